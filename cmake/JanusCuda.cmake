@@ -53,25 +53,33 @@ foreach(architecture IN LISTS JANUS_CUDA_ARCHITECTURES)
   list(APPEND JANUS_NVCC_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
 endforeach()
 
-# janus_cuda_objects(<out> <file.cu>...): the objects of the sources; beside each its .ptxas report and
-# a folder with its PTX, whose paths go to <out>_REPORTS and <out>_PTX.
+# janus_cuda_objects(<out> <file.cu>... [VARIANT <name> FLAGS <flag>...]): the objects of the
+# sources; beside each its .ptxas report and a folder with its PTX, whose paths go to <out>_REPORTS and
+# <out>_PTX. VARIANT: the same sources compiled once more with such flags, named from the root.
 function(janus_cuda_objects out)
+  cmake_parse_arguments(arg "" "VARIANT" "FLAGS" ${ARGN})
   set(objects "")
   set(reports "")
   set(ptx "")
-  foreach(source IN LISTS ARGN)
-    set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
-    set(report ${CMAKE_CURRENT_BINARY_DIR}/${source}.ptxas)
-    set(kept ${CMAKE_CURRENT_BINARY_DIR}/${source}.ptx)
+  set(from ${CMAKE_CURRENT_SOURCE_DIR})
+  set(to ${CMAKE_CURRENT_BINARY_DIR})
+  if(arg_VARIANT)
+    set(from ${CMAKE_SOURCE_DIR})
+    set(to ${CMAKE_CURRENT_BINARY_DIR}/${arg_VARIANT})
+  endif()
+  foreach(source IN LISTS arg_UNPARSED_ARGUMENTS)
+    set(object ${to}/${source}.o)
+    set(report ${to}/${source}.ptxas)
+    set(kept ${to}/${source}.ptx)
     get_filename_component(folder ${object} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     add_custom_command(
       OUTPUT ${object} ${report}
       COMMAND ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh ${report} ${kept} ${JANUS_NVCC} ${JANUS_NVCC_FLAGS}
-              -MD -MF ${object}.d -MT ${object} -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
-      DEPENDS ${source} ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh
+              ${arg_FLAGS} -MD -MF ${object}.d -MT ${object} -c ${from}/${source} -o ${object}
+      DEPENDS ${from}/${source} ${CMAKE_SOURCE_DIR}/cmake/nvcc.sh
       DEPFILE ${object}.d
-      COMMENT "nvcc ${source}"
+      COMMENT "nvcc ${source} ${arg_VARIANT}"
       VERBATIM)
     list(APPEND objects ${object})
     list(APPEND reports ${report})

@@ -118,9 +118,15 @@ Status Rope(const Stream& stream, const RopeArgs& args);
 // Positions per page. Position p of a sequence lies in page block_table[p / kPageTokens].
 inline constexpr int kPageTokens = 16;
 // Scores are computed in blocks of this many keys, softmax states merged in splits of that many;
-// both begin at absolute positions that are multiples of their length.
+// both begin at absolute positions that are multiples of their length. Another length of splits
+// gives other bits: it is a choice of the whole program, by JANUS_KEY_SPLIT, of benchmarks alone
+// (bench/gpu/attention_split.cu).
+#ifndef JANUS_KEY_SPLIT
+#define JANUS_KEY_SPLIT 1024
+#endif
 inline constexpr int kKeyBlock = 64;
-inline constexpr int kKeySplit = 1024;
+inline constexpr int kKeySplit = JANUS_KEY_SPLIT;
+static_assert(kKeySplit == 512 || kKeySplit == 1024 || kKeySplit == 2048);
 
 // Caches of Float8E4M3 (OCP fp8) hold scaled pieces: a number is its element times the piece's fp32
 // scale. The scale is found when the piece is written, from that piece alone, so nothing is

@@ -1,7 +1,7 @@
 #pragma once
 
-// The grouped expert FFN as it is timed on a GPU: weights that no call of the last 4 GiB had, rows
-// and slots that stay.
+// The grouped expert FFN as it is timed on a GPU: weights that no call of the last 512 MiB and more
+// had, rows and slots that stay.
 
 #include <memory>
 #include <numeric>
@@ -36,10 +36,10 @@ inline const char* NameOf(ExpertForm form) {
 }
 
 // Its time in microseconds, as TimeOf has it, where expert i has rows[i], at least one; the arena
-// holds weights of the format. `tiles`: how wgmma deals the call.
+// holds weights of the format. `tiles`: how wgmma deals the call. `fields`: more of its line.
 inline double TimeExperts(GpuBench& bench, const std::string& name, const ExpertShape& shape,
                           DType weights, ExpertForm form, const std::vector<int>& rows_of,
-                          WgmmaTiles tiles = WgmmaTiles::kByRows) {
+                          WgmmaTiles tiles = WgmmaTiles::kByRows, const std::string& fields = {}) {
   const auto experts = static_cast<int>(rows_of.size());
   const int64_t rows = std::accumulate(rows_of.begin(), rows_of.end(), int64_t{0});
   auto* const x = Allocate<uint16_t>(rows * shape.hidden);
@@ -50,7 +50,7 @@ inline double TimeExperts(GpuBench& bench, const std::string& name, const Expert
   for (int64_t c = 0; c < rows; ++c) {
     contributions.push_back({x + c * shape.hidden, y + c * shape.hidden, 0.5f});
   }
-  // A call's experts lie where no call of the last 4 GiB had one.
+  // A call's experts lie behind those of the call before, round the arena.
   const int64_t elements = shape.hidden * shape.intermediate;
   const int64_t matrix = BytesOf(weights, elements);
   const int64_t pieces = kArenaBytes / (3 * matrix);
@@ -67,11 +67,13 @@ inline double TimeExperts(GpuBench& bench, const std::string& name, const Expert
     Check(cudaMemcpy(scales, all.data(), all.size() * sizeof(float), cudaMemcpyHostToDevice),
           "scales");
   }
+  const int64_t calls = CallsOfATurn(experts * (3 * matrix));
+  const int64_t begin = bench.rotation().NextUnit(3 * matrix, calls * experts);
   std::vector<ActiveExpert> active;
-  for (int64_t call = 0; call < kCalls + 3; ++call) {
+  for (int64_t call = 0; call < calls; ++call) {
     int32_t first = 0;
     for (int e = 0; e < experts; ++e) {
-      const int64_t piece = (call * experts + e) % pieces;
+      const int64_t piece = (begin + call * experts + e) % pieces;
       const auto* const at = reinterpret_cast<const char*>(bench.arena()) + piece * (3 * matrix);
       active.push_back({at, at + matrix, at + 2 * matrix, first, rows_of[e]});
       first += rows_of[e];
@@ -95,14 +97,17 @@ inline double TimeExperts(GpuBench& bench, const std::string& name, const Expert
                             .y_dtype = DType::kBFloat16,
                             .workspace = workspace,
                             .workspace_bytes = needs.bytes};
-  const double time = bench.TimeOf(
-      name, ExpertBytes(args, experts, rows),
-      [&](int i) {
-        args.experts = all + int64_t{i} * experts;
-        Check(RunGroupedExpertFfn({.device = Device::kCuda, .native = bench.stream()}, args, form,
-                                  tiles));
-      },
-      6 * rows * elements);
+  const double time =
+      bench.TimeOf({.name = name,
+                    .bytes = ExpertBytes(args, experts, rows),
+                    .flops = 6 * rows * elements,
+                    .output = {.y = y, .count = rows * shape.hidden, .dtype = DType::kBFloat16},
+                    .fields = fields},
+                   [&](int i) {
+                     args.experts = all + i % calls * experts;
+                     Check(RunGroupedExpertFfn({.device = Device::kCuda, .native = bench.stream()},
+                                               args, form, tiles));
+                   });
   for (const void* memory :
        {static_cast<const void*>(x), static_cast<const void*>(y), static_cast<const void*>(all),
         static_cast<const void*>(workspace), static_cast<const void*>(args.contributions),

@@ -4,12 +4,14 @@
 // not run again. A line per shape and number of rows has the fit t = a + b * experts. Where wgmma
 // has narrow and wide tiles, some calls have each of them in turn, with the form by mma beside
 // them: where the one should end and the other begin. Then calls of thousands of rows, with the
-// share of what the tensor cores multiply at most (bench/gpu/free_choice.py has a dense product of
-// as many operations beside them).
+// matrix products that they are: `products` has (M, N, K) of each, M rows by a matrix of N by K,
+// for each expert gate and up as one and down as another (bench/gpu/free_choice.py has dense
+// products of as many operations beside them). Every line has the share of what the tensor cores
+// multiply at the most in bfloat16, which weights of all formats are multiplied in.
 //
-// Weights, in bfloat16, in fp8 and in mxfp4, are random and rotate through 4 GiB, rows and slots
-// stay. Times are between two events round the call, medians of 30 calls that are all queued before
-// the first is looked at.
+// Weights, in bfloat16, in fp8 and in mxfp4, are random and rotate through 512 MiB at the least,
+// rows and slots stay. Times are medians of 30 calls, each between two events and behind a kernel
+// that keeps the GPU busy until the host has queued it (bench/gpu/stream_times.h).
 
 #include "bench/gpu/expert_call.h"
 #include "bench/gpu/fit.h"
@@ -72,25 +74,42 @@ const char* NameOf(WgmmaTiles tiles) {
 
 // Its time in microseconds.
 double Experts(GpuBench& bench, const ExpertShape& shape, DType weights, ExpertForm form,
-               int experts, int rows_each, WgmmaTiles tiles = WgmmaTiles::kByRows) {
+               int experts, int rows_each, WgmmaTiles tiles = WgmmaTiles::kByRows,
+               const std::string& fields = {}) {
   const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " + NameOf(form) +
                            NameOf(tiles) + ", " + std::to_string(experts) + " experts of " +
                            std::to_string(rows_each);
-  return TimeExperts(bench, name, shape, weights, form, std::vector<int>(experts, rows_each),
-                     tiles);
+  return TimeExperts(bench, name, shape, weights, form, std::vector<int>(experts, rows_each), tiles,
+                     fields);
+}
+
+// What a library is asked for instead: by expert two products, [M, N, K].
+std::string ProductsOf(const ExpertShape& shape, const Batch& batch) {
+  std::string list;
+  const auto add = [&](int64_t n, int64_t k) {
+    list += (list.empty() ? "[" : ", [") + std::to_string(batch.rows_each) + ", " +
+            std::to_string(n) + ", " + std::to_string(k) + "]";
+  };
+  for (int e = 0; e < batch.experts; ++e) {
+    add(2 * shape.intermediate, shape.hidden);
+    add(shape.hidden, shape.intermediate);
+  }
+  return ", \"products\": [" + list + "]";
 }
 
 // Of thousands of rows, and a line with its share of the tensor cores' peak.
 void LargeBatch(GpuBench& bench, Results& results, const ExpertShape& shape, DType weights,
                 ExpertForm form, const Batch& batch) {
-  const double us = Experts(bench, shape, weights, form, batch.experts, batch.rows_each);
+  const std::string products = ProductsOf(shape, batch);
+  const double us = Experts(bench, shape, weights, form, batch.experts, batch.rows_each,
+                            WgmmaTiles::kByRows, products);
   const std::string name = std::string(shape.name) + " " + NameOf(weights) + " " + NameOf(form) +
                            ", share of the peak, " + std::to_string(batch.experts) +
                            " experts of " + std::to_string(batch.rows_each);
   if (results.Find(name, "share_of_peak") >= 0.0) return;
   const double flops = 6.0 * batch.experts * batch.rows_each *
                        static_cast<double>(shape.hidden * shape.intermediate);
-  results.Write(name, "\"share_of_peak\": " + std::to_string(flops / us / PeakFlops()));
+  results.Write(name, bench.SharesOfPeak(flops, us) + products);
 }
 
 // t = a + b * experts.

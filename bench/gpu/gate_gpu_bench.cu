@@ -1,11 +1,12 @@
-// AEBS and the router on a GPU, as nodes of a graph, beside an empty kernel in their place: AEBS
-// alone over instances and slots at 512 rows, and over rows; router, top-k and AEBS for 64 rows in
-// two launches, beside what they take one after the other. One JSON line per case in the file that
-// --results names, flushed when the case ends; a case that stands there is not run again.
+// AEBS and the router on a GPU, as nodes of a graph, beside an empty kernel of the same graph: AEBS
+// alone over instances and slots at 512 rows, and over rows, the exact form with what it takes
+// beyond the greedy one; router, top-k and AEBS for 64 rows in two launches, beside what they take
+// one after the other. One JSON line per case in the file that --results names, flushed when the
+// case ends; a case that stands there is not run again.
 //
 // Experts, ids and weights are random. AEBS finds its ids in the cache, as it does behind a router;
-// the router's weights rotate through the arena, 512 MiB or more in each replay. Times are of a
-// replay over its nodes, medians of 30 (bench/gpu/stream_times.h).
+// the router's weights rotate through the arena, 512 MiB or more in each replay. Times are between
+// events of the graph, over its nodes, medians of 30 (bench/gpu/stream_times.h).
 
 #include <random>
 
@@ -16,6 +17,7 @@
 namespace janus::kernels::cuda {
 namespace {
 
+// A model's router, with its rule: kSigmoid has a bias, and groups by their two best (kernels.h).
 struct Shape {
   const char* name;
   int64_t hidden;
@@ -23,9 +25,28 @@ struct Shape {
   int top_k;
   int groups;
   int top_groups;
+  GateScore score;
+  bool renormalize;
+  float weight_scale;
 };
-constexpr Shape kDeepSeekV3{"DeepSeek-V3", 7168, 256, 8, 8, 4};
-constexpr Shape kDeepSeekV2{"DeepSeek-V2", 5120, 160, 6, 8, 3};
+constexpr Shape kDeepSeekV3{"DeepSeek-V3, sigmoid and bias, groups by their best two",
+                            7168,
+                            256,
+                            8,
+                            8,
+                            4,
+                            GateScore::kSigmoid,
+                            true,
+                            2.5f};
+constexpr Shape kDeepSeekV2{"DeepSeek-V2, softmax, groups by their best",
+                            5120,
+                            160,
+                            6,
+                            8,
+                            3,
+                            GateScore::kSoftmax,
+                            false,
+                            16.0f};
 
 // A replica of each expert and, over all, so many more, on instances that are drawn.
 LayerPlacement DrawPlacement(int experts, int instances, int more) {
@@ -82,13 +103,32 @@ std::string NameOf(SchedulingPolicy policy, int instances, int percent) {
 
 constexpr int kAebsNodes = 64;
 
-void Aebs(GpuBench& bench, SchedulingPolicy policy, int instances, int percent, int64_t rows) {
+// Of the exact form beside the greedy one, which was timed before.
+void Aebs(GpuBench& bench, const Results& results, SchedulingPolicy policy, int instances,
+          int percent, int64_t rows) {
   const ScheduleExpertsArgs a = AebsOf(policy, 256, instances, percent, rows * 8);
+  const auto name_of = [&](SchedulingPolicy of) {
+    return "AEBS of " + std::to_string(rows) + " rows of 8 in 256, " +
+           NameOf(of, instances, percent);
+  };
+  const auto beyond_greedy = [&](double us) -> std::string {
+    const double greedy = results.Find(name_of(SchedulingPolicy::kAebsGreedy), "us");
+    if (policy != SchedulingPolicy::kAebs || greedy < 0.0) return {};
+    return ", \"us_beyond_greedy\": " + std::to_string(us - greedy);
+  };
   bench.TimeOfNodes(
-      "AEBS of " + std::to_string(rows) + " rows of 8 in 256, " +
-          NameOf(policy, instances, percent),
-      PlanFastSchedule(a, false).bytes, kAebsNodes,
-      [&](int) { Check(ScheduleExperts({.device = Device::kCuda, .native = bench.stream()}, a)); });
+      name_of(policy), PlanFastSchedule(a, false).bytes, kAebsNodes,
+      [&](int) { Check(ScheduleExperts({.device = Device::kCuda, .native = bench.stream()}, a)); },
+      beyond_greedy);
+}
+
+// Small beside the spread of the scores, as trained ones are.
+std::vector<float> RandomBias(int experts) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> of(-0.1f, 0.1f);
+  std::vector<float> bias(static_cast<size_t>(experts));
+  for (float& b : bias) b = of(random);
+  return bias;
 }
 
 void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPolicy policy) {
@@ -116,37 +156,40 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
   gate.top_k = shape.top_k;
   gate.groups = shape.groups;
   gate.top_groups = shape.top_groups;
+  gate.score = shape.score;
+  if (shape.score == GateScore::kSigmoid) gate.bias = CopyIn(RandomBias(shape.experts));
+  gate.renormalize = shape.renormalize;
+  gate.weight_scale = shape.weight_scale;
   gate.workspace_bytes = GateTopKWorkspaceBytes(kRows, shape.hidden, shape.experts);
   gate.workspace = Allocate<char>(gate.workspace_bytes);
   both.schedule.ids = ids;
   const int64_t weights = shape.hidden * shape.experts;
-  const auto at = [&](int i) {
-    gate.weight = bench.arena() + int64_t{i} * 31 % (kArenaBytes / 2 / weights) * weights;
-  };
+  const auto nodes = static_cast<int>((bench::kRotatedBytes - 1) / (2 * weights) + 1);
+  bench::CheckRotates(nodes * 2 * weights);
+  const auto next = [&] { gate.weight = bench.arena() + bench.rotation().Next(2 * weights) / 2; };
   const std::string name = std::string(shape.name) + ", 64 rows, " + NameOf(policy, 16, 150) + ": ";
   const int64_t bytes = 2 * (weights + elements);
-  const auto nodes = static_cast<int>((int64_t{512} << 20) / (2 * weights) + 1);
   const auto time = [&](const char* what, auto call) {
     return bench.TimeOfNodes(name + what, bytes, nodes, call);
   };
-  const double fused = time("router and AEBS in two launches", [&](int i) {
-    at(i);
+  const double fused = time("router and AEBS in two launches", [&](int) {
+    next();
     Check(GateAndSchedule(stream, both));
   });
-  const double in_turn = time("router, then AEBS", [&](int i) {
-    at(i);
+  const double in_turn = time("router, then AEBS", [&](int) {
+    next();
     Check(RunGateTopK(stream, gate, GateForm::kFast));
     Check(ScheduleExperts(stream, both.schedule));
   });
-  const double router = time("router alone", [&](int i) {
-    at(i);
+  const double router = time("router alone", [&](int) {
+    next();
     Check(RunGateTopK(stream, gate, GateForm::kFast));
   });
   const double aebs = bench.TimeOfNodes(name + "AEBS alone", 0, kAebsNodes, [&](int) {
     Check(ScheduleExperts(stream, both.schedule));
   });
-  time("plain router, then AEBS", [&](int i) {
-    at(i);
+  time("plain router, then AEBS", [&](int) {
+    next();
     Check(RunGateTopK(stream, gate, GateForm::kPlain));
     Check(ScheduleExperts(stream, both.schedule));
   });
@@ -155,11 +198,11 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
                                      ", \"of_sum\": " + std::to_string(fused / (router + aebs)));
 }
 
-void Run(GpuBench& bench, Results& results) {
+void RunAll(GpuBench& bench, Results& results) {
   constexpr SchedulingPolicy kPolicies[] = {SchedulingPolicy::kAebsGreedy, SchedulingPolicy::kAebs};
   for (const auto policy : kPolicies) {
     for (const int instances : {16, 32}) {
-      for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
+      for (const int percent : {150, 200}) Aebs(bench, results, policy, instances, percent, 512);
     }
     Router(bench, results, kDeepSeekV3, policy);
     Router(bench, results, kDeepSeekV2, policy);
@@ -167,10 +210,10 @@ void Run(GpuBench& bench, Results& results) {
   // Growth with instances, and with rows, the most of which are split over blocks.
   for (const auto policy : kPolicies) {
     for (const int instances : {8, 64}) {
-      for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
+      for (const int percent : {150, 200}) Aebs(bench, results, policy, instances, percent, 512);
     }
     for (const int64_t rows : {64, 128, 256, 1024, 2048, 4096, 8192}) {
-      for (const int instances : {16, 32}) Aebs(bench, policy, instances, 150, rows);
+      for (const int instances : {16, 32}) Aebs(bench, results, policy, instances, 150, rows);
     }
   }
 }
@@ -179,5 +222,5 @@ void Run(GpuBench& bench, Results& results) {
 }  // namespace janus::kernels::cuda
 
 int main(int argc, char** argv) {
-  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::Run);
+  return janus::kernels::cuda::BenchMain(argc, argv, janus::kernels::cuda::RunAll);
 }

@@ -1,28 +1,40 @@
 #pragma once
 
-// What programs that time kernels on a GPU share: its memory, a file of results that a later run
-// goes on with, medians (bench/gpu/stream_times.h), and the limits of the same machine that times
-// are held against.
+// What programs that time kernels on a GPU share: its memory, which calls go round so that none
+// finds in the cache what another left there, a file of results that a later run goes on with,
+// medians (bench/gpu/stream_times.h), and the limits of the same machine that times are held
+// against.
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "bench/gpu/outputs.h"
 #include "bench/gpu/results.h"
+#include "bench/gpu/rotation.h"
 #include "bench/gpu/stream_times.h"
+#include "bench/gpu/tensor_rate.h"
 #include "common/dtype.h"
 #include "common/philox.h"
 #include "common/status.h"
+#include "kernels/cuda/start.h"
 
 namespace janus::kernels::cuda {
 
 inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 inline constexpr int64_t kArenaBytes = int64_t{4} << 30;
+// Calls that a list of a case has, each with bytes of its own: of all samples of a median at least.
+inline int64_t CallsOfATurn(int64_t bytes) {
+  return bench::CallsOfATurn(bytes, kCalls + 3);
+}
 
 // Uniform in [-scale, scale), 8 elements a thread.
 static __global__ void Fill(uint16_t* to, int64_t count, float scale, uint32_t seed) {
@@ -63,9 +75,13 @@ T* CopyIn(const std::vector<T>& from) {
   return to;
 }
 
-// The median time of call(i), each after prepare(i), which is not timed, in microseconds.
+// The median time of call(i), each after prepare(i), which is not timed, in microseconds. No i
+// comes twice, samples that are taken anew included.
 struct Nothing {
   void operator()(int /*call*/) const {}
+};
+struct NoMore {
+  std::string operator()(double /*us*/) const { return {}; }
 };
 struct MedianTime {
   double us = 0.0;
@@ -73,13 +89,15 @@ struct MedianTime {
 };
 template <class Call, class Prepare = Nothing>
 MedianTime Median(cudaStream_t stream, Call call, Prepare prepare = {}) {
-  for (int i = 0; i < 3; ++i) {
-    prepare(i);
-    call(i);
+  int next = 0;
+  for (; next < 3; ++next) {
+    prepare(next);
+    call(next);
   }
-  const Medians medians = MediansOf(stream, kCalls, [&](StreamTimes& times, int i) {
-    prepare(i + 3);
-    times.Add(0, [&] { call(i + 3); });
+  const Medians medians = MediansOf(stream, kCalls, [&](StreamTimes& times, int /*sample*/) {
+    prepare(next);
+    times.Add(0, [&] { call(next); });
+    ++next;
   });
   return {medians.us.at(0), medians.ran_ahead};
 }
@@ -90,15 +108,14 @@ inline void Check(const Status& status) {
   std::exit(3);
 }
 
-// Operations a microsecond that tensor cores make in bfloat16 at the GPU's own clock: of a
-// multiprocessor 4,096 a cycle from sm_90 on, 2,048 before.
-inline double PeakFlops() {
-  int major = 0, processors = 0, khz = 0;
-  Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "device");
-  Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "device");
-  Check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0), "device");
-  return (major >= 9 ? 4096.0 : 2048.0) * processors * khz / 1000.0;
-}
+// What is timed, as a line of results.
+struct Timed {
+  std::string name;
+  int64_t bytes = 0;        // that a call reads; 0: not told
+  int64_t flops = 0;        // its operations; 0: not told
+  Output output = {};       // looked at after a first call
+  std::string fields = {};  // more of the line, each ", \"key\": value"
+};
 
 // An arena of random bfloat16 that inputs rotate through, and a stream.
 class GpuBench {
@@ -106,6 +123,7 @@ class GpuBench {
   explicit GpuBench(Results& results) : results_(results) {
     Check(cudaStreamCreate(&stream_), "stream");
     arena_ = Allocate<uint16_t>(kArenaBytes / 2);
+    ignored_ = Allocate<uint32_t>(1);
     const int64_t threads = kArenaBytes / 16;
     Fill<<<static_cast<unsigned>(threads / 256), 256, 0, stream_>>>(arena_, kArenaBytes / 2, 0.02f,
                                                                     1);
@@ -113,106 +131,193 @@ class GpuBench {
   }
 
   // What everything else is held against: measured by each process anew, since boards and their
-  // clocks differ from run to run.
+  // clocks differ from run to run, on a GPU that has been busy for a while, so that its clocks are
+  // those of the times. Shares are of these: a line is written when its case ends, and of a process
+  // that is cut there is nothing later.
   void Limits() {
+    Warm();
     empty_ = TimeAnew("empty kernel", 0, [&](int) { Empty<<<1, 32, 0, stream_>>>(); });
-    auto* const out = Allocate<uint32_t>(1);
-    const int64_t bytes = int64_t{1} << 30;
-    const double read = TimeAnew("read 1 GiB", bytes, [&](int i) {
-      const auto* const from = reinterpret_cast<const uint4*>(arena_) + i % 4 * (bytes / 16);
-      Read<<<132 * 16, 512, 0, stream_>>>(from, bytes / 16, out);
-    });
-    read_bandwidth_ = static_cast<double>(bytes) / (read - empty_);
-    cudaFree(out);
+    begin_ = MeasureLimits("");
+  }
+  // Measured once more, when all of the program has been timed: both, and by how much shares are to
+  // be multiplied to be of the better of the two, which no kernel should pass.
+  void CloseLimits(const std::string& program) {
+    const MachineLimits end = MeasureLimits(" at the end");
+    std::string fields;
+    const auto add = [&](const char* what, double at_begin, double at_end) {
+      if (at_begin <= 0.0 || at_end <= 0.0) return;
+      const auto field = [&](const char* of, double value) {
+        fields += (fields.empty() ? "\"" : ", \"") + std::string(what) + of +
+                  "\": " + std::to_string(value);
+      };
+      field("_begin", at_begin);
+      field("_end", at_end);
+      field("_end_over_begin", at_end / at_begin);
+      field("_shares_times", at_begin / std::max(at_begin, at_end));
+    };
+    add("read_bytes_per_us", begin_.read, end.read);
+    add("bf16_flops_per_us", begin_.bf16, end.bf16);
+    add("fp8_flops_per_us", begin_.fp8, end.fp8);
+    results_.Write("limits of " + program, fields);
   }
 
   cudaStream_t stream() const { return stream_; }
-  // Of this process, in bytes a microsecond and in microseconds.
-  double read_bandwidth() const { return read_bandwidth_; }
+  // Of this process, in bytes, or operations in bfloat16, a microsecond, and in microseconds.
+  double read_bandwidth() const { return begin_.read; }
+  double tensor_rate() const { return begin_.bf16; }
   double empty() const { return empty_; }
   const uint16_t* arena() const { return arena_; }
+  // Whether outputs were no such as a kernel gives that does what it should.
+  bool failed() const { return failed_; }
+
+  // The arena, round which all calls of the program go.
+  bench::Rotation& rotation() { return rotation_; }
 
   // As TimeOf, whatever the results have already.
   template <class Call>
-  double TimeAnew(const std::string& name, int64_t bytes, Call call) {
+  double TimeAnew(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
     const MedianTime time = Median(stream_, call);
-    results_.Write(name, FieldsOf(time, bytes, 0));
+    results_.Write(name, FieldsOf(time, bytes, 0) + (flops > 0 ? Tflops(flops, time.us) : ""));
     return time.us;
   }
 
   // The median time of call(i), which reads so many bytes and is so many operations (0: not told),
   // in microseconds; as the results have it already, if they do. NaN: it was left out
-  // (Results::Begin).
+  // (Results::Begin), or its output is none, which its line says instead.
   template <class Call>
   double TimeOf(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
-    return TimeOn(stream_, name, bytes, call, flops);
+    return TimeOf(Timed{.name = name, .bytes = bytes, .flops = flops}, call);
+  }
+  template <class Call>
+  double TimeOf(const Timed& timed, Call call) {
+    return TimeOn(stream_, timed, call);
   }
   // The same of calls that queue on another stream, each after prepare(i), which is not timed.
   template <class Call, class Prepare = Nothing>
-  double TimeOn(cudaStream_t stream, const std::string& name, int64_t bytes, Call call,
-                int64_t flops, Prepare prepare = {}) {
-    if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
-    if (!results_.Begin(name)) return kNotMeasured;
+  double TimeOn(cudaStream_t stream, const Timed& timed, Call call, Prepare prepare = {}) {
+    if (const double known = results_.Find(timed.name, "us"); known >= 0.0) return known;
+    if (results_.Find(timed.name, "error") >= 0.0) {  // of a run before; it would be the same
+      failed_ = true;
+      return kNotMeasured;
+    }
+    if (!results_.Begin(timed.name)) return kNotMeasured;
+    if (timed.output.count > 0) {
+      Poison(stream, timed.output);
+      prepare(0);
+      call(0);
+      if (const std::string fault = FaultOf(stream, timed.output); !fault.empty()) {
+        std::cerr << timed.name << ": " << fault << '\n';
+        results_.Write(timed.name, "\"error\": \"" + fault + '"');
+        failed_ = true;
+        return kNotMeasured;
+      }
+    }
     const MedianTime time = Median(stream, call, prepare);
-    results_.Write(name, FieldsOf(time, bytes, flops));
+    results_.Write(timed.name, FieldsOf(time, timed.bytes, timed.flops) + timed.fields);
     return time.us;
   }
 
   // The median time of a call as a node of a graph of so many, each after the one before, in
-  // microseconds: a replay's, which is timed, over their number. Beside it what an empty kernel
-  // takes in its place. call(i) queues on stream().
-  template <class Call>
-  double TimeOfNodes(const std::string& name, int64_t bytes, int nodes, Call call) {
+  // microseconds; behind them as many empty kernels, nodes of the same graph, and beside it what
+  // one of these takes in its replays. call(i) queues on stream(). `more(us)`: fields more.
+  template <class Call, class More = NoMore>
+  double TimeOfNodes(const std::string& name, int64_t bytes, int nodes, Call call, More more = {}) {
     if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
     if (!results_.Begin(name)) return kNotMeasured;
-    const double empty = EmptyNode(nodes);
-    const MedianTime time = NodeTime(nodes, call);
-    results_.Write(name, FieldsOf(time, bytes, 0) + ", \"nodes\": " + std::to_string(nodes) +
-                             ", \"empty_us\": " + std::to_string(empty) +
-                             ", \"us_beside_empty\": " + std::to_string(time.us - empty));
-    return time.us;
+    call(0);  // what a first call sets up is no node
+    NodeChain chain(stream_, nodes, call, [&] { Empty<<<1, 32, 0, stream_>>>(); });
+    const NodeTimes time = chain.Times();
+    results_.Write(name,
+                   FieldsOf({time.call_us, time.ran_ahead}, bytes, 0) + ", \"nodes\": " +
+                       std::to_string(nodes) + ", \"empty_us\": " + std::to_string(time.empty_us) +
+                       ", \"us_beside_empty\": " + std::to_string(time.call_us - time.empty_us) +
+                       (time.by_replays ? ", \"by_replays\": 1" : "") + more(time.call_us));
+    return time.call_us;
+  }
+
+  // The share of what the tensor cores multiply at the most that so many operations in so many
+  // microseconds are: of what was measured, and of what their clock would allow.
+  std::string SharesOfPeak(double flops, double us) const {
+    std::string fields;
+    if (begin_.bf16 > 0.0) {
+      fields += "\"share_of_peak\": " + std::to_string(flops / us / begin_.bf16) + ", ";
+    }
+    return fields + "\"share_of_computed_peak\": " + std::to_string(flops / us / ComputedPeak());
   }
 
  private:
-  template <class Call>
-  MedianTime NodeTime(int nodes, Call call) {
-    call(0);  // what a first call sets up is no node
-    NodeChain chain(stream_, nodes, call);
-    MedianTime time = Median(stream_, [&](int) { chain.Launch(); });
-    time.us /= nodes;
-    return time;
+  struct MachineLimits {
+    double read = 0.0;
+    double bf16 = 0.0;
+    double fp8 = 0.0;
+  };
+
+  void QueueRead(int64_t bytes, int i) {
+    const auto* const from = reinterpret_cast<const uint4*>(arena_) + i % 4 * (bytes / 16);
+    Read<<<static_cast<unsigned>(16 * DeviceMultiprocessors()), 512, 0, stream_>>>(from, bytes / 16,
+                                                                                   ignored_);
   }
-  double EmptyNode(int nodes) {
-    const std::string name = "empty kernel, a node of " + std::to_string(nodes);
-    if (const auto known = empty_nodes_.find(nodes); known != empty_nodes_.end()) {
-      return known->second;
+
+  // Until reads and products have kept it busy for some time.
+  void Warm() {
+    constexpr auto kBusy = std::chrono::milliseconds(400);
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < kBusy) {
+      for (int i = 0; i < 8; ++i) {
+        QueueRead(kReadBytes, i);
+        StartProducts(stream_, DType::kBFloat16, reinterpret_cast<float*>(ignored_));
+      }
+      Check(cudaStreamSynchronize(stream_), "reads and products");
     }
-    const MedianTime time = NodeTime(nodes, [&](int) { Empty<<<1, 32, 0, stream_>>>(); });
-    empty_nodes_[nodes] = time.us;
-    results_.Write(name, FieldsOf(time, 0, 0));
-    return time.us;
+  }
+
+  MachineLimits MeasureLimits(const std::string& when) {
+    MachineLimits limits;
+    const double read =
+        TimeAnew("read 1 GiB" + when, kReadBytes, [&](int i) { QueueRead(kReadBytes, i); });
+    limits.read = static_cast<double>(kReadBytes) / (read - empty_);
+    const auto products = [&](DType type, const char* name) {
+      auto* const out = reinterpret_cast<float*>(ignored_);
+      const int64_t flops = StartProducts(stream_, type, out);
+      if (flops == 0) return 0.0;  // none of that format here
+      const double us = TimeAnew(
+          std::string("tensor cores, ") + name + " by " + InstructionOfProducts() + when, 0,
+          [&](int) { StartProducts(stream_, type, out); }, flops);
+      return static_cast<double>(flops) / (us - empty_);
+    };
+    limits.bf16 = products(DType::kBFloat16, "bf16");
+    limits.fp8 = products(DType::kFloat8E4M3, "fp8");
+    return limits;
+  }
+
+  static std::string Tflops(int64_t flops, double us) {
+    return ", \"tflops\": " + std::to_string(static_cast<double>(flops) / us / 1e6);
   }
   std::string FieldsOf(const MedianTime& time, int64_t bytes, int64_t flops) const {
     std::string fields =
         "\"us\": " + std::to_string(time.us) + ", \"bytes\": " + std::to_string(bytes);
-    if (bytes > 0 && read_bandwidth_ > 0.0) {
+    if (bytes > 0 && begin_.read > 0.0) {
       fields += ", \"share_of_read\": " +
-                std::to_string(static_cast<double>(bytes) / time.us / read_bandwidth_);
+                std::to_string(static_cast<double>(bytes) / time.us / begin_.read);
     }
     if (flops > 0) {
-      fields += ", \"tflops\": " + std::to_string(static_cast<double>(flops) / time.us / 1e6);
+      fields += Tflops(flops, time.us) + ", " + SharesOfPeak(static_cast<double>(flops), time.us);
     }
     // Then the GPU may have waited for the host's launches.
     if (!time.ran_ahead) fields += ", \"host_too_slow\": 1";
     return fields;
   }
 
+  static constexpr int64_t kReadBytes = int64_t{1} << 30;
+
   Results& results_;
   cudaStream_t stream_ = nullptr;
   uint16_t* arena_ = nullptr;
-  double read_bandwidth_ = 0.0;
+  uint32_t* ignored_ = nullptr;  // what kernels here write to, if at all
+  bench::Rotation rotation_{kArenaBytes};
+  MachineLimits begin_;
   double empty_ = 0.0;
-  std::map<int, double> empty_nodes_;  // by how many nodes a graph has
+  bool failed_ = false;
 };
 
 // run(bench, results) over the file of results that the command line names.
@@ -233,7 +338,8 @@ int BenchMain(int argc, char** argv, Run run) {
   GpuBench bench(results);
   bench.Limits();
   run(bench, results);
-  return 0;
+  bench.CloseLimits(std::filesystem::path(argv[0]).filename().string());
+  return bench.failed() ? 1 : 0;
 }
 
 }  // namespace janus::kernels::cuda

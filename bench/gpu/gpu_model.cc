@@ -11,8 +11,9 @@ namespace janus::bench {
 namespace {
 
 struct Kept {
+  explicit Kept(uint32_t seed) : tensors(*context, seed) {}
   std::unique_ptr<kernels::Context> context = OpenGpu();
-  DeviceTensors tensors{*context, 1};
+  DeviceTensors tensors;
 };
 
 }  // namespace
@@ -26,8 +27,8 @@ std::unique_ptr<kernels::Context> OpenGpu() {
   return *std::move(context);
 }
 
-dataplane::HeldModel RandomModelOnGpu(const ModelDescription& model) {
-  const auto kept = std::make_shared<Kept>();
+dataplane::HeldModel RandomModelOnGpu(const ModelDescription& model, uint32_t seed) {
+  const auto kept = std::make_shared<Kept>(seed);
   dataplane::HeldModel held = RandomModel(model, kept->tensors);
   JANUS_CHECK(kept->context->Wait().ok());
   held.keep = kept;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "common/model/description.h"
@@ -11,7 +12,8 @@ namespace janus::bench {
 // This process's GPU. Ends the process with status 3, saying why, where there is none.
 std::unique_ptr<kernels::Context> OpenGpu();
 
-// Random weights in the GPU's memory, the same for the same model; they keep what they need.
-dataplane::HeldModel RandomModelOnGpu(const ModelDescription& model);
+// Random weights in the GPU's memory, the same for the same model and seed; they keep what they
+// need.
+dataplane::HeldModel RandomModelOnGpu(const ModelDescription& model, uint32_t seed = 1);
 
 }  // namespace janus::bench

@@ -52,7 +52,10 @@ std::vector<Case> Cases() {
 // "FastLinearKernel" of what nvcc calls Run<FastLinearKernel<...>>.
 std::string NameOf(const void* function) {
   const char* mangled = nullptr;
-  if (cudaFuncGetName(&mangled, function) != cudaSuccess || mangled == nullptr) return "unknown";
+  if (cudaFuncGetName(&mangled, function) != cudaSuccess || mangled == nullptr) {
+    cudaGetLastError();  // else the next check would take it for its own
+    return "unknown";
+  }
   int status = 0;
   char* const plain = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
   std::string name = status == 0 ? plain : mangled;
@@ -65,7 +68,8 @@ std::string NameOf(const void* function) {
   return scope == std::string::npos ? name : name.substr(scope + 2);
 }
 
-// The kernels of a layer, each to be started alone, as long as it lives.
+// The kernels of a layer, each to be started alone, as long as it lives; and how many other nodes
+// its graph has, which are in the graph's time alone.
 class KernelsOf {
  public:
   KernelsOf(DecodeLayer& layer, int index) {
@@ -82,7 +86,10 @@ class KernelsOf {
     for (const cudaGraphNode_t node : nodes) {
       cudaGraphNodeType type{};
       Check(cudaGraphNodeGetType(node, &type), "graph, node");
-      if (type != cudaGraphNodeTypeKernel) continue;
+      if (type != cudaGraphNodeTypeKernel) {
+        ++others;
+        continue;
+      }
       Check(cudaGraphKernelNodeGetParams(node, &of.emplace_back()), "graph, kernel");
     }
   }
@@ -91,6 +98,7 @@ class KernelsOf {
   KernelsOf& operator=(const KernelsOf&) = delete;
 
   std::vector<cudaKernelNodeParams> of;
+  int others = 0;
 
  private:
   cudaGraph_t graph_ = nullptr;
@@ -149,6 +157,11 @@ class LayerBench {
           *context_->RecordGraph([&](const kernels::Stream& on) { return layer.Start(on, l); }));
       layers.kernels.push_back(std::make_unique<KernelsOf>(layer, l));
     }
+    int64_t bytes = 0;  // between two times of one layer
+    for (const std::vector<OperationLimit>& limits : layers.limits) {
+      for (const OperationLimit& limit : limits) bytes += limit.bytes;
+    }
+    CheckRotates(bytes);
     const Medians whole = InTurns(layer, layers, [&](StreamTimes& times, size_t l) {
       times.Add(l, [&] { Check(context_->Replay(*layers.graphs[l])); });
     });
@@ -212,8 +225,9 @@ class LayerBench {
                          ", \"blocks\": " + std::to_string(kernels[i].gridDim.x));
     }
     const double bytes_per_us = bench_.read_bandwidth();
-    const double flops_per_us = kernels::cuda::PeakFlops();
+    const double flops_per_us = bench_.tensor_rate();
     double least = 0.0;
+    double by_computed_peak = 0.0;
     for (size_t i = 0; i < layers.limits[0].size(); ++i) {
       const auto of = [&](size_t l) -> const OperationLimit& { return layers.limits[l][i]; };
       const double us =
@@ -221,6 +235,9 @@ class LayerBench {
       const double bytes = layers.Mean([&](size_t l) { return static_cast<double>(of(l).bytes); });
       const double flops = layers.Mean([&](size_t l) { return static_cast<double>(of(l).flops); });
       least += us;
+      by_computed_peak += layers.Mean([&](size_t l) {
+        return SumOfLimits({of(l)}, bytes_per_us, kernels::cuda::ComputedPeak());
+      });
       results_.Write(line + ", limit of " + of(0).name,
                      "\"limit_us\": " + std::to_string(us) + ", \"bytes\": " +
                          std::to_string(bytes) + ", \"flops\": " + std::to_string(flops));
@@ -233,8 +250,10 @@ class LayerBench {
         "\"us\": " + std::to_string(graph) + ", \"limits_us\": " + std::to_string(least) +
         ", \"kernels_us\": " + std::to_string(sum) +
         ", \"kernels\": " + std::to_string(kernels.size()) +
+        ", \"other_nodes\": " + std::to_string(layers.kernels[0]->others) +
         ", \"gaps_us\": " + std::to_string(graph - sum) +
         ", \"share_of_limits\": " + std::to_string(least / graph) +
+        ", \"limits_by_computed_peak_us\": " + std::to_string(by_computed_peak) +
         ", \"layers\": " + std::to_string(c.model.layers) +
         ", \"experts\": " + std::to_string(experts) + ", \"expert_rows\": " + std::to_string(rows);
     if (!whole.ran_ahead || !own.ran_ahead) fields += ", \"host_too_slow\": 1";

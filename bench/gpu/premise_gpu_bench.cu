@@ -6,8 +6,8 @@
 // bench/gpu/premise_plot.py draws them.
 //
 // The expert FFN is timed as in experts_gpu_bench; attention, from its norm to the rows for the
-// experts, as one graph, medians of 30, over one layer's weights, whose read (0.3 GB) passes the
-// cache, each time of the same random residual.
+// experts, as one graph, medians of 30, of two layers that take turns, whose weights (0.3 GB each)
+// and keys are read between two reads of the same, each time of the same random residual.
 
 #include "bench/gpu/deal_rows.h"
 #include "bench/gpu/decode_layer.h"
@@ -66,30 +66,37 @@ void OverBatch(GpuBench& bench, Results& results) {
   Result<std::unique_ptr<kernels::Context>> opened = kernels::MakeCudaContext();
   Check(opened.status());
   kernels::Context& context = **opened;
-  ModelDescription model = OfMoeLayers(DeepSeekV2(), 1);
+  constexpr int kLayers = 2;
+  ModelDescription model = OfMoeLayers(DeepSeekV2(), kLayers);
   model.moe.experts = kExperts;
   model.moe.top_k = 1;
   DeviceTensors tensors(context, 1);
   const dataplane::HeldModel held = RandomModel(model, tensors);
   Check(context.Wait());
-  const Topology topology = dataplane::MakeTopology(1, {kExperts}, 1, kExperts);
+  const Topology topology = dataplane::MakeTopology(1, {kExperts}, kLayers, kExperts);
   for (const int batch : batches) {
     if (results.Find(name("attention", batch), "us") >= 0.0) continue;
     DecodeLayer layer(context, held, topology, Rank{0}, batch, kContext);
     Check(context.TakeFailure());
     Check(layer.SetResidual(RandomResidual(batch, model.hidden, 1)));
-    Result<std::unique_ptr<kernels::Graph>> graph =
-        context.RecordGraph([&](const kernels::Stream& on) { return layer.Attend(on, 0); });
-    Check(graph.status());
+    std::vector<std::unique_ptr<kernels::Graph>> graphs;
+    for (int l = 0; l < kLayers; ++l) {
+      Result<std::unique_ptr<kernels::Graph>> graph =
+          context.RecordGraph([&](const kernels::Stream& on) { return layer.Attend(on, l); });
+      Check(graph.status());
+      graphs.push_back(*std::move(graph));
+    }
     int64_t bytes = 0, flops = 0;
     for (const OperationLimit& limit : LimitsOf(model, batch, kContext, {})) {
       bytes += limit.bytes;
       flops += limit.flops;
       if (std::string(limit.name) == "post norm") break;  // what follows is of the FFN
     }
+    CheckRotates(kLayers * bytes);
     bench.TimeOn(
-        static_cast<cudaStream_t>(context.stream().native), name("attention", batch), bytes,
-        [&](int) { Check(context.Replay(**graph)); }, flops,
+        static_cast<cudaStream_t>(context.stream().native),
+        {.name = name("attention", batch), .bytes = bytes, .flops = flops},
+        [&](int i) { Check(context.Replay(*graphs[static_cast<size_t>(i % kLayers)])); },
         [&](int) { Check(layer.ResetResidual()); });
   }
 }

@@ -3,7 +3,8 @@
 // after the other. One JSON line per case in the file that --results names, flushed when the case
 // ends; a case that stands there is not run again.
 //
-// Weights are random and rotate through 4 GiB, rows stay. Times are medians of 30 calls
+// Weights are random and rotate through the arena of 4 GiB, no call's those of another before all
+// of it was read; rows stay. Times are medians of 30 calls
 // (bench/gpu/stream_times.h).
 
 #include "bench/gpu/gpu_bench.h"
@@ -45,24 +46,28 @@ class Projections {
 
   void Time(const std::string& model, const Matrix& matrix, int64_t rows, LinearForm form) {
     const LinearArgs args = ArgsOf(matrix, rows);
-    bench_.TimeOf(Name(model, matrix.name, rows, form), PlanLinear(args).bytes,
-                  [&](int i) { Run(args, i * matrix.outputs * matrix.inputs, form); });
+    bench_.TimeOf({.name = Name(model, matrix.name, rows, form),
+                   .bytes = PlanLinear(args).bytes,
+                   .flops = 2 * rows * matrix.outputs * matrix.inputs,
+                   .output = {.y = y_, .count = rows * matrix.outputs}},
+                  [&](int) { Run(args, form); });
   }
 
   void TimeLayer(const Layer& layer, int64_t rows) {
     int64_t bytes = 0;
-    int64_t weights = 0;
+    int64_t flops = 0;
     for (const Matrix& matrix : layer.matrices) {
       bytes += PlanLinear(ArgsOf(matrix, rows)).bytes;
-      weights += matrix.outputs * matrix.inputs;
+      flops += 2 * rows * matrix.outputs * matrix.inputs;
     }
-    bench_.TimeOf(Name(layer.model, "layer", rows, LinearForm::kFast), bytes, [&](int i) {
-      int64_t first = i * weights;
-      for (const Matrix& matrix : layer.matrices) {
-        Run(ArgsOf(matrix, rows), first, LinearForm::kFast);
-        first += matrix.outputs * matrix.inputs;
-      }
-    });
+    bench_.TimeOf(
+        Name(layer.model, "layer", rows, LinearForm::kFast), bytes,
+        [&](int) {
+          for (const Matrix& matrix : layer.matrices) {
+            Run(ArgsOf(matrix, rows), LinearForm::kFast);
+          }
+        },
+        flops);
   }
 
  private:
@@ -84,10 +89,8 @@ class Projections {
             .inputs = matrix.inputs};
   }
 
-  // With the weights from element `first` of the arena on, or where that would go beyond it.
-  void Run(LinearArgs args, int64_t first, LinearForm form) const {
-    const int64_t begins = kArenaBytes / 2 - args.outputs * args.inputs;
-    args.weight = bench_.arena() + first % begins / 64 * 64;
+  void Run(LinearArgs args, LinearForm form) const {
+    args.weight = bench_.arena() + bench_.rotation().Next(2 * args.outputs * args.inputs) / 2;
     Check(RunLinear({.device = Device::kCuda, .native = bench_.stream()}, args, form));
   }
 

@@ -4,8 +4,9 @@
 // stands there is not run again.
 //
 // Bytes are those of the launch plan, read and written; `share_of_copy` is their rate over that of
-// the copy, time of the empty kernel taken from both. Rows rotate through the arena where there is
-// room for others. Times are medians of 30 calls (bench/gpu/stream_times.h).
+// the copy, time of the empty kernel taken from both. Rows rotate through 4 GiB, half of which is
+// read and half written, no call's those of another before all of a half was. Times are medians of
+// 30 calls (bench/gpu/stream_times.h).
 
 #include <cmath>
 #include <random>
@@ -39,13 +40,17 @@ class RowsBench {
   // The copies, of as many bytes as most operations move.
   void Limits() {
     empty_ = bench_.empty();
-    const int64_t bytes = int64_t{256} << 20;
-    const double time = bench_.TimeAnew("copy 256 MiB", 2 * bytes, [&](int i) {
-      Check(cudaMemcpyAsync(Written(i, bytes), Read(i, bytes), static_cast<size_t>(bytes),
-                            cudaMemcpyDeviceToDevice, bench_.stream()),
-            "copy");
-    });
-    copied_ = static_cast<double>(2 * bytes) / (time - empty_);
+    copied_ = TimeCopies("copy 256 MiB");
+  }
+  // And once more, as GpuBench::CloseLimits.
+  void CloseLimits() {
+    const double end = TimeCopies("copy 256 MiB at the end");
+    results_.Write("limits of copies",
+                   "\"copy_bytes_per_us_begin\": " + std::to_string(copied_) +
+                       ", \"copy_bytes_per_us_end\": " + std::to_string(end) +
+                       ", \"copy_bytes_per_us_end_over_begin\": " + std::to_string(end / copied_) +
+                       ", \"copy_bytes_per_us_shares_times\": " +
+                       std::to_string(copied_ / std::max(copied_, end)));
   }
 
   template <class Call>
@@ -58,29 +63,39 @@ class RowsBench {
                               ", \"us_beside_empty\": " + std::to_string(time - empty_));
   }
 
-  // Of call i, behind those of the calls before, round the half.
+  // The next bytes, behind those of all calls before, round the half.
   template <class T = char>
-  T* Read(int i, int64_t bytes) const {
-    return reinterpret_cast<T*>(read_ + At(i, bytes));
+  T* Read(int64_t bytes) {
+    return reinterpret_cast<T*>(read_ + of_read_.Next(bytes));
   }
   template <class T = char>
-  T* Written(int i, int64_t bytes) const {
-    return reinterpret_cast<T*>(written_ + At(i, bytes));
+  T* Written(int64_t bytes) {
+    return reinterpret_cast<T*>(written_ + of_written_.Next(bytes));
   }
+  // What all calls read.
+  const char* shared() const { return read_; }
   Stream stream() const { return {.device = Device::kCuda, .native = bench_.stream()}; }
 
  private:
-  static int64_t At(int i, int64_t bytes) {
-    const int64_t room = (bytes + 255) / 256 * 256;
-    return i % (kArenaBytes / 2 / room) * room;
+  // Bytes a microsecond, read and written.
+  double TimeCopies(const std::string& name) {
+    const int64_t bytes = int64_t{256} << 20;
+    const double time = bench_.TimeAnew(name, 2 * bytes, [&](int) {
+      Check(cudaMemcpyAsync(Written(bytes), Read(bytes), static_cast<size_t>(bytes),
+                            cudaMemcpyDeviceToDevice, bench_.stream()),
+            "copy");
+    });
+    return static_cast<double>(2 * bytes) / (time - empty_);
   }
 
   GpuBench& bench_;
   Results& results_;
   char* read_;
   char* written_;
+  bench::Rotation of_read_{kArenaBytes / 2};
+  bench::Rotation of_written_{kArenaBytes / 2};
   double empty_ = 0.0;
-  double copied_ = 0.0;  // bytes a microsecond, read and written
+  double copied_ = 0.0;
 };
 
 std::string RowsOf(int64_t rows) {
@@ -95,12 +110,12 @@ void Norm(RowsBench& bench, int64_t rows, int64_t groups, int64_t hidden, RowFor
   const int64_t count = rows * groups * hidden;
   RmsNormArgs args{
       .weight_dtype = kB16, .y_dtype = kB16, .rows = rows, .groups = groups, .hidden = hidden};
-  args.weight = bench.Read(0, 2 * hidden);
+  args.weight = bench.shared();
   bench.Time("norm of " + std::to_string(groups) + " x " + std::to_string(hidden) + NameOf(form) +
                  RowsOf(rows),
-             PlanRmsNorm(args).bytes, [&](int i) {
-               args.x = bench.Read<float>(i, 4 * count);
-               args.y = bench.Written(i, 2 * count);
+             PlanRmsNorm(args).bytes, [&](int) {
+               args.x = bench.Read<float>(4 * count);
+               args.y = bench.Written(2 * count);
                Check(RunRmsNorm(bench.stream(), args, form));
              });
 }
@@ -121,23 +136,27 @@ void Rotate(RowsBench& bench, int64_t rows, int heads, int head_dim, int rotary,
   bench.Time("rope of " + std::to_string(heads) + " x " + std::to_string(rotary) +
                  (pairing == RopePairing::kHalves ? ", halves" : ", interleaved") + NameOf(form) +
                  RowsOf(rows),
-             PlanRope(args).bytes, [&](int i) {
-               args.x = bench.Written<float>(i, 4 * rows * heads * head_dim);
+             PlanRope(args).bytes, [&](int) {
+               args.x = bench.Written<float>(4 * rows * heads * head_dim);
                Check(RunRope(bench.stream(), args, form));
              });
 }
 
 void Embedding(RowsBench& bench, int64_t rows, RowForm form) {
   constexpr int64_t kVocab = 129280;
-  std::mt19937 random(2);
-  std::vector<int32_t> tokens(static_cast<size_t>(rows));
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kVocab);
+  // A call's tokens follow those of the call before, round all, which lie in random order.
+  std::vector<int32_t> tokens(static_cast<size_t>(kVocab));
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i);
+  std::shuffle(tokens.begin(), tokens.end(), std::mt19937(2));
+  const int32_t* const all = CopyIn(tokens);
+  const int64_t calls = kVocab / rows;
+  bench::CheckRotates(calls * rows * 2 * kHidden);
   EmbedArgs args{.table_dtype = kB16, .rows = rows, .vocab = kVocab, .hidden = kHidden};
-  args.tokens = CopyIn(tokens);
-  args.table = bench.Read(0, 2 * kVocab * kHidden);
+  args.table = bench.shared();
   bench.Time(std::string("embedding") + NameOf(form) + RowsOf(rows), PlanEmbed(args).bytes,
              [&](int i) {
-               args.y = bench.Written<float>(i, 4 * rows * kHidden);
+               args.tokens = all + i % calls * rows;
+               args.y = bench.Written<float>(4 * rows * kHidden);
                Check(RunEmbed(bench.stream(), args, form));
              });
 }
@@ -145,16 +164,17 @@ void Embedding(RowsBench& bench, int64_t rows, RowForm form) {
 void Combine(RowsBench& bench, int64_t rows, RowForm form) {
   const int64_t slots = rows * kTopK;
   std::vector<const void*> pointers;
-  for (int i = 0; i < kCalls + 3; ++i) {
-    const char* const first = bench.Read(i, 2 * slots * kHidden);
+  const int64_t calls = CallsOfATurn(2 * slots * kHidden);
+  for (int64_t i = 0; i < calls; ++i) {
+    const char* const first = bench.Read(2 * slots * kHidden);
     for (int64_t j = 0; j < slots; ++j) pointers.push_back(first + 2 * j * kHidden);
   }
   const void* const* const lists = CopyIn(pointers);
   CombineSlotsArgs args{.dtype = kB16, .rows = rows, .hidden = kHidden, .top_k = kTopK};
   bench.Time(std::string("combine of 8") + NameOf(form) + RowsOf(rows),
              PlanCombineSlots(args).bytes, [&](int i) {
-               args.contributions = lists + i * slots;
-               args.y = bench.Written<float>(i, 4 * rows * kHidden);
+               args.contributions = lists + i % calls * slots;
+               args.y = bench.Written<float>(4 * rows * kHidden);
                args.residual = args.y;
                Check(RunCombineSlots(bench.stream(), args, form));
              });
@@ -166,9 +186,9 @@ void Permute(RowsBench& bench, int64_t rows) {
   std::shuffle(map.begin(), map.end(), std::mt19937(3));
   PermuteRowsArgs args{.rows = rows, .x_rows = rows, .y_rows = rows, .row_bytes = 2 * kHidden};
   args.x_map = CopyIn(map);
-  bench.Time("permute" + RowsOf(rows), PlanPermuteRows(args).bytes, [&](int i) {
-    args.x = bench.Read(i, rows * args.row_bytes);
-    args.y = bench.Written(i, rows * args.row_bytes);
+  bench.Time("permute" + RowsOf(rows), PlanPermuteRows(args).bytes, [&](int) {
+    args.x = bench.Read(rows * args.row_bytes);
+    args.y = bench.Written(rows * args.row_bytes);
     Check(PermuteRows(bench.stream(), args));
   });
 }
@@ -177,15 +197,15 @@ void Pack(RowsBench& bench, int64_t rows) {
   const int64_t count = rows * kHidden;
   auto* const scales = Allocate<float>(rows * ScaleBlocks(kHidden));
   PackFp8Args pack{.x_dtype = kB16, .scales = scales, .rows = rows, .hidden = kHidden};
-  bench.Time("pack in fp8" + RowsOf(rows), PlanPackFp8(pack).bytes, [&](int i) {
-    pack.x = bench.Read(i, 2 * count);
-    pack.packed = bench.Written<uint8_t>(i, count);
+  bench.Time("pack in fp8" + RowsOf(rows), PlanPackFp8(pack).bytes, [&](int) {
+    pack.x = bench.Read(2 * count);
+    pack.packed = bench.Written<uint8_t>(count);
     Check(PackFp8(bench.stream(), pack));
   });
   UnpackFp8Args unpack{.scales = scales, .y_dtype = kB16, .rows = rows, .hidden = kHidden};
-  bench.Time("unpack from fp8" + RowsOf(rows), PlanUnpackFp8(unpack).bytes, [&](int i) {
-    unpack.packed = bench.Read<uint8_t>(i, count);
-    unpack.y = bench.Written(i, 2 * count);
+  bench.Time("unpack from fp8" + RowsOf(rows), PlanUnpackFp8(unpack).bytes, [&](int) {
+    unpack.packed = bench.Read<uint8_t>(count);
+    unpack.y = bench.Written(2 * count);
     Check(UnpackFp8(bench.stream(), unpack));
   });
   cudaFree(scales);
@@ -213,6 +233,7 @@ void RunAll(GpuBench& gpu, Results& results) {
     Rotate(bench, rows, 68, 128, 128, RopePairing::kHalves, plain);
     Embedding(bench, rows, plain);
   }
+  bench.CloseLimits();
 }
 
 }  // namespace

@@ -48,7 +48,6 @@ inline ModelDescription DeepSeekV2() {
   return model;
 }
 
-// With the router of DeepSeek-V2, whose experts need no bias.
 inline ModelDescription DeepSeekV3() {
   ModelDescription model = DeepSeekV2Lite();
   model.vocab = 129280;
@@ -62,6 +61,9 @@ inline ModelDescription DeepSeekV3() {
   model.moe.top_k = 8;
   model.moe.groups = 8;
   model.moe.top_groups = 4;
+  model.moe.score = GateScore::kSigmoid;
+  model.moe.renormalize = true;
+  model.moe.weight_scale = 2.5f;
   model.moe.intermediate = 2048;
   model.moe.shared_intermediate = 2048;
   return model;

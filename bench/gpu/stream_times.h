@@ -119,28 +119,106 @@ Medians MediansOf(cudaStream_t stream, int samples, Queue queue) {
   }
 }
 
-// Calls on a stream as nodes of one graph, each after the one before.
+// Of a node, in microseconds.
+struct NodeTimes {
+  double call_us = 0.0;
+  double empty_us = 0.0;
+  bool ran_ahead = true;    // as Medians has it; events in the graph wait for no host
+  bool by_replays = false;  // no events could be read in the graph: see NodeChain
+};
+
+// Calls on a stream as nodes of one graph, each after the one before, and behind them as many
+// others, empty(), with events of the graph between: both are timed in the same replays. Where the
+// runtime does not read such events, the whole graph is, and beside it one of the others alone.
 class NodeChain {
  public:
-  template <class Call>
-  NodeChain(cudaStream_t stream, int nodes, Call call) : stream_(stream) {
-    cudaGraph_t graph = nullptr;
-    Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "graph, begin");
+  template <class Call, class Empty>
+  NodeChain(cudaStream_t stream, int nodes, Call call, Empty empty)
+      : stream_(stream), nodes_(nodes) {
+    for (cudaEvent_t& event : events_) Check(cudaEventCreate(&event), "event");
+    Begin();
+    Mark(0);
     for (int i = 0; i < nodes; ++i) call(i);
-    Check(cudaStreamEndCapture(stream, &graph), "graph, end");
-    Check(cudaGraphInstantiate(&exec_, graph, 0), "graph");
-    cudaGraphDestroy(graph);
-    Check(cudaGraphUpload(exec_, stream), "graph, upload");
+    Mark(1);
+    for (int i = 0; i < nodes; ++i) empty();
+    Mark(2);
+    both_ = End();
+    Begin();
+    for (int i = 0; i < nodes; ++i) empty();
+    empties_ = End();
   }
-  ~NodeChain() { cudaGraphExecDestroy(exec_); }
+  ~NodeChain() {
+    cudaGraphExecDestroy(both_);
+    cudaGraphExecDestroy(empties_);
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
   NodeChain(const NodeChain&) = delete;
   NodeChain& operator=(const NodeChain&) = delete;
 
-  void Launch() { Check(cudaGraphLaunch(exec_, stream_), "graph, launch"); }
+  // Medians of replays.
+  NodeTimes Times() {
+    std::vector<float> calls, empties;
+    for (int i = 0; i < kCalls + 3; ++i) {
+      Spin<<<1, 1, 0, stream_>>>(kSpinCycles);  // so that no sample begins on an idle GPU
+      Check(cudaGetLastError(), "spin");
+      Check(cudaGraphLaunch(both_, stream_), "graph, launch");
+      Check(cudaStreamSynchronize(stream_), "graph");
+      const float call = Between(0), empty = Between(1);
+      if (call <= 0.0f || empty <= 0.0f) return ByReplays();
+      if (i < 3) continue;
+      calls.push_back(call);
+      empties.push_back(empty);
+    }
+    return {.call_us = MedianOf(calls) / nodes_, .empty_us = MedianOf(empties) / nodes_};
+  }
 
  private:
+  void Begin() {
+    Check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "graph, begin");
+  }
+  void Mark(int event) {
+    Check(cudaEventRecordWithFlags(events_[event], stream_, cudaEventRecordExternal),
+          "graph, event");
+  }
+  cudaGraphExec_t End() {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    Check(cudaStreamEndCapture(stream_, &graph), "graph, end");
+    Check(cudaGraphInstantiate(&exec, graph, 0), "graph");
+    cudaGraphDestroy(graph);
+    Check(cudaGraphUpload(exec, stream_), "graph, upload");
+    return exec;
+  }
+  // Milliseconds from one event to the next; 0: not told.
+  float Between(int event) const {
+    float milliseconds = 0.0f;
+    if (cudaEventElapsedTime(&milliseconds, events_[event], events_[event + 1]) == cudaSuccess) {
+      return milliseconds;
+    }
+    cudaGetLastError();  // else the next launch would seem to have failed
+    return 0.0f;
+  }
+  static double MedianOf(std::vector<float>& times) {
+    std::ranges::nth_element(times, times.begin() + static_cast<ptrdiff_t>(times.size() / 2));
+    return 1000.0 * times[times.size() / 2];
+  }
+  NodeTimes ByReplays() {
+    const Medians medians = MediansOf(stream_, kCalls, [&](StreamTimes& times, int) {
+      times.Add(0, [&] { Check(cudaGraphLaunch(both_, stream_), "graph, launch"); });
+      times.Add(1, [&] { Check(cudaGraphLaunch(empties_, stream_), "graph, launch"); });
+    });
+    const double empties = medians.us.at(1);
+    return {.call_us = (medians.us.at(0) - empties) / nodes_,
+            .empty_us = empties / nodes_,
+            .ran_ahead = medians.ran_ahead,
+            .by_replays = true};
+  }
+
   const cudaStream_t stream_;
-  cudaGraphExec_t exec_ = nullptr;
+  const int nodes_;
+  cudaEvent_t events_[3] = {};
+  cudaGraphExec_t both_ = nullptr;
+  cudaGraphExec_t empties_ = nullptr;
 };
 
 }  // namespace janus::kernels::cuda

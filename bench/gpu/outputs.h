@@ -1,0 +1,62 @@
+#pragma once
+
+// Whether what a kernel gave can be what it should give: times of NaN and of nothing say nothing of
+// a kernel.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string>
+
+#include "bench/gpu/stream_times.h"
+#include "common/dtype.h"
+
+namespace janus::kernels::cuda {
+
+// Numbers in a GPU's memory, of Float32 or BFloat16.
+struct Output {
+  void* y = nullptr;
+  int64_t count = 0;  // 0: not looked at
+  DType dtype = DType::kFloat32;
+};
+
+// found[0]: one is not finite. found[1]: one is not as the first.
+template <class Bits, Bits kExponent>
+static __global__ void Inspect(const Bits* y, int64_t count, uint32_t* found) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  const Bits first = y[0];
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    if ((y[i] & kExponent) == kExponent) found[0] = 1;
+    if (y[i] != first) found[1] = 1;
+  }
+}
+
+// NaN wherever nothing is written.
+inline void Poison(cudaStream_t stream, const Output& output) {
+  const auto bytes = static_cast<size_t>(output.count * SizeOf(output.dtype));
+  Check(cudaMemsetAsync(output.y, 0xFF, bytes, stream), "output");
+}
+
+// What is wrong with an output, behind what is queued on the stream; empty: all of it is finite and
+// not all of it the same.
+inline std::string FaultOf(cudaStream_t stream, const Output& output) {
+  uint32_t* found = nullptr;
+  uint32_t is[2] = {};
+  Check(cudaMalloc(reinterpret_cast<void**>(&found), sizeof is), "memory of the device");
+  Check(cudaMemsetAsync(found, 0, sizeof is, stream), "output");
+  if (output.dtype == DType::kFloat32) {
+    Inspect<uint32_t, 0x7F800000u>
+        <<<512, 256, 0, stream>>>(static_cast<const uint32_t*>(output.y), output.count, found);
+  } else {
+    Inspect<uint16_t, 0x7F80u>
+        <<<512, 256, 0, stream>>>(static_cast<const uint16_t*>(output.y), output.count, found);
+  }
+  Check(cudaGetLastError(), "output");
+  Check(cudaMemcpyAsync(is, found, sizeof is, cudaMemcpyDeviceToHost, stream), "output");
+  Check(cudaStreamSynchronize(stream), "output");
+  cudaFree(found);
+  if (is[0] != 0) return "not all of the output is finite";
+  return is[1] != 0 ? "" : "all of the output is the same";
+}
+
+}  // namespace janus::kernels::cuda
