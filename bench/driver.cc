@@ -19,6 +19,7 @@
 
 #include "bench/flags.h"
 #include "bench/gpu/shapes.h"
+#include "common/free_memory.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/device/cuda_context.h"
 #include "tests/support/held_model.h"
@@ -133,12 +134,30 @@ Status RefuseRequest(const ModelDescription& model, const Options& options) {
   return OkStatus();
 }
 
+// What experts, embedding and head take in bfloat16: nearly all of a large model.
+int64_t LeastWeightBytes(const ModelDescription& model) {
+  const int64_t expert = int64_t{3} * model.moe.intermediate * model.hidden;
+  return 2 * (int64_t{model.moe_layers()} * model.moe.experts * expert +
+              int64_t{2} * model.vocab * model.hidden);
+}
+
+Status RefuseSize(const ModelDescription& model, const Options& options, uint64_t free_bytes) {
+  const auto bytes = static_cast<uint64_t>(LeastWeightBytes(model));
+  if (bytes <= free_bytes / 10 * 9) return OkStatus();
+  return InvalidArgument("--layers: " + std::to_string(model.layers) + " of " + options.model +
+                         " have weights of " + std::to_string(bytes >> 30) + " GiB and " +
+                         std::to_string(free_bytes >> 30) + " are free; give fewer");
+}
+
 // The model, with weights where `cluster` computes; `cluster` gets its device. What is asked of the
 // model is looked at before its weights are made.
 Result<HeldModel> MakeModel(const Options& options, LoopbackCluster::Options& cluster) {
+  uint64_t free_bytes = 0;
   if (options.on_gpu) {
     const Result<std::unique_ptr<kernels::Context>> tried = kernels::MakeCudaContext();
     if (!tried.ok()) return tried.status();
+    JANUS_ASSIGN_OR_RETURN(const kernels::DeviceMemory memory, (*tried)->memory());
+    free_bytes = memory.free;
     cluster.device = kernels::Device::kCuda;
     cluster.make_context = [] {
       Result<std::unique_ptr<kernels::Context>> context = kernels::MakeCudaContext();
@@ -171,6 +190,11 @@ Result<HeldModel> MakeModel(const Options& options, LoopbackCluster::Options& cl
                            options.model + " have no experts; give more");
   }
   JANUS_RETURN_IF_ERROR(RefuseRequest(model, options));
+  if (!options.on_gpu) {
+    JANUS_ASSIGN_OR_RETURN(const int64_t available, AvailableMemoryBytes());
+    free_bytes = static_cast<uint64_t>(available);
+  }
+  JANUS_RETURN_IF_ERROR(RefuseSize(model, options, free_bytes));
 #ifdef JANUS_HAS_GPU_MODEL
   if (options.on_gpu) {
     cluster.weights_are_placed = true;

@@ -63,7 +63,8 @@ FIRST = (
 PARITY = "kernels_gpu_test"
 DEVICE = "device_gpu_test"  # streams, graphs, flags, shared memory and loads
 GOLDEN = "golden_gpu_test"  # whole instances over tests/golden
-BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes")
+BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes",
+           "attention_split512", "attention_split2048")
 # In the order in which they are wanted: a build may be cut.
 PROGRAMS = ("machine_gpu_bench", PARITY, DEVICE, *(f"{name}_gpu_bench" for name in BENCHES[1:6]), GOLDEN,
             *(f"{name}_gpu_bench" for name in BENCHES[6:]))
@@ -75,7 +76,8 @@ TYPICAL_AND_LIMIT = {
     "attention": (35, 50), "layer": (12, 25), "serve": (60, 80), "golden": (20, 40), "rows": (10, 20),
     "projections": (10, 20), "premise": (12, 20), "free choice": (30, 45), "memcheck": (35, 50), "racecheck": (40, 60),
     "synccheck": (30, 40), "memcheck device": (30, 45), "attention table": (1, 10), "transformers": (60, 90),
-    "processes": (40, 60), "processes with MPS": (40, 60), "every case": (150, 240), "initcheck": (30, 40),
+    "attention_split512": (15, 25), "attention_split2048": (15, 25), "processes": (40, 60),
+    "processes with MPS": (40, 60), "every case": (150, 240), "initcheck": (30, 40),
 }
 FIRST_RUN = tuple(TYPICAL_AND_LIMIT)[:15]
 RUN_SECONDS, BUILD_TYPICAL = 570, 180
@@ -157,6 +159,7 @@ class Steps:
                 self.script("attention table", "attention_table.py", ("attention",)),
                 self.script("transformers", "transformers_decode.py", ("serve",),
                             missing=torch_lacks("import transformers; ")),
+                self.bench("attention_split512"), self.bench("attention_split2048"),
                 self.bench("processes"), self.cases("every case", PARITY, ["*"]),
                 # Of managed memory it may see little (docs/cuda.md).
                 self.watched("initcheck")]

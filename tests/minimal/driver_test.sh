@@ -40,6 +40,7 @@ done
   fail "2x3 is served by others than 2 attention and 3 expert instances"
 
 refuses --model --model no_such_model
+refuses --layers --model v3
 refuses --device --device tpu
 refuses --topology --topology 2
 refuses --topology --topology 2x

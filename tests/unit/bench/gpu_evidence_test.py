@@ -616,6 +616,7 @@ wait
     def test_benches_are_those_that_are_built(self):
         text = (ROOT / "bench/gpu/CMakeLists.txt").read_text()
         built = set(re.findall(r"\b(\w+)_gpu_bench\b(?!\.cu)", text)) - {"name"}
+        built |= {f"attention_split{split}" for split in re.findall(r"\d+", re.search(r"foreach\(split (.*)\)", text)[1])}
         built |= {"serve", "processes"} if "foreach(name serve processes)" in text else set()
         self.assertEqual(set(evidence.BENCHES), built)
 
