@@ -125,6 +125,7 @@ TEST_F(DeviceTest, TellsTheTimeBetweenEvents) {
   ASSERT_TRUE(device_->Record(*from).ok());
   ASSERT_TRUE(Follow(0, 1).ok());
   ASSERT_TRUE(device_->Record(*to).ok());
+  ASSERT_TRUE(device_->Await(*from).ok());
   ExpectHeld(*to);
   flags_.at(0)->store(1);
   ASSERT_TRUE(device_->Await(*to).ok());
