@@ -196,7 +196,7 @@ def processes_with_mps(runner, step):
             return runner.run(step)
         done = runner.run(step, where)
         if done and not mps_says("get_server_list", where):
-            runner.book.write(step=step.name, found="no process reached MPS: they have taken turns")
+            runner.book.write(step=step.name, says="no process reached MPS: they have taken turns")
         return done
     finally:
         mps_says("quit -t 5", where)

@@ -28,11 +28,14 @@ def ends_of(path):
 
 
 def restore(results, logs, steps):
-    """Books and logs that an earlier run has packed, where they are not. Those of results that are gone go with them."""
+    """Books and logs that an earlier run has packed, where they are not. Those of results that are gone stand for nothing: their books
+    go, their archive is put aside."""
     books = [own_path(results, step) for step in steps]
     if not results.exists():
-        for path in (*books, archive_of(results)):
+        for path in books:
             path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            archive_of(results).rename(f"{archive_of(results)}.before")
         return
     places = {path.name: path for path in books}
     with contextlib.suppress(OSError, tarfile.TarError), tarfile.open(archive_of(results)) as archive:

@@ -27,7 +27,7 @@ class Built:
 
 def first_gpu(fields):
     """What nvidia-smi says of it; None: nothing."""
-    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0")
+    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0", seconds=30)
 
 
 def architecture():

@@ -275,5 +275,6 @@ void RunAll(GpuBench& gpu, Results& results) {
 }  // namespace janus::bench
 
 int main(int argc, char** argv) {
+  janus::kernels::PrepareCudaEnvironment();  // as a worker's: contexts are made later
   return janus::kernels::cuda::BenchMain(argc, argv, janus::bench::RunAll);
 }

@@ -41,8 +41,9 @@ class Exchange {
   virtual ~Exchange() = default;
 
   // Gives up every round under way and drops what has come of it. True once nothing that was posted
-  // here is on its way any more, and a GPU has run what it was given; asked again until then,
-  // inside Transport::Wait.
+  // here is on its way any more, and a GPU that exchanges in place has run what it was given; asked
+  // again until then, inside Transport::Wait. One whose rows pass through the host's memory may
+  // still copy from and to slots, before all that its stream is given from then on (docs/steps.md).
   virtual bool Abandon() = 0;
   // Whether messages wait until the GPU has run what was queued before them: their readers do not
   // wait for it themselves.

@@ -1,8 +1,8 @@
 #include "dataplane/comm/segment.h"
 
 #include <sys/socket.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 

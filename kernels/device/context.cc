@@ -25,7 +25,9 @@ Buffer::~Buffer() {
 }
 
 Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
-  const WaitWatch::Wait watched = Watched("taking memory");
+  // Pinned memory is the host's own work, and much of it takes long.
+  const bool is_pinned = memory == Buffer::Memory::kPinned;
+  const WaitWatch::Wait watched(is_pinned ? nullptr : watch_.get(), "taking memory");
   if (bytes == 0) return Buffer();
   Result<std::byte*> data = [&] {
     switch (memory) {
@@ -73,7 +75,6 @@ Result<Buffer> Context::ShowFlags(std::byte* begin, size_t bytes) {
 }
 
 Result<Buffer> Context::Pin(std::byte* begin, size_t bytes) {
-  const WaitWatch::Wait watched = Watched("pinning memory");
   JANUS_CHECK(bytes > 0, begin);
   JANUS_RETURN_IF_ERROR(PinHere(begin, bytes));
   return Buffer(this, Buffer::Memory::kPinnedHere, begin, bytes);
@@ -171,6 +172,7 @@ Result<std::unique_ptr<Graph>> Context::RecordGraph(FunctionRef<Status(const Str
 }
 
 Status Context::Replay(Graph& graph) {
+  const WaitWatch::Wait watched = Watched("queuing a graph");
   ++replays_;
   return Judge(QueueGraph(graph));
 }
@@ -194,10 +196,12 @@ Result<bool> Context::HasCome(Event& event) {
 }
 
 Status Context::Raise(std::span<const FlagCount> flags) {
+  const WaitWatch::Wait watched = Watched("queuing flags");
   return flags.empty() ? OkStatus() : Judge(QueueRaise(flags));
 }
 
 Status Context::FollowFlags(std::span<const FlagCount> flags) {
+  const WaitWatch::Wait watched = Watched("queuing flags");
   return flags.empty() ? OkStatus() : Judge(QueueFollowFlags(flags));
 }
 

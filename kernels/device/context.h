@@ -252,7 +252,9 @@ class Context {
   Result<Buffer> Pin(std::byte* begin, size_t bytes);
 
   // Before others have it: `on_hang` hears of a host that waits for the device for longer than
-  // `most`, in whichever call; of those that give memory back, too, and at its end.
+  // `most` in one call here: for what was queued, in a copy, for memory, as that is given back, and
+  // at its end. Launches of kernels are none of its calls, and taking and giving pinned memory is
+  // the host's own work.
   void WatchWaits(Seconds most, WaitWatch::OnHang on_hang) {
     watch_ = std::make_unique<WaitWatch>(most, std::move(on_hang));
   }

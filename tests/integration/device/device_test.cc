@@ -445,15 +445,27 @@ TEST_F(DeviceTest, WhatTheHostSharesWaitsForTheStream) {
   Buffer pinned = *device_->TakePinned(2 * sizeof(float));
   SharedMemory shared = *device_->TakeShared(4096);
   Buffer shown = *device_->ShowFlags(flags_.data() + 64, 64);
-  const std::array<Buffer*, 3> given_back = {&pinned, &shared.buffer, &shown};
+  constexpr size_t kPage = 4096;
+  const std::shared_ptr<void> page(
+      mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+      [](void* p) { munmap(p, kPage); });
+  Buffer pinned_here = *device_->Pin(static_cast<std::byte*>(page.get()), kPage);
+  const std::array<Buffer*, 4> given_back = {&pinned, &shared.buffer, &shown, &pinned_here};
   for (size_t i = 0; i < given_back.size(); ++i) {
     const uint64_t count = i + 1;
     ASSERT_TRUE(Follow(0, count).ok());
-    if (i == 0) {
-      ASSERT_TRUE(device_->CopyOut(pinned.data(), y_.data(), pinned.size()).ok());
+    if (i == 0 || i == 3) {
+      ASSERT_TRUE(device_->CopyOut(given_back[i]->data(), y_.data(), 2 * sizeof(float)).ok());
     }
     ASSERT_TRUE(Raise(1, count).ok());
-    std::jthread later([&] { flags_.at(0)->store(count); });
+    std::jthread later([&] {
+      // So that who waits for nothing has gone on.
+      const MonotonicTime begin = MonotonicClock::now();
+      while (MonotonicClock::now() - begin < std::chrono::milliseconds(3)) {
+        std::this_thread::yield();
+      }
+      flags_.at(0)->store(count);
+    });
     *given_back[i] = Buffer();
     EXPECT_EQ(flags_.at(1)->load(), count);
   }
