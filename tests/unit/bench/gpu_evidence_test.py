@@ -184,7 +184,7 @@ class GpuTest(unittest.TestCase):
 
     def test_what_has_no_time_is_open_and_comes_before_what_was_cut(self):
         self.script("experts_gpu_bench", "sleep")
-        done = self.run_gpu(seconds=7)
+        done = self.run_gpu(seconds=12)
         self.assertEqual(done.returncode, 0, "to be cut is no failure")
         self.assertEqual(self.names(), ["machine", "kernels_gpu_test", "kernels_gpu_test", evidence.DEVICE, evidence.DEVICE, "experts"])
         self.assertEqual(self.last()["open"][:2], ["experts", "gate"])
@@ -414,7 +414,7 @@ class GpuTest(unittest.TestCase):
 
     def test_another_machine_goes_on_with_what_was_brought_back(self):
         self.script("compute-sanitizer", "case:S.One:passed:0", "sleep")
-        self.run_gpu(seconds=8)
+        self.run_gpu(seconds=16)
         self.assertIn("memcheck", self.last()["open"])
         for log in (self.folder / "logs").iterdir():
             log.unlink()
