@@ -1,8 +1,7 @@
 // AEBS and the router on a GPU, as nodes of a graph, beside an empty kernel of the same graph: AEBS
-// alone over instances and slots at 512 rows, and over rows, the exact form with what it takes
-// beyond the greedy one; router, top-k and AEBS for 64 rows in two launches, beside what they take
-// one after the other. One JSON line per case in the file that --results names, flushed when the
-// case ends; a case that stands there is not run again.
+// alone over instances and slots at 512 rows, and over rows; router, top-k and AEBS for 64 rows in
+// two launches, beside what they take one after the other. One JSON line per case in the file that
+// --results names, flushed when the case ends; a case that stands there is not run again.
 //
 // Experts, ids and weights are random. AEBS finds its ids in the cache, as it does behind a router;
 // the router's weights rotate through the arena, 512 MiB or more in each replay. Times are between
@@ -103,23 +102,13 @@ std::string NameOf(SchedulingPolicy policy, int instances, int percent) {
 
 constexpr int kAebsNodes = 64;
 
-// Of the exact form beside the greedy one, which was timed before.
-void Aebs(GpuBench& bench, const Results& results, SchedulingPolicy policy, int instances,
-          int percent, int64_t rows) {
+void Aebs(GpuBench& bench, SchedulingPolicy policy, int instances, int percent, int64_t rows) {
   const ScheduleExpertsArgs a = AebsOf(policy, 256, instances, percent, rows * 8);
-  const auto name_of = [&](SchedulingPolicy of) {
-    return "AEBS of " + std::to_string(rows) + " rows of 8 in 256, " +
-           NameOf(of, instances, percent);
-  };
-  const auto beyond_greedy = [&](double us) -> std::string {
-    const double greedy = results.Find(name_of(SchedulingPolicy::kAebsGreedy), "us");
-    if (policy != SchedulingPolicy::kAebs || greedy < 0.0) return {};
-    return ", \"us_beyond_greedy\": " + std::to_string(us - greedy);
-  };
   bench.TimeOfNodes(
-      name_of(policy), PlanFastSchedule(a, false).bytes, kAebsNodes,
-      [&](int) { Check(ScheduleExperts({.device = Device::kCuda, .native = bench.stream()}, a)); },
-      beyond_greedy);
+      "AEBS of " + std::to_string(rows) + " rows of 8 in 256, " +
+          NameOf(policy, instances, percent),
+      PlanFastSchedule(a, false).bytes, kAebsNodes,
+      [&](int) { Check(ScheduleExperts({.device = Device::kCuda, .native = bench.stream()}, a)); });
 }
 
 // Small beside the spread of the scores, as trained ones are.
@@ -202,7 +191,7 @@ void RunAll(GpuBench& bench, Results& results) {
   constexpr SchedulingPolicy kPolicies[] = {SchedulingPolicy::kAebsGreedy, SchedulingPolicy::kAebs};
   for (const auto policy : kPolicies) {
     for (const int instances : {16, 32}) {
-      for (const int percent : {150, 200}) Aebs(bench, results, policy, instances, percent, 512);
+      for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
     }
     Router(bench, results, kDeepSeekV3, policy);
     Router(bench, results, kDeepSeekV2, policy);
@@ -210,10 +199,10 @@ void RunAll(GpuBench& bench, Results& results) {
   // Growth with instances, and with rows, the most of which are split over blocks.
   for (const auto policy : kPolicies) {
     for (const int instances : {8, 64}) {
-      for (const int percent : {150, 200}) Aebs(bench, results, policy, instances, percent, 512);
+      for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
     }
     for (const int64_t rows : {64, 128, 256, 1024, 2048, 4096, 8192}) {
-      for (const int instances : {16, 32}) Aebs(bench, results, policy, instances, 150, rows);
+      for (const int instances : {16, 32}) Aebs(bench, policy, instances, 150, rows);
     }
   }
 }

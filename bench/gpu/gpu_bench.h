@@ -80,9 +80,6 @@ T* CopyIn(const std::vector<T>& from) {
 struct Nothing {
   void operator()(int /*call*/) const {}
 };
-struct NoMore {
-  std::string operator()(double /*us*/) const { return {}; }
-};
 struct MedianTime {
   double us = 0.0;
   bool ran_ahead = true;  // as Medians has it
@@ -219,9 +216,9 @@ class GpuBench {
 
   // The median time of a call as a node of a graph of so many, each after the one before, in
   // microseconds; behind them as many empty kernels, nodes of the same graph, and beside it what
-  // one of these takes in its replays. call(i) queues on stream(). `more(us)`: fields more.
-  template <class Call, class More = NoMore>
-  double TimeOfNodes(const std::string& name, int64_t bytes, int nodes, Call call, More more = {}) {
+  // one of these takes in its replays. call(i) queues on stream().
+  template <class Call>
+  double TimeOfNodes(const std::string& name, int64_t bytes, int nodes, Call call) {
     if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
     if (!results_.Begin(name)) return kNotMeasured;
     call(0);  // what a first call sets up is no node
@@ -231,7 +228,7 @@ class GpuBench {
                    FieldsOf({time.call_us, time.ran_ahead}, bytes, 0) + ", \"nodes\": " +
                        std::to_string(nodes) + ", \"empty_us\": " + std::to_string(time.empty_us) +
                        ", \"us_beside_empty\": " + std::to_string(time.call_us - time.empty_us) +
-                       (time.by_replays ? ", \"by_replays\": 1" : "") + more(time.call_us));
+                       (time.by_replays ? ", \"by_replays\": 1" : ""));
     return time.call_us;
   }
 

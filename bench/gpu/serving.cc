@@ -6,6 +6,7 @@
 
 #include "bench/mono/local_experts.h"
 #include "bench/mono/lone_transport.h"
+#include "tests/support/gpu_cases/json_text.h"
 
 namespace janus::bench {
 
@@ -79,16 +80,6 @@ Status Watched(LoopbackCluster& cluster, LoadClient& client, StreamClock& clock,
   return taken;
 }
 
-// What a status says, as a string of JSON has it.
-std::string Quoted(const Status& status) {
-  std::string quoted = "\"";
-  for (const char c : status.ToString()) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return quoted + '"';
-}
-
 }  // namespace
 
 Result<Served> Serve(const dataplane::HeldModel& held, LoopbackCluster::Options options,
@@ -147,11 +138,11 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
       std::cerr << line << ": " << status.ToString() << '\n';
       // What this machine cannot do is no bit that differs.
       if (status.code() == StatusCode::kFailedPrecondition) {
-        results.Write(line, "\"refused\": " + Quoted(status));
+        results.Write(line, "\"refused\": " + JsonText(status.ToString()));
         continue;
       }
       if (status.code() == StatusCode::kDataLoss) {
-        results.Write(line, "\"same_bits\": 0, \"says\": " + Quoted(status));
+        results.Write(line, "\"same_bits\": 0, \"says\": " + JsonText(status.ToString()));
       }
       alike = false;
       continue;

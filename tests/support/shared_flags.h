@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <new>
 
 #include "kernels/device/context.h"
@@ -30,5 +31,13 @@ class SharedFlags {
  private:
   Flag* flags_;
 };
+
+// One flag alone.
+inline Status Raise(Context& device, Flag* flag, uint64_t count) {
+  return device.Raise(std::array{FlagCount{flag, count}});
+}
+inline Status Follow(Context& device, Flag* flag, uint64_t count) {
+  return device.FollowFlags(std::array{FlagCount{flag, count}});
+}
 
 }  // namespace janus::kernels

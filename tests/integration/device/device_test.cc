@@ -17,12 +17,11 @@
 #include "kernels/kernels.h"
 #include "tests/integration/device/made_device.h"
 #include "tests/support/random.h"
+#include "tests/support/row_lookup.h"
 #include "tests/support/shared_flags.h"
 
 namespace janus::kernels {
 namespace {
-
-constexpr std::array<float, 8> kTable = {0, 1, 10, 11, 20, 21, 30, 31};
 
 // A device, shown flags, with a table whose rows it looks up. Hosts that give work behind a flag
 // they raise themselves must not wait meanwhile, so that all they copy is pinned and taken before.
@@ -30,7 +29,7 @@ class DeviceTest : public testing::Test {
  protected:
   DeviceTest() : device_(MakeDevice()) {
     shown_ = *device_->ShowFlags(flags_.data(), SharedFlags::kBytes);
-    table_ = device_->TakeCopyOrNote(kTable.data(), sizeof kTable);
+    table_ = device_->TakeCopyOrNote(kRowTable.data(), sizeof kRowTable);
     token_ = *device_->Take(sizeof(int32_t));
     y_ = *device_->Take(2 * sizeof(float));
     tokens_ = *device_->TakePinned(kMost * sizeof(int32_t));
@@ -45,14 +44,7 @@ class DeviceTest : public testing::Test {
   }
 
   Status LookUpOn(const Stream& on, const Buffer& table) {
-    EmbedArgs args;
-    args.table = table.data();
-    args.tokens = token_.as<int32_t>();
-    args.y = y_.as<float>();
-    args.rows = 1;
-    args.vocab = 4;
-    args.hidden = 2;
-    return Embed(on, args);
+    return LookUpRow(on, table.data(), token_.as<int32_t>(), y_.as<float>());
   }
   Status LookUp() { return LookUpOn(device_->stream(), table_); }
   // The i-th token that goes up and row that comes down.
@@ -63,10 +55,10 @@ class DeviceTest : public testing::Test {
   Status Down(size_t i = 0) { return device_->CopyOut(out(i), y_.data(), 2 * sizeof(float)); }
   float* out(size_t i) { return out_.as<float>() + 2 * i; }
   Status Raise(size_t flag, uint64_t count) {
-    return device_->Raise(std::array{FlagCount{flags_.at(flag), count}});
+    return kernels::Raise(*device_, flags_.at(flag), count);
   }
   Status Follow(size_t flag, uint64_t count) {
-    return device_->FollowFlags(std::array{FlagCount{flags_.at(flag), count}});
+    return kernels::Follow(*device_, flags_.at(flag), count);
   }
   // For longer than a stream takes to see a flag that does not hold it.
   void ExpectHeld(Event& event) {
@@ -97,8 +89,8 @@ TEST_F(DeviceTest, RunsWhatItIsGivenInOrder) {
   }
   ASSERT_TRUE(device_->Wait().ok());
   for (size_t i = 0; i < kMost; ++i) {
-    EXPECT_EQ(out(i)[0], kTable[i % 4 * 2]);
-    EXPECT_EQ(out(i)[1], kTable[i % 4 * 2 + 1]);
+    EXPECT_EQ(out(i)[0], kRowTable[i % 4 * 2]);
+    EXPECT_EQ(out(i)[1], kRowTable[i % 4 * 2 + 1]);
   }
 }
 
@@ -211,7 +203,7 @@ TEST_F(DeviceTest, AGraphIsStartedWithWhatLiesThereThen) {
   }
   flags_.at(0)->store(1);
   ASSERT_TRUE(device_->Wait().ok());
-  for (size_t i = 0; i < kMost; ++i) EXPECT_EQ(out(i)[0], kTable[(3 - i % 4) * 2]);
+  for (size_t i = 0; i < kMost; ++i) EXPECT_EQ(out(i)[0], kRowTable[(3 - i % 4) * 2]);
   EXPECT_EQ(device_->counts().graphs, 1u);
   EXPECT_EQ(device_->counts().replays, kMost);
 }
@@ -253,7 +245,7 @@ TEST_F(DeviceTest, GraphsAreRecordedBesideSteps) {
     ASSERT_TRUE(LookUp().ok());
     ASSERT_TRUE(Down().ok());
     ASSERT_TRUE(device_->Wait().ok());
-    ASSERT_EQ(out(0)[0], kTable[static_cast<size_t>(i % 4 * 2)]);
+    ASSERT_EQ(out(0)[0], kRowTable[static_cast<size_t>(i % 4 * 2)]);
   }
   recorder.join();
   for (const auto& graph : graphs) {
@@ -363,9 +355,9 @@ TEST_F(DeviceTest, TwoStreamsPassARowToAndFro) {
   }
   const auto host_of_theirs = [&] {
     for (uint64_t i = 0; i < kRounds; ++i) {
-      if (!theirs->FollowFlags(std::array{FlagCount{flags_.at(2), i + 1}}).ok() ||
+      if (!kernels::Follow(*theirs, flags_.at(2), i + 1).ok() ||
           !theirs->CopyWithin(got.data() + i * kBytes, mapped.data(), kBytes).ok() ||
-          !theirs->Raise(std::array{FlagCount{flags_.at(3), i + 1}}).ok()) {
+          !kernels::Raise(*theirs, flags_.at(3), i + 1).ok()) {
         return false;
       }
     }
@@ -419,12 +411,12 @@ TEST_F(DeviceTest, AnythingIsLoadedThroughAnyRing) {
 
 // A load runs beside a stream that is held; its memory goes after the steps that read it.
 TEST_F(DeviceTest, LoadsAndStepsWaitForEachOther) {
-  const Buffer pinned = *device_->TakePinned(sizeof kTable);
-  Buffer loaded = *device_->TakeForLoad(sizeof kTable);
-  std::copy(kTable.begin(), kTable.end(), pinned.as<float>());
+  const Buffer pinned = *device_->TakePinned(sizeof kRowTable);
+  Buffer loaded = *device_->TakeForLoad(sizeof kRowTable);
+  std::copy(kRowTable.begin(), kRowTable.end(), pinned.as<float>());
   const auto is_loaded = *device_->MakeEvent(), is_gone = *device_->MakeEvent();
   ASSERT_TRUE(Follow(0, 1).ok());
-  ASSERT_TRUE(device_->Load(loaded.data(), pinned.data(), sizeof kTable).ok());
+  ASSERT_TRUE(device_->Load(loaded.data(), pinned.data(), sizeof kRowTable).ok());
   ASSERT_TRUE(device_->RecordLoads(*is_loaded).ok());
   ASSERT_TRUE(SetToken(1).ok());
   ASSERT_TRUE(device_->Follow(*is_loaded).ok());

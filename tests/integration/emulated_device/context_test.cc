@@ -8,6 +8,7 @@
 #include "kernels/device/staging.h"
 #include "kernels/kernels.h"
 #include "tests/support/emulated_device.h"
+#include "tests/support/row_lookup.h"
 
 namespace janus::kernels {
 namespace {
@@ -17,17 +18,6 @@ TEST(EmulatedDeathTest, HostCodeMayNotTouchItsMemory) {
   EmulatedDevice device;
   const Buffer buffer = *device.Take(64);
   EXPECT_DEATH({ *static_cast<volatile std::byte*>(buffer.data()) = std::byte{1}; }, "");
-}
-
-EmbedArgs EmbedOf(const void* table, const int32_t* tokens, float* y) {
-  EmbedArgs args;
-  args.table = table;
-  args.tokens = tokens;
-  args.y = y;
-  args.rows = 1;
-  args.vocab = 2;
-  args.hidden = 2;
-  return args;
 }
 
 TEST(EmulatedDevice, IsWhereItWasPlugged) {
@@ -46,9 +36,9 @@ TEST(EmulatedDevice, RunsWhatLiesInItsMemory) {
   const Buffer device_token = device.TakeCopyOrNote(token.data(), sizeof token);
   const Buffer y = *device.Take(2 * sizeof(float));
   ASSERT_TRUE(device.TakeFailure().ok());
-  ASSERT_TRUE(Embed(device.stream(),
-                    EmbedOf(device_table.data(), device_token.as<int32_t>(), y.as<float>()))
-                  .ok());
+  ASSERT_TRUE(
+      LookUpRow(device.stream(), device_table.data(), device_token.as<int32_t>(), y.as<float>(), 2)
+          .ok());
   std::array<float, 2> out = {};
   ASSERT_TRUE(device.CopyOut(out.data(), y.data(), sizeof out).ok());
   EXPECT_NE(out[0], 3.0f) << "what came down is there before it was waited for";
@@ -107,7 +97,7 @@ TEST(EmulatedDevice, AGraphIsStartedWithWhatLiesThereThen) {
   ASSERT_TRUE(device.TakeFailure().ok());
   const uint64_t launches = device.launches();
   auto graph = device.RecordGraph([&](const Stream& on) {
-    return Embed(on, EmbedOf(device_table.data(), device_token.as<int32_t>(), y.as<float>()));
+    return LookUpRow(on, device_table.data(), device_token.as<int32_t>(), y.as<float>(), 2);
   });
   ASSERT_TRUE(graph.ok()) << graph.status().ToString();
   EXPECT_EQ(device.launches(), launches) << "recording starts nothing";
@@ -138,7 +128,7 @@ TEST(EmulatedDevice, RefusesAnArgumentOfTheHost) {
   const std::array<float, 4> table = {};
   const Buffer token = *device.Take(4);
   const Buffer y = *device.Take(2 * sizeof(float));
-  EXPECT_EQ(Embed(device.stream(), EmbedOf(table.data(), token.as<int32_t>(), y.as<float>())),
+  EXPECT_EQ(LookUpRow(device.stream(), table.data(), token.as<int32_t>(), y.as<float>(), 2),
             Internal("Embed: an argument is an address of the host"));
 }
 

@@ -17,6 +17,7 @@
 
 #include "kernels/kernels.h"
 #include "tests/support/emulated_device.h"
+#include "tests/support/row_lookup.h"
 #include "tests/support/shared_flags.h"
 
 namespace janus::kernels {
@@ -24,33 +25,13 @@ namespace {
 
 constexpr StatusCode kInternal = StatusCode::kInternal;
 
-Status Raise(Context& device, Flag* flag, uint64_t count) {
-  return device.Raise(std::array{FlagCount{flag, count}});
-}
-Status Follow(Context& device, Flag* flag, uint64_t count) {
-  return device.FollowFlags(std::array{FlagCount{flag, count}});
-}
-
-// A row of a table to y, on whatever device.
-Status LookUp(const Stream& on, const Buffer& table, const Buffer& token, const Buffer& y) {
-  EmbedArgs args;
-  args.table = table.data();
-  args.tokens = token.as<int32_t>();
-  args.y = y.as<float>();
-  args.rows = 1;
-  args.vocab = 4;
-  args.hidden = 2;
-  return Embed(on, args);
-}
-constexpr std::array<float, 8> kTable = {0, 1, 10, 11, 20, 21, 30, 31};
-
 // A device that runs behind, shown flags.
 class BehindTest : public testing::TestWithParam<uint64_t> {
  protected:
   BehindTest() {
     device_.RunBehind(MixSeed(TestSeed(), GetParam()));
     shown_ = *device_.ShowFlags(flags_.data(), SharedFlags::kBytes);
-    table_ = device_.TakeCopyOrNote(kTable.data(), sizeof kTable);
+    table_ = device_.TakeCopyOrNote(kRowTable.data(), sizeof kRowTable);
     token_ = *device_.Take(sizeof(int32_t));
     y_ = *device_.Take(2 * sizeof(float));
     EXPECT_TRUE(device_.TakeFailure().ok());
@@ -67,7 +48,10 @@ class BehindTest : public testing::TestWithParam<uint64_t> {
       std::this_thread::yield();
     }
   }
-  Status LookUp() { return kernels::LookUp(device_.stream(), table_, token_, y_); }
+  Status LookUpOn(const Stream& on, const Buffer& table) {
+    return LookUpRow(on, table.data(), token_.as<int32_t>(), y_.as<float>());
+  }
+  Status LookUp() { return LookUpOn(device_.stream(), table_); }
   Status SetToken(const int32_t* host) { return device_.CopyIn(token_.data(), host, sizeof *host); }
   Status Down(std::array<float, 2>& out) {
     return device_.CopyOut(out.data(), y_.data(), sizeof out);
@@ -172,8 +156,7 @@ TEST_P(BehindTest, ACopyDownComesWithItsEventAlone) {
 }
 
 TEST_P(BehindTest, AGraphIsStartedInItsTurn) {
-  auto graph = device_.RecordGraph(
-      [&](const Stream& on) { return kernels::LookUp(on, table_, token_, y_); });
+  auto graph = device_.RecordGraph([&](const Stream& on) { return LookUpOn(on, table_); });
   ASSERT_TRUE(graph.ok());
   const std::array<int32_t, 2> tokens = {3, 1};
   std::array<std::array<float, 2>, 2> out = {};
@@ -225,19 +208,19 @@ TEST_P(BehindTest, MemoryThatIsShortWaitsForWhatIsGivenBack) {
 
 // Loads wait for the steps that read what goes, and steps for the loads that they follow.
 TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
-  Buffer pinned = *device_.TakePinned(sizeof kTable);
-  Buffer loaded = *device_.TakeForLoad(sizeof kTable);
-  std::copy(kTable.begin(), kTable.end(), pinned.as<float>());
+  Buffer pinned = *device_.TakePinned(sizeof kRowTable);
+  Buffer loaded = *device_.TakeForLoad(sizeof kRowTable);
+  std::copy(kRowTable.begin(), kRowTable.end(), pinned.as<float>());
   std::unique_ptr<Event> is_loaded = *device_.MakeEvent();
   std::unique_ptr<Event> is_gone = *device_.MakeEvent();
-  ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kTable).ok());
+  ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kRowTable).ok());
   ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
   const int32_t token = 1;
   std::array<float, 2> out = {};
   ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
   ASSERT_TRUE(SetToken(&token).ok());
   ASSERT_TRUE(device_.Follow(*is_loaded).ok());
-  ASSERT_TRUE(kernels::LookUp(device_.stream(), loaded, token_, y_).ok());
+  ASSERT_TRUE(LookUpOn(device_.stream(), loaded).ok());
   ASSERT_TRUE(Down(out).ok());
   loaded = Buffer();
   ASSERT_TRUE(device_.RecordLoads(*is_gone).ok());
@@ -254,18 +237,18 @@ TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
 
 // Though nobody asks for them.
 TEST_P(BehindTest, FollowedLoadsHaveRun) {
-  const Buffer pinned = *device_.TakePinned(sizeof kTable);
-  const Buffer loaded = *device_.TakeForLoad(sizeof kTable);
-  std::copy(kTable.begin(), kTable.end(), pinned.as<float>());
+  const Buffer pinned = *device_.TakePinned(sizeof kRowTable);
+  const Buffer loaded = *device_.TakeForLoad(sizeof kRowTable);
+  std::copy(kRowTable.begin(), kRowTable.end(), pinned.as<float>());
   const std::unique_ptr<Event> is_loaded = *device_.MakeEvent();
   const int32_t token = 3;
   std::array<float, 2> out = {};
-  ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kTable).ok());
+  ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kRowTable).ok());
   ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
   ASSERT_TRUE(SetToken(&token).ok());
   ASSERT_TRUE(device_.Follow(*is_loaded).ok());
   ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());  // what was followed stays
-  ASSERT_TRUE(kernels::LookUp(device_.stream(), loaded, token_, y_).ok());
+  ASSERT_TRUE(LookUpOn(device_.stream(), loaded).ok());
   ASSERT_TRUE(Down(out).ok());
   ASSERT_TRUE(device_.Wait().ok());
   EXPECT_EQ(out[0], 30);
@@ -293,15 +276,9 @@ TEST_P(BehindTest, WhatTheHostSharesWaitsForTheStream) {
 
 TEST_P(BehindTest, WhatALaunchDoesWrongIsToldLater) {
   std::unique_ptr<Event> after = *device_.MakeEvent();
-  EmbedArgs args;
-  args.table = kTable.data();
-  args.tokens = token_.as<int32_t>();
-  args.y = y_.as<float>();
-  args.rows = 1;
-  args.vocab = 4;
-  args.hidden = 2;
   ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
-  ASSERT_TRUE(Embed(device_.stream(), args).ok());
+  const float* const of_the_host = kRowTable.data();
+  ASSERT_TRUE(LookUpRow(device_.stream(), of_the_host, token_.as<int32_t>(), y_.as<float>()).ok());
   ASSERT_TRUE(device_.Record(*after).ok());
   ASSERT_TRUE(Raise(device_, flags_.at(1), 1).ok());
   EXPECT_EQ(*device_.HasCome(*after), false);

@@ -17,7 +17,6 @@ namespace {
 
 using kernels::Buffer;
 using kernels::EmulatedDevice;
-using kernels::FlagCount;
 using kernels::SharedFlags;
 
 // What is queued behind a flag that nobody raises stands for a kernel that does not end.
@@ -26,7 +25,7 @@ struct Hung {
     device.RunBehind(TestSeed());
     shown = *device.ShowFlags(flags.data(), SharedFlags::kBytes);
   }
-  Status Hang() { return device.FollowFlags(std::array{FlagCount{flags.at(0), 1}}); }
+  Status Hang() { return Follow(device, flags.at(0), 1); }
 
   SharedFlags flags;
   EmulatedDevice device;

@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include "tests/support/gpu_cases/json_text.h"
+
 namespace janus::kernels {
 
 // The file that a run of cases on a GPU leaves and a later run goes on with: a line before each
@@ -28,7 +30,7 @@ class CaseBook {
            const std::string& skipped = "") {
     Write("{\"case\": \"" + name + "\", \"passed\": " + (passed && !lost ? "true" : "false") +
           (lost ? ", \"lost\": true" : "") +
-          (skipped.empty() ? "" : ", \"skipped\": \"" + Escaped(skipped) + '"') +
+          (skipped.empty() ? "" : ", \"skipped\": " + JsonText(skipped)) +
           ", \"ms\": " + std::to_string(ms) + '}');
   }
 
@@ -51,15 +53,6 @@ class CaseBook {
     int begun = 0;
     bool ended = false;
   };
-  // As a string of JSON has it; what no line can hold is a blank.
-  static std::string Escaped(const std::string& text) {
-    std::string escaped;
-    for (const char c : text) {
-      if (c == '"' || c == '\\') escaped += '\\';
-      escaped += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    }
-    return escaped;
-  }
   static std::string NameIn(const std::string& line, const std::string& key) {
     const std::string begin = "{\"" + key + "\": \"";
     const size_t end = line.find('"', begin.size());
