@@ -95,8 +95,7 @@ class HostProducts {
   static constexpr uint32_t kWindow = 1024;
 
   // Of warpgroup `index` of a block.
-  HostProducts(const unsigned char* shared, int64_t shared_bytes, int index,
-               const HostThreads& seen)
+  HostProducts(const unsigned char* shared, int64_t shared_bytes, int index, HostThreads& seen)
       : shared_(shared), shared_bytes_(shared_bytes), index_(index), seen_(seen) {}
 
   uint32_t AddressOf(const void* in_shared) const {
@@ -338,7 +337,7 @@ class HostProducts {
   const unsigned char* shared_;
   int64_t shared_bytes_;
   int index_;
-  const HostThreads& seen_;
+  HostThreads& seen_;
   int64_t committed_ = 0;  // groups; those before waited_ are done, before freed_ overwritten too
   int64_t waited_ = 0;
   int64_t freed_ = 0;

@@ -239,29 +239,62 @@ class HostEngine {
   HostSignal done_;
 };
 
+// Of a host thread, for blocks that take them as they first use them: most kernels need none, and
+// places are few.
+class HostEngines {
+ public:
+  static constexpr int kMost = 250;
+
+  int taken() const { return taken_; }
+  void TakeBack() { taken_ = 0; }
+  // The first of `count`.
+  const std::unique_ptr<HostEngine>* Take(int count) {
+    const HostAside aside;
+    JANUS_CHECK(taken_ + count <= kMost, taken_, count);
+    auto* const first = &all_[static_cast<size_t>(taken_)];
+    taken_ += count;
+    for (int i = 0; i < count; ++i) {
+      if (first[i] == nullptr) first[i] = std::make_unique<HostEngine>();
+    }
+    return first;
+  }
+
+ private:
+  std::array<std::unique_ptr<HostEngine>, kMost> all_;
+  int taken_ = 0;
+};
+
 // Those of one block.
 class HostThreads {
  public:
   // More groups of copies, or of a warpgroup's products, that are under way share an engine.
   static constexpr int kCopying = 8;
   static constexpr int kMultiplying = 8;
-  static constexpr int Engines(int threads) { return kCopying + threads / 128 * kMultiplying; }
+  static constexpr int kMostWarpgroups = 1024 / 128;
+  static constexpr int MostEngines(int threads) { return kCopying + threads / 128 * kMultiplying; }
 
   // Of `at_once` neighbours, which are one thread to the sanitizer.
-  HostThreads(const std::unique_ptr<HostThread>* threads, int at_once,
-              const std::unique_ptr<HostEngine>* engines)
+  HostThreads(const std::unique_ptr<HostThread>* threads, int at_once, HostEngines* engines)
       : threads_(threads), at_once_(at_once), engines_(engines) {}
   HostThread& of(int thread) const { return *threads_[thread / at_once_]; }
   // Of a group, by how many came before it.
-  HostEngine& copying(int64_t group) const { return *engines_[group % kCopying]; }
-  HostEngine& multiplying(int warpgroup, int64_t group) const {
-    return *engines_[kCopying + warpgroup * kMultiplying + group % kMultiplying];
+  HostEngine& copying(int64_t group) { return *Of(copying_, kCopying)[group % kCopying]; }
+  HostEngine& multiplying(int warpgroup, int64_t group) {
+    return *Of(multiplying_[warpgroup], kMultiplying)[group % kMultiplying];
   }
 
  private:
+  using Engines = const std::unique_ptr<HostEngine>*;
+  JANUS_UNSEEN Engines Of(Engines& of_kind, int count) {
+    if (of_kind == nullptr) of_kind = engines_->Take(count);
+    return of_kind;
+  }
+
   const std::unique_ptr<HostThread>* threads_;
   int at_once_;
-  const std::unique_ptr<HostEngine>* engines_;
+  HostEngines* engines_;
+  Engines copying_ = nullptr;
+  Engines multiplying_[kMostWarpgroups] = {};
 };
 
 // fn(i, threads) for i below `blocks`, each a block that no order ties to the others.
@@ -287,37 +320,39 @@ class HostBlocks {
       int at_once = by_lanes ? 1 : kWarp;
       while (threads / at_once > kMostThreads) at_once *= 2;
       const int of_block = threads / at_once;
-      const int engines = HostThreads::Engines(threads);
-      const int64_t count = std::clamp<int64_t>(kMost / (of_block + engines), 1,
-                                                std::min(kMostBlocks, blocks - first));
-      Make(threads_, count * of_block);
-      Make(engines_, count * engines);
+      const int64_t most =
+          std::clamp<int64_t>(kMost / of_block, 1, std::min(kMostBlocks, blocks - first));
+      Make(most * of_block);
+      engines_.TakeBack();
       std::vector<HostThreads> side_by_side;
-      for (int64_t i = 0; i < count; ++i) {
-        side_by_side.emplace_back(&threads_[static_cast<size_t>(i * of_block)], at_once,
-                                  &engines_[static_cast<size_t>(i * engines)]);
+      for (int64_t i = 0; i < most; ++i) {
+        side_by_side.emplace_back(&threads_[static_cast<size_t>(i * of_block)], at_once, &engines_);
       }
       const auto run = [&](int64_t i) { fn(first + i, side_by_side[static_cast<size_t>(i)]); };
+      const auto fits = [&](int64_t count) {
+        return count * of_block + engines_.taken() + HostThreads::MostEngines(threads) <= kMost;
+      };
       HostFork fork;
-      for (int64_t i = 0; i < count; ++i) {
-        fork.Run(side_by_side[static_cast<size_t>(i)].of(0), run, i);
-      }
+      int64_t count = 0;
+      do {
+        fork.Run(side_by_side[static_cast<size_t>(count)].of(0), run, count);
+        ++count;
+      } while (count < most && fits(count + 1));
       fork.Join();
       first += count;
     }
   }
 
   // The first `count`. Fibers are dear to make, and kept.
-  template <class T>
-  static void Make(std::array<std::unique_ptr<T>, kMost>& all, int64_t count) {
+  void Make(int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
-      auto& one = all[static_cast<size_t>(i)];
-      if (one == nullptr) one = std::make_unique<T>();
+      auto& one = threads_[static_cast<size_t>(i)];
+      if (one == nullptr) one = std::make_unique<HostThread>();
     }
   }
 
   std::array<std::unique_ptr<HostThread>, kMost> threads_;
-  std::array<std::unique_ptr<HostEngine>, kMost> engines_;
+  HostEngines engines_;
 };
 
 #else
@@ -350,8 +385,8 @@ class HostThreads {
  public:
   static constexpr int kMultiplying = 0;
   HostThread of(int) const { return {}; }
-  HostEngine copying(int64_t) const { return {}; }
-  HostEngine multiplying(int, int64_t) const { return {}; }
+  HostEngine copying(int64_t) { return {}; }
+  HostEngine multiplying(int, int64_t) { return {}; }
 };
 class HostBlocks {
  public:
