@@ -27,6 +27,11 @@ if(NOT version MATCHES "release ([0-9]+\\.[0-9]+)")
   message(FATAL_ERROR "${JANUS_NVCC} --version says nothing of a release: ${version}")
 endif()
 set(JANUS_CUDA_VERSION ${CMAKE_MATCH_1})
+if(JANUS_CUDA_VERSION VERSION_LESS 12.8)
+  message(FATAL_ERROR "${JANUS_NVCC} is of CUDA ${JANUS_CUDA_VERSION}, and 12.8 is the oldest that compiles these "
+                      "kernels: install a later one and set CUDA_HOME, or take nvcc off the path and run "
+                      "scripts/deps cuda")
+endif()
 get_filename_component(real ${JANUS_NVCC} REALPATH)
 get_filename_component(root ${real}/../.. ABSOLUTE)
 find_library(JANUS_CUDART cudart_static HINTS ${root}/lib64 ${root}/lib
@@ -35,7 +40,7 @@ set(JANUS_CUDA_INCLUDE ${root}/include)
 janus_note(CUDA "${JANUS_CUDA_VERSION} for sm_${JANUS_CUDA_ARCHITECTURES}: ${JANUS_NVCC}")
 
 set(JANUS_NVCC_FLAGS
-    -std=c++20 -O3 --expt-relaxed-constexpr --fmad=false  # fused where a kernel says so, nowhere else
+    -std=c++20 -O3 -ccbin=${CMAKE_CXX_COMPILER} --expt-relaxed-constexpr --fmad=false  # fused where a kernel says so, nowhere else
     -diag-suppress=2810  # an assignment counts as a dropped [[nodiscard]]
     -Xcompiler=-fPIC,-Wall,-Wextra,-Wno-unused-parameter,-ffp-contract=off -Xptxas=-v
     -I${CMAKE_SOURCE_DIR})

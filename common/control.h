@@ -16,7 +16,7 @@ struct Stamp {
 
 // How far a worker is with preparing an epoch.
 struct PrepareProgress {
-  std::string phase;  // "weights", "connect"
+  std::string phase;  // "weights", "connect", "memory", "instance"
   uint64_t bytes_done = 0;
   uint64_t bytes_total = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dataplane/comm/await_device.h"
+
 namespace janus::dataplane {
 namespace {
 
@@ -126,11 +128,14 @@ Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
     const bool asks = missed_ && !told_;
     const MonotonicTime again = asks ? Later(missed_->said, detection()) : lost;
     bool gone = false;
-    const Status waited = transport_.Wait(std::min(again, lost), [&] {
+    const auto any = [&] {
       Poll();
       gone = told_ && exchange.Abandon();
       return gone || (asks && told_) || !error_.ok() || stop.stop_requested();
-    });
+    };
+    // Once told, a GPU is waited for, too.
+    const Status waited = told_ ? AwaitDevice(transport_, std::min(again, lost), any)
+                                : transport_.Wait(std::min(again, lost), any);
     if (stop.stop_requested()) return Cancelled("stopped");
     JANUS_RETURN_IF_ERROR(error_);
     if (gone) break;

@@ -284,9 +284,12 @@ Status ExpertInstance::Answer(const RoundKey& key) {
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
   JANUS_RETURN_IF_ERROR(Lap(kExperts));
   if (exchange_.PostsBehindGpu()) {
+    // A wait of its own, however late the rows came.
+    round_began_ = clock_.Now();
     JANUS_RETURN_IF_ERROR(AwaitGpu(
         key, [&] { return laps_.HasCome(); },
         [] { return std::string("waiting for the GPU's experts"); }));
+    control_.OnArrival(clock_.Now() - round_began_);
   }
   for (size_t a = 0; a < sources_.size(); ++a) {
     if (!sources_[a].awaited) continue;

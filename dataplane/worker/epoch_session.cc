@@ -118,13 +118,17 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.deadline = MonotonicTime::max();
   s.device_slots_ = MakeDeviceSlots(topology, layout, *lasting.context, flags.gpu_direct, log);
   options.device = s.device_slots_.get();
-  options.keep_waiting = [&] { return progress({"connect", 0, 0}); };
-  if (!progress({"connect", 0, 0})) return Cancelled("preparing was aborted");
+  const auto begins = [&](std::string_view phase) {
+    return progress({std::string(phase), 0, 0}) ? OkStatus() : Cancelled("preparing was aborted");
+  };
+  options.keep_waiting = [&] { return begins("connect").ok(); };
+  JANUS_RETURN_IF_ERROR(begins("connect"));
   JANUS_ASSIGN_OR_RETURN(ConnectedExchange connected,
                          ConnectExchange(topology, layout, options, lasting.context->pci_address(),
                                          flags.gpu_direct, door, stop.get_token(), log));
   s.transport_ = std::move(connected.transport);
   s.exchange_device_ = std::move(connected.device);
+  JANUS_RETURN_IF_ERROR(begins("memory"));
   if (auto pinned = PinPayloads(*s.transport_, *lasting.context); pinned.ok()) {
     s.pinned_ = *std::move(pinned);
   } else {
@@ -133,6 +137,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   }
   s.links_ = LinksOf(*s.transport_, s.device_slots_.get());
 
+  JANUS_RETURN_IF_ERROR(begins("instance"));
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
   kernels::Context& context = *lasting.context;
   const kernels::Place place =

@@ -87,7 +87,9 @@ Result<Buffer> Context::ShowToNetwork(const SharedMemory& memory, NetworkUse use
 }
 
 void Context::GiveBack(const Buffer& buffer) {
-  const WaitWatch::Wait watched = Watched("giving memory back");
+  // Of much pinned memory that is the host's own work for long: there what waits is watched alone.
+  const bool is_pinned = buffer.memory_ == Buffer::Memory::kPinned;
+  const WaitWatch::Wait watched(is_pinned ? nullptr : watch_.get(), kGivesBack);
   switch (buffer.memory_) {
     case Buffer::Memory::kDevice:
       return FreeDevice(buffer.data_, buffer.size_);

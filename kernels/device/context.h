@@ -271,6 +271,7 @@ class Context {
  protected:
   // There while the host may wait for the device.
   WaitWatch::Wait Watched(const char* what) { return {watch_.get(), what}; }
+  static constexpr const char* kGivesBack = "giving memory back";
 
   virtual Result<std::byte*> AllocateDevice(size_t bytes) = 0;
   virtual void FreeDevice(std::byte* data, size_t bytes) = 0;

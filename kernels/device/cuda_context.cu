@@ -111,6 +111,14 @@ class CudaContext final : public Context {
                                              kDevice) == cudaSuccess &&
                       order >= cudaGPUDirectRDMAWritesOrderingOwner;
     cudaGetLastError();
+    int has_pools = 0;
+    JANUS_RETURN_IF_ERROR(Check(
+        cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, kDevice), "device"));
+    if (has_pools == 0) {
+      return Unavailable("the GPU here, of " + sm +
+                         ", has no memory pools (cudaDevAttrMemoryPoolsSupported), as some virtual "
+                         "GPUs have none");
+    }
     JANUS_RETURN_IF_ERROR(
         Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     JANUS_RETURN_IF_ERROR(
@@ -203,13 +211,17 @@ class CudaContext final : public Context {
   }
   // A copy that is under way still uses it.
   void FreePinned(std::byte* data, size_t) override {
-    cudaStreamSynchronize(stream_);
-    cudaStreamSynchronize(loads_);
+    {
+      const WaitWatch::Wait watched = Watched(kGivesBack);
+      cudaStreamSynchronize(stream_);
+      cudaStreamSynchronize(loads_);
+    }
     cudaFreeHost(data);
   }
   Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override {
     Result<std::byte*> data = shared_.Allocate(bytes, fd);
-    if (data.status().code() == StatusCode::kResourceExhausted && GiveUpKept()) {
+    if (data.status().code() == StatusCode::kResourceExhausted) {
+      GiveUpKept();
       data = shared_.Allocate(bytes, fd);
     }
     if (data.ok()) shared_bytes_ += bytes;
@@ -254,7 +266,8 @@ class CudaContext final : public Context {
     JANUS_RETURN_IF_ERROR(Check(ended, "graph, end"));
     auto made = std::make_unique<CudaGraph>();
     Status instantiated = Check(cudaGraphInstantiate(&made->exec, recording.graph, 0), "graph");
-    if (instantiated.code() == StatusCode::kResourceExhausted && GiveUpKept()) {
+    if (instantiated.code() == StatusCode::kResourceExhausted) {
+      GiveUpKept();
       instantiated = Check(cudaGraphInstantiate(&made->exec, recording.graph, 0), "graph");
     }
     JANUS_RETURN_IF_ERROR(instantiated);
@@ -326,21 +339,12 @@ class CudaContext final : public Context {
     JANUS_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&made->event, flags), "event"));
     return std::unique_ptr<Event>(std::move(made));
   }
-  // What was given back and the pool keeps, for what takes its memory elsewhere. Whether there was
-  // any; waits for what was queued, since what a step gave back is the pool's once that has run.
-  bool GiveUpKept() {
-    const auto reserved = [&] {
-      uint64_t bytes = 0;
-      return cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrReservedMemCurrent, &bytes) ==
-                     cudaSuccess
-                 ? bytes
-                 : 0;
-    };
-    const uint64_t before = reserved();
+  // What was given back and the pool keeps, for what takes its memory elsewhere. Waits for what was
+  // queued, since what a step gave back is the pool's once that has run.
+  void GiveUpKept() {
     for (const cudaStream_t stream : {stream_, loads_}) cudaStreamSynchronize(stream);
     cudaMemPoolTrimTo(pool_, 0);
     cudaGetLastError();  // what has failed its next use tells
-    return reserved() < before;
   }
   // Memory that one stream gave back serves the other once that has come so far.
   Result<std::byte*> Allocate(size_t bytes, cudaStream_t stream) {

@@ -25,7 +25,7 @@ struct CudaDriver {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
-    constexpr unsigned int kVersion = 12000;  // the oldest toolkit that this compiles with
+    constexpr unsigned int kVersion = 12000;  // as drivers from 12.0 on have them
     const cudaError_t error =
         cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &result);
 #else

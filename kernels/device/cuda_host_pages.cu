@@ -3,10 +3,24 @@
 #include <cuda_runtime.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+
+#include "kernels/device/cuda_driver.h"
 
 namespace janus::kernels {
 namespace {
+
+struct Pointers : CudaDriver {
+  decltype(&cuPointerGetAttribute) of_pointer = nullptr;
+
+  Pointers() { Find("cuPointerGetAttribute", of_pointer); }
+};
+const Pointers& TheDriver() {
+  static const Pointers driver;
+  return driver;
+}
 
 // The process's GPU reaches each page for all of its contexts.
 class CudaPages final : public RegisteredPages::Driver {
@@ -23,6 +37,23 @@ class CudaPages final : public RegisteredPages::Driver {
   }
   void Unregister(std::byte* pages) override {
     if (cudaHostUnregister(pages) != cudaSuccess) cudaGetLastError();
+  }
+  // Libraries register much at once, as UCX does what it sends from. The page alone where the
+  // driver knows no more of it.
+  std::byte* EndOfOthers(std::byte* page) override {
+    std::byte* const behind = page + sysconf(_SC_PAGESIZE);
+    const Pointers& driver = TheDriver();
+    if (!driver.missing.empty()) return behind;
+    const auto at = reinterpret_cast<CUdeviceptr>(page);
+    CUdeviceptr begin = 0;
+    size_t bytes = 0;
+    if (driver.of_pointer(&begin, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at) != CUDA_SUCCESS ||
+        driver.of_pointer(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) != CUDA_SUCCESS) {
+      return behind;
+    }
+    // Whole pages of it, as it may end within one.
+    const uint64_t end = (begin + bytes) & ~static_cast<uint64_t>(sysconf(_SC_PAGESIZE) - 1);
+    return begin <= at && end > at ? std::max(behind, reinterpret_cast<std::byte*>(end)) : behind;
   }
   // The host's own where addresses are unified, as long as somebody asks.
   Result<uint64_t> DeviceAddressOf(std::byte* pages) override {

@@ -63,30 +63,23 @@ Result<std::byte*> RegisteredPages::AddStretch(std::byte* page, std::byte* end) 
       end = std::min(end, next->first);
     }
   }
-  Status registered = Register(page, end);
+  Status registered = driver_.Register(page, static_cast<size_t>(end - page));
   if (registered.code() == StatusCode::kAlreadyExists) {
-    // Somebody else's pages are among them: this one by itself.
-    end = page + page_bytes_;
-    registered = Register(page, end);
+    // Somebody else's pages are among them: this one by itself, or all of theirs from it on.
+    std::byte* const behind = page + page_bytes_;
+    registered = driver_.Register(page, page_bytes_);
+    end = registered.ok() ? behind : std::clamp(driver_.EndOfOthers(page), behind, end);
   }
-  JANUS_RETURN_IF_ERROR(registered);
-  return end;
-}
-
-Status RegisteredPages::Register(std::byte* begin, std::byte* end) {
-  const Status registered = driver_.Register(begin, static_cast<size_t>(end - begin));
   const bool is_ours = registered.ok();
-  if (!is_ours && (registered.code() != StatusCode::kAlreadyExists || end != begin + page_bytes_)) {
-    return registered;
-  }
-  Result<uint64_t> address = driver_.DeviceAddressOf(begin);
+  if (!is_ours && registered.code() != StatusCode::kAlreadyExists) return registered;
+  Result<uint64_t> address = driver_.DeviceAddressOf(page);
   if (!address.ok()) {
-    if (is_ours) driver_.Unregister(begin);
+    if (is_ours) driver_.Unregister(page);
     return std::move(address).status();
   }
   const MutexLock lock(mu_);
-  stretches_.emplace(begin, Stretch{end, 1, is_ours, *address});
-  return OkStatus();
+  stretches_.emplace(page, Stretch{end, 1, is_ours, *address});
+  return end;
 }
 
 void RegisteredPages::DropStretches(std::byte* begin, std::byte* end) {

@@ -28,6 +28,9 @@ class RegisteredPages {
     // takes it back.
     virtual Status Register(std::byte* pages, size_t bytes) = 0;
     virtual void Unregister(std::byte* pages) = 0;
+    // Of a page that Register refuses with AlreadyExists: where what was registered with it ends,
+    // behind the page at least.
+    virtual std::byte* EndOfOthers(std::byte* page) = 0;
     // Where the device has what was registered.
     virtual Result<uint64_t> DeviceAddressOf(std::byte* pages) = 0;
   };
@@ -55,7 +58,6 @@ class RegisteredPages {
   std::byte* UseStretch(std::byte* page) JANUS_REQUIRES(changing_);
   // Registers from `page` on, up to `end` or the next stretch: where that ends.
   Result<std::byte*> AddStretch(std::byte* page, std::byte* end) JANUS_REQUIRES(changing_);
-  Status Register(std::byte* begin, std::byte* end) JANUS_REQUIRES(changing_);
   // One user less of each stretch with pages of [begin, end).
   void DropStretches(std::byte* begin, std::byte* end) JANUS_REQUIRES(changing_);
   Stretches::const_iterator Find(const std::byte* byte) const JANUS_REQUIRES(mu_);

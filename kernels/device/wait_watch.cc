@@ -29,9 +29,11 @@ WaitWatch::Wait::~Wait() {
   if (after_ != nullptr) after_->before_ = before_;
 }
 
-// Looks up now and then: a wait need wake nobody.
+// Looks up now and then: a wait need wake nobody. And counts how often it has seen one: who was
+// stopped and goes on (SIGSTOP, a frozen cgroup, a debugger) has a clock that went on meanwhile.
 void WaitWatch::Watch() {
-  const auto look_up = std::chrono::duration_cast<MonotonicClock::duration>(most_ / 8);
+  constexpr int kLookUps = 8;
+  const auto look_up = std::chrono::duration_cast<MonotonicClock::duration>(most_ / kLookUps);
   const char* what = nullptr;
   Seconds so_long{0};
   {
@@ -39,8 +41,8 @@ void WaitWatch::Watch() {
     while (what == nullptr) {
       if (is_ending_) return;
       const MonotonicTime now = MonotonicClock::now();
-      for (const Wait* wait = waits_; wait != nullptr; wait = wait->after_) {
-        if (now - wait->begin_ <= most_) continue;
+      for (Wait* wait = waits_; wait != nullptr; wait = wait->after_) {
+        if (++wait->seen_ <= kLookUps) continue;
         what = wait->what_;
         so_long = now - wait->begin_;
       }

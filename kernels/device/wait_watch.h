@@ -16,7 +16,8 @@ namespace janus::kernels {
 class WaitWatch {
  public:
   // Called once, from the watch's own thread, when a host has waited for longer than `most`: for
-  // what, and for how long by then.
+  // what, and for how long by then. Time in which the whole process stood still is no such time,
+  // though it is told with the rest.
   using OnHang = std::function<void(std::string_view what, Seconds so_long)>;
   WaitWatch(Seconds most, OnHang on_hang);
   // No wait is under way.
@@ -37,6 +38,7 @@ class WaitWatch {
     WaitWatch* const watch_;
     const char* const what_;
     MonotonicTime begin_;
+    int seen_ = 0;  // look-ups of the watch that found it
     // Among those under way.
     Wait* before_ = nullptr;
     Wait* after_ = nullptr;

@@ -12,13 +12,6 @@
 namespace janus::control {
 namespace {
 
-// What NVIDIA's device plugin gives: "nvidia.com/gpu", shared ones "nvidia.com/gpu.shared", and
-// slices of one "nvidia.com/mig-1g.10gb".
-bool IsGpu(std::string_view resource) {
-  return resource == "nvidia.com/gpu" || resource.starts_with("nvidia.com/gpu.") ||
-         resource.starts_with("nvidia.com/mig-");
-}
-
 // Not of Kubernetes' own, which have no domain or its own.
 bool IsExtended(std::string_view resource) {
   const size_t slash = resource.find('/');
@@ -51,15 +44,15 @@ const Node* TemplateResources(const RoleSpec& role) {
 }
 
 // As a pod will have them: the typed field is the stronger one.
-std::map<std::string, Quantity> LimitsOf(const RoleSpec& role) {
-  std::map<std::string, Quantity> out = role.resources.limits;
-  const Node* const limits = FindIn(TemplateResources(role), "limits");
-  if (limits == nullptr) return out;
-  for (const NodeField& limit : limits->fields) {
-    const Result<Quantity> quantity = ParseQuantity(limit.value.text);
-    if (quantity.ok()) out.emplace(limit.name, *quantity);
+std::map<std::string, Quantity> Merged(std::map<std::string, Quantity> typed, const RoleSpec& role,
+                                       std::string_view field) {
+  const Node* const of_template = FindIn(TemplateResources(role), field);
+  if (of_template == nullptr) return typed;
+  for (const NodeField& one : of_template->fields) {
+    const Result<Quantity> quantity = ParseQuantity(one.value.text);
+    if (quantity.ok()) typed.emplace(one.name, *quantity);
   }
-  return out;
+  return typed;
 }
 
 bool HasClaims(const RoleSpec& role) {
@@ -71,18 +64,25 @@ struct GpusAsked {
   std::string role;  // "spec.roles.experts"
   int64_t count = 0;
   std::string resources = {};  // by name: "nvidia.com/gpu"
+  std::string requested = {};  // one that is in no limit, which no API server takes
   bool has_other = false;      // devices of a name that says nothing to us
 };
 
 GpusAsked GpusOf(const RoleSpec& role, std::string_view name) {
   GpusAsked out{.role = "spec.roles." + std::string(name), .has_other = HasClaims(role)};
-  for (const auto& [resource, quantity] : LimitsOf(role)) {
+  const std::map<std::string, Quantity> limits = Merged(role.resources.limits, role, "limits");
+  for (const auto& [resource, quantity] : limits) {
     if (quantity.value <= 0) continue;
     if (IsGpu(resource)) {
       out.resources += (out.count == 0 ? "" : ", ") + resource;
       out.count += quantity.value;
     } else {
       out.has_other |= IsExtended(resource) && !IsOfTheNetwork(resource);
+    }
+  }
+  for (const auto& [resource, quantity] : Merged(role.resources.requests, role, "requests")) {
+    if (IsGpu(resource) && quantity.value > 0 && !limits.contains(resource)) {
+      out.requested = resource;
     }
   }
   return out;
@@ -98,6 +98,11 @@ std::string WhyRefused(const GpusAsked& asked, const GpusAsked& other, bool is_t
     return "has " + std::to_string(asked.count) + " GPUs (" + asked.resources +
            "), and a worker computes on one; set it to 1, and replicas to the number of instances";
   }
+  if (!asked.requested.empty()) {
+    return "has no " + asked.requested +
+           ", which resources.requests has, and Kubernetes gives devices by limits; add " +
+           asked.requested + ": 1 here";
+  }
   const bool lacks = asked.count == 0 && (is_told ? !asked.has_other : other.count > 0);
   if (!lacks) return "";
   return "has no GPU, and " +
@@ -107,6 +112,11 @@ std::string WhyRefused(const GpusAsked& asked, const GpusAsked& other, bool is_t
 }
 
 }  // namespace
+
+bool IsGpu(std::string_view resource) {
+  return resource == "nvidia.com/gpu" || resource.starts_with("nvidia.com/gpu.") ||
+         resource.starts_with("nvidia.com/mig-");
+}
 
 Device DeviceOf(const MoEService& service) {
   if (service.spec.device != Device::kAuto) return service.spec.device;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "operator/api/device.h"
 #include "operator/api/quantity.h"
 #include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
@@ -141,7 +142,7 @@ int64_t GpusOf(const Node& pod) {
     const Node* const limits = FindAt(container, {"resources", "limits"});
     if (limits == nullptr) continue;
     for (const NodeField& limit : limits->fields) {
-      if (!limit.name.ends_with("/gpu")) continue;
+      if (!IsGpu(limit.name) && !limit.name.ends_with("/gpu")) continue;
       const Result<Quantity> count = ParseQuantity(limit.value.text);
       if (count.ok()) out += count->value;
     }

@@ -56,8 +56,8 @@ struct PodSeen {
   int64_t held_gpus() const { return node.empty() || has_ended || is_lost ? 0 : gpus; }
 };
 
-// By what its containers are limited to: resources named gpu, whoever makes them
-// ("nvidia.com/gpu"). Pure.
+// By what its containers are limited to: those of NVIDIA (IsGpu), a slice or a share counted as
+// one, and resources of others named gpu ("amd.com/gpu"). Pure.
 int64_t GpusOf(const Node& pod);
 
 // What of a pod's tree decides. Nothing: it carries no role, or no id in its name.

@@ -267,7 +267,10 @@ Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
 
 // A copy that is under way still uses it.
 void EmulatedDevice::FreePinned(std::byte* data, size_t) {
-  (void)WaitForSteps();
+  {
+    const WaitWatch::Wait watched = Watched(kGivesBack);
+    (void)WaitForSteps();
+  }
   {
     const MutexLock lock(mu_);
     Deliver(UINT64_MAX);

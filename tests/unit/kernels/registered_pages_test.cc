@@ -36,6 +36,13 @@ class CountingDriver final : public RegisteredPages::Driver {
     for (size_t i = 0; i < stretches[pages]; ++i) ours.erase(pages + i * kPage);
     stretches.erase(pages);
   }
+  // Of those of others that lie side by side.
+  std::byte* EndOfOthers(std::byte* page) override {
+    EXPECT_TRUE(others.contains(page));
+    ++asked;
+    while (others.contains(page)) page += kPage;
+    return page;
+  }
   Result<uint64_t> DeviceAddressOf(std::byte* pages) override {
     if (pages == unreachable) return FailedPrecondition("not mapped");
     return reinterpret_cast<uint64_t>(pages) + (uint64_t{1} << 40);
@@ -43,6 +50,7 @@ class CountingDriver final : public RegisteredPages::Driver {
 
   std::set<std::byte*> ours, others;
   std::map<std::byte*, size_t> stretches;  // of ours: in pages
+  int asked = 0;                           // of others
   std::byte* refused = nullptr;
   std::byte* unreachable = nullptr;
   std::function<void()> meanwhile;  // as the driver takes a page or gives it back
@@ -108,6 +116,21 @@ TEST_F(RegisteredPagesTest, WhatOthersHaveStaysTheirs) {
   EXPECT_TRUE(pages_.DeviceAddressOf(At(1)).ok());
   pages_.Drop(At(0), 3 * kPage);
   EXPECT_TRUE(driver_.ours.empty());
+}
+
+TEST_F(RegisteredPagesTest, WhatOthersHaveAtOnceIsAskedForOnce) {
+  for (size_t page = 1; page < 5; ++page) driver_.others.insert(At(page));
+  ASSERT_TRUE(pages_.Use(At(0), 4 * kPage).ok()) << "up to the range's end, which theirs is beyond";
+  EXPECT_EQ(driver_.asked, 1);
+  EXPECT_EQ(driver_.ours, std::set{At(0)});
+  for (size_t page = 1; page < 4; ++page) {
+    EXPECT_EQ(*pages_.DeviceAddressOf(At(page, 8)),
+              reinterpret_cast<uint64_t>(At(page, 8)) + (uint64_t{1} << 40));
+  }
+  EXPECT_EQ(pages_.DeviceAddressOf(At(4)).status().code(), StatusCode::kInternal);
+  pages_.Drop(At(0), 4 * kPage);
+  EXPECT_TRUE(driver_.ours.empty());
+  EXPECT_EQ(pages_.DeviceAddressOf(At(1)).status().code(), StatusCode::kInternal);
 }
 
 TEST_F(RegisteredPagesTest, ARangeThatIsRefusedLeavesNothingBehind) {

@@ -1,8 +1,13 @@
 #include "kernels/device/wait_watch.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <future>
 #include <string>
 #include <thread>
@@ -50,6 +55,37 @@ TEST(WaitWatch, ManyShortWaitsAreNone) {
     while (MonotonicClock::now() < end) const WaitWatch::Wait wait(&watch, "again");
   }
   EXPECT_EQ(heard, 0);
+}
+
+// Stops this process for `pause`, from another one, and returns as it goes on.
+void StandStill(std::chrono::milliseconds pause) {
+  const pid_t self = getpid();
+  const pid_t other = fork();
+  ASSERT_GE(other, 0);
+  if (other == 0) {
+    kill(self, SIGSTOP);
+    std::this_thread::sleep_for(pause);
+    kill(self, SIGCONT);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(other, nullptr, 0), other);
+}
+
+// Whoever waits goes on as well, and is heard of if it still waits after as long as others may.
+TEST(WaitWatch, APauseOfTheProcessIsNoWait) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto pause = [] {
+    std::atomic<bool> heard = false;
+    WaitWatch watch(Seconds(1.6), [&](std::string_view, Seconds) { heard = true; });
+    {
+      const WaitWatch::Wait wait(&watch, "what goes on");
+      StandStill(std::chrono::milliseconds(2000));
+      // Two look-ups of the watch.
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    }
+    std::_Exit(heard ? 1 : 0);
+  };
+  EXPECT_EXIT(pause(), testing::ExitedWithCode(0), "");
 }
 
 TEST(WaitWatch, NobodyNeedsOne) {

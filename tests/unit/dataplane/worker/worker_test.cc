@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "common/fingerprint.h"
@@ -80,6 +82,23 @@ TEST_F(WorkerTest, WhoGaveThePrepareUpEndsIt) {
   const Status prepared = service_.PrepareAttention(
       [](const PrepareProgress& progress) { return progress.phase != "connect"; });
   EXPECT_EQ(prepared.code(), StatusCode::kCancelled);
+}
+
+// Whoever waits gives up where nothing is heard: what takes long is told as it begins.
+TEST_F(WorkerTest, TellsOfEachPhaseOfAPrepare) {
+  std::vector<std::string> phases;
+  {
+    const std::jthread beside([&] {
+      (void)service_.experts().worker().Prepare({kUid, kFence, 1}, service_.topology(), {},
+                                                std::string(16, 'k'), On);
+    });
+    const Status prepared = service_.PrepareAttention([&](const PrepareProgress& progress) {
+      if (phases.empty() || phases.back() != progress.phase) phases.push_back(progress.phase);
+      return true;
+    });
+    EXPECT_TRUE(prepared.ok()) << prepared.ToString();
+  }
+  EXPECT_EQ(phases, (std::vector<std::string>{"weights", "connect", "memory", "instance"}));
 }
 
 TEST_F(WorkerTest, RefusesWhatCannotBePrepared) {

@@ -38,6 +38,11 @@ constexpr const char* kRdma =
     ", resources: {limits: {rdma/hca_shared_devices_a: 1, nvidia.com/hostdev: 1, "
     "openshift.io/mlnx_sriov: 1}}";
 constexpr const char* kRequested = ", resources: {requests: {nvidia.com/gpu: 1}}";
+constexpr const char* kRequestedToo =
+    ", resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}";
+constexpr const char* kRequestedInTemplate =
+    ", podTemplate: {spec: {containers: [{name: worker, resources: {requests: {nvidia.com/gpu: "
+    "1}}}]}}";
 constexpr const char* kPages = ", resources: {limits: {hugepages-2Mi: 1Gi, cpu: 4}}";
 constexpr const char* kInTemplate =
     ", podTemplate: {spec: {containers: [{name: side}, {name: worker, resources: {limits: "
@@ -108,12 +113,25 @@ TEST(ValidateDevice, NamesTheRoleThatLacksAGpuAndWhoWantsIt) {
             "spec.roles.attention.resources.limits: has no GPU, and spec.roles.experts has "
             "nvidia.com/mig-1g.10gb; add nvidia.com/gpu: 1, or a slice of one as "
             "nvidia.com/mig-1g.10gb, or set spec.device: CPU\n");
-  for (const char* none : {kNone, kZero, kRequested, kPages, kOfASidecar, kTakenBack}) {
+  for (const char* none : {kNone, kZero, kPages, kOfASidecar, kTakenBack}) {
     const std::string said = Refused(Asked(none, none, "device: CUDA"));
     EXPECT_NE(said.find("spec.roles.attention.resources.limits: has no GPU"), std::string::npos)
         << none << said;
     EXPECT_NE(said.find("spec.roles.experts.resources.limits: has no GPU"), std::string::npos)
         << none << said;
+  }
+}
+
+TEST(ValidateDevice, RefusesAGpuThatIsRequestedAndInNoLimit) {
+  for (const char* spec : {"", "device: CUDA"}) {
+    for (const char* requested : {kRequested, kRequestedInTemplate}) {
+      EXPECT_EQ(Refused(Asked(kOne, requested, spec)),
+                "spec.roles.experts.resources.limits: has no nvidia.com/gpu, which "
+                "resources.requests has, and Kubernetes gives devices by limits; add "
+                "nvidia.com/gpu: 1 here\n")
+          << requested;
+    }
+    EXPECT_EQ(Refused(Asked(kRequestedToo, kRequestedToo, spec)), "");
   }
 }
 

@@ -364,6 +364,15 @@ TEST(ReadPod, CountsTheGpusThatItHolds) {
   EXPECT_EQ(pod.held_gpus(), 0);
 }
 
+TEST(GpusOf, CountsSlicesAndSharesAsOneAndDevicesOfTheNetworkNot) {
+  const auto limited = [](const std::string& limits) {
+    return GpusOf(Json(R"({"spec": {"containers": [{"resources": {"limits": )" + limits + "}}]}}"));
+  };
+  EXPECT_EQ(limited(R"({"nvidia.com/mig-1g.10gb": "1", "cpu": "4"})"), 1);
+  EXPECT_EQ(limited(R"({"nvidia.com/gpu.shared": "1", "rdma/hca_shared_devices_a": "1"})"), 1);
+  EXPECT_EQ(limited(R"({"nvidia.com/hostdev": "1", "hugepages-2Mi": "1Gi"})"), 0);
+}
+
 TEST(ReadPod, KnowsWhyNoNodeTakesIt) {
   const auto read = [](const std::string& reason, const std::string& message) {
     return ReadPod(Json(R"({
