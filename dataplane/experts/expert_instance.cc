@@ -185,7 +185,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
 
 Status ExpertInstance::AwaitRound(const RoundKey& key, bool of_device, FunctionRef<bool()> ready,
                                   FunctionRef<std::string()> what) {
-  const MonotonicTime deadline = Later(round_began_, control_.detection());
+  const MonotonicTime deadline = Later(wait_began_, control_.detection());
   bool is_ready = false;
   const auto any = [&] {
     is_ready = ready();
@@ -206,7 +206,7 @@ Status ExpertInstance::AwaitRound(const RoundKey& key, bool of_device, FunctionR
 
 // Gates the rows of whoever is here while the others are awaited.
 Status ExpertInstance::AwaitRows(const RoundKey& key) {
-  round_began_ = clock_.Now();
+  wait_began_ = clock_.Now();
   for (;;) {
     Status failed;
     size_t came = sources_.size();
@@ -275,7 +275,7 @@ Status ExpertInstance::AwaitAssigned(const RoundKey& key) {
   };
   JANUS_RETURN_IF_ERROR(AwaitGpu(
       key, [&] { return layers_->IsAssigned(); }, what));
-  control_.OnArrival(clock_.Now() - round_began_);
+  longest_wait_ = clock_.Now() - wait_began_;
   return OkStatus();
 }
 
@@ -284,13 +284,14 @@ Status ExpertInstance::Answer(const RoundKey& key) {
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
   JANUS_RETURN_IF_ERROR(Lap(kExperts));
   if (exchange_.PostsBehindGpu()) {
-    // A wait of its own, however late the rows came.
-    round_began_ = clock_.Now();
+    // With a deadline of its own, however late the rows came.
+    wait_began_ = clock_.Now();
     JANUS_RETURN_IF_ERROR(AwaitGpu(
         key, [&] { return laps_.HasCome(); },
         [] { return std::string("waiting for the GPU's experts"); }));
-    control_.OnArrival(clock_.Now() - round_began_);
+    longest_wait_ = std::max<Seconds>(longest_wait_, clock_.Now() - wait_began_);
   }
+  control_.OnArrival(longest_wait_);
   for (size_t a = 0; a < sources_.size(); ++a) {
     if (!sources_[a].awaited) continue;
     JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
@@ -305,7 +306,7 @@ Status ExpertInstance::Answer(const RoundKey& key) {
 }
 
 Status ExpertInstance::AwaitEnd(const RoundKey& key) {
-  round_began_ = clock_.Now();
+  wait_began_ = clock_.Now();
   return AwaitGpu(
       key, [&] { return laps_.HasCome(); },
       [] { return std::string("waiting for the GPU's last round"); });

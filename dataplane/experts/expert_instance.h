@@ -108,7 +108,8 @@ class ExpertInstance {
   Follower control_;
   std::vector<Source> sources_;  // by attention rank
   kernels::Stopwatch laps_;      // of a step
-  MonotonicTime round_began_;
+  MonotonicTime wait_began_;
+  Seconds longest_wait_{0};  // of the round
   MonotonicTime all_here_;
   Seconds wait_{0};
   uint64_t rows_ = 0;
