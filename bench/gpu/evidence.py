@@ -19,7 +19,7 @@ import time
 import evidence_archive
 import figures
 from bounded import ROOT, in_a_group, killed, output_of
-from gpu_build import BUILD_SECONDS, NEEDS, Built, bring, build, first_gpu
+from gpu_build import BUILD_SECONDS, NEEDS, Built, beside_nvcc, bring, build, first_gpu
 from result_book import Book
 from step_runner import FOUND, Digests, Runner, Step
 
@@ -123,7 +123,7 @@ class Steps:
     def watched(self, name):
         """The first cases, or what holds devices, under a tool, with a book of their own: there they have not run."""
         tool, program = WATCHED[name]
-        sanitizer = shutil.which("compute-sanitizer")
+        sanitizer = beside_nvcc("compute-sanitizer", self.built.folder.parent)
         missing = self.without(program) or (None if sanitizer else "no compute-sanitizer here")
         own = Book(evidence_archive.own_path(self.book.path, name))
         # Cases ask for what is refused, and look at the answer themselves.
@@ -137,7 +137,7 @@ class Steps:
     def script(self, name, file, benches=(), **more):
         """What it writes hangs on what these benches have written, too."""
         needs = [SCRIPTS / file, *(self.program(f"{bench}_gpu_bench") for bench in benches)]
-        return self.step(name, "python3", SCRIPTS / file, "--results", self.book.path,
+        return self.step(name, sys.executable, SCRIPTS / file, "--results", self.book.path,
                          needs=[path for path in needs if path.exists()], after=benches, **more)
 
     def mps(self):
@@ -168,7 +168,7 @@ class Steps:
 def torch_lacks(needs):
     def missing(seconds):
         check = f"import torch, sys; {needs}sys.exit(not torch.cuda.is_available())"
-        found = subprocess.run(["python3", "-c", check], capture_output=True, check=False, timeout=seconds).returncode
+        found = subprocess.run([sys.executable, "-c", check], capture_output=True, check=False, timeout=seconds).returncode
         return "no Python here with what it needs and a GPU that torch sees" if found else None
     return missing
 
@@ -280,7 +280,7 @@ def failures_of(book):
 def tell(book, logs):
     """What came of it, whatever ended the run, and all that says more in one archive."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        subprocess.run(["python3", SCRIPTS / "premise_plot.py", book.path, f"{book.path}.premise.svg"],
+        subprocess.run([sys.executable, SCRIPTS / "premise_plot.py", book.path, f"{book.path}.premise.svg"],
                        capture_output=True, check=False, timeout=10)
     lines = book.lines()
     try:

@@ -36,6 +36,15 @@ def architecture():
     return match and f"{match[1]}{match[2]}{'a' if match[1] == '9' else ''}"
 
 
+def beside_nvcc(tool, folder=None):
+    """A tool of the CUDA toolkit, sought where the build seeks nvcc: in the one it used first. None: nowhere."""
+    cache = folder / "CMakeCache.txt" if folder else None
+    used = re.search(r"^JANUS_NVCC:\w+=(/.+)$", cache.read_text(errors="replace"), re.M) if cache and cache.is_file() else None
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    folders = [*([os.path.dirname(used[1])] if used else []), *(f"{home}/bin" for home in homes if home)]
+    return next(filter(None, (shutil.which(tool, path=each) for each in folders)), None) or shutil.which(tool)
+
+
 def prefixes():
     given = [os.environ.get("GTEST_ROOT"), *re.split("[:;]", os.environ.get("CMAKE_PREFIX_PATH", ""))]
     return [pathlib.Path(prefix) for prefix in [*given, "/usr/local", "/usr"] if prefix]
@@ -92,6 +101,10 @@ def build(log, programs, seconds=BUILD_SECONDS, needs=NEEDS):
     folder = ROOT / ("build/cuda" if ninja else "build/cuda-make")
     built = Built(folder / "bin", set(), {})
     log.write_bytes(b"")
+    if not shutil.which("cmake"):
+        built.failed = "no cmake (3.24 or later)"
+        built.without = dict.fromkeys(programs, "the build failed")
+        return built
     configure = ["cmake", "--preset", "cuda", "-B", str(folder), "-DJANUS_WARNINGS_ARE_ERRORS=OFF"]
     configure += [] if ninja else ["-G", "Unix Makefiles"]
     if needs.is_dir():

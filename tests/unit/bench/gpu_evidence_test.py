@@ -11,6 +11,7 @@ import tarfile
 import tempfile
 import time
 import unittest
+import unittest.mock
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -645,6 +646,22 @@ wait
             self.assertTrue(matches, pattern)
             chosen |= matches
         self.assertLess(len(chosen), 120, "they are to end within a minute")
+
+
+class ToolkitTest(unittest.TestCase):
+    def test_a_tool_is_sought_beside_the_nvcc_of_the_build_first(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for home in ("used", "home"):
+                tool = folder / home / "bin/compute-sanitizer"
+                tool.parent.mkdir(parents=True)
+                tool.touch(mode=0o755)
+            with unittest.mock.patch.dict(os.environ, {"CUDA_HOME": f"{folder}/home"}):
+                self.assertEqual(evidence.beside_nvcc("compute-sanitizer", folder),
+                                 f"{folder}/home/bin/compute-sanitizer")
+                (folder / "CMakeCache.txt").write_text(f"JANUS_NVCC:FILEPATH={folder}/used/bin/nvcc\n")
+                self.assertEqual(evidence.beside_nvcc("compute-sanitizer", folder),
+                                 f"{folder}/used/bin/compute-sanitizer")
 
 
 if __name__ == "__main__":
