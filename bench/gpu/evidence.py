@@ -19,7 +19,7 @@ import time
 import evidence_archive
 import figures
 from bounded import ROOT, in_a_group, killed, output_of
-from gpu_build import BUILD_SECONDS, NEEDS, Built, beside_nvcc, bring, build, first_gpu
+from gpu_build import BUILD_SECONDS, NEEDS, Built, beside_nvcc, bring, build, first_gpu, first_gpu_id
 from result_book import Book
 from step_runner import FOUND, Digests, Runner, Step
 
@@ -215,7 +215,7 @@ def clocks(logs):
     with contextlib.suppress(OSError), (logs / "clocks.csv").open("ab") as file:
         watch = subprocess.Popen(
             ["nvidia-smi", "--query-gpu=timestamp,clocks.sm,clocks.mem,temperature.gpu,power.draw", "--format=csv",
-             "--id=0", "-lms", "500"], stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=in_a_group)
+             f"--id={first_gpu_id()}", "-lms", "500"], stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=in_a_group)
     try:
         yield
     finally:
@@ -310,6 +310,7 @@ def main(mode, results):
     if mode == "bring":
         return bring_needs()
     started = time.monotonic()
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # nvidia-smi's
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seconds = float(os.environ.get("JANUS_GPU_SECONDS", RUN_SECONDS))
     logs = pathlib.Path(os.environ.get("JANUS_GPU_LOGS", ROOT / "build/gpu-logs")).resolve()  # programs run in ROOT
@@ -330,6 +331,6 @@ def main(mode, results):
         print(f"scripts/gpu: the build failed: {built.failed} ({logs / 'build.log'})")
     if left_open:
         print(f"scripts/gpu: run it again for what is open: {', '.join(left_open)}")
-    if unheld:
-        print(f"scripts/gpu: NOTHING HOLDS THESE KERNELS: not run were {', '.join(unheld)}: {next(iter(unheld.values()))}")
+    for name, why in unheld.items():
+        print(f"scripts/gpu: {'NOTHING HOLDS THESE KERNELS: ' if name == 'first cases' else ''}{name} did not run: {why}")
     return 1 if failures else NO_PARITY if unheld else 0

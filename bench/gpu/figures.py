@@ -22,6 +22,7 @@ Line = dict[str, object]
 MANY_BYTES = 350e6  # from where on experts are read at the memory's rate
 MANY_ROW_BYTES = 64 << 20
 H200_BYTES_PER_US = 4.8e6
+SPLITS = (512, 2048)  # that are timed beside the length that is built
 EXACT_US = 3.0  # that the exact AEBS may take beyond the greedy one
 
 
@@ -31,7 +32,7 @@ class Figure:
     bound: float | None  # none: shown alone
     cases: str  # names of lines, as a regular expression
     key: str
-    expected: int  # how many cases there are, as the programs have them
+    expected: int  # how many cases there are, as the programs have them; 0: as many as something else has
     at_least: bool = False
     where: Callable[[Line], bool] = lambda line: True
     unit: str = ""
@@ -53,6 +54,7 @@ def is_large(least: float) -> Callable[[Line], bool]:
 
 
 AEBS = r"AEBS of 512 rows of 8 in 256, {}, (16|32) instances, slots {} %"
+# Where GPUs have no wgmma these are of the form that they have (form_of).
 EXPERTS = r"DeepSeek-V3 {} wgmma, fit of experts of (1|8|16|32|64)"
 CALLS = r"DeepSeek-V\d {} wgmma, \d+ experts of \d+"
 GQA = r"(Qwen3-235B|Mixtral) attention (bf16|fp8) fast, fit"
@@ -73,6 +75,12 @@ FIGURES = (
            unit="us"),
     Figure("AEBS exact beyond greedy, twice the slots", EXACT_US, AEBS.format("exact", 200), "beyond_greedy_us", 2,
            unit="us"),
+    *(Figure(f"AEBS greedy of 512 rows, {n} instances, slots {slots} %", None,
+             rf"AEBS of 512 rows of 8 in 256, greedy, {n} instances, slots {slots} %", "us", 1, unit="us")
+      for n in (8, 64) for slots in (150, 200)),
+    *(Figure(f"AEBS greedy of {rows:,} rows, 16 and 32 instances", None,
+             rf"AEBS of {rows} rows of 8 in 256, greedy, (16|32) instances, slots 150 %", "us", 2, unit="us")
+      for rows in (64, 1024, 4096, 8192)),
     Figure("router and AEBS over their sum", 1, r".*: shares", "of_sum", 4),
     Figure("experts in fp8, a", 8, EXPERTS.format("fp8"), "a_us", 5, unit="us", is_fit=True),
     Figure("experts in fp8, b", 10.8, EXPERTS.format("fp8"), "b_us", 5, unit="us", is_read=True, is_fit=True),
@@ -91,11 +99,14 @@ FIGURES = (
            r"DeepSeek-V\d bf16 wgmma, \d+ experts of \d+, torch", "price", 10),
     Figure("GQA decode, a", 8, GQA, "a_us", 4, unit="us", is_fit=True),
     Figure("GQA decode, B over reads", 0.95, GQA, "share_of_read", 4, at_least=True, is_fit=True),
+    Figure("GQA decode, time over the table's for this GPU", None, r".* attention (bf16|fp8) fast, .*, table", "ours_over",
+           0),
     Figure("MLA decode of 128 heads, goal", 600, LATENT, "tflops", 18, at_least=True, where=is_many_keys, unit="TFLOPS"),
     Figure("MLA decode of 128 heads, at least", 480, LATENT, "tflops", 18, at_least=True, where=is_many_keys,
            unit="TFLOPS"),
     *(Figure(f"MLA decode of 128 heads, splits of {split}", None, rf"split {split}, {LATENT}", "tflops", 12, at_least=True,
-             where=is_many_keys, unit="TFLOPS") for split in (512, 2048)),
+             where=is_many_keys, unit="TFLOPS") for split in SPLITS),
+    Figure("MLA decode of 128 heads, price of one length of splits", None, LATENT, "split_price", 12, where=is_many_keys),
     Figure("MLA decode of 16 heads, a", 8, LATENT_FIT, "a_us", 2, unit="us", is_fit=True),
     Figure("MLA decode of 16 heads, B over reads", 0.95, LATENT_FIT, "share_of_read", 2, at_least=True, is_fit=True),
     of_rows("norm", r"norm of \d+ x \d+", 3),
@@ -106,13 +117,20 @@ FIGURES = (
     of_rows("unpack", r"unpack from fp8", 1),
     Figure("price of batch invariance, projections", 0.1, r".* bf16 fast, \d+ rows, torch", "price", 15),
     Figure("price of batch invariance, attention", 0.1, r".* attention bf16 fast, .*, torch", "price", 27),
+    Figure("price of batch invariance, one length of splits, GQA", 0.1,
+           r"Qwen3-235B attention (bf16|fp8) fast, batch \d+ context \d+", "split_price", 18),
     Figure("price of batch invariance, norms", 0.1, r"norm .*, torch", "price", 3),
     Figure("a layer in a graph, share of its limits", None, r".* layer in a graph, .*", "share_of_limits", 8,
            at_least=True),
+    Figure("a layer in a graph, gaps", None, r".* layer in a graph, .*", "gaps_us", 8, unit="us"),
+    Figure("a service: TPOT of 1A1E over that of transformers", None, r".*, transformers, batch \d+", "ours_over", 6),
+    Figure("a service: share of time outside kernels", None, SERVED.format(".*", 128), "outside_kernels_share", 48),
     Figure("a service: the same bits over topologies", 1, SERVED.format(".*", 128), "same_bits", 48, at_least=True),
     Figure("a service: a request's bits over batches", 1, r".*, request 0 over batches of .*", "same_bits", 2,
            at_least=True),
     Figure("a service of processes: the same bits", 1, SERVED.format(r"\dA\dE.*", 64), "same_bits", 10, at_least=True),
+    Figure("a service of processes with MPS: the same bits", 1, SERVED.format(r"MPS, \dA\dE.*", 64), "same_bits", 10,
+           at_least=True),
 )
 
 
@@ -134,6 +152,12 @@ def complete(lines: list[Line]) -> list[Line]:
             line["beyond_greedy_us"] = float(str(line["us"])) - float(str(greedy["us"]))
             if "host_too_slow" in greedy:
                 line["host_too_slow"] = 1
+        splits = [named[other] for split in SPLITS if "us" in named.get(other := f"split {split}, {name}", {})]
+        if splits and "us" in line:
+            us = float(str(line["us"]))
+            line["split_price"] = us / min([us, *(float(str(other["us"])) for other in splits)]) - 1
+            if any("host_too_slow" in other for other in splits):
+                line["host_too_slow"] = 1
     return [*(line for line in lines if "bench" not in line), *named.values()]
 
 
@@ -151,16 +175,21 @@ def scale_of(lines: list[Line]) -> float:
     return 1.0 if not rates or any("H200" in gpu for gpu in gpus) else H200_BYTES_PER_US / statistics.median(rates)
 
 
+def form_of(lines: list[Line]) -> str:
+    return "wgmma" if any(" wgmma" in str(line.get("bench", "")) for line in lines) else "fast"
+
+
 def row_of(figure: Figure, lines: list[Line], scale: float) -> str:
+    cases_of = re.compile(figure.cases.replace("wgmma", form_of(lines)))
     of = [line for line in lines
-          if figure.key in line and re.fullmatch(figure.cases, str(line.get("bench", ""))) and figure.where(line)]
+          if figure.key in line and cases_of.fullmatch(str(line.get("bench", ""))) and figure.where(line)]
     found = [float(str(line[figure.key])) for line in of if "host_too_slow" not in line]
     bound = figure.bound and figure.bound * (scale if figure.is_read else 1.0)
     asked = "-"
     if figure.bound is not None:
         asked = f"{'>=' if figure.at_least else '<='} {figure.bound:.4g} {figure.unit}".rstrip()
         asked += f" (here {bound:.4g})" if bound != figure.bound else ""
-    cases = f"{len(found)} of {figure.expected}"
+    cases = f"{len(found)} of {figure.expected}" if figure.expected else f"{len(found)}"
     cases += f", {len(of) - len(found)} too slow" if len(of) > len(found) else ""
     if not found:
         return f"| {figure.what} | {asked} | - | - | {cases} | - |"

@@ -25,9 +25,14 @@ class Built:
     seconds: float = 0.0
 
 
+def first_gpu_id():
+    """nvidia-smi's name of what programs compute on, which count GPUs in the same order (CUDA_DEVICE_ORDER)."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
+
+
 def first_gpu(fields):
     """What nvidia-smi says of it; None: nothing."""
-    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0", seconds=30)
+    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", f"--id={first_gpu_id()}", seconds=30)
 
 
 def architecture():
@@ -36,13 +41,14 @@ def architecture():
     return match and f"{match[1]}{match[2]}{'a' if match[1] == '9' else ''}"
 
 
-def beside_nvcc(tool, folder=None):
+def beside_nvcc(tool, folder):
     """A tool of the CUDA toolkit, sought where the build seeks nvcc: in the one it used first. None: nowhere."""
-    cache = folder / "CMakeCache.txt" if folder else None
-    used = re.search(r"^JANUS_NVCC:\w+=(/.+)$", cache.read_text(errors="replace"), re.M) if cache and cache.is_file() else None
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    folders = [*([os.path.dirname(used[1])] if used else []), *(f"{home}/bin" for home in homes if home)]
-    return next(filter(None, (shutil.which(tool, path=each) for each in folders)), None) or shutil.which(tool)
+    cache = folder / "CMakeCache.txt"
+    used = re.search(r"^JANUS_NVCC:\w+=(/.+)$", cache.read_text(errors="replace"), re.M) if cache.is_file() else None
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
+    folders = [*([os.path.dirname(used[1])] if used else []), *(f"{home}/bin" for home in homes if home),
+               os.environ.get("PATH", ""), "/usr/local/cuda/bin"]
+    return next(filter(None, (shutil.which(tool, path=each) for each in folders)), None)
 
 
 def prefixes():

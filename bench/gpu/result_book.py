@@ -48,11 +48,16 @@ class Book:
 
     def begin(self, run):
         """Refuses results of another GPU: they would stand for this one's."""
+        def name_of(gpu):  # without its memory, of which drivers leave more or less
+            return str(gpu).split(",")[0]
         for line in self.lines():
-            there = line.get("run")
-            if there is not None and there.get("gpu") != run["gpu"]:
-                raise SystemExit(f"scripts/gpu: {self.path} has results of gpu {there.get('gpu')}, this is "
-                                 f"{run['gpu']}; give another file")
+            there = line.get("run", {}).get("gpu")
+            if there is None or name_of(there) == name_of(run["gpu"]):
+                continue
+            if run["gpu"] == "none":
+                raise SystemExit(f"scripts/gpu: {self.path} has results of gpu {there}, and nvidia-smi says nothing of the "
+                                 "one here: try again, or give another file")
+            raise SystemExit(f"scripts/gpu: {self.path} has results of gpu {there}, this is {run['gpu']}; give another file")
         self.write(run=run)
 
     def retire(self, digests):

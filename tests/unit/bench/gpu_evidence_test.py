@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -309,6 +310,18 @@ class GpuTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("has results of gpu a GPU, 1 MiB, this is another; give another file", done.stderr)
         self.assertEqual(self.names(), [])
+        (self.folder / "nvidia-smi").unlink()
+        done = self.run_gpu("first")
+        self.assertIn("and nvidia-smi says nothing of the one here: try again", done.stderr)
+        self.program("nvidia-smi", "#!/bin/sh\necho \"a GPU, 2 MiB\"\n")
+        self.assertEqual(self.run_gpu("first").returncode, 0, "of which another driver leaves more")
+
+    def test_the_gpu_is_the_one_that_programs_compute_on(self):
+        self.program("nvidia-smi", "#!/bin/sh\ncase \"$*\" in *--id=3) echo three ;; *--id=0) echo zero ;; esac\n")
+        for visible, name in ((None, "zero"), ("", "zero"), ("3,1", "three")):
+            given = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+            with unittest.mock.patch.dict(os.environ, {"PATH": str(self.folder), **given}):
+                self.assertEqual(gpu_build.first_gpu("name"), name)
 
     def test_a_step_of_another_program_runs_anew_and_no_other(self):
         self.script("rows_gpu_bench", "bench:old", "0")
@@ -377,7 +390,8 @@ class GpuTest(unittest.TestCase):
         (self.folder / evidence.GOLDEN).unlink()
         done = self.run_gpu()
         self.assertEqual(done.returncode, evidence.NO_PARITY)
-        self.assertIn("NOTHING HOLDS THESE KERNELS: not run were first cases, device, golden, memcheck", done.stdout)
+        self.assertIn("NOTHING HOLDS THESE KERNELS: first cases did not run: no kernels_gpu_test", done.stdout)
+        self.assertIn("scripts/gpu: golden did not run: no golden_gpu_test", done.stdout)
         skipped = {line["step"]: line["skipped"] for line in Book(self.results).lines() if "skipped" in line
                    and "passed" not in line}
         self.assertIn("kernels_gpu_test", skipped["first cases"])
@@ -386,12 +400,14 @@ class GpuTest(unittest.TestCase):
         self.assertIn("experts", self.names())
         self.assertEqual(self.last()["unheld"][:2], ["first cases", "device"])
 
+    @unittest.skipIf(shutil.which("compute-sanitizer", path="/usr/local/cuda/bin"), "this machine has one")
     def test_a_machine_without_the_sanitizer_says_so(self):
         (self.folder / "compute-sanitizer").unlink()
         done = self.run_gpu()
         self.assertEqual(done.returncode, evidence.NO_PARITY)
-        self.assertIn("not run were memcheck, racecheck, synccheck, memcheck device, initcheck: no compute-sanitizer",
-                      done.stdout)
+        for tool in ("memcheck", "racecheck", "synccheck", "memcheck device", "initcheck"):
+            self.assertIn(f"scripts/gpu: {tool} did not run: no compute-sanitizer", done.stdout)
+        self.assertNotIn("NOTHING HOLDS", done.stdout)
 
     def test_all_that_came_of_a_run_is_told_and_in_one_archive(self):
         self.script("rows_gpu_bench", "tell:what_rows_say", "0")
@@ -519,6 +535,12 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
                          "make is asked for each")
         _, found = self.build("ninja", fails="--preset")
         self.assertEqual((found.failed, found.fresh), ("a.cu(1): error: no such thing", set()))
+
+    def test_a_machine_without_cmake_has_a_build_that_failed(self):
+        with unittest.mock.patch.dict(os.environ, {"PATH": str(self.folder)}):
+            found = gpu_build.build(self.folder / "log", evidence.PROGRAMS, 5, self.folder / "needs")
+        self.assertEqual((found.failed, found.fresh), ("no cmake (3.24 or later)", set()))
+        self.assertIn("the build failed", found.without["kernels_gpu_test"])
 
     def test_a_build_has_a_limit(self):
         began = time.monotonic()
@@ -652,13 +674,13 @@ class ToolkitTest(unittest.TestCase):
     def test_a_tool_is_sought_beside_the_nvcc_of_the_build_first(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            for home in ("used", "home"):
+            for home in ("used", "named"):
                 tool = folder / home / "bin/compute-sanitizer"
                 tool.parent.mkdir(parents=True)
                 tool.touch(mode=0o755)
-            with unittest.mock.patch.dict(os.environ, {"CUDA_HOME": f"{folder}/home"}):
+            with unittest.mock.patch.dict(os.environ, {"CUDA_HOME": f"{folder}/named"}):
                 self.assertEqual(evidence.beside_nvcc("compute-sanitizer", folder),
-                                 f"{folder}/home/bin/compute-sanitizer")
+                                 f"{folder}/named/bin/compute-sanitizer")
                 (folder / "CMakeCache.txt").write_text(f"JANUS_NVCC:FILEPATH={folder}/used/bin/nvcc\n")
                 self.assertEqual(evidence.beside_nvcc("compute-sanitizer", folder),
                                  f"{folder}/used/bin/compute-sanitizer")
