@@ -28,7 +28,9 @@ if(NOT version MATCHES "release ([0-9]+\\.[0-9]+)")
 endif()
 set(JANUS_CUDA_VERSION ${CMAKE_MATCH_1})
 if(JANUS_CUDA_VERSION VERSION_LESS 12.8)
-  message(FATAL_ERROR "${JANUS_NVCC} is of CUDA ${JANUS_CUDA_VERSION}, and 12.8 is the oldest that compiles these "
+  set(nvcc ${JANUS_NVCC})
+  unset(JANUS_NVCC CACHE)  # or the next attempt would not look for another
+  message(FATAL_ERROR "${nvcc} is of CUDA ${JANUS_CUDA_VERSION}, and 12.8 is the oldest that compiles these "
                       "kernels: install a later one and set CUDA_HOME, or take nvcc off the path and run "
                       "scripts/deps cuda")
 endif()

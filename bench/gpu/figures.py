@@ -153,11 +153,10 @@ def complete(lines: list[Line]) -> list[Line]:
             if "host_too_slow" in greedy:
                 line["host_too_slow"] = 1
         splits = [named[other] for split in SPLITS if "us" in named.get(other := f"split {split}, {name}", {})]
-        if splits and "us" in line:
+        # Beside all lengths and none that was too slow: what else the line says stands whatever they are.
+        if len(splits) == len(SPLITS) and "us" in line and not any("host_too_slow" in other for other in splits):
             us = float(str(line["us"]))
             line["split_price"] = us / min([us, *(float(str(other["us"])) for other in splits)]) - 1
-            if any("host_too_slow" in other for other in splits):
-                line["host_too_slow"] = 1
     return [*(line for line in lines if "bench" not in line), *named.values()]
 
 

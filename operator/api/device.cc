@@ -81,7 +81,9 @@ GpusAsked GpusOf(const RoleSpec& role, std::string_view name) {
     }
   }
   for (const auto& [resource, quantity] : Merged(role.resources.requests, role, "requests")) {
-    if (IsGpu(resource) && quantity.value > 0 && !limits.contains(resource)) {
+    const auto limit = limits.find(resource);
+    const bool is_limited = limit != limits.end() && limit->second.value > 0;
+    if (IsGpu(resource) && quantity.value > 0 && !is_limited) {
       out.requested = resource;
     }
   }

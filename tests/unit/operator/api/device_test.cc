@@ -40,6 +40,8 @@ constexpr const char* kRdma =
 constexpr const char* kRequested = ", resources: {requests: {nvidia.com/gpu: 1}}";
 constexpr const char* kRequestedToo =
     ", resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}";
+constexpr const char* kRequestedOfNone =
+    ", resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 0}}";
 constexpr const char* kRequestedInTemplate =
     ", podTemplate: {spec: {containers: [{name: worker, resources: {requests: {nvidia.com/gpu: "
     "1}}}]}}";
@@ -124,7 +126,7 @@ TEST(ValidateDevice, NamesTheRoleThatLacksAGpuAndWhoWantsIt) {
 
 TEST(ValidateDevice, RefusesAGpuThatIsRequestedAndInNoLimit) {
   for (const char* spec : {"", "device: CUDA"}) {
-    for (const char* requested : {kRequested, kRequestedInTemplate}) {
+    for (const char* requested : {kRequested, kRequestedInTemplate, kRequestedOfNone}) {
       EXPECT_EQ(Refused(Asked(kOne, requested, spec)),
                 "spec.roles.experts.resources.limits: has no nvidia.com/gpu, which "
                 "resources.requests has, and Kubernetes gives devices by limits; add "
