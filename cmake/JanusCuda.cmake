@@ -42,7 +42,8 @@ set(JANUS_CUDA_INCLUDE ${root}/include)
 janus_note(CUDA "${JANUS_CUDA_VERSION} for sm_${JANUS_CUDA_ARCHITECTURES}: ${JANUS_NVCC}")
 
 set(JANUS_NVCC_FLAGS
-    -std=c++20 -O3 -ccbin=${CMAKE_CXX_COMPILER} --expt-relaxed-constexpr --fmad=false  # fused where a kernel says so, nowhere else
+    -ccbin=${CMAKE_CXX_COMPILER}  # the host's part of a kernel as all else
+    -std=c++20 -O3 --expt-relaxed-constexpr --fmad=false  # fused where a kernel says so, nowhere else
     -diag-suppress=2810  # an assignment counts as a dropped [[nodiscard]]
     -Xcompiler=-fPIC,-Wall,-Wextra,-Wno-unused-parameter,-ffp-contract=off -Xptxas=-v
     -I${CMAKE_SOURCE_DIR})

@@ -215,7 +215,8 @@ def clocks(logs):
     with contextlib.suppress(OSError), (logs / "clocks.csv").open("ab") as file:
         watch = subprocess.Popen(
             ["nvidia-smi", "--query-gpu=timestamp,clocks.sm,clocks.mem,temperature.gpu,power.draw", "--format=csv",
-             f"--id={first_gpu_id()}", "-lms", "500"], stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=in_a_group)
+             f"--id={first_gpu_id()}", "-lms", "500"],
+            stdin=subprocess.DEVNULL, stdout=file, stderr=file, preexec_fn=in_a_group)
     try:
         yield
     finally:

@@ -53,7 +53,8 @@ def is_large(least: float) -> Callable[[Line], bool]:
     return lambda line: float(str(line.get("bytes", 0))) >= least
 
 
-AEBS = r"AEBS of 512 rows of 8 in 256, {}, (16|32) instances, slots {} %"
+AEBS = r"AEBS of {} rows of 8 in 256, {}, {} instances, slots {} %"
+BOTH = "(16|32)"  # numbers of instances
 # Where GPUs have no wgmma these are of the form that they have (form_of).
 EXPERTS = r"DeepSeek-V3 {} wgmma, fit of experts of (1|8|16|32|64)"
 CALLS = r"DeepSeek-V\d {} wgmma, \d+ experts of \d+"
@@ -69,17 +70,17 @@ def of_rows(what: str, cases: str, expected: int) -> Figure:
 
 
 FIGURES = (
-    Figure("AEBS greedy, 1.5 times the slots", 8, AEBS.format("greedy", 150), "us", 2, unit="us"),
-    Figure("AEBS greedy, twice the slots", 11, AEBS.format("greedy", 200), "us", 2, unit="us"),
-    Figure("AEBS exact beyond greedy, 1.5 times the slots", EXACT_US, AEBS.format("exact", 150), "beyond_greedy_us", 2,
-           unit="us"),
-    Figure("AEBS exact beyond greedy, twice the slots", EXACT_US, AEBS.format("exact", 200), "beyond_greedy_us", 2,
-           unit="us"),
+    Figure("AEBS greedy, 1.5 times the slots", 8, AEBS.format(512, "greedy", BOTH, 150), "us", 2, unit="us"),
+    Figure("AEBS greedy, twice the slots", 11, AEBS.format(512, "greedy", BOTH, 200), "us", 2, unit="us"),
+    Figure("AEBS exact beyond greedy, 1.5 times the slots", EXACT_US, AEBS.format(512, "exact", BOTH, 150),
+           "beyond_greedy_us", 2, unit="us"),
+    Figure("AEBS exact beyond greedy, twice the slots", EXACT_US, AEBS.format(512, "exact", BOTH, 200),
+           "beyond_greedy_us", 2, unit="us"),
     *(Figure(f"AEBS greedy of 512 rows, {n} instances, slots {slots} %", None,
-             rf"AEBS of 512 rows of 8 in 256, greedy, {n} instances, slots {slots} %", "us", 1, unit="us")
+             AEBS.format(512, "greedy", n, slots), "us", 1, unit="us")
       for n in (8, 64) for slots in (150, 200)),
     *(Figure(f"AEBS greedy of {rows:,} rows, 16 and 32 instances", None,
-             rf"AEBS of {rows} rows of 8 in 256, greedy, (16|32) instances, slots 150 %", "us", 2, unit="us")
+             AEBS.format(rows, "greedy", BOTH, 150), "us", 2, unit="us")
       for rows in (64, 1024, 4096, 8192)),
     Figure("router and AEBS over their sum", 1, r".*: shares", "of_sum", 4),
     Figure("experts in fp8, a", 8, EXPERTS.format("fp8"), "a_us", 5, unit="us", is_fit=True),
@@ -178,8 +179,8 @@ def form_of(lines: list[Line]) -> str:
     return "wgmma" if any(" wgmma" in str(line.get("bench", "")) for line in lines) else "fast"
 
 
-def row_of(figure: Figure, lines: list[Line], scale: float) -> str:
-    cases_of = re.compile(figure.cases.replace("wgmma", form_of(lines)))
+def row_of(figure: Figure, lines: list[Line], form: str, scale: float) -> str:
+    cases_of = re.compile(figure.cases.replace("wgmma", form))
     of = [line for line in lines
           if figure.key in line and cases_of.fullmatch(str(line.get("bench", ""))) and figure.where(line)]
     found = [float(str(line[figure.key])) for line in of if "host_too_slow" not in line]
@@ -241,10 +242,10 @@ def head_of(lines: list[Line]) -> list[str]:
 
 
 def table(lines: list[Line]) -> str:
-    scale, head = scale_of(lines), head_of(lines)
+    scale, head, form = scale_of(lines), head_of(lines), form_of(lines)
     lines = complete(lines)
     return "\n".join([*head, "", "| what | asked | worst | best | cases | met |", "|---|---|---|---|---|---|",
-                      *(row_of(figure, lines, scale) for figure in FIGURES), *sanitizer_rows(lines)])
+                      *(row_of(figure, lines, form, scale) for figure in FIGURES), *sanitizer_rows(lines)])
 
 
 def main() -> int:

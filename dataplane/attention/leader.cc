@@ -183,17 +183,14 @@ Status Leader::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
   while (!abort_->complete()) {
     for (const int member : abort_->Due(clock_.Now())) JANUS_RETURN_IF_ERROR(Announce(member));
     const uint64_t fence = abort_->fence();
-    const bool leaves = !abort_->has_left(self);
-    bool has_left = false;
-    const auto any = [&] {
+    // Until it has left, a GPU is waited for, too.
+    const bool had_left = abort_->has_left(self);
+    const Status waited = Await(!had_left, transport_, abort_->NextDeadline(), [&] {
       Poll();
       if (!abort_->has_left(self) && exchange.Abandon()) abort_->OnLeft(self, fence, 0);
-      has_left = leaves && abort_->has_left(self);
-      return has_left || abort_->complete() || abort_->fence() != fence || stop.stop_requested();
-    };
-    // Until it has left, a GPU is waited for, too.
-    const Status waited = leaves ? AwaitDevice(transport_, abort_->NextDeadline(), any)
-                                 : transport_.Wait(abort_->NextDeadline(), any);
+      return abort_->has_left(self) != had_left || abort_->complete() || abort_->fence() != fence ||
+             stop.stop_requested();
+    });
     if (stop.stop_requested()) return Cancelled("stopped");
     if (!waited.ok() && waited.code() != StatusCode::kDeadlineExceeded) return waited;
     std::string lost;

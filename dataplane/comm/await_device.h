@@ -20,6 +20,12 @@ inline Status AwaitDevice(Transport& transport, MonotonicTime deadline, Function
   }
 }
 
+// Either of them.
+inline Status Await(bool of_device, Transport& transport, MonotonicTime deadline,
+                    FunctionRef<bool()> ready) {
+  return of_device ? AwaitDevice(transport, deadline, ready) : transport.Wait(deadline, ready);
+}
+
 // Until a GPU waits for no peer any more and has run what it was given, at most for so long.
 inline void LetGo(Exchange& exchange, Seconds at_most) {
   const MonotonicTime deadline = Later(MonotonicClock::now(), at_most);

@@ -128,14 +128,12 @@ Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
     const bool asks = missed_ && !told_;
     const MonotonicTime again = asks ? Later(missed_->said, detection()) : lost;
     bool gone = false;
-    const auto any = [&] {
+    // Once told, a GPU is waited for, too.
+    const Status waited = Await(told_, transport_, std::min(again, lost), [&] {
       Poll();
       gone = told_ && exchange.Abandon();
       return gone || (asks && told_) || !error_.ok() || stop.stop_requested();
-    };
-    // Once told, a GPU is waited for, too.
-    const Status waited = told_ ? AwaitDevice(transport_, std::min(again, lost), any)
-                                : transport_.Wait(std::min(again, lost), any);
+    });
     if (stop.stop_requested()) return Cancelled("stopped");
     JANUS_RETURN_IF_ERROR(error_);
     if (gone) break;

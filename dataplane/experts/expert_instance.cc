@@ -187,14 +187,12 @@ Status ExpertInstance::AwaitRound(const RoundKey& key, bool of_device, FunctionR
                                   FunctionRef<std::string()> what) {
   const MonotonicTime deadline = Later(wait_began_, control_.detection());
   bool is_ready = false;
-  const auto any = [&] {
+  const Status waited = Await(of_device, transport_, deadline, [&] {
     is_ready = ready();
     if (is_ready) return true;
     control_.Poll();
     return control_.leaving() || stop_.stop_requested();
-  };
-  const Status waited =
-      of_device ? AwaitDevice(transport_, deadline, any) : transport_.Wait(deadline, any);
+  });
   if (stop_.stop_requested()) return Cancelled("stopped");
   if (control_.leaving()) {
     return is_ready ? Aborted("the step is given up") : Missed(key, Aborted(what()));

@@ -239,18 +239,20 @@ class HostEngine {
   HostSignal done_;
 };
 
+// The sanitizer has 255 places for threads and engines, and takes away the oldest's where there are
+// more.
+inline constexpr int kMostFibers = 250;
+
 // Of a host thread, for blocks that take them as they first use them: most kernels need none, and
 // places are few.
 class HostEngines {
  public:
-  static constexpr int kMost = 250;
-
   int taken() const { return taken_; }
   void TakeBack() { taken_ = 0; }
   // The first of `count`.
   const std::unique_ptr<HostEngine>* Take(int count) {
     const HostAside aside;
-    JANUS_CHECK(taken_ + count <= kMost, taken_, count);
+    JANUS_CHECK(taken_ + count <= kMostFibers, taken_, count);
     auto* const first = &all_[static_cast<size_t>(taken_)];
     taken_ += count;
     for (int i = 0; i < count; ++i) {
@@ -260,7 +262,7 @@ class HostEngines {
   }
 
  private:
-  std::array<std::unique_ptr<HostEngine>, kMost> all_;
+  std::array<std::unique_ptr<HostEngine>, kMostFibers> all_;
   int taken_ = 0;
 };
 
@@ -308,8 +310,6 @@ class HostBlocks {
   }
 
  private:
-  // The sanitizer has 255 places, and takes away the oldest's where there are more.
-  static constexpr int kMost = 250;
   static constexpr int kMostThreads = 240;
   static constexpr int kWarp = 32;
   static constexpr int64_t kMostBlocks = 16;  // side by side
@@ -321,7 +321,7 @@ class HostBlocks {
       while (threads / at_once > kMostThreads) at_once *= 2;
       const int of_block = threads / at_once;
       const int64_t most =
-          std::clamp<int64_t>(kMost / of_block, 1, std::min(kMostBlocks, blocks - first));
+          std::clamp<int64_t>(kMostFibers / of_block, 1, std::min(kMostBlocks, blocks - first));
       Make(most * of_block);
       engines_.TakeBack();
       std::vector<HostThreads> side_by_side;
@@ -330,7 +330,8 @@ class HostBlocks {
       }
       const auto run = [&](int64_t i) { fn(first + i, side_by_side[static_cast<size_t>(i)]); };
       const auto fits = [&](int64_t count) {
-        return count * of_block + engines_.taken() + HostThreads::MostEngines(threads) <= kMost;
+        return count * of_block + engines_.taken() + HostThreads::MostEngines(threads) <=
+               kMostFibers;
       };
       HostFork fork;
       int64_t count = 0;
@@ -351,7 +352,7 @@ class HostBlocks {
     }
   }
 
-  std::array<std::unique_ptr<HostThread>, kMost> threads_;
+  std::array<std::unique_ptr<HostThread>, kMostFibers> threads_;
   HostEngines engines_;
 };
 

@@ -24,13 +24,9 @@ struct CudaDriver {
   void Find(const char* name, Function& function) {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
     constexpr unsigned int kVersion = 12000;  // as drivers from 12.0 on have them
     const cudaError_t error =
         cudaGetDriverEntryPointByVersion(name, &found, kVersion, cudaEnableDefault, &result);
-#else
-    const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
-#endif
     if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
       cudaGetLastError();
       if (missing.empty()) missing = name;

@@ -12,6 +12,10 @@
 namespace janus::kernels {
 namespace {
 
+size_t PageBytes() {
+  return static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
 struct Pointers : CudaDriver {
   decltype(&cuPointerGetAttribute) of_pointer = nullptr;
 
@@ -41,7 +45,7 @@ class CudaPages final : public RegisteredPages::Driver {
   // Libraries register much at once, as UCX does what it sends from. The page alone where the
   // driver knows no more of it.
   std::byte* EndOfOthers(std::byte* page) override {
-    std::byte* const behind = page + sysconf(_SC_PAGESIZE);
+    std::byte* const behind = page + PageBytes();
     const Pointers& driver = TheDriver();
     if (!driver.missing.empty()) return behind;
     const auto at = reinterpret_cast<CUdeviceptr>(page);
@@ -52,8 +56,7 @@ class CudaPages final : public RegisteredPages::Driver {
       return behind;
     }
     // Whole pages of it, as it may end within one.
-    const uint64_t end = (begin + bytes) & ~static_cast<uint64_t>(sysconf(_SC_PAGESIZE) - 1);
-    return begin <= at && end > at ? std::max(behind, reinterpret_cast<std::byte*>(end)) : behind;
+    return std::max(behind, reinterpret_cast<std::byte*>((begin + bytes) & ~(PageBytes() - 1)));
   }
   // The host's own where addresses are unified, as long as somebody asks.
   Result<uint64_t> DeviceAddressOf(std::byte* pages) override {
@@ -72,8 +75,7 @@ class CudaPages final : public RegisteredPages::Driver {
 
 // Never destroyed: contexts may be statics.
 RegisteredPages& CudaHostPages() {
-  static RegisteredPages& pages =
-      *new RegisteredPages(*new CudaPages, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  static RegisteredPages& pages = *new RegisteredPages(*new CudaPages, PageBytes());
   return pages;
 }
 

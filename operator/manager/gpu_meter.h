@@ -12,8 +12,7 @@
 
 namespace janus::control {
 
-// GPUs of the service's pods that are of a committed topology and have not ended, by what their
-// containers are limited to: resources named gpu, whoever makes them ("nvidia.com/gpu"). Of two
+// GPUs (GpusOf) of the service's pods that are of a committed topology and have not ended. Of two
 // models side by side both count. Pure.
 int64_t CommittedGpus(const Node& service, const Caches& caches);
 

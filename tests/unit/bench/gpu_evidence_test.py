@@ -12,7 +12,6 @@ import tarfile
 import tempfile
 import time
 import unittest
-import unittest.mock
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -320,7 +319,7 @@ class GpuTest(unittest.TestCase):
         self.program("nvidia-smi", "#!/bin/sh\ncase \"$*\" in *--id=3) echo three ;; *--id=0) echo zero ;; esac\n")
         for visible, name in ((None, "zero"), ("", "zero"), ("3,1", "three")):
             given = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-            with unittest.mock.patch.dict(os.environ, {"PATH": str(self.folder), **given}):
+            with mock.patch.dict(os.environ, {"PATH": str(self.folder), **given}):
                 self.assertEqual(gpu_build.first_gpu("name"), name)
 
     def test_a_step_of_another_program_runs_anew_and_no_other(self):
@@ -537,7 +536,7 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
         self.assertEqual((found.failed, found.fresh), ("a.cu(1): error: no such thing", set()))
 
     def test_a_machine_without_cmake_has_a_build_that_failed(self):
-        with unittest.mock.patch.dict(os.environ, {"PATH": str(self.folder)}):
+        with mock.patch.dict(os.environ, {"PATH": str(self.folder)}):
             found = gpu_build.build(self.folder / "log", evidence.PROGRAMS, 5, self.folder / "needs")
         self.assertEqual((found.failed, found.fresh), ("no cmake (3.24 or later)", set()))
         self.assertIn("the build failed", found.without["kernels_gpu_test"])
@@ -678,7 +677,7 @@ class ToolkitTest(unittest.TestCase):
                 tool = folder / home / "bin/compute-sanitizer"
                 tool.parent.mkdir(parents=True)
                 tool.touch(mode=0o755)
-            with unittest.mock.patch.dict(os.environ, {"CUDA_HOME": f"{folder}/named"}):
+            with mock.patch.dict(os.environ, {"CUDA_HOME": f"{folder}/named"}):
                 self.assertEqual(evidence.beside_nvcc("compute-sanitizer", folder),
                                  f"{folder}/named/bin/compute-sanitizer")
                 (folder / "CMakeCache.txt").write_text(f"JANUS_NVCC:FILEPATH={folder}/used/bin/nvcc\n")

@@ -110,18 +110,21 @@ Status ServiceUnderTest::AwaitFailure() {
   return failures_.front();
 }
 
-void ServiceUnderTest::Serve(bool commit_experts) {
-  const auto on = [](const PrepareProgress&) { return true; };
+void ServiceUnderTest::Prepare(const std::function<bool(const PrepareProgress&)>& progress) {
   Status prepared;
   {
     std::jthread beside([&] {
       prepared = experts_->worker().Prepare({kUid, kFence, topology_.epoch}, topology_, config_,
-                                            kEpochKey, on);
+                                            kEpochKey, [](const PrepareProgress&) { return true; });
     });
-    const Status own = PrepareAttention(on);
+    const Status own = PrepareAttention(progress);
     EXPECT_TRUE(own.ok()) << own.ToString();
   }
   EXPECT_TRUE(prepared.ok()) << prepared.ToString();
+}
+
+void ServiceUnderTest::Serve(bool commit_experts) {
+  Prepare([](const PrepareProgress&) { return true; });
   for (ServedWorker* served : {experts_.get(), attention_.get()}) {
     if (served == experts_.get() && !commit_experts) continue;
     const Status committed = served->worker().Commit({kUid, kFence, topology_.epoch});

@@ -63,7 +63,9 @@ class ServiceUnderTest {
   v1::PrepareRequest PrepareRequest(uint64_t epoch = 1) const;
   // What the attention instance alone says to a Prepare; `progress` as of Worker::Prepare.
   Status PrepareAttention(const std::function<bool(const PrepareProgress&)>& progress);
-  // Prepares both for epoch topology().epoch and commits attention; `commit_experts` the other too.
+  // Prepares both for epoch topology().epoch; `progress` of the attention instance.
+  void Prepare(const std::function<bool(const PrepareProgress&)>& progress);
+  // Prepares both and commits attention; `commit_experts` the other too.
   void Serve(bool commit_experts = true);
   // Ends a worker as the end of its process does.
   void End(Role role);

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/fingerprint.h"
@@ -87,17 +86,10 @@ TEST_F(WorkerTest, WhoGaveThePrepareUpEndsIt) {
 // Whoever waits gives up where nothing is heard: what takes long is told as it begins.
 TEST_F(WorkerTest, TellsOfEachPhaseOfAPrepare) {
   std::vector<std::string> phases;
-  {
-    const std::jthread beside([&] {
-      (void)service_.experts().worker().Prepare({kUid, kFence, 1}, service_.topology(), {},
-                                                std::string(16, 'k'), On);
-    });
-    const Status prepared = service_.PrepareAttention([&](const PrepareProgress& progress) {
-      if (phases.empty() || phases.back() != progress.phase) phases.push_back(progress.phase);
-      return true;
-    });
-    EXPECT_TRUE(prepared.ok()) << prepared.ToString();
-  }
+  service_.Prepare([&](const PrepareProgress& progress) {
+    if (phases.empty() || phases.back() != progress.phase) phases.push_back(progress.phase);
+    return true;
+  });
   EXPECT_EQ(phases, (std::vector<std::string>{"weights", "connect", "memory", "instance"}));
 }
 
