@@ -1,6 +1,7 @@
 # Compiler settings shared by every target, and the few functions that declare targets.
 
 include_guard()
+include(JanusPrecompiled)
 
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
@@ -12,9 +13,10 @@ add_library(janus_settings INTERFACE)
 target_include_directories(janus_settings INTERFACE ${CMAKE_SOURCE_DIR})
 # Contraction would let the compiler fuse multiply-adds where a kernel did not write them, and the
 # bits of a row would then depend on inlining; the data plane promises equal bits.
+# gRPC's users get -pthread from it; a precompiled header serves those files alone that have all its flags.
 target_compile_options(
   janus_settings
-  INTERFACE -Wall -Wextra ${werror} -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
+  INTERFACE -pthread -Wall -Wextra ${werror} -Wnon-virtual-dtor -Woverloaded-virtual -ffp-contract=off
             -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(janus_settings INTERFACE -Wthread-safety)
@@ -69,6 +71,7 @@ function(janus_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC janus_settings ${arg_DEPS})
+  janus_precompiled(${name} janus_library_headers)
 endfunction()
 
 # janus_program(<name> SOURCES ... DEPS ...)
@@ -87,9 +90,9 @@ add_custom_target(janus_tsan_tests)
 function(janus_test room)
   cmake_parse_arguments(arg "TSAN" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${room}_test ${arg_SOURCES})
-  target_link_libraries(${room}_test PRIVATE janus_settings ${arg_DEPS} GTest::gtest GTest::gtest_main)
-  target_compile_definitions(${room}_test PRIVATE JANUS_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-                                                  JANUS_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  target_link_libraries(${room}_test PRIVATE janus_settings janus_test_paths ${arg_DEPS} GTest::gtest
+                                             GTest::gtest_main)
+  janus_precompiled(${room}_test "${JANUS_TEST_HEADERS}")
   add_test(NAME ${room} COMMAND ${room}_test)
   if(arg_TSAN)
     add_dependencies(janus_tsan_tests ${room}_test)

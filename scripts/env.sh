@@ -5,6 +5,10 @@ export CCACHE_DIR=${CCACHE_DIR:-$JANUS_CACHE/ccache}
 # Paths under the tree are hashed relative to it, so that another clone hits.
 CCACHE_BASEDIR=$(pwd -P)
 export CCACHE_BASEDIR CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=5G
+# What ccache asks for before it caches what is compiled with a precompiled header.
+export CCACHE_SLOPPINESS=pch_defines,time_macros
+# It hashes a precompiled header (80 MB) once, not for every file.
+export CCACHE_INODECACHE=1
 # clang's sanitizers name functions through it.
 if command -v llvm-symbolizer-16 >/dev/null; then
   ASAN_SYMBOLIZER_PATH=$(command -v llvm-symbolizer-16)

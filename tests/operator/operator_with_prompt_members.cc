@@ -9,6 +9,7 @@
 #include "common/check.h"
 #include "common/model/config.h"
 #include "operator/program/run_operator.h"
+#include "tests/support/paths.h"
 #include "tests/support/reconcile/prompt_members.h"
 
 namespace janus::control {
@@ -28,7 +29,7 @@ class PromptAnswers final : public ModelQuestions {
     Result<ModelReport> result() const override {
       ModelReport out;
       JANUS_ASSIGN_OR_RETURN(out.config_json,
-                             ReadModelConfig(JANUS_SOURCE_DIR "/examples/demo-model"));
+                             ReadModelConfig(test::SourceDir() + "/examples/demo-model"));
       out.digest = "demo";
       out.room = {int64_t{8} << 30, true, 2, true};
       return out;

@@ -10,6 +10,7 @@
 
 #include "common/model/config.h"
 #include "dataplane/model/cast.h"
+#include "tests/support/paths.h"
 
 namespace janus::dataplane {
 
@@ -38,7 +39,7 @@ Golden ReadGolden(const std::string& family) {
   // A program that was built elsewhere is told where the tree is.
   const char* const source = std::getenv("JANUS_SOURCE_DIR");
   golden.folder =
-      std::string(source != nullptr ? source : JANUS_SOURCE_DIR) + "/tests/golden/" + family;
+      (source != nullptr ? source : test::SourceDir()) + "/tests/golden/" + family;
   const auto json = nlohmann::json::parse(ReadText(golden.folder + "/golden.json"));
   const std::string bytes = ReadText(golden.folder + "/golden_logits.safetensors");
   const SafetensorsHeader logits = *ParseSafetensors(

@@ -6,6 +6,7 @@
 
 #include "common/check.h"
 #include "operator/api/yaml.h"
+#include "tests/support/paths.h"
 
 namespace janus::test {
 
@@ -13,7 +14,7 @@ using control::Node;
 using control::NodeField;
 
 Node ReadCrd(std::string_view plural) {
-  const std::string path = std::string(JANUS_SOURCE_DIR "/crds/") + std::string(plural) + ".yaml";
+  const std::string path = SourceDir() + "/crds/" + std::string(plural) + ".yaml";
   std::ifstream in(path);
   std::ostringstream text;
   text << in.rdbuf();

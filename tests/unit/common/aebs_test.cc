@@ -9,6 +9,7 @@
 
 #include "tests/support/flow_bounds.h"
 #include "tests/support/layer_rounds.h"
+#include "tests/support/paths.h"
 
 namespace janus {
 namespace {
@@ -206,7 +207,7 @@ class AebsOnRealRouting : public testing::TestWithParam<RealRouting> {};
 
 TEST_P(AebsOnRealRouting, ExactEqualsTheFlowOptimumForEveryBatch) {
   const RoutedTokens tokens =
-      ReadRoutingExcerpt(std::string(JANUS_SOURCE_DIR "/data/routing/") + GetParam().file);
+      ReadRoutingExcerpt(test::SourceDir() + "/data/routing/" + GetParam().file);
   ASSERT_GE(tokens.size(), 500u);
   const int experts = GetParam().experts;
   for (const int n : {2, 6, 8, 16}) {

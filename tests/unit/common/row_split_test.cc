@@ -9,6 +9,7 @@
 
 #include "tests/support/flow_bounds.h"
 #include "tests/support/layer_rounds.h"
+#include "tests/support/paths.h"
 #include "tests/support/split_optimum.h"
 
 namespace janus {
@@ -322,7 +323,7 @@ class RowSplitOnRealRouting : public testing::TestWithParam<Routing> {};
 
 TEST_P(RowSplitOnRealRouting, ComesWithinTwoPercentOfTheBound) {
   const RoutedTokens tokens =
-      ReadRoutingExcerpt(std::string(JANUS_SOURCE_DIR "/data/routing/") + GetParam().file);
+      ReadRoutingExcerpt(test::SourceDir() + "/data/routing/" + GetParam().file);
   const int experts = GetParam().experts;
   double ours = 0;
   double bounds = 0;

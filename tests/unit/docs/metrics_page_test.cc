@@ -19,6 +19,7 @@
 #include "proto/credentials/certificate.h"
 #include "proto/credentials/own_certificate.h"
 #include "tests/support/contains.h"
+#include "tests/support/paths.h"
 
 // docs/metrics.md: its tables are printed from the declarations, what stands between them is
 // written by hand.
@@ -104,7 +105,7 @@ std::string Fresh(const std::string& page, std::multiset<std::string>& placed) {
 }
 
 std::string Page() {
-  return ReadFile(JANUS_SOURCE_DIR "/docs/metrics.md").value();
+  return ReadFile(test::SourceDir() + "/docs/metrics.md").value();
 }
 
 TEST(MetricsPage, ShowsTheMetricsAsTheyAreDeclared) {
@@ -127,7 +128,7 @@ std::string Sources() {
   for (const char* room :
        {"common", "kernels", "proto", "controllers", "dataplane", "operator", "cli"}) {
     for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::string(JANUS_SOURCE_DIR "/") + room)) {
+         std::filesystem::recursive_directory_iterator(test::SourceDir() + "/" + room)) {
       const std::string extension = entry.path().extension();
       if (extension != ".cc" && extension != ".h") continue;
       std::ifstream in(entry.path());

@@ -7,6 +7,7 @@
 #include "cli/place/command.h"
 #include "cli/place/routing_file.h"
 #include "cli/plan/inputs.h"
+#include "tests/support/paths.h"
 
 namespace janus::cli {
 namespace {
@@ -111,7 +112,7 @@ TEST_F(PlaceFiles, AnExpertBeyondTheModelIsRefused) {
 // On real decode routing, judged on what was not used: half as many slots again and 8 instances.
 TEST(Place, SearchBeatsThePaperOnUnseenRoutingOfARealModel) {
   PlaceOptions options;
-  options.routing = JANUS_SOURCE_DIR "/data/routing/gptoss20b_decode/part0.csv.gz";
+  options.routing = test::SourceDir() + "/data/routing/gptoss20b_decode/part0.csv.gz";
   options.instances = 8;
   options.slots_per_instance = 6;
   options.batch = 16;
@@ -134,7 +135,7 @@ TEST(Place, SearchBeatsThePaperOnUnseenRoutingOfARealModel) {
 
 TEST(Place, SaysWhatToChange) {
   PlaceOptions options;
-  options.routing = JANUS_SOURCE_DIR "/data/routing/deepseek_v2_lite_law.csv";
+  options.routing = test::SourceDir() + "/data/routing/deepseek_v2_lite_law.csv";
   options.method = "magic";
   EXPECT_EQ(Place(options).status().message(),
             "--method magic: want round-robin, rows, coactivation or search");

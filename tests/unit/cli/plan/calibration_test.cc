@@ -7,11 +7,12 @@
 #include <fstream>
 
 #include "controllers/calibrated.h"
+#include "tests/support/paths.h"
 
 namespace janus::cli {
 namespace {
 
-const char* const kFolder = JANUS_SOURCE_DIR "/data/calibration";
+const std::string kFolder = test::SourceDir() + "/data/calibration";
 
 // Every kind that has a goal meets it on batch sizes, contexts and shapes the fit did not see, but
 // for one kernel, whose times the form does not follow; that it does not is part of the claim.

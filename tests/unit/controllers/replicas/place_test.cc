@@ -9,6 +9,7 @@
 
 #include "controllers/placement.h"
 #include "tests/support/layer_rounds.h"
+#include "tests/support/paths.h"
 
 namespace janus::controllers {
 namespace {
@@ -220,7 +221,7 @@ TEST(Search, BeginsAlsoWithReplicasByActivation) {
 // Placed on the first half of a measurement, judged on the second. 50 % more slots than experts.
 TEST(Search, GainsOnRoutingThatItHasNotSeen) {
   const RoutedTokens tokens =
-      ReadRoutingExcerpt(JANUS_SOURCE_DIR "/data/routing/deepseek_v2_lite_law.csv");
+      ReadRoutingExcerpt(test::SourceDir() + "/data/routing/deepseek_v2_lite_law.csv");
   const size_t half = tokens.size() / 2;
   constexpr int kBatch = 12;
   std::vector<LayerActivations> seen;

@@ -8,6 +8,7 @@
 #include "dataplane/text/detokenizer.h"
 #include "dataplane/text/model_text.h"
 #include "tests/support/contains.h"
+#include "tests/support/paths.h"
 
 namespace janus::text {
 namespace {
@@ -17,7 +18,7 @@ using nlohmann::json;
 class GoldenTokenizer : public testing::TestWithParam<const char*> {
  protected:
   GoldenTokenizer()
-      : dir_(std::string(JANUS_SOURCE_DIR "/tests/golden/") + GetParam()),
+      : dir_(test::SourceDir() + "/tests/golden/" + GetParam()),
         text_(LoadModelText(dir_, "").value()),
         cases_(json::parse(ReadFile(dir_ + "/cases.json").value())) {}
 

@@ -13,6 +13,7 @@
 #include "dataplane/worker/worker_metrics.h"
 #include "proto/credentials/peers.h"
 #include "tests/support/contains.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
@@ -49,7 +50,7 @@ TEST(ConnectionsRefused, AreCountedByTheReasonsOfThePage) {
   for (const MetricFamily::Series& one : families[0].series) {
     EXPECT_TRUE(counted.insert(one.labels.at(0).second).second);
   }
-  const std::string page = ReadFile(JANUS_SOURCE_DIR "/docs/metrics.md").value();
+  const std::string page = ReadFile(test::SourceDir() + "/docs/metrics.md").value();
   const size_t begin = page.find("## Of who is refused");
   const std::string ours = page.substr(begin, page.find("\n## ", begin) - begin);
   const std::regex row("\\n\\| `([a-z_]+)` \\|");

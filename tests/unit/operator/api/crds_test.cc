@@ -14,6 +14,7 @@
 #include "operator/api/role_scaler.h"
 #include "tests/support/api/crd.h"
 #include "tests/support/api/good_objects.h"
+#include "tests/support/paths.h"
 
 namespace janus::control {
 namespace {
@@ -52,7 +53,7 @@ TEST(Crds, SayOfEveryFieldWhatItIs) {
 TEST(Crds, QuoteTheKeysThatYamlTakesForTruthValues) {
   const std::regex bare("(^|\\n)[ -]*(y|n|yes|no|on|off|true|false):", std::regex::icase);
   for (const char* plural : test::kPlurals) {
-    std::ifstream file(std::string(JANUS_SOURCE_DIR) + "/crds/" + plural + ".yaml");
+    std::ifstream file(test::SourceDir() + "/crds/" + plural + ".yaml");
     std::stringstream text;
     text << file.rdbuf();
     ASSERT_FALSE(text.str().empty()) << plural;
@@ -133,7 +134,7 @@ TEST(Crds, ArePrintedInTheDocsAsTheyAre) {
   std::vector<Node> crds;
   for (const char* plural : test::kPlurals) crds.push_back(test::ReadCrd(plural));
   const std::string fresh = ReferencePage(crds);
-  std::ifstream in(JANUS_SOURCE_DIR "/docs/api.md");
+  std::ifstream in(test::SourceDir() + "/docs/api.md");
   std::ostringstream page;
   page << in.rdbuf();
   if (page.str() == fresh) return;

@@ -10,6 +10,7 @@
 #include "operator/api/parse.h"
 #include "operator/api/validate.h"
 #include "operator/api/yaml.h"
+#include "tests/support/paths.h"
 
 namespace janus::control {
 namespace {
@@ -175,7 +176,7 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
 }
 
 TEST(Supported, IsPrintedInTheDocsAsItIs) {
-  std::ifstream in(JANUS_SOURCE_DIR "/docs/not-supported.md");
+  std::ifstream in(test::SourceDir() + "/docs/not-supported.md");
   std::ostringstream page;
   page << in.rdbuf();
   EXPECT_EQ(page.str(), LimitsAsMarkdown()) << "put the text above into docs/not-supported.md";

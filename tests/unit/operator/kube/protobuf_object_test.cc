@@ -13,6 +13,7 @@
 #include "operator/kube/protobuf_tables.h"
 #include "tests/support/contains.h"
 #include "tests/support/kube/protobuf_writer.h"
+#include "tests/support/paths.h"
 
 namespace janus::control {
 namespace {
@@ -25,7 +26,7 @@ struct Sample {
 
 // What Kubernetes' own code writes of the same objects (tests/golden/README.md).
 std::vector<Sample> Samples() {
-  const std::filesystem::path folder = JANUS_SOURCE_DIR "/tests/golden/kubernetes";
+  const std::filesystem::path folder = test::SourceDir() + "/tests/golden/kubernetes";
   std::vector<Sample> out;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     if (file.path().extension() != ".pb") continue;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::control {
@@ -21,7 +22,7 @@ MoEService ServiceAt(const std::string& folder) {
 
 TEST(FolderPlanner, PlansTheModelOfAFolder) {
   FolderPlanner planner(kRoom);
-  const MoEService service = ServiceAt(JANUS_SOURCE_DIR "/examples/demo-model");
+  const MoEService service = ServiceAt(test::SourceDir() + "/examples/demo-model");
   const Result<PlannedService> planned = planner.Plan(service);
   ASSERT_TRUE(planned.ok()) << planned.status().message();
   EXPECT_EQ(planned->plan.m, 1);
@@ -32,7 +33,7 @@ TEST(FolderPlanner, PlansTheModelOfAFolder) {
 
 TEST(FolderPlanner, OtherWeightsHaveAnotherDigest) {
   const TempFolder folder;
-  std::filesystem::copy(JANUS_SOURCE_DIR "/examples/demo-model/config.json", folder.path());
+  std::filesystem::copy(test::SourceDir() + "/examples/demo-model/config.json", folder.path());
   folder.Write("model.safetensors", "1");
   FolderPlanner planner(kRoom);
   const std::string before = planner.Plan(ServiceAt(folder.path()))->model_digest;

@@ -6,6 +6,7 @@
 
 #include "common/model/config.h"
 #include "tests/support/contains.h"
+#include "tests/support/paths.h"
 
 namespace janus::control {
 namespace {
@@ -14,7 +15,7 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr const char* kUid = "uid-1";
 
 std::string DemoConfig() {
-  return *ReadModelConfig(JANUS_SOURCE_DIR "/examples/demo-model");
+  return *ReadModelConfig(test::SourceDir() + "/examples/demo-model");
 }
 
 // Questions that are answered when the test says.

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "operator/reconcile/conditions.h"
+#include "tests/support/paths.h"
 
 namespace janus::control {
 namespace {
@@ -37,7 +38,7 @@ TEST(Reasons, AreSaidOnce) {
 }
 
 TEST(Reasons, ArePrintedInTheDocsAsTheyAre) {
-  std::ifstream in(JANUS_SOURCE_DIR "/docs/conditions.md");
+  std::ifstream in(test::SourceDir() + "/docs/conditions.md");
   std::ostringstream page;
   page << in.rdbuf();
   EXPECT_EQ(page.str(), ConditionsPage()) << "put the text above into docs/conditions.md";
@@ -49,7 +50,7 @@ TEST(Reasons, AreAllSaidSomewhere) {
   std::string sources;
   for (const char* folder : {"/operator/reconcile", "/operator/planner", "/operator/manager"}) {
     for (const auto& entry :
-         std::filesystem::directory_iterator(std::string(JANUS_SOURCE_DIR) + folder)) {
+         std::filesystem::directory_iterator(test::SourceDir() + folder)) {
       const std::string name = entry.path().filename();
       if (!name.ends_with(".cc") || name == "reasons.cc") continue;
       std::ifstream in(entry.path());

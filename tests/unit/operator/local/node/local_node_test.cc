@@ -24,6 +24,7 @@
 #include "operator/reconcile/names.h"
 #include "operator/reconcile/trees.h"
 #include "tests/support/kube/passing_api.h"
+#include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::control {
@@ -33,7 +34,7 @@ namespace fs = std::filesystem;
 using Kind = ContainerEvent::Kind;
 
 const CallLimits kLimits;
-constexpr const char* kProgram = JANUS_BIN_DIR "/scripted-container";
+const std::string kProgram = test::BinDir() + "/scripted-container";  // NOLINT(cert-err58-cpp): a path
 
 void Await(const std::function<bool()>& holds) {
   while (!holds()) std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -1,0 +1,40 @@
+// The commands that serve nothing themselves: load, plan, place, simulate.
+//
+// A build with JANUS_SERVE_ONLY compiles tools_left_out.cc in place of tools.cc: scripts/quickstart
+// need not wait for the planner and the simulator.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "common/status.h"
+#include "common/stop_signals.h"
+
+namespace CLI {
+class App;
+}
+
+namespace janus::cli {
+
+// Confined to one thread.
+class Tools {
+ public:
+  // Declares the commands; `app` outlives this.
+  explicit Tools(CLI::App& app);
+  ~Tools();
+
+  Tools(const Tools&) = delete;
+  Tools& operator=(const Tools&) = delete;
+
+  // Runs the command that was parsed; nothing where it was none of these. Where this build leaves
+  // the command out, FailedPrecondition says how to build it.
+  std::optional<Status> Run(StopSignals& stop);
+
+ private:
+  struct Options;
+  CLI::App& app_;
+  std::unique_ptr<Options> options_;
+};
+
+}  // namespace janus::cli

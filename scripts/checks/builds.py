@@ -1,0 +1,33 @@
+"""Builds a preset, going on after an error, and tells what did not build."""
+
+import re
+import time
+
+import process
+from outcome import Failure, Outcome
+
+
+def build(name, preset, targets, log, limit=None, shown=True, options="", folder=None):
+    """Configures a preset and builds the targets (all, where there are none). One failure for each that did not build.
+    None: the limit cut it."""
+    begun = time.monotonic()
+    outcome = Outcome(name)
+    folder = folder or f"build/{preset}"
+    goals = " ".join(targets)
+    wanted = " ".join(filter(None, ["cmake --preset", preset, f"-B {folder}" if folder != f"build/{preset}" else "", options]))
+    status = process.run(
+        f"mkdir -p {folder}; {wanted} >{folder}/configure.log 2>&1 || {{ cat {folder}/configure.log; exit 90; }}; "
+        f"ninja -C {folder} -k 0 --quiet {goals}", log, limit, shown=shown)
+    outcome.seconds = time.monotonic() - begun
+    if status == process.CUT:
+        return None
+    if status == 90:
+        outcome.failures.append(Failure(f"{preset} configure", "", wanted))
+    elif status != 0:
+        broken = sorted(set(re.findall(r"^FAILED: (\S+)", log.read_text(errors="replace"), re.M)))
+        for goal in broken or [goals]:
+            outcome.failures.append(Failure(f"{preset} build", goal, f"ninja -C {folder} {goal}".rstrip()))
+    else:
+        outcome.passed = 1
+    outcome.suites.append((f"{name} {preset}", outcome.seconds, "failed" if outcome.failures else "passed"))
+    return outcome

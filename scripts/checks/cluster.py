@@ -1,0 +1,36 @@
+"""Runs suites of e2e/ through e2e/run.py, which reports every one of them."""
+
+import json
+import time
+
+import process
+from outcome import Failure, Outcome
+
+
+def run(name, suites, log, lanes=2, limit=None, shown=True):
+    """None: the limit cut it."""
+    begun = time.monotonic()
+    outcome = Outcome(name)
+    report = log.with_suffix(".json")
+    report.unlink(missing_ok=True)
+    status = process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, limit, shown=shown)
+    outcome.seconds = time.monotonic() - begun
+    if status == process.CUT:
+        return None
+    try:
+        told = json.loads(report.read_text())
+    except (OSError, ValueError):
+        told = []
+    for suite in told:
+        outcome.passed += suite["passed"]
+        if suite["status"] == "skipped" or suite["skipped"]:
+            outcome.skipped.append((suite["suite"], suite.get("reason") or "some of its tests cannot run here",
+                                    max(suite["skipped"], 1)))
+        for failure in suite["failures"]:
+            outcome.failures.append(Failure(suite["suite"], failure["test"], failure["repeat"]))
+        if suite["status"] == "failed" and not suite["failures"]:
+            outcome.failures.append(Failure(suite["suite"], "", f"python3 -B {suite['suite']}", suite.get("reason") or ""))
+        outcome.suites.append((suite["suite"], suite["seconds"], suite["status"]))
+    silent = set(suites) - {suite["suite"] for suite in told}
+    outcome.failures += [Failure(suite, "", f"python3 -B {suite}", "it told no result") for suite in sorted(silent)]
+    return outcome

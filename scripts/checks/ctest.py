@@ -1,0 +1,153 @@
+"""Runs ctest and tells which tests of which suite failed. A suite is one of ctest's tests: often a GoogleTest program."""
+
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import time
+import xml.etree.ElementTree
+
+import process
+from outcome import Failure, Outcome
+
+HUNG_SECONDS = 1800  # ends what hangs; no test is to come near it
+
+
+def suites(folder):
+    """{name: {"command": [...], "labels": [...], "environment": [...]}} of a configured build folder."""
+    done = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], cwd=process.ROOT, capture_output=True,
+                          text=True, check=True)
+    found = {}
+    for test in json.loads(done.stdout)["tests"]:
+        properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+        found[test["name"]] = {"command": test.get("command", []), "labels": properties.get("LABELS", []),
+                               "environment": properties.get("ENVIRONMENT", [])}
+    return found
+
+
+def programs_of(names, found, folder):
+    """The ninja targets of the programs that these suites run."""
+    bin_folder = str(process.ROOT / folder / "bin") + "/"
+    goals = set()
+    for name in names:
+        for word in found[name]["command"]:
+            if word.startswith(bin_folder) and "/" not in word[len(bin_folder):]:
+                goals.add("bin/" + word[len(bin_folder):])
+    return sorted(goals)
+
+
+def _gtest_command(folder, suite, found, test):
+    """The command for one case, or None where the suite is no GoogleTest program."""
+    command = found.get(suite, {}).get("command", [])
+    if not command or not re.fullmatch(r"[\w/]+\.[\w/]+", test):
+        return None
+    program = pathlib.Path(command[0])
+    try:
+        program = program.relative_to(process.ROOT)
+    except ValueError:
+        return None
+    return f"{program} --gtest_filter={shlex.quote(test)}"
+
+
+def _failed_cases(text):
+    """Of a suite's output: the cases of GoogleTest, pytest or unittest that failed."""
+    cases = re.findall(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", text, re.M)
+    cases += [name for name in re.findall(r"^FAILED (\S+)", text, re.M) if "::" in name]
+    cases += [f"{where}.{name}" for name, where in re.findall(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)", text, re.M)]
+    return sorted(set(cases))
+
+
+def _count(text):
+    """(passed, skipped) cases by the suite's own words; (1, 0) where it tells none."""
+    passed = [int(n) for n in re.findall(r"^\[  PASSED  \] (\d+) tests?\.", text, re.M)]
+    skipped = [int(n) for n in re.findall(r"^\[  SKIPPED \] (\d+) tests?[,.]", text, re.M)]
+    if passed:
+        return sum(passed), sum(skipped)
+    told = re.search(r"^Ran (\d+) tests? in .*?(?:skipped=(\d+))?\)?$", text, re.M)
+    if told:
+        return max(int(told.group(1)) - int(told.group(2) or 0), 0), int(told.group(2) or 0)
+    told = re.search(r"(\d+) passed(?:, (\d+) skipped)?.* in [\d.]+s", text)
+    if told:
+        return int(told.group(1)), int(told.group(2) or 0)
+    return 1, 0
+
+
+def _run_once(name, folder, names, log, lanes, limit, environment, shown):
+    begun = time.monotonic()
+    outcome = Outcome(name)
+    junit = process.ROOT / folder / "junit.xml"
+    junit.unlink(missing_ok=True)
+    pattern = "^(" + "|".join(re.escape(n) for n in names) + ")$"
+    status = process.run(
+        f"ctest --test-dir {folder} -R {shlex.quote(pattern)} --output-on-failure --no-tests=error -j{lanes} "
+        f"--timeout {HUNG_SECONDS} --test-output-size-passed 65536 --test-output-size-failed 1048576 "
+        f"--output-junit {junit}", log, limit, {"GTEST_BRIEF": "1", **(environment or {})}, shown)
+    outcome.seconds = time.monotonic() - begun
+    if status == process.CUT:
+        return None
+    found = suites(folder)
+    if not junit.exists():
+        outcome.failures.append(Failure("ctest", "", f"ctest --test-dir {folder}", f"it ended with {status}"))
+        return outcome
+    for case in xml.etree.ElementTree.parse(junit).getroot().iter("testcase"):
+        suite, seconds = case.get("name"), float(case.get("time") or 0)
+        text = case.findtext("system-out") or ""
+        again = f"ctest --test-dir {folder} --output-on-failure -R '^{suite}$'"
+        if case.get("status") == "run":
+            passed, skipped = _count(text)
+            outcome.passed += passed
+            if skipped:
+                outcome.skipped.append((suite, f"{skipped} cases that cannot run here", skipped))
+            outcome.suites.append((suite, seconds, "passed"))
+        elif case.get("status") in ("disabled", "notrun") and case.find("skipped") is not None and \
+                "Not Run" not in (case.find("skipped").get("message") or ""):
+            outcome.skipped.append((suite, case.find("skipped").get("message") or "it cannot run here", 1))
+            outcome.suites.append((suite, seconds, "skipped"))
+        else:
+            cases = _failed_cases(text)
+            seed = re.search(r"^JANUS_SEED=(\d+)", text, re.M)
+            before = f"JANUS_SEED={seed.group(1)} " if seed else ""
+            why = "" if text else "its program was not built" if case.get("status") == "notrun" else "it did not run"
+            for test in cases or [""]:
+                outcome.failures.append(
+                    Failure(suite, test, before + (_gtest_command(folder, suite, found, test) or again), "" if cases else why))
+            outcome.suites.append((suite, seconds, "failed"))
+    return outcome
+
+
+def run(name, folder, names, log, lanes=2, limit=None, environment=None, shown=True):
+    """Runs these suites of a build folder. Those labelled `timing` run after the others and alone, and once more where
+    they fail: a pass then is told as FLAKY. None: the limit cut it."""
+    begun = time.monotonic()
+    found = suites(folder)
+    timing = [n for n in names if "timing" in found[n]["labels"]]
+    others = [n for n in names if n not in timing]
+    outcome = Outcome(name)
+
+    def left():
+        return None if limit is None else max(limit - (time.monotonic() - begun), 1)
+
+    if others:
+        part = _run_once(name, folder, others, log, lanes, left(), environment, shown)
+        if part is None:
+            return None
+        outcome.add(part)
+    if timing:
+        log = log.with_name(log.name + ".timing")
+        part = _run_once(name, folder, timing, log, 1, left(), environment, shown)
+        if part is None:
+            return None
+        again = sorted({f.suite for f in part.failures if f.suite in timing})
+        if again:
+            second = _run_once(name, folder, again, log.with_name(log.name + ".again"), 1, left(), environment, shown)
+            if second is None:
+                return None
+            still = {f.suite for f in second.failures}
+            part.failures = [f for f in part.failures if f.suite not in again] + second.failures
+            part.suites = [s for s in part.suites if s[0] not in again] + second.suites
+            part.passed += second.passed
+            part.flaky += [suite for suite in again if suite not in still]
+        outcome.add(part)
+    outcome.seconds = time.monotonic() - begun
+    return outcome

@@ -1,0 +1,201 @@
+"""All phases of the gate: scripts/test [quick] [PHASE...]
+
+Runs every phase that can still run after a failure, and ends with one list of what failed and how to repeat it; the last
+line is 'N passed, N failed, N skipped'. `quick`: the build, its tests and one served prompt. PHASE: only these.
+
+Phases: packages, lint, build, tests, served, cluster (the core suites of e2e/), tidy (of what changed lately).
+JANUS_REQUIRE names what this machine must be able to run ("api node images"): where it cannot, that is a failure. After
+its verdict the gate runs the stalest shards of scripts/nightly for eight minutes (JANUS_STALEST_MINUTES): a red shard
+is told first and last, and changes nothing of the verdict. Logs and times lie in build/gate/.
+"""
+
+import json
+import os
+import sys
+import time
+import tomllib
+
+import builds
+import cluster
+import ctest
+import nightly
+import process
+import shards
+from outcome import Failure, Outcome, problems, times_table, verdict
+
+LOGS = process.ROOT / "build" / "gate"
+LINT_CHECKS = ["format", "arrows", "scripts", "words", "sizes", "plan"]
+LAST_SECOND = 80 * 60  # nothing of nightly runs beyond it: a whole run may take ninety minutes
+
+
+class Gate:
+    def __init__(self, plan):
+        self.plan = plan
+        self.cluster_programs = None
+
+    def packages(self, quick):
+        groups = "build test" if quick else "build test cluster images"
+        return self._command("packages", f"scripts/deps {groups}")
+
+    def lint(self, quick):
+        del quick
+        outcome = Outcome("lint")
+        for check in LINT_CHECKS:
+            outcome.add(self._command("lint", f"scripts/lint {check}", check))
+        return outcome
+
+    def build(self, quick):
+        if not quick:
+            self._start_cluster_programs()
+        return builds.build("build", "dev", [], LOGS / "build.log")
+
+    def tests(self, quick):
+        del quick
+        try:
+            names = list(ctest.suites("build/dev"))
+        except (OSError, ValueError, KeyError):
+            names = []
+        if not names:
+            return Outcome("tests", failures=[Failure("ctest", "", "ctest --test-dir build/dev", "nothing is configured")])
+        return ctest.run("tests", "build/dev", names, LOGS / "tests.log")
+
+    def served(self, quick):
+        del quick
+        return self._command("served", "scripts/quickstart --no-deps")
+
+    def cluster(self, quick):
+        del quick
+        if self.cluster_programs is not None:
+            running, log, path = self.cluster_programs
+            status = process.end(running)
+            log.close()
+            self.cluster_programs = None
+            if status != 0:
+                print(process.tail(path), flush=True)
+        return cluster.run("cluster", self.plan["core_suites"], LOGS / "cluster.log")
+
+    def tidy(self, quick):
+        del quick
+        outcome = Outcome("tidy")
+        report = LOGS / "tidy.json"
+        report.unlink(missing_ok=True)
+        command = f"scripts/lint tidy --commits {self.plan['tidy_commits']} --most {self.plan['tidy_most']}"
+        status = process.run(f"{command} --json {report}", LOGS / "tidy.log")
+        if not report.exists():
+            outcome.failures.append(Failure("clang-tidy", "", command, f"it ended with {status}"))
+            return outcome
+        told = json.loads(report.read_text())
+        outcome.passed = len(told["clean"])
+        outcome.failures = [Failure("clang-tidy", file, f"scripts/lint tidy {file}") for file in told["failed"]]
+        if told["left"]:
+            outcome.skipped.append(("clang-tidy", f"{len(told['left'])} more changed files are left to scripts/nightly",
+                                    len(told["left"])))
+        return outcome
+
+    def stop(self):
+        process.kill_all()
+
+    def _command(self, phase, command, check=""):
+        begun = time.monotonic()
+        outcome = Outcome(phase)
+        log = LOGS / f"{phase}{'-' + check if check else ''}.log"
+        if process.run(command, log) == 0:
+            outcome.passed = 1
+        else:
+            outcome.failures.append(Failure(check, "", command))
+        if check:
+            outcome.suites.append((f"{phase} {check}", time.monotonic() - begun, "failed" if outcome.failures else "passed"))
+        return outcome
+
+    # The cluster's programs are compiled beside ours, at the lowest priority.
+    def _start_cluster_programs(self):
+        path = LOGS / "cluster-programs.log"
+        log = open(path, "wb")  # pylint: disable=consider-using-with
+        self.cluster_programs = (process.start("command -v go >/dev/null || exit 0; e2e/build/build node", log, nice=19), log,
+                                 path)
+
+
+def run_phases(gate, names, quick):
+    outcomes = []
+    for name in names:
+        minutes = gate.plan["phases"][name]
+        print(f"\n=== {name}", flush=True)
+        begun = time.monotonic()
+        try:
+            outcome = getattr(gate, name)(quick)
+        except Exception as error:  # pylint: disable=broad-exception-caught  # the other phases can still run
+            outcome = Outcome(name, failures=[Failure("", "", f"scripts/test {name}", repr(error))])
+        outcome.name = name
+        outcome.seconds = time.monotonic() - begun
+        outcomes.append(outcome)
+        print(f"=== {name}: {outcome.seconds:.0f} s of {60 * minutes}: {verdict([outcome])}", flush=True)
+        if outcome.seconds > 90 * minutes:
+            print(f"=== warning: {name} took more than half again its budget", flush=True)
+    return outcomes
+
+
+def write_times(outcomes, all_shards):
+    rows = []
+    for outcome in outcomes:
+        rows.append(("phase", outcome.name, outcome.seconds, "failed" if outcome.failures else "passed"))
+        rows += [("suite", f"{outcome.name}: {name}", seconds, how) for name, seconds, how in outcome.suites]
+    for shard in all_shards:
+        now, record = shards.state(shard)
+        if record and record.get("seconds"):
+            rows.append(("shard", shard.name, record["seconds"], now))
+    (LOGS / "times.md").write_text(times_table(rows))
+    longest = sorted((row for row in rows if row[0] == "suite"), key=lambda row: -row[2])[:12]
+    print("\nWhat took longest (all of it: build/gate/times.md)")
+    for _, name, seconds, _ in longest:
+        print(f"  {seconds:6.0f} s  {name}")
+
+
+def main():
+    words = sys.argv[1:]
+    if words and words[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0
+    quick = "quick" in words
+    with open(process.ROOT / ".ci" / "gate.toml", "rb") as file:
+        plan = tomllib.load(file)
+    named = [w for w in words if w != "quick"]
+    unknown = [w for w in named if w not in plan["phases"]]
+    if unknown:
+        print(f"scripts/test: '{unknown[0]}' is no phase; {', '.join(plan['phases'])} are", file=sys.stderr)
+        return 2
+    names = named or [n for n in plan["phases"] if not (quick and n in ("cluster", "tidy", "lint"))]
+    whole = not named and not quick
+    LOGS.mkdir(parents=True, exist_ok=True)
+    all_shards = shards.load()
+    if whole:
+        for line in nightly.red_lines(all_shards):
+            print(line)
+    gate = Gate(plan)
+    begun = time.monotonic()
+    try:
+        outcomes = run_phases(gate, names, quick)
+        print(f"\nThe gate took {time.monotonic() - begun:.0f} s.")
+        for line in problems(outcomes):
+            print(line)
+        print(verdict(outcomes), flush=True)
+        if whole:
+            minutes = min(float(os.environ.get("JANUS_STALEST_MINUTES", plan["stalest_minutes"])),
+                          (LAST_SECOND - (time.monotonic() - begun)) / 60)
+            if minutes > 0:
+                print(f"\n=== nightly: the stalest shards, for {minutes:.0f} minutes at the most", flush=True)
+                nightly.stalest(all_shards, minutes)
+        write_times(outcomes, all_shards)
+        print()
+        for line in problems(outcomes):
+            print(line)
+        if whole:
+            for line in nightly.red_lines(all_shards):
+                print(line)
+        print(f"{verdict(outcomes)}", flush=True)
+        return int(any(o.failures for o in outcomes))
+    finally:
+        gate.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

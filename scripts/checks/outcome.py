@@ -1,0 +1,71 @@
+"""What a suite, a phase or a shard came to, and how it is told."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Failure:
+    suite: str
+    test: str  # "" where the suite as a whole failed
+    repeat: str  # the command that runs it again
+    reason: str = ""
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Counts are of tests where a suite tells them, else of suites."""
+
+    name: str
+    seconds: float = 0.0
+    passed: int = 0
+    failures: list = dataclasses.field(default_factory=list)
+    skipped: list = dataclasses.field(default_factory=list)  # (what, why, how many)
+    flaky: list = dataclasses.field(default_factory=list)  # names that passed on their second try
+    suites: list = dataclasses.field(default_factory=list)  # (name, seconds, "passed" | "failed" | "skipped")
+
+    def add(self, other):
+        """Takes over the counts, but for the seconds, which may have run side by side."""
+        self.passed += other.passed
+        self.failures += other.failures
+        self.skipped += other.skipped
+        self.flaky += other.flaky
+        self.suites += other.suites
+
+    def failed(self):
+        return len(self.failures)
+
+    def skips(self):
+        return sum(many for _, _, many in self.skipped)
+
+
+def verdict(outcomes):
+    """The closing line: 'N passed, N failed, N skipped'."""
+    return (f"{sum(o.passed for o in outcomes)} passed, {sum(o.failed() for o in outcomes)} failed, "
+            f"{sum(o.skips() for o in outcomes)} skipped")
+
+
+def problems(outcomes):
+    """The lines that list what failed, was skipped and passed on a second try only."""
+    lines = []
+    if any(o.failures for o in outcomes):
+        lines.append("Failed (phase, suite, test; then the command that repeats it):")
+        for outcome in outcomes:
+            for failure in outcome.failures:
+                words = [outcome.name, failure.suite, failure.test]
+                lines.append("  " + "  ".join(word for word in words if word) +
+                             (f": {failure.reason}" if failure.reason else ""))
+                lines.append(f"      {failure.repeat}")
+    if any(o.flaky for o in outcomes):
+        lines.append("FLAKY (failed once, then passed):")
+        lines += [f"  {outcome.name}  {name}" for outcome in outcomes for name in outcome.flaky]
+    if any(o.skipped for o in outcomes):
+        lines.append("Skipped:")
+        lines += [f"  {outcome.name}  {what}: {why}" for outcome in outcomes for what, why, _ in outcome.skipped]
+    return lines
+
+
+def times_table(rows):
+    """Markdown of (kind, name, seconds, how it ended) rows."""
+    lines = ["| kind | name | seconds | result |", "|---|---|---|---|"]
+    lines += [f"| {kind} | {name} | {seconds:.0f} | {how} |" for kind, name, seconds, how in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Whether .ci/gate.toml and .ci/nightly.toml fit the tree and the time that a change has."""
+
+import pathlib
+import re
+import sys
+import tomllib
+
+import gate
+import shards
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_MINUTES = 60
+ROOMS = ["common", "kernels", "proto", "controllers", "dataplane", "operator", "cli", "tests"]
+
+
+def complaints():
+    plan = tomllib.loads((ROOT / ".ci" / "gate.toml").read_text())
+    if (total := sum(plan["phases"].values())) > MOST_MINUTES:
+        yield f".ci/gate.toml: the phases' budgets come to {total} minutes, more than {MOST_MINUTES}"
+    for name in plan["phases"]:
+        if not callable(getattr(gate.Gate, name, None)):
+            yield f".ci/gate.toml: '{name}' is no phase of scripts/checks/gate.py"
+    all_shards = shards.load()
+    names = [s.name for s in all_shards]
+    yield from (f".ci/nightly.toml: two shards are named {n}" for n in sorted({n for n in names if names.count(n) > 1}))
+    run = plan["core_suites"] + [suite for s in all_shards for suite in s.suites]
+    there = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("e2e/*/*_test.py"))
+    for suite in there:
+        if suite not in run and not any(suite in s.run for s in all_shards):
+            yield f"{suite}: neither .ci/gate.toml nor .ci/nightly.toml runs it"
+    yield from (f"{suite}: no such suite, and .ci/ names it" for suite in run if suite not in there)
+    tidied = re.findall(r"[\w/]+", " ".join(s.run.partition("--under")[2] for s in all_shards))
+    for source in sorted(str(p.relative_to(ROOT)) for room in ROOMS for p in (ROOT / room).rglob("*.cc")):
+        if not any(source.startswith(folder + "/") for folder in tidied):
+            yield f"{source}: no shard of .ci/nightly.toml runs clang-tidy over it"
+    for shard in all_shards:
+        for source in shard.sources:
+            if not (ROOT / source).exists():
+                yield f".ci/nightly.toml: {shard.name}: no {source}"
+
+
+def main():
+    found = list(complaints())
+    for line in found:
+        print(line, file=sys.stderr)
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Runs a command of the repository: its own process group, its output on the screen and in a log, a limit of time."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "janus"
+
+CUT = 124  # what run() returns where the limit ended the command
+
+_running = set()
+
+
+def _kill(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def kill_all():
+    """Ends what run() and start() have begun and what is left of it."""
+    for group in list(_running):
+        _kill(group)
+
+
+def start(text, log, environment=None, nice=0):
+    """Begins a bash command, whose words go to `log` alone. env.sh is read first: what a phase has installed counts."""
+    process = subprocess.Popen(
+        ["bash", "-c", f"set -euo pipefail; source scripts/env.sh; {text}"], cwd=ROOT, stdin=subprocess.DEVNULL,
+        stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, **(environment or {})},
+        preexec_fn=(lambda: os.nice(nice)) if nice else None)
+    _running.add(process.pid)
+    return process
+
+
+def end(process, limit=None):
+    """Waits for what start() began; its exit status, or CUT."""
+    try:
+        status = process.wait(limit)
+    except subprocess.TimeoutExpired:
+        status = CUT
+    _kill(process.pid)  # also what a command has left behind
+    process.wait()
+    _running.discard(process.pid)
+    return status
+
+
+def run(text, log, limit=None, environment=None, shown=True):
+    """Runs a bash command to its end. Its words go to the file `log` and, where `shown`, to the screen as well."""
+    log = pathlib.Path(log)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "wb") as out:
+        if not shown:
+            return end(start(text, out, environment), limit)
+        process = start(text, subprocess.PIPE, environment)
+
+        def copy():
+            for line in process.stdout:
+                out.write(line)
+                out.flush()
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+
+        copier = threading.Thread(target=copy)
+        copier.start()
+        status = end(process, limit)
+        copier.join()
+        return status
+
+
+def tail(log, lines=40):
+    text = pathlib.Path(log).read_text(errors="replace").splitlines()
+    return "\n".join(text[-lines:])

@@ -1,0 +1,197 @@
+"""The shards of scripts/nightly: what each runs and depends on (.ci/nightly.toml), and the result kept of each."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import time
+import tomllib
+
+import builds
+import cluster
+import ctest
+import process
+import tree
+from outcome import Failure, Outcome
+
+PLAN = process.ROOT / ".ci" / "nightly.toml"
+STORE = process.CACHE / "nightly"
+
+NOT_TO_BE_HAD = 77  # a command returns it where this machine cannot have what it needs
+
+
+@dataclasses.dataclass
+class Shard:
+    name: str
+    cold_minutes: int  # what it takes with nothing cached: counted while no time is recorded
+    sources: list
+    preset: str = ""  # of a build folder whose tests it runs
+    tests: list = dataclasses.field(default_factory=list)  # patterns of ctest's names
+    rest: bool = False  # all tests of the preset that no other shard of the preset names
+    targets: list = dataclasses.field(default_factory=list)  # what to build beside the tests' own programs
+    label: str = ""  # only tests with this label of ctest's
+    without_label: str = ""
+    fresh_seed: bool = False
+    suites: list = dataclasses.field(default_factory=list)  # of e2e/
+    run: str = ""  # bash
+    family: str = ""
+
+
+def load():
+    with open(PLAN, "rb") as file:
+        plan = tomllib.load(file)
+    everywhere = plan["every_shard"]["sources"]
+    groups = plan["groups"]
+    shards = []
+    for entry in plan["shard"]:
+        sources = []
+        for source in entry.pop("sources"):
+            sources += groups[source[1:]] if source.startswith("@") else [source]
+        shards.append(Shard(sources=sorted(set(sources + everywhere)), **entry))
+    return shards
+
+
+def _names(shard, shards):
+    """Of ctest's suites, those of this shard."""
+    found = ctest.suites(f"build/{shard.preset}")
+    with_label = [n for n, test in found.items()
+                  if (not shard.label or shard.label in test["labels"]) and shard.without_label not in test["labels"]]
+
+    def matches(patterns):
+        return [n for n in with_label if any(re.search(p, n) for p in patterns)]
+
+    if not shard.rest:
+        return matches(shard.tests), found
+    taken = set()
+    for other in shards:
+        if other.preset == shard.preset and other.family == shard.family and not other.rest:
+            taken |= set(matches(other.tests))
+    return [n for n in with_label if n not in taken], found
+
+
+def _run_tests(shard, shards, folder, limit, shown, begun):
+    configured = process.run(f"cmake --preset {shard.preset}", folder / "configure.log", limit, shown=False)
+    if configured == process.CUT:
+        return None
+    if configured != 0:
+        return Outcome(shard.name, failures=[Failure(f"{shard.preset} configure", "", f"cmake --preset {shard.preset}")])
+    names, found = _names(shard, shards)
+    goals = ctest.programs_of(names, found, f"build/{shard.preset}") + shard.targets
+
+    def left():
+        return None if limit is None else max(limit - (time.monotonic() - begun), 1)
+
+    built = builds.build(shard.name, shard.preset, goals, folder / "build.log", left(), shown)
+    if built is None or not names:
+        return built
+    environment = {"JANUS_SEED": str(int.from_bytes(os.urandom(4), "big"))} if shard.fresh_seed else {}
+    tested = ctest.run(shard.name, f"build/{shard.preset}", names, folder / "tests.log", 2, left(), environment, shown)
+    if tested is None:
+        return None
+    built.add(tested)
+    return built
+
+
+def _run_suites(shard, folder, limit, shown, begun):
+    def left():
+        return None if limit is None else max(limit - (time.monotonic() - begun), 1)
+
+    installed = process.run("scripts/deps cluster images", folder / "packages.log", limit, shown=False)
+    if installed == process.CUT:
+        return None
+    if installed != 0:
+        return Outcome(shard.name, failures=[Failure("packages", "", "scripts/deps cluster images")])
+    built = Outcome(shard.name)
+    if shard.targets:
+        built = builds.build(shard.name, "dev", shard.targets, folder / "build.log", left(), shown)
+        if built is None or built.failures:
+            return built
+    told = cluster.run(shard.name, shard.suites, folder / "suites.log", 1, left(), shown)
+    if told is None:
+        return None
+    told.suites += built.suites
+    return told
+
+
+def run(shard, shards, limit=None, shown=True):
+    """Runs a shard, at most `limit` seconds, and keeps its result. Returns (status, outcome)."""
+    folder = STORE / shard.name
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = tree.hash_of(shard.sources)
+    begun = time.monotonic()
+    status = None
+    if shard.suites:
+        outcome = _run_suites(shard, folder, limit, shown, begun)
+    elif shard.preset:
+        outcome = _run_tests(shard, shards, folder, limit, shown, begun)
+    else:
+        code = process.run(f"source scripts/checks/steps.sh; {shard.run}", folder / "run.log", limit, shown=shown)
+        outcome = None if code == process.CUT else Outcome(shard.name, passed=int(code == 0))
+        if outcome is not None and code == NOT_TO_BE_HAD:
+            outcome.skipped.append((shard.name, "this machine cannot have what it needs", 1))
+        elif outcome is not None and code != 0:
+            outcome.failures.append(Failure(shard.name, "", f"scripts/nightly {shard.name}"))
+    seconds = time.monotonic() - begun
+    if outcome is None:
+        status, outcome = "cut", Outcome(shard.name)
+    else:
+        status = "red" if outcome.failures else "green" if outcome.passed else "skipped"
+    outcome.seconds = seconds
+    _keep(shard, status, sources, outcome)
+    return status, outcome
+
+
+def _keep(shard, status, sources, outcome):
+    """A shard that was cut keeps an older verdict, which its old sources make stale, and loses its time: it did not fit."""
+    before = kept(shard)
+    record = {
+        "status": status, "sources": sources, "seconds": round(outcome.seconds, 1), "at": time.time(),
+        "failures": [[f.suite, f.test, f.repeat, f.reason] for f in outcome.failures],
+        "skipped": [[what, why] for what, why, _ in outcome.skipped],
+        "suites": [[name, round(seconds, 1), how] for name, seconds, how in outcome.suites],
+        "flaky": outcome.flaky,
+    }
+    if status == "cut":
+        record = {**(before or {"status": "cut", "sources": "", "failures": []}), "seconds": None, "at": time.time()}
+    path = STORE / shard.name / "result.json"
+    path.with_suffix(".new").write_text(json.dumps(record, indent=1))
+    path.with_suffix(".new").replace(path)
+
+
+def kept(shard):
+    """The result that is kept of a shard, or None."""
+    try:
+        return json.loads((STORE / shard.name / "result.json").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def state(shard):
+    """(state, record): green, red, skipped, or stale where it never ended or its sources have changed since. Red stays red
+    until a run ends otherwise."""
+    record = kept(shard)
+    if record is None:
+        return "stale", None
+    if record["status"] == "red":
+        return "red", record
+    if record["status"] == "cut" or record["sources"] != tree.hash_of(shard.sources):
+        return "stale", record
+    return record["status"], record
+
+
+def expected_seconds(shard):
+    record = kept(shard)
+    if record and record.get("seconds"):
+        return record["seconds"]
+    return 60 * shard.cold_minutes
+
+
+def due(shard):
+    """Whether another run would tell something new."""
+    now, record = state(shard)
+    return now == "stale" or (now == "red" and record["sources"] != tree.hash_of(shard.sources))
+
+
+def log_folder(shard):
+    return pathlib.Path(STORE / shard.name)

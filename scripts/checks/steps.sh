@@ -1,0 +1,21 @@
+# What the `run` commands of .ci/nightly.toml are made of. Sourced.
+# shellcheck shell=bash
+
+build() { # PRESET TARGET...
+  local preset=$1
+  shift
+  cmake --preset "$preset" >/dev/null
+  ninja -C "build/$preset" --quiet "$@"
+}
+ctest_in() { # FOLDER [CTEST OPTIONS...]
+  GTEST_BRIEF=1 ctest --test-dir "$1" --output-on-failure --no-tests=error -j2 "${@:2}"
+}
+check() { ctest_in "build/$1" "${@:2}"; } # PRESET [CTEST OPTIONS...]
+# Ends the shard as skipped where scripts/deps cannot bring the group here.
+have() { # GROUP
+  scripts/deps "$1" || exit 77
+}
+build_with_ucx() { # TARGET...
+  cmake --preset dev -B build/ucx "-DCMAKE_PREFIX_PATH=${XDG_CACHE_HOME:-$HOME/.cache}/janus/ucx-1.22" >/dev/null
+  ninja -C build/ucx --quiet "$@"
+}

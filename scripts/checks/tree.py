@@ -1,0 +1,33 @@
+"""Hashes of the sources that a check depends on, uncommitted ones included."""
+
+import functools
+import hashlib
+import subprocess
+
+import process
+
+
+@functools.cache
+def _files():
+    done = subprocess.run(["git", "ls-files", "-co", "-z", "--exclude-standard"], cwd=process.ROOT, capture_output=True,
+                          check=True)
+    return sorted(name for name in done.stdout.decode().split("\0") if name)
+
+
+@functools.cache
+def _hash(name):
+    path = process.ROOT / name
+    if path.is_symlink():
+        return hashlib.sha256(str(path.readlink()).encode()).digest()
+    if not path.is_file():  # deleted, and not yet committed
+        return b""
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def hash_of(places):
+    """One hash of all files at or under these places."""
+    total = hashlib.sha256()
+    for name in _files():
+        if any(name == place or name.startswith(place + "/") for place in places) and (found := _hash(name)):
+            total.update(name.encode() + b"\0" + found)
+    return total.hexdigest()[:16]
