@@ -94,21 +94,24 @@ def _run_once(name, folder, names, log, lanes, limit, environment, shown):
         suite, seconds = case.get("name"), float(case.get("time") or 0)
         text = case.findtext("system-out") or ""
         again = f"ctest --test-dir {folder} --output-on-failure -R '^{suite}$'"
+        skip = case.find("skipped")
+        why_not = skip.get("message") or "" if skip is not None else ""
         if case.get("status") == "run":
             passed, skipped = _count(text)
             outcome.passed += passed
             if skipped:
                 outcome.skipped.append((suite, f"{skipped} cases that cannot run here", skipped))
             outcome.suites.append((suite, seconds, "passed"))
-        elif case.get("status") in ("disabled", "notrun") and case.find("skipped") is not None and \
-                "Not Run" not in (case.find("skipped").get("message") or ""):
-            outcome.skipped.append((suite, case.find("skipped").get("message") or "it cannot run here", 1))
+        elif "SKIP" in why_not or case.get("status") == "disabled":
+            outcome.skipped.append((suite, "it cannot run here", 1))
             outcome.suites.append((suite, seconds, "skipped"))
         else:
             cases = _failed_cases(text)
+            if "[  PASSED  ]" in text:
+                outcome.passed += _count(text)[0]
             seed = re.search(r"^JANUS_SEED=(\d+)", text, re.M)
             before = f"JANUS_SEED={seed.group(1)} " if seed else ""
-            why = "" if text else "its program was not built" if case.get("status") == "notrun" else "it did not run"
+            why = "its program was not built" if "Unable to find executable" in why_not else why_not
             for test in cases or [""]:
                 outcome.failures.append(
                     Failure(suite, test, before + (_gtest_command(folder, suite, found, test) or again), "" if cases else why))

@@ -141,7 +141,7 @@ def write_times(outcomes, all_shards):
         rows += [("suite", f"{outcome.name}: {name}", seconds, how) for name, seconds, how in outcome.suites]
     for shard in all_shards:
         now, record = shards.state(shard)
-        if record and record.get("seconds"):
+        if record and record.get("seconds") is not None:
             rows.append(("shard", shard.name, record["seconds"], now))
     (LOGS / "times.md").write_text(times_table(rows))
     longest = sorted((row for row in rows if row[0] == "suite"), key=lambda row: -row[2])[:12]

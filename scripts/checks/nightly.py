@@ -30,7 +30,7 @@ def table(all_shards):
     lines = [f"{'shard':28} {'state':8} {'seconds':>8}  {'budget':>7}  last run"]
     for shard in all_shards:
         now, record = shards.state(shard)
-        seconds = f"{record['seconds']:.0f}" if record and record.get("seconds") else "-"
+        seconds = f"{record['seconds']:.0f}" if record and record.get("seconds") is not None else "-"
         when = f"{age(record)} ago" if record else "never"
         lines.append(f"{shard.name:28} {now:8} {seconds:>8}  {shard.cold_minutes:>3} min  {when}")
     return "\n".join(lines)

@@ -182,7 +182,7 @@ def state(shard):
 
 def expected_seconds(shard):
     record = kept(shard)
-    if record and record.get("seconds"):
+    if record and record.get("seconds") is not None:
         return record["seconds"]
     return 60 * shard.cold_minutes
 

@@ -1,0 +1,184 @@
+"""What scripts/test and scripts/nightly tell of suites that fail, are skipped, pass on a second try or are cut."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "scripts" / "checks"))
+
+import ctest  # noqa: E402
+import nightly  # noqa: E402
+import outcome  # noqa: E402
+import process  # noqa: E402
+import shards  # noqa: E402
+import tree  # noqa: E402
+
+
+class CtestTest(unittest.TestCase):
+    """A build folder of four suites that are shell commands."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=ROOT / "build"))
+        self.addCleanup(subprocess.run, ["rm", "-rf", self.folder], check=True)
+        self.name = str(self.folder.relative_to(ROOT))
+
+    def run_suites(self, text):
+        (self.folder / "CTestTestfile.cmake").write_text(textwrap.dedent(text))
+        names = list(ctest.suites(self.name))
+        return ctest.run("tests", self.name, names, self.folder / "tests.log", shown=False)
+
+    def test_a_failed_case_is_named_with_the_command_that_repeats_it_and_its_seed(self):
+        told = self.run_suites(r"""
+            add_test(good "sh" "-c" "printf '[  PASSED  ] 3 tests.\n[  SKIPPED ] 2 tests, listed below:\n'")
+            add_test(bad "sh" "-c" "printf 'JANUS_SEED=7\n[  FAILED  ] Room.Case (1 ms)\n[  PASSED  ] 4 tests.\n'; exit 1")
+            """)
+        self.assertEqual(outcome.verdict([told]), "7 passed, 1 failed, 2 skipped")
+        (failure,) = told.failures
+        self.assertEqual((failure.suite, failure.test), ("bad", "Room.Case"))
+        self.assertIn("JANUS_SEED=7 ", failure.repeat)
+        self.assertIn("-R '^bad$'", failure.repeat)
+        self.assertIn(failure.repeat, "\n".join(outcome.problems([told])))
+
+    def test_a_program_that_was_not_built_is_a_failure(self):
+        told = self.run_suites('add_test(gone "/nonexistent/gone_test")')
+        self.assertEqual(outcome.verdict([told]), "0 passed, 1 failed, 0 skipped")
+        self.assertIn("not built", told.failures[0].reason)
+
+    def test_a_case_of_googletest_is_repeated_by_its_program(self):
+        program = str(ROOT / "build" / "dev" / "bin" / "room_test")
+        found = {"room": {"command": [program]}}
+        self.assertEqual(ctest._gtest_command("build/dev", "room", found, "Room/Case.X/1"),
+                         "build/dev/bin/room_test --gtest_filter=Room/Case.X/1")
+
+    def test_a_suite_that_cannot_run_here_is_skipped(self):
+        told = self.run_suites("""
+            add_test(elsewhere "sh" "-c" "exit 77")
+            set_tests_properties(elsewhere PROPERTIES SKIP_RETURN_CODE 77)
+            """)
+        self.assertEqual(outcome.verdict([told]), "0 passed, 0 failed, 1 skipped")
+
+    def test_a_suite_about_time_is_tried_twice_and_no_other_is(self):
+        tries = self.folder / "tries"
+        told = self.run_suites(f"""
+            add_test(late "sh" "-c" "test -e {tries}.late || {{ touch {tries}.late; exit 1; }}")
+            add_test(never "sh" "-c" "exit 1")
+            set_tests_properties(late never PROPERTIES LABELS timing)
+            add_test(untimed "sh" "-c" "test -e {tries} || {{ touch {tries}; exit 1; }}")
+            """)
+        self.assertEqual(told.flaky, ["late"])
+        self.assertEqual(sorted(f.suite for f in told.failures), ["never", "untimed"])
+        self.assertIn("FLAKY", "\n".join(outcome.problems([told])))
+
+
+class ShardTest(unittest.TestCase):
+    def setUp(self):
+        store = tempfile.TemporaryDirectory()
+        self.addCleanup(store.cleanup)
+        self.addCleanup(setattr, shards, "STORE", shards.STORE)
+        shards.STORE = pathlib.Path(store.name)
+        self.source = pathlib.Path(tempfile.mkstemp(dir=ROOT, prefix="shard-source-")[1])
+        self.addCleanup(self.source.unlink)
+
+    def shard(self, command, name="one", minutes=1):
+        return shards.Shard(name=name, cold_minutes=minutes, sources=[self.source.name], run=command)
+
+    def change_the_source(self):
+        self.source.write_text(self.source.read_text() + "more\n")
+        tree._hash.cache_clear()
+        tree._files.cache_clear()
+
+    def run_shard(self, shard, limit=None):
+        tree._files.cache_clear()
+        return shards.run(shard, [shard], limit, shown=False)[0]
+
+    def test_what_never_ran_is_stale_and_counts_its_cold_budget(self):
+        shard = self.shard("true", minutes=3)
+        self.assertEqual(shards.state(shard)[0], "stale")
+        self.assertEqual(shards.expected_seconds(shard), 180)
+        self.assertEqual(nightly.exit_status([shard]), 3)
+
+    def test_green_becomes_stale_when_a_source_changes(self):
+        shard = self.shard("true")
+        self.assertEqual(self.run_shard(shard), "green")
+        self.assertEqual(shards.state(shard)[0], "green")
+        self.assertLess(shards.expected_seconds(shard), 60)
+        self.assertEqual(nightly.exit_status([shard]), 0)
+        self.change_the_source()
+        self.assertEqual(shards.state(shard)[0], "stale")
+
+    def test_red_stays_red_until_a_run_ends_otherwise(self):
+        shard = self.shard("false")
+        self.assertEqual(self.run_shard(shard), "red")
+        self.change_the_source()
+        self.assertEqual(shards.state(shard)[0], "red")
+        self.assertTrue(shards.due(shard))
+        self.assertEqual(nightly.exit_status([shard]), 1)
+        self.assertIn("scripts/nightly one", "\n".join(nightly.red_lines([shard])))
+        self.assertEqual(self.run_shard(self.shard("true")), "green")
+        self.assertEqual(nightly.red_lines([shard]), [])
+
+    def test_a_shard_that_is_cut_is_stale_and_no_longer_fits(self):
+        shard = self.shard("sleep 600", minutes=5)
+        self.assertEqual(self.run_shard(shard, limit=0.2), "cut")
+        self.assertEqual(shards.state(shard)[0], "stale")
+        self.assertEqual(shards.expected_seconds(shard), 300)
+
+    def test_a_shard_that_is_cut_keeps_no_green_of_other_sources(self):
+        shard = self.shard("true")
+        self.run_shard(shard)
+        self.change_the_source()
+        self.run_shard(self.shard("sleep 600"), limit=0.2)
+        self.assertEqual(shards.state(shard)[0], "stale")
+
+    def test_what_this_machine_cannot_have_is_skipped(self):
+        shard = self.shard("exit 77")
+        self.assertEqual(self.run_shard(shard), "skipped")
+        self.assertEqual(nightly.exit_status([shard]), 0)
+
+    def test_the_stalest_that_fit_run_oldest_first(self):
+        tree._files.cache_clear()
+        old, new, long = self.shard("true", "old"), self.shard("true", "new"), self.shard("true", "long", minutes=9)
+        self.run_shard(new)
+        self.change_the_source()
+        done = nightly.stalest([long, new, old], minutes=2)
+        self.assertEqual([result.name for _, result in done], ["old", "new"])
+
+
+class ProcessTest(unittest.TestCase):
+    def test_a_command_leaves_no_process_behind(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pid = pathlib.Path(folder) / "pid"
+            self.assertEqual(process.run(f"sleep 600 & echo $! >{pid}", f"{folder}/log", shown=False), 0)
+            self.await_end(int(pid.read_text()))
+
+    def test_the_limit_ends_a_command_and_its_children(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pid = pathlib.Path(folder) / "pid"
+            status = process.run(f"sleep 600 & echo $! >{pid}; wait", f"{folder}/log", limit=1, shown=False)
+            self.assertEqual(status, process.CUT)
+            self.await_end(int(pid.read_text()))
+
+    # It was killed, and is there until it is scheduled once more.
+    def await_end(self, pid):
+        until = time.monotonic() + 60
+        while self.runs(pid):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.01)
+
+    @staticmethod
+    def runs(pid):
+        try:
+            return "State:\tZ" not in pathlib.Path(f"/proc/{pid}/status").read_text()
+        except FileNotFoundError:
+            return False
+
+
+if __name__ == "__main__":
+    os.makedirs(ROOT / "build", exist_ok=True)
+    unittest.main()
