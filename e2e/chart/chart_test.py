@@ -20,6 +20,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import CLUSTER, CRDS, ROOT, ClusterCase, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 
 from control_plane import ControlPlane  # noqa: E402
 from rights import write_kubeconfig  # noqa: E402
@@ -73,7 +74,7 @@ class ChartTest(ClusterCase):
         return done.stdout
 
     def helm_and_wait(self, verb, chart, *words):
-        return self.helm(verb, "janus-operator", *([chart] if chart else []), "--wait", "--timeout=5m",
+        return self.helm(verb, "janus-operator", *([chart] if chart else []), "--wait", TIMEOUT,
                          *words)
 
     def uninstall(self):
@@ -145,7 +146,7 @@ class ChartTest(ClusterCase):
     def install_monitoring_kinds(self):
         self.kubectl("apply", "--server-side", "-f", self.programs / "monitoring-crds.yaml", namespaced=False)
         self.addCleanup(self.try_kubectl, "delete", "-f", self.programs / "monitoring-crds.yaml")
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s", namespaced=False)
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", TIMEOUT, namespaced=False)
 
     def test_every_object_of_six_value_sets_fits_its_schema(self):
         self.install_monitoring_kinds()
@@ -274,7 +275,7 @@ class ChartTest(ClusterCase):
         holds(2, "olderservice")
         self.assertNotIn("--debug", self.deployment()["spec"]["template"]["spec"]["containers"][0]["args"])
 
-        self.helm("uninstall", "janus-operator", "--wait", "--timeout=5m")
+        self.helm("uninstall", "janus-operator", "--wait", TIMEOUT)
         self.await_nothing_but(before)
 
     def test_kinds_and_services_outlive_a_release_that_keeps_them(self):
@@ -282,7 +283,7 @@ class ChartTest(ClusterCase):
         self.install()
         self.kubectl("apply", "-f", "-", text=json.dumps(SERVICE))
         uid = self.kubectl("get", "moesvc", "demo", "-o", "jsonpath={.metadata.uid}")
-        self.helm("uninstall", "janus-operator", "--wait", "--timeout=5m")
+        self.helm("uninstall", "janus-operator", "--wait", TIMEOUT)
         kept = {("MoEService", "demo"), ("APIService", "v1alpha1.serving.janus.dev")} | {
             ("CustomResourceDefinition", name) for name in KINDS}
         wait_for(lambda: {(kind, name) for kind, _, name in self.everything() - before} == kept, f"only {kept}")

@@ -17,6 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster_case import ROOT, wait_for  # noqa: E402
 from cuda_programs import find_cuda_programs  # noqa: E402
 from images_case import PYTHON, REGISTRY, ImagesCase  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
+from tiers import required  # noqa: E402
 
 # Knocks at a worker's gRPC port, and says whether the door stays open: plain, or with a certificate and key (PEM).
 KNOCK = """
@@ -75,6 +77,8 @@ class ImagesTest(ImagesCase):
         self.assertNotEqual(name, self.images[-1])
         programs, why_none = find_cuda_programs()
         if programs is None:
+            if "cuda" in required():
+                self.fail(why_none)
             print(f"the worker is one of CPUs: {why_none}", file=sys.stderr)
             for node in self.nodes:
                 node.ctr("images", "tag", self.images[-1], name)
@@ -128,7 +132,7 @@ class ImagesTest(ImagesCase):
     def test_who_is_no_member_is_refused_and_counted(self):
         self.apply("demo")
         self.apply("other", suspend=True)
-        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)
         effective = self.kubectl("get", "moesvc", "demo", "-o", "jsonpath={.status.effective.tls}")
         self.assertEqual(effective, "Enabled")
         worker = self.kubectl("get", "pods", "-l", "serving.janus.dev/role=experts", "-o",
@@ -148,7 +152,7 @@ class ImagesTest(ImagesCase):
 
     def test_an_object_becomes_pods_that_answer(self):
         self.apply("demo")
-        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)
         address = self.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
         wait_for(lambda: self.kubectl("get", "deployment", "demo-gateway", "-o",
                                       "jsonpath={.status.readyReplicas}") == "1", "the gateway")

@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "integration" / "serve"))
 
 from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 from certificates import CONTROL_PLANE  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402
@@ -60,7 +61,7 @@ class InstallTest(ClusterCase):
     @classmethod
     def setUpClass(cls):
         if shutil.which("buildah") is None:
-            raise unittest.SkipTest("buildah is not installed; scripts/deps images installs it")
+            cannot_run("images", "buildah is not installed; scripts/deps images installs it")
         super().setUpClass()
         if cls.is_given:
             raise unittest.SkipTest("the given cluster's nodes cannot be given images")

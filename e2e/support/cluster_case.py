@@ -2,7 +2,7 @@
 
 With KUBECONFIG they run on that cluster, with kubectl from PATH; otherwise each suite brings up the
 test cluster of its tier (e2e/cluster) and takes it down again. Where neither can be, every test of
-the suite is skipped with the reason.
+the suite is skipped with the reason, or fails with it where JANUS_REQUIRE names the tier (tiers.py).
 """
 
 import http.client
@@ -20,6 +20,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 
 from box import DEADLINE_SECONDS, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "e2e" / "cluster" / "cluster"
@@ -102,7 +104,7 @@ class ClusterCase(unittest.TestCase):
                               text=True, check=False)
         if "cannot run here" in done.stderr:
             print(f"{cls.__name__}: {done.stderr.strip()}", file=sys.stderr)
-            raise unittest.SkipTest(done.stderr.strip())
+            cannot_run(cls.tier, done.stderr.strip().removeprefix("cluster: "))
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
 
@@ -125,7 +127,7 @@ class ClusterCase(unittest.TestCase):
     @classmethod
     def install_crds(cls):
         for words in [("apply", "-f", path) for path in CRDS] + [
-                ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", "--timeout=300s")
+                ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", TIMEOUT)
                 for path in CRDS]:
             done = cls.try_kubectl(*words)
             if done.returncode != 0:
@@ -135,13 +137,21 @@ class ClusterCase(unittest.TestCase):
         result = result if result is not None else self.defaultTestResult()
         words = re.sub("([A-Z])", r"-\1", self._testMethodName.removeprefix("test_")).lower()
         self.namespace = re.sub("[^a-z0-9]+", "-", words)[:50].strip("-") + f"-{os.getpid()}"
+        self.used_seed = None
         bad = len(result.failures) + len(result.errors)
         super().run(result)
         if len(result.failures) + len(result.errors) > bad:
+            if self.used_seed is not None:
+                print(f"{self._testMethodName}: its draws are those of JANUS_SEED={self.used_seed}", file=sys.stderr)
             self._keep()
         if not getattr(self, "__unittest_skip__", False):
             self.try_kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
         return result
+
+    def seed(self):
+        """Of what the test draws; it is told where the test fails."""
+        self.used_seed = int(os.environ.get("JANUS_SEED", "1"))
+        return self.used_seed
 
     def setUp(self):
         self.kubectl("create", "namespace", self.namespace, namespaced=False)

@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from cluster_case import CLUSTER, ROOT, ClusterCase
+from limits import TIMEOUT
 
 from control_plane import ControlPlane
 from node import Node
@@ -44,7 +45,7 @@ class ImagesCase(ClusterCase):
         cls.models.chmod(0o755)
         shutil.copytree(ROOT / "examples" / "demo-model", cls.models / "demo")
         done = cls.try_helm("install", "janus-operator", CHART, "--create-namespace", *cls.settings(), "--wait",
-                            "--timeout=5m")
+                            TIMEOUT)
         if done.returncode != 0:
             said = cls.try_kubectl("-n", "janus-system", "describe", "pods").stdout
             raise AssertionError(done.stderr + said)
