@@ -64,7 +64,7 @@ class ChartTest(ClusterCase):
     # Helm.
 
     def try_helm(self, *words):
-        return subprocess.run([CLUSTER, "run", self.programs / "helm", *(str(word) for word in words)],
+        return subprocess.run([*self.in_network, self.programs / "helm", *(str(word) for word in words)],
                               capture_output=True, text=True, check=False,
                               env={**self.environment, "HELM_CACHE_HOME": f"{self.state}/helm"})
 
@@ -316,9 +316,8 @@ class ChartTest(ClusterCase):
         ready = process.stdout.readline()
         self.assertRegex(ready, "^janus-operator ready ", (self.folder / "operator.log").read_text())
         health = re.search(r"health=(\S+)", ready)[1]
-        wait_for(lambda: subprocess.run([CLUSTER, "run", "curl", "-sf", "-o", "/dev/null",
-                                         f"http://{health}/readyz"], env=self.environment,
-                                        check=False).returncode == 0, "the operator's /readyz")
+        wait_for(lambda: subprocess.run([*self.in_network, "curl", "-sf", "-o", "/dev/null",
+                                         f"http://{health}/readyz"], check=False).returncode == 0, "the operator's /readyz")
         return process
 
     def audited(self):

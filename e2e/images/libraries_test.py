@@ -59,7 +59,7 @@ class DriversTest(RootCase):
     def test_a_gateway_has_none(self):
         gateway = ROOT / "build" / "dev" / "bin" / "janus-gateway"
         if not gateway.exists():
-            cannot_run("images", "no gateway was compiled here: cmake --preset dev && ninja -C build/dev janus-gateway")
+            cannot_run("images", "no gateway was compiled: cmake --preset dev && ninja -C build/dev janus-gateway")
         files = self.folder / "files"
         output(MAKER, gateway, files)
         self.assertFalse((files / "etc/libibverbs.d").exists())

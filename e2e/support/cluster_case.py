@@ -20,6 +20,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 
 from box import DEADLINE_SECONDS, wait_for  # noqa: E402
+from control_plane import ControlPlane  # noqa: E402
 from limits import TIMEOUT  # noqa: E402
 from tiers import cannot_run  # noqa: E402
 
@@ -95,10 +96,10 @@ class ClusterCase(unittest.TestCase):
         cls.environment = dict(os.environ)
         cls.is_given = bool(os.environ.get("KUBECONFIG"))
         if cls.is_given:
-            cls.kubectl_command = ["kubectl"]
+            cls.kubectl_command, cls.kubectl_environment = ["kubectl"], cls.environment
+            cls.in_network = []
             return
         cls.environment["JANUS_CLUSTER"] = f"suite-{cls.__name__.lower()}"
-        cls.kubectl_command = [str(CLUSTER), "kubectl"]
         cls.addClassCleanup(subprocess.run, [CLUSTER, "down"], env=cls.environment, check=True)
         done = subprocess.run([CLUSTER, "up", cls.tier], env=cls.environment, capture_output=True,
                               text=True, check=False)
@@ -107,6 +108,17 @@ class ClusterCase(unittest.TestCase):
             cannot_run(cls.tier, done.stderr.strip().removeprefix("cluster: "))
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
+        cls._enter(ControlPlane(cls.state_folder(), (cls.state_folder() / "programs").resolve()))
+
+    @classmethod
+    def _enter(cls, plane):
+        """What `cluster kubectl` and `cluster run` begin with, without a Python of theirs each time, which takes longer
+        than kubectl. `in_network`: what of the cluster's network a program needs."""
+        kubeconfig, cache = plane.pki / "admin.kubeconfig", plane.folder / "kube-cache"
+        cls.kubectl_command = plane.box.command(plane.programs / "kubectl", f"--kubeconfig={kubeconfig}")
+        cls.kubectl_environment = {**plane.box.environment(), "KUBECACHEDIR": str(cache)}
+        cls.in_network = ["nsenter", "-t", str(plane.box.pid()), "-n", "--", "env", "NO_PROXY=*", "no_proxy=*",
+                          f"KUBECONFIG={kubeconfig}", f"KUBECACHEDIR={cache}"]
 
     @classmethod
     def state_folder(cls):
@@ -171,7 +183,7 @@ class ClusterCase(unittest.TestCase):
     @classmethod
     def try_kubectl(cls, *words, text=None):
         return subprocess.run([*cls.kubectl_command, *(str(word) for word in words)], input=text,
-                              capture_output=True, text=True, check=False, env=cls.environment)
+                              capture_output=True, text=True, check=False, env=cls.kubectl_environment)
 
     def kubectl(self, *words, text=None, namespaced=True):
         """Its output; a failure fails the test with what it said."""
@@ -181,6 +193,6 @@ class ClusterCase(unittest.TestCase):
         return done.stdout
 
     def api_server(self):
-        server = ApiServer(self.kubectl_command, self.environment)
+        server = ApiServer(self.kubectl_command, self.kubectl_environment)
         self.addCleanup(server.close)
         return server

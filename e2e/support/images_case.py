@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster_case import CLUSTER, ROOT, ClusterCase
+from cluster_case import ROOT, ClusterCase
 from limits import TIMEOUT
 from made_images import made_images
 from tiers import cannot_run
@@ -72,7 +72,7 @@ class ImagesCase(ClusterCase):
 
     @classmethod
     def try_helm(cls, *words):
-        return subprocess.run([CLUSTER, "run", cls.programs / "helm", "-n", "janus-system",
+        return subprocess.run([*cls.in_network, cls.programs / "helm", "-n", "janus-system",
                                *(str(word) for word in words)], capture_output=True, text=True, check=False,
                               env={**cls.environment, "HELM_CACHE_HOME": f"{cls.state}/helm"})
 
