@@ -33,6 +33,10 @@ def repeat(suite, *tests):
     return shlex.join([*variables, "python3", "-B", suite, *tests])
 
 
+def last_line(text):
+    return (text.strip().splitlines() or [""])[-1][:300]
+
+
 def fold(suite, lines, code):
     """What became of a suite, but for its seconds: `lines` of run_suite.py, and the code that it ended with."""
     planned, outcomes, reasons = [], {}, {}
@@ -48,7 +52,7 @@ def fold(suite, lines, code):
     failures = [{"test": test, "repeat": repeat(suite, test)} for test in failed]
     if failures:
         ended = [] if code in (0, 1) else [f"it ended with {code} in the middle of a test"]
-        why = ended + [f"{test}: {(reasons[test] or 'not run to its end').strip().splitlines()[-1]}" for test in failed]
+        why = ended + [f"{test}: {last_line(reasons[test]) or 'not run to its end'}" for test in failed]
     elif code != 0 or not planned:
         failures = [{"test": "", "repeat": repeat(suite)}]
         why = [f"it ended with {code}" if code != 0 else "it has no tests"]
@@ -83,9 +87,10 @@ class Lanes:
 
     def all(self):
         """In the order in which they were named."""
-        return [self.results.get(suite) or {
-            "suite": suite, "status": "failed", "passed": 0, "failed": 1, "skipped": 0, "seconds": 0,
-            "failures": [{"test": "", "repeat": repeat(suite)}], "reason": "not run to its end"} for suite in self.suites]
+        def unfinished(suite):
+            return {"suite": suite, "status": "failed", "passed": 0, "failed": 1, "skipped": 0, "seconds": 0,
+                    "failures": [{"test": "", "repeat": repeat(suite)}], "reason": "not run to its end"}
+        return [self.results.get(suite) or unfinished(suite) for suite in self.suites]
 
     def write(self):
         if self.report is None:

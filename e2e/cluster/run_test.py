@@ -63,14 +63,15 @@ class RunTest(FolderCase):
             suite.write_text(HEAD + text)
         environment = {name: value for name, value in os.environ.items() if name != "JANUS_REQUIRE"}
         report = self.folder / "report.json"
-        done = subprocess.run([sys.executable, "-B", RUN, "--json", report, "2", *suites], capture_output=True, text=True,
-                              check=False, env={**environment, **variables})
+        done = subprocess.run([sys.executable, "-B", RUN, "--json", report, "2", *suites], capture_output=True,
+                              text=True, check=False, env={**environment, **variables})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.said = done.stdout
         return json.loads(report.read_text())
 
     def test_all_suites_run_whichever_fail_and_the_list_has_each_failed_test(self):
-        results = self.run_suites(BAD, KILLED, HALF_UP, "import nothing_of_that_name\n", "", GOOD, code=1, JANUS_SEED="7")
+        results = self.run_suites(BAD, KILLED, HALF_UP, "import nothing_of_that_name\n", "", GOOD, code=1,
+                                  JANUS_SEED="7")
         self.assertEqual([one["status"] for one in results], ["failed"] * 5 + ["passed"])
         self.assertEqual([[failure["test"] for failure in one["failures"]] for one in results],
                          [["Bad.test_bad"], ["Killed.test_b"], ["HalfUp"], [""], [""], []])
