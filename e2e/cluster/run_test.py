@@ -146,6 +146,75 @@ class NeedsTest(FolderCase):
         self.assertNotIn("Go is", self.lacking(go="go1.100"))
 
 
+# Its modules are a folder that has what is collected of them; what it builds is a line, and told in `built`.
+GO = """#!/bin/bash
+case $1 in
+  env) echo go99.0 ;;
+  list) echo "$GO_MODULES" ;;
+  build)
+    while [[ $1 != -o ]]; do shift; done
+    echo "$PWD $3" >"$2"
+    basename "$2" .new >>"$GO_BUILT" ;;
+esac
+"""
+
+
+class BuildTest(FolderCase):
+    """e2e/build/build with a Go that compiles nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree = self.folder / "e2e"
+        for room in ("build", "cluster"):
+            shutil.copytree(HERE.parent / room, self.tree / room)
+        programs = self.folder / "bin"
+        programs.mkdir()
+        for name, text in (("go", GO), ("promtool", "#!/bin/sh\n")):
+            (programs / name).write_text(text)
+            (programs / name).chmod(0o755)
+        modules = self.folder / "modules"
+        for path in ("kustomize/stage/node/fast/node-initialize.yaml", "kustomize/stage/pod/fast/pod-ready.yaml",
+                     "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+                     *(f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml"
+                       for kind in ("servicemonitors", "podmonitors", "prometheusrules"))):
+            (modules / path).parent.mkdir(parents=True, exist_ok=True)
+            (modules / path).write_text("a: b\n")
+        self.environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "GO_MODULES": str(modules),
+                            "GO_BUILT": str(self.folder / "built"), "XDG_CACHE_HOME": str(self.folder / "cache")}
+
+    def build(self, tier="node"):
+        """(its folder, what was compiled for it)."""
+        book = self.folder / "built"
+        book.write_text("")
+        done = subprocess.run([self.tree / "build" / "build", tier], capture_output=True, text=True, check=False,
+                              env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return pathlib.Path(done.stdout.strip()), book.read_text().split()
+
+    def change(self, path):
+        with open(self.tree / path, "a", encoding="utf-8") as file:
+            file.write("// another\n")
+
+    def test_a_program_is_built_once_for_each_pinned_version_of_its_own(self):
+        api, built = self.build("api")
+        self.assertEqual(sorted(built), ["etcd", "helm", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
+                                         "kubectl", "kwok", "queries"])
+        node, built = self.build()
+        self.assertEqual(sorted(built), ["coredns", "crane", "kube-proxy", "kubelet"])
+        self.assertLess({file.name for file in api.iterdir()}, {file.name for file in node.iterdir()})
+        self.assertEqual(self.build(), (node, []))
+        before = (self.tree / "build" / "helm" / "go.sum").read_text()
+        self.change("build/helm/go.sum")
+        other, built = self.build()
+        self.assertEqual(built, ["helm"])
+        self.assertNotEqual((other / "helm").resolve(), (node / "helm").resolve())
+        self.assertEqual((other / "etcd").resolve(), (node / "etcd").resolve())
+        self.change("build/prometheus/queries/main.go")
+        self.assertEqual(self.build()[1], ["queries"])
+        (self.tree / "build" / "helm" / "go.sum").write_text(before)
+        self.assertEqual(self.build()[1], [], "the earlier version had been kept")
+
+
 class MadeImagesTest(FolderCase):
     """Of programs that are text, and of a maker that counts."""
 
