@@ -62,6 +62,20 @@ def fold(suite, lines, code):
             "failures": failures, "reason": "; ".join(dict.fromkeys(why))}
 
 
+def slowest(lines):
+    """What of a suite took longest, as words: tests, and what came before the first."""
+    took, begun = {}, {}
+    for line in lines:
+        if line.get("outcome") == "begun":
+            if not begun:
+                took["coming up"] = line["at"] - lines[0]["at"]
+            begun[line["test"]] = line["at"]
+        elif line.get("test") in begun:
+            took[line["test"]] = line["at"] - begun[line["test"]]
+    longest = sorted(took, key=took.get, reverse=True)[:4]
+    return ", ".join(f"{test} {took[test]:.0f} s" for test in longest if took[test] >= 5)
+
+
 class Lanes:
     def __init__(self, suites, report):
         self.suites = suites
@@ -82,7 +96,8 @@ class Lanes:
         seconds = time.monotonic() - begun
         with self.lock:
             self.results[suite] = {**fold(suite, lines, done.returncode), "seconds": round(seconds, 1)}
-            print(f"{done.stdout}--- {suite}: {seconds:.0f} s, {self.results[suite]['status']}", flush=True)
+            longest = f"; {slowest(lines)}" if slowest(lines) else ""
+            print(f"{done.stdout}--- {suite}: {seconds:.0f} s, {self.results[suite]['status']}{longest}", flush=True)
             self.write()
 
     def all(self):

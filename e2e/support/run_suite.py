@@ -1,8 +1,9 @@
 """Runs one suite and writes down what becomes of each test: run_suite.py SUITE RESULTS [TEST...]
 
 RESULTS gets a line of JSON for each thing that happens, as it happens, so that it tells of a suite that is killed too:
-{"planned": [TEST...]}, and then {"test": TEST, "outcome": begun|passed|failed|skipped, "reason": ...}. A test is named
-as the suite takes it: "CrdsTest.test_x", or "CrdsTest" for what went before all tests of a class or after them.
+{"planned": [TEST...]}, and then {"test": TEST, "outcome": begun|passed|failed|skipped, "reason": ...}, each with the
+time "at" which it was written. A test is named as the suite takes it: "CrdsTest.test_x", or "CrdsTest" for what went
+before all tests of a class or after them.
 """
 
 import importlib.util
@@ -10,6 +11,7 @@ import json
 import pathlib
 import re
 import sys
+import time
 import unittest
 
 
@@ -30,9 +32,13 @@ def flattened(tests):
 class Result(unittest.TextTestResult):
     book = None  # the file
 
+    @classmethod
+    def write(cls, **what):
+        cls.book.write(json.dumps({**what, "at": time.time()}) + "\n")
+        cls.book.flush()
+
     def note(self, test, outcome, reason=""):
-        self.book.write(json.dumps({"test": name_of(test), "outcome": outcome, "reason": reason}) + "\n")
-        self.book.flush()
+        self.write(test=name_of(test), outcome=outcome, reason=reason)
 
     def startTest(self, test):
         super().startTest(test)
@@ -80,7 +86,7 @@ def main():
     loader = unittest.defaultTestLoader
     tests = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
     with open(book, "w", encoding="utf-8") as Result.book:
-        Result.book.write(json.dumps({"planned": [name_of(test) for test in flattened(tests)]}) + "\n")
+        Result.write(planned=[name_of(test) for test in flattened(tests)])
         result = unittest.TextTestRunner(verbosity=2, resultclass=Result).run(tests)
     sys.exit(0 if result.wasSuccessful() else 1)
 
