@@ -1,6 +1,7 @@
-"""What this machine lacks for the tests' clusters, in one line: needs.py build|api|node
+"""What this machine lacks for the tests' clusters, in one line: needs.py build|api|node|images
 
-build: what compiles their programs (e2e/build). api and node: what the tiers of e2e/cluster need beside that.
+build: what compiles their programs (e2e/build). api and node: what the tiers of e2e/cluster need beside that. images:
+what makes images of Janus' own programs, and what asks them then.
 """
 
 import os
@@ -11,6 +12,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+# With the openai client.
+PYTHON = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus/test-venv/bin/python"
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # Programs, by tier, and the Debian package of each.
 PROGRAMS = {
@@ -19,8 +22,9 @@ PROGRAMS = {
             "openssl": "openssl", "setsid": "util-linux", "sysctl": "procps", "unshare": "util-linux"},
     "node": {"busybox": "busybox-static", "conntrack": "conntrack", "containerd": "containerd", "ctr": "containerd",
              "iptables": "iptables", "runc": "runc", "/usr/lib/cni/bridge": "containernetworking-plugins"},
+    "images": {"buildah": "buildah", "readelf": "binutils", "strip": "binutils"},
 }
-BENEATH = {"build": ("build",), "api": ("build", "api"), "node": ("build", "api", "node")}
+BENEATH = {"build": ("build",), "api": ("build", "api"), "node": ("build", "api", "node"), "images": ("images",)}
 
 
 def wanted_go():
@@ -52,7 +56,8 @@ def missing_programs(tier):
                 if shutil.which(program) is None}
     if not packages:
         return ""
-    return (f"not installed: {', '.join(sorted(packages))}; scripts/deps cluster installs them (Debian packages "
+    group = "images" if tier == "images" else "cluster"
+    return (f"not installed: {', '.join(sorted(packages))}; scripts/deps {group} installs them (Debian packages "
             f"{' '.join(sorted(set(packages.values())))})")
 
 
@@ -78,6 +83,9 @@ def missing_cgroups():
 
 def missing(tier):
     """Why this machine cannot have the tier; empty when it can."""
+    if tier == "images":
+        venv = "" if PYTHON.exists() else f"no {PYTHON}; scripts/deps test makes it"
+        return "; ".join(filter(None, (missing_programs(tier), venv)))
     reasons = [missing_go(), missing_programs(tier)]
     if tier != "build" and not any(reasons):
         reasons.append(missing_rights())
@@ -91,5 +99,5 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     reason = missing(sys.argv[1])
     if reason:
-        sys.exit(f"the test cluster's programs cannot be built here: {reason}" if sys.argv[1] == "build"
-                 else f"the {sys.argv[1]} tier cannot run here: {reason}")
+        what = "the test cluster's programs cannot be built" if sys.argv[1] == "build" else f"{sys.argv[1]} cannot run"
+        sys.exit(f"{what} here: {reason}")

@@ -15,11 +15,10 @@ from made_images import made_images
 from tiers import cannot_run
 
 from control_plane import ControlPlane
+from needs import PYTHON, missing
 from node import Node
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
-PYTHON = CACHE / "test-venv" / "bin" / "python"
 CHART = ROOT / "charts" / "janus-operator"
 REGISTRY = "janus.test"
 
@@ -33,8 +32,9 @@ class ImagesCase(ClusterCase):
 
     @classmethod
     def setUpClass(cls):
-        if shutil.which("buildah") is None:
-            cannot_run("images", "buildah is not installed; scripts/deps images installs it")
+        reason = missing("images")
+        if reason:
+            cannot_run("images", reason)
         super().setUpClass()
         if cls.is_given:
             raise unittest.SkipTest("the given cluster's nodes cannot be given images")
