@@ -14,6 +14,8 @@ import zlib
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import CRDS, ROOT, ClusterCase, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 GROUP = "/apis/serving.janus.dev/v1alpha1"
@@ -125,7 +127,7 @@ class CrdsTest(ClusterCase):
 
         def install(crd):
             said = self.kubectl("apply", "-f", "-", text=json.dumps(crd), namespaced=False)
-            self.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=300s", namespaced=False)
+            self.kubectl("wait", "--for=condition=Established", f"crd/{name}", TIMEOUT, namespaced=False)
             return said
 
         self.assertIn("created", install(old))
@@ -226,7 +228,7 @@ class CrdsTest(ClusterCase):
         modules = ROOT / "e2e" / "build" / "kube"
         if subprocess.run(["go", "list", "-mod=readonly", "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"],
                           cwd=modules, check=False, capture_output=True).returncode != 0:
-            self.skipTest("no Go, or not the test cluster's modules")
+            cannot_run("build", "no Go, or not the test cluster's modules")
         done = subprocess.run(["go", "run", "-trimpath", "./rulecost", *CRDS], cwd=modules,
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)

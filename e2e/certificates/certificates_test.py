@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import ROOT, wait_for  # noqa: E402
 from images_case import PYTHON  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 from served_case import ServedCase  # noqa: E402
 
 WORKERS, GATEWAYS = ("attention", "experts"), ("gateway",)
@@ -147,7 +148,7 @@ class CertificatesTest(ServedCase):
         # gateway to all.
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
                      '{"spec": {"roles": {"experts": {"replicas": 3}}, "gateway": {"replicas": 2}}}')
-        self.kubectl("wait", "--for=jsonpath={.status.topology.n}=3", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=jsonpath={.status.topology.n}=3", "moesvc/demo", TIMEOUT)
         self.await_served("demo")
         askers.await_more(6)
         self.check_answers(askers)
@@ -228,7 +229,7 @@ class CertificatesTest(ServedCase):
         self.assertEqual(self.who_runs(), before)
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
                      '{"spec": {"roles": {"experts": {"replicas": 2}}}}')
-        self.kubectl("wait", "--for=jsonpath={.status.topology.n}=2", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=jsonpath={.status.topology.n}=2", "moesvc/demo", TIMEOUT)
         askers.await_more(6)
         for worker in self.pods(WORKERS):
             counted = before_strangers.get(worker["metadata"]["name"])

@@ -20,6 +20,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import CLUSTER, CRDS, ROOT, ClusterCase, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 
 from control_plane import ControlPlane  # noqa: E402
 from rights import write_kubeconfig  # noqa: E402
@@ -63,7 +64,7 @@ class ChartTest(ClusterCase):
     # Helm.
 
     def try_helm(self, *words):
-        return subprocess.run([CLUSTER, "run", self.programs / "helm", *(str(word) for word in words)],
+        return subprocess.run([*self.in_network, self.programs / "helm", *(str(word) for word in words)],
                               capture_output=True, text=True, check=False,
                               env={**self.environment, "HELM_CACHE_HOME": f"{self.state}/helm"})
 
@@ -73,7 +74,7 @@ class ChartTest(ClusterCase):
         return done.stdout
 
     def helm_and_wait(self, verb, chart, *words):
-        return self.helm(verb, "janus-operator", *([chart] if chart else []), "--wait", "--timeout=5m",
+        return self.helm(verb, "janus-operator", *([chart] if chart else []), "--wait", TIMEOUT,
                          *words)
 
     def uninstall(self):
@@ -145,7 +146,7 @@ class ChartTest(ClusterCase):
     def install_monitoring_kinds(self):
         self.kubectl("apply", "--server-side", "-f", self.programs / "monitoring-crds.yaml", namespaced=False)
         self.addCleanup(self.try_kubectl, "delete", "-f", self.programs / "monitoring-crds.yaml")
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s", namespaced=False)
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", TIMEOUT, namespaced=False)
 
     def test_every_object_of_six_value_sets_fits_its_schema(self):
         self.install_monitoring_kinds()
@@ -274,7 +275,7 @@ class ChartTest(ClusterCase):
         holds(2, "olderservice")
         self.assertNotIn("--debug", self.deployment()["spec"]["template"]["spec"]["containers"][0]["args"])
 
-        self.helm("uninstall", "janus-operator", "--wait", "--timeout=5m")
+        self.helm("uninstall", "janus-operator", "--wait", TIMEOUT)
         self.await_nothing_but(before)
 
     def test_kinds_and_services_outlive_a_release_that_keeps_them(self):
@@ -282,7 +283,7 @@ class ChartTest(ClusterCase):
         self.install()
         self.kubectl("apply", "-f", "-", text=json.dumps(SERVICE))
         uid = self.kubectl("get", "moesvc", "demo", "-o", "jsonpath={.metadata.uid}")
-        self.helm("uninstall", "janus-operator", "--wait", "--timeout=5m")
+        self.helm("uninstall", "janus-operator", "--wait", TIMEOUT)
         kept = {("MoEService", "demo"), ("APIService", "v1alpha1.serving.janus.dev")} | {
             ("CustomResourceDefinition", name) for name in KINDS}
         wait_for(lambda: {(kind, name) for kind, _, name in self.everything() - before} == kept, f"only {kept}")
@@ -315,9 +316,8 @@ class ChartTest(ClusterCase):
         ready = process.stdout.readline()
         self.assertRegex(ready, "^janus-operator ready ", (self.folder / "operator.log").read_text())
         health = re.search(r"health=(\S+)", ready)[1]
-        wait_for(lambda: subprocess.run([CLUSTER, "run", "curl", "-sf", "-o", "/dev/null",
-                                         f"http://{health}/readyz"], env=self.environment,
-                                        check=False).returncode == 0, "the operator's /readyz")
+        wait_for(lambda: subprocess.run([*self.in_network, "curl", "-sf", "-o", "/dev/null",
+                                         f"http://{health}/readyz"], check=False).returncode == 0, "the operator's /readyz")
         return process
 
     def audited(self):

@@ -8,9 +8,15 @@ import collections
 import json
 import pathlib
 import re
-import shutil
 import subprocess
+import sys
 import unittest
+
+for _room in ("support", "cluster"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / _room))
+
+from needs import missing  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "charts" / "janus-operator" / "monitoring"
@@ -58,8 +64,9 @@ def anchors(page):
 class MonitoringTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        if not shutil.which("go"):
-            raise unittest.SkipTest("it needs Go, to compile Prometheus' parser")
+        reason = missing("build")
+        if reason:
+            cannot_run("build", f"it needs Prometheus' parser: {reason}")
         done = subprocess.run([ROOT / "e2e" / "build" / "build", "api"], stdout=subprocess.PIPE, text=True, check=True)
         cls.programs = pathlib.Path(done.stdout.strip())
         cls.rules = [rule for group in cls.yaml(ALERTS)["groups"] for rule in group["rules"]]
@@ -72,7 +79,7 @@ class MonitoringTest(unittest.TestCase):
 
     def promtool(self, *words):
         if not (self.programs / "promtool").exists():
-            self.skipTest("there is no promtool, nor Debian's package of it")
+            cannot_run("build", "there is no promtool, nor Debian's package of it (prometheus)")
         done = subprocess.run([self.programs / "promtool", *words], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

@@ -10,11 +10,16 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from limits import limit  # noqa: E402
 
 MARK = "JANUS_TEST_CLUSTER"
 # For any one thing; on a machine of its own each takes seconds, beside others' work a minute and more.
-DEADLINE_SECONDS = 300
+DEADLINE_SECONDS = limit(300)
 # Below these a machine writes for itself; /run is a fresh tmpfs.
 PRIVATE = ("/var/lib/kubelet", "/var/lib/cni", "/var/lib/containerd", "/var/log/pods",
            "/var/log/containers", "/etc/cni")

@@ -23,8 +23,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import box  # noqa: E402
+import needs  # noqa: E402
 import node  # noqa: E402
 import sysctls  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 CLUSTER = HERE / "cluster"
 SOAK = bool(os.environ.get("JANUS_SOAK"))
@@ -160,7 +163,7 @@ class ClusterTest(unittest.TestCase):
     def up(self, tier):
         done = cluster("up", tier)
         if "cannot run here" in done.stderr:
-            self.skipTest(done.stderr.strip())
+            cannot_run(tier, done.stderr.strip().removeprefix("cluster: "))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         print(done.stdout, file=sys.stderr)
 
@@ -176,7 +179,7 @@ class ClusterTest(unittest.TestCase):
             "metadata": {"name": "fake", "annotations": {"kwok.x-k8s.io/node": "fake"}},
             "status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}))
         self.kubectl("create", "deployment", "web", "--image=janus.test/none:1", "--replicas=3")
-        self.kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Available", "deployment/web", TIMEOUT)
         addresses = self.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.podIP}").split()
         self.assertEqual(len(addresses), 3)
         # One process can answer for the address of every fake pod.
@@ -211,8 +214,8 @@ class ClusterTest(unittest.TestCase):
                      "name": "client", "image": "janus.test/busybox:1", "imagePullPolicy": "Never",
                      "command": ["sleep", "3600"],
                      "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}]}))
-        self.kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=300s")
-        self.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Available", "deployment/web", TIMEOUT)
+        self.kubectl("wait", "--for=condition=Ready", "pod/client", TIMEOUT)
         self.assertEqual(len(set(self.kubectl("get", "pods", "-l", "app=web", "-o",
                                               "jsonpath={.items[*].spec.nodeName}").split())), 2)
         answers = set()
@@ -224,14 +227,14 @@ class ClusterTest(unittest.TestCase):
     def test_nothing_is_left_of_an_up_that_was_killed(self):
         """At a seeded moment of some of its phases (JANUS_SOAK=1: of each, five times)."""
         if os.geteuid() != 0:
-            self.skipTest("it needs root, for namespaces")
-        tier = "api" if node.missing_for_nodes() else "node"
+            cannot_run("api", "it needs root, for namespaces")
+        tier = "api" if needs.missing("node") else "node"
         phases = [phase for phase in PHASES if tier == "node" or "node" not in phase]
         seed = int(os.environ.get("JANUS_SEED", "1"))
         chosen = random.Random(seed)
         for phase in phases * 5 if SOAK else sorted(chosen.sample(phases, 4), key=phases.index):
             delay = chosen.uniform(0, 0.5)
-            with self.subTest(phase=phase):
+            with self.subTest(seed=seed, phase=phase):
                 self.kill_in(tier, phase, delay)
                 print(f"seed {seed}: killed {delay:.3f} s after {phase}", file=sys.stderr)
                 done = cluster("down")

@@ -10,8 +10,8 @@ import zlib
 from box import Box, ClusterError, wait_for
 from certificates import CONTROL_PLANE, address
 from image import write_image
+from needs import CGROUPS
 
-CGROUPS = pathlib.Path("/sys/fs/cgroup")
 HERE = pathlib.Path(__file__).resolve().parent
 GPUS = 4  # that each node claims to have
 MIG_SLICES = ("nvidia.com/mig-1g.18gb", 7)
@@ -21,22 +21,6 @@ def cgroup_hierarchies():
     """Of cgroup v1: one folder for each controller."""
     return [path for path in CGROUPS.iterdir() if (path / "cgroup.procs").exists()
             and path.name not in ("unified",)]
-
-
-def missing_for_nodes():
-    """Why this machine cannot run nodes; empty when it can."""
-    if not (CGROUPS / "memory" / "cgroup.procs").exists():
-        return "cgroup v1 with its memory controller is not mounted at /sys/fs/cgroup"
-    try:
-        probe = CGROUPS / "memory" / f"janus-probe-{os.getpid()}"
-        probe.mkdir()
-        probe.rmdir()
-    except OSError as error:
-        return f"no cgroup can be made: {error}"
-    for program in ("containerd", "runc", "iptables", "conntrack"):
-        if shutil.which(program) is None:
-            return f"{program} is not installed; scripts/deps cluster installs it"
-    return ""
 
 
 def cgroup_name(folder, node):

@@ -17,6 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster_case import ROOT, wait_for  # noqa: E402
 from cuda_programs import find_cuda_programs  # noqa: E402
 from images_case import PYTHON, REGISTRY, ImagesCase  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
+from made_images import configuration, made_images  # noqa: E402
+from tiers import required  # noqa: E402
 
 # Knocks at a worker's gRPC port, and says whether the door stays open: plain, or with a certificate and key (PEM).
 KNOCK = """
@@ -52,10 +55,8 @@ class ImagesTest(ImagesCase):
 
     def test_images_say_what_they_are_and_run_as_nobody(self):
         self.assertEqual(len(self.images), 3)
-        for image in self.images:
-            said = json.loads(subprocess.run(["buildah", "inspect", "--type", "image", image], capture_output=True,
-                                             text=True, check=True, env=self.environment).stdout)
-            config = said["OCIv1"]["config"]
+        for archive in self.archives:
+            config = configuration(archive)
             self.assertEqual(config["User"], "65532:65532")
             self.assertEqual(config["Labels"]["org.opencontainers.image.licenses"], "Apache-2.0")
 
@@ -75,17 +76,15 @@ class ImagesTest(ImagesCase):
         self.assertNotEqual(name, self.images[-1])
         programs, why_none = find_cuda_programs()
         if programs is None:
+            if "cuda" in required():
+                self.fail(why_none)
             print(f"the worker is one of CPUs: {why_none}", file=sys.stderr)
             for node in self.nodes:
                 node.ctr("images", "tag", self.images[-1], name)
             return name, "--device cuda: this build has no CUDA"
-        done = subprocess.run([ROOT / "scripts" / "images", "--programs", programs, "--registry", REGISTRY,
-                               "--archive", self.state / "archives", "worker-cuda"], capture_output=True, text=True,
-                              check=False, env=self.environment)
-        self.assertEqual((done.returncode, done.stdout.strip()), (0, name), done.stderr)
-        for node in self.nodes:
-            node.ctr("images", "import", self.state / "archives" / "worker-cuda.tar")
-        (self.state / "archives" / "worker-cuda.tar").unlink()
+        names, archives = made_images(programs, REGISTRY, ("worker-cuda",))
+        self.assertEqual(names, [name])
+        self.give_nodes(archives)
         return name, "--device cuda: no GPU that can be used: cudaErrorInsufficientDriver"
 
     def test_workers_on_gpus_have_the_image_for_them_and_say_what_their_node_lacks(self):
@@ -128,7 +127,7 @@ class ImagesTest(ImagesCase):
     def test_who_is_no_member_is_refused_and_counted(self):
         self.apply("demo")
         self.apply("other", suspend=True)
-        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)
         effective = self.kubectl("get", "moesvc", "demo", "-o", "jsonpath={.status.effective.tls}")
         self.assertEqual(effective, "Enabled")
         worker = self.kubectl("get", "pods", "-l", "serving.janus.dev/role=experts", "-o",
@@ -148,7 +147,7 @@ class ImagesTest(ImagesCase):
 
     def test_an_object_becomes_pods_that_answer(self):
         self.apply("demo")
-        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)
         address = self.kubectl("get", "service", "demo", "-o", "jsonpath={.spec.clusterIP}")
         wait_for(lambda: self.kubectl("get", "deployment", "demo-gateway", "-o",
                                       "jsonpath={.status.readyReplicas}") == "1", "the gateway")

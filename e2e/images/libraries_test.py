@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from programs import call, dynamic, output  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAKER = ROOT / "scripts" / "images.d" / "root"
@@ -26,10 +27,10 @@ class RootCase(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-root-"))
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def worker(self, folder, how):
+    def worker(self, tier, folder, how):
         worker = folder / "janus-worker"
         if not worker.exists():
-            self.skipTest(f"no worker was compiled here: {how}")
+            cannot_run(tier, f"no worker was compiled here: {how}")
         return worker
 
     def assert_complete(self, files):
@@ -43,7 +44,8 @@ class RootCase(unittest.TestCase):
 
 class DriversTest(RootCase):
     def test_every_driver_that_libibverbs_knows_of_is_there(self):
-        worker = self.worker(ROOT / "build" / "dev" / "bin", "cmake --preset dev && ninja -C build/dev janus-worker")
+        worker = self.worker("images", ROOT / "build" / "dev" / "bin",
+                             "cmake --preset dev && ninja -C build/dev janus-worker")
         files = self.folder / "files"
         output(MAKER, worker, files)
         names = {line.split()[1] for file in (files / "etc/libibverbs.d").glob("*.driver")
@@ -57,7 +59,7 @@ class DriversTest(RootCase):
     def test_a_gateway_has_none(self):
         gateway = ROOT / "build" / "dev" / "bin" / "janus-gateway"
         if not gateway.exists():
-            self.skipTest("no gateway was compiled here")
+            cannot_run("images", "no gateway was compiled: cmake --preset dev && ninja -C build/dev janus-gateway")
         files = self.folder / "files"
         output(MAKER, gateway, files)
         self.assertFalse((files / "etc/libibverbs.d").exists())
@@ -69,6 +71,7 @@ class OwnUcxTest(RootCase):
     def setUp(self):
         super().setUp()
         self.program = self.worker(
+            "ucx",
             pathlib.Path(os.environ.get("JANUS_UCX_BIN_DIR", ROOT / "build" / "ucx" / "bin")).resolve(),
             "scripts/deps ucx && cmake --preset dev -B build/ucx -DCMAKE_PREFIX_PATH=$HOME/.cache/janus/ucx-1.22 && "
             "ninja -C build/ucx janus-worker")

@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cuda_programs import find_cuda_programs  # noqa: E402
 from programs import call, dynamic, output  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -49,9 +50,9 @@ class BuildahCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if shutil.which("buildah") is None:
-            raise unittest.SkipTest("buildah is not installed; scripts/deps images installs it")
+            cannot_run("images", "buildah is not installed; scripts/deps images installs it")
         if os.geteuid() != 0:
-            raise unittest.SkipTest("only root can look into an image here")
+            cannot_run("images", "only root can look into an image here")
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-cuda-image-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         store = cls.folder / "storage.conf"
@@ -94,7 +95,7 @@ class WorkerCudaImageTest(BuildahCase):
         super().setUpClass()
         cls.programs, why_none = find_cuda_programs()
         if cls.programs is None:
-            raise unittest.SkipTest(why_none)
+            cannot_run("cuda", why_none)
         built = output(ROOT / "scripts" / "images", "--programs", cls.programs, "worker-cuda",
                        environment=cls.environment)
         cls.image = built.split()[-1]

@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -21,14 +20,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "integration" / "serve"))
 
 from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 from certificates import CONTROL_PLANE  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402
+from needs import PYTHON, missing  # noqa: E402
 from node import Node  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
-PYTHON = CACHE / "test-venv" / "bin"
 REGISTRY = "registry.example.com/team"  # README's
 SOAK = "JANUS_SOAK" in os.environ
 PROMPTS = ("Elizabeth looked out of the window", "It is a truth universally acknowledged",
@@ -59,8 +58,9 @@ class InstallTest(ClusterCase):
 
     @classmethod
     def setUpClass(cls):
-        if shutil.which("buildah") is None:
-            raise unittest.SkipTest("buildah is not installed; scripts/deps images installs it")
+        reason = missing("images")
+        if reason:
+            cannot_run("images", reason)
         super().setUpClass()
         if cls.is_given:
             raise unittest.SkipTest("the given cluster's nodes cannot be given images")
@@ -124,7 +124,7 @@ class InstallTest(ClusterCase):
         for command in filter(None, map(self.replaced, text.replace("\\\n", " ").strip().splitlines())):
             print(f"$ {command}", flush=True)
             where = self.where(command)
-            environment = {**self.environment, "PATH": f"{self.programs}:{PYTHON}:{os.environ['PATH']}",
+            environment = {**self.environment, "PATH": f"{self.programs}:{PYTHON.parent}:{os.environ['PATH']}",
                            "HELM_CACHE_HOME": f"{self.state}/helm"}
             if command.endswith("&"):
                 self.start(command.removesuffix("&"), where, environment)
@@ -148,7 +148,7 @@ class InstallTest(ClusterCase):
                  "the forwarded port")
 
     def ask(self, where, url):
-        done = subprocess.run([*where, PYTHON / "python", "-c", ASK, url, *PROMPTS], capture_output=True, text=True,
+        done = subprocess.run([*where, PYTHON, "-c", ASK, url, *PROMPTS], capture_output=True, text=True,
                               check=False, env=self.environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         chunks = [json.loads(line) for line in done.stdout.splitlines()]

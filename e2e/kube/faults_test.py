@@ -23,6 +23,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
+from limits import limit  # noqa: E402
 
 from certificates import CONTROL_PLANE, Certificates  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402
@@ -76,7 +77,7 @@ class FaultsTest(ClusterCase):
 
     def finish(self, process, earlier=()):
         """Lets it end; what it wrote, and the server did, is then right. `earlier`: another's writes."""
-        out, errors = process.communicate(timeout=300)
+        out, errors = process.communicate(timeout=limit(300))
         self.assertEqual(process.returncode, 0, out + errors)
         print(f"{self._testMethodName}: {out.strip()}", file=sys.stderr)
         rounds = int(out.split(" rounds")[0].split()[-1])
@@ -156,7 +157,7 @@ class FaultsTest(ClusterCase):
         count = len(self.requests())
         self.kubectl("delete", "configmaps", "--all")
         earlier = self.writes()
-        seed = int(os.environ.get("JANUS_SEED", "1"))
+        seed = self.seed()
         chosen = random.Random(seed)
         places = chosen.sample(range(count), 20)
         faults = {str(place): FAULTS[i % len(FAULTS)] for i, place in enumerate(places)}
@@ -167,7 +168,7 @@ class FaultsTest(ClusterCase):
         print(f"seed {seed}, of {count} requests: {' '.join(spoiled)}", file=sys.stderr)
 
     def test_lists_and_watches_spoiled(self):
-        seed = int(os.environ.get("JANUS_SEED", "1"))
+        seed = self.seed()
         chosen = random.Random(seed)
         faults = {}
         for kind, known, places in (("list", LIST_FAULTS, 1), ("watch", WATCH_FAULTS, 3), ("stream", STREAM_FAULTS, 3)):

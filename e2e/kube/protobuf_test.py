@@ -10,6 +10,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 MODULES = ROOT / "e2e" / "build" / "kube"
@@ -117,7 +119,7 @@ class ProtobufTest(ClusterCase):
         for name, bound in (("count", {"minAvailable": 1}), ("share", {"maxUnavailable": "50%"})):
             self.make("PodDisruptionBudget", name, api_version="policy/v1",
                       spec={**bound, "selector": {"matchLabels": {"a": "x"}}})
-        self.kubectl("wait", "--for=condition=Ready", "pod/runs", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Ready", "pod/runs", TIMEOUT)
 
     def test_objects_are_the_same_in_both_formats(self):
         self.make_objects()
@@ -142,7 +144,7 @@ class TablesTest(unittest.TestCase):
     def test_tables_are_those_of_the_pinned_modules(self):
         if subprocess.run(["go", "list", "-mod=readonly", "k8s.io/api/core/v1"], cwd=MODULES, check=False,
                           capture_output=True).returncode != 0:
-            self.skipTest("no Go, or not the test cluster's modules")
+            cannot_run("build", "no Go, or not the test cluster's modules")
         fresh = subprocess.run(["go", "run", "-trimpath", "./protobuftables"], cwd=MODULES, check=True,
                                capture_output=True, text=True).stdout
         self.assertEqual(fresh, (ROOT / "operator" / "kube" / "protobuf_tables.cc").read_text(),

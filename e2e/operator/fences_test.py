@@ -144,7 +144,7 @@ def add_tests():
         chosen = [random.Random(SEED).choice(kind) for kind in kinds]
     for position, is_successor in chosen:
         def test(self, position=position, is_successor=is_successor):
-            print(f"seed {SEED}: {position[0]}, {position[1]}", file=sys.stderr)
+            print(f"seed {self.seed()}: {position[0]}, {position[1]}", file=sys.stderr)
             self.go_through(position, is_successor)
         setattr(FencesTest, f"test_stopped_at_{position[0]}_{position[1]}", test)
 

@@ -16,7 +16,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster_case import wait_for  # noqa: E402
 from held_case import HeldCase  # noqa: E402
 
-SEED = int(os.environ.get("JANUS_SEED", "1"))
 KILLS = 20 if "JANUS_SOAK" in os.environ else 3
 COUNTS = [(1, 2), (2, 3), (1, 1)]
 PODS = 5
@@ -70,11 +69,11 @@ class KillsTest(HeldCase):
         count = len(self.requests()) - before
         wanted = self.settled()
         operator.kill()
-        chosen = random.Random(SEED)
+        chosen = random.Random(self.seed())
         # The last few are of who looks whether all is well, and may not come.
         for number in sorted(chosen.sample(range(1, count * 9 // 10), KILLS)):
             is_done = chosen.random() < 0.5
-            with self.subTest(seed=SEED, request=number, of=count, is_done=is_done):
+            with self.subTest(request=number, of=count, is_done=is_done):
                 self.begin(str(number))
                 self.die_at(number, is_done, wanted)
 
@@ -93,7 +92,7 @@ class KillsTest(HeldCase):
             operator.proxy.wait()
         operator.send_signal(signal.SIGKILL)
         operator.wait()
-        print(f"seed {SEED}: {self.requests()[number - 1]}", "done" if is_done else "not done", file=sys.stderr)
+        print(f"seed {self.used_seed}: {self.requests()[number - 1]}", "done" if is_done else "not done", file=sys.stderr)
         self.start_behind_proxy("operator-1", "--leader-election=false")
         self.assertTrue(self.live())
         self.await_whole(*COUNTS[-1])

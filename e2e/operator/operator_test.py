@@ -15,6 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import ROOT, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 from operator_case import OperatorCase  # noqa: E402
 
 OWNED = ("pods,services,serviceaccounts,secrets,deployments,poddisruptionbudgets,networkpolicies,moetopologies,"
@@ -144,7 +145,7 @@ class OperatorTest(OperatorCase):
             "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
             "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "a/b"}}},
                      "slo": {"tpot": {"targetMilliseconds": 60}}}}))
-        self.kubectl("wait", "--for=condition=Stalled", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Stalled", "moesvc/demo", TIMEOUT)
         stalled = [one for one in self.get("moesvc/demo")["status"]["conditions"] if one["type"] == "Stalled"][0]
         self.assertEqual(stalled["reason"], "NotSupported")
         self.assertIn("use HostPath, PersistentVolumeClaim or Image", stalled["message"])
@@ -186,7 +187,7 @@ class OperatorTest(OperatorCase):
                                              "annotations": {"scheduling.volcano.sh/queue-name": queue}},
                                 "spec": {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}}}
         self.kubectl("apply", "-f", "-", text=json.dumps(demo))
-        self.kubectl("wait", "--for=condition=CapacityAvailable=False", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=CapacityAvailable=False", "moesvc/demo", TIMEOUT)
         said = [one for one in self.get("moesvc/demo")["status"]["conditions"] if one["type"] == "CapacityAvailable"][0]
         self.assertEqual(said["reason"], "InsufficientCapacity")
         self.assertIn("scheduling gates", said["message"])

@@ -15,6 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 from operator_case import OperatorCase  # noqa: E402
 
 OWNED = "pods,services,serviceaccounts,deployments,replicasets,poddisruptionbudgets,networkpolicies,moetopologies,moerolescalers"
@@ -48,7 +49,7 @@ class UpheavalTest(OperatorCase):
         node = self.node_of("experts")
         leaving = set(self.workers_on(node))
         self.addCleanup(self.try_kubectl, "uncordon", node)
-        self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s",
+        self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", TIMEOUT,
                      namespaced=False)
         self.await_without(node, 1, 3)
         evictions = self.evictions()
@@ -84,7 +85,7 @@ class UpheavalTest(OperatorCase):
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", '{"spec":{"suspend":true}}')
         wait_for(lambda: not self.workers(), "no workers")
         self.assertEqual({one["metadata"]["name"] for one in self.get("services")["items"]}, {"demo", "demo-members"})
-        self.kubectl("wait", "--for=condition=Progressing", "moesvc/demo", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Progressing", "moesvc/demo", TIMEOUT)
         self.assertEqual([one["metadata"]["name"] for one in self.get("pdb")["items"]], ["demo-gateway"],
                          "a budget that holds up nobody's eviction")
         epoch = self.get("moesvc/demo")["status"]["topology"]["epoch"]

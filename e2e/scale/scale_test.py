@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import ROOT, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 from metrics_adapter import MetricsAdapter  # noqa: E402
 from operator_case import OperatorCase  # noqa: E402
 
@@ -68,8 +69,8 @@ class ScaleTest(OperatorCase):
         self.assertRegex(self.kubectl("get", "mrs", "--no-headers"),
                          r"(?m)^demo-attention +demo +attention +1 +1 .*\n^demo-experts +demo +experts +2 +2 ")
         self.kubectl("scale", "moerolescaler", "demo-experts", "--replicas=4")
-        self.kubectl("wait", "--for=jsonpath={.status.replicas}=4", "mrs/demo-experts", "--timeout=300s")
-        self.kubectl("wait", "--for=condition=Ready", "mrs/demo-experts", "--timeout=300s")
+        self.kubectl("wait", "--for=jsonpath={.status.replicas}=4", "mrs/demo-experts", TIMEOUT)
+        self.kubectl("wait", "--for=condition=Ready", "mrs/demo-experts", TIMEOUT)
         self.await_scaled(1, 4)
         self.kubectl("scale", "moerolescaler", "demo-attention", "--current-replicas=1", "--replicas=3")
         self.await_scaled(3, 4)

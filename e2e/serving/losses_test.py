@@ -14,6 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import wait_for  # noqa: E402
+from limits import TIMEOUT, limit  # noqa: E402
 from served_case import OF_GATEWAYS, OF_WORKERS, ServedCase  # noqa: E402
 
 SERVICE = "serving.janus.dev/service=demo"
@@ -70,7 +71,7 @@ class LossesTest(ServedCase):
         self.check_answers(askers)
 
     def drain(self, node):
-        self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=280s",
+        self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={limit(280)}s",
                      namespaced=False)
 
     def test_nodes_that_are_drained_one_after_the_other_cost_no_request(self):
@@ -81,7 +82,7 @@ class LossesTest(ServedCase):
             self.drain(node)
             wait_for(lambda other=other: set(self.nodes_of(OF_WORKERS)) == {other}
                      and len(self.living(OF_WORKERS)) == self.size and self.is_ready(), f"all on {other}")
-            self.kubectl("rollout", "status", "deployment/demo-gateway", "--timeout=300s")
+            self.kubectl("rollout", "status", "deployment/demo-gateway", TIMEOUT)
             self.assertEqual(self.nodes_of(OF_GATEWAYS), [other] * 2, "so that the next drain evicts both")
             askers.await_more(12)
             self.kubectl("uncordon", node, namespaced=False)
@@ -98,7 +99,7 @@ class LossesTest(ServedCase):
     def place_name_server(self, node):
         patch = json.dumps({"spec": {"template": {"spec": {"nodeSelector": {HOST: node}}}}})
         self.kubectl("-n", "kube-system", "patch", "deployment", "coredns", "-p", patch, namespaced=False)
-        self.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=300s",
+        self.kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", TIMEOUT,
                      namespaced=False)
 
     @unittest.skipUnless("JANUS_SOAK" in os.environ, "two minutes, most of them until Kubernetes gives the node up")

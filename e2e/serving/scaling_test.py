@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import ROOT, wait_for  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 from metrics_adapter import MetricsAdapter  # noqa: E402
 from served_case import OF_WORKERS, ServedCase  # noqa: E402
 
@@ -76,8 +77,8 @@ class ScalingTest(ServedCase):
         def kubectl_scale(role, replicas):
             self.kubectl("scale", "moerolescaler", f"demo-{role}", f"--replicas={replicas}")
             self.kubectl("wait", f"--for=jsonpath={{.status.replicas}}={replicas}", f"mrs/demo-{role}",
-                         "--timeout=300s")
-            self.kubectl("wait", "--for=condition=Ready", f"mrs/demo-{role}", "--timeout=300s")
+                         TIMEOUT)
+            self.kubectl("wait", "--for=condition=Ready", f"mrs/demo-{role}", TIMEOUT)
 
         for attention, experts, role, replicas in ((1, 3, "experts", 3), (3, 3, "attention", 3), (3, 2, "experts", 2),
                                                    (1, 2, "attention", 1)):
@@ -92,7 +93,7 @@ class ScalingTest(ServedCase):
         askers = self.serve_external()
         self.kubectl("apply", "-f", ROOT / "examples" / "autoscaling" / "hpa.yaml")
         self.kubectl("wait", "--for=condition=ScalingActive", "hpa/demo-attention", "hpa/demo-experts",
-                     "--timeout=300s")
+                     TIMEOUT)
         for attention, experts, waiting, tokens in ((2, 2, 8, 4000), (2, 3, 8, 6000), (1, 3, 4, 6000), (1, 2, 4, 4000)):
             self.scaled(attention, experts, lambda waiting=waiting, tokens=tokens: adapter.measure(
                 janus_requests_waiting=waiting, janus_tokens_per_second=tokens))

@@ -21,6 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 
 from cluster_case import ROOT, wait_for  # noqa: E402
 from images_case import CHART, REGISTRY  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
 from served_case import OF_GATEWAYS, OF_WORKERS, ServedCase  # noqa: E402
 from serving import GOLDEN, Service, copy_golden  # noqa: E402
 
@@ -83,7 +84,7 @@ class ServingTest(ServedCase):
         # Things break. A gateway is made anew by its Deployment, and learns from workers whom to ask.
         first = sorted(gateways)[0]
         self.kubectl("delete", "pod", first)
-        self.kubectl("rollout", "status", "deployment/demo-gateway", "--timeout=300s")
+        self.kubectl("rollout", "status", "deployment/demo-gateway", TIMEOUT)
         askers.await_more(12)
         self.kubectl("delete", "pdb", "demo-experts")
         self.kubectl("patch", "service", "demo-members", "--type=merge", "-p",
@@ -134,7 +135,7 @@ class ServingTest(ServedCase):
     def change_operator(self, *words):
         """All its pods are others then, and one of them has looked at the service."""
         before = {pod["metadata"]["uid"] for pod in self.operators()}
-        self.helm(*words, "--wait", "--timeout=5m")
+        self.helm(*words, "--wait", TIMEOUT)
         wait_for(lambda: not before & {pod["metadata"]["uid"] for pod in self.operators()}, "the earlier ones' end")
         self.await_leader_among(self.operators())
 
@@ -142,7 +143,7 @@ class ServingTest(ServedCase):
         newer, version = self.newer_chart()
         revision = json.loads(self.helm("history", "janus-operator", "-o", "json"))[-1]["revision"]
         askers = self.serve_demo()
-        self.addCleanup(self.try_helm, "rollback", "janus-operator", revision, "--wait", "--timeout=5m")
+        self.addCleanup(self.try_helm, "rollback", "janus-operator", revision, "--wait", TIMEOUT)
         state = self.states(OF_WORKERS), self.states(OF_GATEWAYS), self.epoch()
         # The default of workers' images is another one, too; gateways are of the operator's version unless it is said.
         self.change_operator("upgrade", "janus-operator", newer, *self.settings(

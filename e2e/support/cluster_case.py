@@ -2,7 +2,7 @@
 
 With KUBECONFIG they run on that cluster, with kubectl from PATH; otherwise each suite brings up the
 test cluster of its tier (e2e/cluster) and takes it down again. Where neither can be, every test of
-the suite is skipped with the reason.
+the suite is skipped with the reason, or fails with it where JANUS_REQUIRE names the tier (tiers.py).
 """
 
 import http.client
@@ -20,6 +20,9 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 
 from box import DEADLINE_SECONDS, wait_for  # noqa: E402
+from control_plane import ControlPlane  # noqa: E402
+from limits import TIMEOUT  # noqa: E402
+from tiers import cannot_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "e2e" / "cluster" / "cluster"
@@ -93,18 +96,29 @@ class ClusterCase(unittest.TestCase):
         cls.environment = dict(os.environ)
         cls.is_given = bool(os.environ.get("KUBECONFIG"))
         if cls.is_given:
-            cls.kubectl_command = ["kubectl"]
+            cls.kubectl_command, cls.kubectl_environment = ["kubectl"], cls.environment
+            cls.in_network = []
             return
         cls.environment["JANUS_CLUSTER"] = f"suite-{cls.__name__.lower()}"
-        cls.kubectl_command = [str(CLUSTER), "kubectl"]
         cls.addClassCleanup(subprocess.run, [CLUSTER, "down"], env=cls.environment, check=True)
         done = subprocess.run([CLUSTER, "up", cls.tier], env=cls.environment, capture_output=True,
                               text=True, check=False)
         if "cannot run here" in done.stderr:
             print(f"{cls.__name__}: {done.stderr.strip()}", file=sys.stderr)
-            raise unittest.SkipTest(done.stderr.strip())
+            cannot_run(cls.tier, done.stderr.strip().removeprefix("cluster: "))
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
+        cls._enter(ControlPlane(cls.state_folder(), (cls.state_folder() / "programs").resolve()))
+
+    @classmethod
+    def _enter(cls, plane):
+        """What `cluster kubectl` and `cluster run` begin with, without a Python of theirs each time, which takes longer
+        than kubectl. `in_network`: what of the cluster's network a program needs."""
+        kubeconfig, cache = plane.pki / "admin.kubeconfig", plane.folder / "kube-cache"
+        cls.kubectl_command = plane.box.command(plane.programs / "kubectl", f"--kubeconfig={kubeconfig}")
+        cls.kubectl_environment = {**plane.box.environment(), "KUBECACHEDIR": str(cache)}
+        cls.in_network = ["nsenter", "-t", str(plane.box.pid()), "-n", "--", "env", "NO_PROXY=*", "no_proxy=*",
+                          f"KUBECONFIG={kubeconfig}", f"KUBECACHEDIR={cache}"]
 
     @classmethod
     def state_folder(cls):
@@ -125,7 +139,7 @@ class ClusterCase(unittest.TestCase):
     @classmethod
     def install_crds(cls):
         for words in [("apply", "-f", path) for path in CRDS] + [
-                ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", "--timeout=300s")
+                ("wait", "--for=condition=Established", f"crd/{path.stem}.serving.janus.dev", TIMEOUT)
                 for path in CRDS]:
             done = cls.try_kubectl(*words)
             if done.returncode != 0:
@@ -135,13 +149,21 @@ class ClusterCase(unittest.TestCase):
         result = result if result is not None else self.defaultTestResult()
         words = re.sub("([A-Z])", r"-\1", self._testMethodName.removeprefix("test_")).lower()
         self.namespace = re.sub("[^a-z0-9]+", "-", words)[:50].strip("-") + f"-{os.getpid()}"
+        self.used_seed = None
         bad = len(result.failures) + len(result.errors)
         super().run(result)
         if len(result.failures) + len(result.errors) > bad:
+            if self.used_seed is not None:
+                print(f"{self._testMethodName}: its draws are those of JANUS_SEED={self.used_seed}", file=sys.stderr)
             self._keep()
         if not getattr(self, "__unittest_skip__", False):
             self.try_kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
         return result
+
+    def seed(self):
+        """Of what the test draws; it is told where the test fails."""
+        self.used_seed = int(os.environ.get("JANUS_SEED", "1"))
+        return self.used_seed
 
     def setUp(self):
         self.kubectl("create", "namespace", self.namespace, namespaced=False)
@@ -161,7 +183,7 @@ class ClusterCase(unittest.TestCase):
     @classmethod
     def try_kubectl(cls, *words, text=None):
         return subprocess.run([*cls.kubectl_command, *(str(word) for word in words)], input=text,
-                              capture_output=True, text=True, check=False, env=cls.environment)
+                              capture_output=True, text=True, check=False, env=cls.kubectl_environment)
 
     def kubectl(self, *words, text=None, namespaced=True):
         """Its output; a failure fails the test with what it said."""
@@ -171,6 +193,6 @@ class ClusterCase(unittest.TestCase):
         return done.stdout
 
     def api_server(self):
-        server = ApiServer(self.kubectl_command, self.environment)
+        server = ApiServer(self.kubectl_command, self.kubectl_environment)
         self.addCleanup(server.close)
         return server

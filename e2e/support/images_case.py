@@ -1,5 +1,6 @@
 """A cluster of two nodes that have images of this machine's programs, with the operator installed by the chart."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -8,14 +9,16 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster_case import CLUSTER, ROOT, ClusterCase
+from cluster_case import ROOT, ClusterCase
+from limits import TIMEOUT
+from made_images import made_images
+from tiers import cannot_run
 
 from control_plane import ControlPlane
+from needs import PYTHON, missing
 from node import Node
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus"
-PYTHON = CACHE / "test-venv" / "bin" / "python"
 CHART = ROOT / "charts" / "janus-operator"
 REGISTRY = "janus.test"
 
@@ -29,8 +32,9 @@ class ImagesCase(ClusterCase):
 
     @classmethod
     def setUpClass(cls):
-        if shutil.which("buildah") is None:
-            raise unittest.SkipTest("buildah is not installed; scripts/deps images installs it")
+        reason = missing("images")
+        if reason:
+            cannot_run("images", reason)
         super().setUpClass()
         if cls.is_given:
             raise unittest.SkipTest("the given cluster's nodes cannot be given images")
@@ -38,34 +42,26 @@ class ImagesCase(ClusterCase):
         cls.programs = (cls.state / "programs").resolve()
         plane = ControlPlane(cls.state, cls.programs)
         cls.nodes = [Node(cls.state, cls.programs, number, plane) for number in (1, 2)]
-        cls._make_images()
+        cls.images, cls.archives = made_images(BIN, REGISTRY)
+        cls.give_nodes(cls.archives)
         cls.models = pathlib.Path(tempfile.mkdtemp(prefix="janus-models-"))
         cls.addClassCleanup(shutil.rmtree, cls.models)
         cls.models.chmod(0o755)
         shutil.copytree(ROOT / "examples" / "demo-model", cls.models / "demo")
         done = cls.try_helm("install", "janus-operator", CHART, "--create-namespace", *cls.settings(), "--wait",
-                            "--timeout=5m")
+                            TIMEOUT)
         if done.returncode != 0:
             said = cls.try_kubectl("-n", "janus-system", "describe", "pods").stdout
             raise AssertionError(done.stderr + said)
 
     @classmethod
-    def _make_images(cls):
-        # A store of its own, which goes with the cluster.
-        store = cls.state / "storage.conf"
-        store.write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{cls.state}/images"\n'
-                         f'runroot = "{cls.state}/images-run"\n')
-        cls.environment["CONTAINERS_STORAGE_CONF"] = str(store)
-        done = subprocess.run([ROOT / "scripts" / "images", "--programs", BIN, "--registry", REGISTRY,
-                               "--archive", cls.state / "archives"], capture_output=True, text=True, check=False,
-                              env=cls.environment)
-        if done.returncode != 0:
-            raise AssertionError(done.stderr)
-        cls.images = done.stdout.split()
-        for archive in sorted((cls.state / "archives").glob("*.tar")):
-            for node in cls.nodes:
+    def give_nodes(cls, archives):
+        """All nodes at once."""
+        def give(node):
+            for archive in archives:
                 node.ctr("images", "import", archive)
-            archive.unlink()
+        with concurrent.futures.ThreadPoolExecutor(len(cls.nodes)) as pool:
+            list(pool.map(give, cls.nodes))
 
     @classmethod
     def settings(cls, **more):
@@ -76,7 +72,7 @@ class ImagesCase(ClusterCase):
 
     @classmethod
     def try_helm(cls, *words):
-        return subprocess.run([CLUSTER, "run", cls.programs / "helm", "-n", "janus-system",
+        return subprocess.run([*cls.in_network, cls.programs / "helm", "-n", "janus-system",
                                *(str(word) for word in words)], capture_output=True, text=True, check=False,
                               env={**cls.environment, "HELM_CACHE_HOME": f"{cls.state}/helm"})
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from cluster_case import CLUSTER
+from limits import TIMEOUT
 
 from certificates import CONTROL_PLANE
 
@@ -40,7 +41,7 @@ class MetricsAdapter:
             "spec": {"group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
                      "versionPriority": 100, "insecureSkipTLSVerify": True,
                      "service": {"name": "metrics", "namespace": case.namespace}}}))
-        case.kubectl("wait", "--for=condition=Available", f"apiservice/{API}", "--timeout=300s", namespaced=False)
+        case.kubectl("wait", "--for=condition=Available", f"apiservice/{API}", TIMEOUT, namespaced=False)
 
     def measure(self, **values):
         """What it says of these metrics from now on."""

@@ -74,8 +74,8 @@ class OperatorCase(ClusterCase):
 
     def page(self, address, path):
         """(HTTP status, text)."""
-        done = subprocess.run([CLUSTER, "run", "curl", "-s", "-w", "\n%{http_code}", f"http://{address}/{path}"],
-                              env=self.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run([*self.in_network, "curl", "-s", "-w", "\n%{http_code}", f"http://{address}/{path}"],
+                              capture_output=True, text=True, check=False)
         text, _, status = done.stdout.rpartition("\n")
         return int(status), text
 

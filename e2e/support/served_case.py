@@ -6,6 +6,7 @@ import subprocess
 from askers import PROMPTS, Askers
 from cluster_case import wait_for
 from images_case import ImagesCase
+from limits import TIMEOUT
 
 OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes.io/component=gateway"
 
@@ -25,8 +26,8 @@ class ServedCase(ImagesCase):
         return f"http://{self.kubectl('get', 'service', service, '-o', 'jsonpath={.spec.clusterIP}')}/v1"
 
     def await_served(self, service):
-        self.kubectl("wait", "--for=condition=Ready", f"moesvc/{service}", "--timeout=300s")
-        self.kubectl("rollout", "status", f"deployment/{service}-gateway", "--timeout=300s")
+        self.kubectl("wait", "--for=condition=Ready", f"moesvc/{service}", TIMEOUT)
+        self.kubectl("rollout", "status", f"deployment/{service}-gateway", TIMEOUT)
         models = self.nodes[0].box.command("curl", "-sf", "-o", "/dev/null", f"{self.url(service)}/models")
         wait_for(lambda: subprocess.run(models, check=False).returncode == 0, "the node's rules for the Service")
 
