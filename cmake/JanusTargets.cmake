@@ -85,15 +85,26 @@ endfunction()
 # What the thread sanitizer's run builds: tests of code that links with a compiler alone.
 add_custom_target(janus_tsan_tests)
 
-# janus_test(<room> [TSAN] SOURCES ... DEPS ...): the unit tests of one room, one binary, run by ctest.
-# TSAN: run under the thread sanitizer too.
+# janus_test(<room> [TSAN] [TIMING <pattern>...] SOURCES ... DEPS ...): the unit tests of one room, one
+# binary, run by ctest. TSAN: run under the thread sanitizer too. TIMING: these patterns of GoogleTest
+# name tests whose claim is about time. ctest runs them alone, as <room>_timing with the label timing.
 function(janus_test room)
-  cmake_parse_arguments(arg "TSAN" "" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "TSAN" "" "TIMING;SOURCES;DEPS" ${ARGN})
   add_executable(${room}_test ${arg_SOURCES})
   target_link_libraries(${room}_test PRIVATE janus_settings janus_test_paths ${arg_DEPS} GTest::gtest
                                              GTest::gtest_main)
   janus_precompiled(${room}_test "${JANUS_TEST_HEADERS}")
-  add_test(NAME ${room} COMMAND ${room}_test)
+  if(arg_TIMING)
+    list(JOIN arg_TIMING ":" timing)
+    add_test(NAME ${room} COMMAND ${room}_test --gtest_filter=-${timing})
+    add_test(NAME ${room}_timing COMMAND ${room}_test --gtest_filter=${timing})
+    set_tests_properties(${room}_timing PROPERTIES LABELS timing RUN_SERIAL ON)
+    if(arg_TSAN)
+      set_tests_properties(${room}_timing PROPERTIES LABELS "timing;tsan")
+    endif()
+  else()
+    add_test(NAME ${room} COMMAND ${room}_test)
+  endif()
   if(arg_TSAN)
     add_dependencies(janus_tsan_tests ${room}_test)
     set_tests_properties(${room} PROPERTIES LABELS tsan)

@@ -11,6 +11,7 @@
 
 #include "operator/api/json.h"
 #include "tests/conformance/ground.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::control {
 
@@ -82,7 +83,7 @@ class ObjectApiTest : public testing::Test {
   bool IsGoneInTime(const ObjectKey& key) {
     WatchOptions options;
     options.selection = {ns(), "", "metadata.name=" + key.name};
-    options.timeout = Seconds(30);
+    options.timeout = Scaled(Seconds(30));
     const ApiResult<Node> now = api().Get(kConfigMaps, key, Subresource::kNone, kLimits);
     if (!now.ok()) return now.error().code == StatusCode::kNotFound;
     options.resource_version = ResourceVersionOf(*now);
@@ -142,7 +143,7 @@ class ObjectApiTest : public testing::Test {
     options.selection.namespace_ = ns();
     options.selection.label_selector = "test=" + Key().name;
     options.resource_version = version;
-    options.timeout = Seconds(30);
+    options.timeout = Scaled(Seconds(30));
     std::vector<WatchEvent> events;
     const ApiResult<WatchEnd> end = api().Watch(kConfigMaps, options,
                                                 [&](WatchEvent event) {

@@ -14,6 +14,7 @@
 #include "operator/kube/informer.h"
 #include "tests/conformance/object_api_case.h"
 #include "tests/support/kube/without_streams.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::control {
 namespace {
@@ -300,7 +301,7 @@ TEST_F(ObjectApiTest, AWatchMayTellFirstWhatIsThereAndWhereThatEnds) {
     options.selection = {ns(), "test=" + Key().name, ""};
     options.initial_events = true;
     options.resource_version = version;
-    options.timeout = Seconds(30);
+    options.timeout = Scaled(Seconds(30));
     std::vector<std::string> told;
     std::string end_version;
     const ApiResult<WatchEnd> end =
@@ -371,7 +372,7 @@ TEST_P(InformerConformanceTest, FollowsFromAListOn) {
       },
       timeline);
   informer.Start();
-  timeline.WaitUntil(timeline.Now() + std::chrono::minutes(1), is_through.get_token());
+  timeline.WaitUntil(timeline.Now() + Scaled(std::chrono::minutes(1)), is_through.get_token());
   informer.Stop();
   EXPECT_EQ(added.size(), 6U);
   EXPECT_EQ(informer.store().size(), 5U);

@@ -4,6 +4,7 @@
 
 #include "dataplane/comm/pinned_payloads.h"
 #include "tests/support/place_attention.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -30,7 +31,7 @@ class LoopbackCluster::Sink final : public TokenSink {
   }
 
   Outcome Await(const RequestKey& key, int tokens, const LoopbackCluster& cluster) {
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(50);
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(50));
     const MutexLock lock(mu_);
     for (;;) {
       const Outcome& outcome = outcomes_[key];

@@ -6,6 +6,7 @@
 #include "dataplane/comm/segment.h"
 #include "dataplane/comm/shared_memory.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -22,7 +23,7 @@ ConnectOptions TestOptions() {
   options.identity.epoch = 1;
   options.identity.epoch_key[3] = std::byte{77};
   options.identity.numerics = "test";
-  options.deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  options.deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
   return options;
 }
 
@@ -106,7 +107,7 @@ DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, Pe
   if (context != nullptr) connected.slots[member] = *DeviceSlots::Make(own, *context);
   ConnectOptions options = TestOptions();
   options.policy = policy;
-  options.deadline = MonotonicClock::now() + std::chrono::minutes(2);
+  options.deadline = MonotonicClock::now() + Scaled(std::chrono::minutes(2));
   options.attention_addresses.assign(doors.begin(), doors.begin() + layout.m);
   options.device = connected.slots[member].get();
   const std::shared_ptr<ExchangeDoor> door = *ExchangeDoor::Create(doors[member]);

@@ -9,6 +9,7 @@
 #include "dataplane/comm/device_slots.h"
 #include "dataplane/comm/meeting.h"
 #include "dataplane/comm/transport.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 
@@ -78,14 +79,14 @@ ConnectOptions TestOptions();
 // What was posted or sent is on its way: waits for it, at most 20 s.
 inline bool AwaitTake(Transport& transport, PeerId from, int slot, SlotMessage& message) {
   return transport
-      .Wait(MonotonicClock::now() + std::chrono::seconds(20),
+      .Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
             [&] { return transport.Take(from, slot, message); })
       .ok();
 }
 inline bool AwaitReceive(Transport& transport, PeerId from, Header& header,
                          std::vector<std::byte>& payload) {
   return transport
-      .Wait(MonotonicClock::now() + std::chrono::seconds(20),
+      .Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
             [&] { return transport.Receive(from, header, payload); })
       .ok();
 }

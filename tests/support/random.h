@@ -3,26 +3,20 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/support/sanitized.h"
+
 namespace janus {
 
-// The seed of this test process: JANUS_SEED if it is set, else a new one each time. Printed on
-// first use, so that a failure can be run again.
+// The seed without JANUS_SEED, so that the default run repeats itself. DEFAULT_SEED of
+// tests/support/python/janus_test.py is the same.
+inline constexpr uint64_t kDefaultSeed = 1;
+
+// The seed of this test process: JANUS_SEED if it is set, else kDefaultSeed. Printed on first use,
+// so that a failure can be run again.
 uint64_t TestSeed();
 
 // Whether the long form of the randomised suites is asked for (JANUS_SOAK=1).
 bool Soak();
-
-// Whether this binary runs under a sanitizer, which makes it ten times slower; randomised suites
-// then draw fewer cases.
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 // A small generator whose numbers are the same everywhere (splitmix64; Steele, Lea, Flood 2014).
 class Random {

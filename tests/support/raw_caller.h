@@ -12,15 +12,16 @@
 #include "common/fd.h"
 #include "dataplane/comm/exchange_address.h"
 #include "dataplane/comm/hello.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 
 // A connection to an exchange's address, as anybody can make one; what it waits for takes 20 s at
-// most.
+// most (time_scale.h).
 inline Fd DialExchange(const std::string& address) {
   const ExchangeAddress parsed = *ParseExchangeAddress(address);
   Fd fd(socket(parsed.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval patience{20, 0};
+  const timeval patience{Scaled(std::chrono::seconds(20)).count(), 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   JANUS_CHECK(connect(fd.get(), parsed.get(), parsed.bytes) == 0, strerror(errno));
   return fd;

@@ -12,6 +12,7 @@
 #include "dataplane/comm/exchange.h"
 #include "tests/integration/allocations/allocations.h"
 #include "tests/integration/allocations/networks.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -56,7 +57,7 @@ RoundKey KeyOf(int round, int micro_batch) {
 }
 
 MonotonicTime Soon() {
-  return MonotonicClock::now() + std::chrono::seconds(20);
+  return MonotonicClock::now() + Scaled(std::chrono::seconds(20));
 }
 
 // Both run all rounds and return the allocations of the counted ones.

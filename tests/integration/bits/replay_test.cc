@@ -88,7 +88,9 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
 TEST_P(ReplayTest, PreemptedAtAnyMomentAnAnswerKeepsItsBits) {
   const int runs = Soak() ? 60 : kSanitized ? 1 : 6;
   uint64_t copied_out = 0, recomputed = 0;
-  for (int run = 0; run < runs; ++run) {
+  // Preemptions are drawn: where none has hit, more runs follow.
+  const auto lacks_one = [&] { return recomputed == 0 || (runs > 1 && copied_out == 0); };
+  for (int run = 0; run < runs || (lacks_one() && run < runs + 40); ++run) {
     Random random(MixSeed(TestSeed(), 3, static_cast<uint64_t>(run)));
     const int m = random.Between(1, 2);
     Schedule schedule = Base(random, m, random.Between(1, 2));
@@ -104,8 +106,7 @@ TEST_P(ReplayTest, PreemptedAtAnyMomentAnAnswerKeepsItsBits) {
     if (schedule.swap_pages > 0) copied_out += result.preempted;
     recomputed += result.recomputed;
   }
-  EXPECT_GT(recomputed, 0u);
-  EXPECT_TRUE(copied_out > 0 || runs == 1);
+  EXPECT_FALSE(lacks_one()) << "again with JANUS_SEED=" << TestSeed();
   std::cout << copied_out << " times to host memory, " << recomputed << " positions again\n";
 }
 

@@ -422,11 +422,11 @@ TEST_P(RuleTest, ItsFaultTurnsExactlyItRed) {
   }
 }
 
-// The random schedules of bits_test see each fault too, from the outside.
-TEST_P(RuleTest, ItsFaultShowsInRandomSchedules) {
-  const uint64_t seed = TestSeed();
+// The random schedules of bits_test see each fault too, from the outside: where the first of 40
+// that are drawn from `seed` differs from its requests alone.
+std::string FirstDifference(Fault fault, uint64_t seed) {
   // Only latent attention has two forms; only the other kind has what two faults are planted in.
-  HeldModel held = GetParam().fault == Fault::kPromptFormOnReplay
+  HeldModel held = fault == Fault::kPromptFormOnReplay
                        ? SmallLatentModel(DType::kFloat32, MixSeed(seed, 1))
                        : SmallRandomModel(DType::kFloat32, MixSeed(seed, 1));
   // Routers whose experts tie in pairs: the rule of ties shows in nothing else.
@@ -440,20 +440,28 @@ TEST_P(RuleTest, ItsFaultShowsInRandomSchedules) {
     }
     layer.router.data = tied.data();
   }
-  const auto first_difference = [&] {
-    const RequestPool pool = MakeRequestPool(held, KernelChoice(), 12, MixSeed(seed, 2));
-    for (uint64_t i = 0; i < 40; ++i) {
-      Random random(MixSeed(seed, 3, i));
-      const Schedule schedule = RandomSchedule(random, 2, 3, held.model, pool);
-      const ScheduleRun run = RunSchedule(schedule, held, pool, KernelChoice(), WithPlantedFault);
-      if (const std::string differs = Differences(schedule, run, pool); !differs.empty())
-        return differs;
-    }
-    return std::string();
-  };
-  EXPECT_EQ(first_difference(), "") << "without a fault, JANUS_SEED=" << seed;
-  const Planted planted(GetParam().fault);
-  EXPECT_NE(first_difference(), "") << "JANUS_SEED=" << seed;
+  const RequestPool pool = MakeRequestPool(held, KernelChoice(), 12, MixSeed(seed, 2));
+  for (uint64_t i = 0; i < 40; ++i) {
+    Random random(MixSeed(seed, 3, i));
+    const Schedule schedule = RandomSchedule(random, 2, 3, held.model, pool);
+    const ScheduleRun run = RunSchedule(schedule, held, pool, KernelChoice(), WithPlantedFault);
+    if (std::string differs = Differences(schedule, run, pool); !differs.empty()) return differs;
+  }
+  return "";
+}
+
+TEST_P(RuleTest, ItsFaultShowsInRandomSchedules) {
+  const uint64_t seed = TestSeed();
+  const Fault fault = GetParam().fault;
+  EXPECT_EQ(FirstDifference(fault, seed), "") << "without a fault, JANUS_SEED=" << seed;
+  const Planted planted(fault);
+  // One draw can miss the fault by chance, so others follow.
+  constexpr uint64_t kMostDraws = 20;
+  bool has_shown = false;
+  for (uint64_t draw = 0; !has_shown && draw < kMostDraws; ++draw) {
+    has_shown = !FirstDifference(fault, draw == 0 ? seed : MixSeed(seed, 4, draw)).empty();
+  }
+  EXPECT_TRUE(has_shown) << "JANUS_SEED=" << seed;
 }
 
 INSTANTIATE_TEST_SUITE_P(Bits, RuleTest, testing::ValuesIn(kRules),

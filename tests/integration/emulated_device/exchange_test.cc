@@ -15,6 +15,7 @@
 #include "tests/support/emulated_device.h"
 #include "tests/support/networks.h"
 #include "tests/support/random.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -63,7 +64,7 @@ class Members {
     }
   }
   void Await(FunctionRef<Result<bool>()> poll) {
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     for (;;) {
       const Result<bool> here = poll();
       ASSERT_TRUE(here.ok()) << here.status().ToString();
@@ -437,7 +438,7 @@ class HeldMembers {
     }
     Set(awaited, 1);
     Release();
-    const MonotonicTime most = MonotonicClock::now() + std::chrono::seconds(20);
+    const MonotonicTime most = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     while (!exchange.Abandon()) {
       ASSERT_LT(MonotonicClock::now(), most) << "the stream waits still";
       std::this_thread::yield();
@@ -532,7 +533,7 @@ TEST(Following, IsOfWhoContributesAlone) {
     ASSERT_TRUE(held.device().Record(*end).ok());
     EXPECT_EQ(*held.device().HasCome(*end), false);
     held.Set({Role::kExperts, Rank{from}}, (key.step << 16) + key.layer + 1);
-    const MonotonicTime most = MonotonicClock::now() + std::chrono::seconds(20);
+    const MonotonicTime most = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     while (!*held.device().HasCome(*end)) {
       ASSERT_LT(MonotonicClock::now(), most) << "it waits for another than " << from;
       std::this_thread::yield();

@@ -14,6 +14,7 @@
 #include "tests/integration/faults/served.h"
 #include "tests/support/contains.h"
 #include "tests/support/passing_transport.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -26,7 +27,7 @@ class LetGoLate final : public PassingTransport {
   LetGoLate(std::unique_ptr<Transport> inner, std::atomic<bool>& is_late)
       : PassingTransport(std::move(inner)) {
     waiting_ = std::jthread([this, &is_late](const std::stop_token& stop) {
-      const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(40);
+      const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(40));
       while (MonotonicClock::now() < end) {
         if (stop.stop_requested()) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -96,7 +97,8 @@ class InPlaceFaults : public testing::Test {
     service_.make_context = BehindHosts(TestSeed());
     service_.device_join = JoinMemory;
     service_.requests = 3;
-    service_.deadlines = {Seconds(1.0), Seconds(20.0)};
+    // A round that is missed since the machine is slow does no harm.
+    service_.deadlines = {Seconds(1.0), Scaled(Seconds(20.0))};
     whole_ = Serve(held_, service_);
     EXPECT_TRUE(Complete(whole_)) << whole_.failure.ToString();
   }
@@ -182,7 +184,7 @@ TEST_F(InPlaceFaults, NorDoesAFlagThatNeverComes) {
 
 // The coordinator, of which the requests are, hears all words.
 TEST_F(InPlaceFaults, ADeviceWhoseFlagsNeverComeIsTheEndAndIsSaid) {
-  service_.deadlines = {Seconds(0.3), Seconds(20.0)};
+  service_.deadlines = {Scaled(Seconds(0.3)), Scaled(Seconds(20.0))};
   service_.at = 0;
   for (const auto& [member, who] :
        {std::pair{kAttention0, "waiting for the GPU of attention 0"},

@@ -12,6 +12,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
+#include "tests/support/time_scale.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -205,7 +206,7 @@ TEST_P(LoadingTest, ADeviceThatFailsBeforeCommitIsKnownToHaveFailed) {
   PrepareAll();
   devices_[0].Break();
   CommitAll();
-  const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
   while (!devices_[0].has_failed() && MonotonicClock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -12,6 +12,7 @@
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/held_model.h"
 #include "tests/support/place_attention.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -32,7 +33,7 @@ class UnraisedFlag {
     bool is_late = false;
     {
       const std::jthread late([&](const std::stop_token& stop) {
-        const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(5);
+        const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(5));
         while (!stop.stop_requested() && MonotonicClock::now() < end) std::this_thread::yield();
         if (stop.stop_requested()) return;
         is_late = true;

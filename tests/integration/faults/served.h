@@ -8,14 +8,14 @@
 #include "tests/support/faulty_transport.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
-#include "tests/support/random.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 
 // A small service that answers a few requests while something is done to its messages.
 struct Service {
   Topology topology;
-  StepDeadlines deadlines{Seconds(kSanitized ? 0.8 : 0.2), Seconds(8.0)};
+  StepDeadlines deadlines{Scaled(Seconds(0.2)), Scaled(Seconds(8.0))};
   int requests = 2;
   int prompt = 3;
   int prefill_rows = 0;  // prompt positions of a step; 0: as the ticket says

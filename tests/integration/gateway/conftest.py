@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -17,9 +18,12 @@ import openai
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "support" / "python"))
+from janus_test import scaled  # noqa: E402
+
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 # For whatever is waited for: a busy machine is slow, and only a fault is forever.
-DEADLINE = 60.0
+DEADLINE = scaled(60.0)
 
 
 def wait_until(condition, what, deadline=DEADLINE):

@@ -18,10 +18,10 @@ import time
 import unittest
 from datetime import datetime
 
-from serving import DEADLINE, Service, copy_demo, wait_for
+from serving import DEADLINE, Service, copy_demo, draw_seed, wait_for
 
 SOAK = bool(os.environ.get("JANUS_SOAK"))
-SEED = int(os.environ.get("JANUS_SEED", random.SystemRandom().randrange(1 << 32)))
+SEED = draw_seed()
 TIMES = 20 if SOAK else 2
 CLIENTS = 6
 VOCABULARY = 3072
@@ -147,7 +147,6 @@ class TwoModelLoad(Load):
 class Changes(Service, unittest.TestCase):
     def setUp(self):
         self.open(copy_demo)
-        print(f"JANUS_SEED={SEED}", file=sys.stderr)
         self.random = random.Random(SEED)
 
     def tearDown(self):

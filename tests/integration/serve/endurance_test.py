@@ -15,16 +15,15 @@ import sys
 import time
 import unittest
 
-from serving import Service, copy_demo, wait_for
+from serving import Service, copy_demo, draw_seed, scaled, wait_for
 
 SOAK = bool(os.environ.get("JANUS_SOAK"))
-SEED = int(os.environ.get("JANUS_SEED", random.SystemRandom().randrange(1 << 32)))
+SEED = draw_seed()
 
 
 class Endurance(Service, unittest.TestCase):
     def setUp(self):
         self.open(copy_demo)
-        print(f"JANUS_SEED={SEED}", file=sys.stderr)
         self.random = random.Random(SEED)
 
     def tearDown(self):
@@ -36,7 +35,7 @@ class Endurance(Service, unittest.TestCase):
 
     def seconds_to_end(self):
         began = time.monotonic()
-        self.janusctl.communicate(timeout=30)
+        self.janusctl.communicate(timeout=scaled(30))
         wait_for(lambda: not self.processes(), "the end of all processes")
         return time.monotonic() - began
 
@@ -68,7 +67,7 @@ class Endurance(Service, unittest.TestCase):
                 whole = serves = True
             took = self.seconds_to_end()
             slowest = max(slowest, took)
-            self.assertLessEqual(took, 5.0, f"run {run}")
+            self.assertLessEqual(took, scaled(5.0), f"run {run}")
             self.assertEqual(self.segments() - segments, set())
             if whole:  # a killed janusctl leaves its folder of sockets to the next run
                 self.assertEqual(list(self.run_dir.iterdir()), [], f"run {run}")
@@ -90,11 +89,11 @@ class Endurance(Service, unittest.TestCase):
                 def client(number):
                     own = random.Random(SEED + number)
                     done = 0
-                    while time.monotonic() < end:
+                    while done < 2 or time.monotonic() < end:
                         prompt = [own.randrange(2, 3000) for _ in range(own.randrange(1, 60))]
                         reply = self.post(
                             {"model": "golden", "prompt": prompt, "max_tokens": own.randrange(1, 24)},
-                            timeout=120)
+                            timeout=scaled(120))
                         self.assertIn(reply["choices"][0]["finish_reason"], ("stop", "length"))
                         done += 1
                     return done
@@ -104,7 +103,6 @@ class Endurance(Service, unittest.TestCase):
             for process in busy:
                 process.kill()
                 process.wait()
-        self.assertGreater(answered, 8)
         given_up = re.findall(r"steps given up (\d+)", self.stop())
         print(f"{answered} requests answered, {(given_up or [0])[-1]} steps given up and repeated",
               file=sys.stderr)

@@ -8,16 +8,20 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support" / "python"))
+from janus_test import draw_seed, scaled  # noqa: E402, F401 (its users import them from here)
+
 SOURCE = pathlib.Path(os.environ.get("JANUS_SOURCE_DIR", pathlib.Path(__file__).parents[3]))
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", SOURCE / "build" / "dev" / "bin"))
 GOLDEN = SOURCE / "tests" / "golden"
 DEMO = SOURCE / "examples" / "demo-model"
-DEADLINE = 60.0
+DEADLINE = scaled(60.0)
 
 
 def wait_for(condition, what, seconds=DEADLINE):

@@ -1,5 +1,7 @@
 """scripts/gpu over programs that are scripted here: what runs, in which order, and what a later run makes of it."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -11,11 +13,12 @@ import sys
 import tarfile
 import tempfile
 import time
+import types
 import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench/gpu"))
+sys.path[:0] = [str(ROOT / "bench/gpu"), str(ROOT / "tests/support/python")]
 sys.dont_write_bytecode = True
 
 import bounded  # noqa: E402
@@ -24,6 +27,7 @@ import evidence_archive  # noqa: E402
 import gpu_build  # noqa: E402
 import sanitizer_report  # noqa: E402
 import step_runner  # noqa: E402
+from janus_test import scaled  # noqa: E402
 from result_book import Book  # noqa: E402
 
 CASES = os.environ.get("JANUS_CASES")  # the parity cases, compiled for the host
@@ -100,17 +104,31 @@ class GpuTest(unittest.TestCase):
     def script(self, name, *todo):
         (self.folder / "script" / name).write_text(" ".join(todo))
 
-    def environment(self, seconds=60):
+    def environment(self, seconds=scaled(60)):
         return {"PATH": str(self.folder), "JANUS_GPU_TEST": str(self.folder / "kernels_gpu_test"),
                 "JANUS_GPU_SECONDS": str(seconds), "HOME": str(self.folder), "JANUS_GPU_LOGS": str(self.folder / "logs")}
 
-    def run_gpu(self, mode="all", seconds=60):
+    def run_gpu(self, mode="all"):
         (self.folder / "calls").write_text("")
         done = subprocess.run([ROOT / "scripts/gpu", mode, self.results], capture_output=True, text=True, check=False,
-                              env=self.environment(seconds))
+                              env=self.environment())
         self.calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
         self.assertNotIn("Traceback", done.stderr)
         return done
+
+    def run_until(self, is_over):
+        """A run of all in this process, whose time is over as soon as that holds. What it says, and its status."""
+        (self.folder / "calls").write_text("")
+        whole = scaled(60)
+        clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + (whole if is_over() else 0))
+        before = signal.getsignal(signal.SIGTERM)
+        self.addCleanup(signal.signal, signal.SIGTERM, before)
+        said = io.StringIO()
+        with mock.patch.dict(os.environ, self.environment(whole)), mock.patch.object(step_runner, "time", clock), \
+                contextlib.redirect_stdout(said):
+            status = evidence.main("all", str(self.results))
+        self.calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
+        return status, said.getvalue()
 
     def names(self):
         return [call[0].removesuffix("_gpu_bench") for call in self.calls]
@@ -185,11 +203,11 @@ class GpuTest(unittest.TestCase):
 
     def test_what_has_no_time_is_open_and_comes_before_what_was_cut(self):
         self.script("experts_gpu_bench", "sleep")
-        done = self.run_gpu(seconds=12)
-        self.assertEqual(done.returncode, 0, "to be cut is no failure")
+        status, said = self.run_until(lambda: self.lines_of("experts"))
+        self.assertEqual(status, 0, "to be cut is no failure")
         self.assertEqual(self.names(), ["machine", "kernels_gpu_test", "kernels_gpu_test", evidence.DEVICE, evidence.DEVICE, "experts"])
         self.assertEqual(self.last()["open"][:2], ["experts", "gate"])
-        self.assertIn("run it again for what is open: experts, gate", done.stdout)
+        self.assertIn("run it again for what is open: experts, gate", said)
         self.assertEqual(self.run_gpu().returncode, 0)
         self.assertEqual(self.names()[0], "gate")
         self.assertIn("experts", self.names())
@@ -430,7 +448,7 @@ class GpuTest(unittest.TestCase):
 
     def test_another_machine_goes_on_with_what_was_brought_back(self):
         self.script("compute-sanitizer", "case:S.One:passed:0", "sleep")
-        self.run_gpu(seconds=16)
+        self.run_until(lambda: "compute-sanitizer" in (self.folder / "calls").read_text())
         self.assertIn("memcheck", self.last()["open"])
         for log in (self.folder / "logs").iterdir():
             log.unlink()
@@ -446,12 +464,12 @@ class GpuTest(unittest.TestCase):
         self.script("experts_gpu_bench", "sleep")
         run = subprocess.Popen([ROOT / "scripts/gpu", "all", self.results], stdout=subprocess.PIPE, text=True,
                                env=self.environment())
-        until = time.monotonic() + 30
+        until = time.monotonic() + scaled(30)
         while not any(line.get("step") == "experts" for line in Book(self.results).lines()):
             self.assertLess(time.monotonic(), until)
             time.sleep(0.05)
         run.send_signal(signal.SIGTERM)
-        said, _ = run.communicate(timeout=30)
+        said, _ = run.communicate(timeout=scaled(30))
         self.assertEqual(run.returncode, 128 + signal.SIGTERM)
         self.assertIn("| AEBS greedy, twice the slots |", said)
         self.assertIn("logs/first-cases.log", self.packed())
@@ -473,7 +491,7 @@ class GpuTest(unittest.TestCase):
 
     ALL = " ".join(evidence.PROGRAMS)
 
-    def build(self, *programs, targets=ALL, fails="", fresh="", seconds=20, needs=None):
+    def build(self, *programs, targets=ALL, fails="", fresh="", seconds=scaled(20), needs=None):
         """What cmake was asked by a build where only these programs are, and what came of it. `fails`: the first words of
         what fails, or that there is no time; `fresh`: the programs that ninja calls up to date."""
         calls = self.folder / "cmake-calls"
@@ -543,9 +561,10 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
 
     def test_a_build_has_a_limit(self):
         began = time.monotonic()
-        _, found = self.build("ninja", fails="time", fresh="rows_gpu_bench", seconds=1)
-        self.assertLess(time.monotonic() - began, 10)
-        self.assertEqual((found.failed, found.fresh), ("it was cut after 1 s", {"rows_gpu_bench"}))
+        limit = scaled(2)
+        _, found = self.build("ninja", fails="time", fresh="rows_gpu_bench", seconds=limit)
+        self.assertLess(time.monotonic() - began, scaled(20))
+        self.assertEqual((found.failed, found.fresh), (f"it was cut after {limit:.0f} s", {"rows_gpu_bench"}))
 
     def test_a_build_that_failed_fails_the_run_and_what_it_left_runs(self):
         built = gpu_build.Built(self.folder, {"rows_gpu_bench", "machine_gpu_bench"},
@@ -591,7 +610,7 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
     def test_a_program_that_is_asked_has_a_limit(self):
         began = time.monotonic()
         self.assertIsNone(bounded.output_of("sleep", "20", seconds=0.2))
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, scaled(5))
 
     def test_what_tells_what_is_missing_has_no_longer_than_is_left(self):
         asked = []
@@ -609,8 +628,8 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
         self.assertEqual((asked[1], "40 s" in self.last()["skipped"]), (step_runner.TORCH_SECONDS, True))
 
     def assert_has_gone(self, pid):
-        """Within 10 s: who is killed is there until it is scheduled."""
-        until = time.monotonic() + 10
+        """Within 10 s (scaled): who is killed is there until it is scheduled."""
+        until = time.monotonic() + scaled(10)
         while time.monotonic() < until:
             try:
                 if pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
@@ -620,12 +639,25 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
             time.sleep(0.05)
         self.fail(f"process {pid} is still there")
 
+    def assert_cut_with_its_child(self):
+        """Of a program `parent` that is cut once it has said in the file `child` which child it has."""
+        child = self.folder / "child"
+
+        def ended(program, _, stuck):
+            until = time.monotonic() + scaled(30)
+            while not (child.exists() and child.read_text().endswith("\n")):
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.01)
+            return bounded.ended(program, 0.1, stuck)
+        runner = step_runner.Runner(Book(self.results), 60, self.folder)
+        with mock.patch.object(step_runner, "ended", ended), mock.patch.object(bounded, "GRACE_SECONDS", scaled(3)):
+            self.assertEqual(runner.once("parent", [str(self.folder / "parent")], 3), bounded.CUT)
+        self.assert_has_gone(child.read_text().strip())
+
     def test_what_is_cut_leaves_no_child_behind(self):
         left = self.folder / "left"
         self.program("parent", f"#!/bin/sh\n(sleep 30; touch {left}) &\necho $! > {self.folder / 'child'}\nwait\n")
-        runner = step_runner.Runner(Book(self.results), 60, self.folder)
-        self.assertEqual(runner.once("parent", [str(self.folder / "parent")], 3), bounded.CUT)
-        self.assert_has_gone((self.folder / "child").read_text().strip())
+        self.assert_cut_with_its_child()
 
     def test_who_has_groups_of_its_own_may_end_them(self):
         self.program("parent", f"""#!/bin/sh
@@ -635,9 +667,7 @@ child=$!
 echo $child > {self.folder / "child"}
 wait
 """)
-        runner = step_runner.Runner(Book(self.results), 60, self.folder)
-        self.assertEqual(runner.once("parent", [str(self.folder / "parent")], 3), bounded.CUT)
-        self.assert_has_gone((self.folder / "child").read_text().strip())
+        self.assert_cut_with_its_child()
 
     def test_says_how_it_is_used(self):
         for words in (["some"], ["all", "file", "more"], ["bring", "file"]):

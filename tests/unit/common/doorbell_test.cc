@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "tests/support/time_scale.h"
+
 namespace janus {
 namespace {
 
@@ -19,7 +21,7 @@ TEST(Doorbell, WakesASleeper) {
     ready.store(true, std::memory_order_release);
     bell.Ring();
   });
-  EXPECT_TRUE(WaitFor(bell, kSleepAtOnce, MonotonicClock::now() + seconds(30),
+  EXPECT_TRUE(WaitFor(bell, kSleepAtOnce, MonotonicClock::now() + Scaled(seconds(30)),
                       [&] { return ready.load(std::memory_order_acquire); }));
 }
 
@@ -29,7 +31,7 @@ TEST(Doorbell, LosesNoRingInALongPingPong) {
   constexpr int kRounds = 20000;
   const auto play = [&](Doorbell& mine, Doorbell& theirs, int parity) {
     for (int i = parity; i < kRounds; i += 2) {
-      ASSERT_TRUE(WaitFor(mine, kSleepAtOnce, MonotonicClock::now() + seconds(30),
+      ASSERT_TRUE(WaitFor(mine, kSleepAtOnce, MonotonicClock::now() + Scaled(seconds(30)),
                           [&] { return turn.load(std::memory_order_acquire) == i; }));
       turn.store(i + 1, std::memory_order_release);
       theirs.Ring();

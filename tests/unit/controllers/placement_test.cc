@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/random.h"
+
 namespace janus::controllers {
 namespace {
 
@@ -78,9 +80,9 @@ TEST(RoundRobin, RefusesImpossibleRequests) {
 // Over random requests: valid, first replicas balanced to one, spare slots empty, nothing left
 // empty that could be filled, the same answer twice.
 TEST(RoundRobin, HoldsItsPromisesForAnyRequest) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
   const auto draw = [&](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };

@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+#include "tests/support/time_scale.h"
+
 namespace janus::kernels {
 namespace {
 
@@ -165,7 +167,7 @@ TEST_F(RegisteredPagesTest, WhoAsksForAnAddressWaitsForNoDriver) {
   std::future<Result<uint64_t>> asking;
   driver_.meanwhile = [&] {
     asking = std::async(std::launch::async, [&] { return pages_.DeviceAddressOf(At(0)); });
-    if (asking.wait_for(std::chrono::seconds(5)) != std::future_status::ready) return;
+    if (asking.wait_for(Scaled(std::chrono::seconds(5))) != std::future_status::ready) return;
     EXPECT_TRUE(asking.get().ok());
     ++asked;
   };

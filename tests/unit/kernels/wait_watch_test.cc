@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/time_scale.h"
+
 namespace janus::kernels {
 namespace {
 
@@ -34,14 +36,14 @@ TEST(WaitWatch, HearsOfTheWaitThatIsTooLong) {
   const Heard said = heard.get_future().get();
   EXPECT_EQ(said.what, "what never ends");
   EXPECT_GT(said.so_long, Seconds(0.05));
-  EXPECT_LT(said.so_long, Seconds(5));
+  EXPECT_LT(said.so_long, Scaled(Seconds(5)));
 }
 
 // Each ends well before it is too long, and all of them take much longer.
 TEST(WaitWatch, ManyShortWaitsAreNone) {
   std::atomic<int> heard = 0;
   {
-    WaitWatch watch(Seconds(2), [&](std::string_view, Seconds) { ++heard; });
+    WaitWatch watch(Scaled(Seconds(2)), [&](std::string_view, Seconds) { ++heard; });
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
@@ -76,12 +78,12 @@ TEST(WaitWatch, APauseOfTheProcessIsNoWait) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto pause = [] {
     std::atomic<bool> heard = false;
-    WaitWatch watch(Seconds(1.6), [&](std::string_view, Seconds) { heard = true; });
+    WaitWatch watch(Scaled(Seconds(1.6)), [&](std::string_view, Seconds) { heard = true; });
     {
       const WaitWatch::Wait wait(&watch, "what goes on");
-      StandStill(std::chrono::milliseconds(2000));
+      StandStill(Scaled(std::chrono::milliseconds(2000)));
       // Two look-ups of the watch.
-      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      std::this_thread::sleep_for(Scaled(std::chrono::milliseconds(400)));
     }
     std::_Exit(heard ? 1 : 0);
   };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::cli {
 namespace {
@@ -106,7 +107,7 @@ class RunLoadTest : public testing::Test {
   LoadSummary Run(const std::vector<Arrival>& arrivals, int max_concurrency = 4) {
     LoadOptions options;
     options.url = server_.url();
-    options.timeout = Seconds(10);
+    options.timeout = Scaled(Seconds(10));
     options.max_concurrency = max_concurrency;
     options.time_scale = 1000;
     Result<LoadSummary> summary = RunLoad(

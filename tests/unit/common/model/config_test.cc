@@ -8,6 +8,8 @@
 #include <random>
 #include <string>
 
+#include "tests/support/random.h"
+
 namespace janus {
 namespace {
 
@@ -326,9 +328,9 @@ TEST(ModelConfig, RefusesWhatIsNoObject) {
 
 // Whatever a damaged file says, it ends in a description within the bounds or in an error.
 TEST(ModelConfig, JudgesAnyText) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
   const auto draw = [&](size_t below) {
     return std::uniform_int_distribution<size_t>(0, below - 1)(random);
   };

@@ -10,6 +10,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/raw_caller.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -66,7 +67,7 @@ class ExchangeDoorTest : public testing::Test {
   // The door counts before it answers, but a connection that it closes without a word it may count
   // after: waits for so many.
   void ExpectCounted(ExchangeRefusal refusal, uint64_t times) {
-    const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(20);
+    const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     while (counts_.of(refusal) < times && MonotonicClock::now() < end) std::this_thread::yield();
     EXPECT_EQ(counts_.of(refusal), times) << ToString(refusal);
   }
@@ -78,7 +79,7 @@ class ExchangeDoorTest : public testing::Test {
   // Waits for callers of an epoch, 20 s at most.
   static std::vector<Caller> Await(EpochAtDoor& epoch) {
     pollfd waiting{epoch.fd(), POLLIN, 0};
-    EXPECT_EQ(poll(&waiting, 1, 20'000), 1);
+    EXPECT_EQ(poll(&waiting, 1, ScaledForPoll(std::chrono::seconds(20))), 1);
     return epoch.Take();
   }
 
@@ -197,7 +198,7 @@ TEST_F(ExchangeDoorTest, AnEpochThatWasGivenUpIsForgotten) {
     const std::shared_ptr<EpochAtDoor> given_up = Expect(3, 3);
     ASSERT_TRUE(Say(member, BytesOf(HelloOf(Identity(3, 3)))));
     pollfd waiting{given_up->fd(), POLLIN, 0};
-    ASSERT_EQ(poll(&waiting, 1, 20'000), 1);
+    ASSERT_EQ(poll(&waiting, 1, ScaledForPoll(std::chrono::seconds(20))), 1);
   }
   EXPECT_TRUE(IsShownTheDoor(member)) << "it dials again";
   EXPECT_EQ(Said(HelloOf(Identity(3, 4))), "");

@@ -10,6 +10,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/delivery_reference.h"
 #include "tests/support/networks.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -93,7 +94,7 @@ class Members {
 
   // All members give up whatever they are in; nothing is under way afterwards.
   void AbandonAll() {
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     for (bool settled = false; !settled;) {
       ASSERT_LT(MonotonicClock::now(), deadline);
       settled = true;
@@ -119,7 +120,7 @@ class Members {
  private:
   template <class Poll>
   Result<bool> Settled(Transport& transport, Poll&& poll) {
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     for (;;) {
       Result<bool> polled = false;
       const MonotonicTime slice = MonotonicClock::now() + std::chrono::milliseconds(1);
@@ -307,8 +308,8 @@ TEST_P(ExchangeTest, RowsOfAGivenUpRoundAreDroppedAndCounted) {
   Random random(1);
   members.PostRows(PlanOf(shape, KeyOf(1), {3}), 0);  // nobody took it: the step was given up
   ArrivedRows arrived;
-  const Status dropped =
-      members.network().experts(0).Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
+  const Status dropped = members.network().experts(0).Wait(
+      MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
         EXPECT_FALSE(*members.experts(0).Poll(KeyOf(2), Rank{0}, arrived));
         return members.experts(0).stale() == 1;
       });
@@ -330,8 +331,8 @@ TEST_P(ExchangeTest, ContributionsOfAGivenUpRoundAreDroppedAndCounted) {
   const RoundPlan plan = PlanOf(shape, KeyOf(2), {2});
   members.PostRows(plan, 0);
   members.PostContributions(old, 0, 0, random);  // late
-  const Status dropped =
-      members.network().attention(0).Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
+  const Status dropped = members.network().attention(0).Wait(
+      MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
         EXPECT_FALSE(*members.attention(0).Poll(plan.key));
         return members.attention(0).stale() == 1;
       });
@@ -381,8 +382,8 @@ TEST_P(ExchangeTest, NamesWhoHasNotAnswered) {
   members.PostRows(plan, 0);
   EXPECT_EQ(members.attention(0).Awaited(0), (std::vector<Rank>{Rank{0}, Rank{1}, Rank{2}}));
   members.PostCells(plan, 1, 0, {});
-  const Status waited =
-      members.network().attention(0).Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
+  const Status waited = members.network().attention(0).Wait(
+      MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
         EXPECT_FALSE(*members.attention(0).Poll(plan.key));
         return members.attention(0).Awaited(0).size() == 2;
       });

@@ -12,6 +12,7 @@
 #include "dataplane/comm/ucx/worker.h"
 #include "tests/support/networks.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -118,11 +119,12 @@ class HostileUcxPeerTest : public testing::Test {
 
   // Until attention has dropped so many in all; what is dropped is seen while it looks for others.
   bool AwaitDropped(uint64_t count, const std::function<void()>& look) {
-    const Status waited = attention_->Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
-      look();
-      peer_->Progress();
-      return attention_->dropped() >= count;
-    });
+    const Status waited =
+        attention_->Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
+          look();
+          peer_->Progress();
+          return attention_->dropped() >= count;
+        });
     return waited.ok() && attention_->dropped() == count;
   }
 
@@ -217,10 +219,11 @@ TEST_F(HostileUcxPeerTest, CreditForWhatWasNeverSentOpensNoQueue) {
     EXPECT_EQ(send(), StatusCode::kResourceExhausted) << "credit " << dropped;
   }
   peer_->Send(ucx::Channel::kCredit, RawPeer::BytesOf(Credit{tag_, 1}));
-  const Status waited = attention_->Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
-    peer_->Progress();
-    return send() == StatusCode::kOk;
-  });
+  const Status waited =
+      attention_->Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
+        peer_->Progress();
+        return send() == StatusCode::kOk;
+      });
   EXPECT_TRUE(waited.ok()) << waited.ToString();
   EXPECT_EQ(send(), StatusCode::kResourceExhausted) << "there was room for one";
   peer_->Send(ucx::Channel::kCredit, RawPeer::BytesOf(Credit{tag_, 0}));

@@ -12,6 +12,7 @@
 #include "dataplane/comm/exchange.h"
 #include "tests/support/networks.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -20,10 +21,10 @@ constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
 constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
 constexpr int kRounds = 2;
 // What the survivor waits for a stopped peer, at each position anew; a machine so busy that a
-// living peer takes longer proves nothing, and that position is tried again.
+// living peer takes longer proves nothing, and that position is tried again with more patience.
 constexpr std::chrono::milliseconds kPatience(700);
 // A killed peer is told by the end of its connection, however long that takes on a busy machine.
-constexpr std::chrono::milliseconds kDeadline(20'000);
+const std::chrono::milliseconds kDeadline = Scaled(std::chrono::milliseconds(20'000));
 
 // Counts the calls of one side; does to this process what is due at the one chosen.
 class DoomedTransport final : public Transport {
@@ -92,7 +93,7 @@ Status ServeExperts(Transport& transport) {
   Header header;
   std::vector<std::byte> payload;
   for (key.step = 1; key.step <= kRounds; ++key.step) {
-    const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(30);
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(30));
     JANUS_RETURN_IF_ERROR(
         transport.Wait(deadline, [&] { return transport.Receive(kAttention0, header, payload); }));
     ArrivedRows rows;
@@ -158,7 +159,8 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
  protected:
   // Runs the rounds with an expert process to which `signal` happens at its call `position`; false
   // when the process came through untouched.
-  bool Run(int position, int signal, Outcome& outcome) {
+  bool Run(int position, int signal, Outcome& outcome,
+           std::chrono::milliseconds patience = kPatience) {
     const TempFolder folder;
     const pid_t peer = fork();
     JANUS_CHECK(peer >= 0);
@@ -176,12 +178,13 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
       DoomedTransport doomed(*transport, position, signal);
       const Status served = ServeExperts(doomed);
       // Stays until it has been read: what is over here is not over there.
-      (void)transport->Wait(MonotonicClock::now() + std::chrono::seconds(20), [] { return false; });
+      (void)transport->Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
+                            [] { return false; });
       _exit(served.ok() ? 0 : 1);
     }
     {
       const auto transport = connect(kAttention0);
-      outcome = DriveAttention(*transport, signal == SIGSTOP ? kPatience : kDeadline);
+      outcome = DriveAttention(*transport, signal == SIGSTOP ? patience : kDeadline);
     }
     // Whoever is neither stopped nor killed ends by itself, now that its peer has gone.
     int status = 0;
@@ -202,9 +205,11 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
       Outcome outcome;
       bool happened = Run(position, signal, outcome);
       // A machine so busy that a living peer took longer than our patience proves nothing.
-      for (int again = 0; again < 10 && !happened && !outcome.status.ok(); ++again) {
+      std::chrono::milliseconds patience = kPatience;
+      for (int again = 0; again < 6 && !happened && !outcome.status.ok(); ++again) {
         outcome = Outcome();
-        happened = Run(position, signal, outcome);
+        patience *= 2;
+        happened = Run(position, signal, outcome, patience);
       }
       if (!happened) {
         EXPECT_TRUE(outcome.status.ok()) << outcome.status.ToString();

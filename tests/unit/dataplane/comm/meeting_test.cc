@@ -19,6 +19,7 @@
 #include "tests/support/networks.h"
 #include "tests/support/raw_caller.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -223,7 +224,7 @@ TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
     std::future<Status> experts =
         std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
     pollfd door{listener->fd(), POLLIN, 0};
-    ASSERT_EQ(poll(&door, 1, 10'000), 1);
+    ASSERT_EQ(poll(&door, 1, ScaledForPoll(std::chrono::seconds(10))), 1);
     const Fd dialler(accept(listener->fd(), nullptr, nullptr));
     EXPECT_EQ(RefusalText(ReadHello(dialler)), "");
     Hello hello =
@@ -251,7 +252,7 @@ TEST_F(MeetingTest, IsOverOnceEachHasSaidWhetherItMapsTheOthersMemory) {
   Fd segment;
   ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0), segment).ok());
   {
-    options_.deadline = MonotonicClock::now() + std::chrono::milliseconds(300);
+    options_.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
     std::future<Status> attention = Attention();
     const Fd silent = Dial();
     SendRaw(silent, RightHello(), segment.get());
@@ -261,7 +262,7 @@ TEST_F(MeetingTest, IsOverOnceEachHasSaidWhetherItMapsTheOthersMemory) {
     EXPECT_EQ(said, static_cast<char>(MapsDevice::kNo));
     EXPECT_TRUE(Contains(attention.get().message(), "experts 0 did not connect in time"));
   }
-  options_.deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  options_.deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
   std::future<Status> attention = Attention();
   const Fd stranger = Dial();
   SendRaw(stranger, RightHello(), segment.get());
@@ -336,7 +337,7 @@ TEST_F(MeetingTest, APeerThatCameBeforeItsMeetingIsMet) {
   std::future<Status> experts =
       std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
   pollfd waiting{known->fd(), POLLIN, 0};
-  ASSERT_EQ(poll(&waiting, 1, 20'000), 1);
+  ASSERT_EQ(poll(&waiting, 1, ScaledForPoll(std::chrono::seconds(20))), 1);
   EXPECT_EQ(Attention().get(), OkStatus());
   EXPECT_EQ(experts.get(), OkStatus());
 }
@@ -386,7 +387,7 @@ TEST_F(MeetingTest, RefusesASegmentOfAnotherLayout) {
 }
 
 TEST_F(MeetingTest, NamesWhoIsLateAndWhoWasRefused) {
-  options_.deadline = MonotonicClock::now() + std::chrono::milliseconds(300);
+  options_.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
   options_.identity.epoch = 8;
   std::future<Status> attention = Attention();
   ConnectOptions other = TestOptions();
@@ -439,7 +440,7 @@ TEST_F(MeetingTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
   });
   const auto door = *ExchangeDoor::Create(Address("experts"));
   ConnectOptions own = options;
-  own.deadline = MonotonicClock::now() + std::chrono::milliseconds(500);
+  own.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
   const Status status = ConnectSharedMemory(layout, own, *door, {}).status();
   stop_.request_stop();
   EXPECT_FALSE(status.ok());

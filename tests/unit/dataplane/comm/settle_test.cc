@@ -4,6 +4,7 @@
 
 #include "dataplane/comm/exchange.h"
 #include "tests/support/networks.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -36,9 +37,10 @@ TEST(Settle, IsFalseWhileUcxStillReadsWhatWasPosted) {
       (void)attention.Settle();
       return network.experts(0).Take(kAttention0, 0, message);
     };
-    ASSERT_TRUE(
-        network.experts(0).Wait(MonotonicClock::now() + std::chrono::seconds(20), taken).ok());
-    const Status settled = attention.Wait(MonotonicClock::now() + std::chrono::seconds(20),
+    ASSERT_TRUE(network.experts(0)
+                    .Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)), taken)
+                    .ok());
+    const Status settled = attention.Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
                                           [&] { return attention.Settle(); });
     EXPECT_TRUE(settled.ok()) << settled.ToString();
     std::memset(payload.data(), 2, payload.size());

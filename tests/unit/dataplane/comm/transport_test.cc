@@ -8,6 +8,7 @@
 #include "dataplane/comm/exchange.h"
 #include "tests/support/contains.h"
 #include "tests/support/networks.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -132,7 +133,7 @@ TEST_P(TransportTest, AFullControlQueueSaysNoAndNamesThePair) {
   // Room for one, once the news has come.
   EXPECT_TRUE(
       network_.attention(0)
-          .Wait(MonotonicClock::now() + std::chrono::seconds(20),
+          .Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
                 [&] { return network_.attention(0).Send(kExperts0, ControlHeader(64), {}).ok(); })
           .ok());
   for (uint32_t i = 1; i <= 64; ++i) {
@@ -157,14 +158,14 @@ TEST_P(TransportTest, WakeEndsAWait) {
     ready = true;
     network_.experts(1).Wake();
   });
-  EXPECT_TRUE(
-      network_.experts(1)
-          .Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] { return ready.load(); })
-          .ok());
+  EXPECT_TRUE(network_.experts(1)
+                  .Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
+                        [&] { return ready.load(); })
+                  .ok());
 }
 
 TEST_P(TransportTest, PostsAndMessagesWakeWhoWaits) {
-  const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
   Header header;
   std::vector<std::byte> payload;
   std::jthread peer([&] {

@@ -13,6 +13,7 @@
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
 #include "tests/support/random.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -85,8 +86,8 @@ class ExpertInstanceTest : public testing::Test {
   std::string Hear(MessageKind kind, uint64_t step, int e = 0, Header* told = nullptr) {
     Header header;
     std::vector<std::byte> payload;
-    const Status waited =
-        attention_transports_[0]->Wait(MonotonicClock::now() + std::chrono::seconds(20), [&] {
+    const Status waited = attention_transports_[0]->Wait(
+        MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
           // Whether it was in a round as it was told to leave is a matter of time.
           while (attention_transports_[0]->Receive({Role::kExperts, Rank{e}}, header, payload)) {
             if (header.kind != MessageKind::kMiss || kind == MessageKind::kMiss) return true;
@@ -114,7 +115,7 @@ class ExpertInstanceTest : public testing::Test {
   std::vector<std::vector<float>> Await(int a, const RoundKey& key) {
     Result<bool> all = false;
     const Status waited = attention_transports_[static_cast<size_t>(a)]->Wait(
-        MonotonicClock::now() + std::chrono::seconds(20), [&] {
+        MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
           all = attention_[static_cast<size_t>(a)]->Poll(key);
           return !all.ok() || *all;
         });
@@ -362,8 +363,9 @@ TEST_F(ExpertInstanceTest, NamesWhoDidNotSendAndWhere) {
   options.deadlines = {Seconds(0.05), Seconds(0.2)};
   Start(3, {7}, options);
   Random random(4);
-  SendTicket(6, {true, true, true});
+  // Before the ticket, with which its time begins.
   PostRows(1, KeyOf(6), RandomRows(random, 1));
+  SendTicket(6, {true, true, true});
   threads_.front().join();  // ends by itself
   EXPECT_EQ(ended_[0].code(), StatusCode::kDeadlineExceeded);
   for (const char* part : {"step 6", "layer 0", "attention 0 2"}) {
@@ -444,7 +446,7 @@ TEST_F(ExpertInstanceTest, SaysWhatItWaitedForAsItsStepIsGivenUp) {
 
 TEST_F(ExpertInstanceTest, AsksForAMissedStepToBeGivenUpUntilItIs) {
   ExpertOptions options;
-  options.deadlines = {Seconds(0.05), Seconds(30)};
+  options.deadlines = {Seconds(0.05), Scaled(Seconds(30))};
   Start(2, {7}, options);
   SendTicket(3, {true, true});
   for (int again = 0; again < 3; ++again) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/time_scale.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -26,7 +27,7 @@ void PrintTo(const Rpc& rpc, std::ostream* out) {
 
 class Bounded : public grpc::ClientContext {
  public:
-  Bounded() { set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20)); }
+  Bounded() { set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(20))); }
 };
 
 grpc::Status Prepare(ServiceUnderTest& service, ServedWorker& worker, const v1::Stamp& stamp) {

@@ -17,6 +17,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/golden.h"
 #include "tests/support/raw_caller.h"
+#include "tests/support/time_scale.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -485,7 +486,7 @@ TEST_F(EpochsTest, StatisticsAreOfAllThatAnswerAndNameWhoDoesNot) {
   Kill(Role::kAttention, 1);
   v1::Statistics all;
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(20)));
   ASSERT_TRUE(At(Role::kAttention, 0).control().GetStatistics(&context, request, &all).ok());
   EXPECT_EQ(all.epoch(), 1U);
   EXPECT_EQ(all.instances_size(), 2);
@@ -565,7 +566,7 @@ TEST_F(EpochsTest, AnExpertInstanceThatHangsKeepsNobodyFromHearingOfACommit) {
   hangs.set_address(AddressOf(Role::kExperts, 9));
   v1::CommitReply reply;
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(12));
+  context.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(12)));
   ASSERT_TRUE(At(Role::kAttention, 0).control().Commit(&context, commit, &reply).ok());
   ASSERT_EQ(reply.failures_size(), 1) << reply.ShortDebugString();
   EXPECT_EQ(reply.failures(0).name(), "experts-9");

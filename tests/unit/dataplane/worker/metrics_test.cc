@@ -15,6 +15,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -145,7 +146,7 @@ TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
            value("step_wait_seconds_count", ",for=\"coordinator\"") == steps &&
            value("step_wait_seconds_count", ",for=\"peer\"") == steps;
   };
-  const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
   bool is_settled = settled();
   while (!is_settled && MonotonicClock::now() < deadline) is_settled = settled();
   ASSERT_TRUE(is_settled) << "every step has its time and its waits: " << text;

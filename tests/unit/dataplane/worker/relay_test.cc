@@ -8,6 +8,7 @@
 
 #include "proto/channel.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -42,7 +43,7 @@ TEST(Relay, WhoComesUpIsReachedAtOnceHoweverOftenItWasNot) {
   target.set_address("unix:" + folder.path() + "/e1");
   Relay relay;
   const auto abort = [&] {
-    const auto deadline = std::chrono::system_clock::now() + std::chrono::minutes(1);
+    const auto deadline = std::chrono::system_clock::now() + Scaled(std::chrono::minutes(1));
     return relay.Abort(request, deadline, [] { return true; });
   };
   for (int i = 0; i < 3; ++i) {

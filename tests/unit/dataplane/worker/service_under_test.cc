@@ -6,6 +6,7 @@
 #include "proto/channel.h"
 #include "proto/convert.h"
 #include "tests/support/golden.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
 namespace {
@@ -102,7 +103,7 @@ std::vector<Status> ServiceUnderTest::failures() const {
 }
 
 Status ServiceUnderTest::AwaitFailure() {
-  const MonotonicTime deadline = MonotonicClock::now() + std::chrono::seconds(20);
+  const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
   const MutexLock lock(mu_);
   while (failures_.empty()) {
     if (!failed_.WaitUntil(mu_, deadline)) return OkStatus();
@@ -141,7 +142,7 @@ v1::Stamp StampOf(const std::string& uid, uint64_t fence, uint64_t epoch) {
 }
 
 TestGateway::TestGateway(ServedWorker& worker) {
-  context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context_.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(20)));
   stream_ = worker.tokens().Attach(&context_);
 }
 

@@ -9,6 +9,7 @@
 #include "dataplane/model/text_digest.h"
 #include "tests/support/golden.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -30,7 +31,7 @@ struct ModelWithText {
 class Watch {
  public:
   Watch(ServedWorker& worker, const std::string& text_digest) {
-    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context_.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(20)));
     v1::GetTopologyRequest request;
     request.set_service_uid(ServiceUnderTest::kUid);
     request.set_text_digest(text_digest);
@@ -74,7 +75,7 @@ class SupersedeTest : public testing::Test {
     add("attention-0", v1::ROLE_ATTENTION, next.topology().attention(0));
     add("experts-0", v1::ROLE_EXPERTS, next.topology().experts(0));
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(20)));
     v1::SupersedeReply reply;
     const grpc::Status status = service_.attention().control().Supersede(&context, request, &reply);
     EXPECT_TRUE(status.ok()) << status.error_message();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/contains.h"
+#include "tests/support/time_scale.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -194,7 +195,8 @@ TEST_F(TokensTest, TheEndOfAStreamEndsItsRequests) {
   EXPECT_TRUE(service_.attention()
                   .worker()
                   .Drain({kUid, ServiceUnderTest::kFence, 1},
-                         MonotonicClock::now() + std::chrono::seconds(20), [] { return true; })
+                         MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
+                         [] { return true; })
                   .ok());
 }
 

@@ -9,6 +9,7 @@
 #include "operator/api/validate.h"
 #include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -352,9 +353,9 @@ TEST(MoEService, ReportsEveryErrorInTheOrderOfTheDocument) {
 
 // Cuts, doubles and swaps pieces of a good object: whatever comes, it ends in a verdict.
 TEST(MoEService, JudgesAnyText) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
   const auto draw = [&](size_t below) {
     return std::uniform_int_distribution<size_t>(0, below - 1)(random);
   };

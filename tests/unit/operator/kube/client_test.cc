@@ -15,6 +15,7 @@
 #include "tests/support/kube/scripted_server.h"
 #include "tests/support/passing_timeline.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::control {
 namespace {
@@ -395,7 +396,7 @@ TEST_F(ClientTest, AStalledServerDoesNotHoldACall) {
       return false;
     });
     const ApiResult<Node> got =
-        RealTimeClient()->Create(kPods, *ParseJson(kPod, "test"), {}, {Seconds(1), {}});
+        RealTimeClient()->Create(kPods, *ParseJson(kPod, "test"), {}, {Scaled(Seconds(1)), {}});
     ASSERT_FALSE(got.ok());
     EXPECT_EQ(got.error().code, StatusCode::kDeadlineExceeded) << got.status().ToString();
     EXPECT_TRUE(got.error().outcome_unknown);
@@ -729,7 +730,7 @@ TEST_F(WatchTest, ASilentOneIsCutAndIsAFailureUnlessItHadBeenTaken) {
       return false;
     });
     KubeClientOptions options;
-    options.watch_silence = Seconds(1);
+    options.watch_silence = Scaled(Seconds(1));
     const ApiResult<WatchEnd> end = Watch(*RealTimeClient(options));
     if (told == Told::kHead || told == Told::kEvent) {
       ASSERT_TRUE(end.ok()) << end.status().ToString();

@@ -15,6 +15,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::control {
 namespace {
@@ -62,7 +63,7 @@ class CredentialsTest : public testing::Test {
     std::ofstream(gate) << "on\n";
     unlink(gate.c_str());
   }
-  std::string Token(CredentialSource& source, Seconds timeout = Seconds(60)) {
+  std::string Token(CredentialSource& source, Seconds timeout = Scaled(Seconds(60))) {
     const Result<Credentials> got = source.Get({timeout, {}});
     return got.ok() ? got->token : got.status().ToString();
   }
@@ -294,17 +295,19 @@ TEST(Program, IsKilledWithItsGroupWhenStoppedOrLate) {
 }
 
 TEST(Program, OutputIsBoundedAndComplete) {
-  const Result<ProgramOutput> large = RunProgram(
-      {"/bin/sh", {"-c", "head -c 1048576 /dev/zero; echo oops >&2; exit 7"}, {}}, Seconds(60), {});
+  const Result<ProgramOutput> large =
+      RunProgram({"/bin/sh", {"-c", "head -c 1048576 /dev/zero; echo oops >&2; exit 7"}, {}},
+                 Scaled(Seconds(60)), {});
   ASSERT_TRUE(large.ok()) << large.status().ToString();
   EXPECT_EQ(large->out.size(), size_t{1} << 20);
   EXPECT_EQ(large->error, "oops\n");
   EXPECT_EQ(large->exit_code, 7);
-  EXPECT_EQ(RunProgram({"/bin/cat", {"/dev/zero"}, {}}, Seconds(60), {}).status().code(),
+  EXPECT_EQ(RunProgram({"/bin/cat", {"/dev/zero"}, {}}, Scaled(Seconds(60)), {}).status().code(),
             StatusCode::kResourceExhausted);
   // A grandchild that keeps the pipe open does not keep us.
-  EXPECT_EQ(RunProgram({"/bin/sh", {"-c", "sleep 5 & echo done"}, {}}, Seconds(60), {})->out,
-            "done\n");
+  EXPECT_EQ(
+      RunProgram({"/bin/sh", {"-c", "sleep 5 & echo done"}, {}}, Scaled(Seconds(60)), {})->out,
+      "done\n");
 }
 
 TEST(Rfc3339, ReadsAndWritesTheApisTimes) {

@@ -13,6 +13,7 @@
 #include "operator/kube/informer.h"
 #include "tests/support/kube/watched_objects.h"
 #include "tests/support/passing_timeline.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::control {
 namespace {
@@ -733,7 +734,7 @@ TEST(Informer, FollowsOnItsOwnThreadUntilItIsStopped) {
       timeline);
   EXPECT_FALSE(informer.HasSynced());
   informer.Start();
-  timeline.WaitUntil(timeline.Now() + std::chrono::minutes(1), told_all.get_token());
+  timeline.WaitUntil(timeline.Now() + Scaled(std::chrono::minutes(1)), told_all.get_token());
   informer.Stop();
   EXPECT_EQ(told, "aba");
   EXPECT_TRUE(informer.HasSynced());

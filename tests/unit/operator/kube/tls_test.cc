@@ -5,6 +5,7 @@
 #include "tests/support/kube/scripted_server.h"
 #include "tests/support/passing_timeline.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::control {
 namespace {
@@ -156,7 +157,7 @@ TEST_F(TlsTest, AWatchOverTlsIsCutAndStopped) {
     return client.Watch(
         kPods, watch, [](const WatchEvent&) { return true; }, stop.get_token());
   };
-  EXPECT_EQ(*run(Seconds(1)), WatchEnd::kSilence);
+  EXPECT_EQ(*run(Scaled(Seconds(1))), WatchEnd::kSilence);
   EXPECT_EQ(run(Seconds(600)).error().code, StatusCode::kCancelled);
 }
 

@@ -13,6 +13,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/time_scale.h"
+
 namespace janus::control {
 namespace {
 
@@ -25,12 +27,12 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-// True when the process is gone within 10 s.
+// True when the process is gone within 10 s (time_scale.h).
 bool IsGone(pid_t pid) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) return errno == ESRCH;
   pollfd exit = {fd, POLLIN, 0};
-  const bool gone = poll(&exit, 1, 10'000) == 1;
+  const bool gone = poll(&exit, 1, ScaledForPoll(10s)) == 1;
   close(fd);
   return gone;
 }
@@ -56,7 +58,7 @@ class ProcessesTest : public testing::Test {
 
   // The next event within 10 s.
   ProcessEvent Await() {
-    const MonotonicTime deadline = MonotonicClock::now() + 10s;
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(10s);
     while (MonotonicClock::now() < deadline) {
       if (std::optional<ProcessEvent> event = processes_->NextEvent()) return *event;
       pollfd fd = {processes_->event_fd(), POLLIN, 0};
@@ -78,7 +80,7 @@ TEST_F(ProcessesTest, TellsTheReadyLineAndKeepsTheOutput) {
   EXPECT_EQ(event.name, "a");
   EXPECT_EQ(event.text, "unix:/x.sock");
   EXPECT_EQ(processes_->running(), 1);
-  processes_->Stop(5s);
+  processes_->Stop(Scaled(5s));
   EXPECT_EQ(processes_->running(), 0);
   EXPECT_EQ(ReadText(dir_ + "/a.log"), "hello\noops\nready unix:/x.sock\n");
 }
@@ -114,7 +116,7 @@ TEST_F(ProcessesTest, CallsAStoppedProcessExpected) {
   ASSERT_TRUE(
       StartShell("a", "trap 'exit 0' TERM; echo ready x; while :; do sleep 0.01; done").ok());
   EXPECT_EQ(Await().kind, ProcessEvent::Kind::kReady);
-  processes_->Stop(10s);
+  processes_->Stop(Scaled(10s));
   const ProcessEvent event = Await();
   EXPECT_EQ(event.kind, ProcessEvent::Kind::kExited);
   EXPECT_TRUE(event.expected);
@@ -152,7 +154,7 @@ TEST_F(ProcessesTest, ToldOfAnExitWhoseStatusSomebodyElseTook) {
       StartShell("a", "trap 'exit 0' TERM; echo ready x; while :; do sleep 0.01; done").ok());
   EXPECT_EQ(Await().kind, ProcessEvent::Kind::kReady);
   const auto before = signal(SIGCHLD, SIG_IGN);  // the kernel reaps
-  processes_->Stop(10s);
+  processes_->Stop(Scaled(10s));
   signal(SIGCHLD, before);
   const ProcessEvent event = Await();
   EXPECT_EQ(event.kind, ProcessEvent::Kind::kExited);
@@ -260,7 +262,7 @@ TEST_F(ProcessesTest, GivesNoOpenFileAndNoBlockedSignalToTheChild) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ASSERT_TRUE(started.ok());
   EXPECT_EQ(Await().kind, ProcessEvent::Kind::kReady);
-  processes_->Stop(10s);
+  processes_->Stop(Scaled(10s));
   EXPECT_NE(Await().text.find("SIGTERM"), std::string::npos) << "SIGTERM stayed blocked";
   EXPECT_EQ(ReadText(dir_ + "/a.log"), "ready x\n");
   close(fds[0]);

@@ -9,6 +9,7 @@
 #include "operator/api/yaml.h"
 #include "operator/local/store/store_client.h"
 #include "operator/reconcile/names.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::control {
 namespace {
@@ -58,7 +59,7 @@ class WatchesTest : public testing::Test {
   // All that were woken, in order, once the last one is `last`.
   std::vector<std::string> WokenUpTo(const std::string& last) {
     const MutexLock lock(mu_);
-    const MonotonicTime end = MonotonicClock::now() + std::chrono::seconds(60);
+    const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(60));
     while (woken_.empty() || woken_.back() != last) {
       if (!changed_.WaitUntil(mu_, end)) {
         ADD_FAILURE() << last << " is not woken";

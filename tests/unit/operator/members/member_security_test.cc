@@ -13,6 +13,7 @@
 #include "proto/credentials/trust_folder.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/kube/simulated_timeline.h"
+#include "tests/support/time_scale.h"
 #include "tests/unit/proto/credentials/trust_on_disk.h"
 
 namespace janus::control {
@@ -47,7 +48,7 @@ class Member {
     const auto stub = v1::Control::NewStub(
         DialInstance("127.0.0.1:" + std::to_string(port_), security.Credentials()));
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(50));
+    context.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(50)));
     v1::GetTopologyReply reply;
     return stub->GetTopology(&context, {}, &reply).ok();
   }

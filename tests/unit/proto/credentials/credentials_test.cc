@@ -16,6 +16,7 @@
 #include "proto/tokens.grpc.pb.h"
 #include "tests/support/contains.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/time_scale.h"
 #include "tests/unit/proto/credentials/trust_on_disk.h"
 
 namespace janus {
@@ -90,7 +91,7 @@ class CredentialsTest : public testing::Test {
   grpc::Status Ask(const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
     const auto stub = v1::Control::NewStub(DialInstance(address(), credentials));
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(50));
+    context.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(50)));
     v1::GetTopologyReply reply;
     return stub->GetTopology(&context, {}, &reply);
   }
@@ -186,7 +187,7 @@ TEST_F(CredentialsTest, AServerThatCallsOthersTooShowsItsNewCertificate) {
   ASSERT_TRUE(stub->GetTopology(&context, {}, &reply).ok());
   own_.Put(Of(PeerRole::kGateway), bundle_);
   // Nobody takes a gateway for a server.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto deadline = std::chrono::steady_clock::now() + Scaled(std::chrono::minutes(1));
   while (refusals_.of(Refusal::kRole) == 0) {
     Ask(trust_->Channel());
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << "it shows its first certificate still";
