@@ -37,9 +37,10 @@ set(JANUS_STANDARD_HEADERS
     <utility>
     <vector>)
 
-# janus_header_set(<name> <header>...): the standard headers and these, compiled once for the folder that calls it,
-# its flags and those below it. Libraries are compiled with -fPIC, programs with -fPIE, and g++ takes a precompiled header
-# only with the flags that it was made with: PROGRAM says that programs take it.
+# janus_header_set(<name> [PROGRAM] [HEADERS <header>...] [DEPS <target>...]): the standard headers and these, compiled once.
+# g++ takes them only for files with the same flags, and crashes where -O differs: the set is compiled with the flags that
+# the folder has at the end of its CMakeLists.txt, and those who take it must have the same. Libraries are compiled with
+# -fPIC and programs with -fPIE: PROGRAM says that programs take it.
 function(janus_header_set name)
   cmake_parse_arguments(arg "PROGRAM" "" "HEADERS;DEPS" ${ARGN})
   if(NOT JANUS_PRECOMPILED)
