@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace janus {
@@ -106,13 +107,17 @@ int UsableCores() {
 
 std::chrono::microseconds MeasureWake() {
   constexpr size_t kRounds = 200;
-  using std::chrono::microseconds;
   std::vector<std::chrono::nanoseconds> rounds;
   PingPong pair;
   const MonotonicTime end = MonotonicClock::now() + std::chrono::milliseconds(20);
   while (rounds.empty() || (rounds.size() < kRounds && MonotonicClock::now() < end)) {
     rounds.push_back(pair.Round());
   }
+  return WakeOf(std::move(rounds));
+}
+
+std::chrono::microseconds WakeOf(std::vector<std::chrono::nanoseconds> rounds) {
+  using std::chrono::microseconds;
   const auto middle = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 2);
   std::nth_element(rounds.begin(), middle, rounds.end());
   const auto one_way = std::chrono::duration_cast<microseconds>(*middle / 2);

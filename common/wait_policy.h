@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/doorbell.h"
 
@@ -21,6 +22,9 @@ std::optional<double> CoresOfQuota(std::string_view cpu_max);
 // threads, for 20 ms or little more. Between 1 and 200 us, so that one disturbed measurement
 // cannot make waiting absurd.
 std::chrono::microseconds MeasureWake();
+
+// What its rounds come to: a wake is half a round. `rounds` is not empty.
+std::chrono::microseconds WakeOf(std::vector<std::chrono::nanoseconds> rounds);
 
 // How the step threads and teams of a machine wait. A wait that spins as long as a wake costs is at
 // most twice as dear as the best choice in hindsight (Karlin et al. 1994); where `threads`

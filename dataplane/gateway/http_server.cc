@@ -96,6 +96,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Flush();
   void OnFlushed(error_code error);
   void AnswerIsWhole();
+  void AnswerIsSent();
   void Linger();
   void Discard();
   void Gone();
@@ -158,12 +159,16 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   }
   void SetTimer(Seconds delay, std::function<void()> handler) override {
     timer_.expires_after(ToTimer(delay));
-    timer_.async_wait([self = weak_from_this(), handler = std::move(handler)](error_code error) {
+    timer_.async_wait([self = weak_from_this(), handler = std::move(handler),
+                       number = ++timer_number_](error_code error) {
       const auto exchange = self.lock();
-      if (!error && exchange && exchange->Mine()) handler();
+      if (!error && exchange && exchange->timer_number_ == number && exchange->Mine()) handler();
     });
   }
-  void CancelTimer() override { timer_.cancel(); }
+  void CancelTimer() override {
+    ++timer_number_;
+    timer_.cancel();
+  }
   void Post(std::function<void()> work) override { asio::post(io_, std::move(work)); }
 
  private:
@@ -177,6 +182,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   const std::weak_ptr<Session> session_;
   const uint64_t number_;
   asio::steady_timer timer_;
+  // Of the timer that counts. One that is due already waits its turn, and cannot be cancelled.
+  uint64_t timer_number_ = 0;
 };
 
 void Session::Deadline(Seconds after, void (Session::*then)()) {
@@ -190,6 +197,7 @@ void Session::Deadline(Seconds after, void (Session::*then)()) {
 void Session::ReadHead() {
   if (shared_.draining) return Close();
   state_ = State::kIdle;
+  head_only_ = false;  // of the last request; this one may be refused before its method is known
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
   parser_->body_limit(shared_.options.max_body_bytes);
@@ -233,6 +241,10 @@ void Session::OnHead(error_code error) {
   if (error) return Refuse(400, "malformed HTTP request: " + error.message());
 
   const auto& request = parser_->get();
+  // The parser takes such a body for none, and would take what is in it for the next request.
+  if (request.count(http::field::transfer_encoding) > 0 && !parser_->chunked()) {
+    return Refuse(400, "malformed HTTP request: its Transfer-Encoding is not chunked");
+  }
   keep_alive_ = request.keep_alive();
   head_only_ = request.method() == http::verb::head;
   HttpHead head;
@@ -431,7 +443,8 @@ int64_t Session::OutputBytes() const {
 }
 
 void Session::EndStream() {
-  if (state_ != State::kAnswering) return;
+  // A cut stream lacks bytes, so its end must not look like one.
+  if (state_ != State::kAnswering || cut_) return;
   if (chunked_) unsent_ += "0\r\n\r\n";
   AnswerIsWhole();
 }
@@ -443,6 +456,8 @@ void Session::AnswerIsWhole() {
   on_gone_ = nullptr;
   on_ending_ = nullptr;
   ++request_number_;  // whoever still holds the exchange has no say any more
+  // A stream that ends with its connection may have sent all it had.
+  if (!writing_ && unsent_.empty()) return AnswerIsSent();
   Flush();
 }
 
@@ -472,7 +487,10 @@ void Session::OnFlushed(error_code error) {
   if (!unsent_.empty()) return Flush();
   // An idle stream keeps a small buffer, not the largest it ever had.
   if (sending_.capacity() > 16u << 10) sending_.shrink_to_fit();
-  if (state_ != State::kFlushing) return;
+  if (state_ == State::kFlushing) AnswerIsSent();
+}
+
+void Session::AnswerIsSent() {
   if (!keep_alive_) return Linger();
   state_ = State::kIdle;
   if (watching_) {

@@ -37,10 +37,14 @@ TEST(WaitPolicy, CountsTheCoresOfTheAffinityMask) {
   EXPECT_EQ(one, 1);
 }
 
-TEST(WaitPolicy, MeasuresAWakeWithinItsBounds) {
-  const microseconds wake = MeasureWake();
-  EXPECT_GE(wake, microseconds(1));
-  EXPECT_LE(wake, microseconds(200));
+TEST(WaitPolicy, AWakeIsHalfARoundInTheMiddle) {
+  using namespace std::chrono_literals;  // NOLINT
+  EXPECT_EQ(WakeOf({10us}), 5us);
+  EXPECT_EQ(WakeOf({12us, 10us, 14us}), 6us);
+  EXPECT_EQ(WakeOf({10us, 9s, 10us, 10us, 8s}), 5us) << "the disturbed rounds are the fewer";
+  // Bounded, so that a machine that is disturbed all the time does not make waiting absurd.
+  EXPECT_EQ(WakeOf({1ns}), 1us);
+  EXPECT_EQ(WakeOf({9s}), 200us);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/simulate/command.h"
@@ -114,8 +115,17 @@ TEST_F(SimulateCommand, ReadsRates) {
             "out_p90,out_p99\n0,20,300,200,600,1000,100,90,200,300\n"
             "600,10,300,200,600,1000,100,90,200,300\n");
   options_.demand.scale = 1;
+  options_.json = true;
   const auto text = Simulate(options_, {});
   ASSERT_TRUE(text.ok()) << text.status().ToString();
+  const auto root = nlohmann::json::parse(*text);
+  // 20 a second for 600 s, then 10: those of a random process, within five of its deviations.
+  std::map<bool, int64_t> arrived;
+  for (const auto& window : root["policies"][0]["windows"]) {
+    arrived[window["startSeconds"].get<double>() < 600] += window["arrived"].get<int64_t>();
+  }
+  EXPECT_NEAR(static_cast<double>(arrived[true]), 12'000, 5 * std::sqrt(12'000));
+  EXPECT_NEAR(static_cast<double>(arrived[false]), 6'000, 5 * std::sqrt(6'000));
 }
 
 // A trace that begins on its third day: nothing is decided or paid for before it.

@@ -301,9 +301,16 @@ TEST_F(LocalNodeTest, FindsPodsThatWereThereBeforeIt) {
         if (resource.plural == resource_.plural) {
           Await([this] { return may_go_on.load(); });
         }
-        return PassingApi::Watch(resource, options, deliver, stop);
+        const auto tell = [&](WatchEvent event) {
+          const bool is_last = event.type == WatchEventType::kBookmark;
+          const bool goes_on = deliver(std::move(event));
+          if (is_last) has_listed = true;
+          return goes_on;
+        };
+        return PassingApi::Watch(resource, options, tell, stop);
       }
       std::atomic<bool> may_go_on = false;
+      std::atomic<bool> has_listed = false;  // the one that is not late
 
      private:
       const Resource resource_;
@@ -312,9 +319,8 @@ TEST_F(LocalNodeTest, FindsPodsThatWereThereBeforeIt) {
     CreatePod(WorkerPod(late->plural, script));
     Late api(kubelet_, *late);
     Start(&api);
-    // It has had every chance to look before: a look that comes to nothing leaves no trace.
-    Await([&] { return Get(kNodes, {"", "local"}).has_value(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    // It is told of the one list while the other is not there.
+    Await([&] { return api.has_listed.load(); });
     api.may_go_on = true;
     AwaitPod(late->plural, IsUp);
     Stop();

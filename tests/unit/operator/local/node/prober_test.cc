@@ -190,16 +190,15 @@ TEST_F(ProberTest, UntilItsFirstSuccessAProbeIsRepeatedMoreOften) {
   Prober::Options options = Options(server.address());
   options.startup->period = kNever;
   options.readiness->period = kNever;
-  options.liveness.reset();
   Start(options);
   server.AwaitAsked("/startup", 3);
   server.Set("/startup", 200);
   server.AwaitAsked("/ready", 3);
   server.Set("/ready", 200);
   AwaitReady();
-  // From now on at its own pace, which nobody here lives to see.
+  // From now on at its own pace, which nobody here lives to see, however often the other is asked.
   const int asked = server.asked("/ready");
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  server.AwaitAsked("/live", 10);
   EXPECT_EQ(server.asked("/ready"), asked);
 }
 
@@ -236,10 +235,17 @@ TEST_F(ProberTest, WhatIsNotLiveIsDeadAfterSoManyFailuresInARow) {
   const Probed dead = AwaitDead();
   EXPECT_EQ(dead.is_dead, "Liveness probe failed 4 times");
   EXPECT_TRUE(dead.is_started);
-  // That was the last that is said of this run.
+  // That was the last that is said of this run: while another prober goes on at the same pace,
+  // this one asks no more.
   server.Set("/live", 200);
   server.Set("/ready", 503);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const int asked = server.asked("/live") + server.asked("/ready");
+  Prober::Options others;
+  others.address = server.address();
+  others.liveness = Probe{"/startup", kSoon, kNever, 3};
+  const Prober other(others, [] {});
+  server.AwaitAsked("/startup", 20);
+  EXPECT_EQ(server.asked("/live") + server.asked("/ready"), asked);
   EXPECT_EQ(prober_->seen(), dead);
 }
 
