@@ -13,9 +13,8 @@ import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster_case import CRDS, ROOT, ClusterCase, wait_for  # noqa: E402
+from cluster_case import CRDS, MODULES, ROOT, ClusterCase, need_modules, wait_for  # noqa: E402
 from limits import TIMEOUT  # noqa: E402
-from tiers import cannot_run  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 GROUP = "/apis/serving.janus.dev/v1alpha1"
@@ -225,11 +224,8 @@ class CrdsTest(ClusterCase):
 
     def test_rules_cost_what_the_readme_says(self):
         # What the API server reckons by its own code, in the pinned module.
-        modules = ROOT / "e2e" / "build" / "kube"
-        if subprocess.run(["go", "list", "-mod=readonly", "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"],
-                          cwd=modules, check=False, capture_output=True).returncode != 0:
-            cannot_run("build", "no Go, or not the test cluster's modules")
-        done = subprocess.run(["go", "run", "-trimpath", "./rulecost", *CRDS], cwd=modules,
+        need_modules("k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel")
+        done = subprocess.run(["go", "run", "-trimpath", "./rulecost", *CRDS], cwd=MODULES,
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [line.split() for line in done.stdout.splitlines()]

@@ -9,12 +9,10 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
+from cluster_case import CLUSTER, MODULES, ROOT, ClusterCase, need_modules, wait_for  # noqa: E402
 from limits import TIMEOUT  # noqa: E402
-from tiers import cannot_run  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-MODULES = ROOT / "e2e" / "build" / "kube"
 ACCEPT = "application/vnd.kubernetes.protobuf,application/json"  # as operator/kube/client.cc
 
 PORT = {"name": "http", "containerPort": 80}
@@ -142,9 +140,7 @@ class ProtobufTest(ClusterCase):
 
 class TablesTest(unittest.TestCase):
     def test_tables_are_those_of_the_pinned_modules(self):
-        if subprocess.run(["go", "list", "-mod=readonly", "k8s.io/api/core/v1"], cwd=MODULES, check=False,
-                          capture_output=True).returncode != 0:
-            cannot_run("build", "no Go, or not the test cluster's modules")
+        need_modules("k8s.io/api/core/v1")
         fresh = subprocess.run(["go", "run", "-trimpath", "./protobuftables"], cwd=MODULES, check=True,
                                capture_output=True, text=True).stdout
         self.assertEqual(fresh, (ROOT / "operator" / "kube" / "protobuf_tables.cc").read_text(),

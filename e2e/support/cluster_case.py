@@ -22,10 +22,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 from box import DEADLINE_SECONDS, wait_for  # noqa: E402
 from control_plane import ControlPlane  # noqa: E402
 from limits import TIMEOUT  # noqa: E402
+from needs import missing  # noqa: E402
 from tiers import cannot_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "e2e" / "cluster" / "cluster"
+MODULES = ROOT / "e2e" / "build" / "kube"
 CRDS = sorted((ROOT / "crds").glob("*.yaml"))
 
 
@@ -48,6 +50,17 @@ def listens(path):
         except OSError:
             return False
     return True
+
+
+def need_modules(package):
+    """Go, and the modules of e2e/build/kube with that package, whether they are here or can be had."""
+    reason = missing("build")
+    if not reason:
+        done = subprocess.run(["go", "list", "-mod=readonly", package], cwd=MODULES, check=False, capture_output=True,
+                              text=True)
+        reason = done.stderr.strip() if done.returncode != 0 else ""
+    if reason:
+        cannot_run("build", reason)
 
 
 class ApiServer:
