@@ -22,7 +22,7 @@ TIDY = "clang-tidy-16"
 
 def preprocessed(entry):
     words = shlex.split(entry["command"])
-    if words[0].endswith("ccache"):
+    while "ccache" in pathlib.Path(words[0]).name:
         words = words[1:]
     words = words[: words.index("-o")] + words[words.index("-o") + 2 :]
     words = [w for w in words if w not in ("-c", "-MD")]
