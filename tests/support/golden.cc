@@ -38,8 +38,7 @@ Golden ReadGolden(const std::string& family) {
   Golden golden;
   // A program that was built elsewhere is told where the tree is.
   const char* const source = std::getenv("JANUS_SOURCE_DIR");
-  golden.folder =
-      (source != nullptr ? source : test::SourceDir()) + "/tests/golden/" + family;
+  golden.folder = (source != nullptr ? source : test::SourceDir()) + "/tests/golden/" + family;
   const auto json = nlohmann::json::parse(ReadText(golden.folder + "/golden.json"));
   const std::string bytes = ReadText(golden.folder + "/golden_logits.safetensors");
   const SafetensorsHeader logits = *ParseSafetensors(

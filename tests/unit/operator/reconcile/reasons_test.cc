@@ -49,8 +49,7 @@ TEST(Reasons, ArePrintedInTheDocsAsTheyAre) {
 TEST(Reasons, AreAllSaidSomewhere) {
   std::string sources;
   for (const char* folder : {"/operator/reconcile", "/operator/planner", "/operator/manager"}) {
-    for (const auto& entry :
-         std::filesystem::directory_iterator(test::SourceDir() + folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(test::SourceDir() + folder)) {
       const std::string name = entry.path().filename();
       if (!name.ends_with(".cc") || name == "reasons.cc") continue;
       std::ifstream in(entry.path());

@@ -34,7 +34,8 @@ namespace fs = std::filesystem;
 using Kind = ContainerEvent::Kind;
 
 const CallLimits kLimits;
-const std::string kProgram = test::BinDir() + "/scripted-container";  // NOLINT(cert-err58-cpp): a path
+const std::string kProgram =
+    test::BinDir() + "/scripted-container";  // NOLINT(cert-err58-cpp): a path
 
 void Await(const std::function<bool()>& holds) {
   while (!holds()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
