@@ -120,6 +120,7 @@ def main():
 
 
 if __name__ == "__main__":
+    process.end_on_signals()
     try:
         sys.exit(main())
     finally:

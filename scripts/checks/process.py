@@ -22,6 +22,11 @@ def _kill(group):
         pass
 
 
+def end_on_signals():
+    """SIGTERM ends the program as Ctrl-C does, so that kill_all() still runs."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 def kill_all():
     """Ends what run() and start() have begun and what is left of it."""
     for group in list(_running):
