@@ -1,6 +1,7 @@
 """Runs suites of e2e/ through e2e/run.py, which reports every one of them."""
 
 import json
+import os
 import time
 
 import process
@@ -13,7 +14,9 @@ def run(name, suites, log, lanes=2, limit=None, shown=True):
     outcome = Outcome(name)
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
-    status = process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, limit, shown=shown)
+    # Ten times a suite's waits, as for other tests under CI, would let one that hangs take the run's whole time.
+    patience = {"JANUS_TIME_SCALE": os.environ.get("JANUS_TIME_SCALE", "3")}
+    status = process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, limit, patience, shown)
     outcome.seconds = time.monotonic() - begun
     if status == process.CUT:
         return None
