@@ -119,7 +119,7 @@ def _run_once(name, folder, names, log, lanes, limit, environment, shown):
     return outcome
 
 
-def run(name, folder, names, log, lanes=2, limit=None, environment=None, shown=True):
+def run(name, folder, names, log, lanes=3, limit=None, environment=None, shown=True):
     """Runs these suites of a build folder. Those labelled `timing` run after the others and alone, and once more where
     they fail: a pass then is told as FLAKY. None: the limit cut it."""
     begun = time.monotonic()

@@ -86,7 +86,7 @@ def _run_tests(shard, shards, folder, limit, shown, begun):
     if built is None or not names:
         return built
     environment = {"JANUS_SEED": str(int.from_bytes(os.urandom(4), "big"))} if shard.fresh_seed else {}
-    tested = ctest.run(shard.name, f"build/{shard.preset}", names, folder / "tests.log", 2, left(), environment, shown)
+    tested = ctest.run(shard.name, f"build/{shard.preset}", names, folder / "tests.log", 3, left(), environment, shown)
     if tested is None:
         return None
     built.add(tested)
