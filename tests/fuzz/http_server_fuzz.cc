@@ -241,7 +241,8 @@ class World {
     HttpAnswer answer;
     while (!said.empty()) {
       const TookAnswer took = TakeHttpAnswer(said, false, true, answer);
-      JANUS_CHECK(took == TookAnswer::kWhole && answer.status == 100, "nobody answered this", said);
+      JANUS_CHECK(took == TookAnswer::kWhole && answer.status == 100, "this answers no request",
+                  said);
     }
   }
 

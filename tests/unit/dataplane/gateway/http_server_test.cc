@@ -19,7 +19,7 @@ constexpr auto kPatience = std::chrono::seconds(60);
 constexpr Seconds kSoon{0.02};
 constexpr Seconds kNever{100'000};
 
-// Looks until it holds. For what tells nobody of its change.
+// Looks until it holds. For what does not tell of its change.
 template <class Holds>
 testing::AssertionResult Await(const Holds& holds) {
   const MonotonicTime deadline = MonotonicClock::now() + kPatience;
@@ -634,15 +634,15 @@ TEST_F(HttpServerTest, UnsentBytesAreCountedUntilTheyAreSent) {
   options_.max_unsent_bytes = 64 << 20;
   options_.send_buffer_bytes = 4096;
   Start();
-  RawHttpClient client = Connect(4096);
+  RawHttpClient client = Connect(64 << 10);
   client.Send(Get("/held"));
   const auto call = handler_.Next();
   ASSERT_NE(call, nullptr);
   call->BeginStream();
-  call->Write(std::string(16 << 20, 'x'));
-  EXPECT_GT(memory_.in_use(), 15 << 20);
+  call->Write(std::string(4 << 20, 'x'));
+  EXPECT_GT(memory_.in_use(), 3 << 20);
   call->EndStream();
-  EXPECT_EQ(client.Read().body.size(), 16u << 20);
+  EXPECT_EQ(client.Read().body.size(), 4u << 20);
   EXPECT_TRUE(Await([&] { return memory_.in_use() == 0; }));
 }
 
@@ -673,7 +673,7 @@ TEST_F(HttpServerTest, MalformedRequestsAreRefused) {
        }) {
     ExpectRefused(request, 400, "malformed HTTP request: ");
   }
-  EXPECT_TRUE(handler_.heads().empty()) << "nobody is asked about them";
+  EXPECT_TRUE(handler_.heads().empty()) << "the handler is not asked about them";
   ExpectServes();
 }
 
@@ -835,13 +835,16 @@ TEST_F(HttpServerTest, AnIdleConnectionIsClosedInSilence) {
   options_.idle_deadline = kSoon;
   Start();
   EXPECT_EQ(Connect().ReadToEnd(), "") << "before its first request";
-  RawHttpClient client = Connect();
-  client.Send(Get("/held"));
-  const auto call = handler_.Next();
-  if (call == nullptr) return;  // it was slower than the deadline
-  call->Respond({.body = "x"});
-  EXPECT_EQ(client.Read().body, "x");
-  EXPECT_EQ(client.ReadToEnd(), "") << "between requests";
+  // A client that is slower than the deadline tries again.
+  std::optional<RawHttpClient> client;
+  HttpAnswer answer;
+  for (int i = 0; i < 1000 && answer.status == 0; ++i) {
+    client.emplace(Connect());
+    client->Send(Post("/echo", "x"));
+    answer = client->Read();
+  }
+  EXPECT_EQ(answer.body, "POST /echo x");
+  EXPECT_EQ(client->ReadToEnd(), "") << "between requests";
   EXPECT_TRUE(handler_.refusals().empty());
 }
 
@@ -983,7 +986,7 @@ TEST_F(HttpServerTest, DrainingClosesIdleConnectionsAndReturns) {
   draining_.wait();
 }
 
-TEST_F(HttpServerTest, DrainingLetsStreamsEndAndTakesNobodyNew) {
+TEST_F(HttpServerTest, DrainingLetsStreamsEndAndTakesNoNewConnection) {
   departure_.drain = kNever;
   Start();
   RawHttpClient idle = Connect();
