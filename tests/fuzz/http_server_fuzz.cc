@@ -6,8 +6,6 @@
 //
 // The input is a list of [action, length, bytes...].
 
-#include <pthread.h>
-
 #include <cstdint>
 #include <functional>
 #include <latch>
@@ -152,7 +150,7 @@ class World {
         });
         break;
       case 6:
-        if (!is_leaving_) pthread_kill(runs_.native_handle(), SIGTERM);
+        if (!is_leaving_) SignalServer(runs_);
         is_leaving_ = true;
         break;
       case 7:
@@ -182,7 +180,7 @@ class World {
     OnServer([this] { control_->Respond({.close = true}); });
     JANUS_CHECK(control_client_->Read().status == 200);
     control_client_->Close();
-    if (!is_leaving_) pthread_kill(runs_.native_handle(), SIGTERM);
+    if (!is_leaving_) SignalServer(runs_);
     runs_.join();
     control_.reset();
     if (!is_reset_) Check(said);

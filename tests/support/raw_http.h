@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -13,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -230,5 +233,13 @@ class RawHttpClient {
   bool has_ended_ = false;
   std::string unread_;
 };
+
+// SIGTERM for the server that runs on this thread, which reads it. Other threads of the process
+// need not block it.
+inline int SignalServer(std::thread& runs) {
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it ends no thread, since the server reads
+  // it
+  return pthread_kill(runs.native_handle(), SIGTERM);
+}
 
 }  // namespace janus

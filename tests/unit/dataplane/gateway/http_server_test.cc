@@ -1,7 +1,6 @@
 #include "dataplane/gateway/http_server.h"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <deque>
@@ -185,8 +184,7 @@ class HttpServerTest : public testing::Test {
     });
   }
   RawHttpClient Connect(int receive_buffer = 0) { return RawHttpClient(port_, receive_buffer); }
-  // To the one thread that reads it: other threads of this process do not block it.
-  void Signal() { ASSERT_EQ(pthread_kill(runs_.native_handle(), SIGTERM), 0); }
+  void Signal() { ASSERT_EQ(SignalServer(runs_), 0); }
   void TearDown() override {
     if (!server_) return;
     if (runs_.joinable()) {
