@@ -236,9 +236,9 @@ class RawHttpClient {
 
 // SIGTERM for the server that runs on this thread, which reads it. Other threads of the process
 // need not block it.
-inline int SignalServer(std::thread& runs) {
-  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it ends no thread, since the server reads
-  // it
+inline int SignalServer(std::jthread& runs) {
+  // It ends no thread, since the server reads it.
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
   return pthread_kill(runs.native_handle(), SIGTERM);
 }
 
