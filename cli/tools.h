@@ -11,7 +11,7 @@
 #include "common/status.h"
 #include "common/stop_signals.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's
 class App;
 }
 
