@@ -1,4 +1,4 @@
-"""Runs a command of the repository: its own process group, its output on the screen and in a log, a limit of time."""
+"""Runs a command of the repository: a session of its own, its output on the screen and in a log, a limit of time."""
 
 import os
 import pathlib
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "janus"
@@ -15,11 +16,34 @@ CUT = 124  # what run() returns where the limit ended the command
 _running = set()
 
 
-def _kill(group):
+def _session(pid):
     try:
-        os.killpg(group, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+    except (OSError, IndexError):
+        return None
+
+
+def _kill(session):
+    """Every process of the session. A process group is not enough: ninja gives each of its commands one of its own."""
+    until = time.monotonic() + 10  # what hangs in the kernel dies later
+    while time.monotonic() < until:
+        found = [int(p.name) for p in pathlib.Path("/proc").iterdir()
+                 if p.name.isdigit() and _session(p.name) == session and not _is_dead(p.name)]
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if not found:
+            return
+        time.sleep(0.005)
+
+
+def _is_dead(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 def end_on_signals():
@@ -29,8 +53,8 @@ def end_on_signals():
 
 def kill_all():
     """Ends what run() and start() have begun and what is left of it."""
-    for group in list(_running):
-        _kill(group)
+    for session in list(_running):
+        _kill(session)
 
 
 def start(text, log, environment=None, nice=0):
