@@ -100,7 +100,7 @@ def _run_once(name, folder, names, log, lanes, limit, environment, shown):
             passed, skipped = _count(text)
             outcome.passed += passed
             if skipped:
-                outcome.skipped.append((suite, f"{skipped} cases that cannot run here", skipped))
+                outcome.skipped.append((suite, f"{skipped} of its cases skip themselves", skipped))
             outcome.suites.append((suite, seconds, "passed"))
         elif "SKIP" in why_not or case.get("status") == "disabled":
             outcome.skipped.append((suite, "it cannot run here", 1))
