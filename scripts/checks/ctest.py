@@ -18,12 +18,21 @@ def suites(folder):
     """{name: {"command": [...], "labels": [...], "environment": [...]}} of a configured build folder."""
     done = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], cwd=process.ROOT, capture_output=True,
                           text=True, check=True)
-    found = {}
+    found, commands = {}, _commands(folder)
     for test in json.loads(done.stdout)["tests"]:
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
-        found[test["name"]] = {"command": test.get("command", []), "labels": properties.get("LABELS", []),
+        found[test["name"]] = {"command": test.get("command") or commands.get(test["name"], []), "labels": properties.get("LABELS", []),
                                "environment": properties.get("ENVIRONMENT", [])}
     return found
+
+
+def _commands(folder):
+    """By suite, also of programs that are not built yet: of these ctest tells no command."""
+    commands = {}
+    for file in (process.ROOT / folder).rglob("CTestTestfile.cmake"):
+        for name, words in re.findall(r"^add_test\((?:\[=\[)?([\w.-]+)(?:\]=\])? (.*)\)$", file.read_text(), re.M):
+            commands[name] = shlex.split(words)
+    return commands
 
 
 def programs_of(names, found, folder):

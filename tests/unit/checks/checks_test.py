@@ -50,6 +50,12 @@ class CtestTest(unittest.TestCase):
         self.assertEqual(outcome.verdict([told]), "0 passed, 1 failed, 0 skipped")
         self.assertIn("not built", told.failures[0].reason)
 
+    def test_a_program_that_was_not_built_is_among_those_to_build(self):
+        program = self.folder / "bin" / "gone_test"
+        (self.folder / "CTestTestfile.cmake").write_text(f'add_test([=[gone]=] "{program}" "--flag")\n')
+        found = ctest.suites(self.name)
+        self.assertEqual(ctest.programs_of(["gone"], found, self.name), ["bin/gone_test"])
+
     def test_a_case_of_googletest_is_repeated_by_its_program(self):
         program = str(ROOT / "build" / "dev" / "bin" / "room_test")
         found = {"room": {"command": [program]}}
