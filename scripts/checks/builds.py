@@ -7,20 +7,18 @@ import process
 from outcome import Failure, Outcome
 
 
-def build(name, preset, targets, log, limit=None, shown=True, options="", folder=None):
-    """Configures a preset and builds the targets (all, where there are none). One failure for each that did not build.
-    None: the limit cut it."""
+def build(name, preset, targets, log, until=None, shown=True):
+    """Configures a preset and builds the targets (all, where there are none). One failure for each that did not
+    build. Raises process.Cut at `until`."""
     begun = time.monotonic()
     outcome = Outcome(name)
-    folder = folder or f"build/{preset}"
+    folder = f"build/{preset}"
     goals = " ".join(targets)
-    wanted = " ".join(filter(None, ["cmake --preset", preset, f"-B {folder}" if folder != f"build/{preset}" else "", options]))
+    wanted = f"cmake --preset {preset}"
     status = process.run(
         f"mkdir -p {folder}; {wanted} >{folder}/configure.log 2>&1 || {{ cat {folder}/configure.log; exit 90; }}; "
-        f"ninja -C {folder} -k 0 --quiet {goals}", log, limit, shown=shown)
+        f"ninja -C {folder} -k 0 --quiet {goals}", log, until, shown=shown)
     outcome.seconds = time.monotonic() - begun
-    if status == process.CUT:
-        return None
     if status == 90:
         outcome.failures.append(Failure(f"{preset} configure", "", wanted))
     elif status != 0:

@@ -15,14 +15,14 @@ HUNG_SECONDS = 1800  # ends what hangs; no test is to come near it
 
 
 def suites(folder):
-    """{name: {"command": [...], "labels": [...], "environment": [...]}} of a configured build folder."""
+    """{name: {"command": [...], "labels": [...]}} of a configured build folder."""
     done = subprocess.run(["ctest", "--test-dir", folder, "--show-only=json-v1"], cwd=process.ROOT, capture_output=True,
                           text=True, check=True)
     found, commands = {}, _commands(folder)
     for test in json.loads(done.stdout)["tests"]:
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
-        found[test["name"]] = {"command": test.get("command") or commands.get(test["name"], []), "labels": properties.get("LABELS", []),
-                               "environment": properties.get("ENVIRONMENT", [])}
+        found[test["name"]] = {"command": test.get("command") or commands.get(test["name"], []),
+                               "labels": properties.get("LABELS", [])}
     return found
 
 
@@ -46,7 +46,7 @@ def programs_of(names, found, folder):
     return sorted(goals)
 
 
-def _gtest_command(folder, suite, found, test):
+def _gtest_command(suite, found, test):
     """The command for one case, or None where the suite is no GoogleTest program."""
     command = found.get(suite, {}).get("command", [])
     if not command or not re.fullmatch(r"[\w/]+\.[\w/]+", test):
@@ -82,7 +82,7 @@ def _count(text):
     return 1, 0
 
 
-def _run_once(name, folder, names, log, lanes, limit, environment, shown):
+def _run_once(name, folder, names, log, lanes, until, environment, shown):
     begun = time.monotonic()
     outcome = Outcome(name)
     junit = process.ROOT / folder / "junit.xml"
@@ -91,10 +91,8 @@ def _run_once(name, folder, names, log, lanes, limit, environment, shown):
     status = process.run(
         f"ctest --test-dir {folder} -R {shlex.quote(pattern)} --output-on-failure --no-tests=error -j{lanes} "
         f"--timeout {HUNG_SECONDS} --test-output-size-passed 65536 --test-output-size-failed 1048576 "
-        f"--output-junit {junit}", log, limit, {"GTEST_BRIEF": "1", **(environment or {})}, shown)
+        f"--output-junit {junit}", log, until, {"GTEST_BRIEF": "1", **(environment or {})}, shown)
     outcome.seconds = time.monotonic() - begun
-    if status == process.CUT:
-        return None
     found = suites(folder)
     if not junit.exists():
         outcome.failures.append(Failure("ctest", "", f"ctest --test-dir {folder}", f"it ended with {status}"))
@@ -123,38 +121,27 @@ def _run_once(name, folder, names, log, lanes, limit, environment, shown):
             why = "its program was not built" if "Unable to find executable" in why_not else why_not
             for test in cases or [""]:
                 outcome.failures.append(
-                    Failure(suite, test, before + (_gtest_command(folder, suite, found, test) or again), "" if cases else why))
+                    Failure(suite, test, before + (_gtest_command(suite, found, test) or again), "" if cases else why))
             outcome.suites.append((suite, seconds, "failed"))
     return outcome
 
 
-def run(name, folder, names, log, lanes=3, limit=None, environment=None, shown=True):
+def run(name, folder, names, log, lanes=3, until=None, environment=None, shown=True):
     """Runs these suites of a build folder. Those labelled `timing` run after the others and alone, and once more where
-    they fail: a pass then is told as FLAKY. None: the limit cut it."""
+    they fail: a pass then is told as FLAKY. Raises process.Cut at `until`."""
     begun = time.monotonic()
     found = suites(folder)
     timing = [n for n in names if "timing" in found[n]["labels"]]
     others = [n for n in names if n not in timing]
     outcome = Outcome(name)
-
-    def left():
-        return None if limit is None else max(limit - (time.monotonic() - begun), 1)
-
     if others:
-        part = _run_once(name, folder, others, log, lanes, left(), environment, shown)
-        if part is None:
-            return None
-        outcome.add(part)
+        outcome.add(_run_once(name, folder, others, log, lanes, until, environment, shown))
     if timing:
         log = log.with_name(log.name + ".timing")
-        part = _run_once(name, folder, timing, log, 1, left(), environment, shown)
-        if part is None:
-            return None
+        part = _run_once(name, folder, timing, log, 1, until, environment, shown)
         again = sorted({f.suite for f in part.failures if f.suite in timing})
         if again:
-            second = _run_once(name, folder, again, log.with_name(log.name + ".again"), 1, left(), environment, shown)
-            if second is None:
-                return None
+            second = _run_once(name, folder, again, log.with_name(log.name + ".again"), 1, until, environment, shown)
             still = {f.suite for f in second.failures}
             part.failures = [f for f in part.failures if f.suite not in again] + second.failures
             part.suites = [s for s in part.suites if s[0] not in again] + second.suites

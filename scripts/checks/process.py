@@ -11,7 +11,10 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "janus"
 
-CUT = 124  # what run() returns where the limit ended the command
+
+class Cut(Exception):
+    """The time that a command was given ended before it did."""
+
 
 _running = set()
 
@@ -67,25 +70,25 @@ def start(text, log, environment=None, nice=0):
     return process
 
 
-def end(process, limit=None):
-    """Waits for what start() began; its exit status, or CUT."""
+def end(process, until=None):
+    """Waits for what start() began, at most until `until` of time.monotonic(): its exit status. Raises Cut."""
     try:
-        status = process.wait(limit)
+        return process.wait(None if until is None else max(until - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
-        status = CUT
-    _kill(process.pid)  # also what a command has left behind
-    process.wait()
-    _running.discard(process.pid)
-    return status
+        raise Cut from None
+    finally:
+        _kill(process.pid)  # also what a command has left behind
+        process.wait()
+        _running.discard(process.pid)
 
 
-def run(text, log, limit=None, environment=None, shown=True):
-    """Runs a bash command to its end. Its words go to the file `log` and, where `shown`, to the screen as well."""
+def run(text, log, until=None, environment=None, shown=True):
+    """Runs a bash command to its end: its exit status. Raises Cut at `until`. Its words go to the file `log` and, where `shown`, to the screen as well."""
     log = pathlib.Path(log)
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "wb") as out:
         if not shown:
-            return end(start(text, out, environment), limit)
+            return end(start(text, out, environment), until)
         process = start(text, subprocess.PIPE, environment)
 
         def copy():
@@ -97,9 +100,10 @@ def run(text, log, limit=None, environment=None, shown=True):
 
         copier = threading.Thread(target=copy)
         copier.start()
-        status = end(process, limit)
-        copier.join()
-        return status
+        try:
+            return end(process, until)
+        finally:
+            copier.join()
 
 
 def tail(log, lines=40):

@@ -70,48 +70,44 @@ def _names(shard, shards):
     return [n for n in with_label if n not in taken], found
 
 
-def _run_tests(shard, shards, folder, limit, shown, begun):
-    configured = process.run(f"cmake --preset {shard.preset}", folder / "configure.log", limit, shown=False)
-    if configured == process.CUT:
-        return None
-    if configured != 0:
-        return Outcome(shard.name, failures=[Failure(f"{shard.preset} configure", "", f"cmake --preset {shard.preset}")])
+def _run_tests(shard, shards, folder, until, shown):
+    configure = f"cmake --preset {shard.preset}"
+    if process.run(configure, folder / "configure.log", until, shown=False) != 0:
+        return Outcome(shard.name, failures=[Failure(f"{shard.preset} configure", "", configure)])
     names, found = _names(shard, shards)
     goals = ctest.programs_of(names, found, f"build/{shard.preset}") + shard.targets
-
-    def left():
-        return None if limit is None else max(limit - (time.monotonic() - begun), 1)
-
-    built = builds.build(shard.name, shard.preset, goals, folder / "build.log", left(), shown)
-    if built is None or not names:
-        return built
-    environment = {"JANUS_SEED": str(int.from_bytes(os.urandom(4), "big"))} if shard.fresh_seed else {}
-    tested = ctest.run(shard.name, f"build/{shard.preset}", names, folder / "tests.log", 3, left(), environment, shown)
-    if tested is None:
-        return None
-    built.add(tested)
-    return built
+    outcome = builds.build(shard.name, shard.preset, goals, folder / "build.log", until, shown)
+    if names:
+        environment = {"JANUS_SEED": str(int.from_bytes(os.urandom(4), "big"))} if shard.fresh_seed else {}
+        outcome.add(ctest.run(shard.name, f"build/{shard.preset}", names, folder / "tests.log", until=until,
+                              environment=environment, shown=shown))
+    return outcome
 
 
-def _run_suites(shard, folder, limit, shown, begun):
-    def left():
-        return None if limit is None else max(limit - (time.monotonic() - begun), 1)
-
-    installed = process.run("scripts/deps cluster images", folder / "packages.log", limit, shown=False)
-    if installed == process.CUT:
-        return None
-    if installed != 0:
-        return Outcome(shard.name, failures=[Failure("packages", "", "scripts/deps cluster images")])
+def _run_suites(shard, folder, until, shown):
+    install = "scripts/deps cluster images"
+    if process.run(install, folder / "packages.log", until, shown=False) != 0:
+        return Outcome(shard.name, failures=[Failure("packages", "", install)])
     built = Outcome(shard.name)
     if shard.targets:
-        built = builds.build(shard.name, "dev", shard.targets, folder / "build.log", left(), shown)
-        if built is None or built.failures:
+        built = builds.build(shard.name, "dev", shard.targets, folder / "build.log", until, shown)
+        if built.failures:
             return built
-    told = cluster.run(shard.name, shard.suites, folder / "suites.log", 1, left(), shown)
-    if told is None:
-        return None
+    told = cluster.run(shard.name, shard.suites, folder / "suites.log", 1, until, shown)
     told.suites += built.suites
     return told
+
+
+def _run_command(shard, folder, until, shown):
+    outcome = Outcome(shard.name)
+    code = process.run(f"source scripts/checks/steps.sh; {shard.run}", folder / "run.log", until, shown=shown)
+    if code == 0:
+        outcome.passed = 1
+    elif code == NOT_TO_BE_HAD:
+        outcome.skipped.append((shard.name, "this machine cannot have what it needs", 1))
+    else:
+        outcome.failures.append(Failure(shard.name, "", f"scripts/nightly {shard.name}"))
+    return outcome
 
 
 def run(shard, shards, limit=None, shown=True):
@@ -120,24 +116,18 @@ def run(shard, shards, limit=None, shown=True):
     folder.mkdir(parents=True, exist_ok=True)
     sources = tree.hash_of(shard.sources)
     begun = time.monotonic()
-    status = None
-    if shard.suites:
-        outcome = _run_suites(shard, folder, limit, shown, begun)
-    elif shard.preset:
-        outcome = _run_tests(shard, shards, folder, limit, shown, begun)
-    else:
-        code = process.run(f"source scripts/checks/steps.sh; {shard.run}", folder / "run.log", limit, shown=shown)
-        outcome = None if code == process.CUT else Outcome(shard.name, passed=int(code == 0))
-        if outcome is not None and code == NOT_TO_BE_HAD:
-            outcome.skipped.append((shard.name, "this machine cannot have what it needs", 1))
-        elif outcome is not None and code != 0:
-            outcome.failures.append(Failure(shard.name, "", f"scripts/nightly {shard.name}"))
-    seconds = time.monotonic() - begun
-    if outcome is None:
-        status, outcome = "cut", Outcome(shard.name)
-    else:
+    until = None if limit is None else begun + limit
+    try:
+        if shard.suites:
+            outcome = _run_suites(shard, folder, until, shown)
+        elif shard.preset:
+            outcome = _run_tests(shard, shards, folder, until, shown)
+        else:
+            outcome = _run_command(shard, folder, until, shown)
         status = "red" if outcome.failures else "green" if outcome.passed else "skipped"
-    outcome.seconds = seconds
+    except process.Cut:
+        status, outcome = "cut", Outcome(shard.name)
+    outcome.seconds = time.monotonic() - begun
     _keep(shard, status, sources, outcome)
     return status, outcome
 
