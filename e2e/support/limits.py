@@ -5,13 +5,17 @@ alone: what must not happen within a time is asked of that time.
 """
 
 import math
-import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support" / "python"))
+
+from janus_test import scaled  # noqa: E402
 
 
 def limit(seconds):
     """Whole seconds; what is given is enough for a machine that does nothing else."""
-    scale = os.environ.get("JANUS_TIME_SCALE") or ("10" if os.environ.get("CI") else "1")
-    return math.ceil(seconds * float(scale))
+    return math.ceil(scaled(seconds))
 
 
 TIMEOUT = f"--timeout={limit(300)}s"  # what kubectl and Helm are told

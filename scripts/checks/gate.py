@@ -11,6 +11,7 @@ is told first and last, and changes nothing of the verdict. Logs and times lie i
 
 import json
 import os
+import subprocess
 import sys
 import time
 import tomllib
@@ -24,44 +25,41 @@ import shards
 from outcome import Failure, Outcome, problems, times_table, verdict
 
 LOGS = process.ROOT / "build" / "gate"
-LINT_CHECKS = ["format", "arrows", "scripts", "words", "sizes", "plan"]
 LAST_SECOND = 80 * 60  # nothing of nightly runs beyond it: a whole run may take ninety minutes
 
 
 class Gate:
-    def __init__(self, plan):
+    def __init__(self, plan, quick):
         self.plan = plan
+        self.quick = quick
         self.cluster_programs = None
 
-    def packages(self, quick):
-        groups = "build test" if quick else "build test cluster images"
+    def packages(self):
+        groups = "build test" if self.quick else "build test cluster images"
         return self._command("packages", f"scripts/deps {groups}")
 
-    def lint(self, quick):
-        del quick
+    def lint(self):
         outcome = Outcome("lint")
-        for check in LINT_CHECKS:
+        listed = subprocess.run(["scripts/lint", "list"], cwd=process.ROOT, capture_output=True, text=True, check=True)
+        for check in listed.stdout.split():
             outcome.add(self._command("lint", f"scripts/lint {check}", check))
         return outcome
 
-    def build(self, quick):
-        if not quick:
+    def build(self):
+        if not self.quick:
             self._start_cluster_programs()
         return builds.build("build", "dev", [], LOGS / "build.log")
 
-    def tests(self, quick):
-        del quick
+    def tests(self):
         names = list(ctest.suites("build/dev"))
         if not names:
             return Outcome("tests", failures=[Failure("ctest", "", "cmake --preset dev", "no test is configured")])
         return ctest.run("tests", "build/dev", names, LOGS / "tests.log")
 
-    def served(self, quick):
-        del quick
+    def served(self):
         return self._command("served", "scripts/quickstart --no-deps")
 
-    def cluster(self, quick):
-        del quick
+    def cluster(self):
         if self.cluster_programs is not None:
             running, log, path = self.cluster_programs
             status = process.end(running)
@@ -71,8 +69,7 @@ class Gate:
                 print(process.tail(path), flush=True)
         return cluster.run("cluster", self.plan["core_suites"], LOGS / "cluster.log")
 
-    def tidy(self, quick):
-        del quick
+    def tidy(self):
         outcome = Outcome("tidy")
         report = LOGS / "tidy.json"
         report.unlink(missing_ok=True)
@@ -112,14 +109,14 @@ class Gate:
                                  path)
 
 
-def run_phases(gate, names, quick):
+def run_phases(gate, names):
     outcomes = []
     for name in names:
         minutes = gate.plan["phases"][name]
         print(f"\n=== {name}", flush=True)
         begun = time.monotonic()
         try:
-            outcome = getattr(gate, name)(quick)
+            outcome = getattr(gate, name)()
         except Exception as error:  # pylint: disable=broad-exception-caught  # the other phases can still run
             outcome = Outcome(name, failures=[Failure("", "", f"scripts/test {name}", repr(error))])
         outcome.name = name
@@ -167,10 +164,10 @@ def main():
     if whole:
         for line in nightly.red_lines(all_shards):
             print(line)
-    gate = Gate(plan)
+    gate = Gate(plan, quick)
     begun = time.monotonic()
     try:
-        outcomes = run_phases(gate, names, quick)
+        outcomes = run_phases(gate, names)
         print(f"\nThe gate took {time.monotonic() - begun:.0f} s.")
         for line in problems(outcomes):
             print(line)
@@ -188,7 +185,7 @@ def main():
         if whole:
             for line in nightly.red_lines(all_shards):
                 print(line)
-        print(f"{verdict(outcomes)}", flush=True)
+        print(verdict(outcomes), flush=True)
         return int(any(o.failures for o in outcomes))
     finally:
         gate.stop()

@@ -15,8 +15,6 @@ def draw_seed():
     return seed
 
 
-
-
 def time_scale(environment=os.environ):
     """How much longer time limits are than on a fast machine with nothing else to do (time_scale.h). Programs with a
     sanitizer say so by JANUS_SANITIZE."""
