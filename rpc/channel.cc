@@ -1,4 +1,4 @@
-#include "proto/channel.h"
+#include "rpc/channel.h"
 
 namespace janus {
 namespace {
@@ -12,13 +12,12 @@ std::shared_ptr<grpc::Channel> DialInstance(
   constexpr int kMaxMessageBytes = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // How long an attempt may take: with TLS two processes compute before it is there, on machines
-  // that may be busy.
+  // How long an attempt may take. A TLS handshake takes time on both machines, which may be busy.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, credentials != nullptr ? 10'000 : 1'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-  // A stream may be without a request for hours; a host that has gone is still noticed.
+  // A stream may carry no request for hours; pings still notice that a host is gone.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -1,4 +1,4 @@
-#include "proto/credentials/certificate.h"
+#include "rpc/credentials/certificate.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>

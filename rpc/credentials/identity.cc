@@ -1,4 +1,4 @@
-#include "proto/credentials/identity.h"
+#include "rpc/credentials/identity.h"
 
 #include <algorithm>
 #include <vector>

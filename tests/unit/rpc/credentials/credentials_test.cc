@@ -7,17 +7,17 @@
 #include <thread>
 
 #include "common/mutex.h"
-#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
-#include "proto/credentials/access.h"
-#include "proto/credentials/handshakes.h"
-#include "proto/credentials/own_certificate.h"
-#include "proto/credentials/trust_folder.h"
 #include "proto/tokens.grpc.pb.h"
+#include "rpc/channel.h"
+#include "rpc/credentials/access.h"
+#include "rpc/credentials/handshakes.h"
+#include "rpc/credentials/own_certificate.h"
+#include "rpc/credentials/trust_folder.h"
 #include "tests/support/contains.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/time_scale.h"
-#include "tests/unit/proto/credentials/trust_on_disk.h"
+#include "tests/unit/rpc/credentials/trust_on_disk.h"
 
 namespace janus {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/log.h"
-#include "proto/credentials/peers.h"
+#include "rpc/credentials/peers.h"
 
 namespace janus {
 

@@ -1,4 +1,4 @@
-#include "proto/credentials/peers.h"
+#include "rpc/credentials/peers.h"
 
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_certificate_verifier.h>

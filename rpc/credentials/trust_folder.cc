@@ -1,4 +1,4 @@
-#include "proto/credentials/trust_folder.h"
+#include "rpc/credentials/trust_folder.h"
 
 #include <grpcpp/security/tls_certificate_provider.h>
 
@@ -6,7 +6,7 @@
 
 #include "common/mutex.h"
 #include "common/read_file.h"
-#include "proto/credentials/access.h"
+#include "rpc/credentials/access.h"
 
 namespace janus {
 namespace {

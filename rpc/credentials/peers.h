@@ -10,7 +10,7 @@
 
 #include "common/clock.h"
 #include "common/metrics.h"
-#include "proto/credentials/certificate.h"
+#include "rpc/credentials/certificate.h"
 
 namespace grpc::experimental {
 class CertificateProviderInterface;

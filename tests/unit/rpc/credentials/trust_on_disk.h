@@ -4,7 +4,7 @@
 #include <string>
 
 #include "operator/certificates/issuer.h"
-#include "proto/credentials/identity.h"
+#include "rpc/credentials/identity.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus {

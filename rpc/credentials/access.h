@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "proto/credentials/peers.h"
+#include "rpc/credentials/peers.h"
 
 namespace janus {
 

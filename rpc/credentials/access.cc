@@ -1,4 +1,4 @@
-#include "proto/credentials/access.h"
+#include "rpc/credentials/access.h"
 
 #include <algorithm>
 #include <optional>

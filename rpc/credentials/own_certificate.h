@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "common/metrics.h"
-#include "proto/credentials/trust_folder.h"
+#include "rpc/credentials/trust_folder.h"
 
 namespace janus {
 

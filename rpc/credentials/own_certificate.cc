@@ -1,4 +1,4 @@
-#include "proto/credentials/own_certificate.h"
+#include "rpc/credentials/own_certificate.h"
 
 #include <limits>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "proto/credentials/handshakes.h"
+#include "rpc/credentials/handshakes.h"
 
 #include <grpc/support/log.h>
 
