@@ -12,7 +12,7 @@
 #include "common/row_split.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange.h"
-#include "dataplane/experts/weights.h"
+#include "dataplane/weights/expert_weights.h"
 #include "kernels/device/context.h"
 #include "kernels/kernels.h"
 

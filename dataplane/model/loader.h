@@ -9,9 +9,9 @@
 
 #include "common/model/description.h"
 #include "common/topology.h"
-#include "dataplane/attention/weights.h"
-#include "dataplane/experts/weights.h"
 #include "dataplane/model/safetensors.h"
+#include "dataplane/weights/attention_weights.h"
+#include "dataplane/weights/expert_weights.h"
 
 namespace janus::dataplane {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <stop_token>
 
-#include "dataplane/attention/weights.h"
+#include "dataplane/weights/tensor.h"
 #include "kernels/device/loader.h"
 
 namespace janus::dataplane {

@@ -1,4 +1,4 @@
-#include "dataplane/comm/detection_deadline.h"
+#include "dataplane/steps/detection_deadline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "common/topology.h"
-#include "dataplane/attention/abort_round.h"
-#include "dataplane/attention/coordinator.h"
-#include "dataplane/comm/step_control.h"
+#include "dataplane/steps/abort_round.h"
+#include "dataplane/steps/coordinator.h"
+#include "dataplane/steps/step_control.h"
 
 namespace janus::dataplane {
 

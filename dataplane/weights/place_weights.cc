@@ -1,4 +1,4 @@
-#include "dataplane/experts/place_weights.h"
+#include "dataplane/weights/place_weights.h"
 
 #include <utility>
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "dataplane/comm/step_control.h"
-#include "dataplane/engine/step_times.h"
+#include "dataplane/steps/step_control.h"
+#include "dataplane/steps/step_times.h"
 
 namespace janus::dataplane {
 

@@ -1,4 +1,4 @@
-#include "dataplane/engine/step_metrics.h"
+#include "dataplane/steps/step_metrics.h"
 
 namespace janus::dataplane {
 

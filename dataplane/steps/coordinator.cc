@@ -1,4 +1,4 @@
-#include "dataplane/attention/coordinator.h"
+#include "dataplane/steps/coordinator.h"
 
 #include <algorithm>
 

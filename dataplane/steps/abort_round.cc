@@ -1,4 +1,4 @@
-#include "dataplane/attention/abort_round.h"
+#include "dataplane/steps/abort_round.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "dataplane/comm/step_control.h"
+#include "dataplane/steps/step_control.h"
 
 namespace janus::dataplane {
 

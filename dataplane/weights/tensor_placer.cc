@@ -1,4 +1,4 @@
-#include "dataplane/experts/tensor_placer.h"
+#include "dataplane/weights/tensor_placer.h"
 
 #include <utility>
 

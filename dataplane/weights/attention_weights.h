@@ -2,27 +2,9 @@
 
 #include <vector>
 
-#include "common/dtype.h"
+#include "dataplane/weights/tensor.h"
 
 namespace janus::dataplane {
-
-// A tensor where the loader put it (a mapped checkpoint, or memory when it had to be cast); it must
-// outlive its users. Row-major as in the checkpoint.
-struct Tensor {
-  const void* data = nullptr;
-  DType dtype = DType::kFloat32;
-  // Of Float8E4M3 and Mxfp4, which only routed experts are: a matrix [N,K] has [ScaleBlocks(N),
-  // ScaleBlocks(K)] scales of float, or [N,K/32] of uint8_t. Else null.
-  const void* scales = nullptr;
-};
-
-// One SiLU-gated FFN: a routed expert, shared experts together, or a dense layer's. H hidden, I
-// intermediate.
-struct FfnTensors {
-  Tensor gate;  // [I,H]  (w1, gate_proj)
-  Tensor up;    // [I,H]  (w3, up_proj)
-  Tensor down;  // [H,I]  (w2, down_proj)
-};
 
 // What an attention instance holds of one layer: everything but gates and routed experts. Tensors
 // that the model's description does not ask for stay null.

@@ -2,7 +2,7 @@
 
 #include <deque>
 
-#include "dataplane/comm/step_control.h"
+#include "dataplane/steps/step_control.h"
 
 namespace janus::dataplane {
 

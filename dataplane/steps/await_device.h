@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "dataplane/comm/exchange.h"
-#include "dataplane/comm/step_control.h"
 #include "dataplane/comm/transport.h"
+#include "dataplane/steps/step_control.h"
 
 namespace janus::dataplane {
 

@@ -1,4 +1,4 @@
-#include "dataplane/comm/goodbye.h"
+#include "dataplane/steps/goodbye.h"
 
 #include <condition_variable>
 #include <mutex>

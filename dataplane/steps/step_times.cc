@@ -1,4 +1,4 @@
-#include "dataplane/engine/step_times.h"
+#include "dataplane/steps/step_times.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
-#include "dataplane/comm/follower.h"
+#include "dataplane/steps/follower.h"
 
 #include <algorithm>
 
-#include "dataplane/comm/await_device.h"
+#include "dataplane/steps/await_device.h"
 
 namespace janus::dataplane {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "dataplane/attention/weights.h"
+#include "dataplane/weights/tensor.h"
 
 namespace janus::dataplane {
 

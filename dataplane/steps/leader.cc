@@ -1,11 +1,11 @@
-#include "dataplane/attention/leader.h"
+#include "dataplane/steps/leader.h"
 
 #include <algorithm>
 #include <cstring>
 #include <tuple>
 
-#include "dataplane/comm/await_device.h"
 #include "dataplane/comm/segment.h"
+#include "dataplane/steps/await_device.h"
 
 namespace janus::dataplane {
 

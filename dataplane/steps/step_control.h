@@ -12,10 +12,15 @@
 #include "common/function_ref.h"
 #include "common/log.h"
 #include "common/status.h"
-#include "dataplane/comm/detection_deadline.h"
 #include "dataplane/comm/exchange.h"
 #include "dataplane/comm/wire.h"
+#include "dataplane/steps/detection_deadline.h"
 
+// The step protocol (docs/steps.md). StepControl is one member's side of it: Leader at attention 0,
+// Follower elsewhere. Leader asks Coordinator who takes part in a step, and AbortRound which
+// members have left a step that is given up.
+//
+// May include: dataplane/comm, kernels, common.
 namespace janus::dataplane {
 
 // Who takes part in a step, by attention rank.

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "common/model/description.h"
-#include "dataplane/experts/tensor_placer.h"
-#include "dataplane/experts/weights.h"
+#include "dataplane/weights/expert_weights.h"
+#include "dataplane/weights/tensor_placer.h"
 
 namespace janus::dataplane {
 
