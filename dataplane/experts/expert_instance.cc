@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "dataplane/comm/wire.h"
+#include "dataplane/comm/wire/wire.h"
 #include "dataplane/steps/await_device.h"
 #include "dataplane/steps/goodbye.h"
 

@@ -13,6 +13,9 @@
 #include "dataplane/weights/attention_weights.h"
 #include "dataplane/weights/expert_weights.h"
 
+// Reads checkpoints of every family into dataplane/weights.
+//
+// May include: dataplane/weights, common.
 namespace janus::dataplane {
 
 // Called now and then while weights are read; from the loading thread.

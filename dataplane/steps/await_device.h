@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "dataplane/comm/exchange.h"
-#include "dataplane/comm/transport.h"
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/transport/transport.h"
 #include "dataplane/steps/step_control.h"
 
 namespace janus::dataplane {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "dataplane/comm/wire.h"
+#include "dataplane/comm/wire/wire.h"
 
 namespace janus::dataplane {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
-#include "dataplane/comm/transport.h"
+#include "dataplane/comm/transport/transport.h"
 
 namespace janus::dataplane {
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <tuple>
 
-#include "dataplane/comm/segment.h"
 #include "dataplane/steps/await_device.h"
 
 namespace janus::dataplane {

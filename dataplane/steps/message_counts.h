@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/statistics.h"
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/steps/step_control.h"
 
 namespace janus::dataplane {

@@ -12,8 +12,8 @@
 #include "common/function_ref.h"
 #include "common/log.h"
 #include "common/status.h"
-#include "dataplane/comm/exchange.h"
-#include "dataplane/comm/wire.h"
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/wire/wire.h"
 #include "dataplane/steps/detection_deadline.h"
 
 // The step protocol (docs/steps.md). StepControl is one member's side of it: Leader at attention 0,

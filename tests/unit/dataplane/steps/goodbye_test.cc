@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "dataplane/comm/exchange.h"
-#include "dataplane/comm/loopback.h"
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/transport/loopback.h"
 #include "tests/support/contains.h"
 
 namespace janus::dataplane {

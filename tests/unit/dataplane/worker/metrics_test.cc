@@ -7,7 +7,7 @@
 
 #include "common/exposition/metrics_text.h"
 #include "common/read_file.h"
-#include "dataplane/comm/exchange_refusal.h"
+#include "dataplane/comm/handshake/exchange_refusal.h"
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/worker_metric_table.h"
 #include "dataplane/worker/worker_metrics.h"
