@@ -261,7 +261,7 @@ Status Serve(const Options& options) {
       model.moe.experts, 1, std::clamp(static_cast<int>(options.tokens.size()), 64, 512));
   cluster_options.attention.max_batch = 1;
   cluster_options.attention.swap_bytes = 0;
-  cluster_options.attention.kv_bytes = dataplane::KvCache::PagesFor(positions) *
+  cluster_options.attention.kv_bytes = dataplane::KvPagePool::PagesFor(positions) *
                                        dataplane::CachePageBytes(model, WireType(model)) *
                                        model.layers;
   const std::vector<dataplane::ExpertWeights> shares =

@@ -88,8 +88,9 @@ void SharedMemoryRounds(const std::string& folder, const ExchangeShape& shape, i
   options.policy = WaitPolicy::ForThreads(2);
   options.deadline = Soon();
   const auto connect = [&](PeerId self, const std::string& path) {
-    auto door = *ExchangeDoor::Create("unix:" + path);
-    return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *door, {});
+    auto listener = *ExchangeListener::Create("unix:" + path);
+    return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener,
+                                {});
   };
   const int warm = rounds / 10;
   InTwoProcesses(
@@ -183,8 +184,8 @@ void UcxCase(const std::string& folder, int rows, int rounds) {
   options.devices = "lo";
   const auto connect = [&](PeerId self, const std::string& path) {
     options.connect.deadline = Soon();
-    auto door = *ExchangeDoor::Create("unix:" + path);
-    return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *door, {});
+    auto listener = *ExchangeListener::Create("unix:" + path);
+    return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
   };
   std::vector<double> floors, exchange;
   const int warm = rounds / 10;

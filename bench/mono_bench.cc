@@ -178,9 +178,9 @@ std::unique_ptr<Transport> Connect(const Setup& s, PeerId self, const std::strin
   options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
   options.policy = WaitPolicy::ForThreads(2);
   options.deadline = MonotonicClock::now() + std::chrono::seconds(60);
-  auto door = *ExchangeDoor::Create(
+  auto listener = *ExchangeListener::Create(
       "unix:" + folder + (self.role == Role::kAttention ? "/attention-0.x" : "/experts-0.x"));
-  return *ConnectSharedMemory(*LayoutFor(s.topology.mode, s.shape(), self), options, *door, {});
+  return *ConnectSharedMemory(*LayoutFor(s.topology.mode, s.shape(), self), options, *listener, {});
 }
 
 // The expert process: until the pipe closes.

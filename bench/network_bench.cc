@@ -134,9 +134,9 @@ std::unique_ptr<Transport> Connect(const ExchangeShape& shape, PeerId self, int 
   options.connect.deadline = Soon();
   options.shares_memory = [](PeerId) { return false; };
   options.devices = kDevice;
-  auto door = *ExchangeDoor::Create(attention ? options.connect.attention_addresses[0]
-                                              : "tcp:" + std::string(kThere) + ":0");
-  return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *door, {});
+  auto listener = *ExchangeListener::Create(attention ? options.connect.attention_addresses[0]
+                                                      : "tcp:" + std::string(kThere) + ":0");
+  return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
 }
 
 // Keeps as many rounds under way as there are micro-batches; seconds per round.

@@ -2,8 +2,8 @@
 
 // What the public functions dispatch to after they validated. Arguments are valid, rows > 0.
 
+#include "kernels/aebs_round.h"
 #include "kernels/kernels.h"
-#include "kernels/route_round.h"
 
 namespace janus::kernels {
 

@@ -392,7 +392,7 @@ struct GateTopKArgs {
   DType x_dtype = DType::kFloat32;      // Float32 or BFloat16
   const void* weight = nullptr;         // [E,H]
   DType weight_dtype = DType::kFloat32;
-  float* logits = nullptr;   // [T,E]: router logits (kSigmoid: scores), also the workspace
+  float* logits = nullptr;   // [T,E]: gate logits (kSigmoid: scores), also the workspace
   uint16_t* ids = nullptr;   // [T,k], by descending score
   float* weights = nullptr;  // [T,k]
   int64_t rows = 0;          // T

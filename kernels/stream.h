@@ -16,7 +16,7 @@ enum class Device : unsigned char {
 inline constexpr int kBitsVersion = 1;
 // The same of the CUDA kernels, for the same arguments on the same architecture. 2: experts in
 // bfloat16 by tensor cores (cuda/expert_ffn.h). 3: attention over keys and values in bfloat16 too
-// (cuda/paged_attention.h). 4: the router, projections and attention in the latent space in
+// (cuda/paged_attention.h). 4: the gate, projections and attention in the latent space in
 // bfloat16, over expanded keys too (cuda/gate.h, cuda/linear.h, cuda/absorbed_attention.h,
 // cuda/expanded_attention.h), experts in fp8 and mxfp4, attention over caches of fp8, norms, RoPE.
 // 5: experts in bfloat16 by wgmma where a GPU has it, which makes an architecture of its own,

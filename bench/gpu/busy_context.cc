@@ -92,10 +92,10 @@ Status BusyContext::QueueIn(void* device, const void* host, size_t bytes) {
   return queued;
 }
 
-Status BusyContext::QueueFollowFlags(std::span<const kernels::FlagCount> flags) {
-  if (!watches_) return of_->FollowFlags(flags);
+Status BusyContext::QueueWaitFlags(std::span<const kernels::FlagCount> flags) {
+  if (!watches_) return of_->StreamWaitFlags(flags);
   EndLaunches();
-  const Status queued = of_->FollowFlags(flags);
+  const Status queued = of_->StreamWaitFlags(flags);
   launches_from_ = clock_.Mark(stream());
   came_in_ = true;
   return queued;

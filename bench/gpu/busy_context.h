@@ -82,14 +82,20 @@ class BusyContext final : public kernels::Context {
   Result<kernels::DeviceMemory> memory() override { return of_->memory(); }
 
  protected:
-  Result<std::byte*> AllocateDevice(size_t bytes) override { return Keep(of_->Take(bytes)); }
+  Result<std::byte*> AllocateDeviceMemory(size_t bytes) override {
+    return Keep(of_->Allocate(bytes));
+  }
   void FreeDevice(std::byte* data, size_t bytes) override { Drop(data, bytes); }
-  Result<std::byte*> AllocateLoaded(size_t bytes) override { return Keep(of_->TakeForLoad(bytes)); }
+  Result<std::byte*> AllocateLoadMemory(size_t bytes) override {
+    return Keep(of_->AllocateForLoad(bytes));
+  }
   void FreeLoaded(std::byte* data, size_t bytes) override { Drop(data, bytes); }
-  Result<std::byte*> AllocatePinned(size_t bytes) override { return Keep(of_->TakePinned(bytes)); }
+  Result<std::byte*> AllocatePinnedMemory(size_t bytes) override {
+    return Keep(of_->AllocatePinned(bytes));
+  }
   void FreePinned(std::byte* data, size_t bytes) override { Drop(data, bytes); }
-  Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override {
-    JANUS_ASSIGN_OR_RETURN(kernels::SharedMemory shared, of_->TakeShared(bytes));
+  Result<std::byte*> AllocateSharedMemory(size_t bytes, Fd& fd) override {
+    JANUS_ASSIGN_OR_RETURN(kernels::SharedMemory shared, of_->AllocateShared(bytes));
     fd = std::move(shared.fd);
     return Keep(std::move(shared.buffer));
   }
@@ -103,7 +109,7 @@ class BusyContext final : public kernels::Context {
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override {
     return of_->Load(device, pinned, bytes);
   }
-  Status QueueFollow(kernels::Event& event) override { return of_->Follow(event); }
+  Status QueueWait(kernels::Event& event) override { return of_->StreamWait(event); }
   Result<std::unique_ptr<kernels::Graph>> Capture(
       FunctionRef<Status(const kernels::Stream&)> operations) override {
     return of_->RecordGraph(operations);
@@ -111,11 +117,11 @@ class BusyContext final : public kernels::Context {
   Status QueueGraph(kernels::Graph& graph) override;
   Status WaitForStream() override;
   Status WaitForEvent(kernels::Event& event) override { return of_->Await(event); }
-  Result<bool> AskEvent(kernels::Event& event) override { return of_->HasCome(event); }
-  Status Show(std::byte* begin, size_t bytes) override {
-    return Keep(of_->ShowFlags(begin, bytes)).status();
+  Result<bool> QueryEvent(kernels::Event& event) override { return of_->Query(event); }
+  Status RegisterFlagPages(std::byte* begin, size_t bytes) override {
+    return Keep(of_->RegisterFlags(begin, bytes)).status();
   }
-  void Hide(std::byte* begin, size_t bytes) override { Drop(begin, bytes); }
+  void UnregisterFlagPages(std::byte* begin, size_t bytes) override { Drop(begin, bytes); }
   Status PinHere(std::byte* begin, size_t bytes) override {
     return Keep(of_->Pin(begin, bytes)).status();
   }
@@ -124,10 +130,10 @@ class BusyContext final : public kernels::Context {
     return FailedPrecondition("what is measured is one machine");
   }
   void CloseToNetwork(std::byte*, size_t) override {}
-  Status QueueRaise(std::span<const kernels::FlagCount> flags) override {
-    return of_->Raise(flags);
+  Status QueueSignal(std::span<const kernels::FlagCount> flags) override {
+    return of_->Signal(flags);
   }
-  Status QueueFollowFlags(std::span<const kernels::FlagCount> flags) override;
+  Status QueueWaitFlags(std::span<const kernels::FlagCount> flags) override;
 
  private:
   Result<std::byte*> Keep(Result<kernels::Buffer> taken);

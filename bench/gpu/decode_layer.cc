@@ -25,14 +25,14 @@ DecodeLayer::DecodeLayer(kernels::Context& context, const dataplane::HeldModel& 
       row_bytes_(static_cast<size_t>(model_.hidden) * static_cast<size_t>(SizeOf(wire_))),
       share_(held.Shares(topology.placement)[static_cast<size_t>(rank_)]) {
   JANUS_CHECK(model_.dense_layers.empty(), model_.dense_layers.size());
-  const int pages = dataplane::KvCache::PagesFor(context_tokens);
-  dataplane::KvCacheOptions cache;
+  const int pages = dataplane::KvPagePool::PagesFor(context_tokens);
+  dataplane::KvPagePoolOptions cache;
   cache.layers = model_.layers;
   cache.dtype = WireType(model_);
   cache.page_bytes = dataplane::CachePageBytes(model_, cache.dtype);
   cache.bytes = cache.page_bytes * model_.layers * rows * pages;
   cache.context = &context;
-  cache_ = *dataplane::KvCache::Create(cache);
+  cache_ = *dataplane::KvPagePool::Create(cache);
   attention_ = dataplane::MakeSelfAttention(model_, held.attention, *cache_, context.place(), rows);
   FillCache();
   PlaceRows(context_tokens);
@@ -40,15 +40,15 @@ DecodeLayer::DecodeLayer(kernels::Context& context, const dataplane::HeldModel& 
   const auto t = static_cast<size_t>(rows);
   const auto hidden = static_cast<size_t>(model_.hidden);
   const auto pairs = t * static_cast<size_t>(model_.moe.top_k);
-  residual_ = context.TakeOrNote(t * hidden * sizeof(float));
-  was_set_ = context.TakeOrNote(residual_.size());
-  normed_ = context.TakeOrNote(t * row_bytes_);
+  residual_ = context.AllocateOrNote(t * hidden * sizeof(float));
+  was_set_ = context.AllocateOrNote(residual_.size());
+  normed_ = context.AllocateOrNote(t * row_bytes_);
   attended_ =
-      context.TakeOrNote(t * static_cast<size_t>(dataplane::AttendedWidth(model_.attention)) *
-                         static_cast<size_t>(SizeOf(wire_)));
-  to_experts_ = context.TakeOrNote(t * row_bytes_);
+      context.AllocateOrNote(t * static_cast<size_t>(dataplane::AttendedWidth(model_.attention)) *
+                             static_cast<size_t>(SizeOf(wire_)));
+  to_experts_ = context.AllocateOrNote(t * row_bytes_);
   if (model_.moe.shared_intermediate > 0) {
-    local_ = context.TakeOrNote(t * hidden * sizeof(float));
+    local_ = context.AllocateOrNote(t * hidden * sizeof(float));
     std::vector<kernels::Contribution> local(t);
     std::memset(static_cast<void*>(local.data()), 0, t * sizeof(local[0]));
     for (size_t i = 0; i < t; ++i) {
@@ -64,9 +64,9 @@ DecodeLayer::DecodeLayer(kernels::Context& context, const dataplane::HeldModel& 
     local_experts_ = CopyOf(experts);
     const auto needs =
         kernels::GroupedExpertFfnWorkspace::For(rows, model_.moe.shared_intermediate, wire_);
-    local_workspace_ = context.TakeOrNote(static_cast<size_t>(needs.bytes));
+    local_workspace_ = context.AllocateOrNote(static_cast<size_t>(needs.bytes));
   }
-  replies_ = context.TakeOrNote(pairs * row_bytes_);
+  replies_ = context.AllocateOrNote(pairs * row_bytes_);
   std::vector<const void*> pointers;
   for (size_t i = 0; i < t; ++i) pointers.push_back(to_experts_.data() + i * row_bytes_);
   row_pointers_ = CopyOf(pointers);
@@ -90,7 +90,7 @@ void DecodeLayer::FillCache() {
 }
 
 void DecodeLayer::PlaceRows(int context_tokens) {
-  const auto each = static_cast<size_t>(dataplane::KvCache::PagesFor(context_tokens));
+  const auto each = static_cast<size_t>(dataplane::KvPagePool::PagesFor(context_tokens));
   const auto t = static_cast<size_t>(rows_);
   tables_ = CopyOf(DealPages(rows_, static_cast<int>(each)));
   host_rows_.resize(t);
@@ -108,10 +108,10 @@ void DecodeLayer::PlaceExperts(const Topology& topology) {
   const auto t = static_cast<size_t>(rows_);
   const auto pairs = t * static_cast<size_t>(model_.moe.top_k);
   const int experts = model_.moe.experts;
-  router_logits_ = context_.TakeOrNote(t * static_cast<size_t>(experts) * sizeof(float));
-  ids_ = context_.TakeOrNote(pairs * sizeof(uint16_t));
-  weights_ = context_.TakeOrNote(pairs * sizeof(float));
-  gate_workspace_ = context_.TakeOrNote(
+  router_logits_ = context_.AllocateOrNote(t * static_cast<size_t>(experts) * sizeof(float));
+  ids_ = context_.AllocateOrNote(pairs * sizeof(uint16_t));
+  weights_ = context_.AllocateOrNote(pairs * sizeof(float));
+  gate_workspace_ = context_.AllocateOrNote(
       static_cast<size_t>(kernels::GateTopKWorkspaceBytes(rows_, model_.hidden, experts)));
   std::vector<kernels::ActiveExpert> tensors;
   for (int layer = 0; layer < model_.moe_layers(); ++layer) {
@@ -132,14 +132,14 @@ void DecodeLayer::PlaceExperts(const Topology& topology) {
     }
   }
   tensors_ = CopyOf(tensors);
-  scratch_ = context_.TakeOrNote(static_cast<size_t>(
+  scratch_ = context_.AllocateOrNote(static_cast<size_t>(
       kernels::RouteRoundScratchBytes(rows_, model_.moe.top_k, experts, topology.n())));
   const auto most = static_cast<size_t>(kernels::RoutedExperts(rows_, model_.moe.top_k, slots_));
-  active_ = context_.TakeOrNote(most * sizeof(kernels::ActiveExpert));
-  contributions_ = context_.TakeOrNote(pairs * sizeof(kernels::Contribution));
+  active_ = context_.AllocateOrNote(most * sizeof(kernels::ActiveExpert));
+  contributions_ = context_.AllocateOrNote(pairs * sizeof(kernels::Contribution));
   const auto needs = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs),
                                                              model_.moe.intermediate, wire_);
-  workspace_ = context_.TakeOrNote(static_cast<size_t>(needs.bytes));
+  workspace_ = context_.AllocateOrNote(static_cast<size_t>(needs.bytes));
 }
 
 Status DecodeLayer::Start(const kernels::Stream& on, int layer) {
@@ -199,8 +199,8 @@ Status DecodeLayer::Route(const kernels::Stream& on, int layer) {
   kernels::GateTopKArgs& gate = args.gate;
   gate.x_rows = row_pointers_.as<const void* const>();
   gate.x_dtype = wire_;
-  gate.weight = w.router.data;
-  gate.weight_dtype = w.router.dtype;
+  gate.weight = w.gate.data;
+  gate.weight_dtype = w.gate.dtype;
   gate.logits = router_logits_.as<float>();
   gate.ids = ids_.as<uint16_t>();
   gate.weights = weights_.as<float>();
@@ -209,7 +209,7 @@ Status DecodeLayer::Route(const kernels::Stream& on, int layer) {
   gate.experts = model_.moe.experts;
   gate.top_k = model_.moe.top_k;
   gate.score = model_.moe.score;
-  gate.bias = static_cast<const float*>(w.router_bias.data);
+  gate.bias = static_cast<const float*>(w.gate_bias.data);
   gate.renormalize = model_.moe.renormalize;
   gate.weight_scale = model_.moe.weight_scale;
   gate.groups = model_.moe.groups;

@@ -6,10 +6,10 @@
 
 #include "common/topology.h"
 #include "dataplane/attention/self_attention.h"
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
+#include "kernels/aebs_round.h"
 #include "kernels/device/context.h"
 #include "kernels/placement_view.h"
-#include "kernels/route_round.h"
 #include "tests/support/held_model.h"
 
 namespace janus::bench {
@@ -60,7 +60,7 @@ class DecodeLayer {
   void FillCache();
   template <class T>
   kernels::Buffer CopyOf(const std::vector<T>& values) {
-    return context_.TakeCopyOrNote(values.data(), values.size() * sizeof(T));
+    return context_.AllocateCopyOrNote(values.data(), values.size() * sizeof(T));
   }
   template <class T>
   Result<std::vector<T>> CopyOut(const void* from, size_t count);
@@ -74,7 +74,7 @@ class DecodeLayer {
   const DType wire_;
   const size_t row_bytes_;  // of the wire type
   dataplane::ExpertWeights share_;
-  std::unique_ptr<dataplane::KvCache> cache_;
+  std::unique_ptr<dataplane::KvPagePool> cache_;
   std::unique_ptr<dataplane::SelfAttention> attention_;
   std::vector<dataplane::PositionClass> classes_;
   std::vector<kernels::KvRow> host_rows_;

@@ -33,7 +33,7 @@ __global__ void FillUniform(Number* to, int64_t eights, float mean, float spread
 template <class Number>
 Number* DeviceTensors::FillWith(size_t count, float mean, float spread) {
   const size_t eights = (count + 7) / 8;
-  Result<kernels::Buffer> taken = context_.Take(eights * 8 * sizeof(Number));
+  Result<kernels::Buffer> taken = context_.Allocate(eights * 8 * sizeof(Number));
   JANUS_CHECK(taken.ok(), taken.status().ToString());
   buffers_.push_back(*std::move(taken));
   auto* const to = buffers_.back().as<Number>();

@@ -96,13 +96,13 @@ Served FromWords(const Words& words) {
 // A child, to its end. The parent says when to begin a wave, to stop and to go: nobody goes while
 // others are in a step, who would take it for lost.
 int RunMember(const ProcessService& service, const ServingTopology& topology,
-              const ServingLoad& load, PeerId self, const std::vector<std::string>& doors,
+              const ServingLoad& load, PeerId self, const std::vector<std::string>& listeners,
               int parent) {
   const dataplane::HeldModel held = service.make_model();
   LoopbackCluster::Options options = service.options;
   SetUp(held.model, topology, load, options);
   options.only = self;
-  options.doors = doors;
+  options.listeners = listeners;
   const std::vector<dataplane::ExpertWeights> shares = held.Shares(options.topology.placement);
   LoopbackCluster cluster(options, held.model, held.attention, dataplane::PointersTo(shares));
   if (const std::string why = cluster.InPlaceRefusal(); topology.in_place && !why.empty()) {
@@ -218,18 +218,18 @@ Result<Served> ServeByProcesses(const ProcessService& service, const ServingTopo
   const auto m = static_cast<size_t>(topology.m);
   const TempFolder folder;
   std::vector<PeerId> ids;
-  std::vector<std::string> doors;
+  std::vector<std::string> listeners;
   for (int a = 0; a < topology.m; ++a) ids.push_back({Role::kAttention, Rank{a}});
   for (size_t e = 0; e < topology.slots.size(); ++e) {
     ids.push_back({Role::kExperts, Rank{static_cast<int32_t>(e)}});
   }
   for (size_t i = 0; i < ids.size(); ++i) {
-    doors.push_back("unix:" + folder.path() + "/" + std::to_string(i));
+    listeners.push_back("unix:" + folder.path() + "/" + std::to_string(i));
   }
   Members members;
   for (const PeerId id : ids) {
     JANUS_RETURN_IF_ERROR(members.Start(
-        id, [&](int parent) { return RunMember(service, topology, load, id, doors, parent); }));
+        id, [&](int parent) { return RunMember(service, topology, load, id, listeners, parent); }));
   }
   // All are connected.
   for (size_t i = 0; i < members.size(); ++i) JANUS_RETURN_IF_ERROR(members.HearOf(i).status());

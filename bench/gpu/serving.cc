@@ -23,9 +23,9 @@ class WholeModel {
     const ModelDescription& model = held.model;
     const dataplane::ExpertWeights* weights = &share;
     if (!options.weights_are_placed) {
-      loader_ = *kernels::Loader::Make(*context_, kernels::PinnedRing());
-      placed_ = *dataplane::PlaceExperts(*loader_, model, share);
-      const Status followed = placed_.Follow(*context_);
+      uploader_ = *kernels::Uploader::Make(*context_, kernels::PinnedRing());
+      placed_ = *dataplane::PlaceExperts(*uploader_, model, share);
+      const Status followed = placed_.StreamWait(*context_);
       JANUS_CHECK(followed.ok(), followed.ToString());
       weights = &placed_.weights;
     }
@@ -48,7 +48,7 @@ class WholeModel {
 
  private:
   const std::unique_ptr<kernels::Context> context_;
-  std::unique_ptr<kernels::Loader> loader_;
+  std::unique_ptr<kernels::Uploader> uploader_;
   dataplane::Placed<dataplane::ExpertWeights> placed_;
   std::unique_ptr<dataplane::ExpertLayers> layers_;
   dataplane::ExchangeShape shape_;

@@ -71,7 +71,7 @@ void SetUp(const ModelDescription& model, const ServingTopology& topology, const
   options.attention.max_batch = each;
   options.attention.swap_bytes = 0;
   options.attention.kv_bytes = int64_t{each} *
-                               dataplane::KvCache::PagesFor(load.prompt + load.answer) *
+                               dataplane::KvPagePool::PagesFor(load.prompt + load.answer) *
                                dataplane::CachePageBytes(model, WireType(model)) * model.layers;
 }
 

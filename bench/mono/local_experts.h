@@ -22,8 +22,8 @@ class LocalExperts final : public dataplane::AttentionExchange {
     for (int i = 0; i < shape.micro_batches; ++i) {
       const auto rows = static_cast<size_t>(shape.max_rows);
       const auto cells = rows * static_cast<size_t>(shape.top_k);
-      parts_.push_back({*context.TakePinned(rows * shape.row_bytes()),
-                        *context.TakePinned(cells * shape.row_bytes()),
+      parts_.push_back({*context.AllocatePinned(rows * shape.row_bytes()),
+                        *context.AllocatePinned(cells * shape.row_bytes()),
                         std::vector<dataplane::ContributionRef>(cells),
                         std::vector<const void*>(cells), 0});
     }
@@ -66,7 +66,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
   bool Abandon() override { return true; }
   bool LetGo() override { return true; }
   bool PostsBehindGpu() const override { return true; }
-  Status Follow(const dataplane::RoundKey&) override { return OkStatus(); }
+  Status StreamWait(const dataplane::RoundKey&) override { return OkStatus(); }
   uint64_t stale() const override { return 0; }
   std::span<const uint8_t> OnDevice(int) const override { return {}; }
   std::span<const void* const> Contributions(int micro_batch) const override {

@@ -61,7 +61,7 @@ struct AttentionDescription {
   int nope_dim() const { return head_dim - rope.rotary_dim; }  // with `latent`
 };
 
-// How router logits become top-k weights.
+// How gate logits become top-k weights.
 enum class GateScore : uint8_t {
   kSoftmax,  // over all experts; the largest are chosen
   // Of each expert by itself; what is chosen are the largest sums with a bias per expert, which the

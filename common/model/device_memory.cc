@@ -110,15 +110,15 @@ int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, 
   const int64_t rows = int64_t{senders} * room.rows;
   const int64_t pairs = rows * model.moe.top_k;
   const int64_t row = RowBytes(model);
-  // The fast router adds up pieces of 256 of the hidden size, of up to 512 rows.
-  const int64_t router =
+  // The fast gate adds up pieces of 256 of the hidden size, of up to 512 rows.
+  const int64_t gate =
       kFloat * experts * (rows + CeilDiv(model.hidden, 256) * std::min<int64_t>(rows, 512));
   // Id, weight, where it is computed, its place in the lists.
   constexpr int64_t kPair = 2 + 4 + 4 + kContribution;
   // Of a layer: which replicas an expert has and where, its slots' tensors.
   const int64_t tables = int64_t{model.moe_layers()} *
                          (16 * experts + 8 * int64_t{instances} * slots + kActiveExpert * slots);
-  return rows * (row + kPointer + 4) + router +
+  return rows * (row + kPointer + 4) + gate +
          pairs * (kPair + HiddenBytes(model.moe.intermediate, wire)) + kActiveExpert * (slots + 1) +
          6 * experts + 16 * int64_t{instances} + tables + 64 * senders + kGap * 32;
 }

@@ -22,7 +22,7 @@ struct RoundRoom {
 // cached positions, of the states in which the splits of long contexts are merged.
 int64_t AttentionDeviceBytes(const ModelDescription& model, const RoundRoom& room, int64_t keys);
 
-// Rows of `senders` attention instances, the router's logits and what fell to `slots` slots, of one
+// Rows of `senders` attention instances, the gate's logits and what fell to `slots` slots, of one
 // of `instances` expert instances.
 int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, int senders,
                           int instances, int slots);

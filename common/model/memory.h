@@ -31,7 +31,7 @@ int64_t ExpertWeightBytes(const ModelDescription& model);
 int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads);
 
 // What one expert instance computes a round in, to which `senders` attention instances send `rows`
-// rows each: router logits, assignments, and the hidden activations of every contribution.
+// rows each: gate logits, assignments, and the hidden activations of every contribution.
 int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows);
 
 // What the cache holds of one position over all layers: keys and values, or latent vector and rope

@@ -37,7 +37,7 @@ struct AttentionEpoch {
 
   AttentionEpoch(const Topology& in, Rank own, Transport& by, AttentionExchange& with,
                  const ModelDescription& model, const AttentionWeights& weights,
-                 const KvCache& cache, const kernels::Place& on, const Clock& clock,
+                 const KvPagePool& cache, const kernels::Place& on, const Clock& clock,
                  const AttentionPace& at, int most_logits, bool logits_on_host)
       : topology(in),
         rank(own),
@@ -48,10 +48,11 @@ struct AttentionEpoch {
         layers(model, weights, cache, on,
                {in.max_rows_per_round, in.micro_batches, most_logits, logits_on_host,
                 SentRows(with, in.micro_batches)}),
-        sample_workspace(on.context->TakeOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
-            model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
+        sample_workspace(
+            on.context->AllocateOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
+                model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
         sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)),
-        laps(*on.context, clock, MostLaps(model.layers, in.micro_batches)) {}
+        timings(*on.context, clock, MaxTimings(model.layers, in.micro_batches)) {}
 
   // In `sampling`: parameters of each row, then what was drawn for row `row`.
   static constexpr size_t SampledAt(int max_rows, int row) {
@@ -60,7 +61,7 @@ struct AttentionEpoch {
   }
 
   // Of a step: a round has five, and some lie around all.
-  static constexpr size_t MostLaps(int layers, int micro_batches) {
+  static constexpr size_t MaxTimings(int layers, int micro_batches) {
     return 5 * static_cast<size_t>(layers) * static_cast<size_t>(micro_batches) + 8;
   }
 
@@ -73,7 +74,7 @@ struct AttentionEpoch {
   AttentionLayers layers;
   kernels::Buffer sample_workspace;
   kernels::Staging sampling;
-  kernels::Stopwatch laps;
+  kernels::Stopwatch timings;
   std::unique_ptr<StepControl> control;
 };
 

@@ -58,7 +58,7 @@ std::optional<WaitedFor> HeldUpBy(const std::vector<AttentionExchange::LateExper
   return wait;
 }
 
-// What sampling would refuse in the middle of a step, where it would cost everybody.
+// Checks what sampling would refuse in the middle of a step, which would fail the step for all.
 Status ValidateSampling(const Request& request) {
   const auto refuse = [](const char* field, auto value, const char* want) {
     return InvalidArgument(std::string(field) + " is " + std::to_string(value) + "; want " + want);
@@ -90,7 +90,7 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
     return InvalidArgument("maxModelLen " + std::to_string(options.max_model_len) +
                            ": the model has " + std::to_string(model.max_positions) + " positions");
   }
-  KvCacheOptions cache_options;
+  KvPagePoolOptions cache_options;
   cache_options.layers = model.layers;
   cache_options.dtype = options.fp8_cache ? DType::kFloat8E4M3 : WireType(model);
   cache_options.page_bytes = CachePageBytes(model, cache_options.dtype);
@@ -98,14 +98,14 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
   cache_options.swap_bytes = options.swap_bytes;
   cache_options.context = options.context;
   cache_options.log = options.log;
-  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvCache> cache, KvCache::Create(cache_options));
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvPagePool> cache, KvPagePool::Create(cache_options));
   return std::unique_ptr<AttentionInstance>(
       new AttentionInstance(options, model, weights, sink, clock, std::move(cache)));
 }
 
 AttentionInstance::AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
                                      const AttentionWeights& weights, TokenSink& sink,
-                                     const Clock& clock, std::unique_ptr<KvCache> cache)
+                                     const Clock& clock, std::unique_ptr<KvPagePool> cache)
     : options_(options),
       model_(model),
       weights_(weights),
@@ -229,7 +229,7 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
       event.error = std::move(submitted);
       events.push_back(std::move(event));
     } else if (const auto* key = std::get_if<RequestKey>(&inbound)) {
-      // Nobody waits for this event, but with it goes the load, which is now less.
+      // No client waits for this event, but it carries the load, which is smaller now.
       if (scheduler_.Cancel(*key)) {
         TokenEvent event;
         event.key = *key;
@@ -326,7 +326,7 @@ void AttentionInstance::End() {
   counted_ = counted_ + CountsOf(*epoch_->control, epoch_->transport, epoch_->exchange);
   epoch_ = nullptr;
   const MutexLock lock(mu_);
-  Show(counted_, statistics_);
+  Report(counted_, statistics_);
   steps_by_ = nullptr;
 }
 
@@ -432,13 +432,13 @@ Status AttentionInstance::LeaveStep() {
 
 void AttentionInstance::CountMessages() {
   statistics_.detection_seconds = epoch_->control->detection().count();
-  Show(counted_ + CountsOf(*epoch_->control, epoch_->transport, epoch_->exchange), statistics_);
+  Report(counted_ + CountsOf(*epoch_->control, epoch_->transport, epoch_->exchange), statistics_);
 }
 
 Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const MonotonicTime start = clock_.Now();
   coordinator_wait_ = work_since_ ? start - *work_since_ : Seconds(0);
-  JANUS_RETURN_IF_ERROR(epoch_->laps.Start());
+  JANUS_RETURN_IF_ERROR(epoch_->timings.Start());
   const TicketShare share = ticket.shares[static_cast<size_t>(epoch_->rank.value)];
   BatchLimits limits{share.row_limit, share.prefill_budget};
   if (options_.prefill_override) limits.prefill_rows = options_.prefill_override(ticket.step);
@@ -448,13 +448,13 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
 
-  JANUS_RETURN_IF_ERROR(Lap(kHost));
+  JANUS_RETURN_IF_ERROR(EndTiming(kHost));
   JANUS_RETURN_IF_ERROR(epoch_->layers.Begin(batch));
-  JANUS_RETURN_IF_ERROR(Lap(kKernels));
+  JANUS_RETURN_IF_ERROR(EndTiming(kKernels));
   JANUS_RETURN_IF_ERROR(RunLayers(ticket));
   JANUS_ASSIGN_OR_RETURN(const std::span<const float> logits, Sample(batch));
   JANUS_RETURN_IF_ERROR(AwaitGpu(last_round_));
-  JANUS_RETURN_IF_ERROR(ObserveLaps());
+  JANUS_RETURN_IF_ERROR(ObserveTimings());
   scheduler_.MarkComputed(batch);
   std::vector<TokenEvent> events;
   JANUS_RETURN_IF_ERROR(Finish(batch, logits, events));
@@ -500,7 +500,7 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
       JANUS_RETURN_IF_ERROR(collect(i));
       if (dense) {
         JANUS_RETURN_IF_ERROR(epoch_->layers.DenseLayer(layer, i));
-        JANUS_RETURN_IF_ERROR(Lap(kKernels));
+        JANUS_RETURN_IF_ERROR(EndTiming(kKernels));
         continue;
       }
       // A micro-batch of no rows is announced in the first round and then left out.
@@ -524,19 +524,19 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   const auto of = [&](int what) { return rows == 0 ? int{kHost} : what; };
   const MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
-  JANUS_RETURN_IF_ERROR(Lap(of(kAttention)));
+  JANUS_RETURN_IF_ERROR(EndTiming(of(kAttention)));
   if (epoch_->exchange.PostsBehindGpu()) JANUS_RETURN_IF_ERROR(AwaitGpu(key));
   JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, rows, ready));
-  JANUS_RETURN_IF_ERROR(Lap(of(kSend)));
+  JANUS_RETURN_IF_ERROR(EndTiming(of(kSend)));
   JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, key.micro_batch, out));
-  return Lap(of(kShared));
+  return EndTiming(of(kShared));
 }
 
 Status AttentionInstance::AwaitGpu(const RoundKey& key) {
   const MonotonicTime deadline = Later(clock_.Now(), epoch_->control->detection());
-  Result<bool> has_come = epoch_->laps.HasCome();
+  Result<bool> has_come = epoch_->timings.Query();
   const auto come = [&] {
-    has_come = epoch_->laps.HasCome();
+    has_come = epoch_->timings.Query();
     if (!has_come.ok() || *has_come || stop_.stop_requested()) return true;
     epoch_->control->Poll();
     return epoch_->control->leaving();
@@ -557,10 +557,10 @@ Status AttentionInstance::AwaitGpu(const RoundKey& key) {
   return has_come.status();
 }
 
-Status AttentionInstance::ObserveLaps() {
+Status AttentionInstance::ObserveTimings() {
   wait_ = kernels_ = Seconds(0);
   const bool shares = model_.moe.shared_intermediate > 0;
-  return epoch_->laps.Read([&](int what, Seconds took) {
+  return epoch_->timings.Read([&](int what, Seconds took) {
     if (what == kReceive || what == kReceiveNothing) {
       wait_ += took;
     } else if (what != kHost && what != kSend) {
@@ -596,7 +596,8 @@ Status AttentionInstance::Collect(const RoundKey& key) {
     for (const Rank e : epoch_->exchange.Awaited(key.micro_batch)) {
       experts += " " + std::to_string(e.value);
     }
-    // Whom the own GPU keeps from having rows, since it waits for another, is not at fault.
+    // An expert is not late if our own GPU is blocked on a different peer; report that peer
+    // instead.
     const auto [round, who] =
         HeldUpBy(epoch_->exchange.Behind())
             .value_or(WaitedFor{key, "waiting for the contributions of experts" + experts});
@@ -610,10 +611,10 @@ Status AttentionInstance::Collect(const RoundKey& key) {
   JANUS_RETURN_IF_ERROR(epoch_->layers.TakeExperts(key.micro_batch,
                                                    epoch_->exchange.Contributions(key.micro_batch),
                                                    epoch_->exchange.OnDevice(key.micro_batch)));
-  JANUS_RETURN_IF_ERROR(epoch_->exchange.Follow(key));
-  JANUS_RETURN_IF_ERROR(Lap(any ? kReceive : kReceiveNothing));
+  JANUS_RETURN_IF_ERROR(epoch_->exchange.StreamWait(key));
+  JANUS_RETURN_IF_ERROR(EndTiming(any ? kReceive : kReceiveNothing));
   JANUS_RETURN_IF_ERROR(epoch_->layers.AddExperts(key.micro_batch));
-  return Lap(any ? kCombine : kHost);
+  return EndTiming(any ? kCombine : kHost);
 }
 
 Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
@@ -632,7 +633,7 @@ Result<std::span<const float>> AttentionInstance::Sample(const Batch& batch) {
   std::span<const float> logits;
   if (wanted_rows_.empty()) return logits;
   JANUS_ASSIGN_OR_RETURN(logits, epoch_->layers.Logits(wanted_rows_));
-  JANUS_RETURN_IF_ERROR(Lap(kKernels));
+  JANUS_RETURN_IF_ERROR(EndTiming(kKernels));
   JANUS_RETURN_IF_ERROR(SampleRows(batch, logits));
   return logits;
 }
@@ -698,7 +699,7 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   args.vocab = model_.vocab;
   args.workspace = epoch_->sample_workspace.data();
   args.workspace_bytes = static_cast<int64_t>(epoch_->sample_workspace.size());
-  JANUS_RETURN_IF_ERROR(Lap(kHost));
+  JANUS_RETURN_IF_ERROR(EndTiming(kHost));
   JANUS_RETURN_IF_ERROR(
       sampling.Push(0, static_cast<size_t>(rows) * sizeof(kernels::SamplingParams)));
   const Status sampled = kernels::Sample(epoch_->place.stream, args);
@@ -706,7 +707,7 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   if (sampled.code() != StatusCode::kDataLoss) JANUS_RETURN_IF_ERROR(sampled);
   JANUS_RETURN_IF_ERROR(
       sampling.Pull(first_drawn, static_cast<size_t>(rows) * sizeof(kernels::SampledToken)));
-  return Lap(kKernels);
+  return EndTiming(kKernels);
 }
 
 std::span<const kernels::SampledToken> AttentionInstance::drawn() const {

@@ -18,7 +18,7 @@
 #include "common/topology.h"
 #include "dataplane/attention/attention_epoch.h"
 #include "dataplane/comm/exchange/exchange.h"
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/scheduler.h"
 #include "dataplane/steps/message_counts.h"
 #include "dataplane/steps/step_control.h"
@@ -55,8 +55,8 @@ struct AttentionOptions {
   // prepared. The tokens are the same either way.
   bool graphs = true;
   Logger log{2, LogLevel::kWarning};
-  StepMetrics* metrics = nullptr;  // outlives the instance; null: nobody asks
-  std::stop_token departing;       // requested: an epoch that others have left ends without a word
+  StepMetrics* metrics = nullptr;  // outlives the instance; null: no metrics
+  std::stop_token departing;       // requested: an epoch that peers have left ends without an error
   // Called on the step thread with the logits [V] of every computed position; null in service,
   // where only the positions that draw a token have logits.
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
@@ -130,7 +130,7 @@ class AttentionInstance {
 
   AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
                     const AttentionWeights& weights, TokenSink& sink, const Clock& clock,
-                    std::unique_ptr<KvCache> cache);
+                    std::unique_ptr<KvPagePool> cache);
 
   void Begin(AttentionEpoch& epoch);
   void End();
@@ -156,14 +156,14 @@ class AttentionInstance {
   Status Collect(const RoundKey& key);
   // Until a GPU has run what it was given, of rounds up to this one. As Collect otherwise.
   Status AwaitGpu(const RoundKey& key);
-  // What the laps of the step were.
-  Status ObserveLaps();
-  Status Lap(int what) { return epoch_->laps.Lap(what); }
+  // What the timings of the step were.
+  Status ObserveTimings();
+  Status EndTiming(int what) { return epoch_->timings.EndTiming(what); }
   // The logits of the wanted rows, and what is drawn from them, once the GPU has come so far.
   Result<std::span<const float>> Sample(const Batch& batch);
   Status Finish(const Batch& batch, std::span<const float> logits, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const float> logits);
-  // Whether anybody wants to see the logits themselves.
+  // Whether the host reads the logits themselves.
   bool LogitsAreRead(const Batch& batch) const;
   // What was drawn for the wanted rows, on the host.
   std::span<const kernels::SampledToken> drawn() const;
@@ -198,7 +198,7 @@ class AttentionInstance {
 
   // Confined to the step thread.
   std::stop_token stop_;
-  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<KvPagePool> cache_;
   Scheduler scheduler_;
   AttentionEpoch* epoch_ = nullptr;  // that runs
   MessageCounts counted_;            // in the epochs before

@@ -8,7 +8,7 @@ namespace {
 
 // What lets the splits of long contexts be computed apart: on a GPU for a row each of sequences
 // that fill the cache; rows of a prompt beyond these find blocks of their own.
-size_t WorkspaceBytes(const AttentionDescription& a, const KvCache& cache,
+size_t WorkspaceBytes(const AttentionDescription& a, const KvPagePool& cache,
                       const kernels::Place& place, int max_rows) {
   if (place.stream.device != kernels::Device::kCuda) return size_t{4} << 20;
   return static_cast<size_t>(kernels::PagedAttentionStateBytes(
@@ -18,18 +18,19 @@ size_t WorkspaceBytes(const AttentionDescription& a, const KvCache& cache,
 }  // namespace
 
 GroupedAttention::GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
-                                   const KvCache& cache, const kernels::Place& place, int max_rows)
+                                   const KvPagePool& cache, const kernels::Place& place,
+                                   int max_rows)
     : model_(model),
       weights_(weights),
       cache_(cache),
       q_width_(model.attention.heads * model.attention.head_dim),
       kv_width_(model.attention.kv_heads * model.attention.head_dim),
       inv_freq_(InverseFrequenciesIn(*place.context, model.attention.rope)),
-      qkv_(place.context->TakeOrNote(static_cast<size_t>(max_rows) *
-                                     static_cast<size_t>(q_width_ + 2 * kv_width_) *
-                                     sizeof(float))),
+      qkv_(place.context->AllocateOrNote(static_cast<size_t>(max_rows) *
+                                         static_cast<size_t>(q_width_ + 2 * kv_width_) *
+                                         sizeof(float))),
       workspace_(
-          place.context->TakeOrNote(WorkspaceBytes(model.attention, cache, place, max_rows))) {}
+          place.context->AllocateOrNote(WorkspaceBytes(model.attention, cache, place, max_rows))) {}
 
 kernels::KvCache GroupedAttention::View(int layer) const {
   kernels::KvCache view;

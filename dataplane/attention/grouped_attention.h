@@ -9,7 +9,7 @@ namespace janus::dataplane {
 class GroupedAttention final : public SelfAttention {
  public:
   GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
-                   const KvCache& cache, const kernels::Place& place, int max_rows);
+                   const KvPagePool& cache, const kernels::Place& place, int max_rows);
 
   Status Attend(const kernels::Stream& on, int layer, const AttentionRows& rows, const void* x,
                 void* y) override;
@@ -23,7 +23,7 @@ class GroupedAttention final : public SelfAttention {
 
   const ModelDescription model_;
   const AttentionWeights& weights_;
-  const KvCache& cache_;
+  const KvPagePool& cache_;
   const int q_width_;
   const int kv_width_;
   const kernels::Buffer inv_freq_;   // [rotary_dim/2]

@@ -56,7 +56,7 @@ Workspace WorkspaceOf(const AttentionDescription& a, const kernels::LatentCache&
 }  // namespace
 
 LatentAttention::LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
-                                 const KvCache& cache, const kernels::Place& place, int max_rows)
+                                 const KvPagePool& cache, const kernels::Place& place, int max_rows)
     : model_(model),
       latent_(*model.attention.latent),
       weights_(weights),
@@ -69,10 +69,10 @@ LatentAttention::LatentAttention(const ModelDescription& model, const AttentionW
   const auto rows = static_cast<size_t>(max_rows);
   const auto query_rank = static_cast<size_t>(latent_.query_rank);
   kernels::Context& context = *place.context;
-  const auto floats = [&](size_t count) { return context.TakeOrNote(count * sizeof(float)); };
+  const auto floats = [&](size_t count) { return context.AllocateOrNote(count * sizeof(float)); };
   query_latents_ = floats(rows * query_rank);
   normed_queries_ =
-      context.TakeOrNote(rows * query_rank * static_cast<size_t>(SizeOf(WireType(model))));
+      context.AllocateOrNote(rows * query_rank * static_cast<size_t>(SizeOf(WireType(model))));
   queries_ = floats(rows * static_cast<size_t>(q_width_));
   entries_ = floats(rows * static_cast<size_t>(entry_width_));
   const size_t in_latent_space = std::min<size_t>(rows, kAbsorbedRows) *
@@ -84,7 +84,7 @@ LatentAttention::LatentAttention(const ModelDescription& model, const AttentionW
       WorkspaceOf(model.attention, View(0), weights.layers.front().kv_b.dtype, place, max_rows);
   expanded_bytes_ = workspace.expanded;
   workspace_ =
-      context.TakeOrNote(static_cast<size_t>(std::max(workspace.expanded, workspace.absorbed)));
+      context.AllocateOrNote(static_cast<size_t>(std::max(workspace.expanded, workspace.absorbed)));
 }
 
 kernels::LatentCache LatentAttention::View(int layer) const {

@@ -14,7 +14,7 @@ namespace janus::dataplane {
 class LatentAttention final : public SelfAttention {
  public:
   LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
-                  const KvCache& cache, const kernels::Place& place, int max_rows);
+                  const KvPagePool& cache, const kernels::Place& place, int max_rows);
 
   Status Attend(const kernels::Stream& on, int layer, const AttentionRows& rows, const void* x,
                 void* y) override;
@@ -40,7 +40,7 @@ class LatentAttention final : public SelfAttention {
   const ModelDescription model_;
   const LatentDescription latent_;
   const AttentionWeights& weights_;
-  const KvCache& cache_;
+  const KvPagePool& cache_;
   const int64_t q_width_;      // heads * head_dim
   const int64_t entry_width_;  // R + P: what the cache holds of a position
   const bool absorbs_prompts_;

@@ -18,7 +18,7 @@ int LocalIntermediate(const ModelDescription& model) {
 }  // namespace
 
 AttentionLayers::StepLayout AttentionLayers::StepLayout::For(const ModelDescription& model,
-                                                             const KvCache& cache, int parts,
+                                                             const KvPagePool& cache, int parts,
                                                              int room_rows, bool is_host) {
   const auto rows = static_cast<size_t>(room_rows);
   StepLayout l;
@@ -35,7 +35,7 @@ AttentionLayers::StepLayout AttentionLayers::StepLayout::For(const ModelDescript
 }
 
 AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
-                                 const KvCache& cache, const kernels::Place& place,
+                                 const KvPagePool& cache, const kernels::Place& place,
                                  const Room& room)
     : model_(model),
       weights_(weights),
@@ -56,17 +56,17 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   const auto hidden = static_cast<size_t>(model.hidden);
   const auto wire_bytes = static_cast<size_t>(SizeOf(wire_));
   classes_.resize(rows);
-  residual_ = context_.TakeOrNote(rows * hidden * sizeof(float));
+  residual_ = context_.AllocateOrNote(rows * hidden * sizeof(float));
   // Logits may be asked for of all rows at once.
-  normed_ = context_.TakeOrNote(rows * row_bytes_);
-  attended_ = context_.TakeOrNote(part_rows * static_cast<size_t>(AttendedWidth(model.attention)) *
-                                  wire_bytes);
-  picked_ = context_.TakeOrNote(rows * hidden * sizeof(float));
+  normed_ = context_.AllocateOrNote(rows * row_bytes_);
+  attended_ = context_.AllocateOrNote(
+      part_rows * static_cast<size_t>(AttendedWidth(model.attention)) * wire_bytes);
+  picked_ = context_.AllocateOrNote(rows * hidden * sizeof(float));
   if (const int intermediate = LocalIntermediate(model); intermediate > 0) {
-    local_ = context_.TakeOrNote(rows * hidden * sizeof(float));
+    local_ = context_.AllocateOrNote(rows * hidden * sizeof(float));
     if (is_host_) local_rows_.resize(rows);
     const auto workspace = kernels::GroupedExpertFfnWorkspace::For(room_rows_, intermediate, wire_);
-    ffn_workspace_ = context_.TakeOrNote(static_cast<size_t>(workspace.bytes));
+    ffn_workspace_ = context_.AllocateOrNote(static_cast<size_t>(workspace.bytes));
   }
   if (!is_host_) PrepareDevice(cache.spare_page());
 }
@@ -77,9 +77,9 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
   const auto hidden = static_cast<size_t>(model_.hidden);
   const auto logits =
       static_cast<size_t>(room_.most_logits) * static_cast<size_t>(model_.vocab) * sizeof(float);
-  logits_ = context_.TakeOrNote(logits);
-  if (room_.logits_on_host) host_logits_ = context_.TakePinnedOrNote(logits);
-  if (room_.sent.empty()) to_experts_ = context_.TakeOrNote(rows * row_bytes_);
+  logits_ = context_.AllocateOrNote(logits);
+  if (room_.logits_on_host) host_logits_ = context_.AllocatePinnedOrNote(logits);
+  if (room_.sent.empty()) to_experts_ = context_.AllocateOrNote(rows * row_bytes_);
   const size_t slots = static_cast<size_t>(part_room_) * static_cast<size_t>(model_.moe.top_k);
   for (int i = 0; i < room_.micro_batches; ++i) {
     Taken& taken = taken_.emplace_back();
@@ -90,8 +90,9 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
     for (size_t j = 0; j < slots; ++j) pointers[j] = taken.rows.device() + j * row_bytes_;
     context_.NoteFailure(taken.pointers.Push(0, slots * sizeof(pointers[0])));
   }
-  const std::vector<int32_t> unused(static_cast<size_t>(KvCache::PagesFor(part_room_)), spare_page);
-  unused_table_ = context_.TakeCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
+  const std::vector<int32_t> unused(static_cast<size_t>(KvPagePool::PagesFor(part_room_)),
+                                    spare_page);
+  unused_table_ = context_.AllocateCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
   if (local_.size() == 0) return;
   std::vector<kernels::Contribution> local(rows);
   // What lies between the fields goes up, too.
@@ -102,7 +103,7 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
     local[i].y = local_.as<float>() + i * hidden;
     local[i].weight = 1.0f;
   }
-  device_local_rows_ = context_.TakeCopyOrNote(local.data(), rows * sizeof(local[0]));
+  device_local_rows_ = context_.AllocateCopyOrNote(local.data(), rows * sizeof(local[0]));
 }
 
 std::byte* AttentionLayers::SentRows(int part) const {
@@ -212,7 +213,7 @@ size_t AttentionLayers::PlaceRows(const Batch& batch) {
 }
 
 // What is computed of a part whose launches were recorded for more rows than it has: a sequence of
-// its own on the page that nobody has.
+// its own on the spare page.
 void AttentionLayers::PlaceUnused(int part) {
   PartRows& own = parts_[static_cast<size_t>(part)];
   if (own.rows == 0) return;
@@ -425,7 +426,7 @@ Result<std::span<const float>> AttentionLayers::Logits(std::span<const int32_t> 
       NormRows(stream_, picked_.as<float>(), weights_.final_norm, normed_.data(), count));
   const size_t bytes = rows.size() * vocab * sizeof(float);
   if (is_host_ && logits_.size() < bytes) {
-    JANUS_ASSIGN_OR_RETURN(logits_, context_.Take(bytes));
+    JANUS_ASSIGN_OR_RETURN(logits_, context_.Allocate(bytes));
   }
   JANUS_CHECK(bytes <= logits_.size(), rows.size(), room_.most_logits);
   JANUS_RETURN_IF_ERROR(Project(stream_, weights_.lm_head,

@@ -8,7 +8,7 @@
 
 #include "common/model/description.h"
 #include "dataplane/attention/self_attention.h"
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/scheduler.h"
 #include "dataplane/weights/attention_weights.h"
 #include "kernels/device/context.h"
@@ -29,10 +29,10 @@ namespace janus::dataplane {
 // On a GPU everything lies in its memory, weights and cache included. What a step tells of its rows
 // goes up in one copy (Begin), rows for the experts come down into the exchange's slot (Attend),
 // contributions go up gathered (TakeExperts); but what the experts read, or have, in a GPU's memory
-// stays where it is. All of it is queued: who reads a result on the host waits for the context
-// first. Parts for which launches were
-// recorded (Record) are computed by one launch each, for as many rows as those were recorded with:
-// what is computed beyond the part's own goes to the cache's spare page and to nobody.
+// stays where it is. All of it is queued: a caller that reads a result on the host waits for the
+// context first. Parts for which launches were recorded (Record) are computed by one launch each,
+// for as many rows as those were recorded with: what is computed beyond the part's own goes to the
+// cache's spare page and is never read.
 //
 // Confined to the step thread. Buffers are sized once; on the host the logits grow, to the most
 // rows that were asked for at once. What the place's context has not enough memory for it tells by
@@ -51,7 +51,7 @@ class AttentionLayers {
     std::vector<std::byte*> sent = {};
   };
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
-                  const KvCache& cache, const kernels::Place& place, const Room& room);
+                  const KvPagePool& cache, const kernels::Place& place, const Room& room);
 
   // Of a GPU, before the first batch: records what parts of up to so many rows start, of models
   // whose attention computes prompts by launches of their own of generated rows alone. Beside steps
@@ -98,7 +98,7 @@ class AttentionLayers {
     size_t positions = 0;  // int32 [T]
     size_t tables = 0;     // of a GPU: int32 [pages], one sequence's after the other's
     size_t bytes = 0;
-    static StepLayout For(const ModelDescription& model, const KvCache& cache, int parts,
+    static StepLayout For(const ModelDescription& model, const KvPagePool& cache, int parts,
                           int room_rows, bool is_host);
   };
   // A part of the batch.

@@ -45,7 +45,7 @@ std::vector<float> InverseFrequencies(const RopeDescription& rope) {
 
 kernels::Buffer InverseFrequenciesIn(kernels::Context& context, const RopeDescription& rope) {
   const std::vector<float> table = InverseFrequencies(rope);
-  return context.TakeCopyOrNote(table.data(), table.size() * sizeof(float));
+  return context.AllocateCopyOrNote(table.data(), table.size() * sizeof(float));
 }
 
 }  // namespace janus::dataplane

@@ -7,8 +7,8 @@ namespace janus::dataplane {
 
 std::unique_ptr<SelfAttention> MakeSelfAttention(const ModelDescription& model,
                                                  const AttentionWeights& weights,
-                                                 const KvCache& cache, const kernels::Place& place,
-                                                 int max_rows) {
+                                                 const KvPagePool& cache,
+                                                 const kernels::Place& place, int max_rows) {
   if (model.attention.latent) {
     return std::make_unique<LatentAttention>(model, weights, cache, place, max_rows);
   }

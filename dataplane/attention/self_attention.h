@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "common/model/description.h"
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/scheduler.h"
 #include "dataplane/weights/attention_weights.h"
 #include "kernels/device/context.h"
@@ -41,8 +41,8 @@ class SelfAttention {
 // For the model's kind. All references must outlive the object.
 std::unique_ptr<SelfAttention> MakeSelfAttention(const ModelDescription& model,
                                                  const AttentionWeights& weights,
-                                                 const KvCache& cache, const kernels::Place& place,
-                                                 int max_rows);
+                                                 const KvPagePool& cache,
+                                                 const kernels::Place& place, int max_rows);
 
 // Columns of what attention hands to the output projection: heads times a value's size.
 int64_t AttendedWidth(const AttentionDescription& attention);

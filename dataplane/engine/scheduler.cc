@@ -33,7 +33,7 @@ Status Scheduler::Submit(Request request) {
   JANUS_RETURN_IF_ERROR(CheckReplay(request));
   const int64_t longest =
       std::min<int64_t>(prompt + std::max(1, request.max_tokens), options_.max_model_len);
-  if (KvCache::PagesFor(longest) > cache_.num_pages()) {
+  if (KvPagePool::PagesFor(longest) > cache_.num_pages()) {
     return InvalidArgument("prompt and answer of " + std::to_string(longest) +
                            " tokens exceed the key-value cache of " +
                            std::to_string(int64_t{cache_.num_pages()} * kernels::kPageTokens) +
@@ -106,12 +106,12 @@ std::vector<RequestKey> Scheduler::CancelWhere(FunctionRef<bool(const RequestKey
 bool Scheduler::TakePagesBack(Sequence& sequence) {
   if (sequence.swapped.pages() > 0) {
     // Without room for its next row it would be preempted again at once, copied twice for nothing.
-    return KvCache::PagesFor(sequence.computed + 1) <= cache_.free_pages() &&
+    return KvPagePool::PagesFor(sequence.computed + 1) <= cache_.free_pages() &&
            cache_.SwapIn(sequence.swapped, sequence.pages);
   }
   // What is dropped again before it is all there was computed for nothing: a page is left for
   // everybody who runs.
-  const int pages = KvCache::PagesFor(static_cast<int64_t>(sequence.tokens.size()) + 1);
+  const int pages = KvPagePool::PagesFor(static_cast<int64_t>(sequence.tokens.size()) + 1);
   return pages + running() <= cache_.free_pages() && cache_.Grow(sequence.pages, pages);
 }
 
@@ -149,7 +149,7 @@ void Scheduler::AddDecodeRows(const BatchLimits& limits, Batch& batch) {
     Sequence& sequence = *running_[i];
     if (!sequence.decoding()) continue;
     if (static_cast<int>(batch.rows.size()) >= limits.rows) return;
-    const int pages = KvCache::PagesFor(sequence.computed + 1);
+    const int pages = KvPagePool::PagesFor(sequence.computed + 1);
     bool gone = false;
     while (!gone && !cache_.Grow(sequence.pages, pages)) {
       gone = running_.size() == i + 1;
@@ -186,7 +186,7 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
   // A preempted sequence is older than whatever waits; let it have the pages first.
   while (away_.empty() && !waiting_.empty() && running() < options_.max_batch && has_room()) {
     Sequence& first = *waiting_.front();
-    const int pages = KvCache::PagesFor(static_cast<int64_t>(first.tokens.size()) + 1);
+    const int pages = KvPagePool::PagesFor(static_cast<int64_t>(first.tokens.size()) + 1);
     if (!cache_.Grow(first.pages, pages)) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();

@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "common/function_ref.h"
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/request.h"
 
 // What an attention instance does with its sequences, whatever computes them: which rows a step
@@ -46,7 +46,7 @@ struct Sequence {
   int computed = 0;
   MonotonicTime first_token;  // when the first generated token was drawn
   std::vector<int32_t> pages;
-  KvCache::Swapped swapped;
+  KvPagePool::Swapped swapped;
 };
 
 // One row of a step: a position of a sequence.
@@ -83,7 +83,8 @@ struct SchedulerOptions {
 // Confined to the step thread.
 class Scheduler {
  public:
-  Scheduler(const SchedulerOptions& options, KvCache& cache) : options_(options), cache_(cache) {}
+  Scheduler(const SchedulerOptions& options, KvPagePool& cache)
+      : options_(options), cache_(cache) {}
 
   // InvalidArgument: can never run here (length, pages). How many may wait the caller decides.
   Status Submit(Request request);
@@ -139,7 +140,7 @@ class Scheduler {
   void Free(Sequence& sequence);
 
   const SchedulerOptions options_;
-  KvCache& cache_;
+  KvPagePool& cache_;
   std::deque<SequencePtr> waiting_;   // not yet admitted, by arrival
   std::deque<SequencePtr> away_;      // preempted, by arrival
   std::vector<SequencePtr> running_;  // by arrival

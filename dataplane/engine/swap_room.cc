@@ -8,8 +8,8 @@
 namespace janus::dataplane {
 
 Status SwapRoom::TakePages(kernels::Context& context, int layers, size_t page_bytes, int pages) {
-  JANUS_ASSIGN_OR_RETURN(memory_, context.TakePinned(page_bytes * static_cast<size_t>(layers) *
-                                                     static_cast<size_t>(pages)));
+  JANUS_ASSIGN_OR_RETURN(memory_, context.AllocatePinned(page_bytes * static_cast<size_t>(layers) *
+                                                         static_cast<size_t>(pages)));
   page_bytes_ = page_bytes;
   is_given_.assign(static_cast<size_t>(pages), false);
   return OkStatus();

@@ -12,8 +12,8 @@ namespace janus::dataplane {
 
 // Memory of the host for the pages of preempted sequences, pinned where there is a device, so that
 // no copy between the two holds the host up. As many pages as it was made for, taken once: while
-// steps run nothing is taken or given back. Given out by number, like a KvCache's; a number means
-// the same page in every layer, and neighbours lie one after the other.
+// steps run nothing is taken or given back. Given out by number, like a KvPagePool's; a number
+// means the same page in every layer, and neighbours lie one after the other.
 //
 // The host neither reads nor writes it. Whose copies are queued on one stream may have a page that
 // was just given back: the copy that overwrites it runs after those that read it.

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/route_round.h"
+#include "kernels/aebs_round.h"
 
 namespace janus::dataplane {
 namespace {
 
-// For so many rows at once the router has room; more are more launches.
+// For so many rows at once the gate has room; more are more launches.
 constexpr int64_t kMostGateRows = 512;
 // Rounds of up to so many rows are recorded: beyond, launches take less time than what they start.
 constexpr int kMostRecordedRows = 512;
@@ -44,21 +44,21 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
   const size_t rows = senders_.size() * max_rows_;
   const auto most_rows = static_cast<int64_t>(rows);
   const int experts = model.moe.experts;
-  rows_in_ = context_.TakeOrNote(rows * row_bytes_);
+  rows_in_ = context_.AllocateOrNote(rows * row_bytes_);
   round_ = kernels::Staging(context_, PointersAt() + rows * sizeof(void*));
-  router_logits_ = context_.TakeOrNote(rows * static_cast<size_t>(experts) * sizeof(float));
-  gate_workspace_ = context_.TakeOrNote(static_cast<size_t>(
+  gate_logits_ = context_.AllocateOrNote(rows * static_cast<size_t>(experts) * sizeof(float));
+  gate_workspace_ = context_.AllocateOrNote(static_cast<size_t>(
       kernels::GateTopKWorkspaceBytes(std::min(most_rows, kMostGateRows), model.hidden, experts)));
   gate_ids_ = kernels::Staging(context_, pairs() * sizeof(uint16_t));
   gate_weights_ = kernels::Staging(context_, pairs() * sizeof(float));
   PlaceTables();
-  scratch_ = context_.TakeOrNote(static_cast<size_t>(
+  scratch_ = context_.AllocateOrNote(static_cast<size_t>(
       kernels::RouteRoundScratchBytes(most_rows, model.moe.top_k, experts, topology.n())));
   work_ = kernels::Staging(context_, contributions_at_ + pairs() * sizeof(kernels::Contribution));
   const auto ffn = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs()),
                                                            model.moe.intermediate, wire_);
-  ffn_workspace_ = context_.TakeOrNote(static_cast<size_t>(ffn.bytes));
-  if (!device_replies_) replies_ = context_.TakeOrNote(pairs() * row_bytes_);
+  ffn_workspace_ = context_.AllocateOrNote(static_cast<size_t>(ffn.bytes));
+  if (!device_replies_) replies_ = context_.AllocateOrNote(pairs() * row_bytes_);
   Result<std::unique_ptr<kernels::Event>> event = context_.MakeEvent();
   if (event.ok()) {
     ids_are_down_ = *std::move(event);
@@ -86,8 +86,8 @@ void DeviceExpertLayers::PlaceTables() {
       tensors.push_back(slot ? WeightsOf(*slot) : kernels::ActiveExpert{});
     }
   }
-  tables_ = context_.TakeCopyOrNote(tables.bytes().data(), tables.bytes().size());
-  tensors_ = context_.TakeCopyOrNote(tensors.data(), tensors.size() * sizeof(tensors[0]));
+  tables_ = context_.AllocateCopyOrNote(tables.bytes().data(), tables.bytes().size());
+  tensors_ = context_.AllocateCopyOrNote(tensors.data(), tensors.size() * sizeof(tensors[0]));
   for (size_t layer = 0; layer < placements_.size(); ++layer) {
     kernels::PlacementView view = kernels::PlacementView::Of(placements_[layer]);
     const auto table = [&]<class T>(size_t offset, const T*& to) {
@@ -166,9 +166,9 @@ Status DeviceExpertLayers::PushRows(int computed) {
 }
 
 kernels::GateTopKArgs DeviceExpertLayers::GateOf(int layer, int rows) const {
-  kernels::GateTopKArgs args = RouterOf(layer);
+  kernels::GateTopKArgs args = ExpertLayers::GateOf(layer);
   args.x_rows = round_.device_at<const void* const>(PointersAt());
-  args.logits = router_logits_.as<float>();
+  args.logits = gate_logits_.as<float>();
   args.ids = gate_ids_.device_at<uint16_t>(0);
   args.weights = gate_weights_.device_at<float>(0);
   args.rows = rows;
@@ -245,7 +245,7 @@ Status DeviceExpertLayers::Start() {
 
 Result<bool> DeviceExpertLayers::IsAssigned() {
   if (rows_ == 0) return true;
-  return context_.HasCome(*ids_are_down_);
+  return context_.Query(*ids_are_down_);
 }
 
 Status DeviceExpertLayers::Compute(Begun begin) {

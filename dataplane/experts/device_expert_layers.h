@@ -11,7 +11,7 @@ namespace janus::dataplane {
 
 // On a GPU: rows go up from the exchange's slots as they arrive and contributions come down into
 // them, but for what peers have, or read, in a GPU's memory: that stays where it is. Once all rows
-// are there the device gates them, schedules and computes without the host (kernels/route_round.h),
+// are there the device gates them, schedules and computes without the host (kernels/aebs_round.h),
 // as two pieces that were recorded for numbers of rows. Meanwhile the host schedules for itself,
 // from the ids alone, and lays out the replies, whose sizes are its to know.
 //
@@ -32,7 +32,7 @@ class DeviceExpertLayers final : public ExpertLayers {
  private:
   // What is started at once.
   enum class Work : unsigned char {
-    kRoute = 0,    // the router, AEBS, the lists
+    kRoute = 0,    // the gate, AEBS, the lists
     kExperts = 1,  // the FFN over them
   };
   // In round_, behind the number of rows, int32.
@@ -76,7 +76,7 @@ class DeviceExpertLayers final : public ExpertLayers {
   // int32 rows; by sender pointers to replies [m] and int32 first rows [m]; pointers to rows
   // [m * R_max].
   kernels::Staging round_;
-  kernels::Buffer router_logits_;              // fp32 [m * R_max, E]
+  kernels::Buffer gate_logits_;                // fp32 [m * R_max, E]
   kernels::Buffer gate_workspace_;             // of the most rows at once
   kernels::Staging gate_ids_;                  // uint16 [m * R_max, K]
   kernels::Staging gate_weights_;              // fp32, likewise

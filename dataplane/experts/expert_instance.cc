@@ -27,7 +27,7 @@ RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topolog
 enum Laps : int { kReceive, kGate, kAebs, kExperts, kSend };
 
 // At most, in a step: a round has two for each sender, and three.
-size_t MostLaps(const ModelDescription& model, const Topology& topology) {
+size_t MaxTimings(const ModelDescription& model, const Topology& topology) {
   return static_cast<size_t>(model.moe_layers()) * static_cast<size_t>(topology.micro_batches) *
          (2 * static_cast<size_t>(topology.m()) + 4);
 }
@@ -54,7 +54,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
       sources_(static_cast<size_t>(topology.m())),
-      laps_(*place.context, clock, MostLaps(model, topology)) {
+      timings_(*place.context, clock, MaxTimings(model, topology)) {
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
   statistics_.detection_seconds = control_.detection().count();
@@ -121,7 +121,7 @@ Status ExpertInstance::Missed(const RoundKey& round, const Status& why) {
 
 void ExpertInstance::CountMessages() {
   statistics_.detection_seconds = control_.detection().count();
-  Show(counted_ + CountsOf(control_, transport_, exchange_), statistics_);
+  Report(counted_ + CountsOf(control_, transport_, exchange_), statistics_);
 }
 
 Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
@@ -136,9 +136,9 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   if (options_.routing != nullptr) options_.routing->BeginStep();
   wait_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
-  JANUS_RETURN_IF_ERROR(laps_.Start());
+  JANUS_RETURN_IF_ERROR(timings_.Start());
   const int b = micro_batches_;
-  // Who still has rows, per micro-batch: told by the headers of the first layer.
+  // The participants that still have rows, per micro-batch: the headers of the first layer say it.
   std::vector<std::vector<bool>> active(static_cast<size_t>(b), participants);
   for (int layer = 0; layer < model_.moe_layers(); ++layer) {
     for (int i = 0; i < b; ++i) {
@@ -154,7 +154,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
       const Status done = [&] {
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
         JANUS_RETURN_IF_ERROR(layers_->Assign());
-        JANUS_RETURN_IF_ERROR(Lap(kAebs));
+        JANUS_RETURN_IF_ERROR(EndTiming(kAebs));
         JANUS_RETURN_IF_ERROR(layers_->Start());
         JANUS_RETURN_IF_ERROR(AwaitAssigned(key));
         return Answer(key);
@@ -165,7 +165,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
     }
   }
   JANUS_RETURN_IF_ERROR(AwaitEnd(key));
-  JANUS_RETURN_IF_ERROR(ObserveLaps());
+  JANUS_RETURN_IF_ERROR(ObserveTimings());
   if (options_.routing != nullptr) options_.routing->EndStep();
   const Seconds took = clock_.Now() - start;
   if (options_.metrics != nullptr) {
@@ -202,7 +202,7 @@ Status ExpertInstance::AwaitRound(const RoundKey& key, bool of_device, FunctionR
   return waited.code() == StatusCode::kDeadlineExceeded ? Missed(key, why) : why;
 }
 
-// Gates the rows of whoever is here while the others are awaited.
+// Gates the rows that are here while it waits for the others.
 Status ExpertInstance::AwaitRows(const RoundKey& key) {
   wait_began_ = clock_.Now();
   for (;;) {
@@ -234,15 +234,15 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
       return "waiting for the rows of attention" + who;
     }));
     if (!failed.ok()) return Missed(key, failed);
-    JANUS_RETURN_IF_ERROR(exchange_.Follow());
-    JANUS_RETURN_IF_ERROR(Lap(kReceive));
+    JANUS_RETURN_IF_ERROR(exchange_.StreamWait());
+    JANUS_RETURN_IF_ERROR(EndTiming(kReceive));
     if (came == sources_.size()) break;
     Source& source = sources_[came];
     source.here = true;
     const Rank from{static_cast<int32_t>(came)};
     JANUS_RETURN_IF_ERROR(
         layers_->Gate(from, source.rows, exchange_.DeviceReplies(key.micro_batch, from)));
-    JANUS_RETURN_IF_ERROR(Lap(kGate));
+    JANUS_RETURN_IF_ERROR(EndTiming(kGate));
   }
   all_here_ = clock_.Now();
   return OkStatus();
@@ -280,12 +280,12 @@ Status ExpertInstance::AwaitAssigned(const RoundKey& key) {
 Status ExpertInstance::Answer(const RoundKey& key) {
   JANUS_RETURN_IF_ERROR(layers_->Compute(
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
-  JANUS_RETURN_IF_ERROR(Lap(kExperts));
+  JANUS_RETURN_IF_ERROR(EndTiming(kExperts));
   if (exchange_.PostsBehindGpu()) {
     // With a deadline of its own, however late the rows came.
     wait_began_ = clock_.Now();
     JANUS_RETURN_IF_ERROR(AwaitGpu(
-        key, [&] { return laps_.HasCome(); },
+        key, [&] { return timings_.Query(); },
         [] { return std::string("waiting for the GPU's experts"); }));
     longest_wait_ = std::max<Seconds>(longest_wait_, clock_.Now() - wait_began_);
   }
@@ -294,7 +294,7 @@ Status ExpertInstance::Answer(const RoundKey& key) {
     if (!sources_[a].awaited) continue;
     JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
   }
-  JANUS_RETURN_IF_ERROR(Lap(kSend));
+  JANUS_RETURN_IF_ERROR(EndTiming(kSend));
   // While attention goes on with the answer.
   if (options_.routing != nullptr) options_.routing->Add(key, layers_->routed(), all_here_);
   rows_ += static_cast<uint64_t>(layers_->rows());
@@ -306,13 +306,13 @@ Status ExpertInstance::Answer(const RoundKey& key) {
 Status ExpertInstance::AwaitEnd(const RoundKey& key) {
   wait_began_ = clock_.Now();
   return AwaitGpu(
-      key, [&] { return laps_.HasCome(); },
+      key, [&] { return timings_.Query(); },
       [] { return std::string("waiting for the GPU's last round"); });
 }
 
-Status ExpertInstance::ObserveLaps() {
+Status ExpertInstance::ObserveTimings() {
   std::array<Seconds, kSend + 1> of_round{};
-  return laps_.Read([&](int what, Seconds took) {
+  return timings_.Read([&](int what, Seconds took) {
     of_round[static_cast<size_t>(what)] += took;
     if (what != kSend) return;
     wait_ += of_round[kReceive];

@@ -34,9 +34,9 @@ struct ExpertOptions {
   bool graphs = true;  // of a GPU: whether what rounds start is recorded as an epoch is prepared
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
-  StepMetrics* metrics = nullptr;    // outlives the instance; null: nobody asks
-  RoutingRecord* routing = nullptr;  // outlives the instance; null: nobody asks
-  std::stop_token departing;  // requested: an epoch that others have left ends without a word
+  StepMetrics* metrics = nullptr;    // outlives the instance; null: no metrics
+  RoutingRecord* routing = nullptr;  // outlives the instance; null: no record
+  std::stop_token departing;  // requested: an epoch that peers have left ends without an error
 };
 
 // One expert instance in one epoch: steps, tickets and the exchange around ExpertLayers. For every
@@ -83,14 +83,14 @@ class ExpertInstance {
   Status AwaitGpu(const RoundKey& key, FunctionRef<Result<bool>()> ask,
                   FunctionRef<std::string()> what);
   Status AwaitRows(const RoundKey& key);
-  // Until it is known who computes what.
+  // Waits until every expert of the round is assigned to an instance.
   Status AwaitAssigned(const RoundKey& key);
   Status Answer(const RoundKey& key);
   // Until a GPU has run the step's last round, which `key` is.
   Status AwaitEnd(const RoundKey& key);
-  // What the laps of the step were.
-  Status ObserveLaps();
-  Status Lap(int what) { return laps_.Lap(what); }
+  // What the timings of the step were.
+  Status ObserveTimings();
+  Status EndTiming(int what) { return timings_.EndTiming(what); }
 
   // Constant after construction.
   const ExpertOptions options_;
@@ -112,7 +112,7 @@ class ExpertInstance {
   const std::unique_ptr<ExpertLayers> layers_;
   Follower control_;
   std::vector<Source> sources_;  // by attention rank
-  kernels::Stopwatch laps_;      // of a step
+  kernels::Stopwatch timings_;   // of a step
   MonotonicTime wait_began_;
   Seconds longest_wait_{0};  // of the round
   MonotonicTime all_here_;

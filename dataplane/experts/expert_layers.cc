@@ -128,17 +128,17 @@ int ExpertLayers::ListActive(kernels::ActiveExpert* active) const {
   return listed;
 }
 
-kernels::GateTopKArgs ExpertLayers::RouterOf(int layer) const {
+kernels::GateTopKArgs ExpertLayers::GateOf(int layer) const {
   const ExpertLayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
   kernels::GateTopKArgs args;
   args.x_dtype = wire_;
-  args.weight = weights.router.data;
-  args.weight_dtype = weights.router.dtype;
+  args.weight = weights.gate.data;
+  args.weight_dtype = weights.gate.dtype;
   args.hidden = model_.hidden;
   args.experts = model_.moe.experts;
   args.top_k = model_.moe.top_k;
   args.score = model_.moe.score;
-  args.bias = static_cast<const float*>(weights.router_bias.data);
+  args.bias = static_cast<const float*>(weights.gate_bias.data);
   args.renormalize = model_.moe.renormalize;
   args.weight_scale = model_.moe.weight_scale;
   args.groups = model_.moe.groups;

@@ -19,10 +19,10 @@
 namespace janus::dataplane {
 
 // The expert side of the model over the rows of one round, as one expert instance sees it: gate and
-// top-k of every row, who computes it (one replica for each activated expert, AEBS, or in large
-// rounds shares of its rows; computed alike by every instance), and the FFN of what fell to this
-// instance. It knows no peer and no transport; a round is Begin, Gate for every attention instance
-// that takes part, Assign, Start, then, once it IsAssigned, Compute.
+// top-k of every row, which instance computes it (one replica for each activated expert, AEBS, or
+// in large rounds shares of its rows; computed alike by every instance), and the FFN of what fell
+// to this instance. It knows no peer and no transport; a round is Begin, Gate for every attention
+// instance that takes part, Assign, Start, then, once it IsAssigned, Compute.
 //
 // Here is what does not depend on where it computes: host_expert_layers.h has the rest for a CPU,
 // device_expert_layers.h for a GPU.
@@ -91,8 +91,8 @@ class ExpertLayers {
 
   virtual Status GateRows(size_t sender) = 0;
 
-  // From the round's ids, by (rank, row), in ids_: who computes what, and how much of it falls to
-  // each of this instance's slots. Internal: a slot without an expert was assigned work.
+  // From the round's ids, by (rank, row), in ids_: which instance computes what, and how much of it
+  // falls to each of this instance's slots. Internal: a slot without an expert was assigned work.
   Result<Regime> Schedule();
   // Begins every reply and calls `each` for what fell to this instance, in the order of the
   // replies.
@@ -106,8 +106,8 @@ class ExpertLayers {
   const ExpertLayerWeights& layer_weights() const {
     return weights_.layers[static_cast<size_t>(layer_)];
   }
-  // What the router is asked in the layer, but for where rows, ids and weights lie.
-  kernels::GateTopKArgs RouterOf(int layer) const;
+  // What the gate is asked in the layer, but for where rows, ids and weights lie.
+  kernels::GateTopKArgs GateOf(int layer) const;
   // What the FFN is asked in it, but for lists and workspace.
   kernels::GroupedExpertFfnArgs FfnOf(int layer) const;
 

@@ -10,12 +10,12 @@ HostExpertLayers::HostExpertLayers(const ModelDescription& model, const ExpertWe
     : ExpertLayers(model, weights, topology, rank, options.scheduling, options.crossover_rows),
       stream_(place.stream),
       row_pointers_(max_rows_),
-      router_logits_(max_rows_ * static_cast<size_t>(model.moe.experts)),
+      gate_logits_(max_rows_ * static_cast<size_t>(model.moe.experts)),
       gate_ids_(pairs()),
       gate_weights_(pairs()),
       active_(slots_),
       contributions_(pairs()),
-      ffn_workspace_(place.context->TakeOrNote(
+      ffn_workspace_(place.context->AllocateOrNote(
           static_cast<size_t>(kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs()),
                                                                       model.moe.intermediate, wire_)
                                   .bytes))) {}
@@ -26,9 +26,9 @@ Status HostExpertLayers::GateRows(size_t sender) {
   for (size_t i = 0; i < static_cast<size_t>(from.count); ++i) {
     row_pointers_[i] = from.rows + i * row_bytes_;
   }
-  kernels::GateTopKArgs args = RouterOf(layer_);
+  kernels::GateTopKArgs args = GateOf(layer_);
   args.x_rows = row_pointers_.data();
-  args.logits = router_logits_.data();
+  args.logits = gate_logits_.data();
   args.ids = gate_ids_.data() + sender * sender_stride_;
   args.weights = gate_weights_.data() + sender * sender_stride_;
   args.rows = from.count;

@@ -22,7 +22,7 @@ class HostExpertLayers final : public ExpertLayers {
 
   const kernels::Stream stream_;
   std::vector<const void*> row_pointers_;             // of one sender
-  std::vector<float> router_logits_;                  // of one sender
+  std::vector<float> gate_logits_;                    // of one sender
   std::vector<uint16_t> gate_ids_;                    // [m, R_max, K], by sender
   std::vector<float> gate_weights_;                   // likewise
   std::vector<kernels::ActiveExpert> active_;         // [C]

@@ -12,7 +12,7 @@ constexpr FamilyNames kFamilies[] = {
     {"deepseek_v2", {}},
     {"deepseek_v3", {}},
     {"mixtral",
-     {.router = "block_sparse_moe.gate",
+     {.moe_gate = "block_sparse_moe.gate",
       .experts = "block_sparse_moe.experts",
       .gate = "w1",
       .up = "w3",

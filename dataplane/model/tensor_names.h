@@ -31,8 +31,8 @@ struct TensorNames {
   std::string_view latent_up = "self_attn.kv_b_proj";
 
   // FFNs: a dense layer's, the shared experts', and the experts', followed by their number.
-  std::string_view router = "mlp.gate";
-  std::string_view router_bias = "mlp.gate.e_score_correction_bias";  // in full
+  std::string_view moe_gate = "mlp.gate";
+  std::string_view moe_gate_bias = "mlp.gate.e_score_correction_bias";  // in full
   std::string_view dense = "mlp";
   std::string_view shared = "mlp.shared_experts";
   std::string_view experts = "mlp.experts";

@@ -9,9 +9,9 @@
 
 namespace janus::dataplane {
 
-// Who has left the steps that are given up, and who must be told (again): the coordinator's books
-// from the first word of a missed round until all members have left. Members are numbered as in a
-// TransportLayout. Time is passed in.
+// Which members have left the steps that are given up, and which must be told, or told again. The
+// coordinator keeps this from the first report of a missed round until all members have left.
+// Members are numbered as in a TransportLayout. Time is passed in.
 //
 // Invariants: (1) complete only when every member has left steps up to the same fence. (2) No
 // member has seen a ticket above that fence: one that says it has raises the fence, and all leave
@@ -20,13 +20,13 @@ namespace janus::dataplane {
 // Confined to the step thread.
 class AbortRound {
  public:
-  // Who does not answer is told again after `again`, and is lost after `loss`.
+  // A member that does not answer is told again after `again`, and is lost after `loss`.
   AbortRound(int members, uint64_t fence, Seconds again, Seconds loss, MonotonicTime now);
 
   uint64_t fence() const { return fence_; }
-  // Whom to tell now; they count as told.
+  // The members to tell now. They count as told.
   std::vector<int> Due(MonotonicTime now);
-  // When Due or `lost` has something to say: min() at once.
+  // When Due or Lost can next return a member; min(): at once.
   MonotonicTime NextDeadline() const;
 
   // The member has left the steps up to `fence` and has seen tickets up to `newest`. False: not

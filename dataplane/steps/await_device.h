@@ -10,7 +10,7 @@
 
 namespace janus::dataplane {
 
-// Transport::Wait for what a device does, which wakes nobody: `ready` is asked again and again.
+// Transport::Wait for work of a device. A device cannot wake a waiting host, so this polls `ready`.
 inline Status AwaitDevice(Transport& transport, MonotonicTime deadline, FunctionRef<bool()> ready) {
   constexpr std::chrono::microseconds kAgain(50);
   for (;;) {
@@ -26,7 +26,7 @@ inline Status Await(bool of_device, Transport& transport, MonotonicTime deadline
   return of_device ? AwaitDevice(transport, deadline, ready) : transport.Wait(deadline, ready);
 }
 
-// Until a GPU waits for no peer any more and has run what it was given, at most for so long.
+// Waits until a GPU waits for no peer and has run what was queued, at most for so long.
 inline void LetGo(Exchange& exchange, Seconds at_most) {
   const MonotonicTime deadline = Later(MonotonicClock::now(), at_most);
   while (!exchange.LetGo() && MonotonicClock::now() < deadline) std::this_thread::yield();

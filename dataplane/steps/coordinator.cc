@@ -27,7 +27,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
 void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) {
   Member& member = members_[static_cast<size_t>(rank)];
   if (note.for_step < member.demand_for) return;  // overtaken
-  // Nobody can have seen the ticket before that step; taken at its word it would hide what follows.
+  // No member can have seen the ticket before that step. Accepting the number would hide later
+  // ones.
   if (note.for_step > next_step_) return;
   member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
@@ -102,7 +103,7 @@ void Coordinator::RecordStep() {
   StepRows rows;
   Seconds took(0);
   for (Member& member : members_) {
-    // Who speaks late speaks of another step than the rest.
+    // A late report is about another step than the others.
     if (member.demand_for == next_step_) {
       rows.decode = std::max(rows.decode, member.last_rows.decode);
       rows.prefill = std::max(rows.prefill, member.last_rows.prefill);

@@ -19,19 +19,20 @@ struct CoordinatorOptions {
   double least_prefill_share = 0.1;
 };
 
-// What an attention instance says at the start of a step about the one after it.
+// What an attention instance reports at the start of a step about the one after it.
 struct DemandNote {
   Demand demand;
   uint64_t for_step = 0;
 };
 
-// Decides who takes part in which step. One ticket is out ahead of the running step. A ticket is
-// issued when every participant of the step before has said what it brings next (each does so at
-// the start of its step, so that step is then running everywhere), or when patience ends: 10 % of
-// the predicted step after the first was ready; an instance that was left out of the last step with
-// work in hand is waited for up to the detection deadline instead, once, and then not until it
-// speaks. Whatever it says then holds, be it of a step that went without it: the ticket that told
-// it so may have been lost.
+// Decides which instances take part in which step. One ticket is out ahead of the running step. The
+// next ticket is issued when every participant of the step before has reported its next demand.
+// Each reports at the start of its step, so that step is then running everywhere. The ticket is
+// also issued when patience ends: 10 % of the predicted step after the first participant was ready.
+//
+// The coordinator waits longer for an instance that had work and was left out of the last step: up
+// to the detection deadline, once, and then not until it reports again. That report counts, even if
+// it is about a step that ran without the instance: the ticket of that step may have been lost.
 //
 // Confined to the step thread of the lowest attention rank. Time is passed in.
 class Coordinator {
@@ -40,35 +41,34 @@ class Coordinator {
 
   void OnDemand(int rank, const DemandNote& note, MonotonicTime now);
 
-  // Whether a member that has a part in the newest step asks for that step so long after its ticket
-  // went out that the ticket must be lost: where the experts have not got theirs either, nobody
-  // else would miss a round of it.
+  // Whether a ticket must be lost: a member takes part in the newest step and still asks for it
+  // `after` its ticket was sent. If the experts have lost theirs too, no other member would miss a
+  // round of that step.
   bool HasLostTicket(int rank, uint64_t asked_for, MonotonicTime now, Seconds after) const;
 
   // The next ticket, if it is due.
   std::optional<Ticket> Next(MonotonicTime now);
 
-  // The steps up to `fence`, at least all that were issued, are given up: the next ticket's number
-  // is above it, and nobody is in it who has not spoken for it.
+  // The steps up to `fence`, at least all that were issued, are given up. The next ticket's number
+  // is above it, and only members that have reported a demand for it take part.
   void Void(uint64_t fence);
 
-  // How long an instance that was left out before is waited for, from now on: the detection
-  // deadline.
+  // Sets how long Next waits for an instance that was left out: the detection deadline.
   void WaitForLeftOut(Seconds at_most) { left_out_patience_ = at_most; }
 
-  // When Next should be asked again even if no demand arrives; max() when nothing is pending.
+  // When Next must be called again even if no demand arrives; max(): nothing is pending.
   MonotonicTime NextDeadline() const;
 
   uint64_t sit_outs(int rank) const { return members_[static_cast<size_t>(rank)].sit_outs; }
   const StepTimes& step_times() const { return times_; }
 
  private:
-  // What a member has to say before it is ready for the next ticket.
+  // What a member must report before it is ready for the next ticket.
   enum class Owes {
-    kNothing,     // what it said last still holds
+    kNothing,     // its last demand still holds
     kNextDemand,  // took part in the last issued step: a demand for the next one
     kAnyDemand,   // had work, but the last ticket went out without it
-    kUnheard      // the same, and it was waited for in vain
+    kUnheard      // the same, and it did not report while Next waited for it
   };
   struct Member {
     Demand demand;
@@ -95,10 +95,10 @@ class Coordinator {
   Seconds left_out_patience_{StepDeadlines().detection};
 };
 
-// Splits a budget of prompt positions over instances so that the largest load is least: load counts
-// decode rows and granted positions, nobody is granted more than it wants, than its rows allow or
-// than is for each. Positions nobody asked for go to the least loaded, for requests that arrive
-// meanwhile.
+// Splits a budget of prompt positions over instances so that the largest load is as small as
+// possible. Load counts decode rows and granted positions. No instance gets more than it asks for,
+// than its rows allow or than the budget allows for each. Positions that no instance asks for go to
+// the least loaded ones, for requests that arrive meanwhile.
 std::vector<int> SharePrefill(PrefillBudget budget, const std::vector<Demand>& demands,
                               int max_rows);
 

@@ -7,15 +7,15 @@
 
 namespace janus::dataplane {
 
-// How long a round is waited for before it is missed, by how long rounds took lately:
+// How long a member waits for a round before it is missed, from how long recent rounds took:
 //
 //   max(least, 8 x the 99th percentile, 2 x the longest) of the last kWindow waits, at most `most`.
 //
-// Too short costs a repeated step and no token, too long leaves everybody standing behind a lost
-// message. The longest wait counts because what is rare (a long prompt beside much decoding) does
-// not show in a percentile; that a step given up counts as one twice as long as the deadline was
-// makes the deadline four times as long from repeat to repeat, until the round fits. Before kWindow
-// waits nothing is known: `most`.
+// A deadline that is too short costs a repeated step and no token. One that is too long makes all
+// members wait behind a lost message. The longest wait counts because a percentile does not show
+// rare rounds, such as a long prompt beside much decoding. A step that is given up counts as a wait
+// of twice the deadline. So the deadline grows fourfold from repeat to repeat, until the round
+// fits. Before there are kWindow waits, the deadline is `most`.
 //
 // Confined to the step thread.
 class DetectionDeadline {
@@ -27,9 +27,10 @@ class DetectionDeadline {
 
   // A round came after so long.
   void OnArrival(Seconds waited);
-  // A step was given up, whoever missed its round: members whose deadlines grew apart would miss
-  // the same rows in turn. Of the few repeats that there are (AttentionOptions::most_repeats) the
-  // last ones must have `most`: what takes no longer is slow and not lost.
+  // A step was given up, by this member or another: members with different deadlines would miss the
+  // same rows one after the other. Of the few repeats that there are
+  // (AttentionOptions::most_repeats) the last ones must have `most`: what takes no longer is slow
+  // and not lost.
   void OnGivenUp() { OnArrival(2 * value_); }
 
   Seconds value() const { return value_; }

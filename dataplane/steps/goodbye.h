@@ -9,11 +9,11 @@
 
 namespace janus::dataplane {
 
-// When all members of a service are stopped at once, each sees others go before its own turn comes.
-// A member that was asked to stop therefore says so before its connections close, and who finds a
-// peer gone that had said it waits for its own stop instead of reporting a loss.
+// When all members of a service are stopped at once, each sees peers go before its own stop comes.
+// So a member that was asked to stop tells its peers before its connections close. A member that
+// loses such a peer waits for its own stop instead of reporting a loss.
 //
-// Both belong to the step thread, at the end of its loop.
+// The step thread calls both functions at the end of its loop.
 
 // Tells every peer that this member was asked to stop. A peer that cannot be told is left out: it
 // is gone, or does not read.
@@ -21,7 +21,7 @@ void SayGoodbye(Transport& transport, uint64_t epoch);
 
 // What the end of a step loop with `status` means. Unavailable after a peer's goodbye, `left`
 // (already read) or one that is still unread: OK once `stop` or `departing` is requested, and when
-// that does not happen for `patience`, Unavailable naming who left. Anything else is returned as it
+// that does not happen for `patience`, Unavailable naming the peer. Anything else is returned as it
 // is. Blocks for that long.
 Status JudgeLoss(Status status, Transport& transport, std::optional<PeerId> left,
                  const std::stop_token& stop, const std::stop_token& departing, Seconds patience);

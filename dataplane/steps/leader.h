@@ -37,8 +37,8 @@ class Leader final : public StepControl {
     std::string why;
   };
   void Begin(Word word);
-  // Whether it says more of the fault than what is known: who waits for the earliest round waits
-  // for nobody who waits himself.
+  // Whether the report tells more about the fault than the one so far. The member that waits for
+  // the earliest round does not wait for another waiting member.
   bool Explains(const Word& word) const;
   // While the step is being left.
   void Consider(Word word);

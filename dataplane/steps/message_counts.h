@@ -33,7 +33,7 @@ inline MessageCounts operator+(MessageCounts a, const MessageCounts& b) {
   return a;
 }
 
-// The other way round of Show.
+// The other way round of Report.
 inline MessageCounts CountsOf(const InstanceStatistics& statistics) {
   return {statistics.rounds_missed,
           statistics.messages_malformed,
@@ -43,7 +43,7 @@ inline MessageCounts CountsOf(const InstanceStatistics& statistics) {
           statistics.bytes_received};
 }
 
-inline void Show(const MessageCounts& counts, InstanceStatistics& statistics) {
+inline void Report(const MessageCounts& counts, InstanceStatistics& statistics) {
   statistics.rounds_missed = counts.rounds_missed;
   statistics.messages_malformed = counts.malformed;
   statistics.messages_late = counts.late;

@@ -23,7 +23,7 @@
 // May include: dataplane/comm, kernels, common.
 namespace janus::dataplane {
 
-// Who takes part in a step, by attention rank.
+// The attention instances that take part in a step, by rank.
 struct Ticket {
   uint64_t step = 0;
   std::vector<TicketShare> shares;  // [m]; row_limit 0: takes no part
@@ -31,66 +31,67 @@ struct Ticket {
 };
 
 struct StepDeadlines {
-  // A round that takes longer is missed, and its step is given up. What was said about that and not
-  // answered is said again after as long. At most; less where rounds are short (DetectionDeadline).
+  // A round that takes longer is missed, and its step is given up. A message about that which has
+  // no answer is sent again after the same time. This is the most; short rounds have a shorter
+  // deadline (DetectionDeadline).
   Seconds detection{10.0};
-  // Who takes longer to leave a step that is given up is lost, and the service with it.
+  // A member that takes longer to leave a step that is given up is lost, and the service with it.
   Seconds loss{20.0};
   Seconds least_detection{1.0};
 };
 
-// Which step comes next and which one is given up, as one member hears it and says it
-// (docs/steps.md). What comes falsified, twice or late is dropped and counted.
+// Which step comes next and which one is given up, as one member receives and sends it
+// (docs/steps.md). A message that is falsified, doubled or late is dropped and counted.
 //
-// A step is given up for all members together. Whoever misses a round says so (Miss); the
-// coordinator tells everybody to leave all steps so far; every member drops what it has of them
-// (Exchange::Abandon) and says that it has left (Leave). When all have, nobody reads or writes a
-// slot for them any more, and the next ticket, of a number never used, is for the same rows: no
-// instance has moved on in a step that it did not end.
+// A step is given up for all members together. A member that misses a round reports it (Miss). The
+// coordinator tells every member to leave all steps so far. Each member drops what it has of them
+// (Exchange::Abandon) and reports that it has left (Leave). Once all have left, no member reads or
+// writes a slot for these steps. The next ticket has a number that was never used and is for the
+// same rows: no sequence moves on in a step that did not end.
 //
 // Confined to the step thread.
 class StepControl {
  public:
   virtual ~StepControl() = default;
 
-  // Reads what has come. True: there is a ticket, a step to leave, or an error.
+  // Reads the messages that have come. True: there is a ticket, a step to leave, or an error.
   virtual bool Poll() = 0;
-  // Why no more tickets can be had: a peer cannot be sent to.
+  // Why there are no more tickets: a message could not be sent to a peer.
   const Status& error() const { return error_; }
 
-  // The next ticket at hand, in order.
+  // The next ticket that has come, in order.
   virtual std::optional<Ticket> Next() = 0;
   // Step of the newest ticket seen, or given up unseen. Only grows.
   uint64_t newest() const { return newest_; }
 
-  // Says what this member would bring to the step.
+  // Sends what this member would bring to the step.
   virtual Status Say(uint64_t for_step, const Demand& demand) = 0;
-  // When Poll should be called although nothing comes; max(): never.
+  // When Poll must be called even if no message comes; max(): never.
   virtual MonotonicTime NextDeadline() const = 0;
 
   // A round came after so long.
   void OnArrival(Seconds waited) { detection_.OnArrival(waited); }
-  // How long a round is waited for before it is missed.
+  // How long a member waits for a round before it is missed.
   Seconds detection() const { return detection_.value(); }
 
-  // The round was missed: DeadlineExceeded, or what came for it cannot be used. Aborted: it was
-  // waited for as another member had the step given up, which tells who was at fault. The caller
-  // leaves the step.
+  // The round was missed: DeadlineExceeded, or its messages cannot be used. Aborted: this member
+  // was waiting for it when another member had the step given up; that helps to find the member at
+  // fault. The caller leaves the step.
   virtual Status Miss(const RoundKey& round, const Status& why) = 0;
-  // Until Leave has returned: the running step, if any, is not to go on.
+  // Until Leave has returned: the running step, if any, must stop.
   virtual bool leaving() const = 0;
-  // Leaves all steps so far. Blocks until this member has (the coordinator: until all have), at
-  // most for the loss deadline: then DeadlineExceeded names the round that was missed and who is
-  // awaited. Cancelled: stopped. `demand` is asked once, for the step newest() + 1.
+  // Leaves all steps so far. Blocks until this member has left; at the coordinator, until all have.
+  // After the loss deadline, DeadlineExceeded names the missed round and the members that have not
+  // left. Cancelled: stopped. Calls `demand` once, for the step newest() + 1.
   virtual Status Leave(Exchange& exchange, FunctionRef<Demand()> demand,
                        const std::stop_token& stop) = 0;
-  // Why the last step was given up, for people: what the coordinator knew, and for what this member
-  // waited. At the coordinator the word of whoever waited for the earliest round.
+  // Why the last step was given up, for people: what the coordinator knew, and what this member
+  // waited for. At the coordinator: the report of the member that waited for the earliest round.
   const std::string& reason() const { return reason_; }
 
-  // A peer that said goodbye.
+  // A peer that has sent a goodbye.
   std::optional<PeerId> left() const { return left_; }
-  // Control messages that were of no use.
+  // Control messages that were dropped.
   uint64_t dropped() const { return dropped_; }
   // Rounds that this member has missed, and tickets that it could not use.
   uint64_t missed() const { return missed_rounds_; }
@@ -110,7 +111,7 @@ class StepControl {
     key.step = step;
     return key;
   }
-  // Sends. That the peer does not read is no error: it is told again.
+  // Sends. A full queue is no error: the message is sent again later.
   Status Tell(PeerId peer, MessageKind kind, const RoundKey& about,
               std::span<const std::byte> payload, uint32_t count = 0) {
     const auto sender = static_cast<uint16_t>(transport_.layout().self.rank.value);
@@ -131,13 +132,13 @@ class StepControl {
   Status error_;
   uint64_t dropped_ = 0;
   uint64_t missed_rounds_ = 0;
-  // The message at hand.
+  // The message that is being read.
   Header header_;
   std::vector<std::byte> payload_;
 };
 
-// A number that came from outside and is further ahead than this is none of ours: taken at its word
-// it would leave none for later steps.
+// A step number from outside that is further ahead than this is falsified. Accepting it would leave
+// no numbers for later steps.
 inline constexpr uint64_t kMostStepsAhead = uint64_t{1} << 40;
 
 inline MonotonicTime Later(MonotonicTime from, Seconds by) {

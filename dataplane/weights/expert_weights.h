@@ -7,10 +7,10 @@
 
 namespace janus::dataplane {
 
-// What an expert instance holds: every MoE layer's router and the experts of its own slots.
+// What an expert instance holds: every MoE layer's gate and the experts of its own slots.
 struct ExpertLayerWeights {
-  Tensor router;                                 // [E,H]
-  Tensor router_bias;                            // [E] Float32; null without has_gate_bias()
+  Tensor gate;                                   // [E,H]
+  Tensor gate_bias;                              // [E] Float32; null without has_gate_bias()
   std::vector<std::optional<FfnTensors>> slots;  // [C]; empty where the placement has none
 };
 

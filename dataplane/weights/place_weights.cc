@@ -4,23 +4,24 @@
 
 namespace janus::dataplane {
 
-Result<Placed<ExpertWeights>> PlaceExperts(kernels::Loader& loader, const ModelDescription& model,
+Result<Placed<ExpertWeights>> PlaceExperts(kernels::Uploader& uploader,
+                                           const ModelDescription& model,
                                            const ExpertWeights& weights,
                                            const Placed<ExpertWeights>* known,
                                            std::stop_token stop) {
   Placed<ExpertWeights> placed{weights, {}, nullptr};
-  if (loader.context().is_host()) return placed;
-  TensorPlacer placer(loader, known != nullptr ? &known->tensors : nullptr, std::move(stop),
+  if (uploader.context().is_host()) return placed;
+  TensorPlacer placer(uploader, known != nullptr ? &known->tensors : nullptr, std::move(stop),
                       placed.tensors);
   for (ExpertLayerWeights& layer : placed.weights.layers) {
-    JANUS_RETURN_IF_ERROR(placer.Place(layer.router, int64_t{model.moe.experts} * model.hidden));
-    JANUS_RETURN_IF_ERROR(placer.Place(layer.router_bias, model.moe.experts));
+    JANUS_RETURN_IF_ERROR(placer.Place(layer.gate, int64_t{model.moe.experts} * model.hidden));
+    JANUS_RETURN_IF_ERROR(placer.Place(layer.gate_bias, model.moe.experts));
     for (std::optional<FfnTensors>& slot : layer.slots) {
       if (!slot) continue;
       JANUS_RETURN_IF_ERROR(placer.Place(*slot, model.hidden, model.moe.intermediate));
     }
   }
-  JANUS_ASSIGN_OR_RETURN(placed.loaded, loader.Loaded());
+  JANUS_ASSIGN_OR_RETURN(placed.loaded, uploader.Loaded());
   return placed;
 }
 

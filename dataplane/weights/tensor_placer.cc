@@ -14,7 +14,7 @@ Status TensorPlacer::Place(Tensor& tensor, int64_t elements) {
   }
   const auto bytes = static_cast<size_t>(BytesOf(tensor.dtype, elements));
   if (at->second == nullptr) {
-    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, loader_.Load(tensor.data, bytes));
+    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, uploader_.Load(tensor.data, bytes));
     at->second = std::make_shared<const kernels::Buffer>(std::move(copy));
   }
   if (at->second->size() < bytes) {

@@ -6,7 +6,7 @@
 #include <stop_token>
 
 #include "dataplane/weights/tensor.h"
-#include "kernels/device/loader.h"
+#include "kernels/device/uploader.h"
 
 namespace janus::dataplane {
 
@@ -22,20 +22,22 @@ struct Placed {
   PlacedTensors tensors;
   std::shared_ptr<kernels::Event> loaded;  // null: there was nothing to load
 
-  // Before the first operation that reads them is queued; waits for nothing.
-  Status Follow(kernels::Context& context) const {
-    return loaded != nullptr ? context.Follow(*loaded) : OkStatus();
+  // Queued: the stream of the steps waits for the copies. Call it before an operation that reads
+  // them is queued. The host does not wait.
+  Status StreamWait(kernels::Context& context) const {
+    return loaded != nullptr ? context.StreamWait(*loaded) : OkStatus();
   }
 };
 
-// Makes a set of tensors the device's, each loaded once, beside the steps of the loader's context.
+// Makes a set of tensors the device's, each loaded once, beside the steps of the uploader's
+// context.
 class TensorPlacer {
  public:
-  // What is in `known`, by the same loader, is shared and not loaded again; its host tensors must
+  // What is in `known`, by the same uploader, is shared and not loaded again; its host tensors must
   // not have changed, or gone, since. Null: nothing is.
-  TensorPlacer(kernels::Loader& loader, const PlacedTensors* known, std::stop_token stop,
+  TensorPlacer(kernels::Uploader& uploader, const PlacedTensors* known, std::stop_token stop,
                PlacedTensors& placed)
-      : loader_(loader), known_(known), stop_(std::move(stop)), placed_(placed) {}
+      : uploader_(uploader), known_(known), stop_(std::move(stop)), placed_(placed) {}
 
   // Makes a tensor of so many elements one of the context; a null tensor stays null. Scales are
   // FfnTensors' alone. ResourceExhausted: the device's memory is short. Cancelled: `stop` was
@@ -46,7 +48,7 @@ class TensorPlacer {
 
  private:
   Status PlaceMatrix(Tensor& tensor, int64_t outputs, int64_t inputs);
-  kernels::Loader& loader_;
+  kernels::Uploader& uploader_;
   const PlacedTensors* const known_;
   const std::stop_token stop_;
   PlacedTensors& placed_;

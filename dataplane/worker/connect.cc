@@ -29,8 +29,8 @@ bool ShareMemory(const Topology& topology, PeerId a, PeerId b) {
 
 Result<ConnectedExchange> ConnectExchange(const Topology& topology, const TransportLayout& layout,
                                           const ConnectOptions& options, std::string_view gpu,
-                                          bool gpu_direct, ExchangeDoor& door, std::stop_token stop,
-                                          const Logger& log) {
+                                          bool gpu_direct, ExchangeListener& listener,
+                                          std::stop_token stop, const Logger& log) {
   const std::string& domain = InstanceOf(topology, layout.self).domain;
   NetworkOptions network;
   network.connect = options;
@@ -50,7 +50,8 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
   ConnectedExchange connected;
   std::unique_ptr<Transport>& transport = connected.transport;
   if (all_share) {
-    JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, std::move(stop)));
+    JANUS_ASSIGN_OR_RETURN(transport,
+                           ConnectSharedMemory(layout, options, listener, std::move(stop)));
   } else {
     if (all_here) {
       network.devices = "lo";  // whatever network there is, nobody is behind it
@@ -65,7 +66,7 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
       options.device->NoteRefusal(gpu_direct ? "other machines are reached without RDMA"
                                              : "--gpu-direct is off");
     }
-    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, door, std::move(stop)));
+    JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, listener, std::move(stop)));
   }
   if (options.device != nullptr && !options.device->is_read_by_all()) {
     log.Info("what the peers read goes through the host's memory",

@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "common/statistics.h"
 #include "common/topology.h"
-#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/handshake/handshake.h"
 #include "dataplane/comm/transport/device_slots.h"
 
 namespace janus::dataplane {
@@ -28,8 +28,8 @@ struct ConnectedExchange {
 // ConnectSharedMemory and ConnectNetwork.
 Result<ConnectedExchange> ConnectExchange(const Topology& topology, const TransportLayout& layout,
                                           const ConnectOptions& options, std::string_view gpu,
-                                          bool gpu_direct, ExchangeDoor& door, std::stop_token stop,
-                                          const Logger& log);
+                                          bool gpu_direct, ExchangeListener& listener,
+                                          std::stop_token stop, const Logger& log);
 
 // Of a member with a GPU: the part of its slots in the GPU's memory, or null where the topology
 // forbids it or there is none to be had, which is logged: then everything goes through the host's

@@ -62,12 +62,12 @@ Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochReque
 }
 
 Result<std::unique_ptr<EpochSession>> EpochSession::Build(
-    const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request,
-    ExchangeDoor& door, const ExpertsHere* known, const Clock& clock, const Logger& log,
+    const WorkerFlags& flags, const InstanceState& state, const EpochRequest& request,
+    ExchangeListener& listener, const ExpertsHere* known, const Clock& clock, const Logger& log,
     const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
-  std::unique_ptr<EpochSession> session(new EpochSession(door, *lasting.context));
+  std::unique_ptr<EpochSession> session(new EpochSession(listener, *state.context));
   EpochSession& s = *session;
-  const ModelDescription& model = lasting.model;
+  const ModelDescription& model = state.model;
   const Topology& topology = s.topology_ = request.topology;
   JANUS_RETURN_IF_ERROR(Validate(topology, model.moe_layers(), model.moe.experts));
   JANUS_ASSIGN_OR_RETURN(s.rank_, FindSelf(flags, topology));
@@ -86,14 +86,14 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   ConnectOptions options;
   options.identity.epoch = topology.epoch;
   std::memcpy(options.identity.epoch_key.data(), request.epoch_key.data(), kEpochKeyBytes);
-  options.identity.model_digest = lasting.model_digest;
-  options.identity.numerics = NumericsClass(model, lasting.settings.attention.fp8_cache,
-                                            *lasting.context, lasting.settings.isa);
+  options.identity.model_digest = state.model_digest;
+  options.identity.numerics =
+      NumericsClass(model, state.settings.attention.fp8_cache, *state.context, state.settings.isa);
   options.identity.sum = topology.sum;
   options.identity.topology_hash = TopologyHash(topology);
   // Before anything is loaded: peers that are done earlier can leave their hello.
-  JANUS_ASSIGN_OR_RETURN(s.at_door_, door.Expect(options.identity, layout));
-  JANUS_RETURN_IF_ERROR(door.Listen(self.exchange_address));
+  JANUS_ASSIGN_OR_RETURN(s.expected_, listener.Expect(options.identity, layout));
+  JANUS_RETURN_IF_ERROR(listener.Listen(self.exchange_address));
 
   if (!is_attention) {
     const auto report = [&](uint64_t done, uint64_t total) {
@@ -104,7 +104,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
         here.loaded, LoadExperts(flags.model, model, topology.placement, s.rank_, report,
                                  stop.get_token(), known != nullptr ? &known->loaded : nullptr));
     JANUS_ASSIGN_OR_RETURN(
-        here.placed, PlaceExperts(*lasting.loader, model, here.loaded.weights,
+        here.placed, PlaceExperts(*state.uploader, model, here.loaded.weights,
                                   known != nullptr ? &known->placed : nullptr, stop.get_token()));
     s.expert_weights_ = std::make_shared<const ExpertsHere>(std::move(here));
   }
@@ -116,7 +116,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.policy = s.policy_;
   // Peers may load for long; who asked for this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
-  s.device_slots_ = MakeDeviceSlots(topology, layout, *lasting.context, flags.gpu_direct, log);
+  s.device_slots_ = MakeDeviceSlots(topology, layout, *state.context, flags.gpu_direct, log);
   options.device = s.device_slots_.get();
   const auto begins = [&](std::string_view phase) {
     return progress({std::string(phase), 0, 0}) ? OkStatus() : Cancelled("preparing was aborted");
@@ -124,12 +124,12 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.keep_waiting = [&] { return begins("connect").ok(); };
   JANUS_RETURN_IF_ERROR(begins("connect"));
   JANUS_ASSIGN_OR_RETURN(ConnectedExchange connected,
-                         ConnectExchange(topology, layout, options, lasting.context->pci_address(),
-                                         flags.gpu_direct, door, stop.get_token(), log));
+                         ConnectExchange(topology, layout, options, state.context->pci_address(),
+                                         flags.gpu_direct, listener, stop.get_token(), log));
   s.transport_ = std::move(connected.transport);
   s.exchange_device_ = std::move(connected.device);
   JANUS_RETURN_IF_ERROR(begins("memory"));
-  if (auto pinned = PinPayloads(*s.transport_, *lasting.context); pinned.ok()) {
+  if (auto pinned = PinPayloads(*s.transport_, *state.context); pinned.ok()) {
     s.pinned_ = *std::move(pinned);
   } else {
     log.Warning("copies from and to the exchange's memory hold the host up",
@@ -139,13 +139,13 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
 
   JANUS_RETURN_IF_ERROR(begins("instance"));
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);
-  kernels::Context& context = *lasting.context;
+  kernels::Context& context = *state.context;
   const kernels::Place place =
       context.is_host()
-          ? kernels::Stream{kernels::Device::kCpu, s.team_.get(), lasting.settings.isa, nullptr}
+          ? kernels::Stream{kernels::Device::kCpu, s.team_.get(), state.settings.isa, nullptr}
           : context.place();
   if (is_attention) {
-    s.attention_ = lasting.attention.get();
+    s.attention_ = state.attention.get();
     JANUS_ASSIGN_OR_RETURN(
         s.attention_exchange_,
         MakeAttentionExchange(topology.mode, shape, *s.transport_, s.device_slots_.get()));
@@ -156,7 +156,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     JANUS_ASSIGN_OR_RETURN(
         s.expert_exchange_,
         MakeExpertExchange(topology.mode, shape, *s.transport_, s.device_slots_.get()));
-    ExpertOptions experts = lasting.experts;
+    ExpertOptions experts = state.experts;
     experts.scheduling = settings.scheduling;
     experts.crossover_rows = settings.crossover_rows;
     experts.deadlines = settings.attention.deadlines;
@@ -170,7 +170,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
 
 void EpochSession::Start(const InstanceStatistics& before,
                          std::function<void(const Status&)> on_loss) {
-  door_.Serve(at_door_);
+  listener_.Serve(expected_);
   if (experts_ != nullptr) experts_->CountOnFrom(before);
   if (attention_ != nullptr) attention_->Rejoin(*attention_epoch_);
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
@@ -197,7 +197,7 @@ Status EpochSession::Run(const std::stop_token& stop) {
   if (attention_ != nullptr) return attention_->Run(*attention_epoch_, stop);
   // What was loaded while the epoch before had the device's steps; the last of it may be on its
   // way.
-  JANUS_RETURN_IF_ERROR(expert_weights_->placed.Follow(context_));
+  JANUS_RETURN_IF_ERROR(expert_weights_->placed.StreamWait(context_));
   return experts_->Run(stop);
 }
 

@@ -9,11 +9,11 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
-#include "dataplane/comm/handshake/exchange_door.h"
+#include "dataplane/comm/handshake/exchange_listener.h"
 #include "dataplane/comm/transport/device_slots.h"
-#include "dataplane/model/loader.h"
+#include "dataplane/model/load_weights.h"
 #include "dataplane/weights/place_weights.h"
-#include "dataplane/worker/lasting.h"
+#include "dataplane/worker/instance_state.h"
 #include "dataplane/worker/settings.h"
 #include "kernels/team.h"
 
@@ -41,11 +41,11 @@ struct ExpertsHere {
 // Start, Stop and the destructor belong to one thread at a time; statistics is thread-safe.
 class EpochSession {
  public:
-  // Meets the peers; blocks. `lasting` and `door` outlive it. `known`: tensors that may be shared;
-  // null: none. `progress` is called from this thread and returns false to give up.
+  // Meets the peers; blocks. `state` and `listener` outlive it. `known`: tensors that may be
+  // shared; null: none. `progress` is called from this thread and returns false to give up.
   static Result<std::unique_ptr<EpochSession>> Build(
-      const WorkerFlags& flags, const Lasting& lasting, const EpochRequest& request,
-      ExchangeDoor& door, const ExpertsHere* known, const Clock& clock, const Logger& log,
+      const WorkerFlags& flags, const InstanceState& state, const EpochRequest& request,
+      ExchangeListener& listener, const ExpertsHere* known, const Clock& clock, const Logger& log,
       const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop);
   ~EpochSession() { Stop(); }
 
@@ -69,14 +69,15 @@ class EpochSession {
   InstanceStatistics statistics() const;
 
  private:
-  EpochSession(ExchangeDoor& door, kernels::Context& context) : door_(door), context_(context) {}
+  EpochSession(ExchangeListener& listener, kernels::Context& context)
+      : listener_(listener), context_(context) {}
 
   // The steps, on their thread.
   Status Run(const std::stop_token& stop);
 
-  ExchangeDoor& door_;
+  ExchangeListener& listener_;
   kernels::Context& context_;
-  std::shared_ptr<EpochAtDoor> at_door_;
+  std::shared_ptr<ExpectedEpoch> expected_;
   Topology topology_;
   Rank rank_{0};
   WaitPolicy policy_;

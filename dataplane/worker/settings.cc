@@ -38,10 +38,12 @@ Status CheckFits(const std::string& what, uint64_t bytes, int64_t machine_bytes)
                            std::to_string(machine_bytes));
 }
 
-Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const SequenceRoom& room,
-                                       ModelDescription& model, kernels::Context& context,
-                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes) {
-  LastingSettings settings;
+Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
+                                                 const SequenceRoom& room, ModelDescription& model,
+                                                 kernels::Context& context,
+                                                 const kernels::CpuFeatures& cpu,
+                                                 int64_t machine_bytes) {
+  InstanceSettings settings;
   switch (config.dtype()) {
     case v1::DTYPE_UNSPECIFIED:
       break;

@@ -26,7 +26,7 @@ struct WorkerFlags {
 };
 
 // What is for an instance's life, with its defaults filled in, in the terms of the instances.
-struct LastingSettings {
+struct InstanceSettings {
   AttentionOptions attention;
   kernels::Isa isa = kernels::Isa::kAvx2;  // of a CPU
 };
@@ -35,9 +35,11 @@ struct LastingSettings {
 // ResourceExhausted: it asks for more memory than the machine has; FailedPrecondition: this CPU
 // lacks what the numerics class asks for. Changes model.dtype to what the service asks for. On a
 // GPU the CPU is of no account, and its memory is asked for, not counted.
-Result<LastingSettings> ResolveLasting(const v1::WorkerConfig& config, const SequenceRoom& room,
-                                       ModelDescription& model, kernels::Context& context,
-                                       const kernels::CpuFeatures& cpu, int64_t machine_bytes);
+Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
+                                                 const SequenceRoom& room, ModelDescription& model,
+                                                 kernels::Context& context,
+                                                 const kernels::CpuFeatures& cpu,
+                                                 int64_t machine_bytes);
 
 // What is of an epoch, likewise.
 struct EpochSettings {

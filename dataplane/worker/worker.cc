@@ -116,7 +116,7 @@ Status Worker::CheckNew(const Stamp& stamp, const EpochRequest& request) {
     return Aborted("epoch " + std::to_string(stamp.epoch) + " is older than the prepared " +
                    std::to_string(prepared_->topology().epoch));
   }
-  return committed_ == 0 ? OkStatus() : lasting_->Fits(request.config, RoomIn(request.topology));
+  return committed_ == 0 ? OkStatus() : state_->Fits(request.config, RoomIn(request.topology));
 }
 
 Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
@@ -155,12 +155,12 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   if (!built.ok()) return std::move(built).status();
   if (stop.stop_requested()) return Cancelled("the epoch was aborted");
   replaced = std::exchange(prepared_, *std::move(built));
-  const LastingSettings& settings = lasting_->settings;
+  const InstanceSettings& settings = state_->settings;
   log_.Info("prepared", {{"epoch", stamp.epoch},
                          {"rank", prepared_->rank().value},
                          {"device", DeviceClass(context_, settings.isa)},
-                         {"dtype", ToString(lasting_->model.dtype)},
-                         {"numerics", NumericsClass(lasting_->model, settings.attention.fp8_cache,
+                         {"dtype", ToString(state_->model.dtype)},
+                         {"numerics", NumericsClass(state_->model, settings.attention.fp8_cache,
                                                     context_, settings.isa)},
                          {"spin_us", prepared_->policy().spin.count()},
                          {"resident_bytes", ResidentBytes()}});
@@ -170,47 +170,48 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
 Result<std::unique_ptr<EpochSession>> Worker::Build(
     const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
     const std::stop_source& stop) {
-  JANUS_ASSIGN_OR_RETURN(const Lasting* const lasting, LastingFor(request, progress, stop));
+  JANUS_ASSIGN_OR_RETURN(const InstanceState* const state,
+                         InstanceStateFor(request, progress, stop));
   std::shared_ptr<const ExpertsHere> known;
   {
     const MutexLock lock(mu_);
     if (serving_ != nullptr) known = serving_->expert_weights();
   }
-  return EpochSession::Build(flags_, *lasting, request, door_, known.get(), clock_, log_, progress,
-                             stop);
+  return EpochSession::Build(flags_, *state, request, listener_, known.get(), clock_, log_,
+                             progress, stop);
 }
 
-Result<const Lasting*> Worker::LastingFor(
+Result<const InstanceState*> Worker::InstanceStateFor(
     const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
     std::stop_source stop) {
   const SequenceRoom room = RoomIn(request.topology);
   // Of an epoch that was never committed: they go, the session first.
-  std::unique_ptr<Lasting> lasting;
+  std::unique_ptr<InstanceState> state;
   std::unique_ptr<EpochSession> prepared;
   {
     const MutexLock changing(change_);
     const MutexLock lock(mu_);
-    if (lasting_ != nullptr) {
-      const Status fits = lasting_->Fits(request.config, room);
-      if (fits.ok()) return lasting_.get();
+    if (state_ != nullptr) {
+      const Status fits = state_->Fits(request.config, room);
+      if (fits.ok()) return state_.get();
       // The epoch before was committed since this one was found to be new.
       if (committed_ != 0) return fits;
     }
     prepared = std::move(prepared_);
-    lasting = std::move(lasting_);
+    state = std::move(state_);
   }
   prepared.reset();
-  lasting.reset();
+  state.reset();
   const auto report = [&](uint64_t done, uint64_t total) {
     if (!progress({"weights", done, total})) stop.request_stop();
   };
   JANUS_ASSIGN_OR_RETURN(
-      lasting, Lasting::Make(flags_, context_, request.config, room, router_, step_metrics_, clock_,
-                             log_, departing_.get_token(), report, stop.get_token()));
-  lasting->experts.routing = &routing_;
+      state, InstanceState::Make(flags_, context_, request.config, room, router_, step_metrics_,
+                                 clock_, log_, departing_.get_token(), report, stop.get_token()));
+  state->experts.routing = &routing_;
   const MutexLock lock(mu_);
-  lasting_ = std::move(lasting);
-  return lasting_.get();
+  state_ = std::move(state);
+  return state_.get();
 }
 
 Status Worker::Commit(const Stamp& stamp) {
@@ -295,7 +296,7 @@ Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline,
     const MutexLock lock(mu_);
     JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
     draining_ = true;
-    if (serving_ != nullptr) attention = lasting_->attention.get();
+    if (serving_ != nullptr) attention = state_->attention.get();
   }
   if (stamp.epoch > committed()) {
     Leave(stamp.epoch);
@@ -322,7 +323,7 @@ bool Worker::HasDeparted() const {
   const MutexLock lock(mu_);
   if (serving_ == nullptr || serving_->ended()) return true;
   if (flags_.role != Role::kAttention) return false;
-  return router_.streams() == 0 && lasting_->attention->WaitIdle(MonotonicClock::now());
+  return router_.streams() == 0 && state_->attention->WaitIdle(MonotonicClock::now());
 }
 
 void Worker::Leave(uint64_t epoch) {
@@ -336,7 +337,7 @@ void Worker::Leave(uint64_t epoch) {
     if (prepared_ != nullptr && prepared_->topology().epoch <= epoch) {
       prepared = std::move(prepared_);
     }
-    if (served != nullptr) attention = lasting_->attention.get();
+    if (served != nullptr) attention = state_->attention.get();
   }
   // The step thread has ended: this one is in its place.
   if (attention != nullptr) attention->Leave();
@@ -360,7 +361,7 @@ std::optional<Topology> Worker::TopologyFor(const std::string& text_digest) cons
   };
   const MutexLock lock(mu_);
   if (successor_ && fits(successor_->text_digest)) return successor_->topology;
-  if (serving_ == nullptr || !fits(lasting_->text_digest)) return std::nullopt;
+  if (serving_ == nullptr || !fits(state_->text_digest)) return std::nullopt;
   return serving_->topology();
 }
 
@@ -377,8 +378,8 @@ void Worker::AddCommitListener(std::weak_ptr<CommitListener> listener) {
 
 std::optional<Worker::ServedModel> Worker::model() const {
   const MutexLock lock(mu_);
-  if (lasting_ == nullptr) return std::nullopt;
-  return ServedModel{lasting_->model, lasting_->answers_digest, lasting_->text_digest};
+  if (state_ == nullptr) return std::nullopt;
+  return ServedModel{state_->model, state_->answers_digest, state_->text_digest};
 }
 
 Result<AttentionInstance*> Worker::attention() const {
@@ -389,7 +390,7 @@ Result<AttentionInstance*> Worker::attention() const {
                                        : "this instance has left the service");
   }
   if (draining_) return Unavailable("this instance drains");
-  return lasting_->attention.get();
+  return state_->attention.get();
 }
 
 InstanceStatistics Worker::statistics() const {

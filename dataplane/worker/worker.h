@@ -11,12 +11,12 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
-#include "dataplane/comm/handshake/exchange_door.h"
+#include "dataplane/comm/handshake/exchange_listener.h"
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/steps/step_metrics.h"
 #include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/epoch_session.h"
-#include "dataplane/worker/lasting.h"
+#include "dataplane/worker/instance_state.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/token_router.h"
 #include "dataplane/worker/worker_metrics.h"
@@ -35,7 +35,7 @@ class Worker {
  public:
   // Computes in `context`, which outlives it. `on_loss` is called from the step thread when an
   // epoch has ended with an error; the worker then holds its requests for the next one. Whoever is
-  // refused at the exchange's door is counted in `registry`, which outlives the worker.
+  // refused at the exchange's listener is counted in `registry`, which outlives the worker.
   Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock, Logger log,
          std::function<void(const Status&)> on_loss, MetricRegistry& registry);
   ~Worker();
@@ -111,7 +111,7 @@ class Worker {
   // Of the prepared model.
   struct ServedModel {
     ModelDescription description;
-    std::string answers_digest;  // as Lasting has them
+    std::string answers_digest;  // as InstanceState has them
     std::string text_digest;
   };
   std::optional<ServedModel> model() const;
@@ -125,9 +125,9 @@ class Worker {
   Result<std::unique_ptr<EpochSession>> Build(
       const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
       const std::stop_source& stop) JANUS_EXCLUDES(mu_);
-  Result<const Lasting*> LastingFor(const EpochRequest& request,
-                                    const std::function<bool(const PrepareProgress&)>& progress,
-                                    std::stop_source stop) JANUS_EXCLUDES(mu_);
+  Result<const InstanceState*> InstanceStateFor(
+      const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
+      std::stop_source stop) JANUS_EXCLUDES(mu_);
   // Ends the steps of the serving epoch; what it had counted.
   InstanceStatistics EndServing() JANUS_REQUIRES(change_) JANUS_EXCLUDES(mu_);
   uint64_t committed() const JANUS_EXCLUDES(mu_);
@@ -141,7 +141,7 @@ class Worker {
   StepMetrics step_metrics_;
   RoutingRecord routing_;  // of an expert instance's epochs
   ExchangeRefusalCounts refusals_;
-  ExchangeDoor door_{&refusals_};  // opened by the thread in Prepare
+  ExchangeListener listener_{&refusals_};  // opened by the thread in Prepare
 
   // Held while serving_ or prepared_ change, over the end of a step thread; before mu_.
   Mutex change_;
@@ -155,7 +155,7 @@ class Worker {
   bool draining_ JANUS_GUARDED_BY(mu_) = false;
   std::stop_source departing_;
   uint64_t committed_ JANUS_GUARDED_BY(mu_) = 0;
-  std::unique_ptr<Lasting> lasting_ JANUS_GUARDED_BY(mu_);  // for good with the first Commit
+  std::unique_ptr<InstanceState> state_ JANUS_GUARDED_BY(mu_);  // for good with the first Commit
   std::unique_ptr<EpochSession> prepared_ JANUS_GUARDED_BY(mu_);
   std::unique_ptr<EpochSession> serving_ JANUS_GUARDED_BY(mu_);
   std::vector<std::weak_ptr<CommitListener>> listeners_ JANUS_GUARDED_BY(mu_);

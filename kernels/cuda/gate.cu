@@ -1,4 +1,4 @@
-// The router: its two forms, which of them runs, and the fast one with AEBS behind it.
+// The gate: its two forms, which of them runs, and the fast one with AEBS behind it.
 
 #include "kernels/cuda/gate.h"
 

@@ -1,12 +1,12 @@
 #pragma once
 
-// The router on the device: which form of it a model has, and the router and AEBS as one operation.
+// The gate on the device: which form of it a model has, and the gate and AEBS as one operation.
 
 #include <cstdint>
 
 #include "common/status.h"
+#include "kernels/cuda/aebs.h"
 #include "kernels/cuda/list_work.h"
-#include "kernels/cuda/schedule_experts.h"
 #include "kernels/kernels.h"
 #include "kernels/stream.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The router in its fast form, for bfloat16: logits by tensor cores, the inner axis dealt over
+// The gate in its fast form, for bfloat16: logits by tensor cores, the inner axis dealt over
 // blocks, then a block for each row that adds up its pieces and chooses. Bound by the read of the
 // weights, all of which is under way at once. Specification: ../reference/gate_top_k.cc
 //
@@ -8,10 +8,10 @@
 // kGateSplit elements of the inner axis; its sum starts at 0 and takes 16 elements after the other.
 // Who computes a piece, beside which rows, is all that the workspace and the other rows change.
 
+#include "kernels/cuda/aebs_fast.h"
 #include "kernels/cuda/list_work.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/products.h"
-#include "kernels/cuda/schedule_fast.h"
 #include "kernels/cuda/stages.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Projections, the router and the experts, over tile.h. Specification:
+// Projections, the gate and the experts, over tile.h. Specification:
 // ../reference/{linear,head_linear,gate_top_k,grouped_expert_ffn}.cc
 
 #include <cmath>
@@ -81,7 +81,7 @@ inline Plan PlanHeadLinear(const HeadLinearArgs& a) {
           2 * a.rows * a.heads * a.outputs * a.inputs};
 }
 
-// The router's logits: block per tile of rows x experts.
+// The gate's logits: block per tile of rows x experts.
 struct GateLogitsKernel {
   static constexpr int kThreads = Tile::kThreads;
   GateTopKArgs a;

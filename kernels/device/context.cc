@@ -24,7 +24,7 @@ Buffer::~Buffer() {
   if (data_ != nullptr) context_->GiveBack(*this);
 }
 
-Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
+Result<Buffer> Context::AllocateFrom(Buffer::Memory memory, size_t bytes) {
   // Pinned memory is the host's own work, and much of it takes long.
   const bool is_pinned = memory == Buffer::Memory::kPinned;
   const WaitWatch::Wait watched(is_pinned ? nullptr : watch_.get(), "taking memory");
@@ -32,29 +32,29 @@ Result<Buffer> Context::TakeFrom(Buffer::Memory memory, size_t bytes) {
   Result<std::byte*> data = [&] {
     switch (memory) {
       case Buffer::Memory::kDevice:
-        return AllocateDevice(bytes);
+        return AllocateDeviceMemory(bytes);
       case Buffer::Memory::kLoaded:
-        return AllocateLoaded(bytes);
+        return AllocateLoadMemory(bytes);
       case Buffer::Memory::kPinned:
       case Buffer::Memory::kShared:  // these have functions of their own
       case Buffer::Memory::kMapped:
-      case Buffer::Memory::kShown:
+      case Buffer::Memory::kRegistered:
       case Buffer::Memory::kPinnedHere:
       case Buffer::Memory::kNetwork:
         break;
     }
-    return AllocatePinned(bytes);
+    return AllocatePinnedMemory(bytes);
   }();
   if (!data.ok()) return std::move(data).status();
   ++allocations_;
   return Buffer(this, memory, *data, bytes);
 }
 
-Result<SharedMemory> Context::TakeShared(size_t bytes) {
+Result<SharedMemory> Context::AllocateShared(size_t bytes) {
   const WaitWatch::Wait watched = Watched("taking memory");
   if (bytes == 0) return InvalidArgument("no memory of no bytes is shared");
   Fd fd;
-  JANUS_ASSIGN_OR_RETURN(std::byte* const data, AllocateShared(bytes, fd));
+  JANUS_ASSIGN_OR_RETURN(std::byte* const data, AllocateSharedMemory(bytes, fd));
   ++allocations_;
   return SharedMemory{Buffer(this, Buffer::Memory::kShared, data, bytes), std::move(fd)};
 }
@@ -67,11 +67,11 @@ Result<Buffer> Context::MapShared(const Fd& fd, size_t bytes) {
   return Buffer(this, Buffer::Memory::kMapped, data, bytes);
 }
 
-Result<Buffer> Context::ShowFlags(std::byte* begin, size_t bytes) {
+Result<Buffer> Context::RegisterFlags(std::byte* begin, size_t bytes) {
   const WaitWatch::Wait watched = Watched("showing flags");
   JANUS_CHECK(bytes > 0 && reinterpret_cast<uintptr_t>(begin) % sizeof(Flag) == 0, bytes);
-  JANUS_RETURN_IF_ERROR(Show(begin, bytes));
-  return Buffer(this, Buffer::Memory::kShown, begin, bytes);
+  JANUS_RETURN_IF_ERROR(RegisterFlagPages(begin, bytes));
+  return Buffer(this, Buffer::Memory::kRegistered, begin, bytes);
 }
 
 Result<Buffer> Context::Pin(std::byte* begin, size_t bytes) {
@@ -80,7 +80,7 @@ Result<Buffer> Context::Pin(std::byte* begin, size_t bytes) {
   return Buffer(this, Buffer::Memory::kPinnedHere, begin, bytes);
 }
 
-Result<Buffer> Context::ShowToNetwork(const SharedMemory& memory, NetworkUse use) {
+Result<Buffer> Context::RegisterForNetwork(const SharedMemory& memory, NetworkUse use) {
   JANUS_CHECK(memory.fd.get() >= 0 && memory.buffer.size() > 0, memory.buffer.size());
   JANUS_ASSIGN_OR_RETURN(std::byte* const data, OpenToNetwork(memory, use));
   return Buffer(this, Buffer::Memory::kNetwork, data, memory.buffer.size());
@@ -101,8 +101,8 @@ void Context::GiveBack(const Buffer& buffer) {
       return FreeShared(buffer.data_, buffer.size_);
     case Buffer::Memory::kMapped:
       return Unmap(buffer.data_, buffer.size_);
-    case Buffer::Memory::kShown:
-      return Hide(buffer.data_, buffer.size_);
+    case Buffer::Memory::kRegistered:
+      return UnregisterFlagPages(buffer.data_, buffer.size_);
     case Buffer::Memory::kPinnedHere:
       return Unpin(buffer.data_, buffer.size_);
     case Buffer::Memory::kNetwork:
@@ -126,8 +126,8 @@ bool Context::has_noted_failure() const {
   return !failure_.ok();
 }
 
-Buffer Context::TakeCopyOrNote(const void* host, size_t bytes) {
-  Buffer copy = TakeOrNote(bytes);
+Buffer Context::AllocateCopyOrNote(const void* host, size_t bytes) {
+  Buffer copy = AllocateOrNote(bytes);
   if (copy.data() == nullptr) return copy;
   NoteFailure(CopyIn(copy.data(), host, bytes));
   NoteFailure(Wait());
@@ -162,8 +162,8 @@ Status Context::Load(void* device, const void* pinned, size_t bytes) {
   return QueueLoad(device, pinned, bytes);
 }
 
-Status Context::Follow(Event& event) {
-  return Judge(QueueFollow(event));
+Status Context::StreamWait(Event& event) {
+  return Judge(QueueWait(event));
 }
 
 Result<std::unique_ptr<Graph>> Context::RecordGraph(FunctionRef<Status(const Stream&)> operations) {
@@ -191,20 +191,20 @@ Status Context::Await(Event& event) {
   return Judge(WaitForEvent(event));
 }
 
-Result<bool> Context::HasCome(Event& event) {
-  Result<bool> has_come = AskEvent(event);
+Result<bool> Context::Query(Event& event) {
+  Result<bool> has_come = QueryEvent(event);
   if (!has_come.ok()) has_failed_ = true;
   return has_come;
 }
 
-Status Context::Raise(std::span<const FlagCount> flags) {
+Status Context::Signal(std::span<const FlagCount> flags) {
   const WaitWatch::Wait watched = Watched("queuing flags");
-  return flags.empty() ? OkStatus() : Judge(QueueRaise(flags));
+  return flags.empty() ? OkStatus() : Judge(QueueSignal(flags));
 }
 
-Status Context::FollowFlags(std::span<const FlagCount> flags) {
+Status Context::StreamWaitFlags(std::span<const FlagCount> flags) {
   const WaitWatch::Wait watched = Watched("queuing flags");
-  return flags.empty() ? OkStatus() : Judge(QueueFollowFlags(flags));
+  return flags.empty() ? OkStatus() : Judge(QueueWaitFlags(flags));
 }
 
 Status Context::Judge(Status status) {

@@ -24,8 +24,8 @@ namespace janus::kernels {
 
 class Context;
 
-// Where somebody computes: the stream that operations take, and whose memory they read and write. A
-// stream alone is in the host's. Cheap to copy; what it names outlives every copy.
+// Where an instance computes: the stream that operations take, and whose memory they read and
+// write. A stream alone is in the host's. Cheap to copy; what it names outlives every copy.
 struct Place {
   Place(const Stream& on);  // NOLINT(google-explicit-constructor): most are the host's
   Place(const Stream& on, Context& in) : stream(on), context(&in) {}
@@ -57,7 +57,7 @@ class Buffer {
     kPinned,
     kShared,
     kMapped,
-    kShown,
+    kRegistered,
     kPinnedHere,
     kNetwork
   };
@@ -71,7 +71,8 @@ class Buffer {
 };
 
 // Memory of a device, and what other contexts, of this process or of another on this machine, map
-// it by. It is there as long as one of them has it mapped, whoever took it.
+// it by. It is there as long as one of them has it mapped, also after the context that allocated it
+// is gone.
 struct SharedMemory {
   Buffer buffer;
   Fd fd;
@@ -126,14 +127,14 @@ struct ContextCounts {
 // What a device has, and what of it is to be had.
 struct DeviceMemory {
   uint64_t total = 0;
-  uint64_t free = 0;  // nobody has it
+  uint64_t free = 0;  // no process has it
   uint64_t held = 0;  // by the context, what was given back and is kept for later included
 };
 
 // Everything queued runs in the order of its queuing, but for loads, which have a stream of their
-// own: beside steps they are ordered by Follow alone. Nothing but Wait, Await, RecordGraph and the
-// taking and giving back of memory waits for the device, and memory is taken, and graphs recorded,
-// before steps begin.
+// own: beside steps they are ordered by StreamWait alone. Nothing but Wait, Await, RecordGraph and
+// the taking and giving back of memory waits for the device, and memory is taken, and graphs
+// recorded, before steps begin.
 //
 // Thread-safe; what two threads queue at once runs in either order. A context outlives its buffers,
 // events and graphs.
@@ -153,31 +154,36 @@ class Context {
   // Where the device is on the machine's PCI bus, domain, bus, device and function in hexadecimal:
   // "0000:3B:00.0". Empty: the host, or it does not say.
   virtual std::string pci_address() const = 0;
-  // For operations on this device. The host's has no team: who computes there brings one.
+  // For operations on this device. The host's has no team: an instance that computes there brings
+  // one.
   virtual Stream stream() = 0;
   Place place() { return {stream(), *this}; }
 
   // Of the device; pinned: of the host, so that copies run beside the host. Content unknown,
   // aligned for every operation (256 bytes; on the host 64). ResourceExhausted: there is not so
   // much left. Zero bytes are an empty buffer.
-  Result<Buffer> Take(size_t bytes) { return TakeFrom(Buffer::Memory::kDevice, bytes); }
-  Result<Buffer> TakePinned(size_t bytes) { return TakeFrom(Buffer::Memory::kPinned, bytes); }
+  Result<Buffer> Allocate(size_t bytes) { return AllocateFrom(Buffer::Memory::kDevice, bytes); }
+  Result<Buffer> AllocatePinned(size_t bytes) {
+    return AllocateFrom(Buffer::Memory::kPinned, bytes);
+  }
   // Of the device, for Load: it is there, and goes again, in the order of loads. Going waits for
   // what was queued before, loads and steps, and holds neither steps nor the host up.
-  Result<Buffer> TakeForLoad(size_t bytes) { return TakeFrom(Buffer::Memory::kLoaded, bytes); }
+  Result<Buffer> AllocateForLoad(size_t bytes) {
+    return AllocateFrom(Buffer::Memory::kLoaded, bytes);
+  }
   // Of the device, where others may map it. FailedPrecondition: the device has none such, for the
   // reason that it says; on the host, whose processes share memory otherwise.
-  Result<SharedMemory> TakeShared(size_t bytes);
-  // What another context has taken by TakeShared, as many bytes, for operations of this one.
+  Result<SharedMemory> AllocateShared(size_t bytes);
+  // What another context has taken by AllocateShared, as many bytes, for operations of this one.
   // FailedPrecondition: this device cannot reach it. InvalidArgument: no such memory, or less of
   // it.
   Result<Buffer> MapShared(const Fd& fd, size_t bytes);
   // The same where an object takes many: the first refusal since the last TakeFailure is kept, and
   // an empty buffer given.
-  Buffer TakeOrNote(size_t bytes) { return Note(Take(bytes)); }
-  Buffer TakePinnedOrNote(size_t bytes) { return Note(TakePinned(bytes)); }
+  Buffer AllocateOrNote(size_t bytes) { return Note(Allocate(bytes)); }
+  Buffer AllocatePinnedOrNote(size_t bytes) { return Note(AllocatePinned(bytes)); }
   // Of the device, with a copy of what `host` holds now; waits for it.
-  Buffer TakeCopyOrNote(const void* host, size_t bytes);
+  Buffer AllocateCopyOrNote(const void* host, size_t bytes);
   // Keeps it, if it is one and the first.
   void NoteFailure(Status status);
   bool has_noted_failure() const;
@@ -186,8 +192,8 @@ class Context {
   // Queued. `host` must live, and as the source not change, until the stream has come this far.
   Status CopyIn(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
-  // Queued after the loads before, beside the steps. `device` lies in what TakeForLoad gave,
-  // `pinned` in what TakePinned did, unchanged until it has run. A refusal is the load's alone:
+  // Queued after the loads before, beside the steps. `device` lies in what AllocateForLoad gave,
+  // `pinned` in what AllocatePinned did, unchanged until it has run. A refusal is the load's alone:
   // what it means for the device the next wait tells.
   Status Load(void* device, const void* pinned, size_t bytes);
   // From device to device; no overlap.
@@ -200,31 +206,31 @@ class Context {
   virtual Status Record(Event& event) = 0;
   // The event stands for every load queued until now.
   virtual Status RecordLoads(Event& event) = 0;
-  // What steps are given from now on runs once the loads that the event stands for have. Of the
-  // device's streams: the host waits for neither.
-  Status Follow(Event& event);
-  // Until that has run; at once for an event never recorded.
+  // The stream of the steps waits for the loads that the event stands for: what is queued from now
+  // on runs after them. The host does not wait.
+  Status StreamWait(Event& event);
+  // The host waits until that has run; returns at once for an event that was never recorded.
   Status Await(Event& event);
-  // Whether Await would return at once; asks the device, and waits for nothing.
-  Result<bool> HasCome(Event& event);
+  // Whether Await would return at once. Does not wait.
+  Result<bool> Query(Event& event);
 
-  // Lets the device raise and await the flags that lie in such memory of the host, for as long as
+  // Lets the device signal and await the flags that lie in such memory of the host, for as long as
   // there is the buffer, which is that memory; the memory outlives it. Several contexts may be
   // shown the same. FailedPrecondition: this device can do neither, for the reason that it says; on
   // the host, where what is queued has run.
-  Result<Buffer> ShowFlags(std::byte* begin, size_t bytes);
-  // Queued: once everything before has run, each flag gets its count. Whoever sees that sees what
-  // was written before, in the memory of any device.
-  Status Raise(std::span<const FlagCount> flags);
-  // Queued: what is queued from now on runs once each flag has come to its count, and sees what was
-  // written before it got it. The device waits, not a kernel. Somebody is to raise it in the end:
-  // the host may.
-  Status FollowFlags(std::span<const FlagCount> flags);
+  Result<Buffer> RegisterFlags(std::byte* begin, size_t bytes);
+  // Queued: once everything before has run, each flag gets its count. A reader that sees the count
+  // also sees what was written before it, in the memory of any device.
+  Status Signal(std::span<const FlagCount> flags);
+  // Queued: the stream waits until each flag has its count. What is queued from now on sees what
+  // was written before the flag was signalled. The device waits, not a kernel. Some device or host
+  // must signal each flag in the end.
+  Status StreamWaitFlags(std::span<const FlagCount> flags);
 
-  // Memory that TakeShared has given, for network devices: what their library is told of, for as
-  // long as there is the buffer; the memory outlives it. Host code touches neither.
+  // Memory that AllocateShared has given, for network devices: what their library is told of, for
+  // as long as there is the buffer; the memory outlives it. Host code touches neither.
   // FailedPrecondition: none reaches this memory, for the reason that it says.
-  Result<Buffer> ShowToNetwork(const SharedMemory& memory, NetworkUse use);
+  Result<Buffer> RegisterForNetwork(const SharedMemory& memory, NetworkUse use);
   virtual NetworkMemory network_memory() const = 0;
   // What network devices have written by now, as the host was told by their library, is there for
   // what is queued from now on.
@@ -245,8 +251,8 @@ class Context {
   Status Replay(Graph& graph);
 
   // Has what such memory of the host is copied from and to run beside the host, as for memory of
-  // TakePinned: it waits for none of these copies, which else it may. For as long as there is the
-  // buffer, which is that memory; the memory outlives it. Whole pages, or others' bytes of the
+  // AllocatePinned: it waits for none of these copies, which else it may. For as long as there is
+  // the buffer, which is that memory; the memory outlives it. Whole pages, or others' bytes of the
   // first and last are pinned, too; several contexts may pin the same. May hold up a device that
   // computes. FailedPrecondition: it cannot be; on the host, where a copy is none.
   Result<Buffer> Pin(std::byte* begin, size_t bytes);
@@ -273,38 +279,38 @@ class Context {
   WaitWatch::Wait Watched(const char* what) { return {watch_.get(), what}; }
   static constexpr const char* kGivesBack = "giving memory back";
 
-  virtual Result<std::byte*> AllocateDevice(size_t bytes) = 0;
+  virtual Result<std::byte*> AllocateDeviceMemory(size_t bytes) = 0;
   virtual void FreeDevice(std::byte* data, size_t bytes) = 0;
-  virtual Result<std::byte*> AllocateLoaded(size_t bytes) = 0;
+  virtual Result<std::byte*> AllocateLoadMemory(size_t bytes) = 0;
   virtual void FreeLoaded(std::byte* data, size_t bytes) = 0;
-  virtual Result<std::byte*> AllocatePinned(size_t bytes) = 0;
+  virtual Result<std::byte*> AllocatePinnedMemory(size_t bytes) = 0;
   virtual void FreePinned(std::byte* data, size_t bytes) = 0;
   // Its memory, and in `fd` what it is mapped by.
-  virtual Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) = 0;
+  virtual Result<std::byte*> AllocateSharedMemory(size_t bytes, Fd& fd) = 0;
   virtual void FreeShared(std::byte* data, size_t bytes) = 0;
   virtual Result<std::byte*> Map(const Fd& fd, size_t bytes) = 0;
   virtual void Unmap(std::byte* data, size_t bytes) = 0;
   virtual Status QueueIn(void* device, const void* host, size_t bytes) = 0;
   virtual Status QueueOut(void* host, const void* device, size_t bytes) = 0;
   virtual Status QueueLoad(void* device, const void* pinned, size_t bytes) = 0;
-  virtual Status QueueFollow(Event& event) = 0;
+  virtual Status QueueWait(Event& event) = 0;
   virtual Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)> operations) = 0;
   virtual Status QueueGraph(Graph& graph) = 0;
   virtual Status WaitForStream() = 0;
   virtual Status WaitForEvent(Event& event) = 0;
-  virtual Result<bool> AskEvent(Event& event) = 0;
-  virtual Status Show(std::byte* begin, size_t bytes) = 0;
-  virtual void Hide(std::byte* begin, size_t bytes) = 0;
+  virtual Result<bool> QueryEvent(Event& event) = 0;
+  virtual Status RegisterFlagPages(std::byte* begin, size_t bytes) = 0;
+  virtual void UnregisterFlagPages(std::byte* begin, size_t bytes) = 0;
   virtual Status PinHere(std::byte* begin, size_t bytes) = 0;
   virtual void Unpin(std::byte* begin, size_t bytes) = 0;
   virtual Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) = 0;
   virtual void CloseToNetwork(std::byte* data, size_t bytes) = 0;
-  virtual Status QueueRaise(std::span<const FlagCount> flags) = 0;
-  virtual Status QueueFollowFlags(std::span<const FlagCount> flags) = 0;
+  virtual Status QueueSignal(std::span<const FlagCount> flags) = 0;
+  virtual Status QueueWaitFlags(std::span<const FlagCount> flags) = 0;
 
  private:
   friend class Buffer;
-  Result<Buffer> TakeFrom(Buffer::Memory memory, size_t bytes);
+  Result<Buffer> AllocateFrom(Buffer::Memory memory, size_t bytes);
   Buffer Note(Result<Buffer> taken);
   void GiveBack(const Buffer& buffer);
   Status Judge(Status status);

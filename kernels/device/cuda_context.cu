@@ -188,11 +188,13 @@ class CudaContext final : public Context {
   }
 
  protected:
-  Result<std::byte*> AllocateDevice(size_t bytes) override { return Allocate(bytes, stream_); }
+  Result<std::byte*> AllocateDeviceMemory(size_t bytes) override {
+    return Allocate(bytes, stream_);
+  }
   void FreeDevice(std::byte* data, size_t) override {
     if (cudaFreeAsync(data, stream_) != cudaSuccess) cudaGetLastError();
   }
-  Result<std::byte*> AllocateLoaded(size_t bytes) override { return Allocate(bytes, loads_); }
+  Result<std::byte*> AllocateLoadMemory(size_t bytes) override { return Allocate(bytes, loads_); }
   // Steps may read it until now: loads wait for them, not they for loads. That another thread
   // records the event anew between the two calls makes it stand for more, never for less.
   void FreeLoaded(std::byte* data, size_t) override {
@@ -203,7 +205,7 @@ class CudaContext final : public Context {
     }
     if (cudaFreeAsync(data, loads_) != cudaSuccess) cudaGetLastError();
   }
-  Result<std::byte*> AllocatePinned(size_t bytes) override {
+  Result<std::byte*> AllocatePinnedMemory(size_t bytes) override {
     void* data = nullptr;
     JANUS_RETURN_IF_ERROR(
         Check(cudaMallocHost(&data, bytes), std::to_string(bytes) + " bytes of pinned memory"));
@@ -218,7 +220,7 @@ class CudaContext final : public Context {
     }
     cudaFreeHost(data);
   }
-  Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override {
+  Result<std::byte*> AllocateSharedMemory(size_t bytes, Fd& fd) override {
     Result<std::byte*> data = shared_.Allocate(bytes, fd);
     if (data.status().code() == StatusCode::kResourceExhausted) {
       GiveUpKept();
@@ -244,7 +246,7 @@ class CudaContext final : public Context {
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override {
     return Check(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, loads_), "load");
   }
-  Status QueueFollow(Event& event) override {
+  Status QueueWait(Event& event) override {
     return Check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).event),
                  "wait for loads");
   }
@@ -286,7 +288,7 @@ class CudaContext final : public Context {
   Status WaitForEvent(Event& event) override {
     return Check(cudaEventSynchronize(static_cast<CudaEvent&>(event).event), "event");
   }
-  Result<bool> AskEvent(Event& event) override {
+  Result<bool> QueryEvent(Event& event) override {
     const cudaError_t answer = cudaEventQuery(static_cast<CudaEvent&>(event).event);
     if (answer == cudaErrorNotReady) {
       cudaGetLastError();  // which is no failure: or this thread's next launch would tell it
@@ -295,12 +297,14 @@ class CudaContext final : public Context {
     JANUS_RETURN_IF_ERROR(Check(answer, "event"));
     return true;
   }
-  Status Show(std::byte* begin, size_t bytes) override { return flags_.Show(begin, bytes); }
-  // Steps may raise and await until now what lies there.
-  void Hide(std::byte* begin, size_t bytes) override {
+  Status RegisterFlagPages(std::byte* begin, size_t bytes) override {
+    return flags_.Register(begin, bytes);
+  }
+  // Steps may signal and await until now what lies there.
+  void UnregisterFlagPages(std::byte* begin, size_t bytes) override {
     cudaStreamSynchronize(stream_);
     cudaGetLastError();
-    flags_.Hide(begin, bytes);
+    flags_.Unregister(begin, bytes);
   }
   Status PinHere(std::byte* begin, size_t bytes) override {
     return CudaHostPages().Use(begin, bytes);
@@ -325,11 +329,11 @@ class CudaContext final : public Context {
     return memory.buffer.data();
   }
   void CloseToNetwork(std::byte*, size_t) override {}
-  Status QueueRaise(std::span<const FlagCount> flags) override {
-    return flags_.Raise(stream_, flags);
+  Status QueueSignal(std::span<const FlagCount> flags) override {
+    return flags_.Signal(stream_, flags);
   }
-  Status QueueFollowFlags(std::span<const FlagCount> flags) override {
-    return flags_.Follow(stream_, flags);
+  Status QueueWaitFlags(std::span<const FlagCount> flags) override {
+    return flags_.StreamWait(stream_, flags);
   }
 
  private:

@@ -85,7 +85,7 @@ Status QueueAll(CUstream_st* stream, int device, std::span<const FlagCount> flag
 
 }  // namespace
 
-Status CudaFlags::Show(std::byte* begin, size_t bytes) {
+Status CudaFlags::Register(std::byte* begin, size_t bytes) {
   const Driver& driver = Driver::Get();
   if (!driver.missing.empty()) {
     return FailedPrecondition("this driver's streams take no flags: it has no " + driver.missing);
@@ -97,16 +97,16 @@ Status CudaFlags::Show(std::byte* begin, size_t bytes) {
   return CudaHostPages().Use(begin, bytes);
 }
 
-void CudaFlags::Hide(std::byte* begin, size_t bytes) {
+void CudaFlags::Unregister(std::byte* begin, size_t bytes) {
   CudaHostPages().Drop(begin, bytes);
 }
 
-Status CudaFlags::Raise(CUstream_st* stream, std::span<const FlagCount> flags) {
+Status CudaFlags::Signal(CUstream_st* stream, std::span<const FlagCount> flags) {
   JANUS_RETURN_IF_ERROR(Bind(device_));
-  return QueueAll(stream, device_, flags, "flags, raised", WriteOf);
+  return QueueAll(stream, device_, flags, "flags, signalled", WriteOf);
 }
 
-Status CudaFlags::Follow(CUstream_st* stream, std::span<const FlagCount> flags) {
+Status CudaFlags::StreamWait(CUstream_st* stream, std::span<const FlagCount> flags) {
   JANUS_RETURN_IF_ERROR(Bind(device_));
   return QueueAll(stream, device_, flags, "flags, awaited", WaitOf);
 }

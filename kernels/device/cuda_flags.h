@@ -10,9 +10,9 @@ struct CUstream_st;
 
 namespace janus::kernels {
 
-// Flags in the host's memory that streams of a GPU raise and wait for, by CUDA's stream memory
+// Flags in the host's memory that streams of a GPU signal and wait for, by CUDA's stream memory
 // operations (driver API, cuStreamBatchMemOp): the GPU's front end does
-// either, no kernel runs meanwhile. What a stream wrote before it raises one is visible to whoever
+// either, no kernel runs meanwhile. What a stream wrote before it signals one is visible to whoever
 // sees it (the write's default memory barrier, of the whole system).
 //
 // The memory is registered with the driver in whole pages, once a process: contexts of a process
@@ -24,13 +24,14 @@ class CudaFlags {
  public:
   explicit CudaFlags(int device) : device_(device) {}
 
-  // As Context::ShowFlags; FailedPrecondition, where the GPU or its driver has no such operations.
-  Status Show(std::byte* begin, size_t bytes);
+  // As Context::RegisterFlags; FailedPrecondition, where the GPU or its driver has no such
+  // operations.
+  Status Register(std::byte* begin, size_t bytes);
   // No stream uses it any more.
-  void Hide(std::byte* begin, size_t bytes);
+  void Unregister(std::byte* begin, size_t bytes);
   // Queued on the stream, as Context's.
-  Status Raise(CUstream_st* stream, std::span<const FlagCount> flags);
-  Status Follow(CUstream_st* stream, std::span<const FlagCount> flags);
+  Status Signal(CUstream_st* stream, std::span<const FlagCount> flags);
+  Status StreamWait(CUstream_st* stream, std::span<const FlagCount> flags);
 
  private:
   const int device_;

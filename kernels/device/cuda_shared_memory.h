@@ -19,7 +19,7 @@ class CudaSharedMemory {
  public:
   explicit CudaSharedMemory(int device) : device_(device) {}
 
-  // As Context::TakeShared and MapShared.
+  // As Context::AllocateShared and MapShared.
   Result<std::byte*> Allocate(size_t bytes, Fd& fd);
   Result<std::byte*> Map(const Fd& fd, size_t bytes);
   // Whether network devices reach what Allocate gives (GPUDirect RDMA). FailedPrecondition says why

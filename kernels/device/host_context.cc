@@ -37,7 +37,7 @@ class Host final : public Context {
   Status AdmitNetwork() override { return OkStatus(); }
 
  protected:
-  Result<std::byte*> AllocateDevice(size_t bytes) override {
+  Result<std::byte*> AllocateDeviceMemory(size_t bytes) override {
     if (bytes < kMapped) {
       return static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
     }
@@ -55,12 +55,16 @@ class Host final : public Context {
       munmap(data, bytes);
     }
   }
-  Result<std::byte*> AllocateLoaded(size_t bytes) override { return AllocateDevice(bytes); }
+  Result<std::byte*> AllocateLoadMemory(size_t bytes) override {
+    return AllocateDeviceMemory(bytes);
+  }
   void FreeLoaded(std::byte* data, size_t bytes) override { FreeDevice(data, bytes); }
-  Result<std::byte*> AllocatePinned(size_t bytes) override { return AllocateDevice(bytes); }
+  Result<std::byte*> AllocatePinnedMemory(size_t bytes) override {
+    return AllocateDeviceMemory(bytes);
+  }
   void FreePinned(std::byte* data, size_t bytes) override { FreeDevice(data, bytes); }
 
-  Result<std::byte*> AllocateShared(size_t, Fd&) override { return NotADevice(); }
+  Result<std::byte*> AllocateSharedMemory(size_t, Fd&) override { return NotADevice(); }
   void FreeShared(std::byte*, size_t) override {}
   Result<std::byte*> Map(const Fd&, size_t) override { return NotADevice(); }
   void Unmap(std::byte*, size_t) override {}
@@ -74,24 +78,24 @@ class Host final : public Context {
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override {
     return CopyWithin(device, pinned, bytes);
   }
-  Status QueueFollow(Event&) override { return OkStatus(); }
+  Status QueueWait(Event&) override { return OkStatus(); }
   Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)>) override {
     return FailedPrecondition("the host has no launches to record");
   }
   Status QueueGraph(Graph&) override { return Internal("a graph of the host's"); }
   Status WaitForStream() override { return OkStatus(); }
   Status WaitForEvent(Event&) override { return OkStatus(); }
-  Result<bool> AskEvent(Event&) override { return true; }
-  Status Show(std::byte*, size_t) override { return NotADevice(); }
-  void Hide(std::byte*, size_t) override {}
+  Result<bool> QueryEvent(Event&) override { return true; }
+  Status RegisterFlagPages(std::byte*, size_t) override { return NotADevice(); }
+  void UnregisterFlagPages(std::byte*, size_t) override {}
   Status PinHere(std::byte*, size_t) override { return NotADevice(); }
   void Unpin(std::byte*, size_t) override {}
   Result<std::byte*> OpenToNetwork(const SharedMemory&, NetworkUse) override {
     return NotADevice();
   }
   void CloseToNetwork(std::byte*, size_t) override {}
-  Status QueueRaise(std::span<const FlagCount>) override { return NotADevice(); }
-  Status QueueFollowFlags(std::span<const FlagCount>) override { return NotADevice(); }
+  Status QueueSignal(std::span<const FlagCount>) override { return NotADevice(); }
+  Status QueueWaitFlags(std::span<const FlagCount>) override { return NotADevice(); }
 
  private:
   static Status NotADevice() { return FailedPrecondition("the host's memory is not a device's"); }

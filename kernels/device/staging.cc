@@ -5,11 +5,13 @@
 namespace janus::kernels {
 
 Staging::Staging(Context& context, size_t bytes)
-    : context_(&context), host_is_device_(context.is_host()), device_(context.TakeOrNote(bytes)) {
-  if (!host_is_device_) host_ = context.TakePinnedOrNote(bytes);
+    : context_(&context),
+      host_is_device_(context.is_host()),
+      device_(context.AllocateOrNote(bytes)) {
+  if (!host_is_device_) host_ = context.AllocatePinnedOrNote(bytes);
 }
 
-Status Staging::CheckTaken() const {
+Status Staging::CheckAllocated() const {
   return device_.data() != nullptr && host_.data() != nullptr
              ? OkStatus()
              : ResourceExhausted("a copy of what there was no memory for");
@@ -23,7 +25,7 @@ Status Staging::Reopen() {
 
 Status Staging::Push(size_t offset, size_t bytes) {
   if (host_is_device_) return OkStatus();
-  JANUS_RETURN_IF_ERROR(CheckTaken());
+  JANUS_RETURN_IF_ERROR(CheckAllocated());
   if (read_ == nullptr) {
     JANUS_ASSIGN_OR_RETURN(read_, context_->MakeEvent());
   }
@@ -34,7 +36,7 @@ Status Staging::Push(size_t offset, size_t bytes) {
 
 Status Staging::Pull(size_t offset, size_t bytes) {
   if (host_is_device_) return OkStatus();
-  JANUS_RETURN_IF_ERROR(CheckTaken());
+  JANUS_RETURN_IF_ERROR(CheckAllocated());
   return context_->CopyOut(host() + offset, device() + offset, bytes);
 }
 

@@ -39,7 +39,7 @@ class Staging {
   Status Pull(size_t offset, size_t bytes);
 
  private:
-  Status CheckTaken() const;
+  Status CheckAllocated() const;
 
   Context* context_ = nullptr;
   bool host_is_device_ = true;

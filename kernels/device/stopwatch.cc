@@ -6,14 +6,14 @@
 
 namespace janus::kernels {
 
-Stopwatch::Stopwatch(Context& context, const Clock& clock, size_t most_laps)
+Stopwatch::Stopwatch(Context& context, const Clock& clock, size_t max_timings)
     : context_(context), clock_(clock), is_host_(context.is_host()) {
-  kinds_.reserve(most_laps);
+  kinds_.reserve(max_timings);
   if (is_host_) {
-    times_.resize(most_laps + 1);
+    times_.resize(max_timings + 1);
     return;
   }
-  for (size_t i = 0; i <= most_laps; ++i) {
+  for (size_t i = 0; i <= max_timings; ++i) {
     Result<std::unique_ptr<Event>> event = context.MakeTimedEvent();
     if (!event.ok()) {
       context.NoteFailure(std::move(event).status());
@@ -36,15 +36,15 @@ Status Stopwatch::Start() {
   return Mark(0);
 }
 
-Status Stopwatch::Lap(int kind) {
+Status Stopwatch::EndTiming(int kind) {
   JANUS_CHECK(kinds_.size() < kinds_.capacity(), kinds_.size());
   kinds_.push_back(kind);
   return Mark(kinds_.size());
 }
 
-Result<bool> Stopwatch::HasCome() {
+Result<bool> Stopwatch::Query() {
   if (is_host_) return true;
-  return context_.HasCome(*events_[kinds_.size()]);
+  return context_.Query(*events_[kinds_.size()]);
 }
 
 Status Stopwatch::Read(FunctionRef<void(int kind, Seconds took)> each) {

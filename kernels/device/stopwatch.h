@@ -11,23 +11,24 @@
 
 namespace janus::kernels {
 
-// How long a context's stream takes for what it is given, lap by lap: by the device's clock, told
-// once it has come so far. On the host, where what is queued has run, by the clock given.
+// Times pieces of what a context's stream runs, one after the other, by the device's clock. The
+// times can be read once the stream has run all of it. On the host, where queued work has run
+// already, it uses the clock given.
 //
 // Confined to the thread that queues.
 class Stopwatch {
  public:
-  // For so many laps between two starts, at most. What cannot be had is noted in the context
+  // For at most so many timings between two starts. What cannot be had is noted in the context
   // (Context::TakeFailure).
-  Stopwatch(Context& context, const Clock& clock, size_t most_laps);
+  Stopwatch(Context& context, const Clock& clock, size_t max_timings);
 
-  // Queued: the first lap begins; those before are forgotten.
+  // Queued: the first timing begins; earlier ones are forgotten.
   Status Start();
-  // Queued: ends a lap, of a kind that the caller knows, and begins the next one.
-  Status Lap(int kind);
-  // Whether all of it has run.
-  Result<bool> HasCome();
-  // Once it has: every lap since the start, in order.
+  // Queued: ends a timing of the caller's `kind`, and begins the next one.
+  Status EndTiming(int kind);
+  // Whether the stream has run all of it.
+  Result<bool> Query();
+  // After Query has returned true: every timing since the start, in order.
   Status Read(FunctionRef<void(int kind, Seconds took)> each);
 
  private:
@@ -36,9 +37,9 @@ class Stopwatch {
   Context& context_;
   const Clock& clock_;
   const bool is_host_;
-  std::vector<std::unique_ptr<Event>> events_;  // of a device: [most_laps + 1]
+  std::vector<std::unique_ptr<Event>> events_;  // of a device: [max_timings + 1]
   std::vector<MonotonicTime> times_;            // of the host, likewise
-  std::vector<int> kinds_;                      // of the laps so far
+  std::vector<int> kinds_;                      // of the timings so far
 };
 
 }  // namespace janus::kernels

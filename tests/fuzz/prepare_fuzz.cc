@@ -30,10 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const SequenceRoom room = topology.ok() && !topology->attention.empty()
                                 ? topology->attention.front().sequences
                                 : SequenceRoom();
-  const auto lasting =
-      dataplane::ResolveLasting(request.config(), room, model, kernels::HostContext(),
-                                kernels::DetectCpu(), int64_t{1} << 34);
-  if (!lasting.ok()) JANUS_CHECK(!lasting.status().message().empty());
+  const auto state =
+      dataplane::ResolveInstanceSettings(request.config(), room, model, kernels::HostContext(),
+                                         kernels::DetectCpu(), int64_t{1} << 34);
+  if (!state.ok()) JANUS_CHECK(!state.status().message().empty());
   const auto epoch = dataplane::ResolveEpoch(request.config());
   if (!epoch.ok()) JANUS_CHECK(!epoch.status().message().empty());
   return 0;

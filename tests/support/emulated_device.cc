@@ -224,7 +224,7 @@ Result<std::byte*> EmulatedDevice::Allocate(size_t bytes, bool is_loaded) {
   return at;
 }
 
-Result<std::byte*> EmulatedDevice::AllocateDevice(size_t bytes) {
+Result<std::byte*> EmulatedDevice::AllocateDeviceMemory(size_t bytes) {
   return Allocate(bytes, false);
 }
 
@@ -244,7 +244,7 @@ void EmulatedDevice::FreeDevice(std::byte* data, size_t) {
   stream_->QueueAlways(end);
 }
 
-Result<std::byte*> EmulatedDevice::AllocateLoaded(size_t bytes) {
+Result<std::byte*> EmulatedDevice::AllocateLoadMemory(size_t bytes) {
   return Allocate(bytes, true);
 }
 
@@ -256,7 +256,7 @@ void EmulatedDevice::FreeLoaded(std::byte* data, size_t) {
   loads_.push_back({.device = data, .size = taken->second.size, .after_step = steps_queued()});
 }
 
-Result<std::byte*> EmulatedDevice::AllocatePinned(size_t bytes) {
+Result<std::byte*> EmulatedDevice::AllocatePinnedMemory(size_t bytes) {
   if (!pins_memory_) return ResourceExhausted(std::to_string(bytes) + " bytes of pinned memory");
   auto* const data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
   std::memset(data, kNaN, bytes);
@@ -292,7 +292,7 @@ std::byte* EmulatedDevice::Place(const Fd& fd, size_t bytes) {
   return at;
 }
 
-Result<std::byte*> EmulatedDevice::AllocateShared(size_t bytes, Fd& fd) {
+Result<std::byte*> EmulatedDevice::AllocateSharedMemory(size_t bytes, Fd& fd) {
   fd = Fd(memfd_create("emulated-device", MFD_CLOEXEC));
   JANUS_CHECK(fd && ftruncate(fd.get(), static_cast<off_t>(Rounded(bytes, kPage))) == 0, bytes);
   const MutexLock lock(mu_);
@@ -531,7 +531,7 @@ uint64_t EmulatedDevice::StepOf(uint64_t step, uint64_t loads) const {
 }
 
 // Loads have a stream that runs by itself: with each question one of them does.
-Result<bool> EmulatedDevice::AskEvent(Event& event) {
+Result<bool> EmulatedDevice::QueryEvent(Event& event) {
   if (stream_ != nullptr) JANUS_RETURN_IF_ERROR(stream_->failure());
   if (is_broken_) return Internal("the emulated device is broken");
   const MutexLock lock(mu_);
@@ -556,7 +556,7 @@ Result<Seconds> EmulatedDevice::TimeBetween(Event& from, Event& to) {
 }
 
 // The host waits for nothing: what comes down stays where it is.
-Status EmulatedDevice::QueueFollow(Event& event) {
+Status EmulatedDevice::QueueWait(Event& event) {
   if (is_broken_) return Internal("the emulated device is broken");
   uint64_t loads = 0;  // what it stands for now
   {
@@ -572,7 +572,7 @@ Status EmulatedDevice::QueueFollow(Event& event) {
       .status();
 }
 
-Status EmulatedDevice::Show(std::byte* begin, size_t bytes) {
+Status EmulatedDevice::RegisterFlagPages(std::byte* begin, size_t bytes) {
   if (!takes_flags_) return FailedPrecondition("the emulated device takes no flags");
   const MutexLock lock(mu_);
   shown_.emplace(begin, bytes);
@@ -580,7 +580,7 @@ Status EmulatedDevice::Show(std::byte* begin, size_t bytes) {
 }
 
 // Steps may raise and await until now what lies there.
-void EmulatedDevice::Hide(std::byte* begin, size_t bytes) {
+void EmulatedDevice::UnregisterFlagPages(std::byte* begin, size_t bytes) {
   (void)WaitForSteps();
   const MutexLock lock(mu_);
   EraseRange(shown_, begin, bytes);
@@ -628,7 +628,7 @@ Status EmulatedDevice::CheckShown(std::span<const FlagCount> flags) const {
   return OkStatus();
 }
 
-Status EmulatedDevice::QueueRaise(std::span<const FlagCount> flags) {
+Status EmulatedDevice::QueueSignal(std::span<const FlagCount> flags) {
   JANUS_RETURN_IF_ERROR(CheckShown(flags));
   return Queue([raised = std::vector(flags.begin(), flags.end())](uint64_t) {
            for (const auto& [flag, count] : raised) flag->store(count, std::memory_order_release);
@@ -637,7 +637,7 @@ Status EmulatedDevice::QueueRaise(std::span<const FlagCount> flags) {
       .status();
 }
 
-Status EmulatedDevice::QueueFollowFlags(std::span<const FlagCount> flags) {
+Status EmulatedDevice::QueueWaitFlags(std::span<const FlagCount> flags) {
   JANUS_RETURN_IF_ERROR(CheckShown(flags));
   return Queue([this, awaited = std::vector(flags.begin(), flags.end())](uint64_t) {
            if (stream_ != nullptr) return stream_->AwaitFlags(awaited);

@@ -82,7 +82,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
-  // Of the host, that TakePinned has given and nobody has given back.
+  // Of the host, that AllocatePinned has given and nobody has given back.
   uint64_t pinned_bytes() const;
   // Copies from and to memory of the host that is not pinned: a GPU's may hold the host up.
   uint64_t pageable_copies() const;
@@ -110,33 +110,33 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void Plug(std::string pci_address) { pci_address_ = std::move(pci_address); }
 
  protected:
-  Result<std::byte*> AllocateDevice(size_t bytes) override;
+  Result<std::byte*> AllocateDeviceMemory(size_t bytes) override;
   void FreeDevice(std::byte* data, size_t bytes) override;
-  Result<std::byte*> AllocateLoaded(size_t bytes) override;
+  Result<std::byte*> AllocateLoadMemory(size_t bytes) override;
   void FreeLoaded(std::byte* data, size_t bytes) override;
-  Result<std::byte*> AllocatePinned(size_t bytes) override;
+  Result<std::byte*> AllocatePinnedMemory(size_t bytes) override;
   void FreePinned(std::byte* data, size_t bytes) override;
-  Result<std::byte*> AllocateShared(size_t bytes, Fd& fd) override;
+  Result<std::byte*> AllocateSharedMemory(size_t bytes, Fd& fd) override;
   void FreeShared(std::byte* data, size_t bytes) override { Unmap(data, bytes); }
   Result<std::byte*> Map(const Fd& fd, size_t bytes) override;
   void Unmap(std::byte* data, size_t bytes) override;
   Status QueueIn(void* device, const void* host, size_t bytes) override;
   Status QueueOut(void* host, const void* device, size_t bytes) override;
   Status QueueLoad(void* device, const void* pinned, size_t bytes) override;
-  Status QueueFollow(Event& event) override;
+  Status QueueWait(Event& event) override;
   Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)> operations) override;
   Status QueueGraph(Graph& graph) override;
   Status WaitForStream() override;
   Status WaitForEvent(Event& event) override;
-  Result<bool> AskEvent(Event& event) override;
-  Status Show(std::byte* begin, size_t bytes) override;
-  void Hide(std::byte* begin, size_t bytes) override;
+  Result<bool> QueryEvent(Event& event) override;
+  Status RegisterFlagPages(std::byte* begin, size_t bytes) override;
+  void UnregisterFlagPages(std::byte* begin, size_t bytes) override;
   Status PinHere(std::byte* begin, size_t bytes) override;
   void Unpin(std::byte* begin, size_t bytes) override;
   Result<std::byte*> OpenToNetwork(const SharedMemory& memory, NetworkUse use) override;
   void CloseToNetwork(std::byte* data, size_t bytes) override;
-  Status QueueRaise(std::span<const FlagCount> flags) override;
-  Status QueueFollowFlags(std::span<const FlagCount> flags) override;
+  Status QueueSignal(std::span<const FlagCount> flags) override;
+  Status QueueWaitFlags(std::span<const FlagCount> flags) override;
 
  private:
   struct Taken {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/model/loader.h"
+#include "dataplane/model/load_weights.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/loopback_cluster.h"
 #include "tests/support/schedule.h"

@@ -89,8 +89,8 @@ std::vector<ExpertWeights> HeldModel::Shares(const Placement& placement) const {
     const int first = placement.first_slot(Rank{static_cast<int32_t>(g)});
     shares[g].layers.resize(experts.layers.size());
     for (size_t l = 0; l < experts.layers.size(); ++l) {
-      shares[g].layers[l].router = experts.layers[l].router;
-      shares[g].layers[l].router_bias = experts.layers[l].router_bias;
+      shares[g].layers[l].gate = experts.layers[l].gate;
+      shares[g].layers[l].gate_bias = experts.layers[l].gate_bias;
       for (int s = 0; s < placement.slots_of_instance[g]; ++s) {
         const uint16_t expert = placement.at(static_cast<int>(l), first + s);
         shares[g].layers[l].slots.push_back(expert == Placement::kEmpty
@@ -218,8 +218,8 @@ HeldModel RandomModel(const ModelDescription& model, TensorMaker& make) {
     }
     if (model.moe.shared_intermediate > 0) a.ffn = MakeFfn(make, h, model.moe.shared_intermediate);
     ExpertLayerWeights& e = held.experts.layers.emplace_back();
-    e.router = make.Matrix(model.moe.experts, h, 1.5f);
-    if (model.moe.has_gate_bias()) e.router_bias = make.Bias(model.moe.experts);
+    e.gate = make.Matrix(model.moe.experts, h, 1.5f);
+    if (model.moe.has_gate_bias()) e.gate_bias = make.Bias(model.moe.experts);
     for (int i = 0; i < model.moe.experts; ++i) {
       const int width = model.moe.intermediate;
       e.slots.push_back(ExpertType(model) == model.dtype

@@ -89,7 +89,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   DeviceNetwork connected;
   if (options.only) {
     const auto self = static_cast<size_t>(MemberIndex(layout, *options.only));
-    connected = ConnectMember(layout, policy, *options.only, options.doors,
+    connected = ConnectMember(layout, policy, *options.only, options.listeners,
                               options.device_join ? devices[self] : nullptr);
   } else if (options.device_join) {
     connected = ConnectDevices(layout, policy, devices, options.device_join);
@@ -129,9 +129,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     const AttentionWeights* weights = &attention_weights;
     own.context = w->context.get();
     if (w->context != nullptr && !options.weights_are_placed) {
-      w->loader = *kernels::Loader::Make(*w->context, kRing);
-      w->weights = *PlaceAttention(*w->loader, model, attention_weights);
-      const Status followed = w->weights.Follow(*w->context);
+      w->uploader = *kernels::Uploader::Make(*w->context, kRing);
+      w->weights = *PlaceAttention(*w->uploader, model, attention_weights);
+      const Status followed = w->weights.StreamWait(*w->context);
       JANUS_CHECK(followed.ok(), followed.ToString());
       weights = &w->weights.weights;
     }
@@ -152,9 +152,9 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport, w->device_slots.get());
     const ExpertWeights* weights = expert_weights[static_cast<size_t>(e)];
     if (w->context != nullptr && !options.weights_are_placed) {
-      w->loader = *kernels::Loader::Make(*w->context, kRing);
-      w->weights = *PlaceExperts(*w->loader, model, *weights);
-      const Status followed = w->weights.Follow(*w->context);
+      w->uploader = *kernels::Uploader::Make(*w->context, kRing);
+      w->weights = *PlaceExperts(*w->uploader, model, *weights);
+      const Status followed = w->weights.StreamWait(*w->context);
       JANUS_CHECK(followed.ok(), followed.ToString());
       weights = &w->weights.weights;
     }

@@ -63,9 +63,9 @@ class LoopbackCluster {
     std::set<int> idle;            // attention ranks whose step thread is not started
     bool without_experts = false;  // no expert instances: the wrapped exchange has their work
     // The one member that is in this process, over shared memory; the others are in processes of
-    // their own and met at doors, by member index. Null: all are here.
+    // their own and met at listeners, by member index. Null: all are here.
     std::optional<PeerId> only;
-    std::vector<std::string> doors;
+    std::vector<std::string> listeners;
   };
 
   // expert_weights: by rank. All weights must outlive the cluster.
@@ -114,7 +114,7 @@ class LoopbackCluster {
   class Sink;
   struct AttentionWorker {
     std::unique_ptr<kernels::Context> context;
-    std::unique_ptr<kernels::Loader> loader;
+    std::unique_ptr<kernels::Uploader> uploader;
     Placed<AttentionWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;
@@ -127,7 +127,7 @@ class LoopbackCluster {
   };
   struct ExpertWorker {
     std::unique_ptr<kernels::Context> context;
-    std::unique_ptr<kernels::Loader> loader;
+    std::unique_ptr<kernels::Uploader> uploader;
     Placed<ExpertWeights> weights;
     std::unique_ptr<kernels::Team> team;
     std::unique_ptr<Transport> transport;

@@ -11,9 +11,9 @@
 namespace janus::dataplane {
 namespace {
 
-struct Doors {
+struct Listeners {
   TempFolder folder;
-  std::vector<std::unique_ptr<ExchangeDoor>> list;  // goes before the folder
+  std::vector<std::unique_ptr<ExchangeListener>> list;  // goes before the folder
 };
 
 }  // namespace
@@ -39,29 +39,29 @@ Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy) {
 
 Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
                    const Join& join) {
-  const auto doors = std::make_shared<Doors>();
+  const auto listeners = std::make_shared<Listeners>();
   const int members = layout.m + layout.n;
   for (int member = 0; member < members; ++member) {
-    const std::string address = scheme == "tcp:"
-                                    ? "tcp:127.0.0.1:0"
-                                    : "unix:" + doors->folder.path() + "/" + std::to_string(member);
-    doors->list.push_back(*ExchangeDoor::Create(address));
+    const std::string address =
+        scheme == "tcp:" ? "tcp:127.0.0.1:0"
+                         : "unix:" + listeners->folder.path() + "/" + std::to_string(member);
+    listeners->list.push_back(*ExchangeListener::Create(address));
   }
   ConnectOptions options = TestOptions();
   options.policy = policy;
   for (int a = 0; a < layout.m; ++a) {
-    options.attention_addresses.push_back(doors->list[static_cast<size_t>(a)]->address());
+    options.attention_addresses.push_back(listeners->list[static_cast<size_t>(a)]->address());
   }
   Network network;
   network.layout = layout;
   network.members.resize(static_cast<size_t>(members));
-  network.keep = doors;
+  network.keep = listeners;
   std::vector<std::jthread> threads;
   for (int member = 0; member < members; ++member) {
     threads.emplace_back([&, member] {
       TransportLayout own = layout;
       own.self = MemberAt(layout, member);
-      auto connected = join(own, options, *doors->list[static_cast<size_t>(member)]);
+      auto connected = join(own, options, *listeners->list[static_cast<size_t>(member)]);
       JANUS_CHECK(connected.ok(), connected.status().ToString());
       network.members[static_cast<size_t>(member)] = std::move(*connected);
     });
@@ -75,7 +75,7 @@ DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
   DeviceNetwork connected;
   connected.slots.resize(contexts.size());
   const Join with_device = [&](const TransportLayout& own, const ConnectOptions& options,
-                               ExchangeDoor& door) -> Result<std::unique_ptr<Transport>> {
+                               ExchangeListener& listener) -> Result<std::unique_ptr<Transport>> {
     const auto member = static_cast<size_t>(MemberIndex(own, own.self));
     std::unique_ptr<DeviceSlots>& slots = connected.slots[member];
     if (contexts[member] != nullptr) {
@@ -89,18 +89,18 @@ DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
     }
     ConnectOptions with = options;
     with.device = slots.get();
-    return join(own, with, door);
+    return join(own, with, listener);
   };
   connected.network = ConnectAll(layout, policy, "unix:", with_device);
   return connected;
 }
 
 DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, PeerId self,
-                            const std::vector<std::string>& doors, kernels::Context* context) {
+                            const std::vector<std::string>& listeners, kernels::Context* context) {
   DeviceNetwork connected;
   connected.network.layout = layout;
-  connected.network.members.resize(doors.size());
-  connected.slots.resize(doors.size());
+  connected.network.members.resize(listeners.size());
+  connected.slots.resize(listeners.size());
   TransportLayout own = layout;
   own.self = self;
   const auto member = static_cast<size_t>(MemberIndex(own, self));
@@ -108,19 +108,20 @@ DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, Pe
   ConnectOptions options = TestOptions();
   options.policy = policy;
   options.deadline = MonotonicClock::now() + Scaled(std::chrono::minutes(2));
-  options.attention_addresses.assign(doors.begin(), doors.begin() + layout.m);
+  options.attention_addresses.assign(listeners.begin(), listeners.begin() + layout.m);
   options.device = connected.slots[member].get();
-  const std::shared_ptr<ExchangeDoor> door = *ExchangeDoor::Create(doors[member]);
-  auto transport = ConnectSharedMemory(own, options, *door, {});
+  const std::shared_ptr<ExchangeListener> listener = *ExchangeListener::Create(listeners[member]);
+  auto transport = ConnectSharedMemory(own, options, *listener, {});
   JANUS_CHECK(transport.ok(), transport.status().ToString());
   connected.network.members[member] = *std::move(transport);
-  connected.network.keep = door;
+  connected.network.keep = listener;
   return connected;
 }
 
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout& layout,
-                                              const ConnectOptions& options, ExchangeDoor& door) {
-  return ConnectSharedMemory(layout, options, door, {});
+                                              const ConnectOptions& options,
+                                              ExchangeListener& listener) {
+  return ConnectSharedMemory(layout, options, listener, {});
 }
 
 Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/handshake/handshake.h"
 #include "dataplane/comm/transport/device_slots.h"
 #include "dataplane/comm/transport/transport.h"
 #include "tests/support/time_scale.h"
@@ -25,7 +25,7 @@ struct Network {
 
 // Connects one member: what a process of its own calls.
 using Join = std::function<Result<std::unique_ptr<Transport>>(
-    const TransportLayout&, const ConnectOptions&, ExchangeDoor&)>;
+    const TransportLayout&, const ConnectOptions&, ExchangeListener&)>;
 
 // Connects all members of a layout, who then wait by the policy.
 using Connect = std::function<Network(const TransportLayout&, WaitPolicy)>;
@@ -49,14 +49,14 @@ inline std::vector<NetworkKind> ProcessNetworks() {
   return kinds;
 }
 
-// Connects all members at once, each in a thread, with doors in a folder that goes with the
+// Connects all members at once, each in a thread, with listeners in a folder that goes with the
 // network ("unix:") or on ports of this machine ("tcp:").
 Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
                    const Join& join);
 Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy);
 Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy);
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
-                                              ExchangeDoor&);
+                                              ExchangeListener&);
 // Members that are dealt over so many memory domains in turn, over UCX beyond theirs. Where they
 // have devices those are read over UCX too. (janus_test_networks_ucx)
 Join JoinDomains(int domains);
@@ -69,10 +69,10 @@ struct DeviceNetwork {
 DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
                              const std::vector<kernels::Context*>& contexts, const Join& join);
 // Of these members the one that is in this process, and as many that are in processes of their own:
-// all are met at doors, by member index, for as long as two minutes. The others have neither
+// all are met at listeners, by member index, for as long as two minutes. The others have neither
 // transport nor slots here. `context`: null where it has no device.
 DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, PeerId self,
-                            const std::vector<std::string>& doors, kernels::Context* context);
+                            const std::vector<std::string>& listeners, kernels::Context* context);
 // What a test's members agree on.
 ConnectOptions TestOptions();
 

@@ -18,7 +18,8 @@ constexpr int kOneEach = 1 << 20;  // more domains than members
 }  // namespace
 
 Join JoinDomains(int domains) {
-  return [domains](const TransportLayout& own, const ConnectOptions& options, ExchangeDoor& door) {
+  return [domains](const TransportLayout& own, const ConnectOptions& options,
+                   ExchangeListener& listener) {
     NetworkOptions network;
     network.connect = options;
     network.devices = "lo";
@@ -27,7 +28,7 @@ Join JoinDomains(int domains) {
     network.shares_memory = [&own, domain, domains](PeerId peer) {
       return MemberIndex(own, peer) % domains == domain;
     };
-    return ConnectNetwork(own, network, door, {});
+    return ConnectNetwork(own, network, listener, {});
   };
 }
 

@@ -30,7 +30,7 @@ class PassingExchange : public AttentionExchange {
   std::span<const uint8_t> OnDevice(int micro_batch) const override {
     return inner_->OnDevice(micro_batch);
   }
-  Status Follow(const RoundKey& key) override { return inner_->Follow(key); }
+  Status StreamWait(const RoundKey& key) override { return inner_->StreamWait(key); }
   std::vector<LateExpert> Behind() const override { return inner_->Behind(); }
 
  private:

@@ -40,13 +40,13 @@ Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index
 
 }  // namespace
 
-Result<Placed<AttentionWeights>> PlaceAttention(kernels::Loader& loader,
+Result<Placed<AttentionWeights>> PlaceAttention(kernels::Uploader& uploader,
                                                 const ModelDescription& model,
                                                 const AttentionWeights& weights,
                                                 std::stop_token stop) {
   Placed<AttentionWeights> placed{weights, {}, nullptr};
-  if (loader.context().is_host()) return placed;
-  TensorPlacer placer(loader, nullptr, std::move(stop), placed.tensors);
+  if (uploader.context().is_host()) return placed;
+  TensorPlacer placer(uploader, nullptr, std::move(stop), placed.tensors);
   AttentionWeights& w = placed.weights;
   const int64_t table = int64_t{model.vocab} * model.hidden;
   JANUS_RETURN_IF_ERROR(placer.Place(w.embedding, table));
@@ -55,7 +55,7 @@ Result<Placed<AttentionWeights>> PlaceAttention(kernels::Loader& loader,
   for (int l = 0; l < model.layers; ++l) {
     JANUS_RETURN_IF_ERROR(PlaceLayer(placer, model, l, w.layers[static_cast<size_t>(l)]));
   }
-  JANUS_ASSIGN_OR_RETURN(placed.loaded, loader.Loaded());
+  JANUS_ASSIGN_OR_RETURN(placed.loaded, uploader.Loaded());
   return placed;
 }
 

@@ -45,7 +45,7 @@ inline std::optional<Hello> Answer(const Fd& from) {
 }
 
 // Waits for the end of a connection. False: something came, or nothing for 20 s.
-inline bool IsShownTheDoor(const Fd& who) {
+inline bool IsDisconnected(const Fd& who) {
   char byte = 0;
   const ssize_t got = recv(who.get(), &byte, 1, 0);
   return got == 0 || (got < 0 && errno == ECONNRESET);

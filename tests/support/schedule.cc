@@ -91,7 +91,7 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
   Recorder recorder;
   LoopbackCluster::Options options = OptionsAlone(held, kernels);
   options.attention.max_batch = 1;
-  options.attention.kv_bytes = KvBytes(held.model, kernels, KvCache::PagesFor(longest));
+  options.attention.kv_bytes = KvBytes(held.model, kernels, KvPagePool::PagesFor(longest));
   options.attention.logits_tap = [&](const RequestKey& key, int position,
                                      std::span<const float> logits) {
     recorder.Tap(key, position, logits);

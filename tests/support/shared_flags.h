@@ -33,11 +33,11 @@ class SharedFlags {
 };
 
 // One flag alone.
-inline Status Raise(Context& device, Flag* flag, uint64_t count) {
-  return device.Raise(std::array{FlagCount{flag, count}});
+inline Status Signal(Context& device, Flag* flag, uint64_t count) {
+  return device.Signal(std::array{FlagCount{flag, count}});
 }
-inline Status Follow(Context& device, Flag* flag, uint64_t count) {
-  return device.FollowFlags(std::array{FlagCount{flag, count}});
+inline Status StreamWait(Context& device, Flag* flag, uint64_t count) {
+  return device.StreamWaitFlags(std::array{FlagCount{flag, count}});
 }
 
 }  // namespace janus::kernels

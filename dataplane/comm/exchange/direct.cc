@@ -150,7 +150,7 @@ class DirectAttention final : public AttentionExchange {
     header.posted_ns = Nanoseconds(MonotonicClock::now());
     bytes_sent_ += bytes * static_cast<uint64_t>(shape_.n);
     if (SendsFrom(device_)) {
-      JANUS_RETURN_IF_ERROR(device_->Raise(key.micro_batch, NumberOf(key)));
+      JANUS_RETURN_IF_ERROR(device_->Signal(key.micro_batch, NumberOf(key)));
     }
     return transport_.Post(key.micro_batch, header);
   }
@@ -212,7 +212,7 @@ class DirectAttention final : public AttentionExchange {
   std::span<const uint8_t> OnDevice(int micro_batch) const override {
     return rounds_[static_cast<size_t>(micro_batch)].on_device;
   }
-  Status Follow(const RoundKey& key) override {
+  Status StreamWait(const RoundKey& key) override {
     if (device_ == nullptr) return OkStatus();
     const Round& round = rounds_[key.micro_batch];
     for (int e = 0; e < shape_.n; ++e) {
@@ -221,7 +221,7 @@ class DirectAttention final : public AttentionExchange {
         followed_[static_cast<size_t>(e)] = key;
       }
     }
-    return device_->FollowPeers();
+    return device_->StreamWaitPeers();
   }
   std::vector<LateExpert> Behind() const override {
     std::vector<LateExpert> behind;
@@ -378,7 +378,9 @@ class DirectExperts final : public ExpertExchange {
     JANUS_RETURN_IF_ERROR(device_->Read(peer, key.micro_batch, bytes, landing));
     return false;
   }
-  Status Follow() override { return device_ == nullptr ? OkStatus() : device_->FollowPeers(); }
+  Status StreamWait() override {
+    return device_ == nullptr ? OkStatus() : device_->StreamWaitPeers();
+  }
   bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const override {
     return !arrived.on_device || !device_->maps({Role::kAttention, from}) ||
            device_->IsThere({Role::kAttention, from}, key.micro_batch, NumberOf(key));
@@ -420,7 +422,7 @@ class DirectExperts final : public ExpertExchange {
     header.ready_ns = Nanoseconds(inputs_ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
     bytes_sent_ += bytes;
-    if (SendsFrom(device_)) JANUS_RETURN_IF_ERROR(device_->Raise(slot, NumberOf(key)));
+    if (SendsFrom(device_)) JANUS_RETURN_IF_ERROR(device_->Signal(slot, NumberOf(key)));
     return transport_.Post(slot, header);
   }
 

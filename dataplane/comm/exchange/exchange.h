@@ -32,14 +32,14 @@ struct ExchangeShape {
 };
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire);
 
-// Which attention ranks take part in a step (and, after the first layer, still have rows).
+// The attention ranks that take part in a step and, after the first layer, still have rows.
 using Participants = std::vector<bool>;
 
 // What both sides of a round share. Confined to the step thread.
 //
-// A member may give up the round it is in, at any point of it. Its slots are written anew when
-// every member has done so (Abandon), under a step with a higher number: what was late then is told
-// by its older step, dropped and counted.
+// A member may give up the round that it is in, at any point. Once every member has (Abandon),
+// slots are written again for a step with a higher number. A late message shows its older step, and
+// is dropped and counted.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -80,8 +80,8 @@ class AttentionExchange : public Exchange {
   // readers read it in place: it must not change from Post until Poll has returned true.
   virtual std::span<std::byte> Rows(int micro_batch) = 0;
   // Where they are put instead, of a member whose peers read its GPU's memory (device_slots.h):
-  // there, 256-byte aligned, by what was queued before Post. It may be queued to change once
-  // Follow was. Null: Rows.
+  // there, 256-byte aligned, by what was queued before Post. It may be queued to change after
+  // StreamWait. Null: Rows.
   virtual std::byte* DeviceRows(int micro_batch) = 0;
 
   // Sends `rows` >= 0 rows of the round to every expert instance.
@@ -98,13 +98,13 @@ class AttentionExchange : public Exchange {
   // true and until the micro-batch's next Post.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
   // Which of them lie in a GPU's memory, as addresses of this member's, 1 or 0 each; empty: none.
-  // There for what is queued after Follow.
+  // There for what is queued after StreamWait.
   virtual std::span<const uint8_t> OnDevice(int micro_batch) const = 0;
-  // Queued: what is queued from now on has the contributions that lie in a GPU's memory. After Poll
-  // returned true, before they are read.
-  virtual Status Follow(const RoundKey& key) = 0;
-  // Expert instances whose GPUs have not brought by now what was followed of them last, and the
-  // round that is of, for people.
+  // Queued: the GPU's stream waits for the contributions that lie in a GPU's memory. Call it after
+  // Poll has returned true, and before they are read.
+  virtual Status StreamWait(const RoundKey& key) = 0;
+  // Expert instances whose GPUs have not delivered the contributions that StreamWait waits for, and
+  // the round of these, for people.
   struct LateExpert {
     Rank expert;
     RoundKey round;
@@ -128,11 +128,11 @@ struct ArrivedRows {
 class ExpertExchange : public Exchange {
  public:
   // True when `from`'s rows of the round are here; those on the device for what is queued after
-  // Follow.
+  // StreamWait.
   virtual Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) = 0;
-  // Queued: what is queued from now on has the rows on the device that Poll has told of since the
-  // last Follow.
-  virtual Status Follow() = 0;
+  // Queued: the GPU's stream waits for the rows on the device that Poll has returned since the last
+  // StreamWait.
+  virtual Status StreamWait() = 0;
   // Whether the rows that Poll told of are there by now, for people.
   virtual bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const = 0;
 

@@ -9,12 +9,12 @@
 
 namespace janus::dataplane {
 
-// Why somebody at the exchange's door was not let in: the label `reason` of
+// Why the exchange listener refused a connection: the label `reason` of
 // janus_connections_refused_total.
 enum class ExchangeRefusal {
   kMalformed,  // no HELLO of this version, or the end before it was whole
-  kTimeout,    // was not done saying it in time
-  kOverflow,   // too many others came meanwhile
+  kTimeout,    // HELLO was not whole in time
+  kOverflow,   // too many newer connections
   kEpoch,      // of an epoch that is over
   kKey,        // of an epoch that is known here, with another key
   kMember,     // has no place in it, or has it already, or differs from its other members

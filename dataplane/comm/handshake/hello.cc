@@ -127,8 +127,8 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
 }
 
 Hello MakeRefusal(const Hello& ours, const Status& why) {
-  // It may go to anybody: with our key_check, or all else that must be alike, in it they could say
-  // HELLO as a member.
+  // Any process may get this. It leaves out our key_check and all else that must be alike: with
+  // them that process could send the HELLO of a member.
   Hello refusal;
   refusal.role = ours.role;
   refusal.rank = ours.rank;

@@ -7,9 +7,8 @@
 
 namespace janus::dataplane {
 
-// Collects one HELLO, with the address and the descriptors that belong to it, from a socket that
-// does not block, however it is cut, and nothing behind it. What it says is unjudged (hello.h).
-// Confined.
+// Reads one HELLO, its address and its descriptors from a socket that does not block, in pieces of
+// any size, and nothing behind it. Does not check what the HELLO says: that is hello.h. Confined.
 class HelloReader {
  public:
   enum class State {

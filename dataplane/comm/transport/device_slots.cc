@@ -54,12 +54,12 @@ DeviceSlots::DeviceSlots(const TransportLayout& layout, kernels::Context& contex
 Result<std::unique_ptr<DeviceSlots>> DeviceSlots::Make(const TransportLayout& layout,
                                                        kernels::Context& context, bool shows) {
   std::unique_ptr<DeviceSlots> slots(new DeviceSlots(layout, context));
-  // Before anybody is told that payloads lie here.
+  // Before any peer is told that payloads lie here.
   alignas(kernels::Flag) static std::byte probe[sizeof(kernels::Flag)];
-  JANUS_RETURN_IF_ERROR(context.ShowFlags(probe, sizeof probe).status());
+  JANUS_RETURN_IF_ERROR(context.RegisterFlags(probe, sizeof probe).status());
   JANUS_ASSIGN_OR_RETURN(slots->end_, context.MakeEvent());
   if (shows) {
-    JANUS_ASSIGN_OR_RETURN(slots->own_, context.TakeShared(BytesFor(layout, layout.self)));
+    JANUS_ASSIGN_OR_RETURN(slots->own_, context.AllocateShared(BytesFor(layout, layout.self)));
   }
   return slots;
 }
@@ -92,13 +92,13 @@ Status DeviceSlots::OpenToNetwork() {
   const auto open = [&]() -> Status {
     if (fd() >= 0) {
       JANUS_ASSIGN_OR_RETURN(own_on_network_,
-                             context_.ShowToNetwork(own_, kernels::NetworkUse::kReads));
+                             context_.RegisterForNetwork(own_, kernels::NetworkUse::kReads));
     }
     const size_t landing = layout_.landing[static_cast<size_t>(layout_.self.role)];
     if (landing == 0) return OkStatus();
-    JANUS_ASSIGN_OR_RETURN(landing_, context_.TakeShared(landing));
+    JANUS_ASSIGN_OR_RETURN(landing_, context_.AllocateShared(landing));
     JANUS_ASSIGN_OR_RETURN(landing_on_network_,
-                           context_.ShowToNetwork(landing_, kernels::NetworkUse::kWrites));
+                           context_.RegisterForNetwork(landing_, kernels::NetworkUse::kWrites));
     return OkStatus();
   };
   const Status opened = open();
@@ -110,7 +110,7 @@ Status DeviceSlots::OpenToNetwork() {
   return opened;
 }
 
-Status DeviceSlots::ShowProof(uint64_t proof) {
+Status DeviceSlots::WriteProof(uint64_t proof) {
   JANUS_CHECK(own_.buffer.size() >= kProofBytes, own_.buffer.size());
   const Proof words = WordsOf(proof);
   JANUS_RETURN_IF_ERROR(context_.CopyIn(own_.buffer.data(), words.data(), sizeof words));
@@ -152,16 +152,17 @@ Status DeviceSlots::Open(Transport& transport) {
     const std::span<std::byte> flags =
         is_own || maps(slot.owner) ? transport.FlagsOf(slot.owner) : std::span<std::byte>();
     if (!flags.empty() && next[owner] == 0) {
-      JANUS_ASSIGN_OR_RETURN(kernels::Buffer shown, context_.ShowFlags(flags.data(), flags.size()));
-      shown_.push_back(std::move(shown));
+      JANUS_ASSIGN_OR_RETURN(kernels::Buffer shown,
+                             context_.RegisterFlags(flags.data(), flags.size()));
+      registered_flags_.push_back(std::move(shown));
     }
-    if (is_own) raised_.emplace_back();
+    if (is_own) signalled_.emplace_back();
     read_[owner].push_back(nullptr);
     for (const PeerId reader : slot.readers) {
       const size_t at = next[owner]++ * kFlagStride;
       if (flags.empty()) continue;
       auto* const flag = std::launder(reinterpret_cast<kernels::Flag*>(flags.data() + at));
-      if (is_own) raised_.back().push_back(flag);
+      if (is_own) signalled_.back().push_back(flag);
       if (reader == layout_.self) read_[owner].back() = flag;
     }
   }
@@ -171,22 +172,22 @@ Status DeviceSlots::Open(Transport& transport) {
 void DeviceSlots::Close() {
   RemoteReads* const reads = std::exchange(reads_, nullptr);
   if (reads != nullptr && !reads->Close()) {
-    // A network device may still write there: nobody else gets that memory.
+    // A network device may still write there: so that memory is not given back.
     (void)new kernels::SharedMemory(std::move(landing_));
   }
   begun_.clear();
-  raised_.clear();
+  signalled_.clear();
   read_.clear();
-  shown_.clear();
+  registered_flags_.clear();
 }
 
-Status DeviceSlots::Raise(int slot, uint64_t round) {
-  raising_.clear();
+Status DeviceSlots::Signal(int slot, uint64_t round) {
+  signals_.clear();
   has_let_go_ = false;
-  for (kernels::Flag* const flag : raised_[static_cast<size_t>(slot)]) {
-    raising_.push_back({flag, round});
+  for (kernels::Flag* const flag : signalled_[static_cast<size_t>(slot)]) {
+    signals_.push_back({flag, round});
   }
-  return context_.Raise(raising_);
+  return context_.Signal(signals_);
 }
 
 void DeviceSlots::Await(PeerId peer, int slot, uint64_t round) {
@@ -194,9 +195,9 @@ void DeviceSlots::Await(PeerId peer, int slot, uint64_t round) {
   newest_ = std::max(newest_, round);
 }
 
-Status DeviceSlots::FollowPeers() {
+Status DeviceSlots::StreamWaitPeers() {
   if (!awaited_.empty() || has_landed_) has_let_go_ = false;
-  const Status followed = context_.FollowFlags(awaited_);
+  const Status followed = context_.StreamWaitFlags(awaited_);
   awaited_.clear();
   JANUS_RETURN_IF_ERROR(followed);
   return std::exchange(has_landed_, false) ? context_.AdmitNetwork() : OkStatus();
@@ -233,7 +234,7 @@ bool DeviceSlots::LetGo() {
   awaited_.clear();
   if (has_let_go_ || (!is_letting_go_ && !context_.Record(*end_).ok())) return true;
   is_letting_go_ = true;
-  const Result<bool> has_come = context_.HasCome(*end_);
+  const Result<bool> has_come = context_.Query(*end_);
   if (!has_come.ok() || *has_come) {
     is_letting_go_ = false;
     has_let_go_ = true;

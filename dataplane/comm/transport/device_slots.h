@@ -9,44 +9,42 @@
 
 #include "common/fd.h"
 #include "common/status.h"
-#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/handshake/handshake.h"
 #include "dataplane/comm/transport/remote_reads.h"
 #include "dataplane/comm/transport/transport.h"
 #include "kernels/device/context.h"
 
 namespace janus::dataplane {
 
-// Slots' payloads in the memory of the GPU that a member computes on, where its peers read them:
-// each member has the room of its slots a second time there. Peers of its machine map it, and their
-// GPUs read in place; a network brings others what they read into memory of their GPUs, where both
-// its ends reach such memory (remote_reads.h). Whether a member's payloads lie there or in the
-// host's memory is the same for all its messages of an epoch: there, if all who read them have said
-// that they can (meeting.h, ucx/transport.h).
+// Payloads of slots in the memory of the GPU that a member computes on. Each member has room for
+// its slots a second time there. Peers on the same machine map it, and their GPUs read it in place.
+// For other peers a network copies it into memory of their GPUs, if both ends can (remote_reads.h).
+// All payloads of a member in an epoch lie either here or in the host's memory: here, if all their
+// readers have said that they can read it (handshake.h, ucx/transport.h).
 //
-// Where all readers map it, a payload is posted before it is there: its owner's stream raises the
-// slot's flags (Transport::FlagsOf) to the number of the round once it is, and the streams of its
-// readers wait for that. So hosts are ahead of their GPUs, and their messages on no path that a GPU
-// waits for. Numbers of rounds grow within an epoch. A member that gives up a round lets its own
-// stream run to its end on whatever lies there (LetGo): nothing of that is taken for a result,
-// since what it posts anew has a higher number, and nobody goes on before all have let go
-// (docs/steps.md).
+// If all readers map it, a payload is posted before it is written. The owner's stream signals the
+// slot's flags (Transport::FlagsOf) with the number of the round once it is, and the streams of the
+// readers wait for that. So hosts run ahead of their GPUs, and no GPU waits for a message of a
+// host. Numbers of rounds grow within an epoch. A member that gives up a round lets its own stream
+// run to its end on whatever data lies there (LetGo). No member uses the outcome: what it posts
+// again has a higher number, and no member goes on before all have let go (docs/steps.md).
 //
-// Memory of one epoch, which no other's members can write; it is there as long as somebody has it
-// mapped. Confined.
+// The memory belongs to one epoch, and members of another cannot write it. It is freed when no
+// process has it mapped. Confined.
 class DeviceSlots {
  public:
-  // `shows`: with room for the slots of layout.self; without it, it but reads its peers'. Errors:
-  // those of Context::TakeShared and Context::ShowFlags.
+  // `shows`: allocates room for the slots of layout.self; else it only reads its peers'. Errors:
+  // those of Context::AllocateShared and Context::RegisterFlags.
   static Result<std::unique_ptr<DeviceSlots>> Make(const TransportLayout& layout,
                                                    kernels::Context& context, bool shows = true);
 
-  // Has the room offered to the peers that are met, and theirs mapped. It must outlive the meeting.
+  // Offers the room to the peers in the handshake, and maps theirs. It must outlive the handshake.
   void PutInto(Offer& offer);
   // For peers of other machines: what a network reads of this member's room, and the memory it
   // brings theirs to; either may be empty. Before peers are told of them. Errors: those of
-  // Context::TakeShared and Context::ShowToNetwork; nothing is open then.
+  // Context::AllocateShared and Context::RegisterForNetwork; nothing is open then.
   Status OpenToNetwork();
-  std::span<std::byte> SeenByNetwork() const {
+  std::span<std::byte> RegisteredForNetwork() const {
     return {own_on_network_.data(), own_on_network_.size()};
   }
   std::span<std::byte> LandingOfNetwork() const {
@@ -57,10 +55,10 @@ class DeviceSlots {
   // as many as a slot has at least, for few would go another way than rows do. Waits for the
   // device.
   static constexpr size_t kProofBytes = 256;
-  Status ShowProof(uint64_t proof);
+  Status WriteProof(uint64_t proof);
   // Whether the landing memory begins with a peer's. Waits for the device.
   Result<bool> HasLanded(uint64_t proof);
-  // Who reads for it from now on, until Close or null; who did.
+  // Sets what reads over the network from now on, until Close or null; returns the one before.
   RemoteReads* ReadBy(RemoteReads* reads) { return std::exchange(reads_, reads); }
   // The peer's room was read over the network and is from now on.
   void ReadsRemotely(PeerId peer) { remote_[IndexOf(peer)] = true; }
@@ -69,7 +67,7 @@ class DeviceSlots {
     if (refusal_.empty()) refusal_ = why;
   }
 
-  // Who has said that it reads what lies here: in place, or over a network.
+  // The peers that have said they read this memory: in place, or over a network.
   void Conclude(const std::vector<PeerId>& in_place, const std::vector<PeerId>& remotely);
 
   ~DeviceSlots() { Close(); }
@@ -97,20 +95,20 @@ class DeviceSlots {
   }
 
   // Finds the flags of the transport that was connected with it, before the first round; it is
-  // there until Close, or outlives this. Errors: those of Context::ShowFlags.
+  // there until Close, or outlives this. Errors: those of Context::RegisterFlags.
   Status Open(Transport& transport);
-  // No more rounds, and nobody reads for it any more.
+  // No more rounds, and no more reads over a network.
   void Close();
   // Queued: once everything before has run, the readers of an own slot have the round's payload.
-  Status Raise(int slot, uint64_t round);
-  // A peer's slot that FollowPeers is to wait for.
+  Status Signal(int slot, uint64_t round);
+  // A peer's slot that StreamWaitPeers is to wait for.
   void Await(PeerId peer, int slot, uint64_t round);
   // Queued: what is queued from now on runs once the payloads that were awaited since are there.
-  Status FollowPeers();
+  Status StreamWaitPeers();
   // Begins to read what a peer of ReadsRemotely has posted, to `at` of the landing memory. What
-  // lay there nobody may read any more, nor the peer change the slot until it has ended.
+  // lay there must not be read any more, and the peer must not change the slot until it has ended.
   Status Read(PeerId peer, int slot, size_t bytes, size_t at);
-  // Whether it has: then what is queued after FollowPeers finds it at Landing.
+  // Whether it has: then what is queued after StreamWaitPeers finds it at Landing.
   Result<bool> HasRead(PeerId peer, int slot);
   const std::byte* Landing(size_t at) const { return landing_.buffer.data() + at; }
   // Whether every read has ended, well or not.
@@ -150,12 +148,12 @@ class DeviceSlots {
   std::vector<bool> remote_;                   // by member: read over the network
   RemoteReads* reads_ = nullptr;               // null: there is no network
   std::vector<std::pair<PeerId, int>> begun_;  // reads of slots that have not ended
-  bool has_landed_ = false;                    // some since the last FollowPeers
+  bool has_landed_ = false;                    // some since the last StreamWaitPeers
 
-  std::vector<kernels::Buffer> shown_;               // flags, of every member with any here
-  std::vector<std::vector<kernels::Flag*>> raised_;  // by own slot
-  std::vector<std::vector<kernels::Flag*>> read_;    // by member, slot; null: not read by us
-  std::vector<kernels::FlagCount> raising_;          // of one call
+  std::vector<kernels::Buffer> registered_flags_;       // flags, of every member with any here
+  std::vector<std::vector<kernels::Flag*>> signalled_;  // by own slot
+  std::vector<std::vector<kernels::Flag*>> read_;       // by member, slot; null: not read by us
+  std::vector<kernels::FlagCount> signals_;             // of one call
   std::vector<kernels::FlagCount> awaited_;
   uint64_t newest_ = 0;                  // round that was awaited
   std::unique_ptr<kernels::Event> end_;  // of what was queued when LetGo was asked

@@ -131,7 +131,7 @@ void SegmentTransport::Ring(int member) {
   SegmentHeader& peer = head(member);
   peer.bell.Ring();
   const int fd = members_[static_cast<size_t>(member)].segment->wake_fd;
-  // A full socket has enough to wake whoever sleeps on it; a closed one is the Wait's to report.
+  // A full socket has enough to wake a member that sleeps on it; Wait reports a closed one.
   if (fd >= 0 && peer.parked.load(std::memory_order_seq_cst) != 0) {
     const char byte = 0;
     [[maybe_unused]] const ssize_t sent = send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);

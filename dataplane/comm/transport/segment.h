@@ -17,8 +17,8 @@ struct SegmentHeader {
   uint64_t magic = 0;
   uint64_t layout_hash = 0;
   uint64_t bytes = 0;
-  Doorbell bell;  // rung by whoever has posted something for the owner
-  // The owner sleeps on files: who rings also writes a byte into the pair's socket.
+  Doorbell bell;  // rung by a member that has posted something for the owner
+  // The owner sleeps on files: a member that rings also writes a byte into the pair's socket.
   std::atomic<uint32_t> parked{0};
 };
 
@@ -27,7 +27,7 @@ struct Segment {
   std::byte* base = nullptr;
   size_t bytes = 0;
   std::shared_ptr<void> keep;
-  int wake_fd = -1;  // the pair's socket; none where nobody sleeps on files
+  int wake_fd = -1;  // the pair's socket; -1 if no member sleeps on files
 };
 
 // Where things lie in the segment of one member.

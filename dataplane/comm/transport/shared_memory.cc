@@ -71,7 +71,8 @@ Result<Segment> MapPeerSegment(const Fd& fd, const TransportLayout& layout, Peer
 
 Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& layout,
                                                        const ConnectOptions& options,
-                                                       ExchangeDoor& door, std::stop_token stop) {
+                                                       ExchangeListener& listener,
+                                                       std::stop_token stop) {
   Fd fd;
   std::vector<std::optional<Segment>> segments(static_cast<size_t>(layout.m + layout.n));
   JANUS_ASSIGN_OR_RETURN(segments[static_cast<size_t>(MemberIndex(layout, layout.self))],
@@ -80,11 +81,11 @@ Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& la
   offer.segment = fd.get();
   if (options.device != nullptr) options.device->PutInto(offer);
   offer.transport = [](PeerId) { return PairTransport::kSharedMemory; };
-  JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
-                         MeetPeers(layout, options, offer, door, std::move(stop)));
-  if (options.device != nullptr) options.device->Conclude(WhoMapsOurs(met), {});
+  JANUS_ASSIGN_OR_RETURN(std::vector<ConnectedPeer> met,
+                         ConnectPeers(layout, options, offer, listener, std::move(stop)));
+  if (options.device != nullptr) options.device->Conclude(PeersThatMapOurs(met), {});
   auto sockets = std::make_unique<PeerSockets>();
-  for (Met& peer : met) {
+  for (ConnectedPeer& peer : met) {
     JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout, peer.peer));
     segment.wake_fd = peer.socket.get();
     segments[static_cast<size_t>(MemberIndex(layout, peer.peer))] = std::move(segment);

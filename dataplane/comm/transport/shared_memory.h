@@ -4,7 +4,7 @@
 #include <stop_token>
 
 #include "common/fd.h"
-#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/handshake/handshake.h"
 #include "dataplane/comm/transport/segment.h"
 
 namespace janus::dataplane {
@@ -20,10 +20,11 @@ Result<Segment> CreateSharedSegment(const TransportLayout& layout, Fd& fd);
 Result<Segment> MapPeerSegment(const Fd& fd, const TransportLayout& layout, PeerId peer);
 
 // Connects one instance with its peers over memory that they map from each other; nothing has a
-// name that could be left behind. Blocks until all are there. Errors: those of MeetPeers and of the
-// two functions above.
+// name that could be left behind. Blocks until all are there. Errors: those of ConnectPeers and of
+// the two functions above.
 Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& layout,
                                                        const ConnectOptions& options,
-                                                       ExchangeDoor& door, std::stop_token stop);
+                                                       ExchangeListener& listener,
+                                                       std::stop_token stop);
 
 }  // namespace janus::dataplane

@@ -27,9 +27,9 @@ inline constexpr uint32_t kProtocolVersion = 5;
 // How the messages of a pair travel.
 enum class PairTransport : uint8_t { kSharedMemory = 1, kUcx = 2 };
 
-// What both sides of a connection say first; whatever differs is refused by name (hello.h).
-// Followed by `address_bytes` of the sender's address in the pair's transport. The first two fields
-// keep their place in every version.
+// The first message of both sides of a connection. A field that differs is refused by name
+// (hello.h). Followed by `address_bytes` of the sender's address in the pair's transport. The first
+// two fields keep their place in every version.
 struct Hello {
   static constexpr uint64_t kMagic = 0x336f6c6c65686e6aULL;  // "jnhello3"
   static constexpr size_t kNumericsChars = 64;
@@ -111,7 +111,7 @@ Header MakeHeader(MessageKind kind, const RoundKey& key, uint16_t sender, uint32
 // How a round came to be missed.
 enum class RoundTrouble : uint32_t {
   kUnusable = 0,  // what came for it cannot be used
-  kAwaited = 1    // it did not come whole: the fault may be anybody's whom the awaited wait for
+  kAwaited = 1    // it did not arrive whole: the awaited members may be waiting for another one
 };
 
 // Where a contribution belongs: row of the receiver's micro-batch, top-k slot of that row. A

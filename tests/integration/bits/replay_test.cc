@@ -67,7 +67,7 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
         MakeTopology(m, slots, held_.model.moe_layers(), experts, random.Between(1, 2));
     schedule.chunk_seed = random.Next();
     schedule.max_batch = 8;
-    schedule.kv_pages = KvCache::PagesFor(40 + kMostGenerated) + random.Between(0, 12);
+    schedule.kv_pages = KvPagePool::PagesFor(40 + kMostGenerated) + random.Between(0, 12);
     return schedule;
   }
   static void Submit(Schedule& schedule, int request, int given, int attention) {

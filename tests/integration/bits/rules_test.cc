@@ -300,12 +300,12 @@ class LatentSide {
  public:
   explicit LatentSide(KernelChoice choice)
       : held_(SmallLatentModel(DType::kFloat32, 5)), run_(choice) {
-    KvCacheOptions options;
+    KvPagePoolOptions options;
     options.layers = held_.model.layers;
     options.dtype = WireType(held_.model);
     options.page_bytes = CachePageBytes(held_.model, options.dtype);
     options.bytes = options.page_bytes * options.layers * 4;
-    cache_ = std::move(*KvCache::Create(options));
+    cache_ = std::move(*KvPagePool::Create(options));
     layers_.emplace(held_.model, held_.attention, *cache_, run_.stream,
                     AttentionLayers::Room{.max_rows = kMostRows});
     nothing_.resize(static_cast<size_t>(held_.model.hidden));
@@ -331,14 +331,14 @@ class LatentSide {
     const std::span<const float> logits = *layers_->Logits(wanted);
     return {logits.begin(), logits.end()};
   }
-  KvCache& cache() { return *cache_; }
+  KvPagePool& cache() { return *cache_; }
   size_t vocab() const { return static_cast<size_t>(held_.model.vocab); }
 
  private:
   static constexpr int kMostRows = 8;
   const HeldModel held_;
   Runner run_;
-  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<KvPagePool> cache_;
   std::optional<AttentionLayers> layers_;
   std::vector<float> nothing_;
   std::vector<const void*> contributions_;
@@ -433,12 +433,12 @@ std::string FirstDifference(Fault fault, uint64_t seed) {
   const int h = held.model.hidden;
   std::vector<std::vector<float>> routers;
   for (ExpertLayerWeights& layer : held.experts.layers) {
-    const auto* router = static_cast<const float*>(layer.router.data);
+    const auto* router = static_cast<const float*>(layer.gate.data);
     auto& tied = routers.emplace_back(router, router + held.model.moe.experts * h);
     for (int e = 1; e < held.model.moe.experts; e += 2) {
       std::copy_n(tied.begin() + (e - 1) * h, h, tied.begin() + e * h);
     }
-    layer.router.data = tied.data();
+    layer.gate.data = tied.data();
   }
   const RequestPool pool = MakeRequestPool(held, KernelChoice(), 12, MixSeed(seed, 2));
   for (uint64_t i = 0; i < 40; ++i) {

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/device/loader.h"
 #include "kernels/device/staging.h"
+#include "kernels/device/uploader.h"
 #include "kernels/kernels.h"
 #include "tests/integration/device/made_device.h"
 #include "tests/support/random.h"
@@ -28,12 +28,12 @@ namespace {
 class DeviceTest : public testing::Test {
  protected:
   DeviceTest() : device_(MakeDevice()) {
-    shown_ = *device_->ShowFlags(flags_.data(), SharedFlags::kBytes);
-    table_ = device_->TakeCopyOrNote(kRowTable.data(), sizeof kRowTable);
-    token_ = *device_->Take(sizeof(int32_t));
-    y_ = *device_->Take(2 * sizeof(float));
-    tokens_ = *device_->TakePinned(kMost * sizeof(int32_t));
-    out_ = *device_->TakePinned(2 * kMost * sizeof(float));
+    shown_ = *device_->RegisterFlags(flags_.data(), SharedFlags::kBytes);
+    table_ = device_->AllocateCopyOrNote(kRowTable.data(), sizeof kRowTable);
+    token_ = *device_->Allocate(sizeof(int32_t));
+    y_ = *device_->Allocate(2 * sizeof(float));
+    tokens_ = *device_->AllocatePinned(kMost * sizeof(int32_t));
+    out_ = *device_->AllocatePinned(2 * kMost * sizeof(float));
     std::fill_n(out(0), 2 * kMost, -1.0f);
     EXPECT_TRUE(device_->TakeFailure().ok());
   }
@@ -54,17 +54,17 @@ class DeviceTest : public testing::Test {
   }
   Status Down(size_t i = 0) { return device_->CopyOut(out(i), y_.data(), 2 * sizeof(float)); }
   float* out(size_t i) { return out_.as<float>() + 2 * i; }
-  Status Raise(size_t flag, uint64_t count) {
-    return kernels::Raise(*device_, flags_.at(flag), count);
+  Status Signal(size_t flag, uint64_t count) {
+    return kernels::Signal(*device_, flags_.at(flag), count);
   }
-  Status Follow(size_t flag, uint64_t count) {
-    return kernels::Follow(*device_, flags_.at(flag), count);
+  Status StreamWait(size_t flag, uint64_t count) {
+    return kernels::StreamWait(*device_, flags_.at(flag), count);
   }
   // For longer than a stream takes to see a flag that does not hold it.
   void ExpectHeld(Event& event) {
     const MonotonicTime begin = MonotonicClock::now();
     while (MonotonicClock::now() - begin < std::chrono::milliseconds(2)) {
-      ASSERT_EQ(*device_->HasCome(event), false);
+      ASSERT_EQ(*device_->Query(event), false);
       std::this_thread::yield();
     }
   }
@@ -96,17 +96,17 @@ TEST_F(DeviceTest, RunsWhatItIsGivenInOrder) {
 
 TEST_F(DeviceTest, EventsStandForWhatWasQueuedBefore) {
   const auto event = *device_->MakeEvent();
-  EXPECT_EQ(*device_->HasCome(*event), true) << "never recorded";
+  EXPECT_EQ(*device_->Query(*event), true) << "never recorded";
   const auto after = *device_->MakeEvent();
   ASSERT_TRUE(SetToken(1).ok());
   ASSERT_TRUE(LookUp().ok());
   ASSERT_TRUE(Down().ok());
   ASSERT_TRUE(device_->Record(*event).ok());
-  ASSERT_TRUE(Follow(0, 1).ok());
+  ASSERT_TRUE(StreamWait(0, 1).ok());
   ASSERT_TRUE(device_->Record(*after).ok());
   ASSERT_TRUE(device_->Await(*event).ok());
   EXPECT_EQ(out(0)[0], 10);
-  EXPECT_EQ(*device_->HasCome(*after), false);
+  EXPECT_EQ(*device_->Query(*after), false);
   flags_.at(0)->store(1);
   ASSERT_TRUE(device_->Await(*after).ok());
 }
@@ -115,7 +115,7 @@ TEST_F(DeviceTest, TellsTheTimeBetweenEvents) {
   const MonotonicTime begin = MonotonicClock::now();
   const auto from = *device_->MakeTimedEvent(), to = *device_->MakeTimedEvent();
   ASSERT_TRUE(device_->Record(*from).ok());
-  ASSERT_TRUE(Follow(0, 1).ok());
+  ASSERT_TRUE(StreamWait(0, 1).ok());
   ASSERT_TRUE(device_->Record(*to).ok());
   ASSERT_TRUE(device_->Await(*from).ok());
   ExpectHeld(*to);
@@ -134,14 +134,14 @@ TEST_F(DeviceTest, CopiesOfPinnedMemoryHoldUpNoHost) {
       mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
       [](void* p) { munmap(p, kBytes); });
   auto* const host = static_cast<std::byte*>(memory.get());
-  const Buffer device = *device_->Take(kBytes);
+  const Buffer device = *device_->Allocate(kBytes);
   const auto others = MakeDevice();
   {
     const Buffer pinned = *device_->Pin(host, kBytes);
     const Buffer theirs = *others->Pin(host, kBytes);
-    const Buffer shown = *device_->ShowFlags(host + kBytes / 2, sizeof(Flag));
+    const Buffer shown = *device_->RegisterFlags(host + kBytes / 2, sizeof(Flag));
     std::memset(host, 1, kBytes / 4);
-    ASSERT_TRUE(Follow(0, 1).ok());
+    ASSERT_TRUE(StreamWait(0, 1).ok());
     ASSERT_TRUE(device_->CopyIn(device.data(), host, kBytes / 4).ok());
     ASSERT_TRUE(device_->CopyOut(host + kBytes / 4 * 3, device.data(), kBytes / 4).ok());
     std::memset(host, 2, kBytes / 4);  // before it is read
@@ -170,9 +170,9 @@ TEST_F(DeviceTest, StagingCopiesBothWays) {
 
 TEST_F(DeviceTest, GoesOnWhereMemoryIsShort) {
   const uint64_t total = device_->memory()->total;
-  EXPECT_EQ(device_->Take(2 * total).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(device_->TakeForLoad(2 * total).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(device_->TakeOrNote(2 * total).data(), nullptr);
+  EXPECT_EQ(device_->Allocate(2 * total).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(device_->AllocateForLoad(2 * total).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(device_->AllocateOrNote(2 * total).data(), nullptr);
   EXPECT_EQ(device_->TakeFailure().code(), StatusCode::kResourceExhausted);
   EXPECT_FALSE(device_->has_failed());
   ASSERT_TRUE(SetToken(2).ok());
@@ -185,9 +185,9 @@ TEST_F(DeviceTest, GoesOnWhereMemoryIsShort) {
 // Memory that others may map is not taken where the rest is.
 TEST_F(DeviceTest, WhatWasGivenBackIsThereForWhateverIsTaken) {
   const size_t most = device_->memory()->free / 5 * 3;
-  ASSERT_TRUE(device_->Take(most).ok());
+  ASSERT_TRUE(device_->Allocate(most).ok());
   ASSERT_TRUE(device_->Wait().ok());
-  const Result<SharedMemory> shared = device_->TakeShared(most);
+  const Result<SharedMemory> shared = device_->AllocateShared(most);
   EXPECT_TRUE(shared.ok()) << shared.status().ToString();
 }
 
@@ -195,7 +195,7 @@ TEST_F(DeviceTest, AGraphIsStartedWithWhatLiesThereThen) {
   const auto graph = device_->RecordGraph([&](const Stream& on) { return LookUpOn(on, table_); });
   ASSERT_TRUE(graph.ok()) << graph.status().ToString();
   // Behind a flag: all of it lies queued before any runs.
-  ASSERT_TRUE(Follow(0, 1).ok());
+  ASSERT_TRUE(StreamWait(0, 1).ok());
   for (size_t i = 0; i < kMost; ++i) {
     ASSERT_TRUE(SetToken(static_cast<int32_t>(3 - i % 4), i).ok());
     ASSERT_TRUE(device_->Replay(**graph).ok());
@@ -258,10 +258,10 @@ TEST_F(DeviceTest, NothingPassesAFlagUntilItIsRaised) {
   const auto before = *device_->MakeEvent(), after = *device_->MakeEvent();
   ASSERT_TRUE(SetToken(2).ok());
   ASSERT_TRUE(device_->Record(*before).ok());
-  ASSERT_TRUE(Follow(0, 7).ok());
+  ASSERT_TRUE(StreamWait(0, 7).ok());
   ASSERT_TRUE(LookUp().ok());
   ASSERT_TRUE(Down().ok());
-  ASSERT_TRUE(Raise(1, 1).ok());
+  ASSERT_TRUE(Signal(1, 1).ok());
   ASSERT_TRUE(device_->Record(*after).ok());
   ASSERT_TRUE(device_->Await(*before).ok());
   for (const uint64_t too_low : {uint64_t{0}, uint64_t{6}}) {
@@ -280,7 +280,7 @@ TEST_F(DeviceTest, EveryFlagIsAwaited) {
   const auto after = *device_->MakeEvent();
   std::vector<FlagCount> all;
   for (size_t i = 0; i < 300; ++i) all.push_back({flags_.at(i), 1});  // more than one call takes
-  ASSERT_TRUE(device_->FollowFlags(all).ok());
+  ASSERT_TRUE(device_->StreamWaitFlags(all).ok());
   ASSERT_TRUE(device_->Record(*after).ok());
   for (size_t i = 3; i < 299; ++i) flags_.at(i)->store(1);
   for (const size_t i : {2, 0, 1, 299}) {
@@ -289,7 +289,7 @@ TEST_F(DeviceTest, EveryFlagIsAwaited) {
   }
   ASSERT_TRUE(device_->Await(*after).ok());
   for (FlagCount& one : all) one.count = 2;
-  ASSERT_TRUE(device_->Raise(all).ok());
+  ASSERT_TRUE(device_->Signal(all).ok());
   ASSERT_TRUE(device_->Wait().ok());
   for (const FlagCount& one : all) EXPECT_EQ(one.flag->load(), 2u);
 }
@@ -298,7 +298,7 @@ TEST_F(DeviceTest, EveryFlagIsAwaited) {
 TEST_F(DeviceTest, CountsGoRound) {
   flags_.at(0)->store(UINT64_MAX);
   const auto after = *device_->MakeEvent();
-  ASSERT_TRUE(Follow(0, 1).ok());
+  ASSERT_TRUE(StreamWait(0, 1).ok());
   ASSERT_TRUE(device_->Record(*after).ok());
   ExpectHeld(*after);
   flags_.at(0)->store(1);
@@ -308,7 +308,7 @@ TEST_F(DeviceTest, CountsGoRound) {
 TEST_F(DeviceTest, WhatOneSharesAnotherReads) {
   const auto theirs = MakeDevice();
   constexpr size_t kBytes = 10000;
-  SharedMemory shared = *device_->TakeShared(kBytes);
+  SharedMemory shared = *device_->AllocateShared(kBytes);
   const Buffer mapped = *theirs->MapShared(shared.fd, kBytes);
   EXPECT_EQ(mapped.size(), kBytes);
   const std::array<int32_t, 2> wrote = {7, 8};
@@ -328,8 +328,8 @@ TEST_F(DeviceTest, WhatOneSharesAnotherReads) {
 }
 
 TEST_F(DeviceTest, MapsNothingThatIsNotThere) {
-  EXPECT_EQ(device_->TakeShared(0).status().code(), StatusCode::kInvalidArgument);
-  const SharedMemory shared = *device_->TakeShared(4096);
+  EXPECT_EQ(device_->AllocateShared(0).status().code(), StatusCode::kInvalidArgument);
+  const SharedMemory shared = *device_->AllocateShared(4096);
   const auto theirs = MakeDevice();
   constexpr size_t kMoreThanItsPages = size_t{64} << 20;
   EXPECT_EQ(theirs->MapShared(shared.fd, kMoreThanItsPages).status().code(),
@@ -344,20 +344,20 @@ TEST_F(DeviceTest, TwoStreamsPassARowToAndFro) {
   constexpr size_t kBytes = size_t{1} << 16;
   constexpr uint64_t kRounds = 100;
   const auto theirs = MakeDevice();
-  const Buffer shown = *theirs->ShowFlags(flags_.data(), SharedFlags::kBytes);
-  const SharedMemory shared = *device_->TakeShared(kBytes);
+  const Buffer shown = *theirs->RegisterFlags(flags_.data(), SharedFlags::kBytes);
+  const SharedMemory shared = *device_->AllocateShared(kBytes);
   const Buffer mapped = *theirs->MapShared(shared.fd, kBytes);
-  const Buffer rounds = *device_->TakePinned(kRounds * kBytes);
-  const Buffer got = *theirs->Take(kRounds * kBytes);
-  const Buffer back = *theirs->TakePinned(kRounds * kBytes);
+  const Buffer rounds = *device_->AllocatePinned(kRounds * kBytes);
+  const Buffer got = *theirs->Allocate(kRounds * kBytes);
+  const Buffer back = *theirs->AllocatePinned(kRounds * kBytes);
   for (uint64_t i = 0; i < kRounds * kBytes / sizeof(uint64_t); ++i) {
     rounds.as<uint64_t>()[i] = i;
   }
   const auto host_of_theirs = [&] {
     for (uint64_t i = 0; i < kRounds; ++i) {
-      if (!kernels::Follow(*theirs, flags_.at(2), i + 1).ok() ||
+      if (!kernels::StreamWait(*theirs, flags_.at(2), i + 1).ok() ||
           !theirs->CopyWithin(got.data() + i * kBytes, mapped.data(), kBytes).ok() ||
-          !kernels::Raise(*theirs, flags_.at(3), i + 1).ok()) {
+          !kernels::Signal(*theirs, flags_.at(3), i + 1).ok()) {
         return false;
       }
     }
@@ -367,9 +367,9 @@ TEST_F(DeviceTest, TwoStreamsPassARowToAndFro) {
   {
     std::jthread other([&] { has_ended = host_of_theirs(); });
     for (uint64_t i = 0; i < kRounds; ++i) {
-      ASSERT_TRUE(Follow(3, i).ok());
+      ASSERT_TRUE(StreamWait(3, i).ok());
       ASSERT_TRUE(device_->CopyIn(shared.buffer.data(), rounds.data() + i * kBytes, kBytes).ok());
-      ASSERT_TRUE(Raise(2, i + 1).ok());
+      ASSERT_TRUE(Signal(2, i + 1).ok());
     }
     ASSERT_TRUE(device_->Wait().ok());
   }
@@ -381,14 +381,14 @@ TEST_F(DeviceTest, TwoStreamsPassARowToAndFro) {
 TEST_F(DeviceTest, AnythingIsLoadedThroughAnyRing) {
   Random random(MixSeed(TestSeed(), 52));
   for (const PinnedRing ring : {PinnedRing{1000, 1}, PinnedRing{1000, 3}, PinnedRing{1 << 20, 2}}) {
-    const auto loader = *Loader::Make(*device_, ring);
+    const auto uploader = *Uploader::Make(*device_, ring);
     std::vector<std::vector<std::byte>> hosts;
     std::vector<Buffer> buffers;
     for (int i = 0; i < 60; ++i) {
       std::vector<std::byte> bytes(static_cast<size_t>(random.Between(0, 3000)));
       for (std::byte& one : bytes) one = static_cast<std::byte>(random.Between(0, 15));
       hosts.push_back(bytes);
-      buffers.push_back(*loader->Load(bytes.data(), bytes.size()));
+      buffers.push_back(*uploader->Load(bytes.data(), bytes.size()));
       std::fill(bytes.begin(), bytes.end(), std::byte{0x77});  // it is read no more
       if (i % 7 == 0) {
         ASSERT_TRUE(SetToken(i % 4).ok());
@@ -400,7 +400,7 @@ TEST_F(DeviceTest, AnythingIsLoadedThroughAnyRing) {
         hosts[static_cast<size_t>(i) - 5].clear();
       }
     }
-    ASSERT_TRUE(device_->Follow(**loader->Loaded()).ok());
+    ASSERT_TRUE(device_->StreamWait(**uploader->Loaded()).ok());
     for (size_t i = 0; i < buffers.size(); ++i) {
       ASSERT_EQ(Read(buffers[i]), hosts[i])
           << i << " through " << ring.pieces << " pieces of " << ring.piece_bytes
@@ -411,15 +411,15 @@ TEST_F(DeviceTest, AnythingIsLoadedThroughAnyRing) {
 
 // A load runs beside a stream that is held; its memory goes after the steps that read it.
 TEST_F(DeviceTest, LoadsAndStepsWaitForEachOther) {
-  const Buffer pinned = *device_->TakePinned(sizeof kRowTable);
-  Buffer loaded = *device_->TakeForLoad(sizeof kRowTable);
+  const Buffer pinned = *device_->AllocatePinned(sizeof kRowTable);
+  Buffer loaded = *device_->AllocateForLoad(sizeof kRowTable);
   std::copy(kRowTable.begin(), kRowTable.end(), pinned.as<float>());
   const auto is_loaded = *device_->MakeEvent(), is_gone = *device_->MakeEvent();
-  ASSERT_TRUE(Follow(0, 1).ok());
+  ASSERT_TRUE(StreamWait(0, 1).ok());
   ASSERT_TRUE(device_->Load(loaded.data(), pinned.data(), sizeof kRowTable).ok());
   ASSERT_TRUE(device_->RecordLoads(*is_loaded).ok());
   ASSERT_TRUE(SetToken(1).ok());
-  ASSERT_TRUE(device_->Follow(*is_loaded).ok());
+  ASSERT_TRUE(device_->StreamWait(*is_loaded).ok());
   ASSERT_TRUE(LookUpOn(device_->stream(), loaded).ok());
   ASSERT_TRUE(Down().ok());
   loaded = Buffer();
@@ -434,9 +434,9 @@ TEST_F(DeviceTest, LoadsAndStepsWaitForEachOther) {
 
 // What lies in pinned, shared or shown memory is not given back under a stream that uses it.
 TEST_F(DeviceTest, WhatTheHostSharesWaitsForTheStream) {
-  Buffer pinned = *device_->TakePinned(2 * sizeof(float));
-  SharedMemory shared = *device_->TakeShared(4096);
-  Buffer shown = *device_->ShowFlags(flags_.data() + 64, 64);
+  Buffer pinned = *device_->AllocatePinned(2 * sizeof(float));
+  SharedMemory shared = *device_->AllocateShared(4096);
+  Buffer shown = *device_->RegisterFlags(flags_.data() + 64, 64);
   constexpr size_t kPage = 4096;
   const std::shared_ptr<void> page(
       mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
@@ -445,11 +445,11 @@ TEST_F(DeviceTest, WhatTheHostSharesWaitsForTheStream) {
   const std::array<Buffer*, 4> given_back = {&pinned, &shared.buffer, &shown, &pinned_here};
   for (size_t i = 0; i < given_back.size(); ++i) {
     const uint64_t count = i + 1;
-    ASSERT_TRUE(Follow(0, count).ok());
+    ASSERT_TRUE(StreamWait(0, count).ok());
     if (i == 0 || i == 3) {
       ASSERT_TRUE(device_->CopyOut(given_back[i]->data(), y_.data(), 2 * sizeof(float)).ok());
     }
-    ASSERT_TRUE(Raise(1, count).ok());
+    ASSERT_TRUE(Signal(1, count).ok());
     std::jthread later([&] {
       // So that who waits for nothing has gone on.
       const MonotonicTime begin = MonotonicClock::now();
@@ -461,7 +461,7 @@ TEST_F(DeviceTest, WhatTheHostSharesWaitsForTheStream) {
     *given_back[i] = Buffer();
     EXPECT_EQ(flags_.at(1)->load(), count);
   }
-  EXPECT_TRUE(Raise(SharedFlags::kBytes / sizeof(Flag) - 1, 1).ok()) << "shown otherwise";
+  EXPECT_TRUE(Signal(SharedFlags::kBytes / sizeof(Flag) - 1, 1).ok()) << "shown otherwise";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMostRows = 16;                  // of a batch
 constexpr int kRecorded = 8;                   // of a part
-constexpr kernels::PinnedRing kRing{4096, 4};  // of the loader
+constexpr kernels::PinnedRing kRing{4096, 4};  // of the uploader
 
 // The attention side of a model on a device of its own.
 class Side {
@@ -26,16 +26,16 @@ class Side {
   // For batches of up to `rows` rows, of which parts of up to `recorded` are; 0: none is.
   Side(const HeldModel& held, DType cache, int parts, int rows, int recorded)
       : held_(held), parts_(parts) {
-    loader_ = *kernels::Loader::Make(*device_, kRing);
-    weights_ = *PlaceAttention(*loader_, held.model, held.attention);
-    EXPECT_TRUE(weights_.Follow(*device_).ok());
-    KvCacheOptions options;
+    uploader_ = *kernels::Uploader::Make(*device_, kRing);
+    weights_ = *PlaceAttention(*uploader_, held.model, held.attention);
+    EXPECT_TRUE(weights_.StreamWait(*device_).ok());
+    KvPagePoolOptions options;
     options.layers = held.model.layers;
     options.dtype = cache;
     options.page_bytes = CachePageBytes(held.model, options.dtype);
     options.bytes = options.page_bytes * options.layers * 16;
     options.context = device_.get();
-    cache_ = *KvCache::Create(options);
+    cache_ = *KvPagePool::Create(options);
     layers_.emplace(held.model, weights_.weights, *cache_, device_->place(),
                     AttentionLayers::Room{rows, parts, rows, true});
     EXPECT_TRUE(device_->TakeFailure().ok());
@@ -75,16 +75,16 @@ class Side {
     return {logits.begin(), logits.end()};
   }
 
-  KvCache& cache() { return *cache_; }
+  KvPagePool& cache() { return *cache_; }
   kernels::ContextCounts counts() const { return device_->counts(); }
 
  private:
   const HeldModel& held_;
   const int parts_;
   const std::unique_ptr<kernels::Context> device_ = kernels::MakeDevice();
-  std::unique_ptr<kernels::Loader> loader_;
+  std::unique_ptr<kernels::Uploader> uploader_;
   Placed<AttentionWeights> weights_;
-  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<KvPagePool> cache_;
   std::optional<AttentionLayers> layers_;
 };
 

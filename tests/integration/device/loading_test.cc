@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "kernels/device/loader.h"
+#include "kernels/device/uploader.h"
 #include "tests/integration/device/made_device.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
@@ -36,7 +36,7 @@ TEST(LoadingBesideSteps, ChangesNoTokenAndTakesNothingOfTheSteps) {
   const std::vector<int32_t> alone = cluster.Await(request.key).tokens;
   kernels::Context& context = cluster.expert_context(0);
   const uint64_t stepped = context.counts().bytes_in;
-  const auto loader = *kernels::Loader::Make(context, {.piece_bytes = 2000, .pieces = 3});
+  const auto uploader = *kernels::Uploader::Make(context, {.piece_bytes = 2000, .pieces = 3});
   const uint64_t held_before = context.memory()->held;
   const uint64_t before = context.counts().bytes_loaded;
   ask(2);
@@ -45,7 +45,7 @@ TEST(LoadingBesideSteps, ChangesNoTokenAndTakesNothingOfTheSteps) {
   {
     std::jthread steps([&] { beside = cluster.Await(request.key); });
     for (; sets < 6; ++sets) {
-      const auto placed = *PlaceExperts(*loader, other.model, other.experts);
+      const auto placed = *PlaceExperts(*uploader, other.model, other.experts);
       EXPECT_NE(placed.loaded, nullptr);
     }
   }
@@ -58,7 +58,7 @@ TEST(LoadingBesideSteps, ChangesNoTokenAndTakesNothingOfTheSteps) {
   EXPECT_EQ(a_set,
             static_cast<uint64_t>(m.moe_layers() * m.moe.experts * (m.hidden + an_expert)) * 2);
   // The last set's loads may be on their way; its memory is given back after them.
-  ASSERT_TRUE(context.Await(**loader->Loaded()).ok());
+  ASSERT_TRUE(context.Await(**uploader->Loaded()).ok());
   if (context.numerics() == "emulated") {  // a GPU's pool keeps whole pages
     EXPECT_EQ(context.memory()->held, held_before);
   }

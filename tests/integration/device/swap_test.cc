@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 #include "tests/integration/device/made_device.h"
 #include "tests/support/random.h"
 
@@ -22,26 +22,26 @@ constexpr int kLayers = 3;
 constexpr int64_t kPageBytes = 512;
 constexpr int64_t kBytes = kLayers * kPageBytes;  // of a page, all layers
 
-std::unique_ptr<KvCache> MakeCache(kernels::Context& device, int pages, int swap_pages) {
-  KvCacheOptions options;
+std::unique_ptr<KvPagePool> MakeCache(kernels::Context& device, int pages, int swap_pages) {
+  KvPagePoolOptions options;
   options.layers = kLayers;
   options.page_bytes = kPageBytes;
   options.bytes = kBytes * pages;
   options.swap_bytes = kBytes * swap_pages + kPageBytes;  // what is left over is no page
   options.context = &device;
   options.log = Logger(2, LogLevel::kError);  // it is full now and then
-  return *KvCache::Create(options);
+  return *KvPagePool::Create(options);
 }
 
 // Writes pages and reads them as steps do, by copies queued on the device's stream.
 class Pages {
  public:
   // As many writes as may be queued before a wait.
-  Pages(kernels::Context& device, const KvCache& cache, size_t most)
+  Pages(kernels::Context& device, const KvPagePool& cache, size_t most)
       : device_(device),
         cache_(cache),
-        staging_(*device.TakePinned(most * kLayers * kPageBytes)),
-        read_(*device.TakePinned(kBytes)) {}
+        staging_(*device.AllocatePinned(most * kLayers * kPageBytes)),
+        read_(*device.AllocatePinned(kBytes)) {}
 
   // A number of its own in each word of the pages' layers.
   void Write(const std::vector<int32_t>& pages, uint32_t salt) {
@@ -84,7 +84,7 @@ class Pages {
   }
 
   kernels::Context& device_;
-  const KvCache& cache_;
+  const KvPagePool& cache_;
   kernels::Buffer staging_;
   kernels::Buffer read_;
   size_t written_ = 0;
@@ -96,7 +96,7 @@ TEST(SwappingBesideSteps, KeepsEverySequencesBits) {
   struct Held {
     uint32_t salt;
     std::vector<int32_t> pages;
-    KvCache::Swapped swapped;
+    KvPagePool::Swapped swapped;
   };
   constexpr int kPages = 24, kSwapPages = 20;
   uint64_t out = 0, in = 0, refused = 0;
@@ -183,7 +183,7 @@ TEST(SwappingBesideSteps, MakesACopyOfEachLayersRuns) {
     return Copies{after.copies_out - before.copies_out, after.copies_in - before.copies_in,
                   after.bytes_out - before.bytes_out, after.bytes_in - before.bytes_in};
   };
-  KvCache::Swapped of_whole, of_evens;
+  KvPagePool::Swapped of_whole, of_evens;
   const Copies one = copies_of([&] { ASSERT_TRUE(cache->SwapOut(whole, of_whole)); });
   EXPECT_EQ(one.out, uint64_t{kLayers});
   EXPECT_EQ(one.bytes_out, 8u * kBytes);

@@ -32,8 +32,8 @@ class BusyContextTest : public testing::Test {
     ASSERT_TRUE(context_.CopyWithin(buffer_.data() + 16, buffer_.data(), sizeof host_).ok());
   }
   void Graph() { ASSERT_TRUE(context_.Replay(*graph_).ok()); }
-  void Follow() {
-    ASSERT_TRUE(context_.FollowFlags(std::array{kernels::FlagCount{&flag_, 0}}).ok());
+  void StreamWait() {
+    ASSERT_TRUE(context_.StreamWaitFlags(std::array{kernels::FlagCount{&flag_, 0}}).ok());
   }
   void Wait() { ASSERT_TRUE(context_.Wait().ok()); }
   // Marks of the spans, begin and end of each.
@@ -48,12 +48,13 @@ class BusyContextTest : public testing::Test {
 
   CountingClock clock_;
   BusyContext context_;
-  kernels::Buffer buffer_ = *context_.Take(64);
+  kernels::Buffer buffer_ = *context_.Allocate(64);
   std::unique_ptr<kernels::Graph> graph_ =
       *context_.RecordGraph([](const kernels::Stream&) { return OkStatus(); });
   std::byte host_[16] = {};
   kernels::Flag flag_{0};
-  kernels::Buffer shown_ = *context_.ShowFlags(reinterpret_cast<std::byte*>(&flag_), sizeof flag_);
+  kernels::Buffer shown_ =
+      *context_.RegisterFlags(reinterpret_cast<std::byte*>(&flag_), sizeof flag_);
 };
 
 TEST_F(BusyContextTest, MarksNothingUntilItIsToldTo) {
@@ -114,13 +115,13 @@ TEST_F(BusyContextTest, LaunchesBetweenCopiesUpAndWithinCount) {
 // Nothing of its own runs while a stream waits for another.
 TEST_F(BusyContextTest, LaunchesRunUntilAndFromAWaitForFlags) {
   context_.Watch(true);
-  In();      // 0 after
-  Follow();  // 1 before as the launches' end, 2 after
-  Out();     // 3
-  Graph();   // 4, 5
-  Follow();  // 6, as after a copy up
-  In();      // 7
-  Out();     // 8
+  In();          // 0 after
+  StreamWait();  // 1 before as the launches' end, 2 after
+  Out();         // 3
+  Graph();       // 4, 5
+  StreamWait();  // 6, as after a copy up
+  In();          // 7
+  Out();         // 8
   EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3, 4, 5, 7, 8}));
 }
 
@@ -143,29 +144,29 @@ TEST_F(BusyContextTest, IsTheDeviceThatItHas) {
   EXPECT_EQ(host_[3], std::byte{7});
   EXPECT_EQ(context_.numerics(), "emulated");
   EXPECT_EQ(context_.counts().copies_in, 1u);
-  EXPECT_TRUE(context_.Raise(std::array{kernels::FlagCount{&flag_, 7}}).ok());
+  EXPECT_TRUE(context_.Signal(std::array{kernels::FlagCount{&flag_, 7}}).ok());
   EXPECT_EQ(flag_, 7u);
-  Follow();
-  EXPECT_FALSE(context_.FollowFlags(std::array{kernels::FlagCount{&flag_, 8}}).ok());
+  StreamWait();
+  EXPECT_FALSE(context_.StreamWaitFlags(std::array{kernels::FlagCount{&flag_, 8}}).ok());
   const auto event = *context_.MakeTimedEvent();
   ASSERT_TRUE(context_.Record(*event).ok());
-  EXPECT_EQ(*context_.HasCome(*event), true);
+  EXPECT_EQ(*context_.Query(*event), true);
   EXPECT_EQ(context_.TimeBetween(*event, *event)->count(), 0.0);
-  EXPECT_EQ(context_.Take(size_t{1} << 40).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(context_.Allocate(size_t{1} << 40).status().code(), StatusCode::kResourceExhausted);
 }
 
 // Ranges that begin together go each by itself.
 TEST_F(BusyContextTest, TheSameFlagsMayBeShownTwice) {
   kernels::Flag flags[2] = {};
   auto* const begin = reinterpret_cast<std::byte*>(flags);
-  kernels::Buffer both = *context_.ShowFlags(begin, sizeof flags);
-  kernels::Buffer first = *context_.ShowFlags(begin, sizeof flags[0]);
+  kernels::Buffer both = *context_.RegisterFlags(begin, sizeof flags);
+  kernels::Buffer first = *context_.RegisterFlags(begin, sizeof flags[0]);
   const auto raise = [&](size_t i) {
-    return context_.Raise(std::array{kernels::FlagCount{&flags[i], 1}}).ok();
+    return context_.Signal(std::array{kernels::FlagCount{&flags[i], 1}}).ok();
   };
   first = kernels::Buffer();
   EXPECT_TRUE(raise(1));
-  first = *context_.ShowFlags(begin, sizeof flags[0]);
+  first = *context_.RegisterFlags(begin, sizeof flags[0]);
   both = kernels::Buffer();
   EXPECT_TRUE(raise(0));
   EXPECT_FALSE(raise(1));

@@ -16,7 +16,7 @@ namespace {
 TEST(EmulatedDeathTest, HostCodeMayNotTouchItsMemory) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EmulatedDevice device;
-  const Buffer buffer = *device.Take(64);
+  const Buffer buffer = *device.Allocate(64);
   EXPECT_DEATH({ *static_cast<volatile std::byte*>(buffer.data()) = std::byte{1}; }, "");
 }
 
@@ -32,9 +32,9 @@ TEST(EmulatedDevice, RunsWhatLiesInItsMemory) {
   EmulatedDevice device;
   const std::array<float, 4> table = {1, 2, 3, 4};
   const std::array<int32_t, 1> token = {1};
-  const Buffer device_table = device.TakeCopyOrNote(table.data(), sizeof table);
-  const Buffer device_token = device.TakeCopyOrNote(token.data(), sizeof token);
-  const Buffer y = *device.Take(2 * sizeof(float));
+  const Buffer device_table = device.AllocateCopyOrNote(table.data(), sizeof table);
+  const Buffer device_token = device.AllocateCopyOrNote(token.data(), sizeof token);
+  const Buffer y = *device.Allocate(2 * sizeof(float));
   ASSERT_TRUE(device.TakeFailure().ok());
   ASSERT_TRUE(
       LookUpRow(device.stream(), device_table.data(), device_token.as<int32_t>(), y.as<float>(), 2)
@@ -50,7 +50,7 @@ TEST(EmulatedDevice, RunsWhatLiesInItsMemory) {
 TEST(EmulatedDevice, WhatOneSharesAnotherReads) {
   EmulatedDevice ours, theirs;
   constexpr size_t kBytes = 10000;
-  SharedMemory shared = *ours.TakeShared(kBytes);
+  SharedMemory shared = *ours.AllocateShared(kBytes);
   const Buffer mapped = *theirs.MapShared(shared.fd, kBytes);
   EXPECT_EQ(mapped.size(), kBytes);
   const std::array<int32_t, 2> wrote = {7, 8};
@@ -69,20 +69,20 @@ TEST(EmulatedDevice, WhatOneSharesAnotherReads) {
   shared.fd.Reset();
   EXPECT_EQ(read(), wrote) << "it is there for whoever has it mapped";
   // Next to it, as without it.
-  const Buffer plain = *theirs.Take(100);
+  const Buffer plain = *theirs.Allocate(100);
   EXPECT_TRUE(theirs.CopyIn(plain.data(), wrote.data(), sizeof wrote).ok());
   EXPECT_EQ(read(), wrote);
 }
 
 TEST(EmulatedDevice, MapsNothingThatIsNotThere) {
   EmulatedDevice ours, theirs;
-  EXPECT_EQ(ours.TakeShared(0).status().code(), StatusCode::kInvalidArgument);
-  const SharedMemory shared = *ours.TakeShared(4096);
+  EXPECT_EQ(ours.AllocateShared(0).status().code(), StatusCode::kInvalidArgument);
+  const SharedMemory shared = *ours.AllocateShared(4096);
   EXPECT_EQ(theirs.MapShared(shared.fd, 4097).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(theirs.MapShared(Fd(), 4096).status().code(), StatusCode::kInvalidArgument);
   theirs.Isolate();
   EXPECT_EQ(theirs.MapShared(shared.fd, 4096).status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(HostContext().TakeShared(4096).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(HostContext().AllocateShared(4096).status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(HostContext().MapShared(shared.fd, 4096).status().code(),
             StatusCode::kFailedPrecondition);
 }
@@ -91,9 +91,9 @@ TEST(EmulatedDevice, AGraphIsStartedWithWhatLiesThereThen) {
   EmulatedDevice device;
   const std::array<float, 4> table = {1, 2, 3, 4};
   std::array<int32_t, 1> token = {1};
-  const Buffer device_table = device.TakeCopyOrNote(table.data(), sizeof table);
-  const Buffer device_token = device.TakeCopyOrNote(token.data(), sizeof token);
-  const Buffer y = *device.Take(2 * sizeof(float));
+  const Buffer device_table = device.AllocateCopyOrNote(table.data(), sizeof table);
+  const Buffer device_token = device.AllocateCopyOrNote(token.data(), sizeof token);
+  const Buffer y = *device.Allocate(2 * sizeof(float));
   ASSERT_TRUE(device.TakeFailure().ok());
   const uint64_t launches = device.launches();
   auto graph = device.RecordGraph([&](const Stream& on) {
@@ -126,8 +126,8 @@ TEST(EmulatedDevice, AGraphThatCannotBeRecordedIsNone) {
 TEST(EmulatedDevice, RefusesAnArgumentOfTheHost) {
   EmulatedDevice device;
   const std::array<float, 4> table = {};
-  const Buffer token = *device.Take(4);
-  const Buffer y = *device.Take(2 * sizeof(float));
+  const Buffer token = *device.Allocate(4);
+  const Buffer y = *device.Allocate(2 * sizeof(float));
   EXPECT_EQ(LookUpRow(device.stream(), table.data(), token.as<int32_t>(), y.as<float>(), 2),
             Internal("Embed: an argument is an address of the host"));
 }
@@ -136,13 +136,13 @@ TEST(EmulatedDevice, RefusesToCopyUpAnAddressOfTheHost) {
   EmulatedDevice device;
   int word = 0;
   const int* const pointer = &word;
-  const Buffer buffer = *device.Take(sizeof pointer);
+  const Buffer buffer = *device.Allocate(sizeof pointer);
   EXPECT_EQ(device.CopyIn(buffer.data(), &pointer, sizeof pointer).code(), StatusCode::kInternal);
 }
 
 TEST(EmulatedDevice, RefusesCopiesBeyondWhatWasTaken) {
   EmulatedDevice device;
-  const Buffer buffer = *device.Take(8);
+  const Buffer buffer = *device.Allocate(8);
   std::array<std::byte, 16> host = {};
   EXPECT_EQ(device.CopyIn(buffer.data(), host.data(), 16).code(), StatusCode::kInternal);
   EXPECT_EQ(device.CopyOut(host.data(), buffer.data() + 1, 8).code(), StatusCode::kInternal);
@@ -152,13 +152,13 @@ TEST(EmulatedDevice, RefusesCopiesBeyondWhatWasTaken) {
 
 TEST(EmulatedDevice, SaysWhenItsMemoryIsShort) {
   EmulatedDevice device(4096);
-  Buffer most = *device.Take(4096);
-  EXPECT_EQ(device.Take(1).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(device.TakeOrNote(1).data(), nullptr);
+  Buffer most = *device.Allocate(4096);
+  EXPECT_EQ(device.Allocate(1).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(device.AllocateOrNote(1).data(), nullptr);
   EXPECT_EQ(device.TakeFailure().code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(device.TakeFailure().ok());
   most = Buffer();
-  EXPECT_TRUE(device.Take(4096).ok());
+  EXPECT_TRUE(device.Allocate(4096).ok());
 }
 
 // A device that is asked to copy from or to nowhere counts as failed.

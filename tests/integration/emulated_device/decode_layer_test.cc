@@ -33,11 +33,11 @@ using dataplane::HeldModel;
 class OnADevice {
  public:
   explicit OnADevice(const HeldModel& from) : model_(from.model) {
-    loader_ = *kernels::Loader::Make(device_, {4096, 4});
-    attention_ = *dataplane::PlaceAttention(*loader_, from.model, from.attention);
-    experts_ = *dataplane::PlaceExperts(*loader_, from.model, from.experts);
-    EXPECT_TRUE(attention_.Follow(device_).ok());
-    EXPECT_TRUE(experts_.Follow(device_).ok());
+    uploader_ = *kernels::Uploader::Make(device_, {4096, 4});
+    attention_ = *dataplane::PlaceAttention(*uploader_, from.model, from.attention);
+    experts_ = *dataplane::PlaceExperts(*uploader_, from.model, from.experts);
+    EXPECT_TRUE(attention_.StreamWait(device_).ok());
+    EXPECT_TRUE(experts_.StreamWait(device_).ok());
     held_.model = from.model;
     held_.attention = attention_.weights;
     held_.experts = experts_.weights;
@@ -48,7 +48,7 @@ class OnADevice {
  private:
   const ModelDescription model_;
   kernels::EmulatedDevice device_;
-  std::unique_ptr<kernels::Loader> loader_;
+  std::unique_ptr<kernels::Uploader> uploader_;
   dataplane::Placed<dataplane::AttentionWeights> attention_;
   dataplane::Placed<dataplane::ExpertWeights> experts_;
   HeldModel held_;
@@ -93,14 +93,14 @@ class DecodeLayerTest : public testing::TestWithParam<const char*> {
     for (const uint16_t value : row) values.push_back(FromBFloat16(value));
     return values;
   }
-  std::unique_ptr<dataplane::KvCache> CacheOf(kernels::Context& device) const {
-    dataplane::KvCacheOptions options;
+  std::unique_ptr<dataplane::KvPagePool> CacheOf(kernels::Context& device) const {
+    dataplane::KvPagePoolOptions options;
     options.layers = model_.layers;
     options.dtype = WireType(model_);
     options.page_bytes = dataplane::CachePageBytes(model_, options.dtype);
     options.bytes = options.page_bytes * options.layers * 4;
     options.context = &device;
-    return *dataplane::KvCache::Create(options);
+    return *dataplane::KvPagePool::Create(options);
   }
 
   OnADevice placed_;

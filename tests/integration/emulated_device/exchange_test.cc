@@ -121,7 +121,7 @@ class Members {
     for (int a = 0; a < 2; ++a) {
       for (int e = 0; e < 2; ++e) {
         Await([&] { return experts(e).Poll(key, Rank{a}, arrived[a][e]); });
-        EXPECT_TRUE(experts(e).Follow().ok());
+        EXPECT_TRUE(experts(e).StreamWait().ok());
       }
     }
     for (int a = 0; a < 2; ++a) {
@@ -152,7 +152,7 @@ class Members {
     }
     for (int a = 0; a < 2; ++a) {
       Await([&] { return attention(a).Poll(key); });
-      EXPECT_TRUE(attention(a).Follow(key).ok());
+      EXPECT_TRUE(attention(a).StreamWait(key).ok());
       const auto table = attention(a).Contributions(micro_batch);
       const auto on_device = attention(a).OnDevice(micro_batch);
       for (int cell = 0; cell < (a + 1) * Shape().top_k; ++cell) {
@@ -375,7 +375,7 @@ TEST(DeviceExchange, MemoryThatIsTooSmallIsNotMapped) {
   shape.max_rows = 500;  // more than a page
   const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, PeerId{});
   const std::unique_ptr<DeviceSlots> slots = *DeviceSlots::Make(layout, ours);
-  const kernels::SharedMemory small = *theirs.TakeShared(64);
+  const kernels::SharedMemory small = *theirs.AllocateShared(64);
   const PeerId expert{Role::kExperts, Rank{0}};
   slots->Map(expert, small.fd);
   EXPECT_FALSE(slots->maps(expert));
@@ -408,8 +408,8 @@ class HeldMembers {
     for (size_t i = 0; i < devices_.size(); ++i) devices_[i].RunBehind(seed + i);
     members_ = std::make_unique<Members>(
         std::vector{&devices_[0], &devices_[1], &devices_[2], &devices_[3]});
-    shown_ = *device().ShowFlags(reinterpret_cast<std::byte*>(&hold_), sizeof hold_);
-    EXPECT_TRUE(device().FollowFlags(std::array{kernels::FlagCount{&hold_, 1}}).ok());
+    shown_ = *device().RegisterFlags(reinterpret_cast<std::byte*>(&hold_), sizeof hold_);
+    EXPECT_TRUE(device().StreamWaitFlags(std::array{kernels::FlagCount{&hold_, 1}}).ok());
   }
   // Where a test has failed, its streams must end too.
   ~HeldMembers() {
@@ -434,7 +434,7 @@ class HeldMembers {
     ASSERT_TRUE(device().Record(*end).ok());
     for (int i = 0; i < 3; ++i) {
       ASSERT_FALSE(exchange.Abandon()) << "the stream has not run what it was given";
-      ASSERT_EQ(*device().HasCome(*end), false);
+      ASSERT_EQ(*device().Query(*end), false);
     }
     Set(awaited, 1);
     Release();
@@ -443,7 +443,7 @@ class HeldMembers {
       ASSERT_LT(MonotonicClock::now(), most) << "the stream waits still";
       std::this_thread::yield();
     }
-    EXPECT_EQ(*device().HasCome(*end), true);
+    EXPECT_EQ(*device().Query(*end), true);
     EXPECT_TRUE(exchange.Abandon());
   }
 
@@ -478,7 +478,7 @@ TEST(LettingGo, AttentionWaitsForNoContributionsAnyMore) {
   ASSERT_TRUE(attention.Post(KeyOf(0), 1, MonotonicTime()).ok());
   PostContributions(*held, KeyOf(0), 0);
   ASSERT_TRUE(*attention.Poll(KeyOf(0)));
-  ASSERT_TRUE(attention.Follow(KeyOf(0)).ok());
+  ASSERT_TRUE(attention.StreamWait(KeyOf(0)).ok());
   EXPECT_EQ(attention.Behind(), (std::vector<AttentionExchange::LateExpert>{{Rank{0}, KeyOf(0)}}));
   held.ExpectLetGo(attention, kExperts0);
 }
@@ -491,7 +491,7 @@ TEST(LettingGo, ExpertsWaitForNoRowsAnyMore) {
   ArrivedRows arrived;
   ASSERT_TRUE(*experts.Poll(KeyOf(0), Rank{0}, arrived));
   ASSERT_TRUE(arrived.on_device);
-  ASSERT_TRUE(experts.Follow().ok());
+  ASSERT_TRUE(experts.StreamWait().ok());
   EXPECT_FALSE(experts.IsThere(KeyOf(0), Rank{0}, arrived));
   held.ExpectLetGo(experts, kAttention0);
 }
@@ -514,7 +514,7 @@ TEST(LettingGo, WhatWasNotFollowedIsForgotten) {
   ArrivedRows arrived;
   ASSERT_TRUE(*experts.Poll(KeyOf(0), Rank{0}, arrived));
   EXPECT_TRUE(experts.Abandon());
-  ASSERT_TRUE(experts.Follow().ok());
+  ASSERT_TRUE(experts.StreamWait().ok());
   EXPECT_TRUE(experts.LetGo()) << "nothing was queued";
 }
 
@@ -529,12 +529,12 @@ TEST(Following, IsOfWhoContributesAlone) {
     ASSERT_TRUE(attention.Post(key, 1, MonotonicTime()).ok());
     PostContributions(*held, key, from);
     ASSERT_TRUE(*attention.Poll(key));
-    ASSERT_TRUE(attention.Follow(key).ok());
+    ASSERT_TRUE(attention.StreamWait(key).ok());
     ASSERT_TRUE(held.device().Record(*end).ok());
-    EXPECT_EQ(*held.device().HasCome(*end), false);
+    EXPECT_EQ(*held.device().Query(*end), false);
     held.Set({Role::kExperts, Rank{from}}, (key.step << 16) + key.layer + 1);
     const MonotonicTime most = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
-    while (!*held.device().HasCome(*end)) {
+    while (!*held.device().Query(*end)) {
       ASSERT_LT(MonotonicClock::now(), most) << "it waits for another than " << from;
       std::this_thread::yield();
     }

@@ -30,10 +30,10 @@ class BehindTest : public testing::TestWithParam<uint64_t> {
  protected:
   BehindTest() {
     device_.RunBehind(MixSeed(TestSeed(), GetParam()));
-    shown_ = *device_.ShowFlags(flags_.data(), SharedFlags::kBytes);
-    table_ = device_.TakeCopyOrNote(kRowTable.data(), sizeof kRowTable);
-    token_ = *device_.Take(sizeof(int32_t));
-    y_ = *device_.Take(2 * sizeof(float));
+    shown_ = *device_.RegisterFlags(flags_.data(), SharedFlags::kBytes);
+    table_ = device_.AllocateCopyOrNote(kRowTable.data(), sizeof kRowTable);
+    token_ = *device_.Allocate(sizeof(int32_t));
+    y_ = *device_.Allocate(2 * sizeof(float));
     EXPECT_TRUE(device_.TakeFailure().ok());
   }
   // Where a test has failed before it raised them; as a host does that gives up.
@@ -44,7 +44,7 @@ class BehindTest : public testing::TestWithParam<uint64_t> {
   void ExpectHeld(Event& event) {
     const MonotonicTime begin = MonotonicClock::now();
     while (MonotonicClock::now() - begin < std::chrono::microseconds(500)) {
-      ASSERT_EQ(*device_.HasCome(event), false);
+      ASSERT_EQ(*device_.Query(event), false);
       std::this_thread::yield();
     }
   }
@@ -70,14 +70,14 @@ TEST_P(BehindTest, NothingPassesAFlagUntilItIsRaised) {
   std::unique_ptr<Event> after = *device_.MakeEvent();
   ASSERT_TRUE(SetToken(&token).ok());
   ASSERT_TRUE(device_.Record(*before).ok());
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 7).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 7).ok());
   const uint64_t launches = device_.launches();
   ASSERT_TRUE(LookUp().ok());
   ASSERT_TRUE(Down(out).ok());
-  ASSERT_TRUE(Raise(device_, flags_.at(1), 1).ok());
+  ASSERT_TRUE(Signal(device_, flags_.at(1), 1).ok());
   ASSERT_TRUE(device_.Record(*after).ok());
   ASSERT_TRUE(device_.Await(*before).ok());
-  EXPECT_EQ(*device_.HasCome(*before), true);
+  EXPECT_EQ(*device_.Query(*before), true);
   for (const uint64_t too_low : {uint64_t{0}, uint64_t{6}}) {
     flags_.at(0)->store(too_low);
     ExpectHeld(*after);
@@ -86,7 +86,7 @@ TEST_P(BehindTest, NothingPassesAFlagUntilItIsRaised) {
     EXPECT_EQ(out[0], -1) << "a copy that has not run leaves what there is";
   }
   flags_.at(0)->store(8);  // later counts include it
-  while (!*device_.HasCome(*after)) std::this_thread::yield();
+  while (!*device_.Query(*after)) std::this_thread::yield();
   EXPECT_EQ(out, (std::array<float, 2>{20, 21})) << "what came down is there once it has come";
   EXPECT_EQ(flags_.at(1)->load(), 1u);
   EXPECT_EQ(device_.launches(), launches + 1);
@@ -96,10 +96,11 @@ TEST_P(BehindTest, NothingPassesAFlagUntilItIsRaised) {
 
 TEST_P(BehindTest, EveryFlagIsAwaited) {
   std::unique_ptr<Event> after = *device_.MakeEvent();
-  ASSERT_TRUE(device_
-                  .FollowFlags(std::array{FlagCount{flags_.at(0), 1}, FlagCount{flags_.at(1), 1},
-                                          FlagCount{flags_.at(2), 1}})
-                  .ok());
+  ASSERT_TRUE(
+      device_
+          .StreamWaitFlags(std::array{FlagCount{flags_.at(0), 1}, FlagCount{flags_.at(1), 1},
+                                      FlagCount{flags_.at(2), 1}})
+          .ok());
   ASSERT_TRUE(device_.Record(*after).ok());
   for (const size_t i : {2, 0, 1}) {
     ExpectHeld(*after);
@@ -112,7 +113,7 @@ TEST_P(BehindTest, EveryFlagIsAwaited) {
 TEST_P(BehindTest, CountsGoRound) {
   flags_.at(0)->store(UINT64_MAX);
   std::unique_ptr<Event> after = *device_.MakeEvent();
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   ASSERT_TRUE(device_.Record(*after).ok());
   ExpectHeld(*after);
   ASSERT_FALSE(HasReached({flags_.at(0), 1}));
@@ -123,7 +124,7 @@ TEST_P(BehindTest, CountsGoRound) {
 TEST_P(BehindTest, WhatGoesUpIsReadWhenItsCopyRuns) {
   int32_t token = 1;
   std::array<float, 2> out = {};
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   ASSERT_TRUE(SetToken(&token).ok());
   ASSERT_TRUE(LookUp().ok());
   ASSERT_TRUE(Down(out).ok());
@@ -145,7 +146,7 @@ TEST_P(BehindTest, ACopyDownComesWithItsEventAlone) {
   ASSERT_TRUE(SetToken(&tokens[1]).ok());
   ASSERT_TRUE(LookUp().ok());
   ASSERT_TRUE(Down(second).ok());
-  ASSERT_TRUE(Raise(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(Signal(device_, flags_.at(0), 1).ok());
   while (flags_.at(0)->load(std::memory_order_acquire) == 0) std::this_thread::yield();
   EXPECT_NE(first[0], first[0]) << "it has run, and nobody has waited";
   ASSERT_TRUE(device_.Await(*come).ok());
@@ -160,7 +161,7 @@ TEST_P(BehindTest, AGraphIsStartedInItsTurn) {
   ASSERT_TRUE(graph.ok());
   const std::array<int32_t, 2> tokens = {3, 1};
   std::array<std::array<float, 2>, 2> out = {};
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   for (size_t i = 0; i < tokens.size(); ++i) {
     ASSERT_TRUE(SetToken(&tokens[i]).ok());
     ASSERT_TRUE(device_.Replay(**graph).ok());
@@ -179,13 +180,13 @@ TEST_P(BehindTest, WhatIsGivenBackIsThereForWhatWasQueued) {
   std::array<float, 2> out = {};
   const uint64_t held = device_.memory()->held;
   ASSERT_TRUE(SetToken(&token).ok());
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   ASSERT_TRUE(LookUp().ok());
   ASSERT_TRUE(Down(out).ok());
   std::byte* const gone = y_.data();
   y_ = Buffer();
   EXPECT_EQ(device_.CopyIn(gone, &token, sizeof token).code(), kInternal) << "nobody has it";
-  y_ = *device_.Take(2 * sizeof(float));
+  y_ = *device_.Allocate(2 * sizeof(float));
   EXPECT_NE(y_.data(), gone) << "what was queued uses it";
   flags_.at(0)->store(1);
   ASSERT_TRUE(device_.Wait().ok());
@@ -196,20 +197,20 @@ TEST_P(BehindTest, WhatIsGivenBackIsThereForWhatWasQueued) {
 TEST_P(BehindTest, MemoryThatIsShortWaitsForWhatIsGivenBack) {
   EmulatedDevice small(4096);
   small.RunBehind(GetParam());
-  const Buffer shown = *small.ShowFlags(flags_.data(), 64);
-  Buffer most = *small.Take(4096);
+  const Buffer shown = *small.RegisterFlags(flags_.data(), 64);
+  Buffer most = *small.Allocate(4096);
   std::array<std::byte, 4096> out;
-  ASSERT_TRUE(Follow(small, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(small, flags_.at(0), 1).ok());
   ASSERT_TRUE(small.CopyOut(out.data(), most.data(), out.size()).ok());
   most = Buffer();
   std::jthread later([&] { flags_.at(0)->store(1); });
-  EXPECT_TRUE(small.Take(4096).ok());
+  EXPECT_TRUE(small.Allocate(4096).ok());
 }
 
 // Loads wait for the steps that read what goes, and steps for the loads that they follow.
 TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
-  Buffer pinned = *device_.TakePinned(sizeof kRowTable);
-  Buffer loaded = *device_.TakeForLoad(sizeof kRowTable);
+  Buffer pinned = *device_.AllocatePinned(sizeof kRowTable);
+  Buffer loaded = *device_.AllocateForLoad(sizeof kRowTable);
   std::copy(kRowTable.begin(), kRowTable.end(), pinned.as<float>());
   std::unique_ptr<Event> is_loaded = *device_.MakeEvent();
   std::unique_ptr<Event> is_gone = *device_.MakeEvent();
@@ -217,15 +218,15 @@ TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
   ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
   const int32_t token = 1;
   std::array<float, 2> out = {};
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   ASSERT_TRUE(SetToken(&token).ok());
-  ASSERT_TRUE(device_.Follow(*is_loaded).ok());
+  ASSERT_TRUE(device_.StreamWait(*is_loaded).ok());
   ASSERT_TRUE(LookUpOn(device_.stream(), loaded).ok());
   ASSERT_TRUE(Down(out).ok());
   loaded = Buffer();
   ASSERT_TRUE(device_.RecordLoads(*is_gone).ok());
   // The load runs by itself, its memory's end after the step.
-  while (!*device_.HasCome(*is_loaded)) std::this_thread::yield();
+  while (!*device_.Query(*is_loaded)) std::this_thread::yield();
   ExpectHeld(*is_gone);
   EXPECT_EQ(device_.pending_loads(), 1u);
   flags_.at(0)->store(1);
@@ -237,8 +238,8 @@ TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
 
 // Though nobody asks for them.
 TEST_P(BehindTest, FollowedLoadsHaveRun) {
-  const Buffer pinned = *device_.TakePinned(sizeof kRowTable);
-  const Buffer loaded = *device_.TakeForLoad(sizeof kRowTable);
+  const Buffer pinned = *device_.AllocatePinned(sizeof kRowTable);
+  const Buffer loaded = *device_.AllocateForLoad(sizeof kRowTable);
   std::copy(kRowTable.begin(), kRowTable.end(), pinned.as<float>());
   const std::unique_ptr<Event> is_loaded = *device_.MakeEvent();
   const int32_t token = 3;
@@ -246,7 +247,7 @@ TEST_P(BehindTest, FollowedLoadsHaveRun) {
   ASSERT_TRUE(device_.Load(loaded.data(), pinned.data(), sizeof kRowTable).ok());
   ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
   ASSERT_TRUE(SetToken(&token).ok());
-  ASSERT_TRUE(device_.Follow(*is_loaded).ok());
+  ASSERT_TRUE(device_.StreamWait(*is_loaded).ok());
   ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());  // what was followed stays
   ASSERT_TRUE(LookUpOn(device_.stream(), loaded).ok());
   ASSERT_TRUE(Down(out).ok());
@@ -256,57 +257,57 @@ TEST_P(BehindTest, FollowedLoadsHaveRun) {
 
 // What lies in pinned, shared or shown memory is not given back under a stream that uses it.
 TEST_P(BehindTest, WhatTheHostSharesWaitsForTheStream) {
-  Buffer pinned = *device_.TakePinned(2 * sizeof(float));
-  SharedMemory shared = *device_.TakeShared(4096);
-  Buffer shown = *device_.ShowFlags(flags_.data() + 64, 64);
+  Buffer pinned = *device_.AllocatePinned(2 * sizeof(float));
+  SharedMemory shared = *device_.AllocateShared(4096);
+  Buffer shown = *device_.RegisterFlags(flags_.data() + 64, 64);
   const std::array<Buffer*, 3> given_back = {&pinned, &shared.buffer, &shown};
   for (size_t i = 0; i < given_back.size(); ++i) {
     const uint64_t count = i + 1;
-    ASSERT_TRUE(Follow(device_, flags_.at(0), count).ok());
+    ASSERT_TRUE(StreamWait(device_, flags_.at(0), count).ok());
     if (i == 0) {
       ASSERT_TRUE(device_.CopyOut(pinned.data(), y_.data(), pinned.size()).ok());
     }
-    ASSERT_TRUE(Raise(device_, flags_.at(1), count).ok());
+    ASSERT_TRUE(Signal(device_, flags_.at(1), count).ok());
     std::jthread later([&] { flags_.at(0)->store(count); });
     *given_back[i] = Buffer();
     EXPECT_EQ(flags_.at(1)->load(), count);
   }
-  EXPECT_EQ(Raise(device_, flags_.at(512 - 1), 1).code(), StatusCode::kOk) << "shown otherwise";
+  EXPECT_EQ(Signal(device_, flags_.at(512 - 1), 1).code(), StatusCode::kOk) << "shown otherwise";
 }
 
 TEST_P(BehindTest, WhatALaunchDoesWrongIsToldLater) {
   std::unique_ptr<Event> after = *device_.MakeEvent();
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   const float* const of_the_host = kRowTable.data();
   ASSERT_TRUE(LookUpRow(device_.stream(), of_the_host, token_.as<int32_t>(), y_.as<float>()).ok());
   ASSERT_TRUE(device_.Record(*after).ok());
-  ASSERT_TRUE(Raise(device_, flags_.at(1), 1).ok());
-  EXPECT_EQ(*device_.HasCome(*after), false);
+  ASSERT_TRUE(Signal(device_, flags_.at(1), 1).ok());
+  EXPECT_EQ(*device_.Query(*after), false);
   EXPECT_FALSE(device_.has_failed());
   flags_.at(0)->store(1);
   const Status want = Internal("Embed: an argument is an address of the host");
   EXPECT_EQ(device_.Wait(), want);
   EXPECT_TRUE(device_.has_failed());
   EXPECT_EQ(device_.Await(*after), want) << "for ever";
-  EXPECT_EQ(device_.HasCome(*after).status(), want);
-  EXPECT_EQ(Raise(device_, flags_.at(1), 2), want);
+  EXPECT_EQ(device_.Query(*after).status(), want);
+  EXPECT_EQ(Signal(device_, flags_.at(1), 2), want);
   EXPECT_EQ(flags_.at(1)->load(), 0u) << "nothing runs behind it";
 }
 
 TEST_P(BehindTest, ToAskAFailedDeviceIsToLearnIt) {
   std::unique_ptr<Event> after = *device_.MakeEvent();
-  const Buffer copy = *device_.Take(sizeof(void*));
+  const Buffer copy = *device_.Allocate(sizeof(void*));
   const void* const address = &flags_;
   ASSERT_TRUE(device_.CopyIn(copy.data(), &address, sizeof address).ok());
   Result<bool> has_come = false;
-  while (has_come.ok()) has_come = device_.HasCome(*after);
+  while (has_come.ok()) has_come = device_.Query(*after);
   EXPECT_EQ(has_come.status(), Internal("an address of the host is copied up, among 8 bytes"));
   EXPECT_TRUE(device_.has_failed());
 }
 
 // A device that fails ends its waits for flags.
 TEST_P(BehindTest, ABrokenDeviceAwaitsNothing) {
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   ASSERT_TRUE(LookUp().ok());
   std::jthread later([&] { device_.Break(); });
   EXPECT_EQ(device_.Wait(), Internal("the emulated device is broken"));
@@ -317,7 +318,7 @@ TEST_P(BehindTest, TimedEventsSayHowLongItTook) {
   std::array<std::unique_ptr<Event>, 3> events;
   for (auto& event : events) event = *device_.MakeTimedEvent();
   ASSERT_TRUE(device_.Record(*events[0]).ok());
-  ASSERT_TRUE(Follow(device_, flags_.at(0), 1).ok());
+  ASSERT_TRUE(StreamWait(device_, flags_.at(0), 1).ok());
   ASSERT_TRUE(device_.Record(*events[1]).ok());
   ASSERT_TRUE(device_.Record(*events[2]).ok());
   ASSERT_TRUE(device_.Await(*events[0]).ok());
@@ -361,23 +362,23 @@ int32_t WordAfter(int steps) {
 // One of the two: what it shows, and what it maps of the other's.
 struct Passing {
   Passing(EmulatedDevice& on, SharedFlags& flags) : device(on) {
-    shown = *device.ShowFlags(flags.data(), SharedFlags::kBytes);
-    word = *device.TakeShared(sizeof(int32_t));
+    shown = *device.RegisterFlags(flags.data(), SharedFlags::kBytes);
+    word = *device.AllocateShared(sizeof(int32_t));
   }
   // Steps of all rounds, without a wait; the words that it made.
   std::vector<int32_t> Run(Flag* mine, Flag* others, int first, int rounds) {
     const std::array<float, kWords> next = NextWords();
     const int32_t zero = 0;
-    const Buffer table = device.TakeCopyOrNote(next.data(), sizeof next);
+    const Buffer table = device.AllocateCopyOrNote(next.data(), sizeof next);
     if (first == 0) {
       EXPECT_TRUE(device.CopyIn(word.buffer.data(), &zero, sizeof zero).ok());
-      EXPECT_TRUE(Raise(device, mine, 1).ok());
+      EXPECT_TRUE(Signal(device, mine, 1).ok());
     }
     const uint64_t waits = device.counts().waits;
     std::vector<int32_t> made(static_cast<size_t>(rounds));
     for (int round = 0; round < rounds; ++round) {
       // The first to begin has made one already.
-      EXPECT_TRUE(Follow(device, others, static_cast<uint64_t>(round + 1)).ok());
+      EXPECT_TRUE(StreamWait(device, others, static_cast<uint64_t>(round + 1)).ok());
       EmbedArgs args;
       args.table = table.data();
       args.tokens = others_word.as<int32_t>();
@@ -386,7 +387,7 @@ struct Passing {
       args.vocab = kWords;
       args.hidden = 1;
       EXPECT_TRUE(Embed(device.stream(), args).ok());
-      EXPECT_TRUE(Raise(device, mine, static_cast<uint64_t>(round + 1 + (first == 0))).ok());
+      EXPECT_TRUE(Signal(device, mine, static_cast<uint64_t>(round + 1 + (first == 0))).ok());
       EXPECT_TRUE(
           device.CopyOut(&made[static_cast<size_t>(round)], word.buffer.data(), sizeof(int32_t))
               .ok());
@@ -453,21 +454,22 @@ TEST_P(PassingTest, NorDoThoseOfTwo) {
 TEST(FlagsAtOnce, AreRaisedAndFollowedAtOnce) {
   SharedFlags flags;
   EmulatedDevice device;
-  const Buffer shown = *device.ShowFlags(flags.data(), SharedFlags::kBytes);
-  EXPECT_EQ(Follow(device, flags.at(0), 3),
+  const Buffer shown = *device.RegisterFlags(flags.data(), SharedFlags::kBytes);
+  EXPECT_EQ(StreamWait(device, flags.at(0), 3),
             Internal("steps follow a flag that nobody has raised: it is at 0, not at 3"));
   EXPECT_TRUE(device.has_failed());
   ASSERT_TRUE(
-      device.Raise(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), UINT64_MAX}}).ok());
+      device.Signal(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), UINT64_MAX}})
+          .ok());
   EXPECT_EQ(flags.at(0)->load(), 3u);
-  EXPECT_TRUE(Follow(device, flags.at(0), 3).ok());
-  EXPECT_TRUE(Follow(device, flags.at(0), 2).ok());
-  EXPECT_FALSE(Follow(device, flags.at(0), 4).ok());
+  EXPECT_TRUE(StreamWait(device, flags.at(0), 3).ok());
+  EXPECT_TRUE(StreamWait(device, flags.at(0), 2).ok());
+  EXPECT_FALSE(StreamWait(device, flags.at(0), 4).ok());
   EXPECT_FALSE(
-      device.FollowFlags(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), 0}}).ok())
+      device.StreamWaitFlags(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), 0}}).ok())
       << "one step before";
-  EXPECT_TRUE(device.Raise({}).ok());
-  EXPECT_TRUE(device.FollowFlags({}).ok());
+  EXPECT_TRUE(device.Signal({}).ok());
+  EXPECT_TRUE(device.StreamWaitFlags({}).ok());
 }
 
 TEST(FlagsAtOnce, EventsHaveComeAndHaveTimes) {
@@ -475,37 +477,37 @@ TEST(FlagsAtOnce, EventsHaveComeAndHaveTimes) {
   const std::unique_ptr<Event> first = *device.MakeTimedEvent();
   const std::unique_ptr<Event> second = *device.MakeTimedEvent();
   EXPECT_EQ(device.TimeBetween(*first, *second).status().code(), kInternal) << "never recorded";
-  const Buffer buffer = *device.Take(4);
+  const Buffer buffer = *device.Allocate(4);
   const int32_t in = 7;
   int32_t out = 0;
   ASSERT_TRUE(device.Record(*first).ok());
   ASSERT_TRUE(device.CopyIn(buffer.data(), &in, sizeof in).ok());
   ASSERT_TRUE(device.CopyOut(&out, buffer.data(), sizeof out).ok());
   ASSERT_TRUE(device.Record(*second).ok());
-  EXPECT_EQ(*device.HasCome(*first), true);
+  EXPECT_EQ(*device.Query(*first), true);
   EXPECT_NE(out, 7) << "it comes with the second";
-  EXPECT_EQ(*device.HasCome(*second), true);
+  EXPECT_EQ(*device.Query(*second), true);
   EXPECT_EQ(out, 7);
   EXPECT_GE(device.TimeBetween(*first, *second)->count(), 0.0);
   EXPECT_EQ(device.counts().waits, 0u);
   EXPECT_FALSE(device.has_failed());
   device.Break();
-  EXPECT_EQ(device.HasCome(*first).status().code(), kInternal);
+  EXPECT_EQ(device.Query(*first).status().code(), kInternal);
   EXPECT_TRUE(device.has_failed());
 }
 
 // Loads that lag: each question lets one of them land.
 TEST(FlagsAtOnce, LoadsComeWithoutAWait) {
   EmulatedDevice device;
-  Buffer pinned = *device.TakePinned(64);
-  const Buffer loaded = *device.TakeForLoad(64);
+  Buffer pinned = *device.AllocatePinned(64);
+  const Buffer loaded = *device.AllocateForLoad(64);
   const std::unique_ptr<Event> event = *device.MakeEvent();
-  EXPECT_EQ(*device.HasCome(*event), true) << "never recorded";
+  EXPECT_EQ(*device.Query(*event), true) << "never recorded";
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(device.Load(loaded.data(), pinned.data(), 64).ok());
   ASSERT_TRUE(device.RecordLoads(*event).ok());
-  EXPECT_EQ(*device.HasCome(*event), false);
-  EXPECT_EQ(*device.HasCome(*event), false);
-  EXPECT_EQ(*device.HasCome(*event), true);
+  EXPECT_EQ(*device.Query(*event), false);
+  EXPECT_EQ(*device.Query(*event), false);
+  EXPECT_EQ(*device.Query(*event), true);
   EXPECT_EQ(device.pending_loads(), 0u);
 }
 
@@ -522,40 +524,42 @@ INSTANTIATE_TEST_SUITE_P(Forms, ShownTest, testing::Bool());
 
 TEST_P(ShownTest, FlagsLieInWhatWasShown) {
   const Status want = Internal("a flag lies in no memory that the emulated device was shown");
-  EXPECT_EQ(Raise(device_, flags_.at(0), 1), want);
+  EXPECT_EQ(Signal(device_, flags_.at(0), 1), want);
   EXPECT_TRUE(device_.has_failed());
   auto* const begin = reinterpret_cast<std::byte*>(flags_.at(1));
-  Buffer both = *device_.ShowFlags(begin, 16);
-  Buffer again = *device_.ShowFlags(begin, 8);
-  EXPECT_TRUE(Raise(device_, flags_.at(2), 1).ok());
-  EXPECT_EQ(Raise(device_, flags_.at(0), 1), want);
-  EXPECT_EQ(Raise(device_, flags_.at(3), 1), want);
-  EXPECT_EQ(Follow(device_, flags_.at(3), 0), want);
-  EXPECT_EQ(device_.FollowFlags(std::array{FlagCount{flags_.at(1), 0}, FlagCount{flags_.at(3), 0}}),
-            want);
+  Buffer both = *device_.RegisterFlags(begin, 16);
+  Buffer again = *device_.RegisterFlags(begin, 8);
+  EXPECT_TRUE(Signal(device_, flags_.at(2), 1).ok());
+  EXPECT_EQ(Signal(device_, flags_.at(0), 1), want);
+  EXPECT_EQ(Signal(device_, flags_.at(3), 1), want);
+  EXPECT_EQ(StreamWait(device_, flags_.at(3), 0), want);
+  EXPECT_EQ(
+      device_.StreamWaitFlags(std::array{FlagCount{flags_.at(1), 0}, FlagCount{flags_.at(3), 0}}),
+      want);
   again = Buffer();
-  EXPECT_TRUE(Raise(device_, flags_.at(2), 2).ok());
+  EXPECT_TRUE(Signal(device_, flags_.at(2), 2).ok());
   both = Buffer();
-  EXPECT_EQ(Raise(device_, flags_.at(1), 1), want);
+  EXPECT_EQ(Signal(device_, flags_.at(1), 1), want);
   ASSERT_TRUE(device_.Wait().ok());
   EXPECT_EQ(flags_.at(2)->load(), 2u);
 }
 
 TEST_P(ShownTest, ADeviceMayTakeNone) {
   device_.RefuseFlags();
-  EXPECT_EQ(device_.ShowFlags(flags_.data(), 64).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(device_.RegisterFlags(flags_.data(), 64).status().code(),
+            StatusCode::kFailedPrecondition);
   EXPECT_FALSE(device_.has_failed());
 }
 
 TEST(HostContext, HasNoFlagsAndNoTimes) {
   SharedFlags flags;
   Context& host = HostContext();
-  EXPECT_EQ(host.ShowFlags(flags.data(), 64).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(host.RegisterFlags(flags.data(), 64).status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(host.MakeTimedEvent().status().code(), StatusCode::kFailedPrecondition);
   const std::unique_ptr<Event> event = *host.MakeEvent();
   EXPECT_EQ(host.TimeBetween(*event, *event).status().code(), StatusCode::kFailedPrecondition);
   ASSERT_TRUE(host.Record(*event).ok());
-  EXPECT_EQ(*host.HasCome(*event), true);
+  EXPECT_EQ(*host.Query(*event), true);
 }
 
 }  // namespace

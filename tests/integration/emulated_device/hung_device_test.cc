@@ -23,9 +23,9 @@ using kernels::SharedFlags;
 struct Hung {
   Hung() {
     device.RunBehind(TestSeed());
-    shown = *device.ShowFlags(flags.data(), SharedFlags::kBytes);
+    shown = *device.RegisterFlags(flags.data(), SharedFlags::kBytes);
   }
-  Status Hang() { return Follow(device, flags.at(0), 1); }
+  Status Hang() { return StreamWait(device, flags.at(0), 1); }
 
   SharedFlags flags;
   EmulatedDevice device;
@@ -41,7 +41,7 @@ TEST(HungDevice, IsHeardOfWhateverWaitsForIt) {
         EXPECT_TRUE(hung.device.Await(*event).ok());
       },
       [](Hung& hung) { hung.shown = Buffer(); },
-      [](Hung& hung) { Buffer(*hung.device.TakePinned(64)); },
+      [](Hung& hung) { Buffer(*hung.device.AllocatePinned(64)); },
   });
   for (const auto wait : waits) {
     Hung hung;

@@ -218,7 +218,7 @@ TEST_P(LoadingTest, WhatDoesNotFitBesideTheEpochThatServesIsRefused) {
   const std::vector<int32_t> alone = FirstEpochsAnswer();
   Send(2);
   // All but 64 KiB is somebody else's.
-  kernels::Buffer rest = *devices_[0].Take(devices_[0].memory()->free - (size_t{64} << 10));
+  kernels::Buffer rest = *devices_[0].Allocate(devices_[0].memory()->free - (size_t{64} << 10));
   Swap();
   const std::vector<Status> said = Prepare();
   EXPECT_EQ(said[1].code(), StatusCode::kResourceExhausted) << said[1].ToString();

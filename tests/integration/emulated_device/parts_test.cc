@@ -22,11 +22,11 @@ namespace {
 class UnraisedFlag {
  public:
   explicit UnraisedFlag(kernels::Context& device)
-      : shown_(*device.ShowFlags(reinterpret_cast<std::byte*>(&flag_), sizeof flag_)) {}
-  ~UnraisedFlag() { Raise(); }
+      : shown_(*device.RegisterFlags(reinterpret_cast<std::byte*>(&flag_), sizeof flag_)) {}
+  ~UnraisedFlag() { Signal(); }
 
   kernels::FlagCount awaited() { return {&flag_, 1}; }
-  void Raise() { flag_.store(1); }
+  void Signal() { flag_.store(1); }
   // Whether `act` returned before the flag was raised.
   template <class Act>
   bool IsNotAwaitedBy(Act act) {
@@ -37,7 +37,7 @@ class UnraisedFlag {
         while (!stop.stop_requested() && MonotonicClock::now() < end) std::this_thread::yield();
         if (stop.stop_requested()) return;
         is_late = true;
-        Raise();
+        Signal();
       });
       act();
     }
@@ -55,16 +55,16 @@ class PartsTest : public testing::TestWithParam<bool> {
 
   PartsTest() {
     device_.RunBehind(TestSeed());
-    loader_ = *kernels::Loader::Make(device_, {4096, 4});
-    weights_ = *PlaceAttention(*loader_, held_.model, held_.attention);
-    EXPECT_TRUE(weights_.Follow(device_).ok());
-    KvCacheOptions options;
+    uploader_ = *kernels::Uploader::Make(device_, {4096, 4});
+    weights_ = *PlaceAttention(*uploader_, held_.model, held_.attention);
+    EXPECT_TRUE(weights_.StreamWait(device_).ok());
+    KvPagePoolOptions options;
     options.layers = held_.model.layers;
     options.dtype = WireType(held_.model);
     options.page_bytes = CachePageBytes(held_.model, options.dtype);
     options.bytes = options.page_bytes * options.layers * (kParts + 1);
     options.context = &device_;
-    cache_ = *KvCache::Create(options);
+    cache_ = *KvPagePool::Create(options);
     layers_ = std::make_unique<AttentionLayers>(
         held_.model, weights_.weights, *cache_, device_.place(),
         AttentionLayers::Room{.max_rows = kParts, .micro_batches = kParts, .most_logits = kParts});
@@ -83,9 +83,9 @@ class PartsTest : public testing::TestWithParam<bool> {
 
   const HeldModel held_ = SmallRandomModel(DType::kBFloat16, 4);
   kernels::EmulatedDevice device_;
-  std::unique_ptr<kernels::Loader> loader_;
+  std::unique_ptr<kernels::Uploader> uploader_;
   Placed<AttentionWeights> weights_;
-  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<KvPagePool> cache_;
   std::unique_ptr<AttentionLayers> layers_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
 };
@@ -103,18 +103,18 @@ TEST_P(PartsTest, AreTakenUpThoughTheDeviceWaitsForAnothersContributions) {
     ASSERT_TRUE(layers_->SharedExperts(0, i, nullptr).ok());
   }
   const std::vector<std::byte> zeros(row_bytes);
-  const kernels::Buffer there = device_.TakeCopyOrNote(zeros.data(), zeros.size());
+  const kernels::Buffer there = device_.AllocateCopyOrNote(zeros.data(), zeros.size());
   const std::vector<const void*> contributions(k, in_place ? there.data() : zeros.data());
   const std::vector<uint8_t> on_device(k, in_place ? 1 : 0);
   UnraisedFlag flag(device_);
   EXPECT_TRUE(flag.IsNotAwaitedBy([&] {
     for (int i = 0; i < kParts; ++i) {
       ASSERT_TRUE(layers_->TakeExperts(i, contributions, on_device).ok());
-      ASSERT_TRUE(device_.FollowFlags(std::array{flag.awaited()}).ok());
+      ASSERT_TRUE(device_.StreamWaitFlags(std::array{flag.awaited()}).ok());
       ASSERT_TRUE(layers_->AddExperts(i).ok());
     }
   }));
-  flag.Raise();
+  flag.Signal();
   EXPECT_TRUE(device_.Wait().ok());
 }
 

@@ -16,26 +16,26 @@ class PlacingTest : public testing::Test {
  protected:
   const HeldModel held_ = SmallLatentModel(DType::kBFloat16, 1);
   kernels::EmulatedDevice device_;
-  const std::unique_ptr<kernels::Loader> loader_ = *kernels::Loader::Make(device_);
+  const std::unique_ptr<kernels::Uploader> uploader_ = *kernels::Uploader::Make(device_);
 };
 
 TEST_F(PlacingTest, ATensorThatTwoHaveIsCopiedOnce) {
   AttentionWeights tied = held_.attention;
   tied.lm_head = tied.embedding;
-  const auto apart = *PlaceAttention(*loader_, held_.model, held_.attention);
+  const auto apart = *PlaceAttention(*uploader_, held_.model, held_.attention);
   const uint64_t bytes = device_.counts().bytes_loaded;
-  const auto together = *PlaceAttention(*loader_, held_.model, tied);
+  const auto together = *PlaceAttention(*uploader_, held_.model, tied);
   EXPECT_EQ(together.weights.lm_head.data, together.weights.embedding.data);
   EXPECT_EQ(bytes - (device_.counts().bytes_loaded - bytes),
             static_cast<uint64_t>(held_.model.vocab * held_.model.hidden) * 2);
 }
 
 TEST_F(PlacingTest, WhatIsKnownIsSharedAndOutlivesIt) {
-  std::optional first = *PlaceExperts(*loader_, held_.model, held_.experts);
+  std::optional first = *PlaceExperts(*uploader_, held_.model, held_.experts);
   const uint64_t bytes = device_.counts().bytes_loaded;
   ExpertWeights fewer = held_.experts;
   fewer.layers[0].slots[0].reset();
-  std::optional second = *PlaceExperts(*loader_, held_.model, fewer, &*first);
+  std::optional second = *PlaceExperts(*uploader_, held_.model, fewer, &*first);
   EXPECT_EQ(device_.counts().bytes_loaded, bytes);
   EXPECT_EQ(second->weights.layers[1].slots[2]->up.data,
             first->weights.layers[1].slots[2]->up.data);
@@ -53,17 +53,18 @@ TEST_F(PlacingTest, EndsWhereItIsStoppedAndLeavesNothing) {
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(
-      PlaceAttention(*loader_, held_.model, held_.attention, stop.get_token()).status().code(),
+      PlaceAttention(*uploader_, held_.model, held_.attention, stop.get_token()).status().code(),
       StatusCode::kCancelled);
-  EXPECT_EQ(
-      PlaceExperts(*loader_, held_.model, held_.experts, nullptr, stop.get_token()).status().code(),
-      StatusCode::kCancelled);
+  EXPECT_EQ(PlaceExperts(*uploader_, held_.model, held_.experts, nullptr, stop.get_token())
+                .status()
+                .code(),
+            StatusCode::kCancelled);
   EXPECT_EQ(device_.counts().bytes_loaded, 0u);
 }
 
 TEST_F(PlacingTest, OnTheHostTensorsStayWhereTheyAre) {
-  const auto loader = *kernels::Loader::Make(kernels::HostContext());
-  const auto placed = *PlaceAttention(*loader, held_.model, held_.attention);
+  const auto uploader = *kernels::Uploader::Make(kernels::HostContext());
+  const auto placed = *PlaceAttention(*uploader, held_.model, held_.attention);
   EXPECT_EQ(placed.weights.embedding.data, held_.attention.embedding.data);
   EXPECT_TRUE(placed.tensors.empty());
 }

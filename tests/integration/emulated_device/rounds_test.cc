@@ -34,9 +34,9 @@ class Instance {
   Instance(const HeldModel& held, const Topology& topology, int rank,
            const ExpertLayersOptions& options)
       : held_(held), share_(held.Shares(topology.placement)[static_cast<size_t>(rank)]) {
-    loader_ = *kernels::Loader::Make(device_, kRing);
-    weights_ = *PlaceExperts(*loader_, held.model, share_);
-    EXPECT_TRUE(weights_.Follow(device_).ok());
+    uploader_ = *kernels::Uploader::Make(device_, kRing);
+    weights_ = *PlaceExperts(*uploader_, held.model, share_);
+    EXPECT_TRUE(weights_.StreamWait(device_).ok());
     layers_ = MakeExpertLayers(held.model, weights_.weights, topology, Rank{rank}, options,
                                device_.place());
     EXPECT_TRUE(device_.TakeFailure().ok());
@@ -90,7 +90,7 @@ class Instance {
     layers_->Begin(layer);
     for (int a = 0; a < kSenders; ++a) {
       const auto at = static_cast<size_t>(a);
-      replies.push_back(device_.TakeCopyOrNote(left[at].data(), room));
+      replies.push_back(device_.AllocateCopyOrNote(left[at].data(), room));
       ArrivedRows arrived;
       arrived.rows = rows[at].data();
       arrived.count = static_cast<int>(rows[at].size() / row_bytes);
@@ -120,7 +120,7 @@ class Instance {
   const HeldModel& held_;
   const ExpertWeights share_;
   kernels::EmulatedDevice device_;
-  std::unique_ptr<kernels::Loader> loader_;
+  std::unique_ptr<kernels::Uploader> uploader_;
   Placed<ExpertWeights> weights_;
   std::unique_ptr<ExpertLayers> layers_;
 };
@@ -302,18 +302,18 @@ TEST(Rounds, AreAssignedOnceTheDeviceHasTheRows) {
     kernels::Flag flag{0};
     kernels::EmulatedDevice device;
     device.RunBehind(TestSeed());
-    const auto loader = *kernels::Loader::Make(device, kRing);
-    const auto weights = *PlaceExperts(*loader, held.model, shares[0]);
-    ASSERT_TRUE(weights.Follow(device).ok());
+    const auto uploader = *kernels::Uploader::Make(device, kRing);
+    const auto weights = *PlaceExperts(*uploader, held.model, shares[0]);
+    ASSERT_TRUE(weights.StreamWait(device).ok());
     const auto layers =
         MakeExpertLayers(held.model, weights.weights, one, Rank{0},
                          {SchedulingPolicy::kAebs, crossover_rows, true}, device.place());
     const kernels::Buffer shown =
-        *device.ShowFlags(reinterpret_cast<std::byte*>(&flag), sizeof flag);
+        *device.RegisterFlags(reinterpret_cast<std::byte*>(&flag), sizeof flag);
     Random random(TestSeed());
     const std::vector<Bytes> rows = RandomRows(held, {2, 0}, random);
     layers->Begin(0);
-    ASSERT_TRUE(device.FollowFlags(std::array{kernels::FlagCount{&flag, 1}}).ok());
+    ASSERT_TRUE(device.StreamWaitFlags(std::array{kernels::FlagCount{&flag, 1}}).ok());
     ASSERT_TRUE(layers->Gate(Rank{0}, {.count = 2, .rows = rows[0].data(), .posted = {}}).ok());
     ASSERT_TRUE(layers->Assign().ok());
     ASSERT_TRUE(layers->Start().ok());

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/fd.h"
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 #include "tests/support/contains.h"
 #include "tests/support/emulated_device.h"
 
@@ -22,17 +22,17 @@ constexpr int64_t kPageBytes = 256;
 
 class EmulatedSwapTest : public testing::Test {
  protected:
-  std::unique_ptr<KvCache> MakeCache(int pages, int swap_pages) {
-    KvCacheOptions options;
+  std::unique_ptr<KvPagePool> MakeCache(int pages, int swap_pages) {
+    KvPagePoolOptions options;
     options.layers = kLayers;
     options.page_bytes = kPageBytes;
     options.bytes = kPageBytes * kLayers * pages;
     options.swap_bytes = kPageBytes * kLayers * swap_pages;
     options.context = &device_;
     options.log = Logger(log_.get());
-    return *KvCache::Create(options);
+    return *KvPagePool::Create(options);
   }
-  static std::vector<int32_t> TakePages(KvCache& cache, int count) {
+  static std::vector<int32_t> TakePages(KvPagePool& cache, int count) {
     std::vector<int32_t> pages;
     EXPECT_TRUE(cache.Grow(pages, count));
     return pages;
@@ -53,7 +53,7 @@ class EmulatedSwapTest : public testing::Test {
 TEST_F(EmulatedSwapTest, CopiesPinnedMemoryAlone) {
   const auto cache = MakeCache(4, 4);
   std::vector<int32_t> pages = TakePages(*cache, 3);
-  KvCache::Swapped swapped;
+  KvPagePool::Swapped swapped;
   ASSERT_TRUE(cache->SwapOut(pages, swapped));
   ASSERT_TRUE(cache->SwapIn(swapped, pages));
   EXPECT_EQ(device_.counts().copies_out, uint64_t{kLayers});
@@ -63,16 +63,16 @@ TEST_F(EmulatedSwapTest, CopiesPinnedMemoryAlone) {
 
 // Plans count what it was told: no more is pinned, and all of it before the first sequence comes.
 TEST_F(EmulatedSwapTest, PinsTheWholePagesThatItWasTold) {
-  KvCacheOptions options;
+  KvPagePoolOptions options;
   options.layers = kLayers;
   options.page_bytes = kPageBytes;
   options.bytes = kPageBytes * kLayers * 8;
   options.swap_bytes = kPageBytes * kLayers * 5 + 1;
   options.context = &device_;
-  const auto cache = *KvCache::Create(options);
+  const auto cache = *KvPagePool::Create(options);
   EXPECT_EQ(device_.pinned_bytes(), static_cast<uint64_t>(kPageBytes) * kLayers * 5);
   std::vector<int32_t> pages = TakePages(*cache, 5), more = TakePages(*cache, 1);
-  KvCache::Swapped swapped, none;
+  KvPagePool::Swapped swapped, none;
   EXPECT_TRUE(cache->SwapOut(pages, swapped));
   EXPECT_EQ(cache->swap_used(), kPageBytes * kLayers * 5);
   EXPECT_FALSE(cache->SwapOut(more, none));
@@ -84,7 +84,7 @@ TEST_F(EmulatedSwapTest, GoesOnWithoutHostMemoryThatCannotBePinned) {
   const auto cache = MakeCache(4, 4);
   std::vector<int32_t> pages = TakePages(*cache, 3);
   const std::vector<int32_t> before = pages;
-  KvCache::Swapped swapped;
+  KvPagePool::Swapped swapped;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(cache->SwapOut(pages, swapped));
   EXPECT_EQ(pages, before);
   EXPECT_EQ(swapped.pages(), 0);
@@ -98,7 +98,7 @@ TEST_F(EmulatedSwapTest, GoesOnWithoutHostMemoryThatCannotBePinned) {
 TEST_F(EmulatedSwapTest, SaysOnceThatHostMemoryIsFull) {
   const auto cache = MakeCache(8, 3);
   std::vector<int32_t> first = TakePages(*cache, 2), second = TakePages(*cache, 2);
-  KvCache::Swapped swapped, none;
+  KvPagePool::Swapped swapped, none;
   ASSERT_TRUE(cache->SwapOut(first, swapped));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(cache->SwapOut(second, none));
   const std::string logged = Logged();
@@ -111,7 +111,7 @@ TEST_F(EmulatedSwapTest, SaysOnceThatHostMemoryIsFull) {
 TEST_F(EmulatedSwapTest, SaysNothingWhereNoneWasAskedFor) {
   const auto cache = MakeCache(4, 0);
   std::vector<int32_t> pages = TakePages(*cache, 2);
-  KvCache::Swapped swapped;
+  KvPagePool::Swapped swapped;
   EXPECT_FALSE(cache->SwapOut(pages, swapped));
   EXPECT_EQ(device_.counts().allocations, 1u);
   EXPECT_EQ(Logged(), "");
@@ -122,7 +122,7 @@ TEST_F(EmulatedSwapTest, ADeviceThatBreaksLeavesPagesWhereTheyWere) {
   device_.RunBehind(7);
   const auto cache = MakeCache(4, 4);
   std::vector<int32_t> away = TakePages(*cache, 2), here = TakePages(*cache, 2);
-  KvCache::Swapped swapped, none;
+  KvPagePool::Swapped swapped, none;
   ASSERT_TRUE(cache->SwapOut(away, swapped));
   device_.Break();
   const std::vector<int32_t> before = here;

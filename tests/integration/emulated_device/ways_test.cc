@@ -35,12 +35,12 @@ class NotingExchange final : public PassingExchange {
     if (rows > 0) rows_.Note(DeviceRows(key.micro_batch) != nullptr);
     return PassingExchange::Post(key, rows, ready);
   }
-  Status Follow(const RoundKey& key) override {
+  Status StreamWait(const RoundKey& key) override {
     const auto on_device = OnDevice(key.micro_batch);
     for (size_t i = 0; i < Contributions(key.micro_batch).size(); ++i) {
       contributions_.Note(!on_device.empty() && on_device[i] != 0);
     }
-    return PassingExchange::Follow(key);
+    return PassingExchange::StreamWait(key);
   }
 
  private:

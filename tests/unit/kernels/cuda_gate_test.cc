@@ -1,5 +1,5 @@
-// The fast form of the router against its rules, written as scalar loops, and against the plain
-// form; the router and AEBS as one operation against one after the other.
+// The fast form of the gate against its rules, written as scalar loops, and against the plain
+// form; the gate and AEBS as one operation against one after the other.
 
 #include "kernels/cuda/gate.h"
 
@@ -59,9 +59,9 @@ void ExpectSameBits(const Routed& got, const Routed& wanted) {
 }
 
 // Random rows and weights, with NaN behind both.
-class Router {
+class GateUnderTest {
  public:
-  explicit Router(const Shape& shape, int row_misalignment = 0, int weight_misalignment = 0)
+  explicit GateUnderTest(const Shape& shape, int row_misalignment = 0, int weight_misalignment = 0)
       : shape_(shape),
         x_(kB16, int64_t{shape.rows} * shape.hidden + kBehind, row_misalignment),
         weight_(kB16, int64_t{shape.experts} * shape.hidden + kBehind, weight_misalignment),
@@ -188,17 +188,17 @@ class FastGateTest : public testing::TestWithParam<Shape> {};
 constexpr double kLogitTolerance = 3e-5;
 
 TEST_P(FastGateTest, LogitsAreTheSumsOfTheirPieces) {
-  Router router(GetParam());
+  GateUnderTest gate(GetParam());
   const int64_t conflicts = BankConflicts();
-  const Routed routed = router.Run(GateForm::kFast, GetParam().rows);
+  const Routed routed = gate.Run(GateForm::kFast, GetParam().rows);
   EXPECT_EQ(BankConflicts(), conflicts);
   for (int t = 0; t < GetParam().rows; ++t) {
     for (int e = 0; e < GetParam().experts; ++e) {
       const float got = routed.logits[static_cast<size_t>(t * GetParam().experts + e)];
-      if (kSameOrder && !router.is_sigmoid()) {
-        ASSERT_EQ(got, router.Logit(t, e, false)) << "row " << t << ", expert " << e;
+      if (kSameOrder && !gate.is_sigmoid()) {
+        ASSERT_EQ(got, gate.Logit(t, e, false)) << "row " << t << ", expert " << e;
       }
-      ASSERT_NEAR(got, router.ScoreOf(router.Logit(t, e, true)), kLogitTolerance)
+      ASSERT_NEAR(got, gate.ScoreOf(gate.Logit(t, e, true)), kLogitTolerance)
           << "row " << t << ", expert " << e;
     }
   }
@@ -208,10 +208,10 @@ TEST_P(FastGateTest, LogitsAreTheSumsOfTheirPieces) {
 // The weights once for each tile of rows, a row once for each tile of experts, and nothing beside.
 TEST_P(FastGateTest, ReadsWeightsAndRowsOnceATile) {
   const Shape& s = GetParam();
-  Router router(s);
+  GateUnderTest gate(s);
   for (const int rows_at_once : {0, s.rows}) {
     const int64_t before = host_copies;
-    router.Run(GateForm::kFast, rows_at_once);
+    gate.Run(GateForm::kFast, rows_at_once);
     EXPECT_EQ(host_copies - before, int64_t{s.hidden} / kChunk *
                                         (int64_t{(s.rows + 63) / 64} * s.experts +
                                          int64_t{(s.experts + 63) / 64} * s.rows));
@@ -221,15 +221,15 @@ TEST_P(FastGateTest, ReadsWeightsAndRowsOnceATile) {
 
 // The plain form's choice, among the logits that the fast form has.
 TEST_P(FastGateTest, ChoosesAndWeighsAsThePlainFormWould) {
-  Router router(GetParam());
-  const Routed plain = router.Run(GateForm::kPlain);
-  const Routed fast = router.Run(GateForm::kFast, GetParam().rows);
+  GateUnderTest gate(GetParam());
+  const Routed plain = gate.Run(GateForm::kPlain);
+  const Routed fast = gate.Run(GateForm::kFast, GetParam().rows);
   const auto k = static_cast<size_t>(GetParam().top_k);
   for (size_t i = 0; i < plain.ids.size(); ++i) {
     const size_t row = i / k * static_cast<size_t>(GetParam().experts);
     // Two scores that are this near may change places.
-    const float difference = plain.logits[row + plain.ids[i]] + router.Bias(plain.ids[i]) -
-                             plain.logits[row + fast.ids[i]] - router.Bias(fast.ids[i]);
+    const float difference = plain.logits[row + plain.ids[i]] + gate.Bias(plain.ids[i]) -
+                             plain.logits[row + fast.ids[i]] - gate.Bias(fast.ids[i]);
     ASSERT_LE(std::abs(difference), kLogitTolerance) << "choice " << i;
     ASSERT_NEAR(fast.weights[i], plain.weights[i], kLogitTolerance * GetParam().scale);
   }
@@ -237,20 +237,20 @@ TEST_P(FastGateTest, ChoosesAndWeighsAsThePlainFormWould) {
 }
 
 TEST_P(FastGateTest, BitsAreTheSameForEveryWorkspace) {
-  Router router(GetParam());
+  GateUnderTest gate(GetParam());
   const int rows = GetParam().rows;
-  const Routed whole = router.Run(GateForm::kFast, rows);
-  ExpectSameBits(router.Run(GateForm::kFast, rows, 64), whole);
-  ExpectSameBits(router.Run(GateForm::kFast), whole);
-  ExpectSameBits(router.Run(GateForm::kFast, 1, -4), whole);  // of no row's size
+  const Routed whole = gate.Run(GateForm::kFast, rows);
+  ExpectSameBits(gate.Run(GateForm::kFast, rows, 64), whole);
+  ExpectSameBits(gate.Run(GateForm::kFast), whole);
+  ExpectSameBits(gate.Run(GateForm::kFast, 1, -4), whole);  // of no row's size
   for (const int at_once : {1, 3, rows - 1}) {
-    if (at_once < rows) ExpectSameBits(router.Run(GateForm::kFast, at_once), whole);
+    if (at_once < rows) ExpectSameBits(gate.Run(GateForm::kFast, at_once), whole);
   }
 }
 
 TEST_P(FastGateTest, RowsKnowNothingOfTheRowsBesideThem) {
-  Router router(GetParam());
-  const Routed all = router.Run(GateForm::kFast, GetParam().rows);
+  GateUnderTest gate(GetParam());
+  const Routed all = gate.Run(GateForm::kFast, GetParam().rows);
   const auto k = static_cast<size_t>(GetParam().top_k);
   const auto experts = static_cast<size_t>(GetParam().experts);
   std::vector<int> order(static_cast<size_t>(GetParam().rows));
@@ -260,8 +260,8 @@ TEST_P(FastGateTest, RowsKnowNothingOfTheRowsBesideThem) {
     std::ranges::shuffle(order, random);
     const std::vector<int> some(
         order.begin(), order.begin() + static_cast<ptrdiff_t>(random() % order.size()) + 1);
-    router.Select(some);
-    const Routed got = router.Run(GateForm::kFast, static_cast<int64_t>(random() % 2) * 1000);
+    gate.Select(some);
+    const Routed got = gate.Run(GateForm::kFast, static_cast<int64_t>(random() % 2) * 1000);
     for (size_t i = 0; i < some.size(); ++i) {
       const auto t = static_cast<size_t>(some[i]);
       for (size_t j = 0; j < k; ++j) {
@@ -276,10 +276,10 @@ TEST_P(FastGateTest, RowsKnowNothingOfTheRowsBesideThem) {
 }
 
 TEST_P(FastGateTest, ReadsRowsAndWeightsAtAnyAddress) {
-  const Routed aligned = Router(GetParam()).Run(GateForm::kFast, GetParam().rows);
-  ExpectSameBits(Router(GetParam(), 2, 0).Run(GateForm::kFast, GetParam().rows), aligned);
-  ExpectSameBits(Router(GetParam(), 0, 14).Run(GateForm::kFast, GetParam().rows), aligned);
-  ExpectSameBits(Router(GetParam(), 8, 8).Run(GateForm::kFast), aligned);
+  const Routed aligned = GateUnderTest(GetParam()).Run(GateForm::kFast, GetParam().rows);
+  ExpectSameBits(GateUnderTest(GetParam(), 2, 0).Run(GateForm::kFast, GetParam().rows), aligned);
+  ExpectSameBits(GateUnderTest(GetParam(), 0, 14).Run(GateForm::kFast, GetParam().rows), aligned);
+  ExpectSameBits(GateUnderTest(GetParam(), 8, 8).Run(GateForm::kFast), aligned);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -308,21 +308,21 @@ INSTANTIATE_TEST_SUITE_P(Models, FastGateTest,
 // Equal weights give equal logits, in one piece and in several.
 TEST(FastGate, TiesGoToTheLowerExpertAndTheLowerGroup) {
   for (const int hidden : {16, 600}) {
-    Router router({"", 33, hidden, 96, 6, true, 4, 2});
-    for (int e = 1; e < 96; ++e) router.SetExpert(e, 0);
-    const Routed routed = router.Run(GateForm::kFast, 33);
+    GateUnderTest gate({"", 33, hidden, 96, 6, true, 4, 2});
+    for (int e = 1; e < 96; ++e) gate.SetExpert(e, 0);
+    const Routed routed = gate.Run(GateForm::kFast, 33);
     for (size_t i = 0; i < routed.ids.size(); ++i) EXPECT_EQ(routed.ids[i], i % 6);
     // Of 0 all logits are +0 and -0.
-    for (int e = 0; e < 96; ++e) router.SetExpert(e, 0, e % 2 == 0 ? 0.0f : -0.0f);
-    const Routed zeros = router.Run(GateForm::kFast, 33);
+    for (int e = 0; e < 96; ++e) gate.SetExpert(e, 0, e % 2 == 0 ? 0.0f : -0.0f);
+    const Routed zeros = gate.Run(GateForm::kFast, 33);
     for (size_t i = 0; i < zeros.ids.size(); ++i) EXPECT_EQ(zeros.ids[i], i % 6);
   }
   // Among two groups that tie behind a better one, the lower is kept.
-  Router router({"", 33, 600, 64, 4, true, 4, 2});
-  for (int e = 0; e < 64; ++e) router.SetExpert(e, 0);
+  GateUnderTest gate({"", 33, 600, 64, 4, true, 4, 2});
+  for (int e = 0; e < 64; ++e) gate.SetExpert(e, 0);
   const int better = 50;  // of group 3, in the rows where it is better
-  router.SetExpert(better, 0, 2.0f);
-  const Routed routed = router.Run(GateForm::kFast, 33);
+  gate.SetExpert(better, 0, 2.0f);
+  const Routed routed = gate.Run(GateForm::kFast, 33);
   int first = 0;
   for (size_t t = 0; t < 33; ++t) {
     const std::vector<uint16_t> ids(&routed.ids[t * 4], &routed.ids[t * 4] + 4);
@@ -336,11 +336,11 @@ TEST(FastGate, TiesGoToTheLowerExpertAndTheLowerGroup) {
 
 // Two groups have the same best logit; the higher has the better second.
 TEST(FastGate, AGroupThatTiesWithALowerOneIsClosed) {
-  Router router({"", 33, 264, 4, 2, true, 2, 1});
-  router.SetExpert(1, 0, 0.25f);
-  router.SetExpert(2, 0);
-  router.SetExpert(3, 0, 0.5f);
-  const Routed routed = router.Run(GateForm::kFast, 33);
+  GateUnderTest gate({"", 33, 264, 4, 2, true, 2, 1});
+  gate.SetExpert(1, 0, 0.25f);
+  gate.SetExpert(2, 0);
+  gate.SetExpert(3, 0, 0.5f);
+  const Routed routed = gate.Run(GateForm::kFast, 33);
   for (size_t t = 0; t < 33; ++t) {
     const std::vector<uint16_t> ids(&routed.ids[t * 2], &routed.ids[t * 2] + 2);
     EXPECT_EQ(ids, routed.logits[t * 4] > 0.0f ? (std::vector<uint16_t>{0, 1})
@@ -349,12 +349,12 @@ TEST(FastGate, AGroupThatTiesWithALowerOneIsClosed) {
 }
 
 TEST(FastGate, NanLogitsGiveDistinctIdsAndNanWeights) {
-  Router router({"", 20, 264, 40, 5, true});
-  router.PoisonExpert(3, NAN);
-  router.PoisonExpert(17, std::copysign(NAN, -1.0f));
-  router.PoisonExpert(39, NAN);
-  const Routed routed = router.Run(GateForm::kFast, 20);
-  const Routed plain = router.Run(GateForm::kPlain);
+  GateUnderTest gate({"", 20, 264, 40, 5, true});
+  gate.PoisonExpert(3, NAN);
+  gate.PoisonExpert(17, std::copysign(NAN, -1.0f));
+  gate.PoisonExpert(39, NAN);
+  const Routed routed = gate.Run(GateForm::kFast, 20);
+  const Routed plain = gate.Run(GateForm::kPlain);
   EXPECT_EQ(routed.ids, plain.ids);
   for (size_t t = 0; t < 20; ++t) {
     EXPECT_EQ(std::vector<uint16_t>(&routed.ids[t * 5], &routed.ids[t * 5] + 3),
@@ -365,16 +365,16 @@ TEST(FastGate, NanLogitsGiveDistinctIdsAndNanWeights) {
 
 // With a bias too, and by groups whose sums tie in any order of their experts.
 TEST(FastGate, TiedSumsAndNanScoresAreAsInThePlainForm) {
-  Router router({"", 20, 264, 32, 7, true, 8, 3, 2.5f, kSigmoid});
-  for (int e = 1; e < 32; ++e) router.SetExpert(e, 0);
-  for (int e = 0; e < 32; ++e) router.SetBias(e, 0.25f * static_cast<float>(e * 5 % 4));
-  ExpectSameBits(router.Run(GateForm::kFast, 20), router.Run(GateForm::kFast));
-  const Routed tied = router.Run(GateForm::kFast, 20);
-  EXPECT_EQ(tied.ids, router.Run(GateForm::kPlain).ids);
+  GateUnderTest gate({"", 20, 264, 32, 7, true, 8, 3, 2.5f, kSigmoid});
+  for (int e = 1; e < 32; ++e) gate.SetExpert(e, 0);
+  for (int e = 0; e < 32; ++e) gate.SetBias(e, 0.25f * static_cast<float>(e * 5 % 4));
+  ExpectSameBits(gate.Run(GateForm::kFast, 20), gate.Run(GateForm::kFast));
+  const Routed tied = gate.Run(GateForm::kFast, 20);
+  EXPECT_EQ(tied.ids, gate.Run(GateForm::kPlain).ids);
   for (size_t i = 0; i < tied.ids.size(); ++i) EXPECT_LT(tied.ids[i], 12) << "not the lower groups";
-  for (const int e : {3, 17, 30}) router.PoisonExpert(e, NAN);
-  const Routed poisoned = router.Run(GateForm::kFast, 20);
-  EXPECT_EQ(poisoned.ids, router.Run(GateForm::kPlain).ids);
+  for (const int e : {3, 17, 30}) gate.PoisonExpert(e, NAN);
+  const Routed poisoned = gate.Run(GateForm::kFast, 20);
+  EXPECT_EQ(poisoned.ids, gate.Run(GateForm::kPlain).ids);
   for (size_t t = 0; t < 20; ++t) {
     EXPECT_EQ(std::vector<uint16_t>(&poisoned.ids[t * 7], &poisoned.ids[t * 7] + 3),
               (std::vector<uint16_t>{3, 17, 30}));
@@ -502,10 +502,10 @@ TEST_P(GateAndScheduleTest, GivesWhatOneAfterTheOtherGives) {
     const LayerPlacement placement =
         DrawPlacement(shape.experts, instances, shape.experts / 2, random);
     const auto policy = round % 2 == 0 ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
-    Router router(shape);
-    const Routed wanted = router.Run(GateForm::kFast, rows_at_once);
+    GateUnderTest gate(shape);
+    const Routed wanted = gate.Run(GateForm::kFast, rows_at_once);
     Scheduled got;
-    const Routed routed = router.Call(rows_at_once, 0, [&](const GateTopKArgs& args) {
+    const Routed routed = gate.Call(rows_at_once, 0, [&](const GateTopKArgs& args) {
       const Status status = GateAndSchedule(
           kStream, {args, got.Args(policy, placement, wanted.ids.size()), got.arrived.data()});
       EXPECT_TRUE(status.ok()) << status.ToString();
@@ -534,10 +534,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(GateAndSchedule, OfNoRowsIsAebsOfNoIds) {
   std::mt19937_64 random(25);
   const LayerPlacement placement = DrawPlacement(12, 3, 4, random);
-  Router router({"", 1, 8, 12, 2});
-  router.Select({});
+  GateUnderTest gate({"", 1, 8, 12, 2});
+  gate.Select({});
   Scheduled got;
-  router.Call(0, 0, [&](const GateTopKArgs& args) {
+  gate.Call(0, 0, [&](const GateTopKArgs& args) {
     EXPECT_TRUE(GateAndSchedule(kStream, {args, got.Args(SchedulingPolicy::kAebs, placement, 0),
                                           got.arrived.data()})
                     .ok());
@@ -549,8 +549,8 @@ TEST(GateAndSchedule, RefusesWhatEitherRefusesAndPlacementsOfOtherExperts) {
   std::mt19937_64 random(26);
   const LayerPlacement placement = DrawPlacement(12, 3, 4, random);
   const LayerPlacement other = DrawPlacement(13, 3, 4, random);
-  Router router({"", 1, 8, 12, 2});
-  router.Call(1, 0, [&](const GateTopKArgs& args) {
+  GateUnderTest gate({"", 1, 8, 12, 2});
+  gate.Call(1, 0, [&](const GateTopKArgs& args) {
     Scheduled got;
     GateAndScheduleArgs a{args, got.Args(SchedulingPolicy::kAebs, other, 2), got.arrived.data()};
     EXPECT_EQ(GateAndSchedule(kStream, a).message(),
@@ -569,8 +569,8 @@ TEST(GateAndSchedule, RefusesWhatEitherRefusesAndPlacementsOfOtherExperts) {
 }
 
 TEST(FastGate, RefusesAWorkspaceThatIsNoneOrNotAligned) {
-  Router router({"", 1, 8, 12, 2});
-  router.Call(1, 0, [&](const GateTopKArgs& args) {
+  GateUnderTest gate({"", 1, 8, 12, 2});
+  gate.Call(1, 0, [&](const GateTopKArgs& args) {
     GateTopKArgs a = args;
     a.workspace = static_cast<char*>(args.workspace) + 4;
     EXPECT_EQ(GateTopK(kStream, a).message(), "GateTopK: workspace is not 64-byte aligned");

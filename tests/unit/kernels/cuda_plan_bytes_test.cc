@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/aebs.h"
+#include "kernels/cuda/aebs_fast.h"
 #include "kernels/cuda/attention_merge.h"
 #include "kernels/cuda/expanded_runs.h"
 #include "kernels/cuda/gate_fast.h"
@@ -18,8 +20,6 @@
 #include "kernels/cuda/rope_fast.h"
 #include "kernels/cuda/rows_fast.h"
 #include "kernels/cuda/sample.h"
-#include "kernels/cuda/schedule_experts.h"
-#include "kernels/cuda/schedule_fast.h"
 
 namespace janus::kernels::cuda {
 namespace {
@@ -148,7 +148,7 @@ TEST(PlanBytes, OfProjectionsOfHeads) {
   ExpectMoves(PlanFastHeadLinear<false>(out), 35'651'584, 1'073'741'824);
 }
 
-GateTopKArgs Router(int64_t rows, int64_t hidden, int experts, int top_k, DType dtype) {
+GateTopKArgs GateOf(int64_t rows, int64_t hidden, int experts, int top_k, DType dtype) {
   return {.x_dtype = dtype,
           .weight_dtype = dtype,
           .rows = rows,
@@ -158,24 +158,24 @@ GateTopKArgs Router(int64_t rows, int64_t hidden, int experts, int top_k, DType 
 }
 constexpr float kBias = 0.0f;
 GateTopKArgs DeepSeekV3() {
-  GateTopKArgs a = Router(64, 7168, 256, 8, kB16);
+  GateTopKArgs a = GateOf(64, 7168, 256, 8, kB16);
   a.score = GateScore::kSigmoid;
   a.bias = &kBias;
   return a;
 }
 
 // 64 x 7,168 elements of 2 and a pointer of each row, 256 x 7,168 weights of 2, 64 x 256 logits.
-TEST(PlanBytes, OfTheRoutersLogits) {
+TEST(PlanBytes, OfTheGatesLogits) {
   ExpectMoves(PlanGateLogits(DeepSeekV3()), 4'653'568, 234'881'024);
   ExpectMoves(PlanFastGateLogits(DeepSeekV3(), false), 4'653'568, 234'881'024);
   // 28 pieces of each logit.
   ExpectMoves(PlanFastGateLogits(DeepSeekV3(), true), 6'423'040, 234'881'024);
   // 16 x 4,096 of 4 and 16 pointers, 8 x 4,096 of 4, 16 x 8 logits.
-  ExpectMoves(PlanGateLogits(Router(16, 4096, 8, 2, kF32)), 393'856, 1'048'576);
+  ExpectMoves(PlanGateLogits(GateOf(16, 4096, 8, 2, kF32)), 393'856, 1'048'576);
 }
 
 // A row's 256 logits in and scores out, 8 ids of 2 and weights of 4; the 256 biases once.
-TEST(PlanBytes, OfTheRoutersChoice) {
+TEST(PlanBytes, OfTheGatesChoice) {
   ExpectMoves(PlanGateChoice(DeepSeekV3()), 135'168);
   ExpectMoves(PlanFastGateChoice(DeepSeekV3(), false), 135'168);
   // 28 pieces of each in.
@@ -185,11 +185,11 @@ TEST(PlanBytes, OfTheRoutersChoice) {
   ExpectMoves(PlanGateChoice(unbiased), 134'144);
   ExpectMoves(PlanFastGateChoice(unbiased, true), 1'903'616);
   // Logits are left as they are, where they were not pieces: 16 x (8 x 4 + 2 x 6).
-  const GateTopKArgs mixtral = Router(16, 4096, 8, 2, kB16);
+  const GateTopKArgs mixtral = GateOf(16, 4096, 8, 2, kB16);
   ExpectMoves(PlanGateChoice(mixtral), 704);
   ExpectMoves(PlanFastGateChoice(mixtral, false), 704);
   // One piece is one: 16 x (8 x 4 x 2 + 2 x 6).
-  ExpectMoves(PlanFastGateChoice(Router(16, 256, 8, 2, kB16), true), 1'216);
+  ExpectMoves(PlanFastGateChoice(GateOf(16, 256, 8, 2, kB16), true), 1'216);
 }
 
 ScheduleExpertsArgs Schedule(int experts, int instances, int64_t count) {
@@ -243,7 +243,7 @@ TEST(PlanBytes, OfListsOfWork) {
 }
 
 // Its parts' by themselves: 1,904,640 of the choice, 9,288 of AEBS over 512 ids, 18,712 of lists.
-TEST(PlanBytes, OfTheRouterWithAebsAndLists) {
+TEST(PlanBytes, OfTheGateWithAebsAndLists) {
   GateTopKArgs gate = DeepSeekV3();
   ActiveExpert active;
   ListWorkArgs list = Lists(512, 16, 2);

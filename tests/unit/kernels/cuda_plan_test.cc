@@ -6,6 +6,8 @@
 
 #include "kernels/cuda/absorbed_fast.h"
 #include "kernels/cuda/absorbed_wgmma.h"
+#include "kernels/cuda/aebs.h"
+#include "kernels/cuda/aebs_fast.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_fast.h"
 #include "kernels/cuda/expanded_deal.h"
@@ -20,8 +22,6 @@
 #include "kernels/cuda/rope_fast.h"
 #include "kernels/cuda/rows_fast.h"
 #include "kernels/cuda/sample.h"
-#include "kernels/cuda/schedule_experts.h"
-#include "kernels/cuda/schedule_fast.h"
 #include "kernels/cuda/start.h"
 
 namespace janus::kernels::cuda {
@@ -476,7 +476,7 @@ TEST(Plan, OfPackedWgmmaExpertsAsksTheCacheForRowsAsBeside16Bits) {
   EXPECT_EQ((WgmmaExpertReads<2, 4>(mxfp4, 193)), 2 * with_scales + 2 * 193 * weights / 128);
 }
 
-TEST(Plan, OfTheRouterFitsTheMostExpertsThereAre) {
+TEST(Plan, OfTheGateFitsTheMostExpertsThereAre) {
   const GateTopKArgs a{.rows = 64, .hidden = 7168, .experts = kMaxExperts, .top_k = kMaxTopK};
   EXPECT_TRUE(CanLaunch(PlanGateChoice(a)));
   EXPECT_EQ(PlanGateChoice(a).blocks, 64);
@@ -497,7 +497,7 @@ GateTopKArgs DeepSeekV3Router(int64_t rows) {
 }
 
 // All weights are under way at once: 28 pieces of 4 tiles of experts, each of 32 KiB.
-TEST(Plan, OfTheFastRouterDealsTheInnerAxisOverBlocks) {
+TEST(Plan, OfTheFastGateDealsTheInnerAxisOverBlocks) {
   const GateTopKArgs a = DeepSeekV3Router(64);
   const Plan logits = PlanFastGateLogits(a, true);
   EXPECT_EQ(logits.blocks, 4 * 28);
@@ -520,7 +520,7 @@ TEST(Plan, OfTheFastRouterDealsTheInnerAxisOverBlocks) {
   EXPECT_EQ(PlanFastGateLogits(odd, true).blocks, 5 * 29);
 }
 
-TEST(Plan, OfTheFastRouterTakesTheRowsThatFindRoom) {
+TEST(Plan, OfTheFastGateTakesTheRowsThatFindRoom) {
   GateTopKArgs a = DeepSeekV3Router(64);
   EXPECT_EQ(a.workspace_bytes, 28 * 64 * 256 * 4);
   EXPECT_EQ(GateRowsAtOnce(a), 64);
@@ -544,8 +544,8 @@ TEST(Plan, OfTheFastChoiceFitsTheMostExpertsThereAre) {
   EXPECT_EQ(PlanFastGateChoice(a, false).bytes, PlanGateChoice(a).bytes);
 }
 
-// The router and AEBS: the shared memory of the larger, the placement and the ids beside.
-TEST(Plan, OfTheRouterWithAebsHasABlockForEachRow) {
+// The gate and AEBS: the shared memory of the larger, the placement and the ids beside.
+TEST(Plan, OfTheGateWithAebsHasABlockForEachRow) {
   const GateTopKArgs a = DeepSeekV3Router(64);
   const ScheduleExpertsArgs few{.placement = {.experts = 256, .instances = 16, .mask_words = 1},
                                 .count = 64 * 8};

@@ -17,7 +17,7 @@ set(cuda_short
     # what goes over rows once, the draw
     *Norm* *Rope* *Embed* *Combine* FastRows* *PermuteRows* *PackFp8* KvWrite* *LatentWrite*
     SampleOnCuda* SampleOnEveryDevice.TopK* SampleOnEveryDevice.Zero* SampleOnEveryDevice.DrawsDepend*
-    # the router, AEBS
+    # the gate, AEBS
     GateTopKOnEveryDevice* FastGate* Shapes/FastGateTest.ChoosesAndWeighs* *GateAndSchedule* RouteRound.*
     Shapes/RouteRoundTest*/O* Shapes/RouteRoundTest*/Plain
     Both/ScheduleExpertsTest.GivesTheSpecificationsResultInEveryOrderOfThreads*

@@ -140,7 +140,7 @@ struct Routed {
   std::vector<float> weights;
 };
 
-// The router on logits as they are: one hidden dimension, x = 1; the rest as `args` says.
+// The gate on logits as they are: one hidden dimension, x = 1; the rest as `args` says.
 Routed Route(const Stream& stream, const std::vector<float>& logits, GateTopKArgs args) {
   const std::vector<float> one = {1.0f};  // on the heap, which every device reads
   const std::vector<const void*> row = {one.data()};

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "dataplane/comm/transport/ucx/worker.h"
+#include "dataplane/comm/transport/ucx/ucp_worker.h"
 
 namespace janus::dataplane::ucx {
 
@@ -16,7 +16,7 @@ namespace janus::dataplane::ucx {
 class ReceiveRing {
  public:
   // `memory`: room for `entries` of `entry_bytes`.
-  ReceiveRing(Worker& worker, std::span<std::byte> memory, size_t entry_bytes, size_t entries,
+  ReceiveRing(UcpWorker& worker, std::span<std::byte> memory, size_t entry_bytes, size_t entries,
               ucp_tag_t tag, ucp_mem_h registration)
       : worker_(worker),
         memory_(memory),
@@ -67,7 +67,7 @@ class ReceiveRing {
   }
 
  private:
-  Worker& worker_;
+  UcpWorker& worker_;
   const std::span<std::byte> memory_;
   const size_t entry_bytes_;
   const ucp_tag_t tag_;

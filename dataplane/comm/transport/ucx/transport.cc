@@ -20,7 +20,7 @@
 #include "dataplane/comm/transport/ucx/greeting.h"
 #include "dataplane/comm/transport/ucx/receive_ring.h"
 #include "dataplane/comm/transport/ucx/tags.h"
-#include "dataplane/comm/transport/ucx/worker.h"
+#include "dataplane/comm/transport/ucx/ucp_worker.h"
 
 namespace janus::dataplane {
 namespace {
@@ -106,7 +106,7 @@ struct Remote {
   std::span<std::byte> greeting;
   std::optional<Operation> greeting_send;
   Greeting greeted;  // the peer's latest
-  std::string shown_key;
+  std::string device_key;
 
   // Of a peer whose GPU's memory is read.
   ucx::RemoteKey key;
@@ -124,7 +124,7 @@ class NetworkTransport final : public Transport, private RemoteReads {
  public:
   // `device`: null where nothing is read of GPUs' memory.
   NetworkTransport(TransportLayout layout, WaitPolicy policy, DeviceSlots* device,
-                   std::unique_ptr<ucx::Worker> worker)
+                   std::unique_ptr<ucx::UcpWorker> worker)
       : layout_(std::move(layout)),
         policy_(policy),
         device_(device),
@@ -134,7 +134,7 @@ class NetworkTransport final : public Transport, private RemoteReads {
   ~NetworkTransport() override;
 
   // Takes over what was met; posts every receive and connects every endpoint.
-  Status Open(const NetworkOptions& options, Segment own, std::vector<Met> met);
+  Status Open(const NetworkOptions& options, Segment own, std::vector<ConnectedPeer> met);
   // Carries a message over every UCX pair in both directions, so that nothing is left to set up
   // when the first round comes.
   Status Greet(const ConnectOptions& options, const std::stop_token& stop);
@@ -176,7 +176,7 @@ class NetworkTransport final : public Transport, private RemoteReads {
   Remote* RemoteOf(PeerId peer) const {
     return remote_of_[static_cast<size_t>(MemberIndex(layout_, peer))];
   }
-  Status AddRemote(Met& met);
+  Status AddRemote(ConnectedPeer& met);
   // Lets UCX know what of the GPU it reads and writes; tells the device why where it cannot.
   void RegisterDevice();
   // One phase of Greet: says it to all, and hears it of all.
@@ -210,7 +210,7 @@ class NetworkTransport final : public Transport, private RemoteReads {
   const WaitPolicy policy_;
   DeviceSlots* device_;
   const int self_;
-  std::unique_ptr<ucx::Worker> worker_;
+  std::unique_ptr<ucx::UcpWorker> worker_;
   // Own slots, and the pairs of shared memory.
   std::unique_ptr<SegmentTransport> local_;
   PeerSockets sockets_;
@@ -218,9 +218,9 @@ class NetworkTransport final : public Transport, private RemoteReads {
   Arena arena_;
   Registration segment_registration_;
   Registration arena_registration_;
-  Registration shown_registration_;    // of the GPU's memory
+  Registration device_registration_;   // of the GPU's memory
   Registration landing_registration_;  // likewise
-  std::string shown_key_;              // empty: nothing is shown
+  std::string device_key_;             // empty: nothing is shown
   std::vector<std::unique_ptr<Remote>> remotes_;
   std::vector<Remote*> remote_of_;                // by member; null: shared memory
   std::vector<std::vector<Outbound>> outbounds_;  // by own slot
@@ -259,7 +259,7 @@ NetworkTransport::~NetworkTransport() {
   if (EndOperations()) return;
   // UCX, or a network device, may still touch what these hold: it is never given back.
   struct Kept {
-    std::unique_ptr<ucx::Worker> worker;
+    std::unique_ptr<ucx::UcpWorker> worker;
     std::unique_ptr<SegmentTransport> local;
     Arena arena;
     std::array<Registration, 4> registrations;
@@ -270,7 +270,7 @@ NetworkTransport::~NetworkTransport() {
                                 std::move(local_),
                                 std::move(arena_),
                                 {std::move(segment_registration_), std::move(arena_registration_),
-                                 std::move(shown_registration_), std::move(landing_registration_)},
+                                 std::move(device_registration_), std::move(landing_registration_)},
                                 std::move(remotes_),
                                 std::move(outbounds_)};
 }
@@ -293,7 +293,8 @@ void NetworkTransport::CloseEndpoints() {
   }
 }
 
-Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::vector<Met> met) {
+Status NetworkTransport::Open(const NetworkOptions& options, Segment own,
+                              std::vector<ConnectedPeer> met) {
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return ResourceExhausted(std::string("exchange: eventfd: ") + std::strerror(errno));
   const auto members = static_cast<size_t>(layout_.m + layout_.n);
@@ -301,7 +302,7 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
 
   size_t landing = 0;
   size_t pairs = 0;
-  for (const Met& peer : met) {
+  for (const ConnectedPeer& peer : met) {
     if (options.shares_memory(peer.peer)) continue;
     ++pairs;
     for (const SlotSpec& slot : layout_.slots) {
@@ -319,7 +320,7 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
 
   std::vector<std::optional<Segment>> segments(members);
   segments[static_cast<size_t>(self_)] = std::move(own);
-  for (Met& peer : met) {
+  for (ConnectedPeer& peer : met) {
     if (options.shares_memory(peer.peer)) {
       JANUS_ASSIGN_OR_RETURN(Segment segment, MapPeerSegment(peer.segment, layout_, peer.peer));
       segment.wake_fd = peer.socket.get();
@@ -349,7 +350,7 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own, std::v
   return OkStatus();
 }
 
-Status NetworkTransport::AddRemote(Met& met) {
+Status NetworkTransport::AddRemote(ConnectedPeer& met) {
   // Kept from the start: whatever fails below, its receives are cancelled before their memory goes.
   Remote* remote = remotes_.emplace_back(std::make_unique<Remote>()).get();
   remote->peer = met.peer;
@@ -444,15 +445,15 @@ Status NetworkTransport::Greet(uint64_t phase, const ConnectOptions& options,
     Greeting greeting;
     greeting.tag = local_->tag();
     greeting.phase = phase;
-    if (!shown_key_.empty()) {
-      greeting.memory = reinterpret_cast<uint64_t>(device_->SeenByNetwork().data());
+    if (!device_key_.empty()) {
+      greeting.memory = reinterpret_cast<uint64_t>(device_->RegisteredForNetwork().data());
     }
-    greeting.key_bytes = static_cast<uint32_t>(shown_key_.size());
+    greeting.key_bytes = static_cast<uint32_t>(device_key_.size());
     greeting.reads = IsRead(remote->peer) ? 1 : 0;
     std::memcpy(remote->greeting.data(), &greeting, sizeof greeting);
-    std::memcpy(remote->greeting.data() + sizeof greeting, shown_key_.data(), shown_key_.size());
+    std::memcpy(remote->greeting.data() + sizeof greeting, device_key_.data(), device_key_.size());
     remote->greeting_send->Send(remote->endpoint,
-                                remote->greeting.first(sizeof greeting + shown_key_.size()),
+                                remote->greeting.first(sizeof greeting + device_key_.size()),
                                 TagOf(Channel::kGreeting, self_), arena_registration_.handle());
   }
   const auto all_greeted = [&] {
@@ -469,7 +470,7 @@ Status NetworkTransport::Greet(uint64_t phase, const ConnectOptions& options,
         if (greeting.tag == local_->tag() && greeting.phase <= ucx::kGreetingPhases &&
             key.size() == greeting.key_bytes) {
           remote->greeted = greeting;
-          remote->shown_key.assign(reinterpret_cast<const char*>(key.data()), key.size());
+          remote->device_key.assign(reinterpret_cast<const char*>(key.data()), key.size());
         } else {
           ++dropped_;
         }
@@ -533,21 +534,21 @@ void NetworkTransport::RegisterDevice() {
     if (const auto landing = device_->LandingOfNetwork(); !landing.empty()) {
       JANUS_ASSIGN_OR_RETURN(landing_registration_, Registration::Create(*worker_, landing, kind));
     }
-    if (const auto shown = device_->SeenByNetwork(); !shown.empty()) {
-      JANUS_ASSIGN_OR_RETURN(shown_registration_, Registration::Create(*worker_, shown, kind));
-      JANUS_ASSIGN_OR_RETURN(std::string key, shown_registration_.Key());
+    if (const auto shown = device_->RegisteredForNetwork(); !shown.empty()) {
+      JANUS_ASSIGN_OR_RETURN(device_registration_, Registration::Create(*worker_, shown, kind));
+      JANUS_ASSIGN_OR_RETURN(std::string key, device_registration_.Key());
       if (key.size() > ucx::kMostKeyBytes) {
         return FailedPrecondition("UCX's key has " + std::to_string(key.size()) + " bytes");
       }
-      JANUS_RETURN_IF_ERROR(device_->ShowProof(ProofOf(local_->tag(), self_)));
-      shown_key_ = std::move(key);
+      JANUS_RETURN_IF_ERROR(device_->WriteProof(ProofOf(local_->tag(), self_)));
+      device_key_ = std::move(key);
     }
     return OkStatus();
   };
   const Status registered = register_all();
   if (registered.ok()) return;
   device_->NoteRefusal("no network reads this GPU's memory: " + registered.message());
-  shown_registration_ = Registration();
+  device_registration_ = Registration();
   landing_registration_ = Registration();
 }
 
@@ -561,7 +562,7 @@ Status NetworkTransport::TryReading(Remote& remote, const ConnectOptions& option
     device_->NoteRefusal(ToString(remote.peer) + " shows no GPU's memory to a network");
     return OkStatus();
   }
-  Result<ucx::RemoteKey> key = ucx::RemoteKey::Create(remote.endpoint, remote.shown_key);
+  Result<ucx::RemoteKey> key = ucx::RemoteKey::Create(remote.endpoint, remote.device_key);
   if (!key.ok()) {
     device_->NoteRefusal(whose + key.status().message());
     return OkStatus();
@@ -627,7 +628,7 @@ bool NetworkTransport::Close() {
   for (const auto& remote : remotes_) remote->failure = UCS_ERR_CANCELED;
   if (!EndOperations()) return false;
   for (const auto& remote : remotes_) remote->key = ucx::RemoteKey();
-  shown_registration_ = Registration();
+  device_registration_ = Registration();
   landing_registration_ = Registration();
   return true;
 }
@@ -901,13 +902,14 @@ std::string_view NetworkTransport::Describe(PeerId peer) const {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
-                                                  const NetworkOptions& options, ExchangeDoor& door,
+                                                  const NetworkOptions& options,
+                                                  ExchangeListener& listener,
                                                   std::stop_token stop) {
   DeviceSlots* const device = options.connect.device;
   std::optional<kernels::NetworkMemory> reads;
   if (device != nullptr && options.reads_devices) reads = device->network_memory();
-  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ucx::Worker> worker,
-                         ucx::Worker::Create({options.transports, options.devices, reads}));
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ucx::UcpWorker> worker,
+                         ucx::UcpWorker::Create({options.transports, options.devices, reads}));
   if (worker->address().size() > Hello::kMostAddressBytes) {
     return FailedPrecondition("exchange: UCX's address has " +
                               std::to_string(worker->address().size()) + " bytes, at most " +
@@ -923,9 +925,9 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
   offer.transport = [&](PeerId peer) {
     return options.shares_memory(peer) ? PairTransport::kSharedMemory : PairTransport::kUcx;
   };
-  JANUS_ASSIGN_OR_RETURN(std::vector<Met> met,
-                         MeetPeers(layout, options.connect, offer, door, stop));
-  const std::vector<PeerId> in_place = WhoMapsOurs(met);
+  JANUS_ASSIGN_OR_RETURN(std::vector<ConnectedPeer> met,
+                         ConnectPeers(layout, options.connect, offer, listener, stop));
+  const std::vector<PeerId> in_place = PeersThatMapOurs(met);
   auto transport = std::make_unique<NetworkTransport>(layout, options.connect.policy,
                                                       reads ? device : nullptr, std::move(worker));
   JANUS_RETURN_IF_ERROR(transport->Open(options, std::move(own), std::move(met)));

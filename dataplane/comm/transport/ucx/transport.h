@@ -4,7 +4,7 @@
 #include <stop_token>
 #include <string>
 
-#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/handshake/handshake.h"
 #include "dataplane/comm/transport/transport.h"
 
 // May include: dataplane/comm/transport, dataplane/comm/handshake, dataplane/comm/wire, kernels,
@@ -28,7 +28,7 @@ struct NetworkOptions {
 // tried that, and what came of it is told by connect.device. Errors: those of ConnectSharedMemory;
 // Unavailable: UCX has no such transport or device.
 Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
-                                                  const NetworkOptions& options, ExchangeDoor& door,
-                                                  std::stop_token stop);
+                                                  const NetworkOptions& options,
+                                                  ExchangeListener& listener, std::stop_token stop);
 
 }  // namespace janus::dataplane

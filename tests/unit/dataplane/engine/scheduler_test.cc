@@ -19,12 +19,12 @@ constexpr int64_t kPageBytes = 256;
 class SchedulerTest : public testing::Test {
  protected:
   void MakeScheduler(int pages, int swap_pages, SchedulerOptions options = {8, 1000}) {
-    KvCacheOptions cache;
+    KvPagePoolOptions cache;
     cache.layers = 1;
     cache.page_bytes = kPageBytes;
     cache.bytes = kPageBytes * pages;
     cache.swap_bytes = kPageBytes * swap_pages;
-    cache_ = std::move(*KvCache::Create(cache));
+    cache_ = std::move(*KvPagePool::Create(cache));
     scheduler_.emplace(options, *cache_);
   }
 
@@ -55,7 +55,8 @@ class SchedulerTest : public testing::Test {
       const bool of_prompt =
           row.position < static_cast<int32_t>(row.sequence->request.prompt.size());
       EXPECT_EQ(row.position_class, of_prompt ? PositionClass::kPrompt : PositionClass::kGenerated);
-      EXPECT_GE(static_cast<int>(row.sequence->pages.size()), KvCache::PagesFor(row.position + 1));
+      EXPECT_GE(static_cast<int>(row.sequence->pages.size()),
+                KvPagePool::PagesFor(row.position + 1));
       EXPECT_EQ(row.position, row.sequence->computed + rows_of[row.sequence]) << "a gap";
       EXPECT_EQ(row.last, row.sequence->remaining() == rows_of[row.sequence] + 1);
       if (rows_of[row.sequence]++ > 0) continue;
@@ -86,7 +87,7 @@ class SchedulerTest : public testing::Test {
   }
   using Rows = std::vector<std::pair<uint64_t, int>>;
 
-  std::unique_ptr<KvCache> cache_;
+  std::unique_ptr<KvPagePool> cache_;
   std::optional<Scheduler> scheduler_;
   std::map<uint64_t, int> tokens_;
   std::map<uint64_t, FinishReason> finished_;

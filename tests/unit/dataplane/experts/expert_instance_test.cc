@@ -143,7 +143,7 @@ class ExpertInstanceTest : public testing::Test {
     std::vector<uint16_t> ids(k);
     kernels::GateTopKArgs gate;
     gate.x_rows = &x_row;
-    gate.weight = weights.router.data;
+    gate.weight = weights.gate.data;
     gate.logits = logits.data();
     gate.ids = ids.data();
     gate.weights = gate_weights.data();
@@ -155,7 +155,7 @@ class ExpertInstanceTest : public testing::Test {
     EXPECT_TRUE(kernels::GateTopK({}, gate).ok());
     return {ids, gate_weights};
   }
-  // One row through the router and each of its experts, by themselves.
+  // One row through the gate and each of its experts, by themselves.
   std::vector<std::vector<float>> Plain(int layer, const std::vector<float>& x, int row) const {
     const ModelDescription& model = held_.model;
     const ExpertLayerWeights& weights = held_.experts.layers[static_cast<size_t>(layer)];

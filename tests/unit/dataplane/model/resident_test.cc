@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "dataplane/model/loader.h"
+#include "dataplane/model/load_weights.h"
 #include "tests/support/checkpoint_writer.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
@@ -129,7 +129,7 @@ TEST_F(ResidentTest, AnExpertInstanceTouchesItsOwnSlots) {
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   const int64_t resident = ResidentOf(folder_->path());
   EXPECT_GE(resident, expert_bytes_ / 4);
-  // Header, and per layer the router and four experts.
+  // Header, and per layer the gate and four experts.
   EXPECT_LE(resident, expert_bytes_ / 4 + (1 + model_.layers * 5) * kAroundPiece);
 }
 

@@ -32,20 +32,20 @@ class NamedContext final : public kernels::Context {
   Status AdmitNetwork() override { return None(); }
 
  protected:
-  Result<std::byte*> AllocateDevice(size_t) override { return None(); }
+  Result<std::byte*> AllocateDeviceMemory(size_t) override { return None(); }
   void FreeDevice(std::byte*, size_t) override {}
-  Result<std::byte*> AllocateLoaded(size_t) override { return None(); }
+  Result<std::byte*> AllocateLoadMemory(size_t) override { return None(); }
   void FreeLoaded(std::byte*, size_t) override {}
-  Result<std::byte*> AllocatePinned(size_t) override { return None(); }
+  Result<std::byte*> AllocatePinnedMemory(size_t) override { return None(); }
   void FreePinned(std::byte*, size_t) override {}
-  Result<std::byte*> AllocateShared(size_t, Fd&) override { return None(); }
+  Result<std::byte*> AllocateSharedMemory(size_t, Fd&) override { return None(); }
   void FreeShared(std::byte*, size_t) override {}
   Result<std::byte*> Map(const Fd&, size_t) override { return None(); }
   void Unmap(std::byte*, size_t) override {}
   Status QueueIn(void*, const void*, size_t) override { return None(); }
   Status QueueOut(void*, const void*, size_t) override { return None(); }
   Status QueueLoad(void*, const void*, size_t) override { return None(); }
-  Status QueueFollow(kernels::Event&) override { return None(); }
+  Status QueueWait(kernels::Event&) override { return None(); }
   Result<std::unique_ptr<kernels::Graph>> Capture(
       FunctionRef<Status(const kernels::Stream&)>) override {
     return None();
@@ -53,7 +53,7 @@ class NamedContext final : public kernels::Context {
   Status QueueGraph(kernels::Graph&) override { return None(); }
   Status WaitForStream() override { return None(); }
   Status WaitForEvent(kernels::Event&) override { return None(); }
-  Result<bool> AskEvent(kernels::Event&) override { return None(); }
+  Result<bool> QueryEvent(kernels::Event&) override { return None(); }
   Status Show(std::byte*, size_t) override { return None(); }
   void Hide(std::byte*, size_t) override {}
   Status PinHere(std::byte*, size_t) override { return None(); }
@@ -62,8 +62,8 @@ class NamedContext final : public kernels::Context {
     return None();
   }
   void CloseToNetwork(std::byte*, size_t) override {}
-  Status QueueRaise(std::span<const kernels::FlagCount>) override { return None(); }
-  Status QueueFollowFlags(std::span<const kernels::FlagCount>) override { return None(); }
+  Status QueueSignal(std::span<const kernels::FlagCount>) override { return None(); }
+  Status QueueWaitFlags(std::span<const kernels::FlagCount>) override { return None(); }
 
  private:
   static Status None() { return Internal("only a name"); }
@@ -156,26 +156,26 @@ TEST(NumericsClass, FitsIntoAHello) {
   }
 }
 
-Result<LastingSettings> Resolve(kernels::Context& context, const v1::WorkerConfig& config,
-                                int64_t kv_bytes) {
+Result<InstanceSettings> Resolve(kernels::Context& context, const v1::WorkerConfig& config,
+                                 int64_t kv_bytes) {
   ModelDescription model;
   const SequenceRoom room{.max_batch_size = 4, .kv_bytes = kv_bytes};
   constexpr int64_t kMachine = 1 << 20;
-  return ResolveLasting(config, room, model, context, kernels::CpuFeatures(), kMachine);
+  return ResolveInstanceSettings(config, room, model, context, kernels::CpuFeatures(), kMachine);
 }
 
-TEST(ResolveLasting, OnAGpuNeitherTheCpuNorTheMachinesMemoryIsAskedFor) {
+TEST(ResolveInstanceSettings, OnAGpuNeitherTheCpuNorTheMachinesMemoryIsAskedFor) {
   NamedContext gpu;
-  const Result<LastingSettings> settings = Resolve(gpu, {}, int64_t{1} << 40);
+  const Result<InstanceSettings> settings = Resolve(gpu, {}, int64_t{1} << 40);
   ASSERT_FALSE(settings.ok()) << "what is swapped out is the machine's";
   EXPECT_TRUE(Contains(settings.status().message(), "swap_bytes")) << settings.status().ToString();
-  const Result<LastingSettings> small = Resolve(gpu, {}, 1 << 19);
+  const Result<InstanceSettings> small = Resolve(gpu, {}, 1 << 19);
   ASSERT_TRUE(small.ok()) << "this CPU has no features at all: " << small.status().ToString();
   EXPECT_EQ(small->attention.context, &gpu);
   EXPECT_FALSE(Resolve(kernels::HostContext(), {}, 1 << 19).ok());
 }
 
-TEST(ResolveLasting, TakesTheCachesFormatAlong) {
+TEST(ResolveInstanceSettings, TakesTheCachesFormatAlong) {
   NamedContext context;
   v1::WorkerConfig config;
   EXPECT_FALSE(Resolve(context, config, 1 << 10)->attention.fp8_cache);
@@ -183,7 +183,7 @@ TEST(ResolveLasting, TakesTheCachesFormatAlong) {
   EXPECT_TRUE(Resolve(context, config, 1 << 10)->attention.fp8_cache);
 }
 
-TEST(ResolveLasting, AnInstructionSetIsNoneOfAGpus) {
+TEST(ResolveInstanceSettings, AnInstructionSetIsNoneOfAGpus) {
   NamedContext gpu;
   v1::WorkerConfig config;
   config.set_isa("avx512");

@@ -18,9 +18,9 @@ int OpenDescriptors() {
 
 // A byte, and a descriptor so many times.
 void SendWith(int socket, char byte, int descriptor, size_t times) {
-  constexpr size_t kMost = 8;
-  ASSERT_LE(times, kMost);
-  std::array<int, kMost> descriptors;
+  constexpr size_t kMaxPending = 8;
+  ASSERT_LE(times, kMaxPending);
+  std::array<int, kMaxPending> descriptors;
   descriptors.fill(descriptor);
   iovec part{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};

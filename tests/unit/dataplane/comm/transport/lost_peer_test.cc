@@ -22,7 +22,7 @@ constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
 constexpr int kRounds = 2;
 // What the survivor waits for a stopped peer, at each position anew; a machine so busy that a
 // living peer takes longer proves nothing, and that position is tried again with more patience.
-constexpr std::chrono::milliseconds kPatience(700);
+constexpr std::chrono::milliseconds kHelloTimeout(700);
 // A killed peer is told by the end of its connection, however long that takes on a busy machine.
 const std::chrono::milliseconds kDeadline = Scaled(std::chrono::milliseconds(20'000));
 
@@ -160,7 +160,7 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
   // Runs the rounds with an expert process to which `signal` happens at its call `position`; false
   // when the process came through untouched.
   bool Run(int position, int signal, Outcome& outcome,
-           std::chrono::milliseconds patience = kPatience) {
+           std::chrono::milliseconds patience = kHelloTimeout) {
     const TempFolder folder;
     const pid_t peer = fork();
     JANUS_CHECK(peer >= 0);
@@ -168,9 +168,9 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
       TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, Shape(), self);
       ConnectOptions options = TestOptions();
       options.attention_addresses = {"unix:" + folder.path() + "/attention"};
-      const auto door = *ExchangeDoor::Create("unix:" + folder.path() +
-                                              (self == kAttention0 ? "/attention" : "/experts"));
-      return *GetParam().join(layout, options, *door);
+      const auto listener = *ExchangeListener::Create(
+          "unix:" + folder.path() + (self == kAttention0 ? "/attention" : "/experts"));
+      return *GetParam().join(layout, options, *listener);
     };
     if (peer == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -205,7 +205,7 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
       Outcome outcome;
       bool happened = Run(position, signal, outcome);
       // A machine so busy that a living peer took longer than our patience proves nothing.
-      std::chrono::milliseconds patience = kPatience;
+      std::chrono::milliseconds patience = kHelloTimeout;
       for (int again = 0; again < 6 && !happened && !outcome.status.ok(); ++again) {
         outcome = Outcome();
         patience *= 2;

@@ -9,7 +9,7 @@
 #include "dataplane/comm/transport/ucx/greeting.h"
 #include "dataplane/comm/transport/ucx/tags.h"
 #include "dataplane/comm/transport/ucx/transport.h"
-#include "dataplane/comm/transport/ucx/worker.h"
+#include "dataplane/comm/transport/ucx/ucp_worker.h"
 #include "tests/support/networks.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/time_scale.h"
@@ -33,12 +33,12 @@ TransportLayout LayoutOf(PeerId self) {
 // Meets attention 0 as experts 0 does, and then sends what it is told to.
 class RawPeer {
  public:
-  RawPeer(const ConnectOptions& options, ExchangeDoor& door)
-      : layout_(LayoutOf(kExperts0)), worker_(*ucx::Worker::Create({"tcp", "lo", {}})) {
+  RawPeer(const ConnectOptions& options, ExchangeListener& listener)
+      : layout_(LayoutOf(kExperts0)), worker_(*ucx::UcpWorker::Create({"tcp", "lo", {}})) {
     Offer offer;
     offer.address = worker_->address();
     offer.transport = [](PeerId) { return PairTransport::kUcx; };
-    met_ = *MeetPeers(layout_, options, offer, door, {});
+    met_ = *ConnectPeers(layout_, options, offer, listener, {});
     ucp_ep_params_t parameters{};
     parameters.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     parameters.address = reinterpret_cast<const ucp_address_t*>(met_.at(0).address.data());
@@ -78,8 +78,8 @@ class RawPeer {
 
  private:
   const TransportLayout layout_;
-  std::unique_ptr<ucx::Worker> worker_;
-  std::vector<Met> met_;
+  std::unique_ptr<ucx::UcpWorker> worker_;
+  std::vector<ConnectedPeer> met_;
   ucp_ep_h endpoint_ = nullptr;
 };
 
@@ -88,15 +88,15 @@ class HostileUcxPeerTest : public testing::Test {
   HostileUcxPeerTest() {
     const std::string address = "unix:" + folder_.path() + "/attention";
     options_.attention_addresses = {address};
-    const auto door = *ExchangeDoor::Create(address);
+    const auto listener = *ExchangeListener::Create(address);
     std::future<Result<std::unique_ptr<Transport>>> attention = std::async(std::launch::async, [&] {
       NetworkOptions network;
       network.connect = options_;
       network.devices = "lo";
       network.shares_memory = [](PeerId) { return false; };
-      return ConnectNetwork(LayoutOf(kAttention0), network, *door, {});
+      return ConnectNetwork(LayoutOf(kAttention0), network, *listener, {});
     });
-    const auto own = *ExchangeDoor::Create("unix:" + folder_.path() + "/experts");
+    const auto own = *ExchangeListener::Create("unix:" + folder_.path() + "/experts");
     peer_ = std::make_unique<RawPeer>(options_, *own);
     while (attention.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
       peer_->Progress();

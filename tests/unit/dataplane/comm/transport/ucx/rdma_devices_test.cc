@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "dataplane/comm/transport/ucx/worker.h"
+#include "dataplane/comm/transport/ucx/ucp_worker.h"
 #include "tests/support/sysfs_tree.h"
 
 namespace janus::dataplane {

@@ -1,4 +1,4 @@
-#include "dataplane/model/loader.h"
+#include "dataplane/model/load_weights.h"
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ bool HoldsCasts(const Loaded<Weights>& loaded) {
                      [](const auto& held) { return held.second.memory != nullptr; });
 }
 
-TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
+TEST(LoadWeights, ASingleFileAndShardsGiveTheSameWeights) {
   const ModelDescription model = Model();
   const FileTensors tensors = MixtralTensors(model, 1);
   const TempFolder single, sharded;
@@ -75,7 +75,7 @@ TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
       for (int l = 0; l < model.layers; ++l) {
         const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
         const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
-        ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
+        ExpectSame(layer.gate, tensors.at(moe + "gate.weight"));
         for (size_t s = 0; s < layer.slots.size(); ++s) {
           const uint16_t expert = topology.placement.at(
               l, topology.placement.first_slot(Rank{g}) + static_cast<int>(s));
@@ -92,9 +92,9 @@ TEST(Loader, ASingleFileAndShardsGiveTheSameWeights) {
 }
 
 // Gates' biases, whatever all else is computed in.
-class GateBiasLoaderTest : public testing::Test {
+class LoadGateBiasTest : public testing::Test {
  protected:
-  GateBiasLoaderTest() {
+  LoadGateBiasTest() {
     model_.moe.score = GateScore::kSigmoid;
     for (int l = 0; l < model_.layers; ++l) {
       tensors_[Name(l)] = RandomTensor(DType::kFloat32, {model_.moe.experts}, 7);
@@ -114,22 +114,22 @@ class GateBiasLoaderTest : public testing::Test {
   const TempFolder folder_;
 };
 
-TEST_F(GateBiasLoaderTest, StayInFloat32) {
+TEST_F(LoadGateBiasTest, StayInFloat32) {
   const auto experts = Load();
   ASSERT_TRUE(experts.ok()) << experts.status().ToString();
   for (int l = 0; l < model_.layers; ++l) {
     const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
-    EXPECT_EQ(layer.router.dtype, DType::kBFloat16);
-    EXPECT_EQ(layer.router_bias.dtype, DType::kFloat32);
-    ExpectSame(layer.router_bias, tensors_.at(Name(l)));
+    EXPECT_EQ(layer.gate.dtype, DType::kBFloat16);
+    EXPECT_EQ(layer.gate_bias.dtype, DType::kFloat32);
+    ExpectSame(layer.gate_bias, tensors_.at(Name(l)));
   }
 }
 
-TEST_F(GateBiasLoaderTest, AreCastWhereTheyWereStoredShorter) {
+TEST_F(LoadGateBiasTest, AreCastWhereTheyWereStoredShorter) {
   tensors_[Name(1)] = RandomTensor(DType::kBFloat16, {model_.moe.experts}, 8);
   const auto experts = Load();
   ASSERT_TRUE(experts.ok()) << experts.status().ToString();
-  const Tensor& bias = experts->weights.layers[1].router_bias;
+  const Tensor& bias = experts->weights.layers[1].gate_bias;
   ASSERT_EQ(bias.dtype, DType::kFloat32);
   for (int e = 0; e < model_.moe.experts; ++e) {
     uint16_t stored;
@@ -138,7 +138,7 @@ TEST_F(GateBiasLoaderTest, AreCastWhereTheyWereStoredShorter) {
   }
 }
 
-TEST_F(GateBiasLoaderTest, AreRefusedWhenMissingOrOfAnotherShape) {
+TEST_F(LoadGateBiasTest, AreRefusedWhenMissingOrOfAnotherShape) {
   tensors_[Name(1)] = RandomTensor(DType::kFloat32, {model_.moe.experts + 1}, 7);
   const auto reshaped = Load();
   EXPECT_EQ(reshaped.status().code(), StatusCode::kInvalidArgument);
@@ -150,7 +150,7 @@ TEST_F(GateBiasLoaderTest, AreRefusedWhenMissingOrOfAnotherShape) {
   model_.moe.score = GateScore::kSoftmax;
   const auto without = Load();
   ASSERT_TRUE(without.ok()) << without.status().ToString();
-  EXPECT_EQ(without->weights.layers[0].router_bias.data, nullptr);
+  EXPECT_EQ(without->weights.layers[0].gate_bias.data, nullptr);
 }
 
 ModelDescription Fp8Model(DType dtype) {
@@ -179,8 +179,8 @@ void ExpectExpertsAsStored(const std::string& folder, const ModelDescription& mo
   for (int l = 0; l < model.layers; ++l) {
     const std::string moe = "model.layers." + std::to_string(l) + ".block_sparse_moe.";
     const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
-    EXPECT_EQ(layer.router.dtype, model.dtype);
-    if (model.dtype == DType::kFloat32) ExpectSame(layer.router, tensors.at(moe + "gate.weight"));
+    EXPECT_EQ(layer.gate.dtype, model.dtype);
+    if (model.dtype == DType::kFloat32) ExpectSame(layer.gate, tensors.at(moe + "gate.weight"));
     bytes += model.moe.experts * model.hidden * SizeOf(model.dtype);
     for (int s = 0; s < 4; ++s) {
       const std::string name = moe + "experts." + std::to_string(topology.placement.at(l, s)) + ".";
@@ -206,7 +206,7 @@ void ExpectExpertsAsStored(const std::string& folder, const ModelDescription& mo
 }
 
 // Experts stay as they are, with their scales; what else is fp8 becomes what it stands for.
-TEST(Loader, ReadsFp8WithItsScales) {
+TEST(LoadWeights, ReadsFp8WithItsScales) {
   const FileTensors tensors = Fp8Tensors(21);
   const FileTensors meant = OutOfFp8(tensors);
   const TempFolder folder;
@@ -228,7 +228,7 @@ TEST(Loader, ReadsFp8WithItsScales) {
       nullptr);
 }
 
-TEST(Loader, CastsFp8ToWhatTheModelComputesIn) {
+TEST(LoadWeights, CastsFp8ToWhatTheModelComputesIn) {
   const FileTensors tensors = Fp8Tensors(22);
   const FileTensors meant = OutOfFp8(tensors);
   const TempFolder folder;
@@ -311,7 +311,7 @@ TEST_F(MovedTest, WhatCannotBeMovedEndsIt) {
   EXPECT_EQ(before_it_is_full_, -1) << "no other one was tried";
 }
 
-TEST(Loader, TheLargestTensorOfAttentionIsAsPlanned) {
+TEST(LoadWeights, TheLargestTensorOfAttentionIsAsPlanned) {
   for (const char* const family : kGoldenFamilies) {
     const std::string folder = ReadGolden(family).folder;
     ModelDescription model = *LoadModelConfig(folder);
@@ -324,7 +324,7 @@ TEST(Loader, TheLargestTensorOfAttentionIsAsPlanned) {
 }
 
 // Published files have scales in either format.
-TEST(Loader, ReadsScalesOfBFloat16) {
+TEST(LoadWeights, ReadsScalesOfBFloat16) {
   FileTensors tensors = Fp8Tensors(23);
   for (auto& [name, tensor] : tensors) {
     if (!name.ends_with("_scale_inv")) continue;
@@ -352,7 +352,7 @@ TEST(Loader, ReadsScalesOfBFloat16) {
             FromBFloat16(first));
 }
 
-TEST(Loader, NamesWhatIsWrongWithFp8) {
+TEST(LoadWeights, NamesWhatIsWrongWithFp8) {
   const ModelDescription model = Fp8Model(DType::kFloat32);
   const std::string expert = "model.layers.0.block_sparse_moe.experts.2.w2.weight";
   const std::string query = "model.layers.1.self_attn.q_proj.weight";
@@ -404,7 +404,7 @@ TEST(Loader, NamesWhatIsWrongWithFp8) {
       model, "tensor 'model.norm.weight' is of type F8_E4M3 and no matrix");
 }
 
-class Mxfp4LoaderTest : public testing::TestWithParam<Mxfp4Layout> {
+class LoadMxfp4Test : public testing::TestWithParam<Mxfp4Layout> {
  protected:
   static bool IsExpert(const std::string& name) {
     return name.find(".experts.") != std::string::npos;
@@ -427,14 +427,14 @@ class Mxfp4LoaderTest : public testing::TestWithParam<Mxfp4Layout> {
   const FileTensors plain_ = MixtralTensors(Model(DType::kFloat32, GetParam()), 31);
   const FileTensors tensors_ = InMxfp4(plain_, GetParam(), IsExpert);
 };
-INSTANTIATE_TEST_SUITE_P(Layouts, Mxfp4LoaderTest,
+INSTANTIATE_TEST_SUITE_P(Layouts, LoadMxfp4Test,
                          testing::Values(Mxfp4Layout::kCompressedTensors, Mxfp4Layout::kQuark),
                          [](const auto& info) {
                            return info.param == Mxfp4Layout::kQuark ? "Quark" : "CompressedTensors";
                          });
 
 // Experts stay where they lie in the file, with their scales; all else is what it was.
-TEST_P(Mxfp4LoaderTest, ReadsExpertsWithTheirScales) {
+TEST_P(LoadMxfp4Test, ReadsExpertsWithTheirScales) {
   const TempFolder folder;
   WriteSharded(folder, tensors_, 3);
   const auto attention = LoadAttention(folder.path(), model_, nullptr, {});
@@ -452,7 +452,7 @@ TEST_P(Mxfp4LoaderTest, ReadsExpertsWithTheirScales) {
   EXPECT_EQ(done, total);
 }
 
-TEST_P(Mxfp4LoaderTest, TakesEveryScaleUpToTheLargest) {
+TEST_P(LoadMxfp4Test, TakesEveryScaleUpToTheLargest) {
   FileTensors tensors = tensors_;
   std::string& scales = tensors.at(Name(2, "w2") + "_scale").bytes;
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<char>(i % 253);
@@ -461,7 +461,7 @@ TEST_P(Mxfp4LoaderTest, TakesEveryScaleUpToTheLargest) {
   EXPECT_TRUE(LoadAll(folder.path(), model_).ok());
 }
 
-TEST_P(Mxfp4LoaderTest, NamesWhatIsWrong) {
+TEST_P(LoadMxfp4Test, NamesWhatIsWrong) {
   const auto says = [&](const std::function<void(FileTensors&)>& spoil, const std::string& part) {
     FileTensors tensors = tensors_;
     spoil(tensors);
@@ -503,15 +503,15 @@ TEST_P(Mxfp4LoaderTest, NamesWhatIsWrong) {
                  : "tensor '" + down + "' is in the checkpoint in place of '" + down + "_packed'");
   // What else than experts is in mxfp4.
   const std::string query = "model.layers.1.self_attn.q_proj.weight";
-  const std::string router = "model.layers.0.block_sparse_moe.gate.weight";
-  for (const std::string& name : {query, router}) {
+  const std::string gate = "model.layers.0.block_sparse_moe.gate.weight";
+  for (const std::string& name : {query, gate}) {
     says([&](FileTensors& t) { t = InMxfp4(t, GetParam(), [&](auto& n) { return n == name; }); },
          "tensor '" + name +
              "_scale' is in the checkpoint: only routed experts are served in mxfp4");
   }
 }
 
-TEST_P(Mxfp4LoaderTest, RefusesItWhereConfigDoesNotSayIt) {
+TEST_P(LoadMxfp4Test, RefusesItWhereConfigDoesNotSayIt) {
   const TempFolder folder;
   folder.Write("model.safetensors", SafetensorsBytes(tensors_));
   ModelDescription model = model_;
@@ -523,7 +523,7 @@ TEST_P(Mxfp4LoaderTest, RefusesItWhereConfigDoesNotSayIt) {
       << status.ToString();
 }
 
-TEST(Loader, CastsEveryFormatToEveryOther) {
+TEST(LoadWeights, CastsEveryFormatToEveryOther) {
   for (const DType stored : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const FileTensors tensors = MixtralTensors(Model(stored), 2);
     const TempFolder folder;
@@ -556,7 +556,7 @@ TEST(Loader, CastsEveryFormatToEveryOther) {
   }
 }
 
-TEST(Loader, WhatIsKnownIsSharedAndOutlivesWhereItCameFrom) {
+TEST(LoadWeights, WhatIsKnownIsSharedAndOutlivesWhereItCameFrom) {
   const ModelDescription model = Model(DType::kBFloat16);  // cast: the file holds float32
   const FileTensors tensors = MixtralTensors(Model(), 1);
   const TempFolder folder;
@@ -581,7 +581,7 @@ TEST(Loader, WhatIsKnownIsSharedAndOutlivesWhereItCameFrom) {
   EXPECT_EQ(read_few + read_rest, read_all) << "nothing is read twice";
   EXPECT_EQ(more->bytes, all->bytes);
   const auto& shared = more->weights.layers[0];
-  EXPECT_EQ(shared.router.data, few->weights.layers[0].router.data);
+  EXPECT_EQ(shared.gate.data, few->weights.layers[0].gate.data);
   few = Internal("it has gone");
   for (size_t l = 0; l < all->weights.layers.size(); ++l) {
     const ExpertLayerWeights &want = all->weights.layers[l], &got = more->weights.layers[l];
@@ -593,7 +593,7 @@ TEST(Loader, WhatIsKnownIsSharedAndOutlivesWhereItCameFrom) {
   }
 }
 
-TEST(Loader, TiedEmbeddingsNeedNoHead) {
+TEST(LoadWeights, TiedEmbeddingsNeedNoHead) {
   ModelDescription model = Model();
   model.tied_embeddings = true;
   const TempFolder folder;
@@ -605,7 +605,7 @@ TEST(Loader, TiedEmbeddingsNeedNoHead) {
   EXPECT_TRUE(Contains(LoadAll(folder.path(), model).message(), "lm_head.weight"));
 }
 
-TEST(Loader, UnalignedDataIsCopied) {
+TEST(LoadWeights, UnalignedDataIsCopied) {
   const FileTensors tensors = MixtralTensors(Model(), 1);
   std::string bytes = SafetensorsBytes(tensors);
   uint64_t length = 0;
@@ -619,7 +619,7 @@ TEST(Loader, UnalignedDataIsCopied) {
   ExpectSame(loaded->weights.layers[0].k, tensors.at("model.layers.0.self_attn.k_proj.weight"));
 }
 
-TEST(Loader, TellsItsProgressToTheEnd) {
+TEST(LoadWeights, TellsItsProgressToTheEnd) {
   const TempFolder folder;
   folder.Write("model.safetensors", SafetensorsBytes(MixtralTensors(Model(), 1)));
   uint64_t last = 0, total = 0;
@@ -635,7 +635,7 @@ TEST(Loader, TellsItsProgressToTheEnd) {
   EXPECT_EQ(total, loaded->bytes);
 }
 
-TEST(Loader, StopsWhenAsked) {
+TEST(LoadWeights, StopsWhenAsked) {
   const TempFolder folder;
   folder.Write("model.safetensors", SafetensorsBytes(MixtralTensors(Model(), 1)));
   std::stop_source source;

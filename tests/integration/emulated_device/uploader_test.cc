@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/device/loader.h"
+#include "kernels/device/uploader.h"
 #include "tests/support/contains.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/random.h"
@@ -22,7 +22,7 @@ std::vector<std::byte> SomeBytes(Random& random, size_t bytes) {
   return out;
 }
 
-class LoaderTest : public testing::Test {
+class UploaderTest : public testing::Test {
  protected:
   // As steps find it.
   std::vector<std::byte> Read(const Buffer& buffer) {
@@ -40,32 +40,32 @@ class LoaderTest : public testing::Test {
   EmulatedDevice device_;
 };
 
-TEST_F(LoaderTest, WhatIsLoadedIsThereForWhoFollows) {
-  const auto loader = *Loader::Make(device_, {.piece_bytes = 4096, .pieces = 2});
+TEST_F(UploaderTest, WhatIsLoadedIsThereForWhoFollows) {
+  const auto uploader = *Uploader::Make(device_, {.piece_bytes = 4096, .pieces = 2});
   const std::vector<std::byte> first = SomeBytes(random_, 100), second = SomeBytes(random_, 50);
-  const Buffer one = *loader->Load(first.data(), first.size());
-  const std::shared_ptr<Event> loaded = *loader->Loaded();
-  const Buffer later = *loader->Load(second.data(), second.size());
+  const Buffer one = *uploader->Load(first.data(), first.size());
+  const std::shared_ptr<Event> loaded = *uploader->Loaded();
+  const Buffer later = *uploader->Load(second.data(), second.size());
   EXPECT_TRUE(IsNaN(Read(one))) << "waiting for steps is no waiting for loads";
   const ContextCounts before = device_.counts();
-  ASSERT_TRUE(device_.Follow(*loaded).ok());
+  ASSERT_TRUE(device_.StreamWait(*loaded).ok());
   EXPECT_EQ(device_.counts().waits, before.waits) << "the host waits for nothing";
   EXPECT_EQ(Read(one), first);
   EXPECT_TRUE(IsNaN(Read(later))) << "an event stands for what was loaded before it";
-  ASSERT_TRUE(device_.Follow(**loader->Loaded()).ok());
+  ASSERT_TRUE(device_.StreamWait(**uploader->Loaded()).ok());
   EXPECT_EQ(Read(later), second);
   EXPECT_EQ(device_.counts().bytes_loaded, 150u);
   EXPECT_EQ(device_.counts().copies_in, 0u) << "the stream of steps carries nothing";
 }
 
 // Whatever the sizes, on a device that runs loads as late or as early as it likes.
-TEST_F(LoaderTest, AnythingGoesThroughAnyRing) {
+TEST_F(UploaderTest, AnythingGoesThroughAnyRing) {
   for (const PinnedRing ring : {PinnedRing{1000, 1}, PinnedRing{1000, 2}, PinnedRing{1000, 3},
                                 PinnedRing{256, 4}, PinnedRing{1 << 20, 2}}) {
     for (const bool is_late : {true, false}) {
       EmulatedDevice device;
       if (!is_late) device.LandAtAnyTime(random_.Next());
-      const auto loader = *Loader::Make(device, ring);
+      const auto uploader = *Uploader::Make(device, ring);
       EXPECT_EQ(device.counts().allocations, ring.pieces);
       std::vector<std::vector<std::byte>> hosts;
       std::vector<Buffer> buffers;
@@ -73,11 +73,11 @@ TEST_F(LoaderTest, AnythingGoesThroughAnyRing) {
       for (int i = 0; i < 60; ++i) {
         hosts.push_back(SomeBytes(random_, static_cast<size_t>(random_.Between(0, 3000))));
         std::vector<std::byte> passing = hosts.back();
-        buffers.push_back(*loader->Load(passing.data(), passing.size()));
+        buffers.push_back(*uploader->Load(passing.data(), passing.size()));
         std::fill(passing.begin(), passing.end(), std::byte{0x77});  // it is read no more
         most_pending = std::max(most_pending, device.pending_loads());
         if (i % 7 == 0) {  // steps, between which loads may land
-          const Buffer step = *device.Take(8);
+          const Buffer step = *device.Allocate(8);
           ASSERT_TRUE(
               device.CopyIn(step.data(), hosts[0].data(), std::min(hosts[0].size(), size_t{8}))
                   .ok());
@@ -85,7 +85,7 @@ TEST_F(LoaderTest, AnythingGoesThroughAnyRing) {
       }
       // A piece has so many loads at most, each at its own multiple of 256.
       EXPECT_LE(most_pending, ring.pieces * ((ring.piece_bytes + 255) / 256));
-      ASSERT_TRUE(device.Follow(**loader->Loaded()).ok());
+      ASSERT_TRUE(device.StreamWait(**uploader->Loaded()).ok());
       EXPECT_EQ(device.pending_loads(), 0u);
       for (size_t i = 0; i < buffers.size(); ++i) {
         std::vector<std::byte> out(buffers[i].size());
@@ -99,61 +99,61 @@ TEST_F(LoaderTest, AnythingGoesThroughAnyRing) {
   }
 }
 
-TEST_F(LoaderTest, APieceIsSharedBySmallTensors) {
-  const auto loader = *Loader::Make(device_, {.piece_bytes = 2560, .pieces = 1});
+TEST_F(UploaderTest, APieceIsSharedBySmallTensors) {
+  const auto uploader = *Uploader::Make(device_, {.piece_bytes = 2560, .pieces = 1});
   const std::vector<std::byte> small = SomeBytes(random_, 10);
   std::vector<Buffer> buffers;
-  for (int i = 0; i < 10; ++i) buffers.push_back(*loader->Load(small.data(), small.size()));
+  for (int i = 0; i < 10; ++i) buffers.push_back(*uploader->Load(small.data(), small.size()));
   EXPECT_EQ(device_.pending_loads(), 10u);
   EXPECT_EQ(device_.counts().waits, 0u);
-  buffers.push_back(*loader->Load(small.data(), small.size()));
+  buffers.push_back(*uploader->Load(small.data(), small.size()));
   EXPECT_EQ(device_.pending_loads(), 1u) << "the piece is used again when it has been read";
   EXPECT_EQ(device_.counts().waits, 1u);
 }
 
-TEST_F(LoaderTest, ARefusalIsOfThatLoadAlone) {
-  const auto loader = *Loader::Make(device_, {.piece_bytes = 1000, .pieces = 2});
+TEST_F(UploaderTest, ARefusalIsOfThatLoadAlone) {
+  const auto uploader = *Uploader::Make(device_, {.piece_bytes = 1000, .pieces = 2});
   const std::vector<std::byte> bytes = SomeBytes(random_, 5000);
   device_.RefuseLoadAfter(3);
-  EXPECT_EQ(loader->Load(bytes.data(), bytes.size()).status(),
+  EXPECT_EQ(uploader->Load(bytes.data(), bytes.size()).status(),
             Internal("the emulated device refuses a load"));
   EXPECT_FALSE(device_.has_failed()) << "steps may go on";
-  const Buffer again = *loader->Load(bytes.data(), bytes.size());
-  ASSERT_TRUE(device_.Follow(**loader->Loaded()).ok());
+  const Buffer again = *uploader->Load(bytes.data(), bytes.size());
+  ASSERT_TRUE(device_.StreamWait(**uploader->Loaded()).ok());
   EXPECT_EQ(Read(again), bytes);
   EXPECT_EQ(device_.memory()->held, 5120u) << "what was refused is given back";
 }
 
-TEST_F(LoaderTest, MemoryThatIsShortIsSaid) {
+TEST_F(UploaderTest, MemoryThatIsShortIsSaid) {
   EmulatedDevice small(8192);
-  const auto loader = *Loader::Make(small, {.piece_bytes = 1000, .pieces = 2});
+  const auto uploader = *Uploader::Make(small, {.piece_bytes = 1000, .pieces = 2});
   const std::vector<std::byte> bytes = SomeBytes(random_, 5000);
   {
-    const Buffer most = *loader->Load(bytes.data(), bytes.size());
-    EXPECT_EQ(loader->Load(bytes.data(), bytes.size()).status().code(),
+    const Buffer most = *uploader->Load(bytes.data(), bytes.size());
+    EXPECT_EQ(uploader->Load(bytes.data(), bytes.size()).status().code(),
               StatusCode::kResourceExhausted);
   }
   // What was given back before its loads had run serves after them.
   const std::vector<std::byte> other = SomeBytes(random_, 5000);
-  const Buffer next = *loader->Load(other.data(), other.size());
-  ASSERT_TRUE(small.Follow(**loader->Loaded()).ok());
+  const Buffer next = *uploader->Load(other.data(), other.size());
+  ASSERT_TRUE(small.StreamWait(**uploader->Loaded()).ok());
   std::vector<std::byte> out(next.size());
   ASSERT_TRUE(small.CopyOut(out.data(), next.data(), out.size()).ok());
   ASSERT_TRUE(small.Wait().ok());
   EXPECT_EQ(out, other);
 }
 
-TEST_F(LoaderTest, TheHostHasNoRing) {
+TEST_F(UploaderTest, TheHostHasNoRing) {
   const uint64_t before = HostContext().counts().allocations;
-  ASSERT_TRUE(Loader::Make(HostContext()).ok());
+  ASSERT_TRUE(Uploader::Make(HostContext()).ok());
   EXPECT_EQ(HostContext().counts().allocations, before);
 }
 
 // That the emulated device finds what it is there to find.
-TEST_F(LoaderTest, TheDeviceRefusesLoadsThatAGpuWouldNotRunBeside) {
-  const Buffer pinned = *device_.TakePinned(64);
-  const Buffer taken = *device_.Take(64);
-  const Buffer for_load = *device_.TakeForLoad(64);
+TEST_F(UploaderTest, TheDeviceRefusesLoadsThatAGpuWouldNotRunBeside) {
+  const Buffer pinned = *device_.AllocatePinned(64);
+  const Buffer taken = *device_.Allocate(64);
+  const Buffer for_load = *device_.AllocateForLoad(64);
   const std::vector<std::byte> pageable(64);
   EXPECT_TRUE(Contains(device_.Load(taken.data(), pinned.data(), 64).message(), "taken for loads"));
   EXPECT_TRUE(
@@ -166,14 +166,14 @@ TEST_F(LoaderTest, TheDeviceRefusesLoadsThatAGpuWouldNotRunBeside) {
   EXPECT_TRUE(device_.Load(for_load.data(), pinned.data(), 64).ok());
 }
 
-TEST_F(LoaderTest, TheDeviceMayRunLoadsBetweenAnyTwoSteps) {
+TEST_F(UploaderTest, TheDeviceMayRunLoadsBetweenAnyTwoSteps) {
   device_.LandAtAnyTime(random_.Next());
-  const auto loader = *Loader::Make(device_, {.piece_bytes = 64, .pieces = 64});
+  const auto uploader = *Uploader::Make(device_, {.piece_bytes = 64, .pieces = 64});
   const std::vector<std::byte> bytes = SomeBytes(random_, 64 * 32);
   bool was_partly_there = false;
   // All of them may land at once, one time in some sixty.
   for (int attempt = 0; attempt < 20 && !was_partly_there; ++attempt) {
-    const Buffer buffer = *loader->Load(bytes.data(), bytes.size());
+    const Buffer buffer = *uploader->Load(bytes.data(), bytes.size());
     EXPECT_GE(device_.pending_loads(), 32u);  // and the end of the buffer before
     for (int i = 0; i < 100 && device_.pending_loads() > 0; ++i) {
       Read(buffer);

@@ -1,4 +1,4 @@
-#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/handshake/handshake.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -40,12 +40,12 @@ TransportLayout LayoutOf(PeerId self, int max_rows = 4) {
   return *LayoutFor(ExchangeMode::kDirect, Shape(max_rows), self);
 }
 
-class MeetingTest : public testing::Test {
+class HandshakeTest : public testing::Test {
  protected:
-  MeetingTest() {
+  HandshakeTest() {
     options_ = TestOptions();
     options_.attention_addresses = {Address("attention")};
-    door_ = *ExchangeDoor::Create(Address("attention"), &counts_);
+    listener_ = *ExchangeListener::Create(Address("attention"), &counts_);
   }
   std::string Address(const std::string& name) { return "unix:" + folder_.path() + "/" + name; }
 
@@ -53,14 +53,14 @@ class MeetingTest : public testing::Test {
   // who says HELLO once is heard.
   std::future<Status> Attention() { return Attention(LayoutOf(kAttention0)); }
   std::future<Status> Attention(const TransportLayout& layout) {
-    auto known = *door_->Expect(options_.identity, layout);
+    auto known = *listener_->Expect(options_.identity, layout);
     return std::async(std::launch::async, [this, layout, known = std::move(known)] {
-      return ConnectSharedMemory(layout, options_, *door_, stop_.get_token()).status();
+      return ConnectSharedMemory(layout, options_, *listener_, stop_.get_token()).status();
     });
   }
   Status Experts(const ConnectOptions& options, const TransportLayout& layout) {
-    const auto door = *ExchangeDoor::Create(Address("experts"));
-    return ConnectSharedMemory(layout, options, *door, {}).status();
+    const auto listener = *ExchangeListener::Create(Address("experts"));
+    return ConnectSharedMemory(layout, options, *listener, {}).status();
   }
 
   Fd Dial() { return DialExchange(Address("attention")); }
@@ -102,11 +102,11 @@ class MeetingTest : public testing::Test {
   ConnectOptions options_;
   MetricRegistry registry_;
   ExchangeRefusalCounts counts_{registry_};
-  std::unique_ptr<ExchangeDoor> door_;
+  std::unique_ptr<ExchangeListener> listener_;
   std::stop_source stop_;
 };
 
-TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
+TEST_F(HandshakeTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
   std::future<Status> attention = Attention();
   struct Other {
     const char* field;
@@ -132,8 +132,8 @@ TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-// What is left of an epoch that was given up may still be at the door.
-TEST_F(MeetingTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere) {
+// What is left of an epoch that was given up may still be at the listener.
+TEST_F(HandshakeTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere) {
   std::future<Status> attention = Attention();
   Hello newer = RightHello();
   newer.epoch = 2;
@@ -154,15 +154,15 @@ TEST_F(MeetingTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere) {
 }
 
 // Experts do not meet each other: it is attention that finds out.
-TEST_F(MeetingTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
+TEST_F(HandshakeTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
   ExchangeShape shape = Shape();
   shape.n = 2;
   const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
   std::future<Status> attention = Attention(layout(kAttention0));
   ConnectOptions others = options_;
   others.identity.numerics = "avx9";  // of the experts; attention computes as 'test'
-  const auto first_door = *ExchangeDoor::Create(Address("experts0"));
-  const auto first = ConnectSharedMemory(layout(kExperts0), others, *first_door, {});
+  const auto first_listener = *ExchangeListener::Create(Address("experts0"));
+  const auto first = ConnectSharedMemory(layout(kExperts0), others, *first_listener, {});
   ASSERT_EQ(first.status(), OkStatus());
   const PeerId second{Role::kExperts, Rank{1}};
   const Status refused = Experts(options_, layout(second));
@@ -172,7 +172,7 @@ TEST_F(MeetingTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-TEST_F(MeetingTest, TellsAttentionThatComputesUnlikeTheOthersOfItsRole) {
+TEST_F(HandshakeTest, TellsAttentionThatComputesUnlikeTheOthersOfItsRole) {
   ExchangeShape shape = Shape();
   shape.m = 2;
   const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
@@ -180,16 +180,16 @@ TEST_F(MeetingTest, TellsAttentionThatComputesUnlikeTheOthersOfItsRole) {
   std::future<Status> attention = Attention(layout(kAttention0));
   ConnectOptions other = options_;
   other.identity.numerics = "avx9";
-  const auto door = *ExchangeDoor::Create(Address("attention1"));
+  const auto listener = *ExchangeListener::Create(Address("attention1"));
   const PeerId second{Role::kAttention, Rank{1}};
-  EXPECT_EQ(ConnectSharedMemory(layout(second), other, *door, {}).status(),
+  EXPECT_EQ(ConnectSharedMemory(layout(second), other, *listener, {}).status(),
             FailedPrecondition("exchange: attention 1 has numerics class 'avx9', attention 0 has "
                                "'test'"));
   stop_.request_stop();
   EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
 }
 
-TEST_F(MeetingTest, RefusesAnotherVersionByNumber) {
+TEST_F(HandshakeTest, RefusesAnotherVersionByNumber) {
   std::future<Status> attention = Attention();
   const Fd peer = Dial();
   Hello hello = RightHello();
@@ -203,9 +203,9 @@ TEST_F(MeetingTest, RefusesAnotherVersionByNumber) {
 }
 
 // Somebody else may listen at a peer's address: who dials judges the answer as who is dialled does.
-TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
-  door_.reset();
-  const auto listener = *ExchangeListener::Create(Address("attention"));
+TEST_F(HandshakeTest, WhoDialsJudgesTheAnswerToo) {
+  listener_.reset();
+  const auto listener = *ListeningSocket::Create(Address("attention"));
   struct Answer {
     const char* field;
     void (*change)(Hello&);
@@ -223,8 +223,8 @@ TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
        }) {
     std::future<Status> experts =
         std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
-    pollfd door{listener->fd(), POLLIN, 0};
-    ASSERT_EQ(poll(&door, 1, ScaledForPoll(std::chrono::seconds(10))), 1);
+    pollfd polled{listener->fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&polled, 1, ScaledForPoll(std::chrono::seconds(10))), 1);
     const Fd dialler(accept(listener->fd(), nullptr, nullptr));
     EXPECT_EQ(RefusalText(ReadHello(dialler)), "");
     Hello hello =
@@ -237,7 +237,7 @@ TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
   }
 }
 
-TEST_F(MeetingTest, ReadsAHelloThatComesByteForByte) {
+TEST_F(HandshakeTest, ReadsAHelloThatComesByteForByte) {
   std::future<Status> attention = Attention();
   Fd segment;
   ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0), segment).ok());
@@ -248,7 +248,7 @@ TEST_F(MeetingTest, ReadsAHelloThatComesByteForByte) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-TEST_F(MeetingTest, IsOverOnceEachHasSaidWhetherItMapsTheOthersMemory) {
+TEST_F(HandshakeTest, IsOverOnceEachHasSaidWhetherItMapsTheOthersMemory) {
   Fd segment;
   ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0), segment).ok());
   {
@@ -272,7 +272,7 @@ TEST_F(MeetingTest, IsOverOnceEachHasSaidWhetherItMapsTheOthersMemory) {
             Internal("exchange: experts 0 does not say whether it maps our GPU's memory"));
 }
 
-TEST_F(MeetingTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
+TEST_F(HandshakeTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
   std::future<Status> attention = Attention();
   const Fd silent = Dial();
   const Fd half = Dial();
@@ -281,7 +281,7 @@ TEST_F(MeetingTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
   const Fd garbage = Dial();
   ASSERT_GT(send(garbage.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 0);
   char byte;
-  EXPECT_EQ(recv(garbage.get(), &byte, 1, 0), 0) << "shown the door";
+  EXPECT_EQ(recv(garbage.get(), &byte, 1, 0), 0) << "closed";
   const Fd boaster = Dial();
   Hello hello = RightHello();
   hello.address_bytes = Hello::kMostAddressBytes + 1;
@@ -291,17 +291,17 @@ TEST_F(MeetingTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-TEST_F(MeetingTest, HearsTheRightPeerBehindMoreStrangersThanTheDoorHolds) {
+TEST_F(HandshakeTest, HearsTheRightPeerBehindMoreStrangersThanTheListenerHolds) {
   constexpr int kStrangers = 300;
   std::vector<Fd> strangers;
   std::future<Status> attention = Attention();
   for (int i = 0; i < kStrangers; ++i) strangers.push_back(Dial());
   EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
   EXPECT_EQ(attention.get(), OkStatus());
-  EXPECT_GE(counts_.of(ExchangeRefusal::kOverflow), kStrangers - Callers::kMost);
+  EXPECT_GE(counts_.of(ExchangeRefusal::kOverflow), kStrangers - PendingConnections::kMaxPending);
 }
 
-TEST_F(MeetingTest, HearsTheRightPeerWhileStrangersKeepComing) {
+TEST_F(HandshakeTest, HearsTheRightPeerWhileStrangersKeepComing) {
   std::future<Status> attention = Attention();
   std::atomic<int> came = 0;
   std::jthread flood([&](const std::stop_token& stop) {
@@ -309,11 +309,11 @@ TEST_F(MeetingTest, HearsTheRightPeerWhileStrangersKeepComing) {
     for (; !stop.stop_requested(); ++came) {
       strangers.push_back(Dial());
       Say(strangers.back(), BytesOf(RightHello()).substr(0, 100));
-      if (strangers.size() > 2 * Callers::kMost) strangers.pop_front();
+      if (strangers.size() > 2 * PendingConnections::kMaxPending) strangers.pop_front();
     }
   });
-  // Not only who has dialled counts, but whom the door has had to send away.
-  while (came < 2 * static_cast<int>(Callers::kMost) ||
+  // Not only who has dialled counts, but whom the listener has had to send away.
+  while (came < 2 * static_cast<int>(PendingConnections::kMaxPending) ||
          counts_.of(ExchangeRefusal::kOverflow) == 0) {
     std::this_thread::yield();
   }
@@ -322,7 +322,7 @@ TEST_F(MeetingTest, HearsTheRightPeerWhileStrangersKeepComing) {
   EXPECT_GT(counts_.of(ExchangeRefusal::kOverflow), 0u);
 }
 
-TEST_F(MeetingTest, RefusesAndCountsWhoDiffersInMoreThanTheDoorLooksAt) {
+TEST_F(HandshakeTest, RefusesAndCountsWhoDiffersInMoreThanTheListenerChecks) {
   std::future<Status> attention = Attention();
   ConnectOptions other = options_;
   other.identity.model_digest = 1;
@@ -332,8 +332,8 @@ TEST_F(MeetingTest, RefusesAndCountsWhoDiffersInMoreThanTheDoorLooksAt) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-TEST_F(MeetingTest, APeerThatCameBeforeItsMeetingIsMet) {
-  const auto known = *door_->Expect(options_.identity, LayoutOf(kAttention0));
+TEST_F(HandshakeTest, APeerThatCameBeforeItsMeetingIsMet) {
+  const auto known = *listener_->Expect(options_.identity, LayoutOf(kAttention0));
   std::future<Status> experts =
       std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
   pollfd waiting{known->fd(), POLLIN, 0};
@@ -342,7 +342,7 @@ TEST_F(MeetingTest, APeerThatCameBeforeItsMeetingIsMet) {
   EXPECT_EQ(experts.get(), OkStatus());
 }
 
-TEST_F(MeetingTest, RefusesMemoryThatItsOwnerCouldTakeAway) {
+TEST_F(HandshakeTest, RefusesMemoryThatItsOwnerCouldTakeAway) {
   for (const bool is_memfd : {true, false}) {
     std::future<Status> attention = Attention();
     const Fd unsealed(is_memfd ? memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)
@@ -360,7 +360,7 @@ TEST_F(MeetingTest, RefusesMemoryThatItsOwnerCouldTakeAway) {
   EXPECT_EQ(attention.get(), InvalidArgument("experts 0 sent no sealed memory descriptor"));
 }
 
-TEST_F(MeetingTest, RefusesASegmentThatIsTooSmall) {
+TEST_F(HandshakeTest, RefusesASegmentThatIsTooSmall) {
   for (const size_t bytes : {0u, 4096u}) {
     std::future<Status> attention = Attention();
     const Fd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -376,7 +376,7 @@ TEST_F(MeetingTest, RefusesASegmentThatIsTooSmall) {
   }
 }
 
-TEST_F(MeetingTest, RefusesASegmentOfAnotherLayout) {
+TEST_F(HandshakeTest, RefusesASegmentOfAnotherLayout) {
   std::future<Status> attention = Attention();
   Fd segment;
   ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0, 100), segment).ok());
@@ -386,7 +386,7 @@ TEST_F(MeetingTest, RefusesASegmentOfAnotherLayout) {
   EXPECT_TRUE(Contains(attention.get().message(), "laid out for another topology"));
 }
 
-TEST_F(MeetingTest, NamesWhoIsLateAndWhoWasRefused) {
+TEST_F(HandshakeTest, NamesWhoIsLateAndWhoWasRefused) {
   options_.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
   options_.identity.epoch = 8;
   std::future<Status> attention = Attention();
@@ -400,7 +400,7 @@ TEST_F(MeetingTest, NamesWhoIsLateAndWhoWasRefused) {
   EXPECT_TRUE(Contains(late.message(), "refused: exchange: experts 0 has epoch 7"));
 }
 
-TEST_F(MeetingTest, EndsWhenItIsStoppedOrToldTo) {
+TEST_F(HandshakeTest, EndsWhenItIsStoppedOrToldTo) {
   std::future<Status> attention = Attention();
   stop_.request_stop();
   EXPECT_EQ(attention.get(), Cancelled("connecting was aborted"));
@@ -410,7 +410,7 @@ TEST_F(MeetingTest, EndsWhenItIsStoppedOrToldTo) {
   EXPECT_EQ(Attention().get(), Cancelled("connecting was aborted"));
 }
 
-TEST_F(MeetingTest, NamesAPeerThatDiesWhileOthersAreAwaited) {
+TEST_F(HandshakeTest, NamesAPeerThatDiesWhileOthersAreAwaited) {
   ExchangeShape shape = Shape();
   shape.n = 2;
   const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kAttention0);
@@ -418,15 +418,15 @@ TEST_F(MeetingTest, NamesAPeerThatDiesWhileOthersAreAwaited) {
   {
     TransportLayout own = layout;
     own.self = kExperts0;
-    const auto door = *ExchangeDoor::Create(Address("experts"));
-    ASSERT_TRUE(ConnectSharedMemory(own, options_, *door, {}).ok());
+    const auto listener = *ExchangeListener::Create(Address("experts"));
+    ASSERT_TRUE(ConnectSharedMemory(own, options_, *listener, {}).ok());
   }
   const Status gone = attention.get();
   EXPECT_EQ(gone.code(), StatusCode::kUnavailable);
   EXPECT_TRUE(Contains(gone.message(), "experts 0 is gone"));
 }
 
-TEST_F(MeetingTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
+TEST_F(HandshakeTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
   ExchangeShape shape = Shape();
   shape.m = 2;
   ConnectOptions options = options_;
@@ -436,38 +436,38 @@ TEST_F(MeetingTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
   TransportLayout attention_layout = layout;
   attention_layout.self = kAttention0;
   std::future<Status> attention = std::async(std::launch::async, [&] {
-    return ConnectSharedMemory(attention_layout, options, *door_, stop_.get_token()).status();
+    return ConnectSharedMemory(attention_layout, options, *listener_, stop_.get_token()).status();
   });
-  const auto door = *ExchangeDoor::Create(Address("experts"));
+  const auto listener = *ExchangeListener::Create(Address("experts"));
   ConnectOptions own = options;
   own.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
-  const Status status = ConnectSharedMemory(layout, own, *door, {}).status();
+  const Status status = ConnectSharedMemory(layout, own, *listener, {}).status();
   stop_.request_stop();
   EXPECT_FALSE(status.ok());
   EXPECT_TRUE(Contains(status.message(), "attention 1"));
   EXPECT_FALSE(attention.get().ok());
 }
 
-TEST(ExchangeListener, NamesAnAddressThatIsNone) {
+TEST(ListeningSocket, NamesAnAddressThatIsNone) {
   for (const char* address : {"", "/tmp/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:host:1",
                               "tcp:127.0.0.1:70000", "tcp:127.0.0.1:1x", "tcp:[::1:80"}) {
-    const Status status = ExchangeListener::Create(address).status();
+    const Status status = ListeningSocket::Create(address).status();
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << address;
     EXPECT_TRUE(Contains(status.message(), "exchange address"));
   }
-  EXPECT_EQ(ExchangeListener::Create("unix:/" + std::string(200, 'x')).status().code(),
+  EXPECT_EQ(ListeningSocket::Create("unix:/" + std::string(200, 'x')).status().code(),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(ExchangeListener::Create("unix:/nonexistent/x").status().code(),
+  EXPECT_EQ(ListeningSocket::Create("unix:/nonexistent/x").status().code(),
             StatusCode::kUnavailable);
 }
 
-TEST(ExchangeListener, TellsThePortThatItWasGivenAndTakesItsFileAway) {
-  const auto tcp = *ExchangeListener::Create("tcp:127.0.0.1:0");
+TEST(ListeningSocket, TellsThePortThatItWasGivenAndTakesItsFileAway) {
+  const auto tcp = *ListeningSocket::Create("tcp:127.0.0.1:0");
   EXPECT_NE(tcp->address(), "tcp:127.0.0.1:0");
   EXPECT_TRUE(tcp->address().starts_with("tcp:127.0.0.1:"));
   const TempFolder folder;
   const std::string path = folder.path() + "/x";
-  { const auto local = *ExchangeListener::Create("unix:" + path); }
+  { const auto local = *ListeningSocket::Create("unix:" + path); }
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/device/loader.h"
+#include "kernels/device/uploader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -18,20 +18,20 @@ size_t Rounded(size_t bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<Loader>> Loader::Make(Context& context, PinnedRing ring) {
-  std::unique_ptr<Loader> loader(new Loader(context));
-  if (context.is_host()) return loader;
+Result<std::unique_ptr<Uploader>> Uploader::Make(Context& context, PinnedRing ring) {
+  std::unique_ptr<Uploader> uploader(new Uploader(context));
+  if (context.is_host()) return uploader;
   for (size_t i = 0; i < ring.pieces; ++i) {
     Piece piece;
-    JANUS_ASSIGN_OR_RETURN(piece.memory, context.TakePinned(ring.piece_bytes));
+    JANUS_ASSIGN_OR_RETURN(piece.memory, context.AllocatePinned(ring.piece_bytes));
     JANUS_ASSIGN_OR_RETURN(piece.read, context.MakeEvent());
-    loader->ring_.push_back(std::move(piece));
+    uploader->ring_.push_back(std::move(piece));
   }
-  return loader;
+  return uploader;
 }
 
 // A full piece is left behind with an event, and the next one, which may still be read, waited for.
-Result<Loader::Piece*> Loader::Open() {
+Result<Uploader::Piece*> Uploader::Open() {
   JANUS_CHECK(!ring_.empty(), "on the host there is nothing to load");
   Piece* piece = &ring_[at_];
   if (piece->used < piece->memory.size()) return piece;
@@ -43,8 +43,8 @@ Result<Loader::Piece*> Loader::Open() {
   return &next;
 }
 
-Result<Buffer> Loader::Load(const void* host, size_t bytes) {
-  JANUS_ASSIGN_OR_RETURN(Buffer buffer, context_.TakeForLoad(bytes));
+Result<Buffer> Uploader::Load(const void* host, size_t bytes) {
+  JANUS_ASSIGN_OR_RETURN(Buffer buffer, context_.AllocateForLoad(bytes));
   for (size_t done = 0; done < bytes;) {
     JANUS_ASSIGN_OR_RETURN(Piece* const piece, Open());
     std::byte* const pinned = piece->memory.data() + piece->used;
@@ -57,7 +57,7 @@ Result<Buffer> Loader::Load(const void* host, size_t bytes) {
   return buffer;
 }
 
-Result<std::shared_ptr<Event>> Loader::Loaded() {
+Result<std::shared_ptr<Event>> Uploader::Loaded() {
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Event> event, context_.MakeEvent());
   JANUS_RETURN_IF_ERROR(context_.RecordLoads(*event));
   return std::shared_ptr<Event>(std::move(event));

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a GPU decides of a round by itself, so that nobody waits for the host between the router and
+// What a GPU decides of a round by itself, so that nobody waits for the host between the gate and
 // the experts. The host, which needs the same to lay out replies, comes to it from the ids alone
 // (common/aebs.h), beside what the GPU computes.
 
@@ -54,7 +54,7 @@ constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, i
 }
 
 // GateTopK, ScheduleActivatedExperts of the ids that it chose, and the lists of what fell to
-// `rank`. Two launches where the router has its fast form and room for all rows (cuda/gate.h).
+// `rank`. Two launches where the gate has its fast form and room for all rows (cuda/gate.h).
 // Unimplemented on the host, which schedules without kernels. InvalidArgument as from GateTopK, for
 // a placement of other experts, more than kMostRoutedIds ids, kMostRoutedSlots slots or
 // kMostRoutedSenders senders, and scratch that is too small.

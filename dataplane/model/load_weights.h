@@ -53,7 +53,7 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
                                                const LoadProgress& progress, std::stop_token stop,
                                                const TensorMover& move = nullptr);
-// The routers of all layers and the experts in the slots of instance `rank`. What is in `known`, of
+// The gates of all layers and the experts in the slots of instance `rank`. What is in `known`, of
 // the same folder and model, is shared and not read again; null: nothing is. `known` may go at any
 // time afterwards.
 Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const ModelDescription& model,

@@ -15,7 +15,7 @@
 namespace janus::dataplane::ucx {
 
 // Which of UCX's transports may be used. Never its shared memory: that is ours.
-struct WorkerOptions {
+struct UcpWorkerOptions {
   std::string transports = "tcp";  // UCX_TLS
   std::string devices;             // UCX_NET_DEVICES; empty: all that there are
   // Whether Operation::Read is wanted, and of and into which memory: of a GPU it is not had from
@@ -30,13 +30,13 @@ std::string ToText(ucs_status_t status);
 std::string ConfiguredDevices();
 
 // A UCX context with one worker that wakes through a file. Confined to one thread at a time.
-class Worker {
+class UcpWorker {
  public:
   // Unavailable: UCX finds no such transport or device; the message says what was asked for.
-  static Result<std::unique_ptr<Worker>> Create(const WorkerOptions& options);
-  ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  static Result<std::unique_ptr<UcpWorker>> Create(const UcpWorkerOptions& options);
+  ~UcpWorker();
+  UcpWorker(const UcpWorker&) = delete;
+  UcpWorker& operator=(const UcpWorker&) = delete;
 
   ucp_context_h context() const { return context_; }
   ucp_worker_h get() const { return worker_; }
@@ -54,8 +54,8 @@ class Worker {
   bool Arm() { return ucp_worker_arm(worker_) == UCS_OK; }
 
  private:
-  Worker() = default;
-  static Result<std::unique_ptr<Worker>> Open(const WorkerOptions& options);
+  UcpWorker() = default;
+  static Result<std::unique_ptr<UcpWorker>> Open(const UcpWorkerOptions& options);
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
@@ -67,7 +67,7 @@ class Worker {
 // Memory that UCX knows, for as long as this lives.
 class Registration {
  public:
-  static Result<Registration> Create(const Worker& worker, std::span<std::byte> memory,
+  static Result<Registration> Create(const UcpWorker& worker, std::span<std::byte> memory,
                                      kernels::NetworkMemory kind = kernels::NetworkMemory::kHost);
   Registration() = default;
   Registration(Registration&& other) noexcept;
@@ -107,7 +107,7 @@ class RemoteKey {
 // Stays where it is while pending.
 class Operation {
  public:
-  explicit Operation(const Worker& worker);
+  explicit Operation(const UcpWorker& worker);
   Operation(Operation&&) = default;
 
   bool pending() const { return pending_; }

@@ -19,21 +19,21 @@ struct PinnedRing {
 // the taking of pinned memory may hold up a device that computes.
 //
 // Confined to one thread at a time. The context outlives it.
-class Loader {
+class Uploader {
  public:
   // On the host the ring is empty, and there is nothing to load. ResourceExhausted: the ring cannot
   // be had.
-  static Result<std::unique_ptr<Loader>> Make(Context& context, PinnedRing ring = {});
+  static Result<std::unique_ptr<Uploader>> Make(Context& context, PinnedRing ring = {});
 
   Context& context() const { return context_; }
 
   // Memory of the device with what `host` holds now, once Loaded's event has come: until then
   // nobody reads it but what follows that event. Waits for the ring alone, and reads `host` no more
-  // when it returns. ResourceExhausted: the device's memory is short. What fails leaves the loader
-  // as it was, for others.
+  // when it returns. ResourceExhausted: the device's memory is short. What fails leaves the
+  // uploader as it was, for others.
   Result<Buffer> Load(const void* host, size_t bytes);
 
-  // What stands for everything that was loaded until now (Context::Follow). Never null.
+  // What stands for everything that was loaded until now (Context::StreamWait). Never null.
   Result<std::shared_ptr<Event>> Loaded();
 
  private:
@@ -43,7 +43,7 @@ class Loader {
     size_t used = 0;
   };
 
-  explicit Loader(Context& context) : context_(context) {}
+  explicit Uploader(Context& context) : context_(context) {}
   // The piece that is filled, with room in it.
   Result<Piece*> Open();
 

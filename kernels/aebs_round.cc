@@ -1,4 +1,4 @@
-#include "kernels/route_round.h"
+#include "kernels/aebs_round.h"
 
 #include "kernels/backends.h"
 #include "kernels/validate.h"

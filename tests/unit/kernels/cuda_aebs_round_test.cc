@@ -1,7 +1,7 @@
-// The router, AEBS and the lists of an instance's work as one operation, against the specifications
+// The gate, AEBS and the lists of an instance's work as one operation, against the specifications
 // one after the other and lists cut as the host cuts them.
 
-#include "kernels/route_round.h"
+#include "kernels/aebs_round.h"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ struct Shape {
   int experts;
   int top_k;
   int instances;
-  bool has_room;  // for all rows in the router's workspace
+  bool has_room;  // for all rows in the gate's workspace
   friend void PrintTo(const Shape& s, std::ostream* out) { *out << s.name; }
 };
 
@@ -60,12 +60,12 @@ class Layer {
   Layer(const Shape& shape, std::mt19937_64& random)
       : shape_(shape),
         rows_(shape.dtype, int64_t{shape.rows} * shape.hidden),
-        router_(shape.dtype, int64_t{shape.experts} * shape.hidden),
+        gate_weights_(shape.dtype, int64_t{shape.experts} * shape.hidden),
         placement_(
             cuda::RandomPlacement(shape.experts, shape.instances, shape.experts / 2, random)),
         view_(LayerPlacement::Of(placement_, 0, shape.experts)) {
     rows_.FillNormal(random);
-    router_.FillNormal(random, 0.3f);
+    gate_weights_.FillNormal(random, 0.3f);
     for (int t = 0; t < shape.rows; ++t) {
       pointers_.push_back(static_cast<const std::byte*>(rows_.data()) +
                           int64_t{t} * shape.hidden * SizeOf(shape.dtype));
@@ -204,7 +204,7 @@ class Layer {
     GateTopKArgs a;
     a.x_rows = pointers_.data();
     a.x_dtype = a.weight_dtype = shape_.dtype;
-    a.weight = router_.data();
+    a.weight = gate_weights_.data();
     a.logits = logits_.data();
     a.ids = ids;
     a.weights = weights_of_.data();
@@ -219,7 +219,7 @@ class Layer {
 
   const Shape shape_;
   GuardedArray rows_;
-  GuardedArray router_;
+  GuardedArray gate_weights_;
   const Placement placement_;
   const LayerPlacement view_;
   std::vector<const void*> pointers_;

@@ -1,4 +1,4 @@
-#include "dataplane/worker/lasting.h"
+#include "dataplane/worker/instance_state.h"
 
 #include <utility>
 
@@ -27,10 +27,10 @@ std::string ToText(const SequenceRoom& room) {
          ", swap_bytes " + std::to_string(room.swap_bytes);
 }
 
-// To the loader's context, beside its steps.
-TensorMover MoverBy(kernels::Loader& loader) {
-  return [&loader](HeldTensor& held) -> Status {
-    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, loader.Load(held.tensor.data, held.bytes));
+// To the uploader's context, beside its steps.
+TensorMover MoverBy(kernels::Uploader& uploader) {
+  return [&uploader](HeldTensor& held) -> Status {
+    JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, uploader.Load(held.tensor.data, held.bytes));
     const auto memory = std::make_shared<const kernels::Buffer>(std::move(copy));
     held.tensor.data = memory->data();
     held.memory = {memory, memory->data()};
@@ -39,28 +39,27 @@ TensorMover MoverBy(kernels::Loader& loader) {
 }
 
 // No epoch steps before it is there.
-Result<Loaded<AttentionWeights>> LoadInto(kernels::Loader& loader, const std::string& folder,
+Result<Loaded<AttentionWeights>> LoadInto(kernels::Uploader& uploader, const std::string& folder,
                                           const ModelDescription& model, const LoadProgress& report,
                                           std::stop_token stop) {
-  kernels::Context& context = loader.context();
+  kernels::Context& context = uploader.context();
   if (context.is_host()) return LoadAttention(folder, model, report, std::move(stop));
   JANUS_ASSIGN_OR_RETURN(Loaded<AttentionWeights> loaded,
-                         LoadAttention(folder, model, report, std::move(stop), MoverBy(loader)));
-  JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Event> there, loader.Loaded());
-  JANUS_RETURN_IF_ERROR(context.Follow(*there));
+                         LoadAttention(folder, model, report, std::move(stop), MoverBy(uploader)));
+  JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Event> there, uploader.Loaded());
+  JANUS_RETURN_IF_ERROR(context.StreamWait(*there));
   return loaded;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels::Context& context,
-                                               const v1::WorkerConfig& config,
-                                               const SequenceRoom& room, TokenSink& sink,
-                                               StepMetrics& metrics, const Clock& clock,
-                                               const Logger& log, std::stop_token departing,
-                                               const LoadProgress& report, std::stop_token stop) {
-  auto lasting = std::make_unique<Lasting>();
-  Lasting& l = *lasting;
+Result<std::unique_ptr<InstanceState>> InstanceState::Make(
+    const WorkerFlags& flags, kernels::Context& context, const v1::WorkerConfig& config,
+    const SequenceRoom& room, TokenSink& sink, StepMetrics& metrics, const Clock& clock,
+    const Logger& log, std::stop_token departing, const LoadProgress& report,
+    std::stop_token stop) {
+  auto state = std::make_unique<InstanceState>();
+  InstanceState& l = *state;
   l.context = &context;
   l.config = ForLife(config);
   l.room = room;
@@ -68,30 +67,30 @@ Result<std::unique_ptr<Lasting>> Lasting::Make(const WorkerFlags& flags, kernels
   Result<ModelDescription> model = ParseModelConfig(config_text);
   if (!model.ok()) return std::move(model).status().Annotate(flags.model + "/config.json");
   l.model = *std::move(model);
-  JANUS_ASSIGN_OR_RETURN(l.settings, ResolveLasting(config, room, l.model, context,
-                                                    kernels::DetectCpu(), MachineBytes()));
+  JANUS_ASSIGN_OR_RETURN(l.settings, ResolveInstanceSettings(config, room, l.model, context,
+                                                             kernels::DetectCpu(), MachineBytes()));
   l.settings.attention.log = l.experts.log = log;
   l.settings.attention.departing = l.experts.departing = std::move(departing);
   l.settings.attention.metrics = l.experts.metrics = &metrics;
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
   JANUS_ASSIGN_OR_RETURN(l.text_digest, DigestText(flags.model));
-  JANUS_ASSIGN_OR_RETURN(l.loader, kernels::Loader::Make(context));
-  if (flags.role != Role::kAttention) return lasting;
+  JANUS_ASSIGN_OR_RETURN(l.uploader, kernels::Uploader::Make(context));
+  if (flags.role != Role::kAttention) return state;
   l.answers_digest = Fingerprint()
                          .Mix(l.model_digest)
                          .Mix(static_cast<uint64_t>(l.model.dtype))
                          .Mix(uint64_t{l.settings.attention.fp8_cache})
                          .Hex();
   JANUS_ASSIGN_OR_RETURN(l.weights,
-                         LoadInto(*l.loader, flags.model, l.model, report, std::move(stop)));
+                         LoadInto(*l.uploader, flags.model, l.model, report, std::move(stop)));
   l.emission = std::make_unique<EmissionThread>(sink);
   JANUS_ASSIGN_OR_RETURN(l.attention,
                          AttentionInstance::Create(l.settings.attention, l.model, l.weights.weights,
                                                    *l.emission, clock));
-  return lasting;
+  return state;
 }
 
-Status Lasting::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
+Status InstanceState::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
   if (ForLife(other) != config) {
     return FailedPrecondition(
         "dtype, kv_block_size, isa, debug_logits_hash and fp8_kv_cache are not those of the epoch "

@@ -1,4 +1,4 @@
-#include "dataplane/comm/handshake/exchange_door.h"
+#include "dataplane/comm/handshake/exchange_listener.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -43,29 +43,29 @@ Hello HelloOf(const ExchangeIdentity& identity, PeerId self = kExperts0) {
   return MakeHello(identity, LayoutOf(self), PairTransport::kSharedMemory, 0);
 }
 
-// The door of attention 0 in 1A2E.
-class ExchangeDoorTest : public testing::Test {
+// The listener of attention 0 in 1A2E.
+class ExchangeListenerTest : public testing::Test {
  protected:
-  std::shared_ptr<EpochAtDoor> Expect(uint64_t epoch, uint8_t key) {
-    return *door_->Expect(Identity(epoch, key), LayoutOf(kAttention0));
+  std::shared_ptr<ExpectedEpoch> Expect(uint64_t epoch, uint8_t key) {
+    return *listener_->Expect(Identity(epoch, key), LayoutOf(kAttention0));
   }
   // Expected, met and committed.
   void Serve(uint64_t epoch, uint8_t key) {
-    const std::shared_ptr<EpochAtDoor> served = Expect(epoch, key);
+    const std::shared_ptr<ExpectedEpoch> served = Expect(epoch, key);
     served->Close();
-    door_->Serve(served);
+    listener_->Serve(served);
   }
   // Why somebody is refused who says this; empty: the connection is closed without a word.
   std::string Said(const Hello& hello) {
-    const Fd stranger = DialExchange(door_->address());
+    const Fd stranger = DialExchange(listener_->address());
     EXPECT_TRUE(Say(stranger, BytesOf(hello)));
     const std::optional<Hello> answer = Answer(stranger);
     if (!answer) return "";
-    EXPECT_TRUE(IsShownTheDoor(stranger));
+    EXPECT_TRUE(IsDisconnected(stranger));
     return RefusalText(*answer);
   }
-  // The door counts before it answers, but a connection that it closes without a word it may count
-  // after: waits for so many.
+  // The listener counts before it answers, but a connection that it closes without a word it may
+  // count after: waits for so many.
   void ExpectCounted(ExchangeRefusal refusal, uint64_t times) {
     const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     while (counts_.of(refusal) < times && MonotonicClock::now() < end) std::this_thread::yield();
@@ -76,8 +76,8 @@ class ExchangeDoorTest : public testing::Test {
     for (const ExchangeRefusal refusal : kExchangeRefusals) all += counts_.of(refusal);
     return all;
   }
-  // Waits for callers of an epoch, 20 s at most.
-  static std::vector<Caller> Await(EpochAtDoor& epoch) {
+  // Waits for pending of an epoch, 20 s at most.
+  static std::vector<ReceivedHello> Await(ExpectedEpoch& epoch) {
     pollfd waiting{epoch.fd(), POLLIN, 0};
     EXPECT_EQ(poll(&waiting, 1, ScaledForPoll(std::chrono::seconds(20))), 1);
     return epoch.Take();
@@ -86,38 +86,38 @@ class ExchangeDoorTest : public testing::Test {
   const TempFolder folder_;
   MetricRegistry registry_;
   ExchangeRefusalCounts counts_{registry_};
-  const std::unique_ptr<ExchangeDoor> door_ =
-      *ExchangeDoor::Create("unix:" + folder_.path() + "/door", &counts_);
+  const std::unique_ptr<ExchangeListener> listener_ =
+      *ExchangeListener::Create("unix:" + folder_.path() + "/listener", &counts_);
 };
 
-TEST_F(ExchangeDoorTest, AMemberOfAnEpochThatIsExpectedWaitsForItsMeeting) {
-  const std::shared_ptr<EpochAtDoor> epoch = Expect(3, 1);
-  const Fd member = DialExchange(door_->address());
+TEST_F(ExchangeListenerTest, AMemberOfAnEpochThatIsExpectedWaitsForItsMeeting) {
+  const std::shared_ptr<ExpectedEpoch> epoch = Expect(3, 1);
+  const Fd member = DialExchange(listener_->address());
   ASSERT_TRUE(Say(member, BytesOf(HelloOf(Identity(3, 1)))));
-  const std::vector<Caller> callers = Await(*epoch);
-  ASSERT_EQ(callers.size(), 1u);
-  EXPECT_EQ(SenderOf(callers[0].hello), kExperts0);
+  const std::vector<ReceivedHello> pending = Await(*epoch);
+  ASSERT_EQ(pending.size(), 1u);
+  EXPECT_EQ(SenderOf(pending[0].hello), kExperts0);
   EXPECT_FALSE(IsClosed(member));
-  EXPECT_EQ(Expect(3, 1), epoch) << "the meeting finds it";
+  EXPECT_EQ(Expect(3, 1), epoch) << "the handshake finds it";
   EXPECT_EQ(counted(), 0u);
 }
 
-TEST_F(ExchangeDoorTest, OfAMemberThatCallsAgainTheLastCallCounts) {
-  const std::shared_ptr<EpochAtDoor> epoch = Expect(3, 1);
+TEST_F(ExchangeListenerTest, OfAMemberThatCallsAgainTheLastCallCounts) {
+  const std::shared_ptr<ExpectedEpoch> epoch = Expect(3, 1);
   std::vector<Fd> calls;
   Hello hello = HelloOf(Identity(3, 1));
   for (uint64_t i = 0; i < 10; ++i) {
-    calls.push_back(DialExchange(door_->address()));
+    calls.push_back(DialExchange(listener_->address()));
     hello.model_digest = i;
     ASSERT_TRUE(Say(calls.back(), BytesOf(hello)));
   }
-  for (size_t i = 0; i + 1 < calls.size(); ++i) EXPECT_TRUE(IsShownTheDoor(calls[i])) << i;
-  const std::vector<Caller> callers = Await(*epoch);
-  ASSERT_EQ(callers.size(), 1u);
-  EXPECT_EQ(callers[0].hello.model_digest, 9u);
+  for (size_t i = 0; i + 1 < calls.size(); ++i) EXPECT_TRUE(IsDisconnected(calls[i])) << i;
+  const std::vector<ReceivedHello> pending = Await(*epoch);
+  ASSERT_EQ(pending.size(), 1u);
+  EXPECT_EQ(pending[0].hello.model_digest, 9u);
 }
 
-TEST_F(ExchangeDoorTest, AtRestAnOldEpochIsRefusedByNameAndCounted) {
+TEST_F(ExchangeListenerTest, AtRestAnOldEpochIsRefusedByNameAndCounted) {
   Serve(1, 1);
   Serve(2, 2);
   EXPECT_EQ(Said(HelloOf(Identity(1, 1))), "exchange: experts 0 has epoch 1, attention 0 has 2");
@@ -125,7 +125,7 @@ TEST_F(ExchangeDoorTest, AtRestAnOldEpochIsRefusedByNameAndCounted) {
   EXPECT_EQ(counted(), 1u);
 }
 
-TEST_F(ExchangeDoorTest, AtRestAStaleKeyIsRefusedByNameAndCounted) {
+TEST_F(ExchangeListenerTest, AtRestAStaleKeyIsRefusedByNameAndCounted) {
   Serve(1, 1);
   Serve(2, 2);
   EXPECT_EQ(Said(HelloOf(Identity(2, 1))),
@@ -134,7 +134,7 @@ TEST_F(ExchangeDoorTest, AtRestAStaleKeyIsRefusedByNameAndCounted) {
   EXPECT_EQ(counted(), 1u);
 }
 
-TEST_F(ExchangeDoorTest, AtRestWhoIsNoMemberOrOneThatIsHereIsRefusedAndCounted) {
+TEST_F(ExchangeListenerTest, AtRestWhoIsNoMemberOrOneThatIsHereIsRefusedAndCounted) {
   Serve(2, 2);
   Hello beyond = HelloOf(Identity(2, 2));
   beyond.rank = 9;
@@ -145,7 +145,7 @@ TEST_F(ExchangeDoorTest, AtRestWhoIsNoMemberOrOneThatIsHereIsRefusedAndCounted) 
   EXPECT_EQ(counted(), 2u);
 }
 
-TEST_F(ExchangeDoorTest, AnotherVersionIsRefusedByNameAndCounted) {
+TEST_F(ExchangeListenerTest, AnotherVersionIsRefusedByNameAndCounted) {
   Serve(2, 2);
   Hello other = HelloOf(Identity(9, 2));
   other.protocol_version = 99;
@@ -154,20 +154,20 @@ TEST_F(ExchangeDoorTest, AnotherVersionIsRefusedByNameAndCounted) {
   EXPECT_EQ(counted(), 1u);
 }
 
-TEST_F(ExchangeDoorTest, ANewerEpochThanAnyIsToTryAgain) {
+TEST_F(ExchangeListenerTest, ANewerEpochThanAnyIsToTryAgain) {
   EXPECT_EQ(Said(HelloOf(Identity(1, 1))), "") << "none is known";
   Serve(2, 2);
   EXPECT_EQ(Said(HelloOf(Identity(3, 3))), "");
-  const std::shared_ptr<EpochAtDoor> next = Expect(3, 3);
-  const Fd member = DialExchange(door_->address());
+  const std::shared_ptr<ExpectedEpoch> next = Expect(3, 3);
+  const Fd member = DialExchange(listener_->address());
   ASSERT_TRUE(Say(member, BytesOf(HelloOf(Identity(3, 3)))));
   EXPECT_EQ(Await(*next).size(), 1u);
   EXPECT_EQ(counted(), 0u);
 }
 
-TEST_F(ExchangeDoorTest, WhileAnEpochIsAwaitedAllOthersAreRefusedAndItsMeetingHearsWhy) {
+TEST_F(ExchangeListenerTest, WhileAnEpochIsAwaitedAllOthersAreRefusedAndItsMeetingHearsWhy) {
   Serve(2, 2);
-  const std::shared_ptr<EpochAtDoor> next = Expect(4, 4);
+  const std::shared_ptr<ExpectedEpoch> next = Expect(4, 4);
   // One that was never served here is over too.
   for (const ExchangeIdentity& stale : {Identity(1, 1), Identity(3, 3), Identity(4, 2)}) {
     const std::string why = Said(HelloOf(stale));
@@ -182,8 +182,9 @@ TEST_F(ExchangeDoorTest, WhileAnEpochIsAwaitedAllOthersAreRefusedAndItsMeetingHe
   EXPECT_EQ(counted(), 4u);
 }
 
-TEST_F(ExchangeDoorTest, ExpertsAreNotMetByExperts) {
-  const std::shared_ptr<EpochAtDoor> epoch = *door_->Expect(Identity(3, 1), LayoutOf(kExperts0));
+TEST_F(ExchangeListenerTest, ExpertsAreNotMetByExperts) {
+  const std::shared_ptr<ExpectedEpoch> epoch =
+      *listener_->Expect(Identity(3, 1), LayoutOf(kExperts0));
   EXPECT_EQ(Said(HelloOf(Identity(3, 1), kExperts1)), "");
   EXPECT_EQ(Said(HelloOf(Identity(3, 1), kAttention0)), "") << "it is dialled, and does not dial";
   ExpectCounted(ExchangeRefusal::kMember, 2);
@@ -191,23 +192,23 @@ TEST_F(ExchangeDoorTest, ExpertsAreNotMetByExperts) {
 }
 
 // Its number may come again, with another key.
-TEST_F(ExchangeDoorTest, AnEpochThatWasGivenUpIsForgotten) {
+TEST_F(ExchangeListenerTest, AnEpochThatWasGivenUpIsForgotten) {
   Serve(2, 2);
-  const Fd member = DialExchange(door_->address());
+  const Fd member = DialExchange(listener_->address());
   {
-    const std::shared_ptr<EpochAtDoor> given_up = Expect(3, 3);
+    const std::shared_ptr<ExpectedEpoch> given_up = Expect(3, 3);
     ASSERT_TRUE(Say(member, BytesOf(HelloOf(Identity(3, 3)))));
     pollfd waiting{given_up->fd(), POLLIN, 0};
     ASSERT_EQ(poll(&waiting, 1, ScaledForPoll(std::chrono::seconds(20))), 1);
   }
-  EXPECT_TRUE(IsShownTheDoor(member)) << "it dials again";
+  EXPECT_TRUE(IsDisconnected(member)) << "it dials again";
   EXPECT_EQ(Said(HelloOf(Identity(3, 4))), "");
-  const std::shared_ptr<EpochAtDoor> again = Expect(3, 4);
+  const std::shared_ptr<ExpectedEpoch> again = Expect(3, 4);
   EXPECT_TRUE(Contains(Said(HelloOf(Identity(3, 3))), "another epoch key"));
   EXPECT_EQ(counted(), 1u);
 }
 
-TEST_F(ExchangeDoorTest, WhatWasCommittedLastStaysKnown) {
+TEST_F(ExchangeListenerTest, WhatWasCommittedLastStaysKnown) {
   Serve(2, 2);
   EXPECT_TRUE(Contains(Said(HelloOf(Identity(2, 1))), "another epoch key"))
       << "though nobody holds it";
@@ -215,9 +216,9 @@ TEST_F(ExchangeDoorTest, WhatWasCommittedLastStaysKnown) {
 }
 
 // With what an answer tells nobody may say HELLO as a member.
-TEST_F(ExchangeDoorTest, ARefusalTellsNothingThatAMemberMustKnow) {
+TEST_F(ExchangeListenerTest, ARefusalTellsNothingThatAMemberMustKnow) {
   Serve(2, 2);
-  const Fd stranger = DialExchange(door_->address());
+  const Fd stranger = DialExchange(listener_->address());
   ASSERT_TRUE(Say(stranger, BytesOf(HelloOf(Identity(2, 1)))));
   const std::optional<Hello> answer = Answer(stranger);
   ASSERT_TRUE(answer);
@@ -229,23 +230,23 @@ TEST_F(ExchangeDoorTest, ARefusalTellsNothingThatAMemberMustKnow) {
   EXPECT_EQ(std::string(answer->numerics), "");
 }
 
-TEST_F(ExchangeDoorTest, NoiseIsCountedWithoutAnyEpoch) {
-  const Fd stranger = DialExchange(door_->address());
+TEST_F(ExchangeListenerTest, NoiseIsCountedWithoutAnyEpoch) {
+  const Fd stranger = DialExchange(listener_->address());
   ASSERT_TRUE(Say(stranger, "GET / HTTP/1.1\r\n\r\n"));
-  EXPECT_TRUE(IsShownTheDoor(stranger));
+  EXPECT_TRUE(IsDisconnected(stranger));
   ExpectCounted(ExchangeRefusal::kMalformed, 1);
 }
 
-TEST_F(ExchangeDoorTest, OpensElsewhereAndKeepsWhatItKnows) {
+TEST_F(ExchangeListenerTest, OpensElsewhereAndKeepsWhatItKnows) {
   Serve(2, 2);
-  const std::string before = door_->address();
-  ASSERT_EQ(door_->Listen(before), OkStatus());
+  const std::string before = listener_->address();
+  ASSERT_EQ(listener_->Listen(before), OkStatus());
   EXPECT_TRUE(Contains(Said(HelloOf(Identity(1, 1))), "epoch 1"));
-  ASSERT_EQ(door_->Listen("tcp:127.0.0.1:0"), OkStatus());
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0"), OkStatus());
   EXPECT_NE(access(before.substr(5).c_str(), F_OK), 0) << "the one before is closed";
   EXPECT_TRUE(Contains(Said(HelloOf(Identity(1, 1))), "epoch 1"));
-  EXPECT_EQ(door_->Listen("tcp:nowhere:0").code(), StatusCode::kInvalidArgument);
-  ASSERT_EQ(door_->Listen("tcp:127.0.0.1:0"), OkStatus());
+  EXPECT_EQ(listener_->Listen("tcp:nowhere:0").code(), StatusCode::kInvalidArgument);
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0"), OkStatus());
   EXPECT_TRUE(Contains(Said(HelloOf(Identity(1, 1))), "epoch 1"));
   ExpectCounted(ExchangeRefusal::kEpoch, 3);
 }

@@ -3,9 +3,9 @@
 // experts with one replica and the remap go over threads. Bound by the latency of that chain.
 // Specification: ../../common/aebs.cc
 
-#include "kernels/cuda/schedule_experts.h"
+#include "kernels/cuda/aebs.h"
 
-#include "kernels/cuda/schedule_fast.h"
+#include "kernels/cuda/aebs_fast.h"
 #include "kernels/cuda/start.h"
 #include "kernels/validate.h"
 

@@ -1,4 +1,4 @@
-#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/handshake/handshake.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,49 +21,49 @@ std::string ErrnoText() {
   return std::strerror(errno);
 }
 
-// With a member that we have dialled and that has not answered.
+// A member that we have dialled and that has not answered yet.
 struct Conversation {
   Fd socket;
   int member = 0;
-  bool greeted = false;  // ours is sent
+  bool is_hello_sent = false;  // ours is sent
   HelloReader reader;
 };
 
-class Meeting {
+class Handshake {
  public:
-  Meeting(const TransportLayout& layout, const ConnectOptions& options, const Offer& offer,
-          EpochAtDoor& door)
+  Handshake(const TransportLayout& layout, const ConnectOptions& options, const Offer& offer,
+            ExpectedEpoch& epoch)
       : layout_(layout),
         options_(options),
         offer_(offer),
-        door_(door),
+        epoch_(epoch),
         self_(MemberIndex(layout, layout.self)),
         redial_at_(static_cast<size_t>(layout.m + layout.n)) {
     for (const PeerId peer : PeersOf(layout)) missing_.push_back(MemberIndex(layout, peer));
   }
 
-  Result<std::vector<Met>> Run(const std::stop_token& stop) {
-    while (!missing_.empty() || !silent_.empty()) {
+  Result<std::vector<ConnectedPeer>> Run(const std::stop_token& stop) {
+    while (!missing_.empty() || !unanswered_.empty()) {
       if (stop.stop_requested() || (options_.keep_waiting && !options_.keep_waiting())) {
         return Cancelled("connecting was aborted");
       }
-      if (MonotonicClock::now() >= options_.deadline) return Late();
+      if (MonotonicClock::now() >= options_.deadline) return TimedOut();
       JANUS_RETURN_IF_ERROR(Dial());
-      JANUS_RETURN_IF_ERROR(Attend());
+      JANUS_RETURN_IF_ERROR(PollOnce());
     }
-    door_.Close();
-    return std::move(met_);
+    epoch_.Close();
+    return std::move(connected_);
   }
 
  private:
-  Status Late() const {
+  Status TimedOut() const {
     std::string who;
-    for (const std::vector<int>* members : {&missing_, &silent_}) {
+    for (const std::vector<int>* members : {&missing_, &unanswered_}) {
       for (const int member : *members) {
         who += (who.empty() ? "" : ", ") + ToString(MemberAt(layout_, member));
       }
     }
-    const std::string refused = door_.last_refusal();
+    const std::string refused = epoch_.last_refusal();
     return DeadlineExceeded("exchange: " + who +
                             " did not connect in time; see the logs of those workers" +
                             (refused.empty() ? "" : " (refused: " + refused + ")"));
@@ -83,7 +83,7 @@ class Meeting {
     return MakeHello(options_.identity, layout_, transport, address);
   }
 
-  bool Greet(int socket, int member) const {
+  bool SendOurHello(int socket, int member) const {
     const Hello hello = HelloTo(member);
     const bool shares = hello.transport == PairTransport::kSharedMemory;
     std::vector<int> descriptors;
@@ -98,7 +98,7 @@ class Meeting {
     for (const int member : missing_) {
       MonotonicTime& redial_at = redial_at_[static_cast<size_t>(member)];
       if (member > self_ || now < redial_at) continue;
-      if (std::any_of(talks_.begin(), talks_.end(),
+      if (std::any_of(conversations_.begin(), conversations_.end(),
                       [&](const Conversation& t) { return t.member == member; })) {
         continue;
       }
@@ -114,62 +114,64 @@ class Meeting {
       Conversation talk;
       talk.socket = std::move(socket);
       talk.member = member;
-      talks_.push_back(std::move(talk));
+      conversations_.push_back(std::move(talk));
     }
     return OkStatus();
   }
 
-  // Waits a moment for who calls, for answers, and for the end of who was met.
-  Status Attend() {
-    std::vector<pollfd> polls{{door_.fd(), POLLIN, 0}};
-    for (const Conversation& talk : talks_) {
-      polls.push_back({talk.socket.get(), static_cast<short>(talk.greeted ? POLLIN : POLLOUT), 0});
-    }
-    for (const Met& met : met_) {
-      const bool is_silent = Contains(silent_, MemberIndex(layout_, met.peer));
+  // Waits a moment for new connections, for answers, and for connected peers that go.
+  Status PollOnce() {
+    std::vector<pollfd> polls{{epoch_.fd(), POLLIN, 0}};
+    for (const Conversation& talk : conversations_) {
       polls.push_back(
-          {met.socket.get(), static_cast<short>(is_silent ? POLLIN | POLLRDHUP : POLLRDHUP), 0});
+          {talk.socket.get(), static_cast<short>(talk.is_hello_sent ? POLLIN : POLLOUT), 0});
+    }
+    for (const ConnectedPeer& peer : connected_) {
+      const bool is_silent = Contains(unanswered_, MemberIndex(layout_, peer.peer));
+      polls.push_back(
+          {peer.socket.get(), static_cast<short>(is_silent ? POLLIN | POLLRDHUP : POLLRDHUP), 0});
     }
     if (poll(polls.data(), polls.size(), static_cast<int>(kRedial.count())) < 0) {
       if (errno == EINTR) return OkStatus();
       return Internal("exchange: poll: " + ErrnoText());
     }
-    for (size_t i = 0; i < met_.size(); ++i) {
-      const short revents = polls[1 + talks_.size() + i].revents;
+    for (size_t i = 0; i < connected_.size(); ++i) {
+      const short revents = polls[1 + conversations_.size() + i].revents;
       if (revents == 0) continue;
-      // What it has said counts, though it may have gone since.
-      if ((revents & POLLIN) == 0) return Gone(met_[i].peer);
-      JANUS_RETURN_IF_ERROR(Hear(met_[i]));
+      // Read first: what it has sent counts, even if it is gone by now.
+      if ((revents & POLLIN) == 0) return Gone(connected_[i].peer);
+      JANUS_RETURN_IF_ERROR(ReadMapsByte(connected_[i]));
     }
     std::vector<Conversation> talks;
-    talks.swap(talks_);
+    talks.swap(conversations_);
     for (size_t i = 0; i < talks.size(); ++i) {
       Conversation& talk = talks[i];
       bool keep = true;
       if (polls[i + 1].revents != 0) {
-        JANUS_ASSIGN_OR_RETURN(keep, Answered(talk));
+        JANUS_ASSIGN_OR_RETURN(keep, OnAnswer(talk));
       }
-      if (keep) talks_.push_back(std::move(talk));
+      if (keep) conversations_.push_back(std::move(talk));
     }
     if (polls[0].revents != 0) {
-      for (Caller& caller : door_.Take()) Called(caller);
+      for (ReceivedHello& received : epoch_.Take()) OnHello(received);
     }
     return OkStatus();
   }
 
-  // Somebody we dialled; false when the conversation has ended.
-  Result<bool> Answered(Conversation& talk) {
-    if (!talk.greeted) {
+  // A member that we dialled; false: the conversation has ended.
+  Result<bool> OnAnswer(Conversation& talk) {
+    if (!talk.is_hello_sent) {
       int error = 0;
       socklen_t size = sizeof error;
       getsockopt(talk.socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-      // The peer answers as soon as it prepares the same epoch; until then it has ours waiting.
-      talk.greeted = error == 0 && Greet(talk.socket.get(), talk.member);
-      return talk.greeted;
+      // The peer answers as soon as it prepares the same epoch; until then our HELLO waits there.
+      talk.is_hello_sent = error == 0 && SendOurHello(talk.socket.get(), talk.member);
+      return talk.is_hello_sent;
     }
     const HelloReader::State state = talk.reader.Read(talk.socket.get());
     if (state == HelloReader::State::kMore) return true;
-    // Closed without an answer: the peer is not that far or has restarted; it is dialled again.
+    // Closed without an answer: the peer does not expect the epoch yet or has restarted. We dial
+    // again.
     if (state == HelloReader::State::kBroken) return false;
     const Hello& hello = talk.reader.hello;
     if (const std::string why = RefusalText(hello); !why.empty()) return FailedPrecondition(why);
@@ -181,30 +183,30 @@ class Meeting {
                                 "', the topology has " + ToString(MemberAt(layout_, talk.member)) +
                                 " there");
     }
-    Enter(talk.member, hello,
-          {MemberAt(layout_, talk.member), std::move(talk.socket), std::move(talk.reader.segment),
-           std::move(talk.reader.address)},
-          talk.reader.device);
+    AddPeer(talk.member, hello,
+            {MemberAt(layout_, talk.member), std::move(talk.socket), std::move(talk.reader.segment),
+             std::move(talk.reader.address)},
+            talk.reader.device);
     return false;
   }
 
-  // A member of this epoch has dialled us, as the door has seen.
-  void Called(Caller& caller) {
-    const int member = MemberIndex(layout_, SenderOf(caller.hello));
+  // The listener hands over a member of this epoch that has dialled us.
+  void OnHello(ReceivedHello& received) {
+    const int member = MemberIndex(layout_, SenderOf(received.hello));
     const Hello ours = HelloTo(member);
     const Status judged =
-        Judge(caller.hello, ours, layout_, OfRole(SenderOf(caller.hello).role, ours));
+        Judge(received.hello, ours, layout_, OfRole(SenderOf(received.hello).role, ours));
     if (!judged.ok()) {
-      // The member that was meant may still come.
-      door_.NoteRefusal(judged);
-      return door_.Refuse(caller, &judged);
+      // The right process may still connect.
+      epoch_.NoteRefusal(judged);
+      return epoch_.Refuse(received, &judged);
     }
-    if (!Contains(missing_, member)) return door_.Refuse(caller, nullptr);
-    if (!Greet(caller.socket.get(), member)) return;
-    Enter(member, caller.hello,
-          {MemberAt(layout_, member), std::move(caller.socket), std::move(caller.segment),
-           std::move(caller.address)},
-          caller.device);
+    if (!Contains(missing_, member)) return epoch_.Refuse(received, nullptr);
+    if (!SendOurHello(received.socket.get(), member)) return;
+    AddPeer(member, received.hello,
+            {MemberAt(layout_, member), std::move(received.socket), std::move(received.segment),
+             std::move(received.address)},
+            received.device);
   }
 
   // A member of the role whose numerics class is known.
@@ -213,65 +215,66 @@ class Meeting {
     return first_of_other_role_ ? &*first_of_other_role_ : nullptr;
   }
 
-  void Enter(int member, const Hello& hello, Met met, const Fd& device) {
+  void AddPeer(int member, const Hello& hello, ConnectedPeer peer, const Fd& device) {
     if (SenderOf(hello).role != layout_.self.role && !first_of_other_role_) {
       first_of_other_role_ = hello;
     }
-    const bool shares = offer_.transport(met.peer) == PairTransport::kSharedMemory;
-    const bool maps = shares && offer_.map_device && offer_.map_device(met.peer, device);
+    const bool shares = offer_.transport(peer.peer) == PairTransport::kSharedMemory;
+    const bool maps = shares && offer_.map_device && offer_.map_device(peer.peer, device);
     const MapsDevice says = maps ? MapsDevice::kYes : MapsDevice::kNo;
-    // Whoever has gone meanwhile is found gone by the next look.
-    (void)send(met.socket.get(), &says, sizeof says, MSG_NOSIGNAL | MSG_DONTWAIT);
-    met_.push_back(std::move(met));
+    // The next poll notices a peer that is gone by now.
+    (void)send(peer.socket.get(), &says, sizeof says, MSG_NOSIGNAL | MSG_DONTWAIT);
+    connected_.push_back(std::move(peer));
     std::erase(missing_, member);
-    silent_.push_back(member);
+    unanswered_.push_back(member);
   }
 
-  // A peer that was met and has not said whether it maps our memory; what follows that is not ours
-  // to read.
-  Status Hear(Met& met) {
+  // A connected peer that has not said whether it maps our memory. One byte only: what follows
+  // belongs to the transport.
+  Status ReadMapsByte(ConnectedPeer& peer) {
     char byte = 0;
-    const ssize_t got = recv(met.socket.get(), &byte, 1, MSG_DONTWAIT);
+    const ssize_t got = recv(peer.socket.get(), &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return OkStatus();
-    if (got != 1) return Gone(met.peer);
+    if (got != 1) return Gone(peer.peer);
     const auto said = static_cast<MapsDevice>(byte);
     if (said != MapsDevice::kYes && said != MapsDevice::kNo) {
-      return Internal("exchange: " + ToString(met.peer) +
+      return Internal("exchange: " + ToString(peer.peer) +
                       " does not say whether it maps our GPU's memory");
     }
-    met.maps_ours = said == MapsDevice::kYes;
-    std::erase(silent_, MemberIndex(layout_, met.peer));
+    peer.maps_ours = said == MapsDevice::kYes;
+    std::erase(unanswered_, MemberIndex(layout_, peer.peer));
     return OkStatus();
   }
 
   const TransportLayout& layout_;
   const ConnectOptions& options_;
   const Offer& offer_;
-  EpochAtDoor& door_;
+  ExpectedEpoch& epoch_;
   const int self_;
   std::vector<MonotonicTime> redial_at_;  // by member
-  std::vector<int> missing_;              // not met
-  std::vector<int> silent_;               // met, without a word on our GPU's memory
-  std::vector<Conversation> talks_;
-  std::vector<Met> met_;
+  std::vector<int> missing_;              // not connected yet
+  std::vector<int> unanswered_;           // connected; the byte on our GPU's memory is missing
+  std::vector<Conversation> conversations_;
+  std::vector<ConnectedPeer> connected_;
   std::optional<Hello> first_of_other_role_;
 };
 
 }  // namespace
 
-std::vector<PeerId> WhoMapsOurs(const std::vector<Met>& met) {
+std::vector<PeerId> PeersThatMapOurs(const std::vector<ConnectedPeer>& peers) {
   std::vector<PeerId> who;
-  for (const Met& peer : met) {
+  for (const ConnectedPeer& peer : peers) {
     if (peer.maps_ours) who.push_back(peer.peer);
   }
   return who;
 }
 
-Result<std::vector<Met>> MeetPeers(const TransportLayout& layout, const ConnectOptions& options,
-                                   const Offer& offer, ExchangeDoor& door, std::stop_token stop) {
-  JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<EpochAtDoor> epoch,
-                         door.Expect(options.identity, layout));
-  return Meeting(layout, options, offer, *epoch).Run(stop);
+Result<std::vector<ConnectedPeer>> ConnectPeers(const TransportLayout& layout,
+                                                const ConnectOptions& options, const Offer& offer,
+                                                ExchangeListener& listener, std::stop_token stop) {
+  JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<ExpectedEpoch> epoch,
+                         listener.Expect(options.identity, layout));
+  return Handshake(layout, options, offer, *epoch).Run(stop);
 }
 
 }  // namespace janus::dataplane

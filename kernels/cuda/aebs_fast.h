@@ -1,11 +1,11 @@
 #pragma once
 
 // AEBS in its fast form: one block whose threads collect and remap and whose first warp decides
-// (balance.h). From kOneBlockIds ids on, collecting and remapping are launches of their own over
-// many blocks. Bound by the latency of the decisions. Specification: ../../common/aebs.cc
+// (aebs_balance.h). From kOneBlockIds ids on, collecting and remapping are launches of their own
+// over many blocks. Bound by the latency of the decisions. Specification: ../../common/aebs.cc
 
-#include "kernels/cuda/balance.h"
-#include "kernels/cuda/schedule_experts.h"
+#include "kernels/cuda/aebs.h"
+#include "kernels/cuda/aebs_balance.h"
 
 #ifndef __CUDACC__
 #include <cstring>

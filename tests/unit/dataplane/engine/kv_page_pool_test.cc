@@ -1,4 +1,4 @@
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -13,20 +13,20 @@ namespace {
 constexpr int kLayers = 3;
 constexpr int64_t kPageBytes = 1024;
 
-std::unique_ptr<KvCache> MakeCache(int pages, int swap_pages) {
-  KvCacheOptions options;
+std::unique_ptr<KvPagePool> MakeCache(int pages, int swap_pages) {
+  KvPagePoolOptions options;
   options.layers = kLayers;
   options.page_bytes = kPageBytes;
   options.bytes = kPageBytes * kLayers * pages + kPageBytes;  // what is left over is no page
   options.swap_bytes = kPageBytes * kLayers * swap_pages;
-  return std::move(*KvCache::Create(options));
+  return std::move(*KvPagePool::Create(options));
 }
 
-unsigned char* PageOf(const KvCache& cache, int layer, int32_t page) {
+unsigned char* PageOf(const KvPagePool& cache, int layer, int32_t page) {
   return reinterpret_cast<unsigned char*>(cache.Layer(layer)) + page * kPageBytes;
 }
 
-void Fill(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
+void Fill(const KvPagePool& cache, const std::vector<int32_t>& pages, int salt) {
   for (int layer = 0; layer < kLayers; ++layer) {
     for (size_t i = 0; i < pages.size(); ++i) {
       std::memset(PageOf(cache, layer, pages[i]), salt + layer * 10 + static_cast<int>(i),
@@ -35,7 +35,7 @@ void Fill(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
   }
 }
 
-bool Holds(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
+bool Holds(const KvPagePool& cache, const std::vector<int32_t>& pages, int salt) {
   for (int layer = 0; layer < kLayers; ++layer) {
     for (size_t i = 0; i < pages.size(); ++i) {
       for (int64_t b = 0; b < kPageBytes; ++b) {
@@ -47,24 +47,24 @@ bool Holds(const KvCache& cache, const std::vector<int32_t>& pages, int salt) {
   return true;
 }
 
-TEST(KvCache, RefusesLessThanOnePageAndSaysWhatToRaise) {
-  KvCacheOptions options;
+TEST(KvPagePool, RefusesLessThanOnePageAndSaysWhatToRaise) {
+  KvPagePoolOptions options;
   options.layers = kLayers;
   options.page_bytes = kPageBytes;
   options.bytes = kPageBytes * kLayers - 1;
-  const auto cache = KvCache::Create(options);
+  const auto cache = KvPagePool::Create(options);
   ASSERT_EQ(cache.status().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(Contains(cache.status().message(), "kvCache.size"));
 }
 
-TEST(KvCache, CountsPositionsInPages) {
-  EXPECT_EQ(KvCache::PagesFor(0), 0);
-  EXPECT_EQ(KvCache::PagesFor(1), 1);
-  EXPECT_EQ(KvCache::PagesFor(kernels::kPageTokens), 1);
-  EXPECT_EQ(KvCache::PagesFor(kernels::kPageTokens + 1), 2);
+TEST(KvPagePool, CountsPositionsInPages) {
+  EXPECT_EQ(KvPagePool::PagesFor(0), 0);
+  EXPECT_EQ(KvPagePool::PagesFor(1), 1);
+  EXPECT_EQ(KvPagePool::PagesFor(kernels::kPageTokens), 1);
+  EXPECT_EQ(KvPagePool::PagesFor(kernels::kPageTokens + 1), 2);
 }
 
-TEST(KvCache, HandsOutEveryPageOnceAndTakesAllBack) {
+TEST(KvPagePool, HandsOutEveryPageOnceAndTakesAllBack) {
   const auto cache = MakeCache(5, 0);
   ASSERT_EQ(cache->num_pages(), 5);
   std::vector<int32_t> a, b;
@@ -81,7 +81,7 @@ TEST(KvCache, HandsOutEveryPageOnceAndTakesAllBack) {
   EXPECT_TRUE(a.empty() && b.empty());
 }
 
-TEST(KvCache, GrowsWhollyOrNotAtAll) {
+TEST(KvPagePool, GrowsWhollyOrNotAtAll) {
   const auto cache = MakeCache(3, 0);
   std::vector<int32_t> a, b;
   ASSERT_TRUE(cache->Grow(a, 2));
@@ -92,7 +92,7 @@ TEST(KvCache, GrowsWhollyOrNotAtAll) {
   EXPECT_EQ(a.size(), 2u);
 }
 
-TEST(KvCache, PagesOfLayersDoNotOverlap) {
+TEST(KvPagePool, PagesOfLayersDoNotOverlap) {
   const auto cache = MakeCache(4, 0);
   std::vector<int32_t> pages;
   ASSERT_TRUE(cache->Grow(pages, 4));
@@ -100,12 +100,12 @@ TEST(KvCache, PagesOfLayersDoNotOverlap) {
   EXPECT_TRUE(Holds(*cache, pages, 7));
 }
 
-TEST(KvCache, SwapsEveryLayerOutAndBackIntoOtherPages) {
+TEST(KvPagePool, SwapsEveryLayerOutAndBackIntoOtherPages) {
   const auto cache = MakeCache(4, 3);
   std::vector<int32_t> pages;
   ASSERT_TRUE(cache->Grow(pages, 3));
   Fill(*cache, pages, 40);
-  KvCache::Swapped swapped;
+  KvPagePool::Swapped swapped;
   ASSERT_TRUE(cache->SwapOut(pages, swapped));
   EXPECT_EQ(cache->free_pages(), 4);
   EXPECT_EQ(swapped.pages(), 3);
@@ -118,13 +118,13 @@ TEST(KvCache, SwapsEveryLayerOutAndBackIntoOtherPages) {
   EXPECT_EQ(cache->free_pages(), 0);
 }
 
-TEST(KvCache, RefusesToSwapBeyondTheHostMemoryAndChangesNothing) {
+TEST(KvPagePool, RefusesToSwapBeyondTheHostMemoryAndChangesNothing) {
   const auto cache = MakeCache(6, 3);
   std::vector<int32_t> a, b;
   ASSERT_TRUE(cache->Grow(a, 2));
   ASSERT_TRUE(cache->Grow(b, 2));
   Fill(*cache, b, 60);
-  KvCache::Swapped first, second;
+  KvPagePool::Swapped first, second;
   ASSERT_TRUE(cache->SwapOut(a, first));
   EXPECT_FALSE(cache->SwapOut(b, second));
   EXPECT_EQ(b.size(), 2u);
@@ -133,11 +133,11 @@ TEST(KvCache, RefusesToSwapBeyondTheHostMemoryAndChangesNothing) {
   EXPECT_TRUE(cache->SwapOut(b, second)) << "what was dropped makes room";
 }
 
-TEST(KvCache, SwapsInOnlyWhereAllPagesAreFree) {
+TEST(KvPagePool, SwapsInOnlyWhereAllPagesAreFree) {
   const auto cache = MakeCache(3, 3);
   std::vector<int32_t> a, b;
   ASSERT_TRUE(cache->Grow(a, 2));
-  KvCache::Swapped swapped;
+  KvPagePool::Swapped swapped;
   ASSERT_TRUE(cache->SwapOut(a, swapped));
   ASSERT_TRUE(cache->Grow(b, 2));
   EXPECT_FALSE(cache->SwapIn(swapped, a));

@@ -15,7 +15,7 @@
 
 namespace janus::dataplane {
 
-struct KvCacheOptions {
+struct KvPagePoolOptions {
   int layers = 0;
   int64_t page_bytes = 0;         // of one layer's page; what it holds is the attention's affair
   DType dtype = DType::kFloat32;  // of what it holds, for the attention
@@ -29,21 +29,22 @@ struct KvCacheOptions {
 // in every layer. Beside those that `bytes` are enough for there is one that no sequence is given.
 // Host memory for preempted sequences is taken at creation, too; where it cannot be had there is
 // none, which costs time alone. On the host addresses are mapped at creation, without a
-// reservation: memory is taken as pages are first written, so who plans a machine counts all of it.
+// reservation: memory is taken as pages are first written, so a plan for a machine counts all of
+// it.
 //
 // Copies between the two are queued on the stream of the steps, and the host awaits none: whoever
 // is given a page next writes it after the copy that reads it.
 //
 // Confined to the step thread.
-class KvCache {
+class KvPagePool {
  public:
   // InvalidArgument: not even one page fits. ResourceExhausted: the addresses cannot be had.
-  static Result<std::unique_ptr<KvCache>> Create(const KvCacheOptions& options);
-  KvCache(const KvCache&) = delete;
-  KvCache& operator=(const KvCache&) = delete;
+  static Result<std::unique_ptr<KvPagePool>> Create(const KvPagePoolOptions& options);
+  KvPagePool(const KvPagePool&) = delete;
+  KvPagePool& operator=(const KvPagePool&) = delete;
 
   int num_pages() const { return num_pages_; }
-  // The page that nobody has: where rows write that are computed and thrown away.
+  // The page that no sequence has: rows that are computed and thrown away write there.
   int32_t spare_page() const { return num_pages_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
   // Bytes of host memory.
@@ -79,15 +80,15 @@ class KvCache {
   DType dtype() const { return options_.dtype; }
 
  private:
-  explicit KvCache(const KvCacheOptions& options);
+  explicit KvPagePool(const KvPagePoolOptions& options);
   std::byte* PageAt(int layer, int32_t page) const;
-  void TakeSwapRoom();
+  void AllocateSwapRoom();
   // Of each layer, as one copy each, the pages that are neighbours here and in the host's memory.
   using QueueCopy = FunctionRef<Status(std::byte* page, std::byte* swapped, size_t bytes)>;
   Status CopyRuns(std::span<const int32_t> pages, std::span<const int32_t> swapped,
                   QueueCopy queue_copy) const;
 
-  const KvCacheOptions options_;
+  const KvPagePoolOptions options_;
   const size_t page_bytes_;  // of one layer
   int num_pages_ = 0;
   kernels::Context& context_;

@@ -1,17 +1,17 @@
-#include "dataplane/engine/kv_cache.h"
+#include "dataplane/engine/kv_page_pool.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace janus::dataplane {
 
-KvCache::KvCache(const KvCacheOptions& options)
+KvPagePool::KvPagePool(const KvPagePoolOptions& options)
     : options_(options),
       page_bytes_(static_cast<size_t>(options.page_bytes)),
       context_(options.context != nullptr ? *options.context : kernels::HostContext()) {}
 
-Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) {
-  std::unique_ptr<KvCache> cache(new KvCache(options));
+Result<std::unique_ptr<KvPagePool>> KvPagePool::Create(const KvPagePoolOptions& options) {
+  std::unique_ptr<KvPagePool> cache(new KvPagePool(options));
   const auto layers = static_cast<size_t>(options.layers);
   const int64_t pages = options.bytes / static_cast<int64_t>(cache->page_bytes_ * layers);
   if (pages < 1) {
@@ -20,23 +20,23 @@ Result<std::unique_ptr<KvCache>> KvCache::Create(const KvCacheOptions& options) 
                            std::to_string(cache->page_bytes_ * layers) + "; raise kvCache.size");
   }
   cache->num_pages_ = static_cast<int>(std::min<int64_t>(pages, INT32_MAX - 1));
-  Result<kernels::Buffer> memory = cache->context_.Take(
+  Result<kernels::Buffer> memory = cache->context_.Allocate(
       cache->page_bytes_ * layers * (static_cast<size_t>(cache->num_pages_) + 1));
   if (!memory.ok()) return std::move(memory).status().Annotate("KV cache");
   cache->memory_ = *std::move(memory);
   cache->free_.reserve(static_cast<size_t>(cache->num_pages_));
   for (int page = cache->num_pages_ - 1; page >= 0; --page) cache->free_.push_back(page);
-  cache->TakeSwapRoom();
+  cache->AllocateSwapRoom();
   return cache;
 }
 
-std::byte* KvCache::PageAt(int layer, int32_t page) const {
+std::byte* KvPagePool::PageAt(int layer, int32_t page) const {
   const size_t index = static_cast<size_t>(layer) * (static_cast<size_t>(num_pages_) + 1) +
                        static_cast<size_t>(page);
   return memory_.data() + index * page_bytes_;
 }
 
-bool KvCache::Grow(std::vector<int32_t>& pages, int count) {
+bool KvPagePool::Grow(std::vector<int32_t>& pages, int count) {
   const int missing = count - static_cast<int>(pages.size());
   if (missing > free_pages()) return false;
   for (int i = 0; i < missing; ++i) {
@@ -46,14 +46,14 @@ bool KvCache::Grow(std::vector<int32_t>& pages, int count) {
   return true;
 }
 
-void KvCache::Release(std::vector<int32_t>& pages) {
+void KvPagePool::Release(std::vector<int32_t>& pages) {
   while (!pages.empty()) {
     free_.push_back(pages.back());
     pages.pop_back();
   }
 }
 
-void KvCache::TakeSwapRoom() {
+void KvPagePool::AllocateSwapRoom() {
   const int64_t pages = options_.swap_bytes / (options_.page_bytes * options_.layers);
   if (pages < 1) return;
   const Status taken = swap_.TakePages(context_, options_.layers, page_bytes_,
@@ -63,8 +63,8 @@ void KvCache::TakeSwapRoom() {
                        {{"swap_bytes", options_.swap_bytes}, {"error", taken.ToString()}});
 }
 
-Status KvCache::CopyRuns(std::span<const int32_t> pages, std::span<const int32_t> swapped,
-                         QueueCopy queue_copy) const {
+Status KvPagePool::CopyRuns(std::span<const int32_t> pages, std::span<const int32_t> swapped,
+                            QueueCopy queue_copy) const {
   for (size_t begin = 0, end = 0; begin < pages.size(); begin = end) {
     for (end = begin + 1; end < pages.size(); ++end) {
       if (pages[end] != pages[end - 1] + 1 || swapped[end] != swapped[end - 1] + 1) break;
@@ -78,7 +78,7 @@ Status KvCache::CopyRuns(std::span<const int32_t> pages, std::span<const int32_t
   return OkStatus();
 }
 
-bool KvCache::SwapOut(std::vector<int32_t>& pages, Swapped& out) {
+bool KvPagePool::SwapOut(std::vector<int32_t>& pages, Swapped& out) {
   JANUS_CHECK(out.numbers.empty(), out.pages());
   if (!swap_.Give(static_cast<int>(pages.size()), out.numbers)) {
     if (swap_.pages() > 0 && !std::exchange(has_told_full_, true)) {
@@ -102,7 +102,7 @@ bool KvCache::SwapOut(std::vector<int32_t>& pages, Swapped& out) {
   return true;
 }
 
-bool KvCache::SwapIn(Swapped& in, std::vector<int32_t>& pages) {
+bool KvPagePool::SwapIn(Swapped& in, std::vector<int32_t>& pages) {
   JANUS_CHECK(pages.empty(), pages.size());
   if (!Grow(pages, in.pages())) return false;
   const Status copied =
@@ -117,7 +117,7 @@ bool KvCache::SwapIn(Swapped& in, std::vector<int32_t>& pages) {
   return true;
 }
 
-void KvCache::Drop(Swapped& in) {
+void KvPagePool::Drop(Swapped& in) {
   swap_.TakeBack(in.numbers);
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/schedule_experts.h"
+#include "kernels/cuda/aebs.h"
 
 #include <gtest/gtest.h>
 

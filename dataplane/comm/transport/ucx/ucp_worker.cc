@@ -1,4 +1,4 @@
-#include "dataplane/comm/transport/ucx/worker.h"
+#include "dataplane/comm/transport/ucx/ucp_worker.h"
 
 #include <ucs/config/types.h>
 
@@ -61,15 +61,15 @@ std::string WhyNoReads(kernels::NetworkMemory kind) {
 
 }  // namespace
 
-Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {
+Result<std::unique_ptr<UcpWorker>> UcpWorker::Create(const UcpWorkerOptions& options) {
   if (options.reads) {
-    WorkerOptions without = options;
+    UcpWorkerOptions without = options;
     without.reads.reset();
     std::string why = WhyNoReads(*options.reads);
     if (why.empty() && *options.reads == kernels::NetworkMemory::kCuda) {
-      WorkerOptions with = options;
+      UcpWorkerOptions with = options;
       with.transports += kDeviceTransports;
-      Result<std::unique_ptr<Worker>> worker = Open(with);
+      Result<std::unique_ptr<UcpWorker>> worker = Open(with);
       ucp_context_attr_t attributes{};
       attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
       const bool knows = worker.ok() &&
@@ -81,14 +81,14 @@ Result<std::unique_ptr<Worker>> Worker::Create(const WorkerOptions& options) {
     } else if (why.empty()) {
       return Open(options);
     }
-    JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Open(without));
+    JANUS_ASSIGN_OR_RETURN(std::unique_ptr<UcpWorker> worker, Open(without));
     worker->no_reads_ = why;
     return worker;
   }
   return Open(options);
 }
 
-Result<std::unique_ptr<Worker>> Worker::Open(const WorkerOptions& options) {
+Result<std::unique_ptr<UcpWorker>> UcpWorker::Open(const UcpWorkerOptions& options) {
   const auto failed = [&](const char* what, ucs_status_t status) {
     return Unavailable("exchange: UCX " + std::string(what) + " (transports '" +
                        options.transports + "', devices '" +
@@ -123,7 +123,7 @@ Result<std::unique_ptr<Worker>> Worker::Open(const WorkerOptions& options) {
     }
   }
 
-  std::unique_ptr<Worker> worker(new Worker());
+  std::unique_ptr<UcpWorker> worker(new UcpWorker());
   ucp_params_t parameters{};
   parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   parameters.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
@@ -158,12 +158,12 @@ Result<std::unique_ptr<Worker>> Worker::Open(const WorkerOptions& options) {
   return worker;
 }
 
-Worker::~Worker() {
+UcpWorker::~UcpWorker() {
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
-Result<Registration> Registration::Create(const Worker& worker, std::span<std::byte> memory,
+Result<Registration> Registration::Create(const UcpWorker& worker, std::span<std::byte> memory,
                                           kernels::NetworkMemory kind) {
   ucp_mem_map_params_t parameters{};
   parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -216,7 +216,7 @@ Result<RemoteKey> RemoteKey::Create(ucp_ep_h endpoint, const std::string& key) {
   return made;
 }
 
-Operation::Operation(const Worker& worker) {
+Operation::Operation(const UcpWorker& worker) {
   // A handle points behind UCX's own part, and UCX wants its part aligned.
   constexpr size_t kAlignment = 64;
   const size_t bytes = (worker.request_bytes() + kAlignment - 1) / kAlignment * kAlignment;
