@@ -31,8 +31,8 @@
 
 namespace janus::kernels {
 
-// ---- Embedding
-// -----------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Embedding.
 
 struct EmbedArgs {
   const int32_t* tokens = nullptr;  // [T], each in 0..V-1
@@ -46,8 +46,8 @@ struct EmbedArgs {
 // y[t] = table[tokens[t]]. InvalidArgument names the first token outside the vocabulary.
 Status Embed(const Stream& stream, const EmbedArgs& args);
 
-// ---- RMSNorm
-// -------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// RMSNorm.
 
 struct RmsNormArgs {
   const float* x = nullptr;      // [T,groups,H]
@@ -66,8 +66,8 @@ struct RmsNormArgs {
 // y[h] = x[h] / sqrt(mean_h(x[h]^2) + epsilon) * weight[h]     (Zhang & Sennrich 2019)
 Status RmsNorm(const Stream& stream, const RmsNormArgs& args);
 
-// ---- Projections
-// ---------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Projections.
 
 struct LinearArgs {
   const void* x = nullptr;          // [T,K]
@@ -88,8 +88,8 @@ struct LinearArgs {
 // Also the language-model head.
 Status Linear(const Stream& stream, const LinearArgs& args);
 
-// ---- Rotary position embedding
-// -------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Rotary position embedding.
 
 struct RopeArgs {
   float* x = nullptr;                  // [T,heads,D], changed in place
@@ -112,8 +112,8 @@ struct RopeArgs {
 // what is beyond.
 Status Rope(const Stream& stream, const RopeArgs& args);
 
-// ---- Paged key/value cache and attention
-// ---------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Paged key/value cache and attention.
 
 // Positions per page. Position p of a sequence lies in page block_table[p / kPageTokens].
 inline constexpr int kPageTokens = 16;
@@ -214,8 +214,8 @@ constexpr int64_t PagedAttentionStateBytes(int heads, int head_dim, int64_t rows
 // has the same bits.
 Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args);
 
-// ---- Latent attention
-// ---------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Latent attention.
 
 // One layer's cache of a model with latent attention (DeepSeek-V2): a page holds, for each of its
 // kPageTokens positions, [rank] of the latent vector, then [rope] of the key that all heads share.
@@ -384,8 +384,8 @@ int64_t KeyBlocksOf(const KvRow* rows, int64_t count);
 // HasSharedExpansion: there they are rounded to bfloat16.
 Status ExpandedAttention(const Stream& stream, const ExpandedAttentionArgs& args);
 
-// ---- Experts
-// -------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Experts.
 
 struct GateTopKArgs {
   const void* const* x_rows = nullptr;  // [T] pointers to rows [H], wherever they lie
@@ -504,8 +504,8 @@ struct CombineSlotsArgs {
 // it).
 Status CombineSlots(const Stream& stream, const CombineSlotsArgs& args);
 
-// ---- Rows on their way between instances
-// ---------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Rows on their way between instances.
 
 struct PermuteRowsArgs {
   // X rows to read: x_stride_bytes apart, or wherever the pointers say. One of the two is null.
@@ -567,8 +567,8 @@ struct UnpackFp8Args {
 // y = packed * scale in fp32. NaN becomes the NaN without sign and payload.
 Status UnpackFp8(const Stream& stream, const UnpackFp8Args& args);
 
-// ---- Sampling
-// ------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
+// Sampling.
 
 inline constexpr int kMaxLogprobs = 20;
 inline constexpr float kMinTemperature = 1e-5f;

@@ -79,9 +79,8 @@ Status ValidateSampling(const Request& request) {
 
 }  // namespace
 
-Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
-    const AttentionOptions& options, const ModelDescription& model, const AttentionWeights& weights,
-    TokenSink& sink, const Clock& clock) {
+Result<std::unique_ptr<KvPagePool>> AttentionInstance::CreatePages(const AttentionOptions& options,
+                                                                   const ModelDescription& model) {
   if (options.max_batch < 1) {
     return InvalidArgument("maxBatchSize " + std::to_string(options.max_batch) +
                            ": want 1 or more");
@@ -98,7 +97,13 @@ Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
   cache_options.swap_bytes = options.swap_bytes;
   cache_options.context = options.context;
   cache_options.log = options.log;
-  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvPagePool> cache, KvPagePool::Create(cache_options));
+  return KvPagePool::Create(cache_options);
+}
+
+Result<std::unique_ptr<AttentionInstance>> AttentionInstance::Create(
+    const AttentionOptions& options, const ModelDescription& model, const AttentionWeights& weights,
+    TokenSink& sink, const Clock& clock) {
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<KvPagePool> cache, CreatePages(options, model));
   return std::unique_ptr<AttentionInstance>(
       new AttentionInstance(options, model, weights, sink, clock, std::move(cache)));
 }
@@ -131,11 +136,11 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
   const kernels::Context& own =
       options_.context != nullptr ? *options_.context : kernels::HostContext();
   JANUS_CHECK(&context == &own, context.numerics(), own.numerics());
-  // A tap asks for the logits of every row; else a sequence has those of one.
-  const bool tapped = options_.logits_tap != nullptr;
+  const bool all_logits = WantsAllLogits();  // else a sequence has those of one row
   auto epoch = std::make_unique<AttentionEpoch>(
       topology, rank, transport, exchange, model_, weights_, *cache_, place, clock_, pace,
-      tapped ? topology.max_rows_per_round : options_.max_batch, tapped || options_.logits_hashes);
+      all_logits ? topology.max_rows_per_round : options_.max_batch,
+      all_logits || options_.logits_hashes);
   JANUS_RETURN_IF_ERROR(context.TakeFailure());
   if (!context.is_host() && options_.graphs) {
     JANUS_RETURN_IF_ERROR(epoch->layers.Record(options_.max_batch));
@@ -441,10 +446,8 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   JANUS_RETURN_IF_ERROR(epoch_->timings.Start());
   const TicketShare share = ticket.shares[static_cast<size_t>(epoch_->rank.value)];
   BatchLimits limits{share.row_limit, share.prefill_budget};
-  if (options_.prefill_override) limits.prefill_rows = options_.prefill_override(ticket.step);
-  if (options_.preempt_override && options_.preempt_override(ticket.step)) {
-    scheduler_.PreemptNewest();
-  }
+  limits.prefill_rows = PrefillRows(ticket.step, limits.prefill_rows);
+  if (PreemptsBefore(ticket.step)) scheduler_.PreemptNewest();
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
 
@@ -627,8 +630,9 @@ Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
 
 Result<std::span<const float>> AttentionInstance::Sample(const Batch& batch) {
   wanted_rows_.clear();
+  const bool all = WantsAllLogits();
   for (size_t i = 0; i < batch.rows.size(); ++i) {
-    if (batch.rows[i].last || options_.logits_tap) wanted_rows_.push_back(static_cast<int32_t>(i));
+    if (batch.rows[i].last || all) wanted_rows_.push_back(static_cast<int32_t>(i));
   }
   std::span<const float> logits;
   if (wanted_rows_.empty()) return logits;
@@ -649,11 +653,9 @@ Status AttentionInstance::Finish(const Batch& batch, std::span<const float> logi
   const auto logits_of = [&](size_t i) {
     return on_host.empty() ? on_host : on_host.subspan(i * vocab, vocab);
   };
-  for (size_t i = 0; i < wanted_rows_.size(); ++i) {
+  for (size_t i = 0; WantsAllLogits() && i < wanted_rows_.size(); ++i) {
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
-    if (options_.logits_tap) {
-      options_.logits_tap(row.sequence->request.key, row.position, logits_of(i));
-    }
+    OnLogits(row.sequence->request.key, row.position, logits_of(i));
   }
   for (size_t i = 0; i < wanted_rows_.size(); ++i) {
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
@@ -663,13 +665,13 @@ Status AttentionInstance::Finish(const Batch& batch, std::span<const float> logi
 }
 
 bool AttentionInstance::LogitsAreRead(const Batch& batch) const {
-  if (options_.logits_tap) return true;
+  if (WantsAllLogits()) return true;
   return std::any_of(wanted_rows_.begin(), wanted_rows_.end(), [&](int32_t row) {
     return batch.rows[static_cast<size_t>(row)].sequence->request.want_logits_hash;
   });
 }
 
-// One call for all rows that have logits, those included that only a tap asked for.
+// One call for all rows that have logits, also where only WantsAllLogits asked for them.
 Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> logits) {
   kernels::Staging& sampling = epoch_->sampling;
   const int rows = static_cast<int>(wanted_rows_.size());

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -57,13 +56,6 @@ struct AttentionOptions {
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;  // outlives the instance; null: no metrics
   std::stop_token departing;       // requested: an epoch that peers have left ends without an error
-  // Called on the step thread with the logits [V] of every computed position; null in service,
-  // where only the positions that draw a token have logits.
-  std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
-  // Overrides the ticket's prefill budget of a step; null in service.
-  std::function<int(uint64_t step)> prefill_override;
-  // Whether the newest sequence is preempted before a step although there is room; null in service.
-  std::function<bool(uint64_t step)> preempt_override;
 };
 
 // One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
@@ -84,6 +76,9 @@ class AttentionInstance {
                                                            const ModelDescription& model,
                                                            const AttentionWeights& weights,
                                                            TokenSink& sink, const Clock& clock);
+  virtual ~AttentionInstance() = default;
+  AttentionInstance(const AttentionInstance&) = delete;
+  AttentionInstance& operator=(const AttentionInstance&) = delete;
 
   // What the topology's epoch gives this instance; it allocates. `transport`, `exchange` and the
   // place's team and context must outlive it, and it must go before the instance. InvalidArgument:
@@ -122,15 +117,31 @@ class AttentionInstance {
   int64_t kv_capacity_tokens() const { return int64_t{cache_->num_pages()} * kernels::kPageTokens; }
   int64_t max_model_len() const { return max_model_len_; }
 
+ protected:
+  // For subclasses. The errors of Create.
+  static Result<std::unique_ptr<KvPagePool>> CreatePages(const AttentionOptions& options,
+                                                         const ModelDescription& model);
+  AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
+                    const AttentionWeights& weights, TokenSink& sink, const Clock& clock,
+                    std::unique_ptr<KvPagePool> cache);
+
+  // Decisions of a step that a subclass may override; the step thread calls them. These defaults
+  // are what serving does. The most prompt positions that the step computes; its ticket grants
+  // `granted`.
+  virtual int PrefillRows(uint64_t /*step*/, int granted) { return granted; }
+  // Whether the newest sequence gives way before the step although there is room.
+  virtual bool PreemptsBefore(uint64_t /*step*/) { return false; }
+  // Whether every computed position has logits, which OnLogits gets; else those have that draw a
+  // token. The same for the life of the instance.
+  virtual bool WantsAllLogits() const { return false; }
+  // logits: [V], of a position that was computed.
+  virtual void OnLogits(const RequestKey&, int /*position*/, std::span<const float> /*logits*/) {}
+
  private:
   struct CancelStreamNote {
     uint64_t stream;
   };
   using Inbound = std::variant<Request, RequestKey, CancelStreamNote>;
-
-  AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
-                    const AttentionWeights& weights, TokenSink& sink, const Clock& clock,
-                    std::unique_ptr<KvPagePool> cache);
 
   void Begin(AttentionEpoch& epoch);
   void End();

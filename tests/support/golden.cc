@@ -148,8 +148,8 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
   const int last = c.first_position + static_cast<int>(c.logits.size()) / c.vocab;
   const auto key_of = [](int a) { return RequestKey{1, static_cast<uint64_t>(a), 1}; };
   const RequestKey wanted = key_of(service.m - 1);
-  options.attention.logits_tap = [&](const RequestKey& key, int position,
-                                     std::span<const float> logits) {
+  options.steering.logits_tap = [&](const RequestKey& key, int position,
+                                    std::span<const float> logits) {
     if (key == wanted && position >= c.first_position && position < last)
       run.logits[position].assign(logits.begin(), logits.end());
   };

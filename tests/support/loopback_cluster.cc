@@ -135,7 +135,10 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
       JANUS_CHECK(followed.ok(), followed.ToString());
       weights = &w->weights.weights;
     }
-    w->instance = *AttentionInstance::Create(own, model, *weights, *emission_, clock);
+    w->instance =
+        options.steering.any()
+            ? *SteeredAttention::Create(own, options.steering, model, *weights, *emission_, clock)
+            : *AttentionInstance::Create(own, model, *weights, *emission_, clock);
     w->epoch =
         *w->instance->Enter(topology, Rank{a}, *w->transport, *w->exchange, place(w), options.pace);
     w->instance->Rejoin(*w->epoch);

@@ -16,6 +16,7 @@
 #include "dataplane/weights/place_weights.h"
 #include "kernels/device/context.h"
 #include "tests/support/networks.h"
+#include "tests/support/steered_attention.h"
 
 namespace janus::dataplane {
 
@@ -44,7 +45,8 @@ class LoopbackCluster {
       small.swap_bytes = int64_t{1} << 24;
       return small;
     }();
-    AttentionPace pace;  // the deadlines are the experts', too
+    AttentionSteering steering;  // of each attention instance
+    AttentionPace pace;          // the deadlines are the experts', too
     ExpertOptions experts;
     kernels::Device device = kernels::Device::kReference;
     kernels::Isa isa = kernels::Isa::kAvx2;

@@ -92,8 +92,8 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
   LoopbackCluster::Options options = OptionsAlone(held, kernels);
   options.attention.max_batch = 1;
   options.attention.kv_bytes = KvBytes(held.model, kernels, KvPagePool::PagesFor(longest));
-  options.attention.logits_tap = [&](const RequestKey& key, int position,
-                                     std::span<const float> logits) {
+  options.steering.logits_tap = [&](const RequestKey& key, int position,
+                                    std::span<const float> logits) {
     recorder.Tap(key, position, logits);
   };
   const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
@@ -276,14 +276,14 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.attention.max_batch = schedule.max_batch;
   options.attention.kv_bytes = KvBytes(held.model, kernels, schedule.kv_pages);
   options.attention.swap_bytes = KvBytes(held.model, kernels, schedule.swap_pages);
-  options.attention.logits_tap = [&](const RequestKey& key, int position,
-                                     std::span<const float> logits) {
+  options.steering.logits_tap = [&](const RequestKey& key, int position,
+                                    std::span<const float> logits) {
     recorder.Tap(key, position, logits);
   };
-  options.attention.prefill_override = [&schedule](uint64_t step) {
+  options.steering.prefill_override = [&schedule](uint64_t step) {
     return Random(schedule.chunk_seed ^ step).Between(1, schedule.most_chunk);
   };
-  options.attention.preempt_override = [&schedule](uint64_t step) {
+  options.steering.preempt_override = [&schedule](uint64_t step) {
     return Random(MixSeed(schedule.chunk_seed, step)).Chance(schedule.preempt_chance);
   };
   const std::vector<ExpertWeights> shares = held.Shares(schedule.topology.placement);

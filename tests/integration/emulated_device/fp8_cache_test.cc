@@ -25,8 +25,8 @@ Logits Compute(const HeldModel& held, const KernelChoice& kernels, const Request
   options.attention.max_batch = 4;
   Mutex mu;
   Logits all;
-  options.attention.logits_tap = [&](const RequestKey&, int position,
-                                     std::span<const float> logits) {
+  options.steering.logits_tap = [&](const RequestKey&, int position,
+                                    std::span<const float> logits) {
     const MutexLock lock(mu);
     all[position] = {logits.begin(), logits.end()};
   };

@@ -111,7 +111,7 @@ TEST_F(EmulatedStepTest, SwapsWithoutAWaitOrMemory) {
     std::vector<int32_t> tokens;
   };
   const auto run = [&](bool preempts) {
-    options_.attention.preempt_override = [preempts](uint64_t step) {
+    options_.steering.preempt_override = [preempts](uint64_t step) {
       return preempts && step % 2 == 0;
     };
     LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));

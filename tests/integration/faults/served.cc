@@ -26,7 +26,7 @@ Served Serve(const HeldModel& held, const Service& service, const Faults& faults
     options.device_join = service.device_join;
   }
   if (service.prefill_rows > 0) {
-    options.attention.prefill_override = [&](uint64_t) { return service.prefill_rows; };
+    options.steering.prefill_override = [&](uint64_t) { return service.prefill_rows; };
   }
   options.wrap_transport = [&](PeerId self, std::unique_ptr<Transport> inner) {
     if (wrap) inner = wrap(self, std::move(inner));

@@ -271,7 +271,7 @@ TEST_F(AttentionInstanceTest, SequencesInHostMemoryAreToldWhileTheyAreThere) {
       3 * held_.model.layers * CachePageBytes(held_.model, WireType(held_.model));
   std::atomic<AttentionInstance*> instance = nullptr;
   std::atomic<uint64_t> most = 0;
-  options.attention.prefill_override = [&](uint64_t) {
+  options.steering.prefill_override = [&](uint64_t) {
     if (instance != nullptr) most = std::max<uint64_t>(most, instance.load()->statistics().swapped);
     return 64;
   };
