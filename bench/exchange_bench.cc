@@ -24,8 +24,8 @@
 #include "bench/exchange_rounds.h"
 #include "bench/flags.h"
 #include "common/aligned_buffer.h"
-#include "dataplane/comm/shared_memory.h"
-#include "dataplane/comm/ucx/transport.h"
+#include "dataplane/comm/transport/shared_memory.h"
+#include "dataplane/comm/transport/ucx/transport.h"
 
 namespace janus::dataplane {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 
 namespace janus::dataplane {
 

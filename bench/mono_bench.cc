@@ -28,7 +28,7 @@
 #include "bench/read_bandwidth.h"
 #include "bench/step_clock.h"
 #include "dataplane/attention/attention_instance.h"
-#include "dataplane/comm/shared_memory.h"
+#include "dataplane/comm/transport/shared_memory.h"
 #include "dataplane/experts/expert_instance.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"

@@ -24,7 +24,7 @@
 #include "bench/exchange_rounds.h"
 #include "bench/flags.h"
 #include "common/fd.h"
-#include "dataplane/comm/ucx/transport.h"
+#include "dataplane/comm/transport/ucx/transport.h"
 
 namespace janus::dataplane {
 namespace {

@@ -22,7 +22,7 @@
 #include "bench/step_clock.h"
 #include "common/model/config.h"
 #include "dataplane/attention/attention_instance.h"
-#include "dataplane/comm/loopback.h"
+#include "dataplane/comm/transport/loopback.h"
 #include "dataplane/experts/expert_instance.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"

@@ -17,7 +17,7 @@
 #include "bench/step_clock.h"
 #include "common/model/config.h"
 #include "dataplane/attention/attention_instance.h"
-#include "dataplane/comm/loopback.h"
+#include "dataplane/comm/transport/loopback.h"
 #include "dataplane/engine/emission_thread.h"
 #include "dataplane/experts/expert_instance.h"
 #include "dataplane/worker/step_message.h"

@@ -5,7 +5,7 @@
 namespace janus {
 
 // By which every door of a process counts whom it does not let in (docs/metrics.md): calls in
-// proto/credentials, the exchange in dataplane/comm.
+// rpc/credentials, the exchange in dataplane/comm.
 inline constexpr MetricDeclaration kRefusalMetrics[] = {
     {"janus_connections_refused_total", MetricType::kCounter, "reason", "connections",
      "Connections and calls refused for who the peer is, by reason."},

@@ -24,7 +24,7 @@ struct ServingTopology {
   int micro_batches = 1;
   // No expert instances and no exchange: the attention instance's thread computes its experts, too.
   bool is_whole = false;
-  // What the instances exchange stays on the device (dataplane/comm/device_slots.h).
+  // What the instances exchange stays on the device (dataplane/comm/transport/device_slots.h).
   bool in_place = false;
   bool has_processes = false;
   std::string name() const;

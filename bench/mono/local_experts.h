@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/experts/expert_layers.h"
 #include "kernels/device/context.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/doorbell.h"
-#include "dataplane/comm/transport.h"
+#include "dataplane/comm/transport/transport.h"
 
 namespace janus::bench {
 

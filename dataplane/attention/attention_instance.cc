@@ -6,10 +6,10 @@
 #include <cstring>
 #include <utility>
 
-#include "dataplane/attention/leader.h"
-#include "dataplane/comm/await_device.h"
-#include "dataplane/comm/follower.h"
-#include "dataplane/comm/goodbye.h"
+#include "dataplane/steps/await_device.h"
+#include "dataplane/steps/follower.h"
+#include "dataplane/steps/goodbye.h"
+#include "dataplane/steps/leader.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {

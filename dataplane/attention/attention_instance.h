@@ -17,15 +17,20 @@
 #include "common/statistics.h"
 #include "common/topology.h"
 #include "dataplane/attention/attention_epoch.h"
-#include "dataplane/attention/weights.h"
-#include "dataplane/comm/exchange.h"
-#include "dataplane/comm/message_counts.h"
-#include "dataplane/comm/step_control.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
-#include "dataplane/engine/step_metrics.h"
-#include "dataplane/engine/step_times.h"
+#include "dataplane/steps/message_counts.h"
+#include "dataplane/steps/step_control.h"
+#include "dataplane/steps/step_metrics.h"
+#include "dataplane/steps/step_times.h"
+#include "dataplane/weights/attention_weights.h"
 
+// The attention side: layers, sampling, and the instance that runs them step by step. It knows the
+// experts by the exchange alone.
+//
+// May include: dataplane/steps, dataplane/comm/exchange, /transport and /wire, dataplane/engine,
+// dataplane/weights, kernels, common.
 namespace janus::dataplane {
 
 // For the instance's life.

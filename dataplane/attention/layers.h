@@ -8,9 +8,9 @@
 
 #include "common/model/description.h"
 #include "dataplane/attention/self_attention.h"
-#include "dataplane/attention/weights.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
+#include "dataplane/weights/attention_weights.h"
 #include "kernels/device/context.h"
 #include "kernels/device/row_graphs.h"
 #include "kernels/device/staging.h"

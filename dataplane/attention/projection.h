@@ -2,7 +2,7 @@
 
 #include "common/dtype.h"
 #include "common/status.h"
-#include "dataplane/attention/weights.h"
+#include "dataplane/weights/tensor.h"
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "common/model/description.h"
-#include "dataplane/attention/weights.h"
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/scheduler.h"
+#include "dataplane/weights/attention_weights.h"
 #include "kernels/device/context.h"
 #include "kernels/kernels.h"
 

@@ -10,6 +10,10 @@
 #include "dataplane/engine/kv_cache.h"
 #include "dataplane/engine/request.h"
 
+// What an attention instance does with its sequences, whatever computes them: which rows a step
+// has, where keys and values lie, which tokens go to the gateways.
+//
+// May include: kernels, common.
 namespace janus::dataplane {
 
 // How a position is computed depends on nothing but whether it is one of its request's prompt or

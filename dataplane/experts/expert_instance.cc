@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "dataplane/comm/await_device.h"
-#include "dataplane/comm/goodbye.h"
-#include "dataplane/comm/wire.h"
+#include "dataplane/comm/wire/wire.h"
+#include "dataplane/steps/await_device.h"
+#include "dataplane/steps/goodbye.h"
 
 namespace janus::dataplane {
 namespace {

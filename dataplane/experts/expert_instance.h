@@ -11,16 +11,21 @@
 #include "common/mutex.h"
 #include "common/statistics.h"
 #include "common/topology.h"
-#include "dataplane/comm/exchange.h"
-#include "dataplane/comm/follower.h"
-#include "dataplane/comm/message_counts.h"
-#include "dataplane/engine/step_metrics.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/experts/expert_layers.h"
 #include "dataplane/experts/routing_record.h"
-#include "dataplane/experts/weights.h"
+#include "dataplane/steps/follower.h"
+#include "dataplane/steps/message_counts.h"
+#include "dataplane/steps/step_metrics.h"
+#include "dataplane/weights/expert_weights.h"
 #include "kernels/device/context.h"
 #include "kernels/device/stopwatch.h"
 
+// The expert side: gate, scheduling, expert FFNs, and the instance that runs them round by round.
+// It knows attention by the exchange alone.
+//
+// May include: dataplane/steps, dataplane/comm/exchange, /transport and /wire, dataplane/weights,
+// kernels, common.
 namespace janus::dataplane {
 
 struct ExpertOptions {

@@ -11,8 +11,8 @@
 #include "common/model/description.h"
 #include "common/row_split.h"
 #include "common/topology.h"
-#include "dataplane/comm/exchange.h"
-#include "dataplane/experts/weights.h"
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/weights/expert_weights.h"
 #include "kernels/device/context.h"
 #include "kernels/kernels.h"
 

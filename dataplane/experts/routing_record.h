@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "common/statistics.h"
-#include "dataplane/comm/wire.h"
+#include "dataplane/comm/wire/wire.h"
 
 namespace janus::dataplane {
 

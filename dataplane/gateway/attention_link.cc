@@ -10,9 +10,9 @@
 #include "common/mutex.h"
 #include "dataplane/gateway/attention_pool.h"
 #include "dataplane/gateway/token_messages.h"
-#include "proto/channel.h"
 #include "proto/convert.h"
 #include "proto/tokens.grpc.pb.h"
+#include "rpc/channel.h"
 
 namespace janus::gateway {
 

@@ -19,9 +19,9 @@
 #include "dataplane/gateway/service.h"
 #include "dataplane/gateway/topology_watch.h"
 #include "dataplane/model/text_digest.h"
-#include "proto/credentials/handshakes.h"
-#include "proto/credentials/own_certificate.h"
-#include "proto/credentials/trust_folder.h"
+#include "rpc/credentials/handshakes.h"
+#include "rpc/credentials/own_certificate.h"
+#include "rpc/credentials/trust_folder.h"
 
 namespace janus::gateway {
 namespace {

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "common/mutex.h"
-#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
+#include "rpc/channel.h"
 
 namespace janus::gateway {
 

@@ -9,10 +9,13 @@
 
 #include "common/model/description.h"
 #include "common/topology.h"
-#include "dataplane/attention/weights.h"
-#include "dataplane/experts/weights.h"
 #include "dataplane/model/safetensors.h"
+#include "dataplane/weights/attention_weights.h"
+#include "dataplane/weights/expert_weights.h"
 
+// Reads checkpoints of every family into dataplane/weights.
+//
+// May include: dataplane/weights, common.
 namespace janus::dataplane {
 
 // Called now and then while weights are read; from the loading thread.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "dataplane/comm/shared_memory.h"
-#include "dataplane/comm/ucx/transport.h"
+#include "dataplane/comm/transport/shared_memory.h"
+#include "dataplane/comm/transport/ucx/transport.h"
 #include "dataplane/worker/network_choice.h"
 
 namespace janus::dataplane {

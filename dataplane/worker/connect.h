@@ -9,8 +9,8 @@
 #include "common/log.h"
 #include "common/statistics.h"
 #include "common/topology.h"
-#include "dataplane/comm/device_slots.h"
-#include "dataplane/comm/meeting.h"
+#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/transport/device_slots.h"
 
 namespace janus::dataplane {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/wait_policy.h"
-#include "dataplane/comm/pinned_payloads.h"
-#include "dataplane/comm/segment.h"
+#include "dataplane/comm/transport/pinned_payloads.h"
+#include "dataplane/comm/transport/segment.h"
 #include "dataplane/worker/connect.h"
 #include "dataplane/worker/numerics_class.h"
 

@@ -10,8 +10,8 @@
 #include "common/log.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/engine/emission_thread.h"
-#include "dataplane/engine/step_metrics.h"
 #include "dataplane/model/loader.h"
+#include "dataplane/steps/step_metrics.h"
 #include "dataplane/worker/settings.h"
 #include "kernels/device/loader.h"
 

@@ -15,10 +15,10 @@
 #include "dataplane/worker/open_device.h"
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
-#include "proto/channel.h"
-#include "proto/credentials/handshakes.h"
-#include "proto/credentials/own_certificate.h"
-#include "proto/credentials/trust_folder.h"
+#include "rpc/channel.h"
+#include "rpc/credentials/handshakes.h"
+#include "rpc/credentials/own_certificate.h"
+#include "rpc/credentials/trust_folder.h"
 
 namespace janus::dataplane {
 namespace {

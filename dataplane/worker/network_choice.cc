@@ -1,6 +1,6 @@
 #include "dataplane/worker/network_choice.h"
 
-#include "dataplane/comm/ucx/worker.h"
+#include "dataplane/comm/transport/ucx/worker.h"
 
 namespace janus::dataplane {
 namespace {

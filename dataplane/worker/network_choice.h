@@ -8,8 +8,8 @@
 #include "common/log.h"
 #include "common/statistics.h"
 #include "common/topology.h"
-#include "dataplane/comm/ucx/rdma_choice.h"
-#include "dataplane/comm/ucx/rdma_devices.h"
+#include "dataplane/comm/transport/ucx/rdma_choice.h"
+#include "dataplane/comm/transport/ucx/rdma_devices.h"
 
 namespace janus::dataplane {
 

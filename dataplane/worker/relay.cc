@@ -11,8 +11,8 @@
 #include "common/check.h"
 #include "common/clock.h"
 #include "dataplane/worker/prepare_board.h"
-#include "proto/channel.h"
 #include "proto/convert.h"
+#include "rpc/channel.h"
 
 namespace janus::dataplane {
 namespace {

@@ -11,9 +11,9 @@
 #include "common/control.h"
 #include "common/log.h"
 #include "common/mutex.h"
-#include "dataplane/comm/exchange_door.h"
-#include "dataplane/engine/step_metrics.h"
+#include "dataplane/comm/handshake/exchange_door.h"
 #include "dataplane/experts/routing_record.h"
+#include "dataplane/steps/step_metrics.h"
 #include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/epoch_session.h"
 #include "dataplane/worker/lasting.h"
@@ -21,6 +21,10 @@
 #include "dataplane/worker/token_router.h"
 #include "dataplane/worker/worker_metrics.h"
 
+// The process of one instance: control calls, token streams, metrics, one epoch after another.
+//
+// May include: every other room of the data plane but text and gateway; rpc, proto, kernels,
+// common.
 namespace janus::dataplane {
 
 // One instance from its start to its end, over epochs (docs/design/007): idle, prepared for an

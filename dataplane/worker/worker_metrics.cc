@@ -3,7 +3,7 @@
 #include <string>
 
 #include "common/check.h"
-#include "dataplane/comm/transport.h"
+#include "dataplane/comm/transport/transport.h"
 #include "dataplane/worker/worker_metric_table.h"
 
 namespace janus::dataplane {

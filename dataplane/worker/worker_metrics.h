@@ -4,7 +4,7 @@
 
 #include "common/metrics.h"
 #include "common/statistics.h"
-#include "dataplane/engine/step_metrics.h"
+#include "dataplane/steps/step_metrics.h"
 
 namespace janus::dataplane {
 

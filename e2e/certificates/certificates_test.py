@@ -35,9 +35,9 @@ with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=3
     print(ssl.DER_cert_to_PEM_cert(door.getpeercert(True)))
 """
 
-# Somebody at a worker's exchange who says a whole HELLO (dataplane/comm/wire.h) as experts 0 of an epoch, but does not
+# Somebody at a worker's exchange who says a whole HELLO (dataplane/comm/wire/wire.h) as experts 0 of an epoch, but does not
 # know its key; what is answered.
-VERSION = re.search(r"kProtocolVersion = (\d+);", (ROOT / "dataplane/comm/wire.h").read_text())[1]
+VERSION = re.search(r"kProtocolVersion = (\d+);", (ROOT / "dataplane/comm/wire/wire.h").read_text())[1]
 HELLO = f"""
 import os, socket, struct, sys
 with socket.create_connection((sys.argv[1], 9001), timeout=30) as door:

@@ -6,7 +6,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "dev-cuda" / "bin"
 # What a worker is compiled of.
-ROOMS = ("cmake", "common", "kernels", "proto", "dataplane")
+ROOMS = ("cmake", "common", "kernels", "proto", "rpc", "dataplane")
 SOURCES = (".cc", ".h", ".cu", ".cuh", ".proto", ".cmake", ".txt")
 HOW = "scripts/deps cuda && cmake --preset dev-cuda && ninja -C build/dev-cuda janus-worker"
 

@@ -10,7 +10,7 @@
 #include "common/mutex.h"
 #include "operator/certificates/issue_plan.h"
 #include "operator/kube/object_api.h"
-#include "proto/credentials/certificate.h"
+#include "rpc/credentials/certificate.h"
 
 namespace janus::control {
 

@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "operator/certificates/issuer.h"
-#include "proto/credentials/identity.h"
+#include "rpc/credentials/identity.h"
 
 namespace janus::control {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proto/channel.h"
+#include "rpc/channel.h"
 
 namespace janus::control {
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "common/mutex.h"
-#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
 #include "proto/convert.h"
+#include "rpc/channel.h"
 
 namespace janus::control {
 namespace {

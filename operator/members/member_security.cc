@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "proto/credentials/peers.h"
+#include "rpc/credentials/peers.h"
 
 namespace janus::control {
 

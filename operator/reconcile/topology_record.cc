@@ -18,7 +18,8 @@
 namespace janus::control {
 namespace {
 
-// Raised when workers of two builds can no longer be members of one epoch (dataplane/comm/wire.h).
+// Raised when workers of two builds can no longer be members of one epoch
+// (dataplane/comm/wire/wire.h).
 constexpr uint64_t kWireVersion = 1;
 
 std::string LittleEndian(const Placement& placement) {

@@ -9,9 +9,9 @@
 #include <span>
 
 #include "common/check.h"
-#include "dataplane/comm/exchange.h"
-#include "dataplane/comm/hello.h"
-#include "dataplane/comm/hello_reader.h"
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/handshake/hello.h"
+#include "dataplane/comm/handshake/hello_reader.h"
 
 namespace janus::dataplane {
 namespace {

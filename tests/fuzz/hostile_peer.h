@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/aligned_buffer.h"
-#include "dataplane/comm/transport.h"
+#include "dataplane/comm/transport/transport.h"
 
 namespace janus::dataplane {
 

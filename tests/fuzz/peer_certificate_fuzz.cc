@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "common/check.h"
-#include "proto/credentials/certificate.h"
-#include "proto/credentials/identity.h"
+#include "rpc/credentials/certificate.h"
+#include "rpc/credentials/identity.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;

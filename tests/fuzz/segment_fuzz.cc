@@ -6,8 +6,8 @@
 
 #include "common/aligned_buffer.h"
 #include "common/check.h"
-#include "dataplane/comm/exchange.h"
-#include "dataplane/comm/segment.h"
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/transport/segment.h"
 
 namespace janus::dataplane {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "tests/support/random.h"
 
 namespace janus::dataplane {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataplane/comm/transport.h"
+#include "dataplane/comm/transport/transport.h"
 
 namespace janus::dataplane {
 

@@ -7,8 +7,8 @@
 
 #include "common/model/description.h"
 #include "common/topology.h"
-#include "dataplane/attention/weights.h"
-#include "dataplane/experts/weights.h"
+#include "dataplane/weights/attention_weights.h"
+#include "dataplane/weights/expert_weights.h"
 #include "tests/support/tensor_maker.h"
 
 namespace janus::dataplane {

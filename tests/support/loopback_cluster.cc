@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "dataplane/comm/pinned_payloads.h"
+#include "dataplane/comm/transport/pinned_payloads.h"
 #include "tests/support/place_attention.h"
 #include "tests/support/time_scale.h"
 

@@ -13,7 +13,7 @@
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/engine/emission_thread.h"
 #include "dataplane/experts/expert_instance.h"
-#include "dataplane/experts/place_weights.h"
+#include "dataplane/weights/place_weights.h"
 #include "kernels/device/context.h"
 #include "tests/support/networks.h"
 

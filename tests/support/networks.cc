@@ -2,9 +2,9 @@
 
 #include <thread>
 
-#include "dataplane/comm/loopback.h"
-#include "dataplane/comm/segment.h"
-#include "dataplane/comm/shared_memory.h"
+#include "dataplane/comm/transport/loopback.h"
+#include "dataplane/comm/transport/segment.h"
+#include "dataplane/comm/transport/shared_memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/time_scale.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/comm/device_slots.h"
-#include "dataplane/comm/meeting.h"
-#include "dataplane/comm/transport.h"
+#include "dataplane/comm/handshake/meeting.h"
+#include "dataplane/comm/transport/device_slots.h"
+#include "dataplane/comm/transport/transport.h"
 #include "tests/support/time_scale.h"
 
 namespace janus::dataplane {

@@ -1,4 +1,4 @@
-#include "dataplane/comm/ucx/transport.h"
+#include "dataplane/comm/transport/ucx/transport.h"
 #include "tests/support/networks.h"
 
 namespace janus::dataplane {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 
 namespace janus::dataplane {
 

@@ -3,8 +3,8 @@
 #include <stop_token>
 
 #include "common/model/description.h"
-#include "dataplane/attention/weights.h"
-#include "dataplane/experts/tensor_placer.h"
+#include "dataplane/weights/attention_weights.h"
+#include "dataplane/weights/tensor_placer.h"
 
 namespace janus::dataplane {
 

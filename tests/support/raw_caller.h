@@ -10,8 +10,8 @@
 
 #include "common/check.h"
 #include "common/fd.h"
-#include "dataplane/comm/exchange_address.h"
-#include "dataplane/comm/hello.h"
+#include "dataplane/comm/handshake/exchange_address.h"
+#include "dataplane/comm/handshake/hello.h"
 #include "tests/support/time_scale.h"
 
 namespace janus::dataplane {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "common/check.h"
-#include "dataplane/attention/weights.h"
+#include "dataplane/weights/attention_weights.h"
 
 namespace janus::dataplane {
 

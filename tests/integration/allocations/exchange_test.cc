@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "tests/integration/allocations/allocations.h"
 #include "tests/integration/allocations/networks.h"
 #include "tests/support/time_scale.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 
 // One fault for each rule that keeps the bits of a request its own. They exist in the binary of
 // this suite alone: the linker puts its doubles around four reference kernels and around

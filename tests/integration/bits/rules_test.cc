@@ -11,7 +11,7 @@
 
 #include "common/aligned_buffer.h"
 #include "dataplane/attention/layers.h"
-#include "dataplane/comm/loopback.h"
+#include "dataplane/comm/transport/loopback.h"
 #include "kernels/kernels.h"
 #include "tests/integration/bits/planted_faults.h"
 #include "tests/support/random.h"

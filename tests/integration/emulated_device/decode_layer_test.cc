@@ -11,7 +11,7 @@
 
 #include "dataplane/attention/layers.h"
 #include "dataplane/experts/expert_layers.h"
-#include "dataplane/experts/place_weights.h"
+#include "dataplane/weights/place_weights.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gate.h"
 #include "kernels/cuda/linear_fast.h"

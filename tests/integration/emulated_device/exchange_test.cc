@@ -1,7 +1,7 @@
 // Members with devices of their own, whose peers read rows and contributions there in place; and
 // members that cannot, whose go through the host's memory.
 
-#include "dataplane/comm/exchange.h"
+#include "dataplane/comm/exchange/exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "dataplane/comm/segment.h"
+#include "dataplane/comm/transport/segment.h"
 #include "tests/support/contains.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/networks.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "dataplane/experts/place_weights.h"
+#include "dataplane/weights/place_weights.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/held_model.h"
 #include "tests/support/place_attention.h"

@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "dataplane/experts/expert_layers.h"
-#include "dataplane/experts/place_weights.h"
+#include "dataplane/weights/place_weights.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"

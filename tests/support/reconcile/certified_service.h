@@ -9,7 +9,7 @@
 #include "operator/kube/base64.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/names.h"
-#include "proto/credentials/certificate.h"
+#include "rpc/credentials/certificate.h"
 #include "tests/support/reconcile/simulated_service.h"
 
 namespace janus::control {

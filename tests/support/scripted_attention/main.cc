@@ -27,9 +27,9 @@
 #include <thread>
 #include <vector>
 
-#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
 #include "proto/tokens.grpc.pb.h"
+#include "rpc/channel.h"
 
 namespace {
 

@@ -16,8 +16,8 @@
 #include "dataplane/worker/worker_metric_table.h"
 #include "operator/kube/metric_table.h"
 #include "operator/manager/metric_table.h"
-#include "proto/credentials/certificate.h"
-#include "proto/credentials/own_certificate.h"
+#include "rpc/credentials/certificate.h"
+#include "rpc/credentials/own_certificate.h"
 #include "tests/support/contains.h"
 #include "tests/support/paths.h"
 

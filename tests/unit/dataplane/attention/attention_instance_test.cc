@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "dataplane/attention/self_attention.h"
-#include "dataplane/comm/loopback.h"
+#include "dataplane/comm/transport/loopback.h"
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/model/description.h"
-#include "dataplane/comm/wire.h"
+#include "dataplane/comm/wire/wire.h"
 #include "dataplane/worker/describe_model.h"
 #include "dataplane/worker/numerics_class.h"
 #include "dataplane/worker/open_device.h"

@@ -7,11 +7,11 @@
 
 #include "common/exposition/metrics_text.h"
 #include "common/read_file.h"
-#include "dataplane/comm/exchange_refusal.h"
+#include "dataplane/comm/handshake/exchange_refusal.h"
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/worker_metric_table.h"
 #include "dataplane/worker/worker_metrics.h"
-#include "proto/credentials/peers.h"
+#include "rpc/credentials/peers.h"
 #include "tests/support/contains.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"

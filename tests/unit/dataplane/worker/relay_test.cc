@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "proto/channel.h"
+#include "rpc/channel.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/time_scale.h"
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "common/model/config.h"
-#include "proto/channel.h"
 #include "proto/convert.h"
+#include "rpc/channel.h"
 #include "tests/support/golden.h"
 #include "tests/support/time_scale.h"
 

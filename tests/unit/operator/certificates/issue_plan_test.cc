@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "proto/credentials/certificate.h"
+#include "rpc/credentials/certificate.h"
 
 namespace janus::control {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "common/mutex.h"
 #include "operator/members/connections.h"
-#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
+#include "rpc/channel.h"
 #include "tests/support/contains.h"
 #include "tests/support/temp_folder.h"
 

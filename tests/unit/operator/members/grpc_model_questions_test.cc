@@ -9,8 +9,8 @@
 
 #include "common/clock.h"
 #include "common/mutex.h"
-#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
+#include "rpc/channel.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::control {

@@ -8,13 +8,13 @@
 
 #include "operator/kube/object.h"
 #include "operator/local/store/store_client.h"
-#include "proto/channel.h"
 #include "proto/control.grpc.pb.h"
-#include "proto/credentials/trust_folder.h"
+#include "rpc/channel.h"
+#include "rpc/credentials/trust_folder.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/kube/simulated_timeline.h"
 #include "tests/support/time_scale.h"
-#include "tests/unit/proto/credentials/trust_on_disk.h"
+#include "tests/unit/rpc/credentials/trust_on_disk.h"
 
 namespace janus::control {
 namespace {

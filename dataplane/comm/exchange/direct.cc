@@ -1,0 +1,490 @@
+#include "dataplane/comm/exchange/direct.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "dataplane/comm/transport/device_slots.h"
+
+namespace janus::dataplane {
+namespace {
+
+std::string Describe(const RoundKey& key) {
+  return "epoch " + std::to_string(key.epoch) + " step " + std::to_string(key.step) + " layer " +
+         std::to_string(key.layer) + " micro-batch " + std::to_string(key.micro_batch);
+}
+
+int64_t Nanoseconds(MonotonicTime time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+MonotonicTime FromNanoseconds(int64_t ns) {
+  return MonotonicTime(
+      std::chrono::duration_cast<MonotonicClock::duration>(std::chrono::nanoseconds(ns)));
+}
+
+// Within an epoch rounds of one micro-batch slot follow each other, so an older key is a late
+// message (of a step that was given up) and a newer one means that this member has missed a round.
+Status Misordered(PeerId from, const RoundKey& got, const RoundKey& want) {
+  return Internal(ToString(from) + " sent " + Describe(got) + " while " + Describe(want) +
+                  " was awaited");
+}
+
+// One read of memory that another process may be writing; the compiler must not read it again.
+ContributionRef Load(const ContributionRef* at) {
+  static_assert(sizeof(ContributionRef) == sizeof(uint32_t));
+  return std::bit_cast<ContributionRef>(
+      __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
+}
+
+// Whether a member's own messages have their rows in its GPU's memory, and whether it reads a
+// peer's there.
+bool SendsFrom(const DeviceSlots* device) {
+  return device != nullptr && device->is_read_by_all();
+}
+bool Reads(const DeviceSlots* device, PeerId peer) {
+  return device != nullptr && (device->maps(peer) || device->reads_remotely(peer));
+}
+
+// What an exchange does with its device, whichever side it is; null: none.
+bool LetGoOf(DeviceSlots* device) {
+  return device == nullptr || device->LetGo();
+}
+// Asked for all parts each time: each goes on by being asked.
+bool AbandonOf(DeviceSlots* device, Transport& transport) {
+  const bool has_let_go = LetGoOf(device);
+  const bool has_read = device == nullptr || device->HasReadAll();
+  return transport.Settle() && has_let_go && has_read;
+}
+bool PostsBehind(const DeviceSlots* device) {
+  return !SendsFrom(device) || device->is_read_remotely();
+}
+
+// Where what a network brings of peers goes, in landing memory. Attention: a piece for each
+// micro-batch, with all contributions to its rows. Experts: one for each slot of attention
+// instances, as these are numbered.
+size_t LandingPiece(const ExchangeShape& shape, Role role) {
+  const auto rows = static_cast<size_t>(shape.max_rows) *
+                    (role == Role::kAttention ? static_cast<size_t>(shape.top_k) : 1);
+  return AlignUp(rows * shape.row_bytes(), 256);
+}
+
+// Rounds of an epoch in their order, as flags count them; 0 is none. Micro-batches have slots of
+// their own.
+uint64_t NumberOf(const RoundKey& key) {
+  static_assert(sizeof key.layer == 2);
+  return (key.step << 16) + key.layer + 1;
+}
+
+// What comes into the slots of the peers.
+class Inbox {
+ public:
+  explicit Inbox(Transport& transport) : transport_(transport) {}
+
+  // Takes what a slot has, passing over messages of rounds that were given up, late or twice.
+  bool TakeCurrent(PeerId from, int slot, MessageKind kind, const RoundKey& key,
+                   SlotMessage& message) {
+    for (int taken = 0; taken < kAtOnce && transport_.Take(from, slot, message); ++taken) {
+      if (message.header.kind == kind && message.header.key() >= key) return true;
+      ++stale_;
+    }
+    return false;
+  }
+  void Drop(PeerId from, int slot) {
+    SlotMessage message;
+    for (int taken = 0; taken < kAtOnce && transport_.Take(from, slot, message); ++taken) ++stale_;
+  }
+  uint64_t stale() const { return stale_; }
+
+ private:
+  // A peer that posts without end must not keep us here.
+  static constexpr int kAtOnce = 8;
+
+  Transport& transport_;
+  uint64_t stale_ = 0;
+};
+
+class DirectAttention final : public AttentionExchange {
+ public:
+  DirectAttention(const ExchangeShape& shape, Transport& transport, DeviceSlots* device)
+      : shape_(shape),
+        transport_(transport),
+        device_(device),
+        self_(transport.layout().self),
+        inbox_(transport) {
+    const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
+    rounds_.resize(static_cast<size_t>(shape.micro_batches));
+    followed_.resize(static_cast<size_t>(shape.n));
+    for (Round& round : rounds_) {
+      round.table.assign(cells, nullptr);
+      if (device != nullptr) round.on_device.assign(cells, 0);
+      round.arrived.assign(static_cast<size_t>(shape.n), false);
+      round.placed.assign(static_cast<size_t>(shape.n), false);
+      round.reading.assign(static_cast<size_t>(shape.n), false);
+    }
+  }
+
+  std::span<std::byte> Rows(int micro_batch) override { return transport_.Payload(micro_batch); }
+  std::byte* DeviceRows(int micro_batch) override {
+    return SendsFrom(device_) ? device_->Own(micro_batch) : nullptr;
+  }
+
+  Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
+    JANUS_CHECK(rows >= 0 && rows <= shape_.max_rows, rows, shape_.max_rows);
+    Round& round = rounds_[key.micro_batch];
+    round.rows = rows;
+    round.missing = rows * shape_.top_k;
+    round.senders_left = shape_.n;
+    std::fill(round.arrived.begin(), round.arrived.end(), false);
+    std::fill(round.placed.begin(), round.placed.end(), false);
+    std::fill(round.reading.begin(), round.reading.end(), false);
+    round.landed = 0;
+    std::fill_n(round.table.begin(), static_cast<size_t>(rows) * static_cast<size_t>(shape_.top_k),
+                nullptr);
+    Header header = MakeHeader(MessageKind::kRows, key, static_cast<uint16_t>(self_.rank.value),
+                               static_cast<uint32_t>(rows));
+    const size_t bytes = static_cast<size_t>(rows) * shape_.row_bytes();
+    header.bytes = SendsFrom(device_) ? 0 : bytes;
+    header.ready_ns = Nanoseconds(inputs_ready);
+    header.posted_ns = Nanoseconds(MonotonicClock::now());
+    bytes_sent_ += bytes * static_cast<uint64_t>(shape_.n);
+    if (SendsFrom(device_)) {
+      JANUS_RETURN_IF_ERROR(device_->Raise(key.micro_batch, NumberOf(key)));
+    }
+    return transport_.Post(key.micro_batch, header);
+  }
+
+  Result<bool> Poll(const RoundKey& key) override {
+    Round& round = rounds_[key.micro_batch];
+    for (int e = 0; e < shape_.n && round.senders_left > 0; ++e) {
+      if (round.arrived[static_cast<size_t>(e)]) continue;
+      const PeerId from{Role::kExperts, Rank{e}};
+      SlotMessage message;
+      if (!inbox_.TakeCurrent(from, SlotOf(key.micro_batch), MessageKind::kContributions, key,
+                              message)) {
+        continue;
+      }
+      if (message.header.key() != key) return Misordered(from, message.header.key(), key);
+      JANUS_RETURN_IF_ERROR(Enter(round, from, message));
+      round.arrived[static_cast<size_t>(e)] = true;
+      --round.senders_left;
+    }
+    JANUS_ASSIGN_OR_RETURN(const bool all_read, AreRead(round, key.micro_batch));
+    if (round.senders_left > 0 || !all_read) return false;
+    if (round.missing != 0) {
+      const auto cell = static_cast<int>(
+          std::find(round.table.begin(), round.table.end(), nullptr) - round.table.begin());
+      return Internal(Describe(key) + ": no expert instance sent the contribution to row " +
+                      std::to_string(cell / shape_.top_k) + " slot " +
+                      std::to_string(cell % shape_.top_k) + " (" + std::to_string(round.missing) +
+                      " are missing); do all expert instances agree?");
+    }
+    return true;
+  }
+
+  std::vector<Rank> Awaited(int micro_batch) const override {
+    const Round& round = rounds_[static_cast<size_t>(micro_batch)];
+    std::vector<Rank> awaited;
+    for (int e = 0; e < shape_.n; ++e) {
+      const auto at = static_cast<size_t>(e);
+      if (!round.arrived[at] || round.reading[at]) awaited.push_back(Rank{e});
+    }
+    return awaited;
+  }
+
+  bool Abandon() override {
+    for (int i = 0; i < shape_.micro_batches; ++i) {
+      for (int e = 0; e < shape_.n; ++e) inbox_.Drop({Role::kExperts, Rank{e}}, SlotOf(i));
+    }
+    std::fill(followed_.begin(), followed_.end(), std::nullopt);
+    return AbandonOf(device_, transport_);
+  }
+  bool LetGo() override { return LetGoOf(device_); }
+  bool PostsBehindGpu() const override { return PostsBehind(device_); }
+  uint64_t stale() const override { return inbox_.stale(); }
+
+  std::span<const void* const> Contributions(int micro_batch) const override {
+    const Round& round = rounds_[static_cast<size_t>(micro_batch)];
+    return {round.table.data(),
+            static_cast<size_t>(round.rows) * static_cast<size_t>(shape_.top_k)};
+  }
+  std::span<const uint8_t> OnDevice(int micro_batch) const override {
+    return rounds_[static_cast<size_t>(micro_batch)].on_device;
+  }
+  Status Follow(const RoundKey& key) override {
+    if (device_ == nullptr) return OkStatus();
+    const Round& round = rounds_[key.micro_batch];
+    for (int e = 0; e < shape_.n; ++e) {
+      if (round.placed[static_cast<size_t>(e)]) {
+        device_->Await({Role::kExperts, Rank{e}}, SlotOf(key.micro_batch), NumberOf(key));
+        followed_[static_cast<size_t>(e)] = key;
+      }
+    }
+    return device_->FollowPeers();
+  }
+  std::vector<LateExpert> Behind() const override {
+    std::vector<LateExpert> behind;
+    for (size_t e = 0; e < followed_.size(); ++e) {
+      if (!followed_[e]) continue;
+      const Rank rank{static_cast<int32_t>(e)};
+      const RoundKey& round = *followed_[e];
+      const int slot = SlotOf(round.micro_batch);
+      if (!device_->IsThere({Role::kExperts, rank}, slot, NumberOf(round))) {
+        behind.push_back({rank, round});
+      }
+    }
+    return behind;
+  }
+
+ private:
+  struct Round {
+    int rows = 0;
+    int missing = 0;       // cells of the table still null
+    int senders_left = 0;  // expert instances not heard of
+    std::vector<bool> arrived;
+    std::vector<bool> placed;   // by expert instance: its contributions lie on its device, mapped
+    std::vector<bool> reading;  // likewise: they are on their way to this one
+    size_t landed = 0;          // bytes of those, and of what is there
+    std::vector<const void*> table;  // [max_rows * K]
+    std::vector<uint8_t> on_device;  // likewise; empty without a GPU
+  };
+
+  // Of every expert instance's slots the one with contributions to this instance.
+  int SlotOf(int micro_batch) const { return micro_batch * shape_.m + self_.rank.value; }
+
+  Status Enter(Round& round, PeerId from, const SlotMessage& message) {
+    const size_t count = message.header.count;
+    const std::byte* placed = nullptr;  // in the sender's GPU
+    if (count > 0 && message.header.bytes == ContributionRowsOffset(count) &&
+        Reads(device_, from)) {
+      const bool is_mapped = device_->maps(from);
+      const size_t landing = LandingOf(message.header.micro_batch) + round.landed;
+      placed = is_mapped ? device_->Of(from, SlotOf(message.header.micro_batch))
+                         : device_->Landing(landing);
+      (is_mapped ? round.placed : round.reading)[static_cast<size_t>(from.rank.value)] = true;
+    } else if (ContributionBytes(count, shape_.row_bytes()) != message.header.bytes) {
+      return Internal(ToString(from) + ": " + std::to_string(count) + " contributions in " +
+                      std::to_string(message.header.bytes) + " bytes");
+    }
+    bytes_received_ += ContributionBytes(count, shape_.row_bytes());
+    const auto* refs = reinterpret_cast<const ContributionRef*>(message.payload.data());
+    const std::byte* rows = message.payload.data() + ContributionRowsOffset(count);
+    for (size_t i = 0; i < count; ++i) {
+      // Copied before it is checked: a peer that lies can still write there.
+      const ContributionRef ref = Load(refs + i);
+      const auto where = [&] {
+        return " to row " + std::to_string(ref.row) + " slot " + std::to_string(ref.slot);
+      };
+      if (ref.row >= round.rows || ref.slot >= shape_.top_k) {
+        return Internal(ToString(from) + ": a contribution" + where() + " of " +
+                        std::to_string(round.rows) + " rows");
+      }
+      const size_t at = static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot;
+      const void*& cell = round.table[at];
+      if (cell != nullptr) {
+        return Internal(ToString(from) + ": a second contribution" + where() +
+                        "; do all expert instances agree?");
+      }
+      cell = (placed != nullptr ? placed : rows) + i * shape_.row_bytes();
+      if (!round.on_device.empty()) round.on_device[at] = placed != nullptr ? 1 : 0;
+      --round.missing;
+    }
+    if (!round.reading[static_cast<size_t>(from.rank.value)]) return OkStatus();
+    // Of no more cells than there are: each was free.
+    const int micro_batch = message.header.micro_batch;
+    const size_t bytes = count * shape_.row_bytes();
+    const size_t at = LandingOf(micro_batch) + round.landed;
+    round.landed += bytes;
+    return device_->Read(from, SlotOf(micro_batch), bytes, at);
+  }
+
+  // Whether what was begun to be read of the round's contributions is there.
+  Result<bool> AreRead(Round& round, int micro_batch) {
+    bool all = true;
+    for (int e = 0; e < shape_.n; ++e) {
+      const auto at = static_cast<size_t>(e);
+      if (!round.reading[at]) continue;
+      JANUS_ASSIGN_OR_RETURN(const bool has_read,
+                             device_->HasRead({Role::kExperts, Rank{e}}, SlotOf(micro_batch)));
+      round.reading[at] = !has_read;
+      all = all && has_read;
+    }
+    return all;
+  }
+  size_t LandingOf(int micro_batch) const {
+    return static_cast<size_t>(micro_batch) * LandingPiece(shape_, Role::kAttention);
+  }
+
+  const ExchangeShape shape_;
+  Transport& transport_;
+  DeviceSlots* const device_;
+  const PeerId self_;
+  Inbox inbox_;
+  std::vector<Round> rounds_;
+  // By expert instance: the last round that was followed, since one was given up.
+  std::vector<std::optional<RoundKey>> followed_;
+};
+
+class DirectExperts final : public ExpertExchange {
+ public:
+  DirectExperts(const ExchangeShape& shape, Transport& transport, DeviceSlots* device)
+      : shape_(shape),
+        transport_(transport),
+        device_(device),
+        self_(transport.layout().self),
+        inbox_(transport) {
+    const auto slots = static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m);
+    counts_.assign(slots, 0);
+    reading_.resize(slots);
+  }
+
+  Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) override {
+    const PeerId peer{Role::kAttention, from};
+    std::optional<Reading>& reading = reading_[SlotOf(key.micro_batch, from)];
+    if (reading && reading->key == key) {
+      JANUS_ASSIGN_OR_RETURN(const bool has_read, device_->HasRead(peer, key.micro_batch));
+      if (!has_read) return false;
+      arrived = reading->rows;
+      reading.reset();
+      return true;
+    }
+    SlotMessage message;
+    if (!inbox_.TakeCurrent(peer, key.micro_batch, MessageKind::kRows, key, message)) {
+      return false;
+    }
+    if (message.header.key() != key) return Misordered(peer, message.header.key(), key);
+    const uint32_t count = message.header.count;
+    const size_t bytes = count * shape_.row_bytes();
+    arrived.on_device = count > 0 && message.header.bytes == 0 && Reads(device_, peer);
+    if (count > static_cast<uint32_t>(shape_.max_rows) ||
+        (message.header.bytes != bytes && !arrived.on_device)) {
+      return Internal(ToString(peer) + ": " + std::to_string(count) + " rows in " +
+                      std::to_string(message.header.bytes) + " bytes");
+    }
+    bytes_received_ += bytes;
+    arrived.count = static_cast<int>(count);
+    arrived.rows = message.payload.data();
+    arrived.posted = FromNanoseconds(message.header.posted_ns);
+    if (!arrived.on_device) return true;
+    if (device_->maps(peer)) {
+      arrived.rows = device_->Of(peer, key.micro_batch);
+      device_->Await(peer, key.micro_batch, NumberOf(key));
+      return true;
+    }
+    const size_t landing = SlotOf(key.micro_batch, from) * LandingPiece(shape_, Role::kExperts);
+    arrived.rows = device_->Landing(landing);
+    reading = Reading{key, arrived};
+    JANUS_RETURN_IF_ERROR(device_->Read(peer, key.micro_batch, bytes, landing));
+    return false;
+  }
+  Status Follow() override { return device_ == nullptr ? OkStatus() : device_->FollowPeers(); }
+  bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const override {
+    return !arrived.on_device || !device_->maps({Role::kAttention, from}) ||
+           device_->IsThere({Role::kAttention, from}, key.micro_batch, NumberOf(key));
+  }
+
+  bool Abandon() override {
+    for (int i = 0; i < shape_.micro_batches; ++i) {
+      for (int a = 0; a < shape_.m; ++a) inbox_.Drop({Role::kAttention, Rank{a}}, i);
+    }
+    return AbandonOf(device_, transport_);
+  }
+  bool LetGo() override { return LetGoOf(device_); }
+  bool PostsBehindGpu() const override { return PostsBehind(device_); }
+  uint64_t stale() const override { return inbox_.stale(); }
+
+  std::byte* DeviceReplies(int micro_batch, Rank to) override {
+    return SendsFrom(device_) ? device_->Own(static_cast<int>(SlotOf(micro_batch, to))) : nullptr;
+  }
+
+  Outgoing Begin(int micro_batch, Rank to, int count) override {
+    JANUS_CHECK(count >= 0 && count <= shape_.max_rows * shape_.top_k, count);
+    const auto slot = static_cast<int>(SlotOf(micro_batch, to));
+    counts_[static_cast<size_t>(slot)] = count;
+    std::byte* payload = transport_.Payload(slot).data();
+    const auto size = static_cast<size_t>(count);
+    return {{reinterpret_cast<ContributionRef*>(payload), size},
+            SendsFrom(device_) ? nullptr : payload + ContributionRowsOffset(size)};
+  }
+
+  Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) override {
+    const auto slot = static_cast<int>(SlotOf(key.micro_batch, to));
+    const int count = counts_[static_cast<size_t>(slot)];
+    Header header =
+        MakeHeader(MessageKind::kContributions, key, static_cast<uint16_t>(self_.rank.value),
+                   static_cast<uint32_t>(count));
+    const auto size = static_cast<size_t>(count);
+    const size_t bytes = ContributionBytes(size, shape_.row_bytes());
+    header.bytes = SendsFrom(device_) ? ContributionRowsOffset(size) : bytes;
+    header.ready_ns = Nanoseconds(inputs_ready);
+    header.posted_ns = Nanoseconds(MonotonicClock::now());
+    bytes_sent_ += bytes;
+    if (SendsFrom(device_)) JANUS_RETURN_IF_ERROR(device_->Raise(slot, NumberOf(key)));
+    return transport_.Post(slot, header);
+  }
+
+ private:
+  // Of this instance's slots; of the pieces of an attention instance's rows alike.
+  size_t SlotOf(int micro_batch, Rank attention) const {
+    return static_cast<size_t>(micro_batch) * static_cast<size_t>(shape_.m) +
+           static_cast<size_t>(attention.value);
+  }
+
+  const ExchangeShape shape_;
+  Transport& transport_;
+  DeviceSlots* const device_;
+  const PeerId self_;
+  Inbox inbox_;
+  std::vector<int> counts_;  // [micro-batch, m]: contributions of the message being written
+  struct Reading {
+    RoundKey key;
+    ArrivedRows rows;
+  };
+  std::vector<std::optional<Reading>> reading_;  // likewise: rows on their way to this device
+};
+
+}  // namespace
+
+TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
+  TransportLayout layout;
+  layout.self = self;
+  layout.m = shape.m;
+  layout.n = shape.n;
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const int pieces = shape.micro_batches * (role == Role::kAttention ? 1 : shape.m);
+    layout.landing[static_cast<size_t>(role)] =
+        static_cast<size_t>(pieces) * LandingPiece(shape, role);
+  }
+  const auto rows = static_cast<size_t>(shape.max_rows);
+  std::vector<PeerId> experts;
+  for (int e = 0; e < shape.n; ++e) experts.push_back({Role::kExperts, Rank{e}});
+  for (int a = 0; a < shape.m; ++a) {
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      layout.slots.push_back({{Role::kAttention, Rank{a}}, mb, rows * shape.row_bytes(), experts});
+    }
+  }
+  const size_t bytes =
+      ContributionBytes(rows * static_cast<size_t>(shape.top_k), shape.row_bytes());
+  for (int e = 0; e < shape.n; ++e) {
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      for (int a = 0; a < shape.m; ++a) {
+        layout.slots.push_back(
+            {{Role::kExperts, Rank{e}}, mb * shape.m + a, bytes, {{Role::kAttention, Rank{a}}}});
+      }
+    }
+  }
+  return layout;
+}
+
+std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
+                                                       Transport& transport, DeviceSlots* device) {
+  return std::make_unique<DirectAttention>(shape, transport, device);
+}
+
+std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport,
+                                                  DeviceSlots* device) {
+  return std::make_unique<DirectExperts>(shape, transport, device);
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,171 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/dtype.h"
+#include "common/status.h"
+#include "common/topology.h"
+#include "dataplane/comm/transport/transport.h"
+
+// Rounds between attention and expert instances, over any transport: rows go to the experts, and
+// their contributions come back. When a round takes place is not known here: dataplane/steps.
+//
+// May include: dataplane/comm/transport, dataplane/comm/wire, kernels, common.
+namespace janus::dataplane {
+
+// What the exchange must know to lay out its fixed slots; equal on all members of an epoch.
+struct ExchangeShape {
+  int hidden = 0;                // H
+  int top_k = 0;                 // K
+  DType wire = DType::kFloat32;  // of rows and contributions
+  int micro_batches = 1;         // rounds in flight per layer, b
+  int max_rows = 512;            // R_max: rows of one sender in one round
+  int m = 0;
+  int n = 0;
+
+  size_t row_bytes() const {
+    return static_cast<size_t>(hidden) * static_cast<size_t>(SizeOf(wire));
+  }
+};
+ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire);
+
+// Which attention ranks take part in a step (and, after the first layer, still have rows).
+using Participants = std::vector<bool>;
+
+// What both sides of a round share. Confined to the step thread.
+//
+// A member may give up the round it is in, at any point of it. Its slots are written anew when
+// every member has done so (Abandon), under a step with a higher number: what was late then is told
+// by its older step, dropped and counted.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  // Gives up every round under way and drops what has come of it. True once nothing that was posted
+  // here is on its way any more, and a GPU that exchanges in place has run what it was given; asked
+  // again until then, inside Transport::Wait. One whose rows pass through the host's memory may
+  // still copy from and to slots, before all that its stream is given from then on (docs/steps.md).
+  virtual bool Abandon() = 0;
+  // Whether messages wait until the GPU has run what was queued before them: their readers do not
+  // wait for it themselves.
+  virtual bool PostsBehindGpu() const = 0;
+  // Whether a GPU has run what it was given, without waiting for peers any more; asked again until
+  // then. What its readers read after that is of a round that is given up.
+  virtual bool LetGo() = 0;
+
+  // Messages that were dropped because their round was over here, since the start.
+  virtual uint64_t stale() const = 0;
+
+  // Payload bytes since the start, each reader of a message counted; 0 for an exchange that sends
+  // none.
+  uint64_t bytes_sent() const { return bytes_sent_; }
+  uint64_t bytes_received() const { return bytes_received_; }
+
+ protected:
+  uint64_t bytes_sent_ = 0;
+  uint64_t bytes_received_ = 0;
+};
+
+// The attention side of a round, in any mode. For each round: fill Rows, Post, then Poll until
+// true, then read the contributions; only then may the next round of the same micro-batch be
+// posted.
+//
+// Confined to the step thread. Nothing allocates after construction.
+class AttentionExchange : public Exchange {
+ public:
+  // Where the rows of a micro-batch are put, [max_rows, H] of the wire type, 64-byte aligned. Its
+  // readers read it in place: it must not change from Post until Poll has returned true.
+  virtual std::span<std::byte> Rows(int micro_batch) = 0;
+  // Where they are put instead, of a member whose peers read its GPU's memory (device_slots.h):
+  // there, 256-byte aligned, by what was queued before Post. It may be queued to change once
+  // Follow was. Null: Rows.
+  virtual std::byte* DeviceRows(int micro_batch) = 0;
+
+  // Sends `rows` >= 0 rows of the round to every expert instance.
+  virtual Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) = 0;
+
+  // True once every (row, top-k slot) of the round has exactly one contribution here. Internal: a
+  // contribution twice, missing or out of range, with the sender's name.
+  virtual Result<bool> Poll(const RoundKey& key) = 0;
+
+  // Expert instances that the micro-batch's round still waits for.
+  virtual std::vector<Rank> Awaited(int micro_batch) const = 0;
+
+  // contributions[row * K + slot] -> H values of the wire type, in place. Valid after Poll returned
+  // true and until the micro-batch's next Post.
+  virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
+  // Which of them lie in a GPU's memory, as addresses of this member's, 1 or 0 each; empty: none.
+  // There for what is queued after Follow.
+  virtual std::span<const uint8_t> OnDevice(int micro_batch) const = 0;
+  // Queued: what is queued from now on has the contributions that lie in a GPU's memory. After Poll
+  // returned true, before they are read.
+  virtual Status Follow(const RoundKey& key) = 0;
+  // Expert instances whose GPUs have not brought by now what was followed of them last, and the
+  // round that is of, for people.
+  struct LateExpert {
+    Rank expert;
+    RoundKey round;
+    friend bool operator==(const LateExpert&, const LateExpert&) = default;
+  };
+  virtual std::vector<LateExpert> Behind() const = 0;
+};
+
+// Rows of one attention instance in one round.
+struct ArrivedRows {
+  int count = 0;
+  const std::byte* rows = nullptr;  // [count, H] of the wire type, in place
+  bool on_device = false;           // whether `rows` is an address of this member's GPU
+  MonotonicTime posted;
+};
+
+// The expert side of a round, in any mode. For each round and participant: Poll until true, read
+// the rows, then Begin, write, Post the contributions of this instance (possibly none).
+//
+// Confined to the step thread. Nothing allocates after construction.
+class ExpertExchange : public Exchange {
+ public:
+  // True when `from`'s rows of the round are here; those on the device for what is queued after
+  // Follow.
+  virtual Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) = 0;
+  // Queued: what is queued from now on has the rows on the device that Poll has told of since the
+  // last Follow.
+  virtual Status Follow() = 0;
+  // Whether the rows that Poll told of are there by now, for people.
+  virtual bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const = 0;
+
+  // Where contributions to `to` go, of a member whose peers read its GPU's memory (device_slots.h):
+  // [R_max * K, H] of the wire type, in the order of their references, by what was queued before
+  // Post. The same in every round. Null: to where Begin says.
+  virtual std::byte* DeviceReplies(int micro_batch, Rank to) = 0;
+
+  // Room for `count` contributions to `to`: refs[count], and rows [count, H] of the wire type; no
+  // rows where DeviceReplies has them.
+  struct Outgoing {
+    std::span<ContributionRef> refs;
+    std::byte* rows = nullptr;
+  };
+  virtual Outgoing Begin(int micro_batch, Rank to, int count) = 0;
+  virtual Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) = 0;
+};
+
+// The slots of every member for the topology's mode; Unimplemented names a mode that is not built.
+Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
+
+class DeviceSlots;
+
+// `transport` must outlive the exchange and have been made with LayoutFor(mode, shape, self), and
+// so must `device`, with which the transport was connected; null: everything goes through the
+// host's memory. Errors: those of DeviceSlots::Open too.
+Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
+                                                                 const ExchangeShape& shape,
+                                                                 Transport& transport,
+                                                                 DeviceSlots* device = nullptr);
+Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
+                                                           const ExchangeShape& shape,
+                                                           Transport& transport,
+                                                           DeviceSlots* device = nullptr);
+
+}  // namespace janus::dataplane

@@ -1,0 +1,79 @@
+#include "dataplane/comm/handshake/exchange_address.h"
+
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/un.h>
+
+#include <charconv>
+#include <cstring>
+
+namespace janus::dataplane {
+namespace {
+
+constexpr std::string_view kUnix = "unix:";
+constexpr std::string_view kTcp = "tcp:";
+
+Result<ExchangeAddress> UnixAddress(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return InvalidArgument("exchange address: socket path '" + path +
+                           "': " + std::to_string(path.size()) + " bytes, want 1 to " +
+                           std::to_string(sizeof address.sun_path - 1));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  ExchangeAddress out;
+  std::memcpy(&out.storage, &address, sizeof address);
+  out.bytes = sizeof address;
+  return out;
+}
+
+// Numbers alone: a name would have to be looked up, which blocks.
+Result<ExchangeAddress> TcpAddress(const std::string& text) {
+  const Status bad = InvalidArgument("exchange address 'tcp:" + text +
+                                     "': want tcp:<IPv4>:<port> or tcp:[<IPv6>]:<port>");
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return bad;
+  uint16_t port = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + colon + 1, end, port);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return bad;
+  std::string host = text.substr(0, colon);
+  ExchangeAddress out;
+  if (host.starts_with('[') && host.ends_with(']')) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    host = host.substr(1, host.size() - 2);
+    if (inet_pton(AF_INET6, host.c_str(), &address.sin6_addr) != 1) return bad;
+    std::memcpy(&out.storage, &address, sizeof address);
+    out.bytes = sizeof address;
+    return out;
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) return bad;
+  std::memcpy(&out.storage, &address, sizeof address);
+  out.bytes = sizeof address;
+  return out;
+}
+
+}  // namespace
+
+Result<ExchangeAddress> ParseExchangeAddress(const std::string& text) {
+  if (text.starts_with(kUnix)) return UnixAddress(text.substr(kUnix.size()));
+  if (text.starts_with(kTcp)) return TcpAddress(text.substr(kTcp.size()));
+  return InvalidArgument("exchange address '" + text + "': want unix:/path or tcp:host:port");
+}
+
+void TuneTcp(int fd) {
+  const int on = 1, idle = 5, interval = 1, patience_ms = 10'000;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof patience_ms);
+}
+
+}  // namespace janus::dataplane

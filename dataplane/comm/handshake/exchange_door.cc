@@ -1,0 +1,187 @@
+#include "dataplane/comm/handshake/exchange_door.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "dataplane/comm/handshake/send_hello.h"
+
+namespace janus::dataplane {
+namespace {
+
+Result<Fd> MakeEvent() {
+  Fd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) return ResourceExhausted("exchange: eventfd: " + std::string(std::strerror(errno)));
+  return fd;
+}
+
+void Signal(const Fd& event) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(event.get(), &one, sizeof one);
+}
+
+void Clear(const Fd& event) {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t got = read(event.get(), &count, sizeof count);
+}
+
+// For poll: rounded up, as a pass that comes too early has nothing to do.
+int Milliseconds(std::optional<MonotonicTime> until, MonotonicTime now) {
+  if (!until) return -1;
+  if (*until <= now) return 0;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*until - now).count();
+  return static_cast<int>(std::min<int64_t>(left, std::numeric_limits<int>::max()));
+}
+
+}  // namespace
+
+EpochAtDoor::EpochAtDoor(const ExchangeIdentity& identity, const TransportLayout& layout,
+                         Fd waiting, ExchangeRefusalCounts* counts)
+    : ours_(MakeHello(identity, layout, PairTransport::kSharedMemory, 0)),
+      layout_(layout),
+      counts_(counts),
+      waiting_fd_(std::move(waiting)) {}
+
+std::vector<Caller> EpochAtDoor::Take() {
+  const MutexLock lock(mu_);
+  Clear(waiting_fd_);
+  std::vector<Caller> callers;
+  for (auto& [member, caller] : waiting_) callers.push_back(std::move(caller));
+  waiting_.clear();
+  return callers;
+}
+
+void EpochAtDoor::Refuse(const Caller& caller, const Status* why) const {
+  if (counts_ != nullptr) counts_->Count(ExchangeRefusal::kMember);
+  if (why != nullptr) SendHello(caller.socket.get(), MakeRefusal(ours_, *why), "", {});
+}
+
+std::string EpochAtDoor::last_refusal() const {
+  const MutexLock lock(mu_);
+  return last_refusal_;
+}
+
+void EpochAtDoor::Close() {
+  const MutexLock lock(mu_);
+  is_open_ = false;
+  for (const auto& [member, caller] : waiting_) Refuse(caller, nullptr);
+  waiting_.clear();
+}
+
+bool EpochAtDoor::is_open() const {
+  const MutexLock lock(mu_);
+  return is_open_;
+}
+
+bool EpochAtDoor::Admit(Caller& caller) {
+  const PeerId peer = SenderOf(caller.hello);
+  const int member = MemberIndex(layout_, peer);
+  const std::vector<PeerId> peers = PeersOf(layout_);
+  if (member < MemberIndex(layout_, layout_.self) ||
+      std::find(peers.begin(), peers.end(), peer) == peers.end()) {
+    return false;
+  }
+  const MutexLock lock(mu_);
+  if (!is_open_) return false;
+  waiting_.insert_or_assign(member, std::move(caller));
+  Signal(waiting_fd_);
+  return true;
+}
+
+void EpochAtDoor::NoteRefusal(const Status& why) {
+  const MutexLock lock(mu_);
+  if (is_open_) last_refusal_ = why.message();
+}
+
+Result<std::unique_ptr<ExchangeDoor>> ExchangeDoor::Create(const std::string& address,
+                                                           ExchangeRefusalCounts* counts) {
+  auto door = std::make_unique<ExchangeDoor>(counts);
+  JANUS_RETURN_IF_ERROR(door->Listen(address));
+  return door;
+}
+
+Status ExchangeDoor::Listen(const std::string& address) {
+  if (thread_.joinable() && address_ == address) return OkStatus();
+  thread_ = std::jthread();
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ExchangeListener> listener,
+                         ExchangeListener::Create(address));
+  bound_ = listener->address();
+  address_ = address;
+  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<Callers> callers,
+                         Callers::Create(std::move(listener), counts_));
+  JANUS_ASSIGN_OR_RETURN(wake_, MakeEvent());
+  thread_ = std::jthread(
+      [this, callers = std::move(callers)](const std::stop_token& stop) { Run(*callers, stop); });
+  return OkStatus();
+}
+
+Result<std::shared_ptr<EpochAtDoor>> ExchangeDoor::Expect(const ExchangeIdentity& identity,
+                                                          const TransportLayout& layout) {
+  const uint64_t key_check = EpochKeyCheck(identity.epoch_key, identity.epoch);
+  for (const std::shared_ptr<EpochAtDoor>& epoch : Known()) {
+    if (epoch->epoch() == identity.epoch && epoch->ours().key_check == key_check &&
+        epoch->is_open()) {
+      return epoch;
+    }
+  }
+  JANUS_ASSIGN_OR_RETURN(Fd waiting, MakeEvent());
+  auto epoch = std::make_shared<EpochAtDoor>(identity, layout, std::move(waiting), counts_);
+  const MutexLock lock(mu_);
+  known_.push_back(epoch);
+  return epoch;
+}
+
+void ExchangeDoor::Serve(std::shared_ptr<EpochAtDoor> epoch) {
+  std::shared_ptr<EpochAtDoor> before;  // goes without mu_
+  const MutexLock lock(mu_);
+  before = std::exchange(served_, std::move(epoch));
+}
+
+std::vector<std::shared_ptr<EpochAtDoor>> ExchangeDoor::Known() {
+  std::vector<std::shared_ptr<EpochAtDoor>> known;
+  const MutexLock lock(mu_);
+  std::erase_if(known_, [](const auto& epoch) { return epoch.expired(); });
+  for (const std::weak_ptr<EpochAtDoor>& one : known_) {
+    if (std::shared_ptr<EpochAtDoor> epoch = one.lock()) known.push_back(std::move(epoch));
+  }
+  std::stable_sort(known.begin(), known.end(),
+                   [](const auto& a, const auto& b) { return a->epoch() < b->epoch(); });
+  return known;
+}
+
+void ExchangeDoor::Run(Callers& callers, const std::stop_token& stop) {
+  const std::stop_callback wake(stop, [this] { Signal(wake_); });
+  while (!stop.stop_requested()) {
+    pollfd polls[] = {{wake_.get(), POLLIN, 0}, {callers.fd(), POLLIN, 0}};
+    poll(polls, std::size(polls), Milliseconds(callers.next(), MonotonicClock::now()));
+    for (Caller& caller : callers.Pass(MonotonicClock::now())) Judge(std::move(caller));
+  }
+}
+
+void ExchangeDoor::Judge(Caller caller) {
+  const std::vector<std::shared_ptr<EpochAtDoor>> known = Known();
+  if (known.empty()) return;
+  // Of two by one number the one that came last: the other was given up.
+  const auto of_its_number = std::find_if(known.rbegin(), known.rend(), [&](const auto& epoch) {
+    return epoch->epoch() == caller.hello.epoch;
+  });
+  EpochAtDoor& epoch = of_its_number != known.rend() ? **of_its_number : *known.back();
+  const HelloVerdict verdict = Admit(caller.hello, epoch.ours(), epoch.layout());
+  if (!verdict.status.ok()) {
+    for (const auto& one : known) one->NoteRefusal(verdict.status);
+    if (verdict.refusal == ExchangeRefusal::kEpoch && caller.hello.epoch > epoch.epoch()) return;
+    Count(verdict.refusal);
+    SendHello(caller.socket.get(), MakeRefusal(epoch.ours(), verdict.status), "", {});
+    return;
+  }
+  if (!epoch.Admit(caller)) Count(ExchangeRefusal::kMember);
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/doorbell.h"
+#include "common/function_ref.h"
+#include "common/status.h"
+#include "dataplane/comm/wire/layout.h"
+#include "dataplane/comm/wire/wire.h"
+
+// Transports carry messages between the members of an epoch: over a heap (loopback), shared memory
+// or a network (ucx/). What the messages mean is not known here.
+//
+// May include: dataplane/comm/handshake, dataplane/comm/wire, kernels, common.
+namespace janus::dataplane {
+
+// A message in a slot. `payload` lies where the sender wrote it (shared memory) or where the
+// transport landed it, and stays valid and unchanged until the reader's own protocol allows the
+// owner to post the slot again.
+struct SlotMessage {
+  Header header;
+  std::span<const std::byte> payload;
+};
+
+inline constexpr size_t kMaxControlBytes = 1024;  // of payload: a ticket of 256 instances
+inline constexpr uint64_t kControlQueueDepth = 64;
+inline constexpr size_t kFlagStride = 64;
+
+// Connects one instance to its peers. A slot is written in place, posted once per round and read in
+// place, without a copy where memory is shared; small control messages travel on bounded ordered
+// queues beside it. No call blocks but Wait, and none allocates memory after construction (what a
+// failed one says apart).
+//
+// Confined to the instance's step thread, except Wake and Describe, which are thread-safe.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual const TransportLayout& layout() const = 0;
+
+  // Memory of the instance's own slot; 64-byte aligned, bytes of its SlotSpec.
+  virtual std::span<std::byte> Payload(int slot) = 0;
+
+  // Publishes header.bytes of the slot to its readers. The caller's protocol guarantees that the
+  // readers are done with the slot's previous message. Unavailable: a reader is known to be gone.
+  virtual Status Post(int slot, const Header& header) = 0;
+
+  // The newest message of a peer's slot that Take has not returned yet, if there is one. A message
+  // with a wrong tag or impossible size is dropped and counted.
+  virtual bool Take(PeerId from, int slot, SlotMessage& message) = 0;
+
+  // For a round that is given up: what was posted and has not begun to leave is dropped. True once
+  // nothing of the slots is on its way any more, so that they may be overwritten as soon as their
+  // readers are done; asked again until then, inside Wait. Does not depend on the readers'
+  // protocol.
+  virtual bool Settle() = 0;
+
+  // Queues a control message: header + payload (<= kMaxControlBytes). Ordered per pair, delivered
+  // once. ResourceExhausted: the peer has kControlQueueDepth unread already.
+  virtual Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) = 0;
+
+  // The next control message of `from`, copied into `payload` (at most kMaxControlBytes).
+  virtual bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) = 0;
+
+  // Waits until ready() is true (returns OK), the deadline (DeadlineExceeded), or until a peer is
+  // found gone (Unavailable, naming it). Whatever changes ready() from outside must Wake().
+  virtual Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) = 0;
+  virtual void Wake() = 0;
+
+  // Messages dropped for a wrong tag or impossible size since the start.
+  virtual uint64_t dropped() const = 0;
+
+  // The words of a member by which devices wait for what it posts (kernels::Flag), one for each of
+  // its slots and that slot's readers, in the order of the layout, kFlagStride bytes apart, 0 at
+  // first; whole pages. The owner and the reader write it. Empty: the pair shares no memory.
+  virtual std::span<std::byte> FlagsOf(PeerId) { return {}; }
+
+  // Where payloads lie that this member writes and reads, as far as that is memory of this process
+  // and not a device's: whole pages, for as long as there is the transport. Devices copy from and
+  // to it (pinned_payloads.h).
+  virtual std::vector<std::span<std::byte>> PayloadMemory() { return {}; }
+
+  // How the pair talks, for people: "shared memory", "UCX tcp/lo", "loopback".
+  virtual std::string_view Describe(PeerId peer) const = 0;
+};
+
+}  // namespace janus::dataplane

@@ -1,0 +1,45 @@
+#include "dataplane/comm/wire/layout.h"
+
+#include "common/fingerprint.h"
+#include "dataplane/comm/wire/wire.h"
+
+namespace janus::dataplane {
+
+std::string ToString(const PeerId& peer) {
+  return std::string(ToString(peer.role)) + " " + std::to_string(peer.rank.value);
+}
+
+int MemberIndex(const TransportLayout& layout, PeerId peer) {
+  return peer.role == Role::kAttention ? peer.rank.value : layout.m + peer.rank.value;
+}
+
+PeerId MemberAt(const TransportLayout& layout, int member) {
+  if (member < layout.m) return {Role::kAttention, Rank{member}};
+  return {Role::kExperts, Rank{member - layout.m}};
+}
+
+std::vector<PeerId> PeersOf(const TransportLayout& layout) {
+  std::vector<PeerId> peers;
+  for (int member = 0; member < layout.m + layout.n; ++member) {
+    const PeerId peer = MemberAt(layout, member);
+    const bool both_experts = peer.role == Role::kExperts && layout.self.role == Role::kExperts;
+    if (peer != layout.self && !both_experts) peers.push_back(peer);
+  }
+  return peers;
+}
+
+uint64_t LayoutHash(const TransportLayout& layout) {
+  Fingerprint hash;
+  hash.Mix(kLayoutMagic).Mix(kProtocolVersion);
+  hash.Mix(static_cast<uint64_t>(layout.m)).Mix(static_cast<uint64_t>(layout.n));
+  for (const SlotSpec& slot : layout.slots) {
+    hash.Mix(static_cast<uint64_t>(MemberIndex(layout, slot.owner)));
+    hash.Mix(static_cast<uint64_t>(slot.index)).Mix(uint64_t{slot.bytes});
+    for (const PeerId& reader : slot.readers) {
+      hash.Mix(static_cast<uint64_t>(MemberIndex(layout, reader)));
+    }
+  }
+  return hash.value();
+}
+
+}  // namespace janus::dataplane

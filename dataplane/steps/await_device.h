@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/transport/transport.h"
+#include "dataplane/steps/step_control.h"
+
+namespace janus::dataplane {
+
+// Transport::Wait for what a device does, which wakes nobody: `ready` is asked again and again.
+inline Status AwaitDevice(Transport& transport, MonotonicTime deadline, FunctionRef<bool()> ready) {
+  constexpr std::chrono::microseconds kAgain(50);
+  for (;;) {
+    const MonotonicTime again = MonotonicClock::now() + kAgain;
+    const Status waited = transport.Wait(std::min(again, deadline), ready);
+    if (waited.code() != StatusCode::kDeadlineExceeded || again >= deadline) return waited;
+  }
+}
+
+// Either of them.
+inline Status Await(bool of_device, Transport& transport, MonotonicTime deadline,
+                    FunctionRef<bool()> ready) {
+  return of_device ? AwaitDevice(transport, deadline, ready) : transport.Wait(deadline, ready);
+}
+
+// Until a GPU waits for no peer any more and has run what it was given, at most for so long.
+inline void LetGo(Exchange& exchange, Seconds at_most) {
+  const MonotonicTime deadline = Later(MonotonicClock::now(), at_most);
+  while (!exchange.LetGo() && MonotonicClock::now() < deadline) std::this_thread::yield();
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,507 @@
+#include "dataplane/comm/exchange/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "tests/support/contains.h"
+#include "tests/support/delivery_reference.h"
+#include "tests/support/networks.h"
+#include "tests/support/time_scale.h"
+
+namespace janus::dataplane {
+namespace {
+
+// All members of an epoch and their exchanges; rounds are driven from the test's thread.
+class Members {
+ public:
+  Members(const NetworkKind& kind, ExchangeMode mode, const ExchangeShape& shape)
+      : shape_(shape), network_(kind.connect(*LayoutFor(mode, shape, PeerId{}), WaitPolicy())) {
+    for (int a = 0; a < shape.m; ++a) {
+      attention_.push_back(std::move(*MakeAttentionExchange(mode, shape, network_.attention(a))));
+    }
+    for (int e = 0; e < shape.n; ++e) {
+      experts_.push_back(std::move(*MakeExpertExchange(mode, shape, network_.experts(e))));
+    }
+  }
+
+  AttentionExchange& attention(int rank) { return *attention_[static_cast<size_t>(rank)]; }
+  ExpertExchange& experts(int rank) { return *experts_[static_cast<size_t>(rank)]; }
+  Network& network() { return network_; }
+  // Large messages move only while their sender, too, is inside Wait: whoever waits lets all others
+  // have a turn. For members that are all driven by the test's thread.
+  void LetAllTakeTurns() { pump_ = true; }
+
+  void PostRows(const RoundPlan& plan, int a) {
+    const int rows = plan.rows[static_cast<size_t>(a)];
+    std::byte* to = attention(a).Rows(plan.key.micro_batch).data();
+    for (int row = 0; row < rows; ++row) {
+      const std::vector<std::byte> bytes = BytesOfRow(plan, a, row);
+      std::copy(bytes.begin(), bytes.end(), to + static_cast<size_t>(row) * shape_.row_bytes());
+    }
+    const Status posted = attention(a).Post(plan.key, rows, MonotonicTime());
+    ASSERT_TRUE(posted.ok()) << posted.ToString();
+  }
+
+  // Poll until it gives true or an error, at most 20 s: what was posted may be on its way.
+  Result<bool> AwaitRows(int e, const RoundKey& key, Rank from, ArrivedRows& arrived) {
+    return Settled(network_.experts(e), [&] { return experts(e).Poll(key, from, arrived); });
+  }
+  Result<bool> AwaitAnswers(int a, const RoundKey& key) {
+    return Settled(network_.attention(a), [&] { return attention(a).Poll(key); });
+  }
+
+  // What expert instance e sees of attention instance a, once.
+  void ExpectRows(const RoundPlan& plan, int e, int a) {
+    ArrivedRows arrived;
+    const Result<bool> here = AwaitRows(e, plan.key, Rank{a}, arrived);
+    ASSERT_TRUE(here.ok()) << here.status().ToString();
+    ASSERT_TRUE(*here);
+    const std::vector<std::byte> want = Deliver(plan).rows[static_cast<size_t>(a)];
+    ASSERT_EQ(arrived.count, plan.rows[static_cast<size_t>(a)]);
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), arrived.rows)) << e << " of " << a;
+  }
+
+  // Sends attention instance a what falls to expert instance e, in an order of its own.
+  void PostContributions(const RoundPlan& plan, int e, int a, Random& random) {
+    std::vector<int> cells;
+    const std::vector<int>& owners = plan.owner_of[static_cast<size_t>(a)];
+    for (size_t cell = 0; cell < owners.size(); ++cell) {
+      if (owners[cell] == e) cells.push_back(static_cast<int>(cell));
+    }
+    for (size_t i = cells.size(); i > 1; --i) {
+      std::swap(cells[i - 1],
+                cells[static_cast<size_t>(random.Between(0, static_cast<int>(i) - 1))]);
+    }
+    PostCells(plan, e, a, cells);
+  }
+  void PostCells(const RoundPlan& plan, int e, int a, const std::vector<int>& cells) {
+    const ExpertExchange::Outgoing out =
+        experts(e).Begin(plan.key.micro_batch, Rank{a}, static_cast<int>(cells.size()));
+    ASSERT_EQ(out.refs.size(), cells.size());
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const int row = cells[i] / shape_.top_k, slot = cells[i] % shape_.top_k;
+      out.refs[i] = {static_cast<uint16_t>(row), static_cast<uint8_t>(slot), 0};
+      const std::vector<std::byte> bytes = BytesOfContribution(plan, a, row, slot);
+      std::copy(bytes.begin(), bytes.end(), out.rows + i * shape_.row_bytes());
+    }
+    const Status posted = experts(e).Post(plan.key, Rank{a}, MonotonicTime());
+    ASSERT_TRUE(posted.ok()) << posted.ToString();
+  }
+
+  // All members give up whatever they are in; nothing is under way afterwards.
+  void AbandonAll() {
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
+    for (bool settled = false; !settled;) {
+      ASSERT_LT(MonotonicClock::now(), deadline);
+      settled = true;
+      for (auto& exchange : attention_) settled = exchange->Abandon() && settled;
+      for (auto& exchange : experts_) settled = exchange->Abandon() && settled;
+    }
+  }
+
+  void ExpectContributions(const RoundPlan& plan, int a) {
+    const Result<bool> all = AwaitAnswers(a, plan.key);
+    ASSERT_TRUE(all.ok()) << all.status().ToString();
+    ASSERT_TRUE(*all);
+    const auto want = Deliver(plan).contributions[static_cast<size_t>(a)];
+    const std::span<const void* const> table = attention(a).Contributions(plan.key.micro_batch);
+    ASSERT_EQ(table.size(), want.size());
+    for (size_t cell = 0; cell < want.size(); ++cell) {
+      EXPECT_EQ(std::memcmp(table[cell], want[cell].data(), want[cell].size()), 0)
+          << "attention " << a << " row " << cell / static_cast<size_t>(shape_.top_k) << " slot "
+          << cell % static_cast<size_t>(shape_.top_k);
+    }
+  }
+
+ private:
+  template <class Poll>
+  Result<bool> Settled(Transport& transport, Poll&& poll) {
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
+    for (;;) {
+      Result<bool> polled = false;
+      const MonotonicTime slice = MonotonicClock::now() + std::chrono::milliseconds(1);
+      const Status waited = transport.Wait(pump_ ? slice : deadline, [&] {
+        polled = poll();
+        return !polled.ok() || *polled;
+      });
+      if (waited.ok()) return polled;
+      if (MonotonicClock::now() >= deadline) return waited;
+      for (auto& member : network_.members) {
+        static_cast<void>(member->Wait(MonotonicTime::min(), [] { return false; }));
+      }
+    }
+  }
+
+  const ExchangeShape shape_;
+  Network network_;
+  bool pump_ = false;
+  std::vector<std::unique_ptr<AttentionExchange>> attention_;
+  std::vector<std::unique_ptr<ExpertExchange>> experts_;
+};
+
+ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows = 8) {
+  ExchangeShape shape;
+  shape.hidden = 12;
+  shape.top_k = 2;
+  shape.wire = DType::kBFloat16;
+  shape.micro_batches = micro_batches;
+  shape.max_rows = max_rows;
+  shape.m = m;
+  shape.n = n;
+  return shape;
+}
+
+RoundKey KeyOf(uint64_t step, int layer = 0, int micro_batch = 0) {
+  RoundKey key;
+  key.epoch = 1;
+  key.step = step;
+  key.layer = static_cast<uint16_t>(layer);
+  key.micro_batch = static_cast<uint8_t>(micro_batch);
+  return key;
+}
+
+// A round with all contributions of a's rows at one expert instance.
+RoundPlan PlanOf(const ExchangeShape& shape, const RoundKey& key, std::vector<int> rows,
+                 int owner = 0) {
+  RoundPlan plan;
+  plan.shape = shape;
+  plan.key = key;
+  plan.rows = std::move(rows);
+  for (const int count : plan.rows) {
+    plan.owner_of.emplace_back(static_cast<size_t>(count * shape.top_k), owner);
+  }
+  return plan;
+}
+
+struct Kind {
+  NetworkKind network;
+  ExchangeMode mode;
+};
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.network.name << ToString(kind.mode);
+}
+std::vector<Kind> AllKinds() {
+  std::vector<Kind> kinds;
+  for (const NetworkKind& network : AllNetworks()) {
+    for (const ExchangeMode mode :
+         {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
+      if (LayoutFor(mode, ShapeFor(1, 1), PeerId{}).ok()) kinds.push_back({network, mode});
+    }
+  }
+  return kinds;
+}
+
+class ExchangeTest : public testing::TestWithParam<Kind> {
+ protected:
+  Members Connect(const ExchangeShape& shape) {
+    return Members(GetParam().network, GetParam().mode, shape);
+  }
+};
+
+TEST_P(ExchangeTest, DeliversAsTheReferenceSays) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t run = 0; run < 12; ++run) {
+    SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed) + " run " + std::to_string(run));
+    Random random(MixSeed(seed, run));
+    const ExchangeShape shape = ShapeFor(random.Between(1, 4), random.Between(1, 5),
+                                         random.Between(1, 4), random.Between(1, 9));
+    Members members = Connect(shape);
+    for (uint64_t step = 1; step <= 25; ++step) {
+      for (int layer = 0; layer < 2; ++layer) {
+        std::vector<RoundPlan> plans;  // of all micro-batches, in flight together
+        for (int i = 0; i < shape.micro_batches; ++i) {
+          plans.push_back(RandomRound(random, shape, KeyOf(step, layer, i), shape.max_rows));
+        }
+        for (const RoundPlan& plan : plans) {
+          for (int a = shape.m - 1; a >= 0; --a) members.PostRows(plan, a);
+        }
+        for (const RoundPlan& plan : plans) {
+          for (int e = 0; e < shape.n; ++e) {
+            for (int a = 0; a < shape.m; ++a) members.ExpectRows(plan, e, a);
+            for (int a = 0; a < shape.m; ++a) members.PostContributions(plan, e, a, random);
+          }
+        }
+        for (const RoundPlan& plan : plans) {
+          for (int a = 0; a < shape.m; ++a) members.ExpectContributions(plan, a);
+        }
+        ASSERT_FALSE(HasFailure());
+      }
+    }
+  }
+}
+
+TEST_P(ExchangeTest, DeliversBetweenThreadsThatOnlyWait) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed));
+  const ExchangeShape shape = ShapeFor(2, 3, 2, 16);
+  constexpr int kRounds = 150;
+  Random random(seed);
+  std::vector<RoundPlan> plans;
+  for (int r = 0; r < kRounds; ++r) {
+    plans.push_back(RandomRound(random, shape, KeyOf(static_cast<uint64_t>(1 + r / 2), 0, r % 2),
+                                shape.max_rows));
+  }
+  Members members = Connect(shape);
+  std::vector<std::jthread> threads;
+  for (int a = 0; a < shape.m; ++a) {
+    threads.emplace_back([&, a] {
+      for (int r = 0; r < kRounds + 1; ++r) {
+        if (r < kRounds) members.PostRows(plans[static_cast<size_t>(r)], a);
+        if (r == 0) continue;
+        const RoundPlan& plan = plans[static_cast<size_t>(r - 1)];
+        members.ExpectContributions(plan, a);
+        if (HasFailure()) return;
+      }
+    });
+  }
+  for (int e = 0; e < shape.n; ++e) {
+    threads.emplace_back([&, e] {
+      Random own(MixSeed(seed, static_cast<uint64_t>(e)));
+      for (const RoundPlan& plan : plans) {
+        const Delivery delivery = Deliver(plan);
+        for (int a = 0; a < shape.m; ++a) {
+          ArrivedRows arrived;
+          const Result<bool> here = members.AwaitRows(e, plan.key, Rank{a}, arrived);
+          ASSERT_TRUE(here.ok() && *here);
+          const std::vector<std::byte>& want = delivery.rows[static_cast<size_t>(a)];
+          ASSERT_EQ(arrived.count, plan.rows[static_cast<size_t>(a)]);
+          EXPECT_TRUE(std::equal(want.begin(), want.end(), arrived.rows));
+          members.PostContributions(plan, e, a, own);
+        }
+        if (HasFailure()) return;
+      }
+    });
+  }
+}
+
+TEST_P(ExchangeTest, ARoundOfNoRowsIsARoundToo) {
+  const ExchangeShape shape = ShapeFor(2, 2);
+  Members members = Connect(shape);
+  Random random(1);
+  const RoundPlan plan = PlanOf(shape, KeyOf(1), {0, 3}, 1);
+  for (int a = 0; a < 2; ++a) members.PostRows(plan, a);
+  for (int e = 0; e < 2; ++e) {
+    for (int a = 0; a < 2; ++a) members.ExpectRows(plan, e, a);
+    EXPECT_FALSE(*members.attention(0).Poll(plan.key)) << "not before all have answered";
+    for (int a = 0; a < 2; ++a) members.PostContributions(plan, e, a, random);
+  }
+  for (int a = 0; a < 2; ++a) members.ExpectContributions(plan, a);
+  EXPECT_TRUE(members.attention(0).Contributions(0).empty());
+}
+
+TEST_P(ExchangeTest, NothingIsThereBeforeItIsPosted) {
+  const ExchangeShape shape = ShapeFor(1, 1);
+  Members members = Connect(shape);
+  ArrivedRows arrived;
+  EXPECT_FALSE(*members.experts(0).Poll(KeyOf(1), Rank{0}, arrived));
+  members.PostRows(PlanOf(shape, KeyOf(1), {2}), 0);
+  EXPECT_FALSE(*members.attention(0).Poll(KeyOf(1)));
+}
+
+TEST_P(ExchangeTest, RowsOfAGivenUpRoundAreDroppedAndCounted) {
+  const ExchangeShape shape = ShapeFor(1, 1);
+  Members members = Connect(shape);
+  Random random(1);
+  members.PostRows(PlanOf(shape, KeyOf(1), {3}), 0);  // nobody took it: the step was given up
+  ArrivedRows arrived;
+  const Status dropped = members.network().experts(0).Wait(
+      MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
+        EXPECT_FALSE(*members.experts(0).Poll(KeyOf(2), Rank{0}, arrived));
+        return members.experts(0).stale() == 1;
+      });
+  ASSERT_TRUE(dropped.ok()) << dropped.ToString();
+  const RoundPlan plan = PlanOf(shape, KeyOf(2), {2});
+  members.PostRows(plan, 0);
+  members.ExpectRows(plan, 0, 0);
+  members.PostContributions(plan, 0, 0, random);
+  members.ExpectContributions(plan, 0);
+  EXPECT_EQ(members.experts(0).stale(), 1u);
+}
+
+TEST_P(ExchangeTest, ContributionsOfAGivenUpRoundAreDroppedAndCounted) {
+  const ExchangeShape shape = ShapeFor(1, 2);
+  Members members = Connect(shape);
+  Random random(1);
+  const RoundPlan old = PlanOf(shape, KeyOf(1), {3});
+  members.PostRows(old, 0);
+  const RoundPlan plan = PlanOf(shape, KeyOf(2), {2});
+  members.PostRows(plan, 0);
+  members.PostContributions(old, 0, 0, random);  // late
+  const Status dropped = members.network().attention(0).Wait(
+      MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
+        EXPECT_FALSE(*members.attention(0).Poll(plan.key));
+        return members.attention(0).stale() == 1;
+      });
+  ASSERT_TRUE(dropped.ok()) << dropped.ToString();
+  for (int e = 0; e < 2; ++e) members.PostContributions(plan, e, 0, random);
+  members.ExpectContributions(plan, 0);
+}
+
+// A round is left at each point of it; every slot then carries the next step, with no wait for what
+// nobody will read any more.
+TEST_P(ExchangeTest, SlotsCarryTheNextStepOnceAllMembersHaveAbandonedTheRound) {
+  ExchangeShape shape = ShapeFor(2, 2, 2, 64);
+  shape.hidden = 4096;  // more than a transport sends at once
+  Members members = Connect(shape);
+  members.LetAllTakeTurns();
+  Random random(1);
+  for (uint64_t step = 1; step <= 7; ++step) {
+    const auto left_at = static_cast<int>(step % 4);
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      const RoundPlan plan = RandomRound(random, shape, KeyOf(2 * step, 1, mb), shape.max_rows);
+      for (int a = 0; a < shape.m; ++a) members.PostRows(plan, a);
+      if (left_at >= 1) members.ExpectRows(plan, 0, 0);
+      if (left_at >= 2) members.PostContributions(plan, 0, 0, random);
+      if (left_at >= 3) {
+        EXPECT_FALSE(*members.attention(0).Poll(plan.key));
+      }
+    }
+    members.AbandonAll();
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      const RoundPlan plan = RandomRound(random, shape, KeyOf(2 * step + 1, 0, mb), shape.max_rows);
+      for (int a = 0; a < shape.m; ++a) members.PostRows(plan, a);
+      for (int e = 0; e < shape.n; ++e) {
+        for (int a = 0; a < shape.m; ++a) members.ExpectRows(plan, e, a);
+        for (int a = 0; a < shape.m; ++a) members.PostContributions(plan, e, a, random);
+      }
+      for (int a = 0; a < shape.m; ++a) members.ExpectContributions(plan, a);
+    }
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(members.experts(1).stale(), 0u);
+}
+
+TEST_P(ExchangeTest, NamesWhoHasNotAnswered) {
+  const ExchangeShape shape = ShapeFor(1, 3);
+  Members members = Connect(shape);
+  const RoundPlan plan = PlanOf(shape, KeyOf(1), {2});
+  members.PostRows(plan, 0);
+  EXPECT_EQ(members.attention(0).Awaited(0), (std::vector<Rank>{Rank{0}, Rank{1}, Rank{2}}));
+  members.PostCells(plan, 1, 0, {});
+  const Status waited = members.network().attention(0).Wait(
+      MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
+        EXPECT_FALSE(*members.attention(0).Poll(plan.key));
+        return members.attention(0).Awaited(0).size() == 2;
+      });
+  ASSERT_TRUE(waited.ok()) << waited.ToString();
+  EXPECT_EQ(members.attention(0).Awaited(0), (std::vector<Rank>{Rank{0}, Rank{2}}));
+}
+
+TEST_P(ExchangeTest, AnAnswerSentTwiceCountsOnce) {
+  const ExchangeShape shape = ShapeFor(1, 2);
+  Members members = Connect(shape);
+  for (uint64_t step = 1; step <= 3; ++step) {
+    const RoundPlan plan = PlanOf(shape, KeyOf(step), {2});
+    members.PostRows(plan, 0);
+    members.PostCells(plan, 0, 0, {2, 0, 3, 1});
+    EXPECT_FALSE(*members.attention(0).Poll(plan.key));
+    members.PostCells(plan, 0, 0, {2, 0, 3, 1});
+    EXPECT_FALSE(*members.attention(0).Poll(plan.key)) << "the other has not answered";
+    members.PostCells(plan, 1, 0, {});
+    members.ExpectContributions(plan, 0);
+  }
+}
+
+TEST_P(ExchangeTest, ARoundThatWasMissedIsNamed) {
+  const ExchangeShape shape = ShapeFor(2, 1);
+  Members members = Connect(shape);
+  members.PostRows(PlanOf(shape, KeyOf(8, 3), {1, 1}), 1);
+  ArrivedRows arrived;
+  const Result<bool> polled = members.AwaitRows(0, KeyOf(7, 2), Rank{1}, arrived);
+  ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
+  for (const char* part : {"attention 1", "step 8", "layer 3", "step 7", "layer 2"}) {
+    EXPECT_TRUE(Contains(polled.status().message(), part));
+  }
+}
+
+TEST_P(ExchangeTest, AContributionTwiceIsNamed) {
+  const ExchangeShape shape = ShapeFor(1, 2);
+  Members members = Connect(shape);
+  const RoundPlan plan = PlanOf(shape, KeyOf(1), {2});
+  members.PostRows(plan, 0);
+  members.PostCells(plan, 0, 0, {0, 1, 2, 3});
+  members.PostCells(plan, 1, 0, {3});
+  const Result<bool> polled = members.AwaitAnswers(0, plan.key);
+  ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
+  for (const char* part : {"experts 1", "row 1", "slot 1"}) {
+    EXPECT_TRUE(Contains(polled.status().message(), part));
+  }
+}
+
+TEST_P(ExchangeTest, AMissingContributionIsNamed) {
+  const ExchangeShape shape = ShapeFor(1, 2);
+  Members members = Connect(shape);
+  const RoundPlan plan = PlanOf(shape, KeyOf(1), {2});
+  members.PostRows(plan, 0);
+  members.PostCells(plan, 0, 0, {0, 1});
+  members.PostCells(plan, 1, 0, {3});
+  const Result<bool> polled = members.AwaitAnswers(0, plan.key);
+  ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
+  for (const char* part : {"row 1", "slot 0", "step 1"}) {
+    EXPECT_TRUE(Contains(polled.status().message(), part));
+  }
+}
+
+TEST_P(ExchangeTest, AContributionToARowThatIsNotThereIsNamed) {
+  const ExchangeShape shape = ShapeFor(1, 1);
+  for (const ContributionRef ref :
+       {ContributionRef{2, 0, 0}, ContributionRef{0, 2, 0}, ContributionRef{65535, 255, 0}}) {
+    Members members = Connect(shape);
+    const RoundPlan plan = PlanOf(shape, KeyOf(1), {2});
+    members.PostRows(plan, 0);
+    members.experts(0).Begin(0, Rank{0}, 1).refs[0] = ref;
+    ASSERT_TRUE(members.experts(0).Post(plan.key, Rank{0}, MonotonicTime()).ok());
+    const Result<bool> polled = members.AwaitAnswers(0, plan.key);
+    ASSERT_EQ(polled.status().code(), StatusCode::kInternal);
+    EXPECT_TRUE(Contains(polled.status().message(), "experts 0"));
+  }
+}
+
+TEST_P(ExchangeTest, CountsThatDoNotFitTheBytesAreNamed) {
+  const ExchangeShape shape = ShapeFor(1, 1);
+  Members members = Connect(shape);
+  Header header = MakeHeader(MessageKind::kRows, KeyOf(1), 0, 5);
+  header.bytes = 3 * shape.row_bytes();
+  ASSERT_TRUE(members.network().attention(0).Post(0, header).ok());
+  ArrivedRows arrived;
+  const Result<bool> rows = members.AwaitRows(0, KeyOf(1), Rank{0}, arrived);
+  ASSERT_EQ(rows.status().code(), StatusCode::kInternal);
+  EXPECT_TRUE(Contains(rows.status().message(), "attention 0"));
+
+  members.PostRows(PlanOf(shape, KeyOf(2), {1}), 0);
+  header = MakeHeader(MessageKind::kContributions, KeyOf(2), 0, UINT32_MAX);
+  header.bytes = 64;
+  ASSERT_TRUE(members.network().experts(0).Post(0, header).ok());
+  const Result<bool> back = members.AwaitAnswers(0, KeyOf(2));
+  ASSERT_EQ(back.status().code(), StatusCode::kInternal);
+  EXPECT_TRUE(Contains(back.status().message(), "experts 0"));
+}
+
+TEST_P(ExchangeTest, MoreRowsThanARoundHoldsAreNamed) {
+  const ExchangeShape shape = ShapeFor(1, 1, 1, 2);
+  Members members = Connect(shape);
+  Header header = MakeHeader(MessageKind::kRows, KeyOf(1), 0, 3);
+  header.bytes = 2 * shape.row_bytes();
+  ASSERT_TRUE(members.network().attention(0).Post(0, header).ok());
+  ArrivedRows arrived;
+  EXPECT_EQ(members.AwaitRows(0, KeyOf(1), Rank{0}, arrived).status().code(),
+            StatusCode::kInternal);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExchangeTest, testing::ValuesIn(AllKinds()), [](const auto& info) {
+  return info.param.network.name + std::string(ToString(info.param.mode));
+});
+
+TEST(ExchangeModes, WhatIsNotBuiltIsNamed) {
+  const Result<TransportLayout> layout =
+      LayoutFor(ExchangeMode::kTwoPhaseParallel, ShapeFor(1, 1), PeerId{});
+  ASSERT_EQ(layout.status().code(), StatusCode::kUnimplemented);
+  EXPECT_TRUE(Contains(layout.status().message(), "TwoPhaseParallel"));
+}
+
+}  // namespace
+}  // namespace janus::dataplane

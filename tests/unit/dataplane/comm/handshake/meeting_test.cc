@@ -1,0 +1,475 @@
+#include "dataplane/comm/handshake/meeting.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <thread>
+
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/transport/shared_memory.h"
+#include "tests/support/contains.h"
+#include "tests/support/networks.h"
+#include "tests/support/raw_caller.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/time_scale.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
+constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
+
+ExchangeShape Shape(int max_rows = 4) {
+  ExchangeShape shape;
+  shape.hidden = 8;
+  shape.top_k = 2;
+  shape.max_rows = max_rows;
+  shape.m = shape.n = 1;
+  return shape;
+}
+
+TransportLayout LayoutOf(PeerId self, int max_rows = 4) {
+  return *LayoutFor(ExchangeMode::kDirect, Shape(max_rows), self);
+}
+
+class MeetingTest : public testing::Test {
+ protected:
+  MeetingTest() {
+    options_ = TestOptions();
+    options_.attention_addresses = {Address("attention")};
+    door_ = *ExchangeDoor::Create(Address("attention"), &counts_);
+  }
+  std::string Address(const std::string& name) { return "unix:" + folder_.path() + "/" + name; }
+
+  // The attention instance connects in a thread of its own. Its epoch is known from now on, so that
+  // who says HELLO once is heard.
+  std::future<Status> Attention() { return Attention(LayoutOf(kAttention0)); }
+  std::future<Status> Attention(const TransportLayout& layout) {
+    auto known = *door_->Expect(options_.identity, layout);
+    return std::async(std::launch::async, [this, layout, known = std::move(known)] {
+      return ConnectSharedMemory(layout, options_, *door_, stop_.get_token()).status();
+    });
+  }
+  Status Experts(const ConnectOptions& options, const TransportLayout& layout) {
+    const auto door = *ExchangeDoor::Create(Address("experts"));
+    return ConnectSharedMemory(layout, options, *door, {}).status();
+  }
+
+  Fd Dial() { return DialExchange(Address("attention")); }
+  Hello RightHello() {
+    return MakeHello(options_.identity, LayoutOf(kExperts0), PairTransport::kSharedMemory, 0);
+  }
+  // `hello` in pieces of `piece` bytes, with a descriptor beside the first.
+  static void SendRaw(const Fd& to, const Hello& hello, int segment, size_t piece = 1000) {
+    const char* bytes = reinterpret_cast<const char*>(&hello);
+    for (size_t at = 0; at < sizeof hello; at += piece) {
+      iovec part{const_cast<char*>(bytes) + at, std::min(piece, sizeof hello - at)};
+      alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+      msghdr message{};
+      message.msg_iov = &part;
+      message.msg_iovlen = 1;
+      if (at == 0 && segment >= 0) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+        cmsghdr* head = CMSG_FIRSTHDR(&message);
+        head->cmsg_level = SOL_SOCKET;
+        head->cmsg_type = SCM_RIGHTS;
+        head->cmsg_len = CMSG_LEN(sizeof(int));
+        std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
+      }
+      ASSERT_EQ(sendmsg(to.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(part.iov_len));
+    }
+  }
+  // As a member does once it has our HELLO.
+  static void SayWhetherItMaps(const Fd& to, char byte = static_cast<char>(MapsDevice::kNo)) {
+    ASSERT_EQ(send(to.get(), &byte, 1, MSG_NOSIGNAL), 1);
+  }
+  static Hello ReadHello(const Fd& from) {
+    const std::optional<Hello> answer = Answer(from);
+    EXPECT_TRUE(answer);
+    return answer.value_or(Hello());
+  }
+
+  TempFolder folder_;
+  ConnectOptions options_;
+  MetricRegistry registry_;
+  ExchangeRefusalCounts counts_{registry_};
+  std::unique_ptr<ExchangeDoor> door_;
+  std::stop_source stop_;
+};
+
+TEST_F(MeetingTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
+  std::future<Status> attention = Attention();
+  struct Other {
+    const char* field;
+    void (*change)(ExchangeIdentity&);
+  };
+  for (const Other& other : {
+           Other{"epoch 0, attention 0 has 1", [](ExchangeIdentity& i) { i.epoch = 0; }},
+           Other{"another epoch key", [](ExchangeIdentity& i) { i.epoch_key[0] = std::byte{1}; }},
+           Other{"model digest", [](ExchangeIdentity& i) { i.model_digest = 1; }},
+           Other{"topology hash", [](ExchangeIdentity& i) { i.topology_hash = 1; }},
+       }) {
+    ConnectOptions options = options_;
+    other.change(options.identity);
+    const Status refused = Experts(options, LayoutOf(kExperts0));
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.ToString();
+    EXPECT_TRUE(Contains(refused.message(), other.field));
+    EXPECT_TRUE(Contains(refused.message(), "experts 0"));
+    EXPECT_TRUE(Contains(refused.message(), "attention 0"));
+  }
+  const Status layout = Experts(options_, LayoutOf(kExperts0, 5));
+  EXPECT_TRUE(Contains(layout.message(), "slot layout"));
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+// What is left of an epoch that was given up may still be at the door.
+TEST_F(MeetingTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere) {
+  std::future<Status> attention = Attention();
+  Hello newer = RightHello();
+  newer.epoch = 2;
+  const Fd early = Dial();
+  SendRaw(early, newer, -1);
+  char answer = 0;
+  EXPECT_EQ(recv(early.get(), &answer, 1, MSG_WAITALL), 0) << "closed without a word";
+  ConnectOptions next = options_;
+  next.identity.epoch = 2;
+  std::future<Status> experts =
+      std::async(std::launch::async, [&] { return Experts(next, LayoutOf(kExperts0)); });
+  stop_.request_stop();
+  EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
+  stop_ = std::stop_source();
+  options_.identity.epoch = 2;
+  EXPECT_EQ(Attention().get(), OkStatus());
+  EXPECT_EQ(experts.get(), OkStatus());
+}
+
+// Experts do not meet each other: it is attention that finds out.
+TEST_F(MeetingTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
+  ExchangeShape shape = Shape();
+  shape.n = 2;
+  const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
+  std::future<Status> attention = Attention(layout(kAttention0));
+  ConnectOptions others = options_;
+  others.identity.numerics = "avx9";  // of the experts; attention computes as 'test'
+  const auto first_door = *ExchangeDoor::Create(Address("experts0"));
+  const auto first = ConnectSharedMemory(layout(kExperts0), others, *first_door, {});
+  ASSERT_EQ(first.status(), OkStatus());
+  const PeerId second{Role::kExperts, Rank{1}};
+  const Status refused = Experts(options_, layout(second));
+  EXPECT_EQ(refused, FailedPrecondition("exchange: experts 1 has numerics class 'test', experts 0 "
+                                        "has 'avx9'"));
+  EXPECT_EQ(Experts(others, layout(second)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, TellsAttentionThatComputesUnlikeTheOthersOfItsRole) {
+  ExchangeShape shape = Shape();
+  shape.m = 2;
+  const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
+  options_.attention_addresses.push_back(Address("attention1"));
+  std::future<Status> attention = Attention(layout(kAttention0));
+  ConnectOptions other = options_;
+  other.identity.numerics = "avx9";
+  const auto door = *ExchangeDoor::Create(Address("attention1"));
+  const PeerId second{Role::kAttention, Rank{1}};
+  EXPECT_EQ(ConnectSharedMemory(layout(second), other, *door, {}).status(),
+            FailedPrecondition("exchange: attention 1 has numerics class 'avx9', attention 0 has "
+                               "'test'"));
+  stop_.request_stop();
+  EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
+}
+
+TEST_F(MeetingTest, RefusesAnotherVersionByNumber) {
+  std::future<Status> attention = Attention();
+  const Fd peer = Dial();
+  Hello hello = RightHello();
+  hello.protocol_version = 99;
+  SendRaw(peer, hello, -1);
+  EXPECT_EQ(RefusalText(ReadHello(peer)),
+            "exchange: experts 0 has protocol version 99, attention 0 has " +
+                std::to_string(kProtocolVersion));
+  stop_.request_stop();
+  EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
+}
+
+// Somebody else may listen at a peer's address: who dials judges the answer as who is dialled does.
+TEST_F(MeetingTest, WhoDialsJudgesTheAnswerToo) {
+  door_.reset();
+  const auto listener = *ExchangeListener::Create(Address("attention"));
+  struct Answer {
+    const char* field;
+    void (*change)(Hello&);
+  };
+  for (const Answer& answer : {
+           Answer{"protocol version", [](Hello& h) { h.protocol_version = 99; }},
+           Answer{"epoch 5", [](Hello& h) { h.epoch = 5; }},
+           Answer{"another epoch key", [](Hello& h) { h.key_check ^= 1; }},
+           Answer{"model digest", [](Hello& h) { h.model_digest = 1; }},
+           Answer{"sum rule", [](Hello& h) { h.sum_rule = 1; }},
+           Answer{"topology hash", [](Hello& h) { h.topology_hash = 1; }},
+           Answer{"slot layout", [](Hello& h) { h.layout_hash = 1; }},
+           Answer{"transport UCX", [](Hello& h) { h.transport = PairTransport::kUcx; }},
+           Answer{"is not in the topology", [](Hello& h) { h.rank = 7; }},
+       }) {
+    std::future<Status> experts =
+        std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
+    pollfd door{listener->fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&door, 1, ScaledForPoll(std::chrono::seconds(10))), 1);
+    const Fd dialler(accept(listener->fd(), nullptr, nullptr));
+    EXPECT_EQ(RefusalText(ReadHello(dialler)), "");
+    Hello hello =
+        MakeHello(options_.identity, LayoutOf(kAttention0), PairTransport::kSharedMemory, 0);
+    answer.change(hello);
+    SendRaw(dialler, hello, -1);
+    const Status refused = experts.get();
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.ToString();
+    EXPECT_TRUE(Contains(refused.message(), answer.field));
+  }
+}
+
+TEST_F(MeetingTest, ReadsAHelloThatComesByteForByte) {
+  std::future<Status> attention = Attention();
+  Fd segment;
+  ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0), segment).ok());
+  const Fd peer = Dial();
+  SendRaw(peer, RightHello(), segment.get(), 1);
+  EXPECT_EQ(RefusalText(ReadHello(peer)), "");
+  SayWhetherItMaps(peer);
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, IsOverOnceEachHasSaidWhetherItMapsTheOthersMemory) {
+  Fd segment;
+  ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0), segment).ok());
+  {
+    options_.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
+    std::future<Status> attention = Attention();
+    const Fd silent = Dial();
+    SendRaw(silent, RightHello(), segment.get());
+    EXPECT_EQ(RefusalText(ReadHello(silent)), "");
+    char said = 0;
+    EXPECT_EQ(recv(silent.get(), &said, 1, 0), 1);
+    EXPECT_EQ(said, static_cast<char>(MapsDevice::kNo));
+    EXPECT_TRUE(Contains(attention.get().message(), "experts 0 did not connect in time"));
+  }
+  options_.deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
+  std::future<Status> attention = Attention();
+  const Fd stranger = Dial();
+  SendRaw(stranger, RightHello(), segment.get());
+  EXPECT_EQ(RefusalText(ReadHello(stranger)), "");
+  SayWhetherItMaps(stranger, '?');
+  EXPECT_EQ(attention.get(),
+            Internal("exchange: experts 0 does not say whether it maps our GPU's memory"));
+}
+
+TEST_F(MeetingTest, IsNotHeldUpByGarbageSilenceOrSomebodyWhoLeaves) {
+  std::future<Status> attention = Attention();
+  const Fd silent = Dial();
+  const Fd half = Dial();
+  ASSERT_EQ(send(half.get(), &Hello::kMagic, 8, 0), 8);
+  for (int i = 0; i < 3; ++i) Dial();  // gone at once
+  const Fd garbage = Dial();
+  ASSERT_GT(send(garbage.get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL), 0);
+  char byte;
+  EXPECT_EQ(recv(garbage.get(), &byte, 1, 0), 0) << "shown the door";
+  const Fd boaster = Dial();
+  Hello hello = RightHello();
+  hello.address_bytes = Hello::kMostAddressBytes + 1;
+  SendRaw(boaster, hello, -1);
+  EXPECT_EQ(recv(boaster.get(), &byte, 1, 0), 0) << "it would have sent too much";
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, HearsTheRightPeerBehindMoreStrangersThanTheDoorHolds) {
+  constexpr int kStrangers = 300;
+  std::vector<Fd> strangers;
+  std::future<Status> attention = Attention();
+  for (int i = 0; i < kStrangers; ++i) strangers.push_back(Dial());
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+  EXPECT_GE(counts_.of(ExchangeRefusal::kOverflow), kStrangers - Callers::kMost);
+}
+
+TEST_F(MeetingTest, HearsTheRightPeerWhileStrangersKeepComing) {
+  std::future<Status> attention = Attention();
+  std::atomic<int> came = 0;
+  std::jthread flood([&](const std::stop_token& stop) {
+    std::deque<Fd> strangers;  // who say a part of what is right
+    for (; !stop.stop_requested(); ++came) {
+      strangers.push_back(Dial());
+      Say(strangers.back(), BytesOf(RightHello()).substr(0, 100));
+      if (strangers.size() > 2 * Callers::kMost) strangers.pop_front();
+    }
+  });
+  // Not only who has dialled counts, but whom the door has had to send away.
+  while (came < 2 * static_cast<int>(Callers::kMost) ||
+         counts_.of(ExchangeRefusal::kOverflow) == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+  EXPECT_GT(counts_.of(ExchangeRefusal::kOverflow), 0u);
+}
+
+TEST_F(MeetingTest, RefusesAndCountsWhoDiffersInMoreThanTheDoorLooksAt) {
+  std::future<Status> attention = Attention();
+  ConnectOptions other = options_;
+  other.identity.model_digest = 1;
+  EXPECT_EQ(Experts(other, LayoutOf(kExperts0)).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(counts_.of(ExchangeRefusal::kMember), 1u);
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, APeerThatCameBeforeItsMeetingIsMet) {
+  const auto known = *door_->Expect(options_.identity, LayoutOf(kAttention0));
+  std::future<Status> experts =
+      std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });
+  pollfd waiting{known->fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&waiting, 1, ScaledForPoll(std::chrono::seconds(20))), 1);
+  EXPECT_EQ(Attention().get(), OkStatus());
+  EXPECT_EQ(experts.get(), OkStatus());
+}
+
+TEST_F(MeetingTest, RefusesMemoryThatItsOwnerCouldTakeAway) {
+  for (const bool is_memfd : {true, false}) {
+    std::future<Status> attention = Attention();
+    const Fd unsealed(is_memfd ? memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+                               : open("/dev/null", O_RDWR | O_CLOEXEC));
+    const Fd peer = Dial();
+    SendRaw(peer, RightHello(), unsealed.get());
+    SayWhetherItMaps(peer);
+    const Status refused = attention.get();
+    EXPECT_EQ(refused, InvalidArgument("experts 0 sent no sealed memory descriptor"));
+  }
+  std::future<Status> attention = Attention();
+  const Fd peer = Dial();
+  SendRaw(peer, RightHello(), -1);
+  SayWhetherItMaps(peer);
+  EXPECT_EQ(attention.get(), InvalidArgument("experts 0 sent no sealed memory descriptor"));
+}
+
+TEST_F(MeetingTest, RefusesASegmentThatIsTooSmall) {
+  for (const size_t bytes : {0u, 4096u}) {
+    std::future<Status> attention = Attention();
+    const Fd small(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(ftruncate(small.get(), static_cast<off_t>(bytes)), 0);
+    ASSERT_EQ(fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    const Fd peer = Dial();
+    SendRaw(peer, RightHello(), small.get());
+    SayWhetherItMaps(peer);
+    const Status refused = attention.get();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(Contains(refused.message(), "segment of experts 0: " + std::to_string(bytes) +
+                                                " bytes, the topology needs "));
+  }
+}
+
+TEST_F(MeetingTest, RefusesASegmentOfAnotherLayout) {
+  std::future<Status> attention = Attention();
+  Fd segment;
+  ASSERT_TRUE(CreateSharedSegment(LayoutOf(kExperts0, 100), segment).ok());
+  const Fd peer = Dial();
+  SendRaw(peer, RightHello(), segment.get());
+  SayWhetherItMaps(peer);
+  EXPECT_TRUE(Contains(attention.get().message(), "laid out for another topology"));
+}
+
+TEST_F(MeetingTest, NamesWhoIsLateAndWhoWasRefused) {
+  options_.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
+  options_.identity.epoch = 8;
+  std::future<Status> attention = Attention();
+  ConnectOptions other = TestOptions();
+  other.attention_addresses = options_.attention_addresses;
+  other.identity.epoch = 7;
+  EXPECT_EQ(Experts(other, LayoutOf(kExperts0)).code(), StatusCode::kFailedPrecondition);
+  const Status late = attention.get();
+  EXPECT_EQ(late.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(Contains(late.message(), "experts 0 did not connect in time"));
+  EXPECT_TRUE(Contains(late.message(), "refused: exchange: experts 0 has epoch 7"));
+}
+
+TEST_F(MeetingTest, EndsWhenItIsStoppedOrToldTo) {
+  std::future<Status> attention = Attention();
+  stop_.request_stop();
+  EXPECT_EQ(attention.get(), Cancelled("connecting was aborted"));
+  stop_ = std::stop_source();
+  int asked = 0;
+  options_.keep_waiting = [&] { return ++asked < 3; };
+  EXPECT_EQ(Attention().get(), Cancelled("connecting was aborted"));
+}
+
+TEST_F(MeetingTest, NamesAPeerThatDiesWhileOthersAreAwaited) {
+  ExchangeShape shape = Shape();
+  shape.n = 2;
+  const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kAttention0);
+  std::future<Status> attention = Attention(layout);
+  {
+    TransportLayout own = layout;
+    own.self = kExperts0;
+    const auto door = *ExchangeDoor::Create(Address("experts"));
+    ASSERT_TRUE(ConnectSharedMemory(own, options_, *door, {}).ok());
+  }
+  const Status gone = attention.get();
+  EXPECT_EQ(gone.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(Contains(gone.message(), "experts 0 is gone"));
+}
+
+TEST_F(MeetingTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
+  ExchangeShape shape = Shape();
+  shape.m = 2;
+  ConnectOptions options = options_;
+  // The topology has both attention instances at one address.
+  options.attention_addresses = {Address("attention"), Address("attention")};
+  TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kExperts0);
+  TransportLayout attention_layout = layout;
+  attention_layout.self = kAttention0;
+  std::future<Status> attention = std::async(std::launch::async, [&] {
+    return ConnectSharedMemory(attention_layout, options, *door_, stop_.get_token()).status();
+  });
+  const auto door = *ExchangeDoor::Create(Address("experts"));
+  ConnectOptions own = options;
+  own.deadline = MonotonicClock::now() + Scaled(std::chrono::milliseconds(1000));
+  const Status status = ConnectSharedMemory(layout, own, *door, {}).status();
+  stop_.request_stop();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(Contains(status.message(), "attention 1"));
+  EXPECT_FALSE(attention.get().ok());
+}
+
+TEST(ExchangeListener, NamesAnAddressThatIsNone) {
+  for (const char* address : {"", "/tmp/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:host:1",
+                              "tcp:127.0.0.1:70000", "tcp:127.0.0.1:1x", "tcp:[::1:80"}) {
+    const Status status = ExchangeListener::Create(address).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << address;
+    EXPECT_TRUE(Contains(status.message(), "exchange address"));
+  }
+  EXPECT_EQ(ExchangeListener::Create("unix:/" + std::string(200, 'x')).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(ExchangeListener::Create("unix:/nonexistent/x").status().code(),
+            StatusCode::kUnavailable);
+}
+
+TEST(ExchangeListener, TellsThePortThatItWasGivenAndTakesItsFileAway) {
+  const auto tcp = *ExchangeListener::Create("tcp:127.0.0.1:0");
+  EXPECT_NE(tcp->address(), "tcp:127.0.0.1:0");
+  EXPECT_TRUE(tcp->address().starts_with("tcp:127.0.0.1:"));
+  const TempFolder folder;
+  const std::string path = folder.path() + "/x";
+  { const auto local = *ExchangeListener::Create("unix:" + path); }
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
