@@ -1,6 +1,9 @@
 #include "operator/api/reference_page.h"
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace janus::control {
 namespace {
@@ -52,6 +55,27 @@ std::string TypeOf(const Node& schema) {
   return TextOf(schema, "type");
 }
 
+// One row of a table of fields.
+struct Row {
+  std::string path;  // below the object that the rows describe
+  std::string type;
+  std::string fallback;
+  std::string meaning;
+};
+
+bool IsRequired(const Node& schema, std::string_view field) {
+  const Node* required = schema.Find("required");
+  if (required == nullptr) return false;
+  return std::any_of(required->items.begin(), required->items.end(),
+                     [&](const Node& name) { return name.text == field; });
+}
+
+// The properties of an object, or of each item of a list; null: it has none.
+const Node* PropertiesOf(const Node& schema) {
+  const Node* items = schema.Find("items");
+  return (items == nullptr ? schema : *items).Find("properties");
+}
+
 class Page {
  public:
   void Kind(const Node& crd) {
@@ -67,7 +91,7 @@ class Page {
             "`.\n";
     const Node& properties = *schema.Find("properties");
     for (const NodeField& part : properties.fields) {
-      if (part.name == "spec" || part.name == "status") Table(part.name, part.value);
+      if (part.name == "spec" || part.name == "status") Table(kind, part.name, part.value);
     }
     if (!rules_.empty()) {
       out_ += "\nRules:\n\n" + rules_;
@@ -79,46 +103,73 @@ class Page {
   std::string Take() { return std::move(out_); }
 
  private:
-  void Table(const std::string& name, const Node& schema) {
-    out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") +
-            "\n\n| field | type | values | default | |\n|---|---|---|---|---|\n";
+  void Table(const std::string& kind, const std::string& name, const Node& schema) {
+    // Users write no status: neither bounds nor defaults concern them there.
+    const bool is_written = name == "spec";
+    out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") + "\n\n";
+    out_ += is_written ? "| field | type | default | |\n|---|---|---|---|\n"
+                       : "| field | type | |\n|---|---|---|\n";
     Rules(name, schema);
-    Rows("", name, schema);
+    for (const Row& row : Rows(kind + "." + name, schema, is_written)) {
+      out_ += "| `" + row.path + "` | " + row.type + " | " +
+              (is_written ? row.fallback + " | " : "") + row.meaning + " |\n";
+    }
   }
 
-  void Rows(const std::string& below, const std::string& path, const Node& schema) {
-    const Node* properties = schema.Find("properties");
-    if (properties == nullptr) return;
-    const Node* required = schema.Find("required");
+  // `full`: the path with its kind, by which later rows refer to these.
+  std::vector<Row> Rows(const std::string& full, const Node& schema, bool is_written) {
+    std::vector<Row> out;
+    const Node* properties = PropertiesOf(schema);
+    if (properties == nullptr) return out;
+    const Node* items = schema.Find("items");
     for (const NodeField& field : properties->fields) {
-      bool is_required = false;
-      if (required != nullptr) {
-        for (const Node& name : required->items) is_required |= name.text == field.name;
+      const bool is_required = IsRequired(items == nullptr ? schema : *items, field.name);
+      const std::string bounds = is_written || field.value.Find("enum") != nullptr
+                                     ? Cell(Bounds(field.value))
+                                     : std::string();
+      out.push_back({field.name, TypeOf(field.value) + (bounds.empty() ? "" : ": " + bounds),
+                     is_required ? "required" : Cell(TextOf(field.value, "default")),
+                     Cell(TextOf(field.value, "description"))});
+      const std::string path = full + "." + field.name;
+      const std::string same = WherePrinted(path, field.value);
+      if (!same.empty()) {
+        out.back().meaning += " Fields as in `" + same + "`.";
+        continue;
       }
-      const std::string name = below + field.name;
-      const std::string fallback = TextOf(field.value, "default");
-      out_ += "| `" + name + "` | " + TypeOf(field.value) + " | " + Cell(Bounds(field.value)) +
-              " | " + (is_required ? "required" : Cell(fallback)) + " | " +
-              Cell(TextOf(field.value, "description")) + " |\n";
-      const std::string full = path + "." + field.name;
-      Rules(full, field.value);
-      if (const Node* items = field.value.Find("items")) {
-        Rows(name + "[].", full + "[]", *items);
-      } else {
-        Rows(name + ".", full, field.value);
+      const std::string list = field.value.Find("items") == nullptr ? "." : "[].";
+      for (Row& row : Rows(path, field.value, is_written)) {
+        row.path = field.name + list + row.path;
+        out.push_back(std::move(row));
       }
     }
+    return out;
   }
 
-  void Rules(const std::string& path, const Node& schema) {
-    const Node* rules = schema.Find("x-kubernetes-validations");
-    if (rules == nullptr) return;
-    for (const Node& rule : rules->items) {
-      const std::string message = TextOf(rule, "message");
-      rules_ += "- `" + path + TextOf(rule, "fieldPath") +
-                "`: " + (message.empty() ? "" : message + ": ") + "`" + TextOf(rule, "rule") +
-                "`\n";
+  // The earlier field with the same fields; none: `path` is remembered, and empty returned. A
+  // reference in place of a single row would save nothing.
+  std::string WherePrinted(const std::string& path, const Node& schema) {
+    const Node* properties = PropertiesOf(schema);
+    if (properties == nullptr || properties->fields.size() < 2) return std::string();
+    for (const auto& [where, fields] : printed_) {
+      if (*fields == *properties) return where;
     }
+    printed_.emplace_back(path, properties);
+    return std::string();
+  }
+
+  // Those of the schema and of all below it.
+  void Rules(const std::string& path, const Node& schema) {
+    if (const Node* rules = schema.Find("x-kubernetes-validations")) {
+      for (const Node& rule : rules->items) {
+        const std::string message = TextOf(rule, "message");
+        rules_ += "- `" + path + TextOf(rule, "fieldPath") +
+                  "`: " + (message.empty() ? "`" + TextOf(rule, "rule") + "`" : message) + "\n";
+      }
+    }
+    const Node* properties = PropertiesOf(schema);
+    if (properties == nullptr) return;
+    const std::string list = schema.Find("items") == nullptr ? "." : "[].";
+    for (const NodeField& field : properties->fields) Rules(path + list + field.name, field.value);
   }
 
   void Columns(const Node& columns) {
@@ -134,12 +185,14 @@ class Page {
   std::string out_ =
       "# API reference\n"
       "\n"
-      "Group `serving.janus.dev`, version `v1alpha1`. Printed from `crds/`, which is the source: a "
-      "test\n"
-      "fails when this page is older. `kubectl explain moesvc.spec` tells the same in a cluster. "
-      "What\n"
-      "this version cannot do yet: [not-supported.md](not-supported.md).\n";
+      "Look up here every field of a MoEService and of the kinds beside it: type, bounds, "
+      "default,\n"
+      "meaning. The group is `serving.janus.dev`, the version `v1alpha1`. `kubectl explain\n"
+      "moesvc.spec` shows the same texts in a cluster. This page is printed from `crds/`; a test "
+      "fails\n"
+      "when it is older. Fields that this version refuses: [not-supported.md](not-supported.md).\n";
   std::string rules_;
+  std::vector<std::pair<std::string, const Node*>> printed_;  // a field's path, and its fields
 };
 
 }  // namespace

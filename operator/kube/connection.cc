@@ -296,10 +296,9 @@ httplib::Request HttpConnection::Prepare(const HttpRequest& request, const BodyS
   out.response_handler = [sink, &progress](const httplib::Response& response) {
     progress.reply.status = response.status;
     progress.reply.retry_after = RetryAfter(response);
-    progress.reply.content_type = response.get_header_value("Content-Type");
     const auto [warning, end] = response.headers.equal_range("Warning");
     for (auto one = warning; one != end; ++one) progress.reply.warnings.push_back(one->second);
-    if (sink != nullptr && IsDone(response.status)) sink->begin(progress.reply.content_type);
+    if (sink != nullptr && IsDone(response.status)) sink->begin();
     return true;
   };
   out.content_receiver = [this, sink, &progress](const char* data, size_t size, uint64_t,

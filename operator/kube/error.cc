@@ -5,7 +5,6 @@
 
 #include "operator/api/json.h"
 #include "operator/kube/object.h"
-#include "operator/kube/protobuf_object.h"
 
 namespace janus::control {
 namespace {
@@ -120,8 +119,7 @@ ApiError LocalError(Status status) {
 }
 
 ApiError ErrorOfReply(int http_status, std::string_view body, std::optional<Seconds> retry_after) {
-  const Result<Node> read = IsProtobufObject(body) ? ReadProtobufObject(body, "status", nullptr)
-                                                   : ParseJson(body, "status");
+  const Result<Node> read = ParseJson(body, "status");
   if (read.ok() && TextAt(*read, {"kind"}) == "Status")
     return Make(http_status, *read, retry_after);
   ApiError error = Make(http_status, Node::Map(), retry_after);
