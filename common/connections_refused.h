@@ -8,7 +8,7 @@ namespace janus {
 // rpc/credentials, the exchange in dataplane/comm.
 inline constexpr MetricDeclaration kRefusalMetrics[] = {
     {"janus_connections_refused_total", MetricType::kCounter, "reason", "connections",
-     "Connections and calls refused for who the peer is, by reason."},
+     "Connections and calls refused because of the peer, by reason."},
 };
 
 }  // namespace janus

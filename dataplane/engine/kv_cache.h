@@ -43,7 +43,7 @@ class KvCache {
   KvCache& operator=(const KvCache&) = delete;
 
   int num_pages() const { return num_pages_; }
-  // The page that nobody has: where rows write that are computed and thrown away.
+  // A page that no sequence owns. Rows whose results are discarded write there.
   int32_t spare_page() const { return num_pages_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
   // Bytes of host memory.
