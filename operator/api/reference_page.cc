@@ -23,7 +23,8 @@ std::string Cell(std::string_view text) {
   return out;
 }
 
-// "1..256", "at least 1", "at most 64 characters", "A, B or C".
+// "1..256", "at least 1", "A, B or C". Lengths stay in the CRDs: few users come near them, and the
+// API server names them.
 std::string Bounds(const Node& schema) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
@@ -39,11 +40,6 @@ std::string Bounds(const Node& schema) {
   } else if (!least.empty()) {
     add("at least " + least);
   }
-  if (schema.Find("minLength") != nullptr) add("not empty");
-  if (const Node* length = schema.Find("maxLength")) add("at most " + length->text + " characters");
-  if (const Node* items = schema.Find("maxItems")) add("at most " + items->text + " items");
-  if (const Node* entries = schema.Find("maxProperties"))
-    add("at most " + entries->text + " entries");
   return out;
 }
 
@@ -59,7 +55,6 @@ std::string TypeOf(const Node& schema) {
 struct Row {
   std::string path;  // below the object that the rows describe
   std::string type;
-  std::string fallback;
   std::string meaning;
 };
 
@@ -94,7 +89,8 @@ class Page {
       if (part.name == "spec" || part.name == "status") Table(kind, part.name, part.value);
     }
     if (!rules_.empty()) {
-      out_ += "\nRules:\n\n" + rules_;
+      out_ +=
+          "\nMessages of rules over several fields or edits (`crds/` has all rules):\n\n" + rules_;
       rules_.clear();
     }
     if (const Node* columns = version.Find("additionalPrinterColumns")) Columns(*columns);
@@ -104,15 +100,12 @@ class Page {
 
  private:
   void Table(const std::string& kind, const std::string& name, const Node& schema) {
-    // Users write no status: neither bounds nor defaults concern them there.
-    const bool is_written = name == "spec";
-    out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") + "\n\n";
-    out_ += is_written ? "| field | type | default | |\n|---|---|---|---|\n"
-                       : "| field | type | |\n|---|---|---|\n";
+    out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") +
+            "\n\n| field | type | |\n|---|---|---|\n";
     Rules(name, schema);
-    for (const Row& row : Rows(kind + "." + name, schema, is_written)) {
-      out_ += "| `" + row.path + "` | " + row.type + " | " +
-              (is_written ? row.fallback + " | " : "") + row.meaning + " |\n";
+    // Users write no status: neither bounds nor defaults concern them there.
+    for (const Row& row : Rows(kind + "." + name, schema, name == "spec")) {
+      out_ += "| `" + row.path + "` | " + row.type + " | " + row.meaning + " |\n";
     }
   }
 
@@ -123,13 +116,17 @@ class Page {
     if (properties == nullptr) return out;
     const Node* items = schema.Find("items");
     for (const NodeField& field : properties->fields) {
-      const bool is_required = IsRequired(items == nullptr ? schema : *items, field.name);
-      const std::string bounds = is_written || field.value.Find("enum") != nullptr
-                                     ? Cell(Bounds(field.value))
-                                     : std::string();
-      out.push_back({field.name, TypeOf(field.value) + (bounds.empty() ? "" : ": " + bounds),
-                     is_required ? "required" : Cell(TextOf(field.value, "default")),
-                     Cell(TextOf(field.value, "description"))});
+      std::string type = TypeOf(field.value);
+      const std::string bounds = Bounds(field.value);
+      const std::string fallback = TextOf(field.value, "default");
+      if (is_written || field.value.Find("enum") != nullptr) {
+        if (!bounds.empty()) type += ": " + bounds;
+      }
+      if (is_written && !fallback.empty()) type += "; default " + fallback;
+      if (is_written && IsRequired(items == nullptr ? schema : *items, field.name)) {
+        type += "; required";
+      }
+      out.push_back({field.name, Cell(type), Cell(TextOf(field.value, "description"))});
       const std::string path = full + "." + field.name;
       const std::string same = WherePrinted(path, field.value);
       if (!same.empty()) {
@@ -161,9 +158,10 @@ class Page {
   void Rules(const std::string& path, const Node& schema) {
     if (const Node* rules = schema.Find("x-kubernetes-validations")) {
       for (const Node& rule : rules->items) {
+        // The API server makes the messages of the others of the values it sees.
         const std::string message = TextOf(rule, "message");
-        rules_ += "- `" + path + TextOf(rule, "fieldPath") +
-                  "`: " + (message.empty() ? "`" + TextOf(rule, "rule") + "`" : message) + "\n";
+        if (message.empty()) continue;
+        rules_ += "- `" + path + TextOf(rule, "fieldPath") + "`: " + message + "\n";
       }
     }
     const Node* properties = PropertiesOf(schema);
