@@ -71,6 +71,21 @@ const Node* PropertiesOf(const Node& schema) {
   return (items == nullptr ? schema : *items).Find("properties");
 }
 
+using Names = std::vector<std::string>;
+
+// The fields that both objects have alike.
+Names SharedFields(const Node& a, const Node& b) {
+  Names out;
+  const Node* of_a = PropertiesOf(a);
+  const Node* of_b = PropertiesOf(b);
+  if (of_a == nullptr || of_b == nullptr) return out;
+  for (const NodeField& field : of_a->fields) {
+    const Node* other = of_b->Find(field.name);
+    if (other != nullptr && *other == field.value) out.push_back(field.name);
+  }
+  return out;
+}
+
 class Page {
  public:
   void Kind(const Node& crd) {
@@ -104,18 +119,22 @@ class Page {
             "\n\n| field | type | |\n|---|---|---|\n";
     Rules(name, schema);
     // Users write no status: neither bounds nor defaults concern them there.
-    for (const Row& row : Rows(kind + "." + name, schema, name == "spec")) {
+    for (const Row& row : Rows(kind + "." + name, schema, name == "spec", {})) {
       out_ += "| `" + row.path + "` | " + row.type + " | " + row.meaning + " |\n";
     }
   }
 
-  // `full`: the path with its kind, by which later rows refer to these.
-  std::vector<Row> Rows(const std::string& full, const Node& schema, bool is_written) {
+  // `full`: the path with its kind, by which later rows refer to these. `told`: fields to leave
+  // out.
+  std::vector<Row> Rows(const std::string& full, const Node& schema, bool is_written,
+                        const Names& told) {
     std::vector<Row> out;
     const Node* properties = PropertiesOf(schema);
     if (properties == nullptr) return out;
     const Node* items = schema.Find("items");
-    for (const NodeField& field : properties->fields) {
+    for (size_t i = 0; i < properties->fields.size(); ++i) {
+      const NodeField& field = properties->fields[i];
+      if (std::find(told.begin(), told.end(), field.name) != told.end()) continue;
       std::string type = TypeOf(field.value);
       const std::string bounds = Bounds(field.value);
       const std::string fallback = TextOf(field.value, "default");
@@ -133,8 +152,22 @@ class Page {
         out.back().meaning += " Fields as in `" + same + "`.";
         continue;
       }
+      Names shared;
+      for (size_t k = 0; k < i && shared.empty(); ++k) {
+        const NodeField& sibling = properties->fields[k];
+        shared = SharedFields(field.value, sibling.value);
+        if (shared.size() < kWorthAReference) {
+          shared.clear();
+          continue;
+        }
+        out.back().meaning += " As in `" + full + "." + sibling.name + "`:";
+        for (const std::string& name : shared) {
+          out.back().meaning += (&name == &shared.front() ? " `" : ", `") + name + "`";
+        }
+        out.back().meaning += ".";
+      }
       const std::string list = field.value.Find("items") == nullptr ? "." : "[].";
-      for (Row& row : Rows(path, field.value, is_written)) {
+      for (Row& row : Rows(path, field.value, is_written, shared)) {
         row.path = field.name + list + row.path;
         out.push_back(std::move(row));
       }
@@ -171,14 +204,17 @@ class Page {
   }
 
   void Columns(const Node& columns) {
-    out_ += "\nColumns of `kubectl get` (those of `-o wide` in brackets):\n\n";
+    std::string shown;
+    std::string wide;
     for (const Node& column : columns.items) {
-      const bool is_wide = !TextOf(column, "priority").empty();
-      const std::string name = TextOf(column, "name");
-      out_ +=
-          "- " + (is_wide ? "(" + name + ")" : name) + ": " + TextOf(column, "description") + "\n";
+      std::string& list = TextOf(column, "priority").empty() ? shown : wide;
+      list += (list.empty() ? "" : ", ") + TextOf(column, "name");
     }
+    out_ +=
+        "\n`kubectl get` shows " + shown + (wide.empty() ? "" : "; `-o wide` also " + wide) + ".\n";
   }
+
+  static constexpr size_t kWorthAReference = 3;  // fields that two siblings share
 
   std::string out_ =
       "# API reference\n"
