@@ -23,7 +23,8 @@ std::string Cell(std::string_view text) {
   return out;
 }
 
-// "1..256", "at least 1", "at most 64 characters", "A, B or C".
+// "1..256", "at least 1", "A, B or C". Lengths stay in the CRDs: few users come near them, and the
+// API server names them.
 std::string Bounds(const Node& schema) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
@@ -39,11 +40,6 @@ std::string Bounds(const Node& schema) {
   } else if (!least.empty()) {
     add("at least " + least);
   }
-  if (schema.Find("minLength") != nullptr) add("not empty");
-  if (const Node* length = schema.Find("maxLength")) add("at most " + length->text + " characters");
-  if (const Node* items = schema.Find("maxItems")) add("at most " + items->text + " items");
-  if (const Node* entries = schema.Find("maxProperties"))
-    add("at most " + entries->text + " entries");
   return out;
 }
 
@@ -59,7 +55,6 @@ std::string TypeOf(const Node& schema) {
 struct Row {
   std::string path;  // below the object that the rows describe
   std::string type;
-  std::string fallback;
   std::string meaning;
 };
 
@@ -74,6 +69,21 @@ bool IsRequired(const Node& schema, std::string_view field) {
 const Node* PropertiesOf(const Node& schema) {
   const Node* items = schema.Find("items");
   return (items == nullptr ? schema : *items).Find("properties");
+}
+
+using Names = std::vector<std::string>;
+
+// The fields that both objects have alike.
+Names SharedFields(const Node& a, const Node& b) {
+  Names out;
+  const Node* of_a = PropertiesOf(a);
+  const Node* of_b = PropertiesOf(b);
+  if (of_a == nullptr || of_b == nullptr) return out;
+  for (const NodeField& field : of_a->fields) {
+    const Node* other = of_b->Find(field.name);
+    if (other != nullptr && *other == field.value) out.push_back(field.name);
+  }
+  return out;
 }
 
 class Page {
@@ -94,7 +104,8 @@ class Page {
       if (part.name == "spec" || part.name == "status") Table(kind, part.name, part.value);
     }
     if (!rules_.empty()) {
-      out_ += "\nRules:\n\n" + rules_;
+      out_ +=
+          "\nMessages of rules over several fields or edits (`crds/` has all rules):\n\n" + rules_;
       rules_.clear();
     }
     if (const Node* columns = version.Find("additionalPrinterColumns")) Columns(*columns);
@@ -104,40 +115,59 @@ class Page {
 
  private:
   void Table(const std::string& kind, const std::string& name, const Node& schema) {
-    // Users write no status: neither bounds nor defaults concern them there.
-    const bool is_written = name == "spec";
-    out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") + "\n\n";
-    out_ += is_written ? "| field | type | default | |\n|---|---|---|---|\n"
-                       : "| field | type | |\n|---|---|---|\n";
+    out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") +
+            "\n\n| field | type | |\n|---|---|---|\n";
     Rules(name, schema);
-    for (const Row& row : Rows(kind + "." + name, schema, is_written)) {
-      out_ += "| `" + row.path + "` | " + row.type + " | " +
-              (is_written ? row.fallback + " | " : "") + row.meaning + " |\n";
+    // Users write no status: neither bounds nor defaults concern them there.
+    for (const Row& row : Rows(kind + "." + name, schema, name == "spec", {})) {
+      out_ += "| `" + row.path + "` | " + row.type + " | " + row.meaning + " |\n";
     }
   }
 
-  // `full`: the path with its kind, by which later rows refer to these.
-  std::vector<Row> Rows(const std::string& full, const Node& schema, bool is_written) {
+  // `full`: the path with its kind, by which later rows refer to these. `told`: fields to leave
+  // out.
+  std::vector<Row> Rows(const std::string& full, const Node& schema, bool is_written,
+                        const Names& told) {
     std::vector<Row> out;
     const Node* properties = PropertiesOf(schema);
     if (properties == nullptr) return out;
     const Node* items = schema.Find("items");
-    for (const NodeField& field : properties->fields) {
-      const bool is_required = IsRequired(items == nullptr ? schema : *items, field.name);
-      const std::string bounds = is_written || field.value.Find("enum") != nullptr
-                                     ? Cell(Bounds(field.value))
-                                     : std::string();
-      out.push_back({field.name, TypeOf(field.value) + (bounds.empty() ? "" : ": " + bounds),
-                     is_required ? "required" : Cell(TextOf(field.value, "default")),
-                     Cell(TextOf(field.value, "description"))});
+    for (size_t i = 0; i < properties->fields.size(); ++i) {
+      const NodeField& field = properties->fields[i];
+      if (std::find(told.begin(), told.end(), field.name) != told.end()) continue;
+      std::string type = TypeOf(field.value);
+      const std::string bounds = Bounds(field.value);
+      const std::string fallback = TextOf(field.value, "default");
+      if (is_written || field.value.Find("enum") != nullptr) {
+        if (!bounds.empty()) type += ": " + bounds;
+      }
+      if (is_written && !fallback.empty()) type += "; default " + fallback;
+      if (is_written && IsRequired(items == nullptr ? schema : *items, field.name)) {
+        type += "; required";
+      }
+      out.push_back({field.name, Cell(type), Cell(TextOf(field.value, "description"))});
       const std::string path = full + "." + field.name;
       const std::string same = WherePrinted(path, field.value);
       if (!same.empty()) {
         out.back().meaning += " Fields as in `" + same + "`.";
         continue;
       }
+      Names shared;
+      for (size_t k = 0; k < i && shared.empty(); ++k) {
+        const NodeField& sibling = properties->fields[k];
+        shared = SharedFields(field.value, sibling.value);
+        if (shared.size() < kWorthAReference) {
+          shared.clear();
+          continue;
+        }
+        out.back().meaning += " As in `" + full + "." + sibling.name + "`:";
+        for (const std::string& name : shared) {
+          out.back().meaning += (&name == &shared.front() ? " `" : ", `") + name + "`";
+        }
+        out.back().meaning += ".";
+      }
       const std::string list = field.value.Find("items") == nullptr ? "." : "[].";
-      for (Row& row : Rows(path, field.value, is_written)) {
+      for (Row& row : Rows(path, field.value, is_written, shared)) {
         row.path = field.name + list + row.path;
         out.push_back(std::move(row));
       }
@@ -161,9 +191,10 @@ class Page {
   void Rules(const std::string& path, const Node& schema) {
     if (const Node* rules = schema.Find("x-kubernetes-validations")) {
       for (const Node& rule : rules->items) {
+        // The API server makes the messages of the others of the values it sees.
         const std::string message = TextOf(rule, "message");
-        rules_ += "- `" + path + TextOf(rule, "fieldPath") +
-                  "`: " + (message.empty() ? "`" + TextOf(rule, "rule") + "`" : message) + "\n";
+        if (message.empty()) continue;
+        rules_ += "- `" + path + TextOf(rule, "fieldPath") + "`: " + message + "\n";
       }
     }
     const Node* properties = PropertiesOf(schema);
@@ -173,14 +204,17 @@ class Page {
   }
 
   void Columns(const Node& columns) {
-    out_ += "\nColumns of `kubectl get` (those of `-o wide` in brackets):\n\n";
+    std::string shown;
+    std::string wide;
     for (const Node& column : columns.items) {
-      const bool is_wide = !TextOf(column, "priority").empty();
-      const std::string name = TextOf(column, "name");
-      out_ +=
-          "- " + (is_wide ? "(" + name + ")" : name) + ": " + TextOf(column, "description") + "\n";
+      std::string& list = TextOf(column, "priority").empty() ? shown : wide;
+      list += (list.empty() ? "" : ", ") + TextOf(column, "name");
     }
+    out_ +=
+        "\n`kubectl get` shows " + shown + (wide.empty() ? "" : "; `-o wide` also " + wide) + ".\n";
   }
+
+  static constexpr size_t kWorthAReference = 3;  // fields that two siblings share
 
   std::string out_ =
       "# API reference\n"

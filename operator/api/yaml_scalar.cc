@@ -125,7 +125,7 @@ Result<Node> ReadPlain(std::string_view text) {
   if (const std::optional<bool> boolean = BooleanOf(text)) return Node::Bool(*boolean);
   const std::string shown(text.substr(0, 40));
   if (LooksEndless(text)) {
-    return InvalidArgument(shown + " is no number of JSON; put it in quotes if it is a name");
+    return InvalidArgument(shown + " is not a JSON number; put it in quotes if it is text");
   }
   if (text == "<<") return InvalidArgument("fields are not merged here (<<); write them out");
   int64_t value = 0;
