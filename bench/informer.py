@@ -121,7 +121,7 @@ def make_pods(recording, in_protobuf):
 
 class ProtobufRecorder(threading.Thread):
     """What the watch tells in protobuf, as it comes; from before the first pod is made. A watch that the server
-    ends, as it does with who does not keep up for a moment, is begun again after the last event; one that told
+    ends, as it does if a client does not keep up for a moment, is begun again after the last event; one that told
     nothing before it ended is the last."""
 
     def __init__(self, recording):

@@ -204,7 +204,7 @@ void Churn(int count, int step, int writes, const std::string& log) {
   }
   std::vector<std::string> lines(static_cast<size_t>(writes));
   const MonotonicTime began = MonotonicClock::now();
-  // Another value each time that this runs: a write that changes nothing is told to nobody.
+  // Another value each time that this runs: no watch reports a write that changes nothing.
   const int64_t first = Nanoseconds(began);
   InParallel(writes, [&](int i) {
     Node patch = Node::Map();

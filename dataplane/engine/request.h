@@ -10,7 +10,7 @@
 
 namespace janus::dataplane {
 
-// Who asked for what: `stream` names the gateway's connection, unique within the instance; id and
+// Identifies a request: `stream` names the gateway's connection, unique within the instance; id and
 // attempt are the gateway's.
 struct RequestKey {
   uint64_t stream = 0;

@@ -19,7 +19,7 @@ std::vector<double> AebsSecondsBounds();
 
 // The times of an instance's steps and rounds, over all its epochs; docs/metrics.md says what each
 // is. All is observed when a step ends: of steps that are given up nothing is. One step thread
-// observes, anybody reads: nothing here allocates or locks.
+// observes, any thread reads: nothing here allocates or locks.
 struct StepMetrics {
   struct Exchange {
     Histogram send{RoundSecondsBounds()};

@@ -53,7 +53,7 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
     JANUS_ASSIGN_OR_RETURN(transport, ConnectSharedMemory(layout, options, door, std::move(stop)));
   } else {
     if (all_here) {
-      network.devices = "lo";  // whatever network there is, nobody is behind it
+      network.devices = "lo";  // no peer is behind any network of this machine
     } else {
       NetworkChoice choice = ChooseNetwork(topology.transport, LookForNetwork(gpu), log);
       network.transports = std::move(choice.transports);

@@ -17,7 +17,7 @@ namespace janus::kernels {
 // Confined to the thread that queues.
 class Stopwatch {
  public:
-  // For so many laps between two starts, at most. What cannot be had is noted in the context
+  // For so many laps between two starts, at most. A failed allocation is noted in the context
   // (Context::TakeFailure).
   Stopwatch(Context& context, const Clock& clock, size_t most_laps);
 

@@ -10,7 +10,7 @@ namespace janus::dataplane {
 
 // Places what lies in the host's memory as a whole; of a checkpoint LoadAttention moves each tensor
 // as it is read. Errors: TensorPlacer's. When it returns, nothing of the host's is read any more;
-// the device has it all for who follows (Placed::Follow).
+// the device has it all for its users (Placed::Follow).
 Result<Placed<AttentionWeights>> PlaceAttention(kernels::Loader& loader,
                                                 const ModelDescription& model,
                                                 const AttentionWeights& weights,

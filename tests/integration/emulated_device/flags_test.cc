@@ -455,7 +455,7 @@ TEST(FlagsAtOnce, AreRaisedAndFollowedAtOnce) {
   EmulatedDevice device;
   const Buffer shown = *device.ShowFlags(flags.data(), SharedFlags::kBytes);
   EXPECT_EQ(Follow(device, flags.at(0), 3),
-            Internal("steps follow a flag that nobody has raised: it is at 0, not at 3"));
+            Internal("steps follow a flag that was never raised: it is at 0, not at 3"));
   EXPECT_TRUE(device.has_failed());
   ASSERT_TRUE(
       device.Raise(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), UINT64_MAX}}).ok());
