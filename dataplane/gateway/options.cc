@@ -67,8 +67,7 @@ const std::vector<Flag>& Flags() {
        Text(&GatewayOptions::chat_template_file)},
       {"member", "ADDRESS",
        "gRPC address of an instance of the service (host:port, unix:/path), to ask for its "
-       "topology "
-       "at first; may be repeated; needed",
+       "topology at first; may be repeated; needed",
        [](std::string_view value, GatewayOptions* out) {
          out->members.emplace_back(value);
          return OkStatus();
