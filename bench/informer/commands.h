@@ -19,20 +19,11 @@ void Record(const std::string& file, int count, int deletes);
 // server takes it; writes to `log` what each became and when the server had answered. A JSON line
 // of how fast that was.
 void Churn(int count, int step, int writes, const std::string& log);
-<<<<<<< HEAD
 // Lists and watches them; a JSON line of what that cost when `count` are there.
 void Follow(int count);
 // Serves a list without pods, which it does not stream, and a watch that sends the events of a
 // file, `rate` a second. A client that accepts protobuf, as client-go does, gets those of
 // `protobuf`: the frames that a real server sent. Writes to `log` when each was due.
-=======
-// Lists and watches them, in "json" or "protobuf"; a JSON line of what that cost when `count` are
-// there.
-void Follow(int count, const std::string& format);
-// Serves a list without pods, which it does not stream, and a watch that tells the events of a
-// file, `rate` a second, to clients that accept protobuf those of `protobuf`: events as they were
-// sent, in frames; writes to `log` when each was due.
->>>>>>> 03b4eda0 (comments: machines are no people any more in common, kernels, the gateway, the worker, the engine, tests/support, bench and scripts)
 void Play(const std::string& json, const std::string& protobuf, double rate, int port,
           const std::string& log);
 // Watches what Play serves on that port, or with 0 the pods of $KUBECONFIG's cluster; writes to
