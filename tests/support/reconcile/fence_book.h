@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
 
 namespace janus::control {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/clock.h"
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
 #include "tests/support/reconcile/fence_book.h"
 
 namespace janus::control {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/reconcile/member_name.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/topology_record.h"
+#include "operator/reconcile/epochs/member_name.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/objects/names.h"
 
 namespace janus::control {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "operator/kube/object_api.h"
-#include "operator/reconcile/epochs.h"
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
+#include "operator/reconcile/epochs/next_step.h"
 #include "tests/support/kube/simulated_timeline.h"
 
 namespace janus::control {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "operator/local/store/store_client.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/pods.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/pods/pods.h"
 #include "operator/reconcile/reconciler.h"
 #include "tests/support/kube/ending_api.h"
 #include "tests/support/kube/simulated_timeline.h"
