@@ -209,7 +209,7 @@ std::string WhatIsAllowed(const Limit& limit) {
   return out;
 }
 
-// The same for both roles is said once, as of `roles.*`.
+// A limit of both roles is printed once, as `roles.*`.
 std::string NameOnPage(const Limit& limit, std::span<const Limit> limits) {
   constexpr std::string_view kAttention = "roles.attention.";
   constexpr std::string_view kExperts = "roles.experts.";

@@ -143,7 +143,7 @@ Result<Node> ReadPlain(std::string_view text) {
 }
 
 bool NeedsQuotes(std::string_view text) {
-  // A carriage return in a plain string is a line break to who reads it.
+  // A reader takes a carriage return in a plain string for a line break.
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (IsNull(text) || std::any_of(text.begin(), text.end(), is_control)) return true;
   const Result<Node> read = ReadPlain(text);

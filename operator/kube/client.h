@@ -12,7 +12,7 @@
 namespace janus::control {
 
 struct KubeClientOptions {
-  // Who owns the fields we apply, and who we are to the audit log: "<name>/<version>".
+  // The owner of the fields that we apply, and our name in the audit log: "<name>/<version>".
   std::string name = "janus-operator";
   TransportOptions transport;  // user_agent empty: made of `name`
   // A watch on which nothing came for so long is cut, and ends with kSilence. API servers send a
