@@ -7,7 +7,7 @@
 // once would take at the read bandwidth of one thread, measured in the same run.
 //
 //   mono_bench [--steps N] [--blocks N] [--batch B]      one JSON line per case
-//   mono_bench --config                                  the model's config.json, and nothing else
+//   mono_bench --config                                  prints the model's config.json only
 
 #include <pthread.h>
 #include <sched.h>

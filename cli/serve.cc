@@ -20,8 +20,8 @@
 #include "operator/local/environment.h"
 #include "operator/local/machine.h"
 #include "operator/local/processes.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/plan.h"
+#include "operator/reconcile/capacity/service_plan.h"
+#include "operator/reconcile/objects/names.h"
 
 namespace janus::cli {
 namespace {

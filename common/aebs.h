@@ -56,7 +56,7 @@ class AebsWorkspace {
   friend void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
   friend class CostReducingPaths;
 
-  std::vector<uint8_t> is_activated_;  // [E+1], the last one catches ids that are none
+  std::vector<uint8_t> is_activated_;  // [E+1], the last one catches invalid ids
   std::vector<uint16_t> activated_;    // [E]
   size_t num_activated_ = 0;
   std::vector<Replica> replica_of_;  // [E]

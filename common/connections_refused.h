@@ -4,11 +4,11 @@
 
 namespace janus {
 
-// Every listener of a process counts the connections and calls that it refuses by this metric
-// (docs/metrics.md): calls in rpc/credentials, the exchange in dataplane/comm/handshake.
+// Counts the peers that a listener of this process refuses (docs/metrics.md): calls in
+// rpc/credentials, the exchange in dataplane/comm/handshake.
 inline constexpr MetricDeclaration kRefusalMetrics[] = {
     {"janus_connections_refused_total", MetricType::kCounter, "reason", "connections",
-     "Connections and calls refused for who the peer is, by reason."},
+     "Connections and calls refused because of the peer, by reason."},
 };
 
 }  // namespace janus

@@ -11,7 +11,8 @@
 namespace janus {
 
 // How many requests took how long, for percentiles over the requests of several instances. Eight
-// buckets to a doubling, from 1 ms to 15 minutes. Counts only grow while who counts lives.
+// buckets to a doubling, from 1 ms to 15 minutes. Counts only grow while the counting process
+// lives.
 // Thread-compatible.
 struct LatencyCounts {
   static constexpr int kBuckets = 160;
@@ -20,8 +21,8 @@ struct LatencyCounts {
 
   void Add(Seconds took);
   LatencyCounts& operator+=(const LatencyCounts& other);
-  // What came since `before`. Nothing: fewer are counted somewhere, as somebody who counted has
-  // gone.
+  // What came since `before`. Nothing: a bucket has fewer than before, so a process that counted
+  // has gone.
   std::optional<LatencyCounts> Since(const LatencyCounts& before) const;
   // The time that `share` (0..1] of them did not exceed, to within a bucket. Nothing: there are
   // none.
@@ -30,8 +31,7 @@ struct LatencyCounts {
   friend bool operator==(const LatencyCounts&, const LatencyCounts&) = default;
 };
 
-// The same in as much room as its counts lie apart, for who keeps those of many. Immutable, but for
-// being assigned.
+// The same counts in less memory, for a holder of many. Immutable except by assignment.
 class PackedLatencyCounts {
  public:
   PackedLatencyCounts() = default;  // none are counted

@@ -11,8 +11,8 @@ namespace janus {
 // What a process may take of its machine.
 struct ProcessRoom {
   int64_t memory_bytes = 0;
-  // By a cgroup: nobody else takes of it. Otherwise it is what the machine has free, and what the
-  // process itself holds of it.
+  // True: the limit of this process's cgroup. False: the machine's free memory plus what this
+  // process holds.
   bool memory_is_limited = false;
   int cores = 1;
   bool cores_are_limited = false;  // by a cgroup's quota, rounded down

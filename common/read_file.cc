@@ -25,8 +25,8 @@ std::string SizeText(int64_t bytes) {
 }
 
 Result<std::string> Read(const std::string& path, int64_t most_bytes, bool pipes) {
-  // A pipe without a writer must not hold up who wants a regular file; NONBLOCK means nothing to
-  // those.
+  // A caller that expects a regular file must not block on a pipe without a writer. For regular
+  // files NONBLOCK has no effect.
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)));
   if (!fd) return SystemError(path, errno);
   struct stat info {};

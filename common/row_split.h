@@ -48,7 +48,7 @@ class RowSplitWorkspace {
   size_t experts_ = 0;
   size_t instances_ = 0;
   size_t replicas_ = 0;
-  std::vector<int32_t> rows_;   // [E+1], the last one catches ids that are none
+  std::vector<int32_t> rows_;   // [E+1], the last one catches invalid ids
   std::vector<int32_t> share_;  // [R]
   std::vector<int64_t> cost_;   // [n]
   // Of the search.

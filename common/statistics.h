@@ -75,7 +75,7 @@ struct InstanceStatistics {
 };
 
 // How often each logical expert of a layer was chosen, over all replicas. Counters only grow within
-// an incarnation of who counted.
+// an incarnation of the counting instance.
 struct LayerPopularity {
   int layer = 0;                 // MoE layers, counted on their own
   uint64_t rows = 0;             // that were routed
@@ -107,9 +107,9 @@ struct RoutingStatistics {
 // Adds what others know. Layers whose numbers of experts differ are not added: false.
 bool JoinRouting(const RoutingStatistics& more, RoutingStatistics& to);
 
-// Who was asked and did not answer.
+// A member that was asked and did not answer.
 struct SilentMember {
-  std::string name;  // as who asked has called it
+  std::string name;  // as its caller names it
   std::string why;
 };
 

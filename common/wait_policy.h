@@ -11,7 +11,7 @@
 namespace janus {
 
 // Cores this process may use: those of its affinity mask, or fewer where its control group has a
-// quota (whole ones: a core that others may take is none to spin on); at least 1.
+// quota (whole ones: do not spin on a core that others may take); at least 1.
 int UsableCores();
 
 // Cores that a cpu.max text ("<quota> <period>", in microseconds) grants; absent: no bound, or not
@@ -28,7 +28,8 @@ std::chrono::microseconds WakeOf(std::vector<std::chrono::nanoseconds> rounds);
 
 // How the step threads and teams of a machine wait. A wait that spins as long as a wake costs is at
 // most twice as dear as the best choice in hindsight (Karlin et al. 1994); where `threads`
-// outnumber `cores` it would take the core from the very thread that is awaited, so nobody spins.
+// outnumber `cores` it would take the core from the very thread that it waits for, so no thread
+// spins.
 WaitPolicy PolicyFor(int threads, int cores, std::chrono::microseconds wake);
 
 }  // namespace janus

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a GPU decides of a round by itself, so that nobody waits for the host between the gate and
-// the experts. The host, which needs the same to lay out replies, comes to it from the ids alone
+// What a GPU decides of a round by itself, so that the experts do not wait for the host after the
+// gate. The host, which needs the same to lay out replies, comes to it from the ids alone
 // (common/aebs.h), beside what the GPU computes.
 
 #include <cstddef>
@@ -19,17 +19,17 @@ struct RouteRoundArgs {
   // The rows of the round, [T] pointers in the order of (rank of the sender, row). Logits, ids,
   // weights and workspace lie in the device's memory, as all else here.
   GateTopKArgs gate;
-  // Optional: a word that says how many of the T rows there are; the others, whose pointers must
-  // be ones to any row, are gated and then nobody's. So one launch plan serves fewer rows.
+  // Optional: a word with the number of valid rows of the T. The others, whose pointers may be to
+  // any row, are gated and then ignored. So one launch plan serves fewer rows.
   const int32_t* live_rows = nullptr;
   SchedulingPolicy policy = SchedulingPolicy::kAebs;  // or kAebsGreedy
   PlacementView placement;                            // of the layer
   int rank = 0;                                       // of this instance
   int slots = 0;                                      // C: that it has
   const ActiveExpert* tensors = nullptr;  // [C]: each slot's weights; no `gate`: it holds none
-  // The first row of each sender, [senders], ascending from 0; who has none has the next one's, or
-  // T. This instance's contributions to a sender go one after the other, by (row, top-k slot): the
-  // j-th to y[sender] + j * y_row_bytes.
+  // The first row of each sender, [senders], ascending from 0; a sender without rows has the next
+  // one's, or T. This instance's contributions to a sender go one after the other, by (row, top-k
+  // slot): the j-th to y[sender] + j * y_row_bytes.
   const int32_t* first_rows = nullptr;
   int senders = 0;
   std::byte* const* y = nullptr;  // [senders]

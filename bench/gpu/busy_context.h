@@ -1,7 +1,7 @@
 #pragma once
 
-// Which share of a time a device spends in kernels, of whatever streams: contexts that mark when
-// they are told to, by the device's own clock, where kernels may run and where they end.
+// Which share of a time a device spends in kernels, of whatever streams: contexts that mark
+// on request, by the device's own clock, where kernels may run and where they end.
 
 #include <atomic>
 #include <cstddef>
@@ -26,7 +26,7 @@ class StreamClock {
   // When that was, in seconds from the first mark of all; once the streams have run. A GPU tells it
   // in single precision: to a microsecond in the first 10 s.
   virtual double SecondsOf(size_t mark) = 0;
-  // A stream that nobody else gives anything: a mark there is passed at once.
+  // A stream that gets no other work: a mark there is passed at once.
   virtual kernels::Stream own_stream() = 0;
 };
 

@@ -18,8 +18,8 @@ namespace janus::bench {
 // dataplane/experts/device_expert_layers.cc), for one attention instance whose rows are all rows
 // of the round and for one of the expert instances: norm, attention, projection, norm, shared
 // experts, router with AEBS and lists, experts, combine. No exchange: the experts read the rows
-// where they lie, and contributions of other instances, which nobody computes, are whatever lies in
-// their place.
+// where they lie, and contributions of other instances, which are not computed, are whatever lies
+// in their place.
 //
 // Sized once; Start takes no memory. Confined to one thread. The context and the weights outlive
 // it.

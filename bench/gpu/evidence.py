@@ -69,7 +69,7 @@ BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", 
 PROGRAMS = ("machine_gpu_bench", PARITY, DEVICE, *(f"{name}_gpu_bench" for name in BENCHES[1:6]), GOLDEN,
             *(f"{name}_gpu_bench" for name in BENCHES[6:]))
 
-# Seconds: what a step is thought to take, which nobody has measured yet, and what it may. The former of all that a first
+# Seconds: what a step is expected to take, which is not measured yet, and its limit. The former of all that a first
 # run of ten minutes is to reach leave BUILD_TYPICAL for the build, the latter none: then the programs are there already.
 TYPICAL_AND_LIMIT = {
     "machine": (8, 20), "first cases": (30, 40), "device": (10, 20), "experts": (30, 45), "gate": (15, 25),

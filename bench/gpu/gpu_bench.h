@@ -180,7 +180,7 @@ class GpuBench {
 
   // The median time of call(i), which reads so many bytes and is so many operations (0: not told),
   // in microseconds; as the results have it already, if they do. NaN: it was left out
-  // (Results::Begin), or its output is none, which its line says instead.
+  // (Results::Begin), or its output is invalid, which its line says instead.
   template <class Call>
   double TimeOf(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
     return TimeOf(Timed{.name = name, .bytes = bytes, .flops = flops}, call);

@@ -257,7 +257,7 @@ class LayerBench {
         ", \"layers\": " + std::to_string(c.model.layers) +
         ", \"experts\": " + std::to_string(experts) + ", \"expert_rows\": " + std::to_string(rows);
     if (!whole.ran_ahead || !own.ran_ahead) fields += ", \"host_too_slow\": 1";
-    results_.Write(line, fields);  // last: who finds it finds all
+    results_.Write(line, fields);  // last: a reader that finds it finds all
   }
 
   GpuBench& bench_;

@@ -93,8 +93,8 @@ Served FromWords(const Words& words) {
   return served;
 }
 
-// A child, to its end. The parent says when to begin a wave, to stop and to go: nobody goes while
-// others are in a step, who would take it for lost.
+// A child, to its end. The parent says when to begin a wave, to stop and to go. None goes while
+// others are in a step, since they would count it as lost.
 int RunMember(const ProcessService& service, const ServingTopology& topology,
               const ServingLoad& load, PeerId self, const std::vector<std::string>& listeners,
               int parent) {
@@ -154,7 +154,7 @@ class Members {
     if (member.pid < 0) return ResourceExhausted("no process can be made");
     if (member.pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      // So that whoever waits for another's end hears of it.
+      // So that every waiter for another's end gets it.
       for (const Member& other : members_) close(other.socket.get());
       close(ends[0]);
       const int status = run(child.get());

@@ -61,8 +61,8 @@ class Book:
         self.write(run=run)
 
     def retire(self, digests):
-        """Puts aside what a step has written that other programs made than those with these digests: nobody reads it any
-        more, the programs neither, so that the step runs anew. The steps that it was."""
+        """Puts aside what a step has written that other programs made than those with these digests. It is not
+        read any more, by the programs either, so that the step runs again. The steps that it was."""
         lines = list(sections(self.lines()))
         stale = {step for step, digest, line in lines
                  if step in digests and line.get("begins") and "step" in line and digest != digests[step]}

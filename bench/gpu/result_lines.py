@@ -1,4 +1,4 @@
-"""The lines of a file of results, each a JSON object; what was cut short as it was written is none."""
+"""The lines of a file of results, each a JSON object; a line that was cut short is skipped."""
 
 import json
 import pathlib

@@ -65,7 +65,7 @@ Status Watched(LoopbackCluster& cluster, LoadClient& client, StreamClock& clock,
   const Status taken = LoadClient::TakeTokens(client.AwaitAll(3), served);
   const size_t end = clock.Mark(own);
   for (BusyContext* const context : contexts) context->Watch(false);
-  // Steps that nobody asked for any more are under way for a moment yet.
+  // Steps without a request run on for a moment.
   const Status stopped = cluster.Stop();
   JANUS_CHECK(stopped.ok(), stopped.ToString());
   std::vector<std::pair<double, double>> spans;

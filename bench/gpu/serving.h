@@ -23,7 +23,7 @@ Result<Served> Serve(const dataplane::HeldModel& held, dataplane::LoopbackCluste
 // Every topology with the same load, a line each; the digest of each against the first's. Lines
 // that stand there are not made again: `refused`, where Serve has found a FailedPrecondition, and
 // `same_bits` 0 where a topology had other tokens when asked again, among them. False: digests
-// differ, or a topology was not served for another reason, which is said on standard error.
+// differ, or a topology was not served for another reason, which it writes to standard error.
 bool IsRefused(const kernels::cuda::Results& results, const std::string& line);
 using ServeOne = std::function<Result<Served>(const ServingTopology&)>;
 bool ServeEach(const std::string& name, const ServeOne& serve,
@@ -32,7 +32,7 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
 
 // Request 0 is the same in every load of one prompt and answer: whether its tokens and hashes of
 // logits are, too, of every topology, whatever else is in its batch. A line with the answer once
-// all loads have been served. False: they differ, which is said on standard error.
+// all loads have been served. False: they differ, which it writes to standard error.
 bool SameOverLoads(const std::string& name, const std::vector<ServingTopology>& topologies,
                    std::span<const ServingLoad> loads, kernels::cuda::Results& results);
 

@@ -43,10 +43,10 @@ class Digests:
 
 
 class Step:
-    """`needs`: what its results hang on, programs and scripts. `cases`: of cases of GoogleTest, the book that they are
-    in: who was cut is run once more. `book`: of what else says when it begins a case: who ends its process is left
-    behind. `after`: steps beside whose lines it sets others: until these have ended it has not. `missing`: why it cannot
-    be run here, or what tells within so many seconds."""
+    """`needs`: the programs and scripts that its results depend on. `cases`: the book of its GoogleTest cases; a case that
+    was cut runs once more. `book`: the book of another program that marks when a case begins; a case that ends its
+    process is skipped. `after`: steps whose lines it compares with: it ends after them. `missing`: why it cannot run
+    here, or what finds that out within so many seconds."""
 
     def __init__(self, name, seconds, *command, needs=(), cases=None, book=None, after=(), missing=None, is_watched=False):
         self.name, self.seconds, self.command = name, seconds, [str(word) for word in command]

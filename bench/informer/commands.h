@@ -19,22 +19,20 @@ void Record(const std::string& file, int count, int deletes);
 // server takes it; writes to `log` what each became and when the server had answered. A JSON line
 // of how fast that was.
 void Churn(int count, int step, int writes, const std::string& log);
-// Lists and watches them, in "json" or "protobuf"; a JSON line of what that cost when `count` are
-// there.
-void Follow(int count, const std::string& format);
-// Serves a list without pods, which it does not stream, and a watch that tells the events of a
-// file, `rate` a second, to who accepts protobuf those of `protobuf`: events as they were sent, in
-// frames; writes to `log` when each was due.
+// Lists and watches them; a JSON line of what that cost when `count` are there.
+void Follow(int count);
+// Serves a list without pods, which it does not stream, and a watch that sends the events of a
+// file, `rate` a second. A client that accepts protobuf, as client-go does, gets those of
+// `protobuf`: the frames that a real server sent. Writes to `log` when each was due.
 void Play(const std::string& json, const std::string& protobuf, double rate, int port,
           const std::string& log);
 // Watches what Play serves on that port, or with 0 the pods of $KUBECONFIG's cluster; writes to
 // `log` when each of `count` events was told.
-void Hear(int port, int count, const std::string& log, const std::string& format);
+void Hear(int port, int count, const std::string& log);
 
 // $KUBECONFIG's cluster, without a limit of calls.
-std::unique_ptr<control::KubeClient> MakeClient(const control::Timeline& timeline,
-                                                const std::string& format = "protobuf");
-control::KubeClientOptions OptionsFor(const std::string& format);
+std::unique_ptr<control::KubeClient> MakeClient(const control::Timeline& timeline);
+control::KubeClientOptions BenchClientOptions();
 int64_t Nanoseconds(MonotonicTime time);
 std::string BenchNamespace();
 inline const control::Resource kPods{"", "v1", "pods", "Pod", true};

@@ -61,9 +61,9 @@ int64_t Nanoseconds(MonotonicTime time) {
   return std::chrono::nanoseconds(time.time_since_epoch()).count();
 }
 
-void Follow(int count, const std::string& format) {
+void Follow(int count) {
   const control::SystemTimeline timeline;
-  const auto client = MakeClient(timeline, format);
+  const auto client = MakeClient(timeline);
   std::stop_source is_full;
   int added = 0;
   Informer informer(
@@ -80,10 +80,9 @@ void Follow(int count, const std::string& format) {
   const double cpu = CpuSeconds();
   timeline.WaitUntil(Later(kSettle), {});
   std::printf(
-      "{\"client\":\"janus %s\",\"objects\":%zu,\"sync_seconds\":%.4g,\"cpu_seconds\":%.4g,"
+      "{\"client\":\"janus\",\"objects\":%zu,\"sync_seconds\":%.4g,\"cpu_seconds\":%.4g,"
       "\"resident_mib\":%.4g,\"peak_mib\":%.4g}\n",
-      format.c_str(), informer.store().size(), synced.count(), cpu, MemoryMib("VmRSS"),
-      MemoryMib("VmHWM"));
+      informer.store().size(), synced.count(), cpu, MemoryMib("VmRSS"), MemoryMib("VmHWM"));
   std::fflush(stdout);
 }
 
@@ -126,17 +125,17 @@ void Record(const std::string& file, int count, int deletes) {
   }
 }
 
-void Hear(int port, int count, const std::string& log, const std::string& format) {
+void Hear(int port, int count, const std::string& log) {
   const control::SystemTimeline timeline;
   std::unique_ptr<control::KubeClient> client;
   if (port == 0) {
-    client = MakeClient(timeline, format);
+    client = MakeClient(timeline);
   } else {
     control::ClusterConfig config;
     config.host = "127.0.0.1";
     config.port = port;
     config.use_tls = false;
-    client = std::make_unique<control::KubeClient>(config, OptionsFor(format), timeline);
+    client = std::make_unique<control::KubeClient>(config, BenchClientOptions(), timeline);
   }
   std::stop_source is_through;
   int heard = 0;
@@ -162,8 +161,8 @@ void Hear(int port, int count, const std::string& log, const std::string& format
   const double cpu = CpuSeconds();
   informer.Stop();
   std::ofstream(log) << lines.str();
-  std::printf("{\"client\":\"janus %s\",\"cpu_seconds\":%.4g,\"resident_mib\":%.4g}\n",
-              format.c_str(), cpu, MemoryMib("VmRSS"));
+  std::printf("{\"client\":\"janus\",\"cpu_seconds\":%.4g,\"resident_mib\":%.4g}\n", cpu,
+              MemoryMib("VmRSS"));
 }
 
 }  // namespace janus::bench

@@ -18,17 +18,17 @@ int main(int argc, char** argv) {
     janus::bench::Record(argv[2], number(3), number(4));
   } else if (command == "churn" && argc == 6) {
     janus::bench::Churn(number(2), number(3), number(4), argv[5]);
-  } else if (command == "follow" && (argc == 3 || argc == 4)) {
-    janus::bench::Follow(number(2), argc == 4 ? argv[3] : "protobuf");
+  } else if (command == "follow" && argc == 3) {
+    janus::bench::Follow(number(2));
   } else if (command == "play" && argc == 7) {
     janus::bench::Play(argv[2], argv[3], number(4), number(5), argv[6]);
-  } else if (command == "hear" && argc == 6) {
-    janus::bench::Hear(number(2), number(3), argv[4], argv[5]);
+  } else if (command == "hear" && argc == 5) {
+    janus::bench::Hear(number(2), number(3), argv[4]);
   } else {
     std::fputs(
         "usage: kube-bench fill COUNT | thin COUNT STEP | record FILE RUNNING DELETED |\n"
-        "       churn COUNT STEP WRITES LOG | follow COUNT [FORMAT] |\n"
-        "       play JSON PROTOBUF RATE PORT LOG | hear PORT COUNT LOG FORMAT\n",
+        "       churn COUNT STEP WRITES LOG | follow COUNT |\n"
+        "       play JSON PROTOBUF RATE PORT LOG | hear PORT COUNT LOG\n",
         stderr);
     return 2;
   }

@@ -12,10 +12,11 @@
 #include "common/check.h"
 #include "common/fd.h"
 #include "common/read_file.h"
-#include "operator/kube/protobuf_object.h"
 
 namespace janus::bench {
 namespace {
+
+constexpr std::string_view kProtobufMediaType = "application/vnd.kubernetes.protobuf";
 
 void SendAll(int socket, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -112,10 +113,9 @@ void Serve(const Fd& socket, const Events& events, double rate, const std::strin
                                             R"("metadata":{"resourceVersion":"1"},"items":[]})"));
       continue;
     }
-    const bool in_protobuf = head.find(control::kProtobufMediaType) != head.npos;
-    const std::string type = in_protobuf
-                                 ? std::string(control::kProtobufMediaType) + ";stream=watch"
-                                 : "application/json";
+    const bool in_protobuf = head.find(kProtobufMediaType) != head.npos;
+    const std::string type =
+        in_protobuf ? std::string(kProtobufMediaType) + ";stream=watch" : "application/json";
     SendAll(socket.get(),
             "HTTP/1.1 200 OK\r\nContent-Type: " + type + "\r\nTransfer-Encoding: chunked\r\n\r\n");
     Tell(socket.get(), in_protobuf ? events.protobuf : events.json, rate, log);

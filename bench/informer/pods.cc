@@ -129,21 +129,18 @@ std::string BenchNamespace() {
   return name;
 }
 
-control::KubeClientOptions OptionsFor(const std::string& format) {
-  JANUS_CHECK(format == "json" || format == "protobuf", format);
+control::KubeClientOptions BenchClientOptions() {
   control::KubeClientOptions options;
   options.name = "kube-bench";
-  options.use_protobuf = format == "protobuf";
   return options;
 }
 
-std::unique_ptr<control::KubeClient> MakeClient(const control::Timeline& timeline,
-                                                const std::string& format) {
+std::unique_ptr<control::KubeClient> MakeClient(const control::Timeline& timeline) {
   const char* const file = std::getenv("KUBECONFIG");
   JANUS_CHECK(file != nullptr, "KUBECONFIG is not set");
   Result<control::ClusterConfig> config = control::LoadKubeconfig(file, "");
   JANUS_CHECK(config.ok(), config.status().ToString());
-  control::KubeClientOptions options = OptionsFor(format);
+  control::KubeClientOptions options = BenchClientOptions();
   options.transport.calls_per_second = 1e6;
   options.transport.burst = 1e6;
   return std::make_unique<control::KubeClient>(*std::move(config), options, timeline);
@@ -207,7 +204,7 @@ void Churn(int count, int step, int writes, const std::string& log) {
   }
   std::vector<std::string> lines(static_cast<size_t>(writes));
   const MonotonicTime began = MonotonicClock::now();
-  // Another value each time that this runs: a write that changes nothing is told to nobody.
+  // Another value each time that this runs: no watch reports a write that changes nothing.
   const int64_t first = Nanoseconds(began);
   InParallel(writes, [&](int i) {
     Node patch = Node::Map();

@@ -17,7 +17,7 @@ class LoneTransport final : public dataplane::Transport {
 
   const dataplane::TransportLayout& layout() const override { return layout_; }
   std::span<std::byte> Payload(int) override { return {}; }
-  Status Post(int, const dataplane::Header&) override { return Internal("nobody reads slots"); }
+  Status Post(int, const dataplane::Header&) override { return Internal("no peer reads slots"); }
   bool Take(dataplane::PeerId, int, dataplane::SlotMessage&) override { return false; }
   bool Settle() override { return true; }
   Status Send(dataplane::PeerId, const dataplane::Header&, std::span<const std::byte>) override {

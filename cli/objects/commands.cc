@@ -12,9 +12,9 @@
 #include "cli/objects/running_services.h"
 #include "operator/api/json.h"
 #include "operator/api/yaml.h"
-#include "operator/reconcile/conditions.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/trees.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/status/conditions.h"
 
 namespace janus::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include "cli/objects/columns.h"
 #include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/reconcile/conditions.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/status/conditions.h"
 
 namespace janus::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "operator/kube/client.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 
 namespace janus::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "operator/api/validate.h"
 #include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
-#include "operator/reconcile/overwritten.h"
+#include "operator/reconcile/pods/template_conflicts.h"
 
 namespace janus::cli {
 namespace {
@@ -43,7 +43,7 @@ void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdic
     if (ground == Ground::kCluster && refused.empty()) {
       control::OperatorDefaults defaults;
       defaults.certificates = true;
-      refused = control::OverwrittenIn(parsed.object, defaults);
+      refused = control::TemplateConflicts(parsed.object, defaults);
     }
     out.support.push_back({ground, std::move(refused)});
     control::AddLines(object, out.support.back().refused);

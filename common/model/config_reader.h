@@ -28,7 +28,7 @@ class ConfigReader {
   // What is there, for a message: short, whatever it is; empty: nothing is.
   std::string Shown(std::string_view path) const;
 
-  // An integer in [low, high]; a float of integral value is none.
+  // An integer in [low, high]; a float of integral value is refused.
   int64_t Integer(std::string_view path, int64_t low, int64_t high);
   int64_t IntegerOr(std::string_view path, int64_t fallback, int64_t low, int64_t high);
   // A finite number in [low, high].

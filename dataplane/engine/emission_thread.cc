@@ -34,7 +34,7 @@ void EmissionThread::Deliver() {
       if (pending_.empty()) return;
       taken.swap(pending_);
     }
-    changed_.NotifyAll();  // wakes a thread that waits for room
+    changed_.NotifyAll();  // wakes a waiter for room
     for (StepOutput& output : taken) to_.Push(std::move(output));
   }
 }

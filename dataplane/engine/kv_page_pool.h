@@ -27,24 +27,24 @@ struct KvPagePoolOptions {
 
 // The pages of one attention instance, handed out by number; a page number means the same positions
 // in every layer. Beside those that `bytes` are enough for there is one that no sequence is given.
-// Host memory for preempted sequences is taken at creation, too; where it cannot be had there is
-// none, which costs time alone. On the host addresses are mapped at creation, without a
-// reservation: memory is taken as pages are first written, so a plan for a machine counts all of
+// Host memory for preempted sequences is taken at creation, too; if that fails there is
+// none, which only costs time. On the host addresses are mapped at creation, without a
+// reservation: memory is taken as pages are first written, so a plan for the machine counts all of
 // it.
 //
-// Copies between the two are queued on the stream of the steps, and the host awaits none: whoever
-// is given a page next writes it after the copy that reads it.
+// Copies between the two are queued on the stream of the steps, and the host waits for none: the
+// next owner of a page writes it after the copy that reads it.
 //
 // Confined to the step thread.
 class KvPagePool {
  public:
-  // InvalidArgument: not even one page fits. ResourceExhausted: the addresses cannot be had.
+  // InvalidArgument: not even one page fits. ResourceExhausted: no addresses are left.
   static Result<std::unique_ptr<KvPagePool>> Create(const KvPagePoolOptions& options);
   KvPagePool(const KvPagePool&) = delete;
   KvPagePool& operator=(const KvPagePool&) = delete;
 
   int num_pages() const { return num_pages_; }
-  // The page that no sequence has: rows that are computed and thrown away write there.
+  // A page that no sequence owns. Rows whose results are discarded write there.
   int32_t spare_page() const { return num_pages_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
   // Bytes of host memory.

@@ -10,8 +10,8 @@
 
 namespace janus::dataplane {
 
-// Which request this is: `stream` names the gateway's connection, unique within the instance; id
-// and attempt are the gateway's.
+// Identifies a request: `stream` names the gateway's connection, unique within the instance; id and
+// attempt are the gateway's.
 struct RequestKey {
   uint64_t stream = 0;
   uint64_t id = 0;

@@ -109,8 +109,8 @@ bool Scheduler::TakePagesBack(Sequence& sequence) {
     return KvPagePool::PagesFor(sequence.computed + 1) <= cache_.free_pages() &&
            cache_.SwapIn(sequence.swapped, sequence.pages);
   }
-  // What is dropped again before it is all there was computed for nothing: a page is left for
-  // everybody who runs.
+  // A sequence that is dropped again before it is complete was computed for nothing. So leave a
+  // page for every running sequence.
   const int pages = KvPagePool::PagesFor(static_cast<int64_t>(sequence.tokens.size()) + 1);
   return pages + running() <= cache_.free_pages() && cache_.Grow(sequence.pages, pages);
 }

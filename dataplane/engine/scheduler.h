@@ -17,9 +17,9 @@
 namespace janus::dataplane {
 
 // How a position is computed depends on nothing but whether it is one of its request's prompt or
-// one that was generated: never on when, with whom or how often. Families whose attention has two
-// forms (latent attention: expanded for prompt positions, absorbed for generated ones) choose by
-// it; where both are one algorithm it does not show.
+// one that was generated: never on when, beside which requests or how often. Families whose
+// attention has two forms (latent attention: expanded for prompt positions, absorbed for generated
+// ones) choose by it; where both are one algorithm it does not show.
 enum class PositionClass : uint8_t { kPrompt, kGenerated };
 
 // A request on its way through the engine. Positions 0..computed-1 have keys and values in `pages`.

@@ -17,7 +17,7 @@ namespace janus::gateway {
 class AttentionPool;
 
 // The token stream to one attention instance (proto/tokens.proto): dials, says Hello, and dials
-// again with growing pauses when the stream ends. What comes is told to the pool from gRPC's
+// again with growing pauses when the stream ends. It passes what comes to the pool on gRPC's
 // threads, one call at a time. Thread-safe.
 class AttentionLink {
  public:
@@ -39,8 +39,8 @@ class AttentionLink {
   // pool.
   virtual void Stop() = 0;
 
-  // Put on the current stream; lost without one, as the pool is told by OnDown. At most one Submit
-  // and one Cancel per open request are queued, and the pool bounds those.
+  // Put on the current stream; lost without one, which OnDown reports to the pool. At most one
+  // Submit and one Cancel per open request are queued, and the pool bounds those.
   virtual void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
                       std::span<const int32_t> generated) = 0;
   virtual void Cancel(uint64_t id, uint32_t attempt) = 0;

@@ -56,7 +56,7 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
     const auto is_gone = [&](const Member& member) {
       return std::ranges::find(gone, member.link) != gone.end();
     };
-    // Out of the list at once: the ends of their streams concern nobody.
+    // Out of the list at once: the ends of their streams do not matter any more.
     std::erase_if(members_, is_gone);
     for (const std::string& address : addresses) {
       if (std::ranges::find(members_, address, &Member::address) != members_.end()) continue;
@@ -293,7 +293,7 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
            GoesOn(open, *member.capacity);
   });
   const bool held = Holds() && (open.generated.empty() || last_capacity_->accepts_replay);
-  // Whoever comes may take it, be it the one that was lost.
+  // Any instance that attaches may take it, even the one that was lost.
   if (held) open.tried.clear();
   if (possible || held) {
     // Before those that came later. Bounded: it was counted among the open ones before.

@@ -64,11 +64,11 @@ struct AttentionPoolOptions {
 //
 // When an instance is lost or sheds a request, the request goes to another one under the next
 // attempt number: from its prompt if no token has come yet, with the tokens so far if that instance
-// accepts replays; else it ends with Aborted. An answer goes on under the model that it began under
-// alone: once only others serve, it ends with Aborted, too; what has no token yet they may begin.
-// Tokens of an attempt that is not the current one are dropped. Prompt, tokens and seed are kept
-// for that until the end. While nobody is attached, as in a change that replaces all, requests are
-// held. Thread-safe.
+// accepts replays; otherwise it ends with Aborted. An answer goes on under the model that it began
+// under alone: once only others serve, it ends with Aborted, too; what has no token yet they may
+// begin. Tokens of an attempt that is not the current one are dropped. Prompt, tokens and seed are
+// kept for that until the end. While no instance is attached, as in a change that replaces all,
+// requests are held. Thread-safe.
 class AttentionPool {
  public:
   // Makes the streams; a test's makes none.
@@ -152,16 +152,15 @@ class AttentionPool {
   static bool IsSameModel(const std::string& a, const std::string& b);
   // Whether what has come of the answer may be replayed there.
   static bool GoesOn(const Open& open, const AttentionCapacity& capacity);
-  // It has begun under a model that nobody serves any more who takes requests: another one's tokens
-  // would make one text of two. An epoch is of one model, so who else attaches changes nothing.
+  // True if it began under a model that no instance that takes requests serves any more: tokens of
+  // another model would mix two texts. An epoch has one model, so further instances change nothing.
   bool IsOfAnotherModel(const Open& open) const JANUS_REQUIRES(mu_);
   // Why none of those that take requests could ever run it; OK: one could, or there is none.
   Status FitsNobody(const Open& open) const JANUS_REQUIRES(mu_);
-  // Ends it for `why`. An answer that has come so far that nobody has room for more is over: its
-  // length is.
+  // Ends it for `why`. An answer too long for every instance ends by its length.
   void End(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
-  // Ends what waits and is of another model, and, once all that are listed are attached, what fits
-  // nobody.
+  // Ends waiting requests of another model and, once all listed instances are attached, those that
+  // fit no instance.
   void EndMisfits(Deliveries* deliveries) JANUS_REQUIRES(mu_);
   // Whether an instance may send these tokens: no more than the request asked for, all in the
   // vocabulary it told. Internal: it may not.
@@ -173,10 +172,10 @@ class AttentionPool {
   // Finds another place for a request that its instance lost; false: there is none, it ended.
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);
-  // After any change of who takes requests.
+  // After any change of the instances that take requests.
   void NoteWhoTakes() JANUS_REQUIRES(mu_);
   bool Holds() const JANUS_REQUIRES(mu_);
-  // Why nobody takes requests.
+  // Why no instance takes requests.
   Status NobodyTakes() const JANUS_REQUIRES(mu_);
   int64_t Least(int64_t AttentionCapacity::*of) const JANUS_EXCLUDES(mu_);
   void UpdateGauges() JANUS_REQUIRES(mu_);
@@ -195,7 +194,7 @@ class AttentionPool {
   uint64_t next_id_ JANUS_GUARDED_BY(mu_) = 1;
   MonotonicTime last_finish_ JANUS_GUARDED_BY(mu_);
   Seconds finish_interval_ JANUS_GUARDED_BY(mu_){0};  // running mean
-  // Since when nobody takes requests, and what the last one that did has room for.
+  // Since when no instance takes requests, and what the last one that did has room for.
   std::optional<MonotonicTime> nobody_since_ JANUS_GUARDED_BY(mu_) = MonotonicTime();
   std::optional<AttentionCapacity> last_capacity_ JANUS_GUARDED_BY(mu_);
 };

@@ -51,7 +51,7 @@ struct Refused {
       InvalidParameter(param, "'" + std::string(param) + "' must be " + wanted + ", got " + shown)};
 }
 
-// Reads the fields of one object; what nobody asked for is found at the end.
+// Reads the fields of one object; fields that were never read are found at the end.
 class Fields {
  public:
   explicit Fields(const json& root) : root_(root) {}

@@ -48,7 +48,7 @@ struct TokenEvent {
   std::shared_ptr<const void> credit;
 };
 
-// Who asked for the tokens.
+// Receives the tokens of one request.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;

@@ -435,7 +435,7 @@ void Session::Write(std::string_view bytes) {
 }
 
 // What waits to be sent, as the memory budget counts it. A little is free, so that under pressure
-// the clients that do not read are cut, and nobody else.
+// only the clients that do not read are cut.
 int64_t Session::OutputBytes() const {
   const size_t held = unsent_.size() + sending_.size();
   const size_t free = shared_.options.free_unsent_bytes;
@@ -455,7 +455,7 @@ void Session::AnswerIsWhole() {
   self_.reset();
   on_gone_ = nullptr;
   on_ending_ = nullptr;
-  ++request_number_;  // whoever still holds the exchange has no say any more
+  ++request_number_;  // a holder of the old exchange can not act any more
   // A stream that ends with its connection may have sent all it had.
   if (!writing_ && unsent_.empty()) return AnswerIsSent();
   Flush();
@@ -509,7 +509,7 @@ void Session::AnswerIsSent() {
 // tells it that no more comes and reads on for a moment.
 void Session::Linger() {
   error_code ignored;
-  // At the end of the server nobody is waited for without need.
+  // At the end of the server, do not wait for clients without need.
   if (shared_.ending && input_.size() == 0 && socket_.available(ignored) == 0) return Close();
   state_ = State::kLingering;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);

@@ -89,8 +89,8 @@ class HttpHandler {
 };
 
 // How a server ends. First it is a lame duck: it still takes connections and requests, while
-// whoever sends them here learns that it leaves (a load balancer that is told, rules on every node
-// that are written anew), and tells each client to come on another connection. Then it drains: no
+// senders learn that it leaves (a load balancer, rules on every node that are written again), and
+// asks each client to use another connection. Then it drains: no
 // new connection, and what is being answered is answered.
 struct Departure {
   Seconds lame_duck{0};
@@ -103,8 +103,8 @@ struct Departure {
 // Thread-safe.
 class HttpServer {
  public:
-  // Binds and listens; Unavailable: the address cannot be had, with the reason. All arguments must
-  // outlive the server.
+  // Binds and listens; Unavailable: the address is not available, with the reason. All arguments
+  // must outlive the server.
   static Result<std::unique_ptr<HttpServer>> Listen(const HttpOptions& options,
                                                     HttpHandler& handler, MemoryBudget& memory,
                                                     GatewayMetrics& metrics, Logger log);

@@ -143,7 +143,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
                        {"queued_requests", options.queued_requests},
                        {"open_streams", options.service.open_streams},
                        {"memory_bytes", options.memory_bytes}});
-  // Whoever started us reads this line.
+  // The program that started us reads this line.
   std::printf("janus-gateway ready http://%s%s%s:%d\n", bracket ? "[" : "",
               options.http.host.c_str(), bracket ? "]" : "", server->port());
   std::fflush(stdout);

@@ -7,8 +7,8 @@
 
 namespace janus::gateway {
 
-// Bytes that the gateway holds for its clients: bodies, prompts, answers, output that nobody has
-// read yet. Requests may take three quarters of it; the last quarter is kept for the answers of
+// Bytes that the gateway holds for its clients: bodies, prompts, answers, output that is not read
+// yet. Requests may take three quarters of it; the last quarter is kept for the answers of
 // those let in, so that under pressure a new request is refused before one under way fails.
 // It counts contents, not what the allocator adds. Thread-safe; outlives its leases.
 class MemoryBudget {

@@ -66,7 +66,7 @@ const std::vector<Flag>& Flags() {
       {"chat-template", "FILE", "Jinja chat template, before the model's own",
        Text(&GatewayOptions::chat_template_file)},
       {"member", "ADDRESS",
-       "gRPC address of an instance of the service (host:port, unix:/path), of whom to ask for its "
+       "gRPC address of an instance of the service (host:port, unix:/path), to ask for its "
        "topology at first; may be repeated; needed",
        [](std::string_view value, GatewayOptions* out) {
          out->members.emplace_back(value);
@@ -129,7 +129,7 @@ const std::vector<Flag>& Flags() {
                 o->service.deadlines.stall = Seconds(static_cast<double>(n));
               })},
       {"lame-duck-seconds", "N",
-       "after SIGTERM, while who sends requests here learns of it: they are still taken (0)",
+       "after SIGTERM, while senders learn of it: requests are still taken (0)",
        Number(
            0, 86400,
            [](int64_t n, GatewayOptions* o) { o->lame_duck = Seconds(static_cast<double>(n)); })},
@@ -232,7 +232,7 @@ Result<std::vector<std::string>> ReadApiKeys(const std::string& path) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty() && !line.starts_with('#')) keys.push_back(line);
   }
-  // An empty file must not open the door to everyone.
+  // An empty file must not admit every caller.
   if (keys.empty()) return InvalidArgument(path + ": holds no key");
   return keys;
 }

@@ -32,7 +32,7 @@ class GatewayService final : public HttpHandler {
               MemoryLease memory) override;
   HttpReply Refusal(int status, std::string message) override;
 
-  // From now on /health is 503: nobody new should come.
+  // From now on /health is 503: no new client should come.
   void Leave() { leaving_ = true; }
   // From now on no completion is taken in either.
   void StartDrain() { draining_ = true; }

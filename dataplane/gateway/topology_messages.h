@@ -9,7 +9,7 @@
 
 namespace janus::gateway {
 
-// Whom the gateway attaches to, as of one committed topology.
+// The instances that the gateway attaches to, by one committed topology.
 struct AttentionMembers {
   uint64_t epoch = 0;
   std::vector<std::string> attention;  // gRPC addresses by rank
@@ -18,7 +18,7 @@ struct AttentionMembers {
 // What a member tells of the committed topology.
 struct ToldTopology {
   AttentionMembers members;
-  std::vector<std::string> addresses;  // of all instances, attention first: whom to ask next
+  std::vector<std::string> addresses;  // of all instances, in the order to ask: attention first
 };
 
 // FailedPrecondition: the member has committed none. InvalidArgument names what no topology can be:

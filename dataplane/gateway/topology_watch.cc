@@ -21,7 +21,7 @@ MonotonicTime After(Seconds seconds) {
 }
 
 // What the thread waits for: an answer of the member, the end of its stream, or the order to stop.
-// Answers that nobody has taken yet give way to newer ones.
+// An answer that is not taken yet is replaced by a newer one.
 struct Mailbox {
   Mutex mu;
   CondVar changed;
@@ -90,7 +90,7 @@ class Watch final : public TopologyWatch {
       for (const std::string& address : Candidates()) {
         if (Stopped()) return;
         heard |= WatchOne(address);
-        if (heard) break;  // by then the newest topology says whom to ask
+        if (heard) break;  // by then the newest topology has the addresses to ask
       }
       if (heard) pause = kFirstPause;
       if (!Pause(pause)) return;

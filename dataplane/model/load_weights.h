@@ -42,7 +42,7 @@ struct Loaded {
   uint64_t bytes = 0;                         // of the tensors
 };
 
-// Load what a role needs and nothing else, routed experts in ExpertType(model), gates' biases in
+// Load only what a role needs: routed experts in ExpertType(model), gates' biases in
 // Float32, all else in model.dtype (cast where the checkpoint differs). Every value is read once,
 // which also brings it into memory. InvalidArgument names file and tensor: missing, of another
 // shape or number format, or holding a NaN or infinity; of mxfp4 a scale above kMaxMxScale and

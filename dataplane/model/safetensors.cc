@@ -56,7 +56,7 @@ struct Extent {
   std::string tensor;
 };
 
-// Whoever tells tensors apart by where they lie may do so.
+// Callers may then tell tensors apart by their place.
 Status RefuseOverlaps(const std::string& name, std::vector<Extent> extents) {
   std::erase_if(extents, [](const Extent& extent) { return extent.begin == extent.end; });
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {

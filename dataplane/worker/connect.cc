@@ -54,7 +54,7 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
                            ConnectSharedMemory(layout, options, listener, std::move(stop)));
   } else {
     if (all_here) {
-      network.devices = "lo";  // whatever network there is, nobody is behind it
+      network.devices = "lo";  // no peer is behind any network of this machine
     } else {
       NetworkChoice choice = ChooseNetwork(topology.transport, LookForNetwork(gpu), log);
       network.transports = std::move(choice.transports);

@@ -32,7 +32,7 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
                                           std::stop_token stop, const Logger& log);
 
 // Of a member with a GPU: the part of its slots in the GPU's memory, or null where the topology
-// forbids it or there is none to be had, which is logged: then everything goes through the host's
+// forbids it or there is no such memory, which is logged: then everything goes through the host's
 // memory. `gpu_direct`: as ConnectExchange will have it.
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout,

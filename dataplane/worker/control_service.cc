@@ -11,7 +11,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Progress is told when a hundredth more is done, not per tensor.
+// Reports progress when a hundredth more is done, not per tensor.
 class Throttle {
  public:
   bool Due(const PrepareProgress& progress) {
@@ -75,7 +75,8 @@ grpc::Status ControlService::RelayPrepare(grpc::ServerContext& context,
                                           grpc::ServerWriter<v1::PrepareProgress>& progress) {
   if (Status s = CheckRelay(request.stamp(), request.relay()); !s.ok()) return ToGrpc(s);
   if (!request.epoch_key().empty()) {
-    return ToGrpc(InvalidArgument("epoch_key: who relays a Prepare draws it"));
+    return ToGrpc(
+        InvalidArgument("epoch_key: must be empty; the instance that relays a Prepare draws it"));
   }
   v1::PrepareProgress last;
   Relay::Failures failures = relay_.Prepare(request, [&](const v1::PrepareProgress& now) {

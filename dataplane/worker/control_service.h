@@ -43,7 +43,7 @@ class ControlService final
   grpc::Status RelayPrepare(grpc::ServerContext& context, const v1::PrepareRequest& request,
                             grpc::ServerWriter<v1::PrepareProgress>& progress);
   Status CheckRelay(const Relay::Targets& targets) const;
-  // Of a write: who relays refuses an older leader for all.
+  // Of a write: the relaying instance refuses an older leader for all.
   Status CheckRelay(const v1::Stamp& stamp, const Relay::Targets& targets);
 
   Worker& worker_;

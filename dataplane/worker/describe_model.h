@@ -8,8 +8,8 @@
 
 namespace janus::dataplane {
 
-// The checkpoint in `folder` and the room of this process, which computes in `context`, as whoever
-// plans an epoch asks for them. Reads config.json and some kilobytes of each file of weights.
+// The checkpoint in `folder` and the room of this process, which computes in `context`, as the
+// planner of an epoch asks for them. Reads config.json and some kilobytes of each file of weights.
 // NotFound, Unavailable: with the path; InvalidArgument: config.json is larger than 1 MiB. A
 // device's own errors.
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context);

@@ -114,7 +114,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   }
   s.policy_ = PolicyOf(topology, request.config);
   options.policy = s.policy_;
-  // Peers may load for long; who asked for this Prepare decides when that is too long.
+  // Peers may load for long; the caller of this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
   s.device_slots_ = MakeDeviceSlots(topology, layout, *state.context, flags.gpu_direct, log);
   options.device = s.device_slots_.get();
@@ -175,8 +175,8 @@ void EpochSession::Start(const InstanceStatistics& before,
   if (attention_ != nullptr) attention_->Rejoin(*attention_epoch_);
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
     const Status ended = Run(stop);
-    // A launch that is refused for what a kernel before has done tells its caller alone; the wait
-    // finds it too, and has_failed is true before anybody hears of the end.
+    // A launch that fails because of an earlier kernel reports it to its caller only. This wait
+    // finds it too, so has_failed is true before the end is reported.
     if (!ended.ok()) (void)context_.Wait();
     {
       const MutexLock lock(mu_);

@@ -55,8 +55,8 @@ class EpochSession {
   // Null for attention.
   std::shared_ptr<const ExpertsHere> expert_weights() const { return expert_weights_; }
 
-  // Begins to step; counts on from `before`. Once its steps end with an error, `on_loss` is told
-  // from the step thread, and requests are held until Stop.
+  // Begins to step; counts on from `before`. Once its steps end with an error, the step thread
+  // calls `on_loss`, and requests are held until Stop.
   void Start(const InstanceStatistics& before, std::function<void(const Status&)> on_loss);
   // Asks for the end of the steps; thread-safe.
   void RequestStop() { step_thread_.request_stop(); }

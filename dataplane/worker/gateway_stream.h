@@ -32,7 +32,7 @@ class StreamTarget {
 };
 
 // The worker's side of one token stream (proto/tokens.proto): the order of messages, the gateway's
-// credits, its open requests, and what is owed to it. Whoever has the connection hands messages in
+// credits, its open requests, and what is owed to it. The owner of the connection hands messages in
 // and takes messages out.
 //
 // What is owed is bounded: tokens by the max_tokens of the requests that may be open, rejections by

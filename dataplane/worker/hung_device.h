@@ -9,8 +9,8 @@ namespace janus::dataplane {
 // that a step waits for are given up long before (docs/steps.md).
 inline constexpr Seconds kMostDeviceWait{60};
 
-// Has the process end, with a message and exit status 1, when the device hangs: another can use it,
-// or be put elsewhere. At once: whatever else it were to do would wait for the device, too.
+// Ends the process, with a message and exit status 1, when the device hangs. Another process can
+// then use the device, or run elsewhere. At once: any further work would wait for the device, too.
 void EndWhereDeviceHangs(kernels::Context& context, const Logger& log,
                          Seconds most = kMostDeviceWait);
 

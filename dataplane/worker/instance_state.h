@@ -20,8 +20,8 @@ namespace janus::dataplane {
 // What of a worker lasts over epochs (docs/design/007). Constant once it is made, but for the
 // instance, which is thread-safe, and the uploader, which is the thread's that prepares an epoch.
 struct InstanceState {
-  // `context`: where the worker computes. `room`: the instance's own. What the references are to
-  // outlives it. `report` is told of the bytes of weights. Errors: those of the configuration
+  // `context`: where the worker computes. `room`: the instance's own. The referenced objects
+  // outlive it. `report` gets the bytes of weights. Errors: those of the configuration
   // (ResolveInstanceSettings, AttentionInstance::Create), of the checkpoint (LoadAttention), of the
   // device (kernels::Uploader), and Cancelled.
   static Result<std::unique_ptr<InstanceState>> Make(

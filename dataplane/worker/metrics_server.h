@@ -15,8 +15,8 @@ namespace janus::dataplane {
 
 // GET /metrics over HTTP/1.1, for a scraper, and the probes of a kubelet (api.md, ports): /startup
 // and /ready once this runs, as a worker's readiness depends on no peer, and /live. One connection
-// is answered after the other, and closed after its answer, so that nothing queues here; who says
-// nothing is let go after a second.
+// is answered after the other, and closed after its answer, so that nothing queues here. A silent
+// connection is closed after a second.
 class MetricsServer {
  public:
   // `address`: "host:port" (port 0: the kernel chooses) or "unix:/path". `text` is called for every

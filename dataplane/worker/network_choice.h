@@ -13,7 +13,7 @@
 
 namespace janus::dataplane {
 
-// What this machine has for messages beyond an instance's memory domain, and who they are for.
+// What this machine has for messages beyond an instance's memory domain, and their receivers.
 struct NetworkHere {
   std::vector<RdmaDevice> devices;
   std::vector<std::string> interfaces;
@@ -25,7 +25,7 @@ struct NetworkHere {
 // it; empty: none. `root`: where sysfs lies.
 NetworkHere LookForNetwork(std::string_view gpu, const std::string& root = "/sys");
 
-// What UCX is told to use.
+// The devices and transports that UCX may use.
 struct NetworkChoice {
   std::string transports = "tcp";  // UCX_TLS
   std::string devices;             // UCX_NET_DEVICES; empty: all

@@ -7,7 +7,7 @@ namespace janus::dataplane {
 namespace {
 
 // A worker that was told to use a GPU does not fall back to the CPU: it would be of another
-// numerics class, and slower than whoever planned it thinks.
+// numerics class, and slower than planned.
 std::string_view WhatToDo(StatusCode code) {
   switch (code) {
     case StatusCode::kUnimplemented:

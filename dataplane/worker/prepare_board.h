@@ -21,10 +21,10 @@ class PrepareBoard {
 
   bool done() const { return ended_ == members_.size(); }
   bool failed() const { return failed_; }
-  // All as one: bytes are summed, none as long as somebody's are unknown, since a total that grows
-  // would let the share that is done shrink. Without `done`.
+  // The sum of all members. Bytes are 0 until every member's are known, since a growing total would
+  // let the finished share shrink. Without `done`.
   v1::PrepareProgress Summary() const;
-  // With whom it failed, what others may have failed from (a lost connection) last.
+  // The members that failed; failures that may follow from another's (a lost connection) come last.
   std::vector<v1::MemberFailure> Failures() const;
 
  private:

@@ -34,7 +34,7 @@ std::vector<const v1::RelayTarget*> AllOf(const Relay::Targets& targets) {
   return out;
 }
 
-// Tenths of what the caller waits, so that who does not answer can be named in time.
+// Tenths of what the caller waits, so that a silent member can be named in time.
 Relay::Deadline Within(Relay::Deadline deadline, int tenths = 8) {
   const auto now = std::chrono::system_clock::now();
   constexpr std::chrono::hours kLongest(24);
@@ -64,7 +64,7 @@ class Calls {
                               const MutexLock lock(mu_);
                               call.status = status;
                               --running_;
-                              // Under the lock: who waits destroys this right after.
+                              // Under the lock: the waiter destroys this right after.
                               ended_.NotifyAll();
                             });
   }
@@ -153,7 +153,7 @@ class MemberPrepare final : public grpc::ClientReadReactor<v1::PrepareProgress> 
     if (ended.ok() && !complete_) ended = Unavailable("Prepare ended before it was done");
     const MutexLock lock(heard_.mu);
     heard_.board.Ended(member_, std::move(ended), heard_.cancelled);
-    heard_.changed.NotifyAll();  // under the lock: who waits destroys this right after
+    heard_.changed.NotifyAll();  // under the lock: the waiter destroys this right after
   }
 
  private:

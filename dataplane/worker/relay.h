@@ -38,7 +38,7 @@ class Relay {
   // from the calling thread whenever something was heard, and often enough to serve as KeepWaiting.
   Failures Prepare(const v1::PrepareRequest& request,
                    const std::function<bool(const v1::PrepareProgress&)>& report);
-  // To the experts first, so that whoever sends finds them ready; to all even if some fail. Then
+  // To the experts first, so that senders find them ready; to all even if some fail. Then
   // those that leave are drained.
   Failures Commit(const v1::CommitRequest& request, Deadline deadline,
                   const KeepWaiting& keep_waiting);
@@ -48,7 +48,7 @@ class Relay {
                  const KeepWaiting& keep_waiting);
   Failures Supersede(const v1::SupersedeRequest& request, Deadline deadline,
                      const KeepWaiting& keep_waiting);
-  // Joined, popularity added up by layer; who does not answer is in `silent`.
+  // Joined, popularity added up by layer; members that do not answer are in `silent`.
   v1::Statistics GetStatistics(const v1::GetStatisticsRequest& request, Deadline deadline,
                                const KeepWaiting& keep_waiting);
 

@@ -150,7 +150,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
   Target target_;
   GatewayStream stream_;
   v1::ToAttention incoming_;    // read side only
-  v1::FromAttention outgoing_;  // written by who sets writing_
+  v1::FromAttention outgoing_;  // written by the thread that sets writing_
 
   Mutex mu_;
   bool writing_ JANUS_GUARDED_BY(mu_) = false;

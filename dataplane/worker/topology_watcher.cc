@@ -81,7 +81,7 @@ class Watcher final : public Reactor {
   const std::string text_digest_;
   std::atomic<int>& watchers_;
   const std::shared_ptr<Listener> listener_;
-  v1::GetTopologyReply reply_;  // written by who sets writing_
+  v1::GetTopologyReply reply_;  // written by the thread that sets writing_
 
   Mutex mu_;
   bool writing_ JANUS_GUARDED_BY(mu_) = false;

@@ -14,8 +14,8 @@ namespace janus::dataplane {
 // How many gateways and others may watch one worker's topology.
 inline constexpr int kMostWatchers = 1024;
 
-// One stream of Control.WatchTopology: the topology that serves whoever reads texts by that
-// tokenizer (Worker::TopologyFor), and again each that follows. Holds no thread. Ends itself and
+// One stream of Control.WatchTopology: the topology that serves readers of texts by that
+// tokenizer (Worker::TopologyFor), and each that follows. Holds no thread. Ends itself and
 // deletes itself.
 //
 // `worker` and `watchers` outlive it; it counts itself in `watchers`.

@@ -127,7 +127,7 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   {
     const MutexLock lock(mu_);
     JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
-    // One that was given up is over in a moment, and who asks for a newer one gives it up.
+    // One that was given up ends in a moment; a request for a newer one gives it up.
     while (preparing_ != 0 && (preparing_ < stamp.epoch || prepare_stop_.stop_requested())) {
       prepare_stop_.request_stop();
       prepare_ended_.Wait(mu_);
@@ -225,7 +225,7 @@ Status Worker::Commit(const Stamp& stamp) {
       return FailedPrecondition("epoch " + std::to_string(stamp.epoch) + " is not prepared here");
     }
   }
-  // Nobody but us changes them, and the step thread may take mu_ on its way out.
+  // Only this thread changes them, and the step thread may take mu_ on its way out.
   const InstanceStatistics before = EndServing();
   std::vector<std::weak_ptr<CommitListener>> listeners;
   {
@@ -302,7 +302,7 @@ Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline,
     Leave(stamp.epoch);
     return OkStatus();
   }
-  // Who asked may go, or the process end, long before the deadline.
+  // The caller may go, or the process end, long before the deadline.
   constexpr auto kLookUp = std::chrono::milliseconds(100);
   while (attention != nullptr) {
     const MonotonicTime now = MonotonicClock::now();

@@ -34,8 +34,8 @@ namespace janus::dataplane {
 class Worker {
  public:
   // Computes in `context`, which outlives it. `on_loss` is called from the step thread when an
-  // epoch has ended with an error; the worker then holds its requests for the next one. Whoever is
-  // refused at the exchange's listener is counted in `registry`, which outlives the worker.
+  // epoch has ended with an error; the worker then holds its requests for the next one. Peers that
+  // the exchange's listener refuses are counted in `registry`, which outlives the worker.
   Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock, Logger log,
          std::function<void(const Status&)> on_loss, MetricRegistry& registry);
   ~Worker();
@@ -74,7 +74,7 @@ class Worker {
   // Of a write that is not for this worker alone: remembers its fence, or refuses it as one for
   // this worker.
   Status Accept(const Stamp& stamp);
-  // This process is to end. Takes no new requests, and waits for nobody who has left.
+  // This process is to end. Takes no new requests, and waits for no instance that has left.
   void Depart();
   // After Depart: nothing of the service rests on this worker any more. It was told of an epoch
   // without it, or the epoch has ended; or no gateway is attached to it and it has no requests.
@@ -87,8 +87,8 @@ class Worker {
   Status CheckService(const std::string& service_uid) const;
   // The committed topology; absent before the first Commit, and when this worker has left.
   std::optional<Topology> topology() const;
-  // What serves those who read texts by this tokenizer: the successor if it is of theirs, else the
-  // committed one if that is. A digest that is empty, either's, fits any.
+  // The topology that serves readers of texts by this tokenizer: the successor if it has the same
+  // tokenizer, else the committed one if that has it. An empty digest fits any.
   std::optional<Topology> TopologyFor(const std::string& text_digest) const;
   uint64_t fence() const;
   // Told of every Commit and Supersede from now on, as long as it lives.

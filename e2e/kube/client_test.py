@@ -20,20 +20,13 @@ class ClientTest(ClusterCase):
         cls.install_crds()
 
     def test_it_conforms_to_the_suite(self):
-        self.conform("protobuf")
-
-    def test_it_conforms_to_the_suite_in_json_alone(self):
-        self.conform("json")
-
-    def conform(self, lists):
         # Pods are refused until their account is there.
         wait_for(lambda: self.try_kubectl("-n", self.namespace, "get", "serviceaccount", "default")
                  .returncode == 0, "the namespace's default service account")
         program = BIN / "kube-conformance"
         self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev kube-conformance")
         command = [program] if self.is_given else [CLUSTER, "run", program]
-        done = subprocess.run(command, env={**self.environment, "JANUS_NAMESPACE": self.namespace,
-                                             "JANUS_LISTS": lists},
+        done = subprocess.run(command, env={**self.environment, "JANUS_NAMESPACE": self.namespace},
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         print(done.stdout.strip().splitlines()[-1], file=sys.stderr)

@@ -4,10 +4,12 @@ Nodes that are drained, tainted or lost, and people who change their mind. The o
 operator_test.py; pods and nodes are KWOK's.
 """
 
+import concurrent.futures
 import datetime
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 import unittest
@@ -49,13 +51,21 @@ class UpheavalTest(OperatorCase):
         node = self.node_of("experts")
         leaving = set(self.workers_on(node))
         self.addCleanup(self.try_kubectl, "uncordon", node)
-        self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", TIMEOUT,
-                     namespaced=False)
+        # While the operator stands still, nothing replaces the workers: the server must refuse to evict them.
+        self.operator.send_signal(signal.SIGSTOP)
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            drain = threads.submit(self.kubectl, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", TIMEOUT,
+                                   namespaced=False)
+            try:
+                wait_for(lambda: leaving <= {name for name, _ in self.evictions()}, "an eviction of every worker")
+            finally:
+                self.operator.send_signal(signal.SIGCONT)
+            drain.result()
         self.await_without(node, 1, 3)
         evictions = self.evictions()
         for name in leaving:
             codes = [code for one, code in evictions if one == name]
-            self.assertEqual(codes[0], 429, f"{name} was let go before others served: {evictions}")
+            self.assertEqual(codes[0], 429, f"{name} was evicted before others served: {evictions}")
         self.assertEqual({pod["metadata"]["name"] for pod in self.get("pods")["items"]} & leaving, set())
 
     def test_a_taint_that_evicts_empties_its_node(self):

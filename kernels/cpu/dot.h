@@ -239,7 +239,7 @@ JANUS_INLINE void DotSomeRows(const char* const* x, int rows, const char* w, int
 
 // kN weight rows against all rows of a chunk, in tiles of nearly equal size. Meanwhile the next kN
 // rows are requested, evenly over the tiles: weights are contiguous, so what follows is what comes
-// next (at the very end it is somebody else's memory, and a request does no harm).
+// next (at the very end it is other memory, and a prefetch does no harm).
 template <class Kind, int kMaxM, int kN>
 JANUS_INLINE void DotRows(const char* const* x, int rows, const char* w, int64_t w_stride,
                           int64_t k, const void* scales, float* out) {

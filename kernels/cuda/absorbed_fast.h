@@ -11,7 +11,7 @@
 // 64 keys at a time come by asynchronous copies, 72 KiB, while those before are multiplied. Four of
 // the eight warps score them, in pieces of 32 keys by 32 columns that ask little of shared memory;
 // the other four start the copies. Then each of the eight adds up its 64 of the 512 values. Weights
-// take the place of the rope parts of the keys that they are of, which nobody reads any more.
+// take the place of the rope parts of their keys, which are not read any more.
 //
 // Of fp8 64 keys come as they lie, 41 KiB, while those before are multiplied; then all warps turn
 // them into the bfloat16 that the same multiplications take, exactly, since scales are powers of 2.

@@ -52,7 +52,7 @@ struct SoftmaxRow {
       block.Phase([&](int thread) {
         if (thread >= begin && thread < end) score_j[thread] = score(j0 + thread);
       });
-      // Each thread finds the largest for itself, so that nobody waits for one who does.
+      // Each thread finds the largest itself, so that no thread waits for another.
       block.Phase([&](int thread) {
         State& s = split[thread];
         float largest = s.largest;

@@ -6,7 +6,7 @@
 //
 // A logit starts at 0 and takes the sums of its pieces from the first to the last. A piece is
 // kGateSplit elements of the inner axis; its sum starts at 0 and takes 16 elements after the other.
-// Who computes a piece, beside which rows, is all that the workspace and the other rows change.
+// The workspace and the other rows change only where a piece is computed, and beside which rows.
 
 #include "kernels/cuda/aebs_fast.h"
 #include "kernels/cuda/list_work.h"

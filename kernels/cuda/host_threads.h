@@ -53,7 +53,7 @@ void __tsan_write_range(void* address, unsigned long bytes);
 void __tsan_ignore_thread_begin();
 void __tsan_ignore_thread_end();
 }
-// A function whose own accesses are nobody's.
+// A function whose own accesses the sanitizer does not see.
 #define JANUS_UNSEEN __attribute__((no_sanitize("thread"), noinline))
 // Of such a function a part that switches: a function that one thread enters and another leaves
 // would spoil the call stacks of both.
@@ -93,8 +93,8 @@ inline void TakeBy(void* word) {
   __tsan_acquire(word);
 }
 
-// Accesses while one exists are nobody's: to what the host form alone keeps, or on behalf of an
-// engine, whose they are already.
+// While one exists the sanitizer sees no accesses: they are to the host form's own data, or on
+// behalf of an engine, which reports them itself.
 class HostAside {
  public:
   HostAside() { __tsan_ignore_thread_begin(); }
@@ -138,7 +138,7 @@ class HostThread {
   static constexpr size_t kBytes = 256 << 10;
   static constexpr size_t kGuardBytes = 4 << 10;
 
-  // Returns before anybody else runs on it: no more is needed than another stack pointer.
+  // Returns before another thread runs on it, so another stack pointer is enough.
   JANUS_UNSEEN static void CallOnStack(unsigned char* top, Call call, void* step, void* fn,
                                        int64_t i) {
     asm volatile(
@@ -182,8 +182,8 @@ class HostFork {
   HostSignal end_;
 };
 
-// Something that reads and writes beside the threads: what was done before it was told is there for
-// it, what it did is for who has awaited it.
+// An engine that reads and writes beside the threads. It sees what was done before it was issued;
+// a thread that has waited for it sees what it did.
 class HostEngine {
  public:
   HostEngine() : fiber_(__tsan_create_fiber(0)) {

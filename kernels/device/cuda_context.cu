@@ -70,7 +70,7 @@ bool IsOfOtherArchitecture(cudaError_t error) {
 
 class CudaContext final : public Context {
  public:
-  // The device is current on each thread that has not chosen another; nobody here does.
+  // The device is current on each thread that has not chosen another; no code here does.
   Status Open() {
     int count = 0;
     if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
@@ -83,8 +83,8 @@ class CudaContext final : public Context {
     JANUS_RETURN_IF_ERROR(Check(
         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, kDevice), "device"));
     const std::string sm = "sm_" + std::to_string(10 * major + minor);
-    // Before the question below, whose answer is another where the GPU is full, broken or somebody
-    // else's alone.
+    // Before the query below, which answers differently if the GPU is full, broken or reserved by
+    // another process.
     cudaError_t error = cudaSetDevice(kDevice);
     if (error == cudaSuccess) error = cudaFree(nullptr);
     cudaFuncAttributes attributes;
@@ -173,7 +173,7 @@ class CudaContext final : public Context {
   }
   NetworkMemory network_memory() const override { return NetworkMemory::kCuda; }
   // Writes of a network device and the launch of a kernel that reads them come over PCI from two
-  // devices: where the GPU does not order the two, it is told to wait.
+  // devices: if the GPU does not order the two, the host makes it wait.
   Status AdmitNetwork() override {
     if (orders_network_) return OkStatus();
     return Check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,

@@ -12,8 +12,8 @@ namespace janus::kernels {
 
 // Flags in the host's memory that streams of a GPU signal and wait for, by CUDA's stream memory
 // operations (driver API, cuStreamBatchMemOp): the GPU's front end does
-// either, no kernel runs meanwhile. What a stream wrote before it signals one is visible to whoever
-// sees it (the write's default memory barrier, of the whole system).
+// either, no kernel runs meanwhile. What a stream wrote before it signals one is visible to every
+// reader of the flag (the write's default memory barrier, of the whole system).
 //
 // The memory is registered with the driver in whole pages, once a process: contexts of a process
 // share the GPU's primary one. What CUDA does not know of an order that flags make, it may delay:

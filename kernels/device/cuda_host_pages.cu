@@ -58,7 +58,7 @@ class CudaPages final : public RegisteredPages::Driver {
     // Whole pages of it, as it may end within one.
     return std::max(behind, reinterpret_cast<std::byte*>((begin + bytes) & ~(PageBytes() - 1)));
   }
-  // The host's own where addresses are unified, as long as somebody asks.
+  // Where addresses are unified the driver answers the host's own address.
   Result<uint64_t> DeviceAddressOf(std::byte* pages) override {
     void* address = nullptr;
     if (const cudaError_t error = cudaHostGetDevicePointer(&address, pages, 0);

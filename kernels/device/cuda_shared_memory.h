@@ -10,7 +10,7 @@ namespace janus::kernels {
 
 // Memory of a GPU that processes share by a file descriptor, as CUDA's virtual memory management
 // has it (CUDA C++ programming guide, virtual memory management; driver API, cuMem*): unlike what
-// cudaIpcGetMemHandle shows it can be mapped within one process too, outlives who took it, and
+// cudaIpcGetMemHandle shows it can be mapped within one process too, outlives its creator, and
 // needs no namespace in common, as descriptors travel over sockets. All of it takes whole pages of
 // the GPU, of 2 MiB.
 //

@@ -65,7 +65,8 @@ Result<std::byte*> RegisteredPages::AddStretch(std::byte* page, std::byte* end) 
   }
   Status registered = driver_.Register(page, static_cast<size_t>(end - page));
   if (registered.code() == StatusCode::kAlreadyExists) {
-    // Somebody else's pages are among them: this one by itself, or all of theirs from it on.
+    // Another owner has registered some of these pages. Register this one alone, or skip the other
+    // owner's pages from it on.
     std::byte* const behind = page + page_bytes_;
     registered = driver_.Register(page, page_bytes_);
     end = registered.ok() ? behind : std::clamp(driver_.EndOfOthers(page), behind, end);

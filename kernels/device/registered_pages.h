@@ -10,13 +10,13 @@
 namespace janus::kernels {
 
 // Pages of the host's memory that a driver has registered, so that its device reaches them: each
-// once, for as long as anybody uses it. A driver refuses a page that it has already, and ranges
+// once, while it has a user. A driver refuses a page that it has already, and ranges
 // that are used may share pages or be the same. Of a range what no other has before is registered
-// as one stretch, since copies may not reach over the end of one; it stays whole as long as anybody
-// uses a page of it.
+// as one stretch, since copies may not reach over the end of one; it stays whole while a page
+// of it has a user.
 //
-// A driver may wait for what its device runs as it takes a page or gives it back, and that for who
-// asks for an address of another: so whoever asks waits for no driver.
+// A driver may wait for its device when it registers or releases a page, and block queries for
+// addresses meanwhile. So a query here never waits for the driver.
 //
 // Thread-safe.
 class RegisteredPages {
@@ -24,8 +24,8 @@ class RegisteredPages {
   class Driver {
    public:
     virtual ~Driver() = default;
-    // Pages one after the other. AlreadyExists: somebody else has registered one of them, and also
-    // takes it back.
+    // Pages one after the other. AlreadyExists: another owner has registered one of them, and
+    // releases it itself.
     virtual Status Register(std::byte* pages, size_t bytes) = 0;
     virtual void Unregister(std::byte* pages) = 0;
     // Of a page that Register refuses with AlreadyExists: where what was registered with it ends,
@@ -42,7 +42,7 @@ class RegisteredPages {
   Status Use(std::byte* begin, size_t bytes);
   // Of a range that was used, once for each time.
   void Drop(std::byte* begin, size_t bytes);
-  // Where the device has a byte of a page that is used. Internal: nobody uses it.
+  // Where the device has a byte of a page that is used. Internal: the page has no user.
   Result<uint64_t> DeviceAddressOf(const void* byte) const;
 
  private:

@@ -12,8 +12,8 @@ namespace janus::kernels {
 
 // Pieces of a step, each recorded for numbers of rows (row_buckets.h). Arguments and launch plans
 // are of that many rows; which rows these are, and how many of them count, is read from the
-// device's memory. Nothing of a peer is in them. So one recording serves every step, and whoever
-// else takes part.
+// device's memory. Nothing of a peer is in them. So one recording serves every step, with any
+// participants.
 //
 // Confined to one thread at a time.
 class RowGraphs {

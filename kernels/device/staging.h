@@ -14,7 +14,7 @@ namespace janus::kernels {
 class Staging {
  public:
   Staging() = default;
-  // What cannot be had is noted in the context (Context::TakeFailure).
+  // A failed allocation is noted in the context (Context::TakeFailure).
   Staging(Context& context, size_t bytes);
 
   std::byte* host() const { return host_is_device_ ? device_.data() : host_.data(); }

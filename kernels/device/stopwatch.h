@@ -18,7 +18,7 @@ namespace janus::kernels {
 // Confined to the thread that queues.
 class Stopwatch {
  public:
-  // For at most so many timings between two starts. What cannot be had is noted in the context
+  // For so many timings between two starts, at most. A failed allocation is noted in the context
   // (Context::TakeFailure).
   Stopwatch(Context& context, const Clock& clock, size_t max_timings);
 

@@ -28,7 +28,7 @@ class Uploader {
   Context& context() const { return context_; }
 
   // Memory of the device with what `host` holds now, once Loaded's event has come: until then
-  // nobody reads it but what follows that event. Waits for the ring alone, and reads `host` no more
+  // only work that follows that event reads it. Waits for the ring alone, and reads `host` no more
   // when it returns. ResourceExhausted: the device's memory is short. What fails leaves the
   // uploader as it was, for others.
   Result<Buffer> Load(const void* host, size_t bytes);

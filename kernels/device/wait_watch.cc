@@ -29,8 +29,8 @@ WaitWatch::Wait::~Wait() {
   if (after_ != nullptr) after_->before_ = before_;
 }
 
-// Looks up now and then: a wait need wake nobody. And counts how often it has seen one: who was
-// stopped and goes on (SIGSTOP, a frozen cgroup, a debugger) has a clock that went on meanwhile.
+// Polls now and then, so that a wait need not wake it. Counts how often it has seen one wait: the
+// clock of a process that was stopped (SIGSTOP, a frozen cgroup, a debugger) went on meanwhile.
 void WaitWatch::Watch() {
   constexpr int kLookUps = 8;
   const auto look_up = std::chrono::duration_cast<MonotonicClock::duration>(most_ / kLookUps);

@@ -9,15 +9,15 @@
 
 namespace janus::kernels {
 
-// Watches for how long hosts wait for a device. One that hangs tells of it by nothing else: no
-// error comes, and who waits for it waits for ever.
+// Watches for how long hosts wait for a device. A device that hangs reports no error, so a host
+// would wait for it for ever.
 //
 // Thread-safe.
 class WaitWatch {
  public:
   // Called once, from the watch's own thread, when a host has waited for longer than `most`: for
-  // what, and for how long by then. Time in which the whole process stood still is no such time,
-  // though it is told with the rest.
+  // what, and for how long by then. Time in which the whole process stood still does not count
+  // towards `most`, but is part of the reported time.
   using OnHang = std::function<void(std::string_view what, Seconds so_long)>;
   WaitWatch(Seconds most, OnHang on_hang);
   // No wait is under way.

@@ -102,7 +102,7 @@ std::string WhyRefused(const GpusAsked& asked, const GpusAsked& other, bool is_t
   }
   if (!asked.requested.empty()) {
     return "has no " + asked.requested +
-           ", which resources.requests has, and Kubernetes gives devices by limits; add " +
+           " but resources.requests has it; Kubernetes allocates devices by limits, so add " +
            asked.requested + ": 1 here";
   }
   const bool lacks = asked.count == 0 && (is_told ? !asked.has_other : other.count > 0);

@@ -9,8 +9,8 @@
 namespace janus::control {
 
 // Keeps of an object only the fields asked for, and with them what tells it apart: apiVersion, kind
-// and of metadata name, namespace and uid. metadata.resourceVersion only if asked for: who keeps it
-// hears of every change of the object, whatever else it keeps. Immutable; thread-safe.
+// and of metadata name, namespace and uid. metadata.resourceVersion only if asked for: a copy with
+// it changes with every change of the object. Immutable; thread-safe.
 class FieldFilter {
  public:
   struct Field {

@@ -150,7 +150,7 @@ class Fields {
     return *this;
   }
 
-  // Names every field that is none of the taken ones, with the nearest that is.
+  // Reports every field that was not taken, with the nearest known name.
   void RefuseOthers() {
     for (const auto& [name, value] : at_.node.fields) {
       bool is_known = false;

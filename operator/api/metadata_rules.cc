@@ -34,13 +34,13 @@ class Judge {
     for (const NodeField& label : TextsOf("labels")) {
       if (!IsQualifiedName(label.name)) {
         Fail("labels", "'" + label.name.substr(0, 64) +
-                           "' is no label's key; want [prefix/]name of letters, "
-                           "digits, '-', '_', '.', at most 63 of a name");
+                           "' is not a label key; want [prefix/]name of letters, "
+                           "digits, '-', '_', '.', with at most 63 in the name");
       }
       if (!IsLabelValue(label.value.text)) {
         Fail("labels",
              "'" + label.value.text.substr(0, 64) +
-                 "' is no label's value; want letters, digits, '-', '_', '.', at most 63");
+                 "' is not a label value; want at most 63 letters, digits, '-', '_', '.'");
       }
     }
   }
@@ -49,14 +49,14 @@ class Judge {
     size_t bytes = 0;
     for (const NodeField& annotation : TextsOf("annotations")) {
       bytes += annotation.name.size() + annotation.value.text.size();
-      std::string small = annotation.name;  // a prefix may have great letters here
+      std::string small = annotation.name;  // a prefix may have capital letters here
       std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) {
         return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
       });
       if (IsQualifiedName(small)) continue;
       Fail("annotations", "'" + annotation.name.substr(0, 64) +
-                              "' is no annotation's key; want [prefix/]name of letters, digits, "
-                              "'-', '_', '.', at most 63 of a name");
+                              "' is not an annotation key; want [prefix/]name of letters, digits, "
+                              "'-', '_', '.', with at most 63 in the name");
     }
     if (bytes > kMaxAnnotationBytes) {
       Fail("annotations", "have " + std::to_string(bytes) + " bytes; want at most 262144");
@@ -68,9 +68,8 @@ class Judge {
     if (list == nullptr) return;
     for (const Node& one : list->items) {
       if (!IsQualifiedName(one.text)) {
-        Fail("finalizers", "'" + one.text.substr(0, 64) +
-                               "' is no finalizer's name; want "
-                               "[prefix/]name");
+        Fail("finalizers",
+             "'" + one.text.substr(0, 64) + "' is not a finalizer name; want [prefix/]name");
       }
     }
   }

@@ -44,7 +44,7 @@ struct TopologyRecord {
 struct MoETopologySpec {
   int64_t fence = 0;
   int64_t last_epoch = 0;
-  int64_t ended_epoch = 0;  // of the committed ones: it is over, and nobody of it goes on
+  int64_t ended_epoch = 0;  // of the committed ones: it is over, and no member of it goes on
   std::string ended_at = {};
   std::optional<TopologyRecord> committed;
   std::optional<TopologyRecord> proposed;

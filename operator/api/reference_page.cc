@@ -1,6 +1,9 @@
 #include "operator/api/reference_page.h"
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace janus::control {
 namespace {
@@ -20,7 +23,8 @@ std::string Cell(std::string_view text) {
   return out;
 }
 
-// "1..256", "at least 1", "at most 64 characters", "A, B or C".
+// "1..256", "at least 1", "A, B or C". Lengths stay in the CRDs: few users come near them, and the
+// API server names them.
 std::string Bounds(const Node& schema) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
@@ -36,11 +40,6 @@ std::string Bounds(const Node& schema) {
   } else if (!least.empty()) {
     add("at least " + least);
   }
-  if (schema.Find("minLength") != nullptr) add("not empty");
-  if (const Node* length = schema.Find("maxLength")) add("at most " + length->text + " characters");
-  if (const Node* items = schema.Find("maxItems")) add("at most " + items->text + " items");
-  if (const Node* entries = schema.Find("maxProperties"))
-    add("at most " + entries->text + " entries");
   return out;
 }
 
@@ -50,6 +49,41 @@ std::string TypeOf(const Node& schema) {
   if (const Node* items = schema.Find("items")) return "list of " + TypeOf(*items);
   if (schema.Find("x-kubernetes-preserve-unknown-fields") != nullptr) return "any object";
   return TextOf(schema, "type");
+}
+
+// One row of a table of fields.
+struct Row {
+  std::string path;  // below the object that the rows describe
+  std::string type;
+  std::string meaning;
+};
+
+bool IsRequired(const Node& schema, std::string_view field) {
+  const Node* required = schema.Find("required");
+  if (required == nullptr) return false;
+  return std::any_of(required->items.begin(), required->items.end(),
+                     [&](const Node& name) { return name.text == field; });
+}
+
+// The properties of an object, or of each item of a list; null: it has none.
+const Node* PropertiesOf(const Node& schema) {
+  const Node* items = schema.Find("items");
+  return (items == nullptr ? schema : *items).Find("properties");
+}
+
+using Names = std::vector<std::string>;
+
+// The fields that both objects have alike.
+Names SharedFields(const Node& a, const Node& b) {
+  Names out;
+  const Node* of_a = PropertiesOf(a);
+  const Node* of_b = PropertiesOf(b);
+  if (of_a == nullptr || of_b == nullptr) return out;
+  for (const NodeField& field : of_a->fields) {
+    const Node* other = of_b->Find(field.name);
+    if (other != nullptr && *other == field.value) out.push_back(field.name);
+  }
+  return out;
 }
 
 class Page {
@@ -67,10 +101,11 @@ class Page {
             "`.\n";
     const Node& properties = *schema.Find("properties");
     for (const NodeField& part : properties.fields) {
-      if (part.name == "spec" || part.name == "status") Table(part.name, part.value);
+      if (part.name == "spec" || part.name == "status") Table(kind, part.name, part.value);
     }
     if (!rules_.empty()) {
-      out_ += "\nRules:\n\n" + rules_;
+      out_ +=
+          "\nMessages of rules over several fields or edits (`crds/` has all rules):\n\n" + rules_;
       rules_.clear();
     }
     if (const Node* columns = version.Find("additionalPrinterColumns")) Columns(*columns);
@@ -79,67 +114,119 @@ class Page {
   std::string Take() { return std::move(out_); }
 
  private:
-  void Table(const std::string& name, const Node& schema) {
+  void Table(const std::string& kind, const std::string& name, const Node& schema) {
     out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") +
-            "\n\n| field | type | values | default | |\n|---|---|---|---|---|\n";
+            "\n\n| field | type | |\n|---|---|---|\n";
     Rules(name, schema);
-    Rows("", name, schema);
+    // Users write no status: neither bounds nor defaults concern them there.
+    for (const Row& row : Rows(kind + "." + name, schema, name == "spec", {})) {
+      out_ += "| `" + row.path + "` | " + row.type + " | " + row.meaning + " |\n";
+    }
   }
 
-  void Rows(const std::string& below, const std::string& path, const Node& schema) {
-    const Node* properties = schema.Find("properties");
-    if (properties == nullptr) return;
-    const Node* required = schema.Find("required");
-    for (const NodeField& field : properties->fields) {
-      bool is_required = false;
-      if (required != nullptr) {
-        for (const Node& name : required->items) is_required |= name.text == field.name;
-      }
-      const std::string name = below + field.name;
+  // `full`: the path with its kind, by which later rows refer to these. `told`: fields to leave
+  // out.
+  std::vector<Row> Rows(const std::string& full, const Node& schema, bool is_written,
+                        const Names& told) {
+    std::vector<Row> out;
+    const Node* properties = PropertiesOf(schema);
+    if (properties == nullptr) return out;
+    const Node* items = schema.Find("items");
+    for (size_t i = 0; i < properties->fields.size(); ++i) {
+      const NodeField& field = properties->fields[i];
+      if (std::find(told.begin(), told.end(), field.name) != told.end()) continue;
+      std::string type = TypeOf(field.value);
+      const std::string bounds = Bounds(field.value);
       const std::string fallback = TextOf(field.value, "default");
-      out_ += "| `" + name + "` | " + TypeOf(field.value) + " | " + Cell(Bounds(field.value)) +
-              " | " + (is_required ? "required" : Cell(fallback)) + " | " +
-              Cell(TextOf(field.value, "description")) + " |\n";
-      const std::string full = path + "." + field.name;
-      Rules(full, field.value);
-      if (const Node* items = field.value.Find("items")) {
-        Rows(name + "[].", full + "[]", *items);
-      } else {
-        Rows(name + ".", full, field.value);
+      if (is_written || field.value.Find("enum") != nullptr) {
+        if (!bounds.empty()) type += ": " + bounds;
+      }
+      if (is_written && !fallback.empty()) type += "; default " + fallback;
+      if (is_written && IsRequired(items == nullptr ? schema : *items, field.name)) {
+        type += "; required";
+      }
+      out.push_back({field.name, Cell(type), Cell(TextOf(field.value, "description"))});
+      const std::string path = full + "." + field.name;
+      const std::string same = WherePrinted(path, field.value);
+      if (!same.empty()) {
+        out.back().meaning += " Fields as in `" + same + "`.";
+        continue;
+      }
+      Names shared;
+      for (size_t k = 0; k < i && shared.empty(); ++k) {
+        const NodeField& sibling = properties->fields[k];
+        shared = SharedFields(field.value, sibling.value);
+        if (shared.size() < kWorthAReference) {
+          shared.clear();
+          continue;
+        }
+        out.back().meaning += " As in `" + full + "." + sibling.name + "`:";
+        for (const std::string& name : shared) {
+          out.back().meaning += (&name == &shared.front() ? " `" : ", `") + name + "`";
+        }
+        out.back().meaning += ".";
+      }
+      const std::string list = field.value.Find("items") == nullptr ? "." : "[].";
+      for (Row& row : Rows(path, field.value, is_written, shared)) {
+        row.path = field.name + list + row.path;
+        out.push_back(std::move(row));
       }
     }
+    return out;
   }
 
-  void Rules(const std::string& path, const Node& schema) {
-    const Node* rules = schema.Find("x-kubernetes-validations");
-    if (rules == nullptr) return;
-    for (const Node& rule : rules->items) {
-      const std::string message = TextOf(rule, "message");
-      rules_ += "- `" + path + TextOf(rule, "fieldPath") +
-                "`: " + (message.empty() ? "" : message + ": ") + "`" + TextOf(rule, "rule") +
-                "`\n";
+  // The earlier field with the same fields; none: `path` is remembered, and empty returned. A
+  // reference in place of a single row would save nothing.
+  std::string WherePrinted(const std::string& path, const Node& schema) {
+    const Node* properties = PropertiesOf(schema);
+    if (properties == nullptr || properties->fields.size() < 2) return std::string();
+    for (const auto& [where, fields] : printed_) {
+      if (*fields == *properties) return where;
     }
+    printed_.emplace_back(path, properties);
+    return std::string();
+  }
+
+  // Those of the schema and of all below it.
+  void Rules(const std::string& path, const Node& schema) {
+    if (const Node* rules = schema.Find("x-kubernetes-validations")) {
+      for (const Node& rule : rules->items) {
+        // The API server makes the messages of the others of the values it sees.
+        const std::string message = TextOf(rule, "message");
+        if (message.empty()) continue;
+        rules_ += "- `" + path + TextOf(rule, "fieldPath") + "`: " + message + "\n";
+      }
+    }
+    const Node* properties = PropertiesOf(schema);
+    if (properties == nullptr) return;
+    const std::string list = schema.Find("items") == nullptr ? "." : "[].";
+    for (const NodeField& field : properties->fields) Rules(path + list + field.name, field.value);
   }
 
   void Columns(const Node& columns) {
-    out_ += "\nColumns of `kubectl get` (those of `-o wide` in brackets):\n\n";
+    std::string shown;
+    std::string wide;
     for (const Node& column : columns.items) {
-      const bool is_wide = !TextOf(column, "priority").empty();
-      const std::string name = TextOf(column, "name");
-      out_ +=
-          "- " + (is_wide ? "(" + name + ")" : name) + ": " + TextOf(column, "description") + "\n";
+      std::string& list = TextOf(column, "priority").empty() ? shown : wide;
+      list += (list.empty() ? "" : ", ") + TextOf(column, "name");
     }
+    out_ +=
+        "\n`kubectl get` shows " + shown + (wide.empty() ? "" : "; `-o wide` also " + wide) + ".\n";
   }
+
+  static constexpr size_t kWorthAReference = 3;  // fields that two siblings share
 
   std::string out_ =
       "# API reference\n"
       "\n"
-      "Group `serving.janus.dev`, version `v1alpha1`. Printed from `crds/`, which is the source: a "
-      "test\n"
-      "fails when this page is older. `kubectl explain moesvc.spec` tells the same in a cluster. "
-      "What\n"
-      "this version cannot do yet: [not-supported.md](not-supported.md).\n";
+      "Look up here every field of a MoEService and of the kinds beside it: type, bounds, "
+      "default,\n"
+      "meaning. The group is `serving.janus.dev`, the version `v1alpha1`. `kubectl explain\n"
+      "moesvc.spec` shows the same texts in a cluster. This page is printed from `crds/`; a test "
+      "fails\n"
+      "when it is older. Fields that this version refuses: [not-supported.md](not-supported.md).\n";
   std::string rules_;
+  std::vector<std::pair<std::string, const Node*>> printed_;  // a field's path, and its fields
 };
 
 }  // namespace

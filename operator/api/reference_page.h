@@ -8,7 +8,8 @@
 namespace janus::control {
 
 // docs/api.md, printed from the CustomResourceDefinitions: of each kind its names, every field with
-// its type, bounds, default and description, the rules, and the columns of `kubectl get`. Pure.
+// its type, bounds, default and description, messages of rules, and the columns of `kubectl get`.
+// Fields that an object shares with one before it are a reference to that one. Pure.
 std::string ReferencePage(std::span<const Node> crds);
 
 }  // namespace janus::control

@@ -111,7 +111,7 @@ Result<WallTime> ParseTime(std::string_view text) {
   const std::optional<Parts> parts = ReadParts(text, "Tt ");
   if (!parts) {
     return InvalidArgument("'" + std::string(text.substr(0, 64)) +
-                           "' is no time like 2026-11-22T03:04:05Z");
+                           "' is not a time such as 2026-11-22T03:04:05Z");
   }
   // A leap second is the next one's beginning.
   return WallTime(chrono::sys_days(parts->date) + chrono::hours(parts->hour) +

@@ -1,7 +1,9 @@
 #include "operator/api/supported.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
+#include <vector>
 
 namespace janus::control {
 namespace {
@@ -47,7 +49,7 @@ constexpr const RoleSpec& Experts(const Spec& s) {
 
 #define JANUS_ROLE_LIMITS(role, get)                                                           \
   Limit{"roles." role ".scaling.behavior", "",                                                 \
-        "in mode External who writes the MoERoleScaler decides how fast",                      \
+        "in mode External the writer of the MoERoleScaler decides how fast",                   \
         [](const Spec& s) { return ExternalBehavior(get(s)); }},                               \
       Limit{"roles." role ".instancesPerPod", "1", "",                                         \
             [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }},                \
@@ -151,9 +153,9 @@ constexpr std::array kLimits = {
           }},
     Limit{"exchange.hostShared", "false", "",
           [](const Spec& s) { return If(s.exchange.host_shared, "true"); }},
-    Limit{"ratio", "", "the counts are those of the spec",
+    Limit{"ratio", "", "the counts come from the spec",
           [](const Spec& s) { return If(s.ratio != RatioSpec{}, "this"); }},
-    Limit{"scaling", "", "the counts are those of the spec",
+    Limit{"scaling", "", "the counts come from the spec",
           [](const Spec& s) { return If(s.scaling != ScalingSpec{}, "this"); }},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
@@ -179,7 +181,7 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return If(s.gateway.pod_template.has_value(), "this"); },
           Ground::kMachine},
     Limit{"security.networkPolicy", "false",
-          "sockets that only their user can open join its processes",
+          "its processes meet at sockets that only their user can open",
           [](const Spec& s) { return If(s.security.network_policy, "true"); }, Ground::kMachine},
     Limit{"suspend", "false", "", [](const Spec& s) { return If(s.suspend, "true"); },
           Ground::kMachine},
@@ -195,44 +197,81 @@ std::span<const Limit> Limits() {
 
 namespace {
 
-const Limit* Find(std::string_view field, Ground ground) {
-  for (const Limit& limit : Limits()) {
-    if (limit.field == field && limit.only_on.value_or(ground) == ground) return &limit;
-  }
-  return nullptr;
+// One row of the page: fields, and what each of them may be.
+struct Allowed {
+  std::string fields;
+  std::string what;
+};
+
+std::string WhatIsAllowed(const Limit& limit) {
+  std::string out = limit.use.empty() ? "leave it out" : std::string(limit.use);
+  if (!limit.because.empty()) out += " (" + std::string(limit.because) + ")";
+  return out;
 }
 
-// What `field` takes on that ground.
-std::string Taken(std::string_view field, Ground ground) {
-  const Limit* limit = Find(field, ground);
-  if (limit == nullptr) limit = Find(field.substr(0, field.find('.')), ground);
-  if (limit == nullptr) return "anything";
-  std::string out = limit->use.empty() ? "nothing" : std::string(limit->use);
-  if (!limit->because.empty()) out += ": " + std::string(limit->because);
+// A limit of both roles is printed once, as `roles.*`.
+std::string NameOnPage(const Limit& limit, std::span<const Limit> limits) {
+  constexpr std::string_view kAttention = "roles.attention.";
+  constexpr std::string_view kExperts = "roles.experts.";
+  const bool is_experts = limit.field.starts_with(kExperts);
+  if (!is_experts && !limit.field.starts_with(kAttention)) return std::string(limit.field);
+  const std::string below(limit.field.substr((is_experts ? kExperts : kAttention).size()));
+  const std::string other = std::string(is_experts ? kAttention : kExperts) + below;
+  for (const Limit& twin : limits) {
+    if (twin.field == other && twin.only_on == limit.only_on &&
+        WhatIsAllowed(twin) == WhatIsAllowed(limit)) {
+      return "roles.*." + below;
+    }
+  }
+  return std::string(limit.field);
+}
+
+// Fields of which the same is allowed share a row.
+std::string Table(std::optional<Ground> only_on) {
+  std::vector<Allowed> rows;
+  std::set<std::string> told;
+  for (const Limit& limit : Limits()) {
+    if (limit.only_on != only_on) continue;
+    const std::string name = "`" + NameOnPage(limit, Limits()) + "`";
+    if (!told.insert(name).second) continue;
+    const std::string what = WhatIsAllowed(limit);
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [&](const Allowed& one) { return one.what == what; });
+    if (row == rows.end()) {
+      rows.push_back({name, what});
+    } else {
+      row->fields += ", " + name;
+    }
+  }
+  std::string out = "| field of spec | allowed |\n|---|---|\n";
+  for (const Allowed& row : rows) out += "| " + row.fields + " | " + row.what + " |\n";
   return out;
 }
 
 }  // namespace
 
 std::string LimitsAsMarkdown() {
-  std::string out =
-      "# What this version does not support\n"
-      "\n"
-      "The schema of MoEService is whole; what is asked for and not yet built is refused, never\n"
-      "ignored: by `janusctl validate` and `janusctl serve` on one machine, by the condition "
-      "Stalled\n"
-      "with reason NotSupported on a cluster. Mode SLO is the exception: it is accepted, and the\n"
-      "counts are held at the fewest that hold the model.\n"
-      "\n"
-      "| field of spec | takes on one machine | takes on a cluster |\n"
-      "|---|---|---|\n";
-  std::set<std::string_view> told;
-  for (const Limit& limit : Limits()) {
-    if (!told.insert(limit.field).second) continue;
-    out += "| `" + std::string(limit.field) + "` | " + Taken(limit.field, Ground::kMachine) +
-           " | " + Taken(limit.field, Ground::kCluster) + " |\n";
-  }
-  return out;
+  return "# What this version does not support\n"
+         "\n"
+         "Check here which fields and values of a MoEService this version refuses. It refuses them "
+         "and never\n"
+         "ignores them: `janusctl validate` and `janusctl serve` name the field, and on a cluster "
+         "the condition\n"
+         "Stalled has the reason NotSupported. One exception: mode SLO is accepted, and the counts "
+         "stay at the\n"
+         "fewest instances that hold the model. `roles.*` means both roles.\n"
+         "\n"
+         "## Everywhere\n"
+         "\n" +
+         Table(std::nullopt) +
+         "\n"
+         "## On one machine (`janusctl serve`)\n"
+         "\n" +
+         Table(Ground::kMachine) +
+         "\n"
+         "## On a cluster\n"
+         "\n" +
+         Table(Ground::kCluster);
 }
 
 FieldErrors ValidateSupported(const MoEService& service, Ground ground) {

@@ -19,14 +19,14 @@ struct Limit {
   std::string_view field;    // below spec: "exchange.mode"
   std::string_view use;      // what may be written: "Auto or Direct"; empty: leave the field out
   std::string_view because;  // a reason that `use` does not tell; may be empty
-  // The value that was asked for and cannot be had, if one was.
+  // The refused value that the spec asks for, if it asks for one.
   std::optional<std::string> (*refused)(const MoEServiceSpec& spec);
   std::optional<Ground> only_on = {};  // absent: wherever it runs
 };
 
 std::span<const Limit> Limits();
 
-// All lines, a field with what it takes on either ground, as docs/not-supported.md has them.
+// docs/not-supported.md, whole: fields with what is allowed, everywhere and on one ground alone.
 std::string LimitsAsMarkdown();
 
 // One error per line of the table that the object runs into: "TwoPhaseParallel is not supported by

@@ -47,7 +47,7 @@ class Validator : private Checks {
         FailRule(member_path, "is required with type " + std::string(type));
       } else if (member.type != type && member.given) {
         FailRule(member_path, "is given, but type is " + std::string(type) +
-                                  "; give the member of the type alone");
+                                  "; give only the member of that type");
       }
     }
   }
@@ -175,7 +175,8 @@ class Validator : private Checks {
     Role("spec.roles.experts", experts, kMostExpertInstances);
     if (attention.replicas && experts.replicas &&
         (*attention.replicas == 0) != (*experts.replicas == 0)) {
-      FailRule("spec.roles", "one role has no replicas and the other has; set both to 0 or none");
+      FailRule("spec.roles",
+               "one role has 0 replicas and the other has more; set both to 0 or neither");
     }
     if ((attention.is_slo() || experts.is_slo()) && !spec.slo.tpot) {
       FailRule("spec.slo.tpot",

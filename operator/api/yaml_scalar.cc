@@ -125,7 +125,7 @@ Result<Node> ReadPlain(std::string_view text) {
   if (const std::optional<bool> boolean = BooleanOf(text)) return Node::Bool(*boolean);
   const std::string shown(text.substr(0, 40));
   if (LooksEndless(text)) {
-    return InvalidArgument(shown + " is no number of JSON; put it in quotes if it is a name");
+    return InvalidArgument(shown + " is not a JSON number; put it in quotes if it is text");
   }
   if (text == "<<") return InvalidArgument("fields are not merged here (<<); write them out");
   int64_t value = 0;
@@ -143,7 +143,7 @@ Result<Node> ReadPlain(std::string_view text) {
 }
 
 bool NeedsQuotes(std::string_view text) {
-  // A carriage return in a plain string is a line break to who reads it.
+  // A reader takes a carriage return in a plain string for a line break.
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (IsNull(text) || std::any_of(text.begin(), text.end(), is_control)) return true;
   const Result<Node> read = ReadPlain(text);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "operator/kube/protobuf_object.h"
 #include "operator/kube/watch_decoder.h"
 
 namespace janus::control {
@@ -41,9 +40,7 @@ void AddSelection(const Selection& selection, Query& query) {
 
 // `part`: as ParseJson has it; "items" or nothing.
 ApiResult<Node> ReadObject(const HttpReply& reply, const JsonPart& part) {
-  Result<Node> read = IsProtobufMediaType(reply.content_type)
-                          ? ReadProtobufObject(reply.body, "reply", part.keep)
-                          : ParseJson(reply.body, "reply", part);
+  Result<Node> read = ParseJson(reply.body, "reply", part);
   if (read.ok() && read->kind == Node::Kind::kMap) return *std::move(read);
   ApiError error =
       LocalError(DataLoss("the server's reply is no object: " +
@@ -58,7 +55,6 @@ KubeClient::KubeClient(ClusterConfig config, KubeClientOptions options, const Ti
     : path_prefix_(config.path_prefix),
       field_manager_(options.name),
       watch_silence_(options.watch_silence),
-      use_protobuf_(options.use_protobuf),
       transport_(std::move(config), WithUserAgent(std::move(options)), timeline) {}
 
 std::string KubeClient::WriteQuery(const WriteOptions& options) const {
@@ -69,19 +65,14 @@ std::string KubeClient::WriteQuery(const WriteOptions& options) const {
       .text();
 }
 
-std::string KubeClient::Accepted(const Resource& resource) const {
-  if (!use_protobuf_ || !HasProtobuf(resource)) return std::string(kJson);
-  return std::string(kProtobufMediaType) + "," + std::string(kJson);
-}
-
 ApiResult<HttpReply> KubeClient::Call(HttpRequest request, Repeat repeat,
                                       const CallLimits& limits) {
   request.target = path_prefix_ + request.target;
+  request.headers.emplace_back("Accept", kJson);
   return transport_.Call(request, repeat, limits);
 }
 
 ApiResult<Node> KubeClient::Send(HttpRequest request, Repeat repeat, const CallLimits& limits) {
-  request.headers.emplace_back("Accept", kJson);
   const ApiResult<HttpReply> reply = Call(std::move(request), repeat, limits);
   if (!reply.ok()) return reply.error();
   return ReadObject(*reply, {});
@@ -107,8 +98,7 @@ ApiResult<ObjectList> KubeClient::List(const Resource& resource, const ListOptio
         .Add("resourceVersionMatch", "NotOlderThan");
   }
   const ApiResult<HttpReply> got =
-      Call({"GET", *path + query.text(), {{"Accept", Accepted(resource)}}, {}, {}},
-           Repeat::kHarmless, limits);
+      Call({"GET", *path + query.text(), {}, {}, {}}, Repeat::kHarmless, limits);
   if (!got.ok()) return got.error();
   ApiResult<Node> reply = ReadObject(*got, {"items", options.keep});
   if (!reply.ok()) return std::move(reply).error();
@@ -218,29 +208,28 @@ ApiResult<WatchEnd> KubeClient::Watch(const Resource& resource, const WatchOptio
       .Add("resourceVersion", options.resource_version)
       .Add("timeoutSeconds", std::to_string(static_cast<int64_t>(options.timeout.count())));
 
-  std::unique_ptr<WatchDecoder> decoder;
+  WatchDecoder decoder(options.keep);
+  bool has_begun = false;
   ApiResult<WatchEnd> last = WatchEnd::kServer;
-  const BodySink sink{[&](std::string_view content_type) {
-                        decoder = MakeWatchDecoder(content_type, options.keep);
-                      },
+  const BodySink sink{[&] { has_begun = true; },
                       [&](std::string_view bytes) {
-                        last = decoder->Feed(bytes, deliver);
+                        last = decoder.Feed(bytes, deliver);
                         return last.ok() && *last == WatchEnd::kServer;
                       },
                       watch_silence_};
   ApiResult<bool> ended = transport_.Stream(
-      {"GET", path_prefix_ + *path + query.text(), {{"Accept", Accepted(resource)}}, {}, {}}, sink,
+      {"GET", path_prefix_ + *path + query.text(), {{"Accept", std::string(kJson)}}, {}, {}}, sink,
       stop);
   if (!ended.ok()) {
     ApiError error = std::move(ended).error();
-    const bool is_between_events = decoder != nullptr && !decoder->IsInEvent();
+    const bool is_between_events = has_begun && !decoder.IsInEvent();
     if (error.code == StatusCode::kUnavailable && is_between_events) return WatchEnd::kServer;
     if (error.code != StatusCode::kDeadlineExceeded) return error;
     if (is_between_events) return WatchEnd::kSilence;
     error.code = StatusCode::kUnavailable;
     return error;
   }
-  if (*ended && decoder->IsInEvent()) {
+  if (*ended && decoder.IsInEvent()) {
     return LocalError(
         Unavailable("the watch of " + resource.ToString() + " ended inside an event"));
   }

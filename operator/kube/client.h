@@ -12,20 +12,16 @@
 namespace janus::control {
 
 struct KubeClientOptions {
-  // Who owns the fields we apply, and who we are to the audit log: "<name>/<version>".
+  // The owner of the fields that we apply, and our name in the audit log: "<name>/<version>".
   std::string name = "janus-operator";
   TransportOptions transport;  // user_agent empty: made of `name`
   // A watch on which nothing came for so long is cut, and ends with kSilence. API servers send a
   // bookmark about once a minute, so that a connection that died without a word does not stay
   // unnoticed; where none come, a watch is begun anew so often.
   Seconds watch_silence{90};
-  // Lists and watches of kinds that have it (protobuf_object.h) are asked for in protobuf, which
-  // costs the server a third of JSON; where it answers in JSON nevertheless, that is read. All else
-  // is JSON.
-  bool use_protobuf = true;
 };
 
-// The API of a real API server, over HTTP. Thread-safe.
+// The API of a real API server, over HTTP and in JSON. Thread-safe.
 class KubeClient final : public ObjectApi {
  public:
   // `timeline` outlives this. Nothing is sent yet.
@@ -52,16 +48,13 @@ class KubeClient final : public ObjectApi {
 
  private:
   ApiResult<HttpReply> Call(HttpRequest request, Repeat repeat, const CallLimits& limits);
-  // Whose reply is an object in JSON.
+  // Reads the reply as one object.
   ApiResult<Node> Send(HttpRequest request, Repeat repeat, const CallLimits& limits);
-  // What lists and watches of it may be answered in.
-  std::string Accepted(const Resource& resource) const;
   std::string WriteQuery(const WriteOptions& options) const;
 
   const std::string path_prefix_;
   const std::string field_manager_;
   const Seconds watch_silence_;
-  const bool use_protobuf_;
   HttpTransport transport_;
 };
 

@@ -39,7 +39,7 @@ struct ExecPlugin {
 // TLS.
 inline constexpr std::string_view kUnixHost = "unix:";
 
-// Where the API server is, whom to trust, and who we are.
+// The API server's address, the authorities to trust, and our own credentials.
 struct ClusterConfig {
   std::string origin;  // for messages: "/etc/kube/config, context 'prod'", "service account"
   std::string host;    // a name or an address, IPv6 without brackets; or kUnixHost and a path
@@ -47,14 +47,14 @@ struct ClusterConfig {
   std::string path_prefix;  // of every URL; empty, or "/k8s/clusters/c-1"
   bool use_tls = true;
   std::string tls_server_name;            // what the server's certificate must name; empty: host
-  bool insecure_skip_tls_verify = false;  // anybody may pose as the server
+  bool insecure_skip_tls_verify = false;  // any server passes for the right one
   TextSource ca;                          // PEM; empty: the system's roots
   // One of these, or none (anonymous). Certificate and key come together.
   TextSource client_certificate;  // PEM, with its chain
   TextSource client_key;          // PEM
   TextSource token;
   std::optional<ExecPlugin> exec;
-  Node plugin_config;  // what plugins are told of the cluster beside that; null: nothing
+  Node plugin_config;                  // more about the cluster, for plugins; null: nothing
   std::string namespace_ = "default";  // ours: the context's, the pod's
 };
 

@@ -188,7 +188,7 @@ class HttpConnection final : public Connection {
                                                                        : config.host),
         deadlines_(deadlines) {}
 
-  // The end of a TLS connection is said to the server, who may have gone.
+  // Sends the end of a TLS connection; the server may be gone already.
   ~HttpConnection() override {
     const NoBrokenPipe no_broken_pipe;
     client_.reset();
@@ -249,7 +249,7 @@ class HttpConnection final : public Connection {
   Deadlines::Id deadline_id_ = 0;  // during an exchange with a socket
   MonotonicTime deadline_;         // of the exchange
 
-  // Between an exchange and who stops it.
+  // Shared by an exchange and the thread that stops it.
   Mutex stop_mu_;
   bool is_stopped_ JANUS_GUARDED_BY(stop_mu_) = false;
   int stop_socket_ JANUS_GUARDED_BY(stop_mu_) = -1;  // socket_ while there is one
@@ -296,10 +296,9 @@ httplib::Request HttpConnection::Prepare(const HttpRequest& request, const BodyS
   out.response_handler = [sink, &progress](const httplib::Response& response) {
     progress.reply.status = response.status;
     progress.reply.retry_after = RetryAfter(response);
-    progress.reply.content_type = response.get_header_value("Content-Type");
     const auto [warning, end] = response.headers.equal_range("Warning");
     for (auto one = warning; one != end; ++one) progress.reply.warnings.push_back(one->second);
-    if (sink != nullptr && IsDone(response.status)) sink->begin(progress.reply.content_type);
+    if (sink != nullptr && IsDone(response.status)) sink->begin();
     return true;
   };
   out.content_receiver = [this, sink, &progress](const char* data, size_t size, uint64_t,

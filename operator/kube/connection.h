@@ -29,7 +29,6 @@ struct HttpRequest {
 struct HttpReply {
   int status = 0;
   std::optional<Seconds> retry_after;  // the header's, where it can be read; >= 0
-  std::string content_type;            // as the server wrote it; empty: it did not
   std::vector<std::string> warnings;   // the headers' values, as they came
   std::string body;                    // empty where a sink took it
 };
@@ -51,7 +50,7 @@ struct HttpFailure {
 
 // Takes a 2xx reply's body as it comes, on the caller's thread; false: no more.
 struct BodySink {
-  std::function<void(std::string_view content_type)> begin;  // before the first bytes
+  std::function<void()> begin;  // before the first bytes
   std::function<bool(std::string_view bytes)> take;
   Seconds silence{
       90};  // how long the next bytes may be waited for: the exchange's time is without end

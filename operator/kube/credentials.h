@@ -13,7 +13,7 @@
 
 namespace janus::control {
 
-// Who we are and whom we trust, as of one moment.
+// Our own credentials and the authorities that we trust, at one moment.
 struct Credentials {
   std::string ca;  // PEM; empty: the system's roots
   std::string certificate;
@@ -42,8 +42,8 @@ class CredentialSource {
   // DeadlineExceeded, Cancelled: a plugin has given nothing within `limits`.
   Result<Credentials> Get(const CallLimits& limits);
 
-  // The server did not take those of `version` (401), or was not who they trust: the next Get looks
-  // anew, unless that has happened since.
+  // The server refused those of `version` (401), or they do not trust it: the next Get reads them
+  // again, unless that has happened since.
   void Refuse(uint64_t version);
 
   const ClusterConfig& config() const { return config_; }

@@ -12,7 +12,7 @@ namespace janus::control {
 
 // Ends what a socket waits for when its time is up, whatever the HTTP library is doing with it: the
 // library bounds single reads, so a server that sends a byte now and then would hold a call for
-// ever. Shuts the socket down in both directions; whoever reads or writes it then sees its end.
+// ever. Shuts the socket down in both directions; a reader or writer of it then sees its end.
 // Thread-safe.
 class Deadlines {
  public:
@@ -27,7 +27,7 @@ class Deadlines {
 
   // Shuts down what is due.
   void Cut(MonotonicTime now);
-  // When Cut is to be called again; nothing: nobody waits.
+  // When to call Cut again; nothing: no deadline is pending.
   std::optional<MonotonicTime> Next() const;
   // Returns when Next() may have become sooner, at the latest at `until`.
   void Wait(MonotonicTime until);

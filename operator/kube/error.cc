@@ -5,7 +5,6 @@
 
 #include "operator/api/json.h"
 #include "operator/kube/object.h"
-#include "operator/kube/protobuf_object.h"
 
 namespace janus::control {
 namespace {
@@ -51,9 +50,9 @@ std::optional<Seconds> Bounded(std::optional<Seconds> asked) {
   return std::clamp(*asked, Seconds(0), kMostRetryAfter);
 }
 
-// What is answered by 500 without a reason, though nothing was written and nothing but another
-// object will help: a server-side apply of what its schema does not know, or to the scale of a
-// custom resource; a version in what is to be created; one that is no number.
+// The server answers some mistakes by 500 without a reason, although it wrote nothing and only
+// another object will help: a server-side apply of unknown fields, or to the scale of a custom
+// resource; a version in an object to create; a version that is not a number.
 bool IsRefusal(const ApiError& error) {
   static constexpr std::string_view kBegins[] = {
       "failed to create typed patch object",
@@ -67,8 +66,8 @@ bool IsRefusal(const ApiError& error) {
                      [&](std::string_view begin) { return error.message.starts_with(begin); });
 }
 
-// The uid that a call gave is another object's of that name now. An update is told so by 409, an
-// apply or a patch by 422.
+// Another object has the name now, with another uid than the call gave. An update gets 409 for it,
+// an apply or a patch 422.
 bool IsOfAnotherUid(const ApiError& error) {
   return error.http_status == 422 &&
          std::any_of(error.causes.begin(), error.causes.end(),
@@ -120,8 +119,7 @@ ApiError LocalError(Status status) {
 }
 
 ApiError ErrorOfReply(int http_status, std::string_view body, std::optional<Seconds> retry_after) {
-  const Result<Node> read = IsProtobufObject(body) ? ReadProtobufObject(body, "status", nullptr)
-                                                   : ParseJson(body, "status");
+  const Result<Node> read = ParseJson(body, "status");
   if (read.ok() && TextAt(*read, {"kind"}) == "Status")
     return Make(http_status, *read, retry_after);
   ApiError error = Make(http_status, Node::Map(), retry_after);

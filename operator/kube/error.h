@@ -51,8 +51,8 @@ struct ApiError {
 // An error that no server spoke of.
 ApiError LocalError(Status status);
 
-// What a reply that is not 2xx says. `body` is a v1 Status, in JSON or protobuf, or whatever a
-// proxy made of it; `retry_after`: the header's value, seconds. One place decides which code it is.
+// What a reply that is not 2xx says. `body` is a v1 Status, or whatever a proxy made of it;
+// `retry_after`: the header's value, seconds. One place decides which code it is.
 ApiError ErrorOfReply(int http_status, std::string_view body, std::optional<Seconds> retry_after);
 
 // The same of a v1 Status that was read already: what a watch's ERROR event carries.

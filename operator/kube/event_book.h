@@ -34,8 +34,8 @@ const Resource& EventResource();
 
 enum class EventType { kNormal, kWarning };
 
-// Something that people who look at an object should know of. What is the same in all fields is the
-// same thing happening again: put numbers that always differ into status or a metric, not here.
+// Something that a reader of an object should know of. An Event with the same fields is the same
+// thing happening again: put numbers that always differ into status or a metric, not here.
 struct Happening {
   ObjectReference regarding;
   EventType type = EventType::kNormal;
@@ -87,8 +87,9 @@ struct EventStatistics {
 //
 // Invariants:
 // (1) Of a series one write at most is under way, and its repeats are written with the next.
-// (2) An Event's name is the object's and a hash of what happened, to whom it was told, and when
-//     first: a create that was done though its reply was lost meets its own name, AlreadyExists.
+// (2) An Event's name is the object's and a hash of what happened, the controller that reports it,
+//     and its first time: a create that was done though its reply was lost meets its own name,
+//     AlreadyExists.
 // (3) No more than `capacity` series, and as many objects' limits, are remembered. A series that is
 //     wholly written makes room for a new one; one that is not stays, and the new one is dropped.
 // (4) Of a series that is wholly written only its numbers are remembered, until it ends: services
@@ -112,7 +113,7 @@ class EventBook {
   // `error`: null when it was done.
   void Finish(const Write& write, const ApiError* error, MonotonicTime now);
 
-  // All that is not written yet is due now: what is to be told before the end.
+  // Makes everything that is not written yet due now, before the end.
   void Hasten(MonotonicTime now);
 
   // When TakeWrite may have something; nothing: when Record or Finish is called next.

@@ -20,7 +20,7 @@ struct EventRecorderOptions {
 };
 
 // Writes Events to an API. An Event is a courtesy: it is dropped, and counted, rather than waited
-// for. Driven: whoever owns the loop calls Step when it says so, or lends Run a thread.
+// for. Driven: the owner of the loop calls Step when it says so, or lends Run a thread.
 // Step and Run are confined to one thread; the rest is thread-safe.
 class EventRecorder {
  public:

@@ -28,7 +28,7 @@ struct ExecCredential {
 // key.
 Result<ExecCredential> ReadExecCredential(const ExecPlugin& plugin, std::string_view printed);
 
-// What a plugin is told in KUBERNETES_EXEC_INFO. REQUIRES: config.exec
+// The value of KUBERNETES_EXEC_INFO for a plugin. REQUIRES: config.exec
 std::string ExecInfo(const ClusterConfig& config, const std::string& ca);
 
 // Runs a plugin, never twice at a time and on a thread of its own: no call waits for it longer than
@@ -47,7 +47,7 @@ class ExecCredentials {
   ~ExecCredentials();
 
   // Returns when there are some that may be used: at once while those that are there have not
-  // ended, else after a run; `ca` is what it is told. When a run fails, the last good ones stay in
+  // ended, else after a run; the plugin gets `ca`. When a run fails, the last good ones stay in
   // use, and it is run again after kAfterFailure; the server judges them. Errors, when there were
   // never any: the run's. DeadlineExceeded, Cancelled: `limits` came before its end.
   Status Await(const std::string& ca, const CallLimits& limits);

@@ -41,7 +41,7 @@ class Informer {
           [&reflector = *reflector](const std::stop_token& stop) { reflector.Run(stop); });
     }
   }
-  // Asks it to end and does not wait: for who ends several at once.
+  // Asks it to end and does not wait, so that a caller can end several at once.
   void RequestStop() {
     for (std::jthread& thread : threads_) thread.request_stop();
   }

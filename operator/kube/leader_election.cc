@@ -11,8 +11,8 @@
 namespace janus::control {
 namespace {
 
-// A lease made anew begins with the next multiple of this: leaders of the deleted one whom nobody
-// else saw have had terms below it.
+// A new lease begins with the next multiple of this: leaders of the deleted one that no other
+// candidate saw had terms below it.
 constexpr int64_t kTermsOfALease = 1000;
 
 const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease", true};
@@ -51,7 +51,7 @@ Node LeaderElection::Lease(const std::string& holder, int64_t term) const {
   out.Add("kind", Node::String(kLeases.kind));
   SetAt(out, {"metadata", "name"}, Node::String(options_.lease.name));
   SetAt(out, {"metadata", "namespace"}, Node::String(options_.lease.namespace_));
-  const std::string now = FormatMicroTime(clock_.WallNow());  // for people: nobody decides by it
+  const std::string now = FormatMicroTime(clock_.WallNow());  // for people: no decision uses it
   SetAt(out, {"spec", "holderIdentity"}, Node::String(holder));
   SetAt(out, {"spec", "leaseDurationSeconds"},
         Node::Integer(static_cast<int64_t>(std::ceil(options_.lease_duration.count()))));
@@ -121,7 +121,7 @@ Status LeaderElection::Make(const std::stop_token& stop) {
   int64_t term = 1;
   if (!seen_version_.empty()) {
     if (!missed_since_) missed_since_ = began;
-    // Somebody may have taken it just before it was deleted.
+    // Another candidate may have taken it just before it was deleted.
     if (began < Add(*missed_since_, std::max(options_.lease_duration, seen_duration_))) {
       return OkStatus();
     }
@@ -141,7 +141,7 @@ Status LeaderElection::TryLead(const std::stop_token& stop) {
   if (ours_) {
     const Status renewed = Take(*ours_, began, stop);
     if (renewed.ok()) return renewed;
-    // Somebody wrote into it, or the reply was lost: look.
+    // Another process wrote into it, or the reply was lost: read it.
   }
   const ApiResult<Node> lease = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits(stop));
   if (!lease.ok()) {
@@ -196,7 +196,7 @@ Status LeaderElection::Release() {
   Node lease = *std::exchange(ours_, std::nullopt);
   SetAt(lease, {"spec", "holderIdentity"}, Node::String(""));
   SetAt(lease, {"spec", "leaseDurationSeconds"}, Node::Integer(1));
-  // The version in it lets it change nobody else's lease.
+  // The version in it keeps it from changing another holder's lease.
   return api_.Update(kLeases, lease, Subresource::kNone, {}, Limits({})).status();
 }
 

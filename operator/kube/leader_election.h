@@ -29,17 +29,17 @@ struct LeaderElectionOptions {
 // Invariants:
 // (1) Two candidates never lead at the same time, as long as their clocks run alike: a leader
 //     counts renew_deadline from *before* it sent its last successful renewal, others count the
-//     longer lease_duration from *after* they saw it. Nobody compares times of different machines.
-// (2) Who leads has written the lease and heard that it was written: an update without a reply
-//     makes no leader.
+//     longer lease_duration from *after* they saw it. No times of different machines
+//     are compared.
+// (2) A leader has written the lease and has the reply: an update without a reply makes no leader.
 // (3) A term is led by one candidate: its number grows with every change of hands, and over a
 //     deletion of the lease. A leader that finds it gone, or not as it wrote it, leads no more at
-//     once. It is made anew only when it has been missed for as long as a leader may act that has
-//     not noticed yet, by whoever has seen an earlier one, and its terms go on behind all that the
-//     old one can have come to. (Who has never seen one makes it at once, with term 1: the lease is
-//     not to be deleted while its candidates are replaced.)
+//     once. A candidate that has seen an earlier lease makes a new one only when it has been
+//     missing for as long as a leader that has not noticed may act. Its terms go on behind all
+//     terms that the old one can have reached. (A candidate that has never seen one makes it at
+//     once, with term 1: do not delete the lease while its candidates are replaced.)
 //
-// Driven: whoever owns the loop calls Step when it says so. Step and Release are confined to one
+// Driven: the owner of the loop calls Step when it says so. Step and Release are confined to one
 // thread; Term and LeadsUntil are thread-safe.
 class LeaderElection {
  public:
@@ -63,7 +63,7 @@ class LeaderElection {
   Status Release();
 
   const Status& last_error() const { return last_error_; }
-  // Who leads, as far as we saw; empty: nobody.
+  // The leader, as far as we saw; empty: none.
   const std::string& leader() const { return leader_; }
 
  private:
@@ -71,7 +71,7 @@ class LeaderElection {
   Status Make(const std::stop_token& stop);
   Status Take(Node lease, MonotonicTime began, const std::stop_token& stop);
   void Observe(const Node& lease);
-  // Of a lease that names us: as we wrote it, or may have, and not somebody's copy.
+  // Of a lease that names us: whether it is as we wrote it, or may have, and not a copy.
   bool IsAsWritten(const Node& lease) const;
   void Lead(const Node& lease, MonotonicTime since);
   void LeadNoMore();

@@ -23,7 +23,7 @@ std::string CodeText(std::optional<int> code) {
   return code ? std::to_string(*code) : "<error>";
 }
 
-// A counter that somebody else counts, and nobody counts down.
+// Copies a count that is kept elsewhere and never falls.
 void Raise(Counter& counter, int64_t to) {
   counter.Add(static_cast<uint64_t>(to) - counter.value());
 }

@@ -16,7 +16,7 @@
 
 namespace janus::control {
 
-// How long a call may take in all, attempts and pauses between them included, and who may end it
+// How long a call may take in all, attempts and pauses between them included, and what may end it
 // sooner. A call that is ended sooner fails with Cancelled; late, with DeadlineExceeded; for a
 // write `outcome_unknown` says whether it may have been done nevertheless.
 struct CallLimits {

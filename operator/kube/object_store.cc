@@ -101,7 +101,7 @@ void ObjectStore::RemoveFromIndexes(const ObjectKey& key, const Node& object) {
   }
 }
 
-// Deletes the object, which is there; readers see it gone before `deliver` is told.
+// Deletes the object, which is there; readers see it gone before `deliver` is called.
 void ObjectStore::Remove(const ObjectKey& key, Deliver deliver) {
   const std::optional<Node> before = Get(key);
   JANUS_CHECK(before.has_value(), key.ToString());
@@ -181,7 +181,7 @@ ObjectStore::Verdict ObjectStore::TakeEvent(WatchEvent event, Deliver deliver) {
   const ObjectKey key = KeyOf(event.object);
   const std::optional<Node> there = Get(key);
   if (!there) return Verdict::kNothingNew;
-  // Which of the two is the older one nobody can tell by their versions (5).
+  // Versions do not say which of the two is older (5).
   if (UidOf(*there) != UidOf(event.object)) return Verdict::kListAgain;
   Remove(key, deliver);
   return Verdict::kTaken;

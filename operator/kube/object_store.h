@@ -47,7 +47,7 @@ struct ObjectStoreOptions {
 //
 // Invariants:
 // (1) After EndList the store holds what the pages since BeginList held, changed by the events
-//     since, and nothing else: what vanished unseen is delivered as deleted.
+//     since, and no more: an object that vanished unseen is delivered as deleted.
 // (2) An object deleted and created again under its name has another UID: it is delivered as
 //     deleted, then as added, never as modified.
 // (3) Deltas of a key follow upon each other: added, any number of modified, deleted, added, ...;
@@ -68,8 +68,8 @@ class ObjectStore {
  public:
   explicit ObjectStore(ObjectStoreOptions options);
 
-  // What would be kept of an object, for who has it before the store is told of it; as small as the
-  // store's own.
+  // What the store would keep of an object, for a caller that has it first; as small as the store's
+  // own.
   PackedTree Pack(Node object) const;
   Node Unpack(const PackedTree& packed) const { return packed.Unpack(phrases_); }
 
@@ -126,7 +126,8 @@ class ObjectStore {
 
   const ObjectStoreOptions options_;
   mutable Mutex mu_;
-  Phrases phrases_;  // changed, and packed by, under mu_; what objects refer to anybody may read
+  Phrases
+      phrases_;  // changed, and packed by, under mu_; reading what objects refer to needs no lock
   std::map<ObjectKey, Entry> entries_ JANUS_GUARDED_BY(mu_);
   std::vector<IndexMap> index_maps_ JANUS_GUARDED_BY(mu_);  // as options_.indexes
   uint64_t last_list_ JANUS_GUARDED_BY(mu_) = 0;

@@ -144,7 +144,7 @@ Result<ProgramOutput> RunProgram(const Program& program, Seconds timeout,
   ProgramOutput output;
   Status ended;
   {
-    // The process is ours to wait for until below, so its number is nobody else's.
+    // Until we wait for the process below, no other process can have its number.
     const std::stop_callback kill_it(stop, [&] { kill(-pid, SIGKILL); });
     bool is_out_open = true;
     bool is_error_open = true;

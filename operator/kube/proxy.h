@@ -9,8 +9,8 @@
 namespace janus::control {
 
 // FailedPrecondition: the environment asks for a proxy on the way to the API server, which this
-// client does not do. Other clients, kubectl and Go's among them, would go through it, so that to
-// go past it in silence might be to go nowhere, or where nobody is to go.
+// client does not support. Other clients, such as kubectl, would use it. So bypassing it silently
+// might reach nothing, or a forbidden server.
 //
 // Read as Go's programs do (golang.org/x/net/http/httpproxy): HTTPS_PROXY, or HTTP_PROXY without
 // TLS, in capitals or small letters; NO_PROXY lists names (with all below them; with a dot before

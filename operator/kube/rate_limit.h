@@ -6,8 +6,8 @@
 
 namespace janus::control {
 
-// A token bucket: `burst` calls at once, `per_second` in the long run. Callers are told when their
-// turn is, first come first served, so that nobody polls. Thread-compatible.
+// A token bucket: `burst` calls at once, `per_second` in the long run. Callers learn when their
+// turn is, first come first served, so that no caller polls. Thread-compatible.
 class RateLimit {
  public:
   // per_second > 0, burst >= 1.
@@ -20,7 +20,7 @@ class RateLimit {
   // A turn that was taken is not used after all: another call may have it. Turns that were told
   // stay as they were told.
   void GiveBack(MonotonicTime now);
-  // The same for who does not wait. False: there is no turn now, and none is taken.
+  // For a caller that does not wait. False: there is no turn now, and none is taken.
   bool TryTake(MonotonicTime now);
 
  private:

@@ -172,7 +172,7 @@ Reflector::Next Reflector::ListInPages(const std::stop_token& stop) {
   return Next::kWatch;
 }
 
-// `when`: while the initial events are told, or after.
+// `when`: during the initial events, or after them.
 ObjectStore::Verdict Reflector::TakeEvent(WatchEvent event, Begin when) {
   const bool is_bookmark = event.type == WatchEventType::kBookmark;
   std::string version(ResourceVersionOf(event.object));
@@ -259,7 +259,7 @@ Reflector::Next Reflector::Watch(Begin begin, const std::stop_token& stop) {
 // Before the initial events had all been told.
 Reflector::Next Reflector::AfterBrokenStream(const ApiError& error, const std::stop_token& stop) {
   if (error.code == StatusCode::kInvalidArgument || error.code == StatusCode::kUnimplemented) {
-    may_stream_ = false;  // an older server, or one that is told not to: no failure
+    may_stream_ = false;  // an older server, or one configured without it: no failure
     return Next::kList;
   }
   is_pages_turn_ = true;

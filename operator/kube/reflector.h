@@ -55,7 +55,7 @@ struct ReflectorStatistics {
   int64_t deltas = 0;            // delivered
   int64_t failures = 0;          // of lists and watches
   Status last_error;             // of the last call; OK: it went well
-  std::string resource_version;  // up to where the store is told; empty: nowhere yet
+  std::string resource_version;  // the store's state; empty: none yet
   // When the server last told something, by a list, an event or a bookmark: servers send one about
   // once a minute, so that what is much older speaks of a watch that does not come through.
   std::optional<MonotonicTime> told_at;
@@ -93,7 +93,7 @@ class Reflector {
  public:
   using Deliver = std::function<void(const Delta&)>;
 
-  // `api`, `store` and `timeline` outlive this. The store is told by nobody else, unless
+  // `api`, `store` and `timeline` outlive this. No other writer tells the store, except
   // of other namespaces than the selection's.
   Reflector(ObjectApi& api, Resource resource, ReflectorOptions options, ObjectStore& store,
             Deliver deliver, const Timeline& timeline);
@@ -119,7 +119,7 @@ class Reflector {
   ObjectStore::Verdict TakeEvent(WatchEvent event, Begin when);
   void Pause(const ApiError* error, const std::stop_token& stop);
   void Failed(Status error);
-  // `change` is told of the statistics, which are published after it.
+  // Calls `change` with the statistics, and publishes them.
   void Count(FunctionRef<void(ReflectorStatistics&)> change);
   void DeliverDelta(const Delta& delta);
 

@@ -11,7 +11,7 @@ MonotonicTime Add(MonotonicTime time, Seconds by) {
   return time + std::chrono::duration_cast<MonotonicTime::duration>(by);
 }
 
-// What a failed exchange is to who called. A write that may have left may have been done.
+// The caller's error for a failed exchange. A write that may have left may have been done.
 ApiError ErrorOf(const HttpFailure& failure) {
   using Kind = HttpFailure::Kind;
   const auto make = [&](StatusCode code, bool outcome_unknown) {

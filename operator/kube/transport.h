@@ -26,7 +26,7 @@ struct TransportOptions {
   double burst = 100;            // calls that may go at once
   int connections = 8;           // kept for calls; further calls wait for one, 1..
   int watches = 64;              // open at a time, each on a connection of its own; 1..
-  Seconds idle_sweep{15};        // so often idle connections are looked at that nobody uses
+  Seconds idle_sweep{15};        // how often unused connections are checked
   RetryPolicy retry;
   ClientMetrics* metrics = nullptr;          // outlives the transport; null: none
   std::shared_ptr<ServerWarnings> warnings;  // what the server warns of; null: it is passed by

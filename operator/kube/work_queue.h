@@ -53,8 +53,8 @@ class WorkQueue {
   // The key's work succeeded: its failures count no more.
   void Forget(const ObjectKey& key);
 
-  // Brings up to date what grows by itself: the gauges of keys that are worked on. For whoever owns
-  // the time, every second or so.
+  // Updates the gauges of keys that are worked on, which grow with time. The owner of the time
+  // calls it about every second.
   void Measure(MonotonicTime now) const;
 
   // Keys that wait, delayed ones among them.

@@ -3,9 +3,9 @@
 #include <set>
 #include <string_view>
 
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/owned.h"
-#include "operator/reconcile/pods.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/pods/pods.h"
 
 namespace janus::control {
 

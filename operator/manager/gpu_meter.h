@@ -8,7 +8,7 @@
 #include "common/mutex.h"
 #include "operator/api/tree.h"
 #include "operator/kube/object.h"
-#include "operator/reconcile/caches.h"
+#include "operator/reconcile/observe/caches.h"
 
 namespace janus::control {
 

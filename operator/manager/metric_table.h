@@ -9,18 +9,18 @@ inline constexpr MetricDeclaration kManagerMetrics[] = {
     {"controller_runtime_reconcile_time_seconds", MetricType::kHistogram, "controller", "seconds",
      "Time of a pass over a service, from 0.1 ms."},
     {"controller_runtime_reconcile_total", MetricType::kCounter, "controller,result", "passes",
-     "Passes over services. success; requeue_after: a time to look again was set; error: it is "
-     "tried again."},
+     "Passes over services. success; requeue_after: with a time for the next one; error: will be "
+     "retried."},
     {"controller_runtime_reconcile_errors_total", MetricType::kCounter, "controller", "passes",
-     "Passes that are tried again because of an error."},
+     "Passes that failed and will be retried."},
     {"controller_runtime_active_workers", MetricType::kGauge, "controller", "workers",
-     "Workers of the loop that are in a pass."},
+     "Workers in a pass."},
     {"controller_runtime_max_concurrent_reconciles", MetricType::kGauge, "controller", "workers",
      "Workers of the loop."},
     {"janus_operator_synced", MetricType::kGauge, "", "0 or 1",
-     "1: every informer has held everything once; passes begin then."},
+     "1 once every informer has held everything; passes start then."},
     {"janus_operator_terms_total", MetricType::kCounter, "", "terms",
-     "Terms of leadership that began in this process."},
+     "Terms of leadership that this process started."},
     {"process_resident_memory_bytes", MetricType::kGauge, "", "bytes", "Resident memory."},
 };
 
@@ -29,28 +29,26 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
     {"janus_role_desired_replicas", MetricType::kGauge, "namespace,service,role", "instances",
      "Instances that a role should have."},
     {"janus_role_ready_replicas", MetricType::kGauge, "namespace,service,role", "instances",
-     "Members of a role that are ready."},
+     "Ready members of a role."},
     {"janus_topology_epoch", MetricType::kGauge, "namespace,service", "epoch",
      "Epoch of the committed topology."},
     {"janus_slo_target_seconds", MetricType::kGauge, "namespace,service,slo", "seconds",
-     "What the spec promises. tpot: time per output token; ttft: time to first token; each at the "
-     "percentile that the spec names."},
+     "Target of the spec, at the percentile that the spec names. tpot: time per output token; "
+     "ttft: time to first token."},
     {"janus_tpot_observed_seconds", MetricType::kGauge, "namespace,service", "seconds",
      "Time per output token at the percentile of spec.slo.tpot, over the last minute in which "
-     "requests ended, as attention instances saw it."},
+     "requests ended, measured at attention instances."},
     {"janus_ttft_observed_seconds", MetricType::kGauge, "namespace,service", "seconds",
-     "Time from a request's arrival at an attention instance to its first token, at the percentile "
-     "of spec.slo.ttft, over the last minute in which there were some; what it waited at the "
-     "gateway is not in it."},
+     "Time from arrival at an attention instance to the first token, at the percentile of "
+     "spec.slo.ttft, over the last minute with requests; without the wait at the gateway."},
     {"janus_activation_imbalance", MetricType::kGauge, "namespace,service", "ratio",
-     "What the busiest expert instance has to compute over the mean of all, by how often each "
-     "expert was chosen in the last minute with requests; 1 is even."},
+     "Work of the busiest expert instance over the mean, by how often each expert was chosen in "
+     "the last minute with requests; 1 is even."},
     {"janus_gpu_seconds_total", MetricType::kCounter, "namespace,service", "GPU seconds",
-     "GPUs that the pods of the committed topology are limited to, times how long; since this "
-     "leader began."},
+     "GPU limit of the pods of the committed topology, times duration; since this leader started."},
     {"janus_service_condition", MetricType::kGauge, "namespace,service,condition,reason",
      "1, 0 or -1",
-     "A condition of a service, with the reason of now alone: 1 True, 0 False, -1 Unknown."},
+     "A condition of a service with its current reason: 1 True, 0 False, -1 Unknown."},
 };
 
 }  // namespace janus::control

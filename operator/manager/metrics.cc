@@ -6,7 +6,7 @@
 #include "common/check.h"
 #include "operator/kube/object.h"
 #include "operator/manager/metric_table.h"
-#include "operator/reconcile/conditions.h"
+#include "operator/reconcile/status/conditions.h"
 
 namespace janus::control {
 namespace {

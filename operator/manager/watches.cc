@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/check.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 
 namespace janus::control {
 namespace {

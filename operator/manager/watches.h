@@ -7,7 +7,7 @@
 
 #include "common/metrics.h"
 #include "operator/kube/informer.h"
-#include "operator/reconcile/caches.h"
+#include "operator/reconcile/observe/caches.h"
 
 namespace janus::control {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "operator/members/worker_config.h"
-#include "operator/reconcile/member_name.h"
+#include "operator/reconcile/epochs/member_name.h"
 #include "proto/convert.h"
 
 namespace janus::control {

@@ -5,7 +5,7 @@
 
 #include "common/statistics.h"
 #include "operator/members/connections.h"
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
 
 namespace janus::control {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "operator/reconcile/plan.h"
+#include "operator/reconcile/capacity/service_plan.h"
 #include "proto/topology.pb.h"
 
 namespace janus::control {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "operator/reconcile/service_planner.h"
+#include "operator/reconcile/capacity/service_planner.h"
 
 namespace janus::control {
 

@@ -8,7 +8,7 @@
 
 #include "common/mutex.h"
 #include "operator/planner/model_questions.h"
-#include "operator/reconcile/service_planner.h"
+#include "operator/reconcile/capacity/service_planner.h"
 
 namespace janus::control {
 

@@ -7,7 +7,7 @@
 #include "operator/kube/timeline.h"
 #include "operator/planner/model_questions.h"
 #include "operator/program/options.h"
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
 
 namespace janus::control {
 

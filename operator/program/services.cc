@@ -6,7 +6,7 @@
 
 #include "operator/kube/client.h"
 #include "operator/program/options.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 
 namespace janus::control {
 

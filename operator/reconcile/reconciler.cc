@@ -2,20 +2,20 @@
 
 #include <utility>
 
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/one_pass.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/pass/one_pass.h"
 
 namespace janus::control {
 
 Reconciler::Reconciler(ObjectApi& api, const Caches& caches, ServicePlanner& planner,
-                       MemberCalls& calls, const Clock& clock, TellEvent tell, WakeKey wake,
-                       ReconcilerOptions options)
+                       MemberCalls& calls, const Clock& clock, RecordEvent record_event,
+                       WakeKey wake, ReconcilerOptions options)
     : api_(api),
       caches_(caches),
       planner_(planner),
       calls_(calls),
       clock_(clock),
-      tell_(std::move(tell)),
+      record_event_(std::move(record_event)),
       wake_(std::move(wake)),
       options_(std::move(options)) {}
 

@@ -14,11 +14,11 @@
 #include "operator/certificates/certificate_keeper.h"
 #include "operator/kube/event_book.h"
 #include "operator/kube/object_api.h"
-#include "operator/reconcile/caches.h"
-#include "operator/reconcile/children.h"
-#include "operator/reconcile/member_calls.h"
-#include "operator/reconcile/roster.h"
-#include "operator/reconcile/service_planner.h"
+#include "operator/reconcile/capacity/service_planner.h"
+#include "operator/reconcile/children/children.h"
+#include "operator/reconcile/epochs/member_calls.h"
+#include "operator/reconcile/observe/caches.h"
+#include "operator/reconcile/pods/roster.h"
 
 namespace janus::control {
 
@@ -49,12 +49,12 @@ struct PassResult {
 // Thread-safe; of one key one pass runs at a time: the caller's work queue sees to it.
 class Reconciler {
  public:
-  using TellEvent = std::function<void(Happening)>;
+  using RecordEvent = std::function<void(Happening)>;
   using WakeKey = std::function<void(const ObjectKey&)>;
 
   // All outlive this. `wake` may be called on any thread, until this is destroyed.
   Reconciler(ObjectApi& api, const Caches& caches, ServicePlanner& planner, MemberCalls& calls,
-             const Clock& clock, TellEvent tell, WakeKey wake, ReconcilerOptions options);
+             const Clock& clock, RecordEvent record_event, WakeKey wake, ReconcilerOptions options);
   ~Reconciler();
 
   // One pass over the service, if it is there. A service that has gone is forgotten: what it owned
@@ -80,7 +80,7 @@ class Reconciler {
   ServicePlanner& planner_;
   MemberCalls& calls_;
   const Clock& clock_;
-  const TellEvent tell_;
+  const RecordEvent record_event_;
   const WakeKey wake_;
   const ReconcilerOptions options_;
   Mutex mu_;

@@ -9,10 +9,10 @@ namespace janus {
 
 inline constexpr MetricDeclaration kCertificateMetrics[] = {
     {"janus_certificate_not_before_timestamp_seconds", MetricType::kGauge, "", "seconds",
-     "When the process's own certificate, as its folder has it now, began to be valid, since 1970. "
-     "Absent where it cannot be read, and where connections are plain text."},
+     "When the process's own certificate became valid, since 1970, read from its folder. Absent if "
+     "it cannot be read, or if connections are plain text."},
     {"janus_certificate_not_after_timestamp_seconds", MetricType::kGauge, "", "seconds",
-     "When it ceases to be valid."},
+     "When it stops being valid."},
 };
 
 // What is told of the certificate in `trust`, at each scrape.

@@ -128,7 +128,7 @@ def _run_once(name, folder, names, log, lanes, until, environment, shown):
 
 def run(name, folder, names, log, lanes=3, until=None, environment=None, shown=True):
     """Runs these suites of a build folder. Those labelled `timing` run after the others and alone, and once more where
-    they fail: a pass then is told as FLAKY. Raises process.Cut at `until`."""
+    they fail: a pass then is reported as FLAKY. Raises process.Cut at `until`."""
     begun = time.monotonic()
     found = suites(folder)
     timing = [n for n in names if "timing" in found[n]["labels"]]

@@ -1,4 +1,4 @@
-"""What a suite, a phase or a shard came to, and how it is told."""
+"""What a suite, a phase or a shard came to, and how it is reported."""
 
 import dataclasses
 

@@ -4,7 +4,7 @@
 # The package of the venv module, which Debian's python3 comes without; nothing where it is there.
 venv_package() { python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv; }
 
-# install_debian GROUP PACKAGE...: installs them, or says that somebody who may is to. Nothing without a package.
+# install_debian GROUP PACKAGE...: installs them, or prints them for root to install. Nothing without a package.
 install_debian() {
   local group=$1
   shift

@@ -1,5 +1,4 @@
 // A real API server: $KUBECONFIG, and $JANUS_NAMESPACE, which is there; with the kinds of crds/.
-// $JANUS_LISTS: "protobuf", or "json", in which lists and watches are asked for.
 
 #include <cstdlib>
 #include <utility>
@@ -30,7 +29,6 @@ class ApiServerGround final : public Ground {
   static KubeClientOptions Named(std::string name) {
     KubeClientOptions options;
     options.name = std::move(name);
-    options.use_protobuf = Variable("JANUS_LISTS") == "protobuf";
     return options;
   }
 

@@ -24,7 +24,7 @@ struct Decoded {
 
 Decoded Decode(std::string_view text, size_t piece) {
   Decoded out;
-  JsonWatchDecoder decoder(nullptr, kMaxEventBytes);
+  WatchDecoder decoder(nullptr, kMaxEventBytes);
   const auto deliver = [&](const WatchEvent& event) {
     JANUS_CHECK(!ResourceVersionOf(event.object).empty());
     const std::string written = WriteJson(event.object);

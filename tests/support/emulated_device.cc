@@ -25,8 +25,8 @@ constexpr int kNaN = 0xFF;
 constexpr uintptr_t kLowestHost = 0x5000'0000'0000;
 constexpr uintptr_t kHighestHost = 0x8000'0000'0000;
 
-// Far from where the host's memory lies, and the address sanitizer's, so that the two are told
-// apart by address.
+// Far from where the host's memory lies, and the address sanitizer's, so that their addresses
+// tell them apart.
 std::byte* Reserve(size_t bytes) {
   constexpr uintptr_t kFirst = 0x2000'0000'0000;
   constexpr uintptr_t kMost = 0x1'0000'0000;  // of a device
@@ -153,7 +153,7 @@ uint64_t EmulatedDevice::steps_run() const {
   return stream_ == nullptr ? steps_at_once_.load() : stream_->run();
 }
 
-// A refusal is told by the next wait.
+// The next wait reports a refusal.
 void EmulatedDevice::Keep(Launch launch) {
   const Result<uint64_t> queued =
       stream_->Queue([this, launch = std::move(launch)](uint64_t) { return launch(launching()); });
@@ -228,7 +228,7 @@ Result<std::byte*> EmulatedDevice::AllocateDeviceMemory(size_t bytes) {
   return Allocate(bytes, false);
 }
 
-// Nobody may queue anything of it any more; what was queued still finds it.
+// No caller may queue work on it any more; queued work still finds it.
 void EmulatedDevice::FreeDevice(std::byte* data, size_t) {
   {
     const MutexLock lock(mu_);
@@ -643,7 +643,7 @@ Status EmulatedDevice::QueueWaitFlags(std::span<const FlagCount> flags) {
            if (stream_ != nullptr) return stream_->AwaitFlags(awaited);
            for (const FlagCount& flag : awaited) {
              if (HasReached(flag)) continue;
-             return Internal("steps follow a flag that nobody has raised: it is at " +
+             return Internal("steps follow a flag that was never raised: it is at " +
                              std::to_string(flag.flag->load()) + ", not at " +
                              std::to_string(flag.count));
            }

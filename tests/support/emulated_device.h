@@ -30,7 +30,7 @@ namespace janus::kernels {
 //     it uses.)
 //   - A copy to or from what was not taken here, or is longer than it, is an error.
 //   - New memory holds bytes that are NaN as numbers.
-// What it cannot show: that somebody forgets to wait, since every step has run when it was queued.
+// What it cannot show: a missing wait, since every step has run when it was queued.
 // Copies down are therefore kept back: the host sees them after a wait alone, and until then what
 // it had is overwritten with NaN. Copies up, which are queued behind them, do see them.
 //
@@ -41,7 +41,7 @@ namespace janus::kernels {
 //   - A load from what is not pinned, or to what was not taken for loads, is an error.
 //
 // What it shares lies in files of memory, which every device maps among its own: an address of
-// another device's is one that nobody may touch.
+// another device must not be touched.
 //
 // What network devices write lies beside its memory until it is admitted.
 //
@@ -53,11 +53,11 @@ namespace janus::kernels {
 // by itself shows:
 //   - What goes up is read when its copy runs: what overwrites it sooner is seen.
 //   - A copy down overwrites what the host had when it runs, and is kept back until a wait.
-//   - Whoever waits for a flag waits; without a thread nobody could raise it any more, so that one
-//     which has not come to its count is an error.
-//   - What a launch does wrong, an address of the host or a broken device, is told by the next wait
-//     and by all that is queued from then on, and nothing runs any more.
-// A step that awaits a flag which nobody raises holds the device's end up, as a GPU's.
+//   - A wait for a flag waits. Without a thread no other could raise it any more, so a flag below
+//     its count is an error.
+//   - What a launch does wrong, an address of the host or a broken device, is reported by the next
+//     wait and by all that is queued from then on, and nothing runs any more.
+// A step that waits for a flag which is never raised blocks the device's end, as on a GPU.
 class EmulatedDevice final : public Context, private cuda::PlayedDevice {
  public:
   explicit EmulatedDevice(size_t most_bytes = size_t{256} << 20);
@@ -82,7 +82,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   uint64_t launches() const;
   // That have not run.
   size_t pending_loads() const;
-  // Of the host, that AllocatePinned has given and nobody has given back.
+  // Of the host: given by AllocatePinned and not given back.
   uint64_t pinned_bytes() const;
   // Copies from and to memory of the host that is not pinned: a GPU's may hold the host up.
   uint64_t pageable_copies() const;
@@ -198,7 +198,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::byte* FindGap(size_t bytes, size_t alignment) const JANUS_REQUIRES(mu_);
   // Puts memory of a file where there is a gap; closed. Null: there is none.
   std::byte* Place(const Fd& fd, size_t bytes) JANUS_REQUIRES(mu_);
-  // What holds all of it, if anybody has it.
+  // The allocation that holds all of it, if there is one.
   const Taken* Find(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
   bool Holds(const void* data, size_t bytes) const JANUS_REQUIRES(mu_) {
     return Find(data, bytes) != nullptr;

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Another process may raise a flag, which wakes nobody here.
+// Another process may raise a flag, which wakes no thread here.
 constexpr microseconds kBetweenLooks{20};
 constexpr microseconds kMostLag{100};
 // Now and then, longer than a message between hosts takes.

@@ -13,9 +13,9 @@
 
 namespace janus::kernels {
 
-// A device's stream, for tests: runs what it is given in order, on a thread of its own, as far
-// behind who gives it as the seed has it. A step that fails is the last, as on a GPU: what comes
-// after is dropped, and whoever waits or gives more is told of it.
+// A device's stream, for tests: runs its steps in order, on a thread of its own, as far behind its
+// caller as the seed has it. A step that fails is the last, as on a GPU: later ones are dropped,
+// and the next wait or step reports it.
 //
 // Thread-safe.
 class EmulatedStream {
@@ -41,7 +41,7 @@ class EmulatedStream {
   Status Await(uint64_t number);
   // What has not run is dropped, and a step that awaits flags ends.
   void Abandon(Status failure);
-  // For a step: until each flag has come to its count, whoever raises it.
+  // For a step: waits until each flag has come to its count.
   Status AwaitFlags(const std::vector<FlagCount>& flags);
 
  private:
@@ -52,7 +52,7 @@ class EmulatedStream {
 
   uint64_t Push(Queued queued) JANUS_REQUIRES(mu_);
   void Run();
-  // Until more was queued, somebody waits, or a short time is over; or not at all.
+  // Until more was queued, a caller waits, or a short time is over; or not at all.
   void LagSome() JANUS_REQUIRES(mu_);
 
   const uint64_t seed_;

@@ -7,7 +7,7 @@
 
 namespace janus {
 
-// Time that stands still until it is told to go on. Thread-safe.
+// Time that stands still until a test advances it. Thread-safe.
 class FakeClock final : public Clock {
  public:
   MonotonicTime Now() const override {

@@ -36,7 +36,7 @@ std::string ReadText(const std::string& path) {
 
 Golden ReadGolden(const std::string& family) {
   Golden golden;
-  // A program that was built elsewhere is told where the tree is.
+  // For a program that was built elsewhere.
   const char* const source = std::getenv("JANUS_SOURCE_DIR");
   golden.folder = (source != nullptr ? source : test::SourceDir()) + "/tests/golden/" + family;
   const auto json = nlohmann::json::parse(ReadText(golden.folder + "/golden.json"));

@@ -27,7 +27,7 @@ struct Network {
 using Join = std::function<Result<std::unique_ptr<Transport>>(
     const TransportLayout&, const ConnectOptions&, ExchangeListener&)>;
 
-// Connects all members of a layout, who then wait by the policy.
+// Connects all members of a layout, which then wait by the policy.
 using Connect = std::function<Network(const TransportLayout&, WaitPolicy)>;
 
 // A way to connect members; suites run over all of them.

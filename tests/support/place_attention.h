@@ -10,7 +10,7 @@ namespace janus::dataplane {
 
 // Places what lies in the host's memory as a whole; of a checkpoint LoadAttention moves each tensor
 // as it is read. Errors: TensorPlacer's. When it returns, nothing of the host's is read any more;
-// the device has it all for who follows (Placed::StreamWait).
+// the device has it all for its users (Placed::StreamWait).
 Result<Placed<AttentionWeights>> PlaceAttention(kernels::Uploader& uploader,
                                                 const ModelDescription& model,
                                                 const AttentionWeights& weights,

@@ -16,8 +16,8 @@
 
 namespace janus::dataplane {
 
-// A connection to an exchange's address, as anybody can make one; what it waits for takes 20 s at
-// most (time_scale.h).
+// A connection to an exchange's address, as any process can make one. It waits for 20 s at most
+// (time_scale.h).
 inline Fd DialExchange(const std::string& address) {
   const ExchangeAddress parsed = *ParseExchangeAddress(address);
   Fd fd(socket(parsed.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -51,7 +51,7 @@ RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
 Placement RandomPlacement(Random& random, const std::vector<int>& slots_of_instance, int layers,
                           int experts);
 
-// One run: who is asked what, when, on which topology.
+// One run: which requests, when, on which topology.
 struct Schedule {
   struct Action {
     enum Kind { kSubmit, kAwait, kCancel, kCancelStream } kind = kSubmit;

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "operator/local/exhausted.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/pod_template.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/pods/pod_template.h"
 
 namespace janus::control {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "operator/kube/object.h"
-#include "operator/reconcile/conditions.h"
-#include "operator/reconcile/pods.h"
+#include "operator/reconcile/pods/pods.h"
+#include "operator/reconcile/status/conditions.h"
 
 namespace janus::control {
 namespace {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "common/mutex.h"
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
 
 namespace janus::control {
 

@@ -8,8 +8,8 @@
 #include "common/fingerprint.h"
 #include "operator/api/json.h"
 #include "operator/kube/object.h"
-#include "operator/reconcile/owned.h"
-#include "operator/reconcile/trees.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/objects/trees.h"
 
 namespace janus::control {
 namespace {

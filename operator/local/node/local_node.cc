@@ -23,9 +23,9 @@
 #include "operator/local/node/pod_status.h"
 #include "operator/local/node/prober.h"
 #include "operator/local/processes.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/pod_template.h"
-#include "operator/reconcile/trees.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/pods/pod_template.h"
 
 namespace janus::control {
 namespace {

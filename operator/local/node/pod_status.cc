@@ -8,7 +8,7 @@
 
 #include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
-#include "operator/reconcile/trees.h"
+#include "operator/reconcile/objects/trees.h"
 
 namespace janus::control {
 namespace {

@@ -7,7 +7,7 @@
 #include "operator/api/json.h"
 #include "operator/local/server/object_route.h"
 #include "operator/local/store/errors.h"
-#include "operator/reconcile/trees.h"
+#include "operator/reconcile/objects/trees.h"
 
 namespace janus::control {
 namespace {

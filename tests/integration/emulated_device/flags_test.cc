@@ -456,7 +456,7 @@ TEST(FlagsAtOnce, AreRaisedAndFollowedAtOnce) {
   EmulatedDevice device;
   const Buffer shown = *device.RegisterFlags(flags.data(), SharedFlags::kBytes);
   EXPECT_EQ(StreamWait(device, flags.at(0), 3),
-            Internal("steps follow a flag that nobody has raised: it is at 0, not at 3"));
+            Internal("steps follow a flag that was never raised: it is at 0, not at 3"));
   EXPECT_TRUE(device.has_failed());
   ASSERT_TRUE(
       device.Signal(std::array{FlagCount{flags.at(0), 3}, FlagCount{flags.at(1), UINT64_MAX}})

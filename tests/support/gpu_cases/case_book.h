@@ -9,7 +9,8 @@
 namespace janus::kernels {
 
 // The file that a run of cases on a GPU leaves and a later run goes on with: a line before each
-// case and one behind it, flushed. Who has no line behind it hung, was cut, or ended the process.
+// case and one behind it, flushed. A case without a line behind it hung, was cut, or ended the
+// process.
 class CaseBook {
  public:
   explicit CaseBook(const std::string& path) {

@@ -147,9 +147,10 @@ void Peer::Reply(int status, std::string_view body, std::string_view headers,
           "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body));
 }
 
-void Peer::BeginChunks(std::string_view content_type) {
-  SendRaw("HTTP/1.1 200 OK\r\nContent-Type: " + std::string(content_type) +
-          "\r\nTransfer-Encoding: chunked\r\n\r\n");
+void Peer::BeginChunks() {
+  SendRaw(
+      "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n");
 }
 
 void Peer::SendChunk(std::string_view bytes) {

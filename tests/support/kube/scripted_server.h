@@ -41,7 +41,7 @@ class Peer {
   void Reply(int status, std::string_view body, std::string_view headers = "",
              std::string_view content_type = "application/json");
   // A chunked 200 begins; SendChunk goes on, EndChunks ends it properly.
-  void BeginChunks(std::string_view content_type = "application/json");
+  void BeginChunks();
   void SendChunk(std::string_view bytes);
   void EndChunks();
 };

@@ -15,7 +15,7 @@ namespace janus::control {
 // The objects of one resource with all that ever happened to them: lists in chunks and watches of
 // them, and what goes wrong with either. Confined to the thread that calls it.
 //
-// resourceVersions are texts without an order: who compares them by size errs.
+// resourceVersions are texts without an order: a comparison by size is a mistake.
 class WatchedObjects final : public UnimplementedApi {
  public:
   // What a watch does when it has told everything, and what may happen on the way to it.
@@ -34,16 +34,16 @@ class WatchedObjects final : public UnimplementedApi {
   // Called before each call of List ("list", "page": of a continue token) and Watch ("watch",
   // "stream": with initial events): kNone lets it be answered.
   std::function<Fault(const std::string& call)> on_call = [](auto&) { return Fault::kNone; };
-  // Called before each event is told: anything but kNone ends the watch there.
+  // Called before each event is sent: anything but kNone ends the watch there.
   std::function<Fault()> on_event = [] { return Fault::kNone; };
   // Called when a watch has told everything: may change the objects. kNone: watch on.
   std::function<Fault()> on_quiet = [] { return Fault::kEnd; };
-  // Whether a watch with initial events is answered; else it is refused before on_call, as by a
-  // server that does not know of it.
+  // Whether a watch with initial events is answered; otherwise it is refused before on_call, as by
+  // a server that does not know of it.
   bool streams = false;
-  // Whether such a watch says where they end; else it sends a bookmark like any other.
+  // Whether such a watch says where they end; otherwise it sends a bookmark like any other.
   bool ends_initial_events = true;
-  // The next events are told so often each: a server that repeats itself.
+  // How often each of the next events is sent: a server that repeats itself.
   int repeat_events = 1;
   // The next watch begins so many events before the version it was asked for: one that forgets how
   // far it was.

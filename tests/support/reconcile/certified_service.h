@@ -8,7 +8,7 @@
 #include "operator/certificates/certificate_keeper.h"
 #include "operator/kube/base64.h"
 #include "operator/kube/object.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 #include "rpc/credentials/certificate.h"
 #include "tests/support/reconcile/simulated_service.h"
 

@@ -2,12 +2,13 @@
 
 #include <string>
 
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
 
 namespace janus::control {
 
 // What the workers of several operators remember together: the highest fence that each service has
-// heard, in a file. A line per order: "service verb fence epoch members who taken|refused".
+// heard, in a file. A line per order: "service verb fence epoch members operator
+// taken|refused".
 // Thread-safe, and between processes.
 class FenceBook {
  public:

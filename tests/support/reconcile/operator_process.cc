@@ -7,9 +7,9 @@
 
 #include "common/check.h"
 #include "operator/api/field_filter.h"
-#include "operator/reconcile/caches.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/reasons.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/observe/caches.h"
+#include "operator/reconcile/status/reasons.h"
 
 namespace janus::control {
 namespace {

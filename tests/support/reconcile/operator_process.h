@@ -46,7 +46,7 @@ class OperatorProcess {
 
   static std::vector<Watched> WatchAll();
 
-  // The first time all is listed, then changes are told one by one, as a watch does.
+  // The first time it lists all, then it hands on changes one by one, as a watch does.
   void CatchUp();
   void ListAll(Watched& watched);
   void Tell(const Change& change);

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "common/clock.h"
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
 #include "tests/support/reconcile/fence_book.h"
 
 namespace janus::control {
 
-// Workers that do at once what they are told, unless they have heard a later leader: for loops with
+// Workers that carry out calls at once, unless they have heard a later leader: for loops with
 // threads, and programs. Thread-safe.
 class PromptMembers final : public MemberCalls {
  public:

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "operator/api/rfc3339.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/owned.h"
-#include "operator/reconcile/trees.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/objects/trees.h"
 
 namespace janus::control {
 namespace {

@@ -80,7 +80,7 @@ class ScriptedCluster {
   bool HasRestarted(const std::string& name);
   void StepDeployment(Node deployment);
 
-  // What somebody else wrote meanwhile is looked at in the next step.
+  // The next step looks at what others wrote meanwhile.
   void Written(const ApiResult<Node>& result);
   int64_t Version();
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/reconcile/member_name.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/topology_record.h"
+#include "operator/reconcile/epochs/member_name.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/objects/names.h"
 
 namespace janus::control {
 namespace {
@@ -25,7 +25,7 @@ class ScriptedAnswer : public Interface {
   bool done() const override { return !mute_ && timeline_.Now() >= due_; }
   Status result() const override { return result_; }
   MonotonicTime last_heard() const override { return began_; }
-  // Nobody is woken by a call that is gone.
+  // A call that is gone wakes no caller.
   const std::shared_ptr<bool> is_there = std::make_shared<bool>(true);
 
  private:
@@ -101,7 +101,7 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Prepare(const MemberOrder& order,
       worker.role = one.role;
       worker.rank = rank_of[one.role == Role::kExperts]++;
     }
-    // Who hangs keeps the others waiting.
+    // A member that hangs keeps the others waiting.
     if (HasHung(order)) return Answer(OkStatus(), Seconds(1e6), std::move(wake));
     result = Take(order, [&](Worker& worker) {
       const auto at = static_cast<size_t>(worker.rank);

@@ -8,15 +8,15 @@
 #include <string>
 
 #include "operator/kube/object_api.h"
-#include "operator/reconcile/epochs.h"
-#include "operator/reconcile/member_calls.h"
+#include "operator/reconcile/epochs/member_calls.h"
+#include "operator/reconcile/epochs/next_step.h"
 #include "tests/support/kube/simulated_timeline.h"
 
 namespace janus::control {
 
 // The workers' side of Control, in simulated time: each instance takes fences and epochs as real
-// ones do, and a test fails when one is told to serve what no record says is committed. Confined to
-// one thread.
+// ones do, and a test fails when one is asked to serve what no record says is committed. Confined
+// to one thread.
 class ScriptedWorkers final : public MemberCalls {
  public:
   struct Worker {
@@ -49,7 +49,7 @@ class ScriptedWorkers final : public MemberCalls {
                                         Wake wake) override;
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override;
 
-  // Everybody of the epoch that this one serves loses it, as when a connection of theirs breaks.
+  // Every member of the epoch that this one serves loses it, as when their connection breaks.
   void LoseEpochOf(const InstanceId& id, const std::string& why);
 
   Seconds prepare_time{1};
@@ -57,7 +57,7 @@ class ScriptedWorkers final : public MemberCalls {
   // What the next Prepares come to; OK: as the workers say.
   Status prepare_fails;
   Status commit_fails;
-  RoutingStatistics routing;  // of all, for who asks for popularity
+  RoutingStatistics routing;  // of all, for calls that ask for popularity
   // Prepare says nothing at all.
   bool is_mute = false;
 
@@ -78,7 +78,7 @@ class ScriptedWorkers final : public MemberCalls {
 
  private:
   std::unique_ptr<MemberCall> Answer(Status result, Seconds after, Wake wake);
-  // What all have come to: the first error, of who has seen a higher fence, hangs or refuses.
+  // The result of all: the first error of a member that has seen a higher fence, hangs or refuses.
   Status Take(const MemberOrder& order, const std::function<Status(Worker&)>& act);
   bool HasHung(const MemberOrder& order);
 

@@ -7,11 +7,11 @@
 
 #include "operator/api/json.h"
 #include "operator/api/yaml.h"
-#include "operator/reconcile/conditions.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/reasons.h"
-#include "operator/reconcile/roster.h"
-#include "operator/reconcile/topology_record.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/status/conditions.h"
+#include "operator/reconcile/status/reasons.h"
 #include "tests/support/reconcile/small_model.h"
 
 namespace janus::control {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "operator/local/store/store_client.h"
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/pods.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/pods/pods.h"
 #include "operator/reconcile/reconciler.h"
 #include "tests/support/kube/ending_api.h"
 #include "tests/support/kube/simulated_timeline.h"
@@ -71,7 +71,7 @@ class SimulatedService {
   std::string MessageOf(const std::string& type);
   std::vector<PodSeen> Pods(Role role);  // that live
   std::optional<MoETopology> Topology();
-  // Everything is as one who knows it all would want it: the service is Ready; exactly `attention`
+  // Everything is as wanted: the service is Ready; exactly `attention`
   // and `experts` pods live, all labelled and Ready members of the committed epoch, which every one
   // of them serves; nothing is proposed; the budgets hold all of them.
   void ExpectWhole(int attention, int experts);

@@ -33,7 +33,7 @@ std::string FlagOf(int argc, char** argv, std::string_view flag) {
   return "";
 }
 
-// In one step: who reads it reads all of it.
+// In one step: a reader reads all of it.
 void Write(const fs::path& path, const std::string& text) {
   const fs::path fresh = path.string() + ".new";
   std::ofstream(fresh) << text;

@@ -126,7 +126,7 @@ TEST(MetricsPage, ShowsTheMetricsAsTheyAreDeclared) {
 std::string Sources() {
   std::string out;
   for (const char* room :
-       {"common", "kernels", "proto", "controllers", "dataplane", "operator", "cli"}) {
+       {"common", "kernels", "proto", "rpc", "controllers", "dataplane", "operator", "cli"}) {
     for (const auto& entry :
          std::filesystem::recursive_directory_iterator(test::SourceDir() + "/" + room)) {
       const std::string extension = entry.path().extension();

@@ -5,7 +5,7 @@
 #include "operator/api/rfc3339.h"
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 
 namespace janus::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "operator/api/yaml.h"
 #include "operator/local/server/object_server.h"
 #include "operator/local/store/store_client.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::cli {

@@ -128,8 +128,8 @@ TEST(ValidateDevice, RefusesAGpuThatIsRequestedAndInNoLimit) {
   for (const char* spec : {"", "device: CUDA"}) {
     for (const char* requested : {kRequested, kRequestedInTemplate, kRequestedOfNone}) {
       EXPECT_EQ(Refused(Asked(kOne, requested, spec)),
-                "spec.roles.experts.resources.limits: has no nvidia.com/gpu, which "
-                "resources.requests has, and Kubernetes gives devices by limits; add "
+                "spec.roles.experts.resources.limits: has no nvidia.com/gpu but "
+                "resources.requests has it; Kubernetes allocates devices by limits, so add "
                 "nvidia.com/gpu: 1 here\n")
           << requested;
     }

@@ -292,18 +292,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoTargetWithOneFixedRole", kFixed, "attention: {replicas: 2}", "attention: {}",
              "service.yaml:4: spec.slo.tpot: is required for a role in mode SLO; set a target, or "
              "both roles' replicas"},
-        Case{
-            "OneRoleZero", kFixed, "{replicas: 2}", "{replicas: 0}",
-            "service.yaml:7: spec.roles: one role has no replicas and the other has; set both to 0 "
-            "or none"},
+        Case{"OneRoleZero", kFixed, "{replicas: 2}", "{replicas: 0}",
+             "service.yaml:7: spec.roles: one role has 0 replicas and the other has more; set "
+             "both to 0 or neither"},
         Case{"NegativeReplicas", kFixed, "{replicas: 2}", "{replicas: -1}",
              "service.yaml:8: spec.roles.attention.replicas: is -1; want 0..256"},
         Case{"UnionWithoutItsMember", kFixed, "type: HostPath", "type: Image",
              "service.yaml:5: spec.model.source.image: is required with type Image"},
         Case{"UnionWithTwoMembers", kFixed, "hostPath: {path: /models/demo}",
              "hostPath: {path: /models/demo}, image: {path: /m}",
-             "service.yaml:5: spec.model.source.image: is given, but type is HostPath; give the "
-             "member of the type alone"},
+             "service.yaml:5: spec.model.source.image: is given, but type is HostPath; give only "
+             "the member of that type"},
         Case{"RelativePath", kFixed, "/models/demo", "models/demo",
              "service.yaml:5: spec.model.source.hostPath.path: is 'models/demo'; want an absolute "
              "path"},

@@ -76,7 +76,7 @@ TEST(Yaml, QuotesWhatSomeReaderTakesForAnotherKindOfValue) {
 
 TEST(Yaml, RefusesByNameWhatItDoesNotRead) {
   EXPECT_EQ(Refusal("a: 1\nb: -.Inf\n"),
-            "a.yaml:2: -.Inf is no number of JSON; put it in quotes if it is a name");
+            "a.yaml:2: -.Inf is not a JSON number; put it in quotes if it is text");
   EXPECT_EQ(Refusal("a: &b {c: 1}\nd:\n  <<: *b\n"),
             "a.yaml:3: a field's name: fields are not merged here (<<); write them out");
   EXPECT_EQ(Refusal("a: !!binary aGk=\n"),

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "operator/reconcile/names.h"
-#include "operator/reconcile/topology_record.h"
-#include "operator/reconcile/trees.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/trees.h"
 #include "tests/support/kube/ending_api.h"
 #include "tests/support/kube/fault_sweep.h"
 #include "tests/support/random.h"

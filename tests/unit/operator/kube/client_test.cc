@@ -11,7 +11,6 @@
 #include "operator/api/field_filter.h"
 #include "operator/api/json.h"
 #include "tests/support/contains.h"
-#include "tests/support/kube/protobuf_writer.h"
 #include "tests/support/kube/scripted_server.h"
 #include "tests/support/passing_timeline.h"
 #include "tests/support/temp_folder.h"
@@ -153,67 +152,31 @@ TEST_F(ClientTest, AListIsReadInChunks) {
   EXPECT_EQ(server_->requests()[1].target, selectors + "&continue=x%26y");
 }
 
-constexpr char kProtobuf[] = "application/vnd.kubernetes.protobuf";
-
-TEST_F(ClientTest, AListIsReadInProtobufWhereTheServerSpeaksIt) {
-  KubeClient& client = Serve([](const SeenRequest&, Peer& peer) {
-    const std::string item =
-        ProtobufBytes(1, ProtobufBytes(1, "a") + ProtobufBytes(3, "prod") + ProtobufBytes(6, "3"));
-    const std::string list =
-        ProtobufBytes(1, ProtobufBytes(2, "9") + ProtobufBytes(3, "more")) + ProtobufBytes(2, item);
-    peer.Reply(200, ProtobufObject("v1", "PodList", list), "", kProtobuf);
+TEST_F(ClientTest, AsksForJsonAlone) {
+  KubeClient& client = Serve([](const SeenRequest& request, Peer& peer) {
+    if (request.target.find("watch=") != std::string::npos) {
+      peer.BeginChunks();
+      peer.EndChunks();
+    } else {
+      peer.Reply(200, R"({"kind":"List","metadata":{"resourceVersion":"9"},"items":[]})");
+    }
     return true;
   });
-  const FieldFilter keep({"metadata.resourceVersion"});
-  ListOptions options;
-  options.keep = &keep;
-  const ApiResult<ObjectList> list = client.List(kPods, options, {});
-  ASSERT_TRUE(list.ok()) << list.status().ToString();
-  EXPECT_EQ(list->resource_version, "9");
-  EXPECT_EQ(list->continue_token, "more");
-  ASSERT_EQ(list->items.size(), 1U);
-  EXPECT_EQ(WriteJson(list->items[0]),
-            R"({"metadata":{"name":"a","namespace":"prod","resourceVersion":"3"},)"
-            R"("kind":"Pod","apiVersion":"v1"})");
-}
-
-TEST_F(ClientTest, AsksForProtobufWhereTheKindHasItAndItIsWanted) {
-  const auto answer = [](const SeenRequest&, Peer& peer) {
-    peer.Reply(200, R"({"kind":"List","metadata":{"resourceVersion":"9"},"items":[]})");
-    return true;
-  };
-  KubeClientOptions in_json;
-  in_json.use_protobuf = false;
-  KubeClient& client = Serve(answer);
+  EXPECT_TRUE(client.Get(kPods, kKey, Subresource::kNone, {}).ok());
   EXPECT_TRUE(client.List(kPods, {}, {}).ok());
-  EXPECT_TRUE(client.List(kScalers, {}, {}).ok());
-  EXPECT_TRUE(RealTimeClient(in_json)->List(kPods, {}, {}).ok());
+  WatchOptions options;
+  options.resource_version = "9";
+  EXPECT_TRUE(client.Watch(kPods, options, [](const WatchEvent&) { return true; }, {}).ok());
   std::vector<std::string> accepted;
   for (const SeenRequest& request : server_->requests()) {
     accepted.push_back(request.headers.at("accept"));
   }
-  EXPECT_EQ(accepted,
-            (std::vector<std::string>{"application/vnd.kubernetes.protobuf,application/json",
-                                      "application/json", "application/json"}));
+  EXPECT_EQ(accepted, std::vector<std::string>(3, "application/json"));
 }
 
-TEST_F(ClientTest, AnErrorInProtobufIsTheServersError) {
+TEST_F(ClientTest, AReplyThatIsNotJsonIsNoReply) {
   KubeClient& client = Serve([](const SeenRequest&, Peer& peer) {
-    const std::string status = ProtobufBytes(2, "Failure") + ProtobufBytes(3, "too old") +
-                               ProtobufBytes(4, "Expired") + ProtobufNumber(6, 410);
-    peer.Reply(410, ProtobufObject("v1", "Status", status), "", kProtobuf);
-    return true;
-  });
-  const ApiResult<ObjectList> list = client.List(kPods, {}, {});
-  ASSERT_FALSE(list.ok());
-  EXPECT_EQ(list.error().code, StatusCode::kOutOfRange);
-  EXPECT_EQ(list.error().reason, "Expired");
-  EXPECT_EQ(list.error().message, "too old");
-}
-
-TEST_F(ClientTest, ProtobufThatIsNoObjectIsNoReply) {
-  KubeClient& client = Serve([](const SeenRequest&, Peer& peer) {
-    peer.Reply(200, R"({"kind":"PodList"})", "", kProtobuf);
+    peer.Reply(200, std::string_view("k8s\0\n\x0b", 6), "", "application/vnd.kubernetes.protobuf");
     return true;
   });
   const ApiResult<ObjectList> list = client.List(kPods, {}, {});
@@ -597,26 +560,6 @@ TEST_F(WatchTest, EventsComeInOrderUntilTheServerEndsIt) {
   EXPECT_EQ(server_->requests()[0].target,
             "/api/v1/namespaces/prod/pods?watch=true&allowWatchBookmarks=true&resourceVersion=5&"
             "timeoutSeconds=300");
-}
-
-TEST_F(WatchTest, EventsComeInProtobufWhereTheServerSpeaksIt) {
-  std::string events;
-  for (const auto& [type, version] :
-       {std::pair("ADDED", "6"), {"DELETED", "7"}, {"BOOKMARK", "9"}}) {
-    events += ProtobufEventFrame(type, ProtobufPod("a", version));
-  }
-  KubeClient& client = Serve([&](const SeenRequest&, Peer& peer) {
-    peer.BeginChunks("application/vnd.kubernetes.protobuf;stream=watch");
-    for (size_t at = 0; at < events.size(); at += 11) peer.SendChunk(events.substr(at, 11));
-    peer.EndChunks();
-    return true;
-  });
-  const ApiResult<WatchEnd> end = Watch(client);
-  ASSERT_TRUE(end.ok()) << end.status().ToString();
-  EXPECT_EQ(*end, WatchEnd::kServer);
-  EXPECT_EQ(versions_, (std::vector<std::string>{"6", "7", "9"}));
-  EXPECT_EQ(server_->requests()[0].headers.at("accept"),
-            "application/vnd.kubernetes.protobuf,application/json");
 }
 
 TEST_F(WatchTest, AsksForInitialEventsOfTheNewestStateOrOneThatIsNotOlder) {

@@ -9,7 +9,6 @@
 
 #include "operator/api/field_filter.h"
 #include "operator/api/json.h"
-#include "tests/support/kube/protobuf_writer.h"
 
 namespace janus::control {
 namespace {
@@ -41,11 +40,11 @@ Decoded Decode(WatchDecoder& decoder, const std::string& text, size_t piece, siz
   return out;
 }
 
-TEST(JsonWatchDecoder, EventsAreTheSameHoweverTheBytesAreCut) {
+TEST(WatchDecoder, EventsAreTheSameHoweverTheBytesAreCut) {
   const std::string text = Event("ADDED", "a", 1) + "\r\n" + Event("MODIFIED", "\\u00e9\\n", 2) +
                            Event("DELETED", "a", 3) + Event("BOOKMARK", "", 9);
   for (const size_t piece : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, text.size()}) {
-    JsonWatchDecoder decoder;
+    WatchDecoder decoder;
     const Decoded decoded = Decode(decoder, text, piece);
     ASSERT_TRUE(decoded.end.ok()) << piece;
     EXPECT_EQ(decoded.events, (std::vector<std::string>{"0 a@1", "1 é\n@2", "2 a@3", "3 @9"}))
@@ -54,22 +53,22 @@ TEST(JsonWatchDecoder, EventsAreTheSameHoweverTheBytesAreCut) {
   }
 }
 
-TEST(JsonWatchDecoder, KnowsThatItWasCutInsideAnEvent) {
+TEST(WatchDecoder, KnowsThatItWasCutInsideAnEvent) {
   const std::string text = Event("ADDED", "a", 1) + Event("ADDED", "b", 2);
-  JsonWatchDecoder decoder;
+  WatchDecoder decoder;
   EXPECT_EQ(Decode(decoder, text.substr(0, text.size() - 9), 5).events.size(), 1U);
   EXPECT_TRUE(decoder.IsInEvent());
 }
 
-TEST(JsonWatchDecoder, StopsWhenTheReaderHasEnough) {
-  JsonWatchDecoder decoder;
+TEST(WatchDecoder, StopsWhenTheReaderHasEnough) {
+  WatchDecoder decoder;
   const Decoded decoded = Decode(decoder, Event("ADDED", "a", 1) + Event("ADDED", "b", 2), 1000, 1);
   EXPECT_EQ(*decoded.end, WatchEnd::kConsumer);
   EXPECT_EQ(decoded.events.size(), 1U);
 }
 
-TEST(JsonWatchDecoder, AnErrorEventIsTheServersError) {
-  JsonWatchDecoder decoder;
+TEST(WatchDecoder, AnErrorEventIsTheServersError) {
+  WatchDecoder decoder;
   const Decoded decoded = Decode(
       decoder,
       Event("ADDED", "a", 1) +
@@ -82,19 +81,19 @@ TEST(JsonWatchDecoder, AnErrorEventIsTheServersError) {
   EXPECT_EQ(decoded.end.error().message, "too old");
 }
 
-TEST(JsonWatchDecoder, RefusesWhatIsNoEvent) {
+TEST(WatchDecoder, RefusesWhatIsNoEvent) {
   for (const std::string text :
        {"not json\n", "{}\n", "[]\n", R"({"type":"ADDED"})", R"({"type":"ADDED","object":7})",
         R"({"type":"RENAMED","object":{"metadata":{"resourceVersion":"1"}}})",
         R"({"type":"ADDED","object":{"metadata":{"name":"a"}}})"}) {
-    JsonWatchDecoder decoder;
+    WatchDecoder decoder;
     const Decoded decoded = Decode(decoder, text + "\n", 1000);
     ASSERT_FALSE(decoded.end.ok()) << text;
     EXPECT_EQ(decoded.end.error().code, StatusCode::kDataLoss) << text;
   }
 }
 
-TEST(JsonWatchDecoder, KnowsTheBookmarkThatEndsInitialEventsWhateverIsKept) {
+TEST(WatchDecoder, KnowsTheBookmarkThatEndsInitialEventsWhateverIsKept) {
   const auto bookmark = [](const std::string& annotations) {
     return R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7")" + annotations +
            "}}}\n";
@@ -108,7 +107,7 @@ TEST(JsonWatchDecoder, KnowsTheBookmarkThatEndsInitialEventsWhateverIsKept) {
                            "\n";
   const FieldFilter filter({"metadata.resourceVersion"});
   for (const FieldFilter* const keep : {static_cast<const FieldFilter*>(nullptr), &filter}) {
-    JsonWatchDecoder decoder(keep);
+    WatchDecoder decoder(keep);
     std::string ends;
     const auto deliver = [&](const WatchEvent& event) {
       ends += event.ends_initial_events ? "+" : "-";
@@ -119,21 +118,21 @@ TEST(JsonWatchDecoder, KnowsTheBookmarkThatEndsInitialEventsWhateverIsKept) {
   }
 }
 
-TEST(JsonWatchDecoder, AnEventIsBoundedBeforeItIsWhole) {
+TEST(WatchDecoder, AnEventIsBoundedBeforeItIsWhole) {
   const std::string event = Event("ADDED", "a", 1);
-  JsonWatchDecoder fits(nullptr, event.size() - 1);
+  WatchDecoder fits(nullptr, event.size() - 1);
   EXPECT_TRUE(Decode(fits, event + event, 3).end.ok());
   for (const size_t piece : {size_t{1}, size_t{1000}}) {
-    JsonWatchDecoder decoder(nullptr, event.size() - 2);
+    WatchDecoder decoder(nullptr, event.size() - 2);
     const Decoded decoded = Decode(decoder, event, piece);
     ASSERT_FALSE(decoded.end.ok());
     EXPECT_EQ(decoded.end.error().code, StatusCode::kResourceExhausted);
   }
 }
 
-TEST(JsonWatchDecoder, ReadsOfObjectsWhatIsKeptAndOfErrorsAll) {
+TEST(WatchDecoder, ReadsOfObjectsWhatIsKeptAndOfErrorsAll) {
   const FieldFilter filter({"metadata.resourceVersion", "spec.a"});
-  JsonWatchDecoder decoder(&filter);
+  WatchDecoder decoder(&filter);
   std::string seen;
   const auto deliver = [&](const WatchEvent& event) {
     seen += WriteJson(event.object);
@@ -153,102 +152,6 @@ TEST(JsonWatchDecoder, ReadsOfObjectsWhatIsKeptAndOfErrorsAll) {
   ASSERT_FALSE(end.ok());
   EXPECT_EQ(end.error().code, StatusCode::kOutOfRange);
   EXPECT_EQ(end.error().message, "too old");
-}
-
-std::string Frame(const std::string& type, const std::string& name, const std::string& version,
-                  const std::string& more = "") {
-  return ProtobufEventFrame(type, ProtobufPod(name, version, more));
-}
-
-std::string Annotation(const std::string& key, const std::string& value) {
-  return ProtobufBytes(12, ProtobufBytes(1, key) + ProtobufBytes(2, value));
-}
-
-TEST(ProtobufWatchDecoder, EventsAreTheSameHoweverTheBytesAreCut) {
-  const std::string text = Frame("ADDED", "a", "1") + Frame("MODIFIED", "é\n", "2") +
-                           Frame("DELETED", "a", "3") + Frame("BOOKMARK", "", "9");
-  for (const size_t piece : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, text.size()}) {
-    ProtobufWatchDecoder decoder;
-    const Decoded decoded = Decode(decoder, text, piece);
-    ASSERT_TRUE(decoded.end.ok()) << piece << decoded.end.status().ToString();
-    EXPECT_EQ(decoded.events, (std::vector<std::string>{"0 a@1", "1 é\n@2", "2 a@3", "3 @9"}))
-        << piece;
-    EXPECT_FALSE(decoder.IsInEvent());
-  }
-}
-
-TEST(ProtobufWatchDecoder, KnowsThatItWasCutInsideAnEventOrItsSize) {
-  const std::string event = Frame("ADDED", "a", "1");
-  for (const size_t left : {size_t{1}, size_t{3}, size_t{4}, event.size() - 1}) {
-    ProtobufWatchDecoder decoder;
-    EXPECT_EQ(Decode(decoder, event + event.substr(0, left), 5).events.size(), 1U);
-    EXPECT_TRUE(decoder.IsInEvent()) << left;
-  }
-}
-
-TEST(ProtobufWatchDecoder, StopsWhenTheReaderHasEnough) {
-  ProtobufWatchDecoder decoder;
-  const Decoded decoded =
-      Decode(decoder, Frame("ADDED", "a", "1") + Frame("ADDED", "b", "2"), 1000, 1);
-  EXPECT_EQ(*decoded.end, WatchEnd::kConsumer);
-  EXPECT_EQ(decoded.events.size(), 1U);
-}
-
-TEST(ProtobufWatchDecoder, AnErrorEventIsTheServersErrorWhateverIsKept) {
-  const FieldFilter filter({"metadata.resourceVersion"});
-  const std::string status = ProtobufObject(
-      "v1", "Status",
-      ProtobufBytes(3, "too old") + ProtobufBytes(4, "Expired") + ProtobufNumber(6, 410));
-  ProtobufWatchDecoder decoder(&filter);
-  const Decoded decoded =
-      Decode(decoder, Frame("ADDED", "a", "1") + ProtobufEventFrame("ERROR", status), 11);
-  EXPECT_EQ(decoded.events.size(), 1U);
-  ASSERT_FALSE(decoded.end.ok());
-  EXPECT_EQ(decoded.end.error().code, StatusCode::kOutOfRange);
-  EXPECT_EQ(decoded.end.error().reason, "Expired");
-  EXPECT_EQ(decoded.end.error().message, "too old");
-}
-
-TEST(ProtobufWatchDecoder, KnowsTheBookmarkThatEndsInitialEventsWhateverIsKept) {
-  const std::string name = "k8s.io/initial-events-end";
-  const std::string text = Frame("ADDED", "a", "1") + Frame("BOOKMARK", "", "7") +
-                           Frame("BOOKMARK", "", "7", Annotation(name, "false")) +
-                           Frame("BOOKMARK", "", "7", Annotation(name, "true")) +
-                           Frame("ADDED", "b", "8", Annotation(name, "true"));
-  const FieldFilter filter({"metadata.resourceVersion"});
-  for (const FieldFilter* const keep : {static_cast<const FieldFilter*>(nullptr), &filter}) {
-    ProtobufWatchDecoder decoder(keep);
-    std::string ends;
-    const auto deliver = [&](const WatchEvent& event) {
-      ends += event.ends_initial_events ? "+" : "-";
-      return true;
-    };
-    ASSERT_TRUE(decoder.Feed(text, deliver).ok());
-    EXPECT_EQ(ends, "---+-");
-  }
-}
-
-TEST(ProtobufWatchDecoder, AnEventIsBoundedBeforeItIsWhole) {
-  const std::string event = Frame("ADDED", "a", "1");
-  ProtobufWatchDecoder fits(nullptr, event.size() - 4);
-  EXPECT_TRUE(Decode(fits, event + event, 3).end.ok());
-  ProtobufWatchDecoder decoder(nullptr, event.size() - 5);
-  const Decoded decoded = Decode(decoder, event.substr(0, 4), 4);  // its size is enough
-  ASSERT_FALSE(decoded.end.ok());
-  EXPECT_EQ(decoded.end.error().code, StatusCode::kResourceExhausted);
-}
-
-TEST(ProtobufWatchDecoder, RefusesWhatIsNoEvent) {
-  using namespace std::string_literals;
-  for (const std::string& text :
-       {"\0\0\0\1\xff"s, "\0\0\0\0"s, ProtobufEventFrame("ADDED", ""),
-        ProtobufEventFrame("ADDED", R"({"kind":"Pod"})"), Frame("RENAMED", "a", "1"),
-        Frame("ADDED", "a", ""), ProtobufEventFrame("ADDED", ProtobufObject("v1", "Secret", ""))}) {
-    ProtobufWatchDecoder decoder;
-    const Decoded decoded = Decode(decoder, text, 1000);
-    ASSERT_FALSE(decoded.end.ok()) << text;
-    EXPECT_EQ(decoded.end.error().code, StatusCode::kDataLoss) << text;
-  }
 }
 
 }  // namespace

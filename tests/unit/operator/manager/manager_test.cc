@@ -11,8 +11,8 @@
 
 #include "operator/api/yaml.h"
 #include "operator/local/store/store_client.h"
-#include "operator/reconcile/conditions.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/status/conditions.h"
 #include "tests/support/kube/passing_api.h"
 #include "tests/support/reconcile/prompt_members.h"
 #include "tests/support/reconcile/scripted_cluster.h"

@@ -8,7 +8,7 @@
 #include "common/mutex.h"
 #include "operator/api/yaml.h"
 #include "operator/local/store/store_client.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 #include "tests/support/time_scale.h"
 
 namespace janus::control {

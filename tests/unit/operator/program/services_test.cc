@@ -4,7 +4,7 @@
 
 #include "operator/api/yaml.h"
 #include "operator/local/store/store_client.h"
-#include "operator/reconcile/names.h"
+#include "operator/reconcile/objects/names.h"
 #include "tests/support/kube/simulated_timeline.h"
 
 namespace janus::control {

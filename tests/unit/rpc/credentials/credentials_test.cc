@@ -223,7 +223,7 @@ TEST_F(CredentialsTest, FilesAreReplacedUnderAStreamAndNoCallFails) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-// The table of proto/README.md, every cell.
+// The callers in the table of proto/README.md: every call, every role.
 TEST_F(CredentialsTest, EveryCallIsTakenFromItsCallersAlone) {
   const KeyPair by_role[] = {LeafOf(operators_, kOperator + "/operator", now()),
                              Of(PeerRole::kGateway), Of(PeerRole::kAttention),

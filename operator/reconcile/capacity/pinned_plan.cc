@@ -1,0 +1,27 @@
+#include "operator/reconcile/capacity/pinned_plan.h"
+
+#include <utility>
+
+#include "operator/api/quantity.h"
+
+namespace janus::control {
+
+Result<PlannedService> PlanPinned(ServicePlanner& planner, const MoEService& service,
+                                  const std::optional<SequenceRoom>& held) {
+  if (!held || service.spec.roles.attention.kv_cache.size) return planner.Plan(service);
+  MoEService sized = service;
+  sized.spec.roles.attention.kv_cache.size = UnitsOf(held->kv_bytes);
+  Result<PlannedService> planned = planner.Plan(sized);
+  if (planned.ok()) {
+    planned->plan.swap_bytes = held->swap_bytes;
+    return planned;
+  }
+  if (planned.status().code() != StatusCode::kResourceExhausted) return planned;
+  return ResourceExhausted(
+      planned.status().message() + "; each attention instance that serves has " +
+      FormatBytes(held->kv_bytes) +
+      " of KV cache, chosen when it started, and another one is given the same: to choose anew, "
+      "set kvCache.size, or suspend the service and resume it");
+}
+
+}  // namespace janus::control

@@ -1,0 +1,310 @@
+#include "operator/reconcile/capacity/service_plan.h"
+
+#include <algorithm>
+
+#include "common/model/device_memory.h"
+#include "common/model/memory.h"
+#include "operator/api/quantity.h"
+#include "operator/reconcile/capacity/budget.h"
+
+namespace janus::control {
+namespace {
+
+constexpr int kDefaultRowsPerRound = 512;
+// A CPU core multiplies about this many rows with an expert's weights in the time that it takes to
+// read them (kernels_bench --only ffn, bf16). What is wrong about it costs time, never bits.
+constexpr int kCpuCrossoverRows = 8;
+// The same of a GPU, by its bfloat16 multiplications and its bandwidth: an H100 295, an H200 206.
+constexpr int kGpuCrossoverRows = 256;
+constexpr int kPageTokens = 16;
+// A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
+constexpr int64_t kProcessBytes = int64_t{16} << 20;
+// The same with CUDA's context and its driver's part: an assumption, not measured.
+constexpr int64_t kGpuProcessBytes = int64_t{512} << 20;
+// An open stream of the gateway beside what it holds for its client (docs/openai-api.md, Memory).
+constexpr int64_t kStreamBytes = 9 << 10;
+// Of the memory for sequences, the part that preempted ones wait in: on a CPU it is the same
+// memory, and a small part is enough to lose no work when a batch outgrows its pages.
+constexpr int kSwapShare = 8;
+
+int64_t CeilDiv(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+DType ComputeType(Dtype asked, DType checkpoint) {
+  switch (asked) {
+    case Dtype::kAuto:
+      return checkpoint;
+    case Dtype::kBFloat16:
+      return DType::kBFloat16;
+    case Dtype::kFloat16:
+      return DType::kFloat16;
+    case Dtype::kFloat32:
+      return DType::kFloat32;
+  }
+  return checkpoint;
+}
+
+int HeldCount(const RoleSpec& role, int64_t fewest) {
+  const int64_t least = role.scaling ? role.scaling->min_replicas.value_or(1) : 1;
+  return static_cast<int>(std::max(least, fewest));
+}
+
+std::string WhatIsHeld(const MoEServiceSpec& spec, const ServicePlan& plan) {
+  const bool attention = IsHeld(spec.roles.attention), experts = IsHeld(spec.roles.experts);
+  if (!attention && !experts) return "";
+  return "mode SLO is not supported by this version; the counts are held at " +
+         (attention ? std::to_string(plan.m) + " attention" : "") +
+         (attention && experts ? " and " : "") +
+         (experts ? std::to_string(plan.n) + " expert" : "") + " instances";
+}
+
+Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
+  const ExpertsSpec& experts = spec.roles.experts;
+  const int64_t per_instance = experts.slots_per_instance.value_or(model.moe.experts);
+  const int64_t fewest = CeilDiv(model.moe.experts, per_instance);
+  plan.m = spec.roles.attention.replicas.value_or(HeldCount(spec.roles.attention, 1));
+  plan.n = experts.replicas.value_or(HeldCount(experts, fewest));
+  const std::optional<int32_t> most =
+      experts.scaling ? experts.scaling->max_replicas : std::nullopt;
+  if (!experts.replicas && most && fewest > *most) {
+    return InvalidArgument("spec.roles.experts.scaling.maxReplicas: is " + std::to_string(*most) +
+                           "; the model's " + std::to_string(model.moe.experts) + " experts need " +
+                           std::to_string(fewest) + " instances of " +
+                           std::to_string(per_instance) +
+                           " slots; raise it, or spec.roles.experts.slotsPerInstance");
+  }
+  plan.held = WhatIsHeld(spec, plan);
+  plan.slots_per_instance = static_cast<int>(experts.slots_per_instance.value_or(
+      static_cast<int32_t>(CeilDiv(model.moe.experts, plan.n))));
+  plan.spare_slots = experts.spare_slots;
+  const int64_t slots = int64_t{plan.slots_per_instance} * plan.n;
+  if (slots < model.moe.experts) {
+    return InvalidArgument(
+        "spec.roles.experts.slotsPerInstance: is " + std::to_string(plan.slots_per_instance) +
+        "; " + std::to_string(plan.n) + " expert instances then have " + std::to_string(slots) +
+        " slots for the model's " + std::to_string(model.moe.experts) + " experts; want at least " +
+        std::to_string(CeilDiv(model.moe.experts, plan.n)) + " slots, or at least " +
+        std::to_string(fewest) + " replicas");
+  }
+  return OkStatus();
+}
+
+Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
+  plan.max_model_len = spec.model.max_model_len.value_or(static_cast<int32_t>(model.max_positions));
+  if (plan.max_model_len > model.max_positions) {
+    return InvalidArgument("spec.model.maxModelLen: is " + std::to_string(plan.max_model_len) +
+                           "; the model's max_position_embeddings is " +
+                           std::to_string(model.max_positions));
+  }
+  plan.max_batch_size = spec.roles.attention.max_batch_size;
+  plan.max_rows_per_round = std::max(kDefaultRowsPerRound, plan.max_batch_size);
+  return OkStatus();
+}
+
+// Per micro-batch: each attention instance's rows, and from each expert instance to each attention
+// instance at most every (row, slot) contribution with its reference. Each member keeps a queue of
+// 64 messages for each other one. Over UCX every reader also has landing memory, in two sets; so it
+// has wherever instances share no memory.
+void SetExchange(const ModelDescription& model, ServicePlan& plan) {
+  const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
+  const int64_t rows = int64_t{plan.max_rows_per_round} * row;
+  const int64_t contributions = int64_t{plan.max_rows_per_round} * model.moe.top_k * (row + 4);
+  const int64_t pairs = int64_t{plan.m} * plan.n;
+  const int64_t members = plan.m + plan.n;
+  const int64_t batches = plan.effective.micro_batches;
+  constexpr int64_t kQueue = 64 * 1152;
+  MemoryNeed& need = plan.need;
+  need.exchange = batches * (plan.m * rows + pairs * contributions) + members * members * kQueue;
+  if (plan.effective.transport == ExchangeTransport::kTcp) {
+    need.exchange += batches * 2 * pairs * (rows + contributions) + 2 * members * members * kQueue;
+  }
+  need.attention_exchange = batches * (rows + 2 * plan.n * contributions) + 3 * members * kQueue;
+  need.expert_exchange = batches * plan.m * (contributions + 2 * rows) + 3 * members * kQueue;
+}
+
+// Whoever computes in the checkpoint's own type uses it where it lies. All instances together hold
+// every expert, however they share them.
+void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan) {
+  MemoryNeed& need = plan.need;
+  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
+  // All but experts are converted out of fp8, whatever is computed in.
+  const bool attention_in_place = in_place && !model.has_fp8_weights;
+  if (!attention_in_place) need.attention_weights = AttentionWeightBytes(model);
+  if (in_place) {
+    need.mapped_weights =
+        GateWeightBytes(model) + ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
+    if (attention_in_place) {
+      need.mapped_weights += AttentionWeightBytes(model);
+      need.attention_mapped = AttentionWeightBytes(model);
+    }
+    need.expert_mapped =
+        GateWeightBytes(model) + ExpertWeightBytes(model) * filled * model.moe_layers();
+    return;
+  }
+  need.expert_weights = GateWeightBytes(model) +
+                        ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
+}
+
+// On a GPU: the one that runs, and the one that is prepared.
+constexpr int kEpochs = 2;
+
+RoundRoom RoomOfRounds(const ServicePlan& plan) {
+  return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches};
+}
+
+// Of workers on GPUs; keys and values come later. Weights go through the host's memory. Where it
+// converts them they stay there at expert instances, which keep theirs; at an attention instance
+// one tensor at a time.
+void SetGpus(const ModelDescription& model, ServicePlan& plan) {
+  const RoundRoom room = RoomOfRounds(plan);
+  const int64_t taken = int64_t{plan.max_rows_per_round} * model.moe.top_k;
+  const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
+  const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
+  MemoryNeed& need = plan.need;
+  GpuPodNeed& attention = need.attention_on_gpu;
+  attention.device.weights = AttentionWeightBytes(model);
+  attention.device.workspace =
+      kEpochs * (AttentionDeviceBytes(model, room, 0) + AttentionGraphBytes(model, room));
+  // What peers turn out not to read goes to the host from memory beside the slots.
+  attention.device.exchange =
+      kEpochs * (AttentionDeviceSlotBytes(model, room) + int64_t{plan.max_rows_per_round} * row);
+  if (need.attention_weights > 0) attention.host.weights = LargestAttentionTensorBytes(model);
+  attention.host.workspace = kEpochs * taken * (row + 8);
+  attention.host.exchange = kEpochs * need.attention_exchange;
+  attention.host.process = kGpuProcessBytes;
+  GpuPodNeed& experts = need.experts_on_gpu;
+  experts.device.weights =
+      GateWeightBytes(model) +
+      ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
+  experts.device.workspace =
+      kEpochs * (ExpertDeviceBytes(model, room, plan.m, plan.n, static_cast<int>(filled)) +
+                 ExpertGraphBytes(model, room, plan.m));
+  experts.device.exchange =
+      kEpochs * (ExpertDeviceSlotBytes(model, room, plan.m) + int64_t{plan.m} * taken * row);
+  experts.host.weights = need.expert_weights;
+  experts.host.workspace = kEpochs * int64_t{plan.m} * (taken * 40 + plan.max_rows_per_round * row);
+  experts.host.exchange = kEpochs * need.expert_exchange;
+  experts.host.process = kGpuProcessBytes;
+}
+
+// What `keys` cached positions take of a GPU beside themselves.
+int64_t KeysDeviceBytes(const ModelDescription& model, const ServicePlan& plan, int64_t keys) {
+  const RoundRoom room = RoomOfRounds(plan);
+  return kEpochs * (AttentionDeviceBytes(model, room, keys) - AttentionDeviceBytes(model, room, 0));
+}
+
+// On one machine it is the same memory that weights and KV cache lie in, so that it is a share and
+// not what a gateway of its own machine would take.
+Status SetGateway(const GatewayLimits& limits, int64_t machine_bytes, std::optional<int64_t> asked,
+                  ServicePlan& plan) {
+  constexpr int64_t kLeast = int64_t{32} << 20, kMost = int64_t{256} << 20;
+  const int64_t share = std::clamp(machine_bytes / 16, kLeast, kMost);
+  plan.gateway_memory_bytes = asked.value_or(std::max(share, 4 * limits.request_size.value));
+  plan.need.gateway = plan.gateway_memory_bytes + kStreamBytes * limits.open_streams;
+  // As the gateway itself judges it, in the words of the object.
+  if (limits.request_size.value <= plan.gateway_memory_bytes / 4 * 3) return OkStatus();
+  return InvalidArgument("--memory-bytes: is " + std::to_string(plan.gateway_memory_bytes) +
+                         "; requests may take three quarters of it, and one of "
+                         "spec.gateway.limits.requestSize (" +
+                         limits.request_size.text + ") would never fit; want at least " +
+                         std::to_string(4 * limits.request_size.value));
+}
+
+// For pages of `page` bytes, as many whole ones as there is room for.
+int64_t PageRoom(const ModelDescription& model, const ServicePlan& plan, int64_t page,
+                 const KvRoom& room) {
+  if (room.is_one) return room.pages / (kSwapShare + 1) * kSwapShare / page * page;
+  constexpr int64_t kMany = 1 << 20;  // what a page takes beside itself comes for many at once
+  const int64_t beside = KeysDeviceBytes(model, plan, kMany * kPageTokens) / kMany + 1;
+  return std::max<int64_t>(room.pages / (page + beside) - 1, 0) * page;
+}
+
+Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Budget& budget,
+             ServicePlan& plan) {
+  const KvCacheSpec& cache = spec.roles.attention.kv_cache;
+  const int64_t page =
+      (plan.effective.fp8_kv_cache ? Fp8KvBytesPerToken(model) : KvBytesPerToken(model)) *
+      kPageTokens;
+  const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
+  // One sequence of full length must fit, or a request within the limits could never run.
+  const int64_t least = pages_per_sequence * page;
+  const KvRoom room = budget.RoomForKv(plan);
+  if (cache.size) {
+    plan.kv_bytes = cache.size->value;
+    if (plan.kv_bytes < least) {
+      return InvalidArgument("spec.roles.attention.kvCache.size: is " + cache.size->text +
+                             "; one sequence of " + std::to_string(plan.max_model_len) +
+                             " tokens takes " + FormatBytes(least) +
+                             "; raise it, or lower spec.model.maxModelLen");
+    }
+  } else {
+    const int64_t useful = pages_per_sequence * plan.max_batch_size * page;
+    plan.kv_bytes = std::max(least, std::min(useful, PageRoom(model, plan, page, room)));
+  }
+  // What does not fit beside a GPU is computed again when it is its turn.
+  const int64_t swap = plan.kv_bytes / kSwapShare;
+  plan.swap_bytes = std::max(page, (room.is_one ? swap : std::min(swap, room.swap)) / page * page);
+  plan.need.kv = plan.kv_bytes + plan.swap_bytes;
+  GpuPodNeed& on_gpu = plan.need.attention_on_gpu;
+  // One page more, which no sequence has.
+  on_gpu.device.kv = plan.kv_bytes + page;
+  on_gpu.device.workspace += KeysDeviceBytes(model, plan, plan.kv_bytes / page * kPageTokens);
+  on_gpu.host.kv = plan.swap_bytes;
+  return OkStatus();
+}
+
+Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription& checkpoint,
+                               const Budget& budget, std::optional<int64_t> gateway_memory_bytes) {
+  const MoEServiceSpec& spec = service.spec;
+  ServicePlan plan;
+  plan.effective = ResolveDefaults(service);
+  plan.dtype = ComputeType(spec.model.dtype, checkpoint.dtype);
+  ModelDescription model = checkpoint;
+  model.dtype = plan.dtype;
+  JANUS_RETURN_IF_ERROR(SetCounts(spec, model, plan));
+  JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
+  plan.queued_requests = spec.gateway.limits.queued_requests;
+  if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
+  plan.compute_threads = budget.ComputeThreads(plan.m, plan.n);
+  plan.crossover_rows =
+      plan.effective.device == Device::kCuda ? kGpuCrossoverRows : kCpuCrossoverRows;
+
+  MemoryNeed& need = plan.need;
+  need.m = plan.m;
+  need.n = plan.n;
+  SetWeights(model, plan.dtype == checkpoint.dtype, plan);
+  need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
+                                                     plan.max_batch_size, plan.compute_threads);
+  need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
+  SetExchange(model, plan);
+  SetGpus(model, plan);
+  need.process = kProcessBytes;
+  need.processes = kProcessBytes * (plan.m + plan.n + 1);
+  if (const std::optional<int64_t> machine_bytes = budget.GatewayRoom()) {
+    JANUS_RETURN_IF_ERROR(
+        SetGateway(spec.gateway.limits, *machine_bytes, gateway_memory_bytes, plan));
+  }
+  JANUS_RETURN_IF_ERROR(SetKv(spec, model, budget, plan));
+  JANUS_RETURN_IF_ERROR(budget.Check(service.metadata.name, plan));
+  return plan;
+}
+
+}  // namespace
+
+bool IsHeld(const RoleSpec& role) {
+  return !role.replicas && (!role.scaling || role.scaling->mode == ScalingMode::kSlo);
+}
+
+Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
+                                const MachineRoom& room,
+                                std::optional<int64_t> gateway_memory_bytes) {
+  return PlanWithin(service, model, MachineBudget(room), gateway_memory_bytes);
+}
+
+Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
+                                      const PodRooms& rooms) {
+  return PlanWithin(service, model, PodBudget(rooms), std::nullopt);
+}
+
+}  // namespace janus::control

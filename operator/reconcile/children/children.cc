@@ -1,0 +1,124 @@
+#include "operator/reconcile/children/children.h"
+
+#include "operator/api/enums.h"
+#include "operator/kube/object.h"
+#include "operator/reconcile/children/network_policies.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/pods/pod_template.h"
+
+namespace janus::control {
+namespace {
+
+constexpr std::string_view kGateway = "gateway";
+
+Node Empty(const Resource& resource) {
+  return Object({{"apiVersion", Text(resource.ApiVersion())}, {"kind", Text(resource.kind)}});
+}
+
+// What a Service, Deployment or PodDisruptionBudget selects a service's pods by.
+Labels SelectorOf(const MoEService& service, std::string_view label, std::string_view value) {
+  return {{std::string(kServiceLabel), service.metadata.name},
+          {std::string(label), std::string(value)}};
+}
+
+Node Endpoint(const MoEService& service) {
+  const GatewayServiceSpec& asked = service.spec.gateway.service;
+  Node out = Empty(kServices);
+  SetAt(out, {"spec"},
+        Object({{"type", Text(ToString(asked.type))},
+                {"selector", TextMap(SelectorOf(service, "app.kubernetes.io/component", kGateway))},
+                {"ports", ListOf({Object({{"name", Text("http")},
+                                          {"port", Node::Integer(asked.port)},
+                                          {"targetPort", Text("http")},
+                                          {"protocol", Text("TCP")}})})}}));
+  MakeOwned(service, service.metadata.name, LabelsOf(service, kGateway), out);
+  return out;
+}
+
+// Not only what is ready: a worker that is not a member yet is found by who brings it in.
+Node Members(const MoEService& service) {
+  Node out = Empty(kServices);
+  SetAt(
+      out, {"spec"},
+      Object({{"clusterIP", Text("None")},
+              {"publishNotReadyAddresses", Node::Bool(true)},
+              {"selector", TextMap(SelectorOf(service, "app.kubernetes.io/name", "janus-worker"))},
+              {"ports", ListOf({Object({{"name", Text("grpc")},
+                                        {"port", Node::Integer(kGrpcPort)},
+                                        {"targetPort", Node::Integer(kGrpcPort)},
+                                        {"protocol", Text("TCP")}})})}}));
+  MakeOwned(service, MembersName(service.metadata.name), LabelsOf(service, "members"), out);
+  return out;
+}
+
+// Pods call no API server.
+Node WorkerAccount(const MoEService& service) {
+  Node out = Empty(kServiceAccounts);
+  SetAt(out, {"automountServiceAccountToken"}, Node::Bool(false));
+  MakeOwned(service, WorkerAccountName(service.metadata.name), LabelsOf(service, "worker"), out);
+  return out;
+}
+
+Node DisruptionBudget(const MoEService& service, Role role, int committed) {
+  Labels selector = SelectorOf(service, kRoleLabel, ToString(role));
+  selector[std::string(kMemberLabel)] = "true";
+  Node out = Empty(kDisruptionBudgets);
+  SetAt(out, {"spec"},
+        Object({{"minAvailable", Node::Integer(committed)},
+                {"selector", Object({{"matchLabels", TextMap(selector)}})}}));
+  MakeOwned(service, RoleObjectName(service.metadata.name, role), LabelsOf(service, ToString(role)),
+            out);
+  return out;
+}
+
+// One after the other, as upgrades of nodes bring both onto one. Those that are not ready, as while
+// nobody serves, hold up no drain.
+Node GatewayBudget(const MoEService& service) {
+  Node out = Empty(kDisruptionBudgets);
+  SetAt(out, {"spec"},
+        Object({{"maxUnavailable", Node::Integer(1)},
+                {"selector",
+                 Object({{"matchLabels",
+                          TextMap(SelectorOf(service, "app.kubernetes.io/component", kGateway))}})},
+                {"unhealthyPodEvictionPolicy", Text("AlwaysAllow")}}));
+  MakeOwned(service, GatewayName(service.metadata.name), LabelsOf(service, kGateway), out);
+  return out;
+}
+
+Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
+  const GatewaySpec& asked = service.spec.gateway;
+  const Labels selector = SelectorOf(service, "app.kubernetes.io/component", kGateway);
+  Node out = Empty(kDeployments);
+  SetAt(out, {"spec"},
+        Object({{"replicas", Node::Integer(asked.replicas.value_or(defaults.gateway_replicas))},
+                {"selector", Object({{"matchLabels", TextMap(selector)}})},
+                // A new one is there before an old one goes: no request finds nobody.
+                {"strategy", Object({{"type", Text("RollingUpdate")},
+                                     {"rollingUpdate", Object({{"maxUnavailable", Node::Integer(0)},
+                                                               {"maxSurge", Node::Integer(1)}})}})},
+                {"template", GatewayTemplate(service, defaults)}}));
+  MakeOwned(service, GatewayName(service.metadata.name), LabelsOf(service, kGateway), out);
+  return out;
+}
+
+}  // namespace
+
+std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
+                              const CommittedPods& committed) {
+  // Before anything that they are about.
+  std::vector<Child> out = NetworkPoliciesOf(service, defaults);
+  out.push_back({&kServiceAccounts, WorkerAccount(service)});
+  out.push_back({&kServices, Members(service)});
+  out.push_back({&kServices, Endpoint(service)});
+  out.push_back({&kDisruptionBudgets, GatewayBudget(service)});
+  out.push_back({&kDeployments, Gateway(service, defaults)});
+  for (const auto& [role, pods] : {std::pair{Role::kAttention, committed.attention},
+                                   std::pair{Role::kExperts, committed.experts}}) {
+    if (pods > 0) out.push_back({&kDisruptionBudgets, DisruptionBudget(service, role, pods)});
+  }
+  return out;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,82 @@
+#include "operator/reconcile/children/network_policies.h"
+
+#include <utility>
+
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/pods/pod_template.h"
+
+namespace janus::control {
+namespace {
+
+Node PodsWith(const Labels& labels) {
+  return Object({{"matchLabels", TextMap(labels)}});
+}
+
+Node Workers(const MoEService& service) {
+  return PodsWith({{std::string(kServiceLabel), service.metadata.name},
+                   {"app.kubernetes.io/name", "janus-worker"}});
+}
+
+Node Gateways(const MoEService& service) {
+  return PodsWith({{std::string(kServiceLabel), service.metadata.name},
+                   {"app.kubernetes.io/component", "gateway"}});
+}
+
+// The chart's labels that no value of it changes; every namespace has its name for a label.
+Node Operators(const OperatorDefaults& defaults) {
+  return Object({{"namespaceSelector",
+                  PodsWith({{"kubernetes.io/metadata.name", defaults.operator_namespace}})},
+                 {"podSelector", PodsWith({{"app.kubernetes.io/component", "operator"},
+                                           {"app.kubernetes.io/part-of", "janus"}})}});
+}
+
+Node InTheNamespace(Node pods) {
+  return Object({{"podSelector", std::move(pods)}});
+}
+
+Node Port(int port) {
+  return Object({{"port", Node::Integer(port)}, {"protocol", Text("TCP")}});
+}
+
+Node Ports(int first, int count) {
+  Node out = Port(first);
+  out.Add("endPort", Node::Integer(first + count - 1));
+  return out;
+}
+
+// `rules`: who may come; the pods are open to nobody else.
+Child Policy(const MoEService& service, const std::string& name, std::string_view component,
+             Node pods, Node rules) {
+  Node out = Object({{"apiVersion", Text(kNetworkPolicies.ApiVersion())},
+                     {"kind", Text(kNetworkPolicies.kind)},
+                     {"spec", Object({{"podSelector", std::move(pods)},
+                                      {"policyTypes", ListOf({Text("Ingress")})},
+                                      {"ingress", std::move(rules)}})}});
+  MakeOwned(service, name, LabelsOf(service, component), out);
+  return {&kNetworkPolicies, std::move(out)};
+}
+
+}  // namespace
+
+std::vector<Child> NetworkPoliciesOf(const MoEService& service, const OperatorDefaults& defaults) {
+  if (!service.spec.security.network_policy) return {};
+  const std::string& name = service.metadata.name;
+  const Node workers = InTheNamespace(Workers(service));
+  std::vector<Child> out;
+  out.push_back(Policy(
+      service, WorkersPolicyName(name), "worker", Workers(service),
+      ListOf({Object({{"from",
+                       ListOf({workers, InTheNamespace(Gateways(service)), Operators(defaults)})},
+                      {"ports", ListOf({Port(kGrpcPort)})}}),
+              // Not encrypted, and UCX parses bytes before anything is checked.
+              Object({{"from", ListOf({workers})},
+                      {"ports", ListOf({Port(kGrpcPort + 1), Ports(kUcxPort, kUcxPorts)})}}),
+              Object({{"ports", ListOf({Port(kProbePort)})}})})));
+  out.push_back(Policy(service, GatewayName(name), "gateway", Gateways(service),
+                       ListOf({Object({{"ports", ListOf({Port(kGatewayPort)})}})})));
+  return out;
+}
+
+}  // namespace janus::control

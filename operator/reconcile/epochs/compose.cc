@@ -1,0 +1,84 @@
+#include "operator/reconcile/epochs/compose.h"
+
+#include <algorithm>
+
+#include "common/fingerprint.h"
+#include "common/model/identity.h"
+
+namespace janus::control {
+namespace {
+
+// Everything that must be alike on all members, and what else of the spec reaches them with
+// Prepare: another of it is another epoch. What members have for life is no part of it: it is
+// another where they are others.
+std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
+                       const Topology& topology) {
+  Fingerprint fingerprint;
+  Mix(model, fingerprint);
+  for (const int64_t number :
+       {static_cast<int64_t>(plan.dtype), static_cast<int64_t>(plan.effective.scheduling),
+        static_cast<int64_t>(topology.mode), static_cast<int64_t>(topology.transport),
+        static_cast<int64_t>(topology.gate), static_cast<int64_t>(topology.sum),
+        int64_t{topology.micro_batches}, int64_t{topology.max_rows_per_round},
+        int64_t{plan.crossover_rows}, int64_t{plan.queued_requests},
+        int64_t{plan.tpot_target_milliseconds}}) {
+    fingerprint.Mix(static_cast<uint64_t>(number));
+  }
+  for (const uint16_t expert : topology.placement.expert_of) fingerprint.Mix(uint64_t{expert});
+  return fingerprint.Hex();
+}
+
+}  // namespace
+
+Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
+                                 const ServicePlan& plan, const ModelDescription& model) {
+  Topology topology;
+  topology.epoch = epoch;
+  topology.mode = plan.effective.mode;
+  topology.transport = plan.effective.transport;
+  topology.gate = plan.effective.gate;
+  topology.sum = plan.effective.sum;
+  topology.micro_batches = plan.effective.micro_batches;
+  topology.max_rows_per_round = plan.max_rows_per_round;
+
+  const SequenceRoom planned{plan.max_batch_size, plan.max_model_len, plan.kv_bytes,
+                             plan.swap_bytes};
+  controllers::PlacementRequest request;
+  std::vector<controllers::HeldExperts> held;
+  request.layers = model.moe_layers();
+  request.experts = model.moe.experts;
+  request.spare_slots = plan.spare_slots;
+  for (const WorkerSeen& worker : workers) {
+    Instance instance;
+    instance.role = worker.role;
+    instance.pod_uid = worker.pod_uid;
+    instance.index = worker.index;
+    instance.incarnation = worker.incarnation;
+    instance.node = worker.node;
+    instance.domain = worker.domain;
+    instance.address = worker.address;
+    instance.exchange_address = worker.exchange_address;
+    if (worker.role == Role::kExperts) {
+      instance.slots = plan.slots_per_instance + plan.spare_slots;
+      request.slots_of_instance.push_back(instance.slots);
+      held.push_back(worker.experts);
+      topology.experts.push_back(std::move(instance));
+    } else {
+      instance.sequences = worker.held.value_or(planned);
+      topology.max_rows_per_round =
+          std::max(topology.max_rows_per_round, instance.sequences.max_batch_size);
+      topology.attention.push_back(std::move(instance));
+    }
+  }
+  if (topology.attention.empty() || topology.experts.empty()) {
+    return InvalidArgument("topology: " + std::to_string(topology.m()) + " attention and " +
+                           std::to_string(topology.n()) +
+                           " expert instances; want at least one of each");
+  }
+  JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceKeeping(request, held));
+  topology.config_hash = ConfigHash(plan, model, topology);
+  JANUS_RETURN_IF_ERROR(Validate(topology, model.moe_layers(), model.moe.experts));
+  return topology;
+}
+
+}  // namespace janus::control

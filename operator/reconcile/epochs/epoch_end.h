@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "common/clock.h"
+#include "operator/reconcile/epochs/member_calls.h"
+
+namespace janus::control {
+
+// Lets go of the members of an epoch that was ended (next_step.h, (6)) before their pods are
+// deleted. Where another topology serves beside them they tell of it first, and go on as long as
+// there are gateways that know no better. Then those of attention take no new request and go on
+// with what they have until the deadline, then all leave and give back what is left. So a pod that
+// is deleted waits for nobody. Level-triggered, and nothing of it is remembered elsewhere: what
+// another process has begun is said again. Confined.
+class EpochEnd {
+ public:
+  // `calls` outlives this.
+  explicit EpochEnd(MemberCalls& calls) : calls_(calls) {}
+
+  // Who serves instead, and whether all gateways have gone over to it that can.
+  struct Beside {
+    Successor successor;
+    bool all_follow = false;
+  };
+  // `order`: of the ended epoch, to its members that live, by a leader whose fence is raised. True:
+  // they have been let go, or do not answer, and their pods may be deleted.
+  bool Advance(const MemberOrder& order, const std::optional<Beside>& beside, MonotonicTime now,
+               MonotonicTime deadline, const MemberCalls::Wake& wake,
+               std::optional<MonotonicTime>& again);
+
+ private:
+  enum class Phase { kNone, kTells, kWaits, kDrains, kLeaves, kOver };
+
+  void Tell(const MemberOrder& order, const std::optional<Beside>& beside, MonotonicTime now,
+            MonotonicTime deadline, const MemberCalls::Wake& wake,
+            std::optional<MonotonicTime>& again);
+
+  MemberCalls& calls_;
+  int64_t epoch_ = 0;
+  Phase phase_ = Phase::kNone;
+  std::unique_ptr<MemberCall> call_;
+  MonotonicTime until_;   // of the call
+  uint64_t telling_ = 0;  // the successor's epoch, by the call
+  uint64_t told_ = 0;     // the successor's epoch that all have heard of
+};
+
+}  // namespace janus::control

@@ -1,0 +1,175 @@
+#include "operator/reconcile/epochs/epoch_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "operator/reconcile/epochs/imbalance.h"
+#include "operator/reconcile/epochs/member_name.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/pass/wake_time.h"
+
+namespace janus::control {
+namespace {
+
+// Who relays says in this time who has not answered it.
+constexpr std::chrono::seconds kAnswer{10};
+
+}  // namespace
+
+void EpochWatch::Forget() {
+  question_.reset();
+  epoch_ = 0;
+  why_lost_.clear();
+  silent_since_.clear();
+  has_answer_ = false;
+  unanswered_since_.reset();
+  why_unanswered_.clear();
+  serves_.clear();
+  counted_.reset();
+  loads_.clear();
+  imbalance_.reset();
+  tokens_per_second_.reset();
+  tpot_ = ttft_ = Latency();
+}
+
+EpochWatch::Answers EpochWatch::answers(MonotonicTime now) const {
+  std::optional<MonotonicTime> since = unanswered_since_;
+  for (const auto& [member, silent] : silent_since_)
+    since = std::min(since.value_or(silent), silent);
+  if (since) return now >= *since + kUnansweredFor ? Answers::kNotAll : Answers::kUnknown;
+  return has_answer_ ? Answers::kAll : Answers::kUnknown;
+}
+
+std::optional<bool> EpochWatch::Serves(size_t member) const {
+  if (member >= serves_.size()) return std::nullopt;
+  return serves_[member];
+}
+
+std::optional<MonotonicTime> EpochWatch::SilentSince(const InstanceId& member) const {
+  const auto found = silent_since_.find(member);
+  if (found == silent_since_.end()) return std::nullopt;
+  return found->second;
+}
+
+void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, MonotonicTime now,
+                      const MemberCalls::Wake& wake, std::optional<MonotonicTime>& again) {
+  if (order.epoch != epoch_) {
+    Forget();
+    epoch_ = order.epoch;
+    next_ = next_count_ = now;
+  }
+  // Nobody answered: who relays cannot be reached, or not from here, and the next question goes
+  // to another one.
+  const auto not_answered = [&](std::string why) {
+    unanswered_since_ = unanswered_since_.value_or(asked_);
+    why_unanswered_ = std::move(why);
+  };
+  if (question_ != nullptr && question_->done()) {
+    const Status result = question_->result();
+    if (result.ok()) {
+      Take(question_->statistics(), record, now);
+    } else {
+      not_answered("none of the members that are asked for all answers: " + result.message());
+    }
+    question_.reset();
+  } else if (question_ != nullptr && now >= asked_ + kAnswer) {
+    not_answered("no answer within " + std::to_string(kAnswer.count()) + " s");
+    question_.reset();
+  }
+  if (question_ == nullptr && now >= next_) {
+    MemberOrder question = order;
+    question.with_popularity = counts_ = now >= next_count_;
+    if (counts_) next_count_ = now + kCountEvery;
+    question_ = calls_.Ask(question, wake);
+    asked_ = now;
+    next_ = now + kLookEvery;
+  }
+  BringForward(again, now < next_ ? next_ : asked_ + kAnswer);
+}
+
+void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record,
+                      MonotonicTime now) {
+  has_answer_ = true;
+  unanswered_since_.reset();
+  why_unanswered_.clear();
+  std::set<std::string> silent;
+  for (const SilentMember& one : statistics.silent) {
+    silent.insert(one.name);
+    if (why_unanswered_.empty()) why_unanswered_ = one.name + " does not answer: " + one.why;
+  }
+  if (silent.size() > 1) {
+    why_unanswered_ += "; and " + std::to_string(silent.size() - 1) + " more";
+  }
+  serves_.resize(record.instances.size());
+  if (counts_ && silent.empty()) TakeCounts(statistics, record, now);
+  int rank_of[2] = {0, 0};
+  int holding = 0;
+  std::string first;
+  for (const TopologyInstance& member : record.instances) {
+    const std::string name = MemberName(member);
+    const int rank = rank_of[member.role == Role::kExperts]++;
+    if (silent.contains(name)) {
+      silent_since_.try_emplace(IdOf(member), now);
+    } else {
+      silent_since_.erase(IdOf(member));
+    }
+    const auto said = std::find_if(statistics.instances.begin(), statistics.instances.end(),
+                                   [&](const InstanceStatistics& one) {
+                                     return one.role == member.role && one.rank.value == rank &&
+                                            static_cast<int64_t>(one.epoch) == epoch_;
+                                   });
+    const auto place = static_cast<size_t>(&member - record.instances.data());
+    if (!silent.contains(name)) {
+      serves_[place] = said != statistics.instances.end() && said->holding.empty();
+    }
+    if (said == statistics.instances.end() || said->holding.empty()) continue;
+    if (holding++ == 0) first = name + " holds its requests: " + said->holding;
+  }
+  if (holding == 0 || !why_lost_.empty()) return;
+  why_lost_ = std::move(first);
+  if (holding > 1) why_lost_ += "; and " + std::to_string(holding - 1) + " more";
+}
+
+// Not of all the time that the members have lived: what is old says nothing of now.
+void EpochWatch::Latency::Take(const LatencyCounts& now, bool is_first) {
+  const std::optional<LatencyCounts> since = is_first ? std::nullopt : now.Since(counted.Unpack());
+  counted = PackedLatencyCounts(now);
+  if (since && *since != LatencyCounts()) lately = PackedLatencyCounts(*since);
+}
+
+// Of the time since the last ones; the first ones, or those after somebody who counted has gone,
+// are of all the time that the members have lived.
+void EpochWatch::TakeCounts(const Statistics& statistics, const TopologyRecord& record,
+                            MonotonicTime now) {
+  uint64_t tokens = 0;
+  LatencyCounts tpot, ttft;
+  for (const InstanceStatistics& one : statistics.instances) {
+    tokens += one.tokens;
+    tpot += one.tpot_counts;
+    ttft += one.ttft_counts;
+  }
+  if (counted_ && now > *counted_ && tokens >= tokens_) {
+    tokens_per_second_ =
+        std::llround(static_cast<double>(tokens - tokens_) / Seconds(now - *counted_).count());
+  }
+  const bool is_first = !counted_;
+  tpot_.Take(tpot, is_first);
+  ttft_.Take(ttft, is_first);
+  counted_ = now;
+  tokens_ = tokens;
+  if (statistics.routing.popularity.empty()) return;
+  const janus::Result<Placement> placement = PlacementOf(record);
+  if (!placement.ok()) return;
+  std::optional<std::vector<double>> loads =
+      ExpectedLoads(*placement, statistics.routing.popularity);
+  if (!loads) return;
+  const std::optional<std::vector<double>> lately = is_first ? std::nullopt : Since(loads_, *loads);
+  const std::optional<int64_t> imbalance =
+      ImbalancePermille(lately ? *lately : *loads, placement->slots_of_instance.size());
+  if (imbalance) imbalance_ = imbalance;
+  loads_ = *std::move(loads);
+}
+
+}  // namespace janus::control

@@ -1,0 +1,102 @@
+#include "operator/reconcile/observe/caches.h"
+
+#include "common/check.h"
+#include "operator/reconcile/objects/names.h"
+
+namespace janus::control {
+namespace {
+
+// Of objects that are written back: all but who wrote which field, which is half of an object.
+const std::vector<std::string_view> kMetadata = {
+    "metadata.annotations",     "metadata.creationTimestamp", "metadata.deletionTimestamp",
+    "metadata.finalizers",      "metadata.generation",        "metadata.labels",
+    "metadata.ownerReferences", "metadata.resourceVersion"};
+
+std::vector<std::string_view> WithMetadata(std::vector<std::string_view> fields) {
+  fields.insert(fields.end(), kMetadata.begin(), kMetadata.end());
+  return fields;
+}
+
+}  // namespace
+
+const std::vector<KeptKind>& KeptKinds() {
+  static const std::vector<KeptKind> kinds = {
+      {&kMoEServices, false, WithMetadata({"spec", "status"})},
+      {&kTopologies, true, WithMetadata({"spec", "status"})},
+      {&kPods,
+       true,
+       {"metadata.creationTimestamp",
+        "metadata.deletionTimestamp",
+        "metadata.labels",
+        "metadata.ownerReferences",
+        "metadata.resourceVersion",
+        "spec.containers.resources.limits",
+        "spec.nodeName",
+        "spec.volumes.name",
+        "status.conditions.lastTransitionTime",
+        "status.conditions.message",
+        "status.conditions.reason",
+        "status.conditions.status",
+        "status.conditions.type",
+        "status.containerStatuses.lastState.terminated.exitCode",
+        "status.containerStatuses.lastState.terminated.message",
+        "status.containerStatuses.lastState.terminated.reason",
+        "status.containerStatuses.name",
+        "status.containerStatuses.restartCount",
+        "status.containerStatuses.state.waiting",
+        "status.initContainerStatuses.lastState.terminated.exitCode",
+        "status.initContainerStatuses.lastState.terminated.message",
+        "status.initContainerStatuses.lastState.terminated.reason",
+        "status.initContainerStatuses.name",
+        "status.initContainerStatuses.state.waiting",
+        "status.message",
+        "status.phase",
+        "status.podIP",
+        "status.reason"}},
+      {&kServices, true, WithMetadata({"spec"})},
+      {&kServiceAccounts, true, WithMetadata({"automountServiceAccountToken"})},
+      {&kDeployments, true,
+       WithMetadata({"spec", "status.availableReplicas", "status.conditions.message",
+                     "status.conditions.status", "status.conditions.type",
+                     "status.observedGeneration", "status.replicas", "status.updatedReplicas"})},
+      {&kDisruptionBudgets, true, WithMetadata({"spec"})},
+      {&kRoleScalers, true, WithMetadata({"spec", "status"})},
+      {&kNetworkPolicies, true, WithMetadata({"spec"})},
+      {&kNodes,
+       false,
+       {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
+        "status.conditions.status", "status.conditions.type"}},
+  };
+  return kinds;
+}
+
+const ObjectStore& Caches::Of(const Resource& resource) const {
+  if (&resource == &kMoEServices) return services;
+  if (&resource == &kTopologies) return topologies;
+  if (&resource == &kPods) return pods;
+  if (&resource == &kNodes) return nodes;
+  if (&resource == &kServices) return endpoints;
+  if (&resource == &kServiceAccounts) return accounts;
+  if (&resource == &kDeployments) return deployments;
+  if (&resource == &kRoleScalers) return scalers;
+  if (&resource == &kNetworkPolicies) return policies;
+  JANUS_CHECK(&resource == &kDisruptionBudgets, "no cache of " + resource.ToString());
+  return budgets;
+}
+
+std::vector<ObjectIndex> ServiceIndex() {
+  return {{std::string(kByService), [](const Node& object) -> std::vector<std::string> {
+             const std::string_view name = TextAt(object, {"metadata", "labels", kServiceLabel});
+             if (name.empty()) return {};
+             return {KeyOf(object).namespace_ + "/" + std::string(name)};
+           }}};
+}
+
+std::optional<ObjectKey> ServiceKeyOf(const Resource& resource, const Node& object) {
+  if (&resource == &kMoEServices) return KeyOf(object);
+  const std::string_view name = TextAt(object, {"metadata", "labels", kServiceLabel});
+  if (name.empty()) return std::nullopt;
+  return ObjectKey{KeyOf(object).namespace_, std::string(name)};
+}
+
+}  // namespace janus::control

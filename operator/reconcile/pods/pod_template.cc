@@ -1,0 +1,315 @@
+#include "operator/reconcile/pods/pod_template.h"
+
+#include <utility>
+#include <vector>
+
+#include "operator/api/device.h"
+#include "operator/kube/object.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/pods/revision.h"
+
+namespace janus::control {
+namespace {
+
+// A pod is told to end at the moment at which its Service is told to leave it out; until every node
+// has heard of that, which takes a second or a few, connections still come.
+constexpr int kLameDuckSeconds = 10;
+// The longest that a service may be without a worker that is to come: Kubernetes gives a node up
+// after 50 s of silence (kube-controller-manager, --node-monitor-grace-period), we what was there
+// 60 s later, and then another pod has to start and to load. Requests wait for as long.
+constexpr int kOutageSeconds = 300;
+
+// The field, made where it is not there. Valid until another is added to `map`.
+Node& FieldOf(Node& map, std::string_view name, Node otherwise) {
+  if (map.kind != Node::Kind::kMap) map = Node::Map();
+  for (NodeField& field : map.fields) {
+    if (field.name == name) return field.value;
+  }
+  return map.Add(name, std::move(otherwise));
+}
+
+// Of a list of maps, the one whose `key` is `value`; appended where there is none.
+Node& ItemOf(Node& list, std::string_view key, std::string_view value) {
+  if (list.kind != Node::Kind::kList) list = Node::List();
+  for (Node& item : list.items) {
+    if (TextAt(item, {key}) == value) return item;
+  }
+  list.items.push_back(Object({{key, Text(value)}}));
+  return list.items.back();
+}
+
+// A pod being written over what its user gave.
+class PodWriter {
+ public:
+  PodWriter(const std::optional<Node>& given, std::string_view container)
+      : pod_(given.value_or(Node::Map())), container_(container) {}
+
+  void Set(FieldPath path, Node value) { SetAt(pod_, path, std::move(value)); }
+  // Where the user has not said otherwise.
+  void Default(FieldPath path, Node value) {
+    if (FindAt(pod_, path) == nullptr) SetAt(pod_, path, std::move(value));
+  }
+  Node& container() {
+    return ItemOf(FieldOf(FieldOf(pod_, "spec", Node::Map()), "containers", Node::List()), "name",
+                  container_);
+  }
+  void SetOfContainer(std::string_view field, Node value) {
+    SetAt(container(), {field}, std::move(value));
+  }
+  void DefaultOfContainer(FieldPath path, Node value) {
+    if (FindAt(container(), path) == nullptr) SetAt(container(), path, std::move(value));
+  }
+  // `field`: value, or valueFrom.
+  void Env(std::string_view name, std::string_view field, Node value) {
+    Node& variable = ItemOf(FieldOf(container(), "env", Node::List()), "name", name);
+    variable = Object({{"name", Text(name)}, {field, std::move(value)}});
+  }
+  void Port(std::string_view name, int port) {
+    Node& item = ItemOf(FieldOf(container(), "ports", Node::List()), "name", name);
+    item = Object(
+        {{"name", Text(name)}, {"containerPort", Node::Integer(port)}, {"protocol", Text("TCP")}});
+  }
+  // A volume, and where the container sees it.
+  void Volume(std::string_view name, std::string_view kind, Node source, std::string_view path,
+              bool read_only) {
+    Node& volume =
+        ItemOf(FieldOf(FieldOf(pod_, "spec", Node::Map()), "volumes", Node::List()), "name", name);
+    volume = Object({{"name", Text(name)}, {kind, std::move(source)}});
+    Node& mount = ItemOf(FieldOf(container(), "volumeMounts", Node::List()), "mountPath", path);
+    mount = Object({{"mountPath", Text(path)}, {"name", Text(name)}});
+    if (read_only) mount.Add("readOnly", Node::Bool(true));
+  }
+  Node Take() && { return std::move(pod_); }
+
+ private:
+  Node pod_;
+  std::string_view container_;
+};
+
+Node Strings(const std::vector<std::string>& texts) {
+  Node out = Node::List();
+  for (const std::string& text : texts) out.items.push_back(Text(text));
+  return out;
+}
+
+Node FromPod(std::string_view field) {
+  return Object({{"fieldRef", Object({{"fieldPath", Text(field)}})}});
+}
+
+Node Probe(std::string_view path, int period_seconds, int failures) {
+  return Object({{"httpGet", Object({{"path", Text(path)}, {"port", Text("metrics")}})},
+                 {"periodSeconds", Node::Integer(period_seconds)},
+                 // One client that connects and says nothing keeps it waiting for a second.
+                 {"timeoutSeconds", Node::Integer(3)},
+                 {"failureThreshold", Node::Integer(failures)}});
+}
+
+// What a cluster with the restricted Pod Security standard asks of every container.
+void Restrict(PodWriter& pod) {
+  pod.Default({"spec", "securityContext", "runAsNonRoot"}, Node::Bool(true));
+  pod.Default({"spec", "securityContext", "seccompProfile"},
+              Object({{"type", Text("RuntimeDefault")}}));
+  pod.DefaultOfContainer({"securityContext", "allowPrivilegeEscalation"}, Node::Bool(false));
+  pod.DefaultOfContainer({"securityContext", "readOnlyRootFilesystem"}, Node::Bool(true));
+  pod.DefaultOfContainer({"securityContext", "capabilities"},
+                         Object({{"drop", ListOf({Text("ALL")})}}));
+}
+
+// Alike in workers and gateways.
+void AddCommon(const MoEService& service, const OperatorDefaults& defaults, std::string_view image,
+               PodWriter& pod) {
+  pod.Set({"spec", "automountServiceAccountToken"}, Node::Bool(false));
+  pod.Set({"spec", "enableServiceLinks"}, Node::Bool(false));
+  if (!service.spec.image_pull_secrets.empty()) {
+    Node secrets = Node::List();
+    for (const LocalObjectRef& one : service.spec.image_pull_secrets) {
+      secrets.items.push_back(Object({{"name", Text(one.name)}}));
+    }
+    pod.Set({"spec", "imagePullSecrets"}, std::move(secrets));
+  }
+  pod.SetOfContainer("image", Text(image));
+  pod.DefaultOfContainer({"imagePullPolicy"}, Text(defaults.image_pull_policy));
+  // A crash's last log lines are what `kubectl describe` shows of it.
+  pod.DefaultOfContainer({"terminationMessagePolicy"}, Text("FallbackToLogsOnError"));
+  Restrict(pod);
+}
+
+// The folder of the model as the container sees it.
+std::string AddModel(const ModelSource& source, PodWriter& pod) {
+  const std::string mount(kModelMount);
+  if (source.host_path) {
+    pod.Volume("model", "hostPath",
+               Object({{"path", Text(source.host_path->path)}, {"type", Text("Directory")}}), mount,
+               true);
+  } else if (source.persistent_volume_claim) {
+    const PersistentVolumeClaimSource& claim = *source.persistent_volume_claim;
+    pod.Volume("model", "persistentVolumeClaim",
+               Object({{"claimName", Text(claim.claim_name)}, {"readOnly", Node::Bool(true)}}),
+               mount, true);
+    return claim.path.empty() ? mount : mount + "/" + claim.path;
+  } else if (source.image) {
+    return source.image->path;
+  }
+  return mount;
+}
+
+// Of a pod's role, and of no other.
+void AddTrust(const MoEService& service, const OperatorDefaults& defaults, std::string_view role,
+              PodWriter& pod, std::vector<std::string>& arguments) {
+  if (!UsesTls(service, defaults)) return;
+  pod.Volume(kTrustVolume, "secret",
+             Object({{"secretName", Text(TlsSecretName(service.metadata.name, role))}}),
+             kTrustMount, true);
+  arguments.push_back("--trust=" + std::string(kTrustMount));
+}
+
+std::string DeviceName(Device device) {
+  return device == Device::kCuda ? "cuda" : "cpu";
+}
+
+Node TolerationTree(const Toleration& one) {
+  Node out = Node::Map();
+  if (!one.key.empty()) out.Add("key", Text(one.key));
+  out.Add("operator", Text(ToString(one.op)));
+  if (!one.value.empty()) out.Add("value", Text(one.value));
+  if (one.effect) out.Add("effect", Text(ToString(*one.effect)));
+  if (one.toleration_seconds) out.Add("tolerationSeconds", Node::Integer(*one.toleration_seconds));
+  return out;
+}
+
+// The typed fields of a role, over what its podTemplate says of the same.
+void AddScheduling(const RoleSpec& role, PodWriter& pod) {
+  for (const auto& [label, value] : role.node_selector) {
+    pod.Set({"spec", "nodeSelector", label}, Text(value));
+  }
+  if (!role.tolerations.empty()) {
+    Node tolerations = Node::List();
+    for (const Toleration& one : role.tolerations) tolerations.items.push_back(TolerationTree(one));
+    pod.Set({"spec", "tolerations"}, std::move(tolerations));
+  }
+  if (!role.scheduler_name.empty()) pod.Set({"spec", "schedulerName"}, Text(role.scheduler_name));
+  if (!role.priority_class_name.empty()) {
+    pod.Set({"spec", "priorityClassName"}, Text(role.priority_class_name));
+  }
+  const auto quantities = [&](std::string_view kind, const std::map<std::string, Quantity>& of) {
+    for (const auto& [resource, quantity] : of) {
+      SetAt(pod.container(), {"resources", kind, resource}, Text(quantity.text));
+    }
+  };
+  quantities("requests", role.resources.requests);
+  quantities("limits", role.resources.limits);
+}
+
+}  // namespace
+
+Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
+               const PodIdentity& identity) {
+  const RoleSpec& role = SpecOf(service, identity.role);
+  PodWriter pod(role.pod_template, "worker");
+  pod.Set({"apiVersion"}, Text("v1"));
+  pod.Set({"kind"}, Text("Pod"));
+  AddCommon(service, defaults, identity.image, pod);
+  AddScheduling(role, pod);
+  const std::string model = AddModel(service.spec.model.source, pod);
+  pod.Set({"spec", "serviceAccountName"}, Text(WorkerAccountName(service.metadata.name)));
+  pod.Set({"spec", "restartPolicy"}, Text("Always"));
+  // Its drain is its own work, begun by SIGTERM.
+  pod.Set({"spec", "terminationGracePeriodSeconds"},
+          Node::Integer(int64_t{service.spec.drain.timeout_seconds} + 30));
+  pod.Set({"spec", "readinessGates"},
+          ListOf({Object({{"conditionType", Text(kMemberCondition)}})}));
+  std::vector<std::string> arguments = {
+      "--role=" + std::string(ToString(identity.role)),
+      "--model=" + model,
+      "--device=" + DeviceName(DeviceOf(service)),
+      "--service-uid=" + service.metadata.uid,
+      "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
+      "--metrics=$(POD_IP):" + std::to_string(kProbePort),
+      "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)};
+  AddTrust(service, defaults, ToString(identity.role), pod, arguments);
+  pod.SetOfContainer("args", Strings(arguments));
+  pod.Env("POD_IP", "valueFrom", FromPod("status.podIP"));
+  pod.Env("POD_UID", "valueFrom", FromPod("metadata.uid"));
+  pod.Env("NODE_NAME", "valueFrom", FromPod("spec.nodeName"));
+  // Else the kernel chooses ports for UCX, and no NetworkPolicy could name them.
+  pod.Env("UCX_TCP_PORT_RANGE", "value",
+          Text(std::to_string(kUcxPort) + "-" + std::to_string(kUcxPort + kUcxPorts - 1)));
+  pod.Port("metrics", kProbePort);
+  pod.Port("grpc", kGrpcPort);
+  // Files of hundreds of gigabytes are mapped, not read, before the ports open.
+  pod.SetOfContainer("startupProbe", Probe("/startup", 1, 600));
+  pod.SetOfContainer("livenessProbe", Probe("/live", 10, 3));
+  pod.SetOfContainer("readinessProbe", Probe("/ready", 5, 1));
+  // Sockets of instances of one pod, and what they share.
+  pod.Volume("sockets", "emptyDir", Node::Map(), "/run/janus", false);
+  pod.Volume("shared-memory", "emptyDir", Object({{"medium", Text("Memory")}}), "/dev/shm", false);
+
+  Node out = std::move(pod).Take();
+  Labels labels = LabelsOf(service, ToString(identity.role));
+  labels["app.kubernetes.io/name"] = "janus-worker";
+  labels[std::string(kRoleLabel)] = ToString(identity.role);
+  labels[std::string(kRevisionLabel)] = identity.revision;
+  labels[std::string(kModelLabel)] = ModelLabelOf(service);
+  MakeOwned(service, PodName(service.metadata.name, identity.role, identity.revision, identity.id),
+            labels, out);
+  return out;
+}
+
+Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults) {
+  const GatewaySpec& asked = service.spec.gateway;
+  PodWriter pod(asked.pod_template, "gateway");
+  AddCommon(service, defaults, defaults.gateway_image, pod);
+  const std::string model = AddModel(service.spec.model.source, pod);
+  for (const auto& [label, value] : LabelsOf(service, "gateway")) {
+    pod.Set({"metadata", "labels", label}, Text(value));
+  }
+  const auto restarted = service.metadata.annotations.find(std::string(kRestartedAtAnnotation));
+  if (restarted != service.metadata.annotations.end()) {
+    pod.Set({"metadata", "annotations", kRestartedAtAnnotation}, Text(restarted->second));
+  }
+  std::vector<std::string> arguments = {
+      "--listen=0.0.0.0:" + std::to_string(kGatewayPort),
+      "--model=" + model,
+      "--model-name=" + service.model_name(),
+      "--member=" + MembersName(service.metadata.name) + ":" + std::to_string(kGrpcPort),
+      "--service-uid=" + service.metadata.uid,
+      "--queued-requests=" + std::to_string(asked.limits.queued_requests),
+      "--open-streams=" + std::to_string(asked.limits.open_streams),
+      "--request-bytes=" + std::to_string(asked.limits.request_size.value),
+      "--hold-seconds=" + std::to_string(kOutageSeconds),
+      "--stall-seconds=" + std::to_string(kOutageSeconds),
+      "--lame-duck-seconds=" + std::to_string(kLameDuckSeconds),
+      "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds),
+  };
+  if (asked.api_keys_secret_ref) {
+    const SecretKeyRef& keys = *asked.api_keys_secret_ref;
+    pod.Volume(
+        "api-keys", "secret",
+        Object({{"secretName", Text(keys.name)},
+                {"items", ListOf({Object({{"key", Text(keys.key)}, {"path", Text("keys")}})})}}),
+        "/etc/janus/api-keys", true);
+    arguments.emplace_back("--api-keys-file=/etc/janus/api-keys/keys");
+  }
+  AddTrust(service, defaults, "gateway", pod, arguments);
+  pod.SetOfContainer("args", Strings(arguments));
+  pod.Set({"spec", "terminationGracePeriodSeconds"},
+          Node::Integer(int64_t{service.spec.drain.timeout_seconds} + kLameDuckSeconds + 30));
+  pod.Port("http", kGatewayPort);
+  const auto probe = [](int period_seconds, int failures) {
+    return Object({{"httpGet", Object({{"path", Text("/health")}, {"port", Text("http")}})},
+                   {"periodSeconds", Node::Integer(period_seconds)},
+                   {"failureThreshold", Node::Integer(failures)}});
+  };
+  pod.SetOfContainer("readinessProbe", probe(2, 2));
+  // Whether it answers at all, workers or none; ending it ends the streams that it has.
+  pod.SetOfContainer(
+      "livenessProbe",
+      Object({{"httpGet", Object({{"path", Text("/metrics")}, {"port", Text("http")}})},
+              {"periodSeconds", Node::Integer(10)},
+              {"timeoutSeconds", Node::Integer(10)},
+              {"failureThreshold", Node::Integer(6)}}));
+  return std::move(pod).Take();
+}
+
+}  // namespace janus::control

@@ -1,0 +1,278 @@
+#include "operator/reconcile/pods/pods.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "operator/api/device.h"
+#include "operator/api/quantity.h"
+#include "operator/api/rfc3339.h"
+#include "operator/kube/object.h"
+#include "operator/reconcile/objects/names.h"
+
+namespace janus::control {
+namespace {
+
+// Pods of a rollout beside those that are wanted.
+constexpr int kSurge = 1;
+
+bool IsTrue(const Node& pod, std::string_view condition) {
+  const Node* conditions = FindAt(pod, {"status", "conditions"});
+  if (conditions == nullptr) return false;
+  return std::any_of(conditions->items.begin(), conditions->items.end(), [&](const Node& one) {
+    return TextAt(one, {"type"}) == condition && TextAt(one, {"status"}) == "True";
+  });
+}
+
+WallTime TransitionOf(const Node& pod, std::string_view condition) {
+  const Node* conditions = FindAt(pod, {"status", "conditions"});
+  if (conditions == nullptr) return {};
+  for (const Node& one : conditions->items) {
+    if (TextAt(one, {"type"}) != condition) continue;
+    const auto time = ParseTime(TextAt(one, {"lastTransitionTime"}));
+    return time.ok() ? *time : WallTime{};
+  }
+  return {};
+}
+
+std::string UnplaceableMessage(const Node& pod) {
+  const Node* conditions = FindAt(pod, {"status", "conditions"});
+  if (conditions == nullptr) return "";
+  for (const Node& one : conditions->items) {
+    if (TextAt(one, {"type"}) == "PodScheduled" && TextAt(one, {"status"}) == "False" &&
+        (TextAt(one, {"reason"}) == "Unschedulable" ||
+         TextAt(one, {"reason"}) == "SchedulingGated")) {
+      return std::string(TextAt(one, {"message"}));
+    }
+  }
+  return "";
+}
+
+constexpr std::string_view kCrashLoop = "CrashLoopBackOff";
+
+// What a container waits with while nothing is wrong.
+bool IsOnItsWay(std::string_view waits) {
+  return waits.empty() || waits == "ContainerCreating" || waits == "PodInitializing";
+}
+
+// Its last words, and how it ended: "no such file (Error, exit code 1)".
+std::string LastWords(const Node& container) {
+  const Node* const end = FindAt(container, {"lastState", "terminated"});
+  if (end == nullptr) return std::string(TextAt(container, {"state", "waiting", "message"}));
+  std::string how(TextAt(*end, {"reason"}));
+  if (const auto code = IntegerAt(*end, {"exitCode"})) {
+    how += (how.empty() ? "" : ", ") + ("exit code " + std::to_string(*code));
+  }
+  std::string words(TextAt(*end, {"message"}));
+  words.erase(words.find_last_not_of(" \n") + 1);
+  if (words.empty()) return how;
+  return how.empty() ? words : words + " (" + how + ")";
+}
+
+// Why a container does not run, as the kubelet says; empty: nothing keeps it.
+std::string WhyWaiting(const Node& container) {
+  const std::string_view reason = TextAt(container, {"state", "waiting", "reason"});
+  if (IsOnItsWay(reason)) return "";
+  const std::string why = reason == kCrashLoop
+                              ? LastWords(container)
+                              : std::string(TextAt(container, {"state", "waiting", "message"}));
+  return std::string(reason) + (why.empty() ? "" : ": " + why);
+}
+
+void ReadContainers(const Node& pod, PodSeen& out) {
+  for (const std::string_view kind : {"initContainerStatuses", "containerStatuses"}) {
+    const Node* const containers = FindAt(pod, {"status", kind});
+    if (containers == nullptr) continue;
+    for (const Node& one : containers->items) {
+      const std::string_view name = TextAt(one, {"name"});
+      const std::string why = WhyWaiting(one);
+      if (name == "worker") {
+        out.restarts = static_cast<int>(IntegerAt(one, {"restartCount"}).value_or(0));
+        if (TextAt(one, {"state", "waiting", "reason"}) == kCrashLoop) {
+          out.crash_loop = LastWords(one);
+          continue;
+        }
+      }
+      if (!why.empty() && out.not_starting.empty()) {
+        out.not_starting = "container " + std::string(name) + ": " + why;
+      }
+    }
+  }
+}
+
+bool IsOld(const PodSeen& pod, const RoleWanted& wanted) {
+  return wanted.rolls && pod.revision != wanted.revision;
+}
+
+// Kept as long as it lives; the others only until somebody is in their place.
+bool IsGood(const PodSeen& pod, const RoleWanted& wanted) {
+  return pod.is_live() && pod.must_leave.empty() && !IsOld(pod, wanted);
+}
+
+// Who is dearest to keep comes first.
+auto KeepOrder(const PodSeen& pod, const RoleWanted& wanted, bool is_committed) {
+  return std::tuple(!pod.containers_ready, !pod.crash_loop.empty(), !pod.must_leave.empty(),
+                    IsOld(pod, wanted), !is_committed, pod.id);
+}
+
+std::string WhyRemoved(const PodSeen& pod, const RoleWanted& wanted) {
+  if (!pod.must_leave.empty()) return pod.must_leave;
+  if (IsOld(pod, wanted)) return "revision " + wanted.revision + " has taken its place";
+  return "the role wants fewer pods";
+}
+
+int CountToCreate(const std::vector<const PodSeen*>& live, const RoleWanted& wanted) {
+  int good = 0, leaving = 0;
+  for (const PodSeen* pod : live) {
+    good += IsGood(*pod, wanted);
+    leaving += !pod->must_leave.empty();
+  }
+  const int missing = wanted.pods - good;
+  const bool rolling = static_cast<int>(live.size()) - leaving > good;
+  const int room = wanted.pods + leaving + (rolling ? kSurge : 0) - static_cast<int>(live.size());
+  return std::max(0, std::min(missing, room));
+}
+
+}  // namespace
+
+int64_t GpusOf(const Node& pod) {
+  int64_t out = 0;
+  const Node* const containers = FindAt(pod, {"spec", "containers"});
+  if (containers == nullptr) return out;
+  for (const Node& container : containers->items) {
+    const Node* const limits = FindAt(container, {"resources", "limits"});
+    if (limits == nullptr) continue;
+    for (const NodeField& limit : limits->fields) {
+      if (!IsGpu(limit.name) && !limit.name.ends_with("/gpu")) continue;
+      const Result<Quantity> count = ParseQuantity(limit.value.text);
+      if (count.ok()) out += count->value;
+    }
+  }
+  return out;
+}
+
+std::optional<PodSeen> ReadPod(const Node& pod) {
+  PodSeen out;
+  out.name = TextAt(pod, {"metadata", "name"});
+  const std::optional<int64_t> id = PodIdOf(out.name);
+  const std::optional<Role> role = RoleNamed(TextAt(pod, {"metadata", "labels", kRoleLabel}));
+  if (!id || !role) return std::nullopt;
+  out.uid = UidOf(pod);
+  out.version = ResourceVersionOf(pod);
+  out.role = *role;
+  out.id = *id;
+  out.revision = TextAt(pod, {"metadata", "labels", kRevisionLabel});
+  out.model = TextAt(pod, {"metadata", "labels", kModelLabel});
+  out.has_member_label = TextAt(pod, {"metadata", "labels", kMemberLabel}) == "true";
+  out.node = TextAt(pod, {"spec", "nodeName"});
+  out.ip = TextAt(pod, {"status", "podIP"});
+  out.has_member_gate = IsTrue(pod, kMemberCondition);
+  out.is_ready = IsTrue(pod, "Ready");
+  out.containers_ready = IsTrue(pod, "ContainersReady");
+  if (!out.containers_ready) out.unready_since = TransitionOf(pod, "ContainersReady");
+  out.is_leaving = FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr;
+  const std::string_view phase = TextAt(pod, {"status", "phase"});
+  out.has_ended = phase == "Failed" || phase == "Succeeded";
+  if (out.has_ended) {
+    out.ended_because = TextAt(pod, {"status", "reason"});
+    if (const std::string_view words = TextAt(pod, {"status", "message"}); !words.empty()) {
+      out.ended_because += (out.ended_because.empty() ? "" : ": ") + std::string(words);
+    }
+  }
+  out.unplaceable = UnplaceableMessage(pod);
+  if (IsTrue(pod, "DisruptionTarget")) out.must_leave = "the pod is to be disrupted";
+  if (const auto created = ParseTime(TextAt(pod, {"metadata", "creationTimestamp"}));
+      created.ok()) {
+    out.created = *created;
+  }
+  if (const Node* const volumes = FindAt(pod, {"spec", "volumes"})) {
+    out.uses_tls = std::any_of(volumes->items.begin(), volumes->items.end(), [](const Node& one) {
+      return TextAt(one, {"name"}) == kTrustVolume;
+    });
+  }
+  out.gpus = GpusOf(pod);
+  ReadContainers(pod, out);
+  return out;
+}
+
+std::string WhyEnded(const PodSeen& pod) {
+  if (pod.ended_because.empty()) return "its containers have ended";
+  return "it has failed: " + pod.ended_because;
+}
+
+std::string WhyNotRunning(const Node& pod) {
+  PodSeen seen;
+  ReadContainers(pod, seen);
+  return seen.not_starting.empty() ? UnplaceableMessage(pod) : seen.not_starting;
+}
+
+bool EndedAtOnce(const PodSeen& pod, WallTime now, const std::set<std::string>& committed) {
+  return pod.has_ended && !pod.is_leaving && !pod.is_lost && !committed.contains(pod.uid) &&
+         pod.created + kFailedPause > now;
+}
+
+PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
+                 const std::set<std::string>& committed) {
+  PodPlan plan;
+  std::vector<const PodSeen*> live;
+  WallTime youngest;
+  for (const PodSeen& pod : pods) {
+    youngest = std::max(youngest, pod.created);
+    if (pod.is_live()) live.push_back(&pod);
+  }
+  const bool may_replace = youngest + kCrashPause <= wanted.now;
+  // Replaced at once, though it may go only when the topology is without it.
+  if (may_replace) std::erase_if(live, [](const PodSeen* pod) { return !pod->crash_loop.empty(); });
+  for (const PodSeen& pod : pods) {
+    if (pod.is_leaving || committed.contains(pod.uid)) continue;
+    if (EndedAtOnce(pod, wanted.now, committed)) continue;
+    if (pod.has_ended) {
+      plan.remove.push_back({pod.name, pod.uid, WhyEnded(pod)});
+    } else if (pod.is_lost) {
+      plan.remove.push_back({pod.name, pod.uid, "node " + pod.node + " is lost"});
+    } else if (!pod.crash_loop.empty() && may_replace) {
+      plan.remove.push_back({pod.name, pod.uid, "its worker keeps ending: " + pod.crash_loop});
+    }
+  }
+  std::sort(live.begin(), live.end(), [&](const PodSeen* a, const PodSeen* b) {
+    return KeepOrder(*a, wanted, committed.contains(a->uid)) <
+           KeepOrder(*b, wanted, committed.contains(b->uid));
+  });
+  const auto awaited = std::count_if(pods.begin(), pods.end(), [&](const PodSeen& pod) {
+    return EndedAtOnce(pod, wanted.now, committed);
+  });
+  plan.create = std::max(0, CountToCreate(live, wanted) - static_cast<int>(awaited));
+
+  std::vector<const PodSeen*> members;
+  for (const PodSeen* pod : live) {
+    if (static_cast<int>(members.size()) < wanted.pods && pod->containers_ready)
+      members.push_back(pod);
+  }
+  // Nobody goes while those who are to serve do not serve yet: they may still be needed.
+  const bool settled = static_cast<int>(members.size()) == wanted.pods &&
+                       std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
+                         return committed.contains(pod->uid);
+                       });
+  // Who replaces one of the topology that crash-loops and does so itself stays for its pause: if it
+  // went, none would be young, and another one would come at once.
+  auto replacements = std::count_if(live.begin(), live.end(), [&](const PodSeen* pod) {
+    return committed.contains(pod->uid) && !pod->crash_loop.empty();
+  });
+  int kept = 0;
+  for (const PodSeen* pod : live) {
+    const bool is_member = std::find(members.begin(), members.end(), pod) != members.end();
+    const bool wanted_soon = IsGood(*pod, wanted) && kept < wanted.pods;
+    kept += IsGood(*pod, wanted);
+    if (is_member || wanted_soon || committed.contains(pod->uid)) continue;
+    if (!pod->crash_loop.empty() && replacements-- > 0) continue;
+    // One that is too many and serves nobody need not wait for the others.
+    if (settled || !pod->containers_ready || IsGood(*pod, wanted)) {
+      plan.remove.push_back({pod->name, pod->uid, WhyRemoved(*pod, wanted)});
+    }
+  }
+  std::sort(members.begin(), members.end(),
+            [](const PodSeen* a, const PodSeen* b) { return a->id < b->id; });
+  for (const PodSeen* pod : members) plan.members.push_back(pod->uid);
+  return plan;
+}
+
+}  // namespace janus::control

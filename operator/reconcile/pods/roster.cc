@@ -1,0 +1,63 @@
+#include "operator/reconcile/pods/roster.h"
+
+#include <algorithm>
+
+#include "operator/reconcile/pods/pod_template.h"
+
+namespace janus::control {
+
+InstanceId InstanceOf(const PodSeen& pod) {
+  return {pod.role, pod.uid, 0, pod.restarts};
+}
+
+WorkerSeen WorkerAtPodIp(const PodSeen& pod) {
+  const bool is_v6 = pod.ip.find(':') != std::string::npos;
+  const std::string host = is_v6 ? "[" + pod.ip + "]" : pod.ip;
+  WorkerSeen out;
+  out.role = pod.role;
+  out.pod_uid = pod.uid;
+  out.incarnation = pod.restarts;
+  out.node = pod.name;
+  out.domain = pod.name;
+  out.address = host + ":" + std::to_string(kGrpcPort);
+  out.exchange_address = "tcp:" + host + ":" + std::to_string(kGrpcPort + 1);
+  return out;
+}
+
+std::set<InstanceId> AliveInstances(std::span<const PodSeen> pods) {
+  std::set<InstanceId> out;
+  for (const PodSeen& pod : pods) {
+    if (pod.is_live() && !pod.ip.empty()) out.insert(InstanceOf(pod));
+  }
+  return out;
+}
+
+std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
+                       const std::vector<std::string>& members) {
+  if (static_cast<int>(members.size()) >= wanted.pods) return "";
+  for (const PodSeen& pod : pods) {
+    const bool is_coming = pod.is_live() && !pod.containers_ready && pod.unplaceable.empty() &&
+                           pod.crash_loop.empty() && pod.not_starting.empty() &&
+                           pod.created + kAwaitedFor > wanted.now;
+    if (is_coming) return pod.name;
+  }
+  return "";
+}
+
+std::optional<RestartingPod> AwaitedRestart(std::span<const PodSeen> pods, const RoleWanted& wanted,
+                                            const std::vector<std::string>& members,
+                                            const std::set<std::string>& committed) {
+  if (static_cast<int>(members.size()) >= wanted.pods) return std::nullopt;
+  for (const PodSeen& pod : pods) {
+    const WallTime until = pod.unready_since + kRestartAwaitedFor;
+    // A clock that is far ahead would have us wait for as long.
+    const bool is_recent =
+        until > wanted.now && pod.unready_since < wanted.now + kRestartAwaitedFor;
+    const bool is_restarting = pod.is_live() && !pod.containers_ready && pod.crash_loop.empty() &&
+                               committed.contains(pod.uid) && is_recent;
+    if (is_restarting) return RestartingPod{pod.name, until};
+  }
+  return std::nullopt;
+}
+
+}  // namespace janus::control

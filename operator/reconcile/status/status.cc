@@ -1,0 +1,440 @@
+#include "operator/reconcile/status/status.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "operator/api/enums.h"
+#include "operator/api/topology_enums.h"
+#include "operator/kube/object.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/objects/trees.h"
+
+namespace janus::control {
+namespace {
+
+using enum ConditionStatus;
+
+struct Judgement {
+  ConditionStatus status;
+  Cause cause;
+};
+
+std::string Count(int is, int of, std::string_view what) {
+  return std::to_string(is) + " of " + std::to_string(of) + " " + std::string(what);
+}
+
+Judgement OfRole(const RoleStatus& role, const ServiceSeen& seen) {
+  if (!seen.asleep.empty()) return {kTrue, {"Suspended", seen.asleep}};
+  if (seen.invalid && role.desired == 0) {
+    return {kFalse,
+            {seen.invalid.reason, "how many are wanted is not known: " + seen.invalid.message}};
+  }
+  std::string count = Count(role.current, role.desired, "instances serve");
+  if (role.current >= role.desired && role.committed == role.desired) {
+    return {kTrue, {"AsWanted", count}};
+  }
+  if (!role.crashing.empty()) return {kFalse, {"CrashLooping", role.crashing}};
+  if (!role.unplaceable.empty()) return {kFalse, {"InsufficientCapacity", role.unplaceable}};
+  if (!role.not_starting.empty()) return {kFalse, {"ContainerNotStarting", role.not_starting}};
+  if (role.outdated > 0) {
+    count += "; " + std::to_string(role.outdated) + " of an earlier revision " +
+             (role.outdated == 1 ? "serves" : "serve") + " meanwhile";
+  }
+  if (role.no_room) return {kFalse, {role.no_room.reason, count + "; " + role.no_room.message}};
+  return {kFalse, {"WaitingForPods", count + (role.awaited.empty() ? "" : "; " + role.awaited)}};
+}
+
+std::string Gateways(const ServiceSeen& seen) {
+  std::string out =
+      Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available");
+  return seen.gateway_trouble.empty() ? out : out + "; " + seen.gateway_trouble;
+}
+
+// Of a service that has never served: that it does not says less than whom it waits for, and that
+// less than what is wrong.
+int Weight(const Judgement& judgement) {
+  return judgement.cause.reason == "NoTopology"       ? 0
+         : judgement.cause.reason == "WaitingForPods" ? 1
+                                                      : 2;
+}
+
+bool Serves(const TopologyStatus& topology) {
+  return topology.is_told && !topology.has_lost && topology.lost.empty();
+}
+
+Judgement OfTopology(const ServiceSeen& seen) {
+  const TopologyStatus& topology = seen.topology;
+  if (!seen.asleep.empty()) return {kTrue, {"Suspended", seen.asleep}};
+  const std::string name = "epoch " + std::to_string(topology.epoch);
+  if (topology.epoch > 0 && Serves(topology)) {
+    std::string message = name + " serves: " + std::to_string(topology.m) + " attention and " +
+                          std::to_string(topology.n) + " expert instances";
+    if (!topology.message.empty()) message += "; " + topology.message;
+    return {kTrue, {"Committed", std::move(message)}};
+  }
+  if (!topology.reason.empty()) return {kFalse, {topology.reason, topology.message}};
+  if (!topology.lost.empty()) {
+    const std::string awaited = seen.awaited ? "; " + seen.awaited.message : "";
+    return {kFalse, {"EpochLost", topology.lost + awaited}};
+  }
+  if (seen.awaited) return {kFalse, seen.awaited};
+  if (topology.has_lost) return {kFalse, {"MemberLost", "a member of " + name + " is gone"}};
+  if (topology.epoch > 0) return {kFalse, {"Preparing", name + " is being told to its members"}};
+  return {kFalse, {"NoTopology", "no topology is committed yet"}};
+}
+
+Judgement OfEndpoint(const ServiceSeen& seen) {
+  if (!seen.asleep.empty()) return {kFalse, {"Suspended", seen.asleep}};
+  // Whoever calls the service's name reaches nobody, or somebody else.
+  if (seen.no_endpoint) return {kFalse, seen.no_endpoint};
+  if (seen.topology.epoch == 0 && !seen.predecessor_serves) {
+    return {kFalse, {"NoTopology", "no topology is committed yet"}};
+  }
+  if (seen.gateways_available == 0) {
+    return {kFalse, {"GatewayNotReady", Gateways(seen)}};
+  }
+  if (!Serves(seen.topology) && !seen.predecessor_serves) {
+    return {kFalse, {"TopologyNotReady", OfTopology(seen).cause.message}};
+  }
+  return {kTrue, {"Serving", Gateways(seen)}};
+}
+
+Judgement OfCapacity(const ServiceSeen& seen) {
+  if (seen.capacity) return {kFalse, seen.capacity};
+  for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
+    if (!role->unplaceable.empty()) {
+      return {kFalse,
+              {"InsufficientCapacity",
+               "role " + std::string(ToString(role->role)) + ": " + role->unplaceable}};
+    }
+  }
+  return {kTrue, {"Sufficient", "nothing waits for room"}};
+}
+
+std::string WhilePaused(const ServiceSeen& seen) {
+  if (!seen.is_paused) return "";
+  return seen.has_waiting_edits ? ", but for edits that wait while spec.paused is true"
+                                : "; while spec.paused is true, edits wait";
+}
+
+Judgement OfProgress(const ServiceSeen& seen, bool is_complete) {
+  if (seen.invalid) return {kFalse, seen.invalid};
+  if (seen.refused) return {kFalse, seen.refused};
+  if (seen.held_back.reason == "InsufficientCapacity") {
+    return {kFalse, seen.held_back};
+  }
+  const std::string fails = seen.fails.empty() ? "" : "; tried again and again: " + seen.fails;
+  if (is_complete) return {kTrue, {"Complete", "all is as wanted" + WhilePaused(seen) + fails}};
+  if (seen.progressed + kProgressDeadline <= seen.now) {
+    return {kFalse,
+            {"ProgressDeadlineExceeded",
+             "nothing has moved for " + std::to_string(kProgressDeadline.count()) + " s" + fails}};
+  }
+  if (seen.replacing) return {kTrue, {seen.replacing.reason, seen.replacing.message + fails}};
+  if (seen.awaited && seen.awaited.reason == "Recreating") {
+    return {kTrue, {seen.awaited.reason, seen.awaited.message + fails}};
+  }
+  return {kTrue, {"Working", "what is wanted is being made" + fails}};
+}
+
+// One role that is not followed says more than one that is.
+Judgement OfScaling(const ServiceSeen& seen) {
+  if (seen.held) return {kFalse, seen.held};
+  Judgement out{kTrue, {"Static", "counts are those of the spec"}};
+  std::string followed;
+  std::string bounds;
+  for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
+    if (role->limit && !IsBound(role->limit)) {
+      return {kFalse, role->limit};
+    }
+    if (!role->is_external) continue;
+    followed += (followed.empty() ? "" : " and ") + std::string(ToString(role->role));
+    if (!role->limit) continue;
+    if (bounds.empty()) out.cause.reason = role->limit.reason;
+    bounds += (bounds.empty() ? "" : "; ") + role->limit.message;
+  }
+  if (followed.empty()) return out;
+  if (bounds.empty()) out.cause.reason = "External";
+  out.cause.message = bounds.empty()
+                          ? "the count of " + followed + " is what is asked for by MoERoleScaler"
+                          : std::move(bounds);
+  return out;
+}
+
+Judgement OfMetrics(const ServiceSeen& seen) {
+  if (!seen.asleep.empty()) return {kUnknown, {"NotCollected", seen.asleep}};
+  if (seen.topology.epoch == 0) {
+    return {kUnknown, {"NotCollected", "no epoch is committed whose members could be asked"}};
+  }
+  switch (seen.answers) {
+    case EpochWatch::Answers::kAll:
+      return {kTrue, {"Collected", "all members answer what they are asked every few seconds"}};
+    case EpochWatch::Answers::kNotAll:
+      return {kFalse, {"MembersSilent", seen.unanswered}};
+    case EpochWatch::Answers::kUnknown:
+      break;
+  }
+  return {kUnknown, {"NotCollected", "the members have not answered yet"}};
+}
+
+Node RoleTree(const RoleStatus& role) {
+  return Object({{"name", Text(ToString(role.role))},
+                 {"replicas", Node::Integer(role.pods)},
+                 {"readyReplicas", Node::Integer(role.ready)},
+                 {"updatedReplicas", Node::Integer(role.updated)},
+                 {"drainingReplicas", Node::Integer(role.draining)},
+                 {"desiredInstances", Node::Integer(role.desired)},
+                 {"instances", Node::Integer(role.committed)},
+                 {"ready", Text(std::to_string(role.current) + "/" + std::to_string(role.desired))},
+                 {"gpus", Node::Integer(role.gpus)},
+                 {"selector", Text(role.selector)},
+                 {"lastPodId", Node::Integer(role.last_pod_id)}});
+}
+
+std::string_view DtypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return "BFloat16";
+    case DType::kFloat16:
+      return "Float16";
+    default:
+      return "Float32";
+  }
+}
+
+std::string_view KvDtypeName(const ServicePlan& plan) {
+  if (plan.effective.fp8_kv_cache) return "FP8";
+  return plan.dtype == DType::kFloat32 ? "Float32" : "BFloat16";
+}
+
+Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
+  const Effective& effective = plan.effective;
+  const std::string_view transport = effective.transport == ExchangeTransport::kSharedMemory
+                                         ? "SharedMemory"
+                                     : effective.transport == ExchangeTransport::kTcp ? "TCP"
+                                                                                      : "Auto";
+  return Object(
+      {{"modelName", Text(effective.model_name)},
+       {"device", Text(ToString(effective.device))},
+       {"dtype", Text(DtypeName(plan.dtype))},
+       {"kvCacheDtype", Text(KvDtypeName(plan))},
+       {"maxModelLen", Node::Integer(plan.max_model_len)},
+       {"exchangeMode", Text(ToString<janus::ExchangeMode>(effective.mode))},
+       {"transport", Text(transport)},
+       {"gate", Text(ToString<janus::GateSide>(effective.gate))},
+       {"sum", Text(ToString<janus::SumRule>(effective.sum))},
+       {"scheduling",
+        Text(effective.scheduling == SchedulingPolicy::kAebsGreedy ? "AEBSGreedy" : "AEBS")},
+       {"prefixCache", Text(ToString(effective.prefix_cache))},
+       {"placementPolicy", Text(ToString(effective.placement))},
+       {"tls", Text(effective.tls == Tls::kDisabled ? "Disabled" : "Enabled")},
+       {"microBatches", Node::Integer(effective.micro_batches)},
+       {"kvMemoryPercent", Node::Integer(effective.kv_memory_percent)},
+       {"slotsPerInstance", Node::Integer(plan.slots_per_instance)},
+       {"gatewayReplicas", Node::Integer(gateway_replicas)}});
+}
+
+Node TopologyTree(const TopologyStatus& topology) {
+  Node out = Object({{"name", Text(topology.name)},
+                     {"epoch", Node::Integer(topology.epoch)},
+                     {"m", Node::Integer(topology.m)},
+                     {"n", Node::Integer(topology.n)},
+                     {"exchangeMode", Text(topology.mode)},
+                     {"microBatches", Node::Integer(topology.micro_batches)},
+                     {"placementHash", Text(topology.placement_hash)}});
+  if (topology.imbalance_permille) {
+    out.Add("imbalancePermille", Node::Integer(*topology.imbalance_permille));
+  }
+  return out;
+}
+
+void SetMeasured(const ServiceSeen& seen, Node& service) {
+  const Node* const was = FindAt(service, {"status", "slo"});
+  Node slo = was == nullptr ? Node::Map() : *was;
+  // Of a target that is no more nothing is left.
+  const auto set = [&](std::string_view field, std::optional<int64_t> value) {
+    std::erase_if(slo.fields, [&](const NodeField& one) { return one.name == field; });
+    if (value) slo.Add(field, Node::Integer(*value));
+  };
+  set("tpotMicroseconds", seen.tpot_microseconds);
+  set("ttftMicroseconds", seen.ttft_microseconds);
+  if (seen.tokens_per_second) set("tokensPerSecond", seen.tokens_per_second);
+  if (was != nullptr || !slo.fields.empty()) SetAt(service, {"status", "slo"}, std::move(slo));
+}
+
+const Node* RoleOf(const Node& service, Role role) {
+  const Node* roles = FindAt(service, {"status", "roles"});
+  if (roles == nullptr) return nullptr;
+  for (const Node& one : roles->items) {
+    if (TextAt(one, {"name"}) == ToString(role)) return &one;
+  }
+  return nullptr;
+}
+
+// What must not wait: status, reason and generation of every condition.
+bool SaysTheSame(const Node& before, const Node& after) {
+  const std::vector<Condition> was = ReadConditions(before);
+  const std::vector<Condition> is = ReadConditions(after);
+  return std::equal(was.begin(), was.end(), is.begin(), is.end(),
+                    [](const Condition& a, const Condition& b) {
+                      return a.type == b.type && a.status == b.status && a.reason == b.reason &&
+                             a.observed_generation == b.observed_generation;
+                    });
+}
+
+}  // namespace
+
+std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
+  const Judgement attention = OfRole(seen.attention, seen);
+  const Judgement experts = OfRole(seen.experts, seen);
+  const Judgement topology = OfTopology(seen);
+  const Judgement available = OfEndpoint(seen);
+  const bool roles_ready =
+      attention.status == kTrue && experts.status == kTrue && topology.status == kTrue;
+  // A service that is asleep as wanted is complete, though it does not serve.
+  const bool is_asleep = !seen.asleep.empty() && seen.attention.pods + seen.experts.pods == 0;
+  const bool is_complete = roles_ready && !seen.invalid && !seen.replacing && !seen.held_back &&
+                           (available.status == kTrue || is_asleep);
+
+  Judgement ready{kTrue, {"AsWanted", "the service is as wanted" + WhilePaused(seen)}};
+  if (seen.is_plain_text) {
+    ready.cause.message += "; its pods call each other in plain text, as security.tls is Disabled";
+  }
+  if (seen.held_back) ready = {kFalse, seen.held_back};
+  if (seen.invalid) {
+    ready = {kFalse, seen.invalid};
+  } else {
+    const Judgement* why = nullptr;
+    for (const Judgement* part : {&available, &attention, &experts, &topology}) {
+      if (part->status == kTrue) continue;
+      const bool is_better = why == nullptr || (available.cause.reason == "NoTopology" &&
+                                                Weight(*part) > Weight(*why));
+      if (is_better) why = part;
+    }
+    if (why != nullptr) ready = *why;
+  }
+  Judgement stalled{kFalse, {"Reconciling", "the spec can be carried out"}};
+  if (seen.invalid) stalled = {kTrue, seen.invalid};
+
+  const std::pair<std::string_view, Judgement> judgements[] = {
+      {"Ready", ready},
+      {"Available", available},
+      {"Progressing", OfProgress(seen, is_complete)},
+      {"AttentionReady", attention},
+      {"ExpertsReady", experts},
+      {"TopologyReady", topology},
+      {"ScalingReady", OfScaling(seen)},
+      {"MetricsAvailable", OfMetrics(seen)},
+      {"SLOMet", {kUnknown, {"NoMetrics", "this version does not judge by targets"}}},
+      {"CapacityAvailable", OfCapacity(seen)},
+      {"Stalled", stalled}};
+  std::vector<Condition> out;
+  for (const auto& [type, judgement] : judgements) {
+    Condition one;
+    one.type = type;
+    one.status = judgement.status;
+    one.reason = judgement.cause.reason;
+    one.message = judgement.cause.message.substr(0, kLongestMessage);
+    one.observed_generation = seen.generation;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+bool IsBound(const Cause& limit) {
+  return limit.reason == "AtMin" || limit.reason == "AtMax";
+}
+
+Node WithStatus(const Node& service, const ServiceSeen& seen) {
+  Node out = service;
+  const auto set = [&](std::string_view field, Node value) {
+    SetAt(out, {"status", field}, std::move(value));
+  };
+  set("observedGeneration", Node::Integer(seen.generation));
+  set("conditions",
+      WriteConditions(Transitioned(ReadConditions(service), ConditionsOf(seen), seen.now)));
+  set("roles", ListOf({RoleTree(seen.attention), RoleTree(seen.experts)}));
+  set("gpus", Node::Integer(seen.attention.gpus + seen.experts.gpus + seen.old_gpus));
+  SetPinnedImage(out, seen.pinned);
+  if (!seen.model_digest.empty()) {
+    SetAt(out, {"status", "model", "digest"}, Text(seen.model_digest));
+  }
+  if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
+  if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
+  SetMeasured(seen, out);
+  return out;
+}
+
+std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int64_t> is) {
+  if (!was || !is) return is ? is : was;
+  constexpr int64_t kTwentieth = 20;
+  return std::abs(*is - *was) * kTwentieth < std::abs(*was) ? was : is;
+}
+
+StatusChange Compare(const Node& before, const Node& after) {
+  const Node* was = before.Find("status");
+  const Node* is = after.Find("status");
+  // Servers hand fields out in an order of their own.
+  if (is == nullptr || (was != nullptr && Covers(*was, *is) && Covers(*is, *was))) {
+    return StatusChange::kNone;
+  }
+  if (was == nullptr || !SaysTheSame(before, after)) return StatusChange::kNow;
+  for (const std::string_view field : {"workerImage", "restartedAt", "namedImage", "imageDevice"}) {
+    if (TextAt(before, {"status", field}) != TextAt(after, {"status", field})) {
+      return StatusChange::kNow;
+    }
+  }
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    if (LastPodId(before, role) != LastPodId(after, role)) return StatusChange::kNow;
+    // A decision: people are told of it, and a pause or a want of room keeps it.
+    if (DesiredInstances(before, role) != DesiredInstances(after, role)) return StatusChange::kNow;
+  }
+  return StatusChange::kNumbers;
+}
+
+PinnedImage PinnedImageOf(const Node& service) {
+  const auto text = [&](std::string_view field) {
+    return std::string(TextAt(service, {"status", field}));
+  };
+  const bool is_cuda = text("imageDevice") == ToString(Device::kCuda);
+  return {text("workerImage"), text("restartedAt"), text("namedImage"),
+          is_cuda ? Device::kCuda : Device::kCpu};
+}
+
+void SetPinnedImage(Node& service, const PinnedImage& pinned) {
+  SetAt(service, {"status", "workerImage"}, Text(pinned.image));
+  SetAt(service, {"status", "restartedAt"}, Text(pinned.restarted_at));
+  SetAt(service, {"status", "namedImage"}, Text(pinned.named));
+  SetAt(service, {"status", "imageDevice"}, Text(ToString(pinned.device)));
+}
+
+std::optional<int> DesiredInstances(const Node& service, Role role) {
+  const Node* found = RoleOf(service, role);
+  const auto desired = found == nullptr ? std::nullopt : IntegerAt(*found, {"desiredInstances"});
+  if (!desired) return std::nullopt;
+  return static_cast<int>(*desired);
+}
+
+int64_t LastPodId(const Node& service, Role role) {
+  const Node* found = RoleOf(service, role);
+  return found == nullptr ? 0 : IntegerAt(*found, {"lastPodId"}).value_or(0);
+}
+
+void SetLastPodId(Node& service, Role role, int64_t id) {
+  const Node* roles = FindAt(service, {"status", "roles"});
+  Node list = roles == nullptr ? Node::List() : *roles;
+  bool found = false;
+  for (Node& one : list.items) {
+    if (TextAt(one, {"name"}) != ToString(role)) continue;
+    SetAt(one, {"lastPodId"}, Node::Integer(id));
+    found = true;
+  }
+  if (!found) {
+    list.items.push_back(
+        Object({{"name", Text(ToString(role))}, {"lastPodId", Node::Integer(id)}}));
+  }
+  SetAt(service, {"status", "roles"}, std::move(list));
+}
+
+}  // namespace janus::control

@@ -1,0 +1,410 @@
+#include "operator/reconcile/capacity/service_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "common/model/memory.h"
+#include "tests/support/reconcile/small_model.h"
+
+namespace janus::control {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+
+ModelDescription Mixtral8x7B() {
+  ModelDescription model = SmallModel();
+  model.vocab = 32000;
+  model.hidden = 4096;
+  model.layers = 32;
+  model.max_positions = 32768;
+  model.attention.heads = 32;
+  model.attention.kv_heads = 8;
+  model.attention.head_dim = 128;
+  model.moe.intermediate = 14336;
+  return model;
+}
+
+MoEService Fixed(int attention, int experts) {
+  MoEService service;
+  service.metadata.name = "demo";
+  service.spec.model.source.type = SourceType::kHostPath;
+  service.spec.roles.attention.replicas = attention;
+  service.spec.roles.experts.replicas = experts;
+  return service;
+}
+
+TEST(PlanService, TakesTheFewestSlotsThatHoldEveryExpert) {
+  const auto plan = PlanService(Fixed(2, 3), SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->m, 2);
+  EXPECT_EQ(plan->n, 3);
+  EXPECT_EQ(plan->slots_per_instance, 3);
+  EXPECT_EQ(plan->spare_slots, 2);
+  EXPECT_EQ(plan->max_model_len, 512);
+  EXPECT_EQ(plan->max_rows_per_round, 512);
+  EXPECT_EQ(plan->crossover_rows, 8);
+  EXPECT_EQ(plan->compute_threads, 1);
+  EXPECT_EQ(plan->dtype, DType::kBFloat16);
+  EXPECT_EQ(plan->held, "");
+}
+
+TEST(PlanService, HoldsModeSloAtTheFewestThatHoldTheModel) {
+  MoEService service = Fixed(1, 1);
+  service.spec.roles.attention.replicas.reset();
+  service.spec.roles.experts.replicas.reset();
+  service.spec.roles.experts.slots_per_instance = 3;
+  auto plan = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->m, 1);
+  EXPECT_EQ(plan->n, 3);
+  EXPECT_EQ(plan->held,
+            "mode SLO is not supported by this version; the counts are held at 1 attention and 3 "
+            "expert instances");
+  service.spec.roles.experts.scaling.emplace().min_replicas = 5;
+  plan = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->n, 5);
+}
+
+TEST(PlanService, NamesTooFewSlots) {
+  MoEService service = Fixed(1, 3);
+  service.spec.roles.experts.slots_per_instance = 2;
+  EXPECT_EQ(PlanService(service, SmallModel(), {16 * kGiB, 2}).status().message(),
+            "spec.roles.experts.slotsPerInstance: is 2; 3 expert instances then have 6 slots for "
+            "the model's 8 experts; want at least 3 slots, or at least 4 replicas");
+}
+
+TEST(PlanService, NamesALengthBeyondTheModels) {
+  MoEService service = Fixed(1, 1);
+  service.spec.model.max_model_len = 513;
+  EXPECT_EQ(PlanService(service, SmallModel(), {16 * kGiB, 2}).status().message(),
+            "spec.model.maxModelLen: is 513; the model's max_position_embeddings is 512");
+}
+
+TEST(PlanService, GivesNoMoreKvThanAFullBatchCanUse) {
+  const auto plan = PlanService(Fixed(1, 1), SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->kv_bytes, KvBytesPerToken(SmallModel()) * 512 * 256);
+}
+
+TEST(PlanService, ACacheInFp8TakesFewerBytesForAsMany) {
+  MoEService service = Fixed(1, 2);
+  service.spec.roles.attention.kv_cache.dtype = KvDtype::kFp8;
+  const ModelDescription model = Mixtral8x7B();
+  const auto plan = PlanService(service, model, {1024 * kGiB, 64});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_TRUE(plan->effective.fp8_kv_cache);
+  EXPECT_EQ(plan->kv_bytes, Fp8KvBytesPerToken(model) * 32768 * 256);
+  // One sequence in 16 bits takes 4.3 GB.
+  service.spec.roles.attention.kv_cache.size = Quantity{3 * kGiB, 3 * kGiB * 1000, "3Gi"};
+  EXPECT_TRUE(PlanService(service, model, {1024 * kGiB, 64}).ok());
+  service.spec.roles.attention.kv_cache.dtype = KvDtype::kAuto;
+  EXPECT_FALSE(PlanService(service, model, {1024 * kGiB, 64}).ok());
+}
+
+TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
+  const ModelDescription model = Mixtral8x7B();
+  const int64_t room = 120 * kGiB;
+  const auto one = PlanService(Fixed(1, 2), model, {room, 64});
+  ASSERT_TRUE(one.ok()) << one.status().ToString();
+  const MemoryNeed& need = one->need;
+  const int64_t rest = room - (need.total() - need.kv);
+  EXPECT_LE(need.kv, rest * 90 / 100);
+  EXPECT_GE(need.kv, rest * 88 / 100);
+  EXPECT_EQ(one->kv_bytes % (KvBytesPerToken(model) * 16), 0);
+  EXPECT_EQ(one->compute_threads, 21);
+  const auto two = PlanService(Fixed(2, 2), model, {room, 64});
+  ASSERT_TRUE(two.ok());
+  EXPECT_LT(two->kv_bytes, one->kv_bytes / 2);
+}
+
+TEST(PlanService, SaysWhatIsNeededAndWhatIsFree) {
+  const Status status = PlanService(Fixed(1, 1), Mixtral8x7B(), {24'000'000'000, 2}).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("service demo needs 99 GB, 24 GB free: 93 GB weights in the page "
+                                  "cache, 1 x 4.8 GB KV cache, 1 x "),
+            std::string::npos)
+      << status.message();
+}
+
+TEST(PlanService, CountsWeightsUsedInPlaceOnceHoweverManyUseThem) {
+  const ModelDescription model = SmallModel();
+  const auto one = PlanService(Fixed(1, 1), model, {16 * kGiB, 2});
+  const auto many = PlanService(Fixed(4, 3), model, {16 * kGiB, 2});
+  ASSERT_TRUE(one.ok() && many.ok());
+  EXPECT_EQ(one->need.mapped_weights, AttentionWeightBytes(model) + GateWeightBytes(model) +
+                                          8 * 4 * ExpertWeightBytes(model));
+  EXPECT_EQ(many->need.mapped_weights, one->need.mapped_weights);
+  EXPECT_EQ(many->need.attention_weights + many->need.expert_weights, 0);
+}
+
+TEST(PlanService, CountsConvertedWeightsInEveryProcess) {
+  ModelDescription model = SmallModel();
+  MoEService service = Fixed(2, 2);
+  service.spec.model.dtype = Dtype::kFloat32;
+  const auto full = PlanService(service, model, {16 * kGiB, 2});
+  ASSERT_TRUE(full.ok());
+  model.dtype = DType::kFloat32;
+  EXPECT_EQ(full->dtype, DType::kFloat32);
+  EXPECT_EQ(full->need.mapped_weights, 0);
+  EXPECT_EQ(full->need.attention_weights, AttentionWeightBytes(model));
+  EXPECT_EQ(full->need.expert_weights,
+            GateWeightBytes(model) + ExpertWeightBytes(model) * (4 * 4 + full->spare_slots));
+}
+
+TEST(PlanService, CountsWhatRoundsAndLogitsAreComputedIn) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto plan = PlanService(Fixed(2, 1), model, {200 * kGiB, 3});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  // m * R_max * k * I in bf16, and the logits of a batch in fp32, are the largest parts.
+  const int64_t ffn = int64_t{2} * 512 * 2 * 14336 * 2;
+  EXPECT_GT(plan->need.expert_workspace, ffn);
+  EXPECT_LT(plan->need.expert_workspace, ffn + ffn / 20);
+  EXPECT_GT(plan->need.attention_workspace, int64_t{256} * 32000 * 4);
+  EXPECT_GT(plan->need.total(), 2 * plan->need.attention_workspace + plan->need.expert_workspace);
+}
+
+TEST(PlanService, CountsLandingMemoryWhereEveryPairGoesOverTheNetwork) {
+  MoEService service = Fixed(2, 2);
+  const auto shared = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  service.spec.exchange.transport = Transport::kTcp;
+  const auto tcp = PlanService(service, SmallModel(), {16 * kGiB, 2});
+  ASSERT_TRUE(shared.ok() && tcp.ok());
+  EXPECT_EQ(tcp->effective.transport, ExchangeTransport::kTcp);
+  EXPECT_GT(tcp->need.exchange, 2 * shared->need.exchange);
+}
+
+TEST(PlanService, CountsWhatTheGatewayMayHold) {
+  const ModelDescription model = Mixtral8x7B();
+  const MachineRoom room{120 * kGiB, 8};
+  MoEService service = Fixed(1, 2);
+  service.spec.gateway.limits.open_streams = 1000;
+  const auto small = PlanService(service, model, room, 64 << 20);
+  const auto large = PlanService(service, model, room, kGiB);
+  ASSERT_TRUE(small.ok() && large.ok());
+  EXPECT_EQ(small->gateway_memory_bytes, 64 << 20);
+  EXPECT_EQ(small->need.gateway, (64 << 20) + 1000 * 9 * 1024);
+  const auto rest = [](const MemoryNeed& need) { return need.total() - need.m * need.kv; };
+  EXPECT_EQ(rest(large->need) - rest(small->need), kGiB - (64 << 20));
+  // What it is given, the KV cache does not get.
+  EXPECT_LT(large->kv_bytes, small->kv_bytes);
+  // And what does not fit with it is refused.
+  const Status status = PlanService(service, model, room, 100 * kGiB).status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("107 GB gateway"), std::string::npos) << status.message();
+}
+
+TEST(PlanService, GivesTheGatewayASmallShareOfTheMachine) {
+  const auto share = [](int64_t memory_bytes, int64_t request_bytes) {
+    MoEService service = Fixed(1, 1);
+    service.spec.gateway.limits.request_size.value = request_bytes;
+    const auto plan = PlanService(service, SmallModel(), {memory_bytes, 2});
+    return plan.ok() ? plan->gateway_memory_bytes : -1;
+  };
+  EXPECT_EQ(share(3 * kGiB, 1 << 20), 3 * kGiB / 16);
+  EXPECT_EQ(share(64 * kGiB, 1 << 20), 256 << 20);
+  EXPECT_EQ(share(kGiB / 4, 1 << 20), 32 << 20);
+  EXPECT_EQ(share(3 * kGiB, 64 << 20), 256 << 20) << "four of the largest requests";
+}
+
+TEST(PlanService, RefusesAGatewayWithoutRoomForOneRequest) {
+  EXPECT_EQ(PlanService(Fixed(1, 1), SmallModel(), {16 * kGiB, 2}, 5 << 20).status(),
+            InvalidArgument("--memory-bytes: is 5242880; requests may take three quarters of it, "
+                            "and one of spec.gateway.limits.requestSize (4Mi) would never fit; "
+                            "want at least 16777216"));
+}
+
+TEST(PlanService, RefusesAKvCacheTooSmallForOneSequence) {
+  MoEService service = Fixed(1, 1);
+  service.spec.roles.attention.kv_cache.size = *ParseQuantity("64Ki");
+  EXPECT_EQ(PlanService(service, SmallModel(), {16 * kGiB, 2}).status().message(),
+            "spec.roles.attention.kvCache.size: is 64Ki; one sequence of 512 tokens takes 131 kB; "
+            "raise it, or lower spec.model.maxModelLen");
+}
+
+// In pods.
+
+ProcessRoom Limited(int64_t memory_bytes, int cores) {
+  return {memory_bytes, true, cores, true};
+}
+
+TEST(PlanServiceInPods, TakesTheKvCacheFromAnAttentionPodAlone) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto kv = [&](int attention, int experts, int64_t attention_bytes, int64_t expert_bytes) {
+    const auto plan = PlanServiceInPods(Fixed(attention, experts), model,
+                                        {Limited(attention_bytes, 8), Limited(expert_bytes, 8)});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return plan.ok() ? plan->need.kv : -1;
+  };
+  const int64_t one = kv(1, 2, 40 * kGiB, 64 * kGiB);
+  EXPECT_GT(one, 20 * kGiB);
+  EXPECT_LT(one, 36 * kGiB);
+  EXPECT_EQ(kv(1, 2, 40 * kGiB, 640 * kGiB), one) << "what experts have is not for it";
+  // Each has a pod of its own; queues for more peers take a little.
+  EXPECT_NEAR(static_cast<double>(kv(3, 2, 40 * kGiB, 64 * kGiB)), static_cast<double>(one),
+              4 << 20);
+  EXPECT_GT(kv(1, 2, 50 * kGiB, 64 * kGiB), one + 8 * kGiB);
+}
+
+TEST(PlanServiceInPods, CountsForEachPodWhatItsInstanceNeeds) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto plan =
+      PlanServiceInPods(Fixed(2, 4), model, {Limited(64 * kGiB, 8), Limited(64 * kGiB, 8)});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const PodNeed attention = plan->need.attention_pod(), experts = plan->need.expert_pod();
+  EXPECT_EQ(attention.weights, AttentionWeightBytes(model));
+  EXPECT_EQ(experts.weights, GateWeightBytes(model) + ExpertWeightBytes(model) * 2 * 32);
+  EXPECT_EQ(experts.kv, 0);
+  // Rows of one's own, and where contributions of four land twice.
+  EXPECT_GT(attention.exchange, 512 * 4096 * 2 * (1 + 2 * 4 * 2));
+  EXPECT_GT(experts.exchange, 2 * 512 * 4096 * 2 * (2 + 2));
+  EXPECT_EQ(plan->need.gateway, 0) << "it has a pod of its own";
+  EXPECT_EQ(plan->gateway_memory_bytes, 0);
+}
+
+TEST(PlanServiceInPods, NamesTheRoleWithoutRoomAndWhatToChange) {
+  const ModelDescription model = Mixtral8x7B();
+  Status status =
+      PlanServiceInPods(Fixed(1, 2), model, {Limited(40 * kGiB, 8), Limited(24 * kGiB, 8)})
+          .status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("each experts pod of service demo needs "), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find(" and has 26 GB: 45 GB experts, "), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("; raise spec.roles.experts.resources.limits.memory, or have "
+                                  "more replicas of that role or fewer slotsPerInstance"),
+            std::string::npos)
+      << status.message();
+  status = PlanServiceInPods(Fixed(1, 2), model,
+                             {ProcessRoom{4 * kGiB, false, 8, false}, Limited(64 * kGiB, 8)})
+               .status();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("each attention pod of service demo needs "), std::string::npos)
+      << status.message();
+  EXPECT_NE(status.message().find("; use machines with more memory free for role attention, or "
+                                  "lower maxBatchSize or kvCache.size of that role"),
+            std::string::npos)
+      << status.message();
+}
+
+ProcessRoom OnGpu(int64_t device_bytes, int64_t host_bytes) {
+  ProcessRoom room = Limited(host_bytes, 8);
+  room.device_memory_bytes = device_bytes;
+  return room;
+}
+
+// Mixtral's experts are 90 GB; two instances hold 45 GB each.
+TEST(PlanServiceInPods, OnGpusHoldsEitherMemoryAgainstWhatLiesThere) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto says = [&](const ProcessRoom& attention, const ProcessRoom& experts) {
+    const auto plan = PlanServiceInPods(Fixed(1, 2), model, {attention, experts});
+    return plan.ok() ? "" : plan.status().message();
+  };
+  const ProcessRoom large = OnGpu(80 * kGiB, 16 * kGiB);
+  // On CPUs a limit of 16 GiB would hold no such experts.
+  EXPECT_EQ(says(large, large), "");
+  EXPECT_TRUE(says(large, Limited(16 * kGiB, 8)).starts_with("each experts pod of service demo"));
+
+  const std::string no_gpu = says(large, OnGpu(40 * kGiB, 16 * kGiB));
+  EXPECT_TRUE(no_gpu.starts_with("each experts pod of service demo needs 4")) << no_gpu;
+  EXPECT_NE(no_gpu.find(" of its GPU and has 42 GB: 46 GB experts, "), std::string::npos) << no_gpu;
+  EXPECT_EQ(no_gpu.find(" process"), std::string::npos)
+      << "the process is no part of it: " << no_gpu;
+  EXPECT_NE(no_gpu.find("; use GPUs with more memory free for role experts, or have more replicas "
+                        "of that role"),
+            std::string::npos)
+      << no_gpu;
+
+  const std::string no_host = says(OnGpu(80 * kGiB, kGiB / 4), large);
+  EXPECT_TRUE(no_host.starts_with("each attention pod of service demo needs ")) << no_host;
+  EXPECT_NE(no_host.find(" beside its GPU and has 268 MB: "), std::string::npos) << no_host;
+  EXPECT_NE(no_host.find("; raise spec.roles.attention.resources.limits.memory, or lower "),
+            std::string::npos)
+      << no_host;
+}
+
+TEST(PlanServiceInPods, OnAGpuTheKvCacheIsAShareOfWhatThatHasLeft) {
+  const ModelDescription model = Mixtral8x7B();
+  const auto planned = [&](int64_t device_bytes, int64_t host_bytes) {
+    const ProcessRoom room = OnGpu(device_bytes, host_bytes);
+    const auto plan = PlanServiceInPods(Fixed(1, 2), model, {room, OnGpu(80 * kGiB, 16 * kGiB)});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return *plan;
+  };
+  const ServicePlan plan = planned(40 * kGiB, 16 * kGiB);
+  const PodNeed& device = plan.need.attention_on_gpu.device;
+  const int64_t left = 40 * kGiB / 100 * 98 - kGiB / 4 - (device.total() - device.kv);
+  EXPECT_LE(device.kv, left * 90 / 100);
+  EXPECT_GE(plan.kv_bytes, left * 88 / 100);
+  EXPECT_EQ(plan.need.attention_on_gpu.host.kv, plan.swap_bytes);
+  EXPECT_GE(plan.swap_bytes, plan.kv_bytes / 9);
+  // Preempted sequences wait in the host's memory; where that is small fewer do.
+  const ServicePlan small_host = planned(40 * kGiB, 3 * kGiB);
+  EXPECT_EQ(small_host.kv_bytes, plan.kv_bytes);
+  EXPECT_LT(small_host.swap_bytes, plan.swap_bytes);
+  EXPECT_LE(small_host.need.attention_on_gpu.host.total(), 3 * kGiB);
+}
+
+// They are converted on their way to the GPU, one after another.
+TEST(PlanServiceInPods, OnAGpuOneConvertedTensorOfAttentionIsCountedOnItsHost) {
+  ModelDescription model = Mixtral8x7B();
+  const auto host_weights = [&] {
+    const ProcessRoom room = OnGpu(80 * kGiB, 16 * kGiB);
+    const auto plan = PlanServiceInPods(Fixed(1, 2), model, {room, OnGpu(80 * kGiB, 16 * kGiB)});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return plan->need.attention_on_gpu.host.weights;
+  };
+  EXPECT_EQ(host_weights(), 0) << "they lie in the page cache";
+  model.has_fp8_weights = true;
+  EXPECT_EQ(host_weights(), int64_t{32000} * 4096 * 2);
+}
+
+// Where the size is given, all that comes with the keys is held against the GPU too.
+TEST(PlanServiceInPods, OnAGpuAGivenKvCacheTakesItsPagesAndWhatTheirKeysTake) {
+  MoEService service = Fixed(1, 2);
+  service.spec.roles.attention.kv_cache.size = Quantity{20 * kGiB, 20 * kGiB * 1000, "20Gi"};
+  const ProcessRoom room = OnGpu(80 * kGiB, 16 * kGiB);
+  const auto plan = PlanServiceInPods(service, Mixtral8x7B(), {room, room});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const PodNeed& device = plan->need.attention_on_gpu.device;
+  EXPECT_GT(device.kv, 20 * kGiB);
+  // Beside what a GPU keeps for itself.
+  const int64_t enough = (device.total() + kGiB / 4) / 98 * 100 + 200;
+  EXPECT_TRUE(PlanServiceInPods(service, Mixtral8x7B(), {OnGpu(enough, 16 * kGiB), room}).ok());
+  EXPECT_FALSE(
+      PlanServiceInPods(service, Mixtral8x7B(), {OnGpu(enough - 1000, 16 * kGiB), room}).ok());
+}
+
+TEST(PlanServiceInPods, WithoutALimitTakesItsShareAmongAllInstances) {
+  const ModelDescription model = Mixtral8x7B();
+  const ProcessRoom machine{128 * kGiB, false, 64, false};
+  const auto plan = PlanServiceInPods(Fixed(1, 3), model, {machine, machine});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const int64_t left = machine.memory_bytes - (plan->need.attention_pod().total() - plan->need.kv);
+  EXPECT_LE(plan->need.kv, left * 90 / 100 / 4);
+  EXPECT_GE(plan->need.kv, left * 88 / 100 / 4);
+  EXPECT_EQ(plan->compute_threads, 16);
+  // The experts of two would not fit beside each other, but they may be on two machines.
+  EXPECT_TRUE(
+      PlanServiceInPods(Fixed(1, 2), model, {machine, ProcessRoom{64 * kGiB, false, 8, false}})
+          .ok());
+}
+
+TEST(PlanServiceInPods, ComputesWithTheCoresThatEveryPodHas) {
+  const auto threads = [](const PodRooms& rooms) {
+    return PlanServiceInPods(Fixed(1, 2), SmallModel(), rooms)->compute_threads;
+  };
+  EXPECT_EQ(threads({Limited(kGiB, 4), Limited(kGiB, 8)}), 4);
+  EXPECT_EQ(threads({Limited(kGiB, 4), ProcessRoom{kGiB, true, 9, false}}), 3);
+  EXPECT_EQ(threads({Limited(kGiB, 4), std::nullopt}), 4);
+  EXPECT_EQ(threads({ProcessRoom{kGiB, true, 1, false}, std::nullopt}), 1);
+}
+
+TEST(PlanServiceInPods, JudgesNobodyWhoseRoomIsNotKnown) {
+  const auto plan = PlanServiceInPods(Fixed(1, 1), Mixtral8x7B(), {});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->kv_bytes, KvBytesPerToken(Mixtral8x7B()) * 32768) << "one sequence";
+}
+
+}  // namespace
+}  // namespace janus::control

@@ -1,0 +1,51 @@
+#include "operator/reconcile/pass/refusal.h"
+
+#include <gtest/gtest.h>
+
+namespace janus::control {
+namespace {
+
+ApiError Error(int http_status, const std::string& message) {
+  return ErrorOfReply(http_status, R"({"kind":"Status","message":")" + message + R"("})", {});
+}
+
+// Texts as API servers of v1.35 give them, but for their quotes.
+TEST(RefusalOf, TellsWhatHelps) {
+  const std::tuple<int, const char*, RefusalKind, const char*> cases[] = {
+      {422, "Pod is invalid: spec.containers[0].image: Required value", RefusalKind::kInvalid,
+       "InvalidSpec"},
+      {403,
+       "pods is forbidden: exceeded quota: small, requested: pods=1, used: pods=4, limited: "
+       "pods=4",
+       RefusalKind::kCapacity, "QuotaExceeded"},
+      {403, "pods is forbidden: violates PodSecurity restricted: hostPath volumes",
+       RefusalKind::kInvalid, "InvalidSpec"},
+      {403, "admission webhook 'validation.gatekeeper.sh' denied the request: [owners] no owner",
+       RefusalKind::kInvalid, "InvalidSpec"},
+      {500, "Internal error occurred: failed calling webhook: connection refused",
+       RefusalKind::kRetry, ""},
+      {403, "pods is forbidden: User system:x cannot create resource pods in API group",
+       RefusalKind::kRetry, ""},
+      {409, "the object has been modified", RefusalKind::kRetry, ""},
+      {429, "too many requests", RefusalKind::kRetry, ""},
+      {500, "etcdserver: request timed out", RefusalKind::kRetry, ""},
+      {503, "apiserver is shutting down", RefusalKind::kRetry, ""},
+      {401, "Unauthorized", RefusalKind::kRetry, ""},
+  };
+  for (const auto& [status, message, kind, reason] : cases) {
+    SCOPED_TRACE(message);
+    const Refusal refusal = RefusalOf(Error(status, message), "create pod a");
+    EXPECT_EQ(refusal.kind, kind);
+    EXPECT_EQ(refusal.cause.reason, reason);
+    EXPECT_EQ(refusal.cause.message, std::string("create pod a: ") + message);
+  }
+  EXPECT_EQ(RefusalOf(LocalError(Cancelled("ending")), "x").kind, RefusalKind::kStop);
+}
+
+TEST(RefusalOf, KeepsToWhenTheServerWantsToBeAskedAgain) {
+  const ApiError error = ErrorOfReply(429, "{}", Seconds(7));
+  EXPECT_EQ(RefusalOf(error, "x").retry_after, Seconds(7));
+}
+
+}  // namespace
+}  // namespace janus::control

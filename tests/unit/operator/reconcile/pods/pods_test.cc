@@ -1,0 +1,400 @@
+#include "operator/reconcile/pods/pods.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "operator/api/json.h"
+
+namespace janus::control {
+namespace {
+
+using std::chrono::seconds;
+
+PodSeen Pod(int64_t id, const std::string& revision = "new") {
+  PodSeen pod;
+  pod.id = id;
+  pod.uid = "u" + std::to_string(id);
+  pod.name = "chat-experts-" + revision + "-" + std::to_string(id);
+  pod.revision = revision;
+  pod.containers_ready = true;
+  return pod;
+}
+
+PodSeen NotReady(PodSeen pod) {
+  pod.containers_ready = false;
+  return pod;
+}
+
+RoleWanted Wanted(int pods) {
+  return {.pods = pods, .revision = "new", .rolls = true, .now = WallTime(seconds(100'000))};
+}
+
+std::set<std::string> Uids(std::initializer_list<int64_t> ids) {
+  std::set<std::string> out;
+  for (const int64_t id : ids) out.insert("u" + std::to_string(id));
+  return out;
+}
+
+std::vector<std::string> Names(const std::vector<PodRemoval>& removed) {
+  std::vector<std::string> out;
+  for (const PodRemoval& one : removed) out.push_back(one.uid);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+using Uid = std::vector<std::string>;
+
+TEST(PlanPods, MakesAllAtOnceWhereThereIsNone) {
+  const PodPlan plan = PlanPods({}, Wanted(3), {});
+  EXPECT_EQ(plan.create, 3);
+  EXPECT_TRUE(plan.members.empty());
+  EXPECT_TRUE(plan.remove.empty());
+}
+
+TEST(PlanPods, IsDoneWhenAllServe) {
+  const std::vector<PodSeen> pods = {Pod(1), Pod(2)};
+  const PodPlan plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
+  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.members, (Uid{"u1", "u2"}));
+  EXPECT_TRUE(plan.remove.empty());
+}
+
+TEST(PlanPods, OnlyWhoCanBePreparedBecomesAMember) {
+  const std::vector<PodSeen> pods = {NotReady(Pod(1)), Pod(2)};
+  const PodPlan plan = PlanPods(pods, Wanted(2), {});
+  EXPECT_EQ(plan.create, 0) << "it starts";
+  EXPECT_EQ(plan.members, Uid{"u2"});
+}
+
+TEST(PlanPods, AMemberLeavesTheTopologyBeforeItIsDeleted) {
+  const std::vector<PodSeen> pods = {Pod(1), Pod(2), Pod(3)};
+  PodPlan plan = PlanPods(pods, Wanted(2), Uids({1, 2, 3}));
+  EXPECT_EQ(plan.members, (Uid{"u1", "u2"})) << "the youngest goes";
+  EXPECT_TRUE(plan.remove.empty()) << "it serves";
+  plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
+  EXPECT_EQ(Names(plan.remove), Uid{"u3"});
+}
+
+TEST(PlanPods, WhoIsTooManyAndNotReadyGoesFirst) {
+  const std::vector<PodSeen> pods = {NotReady(Pod(1)), Pod(2), Pod(3)};
+  const PodPlan plan = PlanPods(pods, Wanted(2), Uids({2, 3}));
+  EXPECT_EQ(plan.members, (Uid{"u2", "u3"}));
+  EXPECT_EQ(Names(plan.remove), Uid{"u1"});
+}
+
+TEST(PlanPods, WhatEndedOrIsLostIsReplacedAtOnceAndRemovedOnceTheTopologyIsWithoutIt) {
+  std::vector<PodSeen> pods = {Pod(1), Pod(2), Pod(3)};
+  pods[1].has_ended = true;
+  pods[2].is_lost = true;
+  PodPlan plan = PlanPods(pods, Wanted(3), Uids({1, 2, 3}));
+  EXPECT_EQ(plan.create, 2);
+  EXPECT_EQ(plan.members, Uid{"u1"});
+  EXPECT_TRUE(plan.remove.empty());
+  plan = PlanPods(pods, Wanted(3), Uids({1}));
+  EXPECT_EQ(Names(plan.remove), (Uid{"u2", "u3"}));
+}
+
+TEST(PlanPods, WhatEndsAsSoonAsItIsMadeIsMadeAnewOnceAMinute) {
+  RoleWanted wanted = Wanted(2);
+  std::vector<PodSeen> pods = {Pod(1), NotReady(Pod(2))};
+  pods[1].has_ended = true;
+  pods[1].created = wanted.now - seconds(1);
+  PodPlan plan = PlanPods(pods, wanted, Uids({1}));
+  EXPECT_EQ(plan.create, 0);
+  EXPECT_TRUE(plan.remove.empty()) << "it says why";
+  EXPECT_EQ(PlanPods(pods, wanted, Uids({1, 2})).create, 1) << "it has served";
+  EXPECT_EQ(PlanPods(pods, Wanted(3), Uids({1})).create, 1) << "for the other one";
+  wanted.now += kFailedPause;
+  plan = PlanPods(pods, wanted, Uids({1}));
+  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(Names(plan.remove), Uid{"u2"});
+}
+
+TEST(PlanPods, WhoMustLeaveServesUntilSomebodyIsInItsPlace) {
+  std::vector<PodSeen> pods = {Pod(1), Pod(2), Pod(3)};
+  pods[0].must_leave = "node a is cordoned";
+  pods[1].must_leave = "node a is cordoned";
+  PodPlan plan = PlanPods(pods, Wanted(3), Uids({1, 2, 3}));
+  EXPECT_EQ(plan.create, 2) << "for all that must leave at once";
+  EXPECT_EQ(plan.members, (Uid{"u1", "u2", "u3"}));
+
+  pods.push_back(NotReady(Pod(4)));
+  pods.push_back(NotReady(Pod(5)));
+  plan = PlanPods(pods, Wanted(3), Uids({1, 2, 3}));
+  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.members, (Uid{"u1", "u2", "u3"}));
+
+  pods[3].containers_ready = true;
+  plan = PlanPods(pods, Wanted(3), Uids({1, 2, 3}));
+  EXPECT_EQ(plan.members, (Uid{"u1", "u3", "u4"}));
+  EXPECT_TRUE(plan.remove.empty());
+
+  pods[4].containers_ready = true;
+  plan = PlanPods(pods, Wanted(3), Uids({3, 4, 5}));
+  EXPECT_EQ(Names(plan.remove), (Uid{"u1", "u2"}));
+  EXPECT_EQ(plan.remove[0].reason, "node a is cordoned");
+}
+
+TEST(PlanPods, ARolloutGoesPodByPod) {
+  std::vector<PodSeen> pods = {Pod(1, "old"), Pod(2, "old")};
+  PodPlan plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
+  EXPECT_EQ(plan.create, 1);
+  pods.push_back(NotReady(Pod(3)));
+  plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
+  EXPECT_EQ(plan.create, 0) << "one at a time";
+  pods[2].containers_ready = true;
+  plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
+  EXPECT_EQ(plan.members, (Uid{"u1", "u3"}));
+  EXPECT_TRUE(plan.remove.empty());
+  plan = PlanPods(pods, Wanted(2), Uids({1, 3}));
+  EXPECT_EQ(Names(plan.remove), Uid{"u2"});
+}
+
+TEST(PlanPods, WhileRolloutsRestOldPodsAreAsGoodAsNew) {
+  const std::vector<PodSeen> pods = {Pod(1, "old")};
+  RoleWanted wanted = Wanted(2);
+  wanted.rolls = false;
+  const PodPlan plan = PlanPods(pods, wanted, Uids({1}));
+  EXPECT_EQ(plan.create, 1);
+  EXPECT_TRUE(plan.remove.empty());
+}
+
+TEST(PlanPods, AWorkerThatKeepsEndingCostsAPodEachTenMinutes) {
+  std::vector<PodSeen> pods = {Pod(1), NotReady(Pod(2))};
+  pods[1].crash_loop = "no such model";
+  pods[1].created = WallTime(seconds(100'000)) - kCrashPause + seconds(1);
+  PodPlan plan = PlanPods(pods, Wanted(2), Uids({1}));
+  EXPECT_EQ(plan.create, 0);
+  EXPECT_TRUE(plan.remove.empty());
+  pods[1].created -= seconds(1);
+  plan = PlanPods(pods, Wanted(2), Uids({1}));
+  EXPECT_EQ(plan.create, 1);
+  ASSERT_EQ(Names(plan.remove), Uid{"u2"});
+  EXPECT_EQ(plan.remove[0].reason, "its worker keeps ending: no such model");
+}
+
+// Members of the topology that keep ending, and replacements that do so themselves at once: one of
+// each per pause, not one after the other.
+TEST(PlanPods, AReplacementThatCrashLoopsTooCostsOnePodPerPause) {
+  for (const int wanted : {1, 3}) {
+    std::vector<PodSeen> pods;
+    std::set<std::string> committed;
+    for (int id = 1; id <= wanted; ++id) {
+      pods.push_back(NotReady(Pod(id)));
+      pods.back().crash_loop = "no such model";
+      pods.back().created = WallTime(seconds(0));
+      committed.insert(pods.back().uid);
+    }
+    int made = 0;
+    const seconds began(100'000), hour(3'600);
+    for (seconds now = began; now < began + hour; ++now) {
+      RoleWanted role = Wanted(wanted);
+      role.now = WallTime(now);
+      const PodPlan plan = PlanPods(pods, role, committed);
+      for (const PodRemoval& gone : plan.remove) {
+        ASSERT_FALSE(committed.contains(gone.uid));
+        std::erase_if(pods, [&](const PodSeen& pod) { return pod.uid == gone.uid; });
+      }
+      for (int i = 0; i < plan.create; ++i) {
+        pods.push_back(NotReady(Pod(wanted + ++made)));
+        pods.back().created = role.now;
+        pods.back().crash_loop = "no such model";
+      }
+    }
+    EXPECT_EQ(made, wanted * 6) << "in an hour, for " << wanted;
+  }
+}
+
+TEST(PlanPods, ALeavingPodCountsForNothing) {
+  std::vector<PodSeen> pods = {Pod(1), Pod(2)};
+  pods[1].is_leaving = true;
+  const PodPlan plan = PlanPods(pods, Wanted(2), Uids({1}));
+  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.members, Uid{"u1"});
+  EXPECT_TRUE(plan.remove.empty()) << "it goes already";
+}
+
+TEST(PlanPods, SuspendedEverythingGoesOnceTheTopologyIsGone) {
+  const std::vector<PodSeen> pods = {Pod(1), Pod(2)};
+  EXPECT_TRUE(PlanPods(pods, Wanted(0), Uids({1, 2})).remove.empty());
+  EXPECT_EQ(Names(PlanPods(pods, Wanted(0), {}).remove), (Uid{"u1", "u2"}));
+}
+
+// Whatever befalls the pods, and however late each is ready: when nothing more happens, as many
+// serve as are wanted, of the wanted revision and of those that may stay, and no others are left.
+// On the way no member is deleted.
+TEST(PlanPods, ConvergesWhateverHappens) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](uint64_t bound) { return random() % bound; };
+    std::vector<PodSeen> pods;
+    std::set<std::string> committed;
+    RoleWanted wanted = Wanted(static_cast<int>(1 + below(6)));
+    int64_t next_id = 1;
+    int64_t revision = 1;
+    wanted.revision = "r1";
+    for (int round = 0; round < 400; ++round) {
+      wanted.now += seconds(10);
+      if (round < 200) {
+        switch (below(12)) {
+          case 0:
+            wanted.pods = static_cast<int>(1 + below(6));
+            break;
+          case 1:
+            wanted.revision = "r" + std::to_string(++revision);
+            break;
+          case 2:
+            if (!pods.empty()) pods[below(pods.size())].must_leave = "cordoned";
+            break;
+          case 3:
+            if (!pods.empty()) pods[below(pods.size())].is_lost = true;
+            break;
+          case 4:
+            if (!pods.empty()) pods[below(pods.size())].has_ended = true;
+            break;
+          default:
+            break;
+        }
+      }
+      for (PodSeen& pod : pods) {
+        if (below(3) == 0 && pod.is_live()) pod.containers_ready = true;
+      }
+      const PodPlan plan = PlanPods(pods, wanted, committed);
+      for (const PodRemoval& one : plan.remove) {
+        ASSERT_FALSE(committed.contains(one.uid)) << one.uid;
+        std::erase_if(pods, [&](const PodSeen& pod) { return pod.uid == one.uid; });
+      }
+      for (int i = 0; i < plan.create; ++i) {
+        PodSeen pod = NotReady(Pod(next_id++, wanted.revision));
+        pod.created = wanted.now;
+        pods.push_back(pod);
+      }
+      // A topology without a role's last member is not committed.
+      if (!plan.members.empty() && below(2) == 0)
+        committed = {plan.members.begin(), plan.members.end()};
+    }
+    ASSERT_EQ(pods.size(), static_cast<size_t>(wanted.pods));
+    EXPECT_EQ(committed.size(), pods.size());
+    for (const PodSeen& pod : pods) {
+      EXPECT_EQ(pod.revision, wanted.revision);
+      EXPECT_TRUE(pod.must_leave.empty() && pod.is_live());
+      EXPECT_TRUE(committed.contains(pod.uid));
+    }
+  }
+}
+
+Node Json(const std::string& text) {
+  return *ParseJson(text, "test");
+}
+
+TEST(ReadPod, TakesWhatDecides) {
+  const std::optional<PodSeen> pod = ReadPod(Json(R"({
+    "metadata": {"name": "chat-experts-bcdfghjklm-17", "uid": "u", "creationTimestamp": "1970-01-01T00:01:40Z",
+                 "labels": {"serving.janus.dev/role": "experts", "serving.janus.dev/revision": "bcdfghjklm",
+                            "serving.janus.dev/member": "true"}},
+    "spec": {"nodeName": "a"},
+    "status": {"phase": "Running", "conditions": [{"type": "ContainersReady", "status": "True"},
+                                                   {"type": "DisruptionTarget", "status": "True"}],
+               "containerStatuses": [{"name": "worker", "restartCount": 4, "state": {"waiting":
+                 {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                 "lastState": {"terminated": {"message": "no such model"}}}]}})"));
+  ASSERT_TRUE(pod);
+  EXPECT_EQ(pod->role, Role::kExperts);
+  EXPECT_EQ(pod->id, 17);
+  EXPECT_EQ(pod->revision, "bcdfghjklm");
+  EXPECT_EQ(pod->node, "a");
+  EXPECT_TRUE(pod->has_member_label);
+  EXPECT_TRUE(pod->containers_ready);
+  EXPECT_EQ(pod->restarts, 4);
+  EXPECT_EQ(pod->crash_loop, "no such model");
+  EXPECT_EQ(pod->created, WallTime(seconds(100)));
+  EXPECT_FALSE(pod->must_leave.empty());
+}
+
+TEST(ReadPod, KnowsWhyItsContainersDoNotRun) {
+  const auto read = [](const std::string& status) {
+    return *ReadPod(Json(R"({"metadata": {"name": "chat-attention-r-1", "labels":
+      {"serving.janus.dev/role": "attention"}}, "status": {)" +
+                         status + "}}"));
+  };
+  const auto waits = [&](const std::string& list, const std::string& container,
+                         const std::string& state) {
+    return read("\"" + list + R"(": [{"name": ")" + container + R"(", "state": {"waiting": {)" +
+                state + "}}}]");
+  };
+  PodSeen pod = waits("containerStatuses", "worker",
+                      R"("reason": "ImagePullBackOff", "message": "Back-off pulling image")");
+  EXPECT_EQ(pod.not_starting, "container worker: ImagePullBackOff: Back-off pulling image");
+  EXPECT_EQ(pod.crash_loop, "");
+  pod = waits("initContainerStatuses", "proxy", R"("reason": "CreateContainerConfigError")");
+  EXPECT_EQ(pod.not_starting, "container proxy: CreateContainerConfigError");
+  pod =
+      waits("containerStatuses", "proxy", R"("reason": "CrashLoopBackOff", "message": "back-off")");
+  EXPECT_EQ(pod.not_starting, "container proxy: CrashLoopBackOff: back-off");
+  EXPECT_EQ(pod.crash_loop, "") << "of the worker alone, which is replaced for it";
+  for (const char* usual : {"ContainerCreating", "PodInitializing"}) {
+    pod = waits("containerStatuses", "worker", std::string(R"("reason": ")") + usual + "\"");
+    EXPECT_EQ(pod.not_starting, "") << usual;
+  }
+  pod = read(R"("containerStatuses": [{"name": "worker", "state": {"waiting": {"reason":
+    "CrashLoopBackOff"}}, "lastState": {"terminated": {"reason": "OOMKilled", "exitCode": 137,
+    "message": "loading layer 7\n"}}}])");
+  EXPECT_EQ(pod.crash_loop, "loading layer 7 (OOMKilled, exit code 137)");
+  EXPECT_EQ(pod.not_starting, "");
+  pod = read(R"("phase": "Failed", "reason": "Evicted", "message": "low on memory")");
+  EXPECT_EQ(WhyEnded(pod), "it has failed: Evicted: low on memory");
+  EXPECT_EQ(WhyEnded(read(R"("phase": "Failed")")), "its containers have ended");
+}
+
+TEST(ReadPod, CountsTheGpusThatItHolds) {
+  PodSeen pod = *ReadPod(Json(R"({"metadata": {"name": "chat-attention-r-1", "labels":
+    {"serving.janus.dev/role": "attention"}}, "spec": {"containers": [
+      {"name": "worker", "resources": {"limits": {"nvidia.com/gpu": "2", "memory": "1Gi"}}},
+      {"name": "other", "resources": {"limits": {"amd.com/gpu": "1"}}}]}})"));
+  EXPECT_EQ(pod.gpus, 3);
+  EXPECT_EQ(pod.held_gpus(), 0) << "no node has given it any";
+  pod.node = "a";
+  EXPECT_EQ(pod.held_gpus(), 3);
+  pod.is_leaving = true;
+  EXPECT_EQ(pod.held_gpus(), 3);
+  pod.has_ended = true;
+  EXPECT_EQ(pod.held_gpus(), 0);
+}
+
+TEST(GpusOf, CountsSlicesAndSharesAsOneAndDevicesOfTheNetworkNot) {
+  const auto limited = [](const std::string& limits) {
+    return GpusOf(Json(R"({"spec": {"containers": [{"resources": {"limits": )" + limits + "}}]}}"));
+  };
+  EXPECT_EQ(limited(R"({"nvidia.com/mig-1g.10gb": "1", "cpu": "4"})"), 1);
+  EXPECT_EQ(limited(R"({"nvidia.com/gpu.shared": "1", "rdma/hca_shared_devices_a": "1"})"), 1);
+  EXPECT_EQ(limited(R"({"nvidia.com/hostdev": "1", "hugepages-2Mi": "1Gi"})"), 0);
+}
+
+TEST(ReadPod, KnowsWhyNoNodeTakesIt) {
+  const auto read = [](const std::string& reason, const std::string& message) {
+    return ReadPod(Json(R"({
+      "metadata": {"name": "chat-attention-r-1", "labels": {"serving.janus.dev/role": "attention"}},
+      "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+                 "reason": ")" +
+                        reason + R"(", "message": ")" + message + R"("}]}})"));
+  };
+  for (const char* reason : {"Unschedulable", "SchedulingGated"}) {
+    const std::optional<PodSeen> pod = read(reason, "0/2 nodes are available");
+    ASSERT_TRUE(pod);
+    EXPECT_EQ(pod->unplaceable, "0/2 nodes are available");
+    EXPECT_FALSE(pod->containers_ready);
+  }
+  EXPECT_EQ(read("SchedulerError", "tried again")->unplaceable, "");
+}
+
+TEST(ReadPod, IsNothingForWhatIsNotOurs) {
+  EXPECT_FALSE(ReadPod(Json(R"({"metadata": {"name": "chat-attention-r-1"}})")));
+  EXPECT_FALSE(ReadPod(Json(
+      R"({"metadata": {"name": "chat", "labels": {"serving.janus.dev/role": "attention"}}})")));
+}
+
+}  // namespace
+}  // namespace janus::control

@@ -1,0 +1,352 @@
+#include "operator/reconcile/status/status.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "operator/kube/object.h"
+#include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/status/reasons.h"
+
+namespace janus::control {
+namespace {
+
+using std::chrono::seconds;
+
+ServiceSeen Whole() {
+  ServiceSeen seen;
+  seen.generation = 3;
+  seen.attention = {.role = Role::kAttention,
+                    .desired = 2,
+                    .pods = 2,
+                    .ready = 2,
+                    .updated = 2,
+                    .committed = 2,
+                    .current = 2};
+  seen.experts = {.role = Role::kExperts,
+                  .desired = 3,
+                  .pods = 3,
+                  .ready = 3,
+                  .updated = 3,
+                  .committed = 3,
+                  .current = 3};
+  seen.topology = {.name = "chat-1",
+                   .epoch = 5,
+                   .m = 2,
+                   .n = 3,
+                   .mode = "Direct",
+                   .placement_hash = "abc",
+                   .is_told = true};
+  seen.gateways_available = seen.gateways_wanted = 2;
+  seen.progressed = WallTime(seconds(1000));
+  seen.now = WallTime(seconds(1100));
+  return seen;
+}
+
+std::map<std::string, std::string> Said(const ServiceSeen& seen) {
+  std::map<std::string, std::string> out;
+  for (const Condition& one : ConditionsOf(seen)) {
+    const char* status = one.status == ConditionStatus::kTrue    ? "True/"
+                         : one.status == ConditionStatus::kFalse ? "False/"
+                                                                 : "Unknown/";
+    out[one.type] = status + one.reason;
+    EXPECT_TRUE(IsKnownReason(one.type, std::string(status, std::strlen(status) - 1), one.reason))
+        << one.type << " " << status << one.reason << " is not in reasons.cc";
+    EXPECT_EQ(one.observed_generation, seen.generation);
+    EXPECT_FALSE(one.message.empty()) << one.type;
+  }
+  return out;
+}
+
+TEST(ConditionsOf, AreAllOfThemInTheirOrder) {
+  std::vector<std::string> types;
+  for (const Condition& one : ConditionsOf(Whole())) types.push_back(one.type);
+  EXPECT_EQ(types,
+            (std::vector<std::string>(std::begin(kConditionTypes), std::end(kConditionTypes))));
+}
+
+TEST(ConditionsOf, AWholeServiceIsReady) {
+  const auto said = Said(Whole());
+  EXPECT_EQ(said.at("Ready"), "True/AsWanted");
+  EXPECT_EQ(said.at("Available"), "True/Serving");
+  EXPECT_EQ(said.at("Progressing"), "True/Complete");
+  EXPECT_EQ(said.at("AttentionReady"), "True/AsWanted");
+  EXPECT_EQ(said.at("ExpertsReady"), "True/AsWanted");
+  EXPECT_EQ(said.at("TopologyReady"), "True/Committed");
+  EXPECT_EQ(said.at("ScalingReady"), "True/Static");
+  EXPECT_EQ(said.at("MetricsAvailable"), "Unknown/NotCollected");
+  EXPECT_EQ(said.at("SLOMet"), "Unknown/NoMetrics");
+  EXPECT_EQ(said.at("CapacityAvailable"), "True/Sufficient");
+  EXPECT_EQ(said.at("Stalled"), "False/Reconciling");
+}
+
+TEST(ConditionsOf, WhatIsTriedInVainIsInTheMessageOfProgressing) {
+  const auto says = [](const ServiceSeen& seen) {
+    for (const Condition& one : ConditionsOf(seen)) {
+      if (one.type == "Progressing") return one.reason + ": " + one.message;
+    }
+    return std::string();
+  };
+  ServiceSeen seen = Whole();
+  seen.fails = "create pod x: failed calling webhook";
+  const std::string words = "; tried again and again: create pod x: failed calling webhook";
+  EXPECT_EQ(says(seen), "Complete: all is as wanted" + words);
+  seen.experts.current = 2;
+  EXPECT_EQ(says(seen), "Working: what is wanted is being made" + words);
+  seen.now = seen.progressed + kProgressDeadline;
+  EXPECT_EQ(says(seen), "ProgressDeadlineExceeded: nothing has moved for 600 s" + words);
+}
+
+TEST(ConditionsOf, WhoServesMeanwhileIsInTheMessageOfARoleThatIsReplaced) {
+  ServiceSeen seen = Whole();
+  seen.experts.outdated = seen.experts.current;
+  seen.experts.current = 0;
+  const int all = seen.experts.desired;
+  for (const Condition& one : ConditionsOf(seen)) {
+    if (one.type != "ExpertsReady") continue;
+    EXPECT_EQ(one.message, "0 of " + std::to_string(all) + " instances serve; " +
+                               std::to_string(all) + " of an earlier revision serve meanwhile");
+  }
+}
+
+TEST(ConditionsOf, OneThatServesMeanwhileServes) {
+  ServiceSeen seen = Whole();
+  seen.attention.outdated = 1;
+  seen.attention.current = 0;
+  for (const Condition& one : ConditionsOf(seen)) {
+    if (one.type != "AttentionReady") continue;
+    EXPECT_TRUE(one.message.ends_with("; 1 of an earlier revision serves meanwhile"))
+        << one.message;
+  }
+}
+
+TEST(WithStatus, CountsTheGpusOfAllPods) {
+  ServiceSeen seen = Whole();
+  seen.attention.gpus = 2;
+  seen.experts.gpus = 3;
+  seen.old_gpus = 4;
+  const Node service = WithStatus(Node::Map(), seen);
+  EXPECT_EQ(IntegerAt(service, {"status", "gpus"}), 9);
+  const Node* const roles = FindAt(service, {"status", "roles"});
+  ASSERT_NE(roles, nullptr);
+  EXPECT_EQ(IntegerAt(roles->items.at(0), {"gpus"}), 2);
+  EXPECT_EQ(IntegerAt(roles->items.at(1), {"gpus"}), 3);
+}
+
+TEST(ConditionsOf, MetricsAreThoseOfMembersThatWereHeard) {
+  ServiceSeen seen = Whole();
+  seen.answers = EpochWatch::Answers::kAll;
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "True/Collected");
+  seen.answers = EpochWatch::Answers::kNotAll;
+  seen.unanswered = "experts-1 does not answer: deadline";
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "False/MembersSilent");
+  EXPECT_EQ(Said(seen).at("Ready"), "True/AsWanted") << "they may serve all the same";
+  seen.topology = {};
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "Unknown/NotCollected");
+  seen = Whole();
+  seen.answers = EpochWatch::Answers::kAll;
+  seen.asleep = "the service is suspended";
+  EXPECT_EQ(Said(seen).at("MetricsAvailable"), "Unknown/NotCollected");
+}
+
+TEST(HeldNumber, MovesByATwentieth) {
+  EXPECT_EQ(HeldNumber(std::nullopt, std::nullopt), std::nullopt);
+  EXPECT_EQ(HeldNumber(std::nullopt, 7), 7);
+  EXPECT_EQ(HeldNumber(7, std::nullopt), 7);
+  EXPECT_EQ(HeldNumber(1000, 1049), 1000);
+  EXPECT_EQ(HeldNumber(1000, 1050), 1050);
+  EXPECT_EQ(HeldNumber(1000, 951), 1000);
+  EXPECT_EQ(HeldNumber(1000, 950), 950);
+  EXPECT_EQ(HeldNumber(0, 1), 1);
+  EXPECT_EQ(HeldNumber(1, 0), 0);
+  EXPECT_EQ(HeldNumber(0, 0), 0);
+}
+
+// Every other reason, what leads to it, and whether the service is Ready nevertheless.
+TEST(ConditionsOf, EveryReasonHasItsCause) {
+  struct Case {
+    const char* type;
+    const char* said;
+    const char* ready;
+    std::function<void(ServiceSeen&)> change;
+  };
+  const Case cases[] = {
+      {"AttentionReady", "False/WaitingForPods", "False/WaitingForPods",
+       [](ServiceSeen& s) { s.attention.current = 1; }},
+      {"ExpertsReady", "False/WaitingForPods", "False/WaitingForPods",
+       [](ServiceSeen& s) { s.experts.committed = 4; }},  // one still has to leave
+      {"ExpertsReady", "False/CrashLooping", "False/CrashLooping",
+       [](ServiceSeen& s) {
+         s.experts.current = 2;
+         s.experts.crashing = "pod x: no model";
+       }},
+      {"ExpertsReady", "True/AsWanted", "True/AsWanted",
+       [](ServiceSeen& s) { s.experts.crashing = "pod x: no model"; }},
+      {"ExpertsReady", "False/InsufficientCapacity", "False/InsufficientCapacity",
+       [](ServiceSeen& s) {
+         s.experts.current = 2;
+         s.experts.unplaceable = "pod x: no room";
+       }},
+      {"AttentionReady", "False/ContainerNotStarting", "False/ContainerNotStarting",
+       [](ServiceSeen& s) {  // more than that nothing serves
+         s.topology = {};
+         s.attention.current = s.attention.committed = 0;
+         s.attention.not_starting = "pod x: container worker: ErrImagePull";
+       }},
+      {"ExpertsReady", "False/WaitingForPods", "False/WaitingForPods",
+       [](ServiceSeen& s) {
+         s.topology = {};
+         s.experts.current = 0;
+       }},
+      {"TopologyReady", "False/ModelUnknown", "False/ModelUnknown",
+       [](ServiceSeen& s) {
+         s.topology = {};
+         s.experts.current = 0;
+         s.awaited = {"ModelUnknown", "no config.json"};
+       }},
+      {"ExpertsReady", "False/QuotaExceeded", "False/QuotaExceeded",
+       [](ServiceSeen& s) {
+         s.experts.current = 2;
+         s.experts.no_room = s.capacity = {"QuotaExceeded", "exceeded quota: small"};
+       }},
+      {"Progressing", "False/InsufficientCapacity", "False/InsufficientCapacity",
+       [](ServiceSeen& s) {  // all that was wanted before the edit serves
+         s.held_back = {"InsufficientCapacity", "the newest spec has no room"};
+       }},
+      {"Progressing", "True/Working", "False/Replacing",
+       [](ServiceSeen& s) {
+         s.held_back = {"Replacing", "spec.model has changed again"};
+       }},
+      {"CapacityAvailable", "False/InsufficientCapacity", "True/AsWanted",
+       [](ServiceSeen& s) { s.experts.unplaceable = "pod x: no room"; }},
+      {"CapacityAvailable", "False/QuotaExceeded", "True/AsWanted",
+       [](ServiceSeen& s) {
+         s.capacity = {"QuotaExceeded", "exceeded quota: small"};
+       }},
+      {"TopologyReady", "False/NoTopology", "False/NoTopology",
+       [](ServiceSeen& s) { s.topology = {}; }},
+      {"Available", "False/NoTopology", "False/NoTopology",
+       [](ServiceSeen& s) { s.topology = {}; }},
+      {"TopologyReady", "False/Preparing", "False/TopologyNotReady",
+       [](ServiceSeen& s) { s.topology.is_told = false; }},
+      {"TopologyReady", "False/PrepareFailed", "False/TopologyNotReady",
+       [](ServiceSeen& s) {
+         s.topology.has_lost = true;
+         s.topology.reason = "PrepareFailed";
+         s.topology.message = "experts-1: no model";
+       }},
+      {"TopologyReady", "True/Committed", "True/AsWanted",
+       [](ServiceSeen& s) {  // what serves goes on while the next one is made
+         s.topology.reason = "PrepareFailed";
+         s.topology.message = "experts-1: no model";
+       }},
+      {"TopologyReady", "False/MemberLost", "False/TopologyNotReady",
+       [](ServiceSeen& s) { s.topology.has_lost = true; }},
+      {"TopologyReady", "False/EpochLost", "False/TopologyNotReady",
+       [](ServiceSeen& s) {  // whatever the next one waits for
+         s.topology.lost = "epoch 3 is lost: experts-1 holds its requests: a peer has gone";
+         s.awaited = {"WaitingForPods", "pod x is being started again"};
+       }},
+      {"Available", "False/TopologyNotReady", "False/TopologyNotReady",
+       [](ServiceSeen& s) { s.topology.lost = "epoch 3 is lost: experts-1 holds its requests"; }},
+      {"TopologyReady", "False/WaitingForPods", "False/TopologyNotReady",
+       [](ServiceSeen& s) {
+         s.topology.has_lost = true;
+         s.awaited = {"WaitingForPods", "pod x is not ready yet"};
+       }},
+      {"Available", "False/GatewayNotReady", "False/GatewayNotReady",
+       [](ServiceSeen& s) { s.gateways_available = 0; }},
+      {"Available", "False/Suspended", "False/Suspended",
+       [](ServiceSeen& s) { s.asleep = "the service is suspended"; }},
+      {"Progressing", "True/Working", "False/GatewayNotReady",
+       [](ServiceSeen& s) { s.gateways_available = 0; }},
+      {"Progressing", "False/ProgressDeadlineExceeded", "False/GatewayNotReady",
+       [](ServiceSeen& s) {
+         s.gateways_available = 0;
+         s.now = s.progressed + kProgressDeadline;
+       }},
+      {"Available", "False/AdoptRefused", "False/AdoptRefused",
+       [](ServiceSeen& s) {  // another program answers at the service's name
+         s.no_endpoint = s.refused = {"AdoptRefused", "Service chat is somebody else's"};
+       }},
+      {"Progressing", "False/AdoptRefused", "True/AsWanted",
+       [](ServiceSeen& s) {
+         s.refused = {"AdoptRefused", "NetworkPolicy chat-workers is somebody else's"};
+       }},
+      {"Progressing", "False/InvalidSpec", "False/InvalidSpec",
+       [](ServiceSeen& s) {
+         s.invalid = {"InvalidSpec", "spec.image: no"};
+       }},
+      {"Stalled", "True/InvalidSpec", "False/InvalidSpec",
+       [](ServiceSeen& s) {
+         s.invalid = {"InvalidSpec", "spec.image: no"};
+       }},
+      {"Stalled", "True/NotSupported", "False/NotSupported",
+       [](ServiceSeen& s) {
+         s.invalid = {"NotSupported", "spec.ratio: no"};
+       }},
+      {"ScalingReady", "False/NotSupported", "True/AsWanted",
+       [](ServiceSeen& s) {
+         s.held = {"NotSupported", "the counts are held"};
+       }},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(std::string(one.type) + " " + one.said);
+    ServiceSeen seen = Whole();
+    one.change(seen);
+    const auto said = Said(seen);
+    EXPECT_EQ(said.at(one.type), one.said);
+    EXPECT_EQ(said.at("Ready"), one.ready);
+  }
+}
+
+TEST(ConditionsOf, WhatSleepsAsWantedIsComplete) {
+  ServiceSeen seen = Whole();
+  seen.asleep = "the service is suspended";
+  EXPECT_EQ(Said(seen).at("Progressing"), "True/Working") << "its pods have still to go";
+  seen.attention.pods = seen.experts.pods = 0;
+  EXPECT_EQ(Said(seen).at("Progressing"), "True/Complete");
+}
+
+Node Service() {
+  return Object({{"metadata", Object({{"name", Text("chat")}})}});
+}
+
+TEST(Compare, TellsWhatMustBeWrittenFromWhatCanWait) {
+  const ServiceSeen seen = Whole();
+  const Node before = WithStatus(Service(), seen);
+  EXPECT_EQ(Compare(Service(), before), StatusChange::kNow) << "there was none";
+  const auto changed = [&](const std::function<void(ServiceSeen&)>& change) {
+    ServiceSeen other = seen;
+    other.now += seconds(5);
+    change(other);
+    return Compare(before, WithStatus(before, other));
+  };
+  EXPECT_EQ(changed([](ServiceSeen&) {}), StatusChange::kNone) << "time alone";
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.attention.draining = 1; }), StatusChange::kNumbers);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.gateways_available = 1; }), StatusChange::kNumbers)
+      << "a message alone";
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.gateways_available = 0; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.generation = 4; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.pinned.image = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.pinned.restarted_at = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.last_pod_id = 9; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.desired = 9; }), StatusChange::kNow);
+}
+
+TEST(LastPodId, IsKeptPerRole) {
+  Node service = Service();
+  EXPECT_EQ(LastPodId(service, Role::kExperts), 0);
+  SetLastPodId(service, Role::kExperts, 4);
+  SetLastPodId(service, Role::kAttention, 2);
+  SetLastPodId(service, Role::kExperts, 7);
+  EXPECT_EQ(LastPodId(service, Role::kExperts), 7);
+  EXPECT_EQ(LastPodId(service, Role::kAttention), 2);
+  const Node next = WithStatus(service, Whole());
+  EXPECT_EQ(LastPodId(next, Role::kExperts), 0) << "as the pass has seen it";
+}
+
+}  // namespace
+}  // namespace janus::control
