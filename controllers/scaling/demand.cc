@@ -103,7 +103,9 @@ Demand ArrivingDemand(const World& world, double output_tokens) {
 }
 
 double BacklogOf(const World& world, const ScalingPolicy& policy) {
-  const double patience = policy.ttft ? policy.ttft->seconds : 1;
+  // A tenth of the target: who waits for all of it misses it, and a queue that is tolerated grows.
+  constexpr double kShare = 0.1;
+  const double patience = policy.ttft ? kShare * policy.ttft->seconds : kShare;
   const double usual = world.arrivals.front().requests_per_second * patience;
   return std::max(world.now.waiting - usual - 2 * std::sqrt(usual) - 2, 0.0);
 }

@@ -9,7 +9,7 @@ namespace janus::controllers {
 Demand ArrivingDemand(const World& world, double output_tokens);
 
 // The load that a world makes now: what arrives, and the requests that wait beyond what arrivals
-// within the TTFT target explain, as work to be done within recovery_seconds.
+// within a tenth of the TTFT target explain, as work to be done within recovery_seconds.
 Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens);
 
 // Requests that wait although arrivals and their fluctuation do not explain it. Arrivals are known.
