@@ -266,6 +266,10 @@ void DeclareScaling(CLI::App& app, controllers::ScalingPolicy& scaling) {
   app.add_option("--max-experts", scaling.experts.max, "instances")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  app.add_option("--max-pools", scaling.max_pools,
+                 "copies of mAnE side by side; this version serves one")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   app.add_option("--max-batch-size", scaling.max_batch_per_attention,
                  "sequences of an attention instance, or of a GPU with the whole model")
       ->check(CLI::Range(1, 65'536))
@@ -317,12 +321,12 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       "it\n"
       "decodes in a batch with the others; instances start and drain, changes pause. Policies see\n"
       "only what an operator could measure; the oracle sees everything and bounds them.\n\n"
-      "policies: ours, disagg, sglang, whole, hpa, wva, dynamo, static, oracle\n"
-      "  ours     attention and experts one by one: the decision that runs in production\n"
+      "policies: ours, disagg, sglang, whole, ceil, hpa, wva, dynamo, static, oracle\n"
+      "  ours     attention and experts one by one, as docs/scaling.md decides\n"
       "  disagg, sglang  the baselines of the JANUS paper\n"
-      "  whole    copies of the cheapest whole-model instance, by demand; hpa, wva, dynamo the "
-      "same\n"
-      "           copies by KV use and queue, by saturation, by a demand floor and single steps\n"
+      "  whole    copies of the cheapest whole-model instance, by the same decision as ours;\n"
+      "           ceil, hpa, wva, dynamo the same copies by demand over capacity, by KV use and\n"
+      "           queue, by saturation, by a demand floor and single steps\n"
       "  static   the plan for the busiest 5 min; oracle  the cheapest schedule in hindsight\n\n"
       "A row of the trace stands for --scale requests, spread over its interval and simulated in\n"
       "groups of at most --max-weight: smaller is truer and slower.\n\n"
@@ -344,6 +348,12 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
   DeclareScaling(*simulate, options.scaling);
   simulate->add_option("--policies", options.policies, "which, separated by commas (all)")
       ->delimiter(',');
+  simulate->add_flag(
+      "--all-modes", options.all_modes,
+      "ours may exchange in every way that a plan knows, which this version does not "
+      "serve: two phases over every card, FixedPoint, gate on attention, fp8");
+  simulate->add_flag("--tighten-peers", options.tightens_peers,
+                     "run a peer's rule again at ever stricter thresholds until it attains");
   simulate
       ->add_option("--start-seconds", options.start_seconds,
                    "of an instance, from asked for to ready")

@@ -24,11 +24,13 @@ int PeakOfCopies(const Setting& setting, const ScalingPolicy& scaling,
   inputs.tpot_seconds = scaling.tpot.seconds;
   inputs.aim = scaling.aim;
   inputs.pool = std::numeric_limits<int>::max();
-  inputs.gpus = CheapestWholeSize(inputs, demands, Comparison().whole_sizes);
-  if (inputs.gpus == 0) return 0;
+  const std::vector<WholeConfiguration> ways = {{16}, {32}, {64}};
+  const auto how = CheapestWhole(inputs, demands, ways);
+  if (!how) return 0;
+  inputs.how = *how;
   int most = 0;
   for (const Demand& demand : demands) most = std::max(most, CopiesFor(inputs, demand));
-  return most * inputs.gpus;
+  return most * inputs.how.gpus;
 }
 
 }  // namespace

@@ -23,10 +23,6 @@ double AttentionOf(const FoundPlan& plan) {
   return plan.times.attention + (plan.how.micro_batches > 1 ? plan.times.shared : 0);
 }
 
-std::string NameOf(const controllers::Configuration& how) {
-  return std::to_string(how.m) + "A" + std::to_string(how.n) + "E";
-}
-
 std::string ExchangeOf(const controllers::Configuration& how) {
   return std::string(ToString(how.mode)) +
          (how.gate == GateSide::kAttention ? ", gate on attention" : "") +

@@ -70,6 +70,8 @@ Result<std::string> Simulate(const SimulateOptions& options,
   comparison.predictor.max_micro_batches = 4;  // what a MoEService may ask for at most
   comparison.predictor.max_attention = options.scaling.attention.max;
   comparison.predictor.max_experts = options.scaling.experts.max;
+  if (options.all_modes) comparison.predictor = WithAllModes(std::move(comparison.predictor));
+  comparison.tightens_peers = options.tightens_peers;
   comparison.machinery.start_s = options.start_seconds;
   comparison.machinery.change_pause_s = options.pause_milliseconds / 1e3;
   comparison.window_s = options.window_seconds;

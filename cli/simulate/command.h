@@ -28,6 +28,8 @@ struct SimulateOptions {
   controllers::TermFactors truth;  // over what policies reckon with
   std::string html;                // file to write
   bool json = false;
+  bool all_modes = false;       // ways of exchanging that this version does not serve, too
+  bool tightens_peers = false;  // peers' rules at stricter thresholds where they miss the target
 
   static controllers::ScalingPolicy DefaultScaling();
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "common/topology.h"
@@ -21,7 +23,13 @@ struct ActivationCurve {
 // Experts that `rows` rows activate under the curve.
 double ActivatedExperts(const ActivationCurve& curve, const ModelShape& model, double rows);
 
-// One way to run a model: m attention instances of tp_a GPUs, n expert instances of tp_e.
+// What rows and contributions weigh on their way between the modules. fp8 has one byte for a value
+// and four for the scale of 128 values. FixedPoint's sums are integers and stay as they are.
+enum class WireFormat : uint8_t { kBf16 = 0, kFp8 = 1 };
+
+// One way to run a model: pools of m attention instances of tp_a GPUs and n expert instances of
+// tp_e. Times, loads and memory of a configuration are those of one pool unless a comment says
+// otherwise.
 struct Configuration {
   int m = 1;
   int n = 1;
@@ -35,9 +43,24 @@ struct Configuration {
   GateSide gate = GateSide::kExperts;
   SumRule sum = SumRule::kContributions;
   bool is_random = false;  // replicas chosen at random instead of by AEBS, as in JANUS's DisAgg
+  WireFormat wire = WireFormat::kBf16;
+  // Copies side by side, alike. Each has its own experts and its share of the sequences, and
+  // exchanges rows within itself alone.
+  int pools = 1;
+
+  int AttentionGpus() const { return pools * m * tp_attention; }  // of all pools
+  int ExpertGpus() const { return pools * n * tp_experts; }
+  int Gpus() const { return AttentionGpus() + ExpertGpus(); }
 
   friend bool operator==(const Configuration&, const Configuration&) = default;
 };
+
+// "12A12E", "4 x 12A12E".
+std::string NameOf(const Configuration& how);
+
+// Whether this version can run it: one pool, one GPU an instance, rows straight to every expert
+// instance in bf16, Contributions. What it can not run is planned to say what it would give.
+bool IsServed(const Configuration& how);
 
 struct Setting {
   ModelShape model;

@@ -110,6 +110,11 @@ double RowBytes(const ModelShape& model) {
   return model.hidden * 2;
 }
 
+double WireBytes(const ModelShape& model, WireFormat wire) {
+  constexpr double kScaleBytes = 4.0 / 128;
+  return wire == WireFormat::kFp8 ? model.hidden * (1 + kScaleBytes) : RowBytes(model);
+}
+
 double PromptKeySeconds(const Setting& setting, int tensor_parallel) {
   const ModelShape& model = setting.model;
   const DeviceCosts& device = setting.attention;
@@ -197,6 +202,17 @@ double ExpertSeconds(const Setting& setting, const Configuration& how, double ro
                           rows * model.top_k / how.n * RowBytes(model));
 }
 
+std::string NameOf(const Configuration& how) {
+  const std::string pool = std::to_string(how.m) + "A" + std::to_string(how.n) + "E";
+  return how.pools == 1 ? pool : std::to_string(how.pools) + " x " + pool;
+}
+
+bool IsServed(const Configuration& how) {
+  return how.pools == 1 && how.tp_attention == 1 && how.tp_experts == 1 &&
+         how.mode == ExchangeMode::kDirect && how.gate == GateSide::kExperts &&
+         how.sum == SumRule::kContributions && how.wire == WireFormat::kBf16;
+}
+
 int NodesOf(int instances, int tensor_parallel, int per_node) {
   return (instances * tensor_parallel + per_node - 1) / per_node;
 }
@@ -214,7 +230,7 @@ Returning BytesBack(const Setting& setting, const Configuration& how, int expert
                     double rows) {
   const ModelShape& model = setting.model;
   if (how.sum != SumRule::kFixedPoint) {
-    const double bytes = rows * model.top_k * RowBytes(model);
+    const double bytes = rows * model.top_k * WireBytes(model, how.wire);
     return {bytes, bytes};
   }
   const auto summed = [&](int places) {
@@ -226,9 +242,7 @@ Returning BytesBack(const Setting& setting, const Configuration& how, int expert
 // What the number of attention instances decides of an exchange.
 struct AttentionSide {
   int messages = 0;           // that each expert instance sends back
-  int sending_nodes = 0;      // that rows leave
   int meeting_nodes = 0;      // that contributions come back to
-  double cards = 1;           // of a node, that share the expert nodes between them
   double node_bytes = 0;      // of rows, that leave a node's GPUs
   double gather_seconds = 0;  // of these, within the node
   bool is_inside = false;     // both modules sit in one node
@@ -239,10 +253,10 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
   const ModelShape& model = setting.model;
   const int expert_nodes =
       NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
-  const double e_per_node = static_cast<double>(how.n) / expert_nodes;
+  const double row = WireBytes(model, how.wire);
   // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
-  const double one = rows / how.m * RowBytes(model) / how.tp_attention;  // leaves an attention GPU
-  const double all = rows * RowBytes(model) / how.tp_experts;            // enters an expert GPU
+  const double one = rows / how.m * row / how.tp_attention;  // leaves an attention GPU
+  const double all = rows * row / how.tp_experts;            // enters an expert GPU
   const Returning returning = BytesBack(setting, how, expert_nodes, rows);
   // Leaving n instances (or their nodes' cards) and entering m.
   const auto busiest_card = [&](double bytes) {
@@ -254,7 +268,8 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
       side.is_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
   const double inner = dispatch.inner_bytes_per_second;
   ExchangeTimes times;
-  switch (how.mode) {
+  // Inside one node there is no second network to gather for.
+  switch (side.is_inside ? ExchangeMode::kDirect : how.mode) {
     case ExchangeMode::kDirect:
       if (how.gate == GateSide::kAttention) {
         const double needed = InstancesNeeded(model, how.n);
@@ -274,16 +289,27 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
                               std::max(returning.from_nodes / expert_nodes,
                                        busiest_card(returning.from_nodes)));
       break;
-    case ExchangeMode::kTwoPhaseParallel:
-      // The node's cards share the expert nodes between them, and collect by card on the way back.
-      times.out = side.gather_seconds +
-                  HopSeconds(dispatch, expert_nodes / side.cards,
-                             std::max(side.node_bytes * expert_nodes / side.cards,
-                                      all / std::min<double>(e_per_node, side.sending_nodes))) +
-                  all / inner;
-      times.back = returning.from_instances / how.n / inner +
-                   HopSeconds(combine, side.meeting_nodes, busiest_card(returning.from_nodes));
+    case ExchangeMode::kTwoPhaseParallel: {
+      // One to one over every card (JANUS's case 2): each attention GPU sends its rows to one GPU
+      // of every expert node, or to several where the node has more GPUs than there are senders;
+      // that node gathers them. On the way back an expert GPU sends to one GPU of every attention
+      // node, which hands them on. Sums are made inside the expert node before they leave it.
+      const double expert_gpus = static_cast<double>(how.n) * how.tp_experts;
+      const double of_node = expert_gpus / expert_nodes;
+      const double senders = static_cast<double>(how.m) * how.tp_attention;
+      times.out = HopSeconds(dispatch, expert_nodes * std::max(1.0, of_node / senders),
+                             std::max(one * expert_nodes, rows * row / of_node));
+      if (of_node > 1) {
+        times.out +=
+            CollectiveSeconds(setting.experts.all_gather, std::max(of_node, 2.0), rows * row);
+      }
+      times.back = HopSeconds(combine, side.meeting_nodes, busiest_card(returning.from_nodes)) +
+                   combine.fixed_seconds + returning.from_nodes / senders / inner;
+      if (how.sum == SumRule::kFixedPoint) {
+        times.back += combine.fixed_seconds + returning.from_instances / expert_gpus / inner;
+      }
       break;
+    }
   }
   return times;
 }
@@ -292,14 +318,12 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
 
 ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, double rows) {
   const int nodes = NodesOf(how.m, how.tp_attention, setting.attention.hardware.instances_per_node);
-  const int expert_nodes =
-      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
   const double per_node = static_cast<double>(how.m) / nodes;
-  const double bytes = rows / how.m * RowBytes(setting.model) / how.tp_attention * per_node;
-  AttentionSide side = {how.m, nodes, nodes};
-  side.cards = std::max(1.0, std::min<double>(per_node, expert_nodes));
+  const double bytes =
+      rows / how.m * WireBytes(setting.model, how.wire) / how.tp_attention * per_node;
+  AttentionSide side = {how.m, nodes};
   side.node_bytes = bytes;
-  if (how.mode != ExchangeMode::kDirect) {
+  if (how.mode == ExchangeMode::kTwoPhaseSingle) {
     side.gather_seconds =
         CollectiveSeconds(setting.attention.all_gather, std::max(per_node, 2.0), bytes);
   }
@@ -313,15 +337,15 @@ ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, in
                             double rows) {
   const int per_node = setting.attention.hardware.instances_per_node;
   const int most_nodes = NodesOf(how.m, how.tp_attention, per_node);
-  const int expert_nodes =
-      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
   Configuration smallest = how;
   smallest.m = fewest;
-  AttentionSide side = {fewest, most_nodes, NodesOf(fewest, how.tp_attention, per_node)};
-  side.cards = std::clamp<double>(per_node, 1, std::max(expert_nodes, 1));
-  side.node_bytes = rows / most_nodes * RowBytes(setting.model) / how.tp_attention;
+  AttentionSide side = {fewest, NodesOf(fewest, how.tp_attention, per_node)};
+  side.node_bytes = rows / most_nodes * WireBytes(setting.model, how.wire) / how.tp_attention;
+  const ExchangeTimes across = ComposeExchange(setting, how, rows, side);
   side.is_inside = IsInOneNode(setting, smallest);
-  return ComposeExchange(setting, how, rows, side);
+  if (!side.is_inside) return across;
+  const ExchangeTimes inside = ComposeExchange(setting, how, rows, side);
+  return {std::min(across.out, inside.out), std::min(across.back, inside.back)};
 }
 
 double SlotsOf(const Setting& setting, const Configuration& how) {

@@ -78,8 +78,9 @@ ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, in
 // Instances of a role by nodes of the exchange.
 int NodesOf(int instances, int tensor_parallel, int per_node);
 
-// Bytes of one row's activations on the wire: bf16.
+// Bytes of one row's activations: in bf16, and as the wire has them.
 double RowBytes(const ModelShape& model);
+double WireBytes(const ModelShape& model, WireFormat wire);
 
 // Slots per layer of an expert instance: what is asked for, else what it has room for; no fewer
 // than hold the model.

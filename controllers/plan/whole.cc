@@ -125,16 +125,13 @@ double WholeBytes(const Setting& setting, const WholeConfiguration& how, double 
          BufferBytes(model, sequences / how.tp_attention / how.stages);
 }
 
-double MonolithicStepSeconds(const Setting& setting, int gpus, const StepLoad& load) {
-  return WholeStepSeconds(setting, {gpus}, load);
-}
-
-double MonolithicKvTokensOfOne(const Setting& setting, int gpus) {
+double WholeKvTokens(const Setting& setting, const WholeConfiguration& how) {
   Setting empty = setting;
   empty.context = 0;
   const double room = setting.memory_share * setting.attention.hardware.memory_bytes;
-  const double left = room - WholeBytes(empty, {gpus}, kBufferRows * gpus);
-  return std::max(left / setting.model.KvBytesPerToken(1), 0.0);
+  const double left = room - WholeBytes(empty, how, kBufferRows * how.gpus);
+  const double groups = static_cast<double>(how.DataParallel()) * how.stages;
+  return std::max(left * groups / setting.model.KvBytesPerToken(how.tp_attention), 0.0);
 }
 
 double WholeRoom(const Setting& setting, const WholeConfiguration& how) {

@@ -55,11 +55,9 @@ double WholeTimePerOutputToken(const Setting& setting, const WholeConfiguration&
 // Of one GPU (eq. 8 of MixServe and MegaScale-Infer): its share of weights, keys and buffers.
 double WholeBytes(const Setting& setting, const WholeConfiguration& how, double batch);
 
-// The model data- and expert-parallel on `gpus`, as a policy that scales copies of it asks: its
-// step, and the keys that a GPU of it has room for (setting.context does not count; 0: it does not
-// fit).
-double MonolithicStepSeconds(const Setting& setting, int gpus, const StepLoad& load);
-double MonolithicKvTokensOfOne(const Setting& setting, int gpus);
+// Keys that one copy has room for beside weights and buffers, all its GPUs together; 0: it does not
+// fit. setting.context does not count.
+double WholeKvTokens(const Setting& setting, const WholeConfiguration& how);
 
 // Sequences of setting.context keys that memory has room for; 0: the weights do not fit.
 double WholeRoom(const Setting& setting, const WholeConfiguration& how);

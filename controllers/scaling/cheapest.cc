@@ -1,6 +1,7 @@
 #include "controllers/scaling/cheapest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
@@ -10,11 +11,45 @@ namespace {
 int RoundUp(int value, int step) {
   return (value + step - 1) / step * step;
 }
+int RoundDown(int value, int step) {
+  return value / step * step;
+}
+int DivideUp(int value, int by) {
+  return (value + by - 1) / by;
+}
+
+// The bounds of each of so many pools.
+CountBounds OfEach(const CountBounds& all, int pools) {
+  CountBounds each = all;
+  each.min_m = RoundUp(std::max(DivideUp(all.min_m, pools), 1), all.step_m);
+  each.max_m = RoundDown(std::min(all.max_m / pools, all.most_m), all.step_m);
+  each.min_n = RoundUp(std::max(DivideUp(all.min_n, pools), all.fewest_n), all.step_n);
+  each.max_n = RoundDown(std::min(all.max_n / pools, all.most_n), all.step_n);
+  each.max_gpus = all.max_gpus / pools;
+  return each;
+}
+
+// The m of a pool that the limits leave for n; empty where low > high.
+std::pair<int, int> RangeOfAttention(const CountBounds& each, const Predictor& predictor, int n) {
+  int low = each.min_m;
+  int high = each.max_m;
+  if (each.ratio_max) {  // n / m <= max
+    low = std::max(low, RoundUp(DivideUp(n * each.ratio_max->attention, each.ratio_max->experts),
+                                each.step_m));
+  }
+  if (each.ratio_min) {  // n / m >= min
+    high = std::min(high, n * each.ratio_min->attention / each.ratio_min->experts);
+  }
+  if (each.max_gpus > 0) {
+    high = std::min(high, (each.max_gpus - predictor.GpusOf(0, n)) / predictor.GpusOf(1, 0));
+  }
+  return {low, RoundDown(high, each.step_m)};
+}
 
 // The fewest m in [low, high] (multiples of the step) that may keep it with n, looked for around
 // `start`; 0: none.
-int FewestThatMay(const Wanted& wanted, int n, int low, int high, int step, int start) {
-  const auto may = [&](int m) { return wanted.MayKeep(low, {m, n}); };
+template <class May>
+int FewestThatMay(const May& may, int low, int high, int step, int start) {
   int m = std::clamp(start, low, high);
   if (may(m)) {
     while (m - step >= low && may(m - step)) m -= step;
@@ -37,110 +72,134 @@ int FewestThatMay(const Wanted& wanted, int n, int low, int high, int step, int 
   return m;
 }
 
+int Distance(const Counts& a, const Counts& b) {
+  return std::abs(a.Attention() - b.Attention()) + std::abs(a.Experts() - b.Experts());
+}
+
+// Of one number of pools, what is better than `best`, which it replaces.
+void SearchPool(const Wanted& wanted, const CountBounds& bounds, int pools, const Counts& near,
+                std::optional<Counts>& best) {
+  const Predictor& predictor = wanted.predictor;
+  const Demand demand = ShareOf(wanted.demand, pools);
+  const CountBounds each = OfEach(bounds, pools);
+  const double one = predictor.CostOf(1, 0);
+  int start = each.min_m;
+  for (int n = each.min_n; n <= each.max_n; n += std::max(each.step_n, 1)) {
+    auto [low, high] = RangeOfAttention(each, predictor, n);
+    if (best) {
+      const double left = predictor.CostOf(*best) / pools - predictor.CostOf(0, n);
+      if (left < one * each.min_m - 1e-9) break;
+      high = std::min(high, RoundDown(static_cast<int>(left / one + 1e-9), each.step_m));
+    }
+    if (low > high) continue;
+    const auto may = [&](int m) {
+      return predictor.MayKeep(low, m, n, demand, wanted.policy, wanted.share, wanted.corrections,
+                               wanted.tail);
+    };
+    int m = FewestThatMay(may, low, high, each.step_m, start);
+    if (m == 0) continue;
+    start = m;
+    const auto keeps = [&] {
+      return predictor.Keeps(m, n, demand, wanted.policy, wanted.share, wanted.corrections,
+                             wanted.tail);
+    };
+    while (m <= high && !keeps()) m += each.step_m;
+    if (m > high) continue;
+    const Counts found = {m, n, pools};
+    const double cost = predictor.CostOf(found);
+    const double least = best ? predictor.CostOf(*best) : HUGE_VAL;
+    const bool is_nearer =
+        best && best->pools == pools && Distance(found, near) < Distance(*best, near);
+    if (cost < least - 1e-9 || (cost <= least + 1e-9 && is_nearer)) best = found;
+  }
+}
+
+// Every allowed count.
+template <class Visit>
+void ForEachAllowed(const CountBounds& bounds, const Predictor& predictor, const Visit& visit) {
+  for (int pools = 1; pools <= bounds.max_pools; ++pools) {
+    const CountBounds each = OfEach(bounds, pools);
+    for (int n = each.min_n; n <= each.max_n; n += std::max(each.step_n, 1)) {
+      const auto [low, high] = RangeOfAttention(each, predictor, n);
+      for (int m = low; m <= high; m += each.step_m) visit(Counts{m, n, pools});
+    }
+  }
+}
+
 }  // namespace
 
 CountBounds BoundsOf(const Predictor& predictor, const ScalingPolicy& policy) {
   CountBounds bounds;
+  if (const WholeConfiguration* whole = predictor.Whole()) {
+    bounds.step_m = bounds.most_m = bounds.min_m = whole->gpus;
+    bounds.min_n = bounds.max_n = bounds.fewest_n = bounds.most_n = 0;
+    const int gpus = policy.attention.max + policy.experts.max;
+    bounds.max_gpus = policy.max_gpus > 0 ? std::min(policy.max_gpus, gpus) : gpus;
+    bounds.max_pools = bounds.max_gpus / whole->gpus;
+    bounds.max_m = bounds.max_pools * whole->gpus;
+    return bounds;
+  }
   bounds.step_m = policy.attention.instances_per_pod;
   bounds.step_n = policy.experts.instances_per_pod;
-  const auto down = [](int value, int step) { return value / step * step; };
+  bounds.most_m = predictor.options().max_attention;
+  bounds.most_n = predictor.options().max_experts;
+  bounds.fewest_n = predictor.FewestExperts();
+  bounds.max_pools = policy.max_pools;
   bounds.min_m = RoundUp(policy.attention.min, bounds.step_m);
   bounds.max_m =
-      down(std::min(policy.attention.max, predictor.options().max_attention), bounds.step_m);
-  bounds.min_n = RoundUp(std::max(policy.experts.min, predictor.FewestExperts()), bounds.step_n);
-  bounds.max_n = down(std::min(policy.experts.max, predictor.options().max_experts), bounds.step_n);
+      RoundDown(std::min(policy.attention.max, policy.max_pools * bounds.most_m), bounds.step_m);
+  bounds.min_n = RoundUp(std::max(policy.experts.min, bounds.fewest_n), bounds.step_n);
+  bounds.max_n =
+      RoundDown(std::min(policy.experts.max, policy.max_pools * bounds.most_n), bounds.step_n);
   bounds.max_gpus = policy.max_gpus;
   bounds.ratio_min = policy.ratio_min;
   bounds.ratio_max = policy.ratio_max;
   return bounds;
 }
 
-bool IsAllowed(const CountBounds& b, const Predictor& predictor, int m, int n) {
-  const auto below = [&](const Ratio& r) { return n * r.attention < m * r.experts; };
-  const auto above = [&](const Ratio& r) { return n * r.attention > m * r.experts; };
-  return m >= b.min_m && m <= b.max_m && m % b.step_m == 0 && n >= b.min_n && n <= b.max_n &&
-         n % b.step_n == 0 && (b.max_gpus == 0 || predictor.GpusOf(m, n) <= b.max_gpus) &&
-         !(b.ratio_min && below(*b.ratio_min)) && !(b.ratio_max && above(*b.ratio_max));
+bool IsAllowed(const CountBounds& b, const Predictor& predictor, const Counts& c) {
+  if (c.pools < 1 || c.pools > b.max_pools) return false;
+  if (c.Attention() < b.min_m || c.Attention() > b.max_m || c.Experts() < b.min_n) return false;
+  if (c.Experts() > b.max_n || c.m > b.most_m || c.n > b.most_n || c.n < b.fewest_n) return false;
+  if (c.m % b.step_m != 0 || c.n % b.step_n != 0) return false;
+  if (b.max_gpus > 0 && predictor.GpusOf(c) > b.max_gpus) return false;
+  const auto below = [&](const Ratio& r) { return c.n * r.attention < c.m * r.experts; };
+  const auto above = [&](const Ratio& r) { return c.n * r.attention > c.m * r.experts; };
+  return !(b.ratio_min && below(*b.ratio_min)) && !(b.ratio_max && above(*b.ratio_max));
 }
 
 std::optional<Counts> LargestAllowed(const CountBounds& b, const Predictor& predictor) {
   std::optional<Counts> largest;
-  for (int n = b.min_n; n <= b.max_n; n += b.step_n) {
-    for (int m = b.min_m; m <= b.max_m; m += b.step_m) {
-      if (!IsAllowed(b, predictor, m, n)) continue;
-      if (largest && predictor.GpusOf(m, n) <= predictor.GpusOf(largest->m, largest->n)) continue;
-      largest = {m, n};
-    }
-  }
+  ForEachAllowed(b, predictor, [&](const Counts& c) {
+    if (!largest || predictor.GpusOf(c) > predictor.GpusOf(*largest)) largest = c;
+  });
   return largest;
 }
 
 std::optional<Counts> NearestAllowed(const CountBounds& b, const Predictor& predictor,
                                      Counts from) {
   std::optional<Counts> nearest;
-  const auto away = [&](Counts c) {
-    return std::pair(std::abs(c.m - from.m) + std::abs(c.n - from.n), predictor.GpusOf(c.m, c.n));
+  const auto away = [&](const Counts& c) {
+    return std::pair(Distance(c, from), predictor.GpusOf(c));
   };
-  for (int n = b.min_n; n <= b.max_n; n += b.step_n) {
-    for (int m = b.min_m; m <= b.max_m; m += b.step_m) {
-      if (!IsAllowed(b, predictor, m, n)) continue;
-      if (!nearest || away({m, n}) < away(*nearest)) nearest = {m, n};
-    }
-  }
+  ForEachAllowed(b, predictor, [&](const Counts& c) {
+    if (!nearest || away(c) < away(*nearest)) nearest = c;
+  });
   return nearest;
 }
 
 std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, Counts near) {
-  const Predictor& predictor = wanted.predictor;
   std::optional<Counts> best;
-  const auto cost_of = [&](Counts c) { return predictor.CostOf(c.m, c.n); };
-  const auto distance = [&](Counts c) { return std::abs(c.m - near.m) + std::abs(c.n - near.n); };
-  int start = bounds.min_m;
-  for (int n = bounds.min_n; n <= bounds.max_n; n += bounds.step_n) {
-    // The m that the limits leave for this n.
-    int low = bounds.min_m;
-    int high = bounds.max_m;
-    if (bounds.ratio_max) {  // n / m <= max
-      low =
-          std::max(low, RoundUp((n * bounds.ratio_max->attention + bounds.ratio_max->experts - 1) /
-                                    bounds.ratio_max->experts,
-                                bounds.step_m));
-    }
-    if (bounds.ratio_min) {  // n / m >= min
-      high = std::min(high, n * bounds.ratio_min->attention / bounds.ratio_min->experts);
-    }
-    const double one = predictor.CostOf(1, 0);
-    if (best) {
-      const double left = cost_of(*best) - predictor.CostOf(0, n);
-      if (left < one * bounds.min_m) break;
-      high = std::min(high, static_cast<int>(left / one + 1e-9));
-    }
-    if (bounds.max_gpus > 0) {
-      high = std::min(high, (bounds.max_gpus - predictor.GpusOf(0, n)) / predictor.GpusOf(1, 0));
-    }
-    high = high / bounds.step_m * bounds.step_m;
-    if (low > high) continue;
-    int m = FewestThatMay(wanted, n, low, high, bounds.step_m, start);
-    if (m == 0) continue;
-    start = m;
-    while (m <= high && !wanted.Keeps({m, n})) m += bounds.step_m;
-    if (m > high) continue;
-    const Counts found = {m, n};
-    if (!best || cost_of(found) < cost_of(*best) ||
-        (cost_of(found) == cost_of(*best) && distance(found) < distance(*best))) {
-      best = found;
-    }
+  const int first = std::clamp(near.pools, 1, std::max(bounds.max_pools, 1));
+  SearchPool(wanted, bounds, first, near, best);
+  for (int pools = 1; pools <= bounds.max_pools; ++pools) {
+    // A pool holds the whole model, so pools that cost more than the best with nothing to do cost
+    // more.
+    const double least = wanted.predictor.CostOf({1, bounds.fewest_n, pools});
+    if (best && least > wanted.predictor.CostOf(*best)) break;
+    if (pools != first) SearchPool(wanted, bounds, pools, near, best);
   }
   return best;
-}
-
-Demand Scaled(const Demand& demand, double factor) {
-  Demand scaled = demand;
-  scaled.requests_per_second *= factor;
-  scaled.prompt_tokens_per_second *= factor;
-  scaled.output_tokens_per_second *= factor;
-  scaled.least_running *= factor;
-  return scaled;
 }
 
 std::optional<Partial> CheapestForMost(const Wanted& wanted, const CountBounds& bounds,

@@ -7,8 +7,8 @@
 
 namespace janus::controllers {
 
-// Which m and n may be asked for: multiples of the granules between the bounds (inclusive), under
-// limits on GPUs and on experts : attention.
+// Which m and n may be asked for, under limits on GPUs and on experts : attention. Bounds are of
+// all pools together (inclusive); what a pool has is a multiple of the granules.
 struct CountBounds {
   int min_m = 1;
   int max_m = 1;
@@ -16,21 +16,18 @@ struct CountBounds {
   int min_n = 1;
   int max_n = 1;
   int step_n = 1;
+  int fewest_n = 1;  // that hold the model, of each pool
+  int most_m = 1;    // of a pool
+  int most_n = 1;
+  int max_pools = 1;
   int max_gpus = 0;  // 0: no limit
   std::optional<Ratio> ratio_min;
   std::optional<Ratio> ratio_max;
 };
-// Bounds of a policy within what the predictor knows, rounded inwards to whole pods; expert
-// instances no fewer than hold the model.
+// Bounds of a policy within what the predictor knows, rounded inwards to whole pods. Of copies of
+// the whole model: as many as the policy's GPUs of both roles have room for.
 CountBounds BoundsOf(const Predictor& predictor, const ScalingPolicy& policy);
-bool IsAllowed(const CountBounds& bounds, const Predictor& predictor, int m, int n);
-
-struct Counts {
-  int m = 0;
-  int n = 0;
-
-  friend bool operator==(const Counts&, const Counts&) = default;
-};
+bool IsAllowed(const CountBounds& bounds, const Predictor& predictor, const Counts& counts);
 
 // The allowed counts of most GPUs; nullopt: limits exclude each other.
 std::optional<Counts> LargestAllowed(const CountBounds& bounds, const Predictor& predictor);
@@ -44,25 +41,24 @@ std::optional<Counts> NearestAllowed(const CountBounds& bounds, const Predictor&
 struct Wanted {
   const Predictor& predictor;
   const ScalingPolicy& policy;
-  const Demand& demand;
+  const Demand& demand;  // on all pools
   double share = 1;
   const Corrections& corrections;
   double tail = 1;
 
-  bool Keeps(Counts c) const {
-    return predictor.Keeps(c.m, c.n, demand, policy, share, corrections, tail);
-  }
-  bool MayKeep(int fewest_m, Counts c) const {
-    return predictor.MayKeep(fewest_m, c.m, c.n, demand, policy, share, corrections, tail);
+  bool Keeps(const Counts& c) const {
+    return predictor.Keeps(c, demand, policy, share, corrections, tail);
   }
 };
 
 // The allowed counts of least cost that keep what is wanted; of equal cost those nearest to `near`
-// (fewest instances to start or stop), then those with fewer experts. nullopt: none do.
+// (fewest instances to start or stop), then those with fewer pools and fewer experts. nullopt: none
+// do. Pools are all of one size. Other numbers of pools than `near` has count only where they are
+// cheaper: they move more.
 //
-// For every n the fewest m is searched: first the fewest that may keep it, around that of the n
-// before, then every m from there on, so that nothing is missed where more instances lengthen a
-// step. A test compares with asking every pair.
+// For every number of pools and every n the fewest m is searched: first the fewest that may keep
+// it, around that of the n before, then every m from there on, so that nothing is missed where more
+// instances lengthen a step. A test compares with asking every pair.
 std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, Counts near);
 
 // The largest share of the demand, in 64ths, for which there are such counts, and these counts;
@@ -73,8 +69,5 @@ struct Partial {
 };
 std::optional<Partial> CheapestForMost(const Wanted& wanted, const CountBounds& bounds,
                                        Counts near);
-
-// A demand with all its rates and sequences multiplied.
-Demand Scaled(const Demand& demand, double factor);
 
 }  // namespace janus::controllers

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/format.h"
+#include "controllers/halving.h"
 #include "controllers/scaling/cheapest.h"
 #include "controllers/scaling/demand.h"
 #include "controllers/scaling/impossible.h"
@@ -49,8 +50,14 @@ double LongestPeriod(const ScalingPolicy& policy) {
   return longest;
 }
 
-std::string NameOf(Counts c) {
-  return Format("%dA%dE", c.m, c.n);
+Counts CountsOf(const RoleState& attention, const RoleState& experts, int pools) {
+  const int count = std::max(pools, 1);
+  return {attention.ready / count, experts.ready / count, count};
+}
+
+// Whether a role has fewer instances in `b`, all pools together.
+bool Lacks(const Counts& b, const Counts& a) {
+  return b.Attention() < a.Attention() || b.Experts() < a.Experts();
 }
 
 class Decider {
@@ -61,7 +68,8 @@ class Decider {
         policy_(policy),
         world_(world),
         memory_(std::move(memory)),
-        current_{world.attention.ready, world.experts.ready} {}
+        current_(CountsOf(world.attention, world.experts, world.current.pools)),
+        base_(current_) {}
 
   Outcome Run() {
     decision_.target = {world_.current, 0};
@@ -69,8 +77,8 @@ class Decider {
       Observe();
       if (!IsHeld() && !IsInFlight()) Weigh();
     }
-    if (decision_.verb == Verb::kHold && memory_.pending && !decision_.advised) {
-      decision_.target = TargetOf({memory_.pending->m, memory_.pending->n});
+    if (decision_.verb == Verb::kHold && !memory_.pending.empty() && !decision_.advised) {
+      decision_.target = TargetOf(memory_.pending.back().to);
     }
     decision_.corrections = memory_.online.corrections;
     decision_.error = ErrorOf(memory_.online);
@@ -112,8 +120,15 @@ class Decider {
           NameOf(current_) + " is ready, more than the predictor was built for (" +
               NameOf({predictor_.options().max_attention, predictor_.options().max_experts}) + ")");
     }
+    if (predictor_.Whole() != nullptr && current_.m > 0 &&
+        (current_.m != predictor_.Whole()->gpus || current_.n != 0)) {
+      return Hold(Reason::kBadStatistics,
+                  Format("copies of %d GPUs and %d expert instances are ready, the predictor knows "
+                         "copies of %d GPUs",
+                         current_.m, current_.n, predictor_.Whole()->gpus));
+    }
     const CountBounds bounds = BoundsOf(predictor_, policy_);
-    if (bounds.min_m > bounds.max_m || bounds.min_n > bounds.max_n) {
+    if (bounds.max_pools < 1 || bounds.min_m > bounds.max_m || bounds.min_n > bounds.max_n) {
       return Hold(Reason::kInvalidPolicy,
                   Format("no whole pods lie between the bounds: attention %d to %d, experts %d to "
                          "%d (%d hold the model)",
@@ -126,7 +141,7 @@ class Decider {
     return false;
   }
 
-  bool IsServing() const { return current_.m > 0 && current_.n >= predictor_.FewestExperts(); }
+  bool IsServing() const { return IsModelIn(current_); }
 
   // Learns from the world, once: a second look at the same moment changes nothing.
   void Observe() {
@@ -136,8 +151,9 @@ class Decider {
       memory_.output_tokens = world_.lengths.output_tokens;
     }
     now_ = DemandOf(world_, policy_, memory_.output_tokens);
-    if (memory_.pending && current_.m == memory_.pending->m && current_.n == memory_.pending->n) {
-      memory_.pending.reset();
+    const auto reached = std::ranges::find(memory_.pending, current_, &Memory::Pending::to);
+    if (reached != memory_.pending.end()) {
+      memory_.pending.erase(memory_.pending.begin(), reached + 1);
       memory_.last_change_seconds = now;
     }
     if (is_new) {
@@ -173,11 +189,33 @@ class Decider {
                    now - LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up), now_);
     ahead_ = Scaled(least_, growth);
     ahead_.least_running = least_.least_running;
+    arriving_ahead_ = Scaled(ArrivingDemand(world_, memory_.output_tokens), growth);
+    arriving_ahead_.least_running = 0;
+    arriving_ahead_ = WithRoom(arriving_ahead_, now);
     peak_ = PeakSince(memory_.samples, now - DownWindow(), now_);
     peak_ = WithRoom(PeakSince({{now, ahead_}}, now, peak_), now - DownWindow());
     ahead_ = WithRoom(ahead_, now);
+    load_ahead_ = ahead_;
+    ahead_ =
+        WithWork(ahead_, UnservedUntilReady(), std::max(policy_.recovery_seconds, start_seconds_));
     decision_.demand = now_;
     if (IsServing()) decision_.current = Steady(current_, now_);
+  }
+
+  // Requests that arrive while instances asked for now load, and that what is ready cannot serve:
+  // once a queue shows that it does not.
+  double UnservedUntilReady() const {
+    if (!IsServing() || BacklogOf(world_, policy_) <= 0) return 0;
+    const Demand arriving = ArrivingDemand(world_, memory_.output_tokens);
+    if (Keeps(current_, arriving, 1)) return 0;
+    constexpr int kHalvings = 5;
+    const double carried = Halve({0, 1}, kHalvings, [&](double share) {
+                             Demand part = Scaled(arriving, share);
+                             part.least_running = 0;
+                             return !Keeps(current_, part, 1);
+                           }).low;
+    // Half of them: of what m-large brings, a burst seldom lasts for a whole start.
+    return 0.5 * (1 - carried) * arriving.requests_per_second * start_seconds_;
   }
 
   // Late rather than early: three of four starts are faster.
@@ -203,7 +241,7 @@ class Decider {
                            std::min(world_.observed.tpot_seconds.value_or(policy_.tpot.seconds),
                                     4 * policy_.tpot.seconds);
     const double settle = policy_.warm_up_seconds + 1.5 * request;
-    return !memory_.pending && !world_.in_flight &&
+    return memory_.pending.empty() && !world_.in_flight &&
            (memory_.last_change_seconds < 0 ||
             world_.time_seconds - memory_.last_change_seconds >= settle) &&
            world_.attention.youngest_ready_seconds >= settle &&
@@ -211,7 +249,7 @@ class Decider {
   }
 
   void LearnStep() {
-    if (!world_.step || !IsServing()) return;
+    if (!world_.step || !IsServing() || predictor_.Whole() != nullptr) return;
     StepSample sample = *world_.step;
     sample.is_warm = sample.is_warm &&
                      world_.attention.youngest_ready_seconds >= policy_.warm_up_seconds &&
@@ -246,8 +284,7 @@ class Decider {
       const Demand with_room =
           controllers::WithRoom(now_, world_.time_seconds, memory_, {}, policy_);
       const double predicted =
-          predictor_.Steady(current_.m, current_.n, with_room, policy_, memory_.online.corrections)
-              .tpot_seconds;
+          predictor_.Steady(current_, with_room, policy_, memory_.online.corrections).tpot_seconds;
       latest = std::clamp(*world_.observed.tpot_seconds / predicted, 1.0, kMostTail);
       if (is_new) PushBounded(memory_.tails, latest, kMostTails);
     }
@@ -266,16 +303,17 @@ class Decider {
     return false;
   }
 
-  // An action that was asked for and is not fulfilled: wait for it, or give it up.
+  // An action that was asked for and is not fulfilled: wait for it, give it up, or, where the load
+  // asks for more than it brings, ask for that too (false: base_ is what is on its way).
   bool IsInFlight() {
     const double now = world_.time_seconds;
     Counts asked;
     double since = 0;
-    if (memory_.pending) {
-      asked = {memory_.pending->m, memory_.pending->n};
-      since = memory_.pending->since_seconds;
+    if (!memory_.pending.empty()) {
+      asked = memory_.pending.back().to;
+      since = memory_.pending.front().since_seconds;
     } else if (world_.in_flight) {
-      asked = {world_.in_flight->m, world_.in_flight->n};
+      asked = {world_.in_flight->m, world_.in_flight->n, world_.in_flight->pools};
       since = world_.in_flight->since_seconds;
       if (asked == current_) return false;
       if (since <= memory_.withdrawn_at_seconds) {
@@ -287,7 +325,7 @@ class Decider {
       return false;
     }
     const double elapsed = now - since;
-    const bool adds = asked.m > current_.m || asked.n > current_.n;
+    const bool adds = Lacks(current_, asked);
     if (elapsed > policy_.pending_timeout_seconds) {
       Withdraw(Reason::kUnplaceable,
                Format("%s was not ready after %.0f s; %s is", NameOf(asked).c_str(), elapsed,
@@ -301,6 +339,15 @@ class Decider {
                       elapsed - start_seconds_, NameOf(current_).c_str()));
       return true;
     }
+    const bool may_add = !memory_.pending.empty() &&
+                         memory_.pending.size() < Memory::kMostPending &&
+                         now > memory_.pending.back().since_seconds;
+    // What waits was reckoned with when that was asked for; only a load that rose further counts.
+    if (may_add && IsServing() && !Keeps(asked, arriving_ahead_, 1)) {
+      base_ = asked;
+      ahead_ = arriving_ahead_;
+      return false;
+    }
     return Hold(Reason::kScalingInProgress,
                 Format("%s was asked for %.0f s ago, %s is ready", NameOf(asked).c_str(), elapsed,
                        NameOf(current_).c_str()));
@@ -311,15 +358,16 @@ class Decider {
     decision_.reason = reason;
     decision_.text = std::move(text);
     decision_.target = TargetOf(current_);
-    memory_.pending.reset();
+    memory_.pending.clear();
     memory_.withdrawn_at_seconds = world_.time_seconds;
     memory_.last_change_seconds = world_.time_seconds;
   }
 
   void RememberCapacity(Counts asked) {
     Memory::Withdrawn lacking;
-    lacking.most_m = asked.m > current_.m ? std::max(current_.m, 1) : 0;
-    lacking.most_n = asked.n > current_.n ? std::max(current_.n, 1) : 0;
+    const auto most = [](int wanted, int ready) { return wanted > ready ? std::max(ready, 1) : 0; };
+    lacking.most_m = most(asked.Attention(), current_.Attention());
+    lacking.most_n = most(asked.Experts(), current_.Experts());
     // The same want of capacity again: twice as long.
     const bool again = memory_.withdrawn && memory_.withdrawn->most_m == lacking.most_m &&
                        memory_.withdrawn->most_n == lacking.most_n;
@@ -331,21 +379,24 @@ class Decider {
   }
 
   bool Keeps(Counts c, const Demand& demand, double share) const {
-    return predictor_.Keeps(c.m, c.n, demand, policy_, share, memory_.online.corrections, tail_);
+    return predictor_.Keeps(c, demand, policy_, share, memory_.online.corrections, tail_);
   }
   Prediction Steady(Counts c, const Demand& demand) const {
-    return predictor_.Steady(c.m, c.n, demand, policy_, memory_.online.corrections, tail_);
+    return predictor_.Steady(c, demand, policy_, memory_.online.corrections, tail_);
   }
+  std::string NameOf(const Counts& c) const { return controllers::NameOf(predictor_, c); }
+  bool IsModelIn(const Counts& c) const { return c.m >= 1 && c.n >= predictor_.FewestExperts(); }
   Target TargetOf(Counts c) const {
     Target target;
     target.how = world_.current;
-    if (c.m >= 1 && c.n >= 1) target.how = Steady(c, decision_.demand).how;
+    if (IsModelIn(c)) target.how = Steady(c, decision_.demand).how;
     target.how.m = c.m;
     target.how.n = c.n;
+    target.how.pools = c.pools;
     if (c.n >= 1) target.slots = predictor_.SlotsPerExpert(c.n);
     return target;
   }
-  double CostOf(Counts c) const { return predictor_.CostOf(c.m, c.n); }
+  double CostOf(Counts c) const { return predictor_.CostOf(c); }
 
   // What may be asked for now: the policy's bounds, without ways that are disabled, and without
   // what could not be placed lately.
@@ -357,8 +408,8 @@ class Decider {
       if (role.down.select == SelectRule::kDisabled) low = std::clamp(up, low, high);
       if (role.up.select == SelectRule::kDisabled) high = std::clamp(down, low, high);
     };
-    narrow(policy_.attention, current_.m, b.step_m, b.min_m, b.max_m);
-    narrow(policy_.experts, current_.n, b.step_n, b.min_n, b.max_n);
+    narrow(policy_.attention, base_.Attention(), b.step_m, b.min_m, b.max_m);
+    if (b.max_n > 0) narrow(policy_.experts, base_.Experts(), b.step_n, b.min_n, b.max_n);
     *is_capped = false;
     if (memory_.withdrawn && world_.time_seconds < memory_.withdrawn->until_seconds) {
       const auto cap = [&](int most, int step, int low, int& high) {
@@ -384,58 +435,74 @@ class Decider {
     return Reason::kAtMax;
   }
 
+  // What is short is not taken from: while a target is in danger no role shrinks. Sizes are right
+  // for one load, and the next is not known; what turns out to be too much goes when it is cheaper
+  // without.
+  CountBounds BoundsToGrow(CountBounds bounds) const {
+    bounds.min_m = std::clamp(base_.Attention(), bounds.min_m, bounds.max_m);
+    bounds.min_n = std::clamp(base_.Experts(), bounds.min_n, bounds.max_n);
+    return bounds;
+  }
+
   void Weigh() {
     bool is_capped = false;
-    const CountBounds bounds = BoundsNow(&is_capped);
-    const bool is_violated = !IsServing() || !Keeps(current_, least_, 1);
+    const CountBounds all = BoundsNow(&is_capped);
+    const bool is_adding = base_ != current_;
+    const bool is_violated = !IsServing() || !Keeps(base_, least_, 1);
+    const auto cheapest = [&](const Demand& demand, const CountBounds& bounds) {
+      return Cheapest({predictor_, policy_, demand, aim_, memory_.online.corrections, tail_},
+                      bounds, base_);
+    };
+    const CountBounds grown = BoundsToGrow(all);
     double leave_at = LeaveAt(memory_.budget, policy_);
     std::optional<Counts> best;
-    if (aim_ < policy_.aim) {
-      const Wanted soon = {predictor_, policy_, ahead_, aim_, memory_.online.corrections, tail_};
-      best = Cheapest(soon, bounds, current_);
-    }
+    if (aim_ < policy_.aim) best = cheapest(ahead_, grown);
     if (aim_ < policy_.aim && !best) {
       // No step is short enough for so low an aim, or nothing allowed carries so much: what cannot
       // be had is not asked for.
       aim_ = policy_.aim;
       leave_at = 1;
     }
-    const bool is_at_risk = is_violated || !Keeps(current_, ahead_, leave_at);
+    const bool is_at_risk = is_adding || is_violated || !Keeps(base_, ahead_, leave_at);
     const CountBounds asked = BoundsOf(predictor_, policy_);
-    const bool is_outside = !IsAllowed(asked, predictor_, current_.m, current_.n);
+    const bool is_outside = !IsAllowed(asked, predictor_, base_);
+    const CountBounds& bounds = is_at_risk && !is_outside && IsServing() ? grown : all;
     const Demand& demand = is_at_risk ? ahead_ : peak_;
     decision_.demand = demand;
-    const Wanted wanted = {predictor_, policy_, demand, aim_, memory_.online.corrections, tail_};
-    if (!best || !is_at_risk) best = Cheapest(wanted, bounds, current_);
+    if (!best || !is_at_risk || &bounds != &grown) best = cheapest(demand, bounds);
     memory_.is_at_limit = false;
     const Reason reason = ReasonOf(is_violated, is_at_risk, is_outside);
     if (!best && !is_at_risk && !is_outside) {
       Hold(Reason::kSatisfied,
            Format("%s keeps the targets with less to spare than a move would ask for",
-                  NameOf(current_).c_str()));
+                  NameOf(base_).c_str()));
       return;
     }
     if (!best) {
-      const std::optional<Partial> part = CheapestForMost(wanted, bounds, current_);
+      // What will wait is no measure of what can be carried.
+      if (is_at_risk && base_ == current_) decision_.demand = load_ahead_;
+      const Wanted wanted = {
+          predictor_, policy_, decision_.demand, aim_, memory_.online.corrections, tail_};
+      const std::optional<Partial> part = CheapestForMost(wanted, bounds, base_);
       best = part         ? part->counts
-             : is_outside ? NearestAllowed(bounds, predictor_, current_)
+             : is_outside ? NearestAllowed(bounds, predictor_, base_)
                           : std::nullopt;
-      memory_.is_at_limit = !best || (!is_outside && CostOf(*best) <= CostOf(current_));
+      memory_.is_at_limit = !best || (!is_outside && CostOf(*best) <= CostOf(base_));
       if (!best) {
         HoldWithoutAny(wanted, UpperLimit(bounds, is_capped));
         return;
       }
       const Limit limit = UpperLimit(bounds, is_capped);
-      if (!is_outside && CostOf(*best) <= CostOf(current_)) {
+      if (!is_outside && CostOf(*best) <= CostOf(base_)) {
         Hold(HoldOf(limit),
              Format("%s is not enough; at most %.0f %% of the load is carried within the bounds",
-                    NameOf(current_).c_str(), part ? 100 * part->carried : 0),
+                    NameOf(base_).c_str(), part ? 100 * part->carried : 0),
              limit);
         return;
       }
       decision_.limited_by = limit;
     } else if (!is_at_risk && !is_outside) {
-      if (CostOf(*best) >= CostOf(current_)) {
+      if (CostOf(*best) >= CostOf(base_)) {
         HoldWhatIsKept(bounds);
         return;
       }
@@ -447,13 +514,15 @@ class Decider {
         return;
       }
     }
-    Move(*best, reason, is_outside);
+    Move(*best, bounds, reason, is_outside);
   }
 
   Reason ReasonOf(bool is_violated, bool is_at_risk, bool is_outside) const {
     if (is_at_risk) {
       if (!IsServing()) return Reason::kOutOfBounds;
-      const Prediction then = Steady(current_, is_violated ? least_ : ahead_);
+      const Prediction then = Steady(base_, is_violated ? least_ : ahead_);
+      // Sequences that only pile up because a step is too long are no want of memory.
+      if (!std::isfinite(then.tpot_seconds)) return Reason::kSloViolated;
       if (then.kv_share > 1 || then.batch_share > 1) return Reason::kMemoryShort;
       return is_violated ? Reason::kSloViolated : Reason::kSloAtRisk;
     }
@@ -462,14 +531,15 @@ class Decider {
 
   // Nothing cheaper carries the window's peak. Would a pod less carry the present load?
   void HoldWhatIsKept(const CountBounds& bounds) {
-    if (current_.m == bounds.min_m && current_.n == bounds.min_n) {
+    if (current_.Attention() == bounds.min_m && current_.Experts() == bounds.min_n) {
       Hold(Reason::kAtMin, NameOf(current_) + " is the least that is allowed or holds the model",
            Limit::kMin);
       return;
     }
-    for (const Counts less : {Counts{current_.m - bounds.step_m, current_.n},
-                              Counts{current_.m, current_.n - bounds.step_n}}) {
-      if (!IsAllowed(bounds, predictor_, less.m, less.n)) continue;
+    for (const Counts& less : {Counts{current_.m - bounds.step_m, current_.n, current_.pools},
+                               Counts{current_.m, current_.n - bounds.step_n, current_.pools},
+                               Counts{current_.m, current_.n, current_.pools - 1}}) {
+      if (less.m < 1 || !IsAllowed(bounds, predictor_, less)) continue;
       if (!Keeps(less, ahead_, aim_)) continue;
       Hold(Reason::kStabilizing, Format("%s would do now, but not for the most of the last %.0f s",
                                         NameOf(less).c_str(), DownWindow()));
@@ -494,8 +564,17 @@ class Decider {
         limit);
   }
 
-  // Goes to `wanted` as far as the rates allow in this period.
-  void Move(Counts wanted, Reason reason, bool is_outside) {
+  // How far the rates let each role go in this period, all pools together.
+  struct Ranges {
+    CountRange m;
+    CountRange n;
+
+    bool Has(const Counts& c) const {
+      return c.Attention() >= m.low && c.Attention() <= m.high && c.Experts() >= n.low &&
+             c.Experts() <= n.high;
+    }
+  };
+  Ranges RangesNow() const {
     std::vector<CountChange> attention;
     std::vector<CountChange> experts;
     for (const Memory::Change& change : memory_.changes) {
@@ -503,25 +582,49 @@ class Decider {
       experts.push_back({change.time_seconds, change.experts});
     }
     const double now = world_.time_seconds;
-    const CountRange m = AllowedNow(policy_.attention, current_.m, attention, now);
-    const CountRange n = AllowedNow(policy_.experts, current_.n, experts, now);
-    Counts next = {std::clamp(wanted.m, m.low, m.high), std::clamp(wanted.n, n.low, n.high)};
+    return {AllowedNow(policy_.attention, base_.Attention(), attention, now),
+            AllowedNow(policy_.experts, base_.Experts(), experts, now)};
+  }
+
+  // As much of a move as the rates allow: of the same pools role by role, else what carries most
+  // within the rates.
+  Counts Towards(const Counts& wanted, const CountBounds& bounds, const Ranges& ranges) const {
+    if (wanted.pools == base_.pools) {
+      const int pools = base_.pools;
+      return {std::clamp(wanted.m, ranges.m.low / pools, ranges.m.high / pools),
+              std::clamp(wanted.n, ranges.n.low / pools, ranges.n.high / pools), pools};
+    }
+    CountBounds within = bounds;
+    within.min_m = std::max(bounds.min_m, ranges.m.low);
+    within.max_m = std::min(bounds.max_m, ranges.m.high);
+    within.min_n = std::max(bounds.min_n, ranges.n.low);
+    within.max_n = std::min(bounds.max_n, ranges.n.high);
+    const std::optional<Partial> part = CheapestForMost(
+        {predictor_, policy_, decision_.demand, aim_, memory_.online.corrections, tail_}, within,
+        base_);
+    return part ? part->counts : base_;
+  }
+
+  // Goes to `wanted` as far as the rates allow in this period.
+  void Move(Counts wanted, const CountBounds& bounds, Reason reason, bool is_outside) {
+    const double now = world_.time_seconds;
+    const Ranges ranges = RangesNow();
     // A first service has nothing to compare a rate with.
-    if (!IsServing()) next = wanted;
+    Counts next = !IsServing() || ranges.Has(wanted) ? wanted : Towards(wanted, bounds, ranges);
     if (next != wanted) {
       decision_.limited_by = Limit::kRate;
       // Half of a move must not be worse than none: what is to be added comes first.
-      if (!is_outside && !Keeps(next, decision_.demand, aim_) &&
-          (next.m < current_.m || next.n < current_.n)) {
-        next = {std::max(next.m, current_.m), std::max(next.n, current_.n)};
-        if (policy_.max_gpus > 0 && predictor_.GpusOf(next.m, next.n) > policy_.max_gpus) {
-          next = current_;
-        }
+      if (!is_outside && !Keeps(next, decision_.demand, aim_) && Lacks(next, base_)) {
+        next = next.pools == base_.pools
+                   ? Counts{std::max(next.m, base_.m), std::max(next.n, base_.n), base_.pools}
+                   : base_;
+        if (policy_.max_gpus > 0 && predictor_.GpusOf(next) > policy_.max_gpus) next = base_;
       }
     }
-    if (next == current_) {
-      if (wanted == current_) {
-        Hold(Reason::kSatisfied, NameOf(current_) + " is what is wanted");
+    if (next == base_) {
+      if (wanted == base_) {
+        Hold(base_ == current_ ? Reason::kSatisfied : Reason::kScalingInProgress,
+             NameOf(base_) + " is what is wanted");
       } else {
         Hold(Reason::kRateLimited,
              NameOf(wanted) + " is wanted, but the behavior's rules leave no change now",
@@ -530,6 +633,7 @@ class Decider {
       return;
     }
     decision_.reason = reason;
+    decision_.chosen = Steady(next, decision_.demand);
     decision_.text = Explain(next, reason);
     List(next);
     if (policy_.is_advisory) {
@@ -540,11 +644,11 @@ class Decider {
     }
     decision_.verb = Verb::kScale;
     decision_.target = TargetOf(next);
-    memory_.pending = {current_.m, current_.n, next.m, next.n, now};
-    memory_.changes.push_back({now, next.m - current_.m, next.n - current_.n});
+    memory_.pending.push_back({base_, next, now});
+    memory_.changes.push_back(
+        {now, next.Attention() - base_.Attention(), next.Experts() - base_.Experts()});
   }
 
-  // What a demand is taken to rise to before new instances are ready.
   // What is kept in hand, and what the error budget makes of the policy's aim.
   std::string InHand() const {
     const Demand& demand = decision_.demand;
@@ -561,11 +665,11 @@ class Decider {
   }
 
   std::string Explain(Counts next, Reason reason) const {
-    const Prediction after = Steady(next, decision_.demand);
+    const Prediction& after = decision_.chosen;
     if (!IsServing()) {
       return NameOf(next) + " is the cheapest that is allowed and carries the load";
     }
-    const Prediction before = Steady(current_, decision_.demand);
+    const Prediction before = Steady(base_, decision_.demand);
     return Format(
         "%s%s: TPOT at the percentile %.1f ms (target %.1f) becomes %.1f, memory %.0f %% "
         "becomes %.0f %%, cost %.4g becomes %.4g (%s)",
@@ -581,16 +685,17 @@ class Decider {
     const int dn = policy_.experts.instances_per_pod;
     const auto add = [&](Counts c) {
       const PredictorOptions& o = predictor_.options();
-      if (c.m < 1 || c.n < 1 || c.m > o.max_attention || c.n > o.max_experts) return;
+      if (!IsModelIn(c) || c.pools < 1 || c.m > o.max_attention || c.n > o.max_experts) return;
       if (all.size() < kMostCandidates && std::ranges::find(all, c) == all.end()) all.push_back(c);
     };
     add(current_);
     for (const int k : {1, -1, 2, -2}) {
-      add({current_.m + k * dm, current_.n});
-      add({current_.m, current_.n + k * dn});
+      add({base_.m + k * dm, base_.n, base_.pools});
+      add({base_.m, base_.n + k * dn, base_.pools});
+      add({base_.m, base_.n, base_.pools + k});
     }
-    add({chosen.m - dm, chosen.n});
-    add({chosen.m, chosen.n - dn});
+    add({chosen.m - dm, chosen.n, chosen.pools});
+    add({chosen.m, chosen.n - dn, chosen.pools});
     const CountBounds bounds = BoundsOf(predictor_, policy_);
     for (const Counts c : all) {
       Candidate candidate = {Steady(c, decision_.demand), ""};
@@ -601,7 +706,7 @@ class Decider {
 
   std::string WhyNot(Counts c, Counts chosen, const CountBounds& bounds,
                      const Prediction& prediction) const {
-    if (!IsAllowed(bounds, predictor_, c.m, c.n)) return "not allowed by the bounds";
+    if (!IsAllowed(bounds, predictor_, c)) return "not allowed by the bounds";
     if (!Keeps(c, decision_.demand, aim_)) {
       return Format("reaches %.0f %% of a target or limit, a move may use %.0f %%",
                     prediction.pressure * 100, aim_ * 100);
@@ -616,12 +721,15 @@ class Decider {
   const ScalingPolicy& policy_;
   const World& world_;
   Memory memory_;
-  Counts current_;
+  Counts current_;  // ready
+  Counts base_;     // what a move starts from: that, or what is on its way already
   Decision decision_;
-  Demand now_;    // as measured
-  Demand least_;  // over the scale-up window
-  Demand ahead_;  // of that, when instances asked for now would be ready
-  Demand peak_;   // over the scale-down window, and ahead
+  Demand now_;         // as measured
+  Demand least_;       // over the scale-up window
+  Demand ahead_;       // of that, when instances asked for now would be ready, with what waits then
+  Demand load_ahead_;  // without what will come to wait until then
+  Demand arriving_ahead_;  // and without what waits now
+  Demand peak_;            // over the scale-down window, and ahead
   double start_seconds_ = 0;
   double aim_ = 0;
   double tail_ = 1;

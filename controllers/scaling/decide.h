@@ -30,21 +30,20 @@ struct Memory {
     double key_level = 0;  // mean of the keys until then
     friend bool operator==(const Sample&, const Sample&) = default;
   };
-  struct Change {  // an action's effect on one role's instances
+  struct Change {  // an action's effect on the instances of each role, all pools together
     double time_seconds = 0;
     int attention = 0;  // added; negative: removed
     int experts = 0;
     friend bool operator==(const Change&, const Change&) = default;
   };
   struct Pending {
-    int from_m = 0;
-    int from_n = 0;
-    int m = 0;
-    int n = 0;
+    Counts from;
+    Counts to;
     double since_seconds = 0;
     friend bool operator==(const Pending&, const Pending&) = default;
   };
-  // What could not be placed: no more instances of that role are asked for until then.
+  // What could not be placed: no more instances of that role, all pools together, are asked for
+  // until then.
   struct Withdrawn {
     int most_m = 0;  // 0: attention did not lack any
     int most_n = 0;
@@ -67,7 +66,10 @@ struct Memory {
   // Oldest first, as far back as the longest stabilization window, a level and a start.
   std::vector<Sample> samples;
   std::vector<Change> changes;  // oldest first, as far back as the longest rule's period
-  std::optional<Pending> pending;
+  // Asked for and not fulfilled, oldest first; each adds to the one before. At most kMostPending: a
+  // load that goes on rising while instances load is answered before they are there.
+  std::vector<Pending> pending;
+  static constexpr size_t kMostPending = 2;
   std::optional<Withdrawn> withdrawn;
   double withdrawn_at_seconds = -1;  // the last withdrawal: what was asked for before it is over
   double last_change_seconds = -1;   // when the last action was fulfilled or given up
@@ -104,7 +106,7 @@ enum class Reason {
   // of kHold
   kSatisfied,             // the targets are kept and nothing cheaper keeps them
   kStabilizing,           // fewer would do, but not yet for the whole window
-  kScalingInProgress,     // an action is in flight
+  kScalingInProgress,     // an action is in flight, and the load asks for no more than it brings
   kRateLimited,           // the behavior's rules leave no change in this period
   kInsufficientCapacity,  // what is wanted was withdrawn lately and waits for its backoff
   kAtMax,                 // more would be needed than max, maxGPUs or the ratio allow
@@ -124,7 +126,8 @@ std::string_view ToString(Verb verb);
 std::string_view ToString(Reason reason);
 std::string_view ToString(Limit limit);
 
-// What to run: m, n, micro-batches, mode and gate in `how`; slots per layer of an expert instance.
+// What to run: pools, m, n, micro-batches and exchange in `how`; slots per layer of an expert
+// instance. Of copies of the whole model: m GPUs each, as many as there are pools.
 struct Target {
   Configuration how;
   int slots = 0;
@@ -147,6 +150,7 @@ struct Decision {
   std::optional<Target> advised;      // reason kAdvisory
   Demand demand;                      // what it was decided for
   Prediction current;                 // what runs now, under that demand
+  Prediction chosen;                  // what `target` gives under that demand; of kScale
   std::vector<Candidate> candidates;  // at most kMostCandidates, the chosen one first
   double start_seconds = 0;           // after which an instance asked for now is expected
   Corrections corrections;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "controllers/scaling/cheapest.h"  // Scaled
-
 namespace janus::controllers {
 namespace {
 
@@ -13,22 +11,17 @@ constexpr double kPriorSequences = 8;
 // At a decision each second they are eight minutes.
 constexpr size_t kMostSamples = 512;
 
-// Requests that wait may hold keys too, and after a preemption nearly all keys are theirs: an even
-// share of the keys is what decoding sequences hold, or what their lengths explain if that is more.
+// What decoding sequences hold. Where nobody counts that apart: requests that wait may hold keys
+// too, and after a preemption nearly all keys are theirs, so an even share of the keys, or what the
+// lengths of those that decode explain if that is more.
 double ContextOf(const World& world, double prompt, double output) {
   const double expected = prompt + output / 2;
   const double used = world.now.kv_tokens_used;
   const double running = world.now.running;
   const double even = running > 0 ? used * running / (running + world.now.waiting) : 0;
-  const double keys = std::max(even, std::min(used, running * expected));
+  const double keys =
+      world.now.kv_tokens_running.value_or(std::max(even, std::min(used, running * expected)));
   return std::max((keys + kPriorSequences * expected) / (running + kPriorSequences), 1.0);
-}
-
-// Requests that wait although arrivals and their fluctuation do not explain it.
-double BacklogOf(const World& world, const ScalingPolicy& policy, double requests_per_second) {
-  const double patience = policy.ttft ? policy.ttft->seconds : 1;
-  const double usual = requests_per_second * patience;
-  return std::max(world.now.waiting - usual - 2 * std::sqrt(usual) - 2, 0.0);
 }
 
 int BinOf(const ForecastPolicy& policy, double time) {
@@ -89,21 +82,16 @@ double RoomOf(const BurstHistory& history, const ErrorBudget& budget, const Scal
 
 }  // namespace
 
-Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens) {
+Demand ArrivingDemand(const World& world, double output_tokens) {
   Demand demand;
   if (world.arrivals.empty()) return demand;
   const ArrivalWindow& window = world.arrivals.front();
   const double computed = std::clamp(1 - world.lengths.prompt_cached_share, 0.0, 1.0);
   const double requests = window.requests_per_second;
   const double prompt = requests > 0 ? window.prompt_tokens_per_second / requests : 0;
-  const double backlog = BacklogOf(world, policy, requests) / policy.recovery_seconds;
-  demand.requests_per_second = requests + backlog;
+  demand.requests_per_second = requests;
   demand.prompt_tokens_per_second = computed * window.prompt_tokens_per_second;
-  if (backlog > 0) {
-    demand.prompt_tokens_per_second +=
-        backlog * world.now.waiting_prompt_tokens / world.now.waiting;
-  }
-  demand.output_tokens_per_second = demand.requests_per_second * output_tokens;
+  demand.output_tokens_per_second = requests * output_tokens;
   demand.context = ContextOf(world, prompt, output_tokens);
   demand.prompt_squared_variation = world.lengths.prompt_squared_variation;
   demand.prompt_tokens_at_percentile = computed * world.lengths.prompt_tokens_at_percentile;
@@ -111,6 +99,34 @@ Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_t
   if (world.attention.ready > 0) {
     demand.kv_tokens_per_attention = world.now.kv_tokens_capacity / world.attention.ready;
   }
+  return demand;
+}
+
+double BacklogOf(const World& world, const ScalingPolicy& policy) {
+  // A tenth of the target: who waits for all of it misses it, and a queue that is tolerated grows.
+  constexpr double kShare = 0.1;
+  const double patience = policy.ttft ? kShare * policy.ttft->seconds : kShare;
+  const double usual = world.arrivals.front().requests_per_second * patience;
+  return std::max(world.now.waiting - usual - 2 * std::sqrt(usual) - 2, 0.0);
+}
+
+Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens) {
+  Demand demand = ArrivingDemand(world, output_tokens);
+  if (world.arrivals.empty()) return demand;
+  const double backlog = BacklogOf(world, policy) / policy.recovery_seconds;
+  if (backlog <= 0) return demand;
+  demand.requests_per_second += backlog;
+  demand.prompt_tokens_per_second += backlog * world.now.waiting_prompt_tokens / world.now.waiting;
+  demand.output_tokens_per_second = demand.requests_per_second * output_tokens;
+  return demand;
+}
+
+Demand WithWork(Demand demand, double requests, double seconds) {
+  if (demand.requests_per_second <= 0) return demand;
+  const double more = 1 + requests / seconds / demand.requests_per_second;
+  demand.requests_per_second *= more;
+  demand.prompt_tokens_per_second *= more;
+  demand.output_tokens_per_second *= more;
   return demand;
 }
 

@@ -4,10 +4,19 @@
 
 namespace janus::controllers {
 
-// The load that a world makes now. Outputs that are not known yet count as `output_tokens`.
-// Requests that wait beyond what arrivals within the TTFT target explain are work to be done within
-// recovery_seconds, on top of the arrivals.
+// The load that arrives now, served or not. Outputs that are not known yet count as
+// `output_tokens`. Its context is what the sequences hold that decode.
+Demand ArrivingDemand(const World& world, double output_tokens);
+
+// The load that a world makes now: what arrives, and the requests that wait beyond what arrivals
+// within a tenth of the TTFT target explain, as work to be done within recovery_seconds.
 Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens);
+
+// Requests that wait although arrivals and their fluctuation do not explain it. Arrivals are known.
+double BacklogOf(const World& world, const ScalingPolicy& policy);
+
+// A demand and `requests` of its kind on top, to be done within `seconds`.
+Demand WithWork(Demand demand, double requests, double seconds);
 
 // The largest (smallest) load since `from_seconds`, term by term; keys follow the heaviest sum of
 // keys, not the longest single context. Samples oldest first; without any, `now`.

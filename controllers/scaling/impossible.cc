@@ -21,7 +21,7 @@ Prediction AtAnyTpot(const Wanted& wanted, Counts c, const Demand& one) {
   ScalingPolicy policy = wanted.policy;
   Prediction found;
   for (int i = 0; i < 8; ++i) {
-    found = wanted.predictor.Steady(c.m, c.n, one, policy, wanted.corrections, wanted.tail);
+    found = wanted.predictor.Steady(c, one, policy, wanted.corrections, wanted.tail);
     if (std::isfinite(found.tpot_seconds)) break;
     policy.tpot.seconds *= 16;
   }
@@ -35,23 +35,12 @@ double PressureOf(const Prediction& found, const ScalingPolicy& policy) {
       {found.tpot_seconds / policy.tpot.seconds, ttft, found.kv_share, found.batch_share});
 }
 
-// Fewest and most attention instances that are allowed with n.
-std::optional<std::pair<int, int>> RangeOfAttention(const CountBounds& b,
-                                                    const Predictor& predictor, int n) {
-  int low = b.min_m;
-  while (low <= b.max_m && !IsAllowed(b, predictor, low, n)) low += b.step_m;
-  if (low > b.max_m) return std::nullopt;
-  int high = b.max_m;
-  while (high > low && !IsAllowed(b, predictor, high, n)) high -= b.step_m;
-  return std::pair(low, high);
-}
-
 std::string TextOf(Counts c, const Prediction& found, const Wanted& wanted) {
   const ScalingPolicy& policy = wanted.policy;
   char text[256];
   const auto say = [&](const char* what, const char* unit, double best, double target) {
-    std::snprintf(text, sizeof(text), "%s %.4g %s at best (%dA%dE), %.4g %s wanted", what, best,
-                  unit, c.m, c.n, wanted.share * target, unit);
+    std::snprintf(text, sizeof(text), "%s %.4g %s at best (%s), %.4g %s wanted", what, best, unit,
+                  NameOf(wanted.predictor, c).c_str(), wanted.share * target, unit);
   };
   if (found.tpot_seconds > wanted.share * policy.tpot.seconds) {
     say("TPOT", "ms", found.tpot_seconds * 1e3, policy.tpot.seconds * 1e3);
@@ -82,10 +71,18 @@ std::optional<Impossible> WhyImpossible(const Wanted& wanted, const CountBounds&
     nearest = c;
     best = found;
   };
-  for (int n = bounds.min_n, stride = bounds.step_n; n <= bounds.max_n;) {
-    if (const auto range = RangeOfAttention(bounds, wanted.predictor, n)) {
-      consider({range->first, n});
-      if (range->second > range->first) consider({range->second, n});
+  // A single sequence is in one pool; more pools only cost more.
+  for (int n = std::max(bounds.min_n, bounds.fewest_n), stride = bounds.step_n;
+       n <= bounds.max_n;) {
+    int low = bounds.min_m;
+    while (low <= bounds.max_m && !IsAllowed(bounds, wanted.predictor, {low, n})) {
+      low += bounds.step_m;
+    }
+    int high = bounds.max_m;
+    while (high > low && !IsAllowed(bounds, wanted.predictor, {high, n})) high -= bounds.step_m;
+    if (low <= bounds.max_m) {
+      consider({low, n});
+      if (high > low) consider({high, n});
     }
     if (n == bounds.max_n) break;
     n = std::min(n + stride, bounds.max_n);

@@ -74,6 +74,15 @@ void VisitFields(V& v, W& w) {
     v.Number("ended_requests", w.ended.requests);
     v.Number("ended_attained", w.ended.attained);
   });
+  // And lines of before there were pools here.
+  v.Later([&] {
+    v.Number("pools", w.current.pools);
+    v.Number("sum", w.current.sum);
+    v.Number("wire", w.current.wire);
+    v.Maybe("running_keys", w.now.kv_tokens_running, number("kv_tokens_running"));
+    v.Maybe("in_flight", w.in_flight,
+            [&](auto& flight) { v.Number("in_flight_pools", flight.pools); });
+  });
 }
 
 class Writer {
@@ -132,7 +141,7 @@ class Reader {
   template <class T, class F>
   void Maybe(const char* name, std::optional<T>& value, const F& each) {
     if (Next(name) == 0) return;
-    value.emplace();
+    if (!value) value.emplace();  // its later fields may follow further on
     each(*value);
   }
   template <class F>

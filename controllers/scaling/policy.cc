@@ -58,8 +58,7 @@ Status CheckRole(const std::string& field, const RolePolicy& role) {
 }  // namespace
 
 Behavior DefaultScaleUp() {
-  return {
-      0, SelectRule::kMax, {{RateRule::Unit::kPercent, 100, 15}, {RateRule::Unit::kPods, 4, 15}}};
+  return {0, SelectRule::kMax, {}};
 }
 
 Behavior DefaultScaleDown() {
@@ -81,6 +80,9 @@ Status Validate(const ScalingPolicy& policy) {
   }
   if (policy.max_gpus < 0) {
     return Wrong("max_gpus", std::to_string(policy.max_gpus), "a number, or 0 for no limit");
+  }
+  if (policy.max_pools < 1) {
+    return Wrong("max_pools", std::to_string(policy.max_pools), "at least 1");
   }
   if (policy.max_batch_per_attention < 1) {
     return Wrong("max_batch_per_attention", std::to_string(policy.max_batch_per_attention),

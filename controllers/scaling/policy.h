@@ -37,8 +37,9 @@ struct Behavior {
   friend bool operator==(const Behavior&, const Behavior&) = default;
 };
 
-// autoscaling/v2's defaults: up at once, doubling or 4 pods within 15 s; down by the largest demand
-// of 300 s.
+// Up at once and as far as the model says: a decision follows the load and not a ratio, so a rule
+// that bounds a ratio's error would only leave the service behind a swell. Down by the largest
+// demand of 300 s, as in autoscaling/v2.
 Behavior DefaultScaleUp();
 Behavior DefaultScaleDown();
 
@@ -76,7 +77,8 @@ struct ScalingPolicy {
   RolePolicy experts;
   std::optional<Ratio> ratio_min;
   std::optional<Ratio> ratio_max;
-  int max_gpus = 0;  // 0: no limit
+  int max_gpus = 0;   // 0: no limit
+  int max_pools = 1;  // copies of mAnE side by side; this version serves one
   ForecastPolicy forecast;
   bool is_advisory = false;               // decide and say, change nothing
   int max_batch_per_attention = 256;      // sequences of one instance
@@ -94,8 +96,9 @@ struct ScalingPolicy {
   // Move aim and room until as many requests attain as the targets ask for, where World::ended says
   // how many do; false: keep both as they are.
   bool is_budgeted = true;
-  // Queued work is to be worked off within this time.
-  double recovery_seconds = 60;
+  // Queued work is to be worked off within this time. As long as a start: sooner asks for instances
+  // that stand idle once it is done.
+  double recovery_seconds = 120;
   bool is_learning = true;  // online re-estimation
   OnlineOptions online;
 

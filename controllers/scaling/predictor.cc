@@ -8,44 +8,13 @@
 
 #include "controllers/halving.h"
 #include "controllers/plan/terms.h"
+#include "controllers/scaling/curve.h"
+#include "controllers/scaling/whole_table.h"
 
 namespace janus::controllers {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-// A function on 0, 1/64 and on, `per_doubling` points for every doubling, read linearly between its
-// points and beyond the last two. Keeps a rising function rising.
-class Curve {
- public:
-  template <class F>
-  Curve(int per_doubling, int doublings, const F& f) : per_doubling_(per_doubling) {
-    points_.push_back({0, f(0.0)});
-    for (int i = -kBelowOne * per_doubling; i <= per_doubling * doublings; ++i) {
-      const double x = std::exp2(static_cast<double>(i) / per_doubling);
-      points_.push_back({x, f(x)});
-    }
-  }
-
-  double operator()(double x) const {
-    size_t i = 0;
-    if (x >= points_[1].first) {
-      i = 1 + static_cast<size_t>((std::log2(x) + kBelowOne) * per_doubling_);
-      i = std::min(i, points_.size() - 2);
-    }
-    const auto& [x0, y0] = points_[i];
-    const auto& [x1, y1] = points_[i + 1];
-    return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
-  }
-
- private:
-  static constexpr int kBelowOne = 6;  // doublings
-
-  int per_doubling_;
-  std::vector<std::pair<double, double>> points_;
-};
-
-constexpr int kDoublings = 22;  // of rows and of keys: 4 million
 
 // z such that a normal variable stays below mean + z deviations with that probability (Abramowitz
 // and Stegun 26.2.23, off by less than 4.5e-4).
@@ -61,6 +30,8 @@ struct Variant {
   int micro_batches = 1;
   ExchangeMode mode = ExchangeMode::kDirect;
   GateSide gate = GateSide::kExperts;
+  SumRule sum = SumRule::kContributions;
+  WireFormat wire = WireFormat::kBf16;
 };
 
 std::vector<Variant> VariantsOf(const PredictorOptions& options) {
@@ -70,7 +41,10 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
       for (const GateSide gate : options.gates) {
         // The gate can only sit on attention where rows go straight to the instances they need.
         if (gate == GateSide::kAttention && mode != ExchangeMode::kDirect) continue;
-        variants.push_back({b, mode, gate});
+        for (const SumRule sum : options.sums) {
+          for (const WireFormat wire : options.wires)
+            variants.push_back({b, mode, gate, sum, wire});
+        }
       }
     }
   }
@@ -79,7 +53,8 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
 
 // Sequences that decode at a TPOT: what arrives stays for its outputs' time (Little). At the
 // percentile they are what the load was seen to rise to, and no fewer than independent requests
-// make: a Poisson number exceeds its mean by z deviations. One margin, the larger of the two.
+// make: a Poisson number exceeds its mean by z deviations. One margin, the larger of the two. Pools
+// share the sequences evenly, so the Poisson number is that of all of them.
 struct Rows {
   double mean = 0;
   double high = 0;
@@ -87,7 +62,7 @@ struct Rows {
 };
 Rows RowsAt(const Demand& demand, double tpot, double z) {
   const double mean = demand.output_tokens_per_second * tpot;
-  const double poisson = mean + std::max(z, 0.0) * std::sqrt(mean);
+  const double poisson = mean + std::max(z, 0.0) * std::sqrt(mean / demand.pools);
   return {std::max(mean, demand.least_running),
           std::max({mean * demand.burst, poisson, demand.least_running}),
           std::max({mean * demand.key_burst, poisson, demand.least_running})};
@@ -126,8 +101,8 @@ struct Predictor::Tables {
   Curve shared;
   Curve dense;
   Curve head;
-  std::vector<Curve> experts;  // [n - 1] of the rows of a round
-  int slots_room = 0;
+  std::vector<Curve> experts;       // [n - 1] of the rows of a round
+  std::optional<WholeTable> whole;  // in place of all of these: an instance of the whole model
 
   Tables(const Setting& s, const PredictorOptions& o)
       : setting(s),
@@ -174,6 +149,8 @@ struct Predictor::Tables {
     how.micro_batches = variant.micro_batches;
     how.mode = variant.mode;
     how.gate = variant.gate;
+    how.sum = variant.sum;
+    how.wire = variant.wire;
     return how;
   }
 
@@ -227,12 +204,14 @@ struct Predictor::Tables {
   }
 
   StepTimes Step(const Configuration& how, const StepLoad& load, const Corrections& c) const {
+    if (whole) return whole->Step(load, c);
     return Compose(ModulesOf(how.m, how.n, how.micro_batches, load, c), how, c);
   }
 
   // The variant in which a step with this load is shortest; ties go to the first.
   std::pair<Variant, double> BestVariant(int m, int n, const StepLoad& load,
                                          const Corrections& c) const {
+    if (whole) return {variants[0], whole->Step(load, c).step};
     std::pair<Variant, double> best = {variants[0], kInfinite};
     Modules modules;
     int of = 0;
@@ -258,6 +237,7 @@ struct Predictor::Tables {
   // No longer than a step with any number of attention instances from `fewest` to m: they share
   // rows as m does, none has more keys than the mean, the exchange is LeastExchange's.
   double LeastStep(int fewest, int m, int n, const StepLoad& load, const Corrections& c) const {
+    if (whole) return whole->Step(load, c).step;
     double least = kInfinite;
     Modules modules;
     int of = 0;
@@ -280,6 +260,9 @@ struct Predictor::Tables {
   double KvTokens(const Demand& demand) const {
     return demand.kv_tokens_per_attention > 0 ? demand.kv_tokens_per_attention : kv_tokens;
   }
+
+  // That compute prompts, each its own.
+  double Servers(int m) const { return whole ? whole->how().DataParallel() : m; }
 };
 
 namespace {
@@ -293,13 +276,14 @@ double PromptRowsWithin(double budget, double most, const StepSeconds& step_seco
 }
 
 // The queue for first tokens where a step of `budget` seconds takes that many prompt rows.
-PromptLoad QueueOf(const Demand& demand, int m, double prompt_rows, double budget, double tpot) {
+PromptLoad QueueOf(const Demand& demand, double servers, double prompt_rows, double budget,
+                   double tpot) {
   return {demand.requests_per_second * demand.burst,
           MeanPrompt(demand),
           demand.prompt_squared_variation,
           std::max(demand.prompt_tokens_at_percentile, MeanPrompt(demand)),
-          static_cast<double>(m),
-          prompt_rows / m / budget,
+          servers,
+          prompt_rows / servers / budget,
           tpot};
 }
 
@@ -320,6 +304,30 @@ double SteadyTpot(double limit, const StepAt& step_at) {
 }
 
 }  // namespace
+
+PredictorOptions WithAllModes(PredictorOptions options) {
+  options.modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseParallel};
+  options.gates = {GateSide::kExperts, GateSide::kAttention};
+  options.sums = {SumRule::kContributions, SumRule::kFixedPoint};
+  options.wires = {WireFormat::kFp8};  // never slower than bf16 by this model
+  return options;
+}
+
+Demand Scaled(const Demand& demand, double factor) {
+  Demand scaled = demand;
+  scaled.requests_per_second *= factor;
+  scaled.prompt_tokens_per_second *= factor;
+  scaled.output_tokens_per_second *= factor;
+  scaled.least_running *= factor;
+  return scaled;
+}
+
+Demand ShareOf(const Demand& demand, int pools) {
+  if (pools <= 1) return demand;
+  Demand share = Scaled(demand, 1.0 / pools);
+  share.pools = pools;
+  return share;
+}
 
 Predictor::Predictor(std::shared_ptr<const Tables> tables) : tables_(std::move(tables)) {}
 
@@ -371,6 +379,30 @@ Result<Predictor> Predictor::Create(const Setting& setting, const PredictorOptio
   return Predictor(std::move(tables));
 }
 
+Result<Predictor> Predictor::CreateWhole(const Setting& setting, const WholeConfiguration& how) {
+  JANUS_RETURN_IF_ERROR(Validate(setting.attention.hardware));
+  const double room = WholeKvTokens(setting, how);
+  if (room <= 0) {
+    return InvalidArgument("predictor: " + setting.model.name + " does not fit " +
+                           std::to_string(how.gpus) + " GPUs (" + NameOf(how) +
+                           "); allow more of them");
+  }
+  PredictorOptions options;
+  options.max_attention = how.gpus;
+  options.max_experts = 0;
+  options.max_micro_batches = 1;
+  options.modes = {ExchangeMode::kDirect};
+  options.gates = {GateSide::kExperts};
+  auto tables = std::make_shared<Tables>(setting, options);
+  tables->whole.emplace(setting, how);
+  tables->kv_tokens = room / how.gpus;
+  return Predictor(std::move(tables));
+}
+
+const WholeConfiguration* Predictor::Whole() const {
+  return tables_->whole ? &tables_->whole->how() : nullptr;
+}
+
 StepTimes Predictor::Step(const Configuration& how, const StepLoad& load,
                           const Corrections& corrections) const {
   return tables_->Step(how, load, corrections);
@@ -400,7 +432,7 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
     const double target = policy.tpot.seconds;
     const double needed =
         PromptRowsNeeded(m * tables_->options.most_rows_per_attention, [&](double prompts) {
-          return TimeToFirstToken(QueueOf(demand, m, prompts, target, tpot),
+          return TimeToFirstToken(QueueOf(demand, tables_->Servers(m), prompts, target, tpot),
                                   policy.ttft->percentile) <= share * policy.ttft->seconds;
         });
     if (needed == 0) return true;
@@ -467,7 +499,7 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   const double prompts = PromptRowsWithin(
       target, m * tables_->options.most_rows_per_attention,
       [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections); });
-  const PromptLoad queue = QueueOf(demand, m, prompts, target, high);
+  const PromptLoad queue = QueueOf(demand, tables_->Servers(m), prompts, target, high);
   result.prefill_share = PrefillUtilisation(queue);
   result.pressure = std::max({result.tpot_seconds / target, result.kv_share, result.batch_share});
   if (policy.ttft) {
@@ -480,6 +512,28 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
 
 int Predictor::FewestExperts() const {
   return tables_->fewest_experts;
+}
+
+bool Predictor::Keeps(const Counts& c, const Demand& demand, const ScalingPolicy& policy,
+                      double share, const Corrections& corrections, double tail) const {
+  return Keeps(c.m, c.n, ShareOf(demand, c.pools), policy, share, corrections, tail);
+}
+
+Prediction Predictor::Steady(const Counts& c, const Demand& demand, const ScalingPolicy& policy,
+                             const Corrections& corrections, double tail) const {
+  Prediction result = Steady(c.m, c.n, ShareOf(demand, c.pools), policy, corrections, tail);
+  result.how.pools = c.pools;
+  result.cost *= c.pools;
+  result.batch *= c.pools;
+  return result;
+}
+
+double Predictor::CostOf(const Counts& c) const {
+  return c.pools * CostOf(c.m, c.n);
+}
+
+int Predictor::GpusOf(const Counts& c) const {
+  return c.pools * GpusOf(c.m, c.n);
 }
 
 double Predictor::CostOf(int m, int n) const {
@@ -498,6 +552,17 @@ double Predictor::KvTokensPerAttention() const {
 
 int Predictor::SlotsPerExpert(int n) const {
   return SlotsPerInstance(tables_->setting, tables_->Of(1, n, {}));
+}
+
+std::string NameOf(const Predictor& predictor, const Counts& counts) {
+  if (predictor.Whole() != nullptr) {
+    return std::to_string(counts.pools) + " x " + std::to_string(counts.m) + " GPUs";
+  }
+  Configuration how;
+  how.m = counts.m;
+  how.n = counts.n;
+  how.pools = counts.pools;
+  return NameOf(how);
 }
 
 const Setting& Predictor::setting() const {

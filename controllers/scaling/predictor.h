@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/status.h"
 #include "controllers/plan/prefill.h"
+#include "controllers/plan/whole.h"
 #include "controllers/scaling/policy.h"
 
 namespace janus::controllers {
@@ -23,16 +25,34 @@ struct Demand {
   double burst = 1;
   double key_burst = 1;
   double kv_tokens_per_attention = 0;  // room that was observed; 0: the model's figure
+  int pools = 1;                       // it is one pool's share of a demand on so many
 
   friend bool operator==(const Demand&, const Demand&) = default;
+};
+
+// A demand with all its rates and sequences multiplied.
+Demand Scaled(const Demand& demand, double factor);
+// What each of so many pools gets of a demand on all of them.
+Demand ShareOf(const Demand& demand, int pools);
+
+// How much to run: pools of m attention and n expert instances each. Of a predictor of the whole
+// model a pool is one copy of it: m is its GPUs and n is 0.
+struct Counts {
+  int m = 0;
+  int n = 0;
+  int pools = 1;
+
+  int Attention() const { return pools * m; }  // of all pools
+  int Experts() const { return pools * n; }
+  friend bool operator==(const Counts&, const Counts&) = default;
 };
 
 // What a configuration makes of a demand.
 struct Prediction {
   Configuration how;
   double cost = 0;           // price of all its GPUs, per unit of time
-  double batch = 0;          // mean sequences decoding
-  StepLoad load;             // of a mean step
+  double batch = 0;          // mean sequences decoding, all pools
+  StepLoad load;             // of a mean step of a pool
   StepTimes times;           // of it, corrected
   double tpot_seconds = 0;   // at the target's percentile; infinite: the load is never carried
   double ttft_seconds = 0;   // at the target's percentile; 0 without a target
@@ -51,12 +71,18 @@ struct PredictorOptions {
   int tp_attention = 1;
   int tp_experts = 1;
   int max_micro_batches = 2;
-  std::vector<ExchangeMode> modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle,
-                                     ExchangeMode::kTwoPhaseParallel};
-  std::vector<GateSide> gates = {GateSide::kExperts, GateSide::kAttention};
+  // The ways of exchanging that may be chosen; to begin with, what this version serves (IsServed).
+  std::vector<ExchangeMode> modes = {ExchangeMode::kDirect};
+  std::vector<GateSide> gates = {GateSide::kExperts};
+  std::vector<SumRule> sums = {SumRule::kContributions};
+  std::vector<WireFormat> wires = {WireFormat::kBf16};
   bool is_random = false;                 // replicas chosen at random instead of by AEBS
   double most_rows_per_attention = 4096;  // tables end there
 };
+
+// Every way that the papers have and a plan knows. Two phases over a single card are left out: over
+// every card they are no slower but by a few microseconds, and each way costs a decision time.
+PredictorOptions WithAllModes(PredictorOptions options);
 
 // The performance model behind tables, so that a decision can ask it thousands of times. Built once
 // for a model, its devices and options; immutable, so thread-safe. A step's terms are read from
@@ -67,13 +93,20 @@ class Predictor {
   // instances, with the bytes.
   static Result<Predictor> Create(const Setting& setting, const PredictorOptions& options);
 
+  // Of copies of the whole model, each run as `how` says (WholeStepSeconds, off by at most 1 %):
+  // whatever asks for m and n instances gets m = how.gpus and n = 0. Nothing of it is learned.
+  // InvalidArgument: hardware that is none, or the model does not fit.
+  static Result<Predictor> CreateWhole(const Setting& setting, const WholeConfiguration& how);
+  // How each copy runs; null where attention and experts are separate.
+  const WholeConfiguration* Whole() const;
+
   // TimesOfStep with factors; how.m and how.n within the options.
   StepTimes Step(const Configuration& how, const StepLoad& load,
                  const Corrections& corrections = {}) const;
 
-  // Steady state of m attention and n expert instances under a demand, in the exchange mode, gate
-  // side and number of micro-batches that serve it best. `tail` multiplies the TPOT at the
-  // percentile (what was observed over what was predicted); 1: none known.
+  // Steady state of one pool of m attention and n expert instances under its demand, in the
+  // exchange mode, gate side and number of micro-batches that serve it best. `tail` multiplies the
+  // TPOT at the percentile (what was observed over what was predicted); 1: none known.
   Prediction Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
                     const Corrections& corrections = {}, double tail = 1) const;
 
@@ -83,6 +116,12 @@ class Predictor {
   bool Keeps(int m, int n, const Demand& demand, const ScalingPolicy& policy, double share,
              const Corrections& corrections = {}, double tail = 1) const;
 
+  // The same of all pools under the demand on all of them.
+  bool Keeps(const Counts& counts, const Demand& demand, const ScalingPolicy& policy, double share,
+             const Corrections& corrections = {}, double tail = 1) const;
+  Prediction Steady(const Counts& counts, const Demand& demand, const ScalingPolicy& policy,
+                    const Corrections& corrections = {}, double tail = 1) const;
+
   // False only where Keeps is false for every number of attention instances from `fewest` to m;
   // once true, true for every larger m. Keeps itself is not so: with more instances messages and
   // nodes grow, and a step may get longer.
@@ -91,8 +130,10 @@ class Predictor {
 
   // Fewest expert instances that hold the model.
   int FewestExperts() const;
-  double CostOf(int m, int n) const;
+  double CostOf(int m, int n) const;  // of a pool
   int GpusOf(int m, int n) const;
+  double CostOf(const Counts& counts) const;  // of all pools
+  int GpusOf(const Counts& counts) const;
   // Keys that one attention instance has room for beside weights and buffers.
   double KvTokensPerAttention() const;
   int SlotsPerExpert(int n) const;
@@ -105,5 +146,8 @@ class Predictor {
   explicit Predictor(std::shared_ptr<const Tables> tables);
   std::shared_ptr<const Tables> tables_;
 };
+
+// "12A12E", "4 x 12A12E"; of copies of the whole model "3 x 16 GPUs".
+std::string NameOf(const Predictor& predictor, const Counts& counts);
 
 }  // namespace janus::controllers

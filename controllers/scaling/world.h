@@ -42,7 +42,10 @@ struct Occupancy {
   double waiting_prompt_tokens = 0;   // of these, not computed yet
   double oldest_waiting_seconds = 0;  // age of the one that waits longest
   double kv_tokens_used = 0;          // of ready instances
-  double kv_tokens_capacity = 0;      // of ready instances; 0: not known, the model's is taken
+  // Of these, what sequences that decode hold: prompts that are being computed and requests that
+  // wait for keys again hold the rest. Absent: not counted apart.
+  std::optional<double> kv_tokens_running = {};
+  double kv_tokens_capacity = 0;  // of ready instances; 0: not known, the model's is taken
 
   friend bool operator==(const Occupancy&, const Occupancy&) = default;
 };
@@ -69,7 +72,7 @@ struct Ended {
 
 // Instances of one role, counted by state; not pods.
 struct RoleState {
-  int ready = 0;     // members of the committed topology
+  int ready = 0;     // members of the committed topology, all pools together
   int starting = 0;  // asked for, not committed yet
   int draining = 0;  // no longer members, finishing their work; they still cost
   // Age of the youngest ready one: while it warms up, measurements are not learned from.
@@ -80,11 +83,12 @@ struct RoleState {
   friend bool operator==(const RoleState&, const RoleState&) = default;
 };
 
-// A change of m and n that was asked for and has not been fulfilled or given up.
+// A change of counts that was asked for and has not been fulfilled or given up: the latest.
 struct InFlight {
-  int m = 0;
+  int m = 0;  // of a pool
   int n = 0;
   double since_seconds = 0;  // when it was asked for, on World's clock
+  int pools = 1;
 
   friend bool operator==(const InFlight&, const InFlight&) = default;
 };
@@ -97,7 +101,7 @@ struct World {
   Observed observed;
   Ended ended;
   std::optional<StepSample> step;  // measured since the last decision
-  Configuration current;           // the committed topology; m and n are the ready members
+  Configuration current;           // the committed topology; m and n are a pool's ready members
   RoleState attention;
   RoleState experts;
   std::optional<InFlight> in_flight;

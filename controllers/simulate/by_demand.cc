@@ -12,13 +12,13 @@ namespace janus::controllers {
 namespace {
 
 double AimedStep(const WholeInputs& inputs) {
-  return inputs.aim * inputs.tpot_seconds;
+  return inputs.strictness * inputs.aim * inputs.tpot_seconds;
 }
 
 class ByDemand final : public Copies {
  public:
   explicit ByDemand(const WholeInputs& inputs)
-      : Copies(inputs, "whole", inputs.interval_s), down_(300) {}
+      : Copies(inputs, "ceil", inputs.interval_s), down_(300) {}
 
   Answer Decide(const Observation& seen) override {
     const int wanted = CopiesFor(inputs_, seen.demand);
@@ -46,7 +46,7 @@ class FloorAndStep final : public Copies {
     int copies = seen.wished.units;
     std::string why =
         Say("floor %.0f for %.1f requests/s", floor_, seen.demand.requests_per_second);
-    const double target = inputs_.tpot_seconds;
+    const double target = inputs_.strictness * inputs_.tpot_seconds;
     // Nothing before the last action has converged.
     if (seen.starting == 0 && static_cast<int>(seen.instances.size()) == seen.wished.units) {
       const auto count = static_cast<double>(seen.instances.size());
@@ -96,11 +96,11 @@ class Sizes final : public SimulatedPolicy {
     WholeInputs inputs = inputs_;
     int copies = 1;
     for (const int gpus : sizes_) {
-      inputs.gpus = gpus;
+      inputs.how = {gpus};
       copies = CopiesFor(inputs, demand);
       if (copies == 1) break;
     }
-    return {false, {}, copies, inputs.gpus};
+    return Wish::Copies(copies, inputs.how);
   }
 
   const WholeInputs inputs_;
@@ -113,23 +113,23 @@ class Sizes final : public SimulatedPolicy {
 
 int CopiesFor(const WholeInputs& inputs, const Demand& demand) {
   if (demand.requests_per_second <= 0) return 1;
-  const double capacity = CapacityOf(inputs.book->Whole(inputs.gpus), demand, AimedStep(inputs));
+  const double capacity = CapacityOf(inputs.book->Whole(inputs.how), demand, AimedStep(inputs));
   const int most = inputs.MostCopies();
   if (capacity * most <= demand.requests_per_second) return most;
   return std::max(static_cast<int>(std::ceil(demand.requests_per_second / capacity)), 1);
 }
 
-int CheapestWholeSize(WholeInputs inputs, std::span<const Demand> demands,
-                      std::span<const int> sizes) {
-  int best = 0;
+std::optional<WholeConfiguration> CheapestWhole(WholeInputs inputs, std::span<const Demand> demands,
+                                                std::span<const WholeConfiguration> ways) {
+  std::optional<WholeConfiguration> best;
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (const int gpus : sizes) {
-    inputs.gpus = gpus;
-    if (CapacityOf(inputs.book->Whole(gpus), demands.front(), AimedStep(inputs)) <= 0) continue;
+  for (const WholeConfiguration& how : ways) {
+    inputs.how = how;
+    if (CapacityOf(inputs.book->Whole(how), demands.front(), AimedStep(inputs)) <= 0) continue;
     int64_t sum = 0;
-    for (const Demand& demand : demands) sum += int64_t{CopiesFor(inputs, demand)} * gpus;
+    for (const Demand& demand : demands) sum += int64_t{CopiesFor(inputs, demand)} * how.gpus;
     if (sum >= least) continue;
-    best = gpus;
+    best = how;
     least = sum;
   }
   return best;

@@ -15,8 +15,8 @@ class Hpa final : public Copies {
   explicit Hpa(const WholeInputs& inputs) : Copies(inputs, "hpa", 15), down_(300) {}
 
   Answer Decide(const Observation& seen) override {
-    constexpr double kKvTarget = 0.8;
-    constexpr double kQueueTarget = 5;  // requests per instance
+    const double kv_target = 0.8 * inputs_.strictness;
+    const double queue_target = 5 * inputs_.strictness;  // requests per instance
     constexpr double kTolerance = 0.1;
     if (seen.instances.empty()) return {};
     double kv = 0, queue = 0;
@@ -25,7 +25,7 @@ class Hpa final : public Copies {
       queue += instance.queued;
     }
     const auto count = static_cast<double>(seen.instances.size());
-    const double ratio = std::max(kv / count / kKvTarget, queue / count / kQueueTarget);
+    const double ratio = std::max(kv / count / kv_target, queue / count / queue_target);
     double wanted = seen.wished.units;
     if (std::abs(ratio - 1) > kTolerance) wanted = std::ceil(count * ratio);
     // The default rule of scaling up: doubling or four more within 15 s.
@@ -45,28 +45,28 @@ class Saturation final : public Copies {
       : Copies(inputs, "wva", 30), up_(kWindow_s), down_(kWindow_s) {}
 
   Answer Decide(const Observation& seen) override {
-    constexpr double kKv = 0.8;
-    constexpr double kQueue = 5;
-    constexpr double kSpareKv = 0.1;
-    constexpr double kSpareQueue = 3;
+    const double most_kv = 0.8 * inputs_.strictness;
+    const double most_queue = 5 * inputs_.strictness;
+    const double least_spare_kv = 0.1 * inputs_.strictness;
+    const double least_spare_queue = 3 * inputs_.strictness;
     const double now = seen.world.time_seconds;
     double wanted = seen.wished.units;
     double kv = 0, queue = 0, unsaturated = 0;
     for (const Observation::Instance& instance : seen.instances) {
-      if (instance.kv_share >= kKv || instance.queued >= kQueue) continue;
+      if (instance.kv_share >= most_kv || instance.queued >= most_queue) continue;
       unsaturated += 1;
       kv += instance.kv_share;
       queue += instance.queued;
     }
     if (seen.starting == 0 && !seen.instances.empty()) {
-      const double spare_kv = unsaturated > 0 ? kKv - kv / unsaturated : 0;
-      const double spare_queue = unsaturated > 0 ? kQueue - queue / unsaturated : 0;
-      if (spare_kv < kSpareKv || spare_queue < kSpareQueue) {
+      const double spare_kv = unsaturated > 0 ? most_kv - kv / unsaturated : 0;
+      const double spare_queue = unsaturated > 0 ? most_queue - queue / unsaturated : 0;
+      if (spare_kv < least_spare_kv || spare_queue < least_spare_queue) {
         wanted += 1;
       } else if (unsaturated >= 2) {
         const double more = unsaturated / (unsaturated - 1);  // each of the others then
-        if (kKv - more * kv / unsaturated >= kSpareKv &&
-            kQueue - more * queue / unsaturated >= kSpareQueue) {
+        if (most_kv - more * kv / unsaturated >= least_spare_kv &&
+            most_queue - more * queue / unsaturated >= least_spare_queue) {
           wanted -= 1;
         }
       }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "controllers/plan/whole_search.h"
 #include "controllers/scaling/cheapest.h"
 #include "controllers/simulate/separated_policies.h"
 #include "controllers/simulate/steady.h"
@@ -86,10 +87,14 @@ class Comparer {
     whole_.interval_s = asked_.scaling.interval_seconds;
     // The same pool of GPUs for everyone.
     whole_.pool = asked_.scaling.attention.max + asked_.scaling.experts.max;
-    for (const char* name : {"whole", "hpa", "wva", "dynamo", "sglang"}) {
+    for (const char* name : {"whole", "ceil", "hpa", "wva", "dynamo", "sglang"}) {
       if (!IsWanted(name)) continue;
-      whole_.gpus = CheapestWholeSize(whole_, demands_, asked_.whole_sizes);
-      if (whole_.gpus > 0) break;
+      const auto how = CheapestWhole(whole_, demands_, Wholes());
+      if (how) {
+        whole_.how = *how;
+        JANUS_ASSIGN_OR_RETURN(copies_, Predictor::CreateWhole(belief_, *how));
+        break;
+      }
       return FailedPrecondition("simulate: no whole-model instance of the sizes allowed holds " +
                                 belief_.model.name + " and keeps " +
                                 "the TPOT target; raise the target, or leave '" + name + "' out");
@@ -103,9 +108,15 @@ class Comparer {
   }
 
   Result<SimulationRun> Run(std::string_view name, const ProgressFunction& progress) {
-    const std::unique_ptr<SimulatedPolicy> policy = Make(name);
-    JANUS_ASSIGN_OR_RETURN(SimulationRun run,
-                           Simulate(requests_, &*real_, policy.get(), options_, progress));
+    JANUS_ASSIGN_OR_RETURN(SimulationRun run, RunAt(name, 1, progress));
+    const double wanted = asked_.scaling.tpot.percentile;
+    if (asked_.tightens_peers && IsPeersRule(name)) {
+      for (const double strictness : {0.85, 0.7, 0.55, 0.4, 0.25, 0.15}) {
+        if (run.totals.Attainment() >= wanted) break;
+        JANUS_ASSIGN_OR_RETURN(SimulationRun stricter, RunAt(name, strictness, progress));
+        if (stricter.totals.Attainment() > run.totals.Attainment()) run = std::move(stricter);
+      }
+    }
     if (name == "ours") {
       attained_ = run.totals.Attainment();
       ours_ = run;
@@ -146,11 +157,44 @@ class Comparer {
     return Predictor::Create(setting, options);
   }
 
+  static bool IsPeersRule(std::string_view name) {
+    return name == "ceil" || name == "hpa" || name == "wva" || name == "dynamo" || name == "sglang";
+  }
+
+  Result<SimulationRun> RunAt(std::string_view name, double strictness,
+                              const ProgressFunction& progress) {
+    whole_.strictness = strictness;
+    const std::unique_ptr<SimulatedPolicy> policy = Make(name);
+    whole_.strictness = 1;
+    JANUS_ASSIGN_OR_RETURN(SimulationRun run,
+                           Simulate(requests_, &*real_, policy.get(), options_, progress));
+    run.strictness = strictness;
+    return run;
+  }
+
+  // How copies may run.
+  std::vector<WholeConfiguration> Wholes() const {
+    if (!asked_.wholes.empty()) return asked_.wholes;
+    constexpr int kMost = 64;
+    std::vector<WholeConfiguration> ways = {{8}, {16}, {32}, {kMost}};
+    const Demand mean = DemandOf(requests_, requests_.back().arrival + 1);
+    PlanGoal goal;
+    goal.tpot_seconds = asked_.scaling.aim * asked_.scaling.tpot.seconds;
+    goal.batch = std::max(mean.output_tokens_per_second * goal.tpot_seconds, 1.0);
+    PlanSpace space;
+    space.max_batch_per_attention = asked_.scaling.max_batch_per_attention;
+    for (const WholePlan& plan : SearchWholes(belief_, goal, space, whole_.pool)) {
+      if (plan.how.gpus <= kMost) ways.push_back(plan.how);
+    }
+    return ways;
+  }
+
   std::unique_ptr<SimulatedPolicy> Make(std::string_view name) const {
     if (name == "ours") return MakeDecided("ours", &*predictor_, asked_.scaling);
     if (name == "disagg") return MakeDecided("disagg", &*random_, by_node_);
-    if (name == "sglang") return MakeWholeSizes(whole_, asked_.whole_sizes);
-    if (name == "whole") return MakeWholeByDemand(whole_);
+    if (name == "sglang") return MakeWholeSizes(whole_, asked_.sizes);
+    if (name == "whole") return MakeDecided("whole", &*copies_, asked_.scaling);
+    if (name == "ceil") return MakeWholeByDemand(whole_);
     if (name == "hpa") return MakeHpa(whole_);
     if (name == "wva") return MakeSaturation(whole_);
     if (name == "dynamo") return MakeFloorAndStep(whole_);
@@ -166,6 +210,7 @@ class Comparer {
   std::optional<ShapeBook> real_;
   std::optional<Predictor> predictor_;
   std::optional<Predictor> random_;
+  std::optional<Predictor> copies_;
   ScalingPolicy by_node_;
   WholeInputs whole_;
   std::vector<Demand> demands_;  // of every five minutes

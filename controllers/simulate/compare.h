@@ -16,11 +16,12 @@ struct PolicyName {
   std::string_view what;
 };
 // Every policy that can be simulated, in the order of reports.
-inline constexpr std::array<PolicyName, 9> kPolicyNames = {{
-    {"ours", "attention and experts apart, the decision that runs in production"},
+inline constexpr std::array<PolicyName, 10> kPolicyNames = {{
+    {"ours", "attention and experts apart, by Decide (docs/scaling.md)"},
     {"disagg", "JANUS's DisAgg: the same decision over whole nodes, replicas chosen at random"},
     {"sglang", "JANUS's SGLang: one instance of 16, 32 or 64 GPUs, decided every 30 min"},
-    {"whole", "copies of the cheapest whole-model instance: ceil(demand / capacity)"},
+    {"whole", "copies of the cheapest whole-model instance, by the same Decide"},
+    {"ceil", "the same copies: ceil(demand / capacity)"},
     {"hpa", "the same copies by KV use and queue length (horizontal pod autoscaler)"},
     {"wva", "the same copies by saturation, as llm-d's workload-variant-autoscaler"},
     {"dynamo", "the same copies: ceil(demand / capacity) every 180 s, +-1 every 5 s"},
@@ -38,9 +39,16 @@ struct Comparison {
   double window_s = 600;
   OracleOptions oracle;  // attainment 0: that of "ours", or 99 % without it
   int oracle_levels = 24;
-  std::vector<int> whole_sizes = {16, 32, 64};  // GPUs of a whole-model instance
-  int node = 8;                                 // instances of a node of "disagg"
-  std::vector<std::string> policies;            // names of kPolicyNames; empty: all
+  // GPUs of JANUS's SGLang instances.
+  std::vector<int> sizes = {16, 32, 64};
+  // How a copy of the whole model may run; empty: data- and expert-parallel on 8, 16, 32 or 64
+  // GPUs, and the best of every kind that a plan finds for the mean load on as many at most.
+  std::vector<WholeConfiguration> wholes;
+  // A peer whose rule misses the share of requests that the target asks for runs again, its
+  // thresholds and its target ever stricter, until it attains or nothing is left to try.
+  bool tightens_peers = false;
+  int node = 8;                       // instances of a node of "disagg"
+  std::vector<std::string> policies;  // names of kPolicyNames; empty: all
 };
 
 // Runs the requests (ascending by arrival) under each policy, in kPolicyNames' order. The oracle is

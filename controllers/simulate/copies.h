@@ -19,7 +19,7 @@ class Copies : public SimulatedPolicy {
 
  protected:
   Wish Of(int count) const {
-    return {false, {}, std::clamp(count, 1, inputs_.MostCopies()), inputs_.gpus};
+    return Wish::Copies(std::clamp(count, 1, inputs_.MostCopies()), inputs_.how);
   }
 
   const WholeInputs inputs_;

@@ -1,23 +1,25 @@
 #include "controllers/simulate/fleet.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace janus::controllers {
 
 Fleet::Fleet(ShapeBook* book, const Machinery& machinery, Recorder* recorder, const Wish& first)
     : book_(book), machinery_(machinery), recorder_(recorder), committed_(first) {
-  const int units = first.is_separate ? 1 : first.units;
+  const int units = first.is_separate ? first.how.pools : first.units;
   for (int i = 0; i < units; ++i) {
     const UnitShape& shape =
-        first.is_separate ? book->Separate(first.how) : book->Whole(first.gpus_each);
-    Add(shape, first.is_separate ? 0 : first.gpus_each, 0);
+        first.is_separate ? book->Separate(first.how) : book->Whole(first.whole);
+    Add(shape, first.is_separate ? 0 : first.whole.gpus, first.whole, 0);
   }
 }
 
-void Fleet::Add(const UnitShape& shape, int gpus, double ready_at) {
-  members_.push_back(
-      {next_id_++, std::make_unique<Unit>(shape, ready_at, recorder_), gpus, ready_at, false, 0});
+void Fleet::Add(const UnitShape& shape, int gpus, const WholeConfiguration& whole,
+                double ready_at) {
+  members_.push_back({next_id_++, std::make_unique<Unit>(shape, ready_at, recorder_), gpus, whole,
+                      ready_at, false, 0});
 }
 
 int Fleet::CountStarting() const {
@@ -28,12 +30,13 @@ int Fleet::CountStarting() const {
 int Fleet::Gpus() const {
   int gpus = 0;
   if (committed_.is_separate) {
-    Configuration most = committed_.how;
-    if (pending_) {
-      most.m = std::max(most.m, pending_->how.m);
-      most.n = std::max(most.n, pending_->how.n);
+    int attention = committed_.how.AttentionGpus();
+    int experts = committed_.how.ExpertGpus();
+    for (const Pending& pending : pending_) {
+      attention = std::max(attention, pending.wish.how.AttentionGpus());
+      experts = std::max(experts, pending.wish.how.ExpertGpus());
     }
-    gpus = most.m * most.tp_attention + most.n * most.tp_experts;
+    gpus = attention + experts;
   }
   for (const Member& member : members_) gpus += member.gpus;
   for (const Leaving& leaving : leaving_) gpus += leaving.gpus;
@@ -57,7 +60,7 @@ void Fleet::Bill(double now) {
 
 double Fleet::NextEvent() const {
   double next = std::numeric_limits<double>::infinity();
-  if (pending_) next = std::min(next, pending_ready_);
+  if (!pending_.empty()) next = std::min(next, pending_.front().ready_at);
   for (const Member& member : members_) {
     if (member.ready_at > now_) next = std::min(next, member.ready_at);
   }
@@ -96,23 +99,62 @@ void Fleet::LetGo(double until) {
 void Fleet::HandleEvents(double now) {
   Bill(now);
   std::erase_if(leaving_, [&](const Leaving& leaving) { return leaving.until <= now; });
-  if (pending_ && pending_ready_ <= now) {
-    const Wish wish = *pending_;
-    pending_.reset();
-    last_start_ = now - pending_since_;
-    Commit(wish, now);
+  while (!pending_.empty() && pending_.front().ready_at <= now) {
+    const Pending ready = pending_.front();
+    pending_.erase(pending_.begin());
+    last_start_ = now - ready.since;
+    Commit(ready.wish, now);
   }
   if (!committed_.is_separate) ApplyWhole(committed_, now);
 }
 
+void Fleet::Drain(Member& member, double now, std::vector<SimulatedRequest>& orphans) {
+  member.is_draining = true;
+  member.drained_at = now;
+  for (const SimulatedRequest& request : member.unit->TakeWaiting()) orphans.push_back(request);
+}
+
 void Fleet::Commit(const Wish& wish, double now) {
-  const int gone_m = std::max(committed_.how.m - wish.how.m, 0);
-  const int gone_n = std::max(committed_.how.n - wish.how.n, 0);
-  const int gone = gone_m * committed_.how.tp_attention + gone_n * committed_.how.tp_experts;
+  const Configuration before = committed_.how;
+  const Configuration& how = wish.how;
+  const int gone = std::max(before.AttentionGpus() - how.AttentionGpus(), 0) +
+                   std::max(before.ExpertGpus() - how.ExpertGpus(), 0);
   if (gone > 0) leaving_.push_back({now + machinery_.drain_s, gone});
   committed_ = wish;
   changed_at_ = now;
-  members_[0].unit->Reshape(book_->Separate(wish.how), machinery_.change_pause_s);
+  const UnitShape& shape = book_->Separate(how);
+  const double after_pause = now + machinery_.change_pause_s;
+  Unit::Contents moving;
+  const auto staying = static_cast<size_t>(std::min(how.pools, before.pools));
+  for (size_t i = 0; i < staying; ++i) {
+    Unit& unit = *members_[i].unit;
+    if (how.pools > before.pools && how.m < before.m) {
+      const int64_t rows = unit.Now().running * (before.m - how.m) / before.m;
+      for (const Unit::InProgress& one : unit.TakeRunning(rows)) moving.running.push_back(one);
+    }
+    unit.Reshape(shape, machinery_.change_pause_s);
+  }
+  size_t first = 0;  // of those that moving sequences go to
+  if (members_.size() > staying) {
+    for (size_t i = staying; i < members_.size(); ++i) {
+      Unit::Contents all = members_[i].unit->TakeAll();
+      preempted_before_ += members_[i].unit->counters().preempted;
+      std::ranges::move(all.running, std::back_inserter(moving.running));
+      std::ranges::move(all.waiting, std::back_inserter(moving.waiting));
+    }
+    members_.resize(staying);
+  } else {
+    first = members_.size();
+    while (members_.size() < static_cast<size_t>(how.pools)) Add(shape, 0, {}, now);
+    if (first == members_.size()) first = 0;
+  }
+  const size_t receivers = members_.size() - first;
+  for (size_t i = 0; i < moving.running.size(); ++i) {
+    members_[first + i % receivers].unit->Adopt(moving.running[i], after_pause);
+  }
+  for (size_t i = 0; i < moving.waiting.size(); ++i) {
+    members_[first + i % receivers].unit->AdoptWaiting(moving.waiting[i], after_pause);
+  }
 }
 
 void Fleet::Apply(const Wish& wish, double now) {
@@ -121,58 +163,60 @@ void Fleet::Apply(const Wish& wish, double now) {
     ApplyWhole(wish, now);
     return;
   }
-  if (pending_ && *pending_ == wish) return;
-  pending_.reset();
-  if (wish == committed_) return;
-  if (wish.how.m <= committed_.how.m && wish.how.n <= committed_.how.n) {
+  const Configuration& to = wish.how;
+  const auto adds = [&](const Configuration& from) {
+    return to.AttentionGpus() >= from.AttentionGpus() && to.ExpertGpus() >= from.ExpertGpus();
+  };
+  if (!pending_.empty() && pending_.back().wish == wish) return;
+  while (!pending_.empty() && !adds(pending_.back().wish.how)) pending_.pop_back();
+  if (wish == committed_) {
+    pending_.clear();
+    return;
+  }
+  const Configuration& from = committed_.how;
+  if (pending_.empty() && to.pools <= from.pools && to.m <= from.m && to.n <= from.n) {
     Commit(wish, now);
     return;
   }
-  pending_ = wish;
-  pending_since_ = now;
-  pending_ready_ = now + machinery_.start_s;
+  pending_.push_back({wish, now, now + machinery_.start_s});
 }
 
 void Fleet::ApplyWhole(const Wish& wish, double now) {
   committed_ = wish;
-  const UnitShape& shape = book_->Whole(wish.gpus_each);
+  const UnitShape& shape = book_->Whole(wish.whole);
+  const auto is_other = [&](const Member& m) { return !(m.whole == wish.whole); };
   int staying = 0;
   int ready = 0;
   for (const Member& m : members_) {
-    const bool is_wanted = !m.is_draining && m.gpus == wish.gpus_each;
+    const bool is_wanted = !m.is_draining && !is_other(m);
     staying += is_wanted ? 1 : 0;
     ready += is_wanted && m.ready_at <= now ? 1 : 0;
   }
   for (; staying < wish.units; ++staying) {
-    Add(shape, wish.gpus_each, now + machinery_.start_s);
+    Add(shape, wish.whole.gpus, wish.whole, now + machinery_.start_s);
   }
   // Those that are not ready yet go first, the latest before; then the least loaded.
   for (auto m = members_.end(); m != members_.begin() && staying > wish.units;) {
     --m;
-    if (m->ready_at <= now || m->gpus != wish.gpus_each) continue;
+    if (m->ready_at <= now || is_other(*m)) continue;
     m = members_.erase(m);
     --staying;
   }
   // Instances of another size stay until one of the wanted size is ready.
   std::vector<SimulatedRequest> orphans;
-  const auto drain = [&](Member& m) {
-    m.is_draining = true;
-    m.drained_at = now;
-    for (const SimulatedRequest& request : m.unit->TakeWaiting()) orphans.push_back(request);
-  };
   while (staying > wish.units) {
     Member* least = nullptr;
     for (Member& m : members_) {
-      if (m.is_draining || m.gpus != wish.gpus_each || m.ready_at > now) continue;
+      if (m.is_draining || is_other(m) || m.ready_at > now) continue;
       if (least == nullptr || m.unit->Now().running < least->unit->Now().running) least = &m;
     }
     if (least == nullptr) break;
-    drain(*least);
+    Drain(*least, now, orphans);
     --staying;
   }
   if (ready > 0) {
     for (Member& m : members_) {
-      if (m.gpus != wish.gpus_each && !m.is_draining) drain(m);
+      if (is_other(m) && !m.is_draining) Drain(m, now, orphans);
     }
   }
   for (const SimulatedRequest& request : orphans) Arrive(request);

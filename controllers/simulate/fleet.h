@@ -10,8 +10,13 @@
 
 namespace janus::controllers {
 
-// Instances with their starts, ends and work. All of one kind: separated, or whole-model. Confined
-// to one thread.
+// Units with their starts, ends and work: the pools of a separated service, or copies of the whole
+// model. Confined to one thread.
+//
+// A change of a separated service is committed when all its instances are there; a second one may
+// be asked for meanwhile and is committed when its own are. Attention instances that go from one
+// pool to another take their sequences along; those that leave hand them over, whatever pool they
+// are of, as ever within the pause of the change. A copy of the whole model that leaves runs out.
 class Fleet {
  public:
   // `first` is ready at once.
@@ -20,22 +25,27 @@ class Fleet {
   void Arrive(const SimulatedRequest& request);
   // Work, starts and ends before `until`.
   void AdvanceTo(double until);
-  // Goes towards `wish`, in place of any wish before that has not been fulfilled.
+  // Goes towards `wish`: after the wishes before it that it adds to, in place of the others.
   void Apply(const Wish& wish, double now);
   bool IsEmpty() const;
 
-  int CountStarting() const;  // whole-model instances
+  int CountStarting() const;  // copies
   int Gpus() const;           // that cost money now
   const Wish& committed() const { return committed_; }
-  const std::optional<Wish>& pending() const { return pending_; }
-  double pending_since() const { return pending_since_; }
+  struct Pending {
+    Wish wish;
+    double since = 0;
+    double ready_at = 0;
+  };
+  const std::vector<Pending>& pending() const { return pending_; }  // of a separated service
   double changed_at() const { return changed_at_; }  // the last commit of a separated service
   double last_start_seconds() const { return last_start_; }  // asked for to committed, then
 
   struct Member {
     int id = 0;  // never used twice
     std::unique_ptr<Unit> unit;
-    int gpus = 0;
+    int gpus = 0;  // beside those of the committed topology
+    WholeConfiguration whole;
     double ready_at = 0;
     bool is_draining = false;
     double drained_at = 0;  // since when
@@ -53,7 +63,8 @@ class Fleet {
   void LetGo(double until);
   void Commit(const Wish& wish, double now);
   void ApplyWhole(const Wish& wish, double now);
-  void Add(const UnitShape& shape, int gpus, double ready_at);
+  void Add(const UnitShape& shape, int gpus, const WholeConfiguration& whole, double ready_at);
+  void Drain(Member& member, double now, std::vector<SimulatedRequest>& orphans);
   Member& LeastLoaded(double now);
   double NextEvent() const;
   void HandleEvents(double now);
@@ -62,11 +73,9 @@ class Fleet {
   ShapeBook* book_;
   const Machinery machinery_;
   Recorder* recorder_;
-  std::vector<Member> members_;  // a separated service: one
+  std::vector<Member> members_;
   Wish committed_;
-  std::optional<Wish> pending_;
-  double pending_since_ = 0;
-  double pending_ready_ = 0;
+  std::vector<Pending> pending_;
   double changed_at_ = 0;
   double last_start_ = 0;
   std::vector<Leaving> leaving_;

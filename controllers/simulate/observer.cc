@@ -10,6 +10,14 @@ namespace {
 
 constexpr double kReactedTo_s = 60;
 
+void Sum(const Unit::Counters& one, Unit::Counters& all) {
+  all.steps += one.steps;
+  all.decode_tokens += one.decode_tokens;
+  all.prompt_tokens += one.prompt_tokens;
+  all.decode_keys += one.decode_keys;
+  all.busy_seconds += one.busy_seconds;
+}
+
 }  // namespace
 
 void RecentArrivals::Roll(double now) {
@@ -93,11 +101,14 @@ Observation Observer::Look(const Fleet& fleet, Recorder& recorder, const Wish& w
   if (recent.tpot_groups > 0) world.observed.tpot_seconds = recent.tpot;
   if (recent.ttft_groups > 0) world.observed.ttft_seconds = recent.ttft;
   LookAtUnits(fleet, now, seen);
-  if (fleet.committed().is_separate) LookAtService(fleet, now, world);
-  World calm = world;
-  calm.arrivals = {world.arrivals.back()};
-  calm.now.waiting = 0;
-  seen.demand = DemandOf(calm, scaling_, output_tokens_);
+  if (fleet.committed().is_separate) {
+    LookAtService(fleet, now, world);
+  } else {
+    LookAtCopies(fleet, now, world);
+  }
+  World minutes = world;
+  minutes.arrivals = {world.arrivals.back()};
+  seen.demand = ArrivingDemand(minutes, output_tokens_);
   return seen;
 }
 
@@ -105,16 +116,20 @@ void Observer::LookAtUnits(const Fleet& fleet, double now, Observation& seen) {
   double oldest = now;
   Occupancy& all = seen.world.now;
   const bool is_separate = fleet.committed().is_separate;
+  double running_keys = 0;
   for (const Fleet::Member& member : fleet.members()) {
+    // What runs out elsewhere is no load of those that stay.
+    if (member.is_draining || member.ready_at > now) continue;
     const Unit::Load load = member.unit->Now();
     const auto room = static_cast<double>(member.unit->shape().kv_tokens);
     all.running += static_cast<double>(load.running);
     all.waiting += static_cast<double>(load.waiting);
     all.waiting_prompt_tokens += static_cast<double>(load.waiting_tokens);
     all.kv_tokens_used += static_cast<double>(load.kv_tokens);
+    running_keys += static_cast<double>(load.running_kv_tokens);
     all.kv_tokens_capacity += room;
     if (load.waiting > 0) oldest = std::min(oldest, load.oldest_arrival);
-    if (is_separate || member.is_draining || member.ready_at > now) continue;
+    if (is_separate) continue;
     const Unit::Counters& counters = member.unit->counters();
     Unit::Counters& before = counters_[member.id];
     const int64_t steps = counters.steps - before.steps;
@@ -125,6 +140,7 @@ void Observer::LookAtUnits(const Fleet& fleet, double now, Observation& seen) {
                               steps > 0 ? busy / static_cast<double>(steps) : 0});
   }
   all.oldest_waiting_seconds = now - oldest;
+  all.kv_tokens_running = running_keys;
 }
 
 // Means over the steps since the last look. Kernels are timed each by itself; the exchange is what
@@ -150,34 +166,70 @@ StepSample Observer::Measure(const Configuration& how, const Unit::Counters& bef
 void Observer::LookAtService(const Fleet& fleet, double now, World& world) {
   const Configuration& how = fleet.committed().how;
   world.current = how;
-  world.attention.ready = how.m;
-  world.experts.ready = how.n;
+  world.attention.ready = how.pools * how.m;
+  world.experts.ready = how.pools * how.n;
   const bool has_changed = !(how == seen_how_);
   const double age = now - fleet.changed_at();
   if (has_changed && seen_how_.n > 0 && fleet.changed_at() > 0) {
-    grew_m_ = how.m > seen_how_.m;
-    grew_n_ = how.n > seen_how_.n;
+    grew_m_ = how.pools * how.m > seen_how_.pools * seen_how_.m;
+    grew_n_ = how.pools * how.n > seen_how_.pools * seen_how_.n;
     if (grew_m_) world.attention.start_seconds = {fleet.last_start_seconds()};
     if (grew_n_) world.experts.start_seconds = {fleet.last_start_seconds()};
   }
   if (grew_m_) world.attention.youngest_ready_seconds = age;
   if (grew_n_) world.experts.youngest_ready_seconds = age;
-  if (fleet.pending()) {
-    const Configuration& wanted = fleet.pending()->how;
-    world.attention.starting = std::max(wanted.m - how.m, 0);
-    world.experts.starting = std::max(wanted.n - how.n, 0);
-    world.in_flight = InFlight{wanted.m, wanted.n, fleet.pending_since()};
+  if (!fleet.pending().empty()) {
+    const Configuration& wanted = fleet.pending().back().wish.how;
+    world.attention.starting = std::max(wanted.pools * wanted.m - world.attention.ready, 0);
+    world.experts.starting = std::max(wanted.pools * wanted.n - world.experts.ready, 0);
+    world.in_flight = InFlight{wanted.m, wanted.n, fleet.pending().back().since, wanted.pools};
   }
-  const Fleet::Member& service = fleet.members().front();
-  const Unit::Counters& counters = service.unit->counters();
-  Unit::Counters& before = counters_[service.id];
+  // Of all pools together: means over their steps.
+  Unit::Counters before, after;
+  for (const Fleet::Member& pool : fleet.members()) {
+    if (pool.is_draining) continue;
+    const Unit::Counters& counters = pool.unit->counters();
+    Unit::Counters& last = counters_[pool.id];
+    Sum(last, before);
+    Sum(counters, after);
+    last = counters;
+  }
   // Another topology in between: its steps would be taken for this one's.
-  if (counters.steps > before.steps && !has_changed) {
-    world.step = Measure(how, before, counters, now);
+  if (after.steps > before.steps && !has_changed) {
+    world.step = Measure(how, before, after, now);
     world.step->is_warm = fleet.changed_at() == 0 || age > machinery_.warm_up_s;
   }
-  before = counters;
   seen_how_ = how;
+}
+
+// What a decision about copies of the whole model sees of them.
+void Observer::LookAtCopies(const Fleet& fleet, double now, World& world) {
+  const WholeConfiguration& whole = fleet.committed().whole;
+  int ready = 0;
+  double asked_at = 0;
+  for (const Fleet::Member& member : fleet.members()) {
+    if (member.is_draining || !(member.whole == whole)) continue;
+    if (member.ready_at <= now) {
+      ++ready;
+    } else {
+      asked_at = member.ready_at - machinery_.start_s;
+    }
+  }
+  const int starting = fleet.CountStarting();
+  world.current.m = whole.gpus;
+  world.current.n = 0;
+  world.current.pools = std::max(ready, 1);
+  world.attention.ready = ready * whole.gpus;
+  world.attention.starting = starting * whole.gpus;
+  if (ready > copies_ && copies_ > 0) {
+    grew_at_ = now;
+    world.attention.start_seconds = {machinery_.start_s};
+  }
+  world.attention.youngest_ready_seconds = now - grew_at_;
+  copies_ = ready;
+  if (starting > 0) {
+    world.in_flight = InFlight{whole.gpus, 0, asked_at, fleet.committed().units};
+  }
 }
 
 }  // namespace janus::controllers

@@ -13,8 +13,10 @@ namespace janus::controllers {
 // What an operator could measure of a simulated fleet, nothing of the future: the World that a
 // scaling decision sees, and what policies over whole-model instances look at.
 struct Observation {
-  World world;    // `current`, roles and step are of a separated service only
-  Demand demand;  // mean of the last minutes, without what waits
+  // Of copies of the whole model roles count their GPUs as attention, `current` has one copy's as m
+  // and as many pools as copies are ready, and no step is told.
+  World world;
+  Demand demand;  // what arrived in the last minutes, without what waits
   struct Instance {
     double kv_share = 0;      // of its room for keys, 0..1
     double queued = 0;        // requests that find no room
@@ -64,6 +66,7 @@ class Observer {
  private:
   void LookAtUnits(const Fleet& fleet, double now, Observation& seen);
   void LookAtService(const Fleet& fleet, double now, World& world);
+  void LookAtCopies(const Fleet& fleet, double now, World& world);
   StepSample Measure(const Configuration& how, const Unit::Counters& before,
                      const Unit::Counters& after, double now) const;
 
@@ -77,6 +80,8 @@ class Observer {
   Configuration seen_how_;  // at the last look
   bool grew_m_ = false;     // with the last commit
   bool grew_n_ = false;
+  int copies_ = 0;         // ready, at the last look
+  double grew_at_ = -1e9;  // when there were more of them
 };
 
 }  // namespace janus::controllers

@@ -31,7 +31,9 @@ class Schedule final : public SimulatedPolicy {
     const Wish& running = plans_[choices_[At(now)]];
     const Wish& next = plans_[choices_[At(now + start_s_)]];
     // A larger plan is asked for a start ahead, a smaller one when its interval begins.
-    const bool is_growing = next.how.m > running.how.m || next.how.n > running.how.n;
+    const Configuration& a = running.how;
+    const Configuration& b = next.how;
+    const bool is_growing = b.m > a.m || b.n > a.n || b.pools > a.pools;
     if (is_growing) {
       return {next, "ready when its interval begins"};
     }
@@ -53,8 +55,8 @@ class Schedule final : public SimulatedPolicy {
 };
 
 int GpusWhileChanging(const Wish& from, const Wish& to) {
-  return std::max(from.how.m, to.how.m) * from.how.tp_attention +
-         std::max(from.how.n, to.how.n) * from.how.tp_experts;
+  return std::max(from.how.AttentionGpus(), to.how.AttentionGpus()) +
+         std::max(from.how.ExpertGpus(), to.how.ExpertGpus());
 }
 
 // What a plan misses within `margin` intervals of each.
@@ -78,7 +80,8 @@ std::vector<std::vector<int64_t>> WithInHand(const std::vector<std::vector<int64
                                              const std::vector<Wish>& plans, double share) {
   if (share == 0) return missed;
   const auto is_within = [&](const Wish& less, const Wish& plan) {
-    return less.how.m <= plan.how.m && less.how.n <= plan.how.n &&
+    return less.how.AttentionGpus() <= plan.how.AttentionGpus() &&
+           less.how.ExpertGpus() <= plan.how.ExpertGpus() &&
            less.Gpus() <= (1 - share) * plan.Gpus();
   };
   std::vector<std::vector<int64_t>> with;

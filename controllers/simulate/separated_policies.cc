@@ -17,6 +17,11 @@ SimulatedPolicy::Beginning BeginWith(const SeparatedChoice& choice) {
   return begin;
 }
 
+Wish WishOf(const Predictor& predictor, const Configuration& how) {
+  if (const WholeConfiguration* whole = predictor.Whole()) return Wish::Copies(how.pools, *whole);
+  return Wish::Separate(how);
+}
+
 class Decided final : public SimulatedPolicy {
  public:
   Decided(std::string_view name, const Predictor* predictor, const ScalingPolicy& scaling)
@@ -36,9 +41,9 @@ class Decided final : public SimulatedPolicy {
     if (decision.verb == Verb::kHold) {
       return {std::nullopt, std::move(decision.text), ToString(decision.reason)};
     }
-    Wish wish;
-    wish.how = decision.target.how;
-    return {wish, std::string(ToString(decision.reason)) + ": " + decision.text, {}};
+    return {WishOf(*predictor_, decision.target.how),
+            std::string(ToString(decision.reason)) + ": " + decision.text,
+            {}};
   }
 
  private:
@@ -107,14 +112,14 @@ SeparatedChoice CheapestSeparated(const Predictor& predictor, const ScalingPolic
   } else {
     choice = ChooseForPart(wanted, bounds, &counts);
   }
-  choice.wish.how = predictor.Steady(counts.m, counts.n, demand, scaling).how;
+  choice.wish = WishOf(predictor, predictor.Steady(counts, demand, scaling).how);
   return choice;
 }
 
 SeparatedChoice CheapestForBusiest(const Predictor& predictor, const ScalingPolicy& scaling,
                                    std::span<const Demand> demands, double share) {
   SeparatedChoice most;
-  most.wish.how.m = most.wish.how.n = 0;
+  most.wish.how.m = most.wish.how.n = 0;  // less than any
   for (const Demand& demand : demands) {
     SeparatedChoice choice = CheapestSeparated(predictor, scaling, demand, share);
     if (choice.wish.Gpus() > most.wish.Gpus()) most = std::move(choice);

@@ -7,15 +7,16 @@
 
 namespace janus::controllers {
 
-// Policies that run attention and experts apart. `name` and `predictor` outlive them.
+// Policies that decide by the performance model: attention and experts apart, or, with a predictor
+// of the whole model, copies of that. `name` and `predictor` outlive them.
 
-// What runs in production: Decide (scaling/decide.h) in a loop, its memory kept between calls.
+// Decide (scaling/decide.h) in a loop, its memory kept between calls.
 std::unique_ptr<SimulatedPolicy> MakeDecided(std::string_view name, const Predictor* predictor,
                                              const ScalingPolicy& scaling);
 
-// The cheapest allowed service that keeps a share of the targets under a demand. Where none does,
-// and `reason` and `text` say so: the one that does so under the largest part of it (kAtMax), or
-// what comes nearest for a single sequence, if not even that is kept (kImpossibleSlo).
+// The cheapest allowed service, or copies, that keep a share of the targets under a demand. Where
+// none does, and `reason` and `text` say so: the one that does so under the largest part of it
+// (kAtMax), or what comes nearest for a single sequence, if not even that is kept (kImpossibleSlo).
 struct SeparatedChoice {
   Wish wish;
   Reason reason = Reason::kSatisfied;

@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "controllers/plan/whole.h"
-
 namespace janus::controllers {
 
 ShapeBook::ShapeBook(Setting setting, const Machinery& machinery, const ScalingPolicy& scaling,
@@ -23,23 +21,28 @@ const UnitShape& ShapeBook::Separate(const Configuration& how) {
                                 how.micro_batches,
                                 static_cast<int>(how.mode),
                                 static_cast<int>(how.gate),
+                                static_cast<int>(how.sum),
+                                static_cast<int>(how.wire),
                                 how.is_random ? 1 : 0};
   const auto found = shapes_.find(key);
   if (found != shapes_.end()) return found->second;
   const auto model = [this, how](double rows, double context, double prompt_rows) {
     return TimesOfStep(setting_, how, {rows, context, prompt_rows, prompt_keys_}).step;
   };
-  return shapes_.emplace(key, Shape(model, KvTokensOfOne(setting_, how), how.m)).first->second;
+  return shapes_.emplace(key, Shape(model, how.m * KvTokensOfOne(setting_, how), how.m, how.m))
+      .first->second;
 }
 
-const UnitShape& ShapeBook::Whole(int gpus) {
-  const std::vector<int> key = {gpus};
+const UnitShape& ShapeBook::Whole(const WholeConfiguration& how) {
+  const std::vector<int> key = {how.gpus, how.stages, how.tp_attention, how.tp_experts,
+                                how.splits_experts_across_nodes ? 1 : 0};
   const auto found = shapes_.find(key);
   if (found != shapes_.end()) return found->second;
-  const auto model = [this, gpus](double rows, double context, double prompt_rows) {
-    return MonolithicStepSeconds(setting_, gpus, {rows, context, prompt_rows, prompt_keys_});
+  const auto model = [this, how](double rows, double context, double prompt_rows) {
+    return WholeStepSeconds(setting_, how, {rows, context, prompt_rows, prompt_keys_});
   };
-  return shapes_.emplace(key, Shape(model, MonolithicKvTokensOfOne(setting_, gpus), gpus))
+  return shapes_
+      .emplace(key, Shape(model, WholeKvTokens(setting_, how), how.gpus, how.DataParallel()))
       .first->second;
 }
 
@@ -48,15 +51,16 @@ int64_t ShapeBook::SetMostWaiting(int64_t requests) {
   return std::exchange(machinery_.most_waiting, requests);
 }
 
-UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens_of_one, int instances) const {
+UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens, int gpus,
+                           int instances) const {
   constexpr double kMostRowsOfOne = 4096;
   constexpr double kLeastRowsOfOne = 64;
   UnitShape shape;
-  shape.kv_tokens = static_cast<int64_t>(kv_tokens_of_one) * instances;
-  shape.most_running = int64_t{most_running_of_one_} * instances;
+  shape.kv_tokens = static_cast<int64_t>(kv_tokens);
+  shape.most_running = int64_t{most_running_of_one_} * gpus;
   shape.instances = instances;
   shape.most_waiting = machinery_.most_waiting;
-  const StepTable::Prompts prompts = {kMostRowsOfOne * instances, kLeastRowsOfOne * instances,
+  const StepTable::Prompts prompts = {kMostRowsOfOne * gpus, kLeastRowsOfOne * gpus,
                                       machinery_.prompt_share * tpot_seconds_};
   shape.steps = std::make_shared<StepTable>(std::move(model), prompts);
   return shape;

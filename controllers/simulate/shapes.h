@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "controllers/plan/performance.h"
+#include "controllers/plan/whole.h"
 #include "controllers/scaling/policy.h"
 #include "controllers/simulate/unit.h"
 
@@ -21,7 +22,7 @@ struct Machinery {
 };
 
 // Shapes of units by what they consist of: step times of the plan's own model (TimesOfStep,
-// MonolithicStepSeconds) and the room that it leaves for keys. Tables are made once and shared.
+// WholeStepSeconds) and the room that it leaves for keys. Tables are made once and shared.
 // Outlives every unit. Confined to one thread.
 class ShapeBook {
  public:
@@ -33,10 +34,10 @@ class ShapeBook {
   ShapeBook(const ShapeBook&) = delete;  // its shapes ask it for times
   ShapeBook& operator=(const ShapeBook&) = delete;
 
-  // m attention and n expert instances; kv_tokens 0: the model does not fit.
+  // A pool of m attention and n expert instances; kv_tokens 0: the model does not fit.
   const UnitShape& Separate(const Configuration& how);
-  // The whole model on so many GPUs.
-  const UnitShape& Whole(int gpus);
+  // A copy of the whole model.
+  const UnitShape& Whole(const WholeConfiguration& how);
 
   // Of every shape, those that are made already too; what it was.
   int64_t SetMostWaiting(int64_t requests);
@@ -45,7 +46,8 @@ class ShapeBook {
   double prompt_keys() const { return prompt_keys_; }
 
  private:
-  UnitShape Shape(StepTable::Model model, double kv_tokens_of_one, int instances) const;
+  // `gpus`: that take max_batch_per_attention sequences each; `instances`: that compute prompts.
+  UnitShape Shape(StepTable::Model model, double kv_tokens, int gpus, int instances) const;
 
   const Setting setting_;
   Machinery machinery_;

@@ -72,7 +72,7 @@ class Simulation {
 
   Status Check(const Wish& wish) const {
     const UnitShape& shape =
-        wish.is_separate ? truth_->Separate(wish.how) : truth_->Whole(wish.gpus_each);
+        wish.is_separate ? truth_->Separate(wish.how) : truth_->Whole(wish.whole);
     if (shape.kv_tokens > 0 && (wish.is_separate || wish.units > 0)) return OkStatus();
     return FailedPrecondition("simulate: " + std::string(policy_->name()) + " asks for " +
                               wish.Name() + ", which cannot hold " + truth_->setting().model.name +

@@ -30,6 +30,7 @@ struct SimulationRun {
   std::vector<std::pair<double, int>> gpus;  // from a time on, ascending
   double end_s = 0;                          // when the last request was done
   double searched_gpu_hours = 0;             // of Compare's oracle: compare.h
+  double strictness = 1;                     // of a peer's rule: WholeInputs
 };
 
 // Progress, 0..1; called every now and then.

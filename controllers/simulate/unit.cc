@@ -95,7 +95,7 @@ void Unit::Admit() {
   }
 }
 
-void Unit::Preempt(int slot) {
+void Unit::TakeOut(int slot) {
   Sequence& sequence = slots_[slot];
   const int32_t weight = sequence.request.weight;
   // A running sequence has a key for every token but the last.
@@ -107,6 +107,12 @@ void Unit::Preempt(int slot) {
   (sequence.older >= 0 ? slots_[sequence.older].younger : oldest_) = sequence.younger;
   sequence.older = sequence.younger = -1;
   ++sequence.life;
+}
+
+void Unit::Preempt(int slot) {
+  TakeOut(slot);
+  const Sequence& sequence = slots_[slot];
+  const int32_t weight = sequence.request.weight;
   waiting_.push_front(slot);
   waiting_requests_ += weight;
   waiting_tokens_ += weight * sequence.PromptRows();
@@ -260,10 +266,16 @@ void Unit::Start(int slot) {
     sequence.first_token = now_;
     listener_->OnFirstToken(sequence.request, now_);
   }
-  const int64_t keys = sequence.PromptTokens();
   ++sequence.generated;
+  PutIn(slot);
+}
+
+void Unit::PutIn(int slot) {
+  Sequence& sequence = slots_[slot];
+  const int32_t weight = sequence.request.weight;
   running_rows_ += weight;
-  running_keys_ += weight * keys;
+  // A key for every token but the last.
+  running_keys_ += weight * (sequence.PromptTokens() - 1);
   sequence.last_step = step_ + sequence.request.output - sequence.generated;
   sequence.older = youngest_;
   (youngest_ >= 0 ? slots_[youngest_].younger : oldest_) = slot;
@@ -310,6 +322,67 @@ std::vector<SimulatedRequest> Unit::TakeWaiting() {
   return taken;
 }
 
+std::vector<Unit::InProgress> Unit::TakeRunning(int64_t rows) {
+  std::vector<InProgress> taken;
+  while (youngest_ >= 0 && slots_[youngest_].request.weight <= rows) {
+    const int slot = youngest_;
+    TakeOut(slot);
+    const Sequence& sequence = slots_[slot];
+    rows -= sequence.request.weight;
+    taken.push_back({sequence.request, sequence.generated, sequence.first_token});
+    FreeSlot(slot);
+  }
+  return taken;
+}
+
+Unit::Contents Unit::TakeAll() {
+  Contents all;
+  all.running = TakeRunning(std::numeric_limits<int64_t>::max());
+  for (std::deque<int>* const slots : {&prompts_, &waiting_}) {
+    for (const int slot : *slots) {
+      const Sequence& sequence = slots_[slot];
+      all.waiting.push_back({sequence.request, sequence.generated, sequence.first_token});
+      FreeSlot(slot);
+    }
+    slots->clear();
+  }
+  waiting_requests_ = waiting_tokens_ = 0;
+  prompt_requests_ = prompt_tokens_left_ = prompt_keys_ = 0;
+  return all;
+}
+
+int Unit::NewSlotOf(const InProgress& moved) {
+  const int slot = NewSlot();
+  Sequence& sequence = slots_[slot];
+  sequence.request = moved.request;
+  sequence.generated = moved.generated;
+  sequence.first_token = moved.first_token;
+  return slot;
+}
+
+void Unit::Adopt(const InProgress& moved, double now) {
+  const int64_t keys = moved.request.weight * (int64_t{moved.request.input} + moved.generated);
+  if (running_keys_ + prompt_keys_ + running_rows_ + keys > shape_.kv_tokens) {
+    counters_.preempted += moved.request.weight;
+    AdoptWaiting(moved, now);
+    return;
+  }
+  if (IsEmpty()) now_ = std::max(now_, now);
+  PutIn(NewSlotOf(moved));
+}
+
+void Unit::AdoptWaiting(const InProgress& moved, double now) {
+  if (moved.request.input + moved.request.output > shape_.kv_tokens) {
+    listener_->OnRefused(moved.request, now);
+    return;
+  }
+  if (IsEmpty()) now_ = std::max(now_, now);
+  const int slot = NewSlotOf(moved);
+  waiting_.push_front(slot);
+  waiting_requests_ += moved.request.weight;
+  waiting_tokens_ += moved.request.weight * slots_[slot].PromptRows();
+}
+
 Unit::Load Unit::Now() const {
   Load load;
   load.running = running_rows_;
@@ -317,6 +390,7 @@ Unit::Load Unit::Now() const {
   if (!waiting_.empty() && Fitting(waiting_.front()) == 0) load.queued = waiting_requests_;
   load.waiting_tokens = waiting_tokens_ + prompt_tokens_left_;
   load.kv_tokens = running_keys_ + prompt_keys_;
+  load.running_kv_tokens = running_keys_;
   load.oldest_arrival = now_;
   if (!waiting_.empty()) load.oldest_arrival = slots_[waiting_.front()].request.arrival;
   if (!prompts_.empty()) {

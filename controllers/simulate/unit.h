@@ -65,6 +65,24 @@ class Unit {
   void Reshape(const UnitShape& shape, double pause);
   // Takes away the requests that have not been admitted; ascending by arrival.
   std::vector<SimulatedRequest> TakeWaiting();
+  // A sequence with its keys, on its way to another unit.
+  struct InProgress {
+    SimulatedRequest request;
+    int32_t generated = 0;  // tokens
+    double first_token = 0;
+  };
+  // Takes away the youngest running groups, no more than `rows` sequences of them.
+  std::vector<InProgress> TakeRunning(int64_t rows);
+  // Takes away everything. Prompts that are not done begin anew elsewhere.
+  struct Contents {
+    std::vector<InProgress> running;
+    std::vector<InProgress> waiting;  // without keys
+  };
+  Contents TakeAll();
+  // It goes on here from `now`; where its keys find no room, it waits to be computed again.
+  void Adopt(const InProgress& sequence, double now);
+  // It waits here, as one that was preempted does.
+  void AdoptWaiting(const InProgress& sequence, double now);
 
   struct Load {
     int64_t running = 0;         // sequences that decode
@@ -72,7 +90,8 @@ class Unit {
     int64_t queued = 0;          // of these, those that find no room
     int64_t waiting_tokens = 0;  // of their prompts, not computed yet
     int64_t kv_tokens = 0;
-    double oldest_arrival = 0;  // of the waiting; now if none
+    int64_t running_kv_tokens = 0;  // of these, of sequences that decode
+    double oldest_arrival = 0;      // of the waiting; now if none
   };
   Load Now() const;
   bool IsEmpty() const { return running_rows_ == 0 && prompts_.empty() && waiting_.empty(); }
@@ -122,10 +141,14 @@ class Unit {
   // How many of the group find room now.
   int64_t Fitting(int slot) const;
   int NewSlot();
+  int NewSlotOf(const InProgress& moved);
   void FreeSlot(int slot);
   void Admit();
   void MakeRoom();
   void Preempt(int slot);
+  // Out of the running ones, with what it has generated.
+  void TakeOut(int slot);
+  void PutIn(int slot);     // among the running ones, as the youngest
   double MeanKeys() const;  // of a running sequence; 1 without any
   void ShareOutPromptRows();
   // Steps until something but the keys changes, at most `most`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,23 +15,26 @@ namespace janus::controllers {
 // stands for a way to decide.
 
 struct WholeInputs {
-  ShapeBook* book = nullptr;  // what they believe of step times; outlives the policies
-  int gpus = 16;              // of an instance
+  ShapeBook* book = nullptr;      // what they believe of step times; outlives the policies
+  WholeConfiguration how = {16};  // of an instance
   double tpot_seconds = 0.1;
   double aim = 0.85;  // share of the target that an instance is loaded to
+  // What a rule is tuned by where its published thresholds do not keep the target: they and the
+  // target are taken times it. 1: as published.
+  double strictness = 1;
   double interval_s = 15;
   int pool = 1024;  // GPUs of all copies, whatever their size
 
-  int MostCopies() const { return std::max(pool / gpus, 1); }
+  int MostCopies() const { return std::max(pool / how.gpus, 1); }
 };
 
 // Copies that carry a demand: ceil(demand / capacity), 1 to as many as the pool has room for.
 int CopiesFor(const WholeInputs& inputs, const Demand& demand);
 
-// Of `sizes` the one with which the demands, one after the other, take fewest GPUs; 0: none of them
-// holds the model and keeps the target.
-int CheapestWholeSize(WholeInputs inputs, std::span<const Demand> demands,
-                      std::span<const int> sizes);
+// Of `ways` the one with which the demands, one after the other, take fewest GPUs; nullopt: none of
+// them holds the model and keeps the target.
+std::optional<WholeConfiguration> CheapestWhole(WholeInputs inputs, std::span<const Demand> demands,
+                                                std::span<const WholeConfiguration> ways);
 
 // k by demand, down to the largest k of the last 300 s.
 std::unique_ptr<SimulatedPolicy> MakeWholeByDemand(const WholeInputs& inputs);

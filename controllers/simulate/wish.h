@@ -3,23 +3,27 @@
 #include <string>
 
 #include "controllers/plan/setting.h"
+#include "controllers/plan/whole.h"
 
 namespace janus::controllers {
 
-// What a policy wants to run: one separated service, or `units` whole-model instances of
-// `gpus_each`.
+// What a policy wants to run: one separated service of `how.pools` pools, or `units` copies of the
+// whole model, each as `whole` says.
 struct Wish {
   bool is_separate = true;
   Configuration how;
   int units = 0;
-  int gpus_each = 0;
+  WholeConfiguration whole;
 
-  int Gpus() const {
-    return is_separate ? how.m * how.tp_attention + how.n * how.tp_experts : units * gpus_each;
+  static Wish Separate(const Configuration& how) { return {true, how, 0, {}}; }
+  static Wish Copies(int units, const WholeConfiguration& whole) {
+    return {false, {}, units, whole};
   }
-  std::string Name() const {  // "4A12E", "3 x 16 GPUs"
-    return is_separate ? std::to_string(how.m) + "A" + std::to_string(how.n) + "E"
-                       : std::to_string(units) + " x " + std::to_string(gpus_each) + " GPUs";
+
+  int Gpus() const { return is_separate ? how.Gpus() : units * whole.gpus; }
+  std::string Name() const {  // "4A12E", "2 x 4A12E", "3 x 16 GPUs"
+    return is_separate ? NameOf(how)
+                       : std::to_string(units) + " x " + std::to_string(whole.gpus) + " GPUs";
   }
   friend bool operator==(const Wish&, const Wish&) = default;
 };

@@ -13,10 +13,12 @@ namespace {
 
 TEST(Whole, NamesItsBlocks) {
   EXPECT_EQ(NameOf(WholeConfiguration{1}), "DP1 EP1");
-  EXPECT_EQ(NameOf({8, 1, 8, 8, false}), "TP8 TP8");
-  EXPECT_EQ(NameOf({32, 1, 4, 1, false}), "TP4xDP8 EP32") << "DeepSeek-V3's prefill";
-  EXPECT_EQ(NameOf({32, 2, 8, 8, false}), "TP8xDP2 TP8xEP2 PP2");
-  EXPECT_EQ(NameOf({16, 1, 1, 2, true}), "DP16 EP8xTP2") << "experts split over two nodes";
+  EXPECT_EQ(NameOf(WholeConfiguration{8, 1, 8, 8, false}), "TP8 TP8");
+  EXPECT_EQ(NameOf(WholeConfiguration{32, 1, 4, 1, false}), "TP4xDP8 EP32")
+      << "DeepSeek-V3's prefill";
+  EXPECT_EQ(NameOf(WholeConfiguration{32, 2, 8, 8, false}), "TP8xDP2 TP8xEP2 PP2");
+  EXPECT_EQ(NameOf(WholeConfiguration{16, 1, 1, 2, true}), "DP16 EP8xTP2")
+      << "experts split over two nodes";
 }
 
 TEST(Whole, OneGpuExchangesNothing) {

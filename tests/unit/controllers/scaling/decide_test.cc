@@ -25,6 +25,9 @@ const Predictor& DeepSeekV3() {
     PredictorOptions options;
     options.max_attention = 48;
     options.max_experts = 48;
+    options.modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle,
+                     ExchangeMode::kTwoPhaseParallel};
+    options.gates = {GateSide::kExperts, GateSide::kAttention};
     return *Predictor::Create(setting, options);
   }();
   return predictor;
@@ -66,7 +69,7 @@ TEST(Decide, GrowsAtOnceWhenTheLoadIsTooMuch) {
   const Outcome out = Decide(DeepSeekV3(), Policy(), Seen(0, 1, 8, 60), {});
   EXPECT_EQ(out.decision.verb, Verb::kScale) << out.decision.text;
   EXPECT_GT(out.decision.target.how.m + out.decision.target.how.n, 9);
-  EXPECT_TRUE(out.memory.pending);
+  EXPECT_EQ(out.memory.pending.size(), 1u);
   ASSERT_FALSE(out.decision.candidates.empty());
   EXPECT_TRUE(out.decision.candidates[0].lost_by.empty());
   EXPECT_FALSE(out.decision.candidates[1].lost_by.empty());
@@ -139,7 +142,7 @@ TEST(Decide, KeepsToTheBoundsAndToWholePods) {
     const CountBounds bounds = BoundsOf(DeepSeekV3(), policy);
     const int m = bounds.min_m + bounds.step_m * static_cast<int>(random() % 3);
     const int n = bounds.min_n + bounds.step_n * static_cast<int>(random() % 3);
-    if (!IsAllowed(bounds, DeepSeekV3(), m, n)) continue;
+    if (!IsAllowed(bounds, DeepSeekV3(), {m, n})) continue;
     const Outcome out =
         Decide(DeepSeekV3(), policy,
                Seen(10, m, n, std::exp2(static_cast<double>(random() % 90) / 10)), {});
@@ -152,7 +155,7 @@ TEST(Decide, KeepsToTheBoundsAndToWholePods) {
     EXPECT_LE(how.n, policy.experts.max) << out.decision.text;
     EXPECT_EQ(how.m % policy.attention.instances_per_pod, 0) << out.decision.text;
     EXPECT_EQ(how.n % policy.experts.instances_per_pod, 0) << out.decision.text;
-    EXPECT_TRUE(IsAllowed(bounds, DeepSeekV3(), how.m, how.n)) << out.decision.text;
+    EXPECT_TRUE(IsAllowed(bounds, DeepSeekV3(), {how.m, how.n})) << out.decision.text;
   }
 }
 
@@ -229,7 +232,7 @@ TEST(Decide, EveryHoldHasItsReason) {
   const Outcome would = Decide(DeepSeekV3(), advisory, Seen(0, 1, 8, 60), {});
   EXPECT_EQ(would.decision.reason, Reason::kAdvisory);
   EXPECT_TRUE(would.decision.advised);
-  EXPECT_FALSE(would.memory.pending);
+  EXPECT_TRUE(would.memory.pending.empty());
   ScalingPolicy frozen = Policy();
   frozen.attention.up.select = frozen.experts.up.select = SelectRule::kDisabled;
   EXPECT_EQ(Decide(DeepSeekV3(), frozen, Seen(0, 1, 8, 60), {}).decision.verb, Verb::kHold);

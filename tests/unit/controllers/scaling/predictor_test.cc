@@ -165,14 +165,17 @@ TEST(Predictor, WhatCannotBeIsRefusedWithItsReason) {
   EXPECT_FALSE(Predictor::Create(On("deepseek-v3", "H100"), no_mode).ok());
 }
 
-// Every allowed pair asked, the least cost taken.
+// All allowed counts asked, the least cost taken.
 std::optional<Counts> ByAsking(const Wanted& wanted, const CountBounds& b) {
   std::optional<Counts> best;
-  for (int n = b.min_n; n <= b.max_n; ++n) {
-    for (int m = b.min_m; m <= b.max_m; ++m) {
-      if (!IsAllowed(b, wanted.predictor, m, n)) continue;
-      if (best && wanted.predictor.CostOf(m, n) >= wanted.predictor.CostOf(best->m, best->n)) break;
-      if (wanted.Keeps({m, n})) best = Counts{m, n};
+  for (int pools = 1; pools <= b.max_pools; ++pools) {
+    for (int n = b.fewest_n; n <= b.most_n; ++n) {
+      for (int m = 1; m <= b.most_m; ++m) {
+        const Counts counts = {m, n, pools};
+        if (!IsAllowed(b, wanted.predictor, counts)) continue;
+        if (best && wanted.predictor.CostOf(counts) >= wanted.predictor.CostOf(*best)) break;
+        if (wanted.Keeps(counts)) best = counts;
+      }
     }
   }
   return best;
@@ -200,6 +203,7 @@ TEST_P(CheapestOfMicroBatches, CostsWhatAskingEveryPairFinds) {
     if (random() % 4 == 0) policy.ratio_min = Ratio{1, 2};
     if (random() % 3 == 0) policy.ttft = LatencyTarget{2, 0.95};
     if (random() % 3 == 0) policy.max_batch_per_attention = 1024;
+    if (random() % 4 == 0) policy.max_pools = 2 + static_cast<int>(random() % 4);
     Demand demand = Chat(std::exp2(static_cast<double>(random() % 80) / 10));
     if (random() % 2 == 0) demand.prompt_tokens_per_second = demand.requests_per_second;
     if (random() % 3 == 0) demand.context = 20000;
@@ -211,10 +215,10 @@ TEST_P(CheapestOfMicroBatches, CostsWhatAskingEveryPairFinds) {
     ASSERT_EQ(best.has_value(), exact.has_value()) << i;
     if (!best) continue;
     ++found;
-    EXPECT_TRUE(IsAllowed(bounds, predictor, best->m, best->n)) << i;
+    EXPECT_TRUE(IsAllowed(bounds, predictor, *best)) << i;
     EXPECT_TRUE(wanted.Keeps(*best)) << i;
-    EXPECT_EQ(predictor.CostOf(best->m, best->n), predictor.CostOf(exact->m, exact->n))
-        << i << ": " << best->m << "A" << best->n << "E, asked " << exact->m << "A" << exact->n;
+    EXPECT_NEAR(predictor.CostOf(*best), predictor.CostOf(*exact), 1e-6)
+        << i << ": " << NameOf(predictor, *best) << ", asked " << NameOf(predictor, *exact);
   }
   EXPECT_GT(found, 50);
 }

@@ -137,11 +137,11 @@ TEST(Simulate, SettlesAtThePlansTpot) {
     const Demand demand = DemandOf(requests, 1500);
     Setting setting = world.setting;
     setting.context = demand.context;
-    const auto predictor = Predictor::Create(setting, {32, 64});
+    const auto predictor = Predictor::Create(setting, WithAllModes({32, 64}));
     ASSERT_TRUE(predictor.ok());
     const Prediction plan = predictor->Steady(4, 12, demand, world.scaling);
     ShapeBook book(setting, world.machinery, world.scaling, input / 2.0);
-    Scripted policy({Wish{true, plan.how, 0, 0}}, 3600);
+    Scripted policy({Wish::Separate(plan.how)}, 3600);
     const auto run = Simulate(requests, &book, &policy, OptionsOf(world.scaling), {});
     ASSERT_TRUE(run.ok());
     ASSERT_EQ(run->totals.refused, 0);
@@ -159,7 +159,7 @@ TEST(Simulate, FirstTokensComeAboutWhenThePlanSays) {
   for (const double rate : {2.0, 6.0, 10.0}) {
     const auto requests = Steadily(rate, 3000, 2000, 100, 9);
     const Prediction plan = predictor->Steady(4, 12, DemandOf(requests, 3000), world.scaling);
-    const SimulationRun run = world.Always(requests, Wish{true, plan.how, 0, 0});
+    const SimulationRun run = world.Always(requests, Wish::Separate(plan.how));
     EXPECT_NEAR(run.totals.ttft_p95, plan.ttft_seconds, plan.ttft_seconds / 3) << rate;
   }
 }

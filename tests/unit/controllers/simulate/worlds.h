@@ -33,7 +33,7 @@ inline Wish Separated(int m, int n) {
 }
 
 inline Wish WholeInstances(int units, int gpus) {
-  return {false, {}, units, gpus};
+  return Wish::Copies(units, {gpus});
 }
 
 inline ScalingPolicy Targets() {
