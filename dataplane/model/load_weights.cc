@@ -419,8 +419,8 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
   for (int l = 0, moe = 0; l < model.layers; ++l) {
     if (model.IsDense(l)) continue;
     ExpertLayerWeights& layer = loaded.weights.layers[static_cast<size_t>(moe)];
-    JANUS_RETURN_IF_ERROR(
-        reader.Add(Weight(InLayer(*names, l, names->gate)), {model.moe.experts, h}, layer.gate));
+    JANUS_RETURN_IF_ERROR(reader.Add(Weight(InLayer(*names, l, names->moe_gate)),
+                                     {model.moe.experts, h}, layer.gate));
     if (model.moe.has_gate_bias()) {
       JANUS_RETURN_IF_ERROR(reader.Add(InLayer(*names, l, names->moe_gate_bias),
                                        {model.moe.experts}, DType::kFloat32, layer.gate_bias));

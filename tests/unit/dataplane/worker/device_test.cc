@@ -54,8 +54,8 @@ class NamedContext final : public kernels::Context {
   Status WaitForStream() override { return None(); }
   Status WaitForEvent(kernels::Event&) override { return None(); }
   Result<bool> QueryEvent(kernels::Event&) override { return None(); }
-  Status Show(std::byte*, size_t) override { return None(); }
-  void Hide(std::byte*, size_t) override {}
+  Status RegisterFlagPages(std::byte*, size_t) override { return None(); }
+  void UnregisterFlagPages(std::byte*, size_t) override {}
   Status PinHere(std::byte*, size_t) override { return None(); }
   void Unpin(std::byte*, size_t) override {}
   Result<std::byte*> OpenToNetwork(const kernels::SharedMemory&, kernels::NetworkUse) override {
