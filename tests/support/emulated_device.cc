@@ -201,7 +201,7 @@ std::byte* EmulatedDevice::FindGap(size_t bytes, size_t alignment) const {
   return at <= most_bytes_ && bytes <= most_bytes_ - at ? begin_ + at : nullptr;
 }
 
-Result<std::byte*> EmulatedDevice::Allocate(size_t bytes, bool is_loaded) {
+Result<std::byte*> EmulatedDevice::Place(size_t bytes, bool is_loaded) {
   const size_t rounded = Rounded(bytes);
   const auto has_gap = [&] {
     const MutexLock lock(mu_);
@@ -225,7 +225,7 @@ Result<std::byte*> EmulatedDevice::Allocate(size_t bytes, bool is_loaded) {
 }
 
 Result<std::byte*> EmulatedDevice::AllocateDeviceMemory(size_t bytes) {
-  return Allocate(bytes, false);
+  return Place(bytes, false);
 }
 
 // No caller may queue work on it any more; queued work still finds it.
@@ -245,7 +245,7 @@ void EmulatedDevice::FreeDevice(std::byte* data, size_t) {
 }
 
 Result<std::byte*> EmulatedDevice::AllocateLoadMemory(size_t bytes) {
-  return Allocate(bytes, true);
+  return Place(bytes, true);
 }
 
 void EmulatedDevice::FreeLoaded(std::byte* data, size_t) {

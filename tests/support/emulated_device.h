@@ -191,7 +191,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   void Open() JANUS_REQUIRES(mu_);
   void Close() JANUS_REQUIRES(mu_);
   void Protect(int protection) JANUS_REQUIRES(mu_);
-  Result<std::byte*> Allocate(size_t bytes, bool is_loaded);
+  Result<std::byte*> Place(size_t bytes, bool is_loaded);
   // What shared memory has whole pages of.
   static size_t RoomOf(const Taken& taken);
   // Null where the rest of the memory has no such gap.
