@@ -69,7 +69,7 @@ class CrdsTest(ClusterCase):
         self.assertLess(sum(path.stat().st_size for path in CRDS), 200_000)
         for path in CRDS:  # setUpClass has applied them; again is no change
             self.assertIn("unchanged", self.kubectl("apply", "-f", path, namespaced=False))
-        self.assertIn("What users are promised", self.kubectl("explain", "moesvc.spec.slo"))
+        self.assertIn("Latency targets", self.kubectl("explain", "moesvc.spec.slo"))
 
     def test_the_minimal_object_is_taken_and_read_back(self):
         self.kubectl("apply", "-f", "-", text=json.dumps(MINIMAL))

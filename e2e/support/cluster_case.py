@@ -77,12 +77,13 @@ class ApiServer:
         self.connection = _UnixConnection(path)
 
     def request(self, method, path, body=None, content="application/json"):
-        """(HTTP status, decoded body)."""
+        """(HTTP status, body): decoded where it is JSON. A path that is not served yet answers 404 in plain text."""
         self.connection.request(method, path, None if body is None else json.dumps(body),
                                 {"Content-Type": content, "Accept": "application/json"})
         response = self.connection.getresponse()
         text = response.read()
-        return response.status, json.loads(text) if text else None
+        is_json = "json" in response.getheader("Content-Type", "")
+        return response.status, json.loads(text) if is_json and text else text.decode() or None
 
     def content_type(self, path, accept):
         """What the server chooses for a GET to answer in."""
