@@ -85,13 +85,6 @@ class ApiServer:
         is_json = "json" in response.getheader("Content-Type", "")
         return response.status, json.loads(text) if is_json and text else text.decode() or None
 
-    def content_type(self, path, accept):
-        """What the server chooses for a GET to answer in."""
-        self.connection.request("GET", path, headers={"Accept": accept})
-        response = self.connection.getresponse()
-        response.read()
-        return response.headers["Content-Type"]
-
     def close(self):
         self.connection.close()
         self.proxy.terminate()
