@@ -150,8 +150,10 @@ def complaints(hits, words, bounds, changed=()):
 
 
 def lowered(config, counts):
-    """The text of the configuration with every bound that is above its count set to it."""
+    """The text of the configuration with every bound that is above its count set to it. The words are a budget: that stays."""
     for kind, count in counts.items():
+        if kind == "words_in_pages":
+            continue
         config = re.sub(rf"^{kind} = (\d+)$", lambda m, n=count: m[0].replace(m[1], str(min(int(m[1]), n))), config, flags=re.M)
     return config
 

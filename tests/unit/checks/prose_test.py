@@ -73,9 +73,9 @@ class BoundTest(unittest.TestCase):
         self.assertNotIn("a.md", told)
 
     def test_bounds_are_lowered_and_never_raised(self):
-        text = "# long_cells = 9\nlong_cells = 9\nlong_sentences = 2\n"
-        self.assertEqual(prose.lowered(text, {"long_cells": 4, "long_sentences": 5}),
-                         "# long_cells = 9\nlong_cells = 4\nlong_sentences = 2\n")
+        text = "# long_cells = 9\nlong_cells = 9\nlong_sentences = 2\nwords_in_pages = 9\n"
+        self.assertEqual(prose.lowered(text, {"long_cells": 4, "long_sentences": 5, "words_in_pages": 3}),
+                         "# long_cells = 9\nlong_cells = 4\nlong_sentences = 2\nwords_in_pages = 9\n")
 
 
 class TreeTest(unittest.TestCase):
