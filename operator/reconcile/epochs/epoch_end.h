@@ -31,6 +31,9 @@ class EpochEnd {
                MonotonicTime deadline, const MemberCalls::Wake& wake,
                std::optional<MonotonicTime>& again);
 
+  // Of the epoch that Advance was called for last: it has returned true.
+  int64_t released() const { return phase_ == Phase::kOver ? epoch_ : 0; }
+
  private:
   enum class Phase { kNone, kTells, kWaits, kDrains, kLeaves, kOver };
 

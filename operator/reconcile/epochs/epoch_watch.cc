@@ -53,6 +53,20 @@ std::optional<MonotonicTime> EpochWatch::SilentSince(const InstanceId& member) c
   return found->second;
 }
 
+WatchSeen EpochWatch::Seen(MonotonicTime now) const {
+  WatchSeen out;
+  out.epoch = epoch_;
+  out.serves = serves_;
+  out.silent_since = silent_since_;
+  out.answers = answers(now);
+  out.why_unanswered = why_unanswered_;
+  out.imbalance_permille = imbalance_;
+  out.tokens_per_second = tokens_per_second_;
+  out.tpot = tpot_.lately;
+  out.ttft = ttft_.lately;
+  return out;
+}
+
 void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, MonotonicTime now,
                       const MemberCalls::Wake& wake, std::optional<MonotonicTime>& again) {
   if (order.epoch != epoch_) {

@@ -15,6 +15,24 @@
 
 namespace janus::control {
 
+// Whether all members that are asked answer. kUnknown: before the first answer, and while one that
+// does not answer has been asked for less than kUnansweredFor.
+enum class MemberAnswers { kUnknown, kAll, kNotAll };
+
+// What the members of the committed epoch said when they were asked last. Plain data.
+struct WatchSeen {
+  int64_t epoch = 0;                                 // 0: none was asked yet
+  std::vector<bool> serves;                          // by place in the record; empty: no answer yet
+  std::map<InstanceId, MonotonicTime> silent_since;  // asked in vain since then
+  MemberAnswers answers = MemberAnswers::kUnknown;
+  std::string why_unanswered;  // with kNotAll: which member, and why
+  // As EpochWatch has them.
+  std::optional<int64_t> imbalance_permille;
+  std::optional<int64_t> tokens_per_second;
+  PackedLatencyCounts tpot;
+  PackedLatencyCounts ttft;
+};
+
 // Whether an epoch that was told to its members still serves: they are asked every few seconds, one
 // question at a time. It is lost when a member holds: its exchange has ended, that of its peers
 // ends with it, and nobody goes back into an epoch. A member that only does not answer loses
@@ -37,9 +55,7 @@ class EpochWatch {
   int64_t epoch() const { return epoch_; }  // that was looked at last; 0: none
   // Of that epoch: who holds, and why; empty: nobody, as far as is known.
   const std::string& why_lost() const { return why_lost_; }
-  // Whether all who are asked answer: nothing is known before the first answer, nor when who does
-  // not answer has been asked for less than kUnansweredFor.
-  enum class Answers { kUnknown, kAll, kNotAll };
+  using Answers = MemberAnswers;
   Answers answers(MonotonicTime now) const;
   // With kNotAll: who does not answer, and why.
   const std::string& why_unanswered() const { return why_unanswered_; }
@@ -57,6 +73,8 @@ class EpochWatch {
 
   // Since when a member of it has been asked in vain; nothing: it answers.
   std::optional<MonotonicTime> SilentSince(const InstanceId& member) const;
+
+  WatchSeen Seen(MonotonicTime now) const;
 
  private:
   void Take(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);

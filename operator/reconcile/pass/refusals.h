@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "operator/reconcile/pass/refusal.h"
@@ -41,6 +42,14 @@ class Refusals {
     entry.pause = std::min(entry.pause.count() == 0 ? kFirst : 2 * entry.pause, longest);
     entry.again = now + entry.pause;
     entry.refusal = refusal;
+  }
+  // Those whose pauses are not over.
+  std::vector<RefusedCall> All(MonotonicTime now) const {
+    std::vector<RefusedCall> out;
+    for (const auto& [what, entry] : refused_) {
+      if (entry.again > now) out.push_back({what, entry.refusal, false, false});
+    }
+    return out;
   }
   void Done(const std::string& what) { refused_.erase(what); }
   // At the end of a pass: when the first of them may be tried again. What could have been, and was
