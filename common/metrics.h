@@ -80,7 +80,7 @@ struct MetricDeclaration {
 // page lacks.
 class Metric {
  public:
-  // Does not compile where the table has none of that name.
+  // Does not compile if the table lacks that name.
   template <size_t kSize>
   consteval Metric(const MetricDeclaration (&table)[kSize], std::string_view name)
       : declaration_(Find(table, name)) {}

@@ -21,7 +21,7 @@ struct RoundPlan {
 //  - Every expert instance gets the rows of every attention instance: all of them, once, in the
 //    order in which they were put there.
 //  - Every attention instance gets, for each of its rows and each top-k slot, the one contribution
-//    that the slot's owner made of this row, and nothing else.
+//    that the slot's owner made of this row. It gets no other bytes.
 struct Delivery {
   std::vector<std::vector<std::byte>> rows;  // [m]: [rows, H] of the wire type
   std::vector<std::vector<std::vector<std::byte>>> contributions;  // [m][row * K + slot] -> [H]

@@ -73,7 +73,7 @@ class FaultyTransport final : public Transport {
     Header header;
     std::vector<std::byte> payload;
   };
-  // What is to happen to the message, if anything.
+  // The fault of the message, if it has one.
   const PlannedFault* Next(const Header& header);
   Status DeliverLate(MonotonicTime now);
   // Another bit for each message of a sweep.

@@ -63,7 +63,7 @@ HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed);
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
 
 // Of these by name: SmallRandomModel for "small", SmallLatentModel for "small_latent",
-// DeepSeekHeadsModel for "deepseek_heads" and so on; nothing for a name that is none of theirs.
+// DeepSeekHeadsModel for "deepseek_heads" and so on; nothing for any other name.
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed);
 
 }  // namespace janus::dataplane

@@ -34,7 +34,8 @@ class CertificateWriter {
   CertificateWriter(const Means& means, const KeepCertificates& action, KeptCertificates& kept)
       : means_(means), action_(action), service_(*action.service), kept_(kept) {}
 
-  // Updates `kept`. Returns what was refused: nothing stops for it, it is said and tried again.
+  // Updates `kept`. Returns what was refused: the other writes go on, and the refusal is reported
+  // and retried.
   std::vector<std::pair<std::string, Refusal>> Run();
 
  private:

@@ -36,7 +36,7 @@ bool IsTime(const Node& schema) {
   return Keyword(schema, "format") == "date-time";
 }
 
-// Whether texts may have letters that are none of ASCII's, and as many as it takes fit a request.
+// Whether texts may have letters outside ASCII, and as many as it takes fit a request.
 bool TakesUmlauts(const Node& schema) {
   if (schema.Find("maxLength")->integer > 65536) return false;
   const std::string pattern = Keyword(schema, "pattern");

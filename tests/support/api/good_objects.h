@@ -12,7 +12,7 @@ namespace janus::test {
 // Good objects of a kind ("moeservices") that together have every field of its schema's spec.
 std::vector<control::Node> GoodObjects(std::string_view plural);
 
-// For every rule of RulesOf(the kind's schema): objects that break it and nothing else.
+// For every rule of RulesOf(the kind's schema): objects that break this rule alone.
 struct RuleBreaker {
   std::string rule;
   BadObject bad;
