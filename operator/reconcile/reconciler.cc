@@ -132,7 +132,6 @@ PassResult Run(Pass& pass) {
     const std::optional<ServiceObserved> seen = Observe(pass);
     if (!seen) break;
     plan = Decide(*seen, pass.options);
-    fprintf(stderr, "--- round %d\n%s", round, ToString(plan, pass.now).c_str());
     Applier applier(pass, *seen);
     const bool decides_anew = applier.Work(plan);
     if (pass.is_stopped()) break;

@@ -31,7 +31,7 @@ struct PassResult {
 
 // Brings services to what their MoEServices say, pass by pass. A pass observes the service into
 // plain data, decides from that alone what to do, and applies it, as often as applying changed
-// something; then it writes the status (docs/design/011-observe-plan-apply.md). It never waits for
+// something; then it writes the status (docs/design/012-observe-plan-apply.md). It never waits for
 // pods or workers. Everything it must not forget is in the API's objects; what it keeps in memory
 // (calls under way, its own writes that caches do not show yet, when numbers were last written) is
 // lost with the process, and costs at most a call said twice.
@@ -56,7 +56,7 @@ class Reconciler {
   std::optional<ServiceObserved> Look(const ObjectKey& key);
   const ReconcilerOptions& options() const { return options_; }
 
-  // Deletes what is kept of the certificates of services that are no more: they went while nobody
+  // Deletes what is kept of the certificates of services that were deleted while no process
   // led.
   Status SweepCertificates(const std::stop_token& stop);
 

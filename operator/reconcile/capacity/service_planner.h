@@ -19,8 +19,7 @@ struct PlannedService {
   std::string model_digest;  // of its files; empty: not known
   std::string text_digest;   // of its tokenizer; empty: not known
   ServicePlan plan;
-  // Who will still say what the plan rests on: counts hold, but no epoch is made of it yet. Empty:
-  // nobody.
+  // What the plan still waits for: counts hold, but no epoch is proposed by it yet. Empty: nothing.
   std::string awaited = {};
 };
 

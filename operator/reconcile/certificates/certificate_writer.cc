@@ -110,8 +110,8 @@ bool CertificateWriter::IsDue(const ServiceCertificates& issued, const IssuedLea
   return !known->second.whole.since || means_.now >= known->second.at + kAppliedAnew;
 }
 
-// A Secret of that name that belongs to somebody else stays as it is. One of a service that had
-// this name before goes soon, and nothing tells when.
+// A foreign Secret of that name stays as it is. If it belongs to a service that had the name
+// before, it goes soon, and no event announces that.
 void CertificateWriter::Apply(const ServiceCertificates& issued, const IssuedLeaf& leaf) {
   const Node secret = SecretOf(service_, leaf.role, issued.bundle, leaf.pair);
   const std::string name = "Secret " + KeyOf(secret).name;

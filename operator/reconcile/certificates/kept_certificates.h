@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "operator/reconcile/status/cause.h"
-#include "proto/credentials/identity.h"
+#include "rpc/credentials/identity.h"
 
 namespace janus::control {
 

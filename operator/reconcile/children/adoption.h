@@ -8,8 +8,8 @@
 
 namespace janus::control {
 
-// `what` ("Service chat") has the name of an object of ours and belongs to somebody else: a refusal
-// of reason AdoptRefused. `remedy` goes on with the sentence, or is empty. Pure.
+// `what` ("Service chat") has the name of an object of ours and another owner: a refusal of reason
+// AdoptRefused. `remedy` continues the sentence, or is empty. Pure.
 Refusal BelongsToAnother(const std::string& what, const std::string& remedy);
 
 // What to do about such an object. One of a MoEService that had the name before goes by itself.

@@ -36,8 +36,8 @@ Applier::Result Applier::Carry(const MakeChild& action) {
   return Result::kDone;
 }
 
-// An object that was made by POST belongs to no applier, so that an apply would leave there for
-// ever what is not wanted any more. The version to apply over; nothing: it was refused.
+// Makes us the applier of an object that we created by POST; otherwise an apply would never remove
+// a field that is not wanted any more. Returns the version to apply over; nothing: it was refused.
 std::optional<std::string> Applier::TakeOver(const ApplyChild& action) {
   const Resource& resource = *action.child.resource;
   const ObjectKey key = KeyOf(action.child.object);
@@ -63,8 +63,9 @@ std::optional<std::string> Applier::TakeOver(const ApplyChild& action) {
   return version;
 }
 
-// An apply keeps others' items of a list, and beside one of them ours may be refused: a port that
-// somebody gave another number still has the name of ours. The spec's lists whole.
+// An apply keeps items that others added to a list, and the server may refuse ours beside them: a
+// port whose number a user changed still has the name of ours. So the spec's lists are replaced
+// whole.
 ApiResult<Node> Applier::ReplaceLists(const Child& child, const Node& object) {
   const Node patch = Object({{"metadata", Object({{"uid", *FindAt(object, {"metadata", "uid"})}})},
                              {"spec", *object.Find("spec")}});

@@ -14,9 +14,9 @@ namespace janus::control {
 std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerOptions& options,
                                   const Sides& sides, const Desired& desired);
 
-// Makes the children that are missing and mends those that differ; deletes the budgets, scalers and
-// NetworkPolicies of ours that are not wanted any more. An object of somebody else that has such a
-// name stays as it is. Pure.
+// Creates missing children and applies those that differ; deletes our budgets, scalers and
+// NetworkPolicies that are not wanted any more. A foreign object with such a name stays as it is.
+// Pure.
 void PlanChildren(const ServiceObserved& seen, const MoEService& service,
                   const std::vector<Child>& wanted, PlanBuilder& out);
 

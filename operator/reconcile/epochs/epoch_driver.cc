@@ -19,8 +19,8 @@ constexpr std::chrono::seconds kSilence{60};
 constexpr std::chrono::seconds kAnswer{10};  // to Commit and Abort
 constexpr std::chrono::seconds kFirstPause{1};
 constexpr std::chrono::seconds kLongestPause{60};
-// An epoch that so many attempts could not tell to all is lost: who has prepared another one since,
-// or began anew unseen, can never serve it.
+// After so many failed attempts to tell all members, the epoch is lost: a member that has prepared
+// another one since, or restarted unseen, can never serve it.
 constexpr int kTellTries = 3;
 // An epoch that has served for so long was whole: its loss is no sign that the next is lost too.
 constexpr std::chrono::minutes kSteady{5};

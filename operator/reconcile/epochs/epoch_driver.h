@@ -99,7 +99,7 @@ class EpochDriver {
   static void TellPlacement(const TopologyRecord& before, const TopologyRecord& after,
                             const TellEvent& tell);
   void NoteLeavers(int64_t epoch, const MoETopology& topology);
-  // Another set of hearers is told at once, however often telling the last one failed.
+  // Another set of hearers gets a call at once, however often calls to the last set failed.
   void NoteHearers(const Record& record);
   void Lose(int64_t epoch, const std::string& why, MonotonicTime now, const TellEvent& tell);
   MemberOrder OrderTo(int64_t epoch, const TopologyRecord& of, const Record& record) const;
@@ -114,7 +114,7 @@ class EpochDriver {
   std::shared_ptr<const EpochProposal> proposal_;  // the last one, until it is prepared
   std::optional<Call> call_;
   EpochWatch watch_;
-  std::set<InstanceId> hearers_;  // of the committed epoch, as far as they live, while it is told
+  std::set<InstanceId> hearers_;  // live members of the committed epoch, until all have heard of it
   int tell_failures_ = 0;         // in a row, to these
   MonotonicTime told_at_;
   std::string why_lost_;                   // of progress_.lost

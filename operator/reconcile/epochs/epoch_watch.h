@@ -35,11 +35,11 @@ struct WatchSeen {
 
 // Whether an epoch that was told to its members still serves: they are asked every few seconds, one
 // question at a time. It is lost when a member holds: its exchange has ended, that of its peers
-// ends with it, and nobody goes back into an epoch. A member that only does not answer loses
-// nothing: rows travel another way than questions do; but an epoch that is lost is not made anew
-// with it before it answers.
+// ends with it, and no member returns to an epoch. A member that only does not answer loses
+// nothing: rows travel another way than questions. But a lost epoch is not made anew with it before
+// it answers.
 //
-// Told the time; never waits. Destroying it cancels its question. Confined.
+// Its callers pass the time; it never waits. Destroying it cancels its question. Confined.
 class EpochWatch {
  public:
   explicit EpochWatch(MemberCalls& calls) : calls_(calls) {}
@@ -53,11 +53,11 @@ class EpochWatch {
   void Forget();
 
   int64_t epoch() const { return epoch_; }  // that was looked at last; 0: none
-  // Of that epoch: who holds, and why; empty: nobody, as far as is known.
+  // Which member of that epoch holds, and why; empty: none, as far as is known.
   const std::string& why_lost() const { return why_lost_; }
   using Answers = MemberAnswers;
   Answers answers(MonotonicTime now) const;
-  // With kNotAll: who does not answer, and why.
+  // With kNotAll: which member does not answer, and why.
   const std::string& why_unanswered() const { return why_unanswered_; }
   // From the answers of the last kCountEvery; nothing: none have come, or there was no load. How
   // unevenly it falls to the expert instances (imbalance.h), and tokens generated in a second.
@@ -67,8 +67,8 @@ class EpochWatch {
   // first token, as attention instances saw them.
   LatencyCounts tpot() const { return tpot_.lately.Unpack(); }
   LatencyCounts ttft() const { return ttft_.lately.Unpack(); }
-  // Of a member of the record, by its place in it: it has said last that it serves this epoch, and
-  // does not hold. Nothing: nobody of the epoch has answered yet.
+  // Of a member of the record, by its place in it: its last answer was that it serves this epoch,
+  // and does not hold. Nothing: no member of the epoch has answered yet.
   std::optional<bool> Serves(size_t member) const;
 
   // Since when a member of it has been asked in vain; nothing: it answers.
@@ -87,8 +87,8 @@ class EpochWatch {
   MonotonicTime next_;   // the time for the next one
   std::string why_lost_;
   bool has_answer_ = false;
-  std::optional<MonotonicTime> unanswered_since_;  // questions, by everybody
-  std::string why_unanswered_;                     // by everybody, or by the first that is silent
+  std::optional<MonotonicTime> unanswered_since_;  // by every member
+  std::string why_unanswered_;                     // by every member, or by the first silent one
   std::vector<bool> serves_;                       // by place in the record
   bool counts_ = false;                            // the question under way asks for popularity
   MonotonicTime next_count_;

@@ -45,7 +45,7 @@ Applier::Result Applier::RefuseForeign(const std::string& call, const std::strin
   return Refused(call, std::move(refusal), true);
 }
 
-// All that was made in one go is told in one Event.
+// One Event names all that was made in one go.
 void Applier::TellMade() {
   const auto tell = [&](const std::string& made) {
     pass_.tell({EventType::kNormal, "Create", {"Created", "made " + made}});

@@ -168,10 +168,9 @@ class Deciding {
     return false;
   }
 
-  // A worker that is told to end stays until an epoch without it serves, and none comes while the
-  // service sleeps. So its members are released: those of attention end their answers, then all
-  // leave. Not before all of them are on their way out, whatever the spec says next: no epoch goes
-  // on with a member that has been released.
+  // A worker with SIGTERM stays until an epoch without it serves, and none comes while the service
+  // sleeps. So its members are released: attention instances end their answers, then all leave.
+  // This waits until all of them are on their way out: no epoch goes on with a released member.
   void ReleaseAsleep() {
     std::optional<MonotonicTime>& since = out_.plan().remembered.asleep_since;
     const TopologyRecord* const committed = front().committed();

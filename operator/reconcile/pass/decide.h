@@ -6,7 +6,7 @@
 
 namespace janus::control {
 
-// What is to be done for the service now. Pure: the same observation gives the same plan.
+// The next actions for the service. Pure: the same observation gives the same plan.
 //
 // Subjects, in this order, each in a folder of its own:
 //   rollout      which model, which spec, how many instances

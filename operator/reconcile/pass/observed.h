@@ -43,7 +43,8 @@ struct GatewayPodSeen {
   std::string why_not_running;  // empty: nothing keeps it
 };
 
-// An object of the service that is neither pod nor topology; it may be of somebody else.
+// An object with the name of one of ours that is neither pod nor topology; its owner may be
+// another.
 struct ChildSeen {
   Node object;
   bool is_deleted = false;  // this process has deleted it, and the cache does not show that yet

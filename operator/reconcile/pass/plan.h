@@ -56,8 +56,8 @@ struct DeleteChild {
   std::string uid;
   std::string why;  // for the Event
 };
-// An object of somebody else has a name of ours. It is left as it is: an Event, and a refusal that
-// stands for a while.
+// A foreign object has a name of ours. It stays as it is; an Event and a refusal, which stands for
+// a while, report it.
 struct RefuseAdoption {
   std::string call;  // by which the refusal is known
   std::string what;  // "Service chat"
@@ -75,7 +75,7 @@ struct MakePod {
   int64_t id = 0;
   Node object;
 };
-// Label and readiness gate say who is of the committed topology.
+// Label and readiness gate show which pods are members of the committed topology.
 struct MarkPod {
   enum class Change {
     kJoin,     // both, in one write
@@ -152,7 +152,7 @@ struct WriteScalerStatus {
   Role role = Role::kAttention;
   Node next;
 };
-// `events` are told once it is written.
+// `events` follow once it is written.
 struct WriteStatus {
   Node next;
   std::vector<ServiceEvent> events;
@@ -183,7 +183,7 @@ struct Plan {
 std::string CallOf(const Action& action);
 
 // For people and tests: a line for each action, Event and time, objects by their kinds and names.
-// Times are told from `now`.
+// Times count from `now`.
 std::string ToString(const Action& action, MonotonicTime now = {});
 std::string ToString(const Plan& plan, MonotonicTime now);
 

@@ -17,9 +17,9 @@ namespace janus::control {
 // raised, a policy is mended or a name is free.
 inline constexpr std::chrono::seconds kLongestRefusal{300};
 
-// Which writes of a service the API server has refused for a reason that only people, or somebody
-// else's action, can mend. A service that serves has a pass every few seconds, and each would ask
-// for the same again: it waits, with pauses that grow. Thread-compatible.
+// Writes of a service that the API server refused for a reason that only people, or other programs,
+// can mend. A service that serves has a pass every few seconds, and each would repeat the write: it
+// waits, with pauses that grow. Thread-compatible.
 class Refusals {
  public:
   // `world`: of what else may have mended it, as an edit or a pod that has gone. With another one

@@ -12,9 +12,9 @@
 
 namespace janus::control {
 
-// The pods of one role on one side: how many to make, who should serve, whom to delete (PlanPods).
-// Nothing is made while `makes` is false. `out` hears when there is something to look at. Pure, as
-// all here.
+// The pods of one role on one side: how many to make, which should serve, which to delete
+// (PlanPods). Nothing is made while `makes` is false. `out` hears when there is something to look
+// at. Pure, as all here.
 PodPlan PlanRolePods(const ServiceObserved& seen, const Side& side, Role role,
                      const Desired& desired, bool makes, PlanBuilder& out);
 

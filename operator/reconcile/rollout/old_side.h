@@ -43,7 +43,7 @@ bool ServesCommitted(const Side& side);
 void PlanDrop(const ServiceObserved& seen, const MoEService& service, const TopologySeen& topology,
               PlanBuilder& out);
 
-// The members of an ended or sleeping epoch: who they are, and until when answers may end.
+// The order to the members of an ended or sleeping epoch, and the time until which answers may end.
 MemberOrder ReleaseOrder(const ServiceObserved& seen, const Side& side, int64_t epoch,
                          std::vector<TopologyInstance> members);
 MonotonicTime EndOfDrain(const ServiceObserved& seen, const Side& side, int drain_seconds);

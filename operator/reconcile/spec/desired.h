@@ -44,7 +44,7 @@ struct Desired {
 
   RoleDesired& Of(Role role) { return roles[role == Role::kExperts]; }
   const RoleDesired& Of(Role role) const { return roles[role == Role::kExperts]; }
-  // It is known what is to be done.
+  // The spec, or one before, can be carried out.
   bool acts() const { return !invalid || is_held; }
   bool wants_pods() const {
     return !service.spec.suspend && roles[0].wanted.pods + roles[1].wanted.pods > 0;
@@ -73,7 +73,7 @@ janus::Result<PlannedService> PlanKeeping(const PlanningSide& from, const Desire
 // The workers of a side whose ports are open, the oldest first. Pure.
 WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired);
 
-// Which serve of a side, by role and revision: pods of the committed epoch that live. Pure.
+// The pod is of the committed epoch, and lives. Pure.
 bool IsServing(const Side& side, const PodSeen& pod);
 
 // As many as are wanted serve, of the newest revision, and have been told. Pure.

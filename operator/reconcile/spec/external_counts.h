@@ -10,7 +10,7 @@ namespace janus::control {
 // Mode External: what a MoERoleScaler asks for becomes the fewest instances that the role may have,
 // and the plan adds what the model needs. All pure.
 
-// The service's own MoERoleScaler of that role; null: there is none, or it is of somebody else.
+// The service's own MoERoleScaler of that role; null: there is none, or it has another owner.
 const Node* ScalerOfRole(const ServiceObserved& seen, Role role);
 
 // Sets the role's least count to what is asked for, within the spec's bounds. Until there is a

@@ -15,7 +15,7 @@ void KeepTls(const PlanningSide& from, Desired& out);
 void KeepCommitted(const PlanningSide& from, Desired& out);
 
 // Says that an edit is not carried out, which has no room. If the spec is the one by which all came
-// to serve, it is as wanted: only another spec would need room. A scaler says it itself.
+// to serve, it is as wanted: only another spec would need room. A scaler's own status reports it.
 void SayWhatIsKept(const PlanningSide& from, Desired& out);
 
 // Whether an edit that can never be carried out leaves something that serves to be kept.

@@ -14,11 +14,11 @@
 namespace janus::control {
 namespace {
 
-// A failure is told once it has lasted: a conflict or a server that is restarted is over sooner.
+// A failure is reported once it has lasted: a conflict or a server restart is over sooner.
 constexpr std::chrono::seconds kFailingFor{10};
 
-// What keeps passes from being done to their end, once it has done so for a while; what has a
-// reason of its own is told by that.
+// What has kept passes from completing for a while. A refusal with a reason of its own has its own
+// condition.
 std::string FailsFor(const ServiceObserved& seen, PlanBuilder& out) {
   const std::vector<Refusal>& refused = out.refused();
   const auto found = std::find_if(refused.begin(), refused.end(), [](const Refusal& one) {
@@ -37,7 +37,7 @@ std::string FailsFor(const ServiceObserved& seen, PlanBuilder& out) {
 }
 
 // A hash of what moves while a service comes up, changes or heals.
-uint64_t ProgressMark(const ServiceSeen& status, const Sides& sides) {
+uint64_t ProgressMark(const StatusFacts& status, const Sides& sides) {
   Fingerprint mark;
   mark.Mix(static_cast<uint64_t>(status.generation))
       .Mix(static_cast<uint64_t>(status.topology.epoch));
@@ -92,7 +92,7 @@ void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const
             PlanBuilder& out) {
   TellGonePods(seen, out);
   Remembered& remembered = out.plan().remembered;
-  ServiceSeen status = SeeService(seen, options, decision, out.refused());
+  StatusFacts status = SeeService(seen, options, decision, out.refused());
   status.fails = FailsFor(seen, out);
   const uint64_t mark = ProgressMark(status, decision.rollout.sides);
   status.progressed = Progressed(seen, mark, remembered);

@@ -27,7 +27,7 @@ void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const
             PlanBuilder& out);
 
 // Everything that the status is made of, but for what Report adds from earlier passes.
-ServiceSeen SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
+StatusFacts SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
                        const Decision& decision, const std::vector<Refusal>& refused);
 
 // What `kubectl describe` shows of the past comes with the changes of conditions and counts.

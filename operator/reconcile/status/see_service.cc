@@ -27,7 +27,7 @@ std::string WhyNotMade(const Node& deployment) {
   return "";
 }
 
-// What people are to mend is said at once, not one after the other.
+// Adds a cause of the same reason, so that people see all they have to mend at once.
 void AlsoSay(const Cause& cause, Cause& said) {
   if (!said) {
     said = cause;
@@ -48,7 +48,7 @@ class Seeing {
         front_(sides_.front),
         refused_(refused) {}
 
-  ServiceSeen Run() {
+  StatusFacts Run() {
     out_.generation = desired_.service.metadata.generation;
     out_.now = seen_.wall;
     out_.attention = SeeRole(Role::kAttention);
@@ -218,8 +218,8 @@ class Seeing {
     return out;
   }
 
-  // Why the service has no Service of that name: it cannot be made, or is somebody else's. While it
-  // is being made nothing is said: before it is there other things are not there either.
+  // Why the service has no Service of that name: it cannot be created, or has another owner. Empty
+  // while it is being created: other things are missing then too.
   Cause WhyNoService(const std::string& name) const {
     const ChildSeen* const there = seen_.Child(kServices, name);
     if (there != nullptr && IsControlledBy(there->object, seen_.uid())) return {};
@@ -303,12 +303,12 @@ class Seeing {
   const Side& front_;
   const std::vector<Refusal>& refused_;
   std::string failed_;  // of a role: which pod has ended, and why
-  ServiceSeen out_;
+  StatusFacts out_;
 };
 
 }  // namespace
 
-ServiceSeen SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
+StatusFacts SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
                        const Decision& decision, const std::vector<Refusal>& refused) {
   return Seeing(seen, options, decision, refused).Run();
 }
