@@ -1,8 +1,10 @@
 #include "operator/planner/folder_planner.h"
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "common/fingerprint.h"
 #include "common/model/config.h"
@@ -10,27 +12,67 @@
 #include "operator/api/enums.h"
 
 namespace janus::control {
-Result<PlannedService> FolderPlanner::Plan(const MoEService& service) {
-  const std::optional<HostPathSource>& source = service.spec.model.source.host_path;
-  if (!source) {
-    return Unavailable("the model of a source " +
-                       std::string(ToString(service.spec.model.source.type)) +
-                       " is not known here: this operator reads models of HostPath only");
-  }
-  const std::string& folder = source->path;
+namespace {
+
+struct Model {
+  ModelDescription description;
+  std::string digest;
+};
+
+Result<Model> ReadModel(const std::string& folder) {
   std::error_code error;
   if (!std::filesystem::exists(folder + "/config.json", error)) {
     return Unavailable("spec.model.source.hostPath.path: there is no " + folder +
                        "/config.json on the operator's machine");
   }
   JANUS_ASSIGN_OR_RETURN(const std::string config, ReadModelConfig(folder));
-  PlannedService out;
-  JANUS_ASSIGN_OR_RETURN(out.model, ParseModelConfig(config));
+  Model out;
+  JANUS_ASSIGN_OR_RETURN(out.description, ParseModelConfig(config));
   // As its workers will say it.
   JANUS_ASSIGN_OR_RETURN(const uint64_t digest, DigestCheckpoint(folder, config));
-  out.model_digest = Fingerprint::Hex(digest);
-  JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, room_, gateway_memory_bytes_));
+  out.digest = Fingerprint::Hex(digest);
   return out;
+}
+
+// What the folders held when they were read.
+class FolderKnowledge final : public ModelKnowledge {
+ public:
+  FolderKnowledge(std::map<std::string, Result<Model>> models, const MachineRoom& room,
+                  std::optional<int64_t> gateway_memory_bytes)
+      : models_(std::move(models)), room_(room), gateway_memory_bytes_(gateway_memory_bytes) {}
+
+  Result<PlannedService> Plan(const MoEService& service, const WorkersToAsk&) const override {
+    const std::optional<HostPathSource>& source = service.spec.model.source.host_path;
+    if (!source) {
+      return Unavailable("the model of a source " +
+                         std::string(ToString(service.spec.model.source.type)) +
+                         " is not known here: this operator reads models of HostPath only");
+    }
+    const auto found = models_.find(source->path);
+    if (found == models_.end()) return Unavailable(source->path + " was not read yet");
+    const Result<Model>& model = found->second;
+    if (!model.ok()) return model.status();
+    PlannedService out;
+    out.model = model->description;
+    out.model_digest = model->digest;
+    JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, room_, gateway_memory_bytes_));
+    return out;
+  }
+
+ private:
+  const std::map<std::string, Result<Model>> models_;
+  const MachineRoom room_;
+  const std::optional<int64_t> gateway_memory_bytes_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ModelKnowledge> FolderPlanner::Know(const std::string&,
+                                                          const std::vector<std::string>& folders,
+                                                          MonotonicTime) {
+  std::map<std::string, Result<Model>> models;
+  for (const std::string& folder : folders) models.emplace(folder, ReadModel(folder));
+  return std::make_shared<FolderKnowledge>(std::move(models), room_, gateway_memory_bytes_);
 }
 
 }  // namespace janus::control

@@ -1,6 +1,7 @@
 #include "operator/planner/worker_planner.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "common/model/config.h"
@@ -27,36 +28,114 @@ const WorkerToAsk* ChooseWorker(const WorkersToAsk& all, Role role, const std::s
   return chosen;
 }
 
+using Answer = WorkerPlanner::Answer;
+using Answers = WorkerPlanner::Answers;
+
+// The answer of that revision; null: there is none.
+const Answer* AnswerOf(const Answers& answers, const std::string& revision) {
+  const auto found = std::find_if(answers.begin(), answers.end(),
+                                  [&](const auto& one) { return one->revision == revision; });
+  return found == answers.end() ? nullptr : found->get();
+}
+
+// What is known of a role, and which workers of it would be asked for more.
+struct RoleWord {
+  Answers answers;
+  std::string awaited;  // why no more is known: a worker is being asked, or did not answer
+
+  // Of `revision`, else the newest; null: there is none.
+  const Answer* Best(const std::string& revision) const {
+    const Answer* const found = AnswerOf(answers, revision);
+    return found != nullptr || answers.empty() ? found : answers.front().get();
+  }
+  bool IsNew(const std::string& revision) const { return AnswerOf(answers, revision) != nullptr; }
+  std::optional<ProcessRoom> Room(const std::string& revision, bool new_only) const {
+    const Answer* const best = Best(revision);
+    if (best == nullptr || (new_only && !IsNew(revision))) return std::nullopt;
+    return best->room;
+  }
+};
+
+class WorkerKnowledge final : public ModelKnowledge {
+ public:
+  WorkerKnowledge(RoleWord attention, RoleWord experts)
+      : attention_(std::move(attention)), experts_(std::move(experts)) {}
+
+  Result<PlannedService> Plan(const MoEService& service,
+                              const WorkersToAsk& workers) const override;
+
+ private:
+  const RoleWord attention_;
+  const RoleWord experts_;
+};
+
+Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
+                                             const WorkersToAsk& workers) const {
+  struct Said {
+    const RoleWord& word;
+    const std::string& revision;
+    Role role;
+    bool IsNew() const { return word.IsNew(revision); }
+  };
+  const std::array<Said, 2> roles = {{{attention_, workers.attention_revision, Role::kAttention},
+                                      {experts_, workers.experts_revision, Role::kExperts}}};
+  // Of those that are as wanted, attention first; else of any.
+  const Said* said = nullptr;
+  for (const Said& role : roles) {
+    if (role.word.Best(role.revision) == nullptr) continue;
+    if (said == nullptr || (role.IsNew() && !said->IsNew())) said = &role;
+  }
+  if (said == nullptr) {
+    std::string why = attention_.awaited;
+    if (why.empty()) why = experts_.awaited;
+    if (why.empty()) why = "its first worker is awaited, which says it";
+    return Unavailable("what the model needs is not known yet: " + why);
+  }
+  const auto until_asked = [&](const Status& refused) {
+    return Unavailable(
+        "a worker as the spec wants it now is awaited; by what the older ones say, " +
+        refused.message());
+  };
+  const Answer& answer = *said->word.Best(said->revision);
+  if (!answer.model.ok()) {
+    return said->IsNew() ? answer.model.status() : until_asked(answer.model.status());
+  }
+  PlannedService out;
+  out.model = *answer.model;
+  out.model_digest = answer.digest;
+  out.text_digest = answer.text_digest;
+  const auto rooms = [&](bool new_only) {
+    return PodRooms{attention_.Room(workers.attention_revision, new_only),
+                    experts_.Room(workers.experts_revision, new_only)};
+  };
+  Result<ServicePlan> plan = PlanServiceInPods(service, out.model, rooms(false));
+  if (plan.status().code() == StatusCode::kResourceExhausted) {
+    plan = PlanServiceInPods(service, out.model, rooms(true));
+  }
+  if (!plan.ok()) return said->IsNew() ? plan.status() : until_asked(plan.status());
+  out.plan = *std::move(plan);
+  for (const Said& role : roles) {
+    const bool has_workers =
+        std::any_of(workers.workers.begin(), workers.workers.end(), [&](const WorkerToAsk& one) {
+          return one.role == role.role && one.revision == role.revision;
+        });
+    if (!has_workers || role.IsNew() || !out.awaited.empty()) continue;
+    out.awaited = "what room there is is not known yet: " + role.word.awaited;
+  }
+  return out;
+}
+
 }  // namespace
 
-const WorkerPlanner::Answer* WorkerPlanner::RoleKnown::Best() const {
-  if (IsKnown(revision)) {
-    return &*std::find_if(answers.begin(), answers.end(),
-                          [&](const Answer& one) { return one.revision == revision; });
-  }
-  return answers.empty() ? nullptr : &answers.front();
-}
-
-bool WorkerPlanner::RoleKnown::IsKnown(const std::string& of) const {
-  return std::any_of(answers.begin(), answers.end(),
-                     [&](const Answer& one) { return one.revision == of; });
-}
-
-std::optional<ProcessRoom> WorkerPlanner::RoleKnown::Room(bool new_only) const {
-  const Answer* const best = Best();
-  if (best == nullptr || (new_only && !IsNew())) return std::nullopt;
-  return best->room;
-}
-
-// The answer of a question that has ended.
-void WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
-  if (role.question == nullptr || !role.question->done()) return;
+// The answer of a question that has ended. True: there was one.
+bool WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
+  if (role.question == nullptr || !role.question->done()) return false;
   const Result<ModelReport> report = role.question->result();
   over.push_back(std::move(role.question));
   if (!report.ok()) {
     role.silent[role.asked.address] = now;
     role.trouble = role.asked.name + ": " + report.status().message();
-    return;
+    return true;
   }
   role.silent.clear();
   role.trouble.clear();
@@ -66,46 +145,67 @@ void WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
                                                " has it");
   }
   std::erase_if(role.answers,
-                [&](const Answer& one) { return one.revision == role.asked.revision; });
-  role.answers.insert(role.answers.begin(), {role.asked.revision, report->digest,
-                                             report->text_digest, std::move(model), report->room});
+                [&](const auto& one) { return one->revision == role.asked.revision; });
+  role.answers.insert(
+      role.answers.begin(),
+      std::make_shared<const Answer>(Answer{role.asked.revision, report->digest,
+                                            report->text_digest, std::move(model), report->room}));
   if (role.answers.size() > kMostAnswers) role.answers.pop_back();
+  return true;
 }
 
-void WorkerPlanner::AskOne(const std::string& service_uid, Role role, const WorkersToAsk& workers,
-                           RoleKnown& known, Over& over) {
+bool WorkerPlanner::AskOne(const std::string& service_uid, Role role, const std::string& revision,
+                           const WorkersToAsk& workers, RoleKnown& known, Over& over) {
   const auto is_there = [&](const std::string& address) {
     return std::any_of(workers.workers.begin(), workers.workers.end(), [&](const WorkerToAsk& one) {
       return one.role == role && one.address == address;
     });
   };
-  Take(known, workers.now, over);
+  bool has_changed = Take(known, workers.now, over);
   std::erase_if(known.silent, [&](const auto& one) { return !is_there(one.first); });
   if (known.question != nullptr) {
-    if (is_there(known.asked.address) && !known.IsKnown(known.asked.revision)) return;
+    const bool is_known = AnswerOf(known.answers, known.asked.revision) != nullptr;
+    if (is_there(known.asked.address) && !is_known) return has_changed;
     over.push_back(std::move(known.question));
+    has_changed = true;
   }
-  if (known.IsNew()) return;
+  if (AnswerOf(known.answers, revision) != nullptr) return has_changed;
   const WorkerToAsk* const next =
-      ChooseWorker(workers, role, known.revision, known.answers.empty(), known.silent);
-  if (next == nullptr) return;
+      ChooseWorker(workers, role, revision, known.answers.empty(), known.silent);
+  if (next == nullptr) return has_changed;
   known.asked = *next;
   known.question = questions_.Ask(service_uid, next->address, workers.wake);
+  return true;
 }
 
-void WorkerPlanner::Look(const std::string& service_uid, const WorkersToAsk& workers) {
+std::shared_ptr<const ModelKnowledge> WorkerPlanner::Know(const std::string& service_uid,
+                                                          const std::vector<std::string>&,
+                                                          MonotonicTime now) {
+  Over over;  // ended outside the lock
+  const MutexLock lock(mu_);
+  const auto found = known_.find(service_uid);
+  if (found == known_.end()) return std::make_shared<WorkerKnowledge>(RoleWord(), RoleWord());
+  const auto word = [&](RoleKnown& role) {
+    Take(role, now, over);
+    RoleWord out{role.answers, role.trouble};
+    if (out.awaited.empty() && role.question != nullptr) {
+      out.awaited = role.asked.name + " is being asked";
+    }
+    return out;
+  };
+  RoleWord attention = word(found->second.attention);
+  return std::make_shared<WorkerKnowledge>(std::move(attention), word(found->second.experts));
+}
+
+bool WorkerPlanner::Ask(const std::string& service_uid, const WorkersToAsk& workers) {
   Over over;  // cancelled outside the lock
   const MutexLock lock(mu_);
   Known& known = known_[service_uid];
-  known.attention.revision = workers.attention_revision;
-  known.experts.revision = workers.experts_revision;
-  for (RoleKnown* const its : {&known.attention, &known.experts}) {
-    const Role role = its == &known.attention ? Role::kAttention : Role::kExperts;
-    its->has_workers = std::any_of(
-        workers.workers.begin(), workers.workers.end(),
-        [&](const WorkerToAsk& one) { return one.role == role && one.revision == its->revision; });
-    AskOne(service_uid, role, workers, *its, over);
-  }
+  const bool attention = AskOne(service_uid, Role::kAttention, workers.attention_revision, workers,
+                                known.attention, over);
+  const bool experts =
+      AskOne(service_uid, Role::kExperts, workers.experts_revision, workers, known.experts, over);
+  return attention || experts;
 }
 
 void WorkerPlanner::Forget(const std::string& service_uid) {
@@ -115,55 +215,6 @@ void WorkerPlanner::Forget(const std::string& service_uid) {
   if (found == known_.end()) return;
   gone = std::move(found->second);
   known_.erase(found);
-}
-
-Result<PlannedService> WorkerPlanner::Plan(const MoEService& service) {
-  const MutexLock lock(mu_);
-  const Known& known = known_[service.metadata.uid];
-  const RoleKnown& attention = known.attention;
-  const RoleKnown& experts = known.experts;
-  const auto awaited = [](const RoleKnown& role) {
-    if (!role.trouble.empty()) return role.trouble;
-    if (role.question != nullptr) return role.asked.name + " is being asked";
-    return std::string();
-  };
-  // Of those that are as wanted, attention first; else of any.
-  const RoleKnown* said = nullptr;
-  for (const RoleKnown* role : {&attention, &experts}) {
-    if (role->Best() == nullptr) continue;
-    if (said == nullptr || (role->IsNew() && !said->IsNew())) said = role;
-  }
-  if (said == nullptr) {
-    std::string why = awaited(attention);
-    if (why.empty()) why = awaited(experts);
-    if (why.empty()) why = "its first worker is awaited, which says it";
-    return Unavailable("what the model needs is not known yet: " + why);
-  }
-  const auto until_asked = [&](const Status& refused) {
-    return Unavailable(
-        "a worker as the spec wants it now is awaited; by what the older ones say, " +
-        refused.message());
-  };
-  const Answer& answer = *said->Best();
-  if (!answer.model.ok()) {
-    return said->IsNew() ? answer.model.status() : until_asked(answer.model.status());
-  }
-  PlannedService out;
-  out.model = *answer.model;
-  out.model_digest = answer.digest;
-  out.text_digest = answer.text_digest;
-  Result<ServicePlan> plan =
-      PlanServiceInPods(service, out.model, {attention.Room(false), experts.Room(false)});
-  if (plan.status().code() == StatusCode::kResourceExhausted) {
-    plan = PlanServiceInPods(service, out.model, {attention.Room(true), experts.Room(true)});
-  }
-  if (!plan.ok()) return said->IsNew() ? plan.status() : until_asked(plan.status());
-  out.plan = *std::move(plan);
-  for (const RoleKnown* role : {&attention, &experts}) {
-    if (!role->has_workers || role->IsNew() || !out.awaited.empty()) continue;
-    out.awaited = "what room there is is not known yet: " + awaited(*role);
-  }
-  return out;
 }
 
 }  // namespace janus::control

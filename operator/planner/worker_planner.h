@@ -26,8 +26,10 @@ class WorkerPlanner final : public ServicePlanner {
   // `questions` outlives this.
   explicit WorkerPlanner(ModelQuestions& questions) : questions_(questions) {}
 
-  Result<PlannedService> Plan(const MoEService& service) override;
-  void Look(const std::string& service_uid, const WorkersToAsk& workers) override;
+  std::shared_ptr<const ModelKnowledge> Know(const std::string& service_uid,
+                                             const std::vector<std::string>& folders,
+                                             MonotonicTime now) override;
+  bool Ask(const std::string& service_uid, const WorkersToAsk& workers) override;
   void Forget(const std::string& service_uid) override;
 
   // Who was asked and did not answer is asked again after this.
@@ -35,7 +37,7 @@ class WorkerPlanner final : public ServicePlanner {
   // So many revisions of a role are remembered.
   static constexpr size_t kMostAnswers = 4;
 
- private:
+  // What a worker has said.
   struct Answer {
     std::string revision;
     std::string digest;
@@ -43,21 +45,17 @@ class WorkerPlanner final : public ServicePlanner {
     Result<ModelDescription> model;
     ProcessRoom room;
   };
+  // Newest first, each of another revision, kMostAnswers at most.
+  using Answers = std::vector<std::shared_ptr<const Answer>>;
+
+ private:
   // What is known of a role.
   struct RoleKnown {
-    std::string revision;  // that is wanted
-    bool has_workers = false;
-    std::vector<Answer> answers;  // newest first, each of another revision, kMostAnswers at most
-    WorkerToAsk asked;            // with `question`
+    Answers answers;
+    WorkerToAsk asked;  // with `question`
     std::unique_ptr<ModelQuestion> question;
     std::map<std::string, MonotonicTime> silent;  // by address: when it did not answer
-    std::string trouble;                          // of who did not answer last
-
-    // Of `revision`, else the newest; null: there is none.
-    const Answer* Best() const;
-    bool IsKnown(const std::string& of) const;
-    bool IsNew() const { return IsKnown(revision); }
-    std::optional<ProcessRoom> Room(bool new_only) const;
+    std::string trouble;                          // of the worker that did not answer last
   };
   struct Known {
     RoleKnown attention;
@@ -65,9 +63,9 @@ class WorkerPlanner final : public ServicePlanner {
   };
   using Over = std::vector<std::unique_ptr<ModelQuestion>>;
 
-  static void Take(RoleKnown& role, MonotonicTime now, Over& over);
-  void AskOne(const std::string& service_uid, Role role, const WorkersToAsk& workers,
-              RoleKnown& known, Over& over) JANUS_REQUIRES(mu_);
+  static bool Take(RoleKnown& role, MonotonicTime now, Over& over);
+  bool AskOne(const std::string& service_uid, Role role, const std::string& revision,
+              const WorkersToAsk& workers, RoleKnown& known, Over& over) JANUS_REQUIRES(mu_);
 
   ModelQuestions& questions_;
   Mutex mu_;

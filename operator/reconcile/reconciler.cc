@@ -3,7 +3,12 @@
 #include <utility>
 
 #include "operator/reconcile/objects/names.h"
-#include "operator/reconcile/pass/one_pass.h"
+#include "operator/reconcile/pass/apply.h"
+#include "operator/reconcile/pass/decide.h"
+#include "operator/reconcile/pass/memory.h"
+#include "operator/reconcile/pass/observe.h"
+#include "operator/reconcile/pass/pass.h"
+#include "operator/reconcile/pass/wake_time.h"
 
 namespace janus::control {
 
@@ -21,7 +26,7 @@ Reconciler::Reconciler(ObjectApi& api, const Caches& caches, ServicePlanner& pla
 
 Reconciler::~Reconciler() = default;
 
-Reconciler::Memory& Reconciler::MemoryOf(const ObjectKey& key, const std::string& uid) {
+Memory& Reconciler::MemoryOf(const ObjectKey& key, const std::string& uid) {
   std::unique_ptr<Memory> old;  // its calls end outside the lock
   const MutexLock lock(mu_);
   std::unique_ptr<Memory>& memory = memories_[key];
@@ -59,20 +64,102 @@ Status Reconciler::SweepCertificates(const std::stop_token& stop) {
   return swept.Annotate("delete authorities of services that are no more");
 }
 
+control::Pass Reconciler::PassOver(const ObjectKey& key, Memory& memory, const Node& tree,
+                                   const std::stop_token& stop) {
+  control::Pass pass{options_,
+                     api_,
+                     caches_,
+                     memory,
+                     key,
+                     clock_.Now(),
+                     clock_.WallNow(),
+                     {options_.call_timeout, stop},
+                     {},
+                     {},
+                     {},
+                     {},
+                     false,
+                     true,
+                     {}};
+  pass.tell = [this, about = ReferenceTo(tree)](const ServiceEvent& event) {
+    record_event_({about, event.type, event.cause.reason, event.action, event.cause.message});
+  };
+  pass.wake = [wake = wake_, key] { wake(key); };
+  return pass;
+}
+
+std::optional<ServiceObserved> Reconciler::Look(const ObjectKey& key) {
+  const std::optional<Node> cached = caches_.services.Get(key);
+  if (!cached) return std::nullopt;
+  Memory& memory = MemoryOf(key, std::string(UidOf(*cached)));
+  control::Pass pass = PassOver(key, memory, *cached, {});
+  return Observe(pass);
+}
+
+namespace {
+
+// More than one pass ever takes: from a raised fence to a proposal whose Prepare is under way, with
+// certificates, children and pods before.
+constexpr int kMostRounds = 32;
+
+// The error for which the pass is to be tried again, and when to look again.
+PassResult ResultOf(const Pass& pass, const Plan& plan) {
+  PassResult out;
+  out.again = plan.again;
+  const auto take = [&](const Refusal& refusal) {
+    if (CanWait(refusal)) {
+      BringForward(out.again, pass.now + kLongestRefusal);
+    } else if (out.status.ok()) {
+      out.status = refusal.kind == RefusalKind::kStop ? Cancelled(refusal.cause.message)
+                                                      : Unavailable(refusal.cause.message);
+    }
+    if (refusal.retry_after) BringForward(out.again, At(pass.now, *refusal.retry_after));
+  };
+  for (const RefusedCall& one : pass.refused) {
+    if (!one.is_silent) take(one.refusal);
+  }
+  for (const Refusal& one : plan.refused) take(one);
+  if (pass.again) BringForward(out.again, *pass.again);
+  if (const auto next = pass.memory.refusals.Next(pass.now)) BringForward(out.again, *next);
+  return out;
+}
+
+PassResult Run(Pass& pass) {
+  Plan plan;
+  for (int round = 0; round < kMostRounds; ++round) {
+    pass.is_first_round = round == 0;
+    pass.again.reset();
+    const std::optional<ServiceObserved> seen = Observe(pass);
+    if (!seen) break;
+    plan = Decide(*seen, pass.options);
+    Applier applier(pass, *seen);
+    const bool decides_anew = applier.Work(plan);
+    if (pass.is_stopped()) break;
+    if (decides_anew && round + 1 < kMostRounds) continue;
+    applier.Report(plan);
+    if (decides_anew) BringForward(pass.again, pass.now);
+    break;
+  }
+  return ResultOf(pass, plan);
+}
+
+}  // namespace
+
 PassResult Reconciler::Pass(const ObjectKey& key, const std::stop_token& stop) {
-  std::optional<Node> cached = caches_.services.Get(key);
+  const std::optional<Node> cached = caches_.services.Get(key);
   if (!cached) {
     Forget(key);
     return {SweepCertificates(stop)};
   }
   Memory& memory = MemoryOf(key, std::string(UidOf(*cached)));
-  std::optional<Node> tree = memory.writes.Newest(kMoEServices, key, std::move(cached));
+  const std::optional<Node> tree = memory.writes.Newest(kMoEServices, key, *cached);
   if (FindAt(*tree, {"metadata", "deletionTimestamp"}) != nullptr) {
     // What it owns goes with it; nothing is made any more.
     Forget(key);
     return {};
   }
-  return OnePass(*this, memory, *std::move(tree), stop).Run();
+  control::Pass pass = PassOver(key, memory, *tree, stop);
+  return Run(pass);
 }
 
 }  // namespace janus::control

@@ -10,29 +10,18 @@
 
 #include "common/clock.h"
 #include "common/mutex.h"
-#include "operator/api/supported.h"
-#include "operator/certificates/certificate_keeper.h"
 #include "operator/kube/event_book.h"
 #include "operator/kube/object_api.h"
 #include "operator/reconcile/capacity/service_planner.h"
-#include "operator/reconcile/children/children.h"
 #include "operator/reconcile/epochs/member_calls.h"
 #include "operator/reconcile/observe/caches.h"
-#include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/pass/observed.h"
+#include "operator/reconcile/pass/settings.h"
 
 namespace janus::control {
 
-struct ReconcilerOptions {
-  OperatorDefaults defaults;
-  std::string worker_image;             // where a MoEService names none
-  std::string worker_cuda_image;        // the same of one on GPUs; empty: it has to name one
-  std::vector<std::string> host_paths;  // folders below which a source HostPath may lie; "/": any
-  Ground ground = Ground::kCluster;
-  LocateWorker locate = WorkerAtPodIp;
-  Seconds call_timeout{10};  // of each call to the API
-  // Who issues, outliving the reconciler; null, as on one machine: connections are plain text.
-  CertificateKeeper* certificates = nullptr;
-};
+class Memory;
+struct Pass;
 
 // What a pass came to: the error for which it should be tried again, and when to look again anyway.
 struct PassResult {
@@ -40,11 +29,12 @@ struct PassResult {
   std::optional<MonotonicTime> again = {};
 };
 
-// Brings services to what their MoEServices say, pass by pass. A pass reads caches, decides from
-// what is there alone, writes the differences and says what it saw; it never waits for pods or
-// workers. Everything it must not forget is in the API's objects; what it keeps in memory (calls
-// under way, its own writes that caches do not show yet, when numbers were last written) is lost
-// with the process, and costs at most a call said twice.
+// Brings services to what their MoEServices say, pass by pass. A pass observes the service into
+// plain data, decides from that alone what to do, and applies it, as often as applying changed
+// something; then it writes the status (docs/design/012-observe-plan-apply.md). It never waits for
+// pods or workers. Everything it must not forget is in the API's objects; what it keeps in memory
+// (calls under way, its own writes that caches do not show yet, when numbers were last written) is
+// lost with the process, and costs at most a call said twice.
 //
 // Thread-safe; of one key one pass runs at a time: the caller's work queue sees to it.
 class Reconciler {
@@ -61,7 +51,12 @@ class Reconciler {
   // the API server collects.
   PassResult Pass(const ObjectKey& key, const std::stop_token& stop);
 
-  // Deletes what is kept of the certificates of services that are no more: they went while nobody
+  // What a pass would decide on now. For tests and diagnosis: nothing is written, but members and
+  // workers that are due are asked. Nothing: the service is not there.
+  std::optional<ServiceObserved> Look(const ObjectKey& key);
+  const ReconcilerOptions& options() const { return options_; }
+
+  // Deletes what is kept of the certificates of services that were deleted while no process
   // led.
   Status SweepCertificates(const std::stop_token& stop);
 
@@ -69,9 +64,8 @@ class Reconciler {
   void ForgetAll();
 
  private:
-  struct Memory;
-  class OnePass;
-
+  control::Pass PassOver(const ObjectKey& key, Memory& memory, const Node& tree,
+                         const std::stop_token& stop);
   Memory& MemoryOf(const ObjectKey& key, const std::string& uid);
   void Forget(const ObjectKey& key);
 

@@ -44,9 +44,9 @@ class MachineBudget final : public Budget {
   const MachineRoom room_;
 };
 
-// A pod with a limit has that to itself. One without shares its machine with whoever else is there,
-// at the worst with all instances of its service: it may need all of it, but takes for itself no
-// more than that part.
+// A pod with a limit has that room to itself. A pod without one shares its machine with other
+// programs, at the worst with all instances of its service. It may need the whole machine, but
+// takes no more than its part for itself.
 class PodBudget final : public Budget {
  public:
   explicit PodBudget(const PodRooms& rooms) : rooms_(rooms) {}

@@ -6,12 +6,12 @@
 
 namespace janus::control {
 
-Result<PlannedService> PlanPinned(ServicePlanner& planner, const MoEService& service,
+Result<PlannedService> PlanPinned(PlanModel plan_model, const MoEService& service,
                                   const std::optional<SequenceRoom>& held) {
-  if (!held || service.spec.roles.attention.kv_cache.size) return planner.Plan(service);
+  if (!held || service.spec.roles.attention.kv_cache.size) return plan_model(service);
   MoEService sized = service;
   sized.spec.roles.attention.kv_cache.size = UnitsOf(held->kv_bytes);
-  Result<PlannedService> planned = planner.Plan(sized);
+  Result<PlannedService> planned = plan_model(sized);
   if (planned.ok()) {
     planned->plan.swap_bytes = held->swap_bytes;
     return planned;

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "common/function_ref.h"
 #include "common/status.h"
 #include "common/topology.h"
 #include "operator/api/moeservice.h"
@@ -9,13 +10,16 @@
 
 namespace janus::control {
 
-// What a plan takes for KV cache of the memory that is free depends on how many attention instances
-// there are and on the moment. So that all of a revision have the same, however they came, `held`
-// is what one of them has already; nothing: none is there.
+// How a service is planned, by what is known of its model.
+using PlanModel = FunctionRef<Result<PlannedService>(const MoEService&)>;
+
+// What a plan takes for KV cache of the memory that is free depends on the number of attention
+// instances and on the moment. All instances of a revision shall have the same, so `held` is what
+// one of them has already; nothing: there is none.
 //
-// The planner's plan, with the KV cache of `held`. A size that the spec itself gives goes before.
-// As ServicePlanner::Plan; ResourceExhausted says, too, what is held and how to choose anew.
-Result<PlannedService> PlanPinned(ServicePlanner& planner, const MoEService& service,
+// `plan_model`'s plan with the KV cache of `held`. A size that the spec gives goes first. Errors
+// are those of `plan_model`; ResourceExhausted also says what is held and how to choose anew. Pure.
+Result<PlannedService> PlanPinned(PlanModel plan_model, const MoEService& service,
                                   const std::optional<SequenceRoom>& held);
 
 }  // namespace janus::control

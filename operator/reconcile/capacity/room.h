@@ -16,7 +16,7 @@ struct MachineRoom {
   int cores = 1;
 };
 
-// What one pod of each role has, in its worker's words; nothing: nobody has said it yet.
+// What one pod of each role has, as its worker says; nothing: not known yet.
 struct PodRooms {
   std::optional<ProcessRoom> attention;
   std::optional<ProcessRoom> experts;

@@ -123,8 +123,8 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
   need.expert_exchange = batches * plan.m * (contributions + 2 * rows) + 3 * members * kQueue;
 }
 
-// Whoever computes in the checkpoint's own type uses it where it lies. All instances together hold
-// every expert, however they share them.
+// An instance that computes in the checkpoint's own type uses its weights where they lie. All
+// instances together hold every expert, however they share them.
 void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan) {
   MemoryNeed& need = plan.need;
   const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);

@@ -33,8 +33,8 @@ struct GpuPodNeed {
 
 // Bytes of one service, on one machine or in its pods. Per instance where it says so. Weights that
 // are computed with as the checkpoint stores them are used where its files are mapped: one copy in
-// the page cache, whoever and however many use it. Others are converted, a copy in each process
-// that needs them.
+// the page cache, however many processes use it. Other weights are converted, a copy in each
+// process that needs them.
 struct MemoryNeed {
   int64_t mapped_weights = 0;       // all that are used in place, once
   int64_t attention_weights = 0;    // each attention instance: converted
@@ -100,10 +100,9 @@ bool IsHeld(const RoleSpec& role);
 // `service` has passed ValidateSchema and ValidateSupported; `model` is its checkpoint's. Pure.
 //
 // Counts: replicas where given; else max(minReplicas, fewest that hold the model): in mode SLO as
-// long as nothing scales, in mode External where who asks has set minReplicas to what a
-// MoERoleScaler asks for. Slots:
-// where not given, the fewest that hold every expert once. KV: where no size is given, as much as
-// all sequences of a full batch can use, within memoryPercent of what the rest leaves free.
+// long as nothing scales, in mode External with minReplicas set to what a MoERoleScaler asks for.
+// Slots: where not given, the fewest that hold every expert once. KV: where no size is given, as
+// much as all sequences of a full batch can use, within memoryPercent of what the rest leaves free.
 // Gateway: `gateway_memory_bytes`, else a sixteenth of the machine's free memory, 32 MiB to 256
 // MiB, and room for four requests of the largest size in any case.
 //

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,7 @@ struct PlannedService {
   std::string model_digest;  // of its files; empty: not known
   std::string text_digest;   // of its tokenizer; empty: not known
   ServicePlan plan;
-  // Who will still say what the plan rests on: counts hold, but no epoch is made of it yet. Empty:
-  // nobody.
+  // What the plan still waits for: counts hold, but no epoch is proposed by it yet. Empty: nothing.
   std::string awaited = {};
 };
 
@@ -31,14 +31,27 @@ struct WorkerToAsk {
   std::string address;
 };
 
-// Who serves, or is about to, just now.
+// The workers that serve, or are about to, and what the spec wants of them.
 struct WorkersToAsk {
   MonotonicTime now;
   // That the spec wants of each role: what workers of another one say, others may not.
   std::string attention_revision;
   std::string experts_revision;
-  std::vector<WorkerToAsk> workers;  // who is first is asked first
-  std::function<void()> wake;        // when it is worth planning again; on any thread
+  std::vector<WorkerToAsk> workers;  // the first is asked first
+  std::function<void()> wake = {};   // when it is worth planning again; on any thread
+};
+
+// What is known of a service's model and of the room that it has: a snapshot, which does not
+// change. Immutable, so thread-safe.
+class ModelKnowledge {
+ public:
+  virtual ~ModelKnowledge() = default;
+
+  // `service` has passed ValidateSchema and ValidateSupported; `workers` are those that run now.
+  // Unavailable: not known yet. InvalidArgument: it can never be served like this, with the path.
+  // ResourceExhausted: there is no room for it.
+  virtual Result<PlannedService> Plan(const MoEService& service,
+                                      const WorkersToAsk& workers) const = 0;
 };
 
 // Where the reconcile loop learns what a service's model needs: from a folder of this machine, or
@@ -47,15 +60,18 @@ class ServicePlanner {
  public:
   virtual ~ServicePlanner() = default;
 
-  // `service` has passed ValidateSchema and ValidateSupported.
-  // Unavailable: not known yet, its key is woken when it is. InvalidArgument: it can never be
-  // served like this, with the path. ResourceExhausted: there is no room for it.
-  virtual Result<PlannedService> Plan(const MoEService& service) = 0;
+  // What is known now of the service with this uid. `folders`: those that its spec, or one that it
+  // had before, names as sources of a model on this machine. Never null.
+  virtual std::shared_ptr<const ModelKnowledge> Know(const std::string& service_uid,
+                                                     const std::vector<std::string>& folders,
+                                                     MonotonicTime now) = 0;
 
-  // Before the plans of a pass over the service with this uid. A planner that asks nobody has no
-  // use for it.
-  virtual void Look(const std::string& /*service_uid*/, const WorkersToAsk& /*workers*/) {}
-  // The service has gone: afterwards nobody is woken for it.
+  // Asks workers for what is not known; begins calls and waits for none. True: more may be known
+  // now, or another worker is being asked. A planner that asks no worker has no use for it.
+  virtual bool Ask(const std::string& /*service_uid*/, const WorkersToAsk& /*workers*/) {
+    return false;
+  }
+  // The service has gone: nothing wakes it from now on.
   virtual void Forget(const std::string& /*service_uid*/) {}
 };
 

@@ -6,10 +6,11 @@
 
 namespace janus::control {
 
-// A JSON patch by which server-side apply takes over what was made by POST: whoever made `there`
-// with kWantedAnnotation becomes the one who applied it, so that the next apply removes what it no
-// longer says. Refused by the server if `there` has changed since. Nothing: it is applied already,
-// or nobody's. Source: Kubernetes, "Server-Side Apply", upgrading from client-side apply. Pure.
+// A JSON patch by which server-side apply takes over an object that was created by POST: the field
+// manager that created `there` with kWantedAnnotation becomes its applier, so that the next apply
+// removes fields that it no longer has. The server refuses the patch if `there` has changed since.
+// Nothing: the object is applied already, or has no such manager. Source: Kubernetes, "Server-Side
+// Apply", upgrading from client-side apply. Pure.
 std::optional<Node> TakeoverPatch(const Node& there);
 
 }  // namespace janus::control

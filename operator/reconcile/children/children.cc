@@ -37,7 +37,7 @@ Node Endpoint(const MoEService& service) {
   return out;
 }
 
-// Not only what is ready: a worker that is not a member yet is found by who brings it in.
+// It publishes pods that are not ready too: the operator reaches a worker before it is a member.
 Node Members(const MoEService& service) {
   Node out = Empty(kServices);
   SetAt(
@@ -73,8 +73,8 @@ Node DisruptionBudget(const MoEService& service, Role role, int committed) {
   return out;
 }
 
-// One after the other, as upgrades of nodes bring both onto one. Those that are not ready, as while
-// nobody serves, hold up no drain.
+// Evictions take one gateway after the other, as an upgrade of nodes may bring both onto one node.
+// Gateways that are not ready, as while no epoch serves, do not block a drain.
 Node GatewayBudget(const MoEService& service) {
   Node out = Empty(kDisruptionBudgets);
   SetAt(out, {"spec"},
@@ -94,7 +94,7 @@ Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
   SetAt(out, {"spec"},
         Object({{"replicas", Node::Integer(asked.replicas.value_or(defaults.gateway_replicas))},
                 {"selector", Object({{"matchLabels", TextMap(selector)}})},
-                // A new one is there before an old one goes: no request finds nobody.
+                // A new gateway is there before an old one goes, so that every request finds one.
                 {"strategy", Object({{"type", Text("RollingUpdate")},
                                      {"rollingUpdate", Object({{"maxUnavailable", Node::Integer(0)},
                                                                {"maxSurge", Node::Integer(1)}})}})},

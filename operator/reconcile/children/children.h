@@ -16,7 +16,7 @@ struct OperatorDefaults {
   std::string gateway_image;
   std::string image_pull_policy = "IfNotPresent";
   int gateway_replicas = 2;
-  bool certificates = false;  // there is who issues them: connections are mutual TLS
+  bool certificates = false;  // the operator issues them: connections are mutual TLS
   std::string operator_namespace = "janus-system";  // where the operator's own pods are
 };
 

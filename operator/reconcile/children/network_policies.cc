@@ -46,7 +46,7 @@ Node Ports(int first, int count) {
   return out;
 }
 
-// `rules`: who may come; the pods are open to nobody else.
+// `rules`: the allowed callers; the pods refuse all others.
 Child Policy(const MoEService& service, const std::string& name, std::string_view component,
              Node pods, Node rules) {
   Node out = Object({{"apiVersion", Text(kNetworkPolicies.ApiVersion())},

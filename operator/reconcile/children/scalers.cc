@@ -13,7 +13,7 @@
 namespace janus::control {
 namespace {
 
-Condition ReadyOf(const ServiceSeen& seen, Role role) {
+Condition ReadyOf(const StatusFacts& seen, Role role) {
   const std::string_view type = role == Role::kAttention ? "AttentionReady" : "ExpertsReady";
   const RoleStatus& status = seen.Of(role);
   Condition out;
@@ -77,7 +77,7 @@ int AskedOf(const Node& scaler) {
   return static_cast<int>(IntegerAt(scaler, {"spec", "replicas"}).value_or(0));
 }
 
-Node WithScalerStatus(const Node& scaler, const ServiceSeen& seen, Role role) {
+Node WithScalerStatus(const Node& scaler, const StatusFacts& seen, Role role) {
   const RoleStatus& status = seen.Of(role);
   const int64_t generation = IntegerAt(scaler, {"metadata", "generation"}).value_or(0);
   Condition ready = ReadyOf(seen, role);

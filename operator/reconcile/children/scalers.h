@@ -10,8 +10,8 @@
 
 namespace janus::control {
 
-// Mode External: how many pods a role has is said by whoever writes the scale subresource of its
-// MoERoleScaler, <service>-<role>. All pure.
+// Mode External: the count of a role is what a user or an autoscaler writes into the scale
+// subresource of its MoERoleScaler, <service>-<role>. All pure.
 
 bool IsExternal(const RoleSpec& role);
 
@@ -25,8 +25,8 @@ struct BoundedCount {
 };
 BoundedCount BoundBySpec(const MoEService& service, Role role, int asked);
 
-// The MoERoleScaler. It is made with `replicas`, which are nobody's but the user's from then on:
-// what is mended of one that is there leaves them out.
+// The MoERoleScaler. It is created with `replicas`, which belong to the user from then on: a later
+// apply leaves them out.
 Child ScalerOf(const MoEService& service, Role role, int replicas);
 
 // spec.replicas; `scaler` is of its schema.
@@ -34,6 +34,6 @@ int AskedOf(const Node& scaler);
 
 // The scaler with its new status: members of the committed topology, how to select them, and Ready,
 // which says the same as the condition of its role and of the bounds. `scaler` is the newest.
-Node WithScalerStatus(const Node& scaler, const ServiceSeen& seen, Role role);
+Node WithScalerStatus(const Node& scaler, const StatusFacts& seen, Role role);
 
 }  // namespace janus::control

@@ -10,7 +10,7 @@ namespace {
 
 // To leave; and to answer at all beyond the time that a call was given.
 constexpr std::chrono::seconds kAnswer{10};
-// Who did not hear of the successor is told again after this.
+// The pause before members that did not hear of the successor get another call.
 constexpr std::chrono::seconds kTellPause{1};
 
 }  // namespace

@@ -9,18 +9,17 @@
 
 namespace janus::control {
 
-// Lets go of the members of an epoch that was ended (next_step.h, (6)) before their pods are
-// deleted. Where another topology serves beside them they tell of it first, and go on as long as
-// there are gateways that know no better. Then those of attention take no new request and go on
-// with what they have until the deadline, then all leave and give back what is left. So a pod that
-// is deleted waits for nobody. Level-triggered, and nothing of it is remembered elsewhere: what
-// another process has begun is said again. Confined.
+// Releases the members of an ended epoch (next_step.h, (6)) before their pods are deleted. If
+// another topology serves beside them, they announce it first, and go on while gateways still use
+// them. Then attention instances take no new requests and finish those they have until the
+// deadline. Then all members leave and return the rest. So a deleted pod has nothing left to wait
+// for. Level-triggered: no state of it is stored, and another process repeats the calls. Confined.
 class EpochEnd {
  public:
   // `calls` outlives this.
   explicit EpochEnd(MemberCalls& calls) : calls_(calls) {}
 
-  // Who serves instead, and whether all gateways have gone over to it that can.
+  // The topology that serves instead, and whether all gateways use it by now.
   struct Beside {
     Successor successor;
     bool all_follow = false;
@@ -30,6 +29,9 @@ class EpochEnd {
   bool Advance(const MemberOrder& order, const std::optional<Beside>& beside, MonotonicTime now,
                MonotonicTime deadline, const MemberCalls::Wake& wake,
                std::optional<MonotonicTime>& again);
+
+  // Of the epoch that Advance was called for last: it has returned true.
+  int64_t released() const { return phase_ == Phase::kOver ? epoch_ : 0; }
 
  private:
   enum class Phase { kNone, kTells, kWaits, kDrains, kLeaves, kOver };

@@ -13,7 +13,7 @@
 namespace janus::control {
 namespace {
 
-// Who relays says in this time who has not answered it.
+// Within this time the relaying member names those that have not answered it.
 constexpr std::chrono::seconds kAnswer{10};
 
 }  // namespace
@@ -53,6 +53,20 @@ std::optional<MonotonicTime> EpochWatch::SilentSince(const InstanceId& member) c
   return found->second;
 }
 
+WatchSeen EpochWatch::Seen(MonotonicTime now) const {
+  WatchSeen out;
+  out.epoch = epoch_;
+  out.serves = serves_;
+  out.silent_since = silent_since_;
+  out.answers = answers(now);
+  out.why_unanswered = why_unanswered_;
+  out.imbalance_permille = imbalance_;
+  out.tokens_per_second = tokens_per_second_;
+  out.tpot = tpot_.lately;
+  out.ttft = ttft_.lately;
+  return out;
+}
+
 void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, MonotonicTime now,
                       const MemberCalls::Wake& wake, std::optional<MonotonicTime>& again) {
   if (order.epoch != epoch_) {
@@ -60,8 +74,8 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
     epoch_ = order.epoch;
     next_ = next_count_ = now;
   }
-  // Nobody answered: who relays cannot be reached, or not from here, and the next question goes
-  // to another one.
+  // No answer at all: the relaying member cannot be reached, at least not from here. The next
+  // question goes to another one.
   const auto not_answered = [&](std::string why) {
     unanswered_since_ = unanswered_since_.value_or(asked_);
     why_unanswered_ = std::move(why);
@@ -139,8 +153,8 @@ void EpochWatch::Latency::Take(const LatencyCounts& now, bool is_first) {
   if (since && *since != LatencyCounts()) lately = PackedLatencyCounts(*since);
 }
 
-// Of the time since the last ones; the first ones, or those after somebody who counted has gone,
-// are of all the time that the members have lived.
+// Counts of the time since the last answer. The first counts, and those after a counting member has
+// gone, cover the members' whole life.
 void EpochWatch::TakeCounts(const Statistics& statistics, const TopologyRecord& record,
                             MonotonicTime now) {
   uint64_t tokens = 0;

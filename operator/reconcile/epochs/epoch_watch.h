@@ -15,13 +15,31 @@
 
 namespace janus::control {
 
+// Whether all members that are asked answer. kUnknown: before the first answer, and while one that
+// does not answer has been asked for less than kUnansweredFor.
+enum class MemberAnswers { kUnknown, kAll, kNotAll };
+
+// What the members of the committed epoch said when they were asked last. Plain data.
+struct WatchSeen {
+  int64_t epoch = 0;                                 // 0: none was asked yet
+  std::vector<bool> serves;                          // by place in the record; empty: no answer yet
+  std::map<InstanceId, MonotonicTime> silent_since;  // asked in vain since then
+  MemberAnswers answers = MemberAnswers::kUnknown;
+  std::string why_unanswered;  // with kNotAll: which member, and why
+  // As EpochWatch has them.
+  std::optional<int64_t> imbalance_permille;
+  std::optional<int64_t> tokens_per_second;
+  PackedLatencyCounts tpot;
+  PackedLatencyCounts ttft;
+};
+
 // Whether an epoch that was told to its members still serves: they are asked every few seconds, one
 // question at a time. It is lost when a member holds: its exchange has ended, that of its peers
-// ends with it, and nobody goes back into an epoch. A member that only does not answer loses
-// nothing: rows travel another way than questions do; but an epoch that is lost is not made anew
-// with it before it answers.
+// ends with it, and no member returns to an epoch. A member that only does not answer loses
+// nothing: rows travel another way than questions. But a lost epoch is not made anew with it before
+// it answers.
 //
-// Told the time; never waits. Destroying it cancels its question. Confined.
+// Its callers pass the time; it never waits. Destroying it cancels its question. Confined.
 class EpochWatch {
  public:
   explicit EpochWatch(MemberCalls& calls) : calls_(calls) {}
@@ -35,13 +53,11 @@ class EpochWatch {
   void Forget();
 
   int64_t epoch() const { return epoch_; }  // that was looked at last; 0: none
-  // Of that epoch: who holds, and why; empty: nobody, as far as is known.
+  // Which member of that epoch holds, and why; empty: none, as far as is known.
   const std::string& why_lost() const { return why_lost_; }
-  // Whether all who are asked answer: nothing is known before the first answer, nor when who does
-  // not answer has been asked for less than kUnansweredFor.
-  enum class Answers { kUnknown, kAll, kNotAll };
+  using Answers = MemberAnswers;
   Answers answers(MonotonicTime now) const;
-  // With kNotAll: who does not answer, and why.
+  // With kNotAll: which member does not answer, and why.
   const std::string& why_unanswered() const { return why_unanswered_; }
   // From the answers of the last kCountEvery; nothing: none have come, or there was no load. How
   // unevenly it falls to the expert instances (imbalance.h), and tokens generated in a second.
@@ -51,12 +67,14 @@ class EpochWatch {
   // first token, as attention instances saw them.
   LatencyCounts tpot() const { return tpot_.lately.Unpack(); }
   LatencyCounts ttft() const { return ttft_.lately.Unpack(); }
-  // Of a member of the record, by its place in it: it has said last that it serves this epoch, and
-  // does not hold. Nothing: nobody of the epoch has answered yet.
+  // Of a member of the record, by its place in it: its last answer was that it serves this epoch,
+  // and does not hold. Nothing: no member of the epoch has answered yet.
   std::optional<bool> Serves(size_t member) const;
 
   // Since when a member of it has been asked in vain; nothing: it answers.
   std::optional<MonotonicTime> SilentSince(const InstanceId& member) const;
+
+  WatchSeen Seen(MonotonicTime now) const;
 
  private:
   void Take(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);
@@ -69,8 +87,8 @@ class EpochWatch {
   MonotonicTime next_;   // the time for the next one
   std::string why_lost_;
   bool has_answer_ = false;
-  std::optional<MonotonicTime> unanswered_since_;  // questions, by everybody
-  std::string why_unanswered_;                     // by everybody, or by the first that is silent
+  std::optional<MonotonicTime> unanswered_since_;  // by every member
+  std::string why_unanswered_;                     // by every member, or by the first silent one
   std::vector<bool> serves_;                       // by place in the record
   bool counts_ = false;                            // the question under way asks for popularity
   MonotonicTime next_count_;

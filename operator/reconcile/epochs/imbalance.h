@@ -24,7 +24,8 @@ std::optional<std::vector<double>> ExpectedLoads(const Placement& placement,
 // Pure.
 std::optional<int64_t> ImbalancePermille(std::span<const double> loads, size_t instances);
 
-// More now than before, by value. Nothing: some of it has gone back, who counted it has gone. Pure.
+// More now than before, by value. Nothing: a value has gone down, as a counting member has gone.
+// Pure.
 std::optional<std::vector<double>> Since(std::span<const double> before,
                                          std::span<const double> now);
 

@@ -40,7 +40,7 @@ class MemberCall {
 // A question for what members know of themselves.
 class StatisticsQuestion : public MemberCall {
  public:
-  // Of those that answered; who did not is in `silent`, by MemberName. REQUIRES: done(), and
+  // Of members that answered; the others are in `silent`, by MemberName. REQUIRES: done(), and
   // result() is OK.
   virtual Statistics statistics() const = 0;
 };
@@ -50,7 +50,7 @@ struct MemberOrder {
   std::string service_uid;
   int64_t fence = 0;  // workers refuse what comes with less than they have seen
   int64_t epoch = 0;
-  // To whom: the epoch's instances that are alive, in order of rank, attention first.
+  // The recipients: the epoch's live instances, in order of rank, attention first.
   std::vector<TopologyInstance> members;
   // With Commit: members of the epoch before that have no place in this one. They end their part
   // and give back their requests once all have committed; best effort.
@@ -85,12 +85,12 @@ class MemberCalls {
   // have. Idempotent.
   virtual std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest,
                                             Wake wake) = 0;
-  // Whoever learns from the members what serves, and reads texts as the successor does, is told of
-  // that from now on. What they serve goes on. Idempotent.
+  // From now on members announce the successor to gateways that use its tokenizer. What members
+  // serve goes on. Idempotent.
   virtual std::unique_ptr<MemberCall> Supersede(const MemberOrder& order,
                                                 const Successor& successor, Wake wake) = 0;
-  // What every member knows of itself, whatever its epoch. Wakes only when somebody holds or has
-  // not answered: when all is well the answer can wait for whoever comes by.
+  // What every member knows of itself, whatever its epoch. Wakes only when a member holds or has
+  // not answered: if all is well, the answer can wait for the next pass.
   virtual std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) = 0;
 };
 

@@ -20,8 +20,8 @@ namespace janus::control {
 //
 // Invariants, whatever process is ended or suspended anywhere:
 // (1) An epoch's number is given once: lastEpoch never goes back.
-// (2) Members are told to serve an epoch only after the record says that it is committed.
-// (3) What another leader proposed is aborted, never prepared on: nobody knows how far it came.
+// (2) Members serve an epoch only after the record says that it is committed.
+// (3) What another leader proposed is aborted, never prepared on: its progress is unknown.
 // (4) No call is made with a fence that a later leader has passed, but one that was already on its
 //     way; members refuse it.
 // (5) An epoch follows a committed one before all have heard of that one only when telling them was
@@ -70,8 +70,8 @@ struct LeaderProgress {
   int64_t lost = 0;          // this epoch goes on no more, though its members live; 0: none
   bool may_propose = true;   // false: backing off after a failure
   bool ends = false;         // what is committed, or proposed, is not wanted any more
-  // Of the topology beside this one: its lastEpoch. Who watches both takes the newer one, so that
-  // no number is given twice, nor a lower one committed after a higher.
+  // Of the topology beside this one: its lastEpoch. A gateway that watches both takes the newer
+  // one, so no number is given twice, nor a lower one committed after a higher.
   int64_t above = 0;
 };
 

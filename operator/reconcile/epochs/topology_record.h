@@ -52,8 +52,8 @@ EpochRecord EpochRecordOf(const MoETopology& topology);
 // Of a record, those in `alive`, in its order.
 std::vector<TopologyInstance> AliveOf(const TopologyRecord& record,
                                       const std::set<InstanceId>& alive);
-// Of a record, those whom `other` has no place for, in its order. By address: at that of an
-// instance that has ended its successor may be, and what is said to the one is heard by the other.
+// The instances of a record for which `other` has no place, in its order. Compared by address: the
+// successor of an instance that has ended may have its address, and would receive calls to it.
 std::vector<TopologyInstance> Without(const TopologyRecord& record, const TopologyRecord& other);
 // The pods of a record's instances: uids.
 std::set<std::string> PodsOf(const TopologyRecord& record);

@@ -49,7 +49,7 @@ inline std::string GatewayName(std::string_view service) {
 inline std::string MembersName(std::string_view service) {
   return std::string(service) + "-members";
 }
-// Who may reach the workers; who may reach the gateways has the name of these.
+// Of the policy that guards the workers. The policy of the gateways has the gateways' name.
 inline std::string WorkersPolicyName(std::string_view service) {
   return std::string(service) + "-workers";
 }

@@ -28,12 +28,12 @@ void MakeOwned(const MoEService& service, std::string_view name, const Labels& l
 enum class Standing {
   kAsWanted,
   kDrifted,  // ours, and wants another hash, had its hash taken away, or a field of ours changed
-  kForeign,  // of this name, and controlled by somebody else or by nobody: never touched
+  kForeign,  // of this name, and not controlled by the service: never touched
   kLeaving,  // ours, and being deleted: wait for its end
 };
 
 // Of an object that has the name of one that `service` wants. What a server writes in its own way
-// ("1000m" as "1") is drift too: who mends it remembers the version that mending has led to.
+// ("1000m" as "1") is drift too: the caller remembers the version that its apply has led to.
 Standing Judge(const MoEService& service, const Node& there, const Node& wanted);
 
 // Whether everything of `wanted` is in `there`; lists item by item, as many.

@@ -6,7 +6,7 @@
 namespace janus::control {
 namespace {
 
-// Of objects that are written back: all but who wrote which field, which is half of an object.
+// Of objects that are written back: all but managedFields, which are half of an object.
 const std::vector<std::string_view> kMetadata = {
     "metadata.annotations",     "metadata.creationTimestamp", "metadata.deletionTimestamp",
     "metadata.finalizers",      "metadata.generation",        "metadata.labels",

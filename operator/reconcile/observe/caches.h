@@ -11,7 +11,7 @@
 
 namespace janus::control {
 
-// Copies of everything a pass reads. All outlive whoever is given this. Thread-safe.
+// Copies of everything a pass reads. All outlive their users. Thread-safe.
 struct Caches {
   const ObjectStore& services;    // MoEServices
   const ObjectStore& topologies;  // indexed by kByService, as the next
@@ -24,7 +24,7 @@ struct Caches {
   const ObjectStore& policies;  // NetworkPolicies
   const ObjectStore& nodes;
 
-  // Aborts for a resource that is none of these.
+  // Aborts for any other resource.
   const ObjectStore& Of(const Resource& resource) const;
 };
 

@@ -22,8 +22,8 @@ namespace janus::control {
 // another makes nothing twice.
 //
 // A cache that shows a version we have overwritten lags: our copy is the newer one. Any other
-// version is of somebody else's write, or ours, and the cache is believed. Versions are compared
-// for being equal alone. Confined.
+// version is of another writer, or ours, and the cache is believed. Versions are only compared for
+// equality. Confined.
 class OwnWrites {
  public:
   // The caches, which outlive this: what they would keep of an object is remembered.
@@ -41,7 +41,7 @@ class OwnWrites {
     std::erase_if(deleted_, [&](const std::string& uid) { return !there.contains(uid); });
   }
 
-  // A create of which nobody knows whether it was done: to be asked for before anything is decided.
+  // The outcome of this create is unknown: the server is asked before anything is decided.
   using Place = std::pair<const Resource*, ObjectKey>;
   void MayHaveMade(const Resource& resource, ObjectKey key) {
     unresolved_.emplace(&resource, std::move(key));

@@ -23,6 +23,14 @@ struct Refusal {
   std::optional<Seconds> retry_after;
 };
 
+// A call that the server has refused, and that is not repeated in this pass.
+struct RefusedCall {
+  std::string call;  // "create Pod chat-experts-...-3"
+  Refusal refusal;
+  bool is_of_this_pass = false;  // false: of an earlier one, and its pause is not over
+  bool is_silent = false;        // the object has changed or gone meanwhile: nothing to report
+};
+
 // Classifies `error`. `doing` is what was tried: "create Pod chat-experts-...-3". Admission (403)
 // differs from a missing right of the operator only by the API server's words: 'User "..." cannot
 // ...' is a missing right; a plugin writes a sentence of its own (Kubernetes, "Authorization" and

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "operator/reconcile/pass/refusal.h"
@@ -16,9 +17,9 @@ namespace janus::control {
 // raised, a policy is mended or a name is free.
 inline constexpr std::chrono::seconds kLongestRefusal{300};
 
-// Which writes of a service the API server has refused for a reason that only people, or somebody
-// else's action, can mend. A service that serves has a pass every few seconds, and each would ask
-// for the same again: it waits, with pauses that grow. Thread-compatible.
+// Writes of a service that the API server refused for a reason that only people, or other programs,
+// can mend. A service that serves has a pass every few seconds, and each would repeat the write: it
+// waits, with pauses that grow. Thread-compatible.
 class Refusals {
  public:
   // `world`: of what else may have mended it, as an edit or a pod that has gone. With another one
@@ -41,6 +42,14 @@ class Refusals {
     entry.pause = std::min(entry.pause.count() == 0 ? kFirst : 2 * entry.pause, longest);
     entry.again = now + entry.pause;
     entry.refusal = refusal;
+  }
+  // Those whose pauses are not over.
+  std::vector<RefusedCall> All(MonotonicTime now) const {
+    std::vector<RefusedCall> out;
+    for (const auto& [what, entry] : refused_) {
+      if (entry.again > now) out.push_back({what, entry.refusal, false, false});
+    }
+    return out;
   }
   void Done(const std::string& what) { refused_.erase(what); }
   // At the end of a pass: when the first of them may be tried again. What could have been, and was

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "common/clock.h"
@@ -10,6 +11,10 @@ namespace janus::control {
 // Brings the time to look again forward to `other`; nothing is never.
 inline void BringForward(std::optional<MonotonicTime>& time, MonotonicTime other) {
   time = time ? std::min(*time, other) : other;
+}
+
+inline MonotonicTime At(MonotonicTime now, Seconds later) {
+  return now + std::chrono::duration_cast<MonotonicTime::duration>(later);
 }
 
 }  // namespace janus::control

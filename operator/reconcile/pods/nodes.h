@@ -16,10 +16,10 @@ namespace janus::control {
 struct NodeSeen {
   std::string name;
   bool is_cordoned = false;
-  // A taint with effect NoExecute that its administrator has set: its key. Those the cluster sets
-  // itself when a node is not reached or not ready are told by `silent_since`.
+  // A taint with effect NoExecute that its administrator has set: its key. Taints that the
+  // cluster sets itself, for a node that is unreachable or not ready, show in `silent_since`.
   std::string evicts = {};
-  // Since when nobody has heard of it; absent: it answers.
+  // Since when it has been silent; absent: it answers.
   std::optional<WallTime> silent_since = {};
 };
 
@@ -29,8 +29,8 @@ NodeSeen ReadNode(const Node& node);
 // How long a silent node may have been away only for a moment: a partition, a restart.
 inline constexpr std::chrono::seconds kLostAfter{60};
 
-// Says of each pod whether its node makes it leave or has taken it along: sets must_leave, where
-// nothing is said yet, and is_lost. A node that is not there any more is lost at once. Returns when
+// Marks each pod that its node makes leave, or has taken along: sets must_leave, where it is empty,
+// and is_lost. A node that is not there any more is lost at once. Returns when
 // the next node would be lost, if nothing else happens. Pure.
 std::optional<WallTime> JudgeByNodes(const std::map<std::string, NodeSeen>& nodes, WallTime now,
                                      std::span<PodSeen> pods);

@@ -12,8 +12,8 @@
 namespace janus::control {
 namespace {
 
-// A pod is told to end at the moment at which its Service is told to leave it out; until every node
-// has heard of that, which takes a second or a few, connections still come.
+// A pod receives SIGTERM at the moment at which its Service begins to leave it out. Until every
+// node knows that, which takes a second or a few, connections still come.
 constexpr int kLameDuckSeconds = 10;
 // The longest that a service may be without a worker that is to come: Kubernetes gives a node up
 // after 50 s of silence (kube-controller-manager, --node-monitor-grace-period), we what was there

@@ -103,12 +103,12 @@ bool IsOld(const PodSeen& pod, const RoleWanted& wanted) {
   return wanted.rolls && pod.revision != wanted.revision;
 }
 
-// Kept as long as it lives; the others only until somebody is in their place.
+// Such a pod is kept as long as it lives; others only until a replacement serves.
 bool IsGood(const PodSeen& pod, const RoleWanted& wanted) {
   return pod.is_live() && pod.must_leave.empty() && !IsOld(pod, wanted);
 }
 
-// Who is dearest to keep comes first.
+// The pod that is worth most comes first.
 auto KeepOrder(const PodSeen& pod, const RoleWanted& wanted, bool is_committed) {
   return std::tuple(!pod.containers_ready, !pod.crash_loop.empty(), !pod.must_leave.empty(),
                     IsOld(pod, wanted), !is_committed, pod.id);
@@ -247,13 +247,13 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     if (static_cast<int>(members.size()) < wanted.pods && pod->containers_ready)
       members.push_back(pod);
   }
-  // Nobody goes while those who are to serve do not serve yet: they may still be needed.
+  // No pod goes before all members serve: it may still be needed.
   const bool settled = static_cast<int>(members.size()) == wanted.pods &&
                        std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
                          return committed.contains(pod->uid);
                        });
-  // Who replaces one of the topology that crash-loops and does so itself stays for its pause: if it
-  // went, none would be young, and another one would come at once.
+  // The replacement of a crash-looping member may crash-loop too. It stays for its pause: without
+  // it no pod would be young, and another one would come at once.
   auto replacements = std::count_if(live.begin(), live.end(), [&](const PodSeen* pod) {
     return committed.contains(pod->uid) && !pod->crash_loop.empty();
   });
@@ -264,7 +264,7 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     kept += IsGood(*pod, wanted);
     if (is_member || wanted_soon || committed.contains(pod->uid)) continue;
     if (!pod->crash_loop.empty() && replacements-- > 0) continue;
-    // One that is too many and serves nobody need not wait for the others.
+    // A surplus pod that does not serve need not wait for the others.
     if (settled || !pod->containers_ready || IsGood(*pod, wanted)) {
       plan.remove.push_back({pod->name, pod->uid, WhyRemoved(*pod, wanted)});
     }

@@ -46,9 +46,9 @@ struct PodSeen {
 
   int64_t gpus = 0;  // that it is limited to (GpusOf)
 
-  // Told by who knows the nodes: why the pod has to go while it serves ("node a is cordoned").
+  // From its node (JudgeByNodes): why the pod has to go while it serves ("node a is cordoned").
   std::string must_leave;
-  // Nobody has heard of its node for longer than a replacement should wait.
+  // Its node has been silent for longer than a replacement should wait.
   bool is_lost = false;
 
   // It runs, will run, and is not to be given up.
@@ -85,7 +85,7 @@ struct PodRemoval {
 
 struct PodPlan {
   int create = 0;  // of the wanted revision
-  // Who should be in the next topology, lowest id first; never one that cannot be prepared.
+  // The pods for the next topology, lowest id first; never one that cannot be prepared.
   std::vector<std::string> members;  // uids
   // None of these is of the committed topology.
   std::vector<PodRemoval> remove;
@@ -96,14 +96,15 @@ struct PodPlan {
 //
 // - What fails to live is replaced at once; what has ended or is lost is removed. What a kubelet
 //   refuses is made anew once in kFailedPause: the scheduler may well give it the same node again.
-// - Who must leave, and pods of another revision, stay and serve until somebody else is in their
-//   place. For those that must leave replacements come all at once, for a rollout one at a time.
+// - Pods that must leave, and pods of another revision, stay and serve until replacements serve.
+// Those
+//   come all at once for pods that must leave, and one at a time for a rollout.
 // - A pod that crash-loops is replaced when no pod of the role is younger than kCrashPause, so that
 //   a worker that never can run costs a pod each ten minutes. If it is of the committed topology,
 //   the two are there together.
-// - Of too many, those go that crash-loop, then those that are not ready, then those that must
-// leave, then those of other
-//   revisions, then the youngest; and none of the committed topology before it has let them go.
+// - Of too many pods, those go that crash-loop, then those that are not ready, then those that must
+//   leave, then those of other revisions, then the youngest; no member of the committed topology
+//   goes before an epoch without it.
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
                  const std::set<std::string>& committed);
 

@@ -30,16 +30,16 @@ std::set<InstanceId> AliveInstances(std::span<const PodSeen> pods);
 // How long a pod may take to be ready before the others go on without it.
 inline constexpr std::chrono::seconds kAwaitedFor{600};
 
-// For whom the next epoch should wait, so that pods which come at about the same time come in with
-// one epoch; empty: for nobody. Not awaited are those that no node takes, that crash-loop, whose
-// containers cannot be started, that are older than kAwaitedFor. (Who has lost a member waits for
-// nobody: the caller's part, since then requests may wait.) `members` is PodPlan's, `wanted` the
-// role's. Pure.
+// The pod for which the next epoch should wait, so that pods which come at about the same time join
+// in one epoch; empty: none. No epoch waits for a pod that no node takes, that crash-loops, whose
+// containers cannot be started, or that is older than kAwaitedFor. (A service that has lost a
+// member does not wait, as requests wait for it: the caller's part.) `members` is PodPlan's,
+// `wanted` the role's. Pure.
 std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
                        const std::vector<std::string>& members);
 
-// How long one that serves and is not ready for a moment is waited for, whoever is lost: a
-// container that ended is back in seconds, and an epoch without it, then another one with it, would
+// How long an epoch waits for a member that is not ready for a moment, whatever else is lost. A
+// container that ended is back in seconds, and an epoch without it and another one with it would
 // take longer than one.
 inline constexpr std::chrono::seconds kRestartAwaitedFor{10};
 

@@ -14,7 +14,7 @@
 namespace janus::control {
 namespace {
 
-// Where else it can be said, by how its path ends.
+// The field to use instead, by the end of the path.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kInstead = {{
     {".image", "; workers have spec.image, gateways the image that the chart names"},
     {".terminationGracePeriodSeconds", "; it follows from spec.drain.timeoutSeconds"},

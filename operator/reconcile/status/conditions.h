@@ -42,8 +42,8 @@ std::vector<Condition> ReadConditions(const Node& object);
 // For status.conditions.
 Node WriteConditions(const std::vector<Condition>& conditions);
 
-// What is to be said now, with the transition times of what was said before: a time moves with the
-// status alone, not with reason or message. Sorted as `now_said`.
+// The new conditions with their transition times, from those before: a time moves with the status
+// alone, not with reason or message. Sorted as `now_said`.
 std::vector<Condition> Transitioned(const std::vector<Condition>& before,
                                     std::vector<Condition> now_said, WallTime now);
 

@@ -6,8 +6,8 @@
 
 namespace janus::control {
 
-// What a MoEService's conditions and Events may say, for docs/conditions.md, which is printed from
-// it, and for tests, which hold whatever is said to it.
+// The reasons that a MoEService's conditions and Events may have. docs/conditions.md is printed
+// from them, and tests fail for any other.
 
 struct ConditionMeaning {
   std::string_view type;

@@ -24,7 +24,7 @@ std::string Count(int is, int of, std::string_view what) {
   return std::to_string(is) + " of " + std::to_string(of) + " " + std::string(what);
 }
 
-Judgement OfRole(const RoleStatus& role, const ServiceSeen& seen) {
+Judgement OfRole(const RoleStatus& role, const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kTrue, {"Suspended", seen.asleep}};
   if (seen.invalid && role.desired == 0) {
     return {kFalse,
@@ -45,14 +45,14 @@ Judgement OfRole(const RoleStatus& role, const ServiceSeen& seen) {
   return {kFalse, {"WaitingForPods", count + (role.awaited.empty() ? "" : "; " + role.awaited)}};
 }
 
-std::string Gateways(const ServiceSeen& seen) {
+std::string Gateways(const StatusFacts& seen) {
   std::string out =
       Count(seen.gateways_available, seen.gateways_wanted, "gateway pods are available");
   return seen.gateway_trouble.empty() ? out : out + "; " + seen.gateway_trouble;
 }
 
-// Of a service that has never served: that it does not says less than whom it waits for, and that
-// less than what is wrong.
+// For a service that has never served: that it does not serve is worth less than what it waits for,
+// and that less than what is wrong.
 int Weight(const Judgement& judgement) {
   return judgement.cause.reason == "NoTopology"       ? 0
          : judgement.cause.reason == "WaitingForPods" ? 1
@@ -63,7 +63,7 @@ bool Serves(const TopologyStatus& topology) {
   return topology.is_told && !topology.has_lost && topology.lost.empty();
 }
 
-Judgement OfTopology(const ServiceSeen& seen) {
+Judgement OfTopology(const StatusFacts& seen) {
   const TopologyStatus& topology = seen.topology;
   if (!seen.asleep.empty()) return {kTrue, {"Suspended", seen.asleep}};
   const std::string name = "epoch " + std::to_string(topology.epoch);
@@ -84,9 +84,9 @@ Judgement OfTopology(const ServiceSeen& seen) {
   return {kFalse, {"NoTopology", "no topology is committed yet"}};
 }
 
-Judgement OfEndpoint(const ServiceSeen& seen) {
+Judgement OfEndpoint(const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kFalse, {"Suspended", seen.asleep}};
-  // Whoever calls the service's name reaches nobody, or somebody else.
+  // A call of the service's name reaches nothing, or another program.
   if (seen.no_endpoint) return {kFalse, seen.no_endpoint};
   if (seen.topology.epoch == 0 && !seen.predecessor_serves) {
     return {kFalse, {"NoTopology", "no topology is committed yet"}};
@@ -100,7 +100,7 @@ Judgement OfEndpoint(const ServiceSeen& seen) {
   return {kTrue, {"Serving", Gateways(seen)}};
 }
 
-Judgement OfCapacity(const ServiceSeen& seen) {
+Judgement OfCapacity(const StatusFacts& seen) {
   if (seen.capacity) return {kFalse, seen.capacity};
   for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
     if (!role->unplaceable.empty()) {
@@ -112,13 +112,13 @@ Judgement OfCapacity(const ServiceSeen& seen) {
   return {kTrue, {"Sufficient", "nothing waits for room"}};
 }
 
-std::string WhilePaused(const ServiceSeen& seen) {
+std::string WhilePaused(const StatusFacts& seen) {
   if (!seen.is_paused) return "";
   return seen.has_waiting_edits ? ", but for edits that wait while spec.paused is true"
                                 : "; while spec.paused is true, edits wait";
 }
 
-Judgement OfProgress(const ServiceSeen& seen, bool is_complete) {
+Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
   if (seen.invalid) return {kFalse, seen.invalid};
   if (seen.refused) return {kFalse, seen.refused};
   if (seen.held_back.reason == "InsufficientCapacity") {
@@ -139,7 +139,7 @@ Judgement OfProgress(const ServiceSeen& seen, bool is_complete) {
 }
 
 // One role that is not followed says more than one that is.
-Judgement OfScaling(const ServiceSeen& seen) {
+Judgement OfScaling(const StatusFacts& seen) {
   if (seen.held) return {kFalse, seen.held};
   Judgement out{kTrue, {"Static", "counts are those of the spec"}};
   std::string followed;
@@ -162,7 +162,7 @@ Judgement OfScaling(const ServiceSeen& seen) {
   return out;
 }
 
-Judgement OfMetrics(const ServiceSeen& seen) {
+Judgement OfMetrics(const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kUnknown, {"NotCollected", seen.asleep}};
   if (seen.topology.epoch == 0) {
     return {kUnknown, {"NotCollected", "no epoch is committed whose members could be asked"}};
@@ -249,7 +249,7 @@ Node TopologyTree(const TopologyStatus& topology) {
   return out;
 }
 
-void SetMeasured(const ServiceSeen& seen, Node& service) {
+void SetMeasured(const StatusFacts& seen, Node& service) {
   const Node* const was = FindAt(service, {"status", "slo"});
   Node slo = was == nullptr ? Node::Map() : *was;
   // Of a target that is no more nothing is left.
@@ -285,7 +285,7 @@ bool SaysTheSame(const Node& before, const Node& after) {
 
 }  // namespace
 
-std::vector<Condition> ConditionsOf(const ServiceSeen& seen) {
+std::vector<Condition> ConditionsOf(const StatusFacts& seen) {
   const Judgement attention = OfRole(seen.attention, seen);
   const Judgement experts = OfRole(seen.experts, seen);
   const Judgement topology = OfTopology(seen);
@@ -346,7 +346,7 @@ bool IsBound(const Cause& limit) {
   return limit.reason == "AtMin" || limit.reason == "AtMax";
 }
 
-Node WithStatus(const Node& service, const ServiceSeen& seen) {
+Node WithStatus(const Node& service, const StatusFacts& seen) {
   Node out = service;
   const auto set = [&](std::string_view field, Node value) {
     SetAt(out, {"status", field}, std::move(value));
@@ -387,7 +387,7 @@ StatusChange Compare(const Node& before, const Node& after) {
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (LastPodId(before, role) != LastPodId(after, role)) return StatusChange::kNow;
-    // A decision: people are told of it, and a pause or a want of room keeps it.
+    // A decision: an Event reports it, and a pause or a lack of room keeps it.
     if (DesiredInstances(before, role) != DesiredInstances(after, role)) return StatusChange::kNow;
   }
   return StatusChange::kNumbers;

@@ -67,29 +67,29 @@ struct TopologyStatus {
 };
 
 // Everything that a status is made of.
-struct ServiceSeen {
+struct StatusFacts {
   int64_t generation = 0;
   RoleStatus attention;
   RoleStatus experts;
   TopologyStatus topology;
   int gateways_available = 0;
   int gateways_wanted = 0;
-  Cause no_endpoint;                // the Service is not there, or is somebody else's
-  std::string gateway_trouble;      // "pod x: why it does not run"; empty: nothing is known
-  Cause invalid;                    // Stalled: only the user can help
-  Cause capacity;                   // something has no room
-  Cause held;                       // ScalingReady is False
-  Cause awaited;                    // what the next epoch waits for
-  Cause refused;                    // an object of ours cannot be made: somebody else has its name
-  std::string fails;                // what is tried in vain for a while, in the server's words
-  Cause replacing;                  // another model takes the place of the one before, which goes
-  Cause held_back;                  // what is wanted waits for that, or for room
+  Cause no_endpoint;            // the Service is missing, or has another owner
+  std::string gateway_trouble;  // "pod x: why it does not run"; empty: nothing is known
+  Cause invalid;                // Stalled: only the user can help
+  Cause capacity;               // something has no room
+  Cause held;                   // ScalingReady is False
+  Cause awaited;                // what the next epoch waits for
+  Cause refused;                // an object of ours cannot be created: a foreign one has its name
+  std::string fails;            // what has failed for a while, in the server's words
+  Cause replacing;              // another model takes the place of the one before, which goes
+  Cause held_back;              // what is wanted waits for that, or for room
   bool predecessor_serves = false;  // that one does
   int64_t old_gpus = 0;             // that its pods hold
-  std::string asleep;               // nobody serves, on purpose, and why; empty: not so
-  bool is_paused = false;           // what is edited meanwhile waits
+  std::string asleep;               // why no instance serves, on purpose; empty: some should
+  bool is_paused = false;           // edits wait meanwhile
   bool has_waiting_edits = false;   // while it is paused
-  bool is_plain_text = false;       // by the user's will, where there could be certificates
+  bool is_plain_text = false;       // the user has disabled certificates
   WallTime progressed;              // when anything of it last moved
   WallTime now;
   PinnedImage pinned;
@@ -97,7 +97,7 @@ struct ServiceSeen {
   std::optional<ServicePlan> plan;  // absent: not known, status.effective stays
   int gateway_replicas = 0;
   EpochWatch::Answers answers = EpochWatch::Answers::kUnknown;  // of the committed epoch's members
-  std::string unanswered;                                       // who does not, and why
+  std::string unanswered;  // which one does not answer, and why
   std::optional<int64_t> tokens_per_second;
   std::optional<int64_t> tpot_microseconds;  // at the percentile of the spec's target; without one:
   std::optional<int64_t> ttft_microseconds;  // nothing
@@ -133,14 +133,14 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //                     False: Reconciling
 //
 // Transition times are not set. Pure.
-std::vector<Condition> ConditionsOf(const ServiceSeen& seen);
+std::vector<Condition> ConditionsOf(const StatusFacts& seen);
 
 // Whether a limit is of the count that may be had (AtMin, AtMax): it is followed as far as it goes.
 bool IsBound(const Cause& limit);
 
-// The service with its new status; `service` is the newest, and what is said before decides
-// transition times. Pure.
-Node WithStatus(const Node& service, const ServiceSeen& seen);
+// The service with its new status. `service` is the newest; its conditions give the transition
+// times. Pure.
+Node WithStatus(const Node& service, const StatusFacts& seen);
 
 // Whether `after`'s status is to be written over `before`'s: now, when a condition's status or
 // reason, the observed generation, a role's desired count, or what the operator itself remembers
@@ -148,8 +148,7 @@ Node WithStatus(const Node& service, const ServiceSeen& seen);
 enum class StatusChange { kNone, kNumbers, kNow };
 StatusChange Compare(const Node& before, const Node& after);
 
-// What is to be shown of a measured number: what was, unless it has moved by a twentieth of it.
-// Pure.
+// The measured number to show: the one before, unless it has moved by a twentieth. Pure.
 std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int64_t> is);
 
 // Numbers alone are written no more often than this.

@@ -26,6 +26,13 @@ class OperatorProcess {
   // Informers catch up, but for those that are held back; every key that is due gets its pass.
   void Step();
 
+  // What a pass over that service would decide on now. Nothing: it is not there.
+  std::optional<ServiceObserved> Observe(const ObjectKey& key) {
+    CatchUp();
+    return reconciler_.Look(key);
+  }
+  const ReconcilerOptions& options() const { return reconciler_.options(); }
+
   // Its informer of pods shows nothing new while it is held back.
   bool holds_pods_back = false;
 

@@ -21,7 +21,7 @@ const CallLimits kLimits;
 
 }  // namespace
 
-Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) {
+Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) const {
   if (!fails.ok()) return fails;
   if (asks && !knows) return Unavailable("its first worker is awaited");
   PlannedService out;
@@ -33,6 +33,27 @@ Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) {
   out.text_digest = "text of " + out.model_digest;
   JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, room));
   return out;
+}
+
+namespace {
+
+class ScriptedKnowledge final : public ModelKnowledge {
+ public:
+  explicit ScriptedKnowledge(const ScriptedPlanner& planner) : planner_(planner) {}
+  Result<PlannedService> Plan(const MoEService& service, const WorkersToAsk&) const override {
+    return planner_.Plan(service);
+  }
+
+ private:
+  const ScriptedPlanner planner_;  // as it was
+};
+
+}  // namespace
+
+std::shared_ptr<const ModelKnowledge> ScriptedPlanner::Know(const std::string&,
+                                                            const std::vector<std::string>&,
+                                                            MonotonicTime) {
+  return std::make_shared<ScriptedKnowledge>(*this);
 }
 
 SimulatedService::SimulatedService() {

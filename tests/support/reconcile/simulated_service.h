@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "operator/local/store/store_client.h"
@@ -24,11 +25,15 @@ namespace janus::control {
 // A small model; its plan is made as for a machine with plenty of room, if nothing else is set.
 class ScriptedPlanner final : public ServicePlanner {
  public:
-  Result<PlannedService> Plan(const MoEService& service) override;
-  void Look(const std::string& service_uid, const WorkersToAsk& now) override {
+  Result<PlannedService> Plan(const MoEService& service) const;
+  // All that it would plan by now.
+  std::shared_ptr<const ModelKnowledge> Know(const std::string& service_uid,
+                                             const std::vector<std::string>& folders,
+                                             MonotonicTime now) override;
+  bool Ask(const std::string& service_uid, const WorkersToAsk& now) override {
     uid = service_uid;
     workers = now;
-    knows = knows || !now.workers.empty();
+    return !std::exchange(knows, knows || !now.workers.empty()) && knows;
   }
   void Forget(const std::string& service_uid) override { forgotten.insert(service_uid); }
 
@@ -37,7 +42,7 @@ class ScriptedPlanner final : public ServicePlanner {
   bool asks = false;
   bool knows = false;
   std::string awaited;  // PlannedService's
-  // Of the last Look.
+  // Of the last Ask.
   std::string uid;
   WorkersToAsk workers;
   std::set<std::string> forgotten;

@@ -20,15 +20,24 @@ MoEService ServiceAt(const std::string& folder) {
   return service;
 }
 
+// By what is in the folder now.
+Result<PlannedService> Plan(FolderPlanner& planner, const MoEService& service) {
+  std::vector<std::string> folders;
+  if (service.spec.model.source.host_path) {
+    folders.push_back(service.spec.model.source.host_path->path);
+  }
+  return planner.Know("uid", folders, {})->Plan(service, {});
+}
+
 TEST(FolderPlanner, PlansTheModelOfAFolder) {
   FolderPlanner planner(kRoom);
   const MoEService service = ServiceAt(test::SourceDir() + "/examples/demo-model");
-  const Result<PlannedService> planned = planner.Plan(service);
+  const Result<PlannedService> planned = Plan(planner, service);
   ASSERT_TRUE(planned.ok()) << planned.status().message();
   EXPECT_EQ(planned->plan.m, 1);
   EXPECT_EQ(planned->plan.n, 2);
   EXPECT_EQ(planned->plan.slots_per_instance * 2, planned->model.moe.experts);
-  EXPECT_EQ(planned->model_digest, planner.Plan(service)->model_digest);
+  EXPECT_EQ(planned->model_digest, Plan(planner, service)->model_digest);
 }
 
 TEST(FolderPlanner, OtherWeightsHaveAnotherDigest) {
@@ -36,24 +45,24 @@ TEST(FolderPlanner, OtherWeightsHaveAnotherDigest) {
   std::filesystem::copy(test::SourceDir() + "/examples/demo-model/config.json", folder.path());
   folder.Write("model.safetensors", "1");
   FolderPlanner planner(kRoom);
-  const std::string before = planner.Plan(ServiceAt(folder.path()))->model_digest;
+  const std::string before = Plan(planner, ServiceAt(folder.path()))->model_digest;
   folder.Write("model.safetensors", "22");
-  const std::string longer = planner.Plan(ServiceAt(folder.path()))->model_digest;
+  const std::string longer = Plan(planner, ServiceAt(folder.path()))->model_digest;
   EXPECT_NE(longer, before);
   folder.Write("model.safetensors", "23");
-  EXPECT_NE(planner.Plan(ServiceAt(folder.path()))->model_digest, longer)
+  EXPECT_NE(Plan(planner, ServiceAt(folder.path()))->model_digest, longer)
       << "as long as those before, as of a training that went on";
 }
 
 TEST(FolderPlanner, WhatItCannotKnowIsNotKnownYet) {
   FolderPlanner planner(kRoom);
   MoEService service = ServiceAt("/nowhere");
-  EXPECT_EQ(planner.Plan(service).status(),
+  EXPECT_EQ(Plan(planner, service).status(),
             Unavailable("spec.model.source.hostPath.path: there is no /nowhere/config.json on the "
                         "operator's machine"));
   service.spec.model.source.type = SourceType::kImage;
   service.spec.model.source.host_path.reset();
-  EXPECT_EQ(planner.Plan(service).status(),
+  EXPECT_EQ(Plan(planner, service).status(),
             Unavailable("the model of a source Image is not known here: this operator reads models "
                         "of HostPath only"));
 }

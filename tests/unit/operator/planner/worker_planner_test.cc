@@ -69,8 +69,10 @@ class WorkerPlannerTest : public testing::Test {
   void Add(Role role, const std::string& address, const std::string& revision = "r1") {
     workers_.workers.push_back({role, "pod " + address, revision, address});
   }
-  void Look() { planner_.Look(kUid, workers_); }
-  Result<PlannedService> Plan() { return planner_.Plan(service_); }
+  void Look() { planner_.Ask(kUid, workers_); }
+  Result<PlannedService> Plan() {
+    return planner_.Know(kUid, {}, workers_.now)->Plan(service_, workers_);
+  }
   static ModelReport Report(int64_t memory_bytes = 4 * kGiB, const std::string& digest = "d1") {
     return {DemoConfig(), digest, "t", {memory_bytes, true, 2, true}};
   }

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "operator/reconcile/pods/leaving_pods.h"
 #include "tests/support/random.h"
 
 namespace janus::control {
@@ -71,25 +70,6 @@ TEST(Imbalance, LoadsAddUpSoThatATimeIsTheDifferenceOfTwoLooks) {
             ImbalancePermille(*ExpectedLoads(placement, lately), 2));
   EXPECT_FALSE(Since(*ExpectedLoads(placement, now), *ExpectedLoads(placement, before)));
   EXPECT_FALSE(Since(std::vector<double>{1}, std::vector<double>{1, 2}));
-}
-
-PodSeen Pod(const std::string& uid, bool is_leaving) {
-  PodSeen out;
-  out.uid = uid;
-  out.name = "pod-" + uid;
-  out.is_leaving = is_leaving;
-  return out;
-}
-
-TEST(LeavingPods, AreOfPodsThatWereLeavingAndAreNoMore) {
-  LeavingPods departures;
-  EXPECT_TRUE(departures.Look({Pod("a", false), Pod("b", true), Pod("c", true)}).empty());
-  EXPECT_EQ(departures.Look({Pod("a", false), Pod("c", true)}),
-            (std::vector<std::string>{"pod-b"}));
-  EXPECT_TRUE(departures.Look({Pod("a", true), Pod("c", true)}).empty()) << "told once";
-  EXPECT_EQ(departures.Look({}), (std::vector<std::string>{"pod-a", "pod-c"}));
-  EXPECT_TRUE(departures.Look({Pod("d", false)}).empty());
-  EXPECT_TRUE(departures.Look({}).empty()) << "one that was not leaving is lost, not drained";
 }
 
 }  // namespace

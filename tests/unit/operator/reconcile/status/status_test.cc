@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::seconds;
 
-ServiceSeen Whole() {
-  ServiceSeen seen;
+StatusFacts Whole() {
+  StatusFacts seen;
   seen.generation = 3;
   seen.attention = {.role = Role::kAttention,
                     .desired = 2,
@@ -45,7 +45,7 @@ ServiceSeen Whole() {
   return seen;
 }
 
-std::map<std::string, std::string> Said(const ServiceSeen& seen) {
+std::map<std::string, std::string> Said(const StatusFacts& seen) {
   std::map<std::string, std::string> out;
   for (const Condition& one : ConditionsOf(seen)) {
     const char* status = one.status == ConditionStatus::kTrue    ? "True/"
@@ -83,13 +83,13 @@ TEST(ConditionsOf, AWholeServiceIsReady) {
 }
 
 TEST(ConditionsOf, WhatIsTriedInVainIsInTheMessageOfProgressing) {
-  const auto says = [](const ServiceSeen& seen) {
+  const auto says = [](const StatusFacts& seen) {
     for (const Condition& one : ConditionsOf(seen)) {
       if (one.type == "Progressing") return one.reason + ": " + one.message;
     }
     return std::string();
   };
-  ServiceSeen seen = Whole();
+  StatusFacts seen = Whole();
   seen.fails = "create pod x: failed calling webhook";
   const std::string words = "; tried again and again: create pod x: failed calling webhook";
   EXPECT_EQ(says(seen), "Complete: all is as wanted" + words);
@@ -100,7 +100,7 @@ TEST(ConditionsOf, WhatIsTriedInVainIsInTheMessageOfProgressing) {
 }
 
 TEST(ConditionsOf, WhoServesMeanwhileIsInTheMessageOfARoleThatIsReplaced) {
-  ServiceSeen seen = Whole();
+  StatusFacts seen = Whole();
   seen.experts.outdated = seen.experts.current;
   seen.experts.current = 0;
   const int all = seen.experts.desired;
@@ -112,7 +112,7 @@ TEST(ConditionsOf, WhoServesMeanwhileIsInTheMessageOfARoleThatIsReplaced) {
 }
 
 TEST(ConditionsOf, OneThatServesMeanwhileServes) {
-  ServiceSeen seen = Whole();
+  StatusFacts seen = Whole();
   seen.attention.outdated = 1;
   seen.attention.current = 0;
   for (const Condition& one : ConditionsOf(seen)) {
@@ -123,7 +123,7 @@ TEST(ConditionsOf, OneThatServesMeanwhileServes) {
 }
 
 TEST(WithStatus, CountsTheGpusOfAllPods) {
-  ServiceSeen seen = Whole();
+  StatusFacts seen = Whole();
   seen.attention.gpus = 2;
   seen.experts.gpus = 3;
   seen.old_gpus = 4;
@@ -136,7 +136,7 @@ TEST(WithStatus, CountsTheGpusOfAllPods) {
 }
 
 TEST(ConditionsOf, MetricsAreThoseOfMembersThatWereHeard) {
-  ServiceSeen seen = Whole();
+  StatusFacts seen = Whole();
   seen.answers = EpochWatch::Answers::kAll;
   EXPECT_EQ(Said(seen).at("MetricsAvailable"), "True/Collected");
   seen.answers = EpochWatch::Answers::kNotAll;
@@ -170,131 +170,131 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
     const char* type;
     const char* said;
     const char* ready;
-    std::function<void(ServiceSeen&)> change;
+    std::function<void(StatusFacts&)> change;
   };
   const Case cases[] = {
       {"AttentionReady", "False/WaitingForPods", "False/WaitingForPods",
-       [](ServiceSeen& s) { s.attention.current = 1; }},
+       [](StatusFacts& s) { s.attention.current = 1; }},
       {"ExpertsReady", "False/WaitingForPods", "False/WaitingForPods",
-       [](ServiceSeen& s) { s.experts.committed = 4; }},  // one still has to leave
+       [](StatusFacts& s) { s.experts.committed = 4; }},  // one still has to leave
       {"ExpertsReady", "False/CrashLooping", "False/CrashLooping",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.experts.current = 2;
          s.experts.crashing = "pod x: no model";
        }},
       {"ExpertsReady", "True/AsWanted", "True/AsWanted",
-       [](ServiceSeen& s) { s.experts.crashing = "pod x: no model"; }},
+       [](StatusFacts& s) { s.experts.crashing = "pod x: no model"; }},
       {"ExpertsReady", "False/InsufficientCapacity", "False/InsufficientCapacity",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.experts.current = 2;
          s.experts.unplaceable = "pod x: no room";
        }},
       {"AttentionReady", "False/ContainerNotStarting", "False/ContainerNotStarting",
-       [](ServiceSeen& s) {  // more than that nothing serves
+       [](StatusFacts& s) {  // more than that nothing serves
          s.topology = {};
          s.attention.current = s.attention.committed = 0;
          s.attention.not_starting = "pod x: container worker: ErrImagePull";
        }},
       {"ExpertsReady", "False/WaitingForPods", "False/WaitingForPods",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.topology = {};
          s.experts.current = 0;
        }},
       {"TopologyReady", "False/ModelUnknown", "False/ModelUnknown",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.topology = {};
          s.experts.current = 0;
          s.awaited = {"ModelUnknown", "no config.json"};
        }},
       {"ExpertsReady", "False/QuotaExceeded", "False/QuotaExceeded",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.experts.current = 2;
          s.experts.no_room = s.capacity = {"QuotaExceeded", "exceeded quota: small"};
        }},
       {"Progressing", "False/InsufficientCapacity", "False/InsufficientCapacity",
-       [](ServiceSeen& s) {  // all that was wanted before the edit serves
+       [](StatusFacts& s) {  // all that was wanted before the edit serves
          s.held_back = {"InsufficientCapacity", "the newest spec has no room"};
        }},
       {"Progressing", "True/Working", "False/Replacing",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.held_back = {"Replacing", "spec.model has changed again"};
        }},
       {"CapacityAvailable", "False/InsufficientCapacity", "True/AsWanted",
-       [](ServiceSeen& s) { s.experts.unplaceable = "pod x: no room"; }},
+       [](StatusFacts& s) { s.experts.unplaceable = "pod x: no room"; }},
       {"CapacityAvailable", "False/QuotaExceeded", "True/AsWanted",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.capacity = {"QuotaExceeded", "exceeded quota: small"};
        }},
       {"TopologyReady", "False/NoTopology", "False/NoTopology",
-       [](ServiceSeen& s) { s.topology = {}; }},
+       [](StatusFacts& s) { s.topology = {}; }},
       {"Available", "False/NoTopology", "False/NoTopology",
-       [](ServiceSeen& s) { s.topology = {}; }},
+       [](StatusFacts& s) { s.topology = {}; }},
       {"TopologyReady", "False/Preparing", "False/TopologyNotReady",
-       [](ServiceSeen& s) { s.topology.is_told = false; }},
+       [](StatusFacts& s) { s.topology.is_told = false; }},
       {"TopologyReady", "False/PrepareFailed", "False/TopologyNotReady",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.topology.has_lost = true;
          s.topology.reason = "PrepareFailed";
          s.topology.message = "experts-1: no model";
        }},
       {"TopologyReady", "True/Committed", "True/AsWanted",
-       [](ServiceSeen& s) {  // what serves goes on while the next one is made
+       [](StatusFacts& s) {  // what serves goes on while the next one is made
          s.topology.reason = "PrepareFailed";
          s.topology.message = "experts-1: no model";
        }},
       {"TopologyReady", "False/MemberLost", "False/TopologyNotReady",
-       [](ServiceSeen& s) { s.topology.has_lost = true; }},
+       [](StatusFacts& s) { s.topology.has_lost = true; }},
       {"TopologyReady", "False/EpochLost", "False/TopologyNotReady",
-       [](ServiceSeen& s) {  // whatever the next one waits for
+       [](StatusFacts& s) {  // whatever the next one waits for
          s.topology.lost = "epoch 3 is lost: experts-1 holds its requests: a peer has gone";
          s.awaited = {"WaitingForPods", "pod x is being started again"};
        }},
       {"Available", "False/TopologyNotReady", "False/TopologyNotReady",
-       [](ServiceSeen& s) { s.topology.lost = "epoch 3 is lost: experts-1 holds its requests"; }},
+       [](StatusFacts& s) { s.topology.lost = "epoch 3 is lost: experts-1 holds its requests"; }},
       {"TopologyReady", "False/WaitingForPods", "False/TopologyNotReady",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.topology.has_lost = true;
          s.awaited = {"WaitingForPods", "pod x is not ready yet"};
        }},
       {"Available", "False/GatewayNotReady", "False/GatewayNotReady",
-       [](ServiceSeen& s) { s.gateways_available = 0; }},
+       [](StatusFacts& s) { s.gateways_available = 0; }},
       {"Available", "False/Suspended", "False/Suspended",
-       [](ServiceSeen& s) { s.asleep = "the service is suspended"; }},
+       [](StatusFacts& s) { s.asleep = "the service is suspended"; }},
       {"Progressing", "True/Working", "False/GatewayNotReady",
-       [](ServiceSeen& s) { s.gateways_available = 0; }},
+       [](StatusFacts& s) { s.gateways_available = 0; }},
       {"Progressing", "False/ProgressDeadlineExceeded", "False/GatewayNotReady",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.gateways_available = 0;
          s.now = s.progressed + kProgressDeadline;
        }},
       {"Available", "False/AdoptRefused", "False/AdoptRefused",
-       [](ServiceSeen& s) {  // another program answers at the service's name
+       [](StatusFacts& s) {  // another program answers at the service's name
          s.no_endpoint = s.refused = {"AdoptRefused", "Service chat is somebody else's"};
        }},
       {"Progressing", "False/AdoptRefused", "True/AsWanted",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.refused = {"AdoptRefused", "NetworkPolicy chat-workers is somebody else's"};
        }},
       {"Progressing", "False/InvalidSpec", "False/InvalidSpec",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.invalid = {"InvalidSpec", "spec.image: no"};
        }},
       {"Stalled", "True/InvalidSpec", "False/InvalidSpec",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.invalid = {"InvalidSpec", "spec.image: no"};
        }},
       {"Stalled", "True/NotSupported", "False/NotSupported",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.invalid = {"NotSupported", "spec.ratio: no"};
        }},
       {"ScalingReady", "False/NotSupported", "True/AsWanted",
-       [](ServiceSeen& s) {
+       [](StatusFacts& s) {
          s.held = {"NotSupported", "the counts are held"};
        }},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(std::string(one.type) + " " + one.said);
-    ServiceSeen seen = Whole();
+    StatusFacts seen = Whole();
     one.change(seen);
     const auto said = Said(seen);
     EXPECT_EQ(said.at(one.type), one.said);
@@ -303,7 +303,7 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
 }
 
 TEST(ConditionsOf, WhatSleepsAsWantedIsComplete) {
-  ServiceSeen seen = Whole();
+  StatusFacts seen = Whole();
   seen.asleep = "the service is suspended";
   EXPECT_EQ(Said(seen).at("Progressing"), "True/Working") << "its pods have still to go";
   seen.attention.pods = seen.experts.pods = 0;
@@ -315,25 +315,25 @@ Node Service() {
 }
 
 TEST(Compare, TellsWhatMustBeWrittenFromWhatCanWait) {
-  const ServiceSeen seen = Whole();
+  const StatusFacts seen = Whole();
   const Node before = WithStatus(Service(), seen);
   EXPECT_EQ(Compare(Service(), before), StatusChange::kNow) << "there was none";
-  const auto changed = [&](const std::function<void(ServiceSeen&)>& change) {
-    ServiceSeen other = seen;
+  const auto changed = [&](const std::function<void(StatusFacts&)>& change) {
+    StatusFacts other = seen;
     other.now += seconds(5);
     change(other);
     return Compare(before, WithStatus(before, other));
   };
-  EXPECT_EQ(changed([](ServiceSeen&) {}), StatusChange::kNone) << "time alone";
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.attention.draining = 1; }), StatusChange::kNumbers);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.gateways_available = 1; }), StatusChange::kNumbers)
+  EXPECT_EQ(changed([](StatusFacts&) {}), StatusChange::kNone) << "time alone";
+  EXPECT_EQ(changed([](StatusFacts& s) { s.attention.draining = 1; }), StatusChange::kNumbers);
+  EXPECT_EQ(changed([](StatusFacts& s) { s.gateways_available = 1; }), StatusChange::kNumbers)
       << "a message alone";
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.gateways_available = 0; }), StatusChange::kNow);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.generation = 4; }), StatusChange::kNow);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.pinned.image = "b"; }), StatusChange::kNow);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.pinned.restarted_at = "b"; }), StatusChange::kNow);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.last_pod_id = 9; }), StatusChange::kNow);
-  EXPECT_EQ(changed([](ServiceSeen& s) { s.experts.desired = 9; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](StatusFacts& s) { s.gateways_available = 0; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](StatusFacts& s) { s.generation = 4; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](StatusFacts& s) { s.pinned.image = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](StatusFacts& s) { s.pinned.restarted_at = "b"; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](StatusFacts& s) { s.experts.last_pod_id = 9; }), StatusChange::kNow);
+  EXPECT_EQ(changed([](StatusFacts& s) { s.experts.desired = 9; }), StatusChange::kNow);
 }
 
 TEST(LastPodId, IsKeptPerRole) {

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/certificates/certificate_keeper.h"
+#include "operator/kube/object_api.h"
+#include "operator/reconcile/certificates/kept_certificates.h"
+#include "operator/reconcile/pass/plan.h"
+#include "operator/reconcile/pass/refusals.h"
+#include "operator/reconcile/status/service_event.h"
+
+namespace janus::control {
+
+// Secrets are never read: one that was deleted or changed by others is mended after this.
+inline constexpr std::chrono::hours kAppliedAnew{1};
+
+// Carries out KeepCertificates: has the service's certificates issued where they are due, and
+// writes them into the roles' Secrets. It reads keys, writes and reads again in one go, so that
+// keys are in memory no longer than that.
+class CertificateWriter {
+ public:
+  struct Means {
+    ObjectApi& api;
+    CertificateKeeper& keeper;
+    CallLimits limits;
+    MonotonicTime now;
+    WallTime wall;
+    Refusals& refusals;
+    const TellEvent& tell;
+  };
+  CertificateWriter(const Means& means, const KeepCertificates& action, KeptCertificates& kept)
+      : means_(means), action_(action), service_(*action.service), kept_(kept) {}
+
+  // Updates `kept`. Returns what was refused: the other writes go on, and the refusal is reported
+  // and retried.
+  std::vector<std::pair<std::string, Refusal>> Run();
+
+ private:
+  void Refused(const ApiError& error, const std::string& call);
+  void Say(const Refusal& refusal);
+  void ApplySecrets(const ServiceCertificates& issued);
+  bool IsDue(const ServiceCertificates& issued, const IssuedLeaf& leaf);
+  void Apply(const ServiceCertificates& issued, const IssuedLeaf& leaf);
+
+  const Means means_;
+  const KeepCertificates& action_;
+  const MoEService& service_;
+  KeptCertificates& kept_;
+  std::vector<std::pair<std::string, Refusal>> refused_;
+};
+
+}  // namespace janus::control

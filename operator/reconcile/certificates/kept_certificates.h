@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "common/clock.h"
+#include "operator/reconcile/status/cause.h"
+#include "rpc/credentials/identity.h"
+
+namespace janus::control {
+
+// A role's Secret, as far as this process has written it. Secrets are never read.
+struct AppliedSecret {
+  struct Part {
+    uint64_t hash = 0;                   // of what it should hold
+    std::optional<MonotonicTime> since;  // it holds that since then; nothing: not yet
+    void Want(uint64_t wanted) {
+      if (hash != wanted) *this = {wanted, std::nullopt};
+    }
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  Part whole;
+  Part authorities;  // its ca.crt
+  MonotonicTime at;  // of the last write
+  WallTime expires;  // its certificate
+  friend bool operator==(const AppliedSecret&, const AppliedSecret&) = default;
+};
+
+// What this process knows of the certificates of one service.
+struct KeptCertificates {
+  bool is_known = false;         // they were looked after once
+  bool can_call = false;         // the operator's own certificate for calls to the workers is valid
+  std::optional<WallTime> next;  // when the next one is due, if it is known
+  std::map<PeerRole, AppliedSecret> secrets;
+  Cause refused;  // a certificate is due and could not be written
+  friend bool operator==(const KeptCertificates&, const KeptCertificates&) = default;
+};
+
+}  // namespace janus::control

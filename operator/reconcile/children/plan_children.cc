@@ -1,0 +1,141 @@
+#include "operator/reconcile/children/plan_children.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "operator/reconcile/children/adoption.h"
+#include "operator/reconcile/children/scalers.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/spec/read_spec.h"
+
+namespace janus::control {
+namespace {
+
+void Count(const TopologyRecord* committed, CommittedPods& out) {
+  if (committed == nullptr) return;
+  for (const TopologyInstance& one : committed->instances) {
+    ++(one.role == Role::kAttention ? out.attention : out.experts);
+  }
+}
+
+// Gateways make text of tokens: theirs is the model of the workers that serve, until others do.
+MoEService GatewaysService(const ServiceObserved& seen, const Sides& sides,
+                           const Desired& desired) {
+  MoEService out = desired.service;
+  const auto take_source = [&](const TopologySeen* topology) {
+    if (std::optional<MoEService> last = LastServiceOf(seen.tree, topology)) {
+      out.spec.model.source = std::move(last->spec.model.source);
+    }
+  };
+  if (sides.old && sides.old->committed() != nullptr) {
+    take_source(sides.old->topology);
+    return out;
+  }
+  const Side& front = sides.front;
+  if (front.committed() == nullptr && front.ended() == nullptr) return out;
+  const std::string& revision = desired.Of(Role::kAttention).wanted.revision;
+  const bool serves =
+      std::any_of(front.pods[0].begin(), front.pods[0].end(), [&](const PodSeen& pod) {
+        return front.committed_pods.contains(pod.uid) && pod.revision == revision;
+      });
+  if (!serves) take_source(front.topology);
+  return out;
+}
+
+void PlanChild(const ServiceObserved& seen, const MoEService& service, const Child& child,
+               PlanBuilder& out) {
+  const std::string name = KeyOf(child.object).name;
+  const std::string what = child.resource->kind + " " + name;
+  const ChildSeen* const there = seen.Child(*child.resource, name);
+  if (there == nullptr) {
+    out.Add(MakeChild{child.resource, child.first ? *child.first : child.object});
+    return;
+  }
+  switch (Judge(service, there->object, child.object)) {
+    case Standing::kAsWanted:
+    case Standing::kLeaving:
+      return;
+    case Standing::kForeign:
+      out.Add(
+          RefuseAdoption{"adopt " + what, what, AdoptionRemedy(there->object, seen.key().name)});
+      return;
+    case Standing::kDrifted:
+      break;
+  }
+  const FieldPath hash = {"metadata", "annotations", kWantedAnnotation};
+  const auto mended = seen.remembered.mended.find({child.resource->plural, name});
+  const bool is_mended = mended != seen.remembered.mended.end() &&
+                         mended->second == ResourceVersionOf(there->object) &&
+                         TextAt(there->object, hash) == TextAt(child.object, hash);
+  if (!is_mended) out.Add(ApplyChild{child, there->object});
+}
+
+// `names`: of all that there may ever be of `resource`.
+void PlanDeletions(const ServiceObserved& seen, const Resource& resource,
+                   const std::vector<std::string>& names, const char* why,
+                   const std::vector<Child>& wanted, PlanBuilder& out) {
+  std::set<std::string> kept;
+  for (const Child& child : wanted) {
+    if (child.resource == &resource) kept.insert(KeyOf(child.object).name);
+  }
+  for (const std::string& name : names) {
+    if (kept.contains(name)) continue;
+    const ChildSeen* const there = seen.Child(resource, name);
+    if (there == nullptr || there->is_deleted || !IsControlledBy(there->object, seen.uid())) {
+      continue;
+    }
+    out.Add(DeleteChild{
+        &resource, {seen.key().namespace_, name}, std::string(UidOf(there->object)), why});
+  }
+}
+
+}  // namespace
+
+std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerOptions& options,
+                                  const Sides& sides, const Desired& desired) {
+  CommittedPods committed;
+  if (desired.wants_pods()) {
+    Count(sides.front.committed(), committed);
+    if (sides.old) Count(sides.old->committed(), committed);
+  }
+  std::vector<Child> out =
+      ChildrenOf(GatewaysService(seen, sides, desired), options.defaults, committed);
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    if (!IsExternal(SpecOf(desired.service, role))) continue;
+    out.push_back(ScalerOf(desired.service, role, desired.Of(role).external_count));
+  }
+  return out;
+}
+
+void PlanChildren(const ServiceObserved& seen, const MoEService& service,
+                  const std::vector<Child>& wanted, PlanBuilder& out) {
+  for (const Child& child : wanted) PlanChild(seen, service, child, out);
+  const std::string name = service.metadata.name;
+  const std::vector<std::string> of_roles = {RoleObjectName(name, Role::kAttention),
+                                             RoleObjectName(name, Role::kExperts)};
+  PlanDeletions(seen, kDisruptionBudgets, of_roles, "the role has no members", wanted, out);
+  PlanDeletions(seen, kRoleScalers, of_roles, "the role is in mode External no more", wanted, out);
+  PlanDeletions(seen, kNetworkPolicies, {WorkersPolicyName(name), GatewayName(name)},
+                "security.networkPolicy asks for none", wanted, out);
+}
+
+std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::string& service) {
+  const std::string attention = RoleObjectName(service, Role::kAttention);
+  const std::string experts = RoleObjectName(service, Role::kExperts);
+  return {{&kDeployments, GatewayName(service)},
+          {&kDisruptionBudgets, GatewayName(service)},
+          {&kServices, service},
+          {&kServices, MembersName(service)},
+          {&kServiceAccounts, WorkerAccountName(service)},
+          {&kDisruptionBudgets, attention},
+          {&kDisruptionBudgets, experts},
+          {&kRoleScalers, attention},
+          {&kRoleScalers, experts},
+          {&kNetworkPolicies, WorkersPolicyName(service)},
+          {&kNetworkPolicies, GatewayName(service)}};
+}
+
+}  // namespace janus::control

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "operator/reconcile/children/children.h"
+#include "operator/reconcile/pass/plan_builder.h"
+#include "operator/reconcile/rollout/sides.h"
+#include "operator/reconcile/spec/desired.h"
+
+namespace janus::control {
+
+// The children that a service shall have: those of ChildrenOf and the MoERoleScalers of roles in
+// mode External. Pure.
+std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerOptions& options,
+                                  const Sides& sides, const Desired& desired);
+
+// Creates missing children and applies those that differ; deletes our budgets, scalers and
+// NetworkPolicies that are not wanted any more. A foreign object with such a name stays as it is.
+// Pure.
+void PlanChildren(const ServiceObserved& seen, const MoEService& service,
+                  const std::vector<Child>& wanted, PlanBuilder& out);
+
+// The names of all children that a service may have, by resource.
+std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::string& service);
+
+}  // namespace janus::control

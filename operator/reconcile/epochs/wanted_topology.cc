@@ -1,0 +1,155 @@
+#include "operator/reconcile/epochs/wanted_topology.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "operator/reconcile/epochs/compose.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/pass/wake_time.h"
+#include "operator/reconcile/pods/roster.h"
+
+namespace janus::control {
+namespace {
+
+// How long a member of a lost epoch may be silent before the others go on without it. A process
+// that hangs is ended by its liveness probe after thirty seconds.
+constexpr std::chrono::seconds kSilentFor{20};
+
+// A member of a lost epoch that does not answer could not be prepared: the next epoch waits for it,
+// or comes without it.
+enum class Answers { kYes, kNotYet, kNo };
+
+class Wanted {
+ public:
+  Wanted(const PlanningSide& from, const Desired& desired, const std::array<PodPlan, 2>& pods)
+      : from_(from), desired_(desired), pods_(pods) {}
+
+  WantedTopology Decide() {
+    if (const TopologyRecord* const committed = from_.side.committed()) {
+      experts_ = ExpertsOf(*committed);
+      has_lost_ = AliveOf(*committed, from_.seen.alive).size() < committed->instances.size() ||
+                  !from_.side.epochs().WhyLost(committed->epoch).empty();
+      // Paused: only what is broken is mended.
+      if (desired_.service.spec.paused && !has_lost_) return std::move(out_);
+    }
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      if (MustWait(role) || !TakeWorkers(role)) return std::move(out_);
+    }
+    Compose();
+    return std::move(out_);
+  }
+
+ private:
+  // For pods of the role that come, or are back in a moment.
+  bool MustWait(Role role) {
+    const std::vector<PodSeen>& pods = from_.side.pods[role == Role::kExperts];
+    const RoleWanted& wanted = desired_.Of(role).wanted;
+    const PodPlan& plan = pods_[role == Role::kExperts];
+    const std::string awaited = AwaitedPod(pods, wanted, plan.members);
+    if (!awaited.empty()) {
+      out_.awaited = {"WaitingForPods", "pod " + awaited + " is not ready yet"};
+      BringForward(out_.again, At(from_.seen.now, kAwaitedFor));
+      if (!has_lost_) return true;
+    }
+    const auto restarting = AwaitedRestart(pods, wanted, plan.members, from_.side.committed_pods);
+    if (!restarting) return false;
+    out_.awaited = {"WaitingForPods", "pod " + restarting->name + " is being started again"};
+    BringForward(out_.again, At(from_.seen.now, restarting->until - from_.seen.wall));
+    return true;
+  }
+
+  // False: it is better to wait for one of them.
+  bool TakeWorkers(Role role) {
+    const std::vector<PodSeen>& pods = from_.side.pods[role == Role::kExperts];
+    const TopologyRecord* const committed = from_.side.committed();
+    for (const std::string& uid : pods_[role == Role::kExperts].members) {
+      const auto pod = std::find_if(pods.begin(), pods.end(),
+                                    [&](const PodSeen& one) { return one.uid == uid; });
+      if (pod->ip.empty()) continue;
+      const Answers answers = AnswerOf(*pod);
+      if (answers == Answers::kNotYet) return false;
+      if (answers == Answers::kNo) continue;
+      workers_.push_back(from_.options.locate(*pod));
+      if (committed == nullptr) continue;
+      workers_.back().held = RoomOf(*committed, InstanceOf(*pod));
+      const auto has = experts_.find(InstanceOf(*pod));
+      if (has != experts_.end()) workers_.back().experts = has->second;
+    }
+    return true;
+  }
+
+  Answers AnswerOf(const PodSeen& pod) {
+    const TopologyRecord* const committed = from_.side.committed();
+    const EpochsSeen& epochs = from_.side.epochs();
+    if (committed == nullptr || epochs.WhyLost(committed->epoch).empty()) return Answers::kYes;
+    const auto since = epochs.watch.silent_since.find(InstanceOf(pod));
+    if (since == epochs.watch.silent_since.end()) return Answers::kYes;
+    const std::string silent =
+        "pod " + pod.name + " does not answer at " + from_.options.locate(pod).address;
+    if (from_.seen.now >= since->second + kSilentFor) {
+      out_.awaited = {"WorkerUnreachable", silent};
+      return Answers::kNo;
+    }
+    out_.awaited = {"WaitingForPods", silent};
+    BringForward(out_.again, since->second + kSilentFor);
+    return Answers::kNotYet;
+  }
+
+  void Compose() {
+    const PlannedService* planned = &*desired_.planned;
+    std::array<int, 2> counts{};
+    for (const WorkerSeen& worker : workers_) ++counts[worker.role == Role::kExperts];
+    // As many as there are, if not all that are wanted: fewer may have to hold more experts each.
+    if (counts[0] > 0 && counts[1] > 0 &&
+        (counts[0] != planned->plan.m || counts[1] != planned->plan.n)) {
+      MoEService fewer = desired_.service;
+      for (const Role role : {Role::kAttention, Role::kExperts}) {
+        RoleSpec& spec = SpecOf(fewer, role);
+        spec.scaling.reset();
+        spec.replicas = counts[role == Role::kExperts];
+      }
+      janus::Result<PlannedService> anew = PlanKeeping(from_, desired_, fewer);
+      if (!anew.ok()) {
+        if (!out_.awaited) out_.awaited = {"WaitingForPods", anew.status().message()};
+        return;
+      }
+      out_.planned = *std::move(anew);
+      planned = &*out_.planned;
+    }
+    janus::Result<Topology> topology = ComposeTopology(1, workers_, planned->plan, planned->model);
+    if (topology.ok()) {
+      out_.proposal = std::make_shared<const EpochProposal>(
+          EpochProposal{*std::move(topology), planned->plan, ModelOf(*planned)});
+      return;
+    }
+    // Too few to hold the model: those that are still to come make it whole.
+    if (!out_.awaited) out_.awaited = {"WaitingForPods", topology.status().message()};
+  }
+
+  const PlanningSide& from_;
+  const Desired& desired_;
+  const std::array<PodPlan, 2>& pods_;
+  bool has_lost_ = false;
+  std::map<InstanceId, controllers::HeldExperts> experts_;
+  std::vector<WorkerSeen> workers_;
+  WantedTopology out_;
+};
+
+}  // namespace
+
+WantedTopology TopologyWanted(const PlanningSide& from, const Desired& desired,
+                              const std::array<PodPlan, 2>& pods) {
+  WantedTopology none;
+  if (!desired.planned || !desired.acts() || !desired.wants_pods()) return none;
+  if (!desired.ends.empty()) return none;
+  if (!desired.planned->awaited.empty()) {
+    none.awaited = {"ModelUnknown", desired.planned->awaited};
+    return none;
+  }
+  return Wanted(from, desired, pods).Decide();
+}
+
+}  // namespace janus::control

@@ -1,0 +1,224 @@
+#include "operator/reconcile/pass/observe.h"
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/fingerprint.h"
+#include "operator/api/json.h"
+#include "operator/reconcile/children/plan_children.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/pods/roster.h"
+
+namespace janus::control {
+namespace {
+
+// A cache that has not shown for so long what this process made: ask the server.
+constexpr std::chrono::seconds kCacheLag{60};
+
+// Creates of which it is not known whether they were done. False: that could not be read.
+bool ResolveDoubts(Pass& pass) {
+  OwnWrites& writes = pass.memory.writes;
+  writes.DoubtOlderThan(pass.now - kCacheLag);
+  const std::set<OwnWrites::Place> doubts = writes.unresolved();
+  for (const OwnWrites::Place& place : doubts) {
+    ApiResult<Node> there =
+        pass.api.Get(*place.first, place.second, Subresource::kNone, pass.limits);
+    if (there.ok()) {
+      const bool ours = IsControlledBy(*there, pass.memory.uid);
+      writes.Resolve(place, ours ? std::optional(*std::move(there)) : std::nullopt, pass.now);
+    } else if (there.error().code == StatusCode::kNotFound) {
+      writes.Resolve(place, std::nullopt, pass.now);
+    } else {
+      const std::string call = "read " + place.first->kind + " " + place.second.name;
+      pass.Refuse(call, RefusalOf(there.error(), call));
+      return false;
+    }
+  }
+  return true;
+}
+
+class Observing {
+ public:
+  explicit Observing(Pass& pass) : pass_(pass), writes_(pass.memory.writes) {}
+
+  std::optional<ServiceObserved> Run() {
+    if (pass_.is_first_round && !ResolveDoubts(pass_)) return std::nullopt;
+    if (!ReadService()) return std::nullopt;
+    out_.now = pass_.now;
+    out_.wall = pass_.wall;
+    ReadPods();
+    ReadTopologies();
+    ReadChildren();
+    writes_.ForgetDeleted(there_);
+    JudgeNodes();
+    out_.alive = AliveInstances(out_.pods);
+    HearMembers();
+    ReadModels();
+    out_.refused = pass_.memory.refusals.All(pass_.now);
+    // Those of this pass come first: a call that was refused in it is known by that.
+    out_.refused.insert(out_.refused.begin(), pass_.refused.begin(), pass_.refused.end());
+    out_.certificates_are_kept = pass_.certificates_are_kept;
+    out_.remembered = pass_.memory.remembered;
+    return std::move(out_);
+  }
+
+ private:
+  std::string Index() const { return pass_.key.namespace_ + "/" + pass_.key.name; }
+
+  bool ReadService() {
+    std::optional<Node> tree =
+        writes_.Newest(kMoEServices, pass_.key, pass_.caches.services.Get(pass_.key));
+    if (!tree || UidOf(*tree) != pass_.memory.uid) return false;
+    if (FindAt(*tree, {"metadata", "deletionTimestamp"}) != nullptr) return false;
+    out_.tree = *std::move(tree);
+    return true;
+  }
+
+  void ReadPods() {
+    for (const Node& node : writes_.NewestOf(kPods, pass_.caches.pods.Find(kByService, Index()))) {
+      there_.emplace(UidOf(node));
+      if (TextAt(node, {"metadata", "labels", "app.kubernetes.io/component"}) == "gateway") {
+        const bool is_leaving = FindAt(node, {"metadata", "deletionTimestamp"}) != nullptr;
+        out_.gateway_pods.push_back({KeyOf(node).name, is_leaving, WhyNotRunning(node)});
+      }
+      if (!IsControlledBy(node, pass_.memory.uid)) continue;
+      std::optional<PodSeen> pod = ReadPod(node);
+      if (!pod) continue;
+      pod->is_leaving = pod->is_leaving || writes_.IsDeleted(pod->uid);
+      out_.pods.push_back(*std::move(pod));
+    }
+    if (!pass_.is_first_round) return;
+    // What is made may have another shape after an edit, and where a pod has gone there is room.
+    Fingerprint world;
+    world.Mix(static_cast<uint64_t>(IntegerAt(out_.tree, {"metadata", "generation"}).value_or(0)));
+    for (const std::string& uid : there_) world.Mix(uid);
+    pass_.memory.refusals.See(world.value());
+  }
+
+  void ReadTopologies() {
+    std::set<std::string> names;
+    for (Node& node :
+         writes_.NewestOf(kTopologies, pass_.caches.topologies.Find(kByService, Index()))) {
+      there_.emplace(UidOf(node));
+      if (!IsControlledBy(node, pass_.memory.uid)) continue;
+      if (FindAt(node, {"metadata", "deletionTimestamp"}) != nullptr) continue;
+      if (writes_.IsDeleted(std::string(UidOf(node)))) continue;
+      TopologySeen seen;
+      Parsed<MoETopology> parsed = ParseMoETopology(node);
+      for (const auto* one : {&parsed.object.spec.committed, &parsed.object.spec.proposed}) {
+        if (*one) seen.pods.merge(PodsOf(**one));
+      }
+      if (parsed.errors.empty()) {
+        seen.ended = TakeEnded(parsed.object);
+        seen.topology = std::move(parsed.object);
+      } else {
+        seen.unreadable = parsed.errors[0].path + " " + parsed.errors[0].message;
+      }
+      seen.record = std::move(node);
+      names.insert(seen.name());
+      out_.topologies.push_back(std::move(seen));
+    }
+    pass_.memory.KeepLines(names);
+  }
+
+  void ReadChildren() {
+    for (const auto& [resource, name] : ChildNames(pass_.key.name)) {
+      const ObjectKey key{pass_.key.namespace_, name};
+      std::optional<Node> there =
+          writes_.Newest(*resource, key, pass_.caches.Of(*resource).Get(key));
+      if (!there) continue;
+      const std::string uid(UidOf(*there));
+      there_.insert(uid);
+      out_.children[{resource->plural, name}] = {*std::move(there), writes_.IsDeleted(uid)};
+    }
+  }
+
+  // Nothing: there is none. The cache of nodes may lag behind the one of pods, and a pod is not
+  // given up for a node that is only new: the server is asked for what the cache lacks.
+  std::optional<NodeSeen> FindNode(const PodSeen& pod) {
+    const ObjectKey key{"", pod.node};
+    if (const auto cached = pass_.caches.nodes.Get(key)) return ReadNode(*cached);
+    if (pod.is_leaving) return std::nullopt;
+    const auto known = pass_.nodes.find(pod.node);
+    if (known != pass_.nodes.end()) return known->second;
+    std::optional<NodeSeen>& out = pass_.nodes[pod.node];
+    const ApiResult<Node> there = pass_.api.Get(kNodes, key, Subresource::kNone, pass_.limits);
+    if (there.ok()) {
+      out = ReadNode(*there);
+    } else if (there.error().code != StatusCode::kNotFound) {
+      const std::string call = "read node " + pod.node;
+      pass_.Refuse(call, RefusalOf(there.error(), call));
+      out.emplace();
+      out->name = pod.node;
+    }
+    return out;
+  }
+
+  void JudgeNodes() {
+    std::map<std::string, NodeSeen> nodes;
+    for (const PodSeen& pod : out_.pods) {
+      if (pod.node.empty() || nodes.contains(pod.node)) continue;
+      if (std::optional<NodeSeen> node = FindNode(pod)) nodes[pod.node] = *std::move(node);
+    }
+    out_.next_lost_node = JudgeByNodes(nodes, pass_.wall, out_.pods);
+  }
+
+  void HearMembers() {
+    const bool can_call =
+        pass_.options.certificates == nullptr || pass_.memory.remembered.certificates.can_call;
+    for (TopologySeen& one : out_.topologies) {
+      Memory::Line& line = pass_.memory.LineOf(one.name());
+      if (can_call && one.topology) {
+        line.epochs.Hear({pass_.key, pass_.memory.uid, one.record, *one.topology, out_.alive,
+                          pass_.now, pass_.wall},
+                         pass_.wake, pass_.tell, pass_.again);
+      }
+      one.epochs = line.epochs.Seen(pass_.now);
+      one.epochs.released = line.end.released();
+    }
+  }
+
+  // Folders of this machine that the newest spec, or one that served before, has its model in.
+  std::vector<std::string> ModelFolders() const {
+    const FieldPath path = {"model", "source", "hostPath", "path"};
+    std::set<std::string> out;
+    const Node* const spec = out_.tree.Find("spec");
+    if (spec == nullptr) return {};
+    out.emplace(TextAt(*spec, path));
+    const std::string newest = WriteJson(*spec);
+    for (const TopologySeen& one : out_.topologies) {
+      const std::string_view last =
+          TextAt(one.record, {"metadata", "annotations", kLastSpecAnnotation});
+      if (last.empty() || last == newest) continue;
+      const janus::Result<Node> parsed =
+          ParseJson(std::string(last), std::string(kLastSpecAnnotation));
+      if (parsed.ok()) out.emplace(TextAt(*parsed, path));
+    }
+    out.erase("");
+    return {out.begin(), out.end()};
+  }
+
+  void ReadModels() {
+    const std::vector<std::string> folders = ModelFolders();
+    ServicePlanner& planner = pass_.memory.planner;
+    out_.models = planner.Know(pass_.memory.uid, folders, pass_.now);
+    out_.old_models = planner.Know(OldPlannerKey(pass_.memory.uid), folders, pass_.now);
+  }
+
+  Pass& pass_;
+  OwnWrites& writes_;
+  std::set<std::string> there_;  // uids of objects that are there
+  ServiceObserved out_;
+};
+
+}  // namespace
+
+std::optional<ServiceObserved> Observe(Pass& pass) {
+  return Observing(pass).Run();
+}
+
+}  // namespace janus::control

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/clock.h"
+#include "operator/kube/object_api.h"
+#include "operator/reconcile/observe/caches.h"
+#include "operator/reconcile/pass/memory.h"
+#include "operator/reconcile/pass/observed.h"
+#include "operator/reconcile/pass/settings.h"
+#include "operator/reconcile/pods/nodes.h"
+#include "operator/reconcile/status/service_event.h"
+
+namespace janus::control {
+
+// What the steps of one pass over one service share. All references outlive the pass.
+struct Pass {
+  const ReconcilerOptions& options;
+  ObjectApi& api;
+  const Caches& caches;
+  Memory& memory;
+  ObjectKey key;
+  MonotonicTime now;  // the pass has one time
+  WallTime wall;
+  CallLimits limits;  // of each call
+  TellEvent tell;
+  std::function<void()> wake;
+
+  std::vector<RefusedCall> refused;                      // in this pass
+  std::map<std::string, std::optional<NodeSeen>> nodes;  // that the server was asked for
+  bool certificates_are_kept = false;
+  bool is_first_round = true;
+  std::optional<MonotonicTime> again;  // of what was heard and begun in this round
+
+  // Nothing more is to be done: this process ends, or does not lead any more.
+  bool is_stopped() const {
+    return !refused.empty() && refused.back().refusal.kind == RefusalKind::kStop;
+  }
+  void Refuse(std::string call, Refusal refusal, bool is_silent = false) {
+    refused.push_back({std::move(call), std::move(refusal), true, is_silent});
+  }
+};
+
+}  // namespace janus::control

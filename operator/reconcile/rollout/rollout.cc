@@ -1,0 +1,146 @@
+#include "operator/reconcile/rollout/rollout.h"
+
+#include <string>
+#include <utility>
+
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/spec/held_spec.h"
+#include "operator/reconcile/spec/read_spec.h"
+
+namespace janus::control {
+namespace {
+
+// Whether a plan asks for another model than the committed epoch's.
+bool WantsAnotherModel(const Sides& sides, const Desired& desired) {
+  const TopologyRecord* const committed = sides.front.committed();
+  if (!desired.planned || !desired.acts() || committed == nullptr) return false;
+  return ModelOf(*committed, sides.front.topology->name()) != ModelOf(*desired.planned);
+}
+
+Cause ModelCannotFollow(const std::string& topology, bool may_stand_beside) {
+  return {
+      "NotSupported",
+      "spec.model: other weights, dtype, device or kvCache.dtype cannot follow in the topology " +
+          topology + "; spec.rollout.type: " +
+          (may_stand_beside ? "SideBySide brings the new model up beside what serves, "
+                              "where there is room for both; "
+                            : "") +
+          "Recreate ends what serves and begins with the new model, which takes the "
+          "service away for as long as that loads; or create another MoEService"};
+}
+
+// What is planned for `service` cannot follow what is committed: how the service goes over to it.
+void GoOver(const ServiceObserved& seen, const ReconcilerOptions& options,
+            const MoEService& service, Rollout& out) {
+  Desired& desired = out.desired;
+  if (!WantsAnotherModel(out.sides, desired)) return;
+  const RolloutType type = desired.service.spec.rollout.type;
+  const bool may_stand_beside = options.ground == Ground::kCluster;
+  if (type == RolloutType::kRolling || (type != RolloutType::kRecreate && !may_stand_beside)) {
+    desired.invalid = ModelCannotFollow(out.sides.front.topology->name(), may_stand_beside);
+    return;
+  }
+  // There is no room for it: nothing is ended for what cannot come.
+  if (desired.capacity && type == RolloutType::kRecreate) return desired.planned.reset();
+  if (desired.service.spec.paused || !desired.wants_pods()) return;
+  if (out.sides.old) return;  // the same pods tell of another model: they are not wanted yet
+  if (type == RolloutType::kRecreate) {
+    desired.ends = "the model has changed, and spec.rollout.type is Recreate";
+    return;
+  }
+  out.sides = Split(seen, out.sides);
+  desired = PlanSpec(FrontOf(seen, options, out.sides), service, desired.pinned, {});
+}
+
+// An edit that can never be carried out is as if it had not come, but for the conditions that say
+// so: what serves is kept by the last spec that it was whole under, and losses are mended. Whether
+// the service sleeps or is paused the newest spec says.
+void HoldLast(const ServiceObserved& seen, const ReconcilerOptions& options,
+              const MoEService& newest, Rollout& out) {
+  const PlanningSide front = FrontOf(seen, options, out.sides);
+  if (!HasLastToHold(front)) return;
+  std::optional<MoEService> last = LastServiceOf(seen.tree, out.sides.front.topology);
+  if (!last) return;
+  last->spec.suspend = newest.spec.suspend;
+  last->spec.paused = newest.spec.paused;
+  // A restart that is asked for together with the edit waits as well, and so does its image.
+  const PinnedImage pinned = PinnedImageOf(seen.tree);
+  const std::string restart(kRestartedAtAnnotation);
+  last->metadata.annotations.erase(restart);
+  if (!out.desired.pinned.restarted_at.empty()) {
+    last->metadata.annotations[restart] = out.desired.pinned.restarted_at;
+  }
+  const Cause why = out.desired.invalid;
+  Rollout held = out;
+  held.desired.invalid = CheckSpec(*last, options);
+  if (!held.desired.invalid) {
+    held.desired = PlanSpec(front, *last, pinned, {});
+    if (!held.desired.invalid) GoOver(seen, options, *last, held);
+  }
+  if (held.desired.invalid) {
+    // This operator refuses it: another build, perhaps, or another limit of its administrator's.
+    out.desired = PlanSpec(front, newest, out.desired.pinned, why);
+    return;
+  }
+  held.desired.is_held = true;
+  held.desired.invalid = why;
+  out = std::move(held);
+}
+
+// What serves is kept by the spec that it came by until the side before it has gone.
+Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
+                     const PinnedImage& pinned) {
+  const Cause held_back = {"Replacing",
+                           "spec.model has changed again: the pods of the model before the one "
+                           "that serves leave first"};
+  std::optional<MoEService> last = LastServiceOf(front.seen.tree, front.side.topology);
+  Desired out;
+  if (last) {
+    MoEService service = newest;
+    last->spec.suspend = newest.spec.suspend;
+    last->spec.paused = newest.spec.paused;
+    last->spec.rollout = newest.spec.rollout;
+    service.spec = std::move(last->spec);
+    out = PlanSpec(front, std::move(service), pinned, {});
+  } else {
+    out.service = newest;
+    out.pinned = pinned;
+    out.is_frozen = true;
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      out.Of(role).wanted.pods = DesiredInstances(front.seen.tree, role).value_or(0);
+      out.Of(role).wanted.now = front.seen.wall;
+    }
+  }
+  out.held_back = held_back;
+  return out;
+}
+
+}  // namespace
+
+PlanningSide FrontOf(const ServiceObserved& seen, const ReconcilerOptions& options,
+                     const Sides& sides) {
+  return {seen, options, sides, sides.front, *seen.models};
+}
+
+Rollout DecideRollout(const ServiceObserved& seen, const ReconcilerOptions& options) {
+  SpecRead read = ReadSpec(seen.tree);
+  const Cause invalid = read.invalid ? read.invalid : CheckSpec(read.service, options);
+  const PinnedImage pinned =
+      invalid ? PinnedImageOf(seen.tree) : PinImage(seen.tree, read.service, options);
+  Rollout out;
+  out.sides = TakeSides(seen);
+  if (WantsOldSideAgain(out.sides, read.service, bool{invalid})) {
+    out.sides = ReturnToOldSide(seen, out.sides);
+  }
+  if (MustAwaitOldSide(out.sides, read.service, bool{invalid})) {
+    out.desired = AwaitOldSide(FrontOf(seen, options, out.sides), read.service, pinned);
+    return out;
+  }
+  out.desired = PlanSpec(FrontOf(seen, options, out.sides), read.service, pinned, invalid);
+  if (!out.desired.invalid) GoOver(seen, options, read.service, out);
+  if (out.desired.invalid) HoldLast(seen, options, read.service, out);
+  return out;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,164 @@
+#include "operator/reconcile/spec/desired.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/reconcile/capacity/pinned_plan.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/pass/wake_time.h"
+#include "operator/reconcile/pods/revision.h"
+#include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/spec/external_counts.h"
+#include "operator/reconcile/spec/held_spec.h"
+#include "operator/reconcile/spec/read_spec.h"
+
+namespace janus::control {
+namespace {
+
+// A planner that has asked and got no answer is looked at again after this.
+constexpr std::chrono::seconds kModelPause{2};
+
+// One role without replicas leaves nothing for the other one to serve with.
+bool HasNoReplicas(const MoEService& service) {
+  return SpecOf(service, Role::kAttention).replicas == 0 ||
+         SpecOf(service, Role::kExperts).replicas == 0;
+}
+
+// What an attention instance of the wanted revision that serves has: another one is given the same.
+std::optional<SequenceRoom> HeldRoom(const Side& side, const RoleWanted& attention) {
+  const TopologyRecord* const committed = side.committed();
+  if (committed == nullptr) return std::nullopt;
+  for (const PodSeen& pod : side.pods[0]) {
+    if (!pod.is_live() || pod.revision != attention.revision) continue;
+    if (const auto room = RoomOf(*committed, InstanceOf(pod))) return room;
+  }
+  return std::nullopt;
+}
+
+// Paused counts stay what they were.
+void KeepPausedCount(Role role, int before, RoleSpec& spec, Cause& limit) {
+  if (*spec.replicas != before) {
+    limit = {"Paused", "spec.roles." + std::string(ToString(role)) + ".replicas is " +
+                           std::to_string(*spec.replicas) + "; spec.paused keeps the count at " +
+                           std::to_string(before)};
+  }
+  spec.replicas = before;
+}
+
+// The counts that the spec gives without the model.
+void CountRole(const PlanningSide& from, Role role, Desired& out) {
+  RoleDesired& desired = out.Of(role);
+  const std::optional<int> before = DesiredInstances(from.seen.tree, role);
+  desired.wanted.now = from.seen.wall;
+  desired.wanted.rolls = !out.service.spec.paused;
+  desired.wanted.pods = before.value_or(0);
+  if (!out.acts()) return;
+  desired.wanted.revision =
+      RevisionOf(out.service, role, ImageOfPods(out.service, out.pinned, from.options));
+  RoleSpec& spec = SpecOf(out.service, role);
+  if (out.service.spec.paused && before && *before > 0 && spec.replicas) {
+    KeepPausedCount(role, *before, spec, desired.limit);
+  }
+  if (spec.replicas) {
+    desired.wanted.pods = *spec.replicas;
+  } else {
+    const int least = spec.scaling ? spec.scaling->min_replicas.value_or(1) : 1;
+    desired.wanted.pods = std::max(desired.wanted.pods, least);
+  }
+  if (IsExternal(spec)) TakeAskedCount(from, role, before, out);
+}
+
+void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, Desired& out) {
+  if (planned.ok()) {
+    out.planned = *std::move(planned);
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      const RoleSpec& spec = SpecOf(out.service, role);
+      if (spec.replicas) continue;
+      RoleDesired& desired = out.Of(role);
+      desired.wanted.pods = role == Role::kAttention ? out.planned->plan.m : out.planned->plan.n;
+      if (IsExternal(spec)) TakePlannedCount(from, role, out);
+    }
+  } else if (planned.status().code() == StatusCode::kInvalidArgument) {
+    out.invalid = {"InvalidSpec", planned.status().message()};
+  } else if (planned.status().code() == StatusCode::kResourceExhausted) {
+    out.capacity = {"InsufficientCapacity", planned.status().message()};
+    KeepCommitted(from, out);
+    SayWhatIsKept(from, out);
+  } else {
+    out.awaited = {"ModelUnknown", planned.status().message()};
+  }
+}
+
+}  // namespace
+
+WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired) {
+  WorkersToAsk out;
+  out.now = from.seen.now;
+  out.attention_revision = desired.roles[0].wanted.revision;
+  out.experts_revision = desired.roles[1].wanted.revision;
+  for (const std::vector<PodSeen>& pods : from.side.pods) {
+    std::vector<const PodSeen*> there;
+    for (const PodSeen& pod : pods) {
+      if (pod.is_live() && pod.containers_ready && !pod.ip.empty()) there.push_back(&pod);
+    }
+    std::sort(there.begin(), there.end(),
+              [](const PodSeen* a, const PodSeen* b) { return a->id < b->id; });
+    for (const PodSeen* pod : there) {
+      out.workers.push_back(
+          {pod->role, "pod " + pod->name, pod->revision, from.options.locate(*pod).address});
+    }
+  }
+  return out;
+}
+
+janus::Result<PlannedService> PlanKeeping(const PlanningSide& from, const Desired& desired,
+                                          const MoEService& service) {
+  return PlanPinned([&](const MoEService& one) { return from.models.Plan(one, desired.workers); },
+                    service, HeldRoom(from.side, desired.roles[0].wanted));
+}
+
+Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage& pinned,
+                 const Cause& invalid) {
+  Desired out;
+  out.service = std::move(service);
+  out.pinned = pinned;
+  out.invalid = invalid;
+  KeepTls(from, out);
+  for (const Role role : {Role::kAttention, Role::kExperts}) CountRole(from, role, out);
+  if (!out.acts()) return out;
+  // The service sleeps: there is nothing to plan.
+  if (HasNoReplicas(out.service)) {
+    for (RoleDesired& role : out.roles) role.wanted.pods = 0;
+    return out;
+  }
+  out.workers = WorkersOf(from, out);
+  TakePlan(from, PlanKeeping(from, out, out.service), out);
+  const bool is_asking = out.awaited || (out.planned && !out.planned->awaited.empty());
+  if (is_asking && !out.workers.workers.empty()) {
+    BringForward(out.again, from.seen.now + kModelPause);
+  }
+  if (out.service.spec.suspend) {
+    for (RoleDesired& role : out.roles) role.wanted.pods = 0;
+  }
+  return out;
+}
+
+bool IsServing(const Side& side, const PodSeen& pod) {
+  return pod.is_live() && side.committed_pods.contains(pod.uid);
+}
+
+bool IsWhole(const Side& side, const Desired& desired) {
+  if (desired.invalid || !desired.planned || !desired.planned->awaited.empty()) return false;
+  if (side.committed() == nullptr || side.proposed() != nullptr || !side.HasTold()) return false;
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const std::vector<PodSeen>& pods = side.pods[role == Role::kExperts];
+    const RoleWanted& wanted = desired.Of(role).wanted;
+    const auto serving = std::count_if(pods.begin(), pods.end(), [&](const PodSeen& pod) {
+      return IsServing(side, pod) && pod.revision == wanted.revision;
+    });
+    if (serving != wanted.pods) return false;
+  }
+  return true;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,109 @@
+#include "operator/reconcile/spec/held_spec.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "operator/api/parse.h"
+#include "operator/reconcile/children/scalers.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/spec/read_spec.h"
+
+namespace janus::control {
+
+void KeepTls(const PlanningSide& from, Desired& out) {
+  if (out.invalid || !from.options.defaults.certificates) return;
+  const bool sleeps = !WhyAsleep(out.service).empty();
+  const bool wants = out.service.spec.security.tls == Tls::kAuto;
+  bool has_wanted = false, has_other = false;
+  for (const PodSeen& pod : from.seen.pods) {
+    // Pods that leave are served by their gateways to the end, and meet no new ones.
+    const bool counts = pod.is_live() || (sleeps && pod.is_leaving);
+    if (counts) (pod.uses_tls == wants ? has_wanted : has_other) = true;
+  }
+  if (!has_other || has_wanted) return;
+  out.service.spec.security.tls = wants ? Tls::kDisabled : Tls::kAuto;
+  if (sleeps) return;
+  out.held_tls = {"NotSupported",
+                  "spec.security.tls: pods with and without TLS cannot call each other, so the "
+                  "service goes on " +
+                      std::string(wants ? "without" : "with") +
+                      " as before; for the change set spec.suspend: true, and false again when its "
+                      "pods are gone"};
+}
+
+void KeepCommitted(const PlanningSide& from, Desired& out) {
+  const TopologyRecord* const committed = from.side.committed();
+  if (committed == nullptr) return;
+  MoEService held = out.service;
+  for (const TopologyInstance& one : committed->instances) {
+    const std::optional<SequenceRoom> room = RoomAt(*committed, one);
+    if (!room) continue;
+    held.spec.model.max_model_len = static_cast<int32_t>(room->max_model_len);
+    held.spec.roles.attention.max_batch_size = room->max_batch_size;
+    held.spec.roles.attention.kv_cache.size = UnitsOf(room->kv_bytes);
+  }
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    RoleSpec& spec = SpecOf(held, role);
+    spec.scaling.reset();
+    spec.replicas = DesiredInstances(from.seen.tree, role).value_or(0);
+    if (*spec.replicas == 0) return;
+    RoleWanted& wanted = out.Of(role).wanted;
+    const std::vector<PodSeen>& pods = from.side.pods[role == Role::kExperts];
+    const auto like = std::find_if(pods.begin(), pods.end(),
+                                   [&](const PodSeen& pod) { return IsServing(from.side, pod); });
+    if (like != pods.end()) wanted.revision = like->revision;
+    wanted.rolls = false;
+  }
+  out.workers = WorkersOf(from, out);  // those that serve have rooms of their own
+  janus::Result<PlannedService> planned = from.models.Plan(held, out.workers);
+  if (!planned.ok()) return;
+  out.planned = *std::move(planned);
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    out.Of(role).wanted.pods = *SpecOf(held, role).replicas;
+  }
+}
+
+void SayWhatIsKept(const PlanningSide& from, Desired& out) {
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const RoleDesired& desired = out.Of(role);
+    if (IsExternal(SpecOf(out.service, role)) && desired.wanted.pods != desired.external_count) {
+      return;
+    }
+  }
+  if (!out.planned || !out.wants_pods() || IsLastSpec(from.seen.tree, from.side.topology)) return;
+  if (out.service.spec.paused) return;
+  out.held_back = {
+      out.capacity.reason,
+      "the newest spec has no room, and what serves is kept as it was: " + out.capacity.message};
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    RoleDesired& desired = out.Of(role);
+    const std::optional<int32_t>& asked = SpecOf(out.service, role).replicas;
+    if (!asked || *asked == desired.wanted.pods) continue;
+    desired.limit = {out.capacity.reason, "spec.roles." + std::string(ToString(role)) +
+                                              ".replicas is " + std::to_string(*asked) +
+                                              "; the newest spec has no room, and the count is "
+                                              "kept at " +
+                                              std::to_string(desired.wanted.pods)};
+  }
+}
+
+bool HasLastToHold(const PlanningSide& from) {
+  if (from.side.committed() == nullptr && from.side.ended() == nullptr) return false;
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    if (DesiredInstances(from.seen.tree, role).value_or(0) == 0) return false;  // it sleeps
+  }
+  return true;
+}
+
+bool HasWaitingEdits(const ServiceObserved& seen, const Side& side) {
+  std::optional<MoEService> last = LastServiceOf(seen.tree, side.topology);
+  if (!last) return false;
+  MoEServiceSpec asked = ParseMoEService(seen.tree).object.spec;
+  last->spec.paused = asked.paused;
+  last->spec.suspend = asked.suspend;
+  last->spec.gateway = asked.gateway;
+  return last->spec != asked;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,122 @@
+#include "operator/reconcile/spec/read_spec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "operator/api/device.h"
+#include "operator/api/json.h"
+#include "operator/api/parse.h"
+#include "operator/api/validate.h"
+#include "operator/api/validate_read.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/pods/template_conflicts.h"
+
+namespace janus::control {
+namespace {
+
+bool IsBelow(const std::string& path, const std::string& folder) {
+  if (folder == "/") return true;
+  return path == folder || path.starts_with(folder + "/");
+}
+
+std::string Joined(const FieldErrors& errors) {
+  return JoinErrors(errors, kLongestMessage);
+}
+
+const std::string& NewestImage(const MoEService& service, const ReconcilerOptions& options) {
+  if (!service.spec.image.empty()) return service.spec.image;
+  return DeviceOf(service) == Device::kCuda ? options.worker_cuda_image : options.worker_image;
+}
+
+}  // namespace
+
+SpecRead ReadSpec(const Node& tree) {
+  ParsedService parsed = ParseMoEService(tree);
+  SpecRead out;
+  if (!parsed.errors.empty()) out.invalid = {"InvalidSpec", Joined(ValidateRead(tree, parsed))};
+  out.service = std::move(parsed.object);
+  return out;
+}
+
+Cause CheckSpec(const MoEService& service, const ReconcilerOptions& options) {
+  FieldErrors errors = ValidateSchema(service);
+  const std::optional<HostPathSource>& host_path = service.spec.model.source.host_path;
+  if (errors.empty() && host_path &&
+      std::none_of(options.host_paths.begin(), options.host_paths.end(),
+                   [&](const std::string& folder) { return IsBelow(host_path->path, folder); })) {
+    errors.push_back({"spec.model.source.hostPath.path",
+                      "is '" + host_path->path +
+                          "', below none of the folders this operator allows; have its "
+                          "administrator add one to hostPaths, or use another source",
+                      0});
+  }
+  if (!errors.empty()) return {"InvalidSpec", Joined(errors)};
+  errors = ValidateSupported(service, options.ground);
+  if (!errors.empty()) return {"NotSupported", Joined(errors)};
+  errors = ValidateDevice(service);
+  if (errors.empty()) errors = TemplateConflicts(service, options.defaults);
+  if (errors.empty() && DeviceOf(service) == Device::kCuda && service.spec.image.empty() &&
+      options.worker_cuda_image.empty()) {
+    errors.push_back({"spec.image",
+                      "is empty, and this operator was told of no image of workers on GPUs; name "
+                      "one, or have its administrator set defaults.workerCudaImage",
+                      0});
+  }
+  if (!errors.empty()) return {"InvalidSpec", Joined(errors)};
+  return {};
+}
+
+PinnedImage PinImage(const Node& tree, const MoEService& service,
+                     const ReconcilerOptions& options) {
+  PinnedImage out = PinnedImageOf(tree);
+  const auto annotation = service.metadata.annotations.find(std::string(kRestartedAtAnnotation));
+  const std::string restart =
+      annotation == service.metadata.annotations.end() ? "" : annotation->second;
+  const Device device = DeviceOf(service);
+  if (!service.spec.image.empty() || out.image.empty() || !out.named.empty() ||
+      restart != out.restarted_at || device != out.device) {
+    out.image = NewestImage(service, options);
+  }
+  out.restarted_at = restart;
+  out.named = service.spec.image;
+  out.device = device;
+  return out;
+}
+
+std::string ImageOfPods(const MoEService& service, const PinnedImage& pinned,
+                        const ReconcilerOptions& options) {
+  return DeviceOf(service) == pinned.device ? pinned.image : NewestImage(service, options);
+}
+
+std::optional<MoEService> LastServiceOf(const Node& tree, const TopologySeen* topology) {
+  if (topology == nullptr) return std::nullopt;
+  const std::string text(
+      TextAt(topology->record, {"metadata", "annotations", kLastSpecAnnotation}));
+  if (text.empty()) return std::nullopt;
+  janus::Result<Node> spec = ParseJson(text, std::string(kLastSpecAnnotation));
+  if (!spec.ok()) return std::nullopt;
+  Node last = tree;
+  SetAt(last, {"spec"}, *std::move(spec));
+  ParsedService parsed = ParseMoEService(last);
+  if (!parsed.errors.empty()) return std::nullopt;
+  return std::move(parsed.object);
+}
+
+bool IsLastSpec(const Node& tree, const TopologySeen* topology) {
+  const Node* const spec = tree.Find("spec");
+  return topology != nullptr && spec != nullptr &&
+         TextAt(topology->record, {"metadata", "annotations", kLastSpecAnnotation}) ==
+             WriteJson(*spec);
+}
+
+std::string WhyAsleep(const MoEService& service) {
+  if (service.spec.suspend) return "the service is suspended";
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    if (SpecOf(service, role).replicas == 0) {
+      return "nobody serves: spec.roles." + std::string(ToString(role)) + ".replicas is 0";
+    }
+  }
+  return "";
+}
+
+}  // namespace janus::control

@@ -1,0 +1,157 @@
+#include "operator/reconcile/status/report.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/fingerprint.h"
+#include "operator/reconcile/children/scalers.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/pods/gone_pods.h"
+#include "operator/reconcile/spec/external_counts.h"
+
+namespace janus::control {
+namespace {
+
+// A failure is reported once it has lasted: a conflict or a server restart is over sooner.
+constexpr std::chrono::seconds kFailingFor{10};
+
+// What has kept passes from completing for a while. A refusal with a reason of its own has its own
+// condition.
+std::string FailsFor(const ServiceObserved& seen, PlanBuilder& out) {
+  const std::vector<Refusal>& refused = out.refused();
+  const auto found = std::find_if(refused.begin(), refused.end(), [](const Refusal& one) {
+    return one.kind == RefusalKind::kRetry && !one.cause;
+  });
+  std::optional<MonotonicTime>& since = out.plan().remembered.failing_since;
+  if (found == refused.end()) {
+    since.reset();
+    return "";
+  }
+  if (!since) since = seen.now;
+  const MonotonicTime said = *since + kFailingFor;
+  if (seen.now >= said) return found->cause.message;
+  out.LookAgain(said);
+  return "";
+}
+
+// A hash of what moves while a service comes up, changes or heals.
+uint64_t ProgressMark(const StatusFacts& status, const Sides& sides) {
+  Fingerprint mark;
+  mark.Mix(static_cast<uint64_t>(status.generation))
+      .Mix(static_cast<uint64_t>(status.topology.epoch));
+  mark.Mix(static_cast<uint64_t>(status.gateways_available)).Mix(uint64_t{status.topology.is_told});
+  if (sides.old) {
+    for (const PodSeen& pod : sides.old->AllPods()) mark.Mix(pod.uid).Mix(uint64_t{pod.is_leaving});
+  }
+  for (const PodSeen& pod : sides.front.AllPods()) {
+    // A pod that failed and is followed by another one moves nothing.
+    if (!pod.containers_ready && (!pod.is_leaving || pod.has_ended)) continue;
+    mark.Mix(pod.uid).Mix(uint64_t{pod.containers_ready}).Mix(uint64_t{pod.is_leaving});
+  }
+  return mark.value();
+}
+
+WallTime Progressed(const ServiceObserved& seen, uint64_t mark, Remembered& remembered) {
+  if (!remembered.progressed) {
+    // Another process has watched it before: it moved when a condition last did.
+    remembered.progressed = seen.wall;
+    std::optional<WallTime> last;
+    for (const Condition& one : ReadConditions(seen.tree)) {
+      if (one.type == "Progressing") continue;
+      last = std::max(last.value_or(WallTime{}), one.last_transition);
+    }
+    if (last) remembered.progressed = *last;
+  } else if (mark != remembered.progress_mark) {
+    remembered.progressed = seen.wall;
+  }
+  remembered.progress_mark = mark;
+  return *remembered.progressed;
+}
+
+void TellGonePods(const ServiceObserved& seen, PlanBuilder& out) {
+  for (const std::string& name : TakeGonePods(seen.pods, out.plan().remembered.leaving)) {
+    out.plan().events.push_back(
+        {EventType::kNormal, "Delete", {"Drained", "pod " + name + " has ended and is gone"}});
+  }
+}
+
+// Numbers alone are not written more often than once in kNumbersPeriod.
+bool IsDue(StatusChange change, const std::optional<MonotonicTime>& written, PlanBuilder& out,
+           MonotonicTime now) {
+  if (change == StatusChange::kNone) return false;
+  if (change != StatusChange::kNumbers || !written || now >= *written + kNumbersPeriod) return true;
+  out.LookAgain(*written + kNumbersPeriod);
+  return false;
+}
+
+}  // namespace
+
+void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const Decision& decision,
+            PlanBuilder& out) {
+  TellGonePods(seen, out);
+  Remembered& remembered = out.plan().remembered;
+  StatusFacts status = SeeService(seen, options, decision, out.refused());
+  status.fails = FailsFor(seen, out);
+  const uint64_t mark = ProgressMark(status, decision.rollout.sides);
+  status.progressed = Progressed(seen, mark, remembered);
+  if (seen.wall < status.progressed + kProgressDeadline) {
+    out.LookAgain(At(seen.now, status.progressed + kProgressDeadline - seen.wall));
+  }
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    if (!IsExternal(SpecOf(decision.rollout.desired.service, role))) continue;
+    const Node* const scaler = ScalerOfRole(seen, role);
+    if (scaler == nullptr) continue;
+    Node next = WithScalerStatus(*scaler, status, role);
+    if (IsDue(Compare(*scaler, next), remembered.scaler_numbers_written[role == Role::kExperts],
+              out, seen.now)) {
+      out.plan().report.emplace_back(WriteScalerStatus{role, std::move(next)});
+    }
+  }
+  Node next = WithStatus(seen.tree, status);
+  if (IsDue(Compare(seen.tree, next), remembered.numbers_written, out, seen.now)) {
+    std::vector<ServiceEvent> events = Transitions(seen.tree, next);
+    out.plan().report.emplace_back(WriteStatus{std::move(next), std::move(events)});
+  }
+}
+
+std::vector<ServiceEvent> Transitions(const Node& before, const Node& after) {
+  std::vector<ServiceEvent> out;
+  const std::vector<Condition> was = ReadConditions(before);
+  for (const Condition& now : ReadConditions(after)) {
+    const auto old = std::find_if(was.begin(), was.end(),
+                                  [&](const Condition& one) { return one.type == now.type; });
+    const bool is_new = old == was.end() || old->reason != now.reason;
+    const ConditionStatus bad =
+        now.type == "Stalled" ? ConditionStatus::kTrue : ConditionStatus::kFalse;
+    if (!is_new || now.status != bad) continue;
+    const auto tell = [&](const char* action, const std::string& reason) {
+      out.push_back({EventType::kWarning, action, {reason, now.message}});
+    };
+    if (now.type == "Stalled") {
+      tell("Validate", "InvalidSpec");
+    } else if (now.type == "CapacityAvailable") {
+      tell("Place", "InsufficientCapacity");
+    } else if (now.reason == "CrashLooping" && now.type != "Ready") {
+      tell("Run", "CrashLooping");
+    } else if (now.reason == "CertificatesRefused") {
+      tell("Certify", now.reason);
+    } else if (now.type == "MetricsAvailable") {
+      tell("Ask", "MetricsUnavailable");
+    }
+  }
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const auto from = DesiredInstances(before, role);
+    const auto to = DesiredInstances(after, role);
+    if (!from || !to || *from == *to) continue;
+    out.push_back({EventType::kNormal,
+                   "Scale",
+                   {*from < *to ? "ScaledUp" : "ScaledDown",
+                    std::string(ToString(role)) + ": from " + std::to_string(*from) + " to " +
+                        std::to_string(*to) + " instances"}});
+  }
+  return out;
+}
+
+}  // namespace janus::control

@@ -1,0 +1,316 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "operator/reconcile/children/scalers.h"
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/objects/names.h"
+#include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/rollout/old_side.h"
+#include "operator/reconcile/spec/held_spec.h"
+#include "operator/reconcile/spec/read_spec.h"
+#include "operator/reconcile/status/report.h"
+
+namespace janus::control {
+namespace {
+
+// Why the server lets none of a Deployment's pods be made, in the server's words.
+std::string WhyNotMade(const Node& deployment) {
+  const Node* const conditions = FindAt(deployment, {"status", "conditions"});
+  if (conditions == nullptr) return "";
+  for (const Node& one : conditions->items) {
+    if (TextAt(one, {"type"}) != "ReplicaFailure" || TextAt(one, {"status"}) != "True") continue;
+    return "no more can be made: " + std::string(TextAt(one, {"message"}));
+  }
+  return "";
+}
+
+// Adds a cause of the same reason, so that people see all they have to mend at once.
+void AlsoSay(const Cause& cause, Cause& said) {
+  if (!said) {
+    said = cause;
+  } else if (said.reason == cause.reason && said.message.find(cause.message) == std::string::npos) {
+    said.message += "; " + cause.message;
+  }
+}
+
+class Seeing {
+ public:
+  Seeing(const ServiceObserved& seen, const ReconcilerOptions& options, const Decision& decision,
+         const std::vector<Refusal>& refused)
+      : seen_(seen),
+        options_(options),
+        decision_(decision),
+        desired_(decision.rollout.desired),
+        sides_(decision.rollout.sides),
+        front_(sides_.front),
+        refused_(refused) {}
+
+  StatusFacts Run() {
+    out_.generation = desired_.service.metadata.generation;
+    out_.now = seen_.wall;
+    out_.attention = SeeRole(Role::kAttention);
+    out_.experts = SeeRole(Role::kExperts);
+    SeeSpec();
+    SeeRefusals();
+    SeePlan();
+    SeeGateways();
+    // A service that sleeps without pods is woken with the operator's image of then.
+    const bool sleeps = !desired_.wants_pods() && front_.is_empty();
+    if (!sleeps || desired_.invalid) out_.pinned = desired_.pinned;
+    SeeTopology();
+    if (sides_.old) {
+      for (const PodSeen& pod : sides_.old->AllPods()) out_.old_gpus += pod.held_gpus();
+    }
+    SeeMembers();
+    return std::move(out_);
+  }
+
+ private:
+  RoleStatus SeeRole(Role role) {
+    const RoleDesired& desired = desired_.Of(role);
+    RoleStatus out;
+    out.role = role;
+    out.desired = desired.wanted.pods;
+    out.last_pod_id = LastPodId(seen_.tree, role);
+    out.is_external = IsExternal(SpecOf(desired_.service, role));
+    out.limit = out.is_external ? LimitOf(role) : desired.limit;
+    out.selector = std::string(kServiceLabel) + "=" + desired_.service.metadata.name + "," +
+                   std::string(kRoleLabel) + "=" + std::string(ToString(role)) + "," +
+                   std::string(kMemberLabel) + "=true";
+    failed_.clear();
+    for (const PodSeen& pod : front_.pods[role == Role::kExperts]) {
+      SeePod(pod, desired.wanted, out);
+    }
+    if (!failed_.empty()) out.awaited = failed_;
+    if (decision_.awaits_certificate[role == Role::kExperts] && out.awaited.empty()) {
+      out.awaited = "pods wait for a certificate, and Progressing says why";
+    }
+    const std::string making =
+        "create Pod " + RoleObjectName(desired_.service.metadata.name, role) + "-";
+    for (const Refusal& refusal : refused_) {
+      if (refusal.kind != RefusalKind::kCapacity) continue;
+      if (refusal.cause.message.starts_with(making)) out.no_room = refusal.cause;
+    }
+    if (desired_.wants_pods() && front_.committed() != nullptr) {
+      for (const TopologyInstance& one : front_.committed()->instances) {
+        out.committed += one.role == role;
+      }
+    }
+    return out;
+  }
+
+  void SeePod(const PodSeen& pod, const RoleWanted& wanted, RoleStatus& out) {
+    const bool is_committed = front_.committed_pods.contains(pod.uid);
+    const bool is_new = pod.revision == wanted.revision;
+    out.draining += pod.is_leaving;
+    out.gpus += pod.held_gpus();
+    out.pods += pod.is_live();
+    out.updated += pod.is_live() && is_new;
+    out.ready += pod.is_live() && pod.is_ready && is_committed;
+    const bool is_alive = is_committed && seen_.alive.contains(InstanceOf(pod));
+    const bool is_current = is_new || !wanted.rolls || wanted.revision.empty();
+    out.current += is_alive && is_current;
+    out.outdated += is_alive && !is_current;
+    const std::string name = "pod " + pod.name + ": ";
+    if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
+    if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
+    if (pod.is_live() && !pod.not_starting.empty()) out.not_starting = name + pod.not_starting;
+    // Why one has failed says more than that its successor is not ready yet. A pod that this
+    // process has just deleted for it is still there, as one that leaves.
+    if (pod.has_ended && (!pod.is_leaving || !pod.ended_because.empty())) {
+      failed_ = name + WhyEnded(pod);
+    }
+    if (pod.is_live() && !pod.containers_ready) out.awaited = "pod " + pod.name + " is not ready";
+  }
+
+  // Why a role in mode External is not as many as its scaler asks for.
+  Cause LimitOf(Role role) const {
+    const RoleDesired& desired = desired_.Of(role);
+    const std::string name =
+        kRoleScalers.kind + " " + RoleObjectName(desired_.service.metadata.name, role);
+    for (const Refusal& refusal : refused_) {
+      if (refusal.cause.reason == "AdoptRefused" && refusal.cause.message.starts_with(name + " ")) {
+        return refusal.cause;
+      }
+    }
+    // What there is room for is kept instead.
+    if (desired_.capacity && desired.wanted.pods != desired.external_count &&
+        desired_.wants_pods()) {
+      return desired_.capacity;
+    }
+    return desired.limit;
+  }
+
+  void SeeSpec() {
+    out_.asleep = desired_.acts() ? WhyAsleep(desired_.service) : "";
+    out_.invalid = desired_.invalid;
+    out_.capacity = desired_.capacity;
+    out_.awaited = decision_.awaited ? decision_.awaited : desired_.awaited;
+    out_.replacing = decision_.replacing;
+    out_.held_back = desired_.held_back;
+    out_.predecessor_serves = decision_.old_serves;
+    out_.is_paused = desired_.acts() && desired_.service.spec.paused;
+    out_.has_waiting_edits = out_.is_paused && HasWaitingEdits(seen_, front_);
+    out_.is_plain_text =
+        options_.defaults.certificates && !UsesTls(desired_.service, options_.defaults);
+  }
+
+  void SeeRefusals() {
+    for (const Refusal& refusal : refused_) {
+      // Of what has no room the first: both roles lack the same.
+      if (refusal.kind == RefusalKind::kCapacity) {
+        if (!out_.capacity) out_.capacity = refusal.cause;
+      } else {
+        AlsoSay(refusal.cause, refusal.kind == RefusalKind::kInvalid ? out_.invalid : out_.refused);
+      }
+    }
+    if (!out_.invalid) out_.invalid = desired_.held_tls;
+    if (!out_.refused) out_.refused = decision_.certified.refused;
+  }
+
+  void SeePlan() {
+    const MoEService& service = desired_.service;
+    if (desired_.planned) {
+      out_.plan = desired_.planned->plan;
+      if (UsesTls(service, options_.defaults)) out_.plan->effective.tls = Tls::kAuto;
+      out_.model_digest = desired_.planned->model_digest;
+      if (!desired_.planned->plan.held.empty()) {
+        out_.held = {"NotSupported", desired_.planned->plan.held};
+      }
+    } else if (IsHeld(service.spec.roles.attention) || IsHeld(service.spec.roles.experts)) {
+      // Until it is planned the counts are what they were.
+      out_.held = {"NotSupported",
+                   "mode SLO is not supported by this version; the counts are held as they are"};
+    }
+  }
+
+  void SeeGateways() {
+    const std::string& service = desired_.service.metadata.name;
+    out_.gateway_replicas =
+        desired_.service.spec.gateway.replicas.value_or(options_.defaults.gateway_replicas);
+    out_.gateways_wanted = out_.gateway_replicas;
+    std::string unmade;
+    const ChildSeen* const there = seen_.Child(kDeployments, GatewayName(service));
+    if (there != nullptr && IsControlledBy(there->object, seen_.uid())) {
+      out_.gateways_available =
+          static_cast<int>(IntegerAt(there->object, {"status", "availableReplicas"}).value_or(0));
+      unmade = WhyNotMade(there->object);
+    }
+    out_.no_endpoint = WhyNoService(service);
+    if (out_.gateways_available >= out_.gateways_wanted) return;
+    // By which gateways find the workers.
+    const Cause no_members = WhyNoService(MembersName(service));
+    out_.gateway_trouble = no_members ? no_members.message : WhyNoGateway();
+    if (out_.gateway_trouble.empty()) out_.gateway_trouble = std::move(unmade);
+  }
+
+  // Of its gateways the first, by name, that does not come to run.
+  std::string WhyNoGateway() const {
+    std::string out;
+    for (const GatewayPodSeen& pod : seen_.gateway_pods) {
+      if (pod.is_leaving || pod.why_not_running.empty()) continue;
+      const std::string said = "pod " + pod.name + ": " + pod.why_not_running;
+      if (out.empty() || said < out) out = said;
+    }
+    return out;
+  }
+
+  // Why the service has no Service of that name: it cannot be created, or has another owner. Empty
+  // while it is being created: other things are missing then too.
+  Cause WhyNoService(const std::string& name) const {
+    const ChildSeen* const there = seen_.Child(kServices, name);
+    if (there != nullptr && IsControlledBy(there->object, seen_.uid())) return {};
+    const std::string what = kServices.kind + " " + name;
+    for (const Refusal& one : refused_) {
+      const std::string& message = one.cause.message;
+      if (message.starts_with(what + " ") || message.starts_with("create " + what + ":")) {
+        const bool says_why = one.kind != RefusalKind::kInvalid && one.cause;
+        return {says_why ? one.cause.reason : "GatewayNotReady", message};
+      }
+    }
+    return {};
+  }
+
+  void SeeTopology() {
+    if (!front_.is_readable()) return;
+    TopologyStatus& topology = out_.topology;
+    topology.name = front_.topology->name();
+    topology.reason = front_.epochs().under_way.reason;
+    topology.message = front_.epochs().under_way.message;
+    const TopologyRecord* const committed = front_.committed();
+    if (committed == nullptr) return;
+    topology.epoch = committed->epoch;
+    topology.is_told = ServesCommitted(front_);
+    topology.has_lost = AliveOf(*committed, seen_.alive).size() < committed->instances.size();
+    topology.lost = front_.epochs().WhyLost(committed->epoch);
+    for (const TopologyInstance& one : committed->instances) {
+      ++(one.role == Role::kAttention ? topology.m : topology.n);
+    }
+    topology.mode = ToString(committed->mode);
+    topology.micro_batches = committed->micro_batches;
+    topology.placement_hash = committed->sha256.value_or("").substr(0, 16);
+  }
+
+  // What the members of the committed epoch say when they are asked. As long as this process knows
+  // nothing of it, it is as another one has said.
+  void SeeMembers() {
+    if (out_.topology.epoch == 0) return;
+    const WatchSeen& watch = front_.epochs().watch;
+    out_.answers = watch.answers;
+    out_.unanswered = watch.why_unanswered;
+    for (const Condition& said : ReadConditions(seen_.tree)) {
+      if (said.type != "MetricsAvailable" || out_.answers != MemberAnswers::kUnknown) continue;
+      if (said.status == ConditionStatus::kTrue) out_.answers = MemberAnswers::kAll;
+      if (said.status != ConditionStatus::kFalse) continue;
+      out_.answers = MemberAnswers::kNotAll;
+      out_.unanswered = said.message;
+    }
+    const bool is_same = Was({"status", "topology", "epoch"}) == out_.topology.epoch;
+    out_.topology.imbalance_permille =
+        HeldNumber(is_same ? Was({"status", "topology", "imbalancePermille"}) : std::nullopt,
+                   watch.imbalance_permille);
+    out_.tokens_per_second =
+        HeldNumber(Was({"status", "slo", "tokensPerSecond"}), watch.tokens_per_second);
+    const SloSpec& slo = desired_.service.spec.slo;
+    out_.tpot_microseconds = Measured(slo.tpot, watch.tpot, "tpotMicroseconds");
+    out_.ttft_microseconds = Measured(slo.ttft, watch.ttft, "ttftMicroseconds");
+    // A service that was never asked for a token has no such number.
+    if (out_.tokens_per_second == 0 && !Was({"status", "slo", "tokensPerSecond"})) {
+      out_.tokens_per_second.reset();
+    }
+  }
+
+  std::optional<int64_t> Was(FieldPath path) const { return IntegerAt(seen_.tree, path); }
+
+  std::optional<int64_t> Measured(const std::optional<LatencyTarget>& target,
+                                  const PackedLatencyCounts& counts, std::string_view field) const {
+    if (!target) return std::nullopt;
+    std::optional<int64_t> is;
+    if (const auto seconds = counts.Unpack().Percentile(ShareOf(target->percentile))) {
+      is = std::llround(seconds->count() * 1e6);
+    }
+    return HeldNumber(Was({"status", "slo", field}), is);
+  }
+
+  const ServiceObserved& seen_;
+  const ReconcilerOptions& options_;
+  const Decision& decision_;
+  const Desired& desired_;
+  const Sides& sides_;
+  const Side& front_;
+  const std::vector<Refusal>& refused_;
+  std::string failed_;  // of a role: which pod has ended, and why
+  StatusFacts out_;
+};
+
+}  // namespace
+
+StatusFacts SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
+                       const Decision& decision, const std::vector<Refusal>& refused) {
+  return Seeing(seen, options, decision, refused).Run();
+}
+
+}  // namespace janus::control
