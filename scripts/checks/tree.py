@@ -1,4 +1,4 @@
-"""Hashes of the sources that a check depends on, uncommitted ones included."""
+"""The files of the tree, and hashes of the sources that a check depends on; uncommitted ones included."""
 
 import functools
 import hashlib
@@ -8,7 +8,8 @@ import process
 
 
 @functools.cache
-def _files():
+def files():
+    """Every tracked file and every new one that git does not ignore, sorted."""
     done = subprocess.run(["git", "ls-files", "-co", "-z", "--exclude-standard"], cwd=process.ROOT, capture_output=True,
                           check=True)
     return sorted(name for name in done.stdout.decode().split("\0") if name)
@@ -27,7 +28,7 @@ def _hash(name):
 def hash_of(places):
     """One hash of all files at or under these places."""
     total = hashlib.sha256()
-    for name in _files():
+    for name in files():
         if any(name == place or name.startswith(place + "/") for place in places) and (found := _hash(name)):
             total.update(name.encode() + b"\0" + found)
     return total.hexdigest()[:16]

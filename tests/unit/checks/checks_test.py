@@ -97,10 +97,10 @@ class ShardTest(unittest.TestCase):
     def change_the_source(self):
         self.source.write_text(self.source.read_text() + "more\n")
         tree._hash.cache_clear()
-        tree._files.cache_clear()
+        tree.files.cache_clear()
 
     def run_shard(self, shard, limit=None):
-        tree._files.cache_clear()
+        tree.files.cache_clear()
         return shards.run(shard, [shard], limit, shown=False)[0]
 
     def test_what_never_ran_is_stale_and_counts_its_cold_budget(self):
@@ -148,7 +148,7 @@ class ShardTest(unittest.TestCase):
         self.assertEqual(nightly.exit_status([shard]), 0)
 
     def test_the_stalest_that_fit_run_oldest_first(self):
-        tree._files.cache_clear()
+        tree.files.cache_clear()
         old, new, long = self.shard("true", "old"), self.shard("true", "new"), self.shard("true", "long", minutes=9)
         self.run_shard(new)
         self.change_the_source()
