@@ -26,6 +26,7 @@
 #include "common/aligned_buffer.h"
 #include "dataplane/comm/transport/shared_memory.h"
 #include "dataplane/comm/transport/ucx/transport.h"
+#include "tests/support/temp_folder.h"
 
 namespace janus::dataplane {
 namespace {
@@ -229,17 +230,16 @@ void UcxCase(const std::string& folder, int rows, int rounds) {
 int main(int argc, char** argv) {
   int rounds = 2000;
   if (!janus::bench::TakeRounds("exchange_bench", {argv + 1, argv + argc}, &rounds)) return 2;
-  char folder[] = "/tmp/janus-bench-XXXXXX";
-  JANUS_CHECK(mkdtemp(folder) != nullptr);
-  for (const int rows : {1, 16, 128}) janus::dataplane::Case(folder, rows, std::max(10, rounds));
+  const janus::TempFolder folder;
+  for (const int rows : {1, 16, 128})
+    janus::dataplane::Case(folder.path(), rows, std::max(10, rounds));
   for (const int rows : {1, 16, 64})
-    janus::dataplane::SumCase(folder, rows, 8, std::max(10, rounds / 2));
+    janus::dataplane::SumCase(folder.path(), rows, 8, std::max(10, rounds / 2));
   // For ucx_perftest and for us alike; what ConnectNetwork asks for is the same.
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "lo", 1);
   for (const int rows : {1, 16, 128}) {
-    janus::dataplane::UcxCase(folder, rows, std::max(10, rounds / 2));
+    janus::dataplane::UcxCase(folder.path(), rows, std::max(10, rounds / 2));
   }
-  rmdir(folder);
   return 0;
 }

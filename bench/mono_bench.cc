@@ -32,6 +32,7 @@
 #include "dataplane/experts/expert_instance.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/temp_folder.h"
 
 namespace janus::bench {
 namespace {
@@ -316,11 +317,9 @@ int main(int argc, char** argv) {
   const Topology topology = dataplane::MakeTopology(1, {held.model.moe.experts}, held.model.layers,
                                                     held.model.moe.experts, 1, 512);
   const std::vector<dataplane::ExpertWeights> shares = held.Shares(topology.placement);
-  char folder[] = "/tmp/janus-bench-XXXXXX";
-  JANUS_CHECK(mkdtemp(folder) != nullptr);
+  const TempFolder folder;
   for (const int batch : batches) {
-    RunCase({held, shares[0], topology, *isa, batch, steps}, blocks, folder, gbps);
+    RunCase({held, shares[0], topology, *isa, batch, steps}, blocks, folder.path(), gbps);
   }
-  rmdir(folder);
   return 0;
 }

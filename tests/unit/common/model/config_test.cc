@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 
 #include "tests/support/random.h"
+#include "tests/support/temp_folder.h"
 
 namespace janus {
 namespace {
@@ -386,39 +385,40 @@ TEST(GenerationConfig, RefusesIdsBeyondTheVocabularyAndAbsurdValues) {
 
 class ModelFolder : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = testing::TempDir() + "/janus-config-XXXXXX";
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    dir_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
   void Write(const std::string& name, std::string_view text) {
-    std::ofstream(dir_ + "/" + name) << text;
+    folder_.Write(name, std::string(text));
   }
-  std::string dir_;
+  const TempFolder folder_;
 };
 
 TEST_F(ModelFolder, NamesTheFileThatIsMissingOrWrong) {
-  EXPECT_EQ(LoadModelConfig(dir_ + "/none").status().code(), StatusCode::kNotFound);
-  EXPECT_NE(LoadModelConfig(dir_).status().message().find(dir_ + "/config.json: no such file"),
+  EXPECT_EQ(LoadModelConfig(folder_.path() + "/none").status().code(), StatusCode::kNotFound);
+  EXPECT_NE(LoadModelConfig(folder_.path())
+                .status()
+                .message()
+                .find(folder_.path() + "/config.json: no such file"),
             std::string::npos);
   Write("config.json", "{\"architectures\": ");
-  EXPECT_NE(LoadModelConfig(dir_).status().message().find(dir_ + "/config.json: not valid JSON"),
+  EXPECT_NE(LoadModelConfig(folder_.path())
+                .status()
+                .message()
+                .find(folder_.path() + "/config.json: not valid JSON"),
             std::string::npos);
   Write("config.json", "");
-  EXPECT_NE(LoadModelConfig(dir_).status().message().find("not valid JSON"), std::string::npos);
+  EXPECT_NE(LoadModelConfig(folder_.path()).status().message().find("not valid JSON"),
+            std::string::npos);
   Write("config.json", kPublished);
-  EXPECT_TRUE(LoadModelConfig(dir_).ok());
+  EXPECT_TRUE(LoadModelConfig(folder_.path()).ok());
 }
 
 TEST_F(ModelFolder, TakesEndOfSequenceFromConfigWhenGenerationConfigHasNone) {
   Write("config.json", kPublished);
-  auto defaults = LoadGenerationDefaults(dir_, 512);
+  auto defaults = LoadGenerationDefaults(folder_.path(), 512);
   ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
   EXPECT_EQ(defaults->eos_tokens, std::vector<int>{2});
   EXPECT_EQ(defaults->bos_token, 1);
   Write("generation_config.json", R"({"eos_token_id": [5, 6]})");
-  defaults = LoadGenerationDefaults(dir_, 512);
+  defaults = LoadGenerationDefaults(folder_.path(), 512);
   ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
   EXPECT_EQ(defaults->eos_tokens, (std::vector<int>{5, 6}));
   EXPECT_EQ(defaults->bos_token, 1);

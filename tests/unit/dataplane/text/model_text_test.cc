@@ -2,27 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "small_tokenizer.h"
 #include "tests/support/contains.h"
+#include "tests/support/temp_folder.h"
 
 namespace janus::text {
 namespace {
 
 class ModelFolder : public testing::Test {
  protected:
-  ModelFolder() {
-    std::string pattern = testing::TempDir() + "janus-model-XXXXXX";
-    dir_ = mkdtemp(pattern.data());
-    Write("tokenizer.json", kSmallTokenizer);
-  }
-  ~ModelFolder() override { std::filesystem::remove_all(dir_); }
+  ModelFolder() { Write("tokenizer.json", kSmallTokenizer); }
 
   std::string Write(const std::string& name, const std::string& text) {
-    std::ofstream(dir_ + "/" + name) << text;
-    return dir_ + "/" + name;
+    folder_.Write(name, text);
+    return folder_.path() + "/" + name;
   }
   std::string Greeting(const Result<ModelText>& text) {
     if (!text.ok()) return text.status().ToString();
@@ -30,11 +23,11 @@ class ModelFolder : public testing::Test {
     return text->chat_template->Render("[]", true, WallTime{}).value();
   }
 
-  std::string dir_;
+  const TempFolder folder_;
 };
 
 TEST_F(ModelFolder, NeedsOnlyATokenizer) {
-  const auto text = LoadModelText(dir_, "");
+  const auto text = LoadModelText(folder_.path(), "");
   ASSERT_TRUE(text.ok()) << text.status().ToString();
   EXPECT_FALSE(text->chat_template.has_value());
   EXPECT_TRUE(text->config.special_tokens.empty());
@@ -44,7 +37,7 @@ TEST_F(ModelFolder, ReadsSpecialTokensInBothForms) {
   Write("tokenizer_config.json",
         R"({"bos_token": {"content": "<s>", "lstrip": false}, "eos_token": "</s>",
             "pad_token": null, "add_bos_token": true, "chat_template": "{{ bos_token }}!"})");
-  const auto text = LoadModelText(dir_, "");
+  const auto text = LoadModelText(folder_.path(), "");
   ASSERT_TRUE(text.ok()) << text.status().ToString();
   EXPECT_EQ(text->config.special_tokens,
             (std::map<std::string, std::string>{{"bos_token", "<s>"}, {"eos_token", "</s>"}}));
@@ -52,38 +45,43 @@ TEST_F(ModelFolder, ReadsSpecialTokensInBothForms) {
 }
 
 TEST_F(ModelFolder, TakesTheTemplateOfTheFlagThenTheFileThenTheConfig) {
-  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "none");
+  EXPECT_EQ(Greeting(LoadModelText(folder_.path(), "")), "none");
   Write("tokenizer_config.json", R"({"chat_template": "config"})");
-  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "config");
+  EXPECT_EQ(Greeting(LoadModelText(folder_.path(), "")), "config");
   Write("chat_template.jinja", "jinja");
-  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "jinja");
-  EXPECT_EQ(Greeting(LoadModelText(dir_, Write("mine", "flag"))), "flag");
+  EXPECT_EQ(Greeting(LoadModelText(folder_.path(), "")), "jinja");
+  EXPECT_EQ(Greeting(LoadModelText(folder_.path(), Write("mine", "flag"))), "flag");
 }
 
 TEST_F(ModelFolder, TakesTheDefaultOfNamedTemplates) {
   Write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "tools"},
                                                        {"name": "default", "template": "plain"}]})");
-  EXPECT_EQ(Greeting(LoadModelText(dir_, "")), "plain");
+  EXPECT_EQ(Greeting(LoadModelText(folder_.path(), "")), "plain");
   Write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "t"}]})");
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "only 'tool_use'"));
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(folder_.path(), "")), "only 'tool_use'"));
 }
 
 TEST_F(ModelFolder, NamesTheBrokenFile) {
   Write("tokenizer_config.json", "{");
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "tokenizer_config.json: not JSON"));
+  EXPECT_TRUE(
+      Contains(Greeting(LoadModelText(folder_.path(), "")), "tokenizer_config.json: not JSON"));
   Write("tokenizer_config.json", R"({"chat_template": 3})");
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "chat_template: want a string"));
+  EXPECT_TRUE(
+      Contains(Greeting(LoadModelText(folder_.path(), "")), "chat_template: want a string"));
   Write("tokenizer_config.json", R"({"bos_token": 3})");
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "bos_token"));
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(folder_.path(), "")), "bos_token"));
   Write("tokenizer_config.json", R"({"chat_template": "{% if %}"})");
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "tokenizer_config.json: chat_template"));
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "/no/such/file")), "/no/such/file"));
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(folder_.path(), "")),
+                       "tokenizer_config.json: chat_template"));
+  EXPECT_TRUE(Contains(Greeting(LoadModelText(folder_.path(), "/no/such/file")), "/no/such/file"));
   Write("tokenizer.json", "nonsense");
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_, "")), "tokenizer.json: not a tokenizer"));
+  EXPECT_TRUE(
+      Contains(Greeting(LoadModelText(folder_.path(), "")), "tokenizer.json: not a tokenizer"));
 }
 
 TEST_F(ModelFolder, NamesAFolderWithoutTokenizer) {
-  EXPECT_TRUE(Contains(Greeting(LoadModelText(dir_ + "/none", "")), "none/tokenizer.json"));
+  EXPECT_TRUE(
+      Contains(Greeting(LoadModelText(folder_.path() + "/none", "")), "none/tokenizer.json"));
   EXPECT_TRUE(
       Contains(Greeting(LoadModelText("/etc/hostname", "")), "/etc/hostname/tokenizer.json"));
 }
