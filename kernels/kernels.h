@@ -26,6 +26,7 @@
 #include "common/dtype.h"
 #include "common/model/description.h"
 #include "common/model/limits.h"
+#include "common/page_tokens.h"
 #include "common/status.h"
 #include "kernels/stream.h"
 
@@ -116,7 +117,7 @@ Status Rope(const Stream& stream, const RopeArgs& args);
 // Paged key/value cache and attention.
 
 // Positions per page. Position p of a sequence lies in page block_table[p / kPageTokens].
-inline constexpr int kPageTokens = 16;
+using janus::kPageTokens;
 // Scores are computed in blocks of this many keys, softmax states merged in splits of that many;
 // both begin at absolute positions that are multiples of their length. Another length of splits
 // gives other bits: it is a choice of the whole program, by JANUS_KEY_SPLIT, of benchmarks alone

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "common/page_tokens.h"
+
 namespace janus {
 namespace {
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kPointer = 8;
-constexpr int64_t kPageTokens = 16;
 // Keys whose softmax states are merged with others': kernels/kernels.h, kKeySplit.
 constexpr int64_t kSplitKeys = 1024;
 // Each buffer begins at a multiple of as many.

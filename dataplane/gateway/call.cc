@@ -6,7 +6,7 @@ namespace janus::gateway {
 
 namespace {
 
-ApiError ToApiError(const Status& status, int retry_after_seconds) {
+RequestError ToApiError(const Status& status, int retry_after_seconds) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
       return InvalidParameter("", status.message());
@@ -64,7 +64,7 @@ void Call::Begin() {
   });
 }
 
-void Call::Refuse(const ApiError& error) {
+void Call::Refuse(const RequestError& error) {
   if (over_) return;
   over_ = true;
   GatewayMetrics& metrics = context_.metrics;
@@ -257,7 +257,7 @@ void Call::CancelAll() {
 void Call::Fail(const Status& status) {
   if (over_) return;
   CancelAll();
-  const ApiError error = ToApiError(status, context_.pool.RetryAfterSeconds());
+  const RequestError error = ToApiError(status, context_.pool.RetryAfterSeconds());
   if (!stream_begun_) return Refuse(error);
   over_ = true;
   context_.metrics.failed.Add();

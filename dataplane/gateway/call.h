@@ -42,7 +42,7 @@ class Call : public std::enable_shared_from_this<Call> {
   // Watches the client and the server. Then either of the two below, once, in any case.
   void Begin();
   void Answer(PreparedRequest prepared);
-  void Refuse(const ApiError& error);
+  void Refuse(const RequestError& error);
 
   HttpExchange& exchange() { return *exchange_; }
   bool over() const { return over_; }

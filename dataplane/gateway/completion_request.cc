@@ -34,14 +34,14 @@ bool IsTooDeep(std::string_view text) {
   return false;
 }
 
-ApiError Malformed(std::string message) {
+RequestError Malformed(std::string message) {
   return {400, "invalid_request_error", "malformed_json", "", std::move(message)};
 }
 
 // Thrown within this file only, caught in ParseCompletionRequest: thirty checks read as thirty
 // lines.
 struct Refused {
-  ApiError error;
+  RequestError error;
 };
 
 [[noreturn]] void Refuse(std::string_view param, const std::string& wanted, const json& got) {
@@ -362,7 +362,7 @@ CompletionRequest Read(Endpoint endpoint, const json& root) {
 
 }  // namespace
 
-ApiResult<CompletionRequest> ParseCompletionRequest(Endpoint endpoint, std::string_view body) {
+RequestResult<CompletionRequest> ParseCompletionRequest(Endpoint endpoint, std::string_view body) {
   if (IsTooDeep(body)) return Malformed("the body nests JSON more than 64 levels deep");
   try {
     const json root = json::parse(body);

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "dataplane/gateway/api_error.h"
+#include "dataplane/gateway/request_error.h"
 
 namespace janus::gateway {
 
@@ -52,6 +52,6 @@ inline constexpr size_t kMaxStopBytes = 4096;
 // Pure. Knows every parameter of both endpoints: one that is not carried out is refused by name
 // unless it is null or the value that changes nothing; user, metadata, store, service_tier and the
 // like are ignored; an unknown one is refused.
-ApiResult<CompletionRequest> ParseCompletionRequest(Endpoint endpoint, std::string_view body);
+RequestResult<CompletionRequest> ParseCompletionRequest(Endpoint endpoint, std::string_view body);
 
 }  // namespace janus::gateway

@@ -13,7 +13,7 @@ std::string Field(const CompletionRequest& request) {
   return request.endpoint == Endpoint::kChat ? "messages" : "prompt";
 }
 
-ApiError FromStatus(const Status& status, const CompletionRequest& request) {
+RequestError FromStatus(const Status& status, const CompletionRequest& request) {
   if (status.code() == StatusCode::kInvalidArgument ||
       status.code() == StatusCode::kResourceExhausted) {
     return InvalidParameter(Field(request), status.message());
@@ -21,13 +21,14 @@ ApiError FromStatus(const Status& status, const CompletionRequest& request) {
   return {500, "api_error", "internal_error", "", status.message()};
 }
 
-ApiResult<std::vector<int32_t>> ChatTokens(const ServedModel& model,
-                                           const CompletionRequest& request, WallTime now) {
+RequestResult<std::vector<int32_t>> ChatTokens(const ServedModel& model,
+                                               const CompletionRequest& request, WallTime now) {
   if (!model.text.chat_template) {
-    return ApiError{400, "invalid_request_error", "no_chat_template", "messages",
-                    "the model '" + model.name +
-                        "' has no chat template: use /v1/completions, or start the gateway with "
-                        "--chat-template FILE"};
+    return RequestError{
+        400, "invalid_request_error", "no_chat_template", "messages",
+        "the model '" + model.name +
+            "' has no chat template: use /v1/completions, or start the gateway with "
+            "--chat-template FILE"};
   }
   Result<std::string> text = model.text.chat_template->Render(
       request.messages_json, request.add_generation_prompt, now, request.template_variables_json);
@@ -39,9 +40,9 @@ ApiResult<std::vector<int32_t>> ChatTokens(const ServedModel& model,
   return *std::move(ids);
 }
 
-ApiResult<std::vector<int32_t>> PromptTokens(const ServedModel& model,
-                                             const CompletionRequest& request,
-                                             const CompletionRequest::Prompt& prompt) {
+RequestResult<std::vector<int32_t>> PromptTokens(const ServedModel& model,
+                                                 const CompletionRequest& request,
+                                                 const CompletionRequest::Prompt& prompt) {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
   Result<std::vector<int32_t>> ids = model.text.tokenizer->Encode(
       std::get<std::string>(prompt), request.add_special_tokens.value_or(true));
@@ -49,8 +50,9 @@ ApiResult<std::vector<int32_t>> PromptTokens(const ServedModel& model,
   return *std::move(ids);
 }
 
-std::optional<ApiError> CheckTokens(const std::vector<int32_t>& ids, const PrepareBounds& bounds,
-                                    const CompletionRequest& request) {
+std::optional<RequestError> CheckTokens(const std::vector<int32_t>& ids,
+                                        const PrepareBounds& bounds,
+                                        const CompletionRequest& request) {
   if (ids.empty()) return InvalidParameter(Field(request), "the prompt has no token");
   for (const int32_t id : ids) {
     if (id < bounds.vocabulary_size) continue;
@@ -62,13 +64,13 @@ std::optional<ApiError> CheckTokens(const std::vector<int32_t>& ids, const Prepa
 }
 
 // 400 when prompt and answer together pass the context.
-ApiResult<int64_t> MaxTokens(int64_t prompt_tokens, const PrepareBounds& bounds,
-                             const CompletionRequest& request) {
+RequestResult<int64_t> MaxTokens(int64_t prompt_tokens, const PrepareBounds& bounds,
+                                 const CompletionRequest& request) {
   const int64_t room = bounds.max_context_tokens - prompt_tokens;
   const std::string context = "the model's context is " +
                               std::to_string(bounds.max_context_tokens) +
                               " tokens, the prompt has " + std::to_string(prompt_tokens);
-  ApiError too_long = InvalidParameter(Field(request), context);
+  RequestError too_long = InvalidParameter(Field(request), context);
   too_long.code = "context_length_exceeded";
   if (room < 1) {
     too_long.message += ": shorten it";
@@ -125,15 +127,15 @@ int64_t MemoryBytes(const PreparedRequest& prepared) {
   return bytes;
 }
 
-ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
-                                   Endpoint endpoint, const std::string& body, uint64_t draw_seed,
-                                   WallTime now) {
-  ApiResult<CompletionRequest> parsed = ParseCompletionRequest(endpoint, body);
-  if (auto* error = std::get_if<ApiError>(&parsed)) return std::move(*error);
+RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
+                                       Endpoint endpoint, const std::string& body,
+                                       uint64_t draw_seed, WallTime now) {
+  RequestResult<CompletionRequest> parsed = ParseCompletionRequest(endpoint, body);
+  if (auto* error = std::get_if<RequestError>(&parsed)) return std::move(*error);
   PreparedRequest out{.request = std::move(std::get<CompletionRequest>(parsed))};
   const CompletionRequest& request = out.request;
   if (request.model != model.name) {
-    return ApiError{
+    return RequestError{
         404, "invalid_request_error", "model_not_found", "model",
         "the model '" + request.model + "' does not exist; this is '" + model.name + "'"};
   }
@@ -143,16 +145,16 @@ ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds
   }
   const size_t prompts = endpoint == Endpoint::kChat ? 1 : request.prompts.size();
   for (size_t i = 0; i < prompts; ++i) {
-    ApiResult<std::vector<int32_t>> ids = endpoint == Endpoint::kChat
-                                              ? ChatTokens(model, request, now)
-                                              : PromptTokens(model, request, request.prompts[i]);
-    if (auto* error = std::get_if<ApiError>(&ids)) return std::move(*error);
+    RequestResult<std::vector<int32_t>> ids =
+        endpoint == Endpoint::kChat ? ChatTokens(model, request, now)
+                                    : PromptTokens(model, request, request.prompts[i]);
+    if (auto* error = std::get_if<RequestError>(&ids)) return std::move(*error);
     GenerationRequest generation = Sampling(model, request);
     generation.prompt = std::move(std::get<std::vector<int32_t>>(ids));
     if (auto error = CheckTokens(generation.prompt, bounds, request)) return std::move(*error);
-    ApiResult<int64_t> max_tokens =
+    RequestResult<int64_t> max_tokens =
         MaxTokens(static_cast<int64_t>(generation.prompt.size()), bounds, request);
-    if (auto* error = std::get_if<ApiError>(&max_tokens)) return std::move(*error);
+    if (auto* error = std::get_if<RequestError>(&max_tokens)) return std::move(*error);
     generation.max_tokens = std::get<int64_t>(max_tokens);
     generation.seed = request.seed.value_or(draw_seed + i);
     out.generations.push_back(std::move(generation));

@@ -6,9 +6,9 @@
 
 #include "common/clock.h"
 #include "common/model/config.h"
-#include "dataplane/gateway/api_error.h"
 #include "dataplane/gateway/completion_request.h"
 #include "dataplane/gateway/generation.h"
+#include "dataplane/gateway/request_error.h"
 #include "dataplane/text/model_text.h"
 
 namespace janus::gateway {
@@ -43,8 +43,8 @@ int64_t MemoryBytes(const PreparedRequest& prepared);
 // Body to tokens: parses, checks against the model, renders, tokenizes. Takes milliseconds for a
 // long prompt. `draw_seed`: the seed when the client gives none; a further prompt of the same
 // request gets the next number. Thread-safe.
-ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
-                                   Endpoint endpoint, const std::string& body, uint64_t draw_seed,
-                                   WallTime now);
+RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
+                                       Endpoint endpoint, const std::string& body,
+                                       uint64_t draw_seed, WallTime now);
 
 }  // namespace janus::gateway

@@ -169,7 +169,7 @@ Json Model(std::string_view model, int64_t created, int64_t max_model_len) {
 
 }  // namespace
 
-std::string ToJson(const ApiError& error) {
+std::string ToJson(const RequestError& error) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   return Dump({{"error",
                 {{"message", error.message},
@@ -178,7 +178,7 @@ std::string ToJson(const ApiError& error) {
                  {"code", or_null(error.code)}}}});
 }
 
-HttpReply ToReply(const ApiError& error) {
+HttpReply ToReply(const RequestError& error) {
   HttpReply reply{.status = error.http_status, .body = ToJson(error)};
   if (error.retry_after_seconds > 0) {
     reply.headers.emplace_back("Retry-After", std::to_string(error.retry_after_seconds));

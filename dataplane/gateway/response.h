@@ -61,7 +61,7 @@ std::string ModelListJson(std::string_view model, int64_t created_unix_seconds,
                           int64_t max_model_len);
 
 // The error as an answer, with Retry-After where it says so.
-HttpReply ToReply(const ApiError& error);
+HttpReply ToReply(const RequestError& error);
 
 // Moves the tokens of `more` behind those of `all`.
 void Append(Answer::Delta more, Answer::Delta* all);

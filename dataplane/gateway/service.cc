@@ -98,7 +98,7 @@ bool GatewayService::IsAuthorized(const std::string& authorization) const {
 
 std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
   const Route* route = FindRoute(head.path);
-  const auto refuse = [&](const ApiError& error) {
+  const auto refuse = [&](const RequestError& error) {
     metrics_.refused.Add();
     return ToReply(error);
   };
@@ -204,13 +204,14 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
     const PrepareBounds bounds{.max_context_tokens = pool_.MaxContextTokens(),
                                .vocabulary_size = pool_.VocabularySize()};
     // Shared, as the work must be copyable.
-    const auto prepared = std::make_shared<ApiResult<PreparedRequest>>(
+    const auto prepared = std::make_shared<RequestResult<PreparedRequest>>(
         Prepare(model_, bounds, endpoint, body, DrawSeed(), clock_.WallNow()));
     call->exchange().Post([call, prepared, bounds] {
       if (bounds.max_context_tokens == 0) {  // all were lost in the meantime
         return call->Refuse(NoWorkers("no attention instance is attached"));
       }
-      if (const auto* error = std::get_if<ApiError>(prepared.get())) return call->Refuse(*error);
+      if (const auto* error = std::get_if<RequestError>(prepared.get()))
+        return call->Refuse(*error);
       call->Answer(std::move(std::get<PreparedRequest>(*prepared)));
     });
   });

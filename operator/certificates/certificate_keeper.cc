@@ -84,7 +84,7 @@ ApiResult<CertificateKeeper::ReadSecret> CertificateKeeper::ReadAgain(ObjectApi&
                                    : there.error().code == StatusCode::kNotFound;
   if (is_other) {
     entry.is_doubtful = true;
-    return LocalError(Aborted("Secret " + key.ToString() + ": somebody else has written it"));
+    return LocalError(Aborted("Secret " + key.ToString() + ": another process has written it"));
   }
   if (!there.ok()) return std::move(there).error();
   Result<Issued> issued = IssuedIn(*there);

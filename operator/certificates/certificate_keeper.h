@@ -63,7 +63,7 @@ class CertificateKeeper {
   explicit CertificateKeeper(CertificateOptions options) : options_(std::move(options)) {}
 
   // Makes and renews what is due. Errors are the API's, where there is nothing to go on with.
-  // `refused` Aborted: somebody else has written, look again.
+  // `refused` Aborted: another process has written, look again.
   ApiResult<ServiceCertificates> Keep(ObjectApi& api, const CertifiedService& service, WallTime now,
                                       const CallLimits& limits);
   // What Keep has told of that service last, with all pairs. Aborted: that is not what is there any

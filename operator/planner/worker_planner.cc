@@ -88,13 +88,12 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
   if (said == nullptr) {
     std::string why = attention_.awaited;
     if (why.empty()) why = experts_.awaited;
-    if (why.empty()) why = "its first worker is awaited, which says it";
-    return Unavailable("what the model needs is not known yet: " + why);
+    if (why.empty()) why = "waiting for its first worker, which reports it";
+    return Unavailable("the needs of the model are not known yet: " + why);
   }
   const auto until_asked = [&](const Status& refused) {
-    return Unavailable(
-        "a worker as the spec wants it now is awaited; by what the older ones say, " +
-        refused.message());
+    return Unavailable("waiting for a worker of the newest revision; by what older ones report, " +
+                       refused.message());
   };
   const Answer& answer = *said->word.Best(said->revision);
   if (!answer.model.ok()) {
@@ -120,7 +119,7 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
           return one.role == role.role && one.revision == role.revision;
         });
     if (!has_workers || role.IsNew() || !out.awaited.empty()) continue;
-    out.awaited = "what room there is is not known yet: " + role.word.awaited;
+    out.awaited = "the room for the model is not known yet: " + role.word.awaited;
   }
   return out;
 }

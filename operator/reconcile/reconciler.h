@@ -51,8 +51,8 @@ class Reconciler {
   // the API server collects.
   PassResult Pass(const ObjectKey& key, const std::stop_token& stop);
 
-  // What a pass would decide on now. For tests and diagnosis: nothing is written, but members and
-  // workers that are due are asked. Nothing: the service is not there.
+  // What a pass would decide on now. For tests and diagnosis: nothing is written, but members that
+  // are due are asked. Not while a pass over the service runs. Nothing: the service is not there.
   std::optional<ServiceObserved> Look(const ObjectKey& key);
   const ReconcilerOptions& options() const { return options_; }
 

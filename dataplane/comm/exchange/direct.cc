@@ -458,16 +458,15 @@ TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
     layout.landing[static_cast<size_t>(role)] =
         static_cast<size_t>(pieces) * LandingPiece(shape, role);
   }
-  const auto rows = static_cast<size_t>(shape.max_rows);
   std::vector<PeerId> experts;
   for (int e = 0; e < shape.n; ++e) experts.push_back({Role::kExperts, Rank{e}});
   for (int a = 0; a < shape.m; ++a) {
     for (int mb = 0; mb < shape.micro_batches; ++mb) {
-      layout.slots.push_back({{Role::kAttention, Rank{a}}, mb, rows * shape.row_bytes(), experts});
+      layout.slots.push_back(
+          {{Role::kAttention, Rank{a}}, mb, RowSlotBytes(shape.size()), experts});
     }
   }
-  const size_t bytes =
-      ContributionBytes(rows * static_cast<size_t>(shape.top_k), shape.row_bytes());
+  const size_t bytes = ContributionSlotBytes(shape.size());
   for (int e = 0; e < shape.n; ++e) {
     for (int mb = 0; mb < shape.micro_batches; ++mb) {
       for (int a = 0; a < shape.m; ++a) {

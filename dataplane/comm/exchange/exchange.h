@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/dtype.h"
+#include "common/exchange_size.h"
 #include "common/status.h"
 #include "common/topology.h"
 #include "dataplane/comm/transport/transport.h"
@@ -29,6 +30,7 @@ struct ExchangeShape {
   size_t row_bytes() const {
     return static_cast<size_t>(hidden) * static_cast<size_t>(SizeOf(wire));
   }
+  ExchangeSize size() const { return {m, n, micro_batches, max_rows, top_k, row_bytes()}; }
 };
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire);
 

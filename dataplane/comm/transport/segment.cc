@@ -1,4 +1,5 @@
 #include "dataplane/comm/transport/segment.h"
+#include "common/exchange_size.h"
 
 #include <sys/socket.h>
 
@@ -27,12 +28,15 @@ struct SlotHead {
   alignas(64) std::atomic<uint64_t> sequence;
   alignas(64) Header header;
 };
-static_assert(sizeof(SlotHead) == 128);
+static_assert(sizeof(SlotHead) == exchange_size::kSlotHead);
 
-constexpr size_t kQueuesOffset = AlignUp(sizeof(SegmentHeader));
-constexpr size_t kQueueBytes = AlignUp(sizeof(Queue));
+static_assert(sizeof(SegmentHeader) <= exchange_size::kSegmentHeader);
+static_assert(AlignUp(sizeof(Queue)) == ControlQueueBytes());
+
+constexpr size_t kQueuesOffset = exchange_size::kSegmentHeader;
+constexpr size_t kQueueBytes = ControlQueueBytes();
 constexpr size_t kHeadBytes = sizeof(SlotHead);
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = exchange_size::kSegmentPage;
 
 template <class T>
 T* At(const Segment& segment, size_t offset) {
@@ -49,7 +53,7 @@ SegmentMap::SegmentMap(const TransportLayout& layout, PeerId owner) {
     JANUS_CHECK(slot.index == slots(), slot.owner, slot.index, slots());
     slot_offset_.push_back(offset);
     slot_bytes_.push_back(slot.bytes);
-    offset += kHeadBytes + AlignUp(slot.bytes);
+    offset += SlotBytes(slot.bytes);
     flags += kFlagStride * slot.readers.size();
   }
   flags_offset_ = AlignUp(offset, kPage);

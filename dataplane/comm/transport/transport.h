@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/doorbell.h"
+#include "common/exchange_size.h"
 #include "common/function_ref.h"
 #include "common/status.h"
 #include "dataplane/comm/wire/layout.h"
@@ -26,9 +27,9 @@ struct SlotMessage {
   std::span<const std::byte> payload;
 };
 
-inline constexpr size_t kMaxControlBytes = 1024;  // of payload: a ticket of 256 instances
-inline constexpr uint64_t kControlQueueDepth = 64;
-inline constexpr size_t kFlagStride = 64;
+inline constexpr size_t kMaxControlBytes = exchange_size::kMostControlPayload;
+inline constexpr uint64_t kControlQueueDepth = exchange_size::kQueueDepth;
+inline constexpr size_t kFlagStride = exchange_size::kFlag;
 
 // Connects one instance to its peers. A slot is written in place, posted once per round and read in
 // place, without a copy where memory is shared; small control messages travel on bounded ordered

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/exchange_size.h"
 #include "common/status.h"
 
 // What instances write to each other: fixed little-endian structs. Every message begins with a
@@ -104,7 +105,8 @@ struct Header {
 
   RoundKey key() const { return {epoch, step, view, stream, layer, micro_batch}; }
 };
-static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == exchange_size::kMessageHeader &&
+              std::is_trivially_copyable_v<Header>);
 
 Header MakeHeader(MessageKind kind, const RoundKey& key, uint16_t sender, uint32_t count);
 
@@ -121,16 +123,13 @@ struct ContributionRef {
   uint8_t slot = 0;
   uint8_t zero = 0;
 };
-static_assert(sizeof(ContributionRef) == 4);
+static_assert(sizeof(ContributionRef) == exchange_size::kContributionRef);
 
 constexpr size_t AlignUp(size_t bytes, size_t alignment = 64) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 constexpr size_t ContributionRowsOffset(size_t count) {
   return AlignUp(count * sizeof(ContributionRef));
-}
-constexpr size_t ContributionBytes(size_t count, size_t row_bytes) {
-  return ContributionRowsOffset(count) + count * row_bytes;
 }
 
 // kTicket payload: TicketShare[m], by attention rank. Rows of a participant are at most

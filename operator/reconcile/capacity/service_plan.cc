@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "common/exchange_size.h"
 #include "common/model/device_memory.h"
 #include "common/model/memory.h"
+#include "common/page_tokens.h"
 #include "operator/api/quantity.h"
 #include "operator/reconcile/capacity/budget.h"
 
@@ -16,7 +18,6 @@ constexpr int kDefaultRowsPerRound = 512;
 constexpr int kCpuCrossoverRows = 8;
 // The same of a GPU, by its bfloat16 multiplications and its bandwidth: an H100 295, an H200 206.
 constexpr int kGpuCrossoverRows = 256;
-constexpr int kPageTokens = 16;
 // A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
 constexpr int64_t kProcessBytes = int64_t{16} << 20;
 // The same with CUDA's context and its driver's part: an assumption, not measured.
@@ -90,6 +91,11 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, Serv
   return OkStatus();
 }
 
+// A hidden state on the wire.
+int64_t RowBytes(const ModelDescription& model) {
+  return int64_t{model.hidden} * SizeOf(WireType(model));
+}
+
 Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
   plan.max_model_len = spec.model.max_model_len.value_or(static_cast<int32_t>(model.max_positions));
   if (plan.max_model_len > model.max_positions) {
@@ -102,25 +108,25 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
   return OkStatus();
 }
 
-// Per micro-batch: each attention instance's rows, and from each expert instance to each attention
-// instance at most every (row, slot) contribution with its reference. Each member keeps a queue of
-// 64 messages for each other one. Over UCX every reader also has landing memory, in two sets; so it
-// has wherever instances share no memory.
+// What the transports allocate (common/exchange_size.h). An instance in a pod of its own reaches
+// all others over a network.
 void SetExchange(const ModelDescription& model, ServicePlan& plan) {
-  const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
-  const int64_t rows = int64_t{plan.max_rows_per_round} * row;
-  const int64_t contributions = int64_t{plan.max_rows_per_round} * model.moe.top_k * (row + 4);
-  const int64_t pairs = int64_t{plan.m} * plan.n;
-  const int64_t members = plan.m + plan.n;
-  const int64_t batches = plan.effective.micro_batches;
-  constexpr int64_t kQueue = 64 * 1152;
+  const ExchangeSize size{plan.m,
+                          plan.n,
+                          plan.effective.micro_batches,
+                          plan.max_rows_per_round,
+                          model.moe.top_k,
+                          static_cast<size_t>(RowBytes(model))};
+  const auto segment = [&](Role role) { return static_cast<int64_t>(SegmentBytes(size, role)); };
+  const auto network = [&](Role role) { return static_cast<int64_t>(NetworkBytes(size, role)); };
+  const auto all = [&](const auto& of) {
+    return plan.m * of(Role::kAttention) + plan.n * of(Role::kExperts);
+  };
   MemoryNeed& need = plan.need;
-  need.exchange = batches * (plan.m * rows + pairs * contributions) + members * members * kQueue;
-  if (plan.effective.transport == ExchangeTransport::kTcp) {
-    need.exchange += batches * 2 * pairs * (rows + contributions) + 2 * members * members * kQueue;
-  }
-  need.attention_exchange = batches * (rows + 2 * plan.n * contributions) + 3 * members * kQueue;
-  need.expert_exchange = batches * plan.m * (contributions + 2 * rows) + 3 * members * kQueue;
+  need.exchange = all(segment);
+  if (plan.effective.transport == ExchangeTransport::kTcp) need.exchange += all(network);
+  need.attention_exchange = segment(Role::kAttention) + network(Role::kAttention);
+  need.expert_exchange = segment(Role::kExperts) + network(Role::kExperts);
 }
 
 // An instance that computes in the checkpoint's own type uses its weights where they lie. All
@@ -159,7 +165,7 @@ RoundRoom RoomOfRounds(const ServicePlan& plan) {
 void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   const RoundRoom room = RoomOfRounds(plan);
   const int64_t taken = int64_t{plan.max_rows_per_round} * model.moe.top_k;
-  const int64_t row = int64_t{model.hidden} * SizeOf(WireType(model));
+  const int64_t row = RowBytes(model);
   const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
   MemoryNeed& need = plan.need;
   GpuPodNeed& attention = need.attention_on_gpu;

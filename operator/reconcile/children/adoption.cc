@@ -9,7 +9,7 @@ namespace janus::control {
 
 Refusal BelongsToAnother(const std::string& what, const std::string& remedy) {
   return {RefusalKind::kRetry,
-          {"AdoptRefused", what + " belongs to somebody else and is left as it is" + remedy},
+          {"AdoptRefused", what + " has another owner and stays as it is" + remedy},
           {}};
 }
 
@@ -20,8 +20,9 @@ std::string AdoptionRemedy(const Node& there, const std::string& service) {
       std::any_of(owners->items.begin(), owners->items.end(), [&](const Node& one) {
         return TextAt(one, {"kind"}) == kMoEServices.kind && TextAt(one, {"name"}) == service;
       });
-  return is_of_that_name ? "; it is of a MoEService that had this name before, and goes by itself"
-                         : "; delete it, or give this MoEService another name";
+  return is_of_that_name
+             ? "; it belongs to a MoEService that had this name before, and goes by itself"
+             : "; delete it, or give this MoEService another name";
 }
 
 }  // namespace janus::control

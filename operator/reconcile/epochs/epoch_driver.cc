@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/check.h"
 #include "operator/api/rfc3339.h"
 #include "operator/reconcile/epochs/member_name.h"
 #include "operator/reconcile/objects/names.h"
@@ -258,6 +259,7 @@ void EpochDriver::Begin(EpochCall verb, int64_t epoch, const Record& record, con
   MemberOrder order =
       OrderTo(epoch, verb == EpochCall::kCommit ? *spec.committed : *spec.proposed, record);
   if (verb == EpochCall::kPrepare) {
+    JANUS_CHECK(proposal_ != nullptr, "prepare of an epoch that was prepared before", epoch);
     progress_.prepare = PrepareState::kRunning;
     // Why the last attempt failed is worth more than that there is another one.
     if (failures_ == 0) {

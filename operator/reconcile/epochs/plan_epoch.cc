@@ -139,7 +139,8 @@ void PlanMemberStatus(const ServiceObserved& seen, const Side& side, PlanBuilder
     instances.items.push_back(std::move(now));
   }
   if (said != nullptr && Covers(*said, instances) && Covers(instances, *said)) return;
-  UpdateTopology update{side.topology->record, Subresource::kStatus, "write who serves", true};
+  UpdateTopology update{side.topology->record, Subresource::kStatus, "note which members serve",
+                        true};
   SetAt(update.object, {"status", "instances"}, std::move(instances));
   if (!out.Add(std::move(update))) out.LookAgain(seen.now + kNumbersPeriod);
 }

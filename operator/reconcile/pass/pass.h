@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,7 +40,9 @@ struct Pass {
 
   // Nothing more is to be done: this process ends, or does not lead any more.
   bool is_stopped() const {
-    return !refused.empty() && refused.back().refusal.kind == RefusalKind::kStop;
+    return std::any_of(refused.begin(), refused.end(), [](const RefusedCall& one) {
+      return one.refusal.kind == RefusalKind::kStop;
+    });
   }
   void Refuse(std::string call, Refusal refusal, bool is_silent = false) {
     refused.push_back({std::move(call), std::move(refusal), true, is_silent});

@@ -54,7 +54,7 @@ Printed Print(const DeleteChild& one, MonotonicTime) {
   return {"delete " + Named(*one.resource, one.key.name), ": " + one.why};
 }
 Printed Print(const RefuseAdoption& one, MonotonicTime) {
-  return {one.call, ", which belongs to somebody else"};
+  return {one.call, ", which has another owner"};
 }
 Printed Print(const ReservePodNames& one, MonotonicTime) {
   return {"reserve names of pods", ": attention to " + std::to_string(one.ids[0].last) +

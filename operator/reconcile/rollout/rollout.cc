@@ -102,8 +102,9 @@ Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
     last->spec.paused = newest.spec.paused;
     last->spec.rollout = newest.spec.rollout;
     service.spec = std::move(last->spec);
-    out = PlanSpec(front, std::move(service), pinned, {});
+    out = PlanSpec(front, std::move(service), pinned, {}, held_back);
   } else {
+    out.held_back = held_back;
     out.service = newest;
     out.pinned = pinned;
     out.is_frozen = true;
@@ -112,7 +113,6 @@ Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
       out.Of(role).wanted.now = front.seen.wall;
     }
   }
-  out.held_back = held_back;
   return out;
 }
 

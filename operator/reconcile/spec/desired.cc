@@ -118,9 +118,10 @@ janus::Result<PlannedService> PlanKeeping(const PlanningSide& from, const Desire
 }
 
 Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage& pinned,
-                 const Cause& invalid) {
+                 const Cause& invalid, const Cause& held_back) {
   Desired out;
   out.service = std::move(service);
+  out.held_back = held_back;
   out.pinned = pinned;
   out.invalid = invalid;
   KeepTls(from, out);

@@ -63,8 +63,9 @@ struct PlanningSide {
 // Counts, revisions and the plan for `service`, which has passed CheckSpec if `invalid` is empty.
 // What of the counts is known without the model comes first: pods start while it is read, and on a
 // cluster there is no other way, as the pods tell of it. Pure.
+// `held_back`: why `service` has an earlier spec than the newest, if it has.
 Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage& pinned,
-                 const Cause& invalid);
+                 const Cause& invalid, const Cause& held_back = {});
 
 // The plan of the planner for `service`, with the KV cache that an instance has already. Pure.
 janus::Result<PlannedService> PlanKeeping(const PlanningSide& from, const Desired& desired,

@@ -71,7 +71,9 @@ void SayWhatIsKept(const PlanningSide& from, Desired& out) {
       return;
     }
   }
-  if (!out.planned || !out.wants_pods() || IsLastSpec(from.seen.tree, from.side.topology)) return;
+  if (out.held_back || !out.planned || !out.wants_pods() ||
+      IsLastSpec(from.seen.tree, from.side.topology))
+    return;
   if (out.service.spec.paused) return;
   out.held_back = {
       out.capacity.reason,

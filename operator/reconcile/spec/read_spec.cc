@@ -113,7 +113,8 @@ std::string WhyAsleep(const MoEService& service) {
   if (service.spec.suspend) return "the service is suspended";
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (SpecOf(service, role).replicas == 0) {
-      return "nobody serves: spec.roles." + std::string(ToString(role)) + ".replicas is 0";
+      return "no instance shall serve: spec.roles." + std::string(ToString(role)) +
+             ".replicas is 0";
     }
   }
   return "";

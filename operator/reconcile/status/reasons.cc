@@ -9,33 +9,32 @@ constexpr ConditionMeaning kConditions[] = {
     {"Ready",
      "the endpoint answers, and both roles and the topology are as the newest generation wants"},
     {"Available",
-     "a gateway answers and a committed topology serves; what `kubectl wait` of who "
-     "only calls the endpoint waits for"},
-    {"Progressing", "it is as wanted, or comes closer to it"},
+     "a gateway answers and a committed topology serves; `kubectl wait` for this one if you only "
+     "call the endpoint"},
+    {"Progressing", "the service is as wanted, or comes closer to it"},
     {"AttentionReady", "as many attention instances serve as are wanted"},
     {"ExpertsReady", "as many expert instances serve as are wanted"},
-    {"TopologyReady", "a topology is committed, whole, and its members know of it"},
-    {"ScalingReady", "the counts follow what the spec names as their source"},
-    {"MetricsAvailable", "all members of the committed topology answer what they have counted"},
-    {"SLOMet", "the targets of the spec are met; not judged in this version"},
-    {"CapacityAvailable", "all that is wanted has room"},
+    {"TopologyReady", "a topology is committed and whole, and its members know of it"},
+    {"ScalingReady", "the counts follow the source that the spec names"},
+    {"MetricsAvailable", "all members of the committed topology report their counters"},
+    {"SLOMet", "the targets of the spec are met; this version does not judge them"},
+    {"CapacityAvailable", "everything that is wanted has room"},
     {"Stalled",
-     "nothing goes on until somebody changes the object; the only one whose True is bad"},
+     "nothing changes until you edit the object; the only condition for which True is bad"},
 };
 
 constexpr ReasonMeaning kReasons[] = {
-    {"True", "AsWanted", "Ready, AttentionReady, ExpertsReady", "all of it serves", ""},
+    {"True", "AsWanted", "Ready, AttentionReady, ExpertsReady", "all instances serve", ""},
     {"True", "Serving", "Available", "the endpoint answers", ""},
-    {"True", "Complete", "Progressing", "nothing is to be done", ""},
+    {"True", "Complete", "Progressing", "there is nothing to do", ""},
     {"True", "Working", "Progressing",
-     "what is wanted is being made; a call that the API server refuses for ten seconds is in the "
-     "message, in its words",
-     "what the message names, if anything: a webhook that does not answer, a right that is "
-     "missing"},
-    {"True", "Committed", "TopologyReady", "the epoch named serves", ""},
+     "the operator creates what is wanted; if the API server refuses a call for ten seconds, its "
+     "words are in the message",
+     "what the message names, if anything: a webhook that does not answer, a missing right"},
+    {"True", "Committed", "TopologyReady", "the named epoch serves", ""},
     {"True", "Static", "ScalingReady", "the counts are those of the spec", ""},
     {"True", "External", "ScalingReady",
-     "the counts of the roles named are those that their MoERoleScalers ask for", ""},
+     "the counts of the named roles are those that their MoERoleScalers ask for", ""},
     {"True", "AtMin", "ScalingReady",
      "a MoERoleScaler asks for fewer than `minReplicas`, or than hold the model: the message says "
      "which",
@@ -47,113 +46,109 @@ constexpr ReasonMeaning kReasons[] = {
      "set `spec.paused: false`"},
     {"True", "Sufficient", "CapacityAvailable", "nothing waits for room", ""},
     {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
-     "`spec.suspend`, or attention has no replicas: there are no workers, on purpose",
+     "`spec.suspend` is true, or a role has no replicas: there are no workers, on purpose",
      "set `spec.suspend: false`, or replicas"},
     {"False", "GatewayNotReady", "Ready, Available",
-     "no gateway pod is ready; where a node or an image is what they lack, the message says so",
+     "no gateway pod is ready; the message says so if they lack a node or an image",
      "`kubectl describe` the Deployment `<service>-gateway`, its ReplicaSet and its pods; their "
      "log"},
     {"False", "NoTopology", "Ready, Available, TopologyReady",
      "nothing serves yet: workers start, or load", "wait; the message of the other conditions"},
     {"False", "TopologyNotReady", "Ready, Available",
-     "what is committed does not serve just now; the message is TopologyReady's",
+     "the committed topology does not serve just now; the message is TopologyReady's",
      "see the reason of TopologyReady"},
     {"False", "Preparing", "Ready, TopologyReady",
-     "members load and connect, or are being told of the epoch", ""},
+     "members load and connect, or do not know yet that the epoch is committed", ""},
     {"False", "PrepareFailed", "Ready, TopologyReady",
-     "a member refused to load or to connect, in its own words; it is tried again with pauses of "
-     "up "
-     "to a minute",
-     "mend what the message names: a file, a size, a configuration "
+     "a member refused to load or to connect, in its own words; the operator retries with pauses "
+     "of up to a minute",
+     "fix what the message names: a file, a size, a configuration "
      "([troubleshooting](troubleshooting.md))"},
     {"False", "WorkerUnreachable", "Ready, TopologyReady",
-     "a member does not answer at the address named; it is tried again",
+     "a member does not answer at the named address; the operator retries",
      "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
     {"False", "EpochLost", "Ready, TopologyReady",
-     "members that live cannot go on with each other (a broken connection, one that hung); the "
-     "same "
-     "ones are prepared anew",
-     "nothing at once; if it comes again and again: the member named, its node, its network"},
+     "live members cannot go on with each other (a broken connection, or one that hung); the "
+     "operator prepares an epoch of the same members",
+     "nothing at once; if it repeats: the named member, its node, its network"},
     {"False", "MemberLost", "Ready, TopologyReady",
      "a member of the epoch has gone; the others hold their requests for the next epoch", ""},
     {"False", "WaitingForPods", "Ready, AttentionReady, ExpertsReady, TopologyReady",
-     "a pod is not ready yet, is being started again, or there are too few to hold the model",
+     "a pod is not ready yet, or restarts, or there are too few to hold the model",
      "the pod that the message names"},
     {"True, False", "Recreating", "Ready, Progressing, TopologyReady",
      "the model has changed and `spec.rollout.type` is Recreate: the old pods drain and go, then "
-     "the new ones come; gateways hold what is asked meanwhile",
+     "the new ones come; gateways hold requests meanwhile",
      "wait; `spec.rollout.drainSeconds` bounds the first part"},
     {"True, False", "Replacing", "Ready, Progressing",
-     "the model has changed: the new one's pods come up beside the old ones, which serve until the "
-     "new ones do, and then end their answers",
-     "wait; where there is no room for both, CapacityAvailable says so. "
+     "the model has changed: the new model's pods come up beside the old ones, which serve until "
+     "the new ones do, and then end their answers",
+     "wait; CapacityAvailable says so if there is no room for both. "
      "`spec.rollout.drainSeconds` bounds the last part"},
     {"False", "CrashLooping", "Ready, AttentionReady, ExpertsReady",
-     "a worker keeps ending; its last words are in the message, and how it ended (`OOMKilled`, an "
-     "exit code). It is replaced once in ten minutes",
-     "mend what the last words name; after `OOMKilled` raise `resources.limits.memory` of the "
+     "a worker keeps ending; the message has its last words, and how it ended (`OOMKilled`, an "
+     "exit code). The operator replaces it once in ten minutes",
+     "fix what the last words name; after `OOMKilled` raise `resources.limits.memory` of the "
      "role"},
     {"False", "ContainerNotStarting", "Ready, AttentionReady, ExpertsReady",
-     "a container of a pod cannot be started, in the kubelet's words: an image that is not to be "
-     "had (`ErrImagePull`, `ImagePullBackOff`), a Secret or ConfigMap that is not there "
-     "(`CreateContainerConfigError`), a sidecar that keeps ending. It is not waited for",
+     "a container of a pod cannot be started, in the kubelet's words: an image that cannot be "
+     "pulled (`ErrImagePull`, `ImagePullBackOff`), a missing Secret or ConfigMap "
+     "(`CreateContainerConfigError`), a sidecar that keeps ending. No epoch waits for it",
      "what the kubelet says: `image`, `imagePullSecrets`, the chart's registry, `podTemplate`"},
     {"False", "ModelUnknown", "Ready, TopologyReady",
-     "what the model needs, or what room there is for it, is not known: on a cluster the first "
-     "worker of each role says it, on one machine its folder",
+     "the needs of the model, or the room for it, are not known yet: on a cluster the first worker "
+     "of each role reports them, on one machine its folder",
      "the pod that the message names, or the path"},
     {"False", "InsufficientCapacity",
      "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
-     "machine or a pod of the role named has, in figures. What serves goes on; an edit that has no "
+     "machine or a pod of the named role has, in figures. What serves goes on. An edit that has no "
      "room waits, and Ready is False until it has, or is taken back",
      "what the message says: `resources` of the role, `kvCache`, `maxBatchSize`, replicas, or more "
      "room"},
     {"False", "QuotaExceeded", "Ready, Available, AttentionReady, ExpertsReady, CapacityAvailable",
-     "a ResourceQuota refuses a pod or another object, in the server's words; it is asked for "
-     "again "
-     "with pauses of up to five minutes, and at once when the spec is edited or a pod has gone",
-     "raise the quota, or want less"},
+     "a ResourceQuota refuses a pod or another object, in the server's words; the operator retries "
+     "with pauses of up to five minutes, and at once after an edit or when a pod has gone",
+     "raise the quota, or ask for less"},
     {"False", "AdoptRefused", "Ready, Available, Progressing, ScalingReady",
-     "an object of somebody else has the name of one of ours: it is never touched. Available is "
-     "False where it is the Service that clients call",
+     "a foreign object has the name of one of ours, and the operator does not touch it. Available "
+     "is False if it is the Service that clients call",
      "delete or rename that object"},
     {"False", "CertificatesRefused", "Progressing",
-     "the server does not let a Secret of the service's certificates be written, in its words. It "
-     "is tried again and again, and all goes on with the certificates that are there, until the "
-     "time named; a role without one waits",
+     "the server refuses a Secret of the service's certificates, in its words. The operator "
+     "retries, and the service goes on with its present certificates until the named time; a role "
+     "without one waits",
      "what the message names: a webhook, a policy, a quota, the operator's rights"},
-    {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has moved for ten minutes",
+    {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has changed for ten minutes",
      "the conditions that are False"},
     {"True, False", "InvalidSpec", "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
-     "the object can never be carried out as it is, with the path of the field, or the server "
-     "refuses "
-     "what it asks for, in its words",
+     "the spec can never be carried out, with the path of the field; or the server refuses what it "
+     "asks for, in its words",
      "change the spec"},
     {"True, False", "NotSupported",
      "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, Stalled",
-     "the object asks for what this version does not do: [not-supported](not-supported.md)",
+     "the spec asks for what this version does not do: [not-supported](not-supported.md)",
      "change the spec"},
     {"True, False", "InvalidTopology", "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
-     "the MoETopology was changed by hand into what cannot be read",
-     "delete it: it is made anew, and the workers with it"},
+     "an edit has made the MoETopology unreadable",
+     "delete it: the operator creates another one, and new workers"},
     {"False", "Reconciling", "Stalled", "the spec can be carried out", ""},
     {"True", "Collected", "MetricsAvailable",
-     "the numbers of the status are of all members, at most a minute old", ""},
+     "the numbers of the status cover all members, and are at most a minute old", ""},
     {"False", "MembersSilent", "MetricsAvailable",
-     "the member named has not said for twenty seconds what it has counted, in the words of who "
-     "asked "
-     "it. It may serve all the same; the numbers of the status are those of before",
+     "the named member has not reported its counters for twenty seconds, in the words of the "
+     "caller. "
+     "It may serve all the same; the numbers of the status are those of before",
      "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
-    {"Unknown", "NotCollected", "MetricsAvailable",
-     "nobody serves who could be asked, or nobody has answered yet", ""},
+    {"Unknown", "NotCollected", "MetricsAvailable", "no instance serves, or none has answered yet",
+     ""},
     {"Unknown", "NoMetrics", "SLOMet", "this version does not judge by targets", ""},
 };
 
 constexpr EventMeaning kEvents[] = {
-    {"Created", "a pod or another object was made"},
-    {"Updated", "an object of ours was not as wanted, and is again"},
-    {"Deleted", "an object that is not wanted any more was deleted"},
+    {"Created", "the operator created a pod or another object"},
+    {"Updated", "an object of ours differed from what is wanted, and does not any more"},
+    {"Deleted", "the operator deleted an object that is not wanted any more"},
     {"Draining", "a pod leaves, and why"},
     {"Drained", "a pod that left has ended and is gone"},
     {"ScaledUp", "a role wants more instances"},
@@ -162,11 +157,11 @@ constexpr EventMeaning kEvents[] = {
     {"TopologyCommitted", "the epoch serves from now on"},
     {"TopologyEnded", "the epoch serves no more, and why; none follows before its pods have gone"},
     {"TopologyAborted", "the epoch is given up, and why"},
-    {"TopologyLost", "the committed epoch goes on no more though its members live, and why"},
+    {"TopologyLost", "the committed epoch cannot go on though its members live, and why"},
     {"PlacementChanged", "another epoch has experts elsewhere, and how many copies"},
-    {"MetricsUnavailable", "a member does not say what it has counted"},
-    {"AdoptRefused", "an object of somebody else has the name of one of ours"},
-    {"InvalidSpec", "the object cannot be carried out"},
+    {"MetricsUnavailable", "a member does not report its counters"},
+    {"AdoptRefused", "a foreign object has the name of one of ours"},
+    {"InvalidSpec", "the spec cannot be carried out"},
     {"InsufficientCapacity", "something has no room"},
     {"CrashLooping", "a worker keeps ending, with its last words"},
     {"CertificatesRefused", "certificates are due, and the server refuses them"},
@@ -208,10 +203,10 @@ bool IsKnownEvent(std::string_view reason) {
 std::string ConditionsPage() {
   std::string out =
       "# Conditions and Events\n\n"
-      "What `kubectl describe moesvc` (or `janusctl describe`) says, and what to do. A service is "
+      "What `kubectl describe moesvc` (or `janusctl describe`) shows, and what to do. A service is "
       "well when Ready is\n"
-      "True. `observedGeneration` of a condition says for which generation of the object it was "
-      "judged.\n\n"
+      "True. `observedGeneration` of a condition is the generation of the object that it was "
+      "judged for.\n\n"
       "| condition | True means |\n|---|---|\n";
   for (const ConditionMeaning& one : kConditions) {
     out += "| `" + std::string(one.type) + "` | " + std::string(one.when_true) + " |\n";

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/exchange_size.h"
+
 namespace janus::dataplane::ucx {
 
 // What the members of a pair tell each other over UCX while they connect, once in each phase;
@@ -16,7 +18,7 @@ struct Greeting {
   uint32_t reads = 0;  // in phase 3: whether the receiver's memory was read, and will be
 };
 inline constexpr uint64_t kGreetingPhases = 3;
-inline constexpr size_t kMostGreetingBytes = 1024;
+inline constexpr size_t kMostGreetingBytes = exchange_size::kGreeting;
 inline constexpr size_t kMostKeyBytes = kMostGreetingBytes - sizeof(Greeting);
 
 }  // namespace janus::dataplane::ucx

@@ -32,15 +32,11 @@ using ucx::ReceiveRing;
 using ucx::Registration;
 using ucx::TagOf;
 
-constexpr size_t kSets = 2;
+constexpr size_t kSets = exchange_size::kLandingSets;
 constexpr size_t kControlBytes = sizeof(Header) + kMaxControlBytes;
-constexpr size_t kSmallEntry = 64;  // credits, a cache line each
-constexpr size_t kCredits = 4;
-constexpr size_t kGreetings = 2;
-
-constexpr size_t LandingBytes(size_t payload) {
-  return AlignUp(sizeof(Header) + payload);
-}
+constexpr size_t kSmallEntry = exchange_size::kSmallMessage;
+constexpr size_t kCredits = exchange_size::kCredits;
+constexpr size_t kGreetings = exchange_size::kGreetings;
 
 // Memory for everything that comes over UCX and for control messages that go out.
 class Arena {
@@ -311,9 +307,8 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own,
       if (slot.owner == peer.peer && reads) landing += kSets * LandingBytes(slot.bytes);
     }
   }
-  const size_t per_pair = 2 * kControlQueueDepth * AlignUp(kControlBytes) +
-                          (kCredits + 1) * kSmallEntry + (kGreetings + 1) * ucx::kMostGreetingBytes;
-  JANUS_ASSIGN_OR_RETURN(arena_, Arena::Create(std::max(landing + pairs * per_pair, size_t{4096})));
+  JANUS_ASSIGN_OR_RETURN(arena_, Arena::Create(std::max(landing + pairs * NetworkQueueBytes(),
+                                                        exchange_size::kSegmentPage)));
   JANUS_ASSIGN_OR_RETURN(segment_registration_,
                          Registration::Create(*worker_, {own.base, own.bytes}));
   JANUS_ASSIGN_OR_RETURN(arena_registration_, Registration::Create(*worker_, arena_.all()));

@@ -13,8 +13,8 @@ const std::string kChatBody = R"({"model": "m", "messages": [{"role": "user", "c
 const std::string kTextBody = R"({"model": "m", "prompt": "Hi")";
 
 CompletionRequest Parsed(Endpoint endpoint, const std::string& body) {
-  ApiResult<CompletionRequest> got = ParseCompletionRequest(endpoint, body);
-  if (const auto* error = std::get_if<ApiError>(&got)) {
+  RequestResult<CompletionRequest> got = ParseCompletionRequest(endpoint, body);
+  if (const auto* error = std::get_if<RequestError>(&got)) {
     ADD_FAILURE() << body << ": " << error->message;
     return {};
   }
@@ -106,8 +106,8 @@ TEST_P(RefusedParameter, IsNamed) {
   const Refused& c = GetParam();
   const std::string body = (c.endpoint == Endpoint::kChat ? kChatBody : kTextBody) + c.more + "}";
   const auto got = ParseCompletionRequest(c.endpoint, body);
-  ASSERT_TRUE(std::holds_alternative<ApiError>(got)) << body;
-  const auto& error = std::get<ApiError>(got);
+  ASSERT_TRUE(std::holds_alternative<RequestError>(got)) << body;
+  const auto& error = std::get<RequestError>(got);
   EXPECT_EQ(error.http_status, 400);
   EXPECT_EQ(error.param, c.param);
   EXPECT_EQ(error.code, c.code);
@@ -186,7 +186,7 @@ TEST(CompletionRequest, EndsWellOnDamagedBytes) {
     }
     const auto endpoint = random() % 2 ? kC : kT;
     const auto got = ParseCompletionRequest(endpoint, body);
-    if (const auto* error = std::get_if<ApiError>(&got)) {
+    if (const auto* error = std::get_if<RequestError>(&got)) {
       ASSERT_EQ(error->http_status, 400) << body;
       ASSERT_FALSE(error->message.empty()) << body;
       ASSERT_NE(ToJson(*error), "") << body;
@@ -197,7 +197,7 @@ TEST(CompletionRequest, EndsWellOnDamagedBytes) {
 TEST(CompletionRequest, RefusesDeepNesting) {
   const std::string deep = kTextBody + R"(, "x": )" + std::string(100'000, '[');
   const auto got = ParseCompletionRequest(kT, deep);
-  EXPECT_TRUE(Contains(std::get<ApiError>(got).message, "64 levels"));
+  EXPECT_TRUE(Contains(std::get<RequestError>(got).message, "64 levels"));
   // Brackets within a string nest nothing.
   EXPECT_EQ(Parsed(kT, R"({"model": "m", "prompt": "\"[[)" + std::string(1000, '[') + "\"}")
                 .prompts.size(),

@@ -15,21 +15,22 @@ class PrepareTest : public testing::Test {
     model_.text.tokenizer = text::SmallTokenizer();
     model_.defaults.eos_tokens = {10};
   }
-  ApiResult<PreparedRequest> Text(const std::string& more, Endpoint e = Endpoint::kCompletions) {
+  RequestResult<PreparedRequest> Text(const std::string& more,
+                                      Endpoint e = Endpoint::kCompletions) {
     return Prepare(model_, {.max_context_tokens = 100, .vocabulary_size = 11}, e,
                    R"({"model": "m", )" + more + "}", 77, WallTime{});
   }
   GenerationRequest One(const std::string& more) {
-    ApiResult<PreparedRequest> got = Text(more);
-    if (const auto* error = std::get_if<ApiError>(&got)) {
+    RequestResult<PreparedRequest> got = Text(more);
+    if (const auto* error = std::get_if<RequestError>(&got)) {
       ADD_FAILURE() << error->message;
       return {};
     }
     return std::get<PreparedRequest>(got).generations.at(0);
   }
-  ApiError Error(const std::string& more, Endpoint e = Endpoint::kCompletions) {
-    ApiResult<PreparedRequest> got = Text(more, e);
-    return std::holds_alternative<ApiError>(got) ? std::get<ApiError>(got) : ApiError{};
+  RequestError Error(const std::string& more, Endpoint e = Endpoint::kCompletions) {
+    RequestResult<PreparedRequest> got = Text(more, e);
+    return std::holds_alternative<RequestError>(got) ? std::get<RequestError>(got) : RequestError{};
   }
   ServedModel model_;
 };
@@ -72,7 +73,7 @@ TEST_F(PrepareTest, IgnoresOnlyTheModelsOwnEnds) {
 
 TEST_F(PrepareTest, BoundsPromptAndAnswerByTheContext) {
   EXPECT_EQ(One(R"("prompt": [0, 0], "max_tokens": 98)").max_tokens, 98);
-  ApiError error = Error(R"("prompt": [0, 0], "max_tokens": 99)");
+  RequestError error = Error(R"("prompt": [0, 0], "max_tokens": 99)");
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_EQ(error.param, "max_tokens");
   EXPECT_TRUE(Contains(error.message, "at most 98"));
@@ -89,7 +90,7 @@ TEST_F(PrepareTest, RefusesEmptyPromptsAndForeignTokens) {
 }
 
 TEST_F(PrepareTest, PointsAChatWithoutTemplateElsewhere) {
-  const ApiError error =
+  const RequestError error =
       Error(R"("messages": [{"role": "user", "content": "a"}])", Endpoint::kChat);
   EXPECT_EQ(error.http_status, 400);
   EXPECT_TRUE(Contains(error.message, "/v1/completions"));

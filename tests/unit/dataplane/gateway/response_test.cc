@@ -103,7 +103,7 @@ TEST(ResponseJson, AddsUsageUp) {
 }
 
 TEST(ErrorJson, NamesNullForWhatIsEmpty) {
-  const json error = json::parse(ToJson(ApiError{400, "t", "", "", "m\xff"}))["error"];
+  const json error = json::parse(ToJson(RequestError{400, "t", "", "", "m\xff"}))["error"];
   EXPECT_EQ(error["message"], "m\uFFFD");
   EXPECT_TRUE(error["param"].is_null());
   EXPECT_TRUE(error["code"].is_null());

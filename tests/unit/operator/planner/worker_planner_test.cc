@@ -99,14 +99,15 @@ class WorkerPlannerTest : public testing::Test {
 
 TEST_F(WorkerPlannerTest, KnowsNothingBeforeAWorkerHasSaidIt) {
   Look();
-  EXPECT_EQ(Plan().status(), Unavailable("what the model needs is not known yet: its first worker "
-                                         "is awaited, which says it"));
+  EXPECT_EQ(Plan().status(),
+            Unavailable("the needs of the model are not known yet: waiting for its "
+                        "first worker, which reports it"));
   Add(Role::kAttention, "a0");
   Look();
   EXPECT_EQ(questions_.last(), "a0");
   EXPECT_EQ(questions_.asked.back().uid, kUid);
   EXPECT_EQ(Plan().status(),
-            Unavailable("what the model needs is not known yet: pod a0 is being asked"));
+            Unavailable("the needs of the model are not known yet: pod a0 is being asked"));
   questions_.Answer(Report());
   EXPECT_EQ(wakes_, 1);
   Look();
@@ -130,7 +131,7 @@ TEST_F(WorkerPlannerTest, AsksOneOfEachRoleOnce) {
   questions_.asked[0].result = Report();
   Look();
   ASSERT_TRUE(Plan().ok());
-  EXPECT_EQ(Plan()->awaited, "what room there is is not known yet: pod e0 is being asked");
+  EXPECT_EQ(Plan()->awaited, "the room for the model is not known yet: pod e0 is being asked");
   questions_.Answer(Report());
   for (int pass = 0; pass < 3; ++pass) Look();
   EXPECT_EQ(Plan()->awaited, "");
@@ -161,12 +162,12 @@ TEST_F(WorkerPlannerTest, WhoDoesNotAnswerIsNamedAndAnotherIsAsked) {
   Look();
   EXPECT_EQ(questions_.last(), "a1");
   EXPECT_EQ(Plan().status(),
-            Unavailable("what the model needs is not known yet: pod a0: cannot connect"));
+            Unavailable("the needs of the model are not known yet: pod a0: cannot connect"));
   questions_.Answer(NotFound("/models/x: no such folder"));
   Look();
   Look();
   EXPECT_EQ(questions_.asked.size(), 2u) << "both have a pause";
-  EXPECT_EQ(Plan().status(), Unavailable("what the model needs is not known yet: pod a1: "
+  EXPECT_EQ(Plan().status(), Unavailable("the needs of the model are not known yet: pod a1: "
                                          "/models/x: no such folder"));
   workers_.now += std::chrono::seconds(2);
   Look();
@@ -194,7 +195,7 @@ TEST_F(WorkerPlannerTest, OlderWordsCarryWhatServesUntilNewOnesCome) {
   Add(Role::kExperts, "e1", "r2");
   Look();
   EXPECT_EQ(questions_.last(), "e1");
-  EXPECT_EQ(Plan()->awaited, "what room there is is not known yet: pod e1 is being asked");
+  EXPECT_EQ(Plan()->awaited, "the room for the model is not known yet: pod e1 is being asked");
   questions_.Answer(Report(4 * kGiB, "d2"));
   Look();
   EXPECT_EQ(Plan()->model_digest, "d2");
@@ -221,7 +222,7 @@ TEST_F(WorkerPlannerTest, WhatOnlyOlderWorkersMakeImpossibleWaitsForNewOnes) {
   Look();
   EXPECT_EQ(Plan().status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(Contains(Plan().status().message(),
-                       "a worker as the spec wants it now is awaited; by what the older ones say, "
+                       "waiting for a worker of the newest revision; by what older ones report, "
                        "spec.model.maxModelLen"));
 }
 

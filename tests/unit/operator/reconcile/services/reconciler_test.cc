@@ -706,7 +706,7 @@ TEST(Reconciler, AForeignObjectOfAWantedNameIsNeverTouched) {
   EXPECT_EQ(sim.Condition("Progressing"), "False/AdoptRefused");
   for (const char* type : {"Ready", "Available"}) {
     EXPECT_EQ(sim.Condition(type), "False/AdoptRefused") << "who calls demo reaches somebody else";
-    EXPECT_TRUE(Contains(sim.MessageOf(type), "Service demo belongs to somebody else"));
+    EXPECT_TRUE(Contains(sim.MessageOf(type), "Service demo has another owner"));
   }
   sim.Run(Seconds(600));
   EXPECT_LE(sim.op().CountEvents("AdoptRefused"), 12) << "in every pass";
@@ -1344,7 +1344,7 @@ TEST(Reconciler, AForeignServiceOfTheMembersNameIsWhyGatewaysAreNotReady) {
   sim.Apply(1, 2);
   sim.Run(Seconds(30));
   EXPECT_EQ(sim.Condition("Available"), "False/GatewayNotReady");
-  EXPECT_TRUE(Contains(sim.MessageOf("Available"), "Service demo-members belongs to somebody else"))
+  EXPECT_TRUE(Contains(sim.MessageOf("Available"), "Service demo-members has another owner"))
       << sim.MessageOf("Available");
 }
 

@@ -161,7 +161,8 @@ TEST(Recreate, TheFirstPodThatTellsOfAnotherModelStays) {
   sim.RunUntil("Ready");
   sim.Run(Seconds(2));
   Watcher watcher(sim);
-  sim.planner.awaited = "what room there is is not known yet: pod demo-attention-x is being asked";
+  sim.planner.awaited =
+      "the room for the model is not known yet: pod demo-attention-x is being asked";
   sim.Patch(kOtherModel);
   sim.Run(Seconds(10));
   EXPECT_EQ(sim.cluster.pods_ever().size(), 7u) << "one of each role";

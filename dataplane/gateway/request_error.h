@@ -8,7 +8,7 @@
 namespace janus::gateway {
 
 // A refusal as the OpenAI API shapes it.
-struct ApiError {
+struct RequestError {
   int http_status = 500;
   std::string type = "api_error";  // invalid_request_error, authentication_error, ...
   std::string code;                // empty: null
@@ -18,25 +18,25 @@ struct ApiError {
 };
 
 template <class T>
-using ApiResult = std::variant<T, ApiError>;
+using RequestResult = std::variant<T, RequestError>;
 
 // 400: `param` cannot be what it is.
-inline ApiError InvalidParameter(std::string_view param, std::string message) {
+inline RequestError InvalidParameter(std::string_view param, std::string message) {
   return {400, "invalid_request_error", "invalid_value", std::string(param), std::move(message)};
 }
 // 400: the API knows it, or a client thought so, but it is not carried out here.
-inline ApiError UnsupportedParameter(std::string_view param, std::string message) {
+inline RequestError UnsupportedParameter(std::string_view param, std::string message) {
   return {400, "invalid_request_error", "unsupported_parameter", std::string(param),
           std::move(message)};
 }
-inline ApiError Overloaded(std::string message, int retry_after_seconds) {
+inline RequestError Overloaded(std::string message, int retry_after_seconds) {
   return {429, "rate_limit_error", "overloaded", "", std::move(message), retry_after_seconds};
 }
-inline ApiError NoWorkers(std::string message) {
+inline RequestError NoWorkers(std::string message) {
   return {503, "api_error", "service_unavailable", "", std::move(message), 1};
 }
 
 // {"error": {"message", "type", "param", "code"}}
-std::string ToJson(const ApiError& error);
+std::string ToJson(const RequestError& error);
 
 }  // namespace janus::gateway

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/topology.h"
+
+namespace janus {
+
+// How much memory the members of an epoch keep for each other: one definition for the transports,
+// which allocate it, and for plans, which reserve it. Bytes; "aligned" is to 64. Pure.
+
+// What the exchange is laid out for.
+struct ExchangeSize {
+  int m = 0;
+  int n = 0;
+  int micro_batches = 1;
+  int max_rows = 0;  // of one sender in one round
+  int top_k = 0;
+  size_t row_bytes = 0;
+};
+
+namespace exchange_size {
+
+inline constexpr size_t kSegmentHeader = 64;
+inline constexpr size_t kMessageHeader = 64;
+inline constexpr size_t kMostControlPayload = 1024;  // a ticket of 256 instances
+inline constexpr size_t kQueueDepth = 64;            // control messages to one reader
+inline constexpr size_t kQueueCounters = 128;
+inline constexpr size_t kSlotHead = 128;       // sequence number and header
+inline constexpr size_t kContributionRef = 4;  // row and top-k slot of a contribution
+inline constexpr size_t kFlag = 64;            // of one reader of one slot
+inline constexpr size_t kSegmentPage = 4096;   // flags begin at one
+inline constexpr size_t kLandingSets = 2;      // of what comes over a network
+inline constexpr size_t kSmallMessage = 64;    // over a network: a credit
+inline constexpr size_t kCredits = 4;
+inline constexpr size_t kGreeting = 1024;
+inline constexpr size_t kGreetings = 2;
+
+constexpr size_t Aligned(size_t bytes, size_t alignment = 64) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace exchange_size
+
+// Payload of a slot with the rows of an attention instance, for all expert instances.
+constexpr size_t RowSlotBytes(const ExchangeSize& size) {
+  return static_cast<size_t>(size.max_rows) * size.row_bytes;
+}
+
+// Payload of `count` contributions: where each belongs, then the vectors.
+constexpr size_t ContributionBytes(size_t count, size_t row_bytes) {
+  return exchange_size::Aligned(count * exchange_size::kContributionRef) + count * row_bytes;
+}
+
+// Payload of a slot of an expert instance, for one attention instance: at most every (row, top-k
+// slot) of it.
+constexpr size_t ContributionSlotBytes(const ExchangeSize& size) {
+  return ContributionBytes(static_cast<size_t>(size.max_rows) * static_cast<size_t>(size.top_k),
+                           size.row_bytes);
+}
+
+// A slot in its owner's segment.
+constexpr size_t SlotBytes(size_t payload) {
+  return exchange_size::kSlotHead + exchange_size::Aligned(payload);
+}
+
+// The queue of control messages to one reader.
+constexpr size_t ControlQueueBytes() {
+  using namespace exchange_size;
+  return kQueueCounters + kQueueDepth * (kMessageHeader + kMostControlPayload);
+}
+
+// The segment of one member: a queue to every member, its slots, and on pages of their own the
+// flags of their readers.
+size_t SegmentBytes(const ExchangeSize& size, Role role);
+
+// What a member that reaches its peers over a network allocates beside that: where their slots
+// land, and queues in both directions.
+size_t NetworkBytes(const ExchangeSize& size, Role role);
+// Of that: the queues with one peer, and where one slot's payload lands.
+size_t NetworkQueueBytes();
+constexpr size_t LandingBytes(size_t payload) {
+  return exchange_size::Aligned(exchange_size::kMessageHeader + payload);
+}
+
+}  // namespace janus
