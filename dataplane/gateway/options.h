@@ -16,6 +16,8 @@ struct GatewayOptions {
   ServiceOptions service;
   std::string model_dir;
   std::string model_name;  // as clients call it; default: the folder's name
+  std::vector<std::string> model_aliases;
+  UnknownParameters unknown_parameters = UnknownParameters::kRefuse;
   std::string chat_template_file;
   std::vector<std::string> members;  // gRPC addresses
   std::string service_uid;

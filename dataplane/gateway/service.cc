@@ -1,8 +1,10 @@
 #include "dataplane/gateway/service.h"
 
+#include <cstdio>
 #include <string_view>
 
 #include "common/exposition/metrics_text.h"
+#include "dataplane/gateway/trace_ids.h"
 
 namespace janus::gateway {
 
@@ -37,6 +39,12 @@ bool EqualInConstantTime(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? 0 : b[i % b.size()]));
   }
   return difference == 0;
+}
+
+std::vector<std::string> ModelNames(const ServedModel& model) {
+  std::vector<std::string> names = {model.name};
+  names.insert(names.end(), model.aliases.begin(), model.aliases.end());
+  return names;
 }
 
 std::string Decoded(std::string_view path) {
@@ -96,7 +104,16 @@ bool GatewayService::IsAuthorized(const std::string& authorization) const {
   return known;
 }
 
+HttpHeaders GatewayService::AnswerHeaders(HttpHead& head) {
+  if (!IsRequestId(head.request_id)) head.request_id = NewRequestId();
+  if (!IsTraceParent(head.traceparent)) head.traceparent.clear();
+  HttpHeaders out = CorsHeaders(options_.cors, head);
+  out.emplace_back("X-Request-Id", head.request_id);
+  return out;
+}
+
 std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
+  if (std::optional<HttpReply> preflight = AnswerPreflight(options_.cors, head)) return preflight;
   const Route* route = FindRoute(head.path);
   const auto refuse = [&](const ApiError& error) {
     metrics_.refused.Add();
@@ -124,6 +141,14 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
     return reply;
   }
+  if (!ParseContentCoding(head.content_encoding)) {
+    HttpReply reply =
+        refuse({415, "invalid_request_error", "unsupported_encoding", "",
+                "Content-Encoding '" + head.content_encoding + "' is not taken; send one of " +
+                    std::string(kAcceptedCodings) + ", or the body as it is"});
+    reply.headers.emplace_back("Accept-Encoding", std::string(kAcceptedCodings));
+    return reply;
+  }
   return std::nullopt;
 }
 
@@ -147,11 +172,15 @@ HttpReply GatewayService::Refusal(int status, std::string message) {
 
 void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
                             MemoryLease memory) {
-  if (head.path == "/v1/chat/completions") {
-    return Complete(std::move(exchange), Endpoint::kChat, std::move(body), std::move(memory));
-  }
-  if (head.path == "/v1/completions") {
-    return Complete(std::move(exchange), Endpoint::kCompletions, std::move(body),
+  if (head.path == "/v1/chat/completions" || head.path == "/v1/completions") {
+    const Endpoint endpoint =
+        head.path == "/v1/completions" ? Endpoint::kCompletions : Endpoint::kChat;
+    const auto coding = ParseContentCoding(head.content_encoding);
+    return Complete(std::move(exchange), endpoint,
+                    {.bytes = std::move(body),
+                     .coding = coding.value_or(ContentCoding::kIdentity),
+                     .request_id = std::move(head.request_id),
+                     .traceparent = std::move(head.traceparent)},
                     std::move(memory));
   }
   if (head.path == "/metrics") {
@@ -169,18 +198,22 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
                               .body = std::string("{\"status\":\"") + state + "\"}"});
   }
   if (head.path == kModels) {
-    return exchange->Respond(
-        {.body = ModelListJson(model_.name, started_unix_seconds_, pool_.MaxContextTokens())});
+    return exchange->Respond({.body = ModelListJson(ModelNames(model_), started_unix_seconds_,
+                                                    pool_.MaxContextTokens())});
   }
   const std::string name = Decoded(std::string_view(head.path).substr(kModels.size() + 1));
-  if (name != model_.name) {
+  if (!model_.IsCalled(name)) {
     metrics_.refused.Add();
-    return exchange->Respond(
-        ToReply({404, "invalid_request_error", "model_not_found", "model",
-                 "the model '" + name + "' does not exist; this is '" + model_.name + "'"}));
+    return exchange->Respond(ToReply(NoSuchModel(model_, name)));
   }
-  exchange->Respond(
-      {.body = ModelJson(model_.name, started_unix_seconds_, pool_.MaxContextTokens())});
+  exchange->Respond({.body = ModelJson(name, started_unix_seconds_, pool_.MaxContextTokens())});
+}
+
+std::string GatewayService::NewRequestId() {
+  char name[24];
+  std::snprintf(name, sizeof(name), "req-%016llx",
+                static_cast<unsigned long long>(calls_.id_salt ^ requests_.fetch_add(1)));
+  return name;
 }
 
 uint64_t GatewayService::DrawSeed() {
@@ -188,10 +221,38 @@ uint64_t GatewayService::DrawSeed() {
   return random_();
 }
 
-void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint,
-                              std::string body, MemoryLease memory) {
+ApiResult<PreparedRequest> GatewayService::Prepared(Endpoint endpoint, const Body& body,
+                                                    const PrepareBounds& bounds) {
+  if (body.coding == ContentCoding::kIdentity) {
+    return Prepare(model_, bounds, endpoint, body.bytes, DrawSeed(), clock_.WallNow());
+  }
+  const Result<std::string> decoded = Decode(body.coding, body.bytes, options_.max_body_bytes);
+  if (decoded.ok()) {
+    return Prepare(model_, bounds, endpoint, *decoded, DrawSeed(), clock_.WallNow());
+  }
+  if (decoded.status().code() == StatusCode::kResourceExhausted) {
+    return ApiError{413, "invalid_request_error", "request_too_large", "",
+                    decoded.status().message()};
+  }
+  return ApiError{400, "invalid_request_error", "malformed_request", "",
+                  decoded.status().message()};
+}
+
+void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
+                              MemoryLease memory) {
+  // What a body decodes to is held while it is read. It is not known yet, but has a bound.
+  const bool has_room =
+      body.coding == ContentCoding::kIdentity ||
+      memory.TrySet(memory.bytes() + static_cast<int64_t>(options_.max_body_bytes),
+                    MemoryBudget::Use::kRequest);
   auto call = std::make_shared<Call>(calls_, std::move(exchange), std::move(memory));
   call->Begin();
+  if (!has_room) {
+    metrics_.memory_refused.Add();
+    return call->Refuse(Overloaded("no memory is free for a compressed body, which may decode to " +
+                                       std::to_string(options_.max_body_bytes) + " bytes",
+                                   pool_.RetryAfterSeconds()));
+  }
   if (draining_) return call->Refuse(NoWorkers("the gateway is draining"));
   if (calls_.open.load() > options_.open_streams) {
     return call->Refuse(Overloaded(
@@ -204,8 +265,14 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
     const PrepareBounds bounds{.max_context_tokens = pool_.MaxContextTokens(),
                                .vocabulary_size = pool_.VocabularySize()};
     // Shared, as the work must be copyable.
-    const auto prepared = std::make_shared<ApiResult<PreparedRequest>>(
-        Prepare(model_, bounds, endpoint, body, DrawSeed(), clock_.WallNow()));
+    const auto prepared =
+        std::make_shared<ApiResult<PreparedRequest>>(Prepared(endpoint, body, bounds));
+    if (auto* request = std::get_if<PreparedRequest>(prepared.get())) {
+      for (GenerationRequest& generation : request->generations) {
+        generation.client_request_id = body.request_id;
+        generation.traceparent = body.traceparent;
+      }
+    }
     call->exchange().Post([call, prepared, bounds] {
       if (bounds.max_context_tokens == 0) {  // all were lost in the meantime
         return call->Refuse(NoWorkers("no attention instance is attached"));
