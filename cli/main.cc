@@ -88,6 +88,15 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->add_option("--unknown-parameters", options.gateway.unknown_parameters,
                    "what becomes of a request with a parameter of no known name (refuse)")
       ->check(CLI::IsMember({"refuse", "ignore"}));
+  serve
+      ->add_option("--tool-parser", options.gateway.tool_parser,
+                   "how the model writes calls of tools (by its chat template)")
+      ->check(CLI::IsMember({"none", "hermes", "glm", "deepseek", "kimi", "mistral", "llama"}));
+  serve
+      ->add_option("--reasoning-parser", options.gateway.reasoning_parser,
+                   "whether <think>...</think> of an answer is reasoning_content (by its chat "
+                   "template)")
+      ->check(CLI::IsMember({"think", "none"}));
 }
 
 struct ObjectCommands {

@@ -115,7 +115,8 @@ void Call::Answer(PreparedRequest prepared) {
   head_.prompt_logprobs = request.prompt_logprobs;
   echo_ = request.echo;
   drops_tokens_ = request.max_tokens == 0;
-  skip_special_tokens_ = request.skip_special_tokens;
+  // The markers of calls are special tokens in some models.
+  skip_special_tokens_ = request.skip_special_tokens && !request.reads_tool_calls;
   head_.logits_hash = request.logits_hash;
 
   choices_.resize(prepared.generations.size());
@@ -124,10 +125,13 @@ void Call::Answer(PreparedRequest prepared) {
     GenerationRequest& generation = prepared.generations[i];
     Choice& choice = choices_[i];
     OpenChoice(request, i, generation);
+    const ChatTextOptions& apart = prepared.chat_text;
+    if (apart.reads_reasoning || apart.tools != ToolFormat::kNone) choice.chat.emplace(apart);
+    choice.is_first_call_only = !request.parallel_tool_calls;
     Result<gateway::Answer> answer = gateway::Answer::Create(
         *context_.model.text.tokenizer, {.stop = request.stop,
                                          .include_stop = request.include_stop,
-                                         .skip_special_tokens = request.skip_special_tokens,
+                                         .skip_special_tokens = skip_special_tokens_,
                                          .want_logprobs = head_.logprobs,
                                          .scores_end = echo_,
                                          .min_tokens = request.min_tokens,
@@ -185,6 +189,23 @@ bool Call::TakePromptLogprobs(Choice& choice, const TokenEvent& event) {
   context_.metrics.memory_refused.Add();
   Fail(ResourceExhausted("no memory is free for the log probabilities of the prompt"));
   return false;
+}
+
+// Leaves the content in the delta.
+void Call::TakeApart(Choice& choice, gateway::Answer::Delta* delta) {
+  if (!choice.chat) return;
+  const auto add = [&](ChatText::Delta more) {
+    choice.taken.reasoning += more.reasoning;
+    delta->text += more.content;
+    for (ToolCall& call : more.calls) {
+      if (choice.is_first_call_only && choice.calls > 0) break;
+      choice.taken.calls.push_back(std::move(call));
+      ++choice.calls;
+    }
+  };
+  const std::string text = std::exchange(delta->text, {});
+  add(choice.chat->Push(text));
+  if (choice.answer->finish() != Finish::kNone) add(choice.chat->Finish());
 }
 
 // What an event adds to the answer; before the first token of it an echoed prompt.
@@ -284,6 +305,7 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (event.tokens.empty() && event.finish == Finish::kNone) return;
   Result<gateway::Answer::Delta> delta = Shown(choice, event);
   if (!delta.ok()) return Fail(delta.status());
+  TakeApart(choice, &*delta);
   if (!HoldMore(event, *delta)) {
     context_.metrics.memory_refused.Add();
     return Fail(ResourceExhausted("no memory is free for the rest of this answer"));
@@ -305,15 +327,21 @@ void Call::WriteChunk(size_t index, gateway::Answer::Delta delta) {
   Choice& choice = choices_[index];
   const bool ours = (head_.return_token_ids && !delta.token_ids.empty()) ||
                     (head_.logits_hash && !delta.logits_hashes.empty());
-  const bool empty = delta.text.empty() && delta.tokens.empty() && !ours;
+  ChatText::Delta taken = std::exchange(choice.taken, {});
+  const bool empty = delta.text.empty() && delta.tokens.empty() && !ours &&
+                     taken.reasoning.empty() && taken.calls.empty();
   const bool first = !choice.chunk_sent;
   if (empty && !first && choice.finish == Finish::kNone) return;
   BeginStream();
   ResponseChoice out{.index = static_cast<int>(index),
                      .delta = std::move(delta),
                      .finish = choice.finish,
+                     .reasoning = std::move(taken.reasoning),
+                     .calls = std::move(taken.calls),
+                     .has_called = choice.calls > 0,
                      .first = first,
                      .prompt = std::move(choice.prompt)};
+  out.first_call = choice.calls - out.calls.size();
   choice.chunk_sent = true;
   choice.prompt.clear();
   last_written_ = context_.clock.Now();
@@ -357,6 +385,9 @@ void Call::FinishCall() {
     choices.push_back({.index = static_cast<int>(i),
                        .delta = std::move(choices_[i].whole),
                        .finish = choices_[i].finish,
+                       .reasoning = std::move(choices_[i].taken.reasoning),
+                       .calls = std::move(choices_[i].taken.calls),
+                       .has_called = choices_[i].calls > 0,
                        .prompt = std::move(choices_[i].prompt),
                        .prompt_logprobs = std::move(choices_[i].prompt_scores)});
   }

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "dataplane/gateway/answer.h"
 #include "dataplane/gateway/attention_pool.h"
+#include "dataplane/gateway/chat/chat_text.h"
 #include "dataplane/gateway/echo.h"
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/http_server.h"
@@ -62,6 +63,10 @@ class Call : public std::enable_shared_from_this<Call> {
     std::optional<PromptLogprobs> prompt_logprobs;  // that are to come
     std::vector<PositionLogprobs> prompt_scores;    // all of them, to be shown at the end
     bool echoed = false;
+    std::optional<ChatText> chat;  // takes the text apart
+    ChatText::Delta taken;         // out of it: of the next chunk, or all
+    size_t calls = 0;              // that were found
+    bool is_first_call_only = false;
     MonotonicTime first_token, last_token;
     bool begun = false;  // a token came
     bool chunk_sent = false;
@@ -73,6 +78,7 @@ class Call : public std::enable_shared_from_this<Call> {
   void OpenChoice(const CompletionRequest& request, size_t index,
                   const GenerationRequest& generation);
   bool TakePromptLogprobs(Choice& choice, const TokenEvent& event);
+  void TakeApart(Choice& choice, gateway::Answer::Delta* delta);
   Result<gateway::Answer::Delta> Shown(Choice& choice, const TokenEvent& event);
   bool HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta);
   void WriteChunk(size_t index, gateway::Answer::Delta delta);

@@ -54,6 +54,13 @@ Result<ServedModel> LoadModel(const GatewayOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(options.model_dir));
   JANUS_ASSIGN_OR_RETURN(model.text,
                          text::LoadModelText(options.model_dir, options.chat_template_file));
+  if (model.text.chat_template) {
+    const std::string& source = model.text.chat_template->source();
+    model.tool_format = ToolFormatOf(source);
+    model.reads_reasoning = source.find("</think>") != std::string::npos;
+  }
+  model.tool_format = options.tool_format.value_or(model.tool_format);
+  model.reads_reasoning = options.reads_reasoning.value_or(model.reads_reasoning);
   // Otherwise its ids would be refused one request at a time, as if the prompts were wrong.
   if (model.text.tokenizer->id_limit() > description.vocab) {
     return InvalidArgument(

@@ -51,6 +51,23 @@ Status SetUnknownParameters(std::string_view value, GatewayOptions* out) {
   return OkStatus();
 }
 
+Status SetToolParser(std::string_view value, GatewayOptions* out) {
+  if (value == "auto") return OkStatus();
+  out->tool_format = ParseToolFormat(value);
+  if (out->tool_format) return OkStatus();
+  return InvalidArgument("'" + std::string(value) +
+                         "' is none of auto, none, hermes, glm, deepseek, kimi, mistral, llama");
+}
+
+Status SetReasoningParser(std::string_view value, GatewayOptions* out) {
+  if (value == "auto") return OkStatus();
+  if (value != "think" && value != "none") {
+    return InvalidArgument("'" + std::string(value) + "' is none of auto, think, none");
+  }
+  out->reads_reasoning = value == "think";
+  return OkStatus();
+}
+
 Status SetCorsOrigin(std::string_view value, GatewayOptions* out) {
   if (!IsOrigin(value)) {
     return InvalidArgument("'" + std::string(value) +
@@ -92,6 +109,14 @@ const std::vector<Flag>& Flags() {
        "what becomes of a request with a parameter of no known name: 400, or the header "
        "X-Ignored-Parameters (refuse)",
        SetUnknownParameters},
+      {"tool-parser", "FORMAT",
+       "how the model writes calls of tools: none, hermes, glm, deepseek, kimi, mistral or llama "
+       "(auto: by its chat template)",
+       SetToolParser},
+      {"reasoning-parser", "think|none",
+       "whether <think>...</think> of an answer is reasoning_content (auto: if its chat template "
+       "has it)",
+       SetReasoningParser},
       {"cors-origin", "ORIGIN",
        "web pages of this origin may call, as https://ui.example; * for all; may be repeated "
        "(none)",

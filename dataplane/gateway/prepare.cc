@@ -22,6 +22,18 @@ ApiError FromStatus(const Status& status, const CompletionRequest& request) {
   return {500, "api_error", "internal_error", "", status.message()};
 }
 
+// What of the answer is no content. The prompt may have begun the reasoning already.
+ChatTextOptions ChatTextOf(const ServedModel& model, const CompletionRequest& request,
+                           const std::string& prompt) {
+  ChatTextOptions out;
+  if (request.reads_tool_calls) out.tools = model.tool_format;
+  out.reads_reasoning = model.reads_reasoning && !request.continue_final_message;
+  const size_t end = prompt.find_last_not_of(" \t\r\n");
+  out.begins_in_reasoning = out.reads_reasoning && end != std::string::npos &&
+                            std::string_view(prompt).substr(0, end + 1).ends_with("<think>");
+  return out;
+}
+
 // The client's variables, and reasoning_effort where the template reads it.
 ApiResult<std::string> TemplateVariables(const text::ChatTemplate& chat,
                                          const CompletionRequest& request) {
@@ -70,9 +82,9 @@ ApiResult<std::string> ChatText(const ServedModel& model, const CompletionReques
   ApiResult<std::string> variables = TemplateVariables(chat, request);
   if (auto* error = std::get_if<ApiError>(&variables)) return std::move(*error);
   const bool parts = !request.part_messages_json.empty() && chat.LoopsOverContent();
-  Result<std::string> text =
-      chat.Render(parts ? request.part_messages_json : request.messages_json,
-                  request.add_generation_prompt, now, std::get<std::string>(variables));
+  Result<std::string> text = chat.Render(parts ? request.part_messages_json : request.messages_json,
+                                         request.add_generation_prompt, now,
+                                         std::get<std::string>(variables), request.tools_json);
   if (!text.ok()) return FromStatus(text.status(), request);
   if (!request.continue_final_message) return *std::move(text);
   return CutBehindFinalMessage(*std::move(text), request.final_message);
@@ -88,10 +100,11 @@ ApiResult<std::vector<int32_t>> Tokens(const ServedModel& model, const Completio
 
 ApiResult<std::vector<int32_t>> PromptTokens(const ServedModel& model,
                                              const CompletionRequest& request, size_t prompt,
-                                             WallTime now) {
+                                             WallTime now, ChatTextOptions* chat_text) {
   if (request.endpoint == Endpoint::kChat) {
     ApiResult<std::string> text = ChatText(model, request, now);
     if (auto* error = std::get_if<ApiError>(&text)) return std::move(*error);
+    *chat_text = ChatTextOf(model, request, std::get<std::string>(text));
     // The template writes the special tokens itself.
     return Tokens(model, request, std::get<std::string>(text), false);
   }
@@ -201,8 +214,8 @@ std::optional<ApiError> CheckPromptLogprobs(const GenerationRequest& generation)
 // What generates the answers to one prompt, but for their seeds.
 ApiResult<GenerationRequest> PreparePrompt(const ServedModel& model, const PrepareBounds& bounds,
                                            const CompletionRequest& request, size_t prompt,
-                                           WallTime now) {
-  ApiResult<std::vector<int32_t>> tokens = PromptTokens(model, request, prompt, now);
+                                           WallTime now, ChatTextOptions* chat_text) {
+  ApiResult<std::vector<int32_t>> tokens = PromptTokens(model, request, prompt, now, chat_text);
   if (auto* error = std::get_if<ApiError>(&tokens)) return std::move(*error);
   GenerationRequest generation = Sampling(model, request);
   generation.prompt = std::move(std::get<std::vector<int32_t>>(tokens));
@@ -271,9 +284,16 @@ ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds
     return UnsupportedParameter("logits_hash",
                                 "'logits_hash' needs a gateway started with --debug-logits-hash");
   }
+  if (request.reads_tool_calls && model.tool_format == ToolFormat::kNone) {
+    return UnsupportedParameter(
+        "tools",
+        "the model's chat template shows no known format of calls; start the gateway with "
+        "--tool-parser FORMAT, or send 'tool_choice': 'none'");
+  }
   const size_t prompts = endpoint == Endpoint::kChat ? 1 : request.prompts.size();
   for (size_t i = 0; i < prompts; ++i) {
-    ApiResult<GenerationRequest> prompt = PreparePrompt(model, bounds, request, i, now);
+    ApiResult<GenerationRequest> prompt =
+        PreparePrompt(model, bounds, request, i, now, &out.chat_text);
     if (auto* error = std::get_if<ApiError>(&prompt)) {
       return NameThePrompt(std::move(*error), request, i);
     }

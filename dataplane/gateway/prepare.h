@@ -9,6 +9,7 @@
 #include "common/model/generation_defaults.h"
 #include "dataplane/gateway/api/completion_request.h"
 #include "dataplane/gateway/api_error.h"
+#include "dataplane/gateway/chat/chat_text.h"
 #include "dataplane/gateway/generation.h"
 #include "dataplane/text/model_text.h"
 
@@ -25,6 +26,8 @@ struct ServedModel {
   GenerationDefaults defaults;
   bool logits_hash_allowed = false;
   UnknownParameters unknown_parameters = UnknownParameters::kRefuse;
+  ToolFormat tool_format = ToolFormat::kNone;  // in which it writes calls
+  bool reads_reasoning = false;                // <think>...</think> of an answer is apart from it
 
   bool IsCalled(std::string_view called) const;
 };
@@ -42,6 +45,7 @@ struct PrepareBounds {
 struct PreparedRequest {
   CompletionRequest request;
   std::vector<GenerationRequest> generations{};
+  ChatTextOptions chat_text{};  // of a chat: what is taken out of the answer's text
 };
 
 // What a request holds until it is over: its prompts as kept for a replay, as on their way to an

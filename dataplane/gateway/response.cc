@@ -29,6 +29,35 @@ Json FinishReason(Finish finish) {
   return nullptr;
 }
 
+// A choice that ends with calls waits for their results.
+Json FinishReason(const ResponseChoice& choice) {
+  if (choice.finish == Finish::kStop && choice.has_called) return "tool_calls";
+  return FinishReason(choice.finish);
+}
+
+Json ToolCallsJson(const ResponseHead& head, const ResponseChoice& choice, bool chunk) {
+  Json list = Json::array();
+  for (size_t i = 0; i < choice.calls.size(); ++i) {
+    const size_t number = choice.first_call + i;
+    Json call = Json::object();
+    if (chunk) call["index"] = number;
+    call["id"] = "call_" + head.id.substr(head.id.rfind('-') + 1) + "_" +
+                 std::to_string(choice.index) + "_" + std::to_string(number);
+    call["type"] = "function";
+    call["function"] = {{"name", choice.calls[i].name}, {"arguments", choice.calls[i].arguments}};
+    list.push_back(std::move(call));
+  }
+  return list;
+}
+
+Json MessageJson(const ResponseHead& head, const ResponseChoice& choice) {
+  Json message = {{"role", "assistant"}, {"content", choice.delta.text}, {"refusal", nullptr}};
+  if (choice.delta.text.empty() && !choice.calls.empty()) message["content"] = nullptr;
+  if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+  if (!choice.calls.empty()) message["tool_calls"] = ToolCallsJson(head, choice, false);
+  return message;
+}
+
 Json ByteList(std::string_view bytes) {
   Json list = Json::array();
   for (const char byte : bytes) list.push_back(static_cast<uint8_t>(byte));
@@ -226,13 +255,15 @@ std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
     Json delta = Json::object();
     if (choice.first) delta["role"] = "assistant";
     if (choice.first || !choice.delta.text.empty()) delta["content"] = choice.delta.text;
+    if (!choice.reasoning.empty()) delta["reasoning_content"] = choice.reasoning;
+    if (!choice.calls.empty()) delta["tool_calls"] = ToolCallsJson(head, choice, true);
     one["delta"] = std::move(delta);
   } else {
     one["text"] = choice.delta.text;
   }
   one["logprobs"] =
       choice.delta.tokens.empty() ? Json(nullptr) : Logprobs(head, choice.delta, tokenizer);
-  one["finish_reason"] = FinishReason(choice.finish);
+  one["finish_reason"] = FinishReason(choice);
   AddOurs(head, choice, &one);
   body["choices"] = Json::array({std::move(one)});
   if (head.continuous_usage) {
@@ -257,13 +288,12 @@ std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseCho
   for (const ResponseChoice& choice : choices) {
     Json one = {{"index", choice.index}};
     if (head.endpoint == Endpoint::kChat) {
-      one["message"] = {
-          {"role", "assistant"}, {"content", choice.delta.text}, {"refusal", nullptr}};
+      one["message"] = MessageJson(head, choice);
     } else {
       one["text"] = choice.delta.text;
     }
     one["logprobs"] = Logprobs(head, choice.delta, tokenizer);
-    one["finish_reason"] = FinishReason(choice.finish);
+    one["finish_reason"] = FinishReason(choice);
     AddOurs(head, choice, &one);
     if (head.prompt_logprobs) {
       (head.endpoint == Endpoint::kChat ? body : one)["prompt_logprobs"] =

@@ -8,6 +8,7 @@
 
 #include "dataplane/gateway/answer.h"
 #include "dataplane/gateway/api/completion_request.h"
+#include "dataplane/gateway/chat/tool_calls.h"
 #include "dataplane/gateway/http_server.h"
 
 namespace janus::gateway {
@@ -48,6 +49,11 @@ struct ResponseChoice {
   int index = 0;
   Answer::Delta delta{};  // of a chunk, or all of it
   Finish finish = Finish::kNone;
+  // Chat: taken out of the text. The calls are counted over all chunks of the choice.
+  std::string reasoning{};
+  std::vector<ToolCall> calls{};
+  size_t first_call = 0;          // the number of the first of `calls`
+  bool has_called = false;        // in this chunk or before
   bool first = false;             // chunk: the first of this choice (says the role)
   std::vector<int32_t> prompt{};  // its ids; printed when return_token_ids
   // One entry for each of `prompt`; printed when the head asks for them.

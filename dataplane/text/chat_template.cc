@@ -71,8 +71,7 @@ Result<ChatTemplate> ChatTemplate::Compile(std::string_view source, std::string_
   const int32_t code = janus_template_compile(Bytes(source), source.size(), &handle, error.out());
   if (code != 0) return ToStatus(code, error).Annotate(name);
   nlohmann::json constant = special_tokens;
-  // Templates test these for none; nothing here fills them yet.
-  constant["tools"] = nullptr;
+  // Templates test it for none; nothing here fills it yet.
   constant["documents"] = nullptr;
   std::string head = constant.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   head.pop_back();
@@ -80,7 +79,8 @@ Result<ChatTemplate> ChatTemplate::Compile(std::string_view source, std::string_
 }
 
 Result<std::string> ChatTemplate::Render(std::string_view messages_json, bool add_generation_prompt,
-                                         WallTime now, std::string_view variables_json) const {
+                                         WallTime now, std::string_view variables_json,
+                                         std::string_view tools_json) const {
   std::string variables;
   if (!variables_json.empty()) {
     // First, so that the names below win: of equal keys the last one counts.
@@ -97,6 +97,8 @@ Result<std::string> ChatTemplate::Render(std::string_view messages_json, bool ad
   }
   variables += ",\"messages\":";
   variables += messages_json;
+  variables += ",\"tools\":";
+  variables += tools_json.empty() ? "null" : tools_json;
   variables += ",\"add_generation_prompt\":";
   variables += add_generation_prompt ? "true}" : "false}";
 

@@ -33,8 +33,11 @@ class ChatTemplate {
   // object of further variables, or empty; it may not set what is set here. `now`: for
   // strftime_now, shown in the local time zone. InvalidArgument: what raise_exception says or what
   // the messages lack; ResourceExhausted: a limit.
+  // `tools_json`: a JSON list, or empty, which templates see as none.
   Result<std::string> Render(std::string_view messages_json, bool add_generation_prompt,
-                             WallTime now, std::string_view variables_json = {}) const;
+                             WallTime now, std::string_view variables_json = {},
+                             std::string_view tools_json = {}) const;
+  const std::string& source() const { return source_; }
 
   // Whether the source has this word, as the name of a variable that it reads.
   bool Mentions(std::string_view word) const;

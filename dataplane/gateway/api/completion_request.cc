@@ -5,6 +5,7 @@
 #include "dataplane/gateway/api/fields.h"
 #include "dataplane/gateway/api/messages.h"
 #include "dataplane/gateway/api/prompts.h"
+#include "dataplane/gateway/api/tools.h"
 
 namespace janus::gateway {
 
@@ -174,6 +175,7 @@ void ReadChat(Fields& fields, CompletionRequest* request) {
   }
   request->add_generation_prompt = prompt.value_or(!request->continue_final_message);
   ReadMessages(fields, request);
+  ReadTools(fields, request);
   request->reasoning_effort = fields.String("reasoning_effort");
   if (const Json* variables = fields.Find("chat_template_kwargs")) {
     if (!variables->is_object()) Refuse("chat_template_kwargs", "an object", *variables);

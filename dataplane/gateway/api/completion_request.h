@@ -28,6 +28,9 @@ struct CompletionRequest {
   std::string final_message;            // text of the last message, if it is to be continued
   std::string template_variables_json;  // chat_template_kwargs, or empty
   std::optional<std::string> reasoning_effort;
+  std::string tools_json;         // chat: the list, or empty
+  bool reads_tool_calls = false;  // calls of the answer are taken out of its text
+  bool parallel_tool_calls = true;
   bool add_generation_prompt = true;
   bool continue_final_message = false;
   std::vector<Prompt> prompts;  // completions, 1..kMaxPrompts

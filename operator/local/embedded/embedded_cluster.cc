@@ -71,9 +71,12 @@ std::vector<std::string> GatewayArguments(const EmbeddedClusterOptions& options,
   for (const std::string& origin : options.gateway.cors_origins) {
     out.push_back("--cors-origin=" + origin);
   }
-  if (!options.gateway.unknown_parameters.empty()) {
-    out.push_back("--unknown-parameters=" + options.gateway.unknown_parameters);
-  }
+  const auto add_text = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) out.push_back(flag + value);
+  };
+  add_text("--unknown-parameters=", options.gateway.unknown_parameters);
+  add_text("--tool-parser=", options.gateway.tool_parser);
+  add_text("--reasoning-parser=", options.gateway.reasoning_parser);
   if (options.debug_logits_hash) out.emplace_back("--debug-logits-hash");
   return out;
 }

@@ -176,6 +176,18 @@ TEST(CompletionRequest, TakesNoTokensWhereThePromptIsShown) {
   EXPECT_EQ(Text(R"(, "prompt_logprobs": -1)").prompt_logprobs, std::nullopt);
 }
 
+TEST(CompletionRequest, KeepsToolsAsTheyAreSent) {
+  const std::string tools =
+      R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])";
+  const CompletionRequest request = Chat(R"(, "tools": )" + tools);
+  EXPECT_EQ(request.tools_json, tools);
+  EXPECT_TRUE(request.reads_tool_calls && request.parallel_tool_calls);
+  const CompletionRequest none = Chat(R"(, "tool_choice": "none", "tools": )" + tools);
+  EXPECT_EQ(none.tools_json, tools) << "the template shows them";
+  EXPECT_FALSE(none.reads_tool_calls);
+  EXPECT_TRUE(Chat(R"(, "tools": [], "tool_choice": "auto")").tools_json.empty());
+}
+
 TEST(CompletionRequest, ReadsWhatGuidellmSendsWithEveryRequest) {
   const CompletionRequest request = Chat(
       R"(, "stream": true,
@@ -267,8 +279,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "at most 128 answers in all"},
         Refused{"BestOfMore", kT, R"(, "n": 2, "best_of": 3)", "best_of", kUnsupported,
                 "must equal 'n'"},
-        Refused{"Tools", kC, R"(, "tools": [{"type": "function"}])", "tools", kUnsupported,
-                "tools"},
+        Refused{"ToolWithoutFunction", kC, R"(, "tools": [{"type": "function"}])", "tools[0]",
+                kInvalid, "a function"},
+        Refused{"ToolWithoutName", kC, R"(, "tools": [{"type": "function", "function": {}}])",
+                "tools[0].function.name", kInvalid, "a string"},
+        Refused{"ForcedCall", kC,
+                R"(, "tool_choice": "required",
+                    "tools": [{"type": "function", "function": {"name": "f"}}])",
+                "tool_choice", kUnsupported, "cannot be forced"},
         Refused{"JsonMode", kC, R"(, "response_format": {"type": "json_object"})",
                 "response_format", kUnsupported, "response_format"},
         Refused{"NumberAsReasoningEffort", kC, R"(, "reasoning_effort": 3)", "reasoning_effort",

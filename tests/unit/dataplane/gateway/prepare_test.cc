@@ -177,6 +177,27 @@ TEST_F(ChatPrepareTest, GivesPartsToATemplateThatLoopsOverThem) {
   EXPECT_EQ(Chat("{{ messages[0].content.split('\n') | join(' ') }}", body), Chat("a b", body));
 }
 
+TEST_F(ChatPrepareTest, GivesToolsToTheTemplateAndReadsItsFormatOfCalls) {
+  const std::string body = R"("messages": [{"role": "user", "content": "a"}],
+      "tools": [{"type": "function", "function": {"name": "b"}}])";
+  EXPECT_TRUE(Contains(Chat("{{ tools[0].function.name }}", body), "--tool-parser FORMAT"));
+  model_.tool_format = ToolFormat::kHermes;
+  EXPECT_EQ(Chat("a {{ tools[0].function.name }}", body), Chat("a b", body));
+  EXPECT_EQ(std::get<PreparedRequest>(Text(body, Endpoint::kChat)).chat_text.tools,
+            ToolFormat::kHermes);
+}
+
+TEST_F(ChatPrepareTest, SeesThatThePromptBeganTheReasoning) {
+  model_.reads_reasoning = true;
+  const auto begins = [&](const std::string& source) {
+    const std::string body = R"("messages": [{"role": "user", "content": "a"}])";
+    Chat(source, body);
+    return std::get<PreparedRequest>(Text(body, Endpoint::kChat)).chat_text.begins_in_reasoning;
+  };
+  EXPECT_TRUE(begins("a<think>\n"));
+  EXPECT_FALSE(begins("a<think></think>"));
+}
+
 TEST_F(PrepareTest, AnEchoedPromptHasTheLogprobsOfItsAnswer) {
   EXPECT_EQ(One(R"("prompt": "a", "echo": true, "logprobs": 2)").prompt_logprobs, 2);
   EXPECT_EQ(One(R"("prompt": "a", "echo": true)").prompt_logprobs, -1);
