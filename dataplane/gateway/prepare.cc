@@ -271,6 +271,13 @@ int64_t MemoryBytes(const PreparedRequest& prepared) {
   return bytes;
 }
 
+ApiResult<std::vector<int32_t>> FirstPrompt(const ServedModel& model,
+                                            const CompletionRequest& request, WallTime now) {
+  if (!model.IsCalled(request.model)) return NoSuchModel(model, request.model);
+  ChatTextOptions unused;
+  return PromptTokens(model, request, 0, now, &unused);
+}
+
 ApiResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
                                    Endpoint endpoint, const std::string& body, uint64_t draw_seed,
                                    WallTime now) {

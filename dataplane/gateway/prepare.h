@@ -52,6 +52,10 @@ struct PreparedRequest {
 // instance and, if they are to be shown, once more; and what any call and any choice take.
 int64_t MemoryBytes(const PreparedRequest& prepared);
 
+// The tokens of a request's first prompt, checked against no bound. 404: it names another model.
+ApiResult<std::vector<int32_t>> FirstPrompt(const ServedModel& model,
+                                            const CompletionRequest& request, WallTime now);
+
 // Body to tokens: parses, checks against the model, renders, tokenizes. Takes milliseconds for a
 // long prompt. `draw_seed`: the seed when the client gives none; a further answer of the same
 // request gets the next number. With a seed of the client's, a further answer to the same prompt

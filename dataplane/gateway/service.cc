@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/exposition/metrics_text.h"
+#include "dataplane/gateway/tokenize.h"
 #include "dataplane/gateway/trace_ids.h"
 
 namespace janus::gateway {
@@ -20,6 +21,8 @@ constexpr Route kRoutes[] = {
     {"/v1/chat/completions", "POST"},
     {"/v1/completions", "POST"},
     {kModels, "GET"},
+    {"/tokenize", "POST"},
+    {"/detokenize", "POST"},
     {"/health", "GET"},
     {"/metrics", "GET"},
 };
@@ -47,7 +50,7 @@ std::vector<std::string> ModelNames(const ServedModel& model) {
   return names;
 }
 
-std::string Decoded(std::string_view path) {
+std::string PathText(std::string_view path) {
   std::string out;
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -123,7 +126,7 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
     return refuse({404, "invalid_request_error", "not_found", "",
                    "there is no " + head.path +
                        "; see /v1/chat/completions, /v1/completions, "
-                       "/v1/models, /health, /metrics"});
+                       "/v1/models, /tokenize, /detokenize, /health, /metrics"});
   }
   const bool get = route->method == "GET";
   if (head.method != route->method && !(get && head.method == "HEAD")) {
@@ -133,7 +136,8 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
     reply.headers.emplace_back("Allow", std::string(route->method));
     return reply;
   }
-  if (head.path.starts_with("/v1/") && !IsAuthorized(head.authorization)) {
+  const bool is_open = head.path == "/health" || head.path == "/metrics";
+  if (!is_open && !IsAuthorized(head.authorization)) {
     HttpReply reply =
         refuse({401, "authentication_error", "invalid_api_key", "",
                 head.authorization.empty() ? "an API key is needed: Authorization: Bearer KEY"
@@ -172,16 +176,26 @@ HttpReply GatewayService::Refusal(int status, std::string message) {
 
 void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
                             MemoryLease memory) {
-  if (head.path == "/v1/chat/completions" || head.path == "/v1/completions") {
-    const Endpoint endpoint =
-        head.path == "/v1/completions" ? Endpoint::kCompletions : Endpoint::kChat;
-    const auto coding = ParseContentCoding(head.content_encoding);
-    return Complete(std::move(exchange), endpoint,
-                    {.bytes = std::move(body),
-                     .coding = coding.value_or(ContentCoding::kIdentity),
-                     .request_id = std::move(head.request_id),
-                     .traceparent = std::move(head.traceparent)},
-                    std::move(memory));
+  const Route* route = FindRoute(head.path);
+  if (route != nullptr && route->method == "POST") {
+    Body read{
+        .bytes = std::move(body),
+        .coding = ParseContentCoding(head.content_encoding).value_or(ContentCoding::kIdentity),
+        .request_id = std::move(head.request_id),
+        .traceparent = std::move(head.traceparent)};
+    if (head.path == "/tokenize") {
+      return AnswerText(std::move(exchange), std::move(read), std::move(memory),
+                        [this](const std::string& text) {
+                          return Tokenize(model_, pool_.MaxContextTokens(), text, clock_.WallNow());
+                        });
+    }
+    if (head.path == "/detokenize") {
+      return AnswerText(std::move(exchange), std::move(read), std::move(memory),
+                        [this](const std::string& text) { return Detokenize(model_, text); });
+    }
+    return Complete(std::move(exchange),
+                    head.path == "/v1/completions" ? Endpoint::kCompletions : Endpoint::kChat,
+                    std::move(read), std::move(memory));
   }
   if (head.path == "/metrics") {
     return exchange->Respond(
@@ -201,7 +215,7 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
     return exchange->Respond({.body = ModelListJson(ModelNames(model_), started_unix_seconds_,
                                                     pool_.MaxContextTokens())});
   }
-  const std::string name = Decoded(std::string_view(head.path).substr(kModels.size() + 1));
+  const std::string name = PathText(std::string_view(head.path).substr(kModels.size() + 1));
   if (!model_.IsCalled(name)) {
     metrics_.refused.Add();
     return exchange->Respond(ToReply(NoSuchModel(model_, name)));
@@ -221,38 +235,65 @@ uint64_t GatewayService::DrawSeed() {
   return random_();
 }
 
+bool GatewayService::HoldDecoded(const Body& body, MemoryLease& memory) const {
+  return body.coding == ContentCoding::kIdentity ||
+         memory.TrySet(memory.bytes() + static_cast<int64_t>(options_.max_body_bytes),
+                       MemoryBudget::Use::kRequest);
+}
+
+ApiError GatewayService::NoRoomForDecoded() const {
+  metrics_.memory_refused.Add();
+  return Overloaded("no memory is free for a compressed body, which may decode to " +
+                        std::to_string(options_.max_body_bytes) + " bytes",
+                    pool_.RetryAfterSeconds());
+}
+
+ApiResult<std::string> GatewayService::Decoded(const Body& body) const {
+  Result<std::string> decoded = Decode(body.coding, body.bytes, options_.max_body_bytes);
+  if (decoded.ok()) return *std::move(decoded);
+  const bool is_large = decoded.status().code() == StatusCode::kResourceExhausted;
+  return ApiError{is_large ? 413 : 400, "invalid_request_error",
+                  is_large ? "request_too_large" : "malformed_request", "",
+                  decoded.status().message()};
+}
+
 ApiResult<PreparedRequest> GatewayService::Prepared(Endpoint endpoint, const Body& body,
                                                     const PrepareBounds& bounds) {
-  if (body.coding == ContentCoding::kIdentity) {
-    return Prepare(model_, bounds, endpoint, body.bytes, DrawSeed(), clock_.WallNow());
+  ApiResult<std::string> decoded = Decoded(body);
+  if (auto* error = std::get_if<ApiError>(&decoded)) return std::move(*error);
+  return Prepare(model_, bounds, endpoint, std::get<std::string>(decoded), DrawSeed(),
+                 clock_.WallNow());
+}
+
+void GatewayService::AnswerText(std::shared_ptr<HttpExchange> exchange, Body body,
+                                MemoryLease memory,
+                                std::function<ApiResult<std::string>(const std::string&)> work) {
+  const auto respond = [this](HttpExchange& on, const ApiResult<std::string>& result) {
+    if (const auto* text = std::get_if<std::string>(&result)) return on.Respond({.body = *text});
+    metrics_.refused.Add();
+    on.Respond(ToReply(std::get<ApiError>(result)));
+  };
+  if (!HoldDecoded(body, memory)) return respond(*exchange, NoRoomForDecoded());
+  // Shared, as the work must be copyable; held until the answer is made.
+  const auto held = std::make_shared<MemoryLease>(std::move(memory));
+  const Status pushed = workers_.TryPush([=, this, body = std::move(body)] {
+    ApiResult<std::string> decoded = Decoded(body);
+    const auto* text = std::get_if<std::string>(&decoded);
+    const auto result =
+        std::make_shared<ApiResult<std::string>>(text != nullptr ? work(*text) : decoded);
+    exchange->Post([respond, exchange, result, held] { respond(*exchange, *result); });
+  });
+  if (!pushed.ok()) {
+    respond(*exchange, Overloaded(pushed.message(), pool_.RetryAfterSeconds()));
   }
-  const Result<std::string> decoded = Decode(body.coding, body.bytes, options_.max_body_bytes);
-  if (decoded.ok()) {
-    return Prepare(model_, bounds, endpoint, *decoded, DrawSeed(), clock_.WallNow());
-  }
-  if (decoded.status().code() == StatusCode::kResourceExhausted) {
-    return ApiError{413, "invalid_request_error", "request_too_large", "",
-                    decoded.status().message()};
-  }
-  return ApiError{400, "invalid_request_error", "malformed_request", "",
-                  decoded.status().message()};
 }
 
 void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
                               MemoryLease memory) {
-  // What a body decodes to is held while it is read. It is not known yet, but has a bound.
-  const bool has_room =
-      body.coding == ContentCoding::kIdentity ||
-      memory.TrySet(memory.bytes() + static_cast<int64_t>(options_.max_body_bytes),
-                    MemoryBudget::Use::kRequest);
+  const bool has_room = HoldDecoded(body, memory);
   auto call = std::make_shared<Call>(calls_, std::move(exchange), std::move(memory));
   call->Begin();
-  if (!has_room) {
-    metrics_.memory_refused.Add();
-    return call->Refuse(Overloaded("no memory is free for a compressed body, which may decode to " +
-                                       std::to_string(options_.max_body_bytes) + " bytes",
-                                   pool_.RetryAfterSeconds()));
-  }
+  if (!has_room) return call->Refuse(NoRoomForDecoded());
   if (draining_) return call->Refuse(NoWorkers("the gateway is draining"));
   if (calls_.open.load() > options_.open_streams) {
     return call->Refuse(Overloaded(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -53,6 +54,13 @@ class GatewayService final : public HttpHandler {
   };
   void Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
                 MemoryLease memory);
+  // Answers with what `work` makes of the body, on a thread of the text workers.
+  void AnswerText(std::shared_ptr<HttpExchange> exchange, Body body, MemoryLease memory,
+                  std::function<ApiResult<std::string>(const std::string&)> work);
+  // Room for what a compressed body decodes to, until it is read. It has a bound.
+  bool HoldDecoded(const Body& body, MemoryLease& memory) const;
+  ApiError NoRoomForDecoded() const;
+  ApiResult<std::string> Decoded(const Body& body) const;
   ApiResult<PreparedRequest> Prepared(Endpoint endpoint, const Body& body,
                                       const PrepareBounds& bounds);
   std::string NewRequestId();

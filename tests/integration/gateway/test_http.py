@@ -214,6 +214,23 @@ def test_unknown_parameters_are_ignored_by_option(start):
         assert got.status_code == 200 and got.headers["x-ignored-parameters"] == "magic"
 
 
+def test_text_becomes_tokens_and_text_again(shared):
+    got = shared.post({"prompt": "It is", "return_token_strs": True}, "/tokenize").json()
+    assert got["count"] == len(got["tokens"]) == len(got["token_strs"]) > 0
+    assert got["max_model_len"] == shared.get("/v1/models").json()["data"][0]["max_model_len"]
+    asked = {"model": "tiny", "prompt": "It is", "return_token_ids": True}
+    assert shared.post(asked).json()["choices"][0]["prompt_token_ids"] == got["tokens"]
+    text = shared.post({"tokens": got["tokens"][1:]}, "/detokenize").json()["prompt"]
+    assert text == "It is"
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": False}
+    with_prompt = {**chat, "add_generation_prompt": True}
+    assert (shared.post(chat, "/tokenize").json()["count"]
+            <= shared.post(with_prompt, "/tokenize").json()["count"])
+    for path, wrong in (("/tokenize", {}), ("/tokenize", {"model": "x", "prompt": "a"}),
+                        ("/detokenize", {"tokens": "a"}), ("/detokenize", {"tokens": [-1]})):
+        assert shared.post(wrong, path).status_code in (400, 404), wrong
+
+
 def test_the_model_has_further_names(start):
     gateway = start.gateway([start.scripted()], "--model-alias", "org/tiny")
     names = [m["id"] for m in gateway.get("/v1/models").json()["data"]]
