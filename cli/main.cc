@@ -67,6 +67,36 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
           "from the queue to the first token; then 504 (600)");
   seconds("--stall-seconds", options.gateway.stall_seconds,
           "between two tokens; then the answer ends with an error (120)");
+  seconds("--idle-seconds", options.gateway.idle_seconds,
+          "for the next request on a connection; then it is closed (120)");
+  seconds("--comment-seconds", options.gateway.comment_seconds,
+          "after which a silent stream sends a comment, to stay open (5)");
+  serve->add_option("--model-alias", options.gateway.model_aliases,
+                    "a further name that clients may call the model; may be repeated");
+  serve
+      ->add_option("--cors-origin", options.gateway.cors_origins,
+                   "web pages of this origin may call, as https://ui.example; * for all; may be "
+                   "repeated (none)")
+      ->check(CLI::Validator(
+          [](const std::string& origin) {
+            const bool is_origin =
+                origin == "*" || (origin.find("://") != std::string::npos && origin.back() != '/');
+            return is_origin ? "" : "want https://ui.example, without a path, or *";
+          },
+          "ORIGIN"));
+  serve
+      ->add_option("--unknown-parameters", options.gateway.unknown_parameters,
+                   "what becomes of a request with a parameter of no known name (refuse)")
+      ->check(CLI::IsMember({"refuse", "ignore"}));
+  serve
+      ->add_option("--tool-parser", options.gateway.tool_parser,
+                   "how the model writes calls of tools (by its chat template)")
+      ->check(CLI::IsMember({"none", "hermes", "glm", "deepseek", "kimi", "mistral", "llama"}));
+  serve
+      ->add_option("--reasoning-parser", options.gateway.reasoning_parser,
+                   "whether <think>...</think> of an answer is reasoning_content (by its chat "
+                   "template)")
+      ->check(CLI::IsMember({"think", "none"}));
 }
 
 struct ObjectCommands {

@@ -597,6 +597,8 @@ struct SampleArgs {
   int64_t logits_stride = 0;               // elements from row to row; 0: V
   const SamplingParams* params = nullptr;  // [T]
   SampledToken* tokens = nullptr;          // [T]
+  const int32_t* given = nullptr;          // [T], not on CUDA: a token that is taken in place of a
+                                           // draw, for its logprob; -1: it is drawn. Null: all are
   int64_t rows = 0;                        // T
   int64_t vocab = 0;                       // V, below 2^31
   void* workspace = nullptr;               // SampleWorkspaceBytes, 64-byte aligned

@@ -18,6 +18,8 @@ Status Validate(const Stream& stream, const SampleArgs& args) {
                        .NotNull(args.logits, "logits")
                        .NotNull(args.params, "params")
                        .NotNull(args.tokens, "tokens")
+                       .True(args.given == nullptr || stream.device != Device::kCuda,
+                             "given tokens are taken on the host only")
                        .NotNull(args.workspace, "workspace")
                        .True(reinterpret_cast<uintptr_t>(args.workspace) % 64 == 0,
                              "workspace is not 64-byte aligned")
@@ -48,6 +50,11 @@ Status Sample(const Stream& stream, const SampleArgs& args) {
   if (stream.device == Device::kCuda) return SampleCuda(stream, args);
   for (int64_t t = 0; t < args.rows; ++t) {
     JANUS_RETURN_IF_ERROR(Validate(args.params[t], t));
+    if (args.given != nullptr && (args.given[t] < -1 || args.given[t] >= args.vocab)) {
+      return InvalidArgument("Sample: row " + std::to_string(t) + ": given token " +
+                             std::to_string(args.given[t]) + " is outside the vocabulary of " +
+                             std::to_string(args.vocab));
+    }
   }
   const int64_t failed =
       stream.device == Device::kReference ? SampleReference(args) : SampleCpu(stream, args);

@@ -56,10 +56,6 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-std::vector<int> ToTokens(const std::vector<int64_t>& ids) {
-  return {ids.begin(), ids.end()};
-}
-
 }  // namespace
 
 Result<ModelDescription> ParseModelConfig(std::string_view json) {
@@ -92,46 +88,6 @@ Result<ModelDescription> LoadModelConfig(const std::string& model_dir) {
   Result<ModelDescription> model = ParseModelConfig(text);
   if (!model.ok()) return std::move(model).status().Annotate(ModelConfigPath(model_dir));
   return model;
-}
-
-Result<GenerationDefaults> ParseGenerationConfig(std::string_view json, int vocab) {
-  JANUS_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(json));
-  GenerationDefaults out;
-  out.eos_tokens = ToTokens(config.Integers("eos_token_id", 0, vocab - 1));
-  if (config.Has("bos_token_id")) {
-    out.bos_token = static_cast<int>(config.Integer("bos_token_id", 0, vocab - 1));
-  }
-  if (config.Has("do_sample")) out.do_sample = config.BoolOr("do_sample", false);
-  if (config.Has("temperature")) out.temperature = config.NumberOr("temperature", 1, 0, 100);
-  if (config.Has("top_k")) {
-    out.top_k = static_cast<int>(config.IntegerOr("top_k", 0, 0, INT32_MAX));
-  }
-  if (config.Has("top_p")) out.top_p = config.NumberOr("top_p", 1, 0, 1);
-  JANUS_RETURN_IF_ERROR(config.status());
-  return out;
-}
-
-Result<GenerationDefaults> LoadGenerationDefaults(const std::string& model_dir, int vocab) {
-  GenerationDefaults out;
-  const std::string path = model_dir + "/generation_config.json";
-  if (Exists(path)) {
-    JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-    Result<GenerationDefaults> parsed = ParseGenerationConfig(text, vocab);
-    if (!parsed.ok()) return std::move(parsed).status().Annotate(path);
-    out = *std::move(parsed);
-  }
-  if (!out.eos_tokens.empty() && out.bos_token) return out;
-  const std::string fallback = ModelConfigPath(model_dir);
-  JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(fallback));
-  JANUS_ASSIGN_OR_RETURN(ConfigReader config, ConfigReader::Parse(text));
-  if (out.eos_tokens.empty()) {
-    out.eos_tokens = ToTokens(config.Integers("eos_token_id", 0, vocab - 1));
-  }
-  if (!out.bos_token && config.Has("bos_token_id")) {
-    out.bos_token = static_cast<int>(config.Integer("bos_token_id", 0, vocab - 1));
-  }
-  if (!config.status().ok()) return config.status().Annotate(fallback);
-  return out;
 }
 
 }  // namespace janus

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/model/description.h"
 #include "common/status.h"
@@ -23,22 +21,5 @@ Result<std::string> ReadModelConfig(const std::string& model_dir);
 // ParseModelConfig of `<model_dir>/config.json`; messages begin with the file.
 // NotFound: the folder or the file is missing. Reads one file.
 Result<ModelDescription> LoadModelConfig(const std::string& model_dir);
-
-// What the checkpoint says of generation; every field may be absent.
-struct GenerationDefaults {
-  std::vector<int> eos_tokens;  // each ends an answer
-  std::optional<int> bos_token;
-  std::optional<bool> do_sample;
-  std::optional<double> temperature;  // 0..100
-  std::optional<int> top_k;           // 0: all
-  std::optional<double> top_p;        // 0..1
-};
-
-// generation_config.json's text. InvalidArgument names the field; ids must be below `vocab`.
-Result<GenerationDefaults> ParseGenerationConfig(std::string_view json, int vocab);
-
-// `<model_dir>/generation_config.json` if there is one; eos and bos that it does not give come from
-// config.json. Reads two files.
-Result<GenerationDefaults> LoadGenerationDefaults(const std::string& model_dir, int vocab);
 
 }  // namespace janus

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "common/topology.h"
+#include "dataplane/attention/host_sampler.h"
 #include "dataplane/attention/layers.h"
 #include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/comm/transport/transport.h"
@@ -38,7 +39,7 @@ struct AttentionEpoch {
   AttentionEpoch(const Topology& in, Rank own, Transport& by, AttentionExchange& with,
                  const ModelDescription& model, const AttentionWeights& weights,
                  const KvPagePool& cache, const kernels::Place& on, const Clock& clock,
-                 const AttentionPace& at, int most_logits, bool logits_on_host)
+                 const AttentionPace& at, int most_logits)
       : topology(in),
         rank(own),
         transport(by),
@@ -46,11 +47,12 @@ struct AttentionEpoch {
         place(on),
         pace(at),
         layers(model, weights, cache, on,
-               {in.max_rows_per_round, in.micro_batches, most_logits, logits_on_host,
+               {in.max_rows_per_round, in.micro_batches, most_logits, true,
                 SentRows(with, in.micro_batches)}),
         sample_workspace(
             on.context->AllocateOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
                 model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
+        host_sampler(on, model.vocab),
         sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)),
         timings(*on.context, clock, MaxTimings(model.layers, in.micro_batches)) {}
 
@@ -73,6 +75,7 @@ struct AttentionEpoch {
   const AttentionPace pace;
   AttentionLayers layers;
   kernels::Buffer sample_workspace;
+  HostSampler host_sampler;
   kernels::Staging sampling;
   kernels::Stopwatch timings;
   std::unique_ptr<StepControl> control;

@@ -39,6 +39,26 @@ kernels::SamplingParams ParamsOf(const Sequence& sequence) {
   return params;
 }
 
+TokenLogprobs LogprobsOf(const kernels::SampledToken& drawn) {
+  TokenLogprobs out;
+  // Without a token the logits are unsound; its drawing ends the request with that.
+  out.logprob = drawn.token < 0 ? -INFINITY : drawn.logprob;
+  for (int i = 0; i < drawn.num_top; ++i) {
+    out.top.emplace_back(drawn.top_tokens[i], drawn.top_logprobs[i]);
+  }
+  return out;
+}
+
+// Rows of the batch, by index, whose logits score the prompt's next token.
+std::vector<int32_t> RowsToScore(const Batch& batch) {
+  std::vector<int32_t> rows;
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    const BatchRow& row = batch.rows[i];
+    if (row.sequence->ScoresAt(row.position)) rows.push_back(static_cast<int32_t>(i));
+  }
+  return rows;
+}
+
 // What a round is missed for.
 struct WaitedFor {
   RoundKey round;
@@ -74,6 +94,33 @@ Status ValidateSampling(const Request& request) {
     return refuse("logprobs", request.logprobs, "-1 (none) to 20");
   }
   if (request.max_tokens < 1) return refuse("max_tokens", request.max_tokens, "1 or more");
+  if (request.prompt_logprobs < -1 || request.prompt_logprobs > kernels::kMaxLogprobs) {
+    return refuse("prompt_logprobs", request.prompt_logprobs, "-1 (none) to 20");
+  }
+  return OkStatus();
+}
+
+// Likewise: every change is finite, and none divides by zero.
+Status ValidateChanges(const SamplingChanges& changes, int vocab) {
+  const auto refuse = [](const char* field, auto value, const char* want) {
+    return InvalidArgument(std::string(field) + " is " + std::to_string(value) + "; want " + want);
+  };
+  const auto in = [](float value, float low, float high) { return value >= low && value <= high; };
+  if (!in(changes.frequency_penalty, -2, 2)) {
+    return refuse("frequency_penalty", changes.frequency_penalty, "-2 to 2");
+  }
+  if (!in(changes.presence_penalty, -2, 2)) {
+    return refuse("presence_penalty", changes.presence_penalty, "-2 to 2");
+  }
+  if (!(changes.repetition_penalty > 0.0f && changes.repetition_penalty <= 100.0f)) {
+    return refuse("repetition_penalty", changes.repetition_penalty, "more than 0 and at most 100");
+  }
+  if (!in(changes.min_p, 0, 1)) return refuse("min_p", changes.min_p, "0 to 1");
+  if (changes.min_tokens < 0) return refuse("min_tokens", changes.min_tokens, "0 or more");
+  for (const auto& [token, bias] : changes.bias) {
+    if (token < 0 || token >= vocab) return refuse("logit_bias", token, "tokens of the vocabulary");
+    if (!in(bias, -100, 100)) return refuse("logit_bias", bias, "-100 to 100");
+  }
   return OkStatus();
 }
 
@@ -139,8 +186,7 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
   const bool all_logits = WantsAllLogits();  // else a sequence has those of one row
   auto epoch = std::make_unique<AttentionEpoch>(
       topology, rank, transport, exchange, model_, weights_, *cache_, place, clock_, pace,
-      all_logits ? topology.max_rows_per_round : options_.max_batch,
-      all_logits || options_.logits_hashes);
+      all_logits ? topology.max_rows_per_round : options_.max_batch);
   JANUS_RETURN_IF_ERROR(context.TakeFailure());
   if (!context.is_host() && options_.graphs) {
     JANUS_RETURN_IF_ERROR(epoch->layers.Record(options_.max_batch));
@@ -175,6 +221,7 @@ Status AttentionInstance::Submit(Request request) {
   JANUS_RETURN_IF_ERROR(CheckTokens(request.prompt, "the prompt"));
   JANUS_RETURN_IF_ERROR(CheckTokens(request.generated, "the generated tokens"));
   JANUS_RETURN_IF_ERROR(ValidateSampling(request));
+  JANUS_RETURN_IF_ERROR(ValidateChanges(request.changes, model_.vocab));
   request.arrived = clock_.Now();
   if (request.want_logits_hash && !options_.logits_hashes) {
     return InvalidArgument(
@@ -460,7 +507,15 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   JANUS_RETURN_IF_ERROR(ObserveTimings());
   scheduler_.MarkComputed(batch);
   std::vector<TokenEvent> events;
-  JANUS_RETURN_IF_ERROR(Finish(batch, logits, events));
+  const std::vector<int32_t> scored = RowsToScore(batch);
+  if (scored.empty()) {
+    JANUS_RETURN_IF_ERROR(Finish(batch, logits, events));
+  } else {
+    // The prompts' logits take the place of those drawn from, which are then computed again.
+    JANUS_RETURN_IF_ERROR(ScorePrompts(scored, batch, events));
+    JANUS_ASSIGN_OR_RETURN(const std::span<const float> again, epoch_->layers.Logits(wanted_rows_));
+    JANUS_RETURN_IF_ERROR(Finish(batch, again, events));
+  }
 
   const Seconds took = clock_.Now() - start;
   given_up_ = 0;
@@ -659,7 +714,64 @@ Status AttentionInstance::Finish(const Batch& batch, std::span<const float> logi
   }
   for (size_t i = 0; i < wanted_rows_.size(); ++i) {
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
-    if (row.last) AddEvent(row, drawn()[i], logits_of(i), events);
+    if (!row.last) continue;
+    kernels::SampledToken token = drawn()[i];
+    if (row.sequence->changes) {
+      JANUS_ASSIGN_OR_RETURN(token, DrawChanged(*row.sequence, logits_of(i)));
+    }
+    AddEvent(row, token, logits_of(i), events);
+  }
+  return OkStatus();
+}
+
+Result<kernels::SampledToken> AttentionInstance::DrawChanged(const Sequence& sequence,
+                                                             std::span<const float> logits) {
+  changed_logits_.assign(logits.begin(), logits.end());
+  sequence.changes->Apply(changed_logits_);
+  kernels::SamplingParams params = ParamsOf(sequence);
+  const int top = std::exchange(params.logprobs, -1);
+  JANUS_ASSIGN_OR_RETURN(const kernels::SampledToken drawn,
+                         epoch_->host_sampler.Draw(changed_logits_, params));
+  if (drawn.token < 0 || top < 0) return drawn;
+  JANUS_ASSIGN_OR_RETURN(
+      const std::span<const kernels::SampledToken> scored,
+      epoch_->host_sampler.Score(logits, std::span(&drawn.token, 1), std::span(&top, 1)));
+  return scored[0];
+}
+
+Status AttentionInstance::ScorePrompts(std::span<const int32_t> rows, const Batch& batch,
+                                       std::vector<TokenEvent>& events) {
+  const auto most = static_cast<size_t>(options_.max_batch);
+  for (size_t first = 0; first < rows.size(); first += most) {
+    JANUS_RETURN_IF_ERROR(
+        ScoreRows(rows.subspan(first, std::min(most, rows.size() - first)), batch, events));
+  }
+  return OkStatus();
+}
+
+Status AttentionInstance::ScoreRows(std::span<const int32_t> rows, const Batch& batch,
+                                    std::vector<TokenEvent>& events) {
+  std::vector<int32_t> tokens;
+  std::vector<int> top;
+  for (const int32_t i : rows) {
+    const BatchRow& row = batch.rows[static_cast<size_t>(i)];
+    tokens.push_back(row.sequence->tokens[static_cast<size_t>(row.position) + 1]);
+    top.push_back(row.sequence->request.prompt_logprobs);
+  }
+  JANUS_ASSIGN_OR_RETURN(std::span<const float> logits, epoch_->layers.Logits(rows));
+  JANUS_ASSIGN_OR_RETURN(logits, epoch_->layers.OnHost(logits));
+  JANUS_ASSIGN_OR_RETURN(const std::span<const kernels::SampledToken> scored,
+                         epoch_->host_sampler.Score(logits, tokens, top));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const BatchRow& row = batch.rows[static_cast<size_t>(rows[i])];
+    Sequence& sequence = *row.sequence;
+    if (i == 0 || batch.rows[static_cast<size_t>(rows[i - 1])].sequence != &sequence) {
+      TokenEvent& event = events.emplace_back();
+      event.key = sequence.request.key;
+      event.prompt_logprobs_from = row.position + 1;
+    }
+    events.back().prompt_logprobs.push_back(LogprobsOf(scored[i]));
+    sequence.scored = row.position + 2;
   }
   return OkStatus();
 }
@@ -667,7 +779,8 @@ Status AttentionInstance::Finish(const Batch& batch, std::span<const float> logi
 bool AttentionInstance::LogitsAreRead(const Batch& batch) const {
   if (WantsAllLogits()) return true;
   return std::any_of(wanted_rows_.begin(), wanted_rows_.end(), [&](int32_t row) {
-    return batch.rows[static_cast<size_t>(row)].sequence->request.want_logits_hash;
+    const Sequence& sequence = *batch.rows[static_cast<size_t>(row)].sequence;
+    return sequence.request.want_logits_hash || sequence.changes != nullptr;
   });
 }
 
@@ -733,10 +846,7 @@ void AttentionInstance::AddEvent(const BatchRow& row, const kernels::SampledToke
     NoteToken(sequence, event.finish);
     if (request.logprobs >= 0) {
       event.has_logprobs = true;
-      event.logprobs.logprob = drawn.logprob;
-      for (int t = 0; t < drawn.num_top; ++t) {
-        event.logprobs.top.emplace_back(drawn.top_tokens[t], drawn.top_logprobs[t]);
-      }
+      event.logprobs = LogprobsOf(drawn);
     }
     if (request.want_logits_hash) {
       event.has_logits_hash = true;

@@ -174,6 +174,14 @@ class AttentionInstance {
   Result<std::span<const float>> Sample(const Batch& batch);
   Status Finish(const Batch& batch, std::span<const float> logits, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const float> logits);
+  // Log probabilities of the batch's prompt rows that want them, before any token of theirs.
+  Status ScorePrompts(std::span<const int32_t> rows, const Batch& batch,
+                      std::vector<TokenEvent>& events);
+  Status ScoreRows(std::span<const int32_t> rows, const Batch& batch,
+                   std::vector<TokenEvent>& events);
+  // The token of a request that changes its logits, and its log probabilities without the changes.
+  Result<kernels::SampledToken> DrawChanged(const Sequence& sequence,
+                                            std::span<const float> logits);
   // Whether the host reads the logits themselves.
   bool LogitsAreRead(const Batch& batch) const;
   // What was drawn for the wanted rows, on the host.
@@ -222,14 +230,15 @@ class AttentionInstance {
   Seconds coordinator_wait_{0};  // before the running step
   int given_up_ = 0;  // steps in a row since the last one that ended, while there was work
   RunningMedian step_seconds_;
-  RunningMedian tpot_seconds_;        // of requests that have ended
-  LatencyCounts tpot_counts_;         // of them
-  LatencyCounts ttft_counts_;         // of requests that had their first token here
-  Seconds wait_{0};                   // for the experts, within the running step
-  Seconds kernels_{0};                // within the running step
-  Seconds emission_{0};               // handing over what the step before brought
-  std::vector<int32_t> wanted_rows_;  // of the batch, those that have logits
-  RoundKey last_round_;               // of the running step
+  RunningMedian tpot_seconds_;         // of requests that have ended
+  LatencyCounts tpot_counts_;          // of them
+  LatencyCounts ttft_counts_;          // of requests that had their first token here
+  Seconds wait_{0};                    // for the experts, within the running step
+  Seconds kernels_{0};                 // within the running step
+  Seconds emission_{0};                // handing over what the step before brought
+  std::vector<int32_t> wanted_rows_;   // of the batch, those that have logits
+  std::vector<float> changed_logits_;  // of one row
+  RoundKey last_round_;                // of the running step
 };
 
 }  // namespace janus::dataplane

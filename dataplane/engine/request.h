@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,22 @@ struct RequestKey {
   friend auto operator<=>(const RequestKey&, const RequestKey&) = default;
 };
 
+// What changes a position's logits before its token is drawn (logit_changes.h). As they are, the
+// values change nothing.
+struct SamplingChanges {
+  std::vector<std::pair<int32_t, float>> bias;  // token -> what is added; each token once
+  int min_tokens = 0;               // stop tokens cannot be drawn before so many are generated
+  float repetition_penalty = 1.0f;  // > 0; of tokens of the prompt and the answer
+  float frequency_penalty = 0.0f;   // of tokens of the answer, for each time
+  float presence_penalty = 0.0f;    // the same, once
+  float min_p = 0.0f;               // share of the likeliest token's probability; 0..1
+
+  bool AnyOf() const {
+    return !bias.empty() || min_tokens > 0 || repetition_penalty != 1.0f ||
+           frequency_penalty != 0.0f || presence_penalty != 0.0f || min_p > 0.0f;
+  }
+};
+
 struct Request {
   RequestKey key;
   std::vector<int32_t> prompt;  // token ids, at least one
@@ -30,10 +47,14 @@ struct Request {
   int top_k = 0;             // 0: all
   float top_p = 1.0f;
   uint64_t seed = 0;
+  SamplingChanges changes;
   std::vector<int32_t> stop_tokens;  // end the answer; the stop token is its last token
   bool ignore_stop_tokens = false;
-  int logprobs = -1;  // -1: none; n: of the token and of the n likeliest
+  int logprobs = -1;         // -1: none; n: of the token and of the n likeliest
+  int prompt_logprobs = -1;  // the same of each prompt token but the first
   bool want_logits_hash = false;
+  std::string client_request_id;  // for logs
+  std::string traceparent;
   MonotonicTime arrived = {};  // at the instance, which sets it
 };
 
@@ -54,6 +75,8 @@ struct TokenEvent {
   TokenLogprobs logprobs;
   bool has_logits_hash = false;
   uint64_t logits_hash = 0;
+  std::vector<TokenLogprobs> prompt_logprobs;  // of neighbouring positions
+  int prompt_logprobs_from = 0;                // the first one's
 };
 
 struct StepOutput {

@@ -18,6 +18,10 @@ Sequence::Sequence(Request r)
       given(static_cast<int>(request.generated.size())),
       tokens(request.prompt) {
   tokens.insert(tokens.end(), request.generated.begin(), request.generated.end());
+  if (request.changes.AnyOf()) {
+    changes = std::make_unique<LogitChanges>(request);
+    for (const int32_t token : request.generated) changes->Note(token);
+  }
   request.generated = {};
   if (given > 0) known = static_cast<int>(tokens.size());
 }
@@ -211,6 +215,7 @@ void Scheduler::MarkComputed(const Batch& batch) {
 
 FinishReason Scheduler::Append(Sequence& sequence, int32_t token) {
   sequence.tokens.push_back(token);
+  if (sequence.changes) sequence.changes->Note(token);
   const Request& request = sequence.request;
   if (Stops(request, token)) return FinishReason::kStop;
   const bool full = static_cast<int64_t>(sequence.tokens.size()) >= options_.max_model_len;

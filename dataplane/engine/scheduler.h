@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/function_ref.h"
 #include "dataplane/engine/kv_page_pool.h"
+#include "dataplane/engine/logit_changes.h"
 #include "dataplane/engine/request.h"
 
 // What an attention instance does with its sequences, whatever computes them: which rows a step
@@ -37,12 +38,19 @@ struct Sequence {
                                                               : PositionClass::kGenerated;
   }
   int generated() const { return static_cast<int>(tokens.size() - request.prompt.size()); }
+  // The position whose token's logprob among the prompt's comes from the logits of `position`.
+  bool ScoresAt(int position) const {
+    return request.prompt_logprobs >= 0 && position + 1 >= scored &&
+           position + 1 < static_cast<int>(request.prompt.size());
+  }
 
   Request request;  // its `generated` is in `tokens`
   int given = 0;    // of the generated tokens, drawn elsewhere: a replay
   int known = 0;    // positions that were computed before, here or elsewhere
   uint64_t arrival = 0;
-  std::vector<int32_t> tokens;  // prompt, then what was generated
+  std::vector<int32_t> tokens;            // prompt, then what was generated
+  std::unique_ptr<LogitChanges> changes;  // of its logits; null: none
+  int scored = 1;  // prompt positions whose logprobs are out; the first has none
   int computed = 0;
   MonotonicTime first_token;  // when the first generated token was drawn
   std::vector<int32_t> pages;

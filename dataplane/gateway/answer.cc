@@ -4,11 +4,10 @@
 
 namespace janus::gateway {
 
-Result<Answer> Answer::Create(const text::Tokenizer& tokenizer, std::vector<std::string> stop,
-                              bool skip_special_tokens, bool want_logprobs) {
+Result<Answer> Answer::Create(const text::Tokenizer& tokenizer, AnswerOptions options) {
   JANUS_ASSIGN_OR_RETURN(text::Detokenizer detokenizer,
-                         text::Detokenizer::Create(tokenizer, skip_special_tokens));
-  return Answer(tokenizer, std::move(detokenizer), std::move(stop), want_logprobs);
+                         text::Detokenizer::Create(tokenizer, options.skip_special_tokens));
+  return Answer(tokenizer, std::move(detokenizer), std::move(options));
 }
 
 int64_t Answer::Delta::MemoryBytes() const {
@@ -60,12 +59,15 @@ Result<Answer::Delta> Answer::Push(const TokenEvent& event) {
     ++completion_tokens_;
     delta.token_ids.push_back(event.tokens[i]);
     if (i < event.logits_hashes.size()) delta.logits_hashes.push_back(event.logits_hashes[i]);
-    // The token that ends the answer is no part of its text.
-    if (event.finish == Finish::kStop && i + 1 == n) break;
+    // The token that ends the answer is no part of its text, unless that is asked for.
+    if (event.finish == Finish::kStop && i + 1 == n && !include_stop_) {
+      if (scores_end_) Keep(event.tokens[i], want_logprobs_ ? event.logprobs[i] : none, "");
+      break;
+    }
     JANUS_ASSIGN_OR_RETURN(const std::string piece,
                            detokenizer_.Push(std::span(&event.tokens[i], 1)));
     Keep(event.tokens[i], want_logprobs_ ? event.logprobs[i] : none, piece);
-    delta.text += matcher_.Push(piece);
+    delta.text += completion_tokens_ <= min_tokens_ ? piece : matcher_.Push(piece);
   }
   if (!matcher_.matched() && event.finish != Finish::kNone) {
     JANUS_ASSIGN_OR_RETURN(const std::string rest, detokenizer_.Flush());

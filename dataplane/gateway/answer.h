@@ -10,6 +10,18 @@
 
 namespace janus::gateway {
 
+struct AnswerOptions {
+  std::vector<std::string> stop{};  // strings that end it
+  bool include_stop = false;        // what ends it stays in the text: the string, or the stop token
+  bool skip_special_tokens = true;
+  bool want_logprobs = false;
+  // The token that ends the answer has log probabilities too, and no text. Clients that score an
+  // echoed prompt leave out the last token, and count on one that was generated.
+  bool scores_end = false;
+  int64_t min_tokens = 0;   // stop strings are not looked for before so many tokens
+  int64_t text_offset = 0;  // characters before its text, where the prompt is echoed
+};
+
 // One answer from its tokens: text in whole characters, ended by stop strings, with the log
 // probabilities of the tokens whose text is out. Thread-compatible.
 class Answer {
@@ -17,7 +29,7 @@ class Answer {
   struct TokenText {
     int32_t token = 0;
     std::string bytes;        // what it adds to the text, may be no UTF-8
-    int64_t text_offset = 0;  // characters of the answer before it
+    int64_t text_offset = 0;  // characters of the answer, and of an echoed prompt, before it
     PositionLogprobs logprobs;
   };
   struct Delta {
@@ -30,8 +42,8 @@ class Answer {
     std::vector<uint64_t> logits_hashes;
   };
 
-  static Result<Answer> Create(const text::Tokenizer& tokenizer, std::vector<std::string> stop,
-                               bool skip_special_tokens, bool want_logprobs);
+  // `tokenizer` must outlive it.
+  static Result<Answer> Create(const text::Tokenizer& tokenizer, AnswerOptions options);
 
   // Nothing once finished. Internal: the instance sent an impossible event.
   Result<Delta> Push(const TokenEvent& event);
@@ -47,12 +59,15 @@ class Answer {
     TokenText text;
     size_t begin, end;  // bytes of the answer its text took
   };
-  Answer(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer,
-         std::vector<std::string> stop, bool want_logprobs)
+  Answer(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer, AnswerOptions options)
       : tokenizer_(&tokenizer),
         detokenizer_(std::move(detokenizer)),
-        matcher_(std::move(stop)),
-        want_logprobs_(want_logprobs) {}
+        matcher_(std::move(options.stop), options.include_stop),
+        include_stop_(options.include_stop),
+        scores_end_(options.scores_end),
+        want_logprobs_(options.want_logprobs),
+        min_tokens_(options.min_tokens),
+        characters_(options.text_offset) {}
 
   void Keep(int32_t token, const PositionLogprobs& logprobs, const std::string& piece);
   void Release(Delta* delta);
@@ -60,12 +75,15 @@ class Answer {
   const text::Tokenizer* tokenizer_;
   text::Detokenizer detokenizer_;
   StopMatcher matcher_;
+  bool include_stop_;
+  bool scores_end_;
   bool want_logprobs_;
+  int64_t min_tokens_;
   Finish finish_ = Finish::kNone;
   int64_t completion_tokens_ = 0;
-  size_t produced_ = 0;     // bytes the detokenizer gave
-  int64_t characters_ = 0;  // the same in characters
-  size_t released_ = 0;     // bytes given out
+  size_t produced_ = 0;  // bytes the detokenizer gave
+  int64_t characters_;   // before what comes next
+  size_t released_ = 0;  // bytes given out
   std::vector<Waiting> waiting_;
 };
 

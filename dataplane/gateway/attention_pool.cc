@@ -200,14 +200,24 @@ void AttentionPool::EndMisfits(Deliveries* deliveries) {
   }
 }
 
-Status AttentionPool::Owed(const Open& open, const std::vector<int32_t>& tokens,
+Status AttentionPool::Owed(const Open& open, const TokenEvent& event,
                            const AttentionCapacity& capacity) {
-  const auto sent = static_cast<int64_t>(open.generated.size() + tokens.size());
+  const auto sent = static_cast<int64_t>(open.generated.size() + event.tokens.size());
   if (sent > open.request.max_tokens) {
     return Internal("the attention instance sent " + std::to_string(sent) +
                     " tokens of an answer of at most " + std::to_string(open.request.max_tokens));
   }
-  for (const int32_t token : tokens) {
+  const auto scored_to =
+      event.prompt_logprobs_from + static_cast<int64_t>(event.prompt_logprobs.size());
+  if (!event.prompt_logprobs.empty() &&
+      (open.request.prompt_logprobs < 0 ||
+       scored_to > static_cast<int64_t>(open.request.prompt.size()))) {
+    return Internal(
+        "the attention instance sent log probabilities of prompt tokens up to position " +
+        std::to_string(scored_to) + ", of a prompt of " +
+        std::to_string(open.request.prompt.size()) + " tokens");
+  }
+  for (const int32_t token : event.tokens) {
     if (token >= capacity.vocabulary_size) {
       return Internal("the attention instance sent token " + std::to_string(token) +
                       " of a vocabulary of " + std::to_string(capacity.vocabulary_size));
@@ -439,7 +449,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
         continue;
       }
       const std::vector<int32_t>& tokens = event.event.tokens;
-      if (Status owed = Owed(open, tokens, *member->capacity); !owed.ok()) {
+      if (Status owed = Owed(open, event.event, *member->capacity); !owed.ok()) {
         link->Cancel(event.id, event.attempt);
         event.event = TokenEvent();
         event.event.finish = Finish::kError;

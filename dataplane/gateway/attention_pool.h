@@ -162,10 +162,10 @@ class AttentionPool {
   // Ends waiting requests of another model and, once all listed instances are attached, those that
   // fit no instance.
   void EndMisfits(Deliveries* deliveries) JANUS_REQUIRES(mu_);
-  // Whether an instance may send these tokens: no more than the request asked for, all in the
-  // vocabulary it told. Internal: it may not.
-  static Status Owed(const Open& open, const std::vector<int32_t>& tokens,
-                     const AttentionCapacity& capacity);
+  // Whether an instance may send this: no more tokens than the request asked for, all in the
+  // vocabulary it told, and log probabilities of prompt tokens that there are. Internal: it may
+  // not.
+  static Status Owed(const Open& open, const TokenEvent& event, const AttentionCapacity& capacity);
   void SubmitTo(Member& member, uint64_t id, Open& open) JANUS_REQUIRES(mu_);
   void Pump() JANUS_REQUIRES(mu_);
   void Leave(uint64_t id, Open& open) JANUS_REQUIRES(mu_);

@@ -1,6 +1,8 @@
 #include "dataplane/gateway/call.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace janus::gateway {
 
@@ -21,6 +23,19 @@ RequestError ToApiError(const Status& status, int retry_after_seconds) {
     default:
       return {500, "api_error", "internal_error", "", status.message()};
   }
+}
+
+MonotonicTime Later(MonotonicTime from, Seconds by) {
+  return from + std::chrono::duration_cast<MonotonicClock::duration>(by);
+}
+
+// Names of parameters come from the client: a header has neither line ends nor much room.
+std::string HeaderText(std::string_view text) {
+  std::string out(text.substr(0, 1000));
+  for (char& c : out) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return out;
 }
 
 }  // namespace
@@ -95,7 +110,13 @@ void Call::Answer(PreparedRequest prepared) {
   head_.logprobs = request.logprobs.has_value();
   head_.top_logprobs = request.logprobs.value_or(0);
   head_.include_usage = request.include_usage;
+  head_.continuous_usage = request.continuous_usage;
   head_.return_token_ids = request.return_token_ids;
+  head_.prompt_logprobs = request.prompt_logprobs;
+  echo_ = request.echo;
+  drops_tokens_ = request.max_tokens == 0;
+  // The markers of calls are special tokens in some models.
+  skip_special_tokens_ = request.skip_special_tokens && !request.reads_tool_calls;
   head_.logits_hash = request.logits_hash;
 
   choices_.resize(prepared.generations.size());
@@ -103,11 +124,20 @@ void Call::Answer(PreparedRequest prepared) {
   for (size_t i = 0; i < choices_.size(); ++i) {
     GenerationRequest& generation = prepared.generations[i];
     Choice& choice = choices_[i];
+    OpenChoice(request, i, generation);
+    const ChatTextOptions& apart = prepared.chat_text;
+    if (apart.reads_reasoning || apart.tools != ToolFormat::kNone) choice.chat.emplace(apart);
+    choice.is_first_call_only = !request.parallel_tool_calls;
     Result<gateway::Answer> answer = gateway::Answer::Create(
-        *context_.model.text.tokenizer, request.stop, request.skip_special_tokens, head_.logprobs);
+        *context_.model.text.tokenizer, {.stop = request.stop,
+                                         .include_stop = request.include_stop,
+                                         .skip_special_tokens = skip_special_tokens_,
+                                         .want_logprobs = head_.logprobs,
+                                         .scores_end = echo_,
+                                         .min_tokens = request.min_tokens,
+                                         .text_offset = CountCharacters(choice.prompt_text)});
     if (!answer.ok()) return Fail(answer.status());
     choice.answer.emplace(*std::move(answer));
-    if (head_.return_token_ids) choice.prompt = generation.prompt;
     const auto prompt_tokens = static_cast<int64_t>(generation.prompt.size());
     Result<uint64_t> id =
         context_.pool.Submit(std::move(generation), std::make_shared<Sink>(shared_from_this(), i));
@@ -115,17 +145,86 @@ void Call::Answer(PreparedRequest prepared) {
       return Fail(id.status());
     }
     choice.id = *id;
-    usage_.prompt_tokens += prompt_tokens;
+    // The prompt of several choices counts once, as clients expect.
+    if (i % static_cast<size_t>(request.n) == 0) usage_.prompt_tokens += prompt_tokens;
   }
   char name[40];
   std::snprintf(name, sizeof(name), "%s-%016llx", chat ? "chatcmpl" : "cmpl",
                 static_cast<unsigned long long>(context_.id_salt ^ choices_[0].id));
   head_.id = name;
   context_.metrics.prompt_tokens.Add(static_cast<uint64_t>(usage_.prompt_tokens));
-  exchange_->SetTimer(context_.deadlines.first_token, [self = weak_from_this()] {
-    const auto call = self.lock();
-    if (call) call->Fail(DeadlineExceeded("no token came before the deadline"));
-  });
+  if (!request.ignored.empty()) {
+    std::string names;
+    for (const std::string& name : request.ignored) names += (names.empty() ? "" : ", ") + name;
+    headers_.emplace_back("X-Ignored-Parameters", HeaderText(names));
+  }
+  last_progress_ = last_written_ = context_.clock.Now();
+  ArmTimer();
+}
+
+// What a choice keeps of its prompt.
+void Call::OpenChoice(const CompletionRequest& request, size_t index,
+                      const GenerationRequest& generation) {
+  Choice& choice = choices_[index];
+  if (head_.return_token_ids || echo_ || head_.prompt_logprobs) choice.prompt = generation.prompt;
+  if (generation.prompt_logprobs >= 0) choice.prompt_logprobs.emplace(generation.prompt.size());
+  if (!echo_) return;
+  const size_t prompt = index / static_cast<size_t>(request.n);
+  const auto* text = std::get_if<std::string>(&request.prompts[prompt]);
+  if (text != nullptr && !request.truncate_prompt_tokens) {
+    choice.prompt_text = *text;
+    return;
+  }
+  Result<std::string> decoded =
+      context_.model.text.tokenizer->Decode(generation.prompt, skip_special_tokens_);
+  if (decoded.ok()) choice.prompt_text = *std::move(decoded);
+}
+
+// False: the call has failed for lack of memory.
+bool Call::TakePromptLogprobs(Choice& choice, const TokenEvent& event) {
+  if (event.prompt_logprobs.empty() || !choice.prompt_logprobs) return true;
+  const int64_t bytes =
+      choice.prompt_logprobs->Put(event.prompt_logprobs_from, event.prompt_logprobs);
+  if (memory_.TrySet(memory_.bytes() + bytes, MemoryBudget::Use::kAnswer)) return true;
+  context_.metrics.memory_refused.Add();
+  Fail(ResourceExhausted("no memory is free for the log probabilities of the prompt"));
+  return false;
+}
+
+// Leaves the content in the delta.
+void Call::TakeApart(Choice& choice, gateway::Answer::Delta* delta) {
+  if (!choice.chat) return;
+  const auto add = [&](ChatText::Delta more) {
+    choice.taken.reasoning += more.reasoning;
+    delta->text += more.content;
+    for (ToolCall& call : more.calls) {
+      if (choice.is_first_call_only && choice.calls > 0) break;
+      choice.taken.calls.push_back(std::move(call));
+      ++choice.calls;
+    }
+  };
+  const std::string text = std::exchange(delta->text, {});
+  add(choice.chat->Push(text));
+  if (choice.answer->finish() != Finish::kNone) add(choice.chat->Finish());
+}
+
+// What an event adds to the answer; before the first token of it an echoed prompt.
+Result<gateway::Answer::Delta> Call::Shown(Choice& choice, const TokenEvent& event) {
+  TokenEvent end;
+  end.finish = Finish::kLength;
+  JANUS_ASSIGN_OR_RETURN(gateway::Answer::Delta delta,
+                         choice.answer->Push(drops_tokens_ ? end : event));
+  if (std::exchange(choice.echoed, true)) return delta;
+  if (choice.prompt_logprobs) choice.prompt_scores = choice.prompt_logprobs->Take();
+  choice.prompt_logprobs.reset();
+  if (!echo_) return delta;
+  JANUS_ASSIGN_OR_RETURN(
+      gateway::Answer::Delta echo,
+      EchoOf(*context_.model.text.tokenizer, choice.prompt, choice.prompt_text,
+             head_.logprobs ? choice.prompt_scores : std::vector<PositionLogprobs>(),
+             skip_special_tokens_));
+  Append(std::move(delta), &echo);
+  return echo;
 }
 
 // The instance's pool keeps every token for a replay, and an answer that is not streamed is kept
@@ -148,9 +247,8 @@ void Call::Measure(Choice& choice, size_t tokens) {
     choice.begun = true;
     choice.first_token = now;
     context_.metrics.ttft.Observe(Seconds(now - started_).count());
-    exchange_->SetTimer(context_.deadlines.stall, [self = weak_from_this()] {
-      if (const auto call = self.lock()) call->CheckStall();
-    });
+    const bool is_first = !std::exchange(token_came_, true);
+    if (is_first) ArmTimer();
   } else {
     const double each = Seconds(now - choice.last_token).count() / static_cast<double>(tokens);
     for (size_t i = 0; i < tokens; ++i) context_.metrics.itl.Observe(each);
@@ -158,15 +256,43 @@ void Call::Measure(Choice& choice, size_t tokens) {
   choice.last_token = now;
 }
 
-void Call::CheckStall() {
+// When a stream is due its head, or a comment.
+std::optional<MonotonicTime> Call::NextSignOfLife() const {
+  if (!stream_) return std::nullopt;
+  const CallDeadlines& deadlines = context_.deadlines;
+  return Later(last_written_, stream_begun_ ? deadlines.comment : deadlines.head);
+}
+
+void Call::ArmTimer() {
+  const CallDeadlines& deadlines = context_.deadlines;
+  MonotonicTime due = Later(last_progress_, token_came_ ? deadlines.stall : deadlines.first_token);
+  if (const auto sign = NextSignOfLife()) due = std::min(due, *sign);
+  exchange_->SetTimer(std::max(Seconds(due - context_.clock.Now()), Seconds(0)),
+                      [self = weak_from_this()] {
+                        if (const auto call = self.lock()) call->OnTimer();
+                      });
+}
+
+void Call::OnTimer() {
   if (over_) return;
-  const Seconds quiet = context_.clock.Now() - last_progress_;
-  if (quiet >= context_.deadlines.stall) {
-    return Fail(DeadlineExceeded("no further token came before the deadline"));
+  const MonotonicTime now = context_.clock.Now();
+  const CallDeadlines& deadlines = context_.deadlines;
+  if (now >= Later(last_progress_, token_came_ ? deadlines.stall : deadlines.first_token)) {
+    return Fail(DeadlineExceeded(token_came_ ? "no further token came before the deadline"
+                                             : "no token came before the deadline"));
   }
-  exchange_->SetTimer(context_.deadlines.stall - quiet, [self = weak_from_this()] {
-    if (const auto call = self.lock()) call->CheckStall();
-  });
+  if (const auto sign = NextSignOfLife(); sign && now >= *sign) {
+    if (stream_begun_) exchange_->Write(kStreamComment);
+    BeginStream();
+    last_written_ = now;
+  }
+  ArmTimer();
+}
+
+void Call::BeginStream() {
+  if (stream_begun_) return;
+  stream_begun_ = true;
+  exchange_->BeginStream("text/event-stream; charset=utf-8", headers_);
 }
 
 void Call::OnTokens(size_t index, const TokenEvent& event) {
@@ -175,8 +301,11 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (event.finish == Finish::kError) return Fail(event.error);
   Measure(choice, event.tokens.size());
   usage_.cached_prompt_tokens += event.cached_prompt_tokens;
-  Result<gateway::Answer::Delta> delta = choice.answer->Push(event);
+  if (!TakePromptLogprobs(choice, event)) return;
+  if (event.tokens.empty() && event.finish == Finish::kNone) return;
+  Result<gateway::Answer::Delta> delta = Shown(choice, event);
   if (!delta.ok()) return Fail(delta.status());
+  TakeApart(choice, &*delta);
   if (!HoldMore(event, *delta)) {
     context_.metrics.memory_refused.Add();
     return Fail(ResourceExhausted("no memory is free for the rest of this answer"));
@@ -198,21 +327,35 @@ void Call::WriteChunk(size_t index, gateway::Answer::Delta delta) {
   Choice& choice = choices_[index];
   const bool ours = (head_.return_token_ids && !delta.token_ids.empty()) ||
                     (head_.logits_hash && !delta.logits_hashes.empty());
-  const bool empty = delta.text.empty() && delta.tokens.empty() && !ours;
+  ChatText::Delta taken = std::exchange(choice.taken, {});
+  const bool empty = delta.text.empty() && delta.tokens.empty() && !ours &&
+                     taken.reasoning.empty() && taken.calls.empty();
   const bool first = !choice.chunk_sent;
   if (empty && !first && choice.finish == Finish::kNone) return;
-  if (!stream_begun_) {
-    stream_begun_ = true;
-    exchange_->BeginStream("text/event-stream; charset=utf-8");
-  }
+  BeginStream();
   ResponseChoice out{.index = static_cast<int>(index),
                      .delta = std::move(delta),
                      .finish = choice.finish,
+                     .reasoning = std::move(taken.reasoning),
+                     .calls = std::move(taken.calls),
+                     .has_called = choice.calls > 0,
                      .first = first,
-                     .prompt_token_ids = std::move(choice.prompt)};
+                     .prompt = std::move(choice.prompt)};
+  out.first_call = choice.calls - out.calls.size();
   choice.chunk_sent = true;
   choice.prompt.clear();
-  exchange_->Write(ServerSentEvent(ChunkJson(head_, out, *context_.model.text.tokenizer)));
+  last_written_ = context_.clock.Now();
+  exchange_->Write(
+      ServerSentEvent(ChunkJson(head_, out, *context_.model.text.tokenizer, UsageSoFar())));
+}
+
+Usage Call::UsageSoFar() const {
+  Usage usage = usage_;
+  usage.completion_tokens = 0;
+  for (const Choice& choice : choices_) {
+    usage.completion_tokens += choice.answer->completion_tokens();
+  }
+  return usage;
 }
 
 void Call::FinishChoice(Choice& choice) {
@@ -242,10 +385,14 @@ void Call::FinishCall() {
     choices.push_back({.index = static_cast<int>(i),
                        .delta = std::move(choices_[i].whole),
                        .finish = choices_[i].finish,
-                       .prompt_token_ids = std::move(choices_[i].prompt)});
+                       .reasoning = std::move(choices_[i].taken.reasoning),
+                       .calls = std::move(choices_[i].taken.calls),
+                       .has_called = choices_[i].calls > 0,
+                       .prompt = std::move(choices_[i].prompt),
+                       .prompt_logprobs = std::move(choices_[i].prompt_scores)});
   }
-  exchange_->Respond(
-      {.body = ResponseJson(head_, choices, usage_, *context_.model.text.tokenizer)});
+  exchange_->Respond({.body = ResponseJson(head_, choices, usage_, *context_.model.text.tokenizer),
+                      .headers = std::move(headers_)});
 }
 
 void Call::CancelAll() {

@@ -8,6 +8,8 @@
 #include "common/clock.h"
 #include "dataplane/gateway/answer.h"
 #include "dataplane/gateway/attention_pool.h"
+#include "dataplane/gateway/chat/chat_text.h"
+#include "dataplane/gateway/echo.h"
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/http_server.h"
 #include "dataplane/gateway/prepare.h"
@@ -18,6 +20,9 @@ namespace janus::gateway {
 struct CallDeadlines {
   Seconds first_token{600};  // from submission; 504 afterwards
   Seconds stall{120};        // between two tokens
+  Seconds comment{5};        // a silent stream says that it lives
+  // From submission to the head of a stream without a token: what fails before has its HTTP status.
+  Seconds head{0.25};
 };
 
 // What all calls share; outlives them.
@@ -31,7 +36,7 @@ struct CallContext {
   std::atomic<int64_t> open = 0;  // calls that exist
 };
 
-// One completion request from its tokens to the last byte of the answer: one choice per prompt.
+// One completion request from its tokens to the last byte of the answer: `n` choices per prompt.
 // Confined to the exchange's I/O thread, but for the tokens' arrival and its own end.
 class Call : public std::enable_shared_from_this<Call> {
  public:
@@ -52,8 +57,16 @@ class Call : public std::enable_shared_from_this<Call> {
   struct Choice {
     uint64_t id = 0;
     std::optional<gateway::Answer> answer;
-    gateway::Answer::Delta whole;  // not streamed: what is there so far
-    std::vector<int32_t> prompt;   // kept to be shown, if asked for
+    gateway::Answer::Delta whole;                   // not streamed: what is there so far
+    std::vector<int32_t> prompt;                    // kept to be shown, if asked for
+    std::string prompt_text;                        // the same
+    std::optional<PromptLogprobs> prompt_logprobs;  // that are to come
+    std::vector<PositionLogprobs> prompt_scores;    // all of them, to be shown at the end
+    bool echoed = false;
+    std::optional<ChatText> chat;  // takes the text apart
+    ChatText::Delta taken;         // out of it: of the next chunk, or all
+    size_t calls = 0;              // that were found
+    bool is_first_call_only = false;
     MonotonicTime first_token, last_token;
     bool begun = false;  // a token came
     bool chunk_sent = false;
@@ -62,14 +75,23 @@ class Call : public std::enable_shared_from_this<Call> {
 
   void OnTokens(size_t index, const TokenEvent& event);
   void Measure(Choice& choice, size_t tokens);
+  void OpenChoice(const CompletionRequest& request, size_t index,
+                  const GenerationRequest& generation);
+  bool TakePromptLogprobs(Choice& choice, const TokenEvent& event);
+  void TakeApart(Choice& choice, gateway::Answer::Delta* delta);
+  Result<gateway::Answer::Delta> Shown(Choice& choice, const TokenEvent& event);
   bool HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta);
   void WriteChunk(size_t index, gateway::Answer::Delta delta);
+  Usage UsageSoFar() const;
   void FinishChoice(Choice& choice);
   void FinishCall();
   void Fail(const Status& status);
   void CancelAll();
   void ClientGone();
-  void CheckStall();
+  void BeginStream();
+  void ArmTimer();
+  void OnTimer();
+  std::optional<MonotonicTime> NextSignOfLife() const;
 
   CallContext& context_;
   const std::shared_ptr<HttpExchange> exchange_;
@@ -80,9 +102,15 @@ class Call : public std::enable_shared_from_this<Call> {
   std::vector<Choice> choices_;
   size_t unfinished_ = 0;
   bool stream_ = false;
+  bool echo_ = false;
+  bool drops_tokens_ = false;  // max_tokens 0: the one that is drawn is not shown
+  bool skip_special_tokens_ = true;
   bool stream_begun_ = false;
   bool over_ = false;
-  MonotonicTime last_progress_;
+  bool token_came_ = false;
+  MonotonicTime last_progress_;  // the last token, or the submission
+  MonotonicTime last_written_;   // of a stream
+  HttpHeaders headers_;          // of the answer
 };
 
 }  // namespace janus::gateway

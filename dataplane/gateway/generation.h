@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -17,11 +18,21 @@ struct GenerationRequest {
   double temperature = 1;
   int64_t top_k = 0;  // 0: all
   double top_p = 1;
+  // As in proto/tokens.proto; as they are, they change nothing.
+  std::vector<std::pair<int32_t, float>> logit_bias{};
+  int64_t min_tokens = 0;
+  double repetition_penalty = 1;
+  double frequency_penalty = 0;
+  double presence_penalty = 0;
+  double min_p = 0;
   uint64_t seed = 0;
   std::vector<int32_t> stop_tokens;
   bool ignore_eos = false;
-  int logprobs = -1;  // alternatives per token; -1: none wanted
+  int logprobs = -1;         // alternatives per token; -1: none wanted
+  int prompt_logprobs = -1;  // the same of each prompt token but the first
   bool want_logits_hash = false;
+  std::string client_request_id{};  // for the workers' logs
+  std::string traceparent{};
 };
 
 struct TokenLogprob {
@@ -32,6 +43,7 @@ struct TokenLogprob {
 struct PositionLogprobs {
   float logprob = 0;
   std::vector<TokenLogprob> top;  // likeliest first
+  bool is_absent = false;         // of a prompt's first token: nothing stands before it
 };
 
 enum class Finish : uint8_t { kNone, kStop, kLength, kError };
@@ -41,8 +53,12 @@ struct TokenEvent {
   std::vector<int32_t> tokens;
   std::vector<PositionLogprobs> logprobs;  // one per token, or none
   std::vector<uint64_t> logits_hashes;     // one per token, or none
-  Finish finish = Finish::kNone;           // kStop: the last token is a stop token
-  Status error;                            // with kError
+  // Of neighbouring prompt tokens, the first at position `prompt_logprobs_from`. A position may
+  // come again from another instance.
+  std::vector<PositionLogprobs> prompt_logprobs{};
+  int64_t prompt_logprobs_from = 0;
+  Finish finish = Finish::kNone;  // kStop: the last token is a stop token
+  Status error;                   // with kError
   int64_t cached_prompt_tokens = 0;
   // Handling is over when the last copy is gone: the instance may then send a further step.
   std::shared_ptr<const void> credit;

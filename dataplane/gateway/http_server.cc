@@ -74,7 +74,7 @@ class Session final : public std::enable_shared_from_this<Session> {
 
   // For the exchange.
   void Respond(const HttpReply& reply);
-  void BeginStream(std::string_view content_type);
+  void BeginStream(std::string_view content_type, const HttpHeaders& headers);
   void Write(std::string_view bytes);
   void EndStream();
   void OnGone(std::function<void()> handler) { on_gone_ = std::move(handler); }
@@ -86,6 +86,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   enum class State : uint8_t { kIdle, kReading, kAnswering, kFlushing, kLingering, kClosed };
 
   void OnHead(error_code error);
+  void TakeHead();
   void ReadBody();
   void ReadBodyOn();
   void OnBody(error_code error);
@@ -104,7 +105,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Deadline(Seconds after, void (Session::*then)());
   void OnReadDeadline();
   void OnWriteDeadline();
-  void AppendHead(int status, std::string_view content_type);
+  void AppendHead(int status, std::string_view content_type, const HttpHeaders& headers);
+  void AppendHeaders(const HttpHeaders& headers);
 
   tcp::socket socket_;
   asio::steady_timer timer_;
@@ -112,6 +114,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   Shared& shared_;
   beast::flat_buffer input_;
   std::optional<http::request_parser<http::string_body>> parser_;
+  HttpHead head_;               // of the request that is read
+  HttpHeaders answer_headers_;  // of its answer, whatever that is
   State state_ = State::kIdle;
   uint64_t request_number_ = 0;
   bool keep_alive_ = false;
@@ -142,8 +146,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   void Respond(HttpReply reply) override {
     if (auto session = Mine()) session->Respond(reply);
   }
-  void BeginStream(std::string_view content_type) override {
-    if (auto session = Mine()) session->BeginStream(content_type);
+  void BeginStream(std::string_view content_type, const HttpHeaders& headers) override {
+    if (auto session = Mine()) session->BeginStream(content_type, headers);
   }
   void Write(std::string_view bytes) override {
     if (auto session = Mine()) session->Write(bytes);
@@ -197,7 +201,9 @@ void Session::Deadline(Seconds after, void (Session::*then)()) {
 void Session::ReadHead() {
   if (shared_.draining) return Close();
   state_ = State::kIdle;
-  head_only_ = false;  // of the last request; this one may be refused before its method is known
+  // Of the last request; this one may be refused before its head is known.
+  head_only_ = false;
+  answer_headers_.clear();
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
   parser_->body_limit(shared_.options.max_body_bytes);
@@ -225,6 +231,7 @@ void Session::OnReadDeadline() {
 
 void Session::OnHead(error_code error) {
   if (state_ != State::kReading) return;
+  if (parser_->is_header_done()) TakeHead();
   if (error == http::error::body_limit) {
     return Refuse(413, "the body is larger than " + std::to_string(shared_.options.max_body_bytes) +
                            " bytes");
@@ -247,11 +254,7 @@ void Session::OnHead(error_code error) {
   }
   keep_alive_ = request.keep_alive();
   head_only_ = request.method() == http::verb::head;
-  HttpHead head;
-  head.method = std::string(request.method_string());
-  head.path = std::string(request.target().substr(0, request.target().find('?')));
-  head.authorization = std::string(request[http::field::authorization]);
-  if (std::optional<HttpReply> refused = shared_.handler.JudgeHead(head)) {
+  if (std::optional<HttpReply> refused = shared_.handler.JudgeHead(head_)) {
     // Its body, if any, is not read: the connection cannot go on.
     refused->close = !parser_->is_done();
     ++request_number_;
@@ -259,6 +262,21 @@ void Session::OnHead(error_code error) {
     return Respond(*refused);
   }
   ReadBody();
+}
+
+void Session::TakeHead() {
+  const auto& request = parser_->get();
+  const auto field = [&](http::field name) { return std::string(request[name]); };
+  head_.method = std::string(request.method_string());
+  head_.path = std::string(request.target().substr(0, request.target().find('?')));
+  head_.authorization = field(http::field::authorization);
+  head_.content_encoding = field(http::field::content_encoding);
+  head_.request_id = std::string(request["X-Request-Id"]);
+  head_.traceparent = std::string(request["traceparent"]);
+  head_.origin = field(http::field::origin);
+  head_.requested_method = field(http::field::access_control_request_method);
+  head_.requested_headers = field(http::field::access_control_request_headers);
+  answer_headers_ = shared_.handler.AnswerHeaders(head_);
 }
 
 void Session::ReadBody() {
@@ -326,9 +344,7 @@ void Session::OnBody(error_code error) {
   if (error) return Refuse(400, "malformed HTTP request: " + error.message());
   timer_.cancel();
   const auto& request = parser_->get();
-  HttpHead head;
-  head.method = std::string(request.method_string());
-  head.path = std::string(request.target().substr(0, request.target().find('?')));
+  HttpHead head = std::move(head_);
   std::string body = std::move(parser_->get().body());
   MemoryLease memory = std::move(*body_memory_);
   body_memory_.reset();
@@ -380,32 +396,37 @@ void Session::WatchForLeaving() {
                           });
 }
 
-void Session::AppendHead(int status, std::string_view content_type) {
+void Session::AppendHead(int status, std::string_view content_type, const HttpHeaders& headers) {
   unsent_ += "HTTP/1.1 " + std::to_string(status) + " ";
   unsent_ += std::string(http::obsolete_reason(static_cast<http::status>(status)));
   unsent_ += "\r\nContent-Type: ";
   unsent_ += content_type;
   if (!keep_alive_) unsent_ += "\r\nConnection: close";
   unsent_ += "\r\n";
+  AppendHeaders(answer_headers_);
+  AppendHeaders(headers);
+}
+
+void Session::AppendHeaders(const HttpHeaders& headers) {
+  for (const auto& [name, value] : headers) {
+    unsent_.append(name).append(": ").append(value).append("\r\n");
+  }
 }
 
 void Session::Respond(const HttpReply& reply) {
   if (state_ != State::kAnswering) return;
   if (reply.close || shared_.leaving) keep_alive_ = false;
-  AppendHead(reply.status, reply.content_type);
-  for (const auto& [name, value] : reply.headers) {
-    unsent_.append(name).append(": ").append(value).append("\r\n");
-  }
+  AppendHead(reply.status, reply.content_type, reply.headers);
   unsent_ += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
   if (!head_only_) unsent_ += reply.body;
   output_memory_.Set(OutputBytes());  // the answer is there already: not to be refused
   AnswerIsWhole();
 }
 
-void Session::BeginStream(std::string_view content_type) {
+void Session::BeginStream(std::string_view content_type, const HttpHeaders& headers) {
   if (state_ != State::kAnswering) return;
   if (shared_.leaving || !chunked_) keep_alive_ = false;
-  AppendHead(200, content_type);
+  AppendHead(200, content_type, headers);
   unsent_ += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n";
   unsent_ += chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n";
   Flush();

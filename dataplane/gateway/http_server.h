@@ -28,23 +28,33 @@ struct HttpOptions {
   size_t max_unsent_bytes = 1u << 20;    // of one response stream; beyond it the reader is cut
   size_t free_unsent_bytes = 16u << 10;  // of which so many are not taken from the memory budget
   int send_buffer_bytes = 128 << 10;     // the kernel's share of that
-  Seconds idle_deadline{75};             // keep-alive without a request: closed in silence
+  Seconds idle_deadline{120};            // keep-alive without a request: closed in silence. Load
+                                         // balancers and pools of clients keep theirs for 60 to 90
   Seconds read_deadline{30};             // first byte to last header, then the body: 408
   Seconds write_deadline{30};            // for one write of what had gathered: cut
   Seconds end_deadline{0.5};             // after a cut drain, for the last bytes of all answers
 };
 
+// What handlers look at; a field that the request has not is empty.
 struct HttpHead {
-  std::string method;
-  std::string path;  // without the query
-  std::string authorization;
+  std::string method{};
+  std::string path{};  // without the query
+  std::string authorization{};
+  std::string content_encoding{};
+  std::string request_id{};         // X-Request-Id
+  std::string traceparent{};        // of W3C Trace Context
+  std::string origin{};             // of the page that calls
+  std::string requested_method{};   // Access-Control-Request-Method
+  std::string requested_headers{};  // Access-Control-Request-Headers
 };
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpReply {
   int status = 200;
   std::string content_type = "application/json";
   std::string body{};
-  std::vector<std::pair<std::string, std::string>> headers{};
+  HttpHeaders headers{};
   bool close = false;
 };
 
@@ -56,7 +66,7 @@ class HttpExchange {
   virtual ~HttpExchange() = default;
 
   virtual void Respond(HttpReply reply) = 0;
-  virtual void BeginStream(std::string_view content_type) = 0;
+  virtual void BeginStream(std::string_view content_type, const HttpHeaders& headers) = 0;
   // May cut the connection when the client does not read; then the OnGone handler runs, later.
   virtual void Write(std::string_view bytes) = 0;
   virtual void EndStream() = 0;
@@ -78,6 +88,8 @@ class HttpExchange {
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
+  // Completes the head, and gives the headers of every answer to it, a refusal included.
+  virtual HttpHeaders AnswerHeaders(HttpHead& /*head*/) { return {}; }
   // A reply refuses the request before its body is read.
   virtual std::optional<HttpReply> JudgeHead(const HttpHead& head) = 0;
   // `memory` holds the body's bytes.

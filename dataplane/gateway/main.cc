@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/free_memory.h"
 #include "common/log.h"
+#include "common/model/config.h"
 #include "common/stop_signals.h"
 #include "dataplane/gateway/attention_pool.h"
 #include "dataplane/gateway/options.h"
@@ -26,14 +27,40 @@
 namespace janus::gateway {
 namespace {
 
+// The end that the tokenizer names; chat checkpoints have it there alone.
+std::optional<int32_t> EosOf(const text::ModelText& text) {
+  const auto name = text.config.special_tokens.find("eos_token");
+  if (name == text.config.special_tokens.end()) return std::nullopt;
+  const Result<int32_t> id = text.tokenizer->TokenToId(name->second);
+  return id.ok() ? std::optional(*id) : std::nullopt;
+}
+
+// One line, whatever their number.
+void WarnOfLeftOut(const GenerationDefaults& defaults, const Logger& log) {
+  if (defaults.left_out.empty()) return;
+  std::string fields;
+  for (const std::string& field : defaults.left_out) fields += (fields.empty() ? "" : "; ") + field;
+  log.Warning("values of generation_config.json or config.json mean nothing and were left out",
+              {{"fields", fields}});
+}
+
 Result<ServedModel> LoadModel(const GatewayOptions& options) {
   ServedModel model;
   model.name = options.model_name;
+  model.aliases = options.model_aliases;
+  model.unknown_parameters = options.unknown_parameters;
   model.dir = options.model_dir;
   model.logits_hash_allowed = options.debug_logits_hash;
   JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(options.model_dir));
   JANUS_ASSIGN_OR_RETURN(model.text,
                          text::LoadModelText(options.model_dir, options.chat_template_file));
+  if (model.text.chat_template) {
+    const std::string& source = model.text.chat_template->source();
+    model.tool_format = ToolFormatOf(source);
+    model.reads_reasoning = source.find("</think>") != std::string::npos;
+  }
+  model.tool_format = options.tool_format.value_or(model.tool_format);
+  model.reads_reasoning = options.reads_reasoning.value_or(model.reads_reasoning);
   // Otherwise its ids would be refused one request at a time, as if the prompts were wrong.
   if (model.text.tokenizer->id_limit() > description.vocab) {
     return InvalidArgument(
@@ -45,6 +72,7 @@ Result<ServedModel> LoadModel(const GatewayOptions& options) {
   }
   JANUS_ASSIGN_OR_RETURN(model.defaults,
                          LoadGenerationDefaults(options.model_dir, description.vocab));
+  if (const std::optional<int32_t> eos = EosOf(model.text)) AddEos(*eos, &model.defaults);
   return model;
 }
 
@@ -95,6 +123,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   }
   JANUS_RETURN_IF_ERROR(CheckMemoryBytes(options.memory_bytes, options.http.max_body_bytes));
   JANUS_ASSIGN_OR_RETURN(const ServedModel model, LoadModel(options));
+  WarnOfLeftOut(model.defaults, log);
   JANUS_ASSIGN_OR_RETURN(const std::string text_digest, dataplane::DigestText(options.model_dir));
   MetricRegistry registry;
   GatewayMetrics metrics(registry, model.name);

@@ -42,6 +42,42 @@ Setter Number(int64_t least, int64_t most,
   };
 }
 
+Status SetUnknownParameters(std::string_view value, GatewayOptions* out) {
+  if (value != "refuse" && value != "ignore") {
+    return InvalidArgument("'" + std::string(value) + "' is neither refuse nor ignore");
+  }
+  out->unknown_parameters =
+      value == "ignore" ? UnknownParameters::kIgnore : UnknownParameters::kRefuse;
+  return OkStatus();
+}
+
+Status SetToolParser(std::string_view value, GatewayOptions* out) {
+  if (value == "auto") return OkStatus();
+  out->tool_format = ParseToolFormat(value);
+  if (out->tool_format) return OkStatus();
+  return InvalidArgument("'" + std::string(value) +
+                         "' is none of auto, none, hermes, glm, deepseek, kimi, mistral, llama");
+}
+
+Status SetReasoningParser(std::string_view value, GatewayOptions* out) {
+  if (value == "auto") return OkStatus();
+  if (value != "think" && value != "none") {
+    return InvalidArgument("'" + std::string(value) + "' is none of auto, think, none");
+  }
+  out->reads_reasoning = value == "think";
+  return OkStatus();
+}
+
+Status SetCorsOrigin(std::string_view value, GatewayOptions* out) {
+  if (!IsOrigin(value)) {
+    return InvalidArgument("'" + std::string(value) +
+                           "' is no origin (want https://ui.example, with a port if it is not the "
+                           "scheme's own, and no path; or *)");
+  }
+  out->service.cors.origins.emplace_back(value);
+  return OkStatus();
+}
+
 Status SetListen(std::string_view value, GatewayOptions* out) {
   const size_t colon = value.rfind(':');
   if (colon == std::string_view::npos || colon == 0) {
@@ -63,6 +99,28 @@ const std::vector<Flag>& Flags() {
        Text(&GatewayOptions::model_dir)},
       {"model-name", "NAME", "what clients call the model (the folder's name)",
        Text(&GatewayOptions::model_name)},
+      {"model-alias", "NAME", "a further name that clients may call the model; may be repeated",
+       [](std::string_view value, GatewayOptions* out) {
+         if (value.empty()) return InvalidArgument("'' is no name");
+         out->model_aliases.emplace_back(value);
+         return OkStatus();
+       }},
+      {"unknown-parameters", "refuse|ignore",
+       "what becomes of a request with a parameter of no known name: 400, or the header "
+       "X-Ignored-Parameters (refuse)",
+       SetUnknownParameters},
+      {"tool-parser", "FORMAT",
+       "how the model writes calls of tools: none, hermes, glm, deepseek, kimi, mistral or llama "
+       "(auto: by its chat template)",
+       SetToolParser},
+      {"reasoning-parser", "think|none",
+       "whether <think>...</think> of an answer is reasoning_content (auto: if its chat template "
+       "has it)",
+       SetReasoningParser},
+      {"cors-origin", "ORIGIN",
+       "web pages of this origin may call, as https://ui.example; * for all; may be repeated "
+       "(none)",
+       SetCorsOrigin},
       {"chat-template", "FILE", "Jinja chat template, before the model's own",
        Text(&GatewayOptions::chat_template_file)},
       {"member", "ADDRESS",
@@ -95,9 +153,10 @@ const std::vector<Flag>& Flags() {
                 o->http.max_connections = static_cast<size_t>(n) + 1024;
               })},
       {"request-bytes", "N", "largest request body; beyond it 413 (4194304)",
-       Number(
-           1, int64_t{1} << 30,
-           [](int64_t n, GatewayOptions* o) { o->http.max_body_bytes = static_cast<size_t>(n); })},
+       Number(1, int64_t{1} << 30,
+              [](int64_t n, GatewayOptions* o) {
+                o->http.max_body_bytes = o->service.max_body_bytes = static_cast<size_t>(n);
+              })},
       {"stream-buffer-bytes", "N",
        "unsent bytes of one answer; beyond it the reader is cut (1048576)",
        Number(4096, int64_t{1} << 30,
@@ -113,6 +172,16 @@ const std::vector<Flag>& Flags() {
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->http.read_deadline = Seconds(static_cast<double>(n));
+              })},
+      {"idle-seconds", "N", "for the next request on a connection; then it is closed (120)",
+       Number(1, 86400,
+              [](int64_t n, GatewayOptions* o) {
+                o->http.idle_deadline = Seconds(static_cast<double>(n));
+              })},
+      {"comment-seconds", "N", "after which a silent stream sends a comment, to stay open (5)",
+       Number(1, 86400,
+              [](int64_t n, GatewayOptions* o) {
+                o->service.deadlines.comment = Seconds(static_cast<double>(n));
               })},
       {"first-token-seconds", "N", "from the queue to the first token; then 504 (600)",
        Number(1, 86400,

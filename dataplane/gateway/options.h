@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,10 @@ struct GatewayOptions {
   ServiceOptions service;
   std::string model_dir;
   std::string model_name;  // as clients call it; default: the folder's name
+  std::vector<std::string> model_aliases;
+  UnknownParameters unknown_parameters = UnknownParameters::kRefuse;
+  std::optional<ToolFormat> tool_format;  // absent: by the chat template
+  std::optional<bool> reads_reasoning;    // likewise
   std::string chat_template_file;
   std::vector<std::string> members;  // gRPC addresses
   std::string service_uid;

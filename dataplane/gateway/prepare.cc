@@ -1,6 +1,7 @@
 #include "dataplane/gateway/prepare.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace janus::gateway {
 
@@ -21,8 +22,56 @@ RequestError FromStatus(const Status& status, const CompletionRequest& request) 
   return {500, "api_error", "internal_error", "", status.message()};
 }
 
-RequestResult<std::vector<int32_t>> ChatTokens(const ServedModel& model,
-                                               const CompletionRequest& request, WallTime now) {
+// What of the answer is no content. The prompt may have begun the reasoning already.
+ChatTextOptions ChatTextOf(const ServedModel& model, const CompletionRequest& request,
+                           const std::string& prompt) {
+  ChatTextOptions out;
+  if (request.reads_tool_calls) out.tools = model.tool_format;
+  out.reads_reasoning = model.reads_reasoning && !request.continue_final_message;
+  const size_t end = prompt.find_last_not_of(" \t\r\n");
+  out.begins_in_reasoning = out.reads_reasoning && end != std::string::npos &&
+                            std::string_view(prompt).substr(0, end + 1).ends_with("<think>");
+  return out;
+}
+
+// The client's variables, and reasoning_effort where the template reads it.
+RequestResult<std::string> TemplateVariables(const text::ChatTemplate& chat,
+                                         const CompletionRequest& request) {
+  if (!request.reasoning_effort) return request.template_variables_json;
+  if (!chat.Mentions("reasoning_effort")) {
+    return UnsupportedParameter("reasoning_effort",
+                                "the model's chat template does not read 'reasoning_effort'; "
+                                "leave it out");
+  }
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();
+  if (!request.template_variables_json.empty()) {
+    variables = nlohmann::ordered_json::parse(request.template_variables_json);
+  }
+  variables["reasoning_effort"] = *request.reasoning_effort;
+  return variables.dump();
+}
+
+// Cuts what the template writes behind the last message, as transformers does.
+RequestResult<std::string> CutBehindFinalMessage(std::string text, const std::string& message) {
+  constexpr std::string_view kSpace = " \t\r\n\f\v";
+  const size_t first = message.find_first_not_of(kSpace);
+  const std::string_view lstripped =
+      first == std::string::npos ? std::string_view() : std::string_view(message).substr(first);
+  const std::string_view stripped = lstripped.substr(0, lstripped.find_last_not_of(kSpace) + 1);
+  const size_t at = text.rfind(stripped);
+  if (stripped.empty() || at == std::string::npos) {
+    return InvalidParameter("continue_final_message",
+                            stripped.empty()
+                                ? "the last message is empty: there is nothing to continue"
+                                : "the chat template does not write the last message as it is");
+  }
+  const bool has_tail = std::string_view(text).substr(at).starts_with(lstripped);
+  text.resize(at + (has_tail ? lstripped : stripped).size());
+  return text;
+}
+
+RequestResult<std::string> ChatText(const ServedModel& model, const CompletionRequest& request,
+                                WallTime now) {
   if (!model.text.chat_template) {
     return RequestError{
         400, "invalid_request_error", "no_chat_template", "messages",
@@ -30,24 +79,39 @@ RequestResult<std::vector<int32_t>> ChatTokens(const ServedModel& model,
             "' has no chat template: use /v1/completions, or start the gateway with "
             "--chat-template FILE"};
   }
-  Result<std::string> text = model.text.chat_template->Render(
-      request.messages_json, request.add_generation_prompt, now, request.template_variables_json);
+  const text::ChatTemplate& chat = *model.text.chat_template;
+  RequestResult<std::string> variables = TemplateVariables(chat, request);
+  if (auto* error = std::get_if<RequestError>(&variables)) return std::move(*error);
+  const bool parts = !request.part_messages_json.empty() && chat.LoopsOverContent();
+  Result<std::string> text = chat.Render(parts ? request.part_messages_json : request.messages_json,
+                                         request.add_generation_prompt, now,
+                                         std::get<std::string>(variables), request.tools_json);
   if (!text.ok()) return FromStatus(text.status(), request);
-  // The template writes the special tokens itself.
+  if (!request.continue_final_message) return *std::move(text);
+  return CutBehindFinalMessage(*std::move(text), request.final_message);
+}
+
+RequestResult<std::vector<int32_t>> Tokens(const ServedModel& model, const CompletionRequest& request,
+                                       const std::string& text, bool add_special_tokens) {
   Result<std::vector<int32_t>> ids =
-      model.text.tokenizer->Encode(*text, request.add_special_tokens.value_or(false));
+      model.text.tokenizer->Encode(text, request.add_special_tokens.value_or(add_special_tokens));
   if (!ids.ok()) return FromStatus(ids.status(), request);
   return *std::move(ids);
 }
 
 RequestResult<std::vector<int32_t>> PromptTokens(const ServedModel& model,
-                                                 const CompletionRequest& request,
-                                                 const CompletionRequest::Prompt& prompt) {
-  if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
-  Result<std::vector<int32_t>> ids = model.text.tokenizer->Encode(
-      std::get<std::string>(prompt), request.add_special_tokens.value_or(true));
-  if (!ids.ok()) return FromStatus(ids.status(), request);
-  return *std::move(ids);
+                                             const CompletionRequest& request, size_t prompt,
+                                             WallTime now, ChatTextOptions* chat_text) {
+  if (request.endpoint == Endpoint::kChat) {
+    RequestResult<std::string> text = ChatText(model, request, now);
+    if (auto* error = std::get_if<RequestError>(&text)) return std::move(*error);
+    *chat_text = ChatTextOf(model, request, std::get<std::string>(text));
+    // The template writes the special tokens itself.
+    return Tokens(model, request, std::get<std::string>(text), false);
+  }
+  const CompletionRequest::Prompt& given = request.prompts[prompt];
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&given)) return *ids;
+  return Tokens(model, request, std::get<std::string>(given), true);
 }
 
 std::optional<RequestError> CheckTokens(const std::vector<int32_t>& ids,
@@ -63,26 +127,41 @@ std::optional<RequestError> CheckTokens(const std::vector<int32_t>& ids,
   return std::nullopt;
 }
 
-// 400 when prompt and answer together pass the context.
+void Truncate(const PrepareBounds& bounds, const CompletionRequest& request,
+              std::vector<int32_t>* ids) {
+  if (!request.truncate_prompt_tokens) return;
+  const int64_t fits = bounds.max_context_tokens - request.max_tokens.value_or(1);
+  const int64_t wanted =
+      *request.truncate_prompt_tokens == -1 ? fits : *request.truncate_prompt_tokens;
+  const auto kept = static_cast<size_t>(std::max<int64_t>(wanted, 1));
+  if (ids->size() > kept) ids->erase(ids->begin(), ids->end() - static_cast<ptrdiff_t>(kept));
+}
+
+// 400 when prompt and answer together pass the context. Client libraries know it by its first
+// sentence, which is OpenAI's.
 RequestResult<int64_t> MaxTokens(int64_t prompt_tokens, const PrepareBounds& bounds,
-                                 const CompletionRequest& request) {
+                             const CompletionRequest& request) {
   const int64_t room = bounds.max_context_tokens - prompt_tokens;
-  const std::string context = "the model's context is " +
-                              std::to_string(bounds.max_context_tokens) +
-                              " tokens, the prompt has " + std::to_string(prompt_tokens);
-  RequestError too_long = InvalidParameter(Field(request), context);
+  RequestError too_long = InvalidParameter(
+      Field(request), "This model's maximum context length is " +
+                          std::to_string(bounds.max_context_tokens) + " tokens. However, ");
   too_long.code = "context_length_exceeded";
   if (room < 1) {
-    too_long.message += ": shorten it";
+    too_long.message +=
+        "the prompt has " + std::to_string(prompt_tokens) + " tokens. Please shorten it.";
     return too_long;
   }
   if (request.max_tokens && *request.max_tokens > room) {
     too_long.param = "max_tokens";
-    too_long.message += ": 'max_tokens' can be at most " + std::to_string(room) + ", not " +
-                        std::to_string(*request.max_tokens);
+    too_long.message += "you requested " + std::to_string(prompt_tokens + *request.max_tokens) +
+                        " tokens (" + std::to_string(prompt_tokens) + " in the prompt, " +
+                        std::to_string(*request.max_tokens) +
+                        " in 'max_tokens'). Please lower 'max_tokens' to at most " +
+                        std::to_string(room) + ", or shorten the prompt.";
     return too_long;
   }
-  if (request.max_tokens) return *request.max_tokens;
+  // Where no token is wanted, one is drawn and dropped.
+  if (request.max_tokens) return std::max<int64_t>(*request.max_tokens, 1);
   return request.endpoint == Endpoint::kChat ? room : std::min(room, kDefaultCompletionTokens);
 }
 
@@ -107,18 +186,85 @@ GenerationRequest Sampling(const ServedModel& model, const CompletionRequest& re
   }
   // What the client listed counts also when the model's own ends are ignored.
   out.ignore_eos = out.stop_tokens.empty();
+  out.logit_bias = request.logit_bias;
+  out.min_tokens = request.min_tokens;
+  out.repetition_penalty = request.repetition_penalty;
+  out.frequency_penalty = request.frequency_penalty;
+  out.presence_penalty = request.presence_penalty;
+  out.min_p = request.min_p;
   out.logprobs = request.logprobs.value_or(-1);
+  // An echoed prompt has what its answer has.
+  out.prompt_logprobs =
+      std::max(request.prompt_logprobs.value_or(-1), request.echo ? out.logprobs : -1);
   out.want_logits_hash = request.logits_hash;
   return out;
 }
 
+// All of them may travel in one message, which gRPC bounds.
+std::optional<RequestError> CheckPromptLogprobs(const GenerationRequest& generation) {
+  constexpr int64_t kMost = 250'000;
+  if (generation.prompt_logprobs < 0) return std::nullopt;
+  const int64_t numbers =
+      static_cast<int64_t>(generation.prompt.size()) * (generation.prompt_logprobs + 1);
+  if (numbers <= kMost) return std::nullopt;
+  return InvalidParameter("prompt_logprobs",
+                          "the log probabilities of the prompt are " + std::to_string(numbers) +
+                              " numbers, at most " + std::to_string(kMost) +
+                              " are sent: ask for fewer likeliest tokens, or shorten the prompt");
+}
+
+// What generates the answers to one prompt, but for their seeds.
+RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model, const PrepareBounds& bounds,
+                                           const CompletionRequest& request, size_t prompt,
+                                           WallTime now, ChatTextOptions* chat_text) {
+  RequestResult<std::vector<int32_t>> tokens = PromptTokens(model, request, prompt, now, chat_text);
+  if (auto* error = std::get_if<RequestError>(&tokens)) return std::move(*error);
+  GenerationRequest generation = Sampling(model, request);
+  generation.prompt = std::move(std::get<std::vector<int32_t>>(tokens));
+  Truncate(bounds, request, &generation.prompt);
+  if (auto error = CheckTokens(generation.prompt, bounds, request)) return std::move(*error);
+  if (auto error = CheckPromptLogprobs(generation)) return std::move(*error);
+  for (const auto& [token, bias] : generation.logit_bias) {
+    if (token < bounds.vocabulary_size) continue;
+    return InvalidParameter("logit_bias", "token id " + std::to_string(token) +
+                                              " is not below the model's vocabulary of " +
+                                              std::to_string(bounds.vocabulary_size));
+  }
+  RequestResult<int64_t> max_tokens =
+      MaxTokens(static_cast<int64_t>(generation.prompt.size()), bounds, request);
+  if (auto* error = std::get_if<RequestError>(&max_tokens)) return std::move(*error);
+  generation.max_tokens = std::get<int64_t>(max_tokens);
+  return generation;
+}
+
+// Of a list, the client wants to know which prompt it was.
+RequestError NameThePrompt(RequestError error, const CompletionRequest& request, size_t prompt) {
+  if (request.prompts.size() < 2 || error.param == "max_tokens") return error;
+  error.param = "prompt[" + std::to_string(prompt) + "]";
+  error.message = error.param + ": " + error.message;
+  return error;
+}
+
 }  // namespace
+
+bool ServedModel::IsCalled(std::string_view called) const {
+  return called == name || std::ranges::find(aliases, called) != aliases.end();
+}
+
+RequestError NoSuchModel(const ServedModel& model, const std::string& called) {
+  std::string names = "'" + model.name + "'";
+  for (const std::string& alias : model.aliases) names += " or '" + alias + "'";
+  return {404, "invalid_request_error", "model_not_found", "model",
+          "the model '" + called + "' does not exist; this is " + names};
+}
 
 int64_t MemoryBytes(const PreparedRequest& prepared) {
   constexpr int64_t kCallBytes = 16 << 10;  // measured 9 KiB, and the stream's free output
   constexpr int64_t kChoiceBytes = 2 << 10;
   // Kept, in a message, and that message serialized.
-  const int64_t copies = prepared.request.return_token_ids ? 4 : 3;
+  const CompletionRequest& request = prepared.request;
+  const bool is_shown = request.return_token_ids || request.echo || request.prompt_logprobs;
+  const int64_t copies = is_shown ? 4 : 3;
   int64_t bytes = kCallBytes;
   for (const GenerationRequest& generation : prepared.generations) {
     bytes +=
@@ -127,37 +273,45 @@ int64_t MemoryBytes(const PreparedRequest& prepared) {
   return bytes;
 }
 
+RequestResult<std::vector<int32_t>> FirstPrompt(const ServedModel& model,
+                                            const CompletionRequest& request, WallTime now) {
+  if (!model.IsCalled(request.model)) return NoSuchModel(model, request.model);
+  ChatTextOptions unused;
+  return PromptTokens(model, request, 0, now, &unused);
+}
+
 RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
-                                       Endpoint endpoint, const std::string& body,
-                                       uint64_t draw_seed, WallTime now) {
-  RequestResult<CompletionRequest> parsed = ParseCompletionRequest(endpoint, body);
+                                   Endpoint endpoint, const std::string& body, uint64_t draw_seed,
+                                   WallTime now) {
+  RequestResult<CompletionRequest> parsed =
+      ParseCompletionRequest(endpoint, body, model.unknown_parameters);
   if (auto* error = std::get_if<RequestError>(&parsed)) return std::move(*error);
   PreparedRequest out{.request = std::move(std::get<CompletionRequest>(parsed))};
   const CompletionRequest& request = out.request;
-  if (request.model != model.name) {
-    return RequestError{
-        404, "invalid_request_error", "model_not_found", "model",
-        "the model '" + request.model + "' does not exist; this is '" + model.name + "'"};
-  }
+  if (!model.IsCalled(request.model)) return NoSuchModel(model, request.model);
   if (request.logits_hash && !model.logits_hash_allowed) {
     return UnsupportedParameter("logits_hash",
                                 "'logits_hash' needs a gateway started with --debug-logits-hash");
   }
+  if (request.reads_tool_calls && model.tool_format == ToolFormat::kNone) {
+    return UnsupportedParameter(
+        "tools",
+        "the model's chat template shows no known format of calls; start the gateway with "
+        "--tool-parser FORMAT, or send 'tool_choice': 'none'");
+  }
   const size_t prompts = endpoint == Endpoint::kChat ? 1 : request.prompts.size();
   for (size_t i = 0; i < prompts; ++i) {
-    RequestResult<std::vector<int32_t>> ids =
-        endpoint == Endpoint::kChat ? ChatTokens(model, request, now)
-                                    : PromptTokens(model, request, request.prompts[i]);
-    if (auto* error = std::get_if<RequestError>(&ids)) return std::move(*error);
-    GenerationRequest generation = Sampling(model, request);
-    generation.prompt = std::move(std::get<std::vector<int32_t>>(ids));
-    if (auto error = CheckTokens(generation.prompt, bounds, request)) return std::move(*error);
-    RequestResult<int64_t> max_tokens =
-        MaxTokens(static_cast<int64_t>(generation.prompt.size()), bounds, request);
-    if (auto* error = std::get_if<RequestError>(&max_tokens)) return std::move(*error);
-    generation.max_tokens = std::get<int64_t>(max_tokens);
-    generation.seed = request.seed.value_or(draw_seed + i);
-    out.generations.push_back(std::move(generation));
+    RequestResult<GenerationRequest> prompt =
+        PreparePrompt(model, bounds, request, i, now, &out.chat_text);
+    if (auto* error = std::get_if<RequestError>(&prompt)) {
+      return NameThePrompt(std::move(*error), request, i);
+    }
+    auto& generation = std::get<GenerationRequest>(prompt);
+    for (int k = 0; k < request.n; ++k) {
+      const uint64_t choice = request.seed ? static_cast<uint64_t>(k) : out.generations.size();
+      generation.seed = request.seed.value_or(draw_seed) + choice;
+      out.generations.push_back(generation);
+    }
   }
   return out;
 }

@@ -29,6 +29,35 @@ Json FinishReason(Finish finish) {
   return nullptr;
 }
 
+// A choice that ends with calls waits for their results.
+Json FinishReason(const ResponseChoice& choice) {
+  if (choice.finish == Finish::kStop && choice.has_called) return "tool_calls";
+  return FinishReason(choice.finish);
+}
+
+Json ToolCallsJson(const ResponseHead& head, const ResponseChoice& choice, bool chunk) {
+  Json list = Json::array();
+  for (size_t i = 0; i < choice.calls.size(); ++i) {
+    const size_t number = choice.first_call + i;
+    Json call = Json::object();
+    if (chunk) call["index"] = number;
+    call["id"] = "call_" + head.id.substr(head.id.rfind('-') + 1) + "_" +
+                 std::to_string(choice.index) + "_" + std::to_string(number);
+    call["type"] = "function";
+    call["function"] = {{"name", choice.calls[i].name}, {"arguments", choice.calls[i].arguments}};
+    list.push_back(std::move(call));
+  }
+  return list;
+}
+
+Json MessageJson(const ResponseHead& head, const ResponseChoice& choice) {
+  Json message = {{"role", "assistant"}, {"content", choice.delta.text}, {"refusal", nullptr}};
+  if (choice.delta.text.empty() && !choice.calls.empty()) message["content"] = nullptr;
+  if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+  if (!choice.calls.empty()) message["tool_calls"] = ToolCallsJson(head, choice, false);
+  return message;
+}
+
 Json ByteList(std::string_view bytes) {
   Json list = Json::array();
   for (const char byte : bytes) list.push_back(static_cast<uint8_t>(byte));
@@ -101,8 +130,13 @@ Json CompletionLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
   Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
   for (const Answer::TokenText& token : tokens) {
     texts.push_back(TokenName(token.bytes));
-    values.push_back(Finite(token.logprobs.logprob));
     offsets.push_back(token.text_offset);
+    if (token.logprobs.is_absent) {
+      values.push_back(nullptr);
+      tops.push_back(nullptr);
+      continue;
+    }
+    values.push_back(Finite(token.logprobs.logprob));
     Json alternatives = Json::object();
     for (size_t i = 0; i < token.logprobs.top.size() && static_cast<int>(i) < top; ++i) {
       const TokenLogprob& other = token.logprobs.top[i];
@@ -125,9 +159,36 @@ Json Logprobs(const ResponseHead& head, const Answer::Delta& delta,
              : CompletionLogprobs(delta.tokens, head.top_logprobs, tokenizer);
 }
 
+// As vLLM prints them: by token id, with its text and its rank where that is known.
+Json PromptLogprobsJson(const ResponseChoice& choice, int top_logprobs,
+                        const text::Tokenizer& tokenizer) {
+  Json list = Json::array();
+  for (size_t i = 0; i < choice.prompt_logprobs.size(); ++i) {
+    const PositionLogprobs& position = choice.prompt_logprobs[i];
+    if (position.is_absent) {
+      list.push_back(nullptr);
+      continue;
+    }
+    const auto entry = [&](int32_t token, float logprob, const Json& rank) {
+      return Json{{"logprob", Finite(logprob)},
+                  {"rank", rank},
+                  {"decoded_token", TokenText(tokenizer, token)}};
+    };
+    Json tokens = Json::object();
+    for (size_t r = 0; r < position.top.size() && static_cast<int>(r) < top_logprobs; ++r) {
+      const TokenLogprob& top = position.top[r];
+      tokens[std::to_string(top.token)] = entry(top.token, top.logprob, r + 1);
+    }
+    const int32_t own = choice.prompt[i];
+    tokens.emplace(std::to_string(own), entry(own, position.logprob, nullptr));
+    list.push_back(std::move(tokens));
+  }
+  return list;
+}
+
 void AddOurs(const ResponseHead& head, const ResponseChoice& choice, Json* json) {
   if (head.return_token_ids) {
-    if (!choice.prompt_token_ids.empty()) (*json)["prompt_token_ids"] = choice.prompt_token_ids;
+    if (!choice.prompt.empty()) (*json)["prompt_token_ids"] = choice.prompt;
     (*json)["token_ids"] = choice.delta.token_ids;
   }
   if (head.logits_hash) {
@@ -187,23 +248,29 @@ HttpReply ToReply(const RequestError& error) {
 }
 
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
-                      const text::Tokenizer& tokenizer) {
+                      const text::Tokenizer& tokenizer, const Usage& so_far) {
   Json body = Head(head, true);
   Json one = {{"index", choice.index}};
   if (head.endpoint == Endpoint::kChat) {
     Json delta = Json::object();
     if (choice.first) delta["role"] = "assistant";
     if (choice.first || !choice.delta.text.empty()) delta["content"] = choice.delta.text;
+    if (!choice.reasoning.empty()) delta["reasoning_content"] = choice.reasoning;
+    if (!choice.calls.empty()) delta["tool_calls"] = ToolCallsJson(head, choice, true);
     one["delta"] = std::move(delta);
   } else {
     one["text"] = choice.delta.text;
   }
   one["logprobs"] =
       choice.delta.tokens.empty() ? Json(nullptr) : Logprobs(head, choice.delta, tokenizer);
-  one["finish_reason"] = FinishReason(choice.finish);
+  one["finish_reason"] = FinishReason(choice);
   AddOurs(head, choice, &one);
   body["choices"] = Json::array({std::move(one)});
-  if (head.include_usage) body["usage"] = nullptr;
+  if (head.continuous_usage) {
+    body["usage"] = ToJson(so_far);
+  } else if (head.include_usage) {
+    body["usage"] = nullptr;
+  }
   return Dump(body);
 }
 
@@ -221,14 +288,17 @@ std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseCho
   for (const ResponseChoice& choice : choices) {
     Json one = {{"index", choice.index}};
     if (head.endpoint == Endpoint::kChat) {
-      one["message"] = {
-          {"role", "assistant"}, {"content", choice.delta.text}, {"refusal", nullptr}};
+      one["message"] = MessageJson(head, choice);
     } else {
       one["text"] = choice.delta.text;
     }
     one["logprobs"] = Logprobs(head, choice.delta, tokenizer);
-    one["finish_reason"] = FinishReason(choice.finish);
+    one["finish_reason"] = FinishReason(choice);
     AddOurs(head, choice, &one);
+    if (head.prompt_logprobs) {
+      (head.endpoint == Endpoint::kChat ? body : one)["prompt_logprobs"] =
+          PromptLogprobsJson(choice, *head.prompt_logprobs, tokenizer);
+    }
     list.push_back(std::move(one));
   }
   body["choices"] = std::move(list);
@@ -240,10 +310,13 @@ std::string ModelJson(std::string_view model, int64_t created_unix_seconds, int6
   return Dump(Model(model, created_unix_seconds, max_model_len));
 }
 
-std::string ModelListJson(std::string_view model, int64_t created_unix_seconds,
+std::string ModelListJson(const std::vector<std::string>& models, int64_t created_unix_seconds,
                           int64_t max_model_len) {
-  return Dump({{"object", "list"},
-               {"data", Json::array({Model(model, created_unix_seconds, max_model_len)})}});
+  Json data = Json::array();
+  for (const std::string& model : models) {
+    data.push_back(Model(model, created_unix_seconds, max_model_len));
+  }
+  return Dump({{"object", "list"}, {"data", std::move(data)}});
 }
 
 void Append(Answer::Delta more, Answer::Delta* all) {

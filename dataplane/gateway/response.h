@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dataplane/gateway/answer.h"
-#include "dataplane/gateway/completion_request.h"
+#include "dataplane/gateway/api/completion_request.h"
+#include "dataplane/gateway/chat/tool_calls.h"
 #include "dataplane/gateway/http_server.h"
 
 namespace janus::gateway {
@@ -19,6 +21,8 @@ inline std::string ServerSentEvent(std::string_view json) {
   return event;
 }
 inline constexpr std::string_view kStreamEnd = "data: [DONE]\n\n";
+// A comment, which clients skip: the connection lives, and no token has come.
+inline constexpr std::string_view kStreamComment = ": waiting\n\n";
 
 struct Usage {
   int64_t prompt_tokens = 0;
@@ -35,7 +39,9 @@ struct ResponseHead {
   bool logprobs = false;
   int top_logprobs = 0;
   bool include_usage = false;
+  bool continuous_usage = false;
   bool return_token_ids = false;
+  std::optional<int> prompt_logprobs{};  // likeliest tokens beside each of the prompt
   bool logits_hash = false;
 };
 
@@ -43,21 +49,29 @@ struct ResponseChoice {
   int index = 0;
   Answer::Delta delta{};  // of a chunk, or all of it
   Finish finish = Finish::kNone;
-  bool first = false;                       // chunk: the first of this choice (says the role)
-  std::vector<int32_t> prompt_token_ids{};  // printed when return_token_ids and not empty
+  // Chat: taken out of the text. The calls are counted over all chunks of the choice.
+  std::string reasoning{};
+  std::vector<ToolCall> calls{};
+  size_t first_call = 0;          // the number of the first of `calls`
+  bool has_called = false;        // in this chunk or before
+  bool first = false;             // chunk: the first of this choice (says the role)
+  std::vector<int32_t> prompt{};  // its ids; printed when return_token_ids
+  // One entry for each of `prompt`; printed when the head asks for them.
+  std::vector<PositionLogprobs> prompt_logprobs{};
 };
 
 // Bodies in the OpenAI API's shapes; pure. Bytes that are no UTF-8 (of a token that is part of a
 // character) are shown as U+FFFD and given exactly in `bytes`; in the log probabilities of
 // completions, which have none, as "bytes:\xe2\x80".
+// A chunk shows the usage so far where the head asks for continuous usage.
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
-                      const text::Tokenizer& tokenizer);
+                      const text::Tokenizer& tokenizer, const Usage& so_far = {});
 // The chunk without choices that ends a stream with include_usage.
 std::string UsageChunkJson(const ResponseHead& head, const Usage& usage);
 std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseChoice>& choices,
                          const Usage& usage, const text::Tokenizer& tokenizer);
 std::string ModelJson(std::string_view model, int64_t created_unix_seconds, int64_t max_model_len);
-std::string ModelListJson(std::string_view model, int64_t created_unix_seconds,
+std::string ModelListJson(const std::vector<std::string>& models, int64_t created_unix_seconds,
                           int64_t max_model_len);
 
 // The error as an answer, with Retry-After where it says so.

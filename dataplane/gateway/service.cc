@@ -1,8 +1,11 @@
 #include "dataplane/gateway/service.h"
 
+#include <cstdio>
 #include <string_view>
 
 #include "common/exposition/metrics_text.h"
+#include "dataplane/gateway/tokenize.h"
+#include "dataplane/gateway/trace_ids.h"
 
 namespace janus::gateway {
 
@@ -18,6 +21,8 @@ constexpr Route kRoutes[] = {
     {"/v1/chat/completions", "POST"},
     {"/v1/completions", "POST"},
     {kModels, "GET"},
+    {"/tokenize", "POST"},
+    {"/detokenize", "POST"},
     {"/health", "GET"},
     {"/metrics", "GET"},
 };
@@ -39,7 +44,13 @@ bool EqualInConstantTime(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-std::string Decoded(std::string_view path) {
+std::vector<std::string> ModelNames(const ServedModel& model) {
+  std::vector<std::string> names = {model.name};
+  names.insert(names.end(), model.aliases.begin(), model.aliases.end());
+  return names;
+}
+
+std::string PathText(std::string_view path) {
   std::string out;
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -96,7 +107,16 @@ bool GatewayService::IsAuthorized(const std::string& authorization) const {
   return known;
 }
 
+HttpHeaders GatewayService::AnswerHeaders(HttpHead& head) {
+  if (!IsRequestId(head.request_id)) head.request_id = NewRequestId();
+  if (!IsTraceParent(head.traceparent)) head.traceparent.clear();
+  HttpHeaders out = CorsHeaders(options_.cors, head);
+  out.emplace_back("X-Request-Id", head.request_id);
+  return out;
+}
+
 std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
+  if (std::optional<HttpReply> preflight = AnswerPreflight(options_.cors, head)) return preflight;
   const Route* route = FindRoute(head.path);
   const auto refuse = [&](const RequestError& error) {
     metrics_.refused.Add();
@@ -106,7 +126,7 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
     return refuse({404, "invalid_request_error", "not_found", "",
                    "there is no " + head.path +
                        "; see /v1/chat/completions, /v1/completions, "
-                       "/v1/models, /health, /metrics"});
+                       "/v1/models, /tokenize, /detokenize, /health, /metrics"});
   }
   const bool get = route->method == "GET";
   if (head.method != route->method && !(get && head.method == "HEAD")) {
@@ -116,12 +136,21 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
     reply.headers.emplace_back("Allow", std::string(route->method));
     return reply;
   }
-  if (head.path.starts_with("/v1/") && !IsAuthorized(head.authorization)) {
+  const bool is_open = head.path == "/health" || head.path == "/metrics";
+  if (!is_open && !IsAuthorized(head.authorization)) {
     HttpReply reply =
         refuse({401, "authentication_error", "invalid_api_key", "",
                 head.authorization.empty() ? "an API key is needed: Authorization: Bearer KEY"
                                            : "the API key is not known"});
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return reply;
+  }
+  if (!ParseContentCoding(head.content_encoding)) {
+    HttpReply reply =
+        refuse({415, "invalid_request_error", "unsupported_encoding", "",
+                "Content-Encoding '" + head.content_encoding + "' is not taken; send one of " +
+                    std::string(kAcceptedCodings) + ", or the body as it is"});
+    reply.headers.emplace_back("Accept-Encoding", std::string(kAcceptedCodings));
     return reply;
   }
   return std::nullopt;
@@ -147,12 +176,26 @@ HttpReply GatewayService::Refusal(int status, std::string message) {
 
 void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
                             MemoryLease memory) {
-  if (head.path == "/v1/chat/completions") {
-    return Complete(std::move(exchange), Endpoint::kChat, std::move(body), std::move(memory));
-  }
-  if (head.path == "/v1/completions") {
-    return Complete(std::move(exchange), Endpoint::kCompletions, std::move(body),
-                    std::move(memory));
+  const Route* route = FindRoute(head.path);
+  if (route != nullptr && route->method == "POST") {
+    Body read{
+        .bytes = std::move(body),
+        .coding = ParseContentCoding(head.content_encoding).value_or(ContentCoding::kIdentity),
+        .request_id = std::move(head.request_id),
+        .traceparent = std::move(head.traceparent)};
+    if (head.path == "/tokenize") {
+      return AnswerText(std::move(exchange), std::move(read), std::move(memory),
+                        [this](const std::string& text) {
+                          return Tokenize(model_, pool_.MaxContextTokens(), text, clock_.WallNow());
+                        });
+    }
+    if (head.path == "/detokenize") {
+      return AnswerText(std::move(exchange), std::move(read), std::move(memory),
+                        [this](const std::string& text) { return Detokenize(model_, text); });
+    }
+    return Complete(std::move(exchange),
+                    head.path == "/v1/completions" ? Endpoint::kCompletions : Endpoint::kChat,
+                    std::move(read), std::move(memory));
   }
   if (head.path == "/metrics") {
     return exchange->Respond(
@@ -169,18 +212,22 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
                               .body = std::string("{\"status\":\"") + state + "\"}"});
   }
   if (head.path == kModels) {
-    return exchange->Respond(
-        {.body = ModelListJson(model_.name, started_unix_seconds_, pool_.MaxContextTokens())});
+    return exchange->Respond({.body = ModelListJson(ModelNames(model_), started_unix_seconds_,
+                                                    pool_.MaxContextTokens())});
   }
-  const std::string name = Decoded(std::string_view(head.path).substr(kModels.size() + 1));
-  if (name != model_.name) {
+  const std::string name = PathText(std::string_view(head.path).substr(kModels.size() + 1));
+  if (!model_.IsCalled(name)) {
     metrics_.refused.Add();
-    return exchange->Respond(
-        ToReply({404, "invalid_request_error", "model_not_found", "model",
-                 "the model '" + name + "' does not exist; this is '" + model_.name + "'"}));
+    return exchange->Respond(ToReply(NoSuchModel(model_, name)));
   }
-  exchange->Respond(
-      {.body = ModelJson(model_.name, started_unix_seconds_, pool_.MaxContextTokens())});
+  exchange->Respond({.body = ModelJson(name, started_unix_seconds_, pool_.MaxContextTokens())});
+}
+
+std::string GatewayService::NewRequestId() {
+  char name[24];
+  std::snprintf(name, sizeof(name), "req-%016llx",
+                static_cast<unsigned long long>(calls_.id_salt ^ requests_.fetch_add(1)));
+  return name;
 }
 
 uint64_t GatewayService::DrawSeed() {
@@ -188,10 +235,65 @@ uint64_t GatewayService::DrawSeed() {
   return random_();
 }
 
-void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint,
-                              std::string body, MemoryLease memory) {
+bool GatewayService::HoldDecoded(const Body& body, MemoryLease& memory) const {
+  return body.coding == ContentCoding::kIdentity ||
+         memory.TrySet(memory.bytes() + static_cast<int64_t>(options_.max_body_bytes),
+                       MemoryBudget::Use::kRequest);
+}
+
+RequestError GatewayService::NoRoomForDecoded() const {
+  metrics_.memory_refused.Add();
+  return Overloaded("no memory is free for a compressed body, which may decode to " +
+                        std::to_string(options_.max_body_bytes) + " bytes",
+                    pool_.RetryAfterSeconds());
+}
+
+RequestResult<std::string> GatewayService::Decoded(const Body& body) const {
+  Result<std::string> decoded = Decode(body.coding, body.bytes, options_.max_body_bytes);
+  if (decoded.ok()) return *std::move(decoded);
+  const bool is_large = decoded.status().code() == StatusCode::kResourceExhausted;
+  return RequestError{is_large ? 413 : 400, "invalid_request_error",
+                  is_large ? "request_too_large" : "malformed_request", "",
+                  decoded.status().message()};
+}
+
+RequestResult<PreparedRequest> GatewayService::Prepared(Endpoint endpoint, const Body& body,
+                                                    const PrepareBounds& bounds) {
+  RequestResult<std::string> decoded = Decoded(body);
+  if (auto* error = std::get_if<RequestError>(&decoded)) return std::move(*error);
+  return Prepare(model_, bounds, endpoint, std::get<std::string>(decoded), DrawSeed(),
+                 clock_.WallNow());
+}
+
+void GatewayService::AnswerText(std::shared_ptr<HttpExchange> exchange, Body body,
+                                MemoryLease memory,
+                                std::function<RequestResult<std::string>(const std::string&)> work) {
+  const auto respond = [this](HttpExchange& on, const RequestResult<std::string>& result) {
+    if (const auto* text = std::get_if<std::string>(&result)) return on.Respond({.body = *text});
+    metrics_.refused.Add();
+    on.Respond(ToReply(std::get<RequestError>(result)));
+  };
+  if (!HoldDecoded(body, memory)) return respond(*exchange, NoRoomForDecoded());
+  // Shared, as the work must be copyable; held until the answer is made.
+  const auto held = std::make_shared<MemoryLease>(std::move(memory));
+  const Status pushed = workers_.TryPush([=, this, body = std::move(body)] {
+    RequestResult<std::string> decoded = Decoded(body);
+    const auto* text = std::get_if<std::string>(&decoded);
+    const auto result =
+        std::make_shared<RequestResult<std::string>>(text != nullptr ? work(*text) : decoded);
+    exchange->Post([respond, exchange, result, held] { respond(*exchange, *result); });
+  });
+  if (!pushed.ok()) {
+    respond(*exchange, Overloaded(pushed.message(), pool_.RetryAfterSeconds()));
+  }
+}
+
+void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
+                              MemoryLease memory) {
+  const bool has_room = HoldDecoded(body, memory);
   auto call = std::make_shared<Call>(calls_, std::move(exchange), std::move(memory));
   call->Begin();
+  if (!has_room) return call->Refuse(NoRoomForDecoded());
   if (draining_) return call->Refuse(NoWorkers("the gateway is draining"));
   if (calls_.open.load() > options_.open_streams) {
     return call->Refuse(Overloaded(
@@ -204,8 +306,14 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
     const PrepareBounds bounds{.max_context_tokens = pool_.MaxContextTokens(),
                                .vocabulary_size = pool_.VocabularySize()};
     // Shared, as the work must be copyable.
-    const auto prepared = std::make_shared<RequestResult<PreparedRequest>>(
-        Prepare(model_, bounds, endpoint, body, DrawSeed(), clock_.WallNow()));
+    const auto prepared =
+        std::make_shared<RequestResult<PreparedRequest>>(Prepared(endpoint, body, bounds));
+    if (auto* request = std::get_if<PreparedRequest>(prepared.get())) {
+      for (GenerationRequest& generation : request->generations) {
+        generation.client_request_id = body.request_id;
+        generation.traceparent = body.traceparent;
+      }
+    }
     call->exchange().Post([call, prepared, bounds] {
       if (bounds.max_context_tokens == 0) {  // all were lost in the meantime
         return call->Refuse(NoWorkers("no attention instance is attached"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -8,6 +9,8 @@
 
 #include "common/mutex.h"
 #include "dataplane/gateway/call.h"
+#include "dataplane/gateway/content_coding.h"
+#include "dataplane/gateway/cors.h"
 #include "dataplane/gateway/http_server.h"
 #include "dataplane/gateway/text_workers.h"
 
@@ -17,6 +20,8 @@ struct ServiceOptions {
   std::vector<std::string> api_keys;  // empty: anyone may call
   int64_t open_streams = 4096;        // completion requests at a time; beyond it 429
   CallDeadlines deadlines;
+  CorsOptions cors;
+  size_t max_body_bytes = 4u << 20;  // of a decoded body; beyond it 413
 };
 
 // The OpenAI API: /v1/chat/completions, /v1/completions, /v1/models, and /health, /metrics.
@@ -27,6 +32,7 @@ class GatewayService final : public HttpHandler {
                  TextWorkers& workers, const MetricRegistry& registry, GatewayMetrics& metrics,
                  const Clock& clock);
 
+  HttpHeaders AnswerHeaders(HttpHead& head) override;
   std::optional<HttpReply> JudgeHead(const HttpHead& head) override;
   void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
               MemoryLease memory) override;
@@ -39,8 +45,25 @@ class GatewayService final : public HttpHandler {
 
  private:
   bool IsAuthorized(const std::string& authorization) const;
-  void Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, std::string body,
+  // A body that waits for a thread of the text workers.
+  struct Body {
+    std::string bytes;
+    ContentCoding coding = ContentCoding::kIdentity;
+    std::string request_id{};
+    std::string traceparent{};
+  };
+  void Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
                 MemoryLease memory);
+  // Answers with what `work` makes of the body, on a thread of the text workers.
+  void AnswerText(std::shared_ptr<HttpExchange> exchange, Body body, MemoryLease memory,
+                  std::function<RequestResult<std::string>(const std::string&)> work);
+  // Room for what a compressed body decodes to, until it is read. It has a bound.
+  bool HoldDecoded(const Body& body, MemoryLease& memory) const;
+  RequestError NoRoomForDecoded() const;
+  RequestResult<std::string> Decoded(const Body& body) const;
+  RequestResult<PreparedRequest> Prepared(Endpoint endpoint, const Body& body,
+                                      const PrepareBounds& bounds);
+  std::string NewRequestId();
   uint64_t DrawSeed();
 
   const ServiceOptions options_;
@@ -53,6 +76,7 @@ class GatewayService final : public HttpHandler {
   const int64_t started_unix_seconds_;
   std::atomic<bool> leaving_ = false;
   std::atomic<bool> draining_ = false;
+  std::atomic<uint64_t> requests_ = 0;
   Mutex mu_;
   std::mt19937_64 random_ JANUS_GUARDED_BY(mu_);
   CallContext calls_;

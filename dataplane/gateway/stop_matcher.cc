@@ -39,7 +39,7 @@ std::string StopMatcher::Push(std::string_view text) {
   if (end != std::string::npos) {
     matched_ = true;
     held_.clear();
-    all.resize(begin);
+    all.resize(keep_stop_ ? end : begin);
     return all;
   }
   const size_t held = PossibleBeginning(all, stops_);

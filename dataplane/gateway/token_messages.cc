@@ -34,6 +34,21 @@ bool IsShed(const Status& status) {
          status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;
 }
 
+Status ReadLogprobs(const google::protobuf::RepeatedPtrField<v1::PositionLogprobs>& from,
+                    std::vector<PositionLogprobs>* to) {
+  for (const v1::PositionLogprobs& position : from) {
+    PositionLogprobs& logprobs = to->emplace_back();
+    logprobs.logprob = position.logprob();
+    for (const v1::TokenLogprob& top : position.top()) {
+      if (top.token() > static_cast<uint32_t>(std::numeric_limits<int32_t>::max())) {
+        return Breach("the id of a token in logprobs is " + std::to_string(top.token()));
+      }
+      logprobs.top.push_back({static_cast<int32_t>(top.token()), top.logprob()});
+    }
+  }
+  return OkStatus();
+}
+
 Status ReadTokens(const v1::RequestTokens& message, TokenEvent* event) {
   for (const uint32_t token : message.tokens()) {
     if (token > static_cast<uint32_t>(std::numeric_limits<int32_t>::max())) {
@@ -49,15 +64,11 @@ Status ReadTokens(const v1::RequestTokens& message, TokenEvent* event) {
   JANUS_RETURN_IF_ERROR(one_each("logits_hashes", message.logits_hashes_size()));
   JANUS_RETURN_IF_ERROR(one_each("logprobs", message.logprobs_size()));
   event->logits_hashes.assign(message.logits_hashes().begin(), message.logits_hashes().end());
-  for (const v1::PositionLogprobs& position : message.logprobs()) {
-    PositionLogprobs& logprobs = event->logprobs.emplace_back();
-    logprobs.logprob = position.logprob();
-    for (const v1::TokenLogprob& top : position.top()) {
-      if (top.token() > static_cast<uint32_t>(std::numeric_limits<int32_t>::max())) {
-        return Breach("the id of a token in logprobs is " + std::to_string(top.token()));
-      }
-      logprobs.top.push_back({static_cast<int32_t>(top.token()), top.logprob()});
-    }
+  JANUS_RETURN_IF_ERROR(ReadLogprobs(message.logprobs(), &event->logprobs));
+  JANUS_RETURN_IF_ERROR(ReadLogprobs(message.prompt_logprobs(), &event->prompt_logprobs));
+  event->prompt_logprobs_from = message.prompt_logprobs_from();
+  if (!event->prompt_logprobs.empty() && event->prompt_logprobs_from < 1) {
+    return Breach("prompt_logprobs_from is 0, and a prompt's first token has none");
   }
   event->cached_prompt_tokens = message.cached_prompt_tokens();
   return OkStatus();
@@ -161,10 +172,26 @@ v1::ToAttention SubmitMessage(uint64_t id, uint32_t attempt, const GenerationReq
   sampling.set_top_k(static_cast<uint32_t>(request.top_k));
   sampling.set_top_p(static_cast<float>(request.top_p));
   sampling.set_seed(request.seed);
+  for (const auto& [token, bias] : request.logit_bias) {
+    v1::TokenBias& to = *sampling.add_logit_bias();
+    to.set_token(static_cast<uint32_t>(token));
+    to.set_bias(bias);
+  }
+  sampling.set_min_tokens(static_cast<uint32_t>(std::min<int64_t>(request.min_tokens, INT32_MAX)));
+  sampling.set_repetition_penalty(static_cast<float>(request.repetition_penalty));
+  sampling.set_frequency_penalty(static_cast<float>(request.frequency_penalty));
+  sampling.set_presence_penalty(static_cast<float>(request.presence_penalty));
+  sampling.set_min_p(static_cast<float>(request.min_p));
   submit.mutable_stop_tokens()->Assign(request.stop_tokens.begin(), request.stop_tokens.end());
   submit.set_ignore_eos(request.ignore_eos);
   submit.set_logprobs(static_cast<uint32_t>(request.logprobs + 1));
   submit.set_want_logits_hash(request.want_logits_hash);
+  // All of them come before the first token.
+  if (generated.empty()) {
+    submit.set_prompt_logprobs(static_cast<uint32_t>(request.prompt_logprobs + 1));
+  }
+  submit.set_client_request_id(request.client_request_id);
+  submit.set_traceparent(request.traceparent);
   submit.mutable_generated_tokens()->Assign(generated.begin(), generated.end());
   return message;
 }

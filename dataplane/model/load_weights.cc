@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -46,14 +48,8 @@ class Reader {
     }
     JANUS_ASSIGN_OR_RETURN(StoredTensor stored, Find(name, shape));
     const bool is_fp8 = stored.dtype == DType::kFloat8E4M3;
-    if (to == DType::kFloat8E4M3 ? !is_fp8 : is_fp8 && !has_fp8_) {
-      return InvalidArgument(
-          stored.file + ": tensor '" + name + "' is of type " +
-          std::string(StoredName(stored.dtype)) + ", against config.json's quantization_config; " +
-          (is_fp8 ? "is it of the same model?"
-                  : "routed experts are all in fp8 or none is: modules_to_not_convert may not name "
-                    "some of them"));
-    }
+    if (to == DType::kFloat8E4M3 && !is_fp8) return NotFp8(name, stored);
+    if (is_fp8 && !has_fp8_) return UnexpectedFp8(name, stored);
     total_ += stored.bytes.size();
     Entry entry{name, std::move(stored), {}, to, &out};
     if (is_fp8) {
@@ -74,6 +70,43 @@ class Reader {
   }
   Status Add(const std::string& name, std::vector<int64_t> shape, Tensor& out) {
     return Add(name, std::move(shape), dtype_, out);
+  }
+
+  bool HasTensor(const std::string& name) const { return loaded_.checkpoint->Has(name); }
+
+  // `name` is what tensor `whole` of shape [n, rows, columns] holds in its part `index` from row
+  // `first_row` on.
+  Status AddPart(const std::string& name, const std::string& whole,
+                 const std::array<int64_t, 3>& whole_shape, int64_t index, int64_t first_row,
+                 std::vector<int64_t> shape, DType to, Tensor& out) {
+    if (Share(name, out)) return OkStatus();
+    JANUS_ASSIGN_OR_RETURN(StoredTensor stored,
+                           Find(whole, {whole_shape.begin(), whole_shape.end()}));
+    if (stored.dtype == DType::kFloat8E4M3 || to == DType::kFloat8E4M3 || to == DType::kMxfp4) {
+      return InvalidArgument(stored.file + ": tensor '" + whole +
+                             "' holds all experts of a layer (fused), which is served of weights "
+                             "that are not quantized; want a tensor for each expert");
+    }
+    const auto size = static_cast<size_t>(SizeOf(stored.dtype));
+    const auto row_bytes = static_cast<size_t>(whole_shape[2]) * size;
+    const auto row = static_cast<size_t>(index * whole_shape[1] + first_row);
+    stored.bytes = stored.bytes.subspan(row * row_bytes, static_cast<size_t>(shape[0]) * row_bytes);
+    stored.shape = std::move(shape);
+    total_ += stored.bytes.size();
+    tensors_.push_back({name, std::move(stored), {}, to, &out});
+    return OkStatus();
+  }
+
+  // The tensor must equal what was added as `as`, byte for byte. Where both are in one format.
+  Status ExpectEqual(const std::string& name, const std::string& as,
+                     const std::vector<int64_t>& shape, const std::string& otherwise) {
+    JANUS_ASSIGN_OR_RETURN(const StoredTensor one, Find(name, shape));
+    JANUS_ASSIGN_OR_RETURN(const StoredTensor other, Find(as, shape));
+    const bool equal = one.dtype == other.dtype && one.bytes.size() == other.bytes.size() &&
+                       std::memcmp(one.bytes.data(), other.bytes.data(), one.bytes.size()) == 0;
+    if (equal) return OkStatus();
+    return InvalidArgument(one.file + ": tensor '" + name + "' differs from '" + as + "'" +
+                           otherwise);
   }
 
   Status Read(const LoadProgress& progress, std::stop_token stop,
@@ -105,6 +138,31 @@ class Reader {
     Tensor* out;
   };
 
+  Status NotFp8(const std::string& name, const StoredTensor& stored) const {
+    return InvalidArgument(
+        stored.file + ": tensor '" + name + "' is of type " +
+        std::string(StoredName(stored.dtype)) +
+        ", where config.json's quantization_config says fp8 (F8_E4M3). If the weights are not "
+        "quantized, remove quantization_config from config.json. If they are, its list of modules "
+        "that are not converted names some routed experts: these are all in fp8 or none is");
+  }
+  Status UnexpectedFp8(const std::string& name, const StoredTensor& stored) const {
+    const std::string folder = stored.file.substr(0, stored.file.rfind('/') + 1);
+    std::string what = stored.file + ": tensor '" + name +
+                       "' is of type F8_E4M3, and config.json has no quantization_config; ";
+    std::error_code error;
+    if (std::filesystem::exists(folder + "hf_quant_config.json", error)) {
+      what +=
+          "hf_quant_config.json is there, but is not read: write what it says into config.json "
+          "as ";
+    } else {
+      what += "add what the checkpoint was published with, as ";
+    }
+    return InvalidArgument(
+        what +
+        R"("quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]})");
+  }
+
   // A matrix of a routed expert.
   Status AddMxfp4(const std::string& name, const std::vector<int64_t>& shape, Tensor& out) {
     const bool is_packed = mxfp4_ == Mxfp4Layout::kCompressedTensors;
@@ -127,6 +185,12 @@ class Reader {
     return WithShape(name, std::move(stored), shape);
   }
   Result<StoredTensor> Find(const std::string& name, const std::vector<int64_t>& shape) {
+    for (const char* packed : {"_packed", "_scale_inv", "_scale"}) {
+      if (HasTensor(name) || !HasTensor(name + packed)) continue;
+      return InvalidArgument("the checkpoint has tensor '" + name + packed + "' and no '" + name +
+                             "': it is quantized, and config.json's quantization_config is missing "
+                             "or says another method");
+    }
     JANUS_ASSIGN_OR_RETURN(StoredTensor stored, loaded_.checkpoint->Find(name));
     return WithShape(name, std::move(stored), shape);
   }
@@ -311,6 +375,26 @@ Status AddFfn(Reader<Weights>& reader, const TensorNames& names, const std::stri
   return reader.Add(part(names.down), {hidden, intermediate}, to, out.down);
 }
 
+// An expert of a layer: its own tensors or, as transformers 5 keeps them, a part of two tensors
+// that hold the layer's experts: gate_up_proj [experts, 2 * intermediate, hidden], the gates first,
+// and down_proj [experts, hidden, intermediate].
+Status AddExpert(Reader<ExpertWeights>& reader, const TensorNames& names,
+                 const ModelDescription& model, int layer, int expert, FfnTensors& out) {
+  const std::string all = InLayer(names, layer, names.experts);
+  const std::string own = all + "." + std::to_string(expert);
+  const int64_t h = model.hidden, width = model.moe.intermediate, experts = model.moe.experts;
+  const DType to = ExpertType(model);
+  const std::string gate_up = all + ".gate_up_proj", down = all + ".down_proj";
+  if (!reader.HasTensor(gate_up)) return AddFfn(reader, names, own, h, width, to, out);
+  const auto part = [&](std::string_view name) { return Weight(own + "." + std::string(name)); };
+  JANUS_RETURN_IF_ERROR(reader.AddPart(part(names.gate), gate_up, {experts, 2 * width, h}, expert,
+                                       0, {width, h}, to, out.gate));
+  JANUS_RETURN_IF_ERROR(reader.AddPart(part(names.up), gate_up, {experts, 2 * width, h}, expert,
+                                       width, {width, h}, to, out.up));
+  return reader.AddPart(part(names.down), down, {experts, h, width}, expert, 0, {h, width}, to,
+                        out.down);
+}
+
 // Adds one layer's tensors, by the names within it.
 class LayerAdder {
  public:
@@ -375,8 +459,14 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
   AttentionWeights& w = loaded.weights;
   JANUS_RETURN_IF_ERROR(reader.Add(Weight(names->embedding), {model.vocab, h}, w.embedding));
   JANUS_RETURN_IF_ERROR(reader.Add(Weight(names->final_norm), {h}, w.final_norm));
+  const std::string head = Weight(names->lm_head);
   if (!model.tied_embeddings) {
-    JANUS_RETURN_IF_ERROR(reader.Add(Weight(names->lm_head), {model.vocab, h}, w.lm_head));
+    JANUS_RETURN_IF_ERROR(reader.Add(head, {model.vocab, h}, w.lm_head));
+  } else if (reader.HasTensor(head)) {
+    JANUS_RETURN_IF_ERROR(reader.ExpectEqual(
+        head, Weight(names->embedding), {model.vocab, h},
+        ", though config.json's tie_word_embeddings is true; set it to false to use '" + head +
+            "', or remove that tensor"));
   }
   w.layers.resize(static_cast<size_t>(model.layers));
   for (int l = 0; l < model.layers; ++l) {
@@ -429,10 +519,8 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
     for (int slot = 0; slot < slots; ++slot) {
       const uint16_t expert = placement.at(moe, first + slot);
       if (expert == Placement::kEmpty) continue;
-      const std::string prefix = InLayer(*names, l, names->experts) + "." + std::to_string(expert);
-      JANUS_RETURN_IF_ERROR(AddFfn(reader, *names, prefix, h, model.moe.intermediate,
-                                   ExpertType(model),
-                                   layer.slots[static_cast<size_t>(slot)].emplace()));
+      JANUS_RETURN_IF_ERROR(AddExpert(reader, *names, model, l, expert,
+                                      layer.slots[static_cast<size_t>(slot)].emplace()));
     }
     ++moe;
   }

@@ -197,8 +197,10 @@ Status Checkpoint::ReadIndex(const std::string& path) {
 bool Checkpoint::Has(std::string_view tensor) const {
   if (!shard_of_.empty()) return shard_of_.find(tensor) != shard_of_.end();
   const auto only = files_.find(kSingle);
-  return only != files_.end() && (only->second.header.tensors.contains(tensor) ||
-                                  only->second.header.foreign.contains(tensor));
+  if (only == files_.end()) return false;
+  const SafetensorsHeader& header = only->second.header;
+  return header.tensors.contains(tensor) || header.bytes.contains(tensor) ||
+         header.foreign.contains(tensor);
 }
 
 Result<const Checkpoint::File*> Checkpoint::Map(const std::string& name) {
@@ -248,11 +250,13 @@ Result<StoredTensor> Checkpoint::FindBytes(std::string_view tensor) {
   const auto foreign = file->header.foreign.find(tensor);
   if (numbers != file->header.tensors.end()) {
     return InvalidArgument(what + "of type " + std::string(StoredName(numbers->second.dtype)) +
-                           ", where quantization_config asks for mxfp4 (U8)");
+                           ", where config.json's quantization_config asks for mxfp4 (U8); remove "
+                           "quantization_config if the weights are not quantized");
   }
   if (foreign != file->header.foreign.end()) {
     return InvalidArgument(what + "of type " + foreign->second +
-                           ", where quantization_config asks for mxfp4 (U8)");
+                           ", where config.json's quantization_config asks for mxfp4 (U8); remove "
+                           "quantization_config if the weights are not quantized");
   }
   return InvalidArgument(folder_ + "/" + name + ": no tensor '" + std::string(tensor) +
                          "'; is config.json of the same model?");
@@ -267,7 +271,9 @@ Result<StoredTensor> Checkpoint::Find(std::string_view tensor) {
   if (const auto foreign = file->header.foreign.find(tensor);
       foreign != file->header.foreign.end()) {
     return InvalidArgument(where + "tensor '" + std::string(tensor) + "' is of type " +
-                           foreign->second + "; F32, BF16, F16 and F8_E4M3 are served");
+                           foreign->second +
+                           "; F32, BF16, F16 and F8_E4M3 are served, and U8 where config.json's "
+                           "quantization_config says mxfp4");
   }
   return InvalidArgument(where + "no tensor '" + std::string(tensor) +
                          "'; is config.json of the same model?");

@@ -33,18 +33,28 @@ class ChatTemplate {
   // object of further variables, or empty; it may not set what is set here. `now`: for
   // strftime_now, shown in the local time zone. InvalidArgument: what raise_exception says or what
   // the messages lack; ResourceExhausted: a limit.
+  // `tools_json`: a JSON list, or empty, which templates see as none.
   Result<std::string> Render(std::string_view messages_json, bool add_generation_prompt,
-                             WallTime now, std::string_view variables_json = {}) const;
+                             WallTime now, std::string_view variables_json = {},
+                             std::string_view tools_json = {}) const;
+  const std::string& source() const { return source_; }
+
+  // Whether the source has this word, as the name of a variable that it reads.
+  bool Mentions(std::string_view word) const;
+  // Whether it loops over a message's content, and so wants text parts as the list that they are.
+  bool LoopsOverContent() const { return loops_over_content_; }
 
  private:
   struct Free {
     void operator()(JanusTemplate* handle) const;
   };
-  ChatTemplate(JanusTemplate* handle, std::string head, ChatTemplateLimits limits)
-      : handle_(handle), head_(std::move(head)), limits_(limits) {}
+  ChatTemplate(JanusTemplate* handle, std::string_view source, std::string head,
+               ChatTemplateLimits limits);
 
   std::unique_ptr<JanusTemplate, Free> handle_;
+  std::string source_;
   std::string head_;  // the constant part of the variables, JSON without its closing brace
+  bool loops_over_content_;
   ChatTemplateLimits limits_;
 };
 

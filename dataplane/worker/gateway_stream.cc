@@ -63,6 +63,15 @@ Status GatewayStream::Greet(const v1::Hello& hello) {
 void GatewayStream::Submit(const v1::Submit& submit) {
   const RequestId id{submit.request_id(), submit.attempt()};
   const Status status = TrySubmit(submit, id);
+  // Of requests that belong to a trace, and of those refused: both are looked for by their ids.
+  if (!status.ok() || !submit.traceparent().empty()) {
+    log_.Info(status.ok() ? "request taken" : "request refused",
+              {{"gateway", gateway_},
+               {"request", id.first},
+               {"request_id", submit.client_request_id().substr(0, kMostIdChars)},
+               {"traceparent", submit.traceparent().substr(0, kMostIdChars)},
+               {"reason", status.message()}});
+  }
   if (status.ok()) return;
   v1::Rejected rejected;
   rejected.set_request_id(id.first);

@@ -19,19 +19,29 @@ v1::FinishReason ToProto(FinishReason reason) {
   return v1::FINISH_REASON_ERROR;
 }
 
+void Fill(const TokenLogprobs& from, v1::PositionLogprobs& to) {
+  to.set_logprob(from.logprob);
+  for (const auto& [token, logprob] : from.top) {
+    v1::TokenLogprob& top = *to.add_top();
+    top.set_token(static_cast<uint32_t>(token));
+    top.set_logprob(logprob);
+  }
+}
+
 }  // namespace
 
 void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
   to.set_request_id(event.key.id);
   to.set_attempt(event.key.attempt);
   if (event.token >= 0) to.add_tokens(static_cast<uint32_t>(event.token));
-  if (event.has_logprobs) {
-    v1::PositionLogprobs& logprobs = *to.add_logprobs();
-    logprobs.set_logprob(event.logprobs.logprob);
-    for (const auto& [token, logprob] : event.logprobs.top) {
-      v1::TokenLogprob& top = *logprobs.add_top();
-      top.set_token(static_cast<uint32_t>(token));
-      top.set_logprob(logprob);
+  if (event.has_logprobs) Fill(event.logprobs, *to.add_logprobs());
+  if (!event.prompt_logprobs.empty()) {
+    // Pieces that wait for credit follow each other.
+    if (to.prompt_logprobs().empty()) {
+      to.set_prompt_logprobs_from(static_cast<uint32_t>(event.prompt_logprobs_from));
+    }
+    for (const TokenLogprobs& position : event.prompt_logprobs) {
+      Fill(position, *to.add_prompt_logprobs());
     }
   }
   if (event.has_logits_hash) to.add_logits_hashes(event.logits_hash);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 
 #include "kernels/kernels.h"
 
@@ -21,11 +22,38 @@ std::vector<int32_t> ToTokens(const google::protobuf::RepeatedField<uint32_t>& i
   return tokens;
 }
 
+Status ReadChanges(const v1::Sampling& sampling, SamplingChanges& changes) {
+  constexpr int kMostBiases = 4096;
+  if (sampling.logit_bias_size() > kMostBiases) {
+    return InvalidArgument(std::to_string(sampling.logit_bias_size()) + " logit_bias: at most " +
+                           std::to_string(kMostBiases));
+  }
+  std::unordered_set<uint32_t> tokens;
+  for (const v1::TokenBias& bias : sampling.logit_bias()) {
+    if (bias.token() > INT32_MAX || !tokens.insert(bias.token()).second) {
+      return InvalidArgument("logit_bias of token " + std::to_string(bias.token()) +
+                             ": it is no token, or is there twice");
+    }
+    changes.bias.emplace_back(static_cast<int32_t>(bias.token()), bias.bias());
+  }
+  if (sampling.min_tokens() > INT32_MAX) {
+    return InvalidArgument("min_tokens " + std::to_string(sampling.min_tokens()));
+  }
+  changes.min_tokens = static_cast<int>(sampling.min_tokens());
+  changes.repetition_penalty =
+      sampling.repetition_penalty() == 0.0f ? 1.0f : sampling.repetition_penalty();
+  changes.frequency_penalty = sampling.frequency_penalty();
+  changes.presence_penalty = sampling.presence_penalty();
+  changes.min_p = sampling.min_p();
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max_model_len) {
   constexpr uint32_t kMostLogprobs = kernels::kMaxLogprobs;
   constexpr int kMostStopTokens = 1024;
+  constexpr size_t kMostIdBytes = 256;
   if (submit.prompt_tokens_size() == 0) return InvalidArgument("the prompt is empty");
   const int64_t tokens = int64_t{submit.prompt_tokens_size()} + submit.generated_tokens_size();
   if (tokens >= max_model_len) {
@@ -55,6 +83,15 @@ Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max
     return InvalidArgument("logprobs of " + std::to_string(submit.logprobs() - 1) +
                            " tokens: at most " + std::to_string(kMostLogprobs));
   }
+  if (submit.prompt_logprobs() > kMostLogprobs + 1) {
+    return InvalidArgument("prompt_logprobs of " + std::to_string(submit.prompt_logprobs() - 1) +
+                           " tokens: at most " + std::to_string(kMostLogprobs));
+  }
+  if (submit.client_request_id().size() > kMostIdBytes ||
+      submit.traceparent().size() > kMostIdBytes) {
+    return InvalidArgument("an id for logs has more than " + std::to_string(kMostIdBytes) +
+                           " bytes");
+  }
   if (sampling.top_k() > INT32_MAX)
     return InvalidArgument("top_k " + std::to_string(sampling.top_k()));
   Request request;
@@ -72,6 +109,10 @@ Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max
   request.ignore_stop_tokens = submit.ignore_eos();
   request.logprobs = static_cast<int>(submit.logprobs()) - 1;
   request.want_logits_hash = submit.want_logits_hash();
+  request.prompt_logprobs = static_cast<int>(submit.prompt_logprobs()) - 1;
+  request.client_request_id = submit.client_request_id();
+  request.traceparent = submit.traceparent();
+  JANUS_RETURN_IF_ERROR(ReadChanges(sampling, request.changes));
   return request;
 }
 

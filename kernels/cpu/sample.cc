@@ -192,7 +192,8 @@ int64_t SampleCpu(const Stream& stream, const SampleArgs& args) {
       RowSampler row(table, {args.logits + t * stride, static_cast<size_t>(args.vocab)}, workspace);
       SampledToken& out = args.tokens[t] = SampledToken{};
       if (!row.IsSound()) continue;
-      out.token = row.Draw(args.params[t]);
+      const bool is_given = args.given != nullptr && args.given[t] >= 0;
+      out.token = is_given ? args.given[t] : row.Draw(args.params[t]);
       if (args.params[t].logprobs >= 0) row.FillLogprobs(args.params[t].logprobs, out);
     }
   });

@@ -74,7 +74,8 @@ int64_t SampleReference(const SampleArgs& a) {
       const float b_logit = logits[static_cast<size_t>(y)];
       return a_logit != b_logit ? a_logit > b_logit : x < y;
     });
-    out.token = Draw(logits, order, a.params[t], p);
+    const bool is_given = a.given != nullptr && a.given[t] >= 0;
+    out.token = is_given ? a.given[t] : Draw(logits, order, a.params[t], p);
     if (a.params[t].logprobs < 0) continue;
     const double largest = logits[static_cast<size_t>(order[0])];
     double total = 0.0;

@@ -28,7 +28,8 @@ const text::Tokenizer& TestTokenizer() {
 class CheckedSink final : public TokenSink {
  public:
   explicit CheckedSink(bool logprobs)
-      : answer_(Answer::Create(TestTokenizer(), {"a b"}, true, logprobs).value()) {
+      : answer_(
+            Answer::Create(TestTokenizer(), {.stop = {"a b"}, .want_logprobs = logprobs}).value()) {
     head_.logprobs = logprobs;
     head_.top_logprobs = 1;
     head_.return_token_ids = true;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/check.h"
-#include "dataplane/gateway/completion_request.h"
+#include "dataplane/gateway/api/completion_request.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus::gateway;  // NOLINT
@@ -20,6 +20,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (request->temperature) JANUS_CHECK(*request->temperature >= 0 && *request->temperature <= 2);
   if (request->top_p) JANUS_CHECK(*request->top_p > 0 && *request->top_p <= 1);
+  JANUS_CHECK(request->n >= 1 && request->n <= kMaxChoices);
+  JANUS_CHECK(request->repetition_penalty > 0 && request->min_p >= 0 && request->min_p <= 1);
+  JANUS_CHECK(request->logit_bias.size() <= static_cast<size_t>(kMaxBiases));
+  for (const auto& [token, bias] : request->logit_bias) {
+    JANUS_CHECK(token >= 0 && bias >= -100 && bias <= 100);
+  }
   if (endpoint == Endpoint::kCompletions) {
     JANUS_CHECK(!request->prompts.empty() && request->prompts.size() <= kMaxPrompts);
   }

@@ -71,7 +71,7 @@ class Handler final : public HttpHandler {
       JANUS_CHECK(!one.is_over || one.is_stream);
       one.is_gone = true;
     });
-    if (one.is_stream) one.exchange->BeginStream("text/event-stream");
+    if (one.is_stream) one.exchange->BeginStream("text/event-stream", {});
     // In two writes: the first may be cut, and then the second is lost.
     const size_t most = body.size() / 4 * 3;
     Write(one, std::string_view(body).substr(0, most));

@@ -63,6 +63,20 @@ std::vector<std::string> GatewayArguments(const EmbeddedClusterOptions& options,
   add("--read-seconds=", options.gateway.read_seconds);
   add("--first-token-seconds=", options.gateway.first_token_seconds);
   add("--stall-seconds=", options.gateway.stall_seconds);
+  add("--idle-seconds=", options.gateway.idle_seconds);
+  add("--comment-seconds=", options.gateway.comment_seconds);
+  for (const std::string& name : options.gateway.model_aliases) {
+    out.push_back("--model-alias=" + name);
+  }
+  for (const std::string& origin : options.gateway.cors_origins) {
+    out.push_back("--cors-origin=" + origin);
+  }
+  const auto add_text = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) out.push_back(flag + value);
+  };
+  add_text("--unknown-parameters=", options.gateway.unknown_parameters);
+  add_text("--tool-parser=", options.gateway.tool_parser);
+  add_text("--reasoning-parser=", options.gateway.reasoning_parser);
   if (options.debug_logits_hash) out.emplace_back("--debug-logits-hash");
   return out;
 }

@@ -32,6 +32,13 @@ struct GatewayTuning {
   std::optional<int64_t> read_seconds;
   std::optional<int64_t> first_token_seconds;
   std::optional<int64_t> stall_seconds;
+  std::optional<int64_t> idle_seconds;
+  std::optional<int64_t> comment_seconds;
+  std::vector<std::string> model_aliases;
+  std::vector<std::string> cors_origins;
+  std::string unknown_parameters;  // empty, as below: as janus-gateway has it
+  std::string tool_parser;
+  std::string reasoning_parser;
 };
 
 struct EmbeddedClusterOptions {

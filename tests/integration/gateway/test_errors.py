@@ -46,7 +46,7 @@ def invalid_value(start):
 
 @row(400, "unsupported_parameter")
 def unsupported_parameter(start):
-    return start.gateway([start.scripted()]).post(body(n=2))
+    return start.gateway([start.scripted()]).post(body(guided_magic=2))
 
 
 @row(400, "context_length_exceeded")
@@ -99,6 +99,14 @@ def too_slow(start):
 @row(413, "request_too_large")
 def request_too_large(start):
     return start.gateway([start.scripted()], "--request-bytes", "10").post(body())
+
+
+@row(415, "unsupported_encoding")
+def unsupported_encoding(start):
+    got = start.gateway([start.scripted()]).post(b"x", headers={"Content-Encoding": "br"})
+    assert "br" in got.json()["error"]["message"]
+    assert got.headers["accept-encoding"] == "gzip, deflate, zstd"
+    return got
 
 
 @row(429, "overloaded")

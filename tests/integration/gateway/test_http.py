@@ -1,8 +1,10 @@
 """Raw sockets: what no client library would send."""
 
+import gzip
 import json
 import re
 import socket
+import zlib
 
 import httpx
 import pytest
@@ -149,6 +151,94 @@ def test_a_stream_is_framed_as_events(shared):
     for event in events[:-2]:
         assert event.startswith("data: ") and "\n" not in event
         json.loads(event.removeprefix("data: "))
+
+
+def test_a_silent_stream_begins_at_once_and_sends_comments(start):
+    gateway = start.gateway([start.scripted("--stall-after", "0")], "--comment-seconds", "1")
+    body = json.dumps({"model": "tiny", "prompt": "abc", "stream": True}).encode()
+    with gateway.connect() as connection:
+        connection.sendall(request(body))
+        said = b""
+        while said.count(b"\n: waiting\n\n") < 2:
+            got = connection.recv(4096)
+            assert got, said
+            said += got
+    assert said.startswith(b"HTTP/1.1 200") and b"text/event-stream" in said
+
+
+def test_compressed_bodies_are_read(shared):
+    plain = json.dumps({"model": "tiny", "prompt": "abc", "temperature": 0}).encode()
+    want = shared.post(plain).json()["choices"]
+    for coding, data in (("gzip", gzip.compress(plain)), ("deflate", zlib.compress(plain))):
+        got = shared.post(data, headers={"Content-Encoding": coding})
+        assert got.status_code == 200, got.text
+        assert got.json()["choices"] == want
+    got = shared.post(b"\x28\xb5\x2f\xfd\x04\x00abc", headers={"Content-Encoding": "zstd"})
+    assert got.status_code == 400 and "zstd" in got.json()["error"]["message"]
+
+
+def test_a_body_that_decodes_to_too_much_is_413(shared):
+    bomb = gzip.compress(b" " * (64 << 20))
+    got = shared.post(bomb, headers={"Content-Encoding": "gzip"})
+    assert got.status_code == 413 and got.json()["error"]["code"] == "request_too_large"
+
+
+def test_pages_of_an_allowed_origin_may_call(start):
+    gateway = start.gateway([start.scripted()], "--cors-origin", "https://ui.example")
+    origin = {"Origin": "https://ui.example"}
+    got = httpx.options(gateway.url + "/v1/chat/completions", headers={
+        **origin, "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type"})
+    assert got.status_code == 204
+    assert got.headers["access-control-allow-headers"] == "authorization,content-type"
+    for body, status_code in (({"model": "tiny", "prompt": "a"}, 200), ({}, 400)):
+        got = gateway.post(body, headers=origin)
+        assert got.status_code == status_code
+        assert got.headers["access-control-allow-origin"] == "https://ui.example"
+    got = gateway.post({}, headers={"Origin": "https://other.example"})
+    assert "access-control-allow-origin" not in got.headers
+
+
+def test_a_request_id_is_echoed_or_drawn(shared):
+    assert shared.get("/health", headers={"X-Request-Id": "mine-1"}).headers["x-request-id"] == "mine-1"
+    drawn = [shared.get("/health", headers=h).headers["x-request-id"]
+             for h in ({}, {"X-Request-Id": "a b"}, {"X-Request-Id": "x" * 129})]
+    assert len(set(drawn)) == 3 and all(one.startswith("req-") for one in drawn)
+    assert shared.post(b"{").headers["x-request-id"]
+
+
+def test_unknown_parameters_are_ignored_by_option(start):
+    gateway = start.gateway([start.scripted()], "--unknown-parameters", "ignore")
+    for stream in (False, True):
+        got = gateway.post({"model": "tiny", "prompt": "a", "magic": 1, "stream": stream})
+        assert got.status_code == 200 and got.headers["x-ignored-parameters"] == "magic"
+
+
+def test_text_becomes_tokens_and_text_again(shared):
+    got = shared.post({"prompt": "It is", "return_token_strs": True}, "/tokenize").json()
+    assert got["count"] == len(got["tokens"]) == len(got["token_strs"]) > 0
+    assert got["max_model_len"] == shared.get("/v1/models").json()["data"][0]["max_model_len"]
+    asked = {"model": "tiny", "prompt": "It is", "return_token_ids": True}
+    assert shared.post(asked).json()["choices"][0]["prompt_token_ids"] == got["tokens"]
+    text = shared.post({"tokens": got["tokens"][1:]}, "/detokenize").json()["prompt"]
+    assert text == "It is"
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": False}
+    with_prompt = {**chat, "add_generation_prompt": True}
+    assert (shared.post(chat, "/tokenize").json()["count"]
+            <= shared.post(with_prompt, "/tokenize").json()["count"])
+    for path, wrong in (("/tokenize", {}), ("/tokenize", {"model": "x", "prompt": "a"}),
+                        ("/detokenize", {"tokens": "a"}), ("/detokenize", {"tokens": [-1]})):
+        assert shared.post(wrong, path).status_code in (400, 404), wrong
+
+
+def test_the_model_has_further_names(start):
+    gateway = start.gateway([start.scripted()], "--model-alias", "org/tiny")
+    names = [m["id"] for m in gateway.get("/v1/models").json()["data"]]
+    assert names == ["tiny", "org/tiny"]
+    for path in ("org/tiny", "org%2Ftiny"):
+        assert gateway.get("/v1/models/" + path).json()["id"] == "org/tiny"
+    got = gateway.post({"model": "org/tiny", "prompt": "a"})
+    assert got.status_code == 200 and got.json()["model"] == "tiny"
 
 
 def test_requests_share_a_connection(shared):

@@ -214,14 +214,10 @@ def test_ignored_and_neutral_parameters_pass(shared):
 
 
 @pytest.mark.parametrize("options, param", [
-    ({"n": 2}, "n"),
     ({"best_of": 3}, "best_of"),
-    ({"echo": True}, "echo"),
     ({"suffix": "x"}, "suffix"),
-    ({"frequency_penalty": 0.5}, "frequency_penalty"),
-    ({"presence_penalty": -1}, "presence_penalty"),
-    ({"logit_bias": {"5": 1}}, "logit_bias"),
-    ({"extra_body": {"min_p": 0.1}}, "min_p"),
+    ({"extra_body": {"use_beam_search": True}}, "use_beam_search"),
+    ({"extra_body": {"response_format": {"type": "json_object"}}}, "response_format"),
     ({"extra_body": {"temperatur": 1}}, "temperatur"),
     ({"stream": True, "stream_options": {"include_everything": True}},
      "stream_options.include_everything"),
@@ -245,7 +241,7 @@ def test_what_is_not_carried_out_is_refused_by_name(shared, options, param):
     ({"max_tokens": 10**9}, "max_tokens"),
     ({"max_tokens": 10**30}, "max_tokens"),
     ({"seed": 1.5}, "seed"),
-    ({"stop": ["a"] * 5}, "stop"),
+    ({"stop": ["a"] * 17}, "stop"),
     ({"stop": ""}, "stop"),
     ({"stop": [1]}, "stop"),
     ({"logprobs": 6}, "logprobs"),
@@ -345,3 +341,127 @@ def test_sampling_defaults_are_the_checkpoints(start, model, tmp_path):
     assert (first["temperature"], first["top_k"], first["top_p"]) == (0.5, 7, 0.25)
     assert (second["temperature"], second["top_k"], second["top_p"]) == (1, 0, 1)
     assert first["stop_tokens"] == 1
+
+
+def test_several_choices_are_numbered_by_prompt(shared):
+    answer = complete(shared, ["one", "two"], n=2)
+    assert [(c.index, c.text) for c in answer.choices] == [
+        (0, "one"), (1, "one"), (2, "two"), (3, "two")]
+    # A prompt of several choices counts once.
+    assert answer.usage.prompt_tokens == complete(shared, ["one", "two"]).usage.prompt_tokens
+    drawn = complete(shared, n=3, temperature=1, seed=7, max_tokens=20)
+    assert len({c.text for c in drawn.choices}) == 3
+    alone = complete(shared, temperature=1, seed=8, max_tokens=20)
+    assert drawn.choices[1].text == alone.choices[0].text
+
+
+def test_several_choices_are_streamed(shared):
+    texts = ["", "", ""]
+    for chunk in chat(shared, "Good.", n=3, stream=True):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+    assert texts == ["Good."] * 3
+
+
+def test_usage_is_in_every_chunk_if_asked(shared):
+    chunks = list(complete(shared, stream=True, stream_options={
+        "include_usage": True, "continuous_usage_stats": True}))
+    tokens = [c.usage.completion_tokens for c in chunks]
+    assert tokens == sorted(tokens) and tokens[0] >= 1
+    assert chunks[-2].usage == chunks[-1].usage
+
+
+def test_an_echo_has_the_prompt_and_its_logprobs(shared):
+    # As lm-evaluation-harness asks for log likelihoods.
+    ids = [50, 60, 70]
+    choice = complete(shared, ids, echo=True, logprobs=1, max_tokens=1).choices[0]
+    logprobs = choice.logprobs
+    assert len(logprobs.tokens) == 4
+    assert logprobs.token_logprobs[:3] == [None, -1.0, -2.0]
+    assert logprobs.top_logprobs[0] is None and len(logprobs.top_logprobs[1]) == 1
+    assert logprobs.text_offset[3] == len(choice.text) - len(logprobs.tokens[3])
+    assert choice.text == "".join(logprobs.tokens)
+    nothing = complete(shared, ids, echo=True, logprobs=1, max_tokens=0)
+    assert nothing.choices[0].logprobs.tokens == logprobs.tokens[:3]
+    assert nothing.usage.completion_tokens == 0
+    assert nothing.choices[0].finish_reason == "length"
+    streamed = list(complete(shared, "abc", echo=True, stream=True))
+    assert text_of(streamed) == "abcabc"
+
+
+def test_prompt_logprobs_are_those_of_vllm(shared):
+    ids = [50, 60, 70]
+    answer = complete(shared, ids, max_tokens=1, extra_body={"prompt_logprobs": 1})
+    scores = answer.choices[0].prompt_logprobs
+    assert scores[0] is None and scores[1]["60"]["logprob"] == -1.0
+    assert scores[2]["70"]["rank"] == 1 and set(scores[2]["70"]) == {
+        "logprob", "rank", "decoded_token"}
+    answer = chat(shared, extra_body={"prompt_logprobs": 0})
+    assert answer.prompt_logprobs[0] is None
+
+
+def test_stop_strings_stay_if_asked(shared):
+    assert complete(shared, stop=[" a"]).choices[0].text == "It is"
+    kept = complete(shared, stop=[" a"], extra_body={"include_stop_str_in_output": True})
+    assert kept.choices[0].text == "It is a"
+    many = complete(shared, stop=["q%d" % i for i in range(15)] + [" a"])
+    assert many.choices[0].text == "It is"
+
+
+def test_what_changes_the_sampling_reaches_the_worker(start):
+    worker = start.scripted()
+    gateway = start.gateway([worker])
+    complete(gateway, frequency_penalty=0.5, presence_penalty=-0.5, logit_bias={"7": 3},
+             extra_body={"repetition_penalty": 1.5, "min_p": 0.25, "min_tokens": 2})
+    got = worker.wait_for("submit")[0]["changes"]
+    assert got == {"frequency": 0.5, "presence": -0.5, "repetition": 1.5, "min_p": 0.25,
+                   "min_tokens": 2, "bias": 1}
+
+
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
+CALL = '<tool_call>{"name": "add", "arguments": {"b": 1, "a": 2}}</tool_call>'
+
+
+def with_template(start, source, *flags):
+    """A gateway whose chats are rendered so; the scripted worker answers with the prompt."""
+    template = start.folder / "template.jinja"
+    template.write_text(source)
+    return start.gateway([start.scripted()], "--chat-template", template, *flags)
+
+
+def test_calls_of_tools_are_taken_out_of_the_answer(start):
+    gateway = with_template(start, "{{ messages[0].content }}{# <tool_call> #}")
+    asked = {"tools": TOOLS, "max_tokens": 200}
+    choice = chat(gateway, "So: " + CALL + "\n" + CALL, **asked).choices[0]
+    assert choice.finish_reason == "tool_calls" and choice.message.content == "So: "
+    calls = choice.message.tool_calls
+    assert [(c.function.name, c.function.arguments) for c in calls] == [
+        ("add", '{"b":1,"a":2}')] * 2
+    assert len({c.id for c in calls}) == 2
+    one = chat(gateway, CALL + CALL, parallel_tool_calls=False, **asked).choices[0]
+    assert len(one.message.tool_calls) == 1 and one.message.content is None
+    deltas = [c.choices[0].delta for c in chat(gateway, "x" + CALL + CALL, stream=True, **asked)]
+    assert "".join(d.content or "" for d in deltas) == "x"
+    streamed = [c for d in deltas for c in d.tool_calls or []]
+    assert [c.index for c in streamed] == [0, 1]
+    assert streamed[1].function.arguments == '{"b":1,"a":2}'
+    text = chat(gateway, CALL, tools=TOOLS, tool_choice="none").choices[0].message
+    assert text.content == CALL and text.tool_calls is None
+
+
+def test_tools_without_a_known_format_are_refused(start):
+    gateway = with_template(start, "{{ messages[0].content }}")
+    with pytest.raises(openai.BadRequestError, match="--tool-parser"):
+        chat(gateway, tools=TOOLS)
+    gateway = with_template(start, "{{ messages[0].content }}", "--tool-parser", "hermes")
+    assert chat(gateway, CALL, tools=TOOLS, max_tokens=200).choices[0].message.tool_calls
+
+
+def test_reasoning_is_apart_from_the_content(start):
+    gateway = with_template(start, "{{ messages[0].content }}", "--reasoning-parser", "think")
+    message = chat(gateway, "<think>hm</think>\n\nSo.", max_tokens=200).choices[0].message
+    assert message.content == "So." and message.reasoning_content == "hm"
+    deltas = [c.choices[0].delta for c in chat(
+        gateway, "<think>hm</think>\n\nSo.", stream=True, max_tokens=200)]
+    assert "".join(d.content or "" for d in deltas) == "So."
+    assert "".join(getattr(d, "reasoning_content", None) or "" for d in deltas) == "hm"

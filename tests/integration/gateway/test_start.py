@@ -48,7 +48,7 @@ def test_a_broken_checkpoint_is_named(model, tmp_path):
     assert "tokenizer.json" in broken("tokenizer.json", None)
     assert "tokenizer.json: not a tokenizer" in broken("tokenizer.json", "{}")
     assert "tokenizer_config.json: not JSON" in broken("tokenizer_config.json", "{")
-    assert "generation_config.json" in broken("generation_config.json", '{"eos_token_id": "x"}')
+    assert "generation_config.json" in broken("generation_config.json", '{"eos_token_id": ')
     assert "config.json" in broken("config.json", '{"architectures": ["Nonsense"]}')
     assert "chat_template.jinja: chat template: line 2" in broken("chat_template.jinja", "\n{% if %}")
 

@@ -180,7 +180,10 @@ spec:
 
     def test_the_gateways_limits_are_its_own_flags(self):
         given = {"--memory-bytes": "67108864", "--stream-buffer-bytes": "65536",
-                 "--read-seconds": "7", "--first-token-seconds": "8", "--stall-seconds": "9"}
+                 "--read-seconds": "7", "--first-token-seconds": "8", "--stall-seconds": "9",
+                 "--idle-seconds": "95", "--comment-seconds": "3", "--model-alias": "org/golden",
+                 "--cors-origin": "https://ui.example", "--unknown-parameters": "ignore",
+                 "--tool-parser": "hermes", "--reasoning-parser": "none"}
         self.start_serving(*(part for flag in given.items() for part in flag))
         gateway = pathlib.Path(f"/proc/{self.pid_of('gateway')}/cmdline").read_bytes().decode()
         for flag, value in given.items():

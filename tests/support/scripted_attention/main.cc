@@ -137,12 +137,17 @@ class Attachment {
       std::printf(
           "{\"submit\": %llu, \"attempt\": %u, \"prompt_tokens\": %d, \"max_tokens\": %u, "
           "\"temperature\": %g, \"top_k\": %u, \"top_p\": %g, \"seed\": %llu, "
-          "\"stop_tokens\": %d, \"generated\": %d}\n",
+          "\"stop_tokens\": %d, \"generated\": %d, \"changes\": {\"frequency\": %g, "
+          "\"presence\": %g, \"repetition\": %g, \"min_p\": %g, \"min_tokens\": %u, "
+          "\"bias\": %d}}\n",
           static_cast<unsigned long long>(submit.request_id()), submit.attempt(),
           submit.prompt_tokens_size(), submit.max_tokens(), submit.sampling().temperature(),
           submit.sampling().top_k(), submit.sampling().top_p(),
           static_cast<unsigned long long>(submit.sampling().seed()), submit.stop_tokens_size(),
-          submit.generated_tokens_size());
+          submit.generated_tokens_size(), submit.sampling().frequency_penalty(),
+          submit.sampling().presence_penalty(), submit.sampling().repetition_penalty(),
+          submit.sampling().min_p(), submit.sampling().min_tokens(),
+          submit.sampling().logit_bias_size());
       std::fflush(stdout);
     }
     if (rejects_.fetch_sub(1) > 0 ||
@@ -173,6 +178,20 @@ class Attachment {
     return running.echo[position % running.echo.size()];
   }
 
+  // -1, -2, -3, ... of the prompt's tokens from the second on; the token itself is the likeliest.
+  void ScorePrompt(const Submit& submit, RequestTokens& out) const {
+    out.set_prompt_logprobs_from(1);
+    for (int i = 1; i < submit.prompt_tokens_size(); ++i) {
+      janus::v1::PositionLogprobs& logprobs = *out.add_prompt_logprobs();
+      logprobs.set_logprob(-static_cast<float>(i));
+      for (uint32_t r = 0; r + 1 < submit.prompt_logprobs(); ++r) {
+        janus::v1::TokenLogprob& top = *logprobs.add_top();
+        top.set_token((submit.prompt_tokens(i) + r) % static_cast<uint32_t>(options_.vocabulary));
+        top.set_logprob(-static_cast<float>(i) - static_cast<float>(r));
+      }
+    }
+  }
+
   void Advance(Running& running) const {
     const Submit& submit = running.submit;
     if (running.pending.finish_reason() != janus::v1::FINISH_REASON_NONE) return;
@@ -185,6 +204,9 @@ class Attachment {
       out.set_error("scripted failure");
       out.set_error_code(static_cast<uint32_t>(options_.error_code));
       return;
+    }
+    if (submit.prompt_logprobs() > 0 && running.generated == submit.generated_tokens_size()) {
+      ScorePrompt(submit, out);
     }
     const uint32_t token = NextToken(running);
     out.add_tokens(token);

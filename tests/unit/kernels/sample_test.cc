@@ -198,6 +198,36 @@ TEST_F(SampleOnEveryDevice, LogprobsAreOfTheLogitsAsGiven) {
   });
 }
 
+TEST_F(SampleOnEveryDevice, AGivenTokenHasTheLogprobThatItHasWhenDrawn) {
+  const std::vector<float> row = RandomRow(300, 2.0f, 9);
+  ForEachStream([&](const Stream& stream) {
+    const SamplingParams params{.temperature = 0.0f, .logprobs = 2};
+    const SampledToken drawn = Draw(stream, {row}, {params}).tokens[0];
+    const auto score = [&](int32_t given, SampledToken* out) {
+      const int threads = stream.team == nullptr ? 1 : stream.team->size();
+      GuardedArray workspace(DType::kFloat32, SampleWorkspaceBytes(300, threads) / 4);
+      return Sample(stream, {.logits = row.data(),
+                             .params = &params,
+                             .tokens = out,
+                             .given = &given,
+                             .rows = 1,
+                             .vocab = 300,
+                             .workspace = workspace.data(),
+                             .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())});
+    };
+    SampledToken scored;
+    for (int r = 0; r < 2; ++r) {
+      ASSERT_TRUE(score(drawn.top_tokens[r], &scored).ok());
+      EXPECT_EQ(scored.token, drawn.top_tokens[r]);
+      EXPECT_EQ(scored.logprob, drawn.top_logprobs[r]);
+      EXPECT_EQ(scored.top_tokens[1], drawn.top_tokens[1]);
+    }
+    ASSERT_TRUE(score(-1, &scored).ok());
+    EXPECT_EQ(scored.token, drawn.token) << "-1 is drawn";
+    EXPECT_EQ(score(300, &scored).code(), StatusCode::kInvalidArgument);
+  });
+}
+
 TEST_F(SampleOnEveryDevice, NamesTheFirstRowItCannotDrawAndDrawsTheOthers) {
   ForEachStream([](const Stream& stream) {
     const std::vector<float> good = {0.0f, 5.0f, 1.0f};

@@ -3,6 +3,8 @@
 mod border;
 mod detokenizer;
 mod python_json;
+mod python_percent;
+mod python_text;
 mod template;
 mod tokenizer;
 

@@ -112,7 +112,10 @@ impl Formatter for PythonFormatter {
 }
 
 /// repr() of a float: the shortest digits, an exponent outside 1e-4 <= |x| < 1e16.
-fn python_float(value: f64) -> String {
+pub fn python_float(value: f64) -> String {
+    if !value.is_finite() {
+        return format!("{value}").to_lowercase();
+    }
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e16).contains(&size) {
         let text = format!("{value:e}");

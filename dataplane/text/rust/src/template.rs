@@ -7,7 +7,7 @@ use minijinja::value::Value;
 use minijinja::{Environment, Error, ErrorKind, Output, State};
 
 use crate::border::{fail, Failure, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
-use crate::python_json;
+use crate::{python_json, python_percent, python_text};
 
 const NAME: &str = "chat template";
 
@@ -25,13 +25,18 @@ impl Template {
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.set_formatter(python_formatter);
         environment.add_filter("tojson", python_json::tojson);
+        environment.add_filter("string", python_text::string);
+        environment.add_filter("join", python_text::join);
+        environment.add_filter("python_percent", python_text::percent);
         environment.add_function(
             "raise_exception",
             |message: String| -> Result<Value, Error> {
                 Err(Error::new(ErrorKind::InvalidOperation, message))
             },
         );
-        let source = without_generation_marks(source);
+        // As Jinja reads every source.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
+        let source = python_percent::rewrite(&without_generation_marks(&source));
         match environment.add_template_owned(NAME, source) {
             Ok(()) => Ok(Template { environment }),
             Err(e) => fail(INVALID_ARGUMENT, describe(&e)),
@@ -98,15 +103,12 @@ impl io::Write for Bounded {
     }
 }
 
-/// What str() shows in Python: None, True, False.
+/// What str() shows in Python: None, True, 1e+20, ['a'].
 fn python_formatter(out: &mut Output, state: &State, value: &Value) -> Result<(), Error> {
-    if value.is_none() {
-        return Ok(out.write_str("None")?);
+    if value.as_str().is_some() || value.is_undefined() {
+        return minijinja::escape_formatter(out, state, value);
     }
-    if value.kind() == minijinja::value::ValueKind::Bool {
-        return Ok(out.write_str(if value.is_true() { "True" } else { "False" })?);
-    }
-    minijinja::escape_formatter(out, state, value)
+    Ok(out.write_str(&python_text::str(value))?)
 }
 
 /// "chat template: line 3: ...", with the reasons below.

@@ -1,5 +1,7 @@
 #include "common/model/config.h"
 
+#include "common/model/generation_defaults.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -372,15 +374,26 @@ TEST(GenerationConfig, ReadsListsAndDefaults) {
   EXPECT_EQ(many->top_p, 0.9);
 }
 
-TEST(GenerationConfig, RefusesIdsBeyondTheVocabularyAndAbsurdValues) {
-  const auto message = [](std::string_view text) {
-    return ParseGenerationConfig(text, 512).status().message();
+TEST(GenerationConfig, LeavesOutWhatMeansNothing) {
+  const auto parsed = [](std::string_view text) {
+    return ParseGenerationConfig(text, 512).value();
   };
-  EXPECT_NE(message(R"({"eos_token_id": 512})").find("eos_token_id: is 512"), std::string::npos);
-  EXPECT_NE(message(R"({"eos_token_id": [2, -1]})").find("eos_token_id: is [2,-1]"),
-            std::string::npos);
-  EXPECT_NE(message(R"({"temperature": -1})").find("temperature: is -1"), std::string::npos);
-  EXPECT_NE(message(R"({"top_p": 1.5})").find("top_p: is 1.5"), std::string::npos);
+  EXPECT_EQ(parsed(R"({"eos_token_id": 512})").left_out,
+            std::vector<std::string>{"eos_token_id is 512: the ids of tokens are 0 to 511"});
+  EXPECT_EQ(parsed(R"({"eos_token_id": [2, -1, 600]})").eos_tokens, std::vector<int>{2});
+  EXPECT_FALSE(parsed(R"({"temperature": -1})").temperature);
+  EXPECT_FALSE(parsed(R"({"top_p": 1.5})").top_p);
+  EXPECT_FALSE(parsed(R"({"top_p": "high"})").top_p);
+  EXPECT_EQ(parsed(R"({"top_p": 1.5, "top_k": 2.5})").left_out.size(), 2u);
+  // What is odd and means something.
+  const GenerationDefaults odd =
+      parsed(R"({"top_k": -1, "eos_token_id": 2.0, "bos_token_id": [1]})");
+  EXPECT_EQ(odd.top_k, 0);
+  EXPECT_EQ(odd.eos_tokens, std::vector<int>{2});
+  EXPECT_EQ(odd.bos_token, 1);
+  EXPECT_EQ(parsed(R"({"top_k": 50.0})").top_k, 50);
+  EXPECT_TRUE(odd.left_out.empty());
+  EXPECT_EQ(ParseGenerationConfig("{", 512).status().code(), StatusCode::kInvalidArgument);
 }
 
 class ModelFolder : public testing::Test {
@@ -411,7 +424,7 @@ TEST_F(ModelFolder, NamesTheFileThatIsMissingOrWrong) {
   EXPECT_TRUE(LoadModelConfig(folder_.path()).ok());
 }
 
-TEST_F(ModelFolder, TakesEndOfSequenceFromConfigWhenGenerationConfigHasNone) {
+TEST_F(ModelFolder, JoinsTheEndsOfBothFiles) {
   Write("config.json", kPublished);
   auto defaults = LoadGenerationDefaults(folder_.path(), 512);
   ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
@@ -420,7 +433,7 @@ TEST_F(ModelFolder, TakesEndOfSequenceFromConfigWhenGenerationConfigHasNone) {
   Write("generation_config.json", R"({"eos_token_id": [5, 6]})");
   defaults = LoadGenerationDefaults(folder_.path(), 512);
   ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
-  EXPECT_EQ(defaults->eos_tokens, (std::vector<int>{5, 6}));
+  EXPECT_EQ(defaults->eos_tokens, (std::vector<int>{2, 5, 6}));
   EXPECT_EQ(defaults->bos_token, 1);
 }
 

@@ -77,6 +77,152 @@ TEST_F(AttentionInstanceTest, AbsurdSamplingValuesAreRefusedAndHurtNobodyElse) {
   EXPECT_EQ(cluster->Await({1, 2, 1}).tokens.size(), 4u);
 }
 
+TEST_F(AttentionInstanceTest, AbsurdChangesOfLogitsAreRefused) {
+  const auto cluster = Start(OptionsFor(1, {7}));
+  const auto refused = [&](SamplingChanges changes, std::string_view field) {
+    Request request = Ask(1, 3, 4);
+    request.changes = std::move(changes);
+    const Status status = cluster->attention(0).Submit(request);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << field;
+    EXPECT_TRUE(Contains(status.message(), field));
+  };
+  refused({.bias = {}, .repetition_penalty = 0.0f}, "repetition_penalty");
+  refused({.bias = {}, .repetition_penalty = NAN}, "repetition_penalty");
+  refused({.bias = {}, .frequency_penalty = 3.0f}, "frequency_penalty");
+  refused({.bias = {}, .presence_penalty = NAN}, "presence_penalty");
+  refused({.bias = {}, .min_p = 1.5f}, "min_p");
+  refused({.bias = {}, .min_tokens = -1}, "min_tokens");
+  refused({.bias = {{held_.model.vocab, 1.0f}}}, "logit_bias");
+  refused({.bias = {{1, NAN}}}, "logit_bias");
+}
+
+struct Bits {
+  std::vector<int32_t> tokens;
+  std::vector<uint64_t> hashes;
+  std::vector<float> logprobs;
+  friend bool operator==(const Bits&, const Bits&) = default;
+};
+
+Bits BitsOf(const LoopbackCluster::Outcome& outcome) {
+  Bits bits{.tokens = outcome.tokens, .hashes = {}, .logprobs = {}};
+  for (const TokenEvent& event : outcome.events) {
+    if (event.has_logits_hash) bits.hashes.push_back(event.logits_hash);
+    if (event.has_logprobs) bits.logprobs.push_back(event.logprobs.logprob);
+  }
+  return bits;
+}
+
+// Requests that change their logits, and those that do not, beside each other, alone, preempted and
+// replayed: each has the same bits.
+TEST_F(AttentionInstanceTest, ChangesOfLogitsAreOfTheirOwnRequestAlone) {
+  constexpr int kTokens = 8, kRequests = 4;
+  const auto ask = [&](uint64_t id, bool changed) {
+    Request request = Ask(id, 5 + static_cast<int>(id), kTokens);
+    request.temperature = id % 2 == 0 ? 0.0f : 0.9f;
+    request.seed = id;
+    request.logprobs = 2;
+    request.want_logits_hash = true;
+    if (!changed) return request;
+    request.changes = {.bias = {{3, 4.0f}, {7, -3.0f}},
+                       .repetition_penalty = 1.5f,
+                       .frequency_penalty = 0.8f,
+                       .presence_penalty = 0.3f,
+                       .min_p = 0.05f};
+    return request;
+  };
+  std::map<std::pair<uint64_t, bool>, Bits> alone;
+  for (uint64_t id = 0; id < kRequests; ++id) {
+    for (const bool changed : {false, true}) {
+      const auto cluster = Start(OptionsFor(1, {7}));
+      ASSERT_TRUE(cluster->attention(0).Submit(ask(id, changed)).ok());
+      alone[{id, changed}] = BitsOf(cluster->Await({1, id, 1}));
+      ASSERT_EQ(alone.at({id, changed}).tokens.size(), size_t{kTokens});
+    }
+  }
+  int differ = 0;
+  for (uint64_t id = 0; id < kRequests; ++id) {
+    differ += alone.at({id, false}).tokens != alone.at({id, true}).tokens ? 1 : 0;
+  }
+  EXPECT_GT(differ, 0) << "the changes change something";
+
+  LoopbackCluster::Options options = OptionsFor(1, {4, 3});
+  options.attention.preempt_override = [](uint64_t step) { return step % 5 == 3; };
+  auto together = Start(options);
+  for (uint64_t id = 0; id < kRequests; ++id) {
+    ASSERT_TRUE(together->attention(0).Submit(ask(id, id % 3 != 0)).ok());
+  }
+  for (uint64_t id = 0; id < kRequests; ++id) {
+    EXPECT_EQ(BitsOf(together->Await({1, id, 1})), alone.at({id, id % 3 != 0})) << id;
+  }
+  together.reset();  // before the experts' shares of the next one take the place of its own
+
+  for (const int given : {1, kTokens - 1}) {
+    const auto again = Start(OptionsFor(1, {7}));
+    for (uint64_t id = 0; id < kRequests; ++id) {
+      Request request = ask(id, true);
+      const Bits& whole = alone.at({id, true});
+      request.generated.assign(whole.tokens.begin(), whole.tokens.begin() + given);
+      ASSERT_TRUE(again->attention(0).Submit(request).ok());
+    }
+    for (uint64_t id = 0; id < kRequests; ++id) {
+      const Bits rest = BitsOf(again->Await({1, id, 1}));
+      const Bits& whole = alone.at({id, true});
+      EXPECT_EQ(rest.tokens, std::vector(whole.tokens.begin() + given, whole.tokens.end()));
+      EXPECT_EQ(rest.hashes, std::vector(whole.hashes.begin() + given, whole.hashes.end()));
+    }
+  }
+}
+
+// The log probability of a prompt token is what the same token has as an answer to what stands
+// before it, in whatever pieces the prompt is computed.
+TEST_F(AttentionInstanceTest, ScoresThePromptAsItWouldScoreAnAnswer) {
+  constexpr int kPrompt = 23;
+  Request request = Ask(1, kPrompt, 3);
+  request.prompt_logprobs = 2;
+  std::vector<std::vector<TokenLogprobs>> seen;
+  for (const int chunk : {1, 4, 100}) {
+    LoopbackCluster::Options options = OptionsFor(1, {7});
+    options.attention.prefill_override = [chunk](uint64_t) { return chunk; };
+    options.attention.preempt_override = [](uint64_t step) { return step % 4 == 2; };
+    const auto cluster = Start(options);
+    ASSERT_TRUE(cluster->attention(0).Submit(request).ok());
+    const LoopbackCluster::Outcome outcome = cluster->Await(request.key);
+    ASSERT_EQ(outcome.tokens.size(), 3u);
+    std::vector<TokenLogprobs> scores;
+    bool has_token = false;
+    for (const TokenEvent& event : outcome.events) {
+      has_token |= event.token >= 0;
+      if (event.prompt_logprobs.empty()) continue;
+      EXPECT_FALSE(has_token) << "all come before the first token";
+      EXPECT_EQ(event.prompt_logprobs_from, static_cast<int>(scores.size()) + 1);
+      scores.insert(scores.end(), event.prompt_logprobs.begin(), event.prompt_logprobs.end());
+    }
+    ASSERT_EQ(scores.size(), size_t{kPrompt} - 1);
+    seen.push_back(scores);
+  }
+  for (const auto& scores : seen) {
+    for (size_t i = 0; i < scores.size(); ++i) {
+      EXPECT_EQ(scores[i].logprob, seen[0][i].logprob) << i;
+      EXPECT_EQ(scores[i].top, seen[0][i].top) << i;
+      EXPECT_LE(scores[i].logprob, scores[i].top[0].second);
+    }
+  }
+  // Forced as an answer by a bias that nothing outweighs.
+  for (const int position : {1, 9, kPrompt - 1}) {
+    const auto cluster = Start(OptionsFor(1, {7}));
+    Request forced = Ask(1, kPrompt, 1);
+    const int32_t token = forced.prompt[static_cast<size_t>(position)];
+    forced.prompt.resize(static_cast<size_t>(position));
+    forced.changes.bias = {{token, 100.0f}};
+    forced.logprobs = 0;
+    ASSERT_TRUE(cluster->attention(0).Submit(forced).ok());
+    const LoopbackCluster::Outcome outcome = cluster->Await(forced.key);
+    ASSERT_EQ(outcome.tokens, std::vector<int32_t>{token});
+    EXPECT_EQ(outcome.events.back().logprobs.logprob,
+              seen[0][static_cast<size_t>(position) - 1].logprob);
+  }
+}
+
 TEST_F(AttentionInstanceTest, ARequestThatCanNeverRunEndsWithAnError) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
   options.attention.max_model_len = 20;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dataplane/gateway/echo.h"
 #include "small_tokenizer.h"
 
 namespace janus::gateway {
@@ -22,7 +23,8 @@ TokenEvent Event(std::vector<int32_t> tokens, Finish finish = Finish::kNone,
 class AnswerTest : public testing::Test {
  protected:
   Answer Make(std::vector<std::string> stop = {}, bool logprobs = false) {
-    return Answer::Create(*tokenizer_, std::move(stop), true, logprobs).value();
+    return Answer::Create(*tokenizer_, {.stop = std::move(stop), .want_logprobs = logprobs})
+        .value();
   }
   std::shared_ptr<const text::Tokenizer> tokenizer_ = text::SmallTokenizer();
 };
@@ -32,6 +34,46 @@ TEST_F(AnswerTest, LeavesTheStopTokenOutOfTheTextButCountsIt) {
   EXPECT_EQ(answer.Push(Event({0, 1, 0}, Finish::kStop)).value().text, "a b");
   EXPECT_EQ(answer.finish(), Finish::kStop);
   EXPECT_EQ(answer.completion_tokens(), 3);
+}
+
+TEST_F(AnswerTest, KeepsWhatEndsItInTheTextWhenTold) {
+  const AnswerOptions options{.stop = {"b"}, .include_stop = true};
+  Answer by_token = Answer::Create(*tokenizer_, options).value();
+  EXPECT_EQ(by_token.Push(Event({0, 0}, Finish::kStop)).value().text, "aa");
+  Answer by_string = Answer::Create(*tokenizer_, options).value();
+  EXPECT_EQ(by_string.Push(Event({0, 1, 0})).value().text, "a b");
+  EXPECT_TRUE(by_string.stopped_by_string());
+}
+
+TEST_F(AnswerTest, LooksForNoStopStringBeforeTheLeastTokens) {
+  Answer answer = Answer::Create(*tokenizer_, {.stop = {"a"}, .min_tokens = 2}).value();
+  EXPECT_EQ(answer.Push(Event({0, 0, 1, 0, 0})).value().text, "aa b");
+  EXPECT_EQ(answer.completion_tokens(), 4);
+}
+
+TEST_F(AnswerTest, ScoresTheTokenThatEndsItWhenTold) {
+  Answer answer = Answer::Create(*tokenizer_, {.want_logprobs = true, .scores_end = true}).value();
+  const Answer::Delta delta = answer.Push(Event({0, 1}, Finish::kStop, true)).value();
+  EXPECT_EQ(delta.text, "a");
+  ASSERT_EQ(delta.tokens.size(), 2u);
+  EXPECT_EQ(delta.tokens[1].text_offset, 1);
+}
+
+TEST_F(AnswerTest, EchoesAPromptWithItsLogprobs) {
+  const std::vector<int32_t> prompt = {10, 0, 1};
+  PromptLogprobs logprobs(prompt.size());
+  logprobs.Put(2, {{-2.0f, {}, false}});
+  logprobs.Put(1, {{-9.0f, {}, false}});  // another instance sends it again
+  logprobs.Put(1, {{-1.0f, {}, false}, {-2.0f, {}, false}});
+  const Answer::Delta echo = EchoOf(*tokenizer_, prompt, "a b", logprobs.Take(), true).value();
+  EXPECT_EQ(echo.text, "a b");
+  ASSERT_EQ(echo.tokens.size(), 3u);
+  EXPECT_TRUE(echo.tokens[0].logprobs.is_absent);
+  EXPECT_EQ(echo.tokens[1].logprobs.logprob, -1.0f);
+  EXPECT_EQ(echo.tokens[2].logprobs.logprob, -2.0f);
+  EXPECT_EQ(echo.tokens[2].text_offset, 1);
+  EXPECT_TRUE(echo.token_ids.empty());
+  EXPECT_TRUE(EchoOf(*tokenizer_, prompt, "a b", {}, true).value().tokens.empty());
 }
 
 TEST_F(AnswerTest, KeepsTheLastTokenWhenTheLengthEndedIt) {

@@ -1,4 +1,4 @@
-#include "dataplane/gateway/completion_request.h"
+#include "dataplane/gateway/api/completion_request.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,8 @@ namespace janus::gateway {
 namespace {
 
 const std::string kChatBody = R"({"model": "m", "messages": [{"role": "user", "content": "Hi"}])";
+constexpr Endpoint kC = Endpoint::kChat;
+constexpr Endpoint kT = Endpoint::kCompletions;
 const std::string kTextBody = R"({"model": "m", "prompt": "Hi")";
 
 CompletionRequest Parsed(Endpoint endpoint, const std::string& body) {
@@ -47,7 +49,7 @@ TEST(CompletionRequest, ReadsEveryField) {
           "stream_options": {"include_usage": true}, "chat_template_kwargs": {"thinking": false},
           "logits_hash": true, "return_token_ids": true, "add_generation_prompt": false)");
   EXPECT_EQ(request.model, "m");
-  EXPECT_EQ(request.messages_json, R"([{"content":"Hi","role":"user"}])");
+  EXPECT_EQ(request.messages_json, R"([{"role":"user","content":"Hi"}])");
   EXPECT_EQ(request.max_tokens, 5);
   EXPECT_EQ(request.temperature, 0.5);
   EXPECT_EQ(request.top_p, 0.9);
@@ -85,7 +87,120 @@ TEST(CompletionRequest, JoinsTextParts) {
   const auto got = Parsed(Endpoint::kChat,
                           R"({"model": "m", "messages": [{"role": "user", "content":
                              [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
-  EXPECT_EQ(got.messages_json, R"([{"content":"a\nb","role":"user"}])");
+  EXPECT_EQ(got.messages_json, R"([{"role":"user","content":"a\nb"}])");
+  EXPECT_EQ(
+      got.part_messages_json,
+      R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])");
+}
+
+std::string Messages(const std::string& json) {
+  return Parsed(kC, R"({"model": "m", "messages": )" + json + "}").messages_json;
+}
+
+// What an agent sends back after a call: content null, empty or absent, arguments as a string.
+TEST(CompletionRequest, TakesTheHistoryOfToolCalls) {
+  const std::string calls =
+      R"("tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": )";
+  const std::string want =
+      R"([{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":)"
+      R"({"name":"f","arguments":{"z":1,"a":2}}}],"content":""}])";
+  const std::string string = R"("{\"z\": 1, \"a\": 2}"}}]}])";
+  EXPECT_EQ(Messages(R"([{"role": "assistant", )" + calls + string), want);
+  EXPECT_EQ(Messages(R"([{"role": "assistant", "content": null, )" + calls + string),
+            R"([{"role":"assistant","content":"","tool_calls":[{"id":"c","type":"function",)"
+            R"("function":{"name":"f","arguments":{"z":1,"a":2}}}]}])");
+  EXPECT_EQ(Messages(R"([{"role": "assistant", )" + calls + R"({"z": 1, "a": 2}}}]}])"), want);
+  // No arguments at all, and what a model once wrote that is no JSON.
+  EXPECT_TRUE(
+      Contains(Messages(R"([{"role": "assistant", )" + calls + R"(""}}]}])"), R"("arguments":{})"));
+  EXPECT_TRUE(Contains(Messages(R"([{"role": "assistant", )" + calls + R"("{oops"}}]}])"),
+                       R"("arguments":"{oops")"));
+  EXPECT_EQ(Messages(R"([{"role": "assistant", "content": "x", "tool_calls": []}])"),
+            R"([{"role":"assistant","content":"x"}])");
+  EXPECT_EQ(Messages(R"([{"role": "assistant", "content": null}])"),
+            R"([{"role":"assistant","content":""}])");
+}
+
+TEST(CompletionRequest, NamesAWrongPartOfAMessage) {
+  const auto refused = [](const std::string& json) {
+    const auto got = ParseCompletionRequest(kC, R"({"model": "m", "messages": )" + json + "}");
+    return std::holds_alternative<RequestError>(got) ? std::get<RequestError>(got).param : "";
+  };
+  EXPECT_EQ(refused(R"([{"role": "user"}])"), "messages[0].content");
+  EXPECT_EQ(refused(R"([{"role": "user", "content": 5}])"), "messages[0].content");
+  EXPECT_EQ(refused(R"([{"role": "user", "content": [{"type": "image_url"}]}])"),
+            "messages[0].content");
+  EXPECT_EQ(refused(R"([{"content": "x"}])"), "messages[0].role");
+  EXPECT_EQ(refused(R"([{"role": "assistant", "tool_calls": [{}]}])"),
+            "messages[0].tool_calls[0].function");
+  EXPECT_EQ(refused(R"([{"role": "assistant", "tool_calls": [{"function": {}}]}])"),
+            "messages[0].tool_calls[0].function.name");
+  EXPECT_EQ(refused(R"([{"role": "assistant", "tool_calls": {}}])"), "messages[0].tool_calls");
+}
+
+TEST(CompletionRequest, NamesAPromptOfAListByItsIndex) {
+  const auto refused = [](const std::string& json) {
+    const auto got = ParseCompletionRequest(kT, R"({"model": "m", "prompt": )" + json + "}");
+    return std::holds_alternative<RequestError>(got) ? std::get<RequestError>(got).param : "";
+  };
+  EXPECT_EQ(refused(R"(["a", null])"), "prompt[1]");
+  EXPECT_EQ(refused("[[1], []]"), "prompt[1]");
+  EXPECT_EQ(refused("[[1], [2], [-1]]"), "prompt[2]");
+}
+
+TEST(CompletionRequest, IgnoresUnknownParametersOnlyWhenTold) {
+  const std::string body =
+      kTextBody + R"(, "guided_magic": 1, "priority": 3, "cache_prompt": true})";
+  EXPECT_TRUE(std::holds_alternative<RequestError>(ParseCompletionRequest(kT, body)));
+  const auto got = ParseCompletionRequest(kT, body, UnknownParameters::kIgnore);
+  ASSERT_TRUE(std::holds_alternative<CompletionRequest>(got));
+  EXPECT_EQ(std::get<CompletionRequest>(got).ignored, std::vector<std::string>{"guided_magic"});
+}
+
+TEST(CompletionRequest, ReadsWhatChangesTheSampling) {
+  const CompletionRequest request = Text(
+      R"(, "frequency_penalty": -1, "presence_penalty": 0.5, "repetition_penalty": 1.1,
+          "min_p": 0.1, "min_tokens": 3, "logit_bias": {"7": -100, "50256": 5.5})");
+  EXPECT_EQ(request.frequency_penalty, -1);
+  EXPECT_EQ(request.presence_penalty, 0.5);
+  EXPECT_EQ(request.repetition_penalty, 1.1);
+  EXPECT_EQ(request.min_p, 0.1);
+  EXPECT_EQ(request.min_tokens, 3);
+  EXPECT_EQ(request.logit_bias,
+            (std::vector<std::pair<int32_t, float>>{{7, -100.0f}, {50256, 5.5f}}));
+}
+
+TEST(CompletionRequest, TakesNoTokensWhereThePromptIsShown) {
+  EXPECT_EQ(Text(R"(, "echo": true, "max_tokens": 0)").max_tokens, 0);
+  EXPECT_EQ(Text(R"(, "prompt_logprobs": 0, "max_tokens": 0)").prompt_logprobs, 0);
+  EXPECT_EQ(Text(R"(, "prompt_logprobs": -1)").prompt_logprobs, std::nullopt);
+}
+
+TEST(CompletionRequest, KeepsToolsAsTheyAreSent) {
+  const std::string tools =
+      R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])";
+  const CompletionRequest request = Chat(R"(, "tools": )" + tools);
+  EXPECT_EQ(request.tools_json, tools);
+  EXPECT_TRUE(request.reads_tool_calls && request.parallel_tool_calls);
+  const CompletionRequest none = Chat(R"(, "tool_choice": "none", "tools": )" + tools);
+  EXPECT_EQ(none.tools_json, tools) << "the template shows them";
+  EXPECT_FALSE(none.reads_tool_calls);
+  EXPECT_TRUE(Chat(R"(, "tools": [], "tool_choice": "auto")").tools_json.empty());
+}
+
+TEST(CompletionRequest, ReadsWhatGuidellmSendsWithEveryRequest) {
+  const CompletionRequest request = Chat(
+      R"(, "stream": true,
+          "stream_options": {"include_usage": true, "continuous_usage_stats": true})");
+  EXPECT_TRUE(request.include_usage && request.continuous_usage);
+}
+
+// Parsing compares each new key with those before it.
+TEST(CompletionRequest, RefusesObjectsWithTooManyKeys) {
+  std::string wide = kTextBody;
+  for (int i = 0; i < 7000; ++i) wide += ", \"k" + std::to_string(i) + "\": 0";
+  const auto got = ParseCompletionRequest(kT, wide + "}");
+  EXPECT_TRUE(Contains(std::get<RequestError>(got).message, "too many keys"));
 }
 
 struct Refused {
@@ -114,8 +229,6 @@ TEST_P(RefusedParameter, IsNamed) {
   EXPECT_TRUE(Contains(error.message, c.message));
 }
 
-constexpr Endpoint kC = Endpoint::kChat;
-constexpr Endpoint kT = Endpoint::kCompletions;
 constexpr const char* kInvalid = "invalid_value";
 constexpr const char* kUnsupported = "unsupported_parameter";
 
@@ -131,11 +244,29 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"FractionOfTokens", kT, R"(, "max_tokens": 1.5)", "max_tokens", kInvalid,
                 "an integer"},
         Refused{"TokensBeyond64Bits", kT, R"(, "max_tokens": 18446744073709551615)", "max_tokens",
-                kInvalid, "an integer between 1 and"},
+                kInvalid, "an integer between 0 and"},
         Refused{"TrueAsNumber", kT, R"(, "temperature": true)", "temperature", kInvalid,
                 "a number"},
-        Refused{"FiveStops", kT, R"(, "stop": ["a","b","c","d","e"])", "stop", kInvalid,
-                "at most 4"},
+        Refused{
+            "SeventeenStops", kT,
+            R"(, "stop": ["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q"])",
+            "stop", kInvalid, "at most 16"},
+        Refused{"LargePenalty", kT, R"(, "frequency_penalty": 2.5)", "frequency_penalty", kInvalid,
+                "between -2 and 2"},
+        Refused{"NoRepetition", kC, R"(, "repetition_penalty": 0)", "repetition_penalty", kInvalid,
+                "above 0 and at most 100"},
+        Refused{"MinP", kC, R"(, "min_p": 1.5)", "min_p", kInvalid, "between 0 and 1"},
+        Refused{"MoreLeastTokensThanMost", kT, R"(, "min_tokens": 5, "max_tokens": 4)",
+                "min_tokens", kInvalid, "more than 'max_tokens', 4"},
+        Refused{"BiasOfAWord", kT, R"(, "logit_bias": {"word": 1})", "logit_bias", kInvalid,
+                "token ids"},
+        Refused{"BiasTwice", kT, R"(, "logit_bias": {"7": 1, "07": 1})", "logit_bias", kInvalid,
+                "token ids"},
+        Refused{"LargeBias", kT, R"(, "logit_bias": {"7": 101})", "logit_bias.7", kInvalid,
+                "-100 to 100"},
+        Refused{"PromptLogprobsOfAStream", kT, R"(, "prompt_logprobs": 1, "stream": true)",
+                "prompt_logprobs", kInvalid, "cannot be shown with 'stream'"},
+        Refused{"EchoOfAChat", kC, R"(, "echo": true)", "echo", kUnsupported, "unknown"},
         Refused{"EmptyStop", kT, R"(, "stop": [""])", "stop", kInvalid, "none of them empty"},
         Refused{"LongStop", kT, R"(, "stop": ")" + std::string(5000, 'x') + "\"", "stop", kInvalid,
                 "5000 bytes"},
@@ -143,13 +274,30 @@ INSTANTIATE_TEST_SUITE_P(
                 "needs 'logprobs'"},
         Refused{"NumberAsChatLogprobs", kC, R"(, "logprobs": 2)", "logprobs", kInvalid,
                 "true or false"},
-        Refused{"SeveralChoices", kC, R"(, "n": 2)", "n", kUnsupported, "set it to 1"},
-        Refused{"Tools", kC, R"(, "tools": [{"type": "function"}])", "tools", kUnsupported,
-                "tools"},
+        Refused{"NoChoices", kC, R"(, "n": 0)", "n", kInvalid, "between 1 and 128, got 0"},
+        Refused{"ManyChoicesOfManyPrompts", kT, R"(, "n": 65, "prompt": ["a", "b"])", "n", kInvalid,
+                "at most 128 answers in all"},
+        Refused{"BestOfMore", kT, R"(, "n": 2, "best_of": 3)", "best_of", kUnsupported,
+                "must equal 'n'"},
+        Refused{"ToolWithoutFunction", kC, R"(, "tools": [{"type": "function"}])", "tools[0]",
+                kInvalid, "a function"},
+        Refused{"ToolWithoutName", kC, R"(, "tools": [{"type": "function", "function": {}}])",
+                "tools[0].function.name", kInvalid, "a string"},
+        Refused{"ForcedCall", kC,
+                R"(, "tool_choice": "required",
+                    "tools": [{"type": "function", "function": {"name": "f"}}])",
+                "tool_choice", kUnsupported, "cannot be forced"},
         Refused{"JsonMode", kC, R"(, "response_format": {"type": "json_object"})",
                 "response_format", kUnsupported, "response_format"},
-        Refused{"ReasoningEffort", kC, R"(, "reasoning_effort": "high")", "reasoning_effort",
-                kUnsupported, "leave it out"},
+        Refused{"NumberAsReasoningEffort", kC, R"(, "reasoning_effort": 3)", "reasoning_effort",
+                kInvalid, "a string"},
+        Refused{"TruncatedToNothing", kT, R"(, "truncate_prompt_tokens": 0)",
+                "truncate_prompt_tokens", kInvalid, "1 or more"},
+        Refused{"ContinuesAndBegins", kC,
+                R"(, "continue_final_message": true, "add_generation_prompt": true)",
+                "continue_final_message", kInvalid, "cannot both be true"},
+        Refused{"UnknownStreamOption", kC, R"(, "stream": true, "stream_options": {"x": true})",
+                "stream_options.x", kUnsupported, "not supported"},
         Refused{"Unknown", kC, R"(, "max_token": 5)", "max_token", kUnsupported, "unknown"},
         Refused{"CompletionsPromptInChat", kC, R"(, "prompt": "x")", "prompt", kUnsupported,
                 "unknown"}),

@@ -52,7 +52,7 @@ struct Call {
     Do([&](HttpExchange& on) { on.Respond(reply); });
   }
   void BeginStream() const {
-    Do([](HttpExchange& on) { on.BeginStream("text/event-stream"); });
+    Do([](HttpExchange& on) { on.BeginStream("text/event-stream", {}); });
   }
   void Write(std::string_view bytes) const {
     Do([&](HttpExchange& on) { on.Write(bytes); });
@@ -275,7 +275,7 @@ TEST_F(HttpServerTest, AnswersExactlyOnce) {
   call->Do([](HttpExchange& on) {
     on.Respond({.body = "first"});
     on.Respond({.body = "second"});
-    on.BeginStream("text/plain");
+    on.BeginStream("text/plain", {});
     on.Write("third");
     on.EndStream();
   });
@@ -465,7 +465,7 @@ TEST_F(HttpServerTest, AStreamToOldHttpEndsWithItsConnection) {
   const auto call = handler_.Next();
   ASSERT_NE(call, nullptr);
   call->Do([](HttpExchange& on) {
-    on.BeginStream("text/event-stream");
+    on.BeginStream("text/event-stream", {});
     on.Write("data: 1\n\n");
     on.EndStream();
   });
@@ -579,7 +579,7 @@ TEST_F(HttpServerTest, AStreamThatWasCutIsNeverEndedAsIfItWereWhole) {
   const auto call = handler_.Next();
   ASSERT_NE(call, nullptr);
   call->Do([](HttpExchange& on) {
-    on.BeginStream("text/event-stream");
+    on.BeginStream("text/event-stream", {});
     on.Write(std::string(1001, 'x'));
     on.Write("data: [DONE]\n\n");  // is dropped
     on.EndStream();
@@ -1056,7 +1056,7 @@ TEST_F(HttpServerTest, ALameDuckStillServesAndSendsItsClientsAway) {
   const auto call = handler_.Next();
   ASSERT_NE(call, nullptr);
   call->Do([](HttpExchange& on) {
-    on.BeginStream("text/plain");
+    on.BeginStream("text/plain", {});
     on.Write("x");
     on.EndStream();
   });

@@ -81,7 +81,41 @@ TEST_F(PrepareTest, BoundsPromptAndAnswerByTheContext) {
   for (int i = 1; i < 100; ++i) ids += ", 0";
   error = Error(R"("prompt": [)" + ids + "]");
   EXPECT_EQ(error.param, "prompt");
-  EXPECT_TRUE(Contains(error.message, "the prompt has 100: shorten it"));
+  // Client libraries match OpenAI's sentence.
+  EXPECT_EQ(error.message,
+            "This model's maximum context length is 100 tokens. However, the prompt has 100 "
+            "tokens. Please shorten it.");
+}
+
+TEST_F(PrepareTest, NamesThePromptOfAListThatIsWrong) {
+  const RequestError error = Error(R"("prompt": ["a", ""], "add_special_tokens": false)");
+  EXPECT_EQ(error.param, "prompt[1]");
+  EXPECT_EQ(error.message, "prompt[1]: the prompt has no token");
+  EXPECT_EQ(Error(R"("prompt": [[1], [11]])").param, "prompt[1]");
+}
+
+TEST_F(PrepareTest, GivesEachOfSeveralAnswersItsOwnSeed) {
+  const auto seeds = [&](const std::string& more) {
+    std::vector<uint64_t> out;
+    const RequestResult<PreparedRequest> got = Text(more);
+    for (const auto& one : std::get<PreparedRequest>(got).generations) out.push_back(one.seed);
+    return out;
+  };
+  EXPECT_EQ(seeds(R"("prompt": ["a", "b"], "n": 2)"), (std::vector<uint64_t>{77, 78, 79, 80}));
+  // The answer to a prompt does not depend on the prompts beside it.
+  EXPECT_EQ(seeds(R"("prompt": ["a", "b"], "n": 2, "seed": 5)"),
+            (std::vector<uint64_t>{5, 6, 5, 6}));
+}
+
+TEST_F(PrepareTest, KeepsTheEndOfATruncatedPrompt) {
+  EXPECT_EQ(One(R"("prompt": [0, 1, 2, 3], "truncate_prompt_tokens": 2)").prompt,
+            (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(One(R"("prompt": [0, 1], "truncate_prompt_tokens": 2)").prompt.size(), 2u);
+  std::string ids = "0";
+  for (int i = 1; i < 200; ++i) ids += ", 1";
+  const GenerationRequest got =
+      One(R"("prompt": [)" + ids + R"(], "truncate_prompt_tokens": -1, "max_tokens": 10)");
+  EXPECT_EQ(got.prompt.size(), 90u);
 }
 
 TEST_F(PrepareTest, RefusesEmptyPromptsAndForeignTokens) {
@@ -104,6 +138,92 @@ TEST_F(PrepareTest, RendersAndTokenizesChatsWithoutFurtherSpecialTokens) {
   const auto& generation = std::get<PreparedRequest>(got).generations.at(0);
   EXPECT_EQ(generation.prompt, (std::vector<int32_t>{10, 0, 1}));
   EXPECT_EQ(generation.max_tokens, 97);  // a chat may fill the context
+}
+
+class ChatPrepareTest : public PrepareTest {
+ protected:
+  // The prompt as text.
+  std::string Chat(const std::string& source, const std::string& more) {
+    model_.text.chat_template.emplace(text::ChatTemplate::Compile(source, "test", {}).value());
+    const auto got = Text(more, Endpoint::kChat);
+    if (const auto* error = std::get_if<RequestError>(&got)) return "refused: " + error->message;
+    const auto& prompt = std::get<PreparedRequest>(got).generations.at(0).prompt;
+    return model_.text.tokenizer->Decode(prompt, false).value();
+  }
+};
+
+TEST_F(ChatPrepareTest, ContinuesTheFinalMessage) {
+  const std::string source =
+      "{% for m in messages %}{{ m.content }} c{% endfor %}"
+      "{% if add_generation_prompt %} b b{% endif %}";
+  const std::string body =
+      R"("messages": [{"role": "user", "content": "b"}, {"role": "assistant", "content": "a b"}])";
+  EXPECT_EQ(Chat(source, body), Chat(source, body + R"(, "continue_final_message": false)"));
+  EXPECT_TRUE(Chat(source, body).ends_with("b b"));
+  EXPECT_TRUE(Chat(source, body + R"(, "continue_final_message": true)").ends_with("a b"));
+}
+
+TEST_F(ChatPrepareTest, GivesTheReasoningEffortToATemplateThatReadsIt) {
+  const std::string body = R"("messages": [{"role": "user", "content": "a"}],
+                              "reasoning_effort": "a b")";
+  EXPECT_EQ(Chat("{{ reasoning_effort }}", body), "a b");
+  EXPECT_TRUE(Contains(Chat("a", body), "does not read 'reasoning_effort'"));
+}
+
+TEST_F(ChatPrepareTest, GivesPartsToATemplateThatLoopsOverThem) {
+  const std::string body = R"("messages": [{"role": "user", "content":
+      [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])";
+  EXPECT_EQ(Chat("{% for p in messages[0].content %}{{ p.text }} {% endfor %}", body),
+            Chat("a b ", body));
+  EXPECT_EQ(Chat("{{ messages[0].content.split('\n') | join(' ') }}", body), Chat("a b", body));
+}
+
+TEST_F(ChatPrepareTest, GivesToolsToTheTemplateAndReadsItsFormatOfCalls) {
+  const std::string body = R"("messages": [{"role": "user", "content": "a"}],
+      "tools": [{"type": "function", "function": {"name": "b"}}])";
+  EXPECT_TRUE(Contains(Chat("{{ tools[0].function.name }}", body), "--tool-parser FORMAT"));
+  model_.tool_format = ToolFormat::kHermes;
+  EXPECT_EQ(Chat("a {{ tools[0].function.name }}", body), Chat("a b", body));
+  EXPECT_EQ(std::get<PreparedRequest>(Text(body, Endpoint::kChat)).chat_text.tools,
+            ToolFormat::kHermes);
+}
+
+TEST_F(ChatPrepareTest, SeesThatThePromptBeganTheReasoning) {
+  model_.reads_reasoning = true;
+  const auto begins = [&](const std::string& source) {
+    const std::string body = R"("messages": [{"role": "user", "content": "a"}])";
+    Chat(source, body);
+    return std::get<PreparedRequest>(Text(body, Endpoint::kChat)).chat_text.begins_in_reasoning;
+  };
+  EXPECT_TRUE(begins("a<think>\n"));
+  EXPECT_FALSE(begins("a<think></think>"));
+}
+
+TEST_F(PrepareTest, AnEchoedPromptHasTheLogprobsOfItsAnswer) {
+  EXPECT_EQ(One(R"("prompt": "a", "echo": true, "logprobs": 2)").prompt_logprobs, 2);
+  EXPECT_EQ(One(R"("prompt": "a", "echo": true)").prompt_logprobs, -1);
+  EXPECT_EQ(One(R"("prompt": "a", "logprobs": 2)").prompt_logprobs, -1);
+  EXPECT_EQ(One(R"("prompt": "a", "prompt_logprobs": 3, "logprobs": 2)").prompt_logprobs, 3);
+  EXPECT_EQ(One(R"("prompt": "a", "echo": true, "max_tokens": 0)").max_tokens, 1)
+      << "one is drawn, and dropped";
+}
+
+TEST_F(PrepareTest, RefusesABiasBeyondTheVocabulary) {
+  EXPECT_EQ(One(R"("prompt": "a", "logit_bias": {"10": 1})").logit_bias.size(), 1u);
+  EXPECT_EQ(Error(R"("prompt": "a", "logit_bias": {"11": 1})").param, "logit_bias");
+}
+
+TEST_F(PrepareTest, TakesEveryNameOfTheModel) {
+  model_.aliases = {"org/m"};
+  const auto refused = [&](const std::string& name) {
+    const auto got =
+        Prepare(model_, {.max_context_tokens = 100, .vocabulary_size = 11}, Endpoint::kCompletions,
+                R"({"model": ")" + name + R"(", "prompt": "a"})", 77, WallTime{});
+    return std::holds_alternative<RequestError>(got) ? std::get<RequestError>(got).message : "";
+  };
+  EXPECT_EQ(refused("m"), "");
+  EXPECT_EQ(refused("org/m"), "");
+  EXPECT_TRUE(Contains(refused("x"), "this is 'm' or 'org/m'"));
 }
 
 }  // namespace

@@ -43,6 +43,35 @@ TEST(ChunkJson, SaysTheRoleInTheFirstChunkOnly) {
   EXPECT_EQ(last["finish_reason"], "length");
 }
 
+TEST(ChunkJson, NumbersCallsOverAllChunks) {
+  const ResponseHead head{.endpoint = Endpoint::kChat, .id = "chatcmpl-1f", .model = "m"};
+  ResponseChoice choice;
+  choice.index = 2;
+  choice.calls = {{"f", "{}"}, {"g", "{\"a\":1}"}};
+  choice.first_call = 1;
+  choice.has_called = true;
+  choice.reasoning = "hm";
+  const json chunk = json::parse(ChunkJson(head, choice, *text::SmallTokenizer()))["choices"][0];
+  EXPECT_EQ(chunk["delta"]["reasoning_content"], "hm");
+  EXPECT_EQ(chunk["delta"]["tool_calls"][1], json::parse(R"({"index": 2, "id": "call_1f_2_2",
+      "type": "function", "function": {"name": "g", "arguments": "{\"a\":1}"}})"));
+  choice.calls.clear();
+  choice.finish = Finish::kStop;
+  const json last = json::parse(ChunkJson(head, choice, *text::SmallTokenizer()))["choices"][0];
+  EXPECT_EQ(last["finish_reason"], "tool_calls");
+}
+
+TEST(ResponseJson, AMessageThatOnlyCallsHasNoContent) {
+  const ResponseHead head{.endpoint = Endpoint::kChat, .id = "chatcmpl-1f", .model = "m"};
+  ResponseChoice choice{.finish = Finish::kStop, .calls = {{"f", "{}"}}, .has_called = true};
+  const json body = json::parse(ResponseJson(head, {choice}, {}, *text::SmallTokenizer()));
+  const json& message = body["choices"][0]["message"];
+  EXPECT_EQ(message["content"], nullptr);
+  EXPECT_EQ(message["tool_calls"][0]["function"]["name"], "f");
+  EXPECT_FALSE(message["tool_calls"][0].contains("index"));
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "tool_calls");
+}
+
 TEST(ChunkJson, ShowsTokensThatAreNoUtf8AndGivesTheirBytes) {
   ResponseHead head{.endpoint = Endpoint::kChat, .id = "x", .model = "m"};
   head.logprobs = true;

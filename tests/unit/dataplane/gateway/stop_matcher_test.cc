@@ -21,6 +21,13 @@ TEST(StopMatcher, EndsBeforeAStopWithinOnePiece) {
   EXPECT_EQ(matcher.Flush(), "");
 }
 
+TEST(StopMatcher, KeepsTheStopWhenTold) {
+  StopMatcher matcher({"stop"}, true);
+  EXPECT_EQ(matcher.Push("go st"), "go ");
+  EXPECT_EQ(matcher.Push("op now"), "stop");
+  EXPECT_TRUE(matcher.matched());
+}
+
 TEST(StopMatcher, FindsAStopOverSeveralPieces) {
   StopMatcher matcher({"stop"});
   EXPECT_EQ(matcher.Push("a s"), "a ");

@@ -91,6 +91,82 @@ TEST(LoadWeights, ASingleFileAndShardsGiveTheSameWeights) {
   }
 }
 
+// As transformers 5 keeps experts: gate_up_proj and down_proj of a whole layer.
+FileTensors Fused(const FileTensors& tensors, const ModelDescription& model) {
+  FileTensors out;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.find(".experts.") == std::string::npos) out[name] = tensor;
+  }
+  const int64_t h = model.hidden, width = model.moe.intermediate, n = model.moe.experts;
+  for (int l = 0; l < model.layers; ++l) {
+    const std::string prefix = "model.layers." + std::to_string(l) + ".block_sparse_moe.experts.";
+    FileTensor gate_up{"F32", {n, 2 * width, h}, ""}, down{"F32", {n, h, width}, ""};
+    for (int e = 0; e < model.moe.experts; ++e) {
+      const std::string own = prefix + std::to_string(e) + ".";
+      gate_up.bytes += tensors.at(own + "w1.weight").bytes + tensors.at(own + "w3.weight").bytes;
+      down.bytes += tensors.at(own + "w2.weight").bytes;
+    }
+    out[prefix + "gate_up_proj"] = gate_up;
+    out[prefix + "down_proj"] = down;
+  }
+  return out;
+}
+
+TEST(Loader, FusedExpertsGiveTheSameWeights) {
+  const ModelDescription model = Model();
+  const FileTensors tensors = MixtralTensors(model, 3);
+  const TempFolder single, sharded;
+  single.Write("model.safetensors", SafetensorsBytes(Fused(tensors, model)));
+  WriteSharded(sharded, Fused(tensors, model), 3);
+  const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
+  for (const TempFolder* folder : {&single, &sharded}) {
+    const auto experts =
+        LoadExperts(folder->path(), model, topology.placement, Rank{1}, nullptr, {});
+    ASSERT_TRUE(experts.ok()) << experts.status().ToString();
+    for (int l = 0; l < model.layers; ++l) {
+      const ExpertLayerWeights& layer = experts->weights.layers[static_cast<size_t>(l)];
+      for (size_t s = 0; s < layer.slots.size(); ++s) {
+        const uint16_t expert =
+            topology.placement.at(l, topology.placement.first_slot(Rank{1}) + static_cast<int>(s));
+        if (expert == Placement::kEmpty) continue;
+        const std::string own = "model.layers." + std::to_string(l) + ".block_sparse_moe.experts." +
+                                std::to_string(expert) + ".";
+        ExpectSame(layer.slots[s]->gate, tensors.at(own + "w1.weight"));
+        ExpectSame(layer.slots[s]->up, tensors.at(own + "w3.weight"));
+        ExpectSame(layer.slots[s]->down, tensors.at(own + "w2.weight"));
+      }
+    }
+  }
+}
+
+TEST(Loader, RefusesFusedExpertsOfAnotherLayout) {
+  const ModelDescription model = Model();
+  FileTensors tensors = Fused(MixtralTensors(model, 3), model);
+  const std::string name = "model.layers.0.block_sparse_moe.experts.gate_up_proj";
+  std::vector<int64_t>& shape = tensors[name].shape;
+  shape = {shape[0], 1, shape[1] * shape[2]};
+  const TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsBytes(tensors));
+  EXPECT_TRUE(Contains(LoadAll(folder.path(), model).message(), "'" + name + "': shape ["));
+}
+
+TEST(Loader, RefusesAHeadThatDiffersFromTheEmbeddingsItIsTiedTo) {
+  ModelDescription model = Model();
+  model.tied_embeddings = true;
+  FileTensors tensors = MixtralTensors(model, 1);
+  const TempFolder folder;
+  const auto load = [&] {
+    folder.Write("model.safetensors", SafetensorsBytes(tensors));
+    return LoadAll(folder.path(), model);
+  };
+  tensors["lm_head.weight"] = tensors.at("model.embed_tokens.weight");
+  EXPECT_TRUE(load().ok());
+  tensors["lm_head.weight"].bytes[3] ^= 1;
+  EXPECT_TRUE(Contains(load().message(), "set it to false to use 'lm_head.weight'"));
+  tensors.erase("lm_head.weight");
+  EXPECT_TRUE(load().ok());
+}
+
 // Gates' biases, whatever all else is computed in.
 class LoadGateBiasTest : public testing::Test {
  protected:
@@ -372,7 +448,7 @@ TEST(LoadWeights, NamesWhatIsWrongWithFp8) {
          m.has_fp8_weights = false;
          return m;
        }(),
-       "_proj.weight' is of type F8_E4M3, against config.json's quantization_config");
+       "_proj.weight' is of type F8_E4M3, and config.json has no quantization_config; add");
   for (const std::string& name : {expert, query}) {
     says([&](FileTensors& t) { t.erase(name + "_scale_inv"); }, model,
          "no tensor '" + name + "_scale_inv'");
@@ -395,8 +471,8 @@ TEST(LoadWeights, NamesWhatIsWrongWithFp8) {
   }
   says([&](FileTensors& t) { t[expert] = OutOfFp8(t).at(expert); }, model,
        "tensor '" + expert +
-           "' is of type F32, against config.json's quantization_config; routed experts are all in "
-           "fp8 or none is: modules_to_not_convert may not name some of them");
+           "' is of type F32, where config.json's quantization_config says fp8 (F8_E4M3). If the "
+           "weights are not quantized, remove quantization_config from config.json");
   says(
       [](FileTensors& t) {
         t["model.norm.weight"] = {"F8_E4M3", {168}, std::string(168, '\x20')};
@@ -489,9 +565,11 @@ TEST_P(LoadMxfp4Test, NamesWhatIsWrong) {
       [&](FileTensors& t) {
         t.at(down + "_scale") = RandomTensor(DType::kFloat32, {160, 3}, 5);
       },
-      "tensor '" + down + "_scale' is of type F32, where quantization_config asks for mxfp4 (U8)");
+      "tensor '" + down +
+          "_scale' is of type F32, where config.json's quantization_config asks for mxfp4 (U8)");
   says([&](FileTensors& t) { t.at(down + "_scale").dtype = "I8"; },
-       "tensor '" + down + "_scale' is of type I8, where quantization_config asks for mxfp4 (U8)");
+       "tensor '" + down +
+           "_scale' is of type I8, where config.json's quantization_config asks for mxfp4 (U8)");
   // One expert that was left out of the quantization.
   says(
       [&](FileTensors& t) {
@@ -499,7 +577,8 @@ TEST_P(LoadMxfp4Test, NamesWhatIsWrong) {
         t.erase(down + "_scale");
         t[down] = plain_.at(down);
       },
-      is_quark() ? "tensor '" + down + "' is of type F32, where quantization_config asks for mxfp4"
+      is_quark() ? "tensor '" + down +
+                       "' is of type F32, where config.json's quantization_config asks for mxfp4"
                  : "tensor '" + down + "' is in the checkpoint in place of '" + down + "_packed'");
   // What else than experts is in mxfp4.
   const std::string query = "model.layers.1.self_attn.q_proj.weight";
@@ -518,8 +597,10 @@ TEST_P(LoadMxfp4Test, RefusesItWhereConfigDoesNotSayIt) {
   model.mxfp4 = Mxfp4Layout::kNone;
   const Status status = LoadAll(folder.path(), model);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_TRUE(Contains(status.message(), is_quark() ? "is of type U8; F32, BF16, F16 and F8_E4M3"
-                                                    : "no tensor 'model.layers.0.block_sparse_moe"))
+  EXPECT_TRUE(Contains(status.message(),
+                       is_quark()
+                           ? "is of type U8; F32, BF16, F16 and F8_E4M3"
+                           : "it is quantized, and config.json's quantization_config is missing"))
       << status.ToString();
 }
 

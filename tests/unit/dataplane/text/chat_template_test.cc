@@ -69,6 +69,38 @@ INSTANTIATE_TEST_SUITE_P(
              "elTrueTrue"},
         Case{"GenerationMarks", "{%- generation -%}\n a {%- endgeneration %}b", "ab"},
         Case{"NoHtmlEscapes", "{{ '<a & b>' }}", "<a & b>"},
+        // The texts of these are what jinja2 3.1.6 made of the same sources.
+        Case{"ListsAndDictsAsPython",
+             "{{ [1, 2.0, 'a', none, true, ['x']] }} {{ {'b': 1, 'a': {'c': []}} }}",
+             "[1, 2.0, 'a', None, True, ['x']] {'b': 1, 'a': {'c': []}}"},
+        Case{"QuotesOfPython", "{{ ['it\\'s', '\"q\"', '\\'\"', 'a\\nb\\\\'] }}",
+             "[\"it's\", '\"q\"', '\\'\"', 'a\\nb\\\\']"},
+        Case{"MessagesAsPython", "{{ messages }}", "[{'role': 'user', 'content': 'Hello'}]"},
+        Case{"UnprintableAsPython", "{{ ['\u00a0', '\u00e9', '\u200b', '\u4e2d', '\ue000'] }}",
+             "['\\xa0', '\u00e9', '\\u200b', '\u4e2d', '\\ue000']"},
+        Case{"FloatsAsPython", "{{ 1e20 }} {{ 0.00001 }} {{ 1.5 }} {{ 3.0 }} {{ 100 }}",
+             "1e+20 1e-05 1.5 3.0 100"},
+        Case{"JoinAndStringAsPython",
+             "{{ [1, none, true, 2.50] | join('-') }} {{ none | string }} {{ [1] | string }}",
+             "1-None-True-2.5 None [1]"},
+        Case{"JoinOfAttributes", "{{ messages | join(',', attribute='role') }}", "user"},
+        Case{"PercentOfStrings",
+             "{{ 'a%s' % 'b' }} {{ '%d items' % 3 }} {{ '%s=%r' % ('k', 'v') }} {{ "
+             "'%5.2f|%-4s|%04d|%x|%%' % (3.14159, 'ab', 42, 255) }}",
+             "ab 3 items k='v'  3.14|ab  |0042|ff|%"},
+        Case{"PercentOfOperands",
+             "{{ '%s' % messages[0]['role'] ~ '!' }} {{ \"%s\" % messages[0].content|upper }} {{ 7 "
+             "% 4 }} {{ '%d' % -3 }} {{ '%(a)s' % {'a': 1} }}",
+             "user! HELLO 3 -3 1"},
+        Case{"PercentInBlocks",
+             "{% set x = '%s-%s' % (1, 'b') %}{{ x }}{% if '%d' % 1 == '1' %}yes{% endif %}{{ "
+             "'100%' }}",
+             "1-byes100%"},
+        Case{"CarriageReturns", "{% if true %}\r\na\r\n{% endif %}\r\nb\rc{{ 'x\r\ny' }}",
+             "a\nb\ncx\ny"},
+        Case{"KeepsTheOrderOfKeys", "{{ {'z': 1, 'a': {'y': 1, 'b': 2}} | tojson }}",
+             "{\"z\": 1, \"a\": {\"y\": 1, \"b\": 2}}"},
+        Case{"OneLineEndAtTheEndGoes", "a\n\n", "a\n"},
         Case{"StrftimeNow", "{{ strftime_now('%Y-%m') }}", "2023-11"}),
     [](const auto& info) { return std::string(info.param.name); });
 
@@ -78,6 +110,29 @@ TEST(ChatTemplate, PassesFurtherVariablesThatCannotReplaceItsOwn) {
                 .value(),
             "on<s>1");
   EXPECT_EQ(Render("{{ bos_token }}", kHello, true, "{ }").value(), "<s>");
+}
+
+TEST(ChatTemplate, PercentNamesWhatIsWrong) {
+  EXPECT_TRUE(Contains(Render("{{ '%s %s' % 'a' }}").status().message(), "not enough arguments"));
+  EXPECT_TRUE(Contains(Render("{{ 'a' % 'b' }}").status().message(), "not all arguments"));
+  EXPECT_TRUE(Contains(Render("{{ '%q' % 1 }}").status().message(), "format character 'q'"));
+}
+
+TEST(ChatTemplate, KnowsWhatItReads) {
+  const auto compiled = [](std::string_view source) {
+    return ChatTemplate::Compile(source, "test", {}).value();
+  };
+  EXPECT_TRUE(compiled("{{ reasoning_effort }}").Mentions("reasoning_effort"));
+  EXPECT_FALSE(compiled("{{ my_reasoning_effort }}").Mentions("reasoning_effort"));
+  for (const char* loops :
+       {"{% for p in message['content'] %}{% endfor %}", "{%- for p in m.content -%}{% endfor %}",
+        "{% for p in content %}{% endfor %}"}) {
+    EXPECT_TRUE(compiled(loops).LoopsOverContent()) << loops;
+  }
+  for (const char* other : {"{{ message.content }}", "{% for m in messages %}{% endfor %}",
+                            "{% for p in m.content.split('x') %}{% endfor %}"}) {
+    EXPECT_FALSE(compiled(other).LoopsOverContent()) << other;
+  }
 }
 
 TEST(ChatTemplate, PassesOnWhatRaiseExceptionSays) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/support/contains.h"
 #include "tests/support/time_scale.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
@@ -145,6 +147,22 @@ TEST_F(TokensTest, RejectsWhatCannotBeTaken) {
   rejected([](Submit& s) { s.mutable_sampling()->set_temperature(-1); }, kInvalid, "temperature");
   rejected([](Submit& s) { s.mutable_sampling()->set_top_p(2); }, kInvalid, "top_p");
   rejected([](Submit& s) { s.set_logprobs(99); }, kInvalid, "logprobs");
+  rejected([](Submit& s) { s.set_prompt_logprobs(99); }, kInvalid, "prompt_logprobs");
+  rejected([](Submit& s) { s.mutable_sampling()->set_min_p(2); }, kInvalid, "min_p");
+  rejected([](Submit& s) { s.mutable_sampling()->set_frequency_penalty(NAN); }, kInvalid,
+           "frequency_penalty");
+  rejected([](Submit& s) { s.mutable_sampling()->set_repetition_penalty(-1); }, kInvalid,
+           "repetition_penalty");
+  rejected([](Submit& s) { s.mutable_sampling()->set_min_tokens(UINT32_MAX); }, kInvalid,
+           "min_tokens");
+  rejected([](Submit& s) { s.mutable_sampling()->add_logit_bias()->set_token(512); }, kInvalid,
+           "logit_bias");
+  rejected(
+      [](Submit& s) {
+        for (int i = 0; i < 2; ++i) s.mutable_sampling()->add_logit_bias()->set_token(3);
+      },
+      kInvalid, "is there twice");
+  rejected([](Submit& s) { s.set_traceparent(std::string(300, 'x')); }, kInvalid, "id for logs");
   rejected([](Submit& s) { s.add_generated_tokens(600); }, kInvalid, "generated tokens");
   rejected([](Submit& s) { s.set_want_logits_hash(true); }, kInvalid, "--debug-logits-hash");
 }

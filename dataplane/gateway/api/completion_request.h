@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "dataplane/gateway/api/parameters.h"
+#include "dataplane/gateway/request_error.h"
+
+namespace janus::gateway {
+
+// A body of /v1/chat/completions or /v1/completions, checked as far as that needs no model. What is
+// absent or null stays empty; defaults come later, from the model. Bounds: parameters.h.
+struct CompletionRequest {
+  using Prompt = std::variant<std::string, std::vector<int32_t>>;
+
+  Endpoint endpoint = Endpoint::kChat;
+  std::string model;
+
+  // Chat: the list as the client sent it, each with a role and a content. A content is a string or,
+  // as `part_messages_json` has it, a list of text parts; here the parts are one string.
+  std::string messages_json;
+  std::string part_messages_json;       // empty: no message has parts
+  std::string final_message;            // text of the last message, if it is to be continued
+  std::string template_variables_json;  // chat_template_kwargs, or empty
+  std::optional<std::string> reasoning_effort;
+  std::string tools_json;         // chat: the list, or empty
+  bool reads_tool_calls = false;  // calls of the answer are taken out of its text
+  bool parallel_tool_calls = true;
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;
+  std::vector<Prompt> prompts;  // completions, 1..kMaxPrompts
+  std::optional<bool> add_special_tokens;
+  std::optional<int64_t> truncate_prompt_tokens;  // -1: as many as fit
+
+  int n = 1;  // answers for each prompt
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;  // in every chunk
+
+  // 0: the prompt alone is shown (echo, prompt_logprobs).
+  std::optional<int64_t> max_tokens;
+  int64_t min_tokens = 0;
+  std::optional<double> temperature;                  // 0..2
+  std::optional<double> top_p;                        // above 0, at most 1
+  std::optional<int64_t> top_k;                       // 0: all
+  std::vector<std::pair<int32_t, float>> logit_bias;  // each token once
+  double repetition_penalty = 1;                      // above 0
+  double frequency_penalty = 0;                       // -2..2
+  double presence_penalty = 0;                        // -2..2
+  double min_p = 0;                                   // 0..1
+  std::optional<uint64_t> seed;                       // the two's complement of a negative one
+  std::vector<std::string> stop;                      // at most kMaxStops, none empty
+  bool include_stop = false;                          // the stop string stays in the answer
+  std::vector<int32_t> stop_token_ids;
+  bool ignore_eos = false;
+  bool skip_special_tokens = true;
+
+  std::optional<int> logprobs;         // alternatives per token: chat 0..20, completions 0..5
+  std::optional<int> prompt_logprobs;  // the same for tokens of the prompt, 0..20
+  bool echo = false;                   // completions: the answer begins with the prompt
+  bool logits_hash = false;            // ours: a hash of each position's logits
+  bool return_token_ids = false;
+
+  std::vector<std::string> ignored;  // unknown parameters, where these are not refused
+};
+
+// Pure. Parameters() says what it takes: what is not carried out is refused by name unless it is
+// null or changes nothing.
+RequestResult<CompletionRequest> ParseCompletionRequest(
+    Endpoint endpoint, std::string_view body,
+    UnknownParameters unknown = UnknownParameters::kRefuse);
+
+}  // namespace janus::gateway

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "dataplane/gateway/api/completion_request.h"
+#include "dataplane/gateway/api/fields.h"
+
+namespace janus::gateway {
+
+// `tools`, `tool_choice` and `parallel_tool_calls` of /v1/chat/completions. A choice that would
+// have to force a call is refused.
+void ReadTools(Fields& fields, CompletionRequest* request);
+
+}  // namespace janus::gateway

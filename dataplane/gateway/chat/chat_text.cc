@@ -1,0 +1,128 @@
+#include "dataplane/gateway/chat/chat_text.h"
+
+#include <utility>
+
+namespace janus::gateway {
+
+namespace {
+
+constexpr std::string_view kThink = "<think>";
+constexpr std::string_view kEndThink = "</think>";
+constexpr std::string_view kSpace = " \t\r\n";
+
+std::vector<std::string> Of(std::string_view marker) {
+  if (marker.empty()) return {};
+  return {std::string(marker)};
+}
+
+}  // namespace
+
+ChatText::ChatText(const ChatTextOptions& options)
+    : options_(options),
+      markers_(MarkersOf(options.tools)),
+      state_(options.begins_in_reasoning ? State::kReasoning : State::kBegin),
+      end_of_reasoning_(Of(kEndThink)),
+      begin_of_calls_(Of(markers_.begin)),
+      end_of_calls_(Of(markers_.end)),
+      drops_line_ends_(options.reads_reasoning) {}
+
+ChatText::Delta ChatText::Push(std::string_view text) {
+  Delta delta;
+  if (state_ == State::kBegin) {
+    begin_ += text;
+    const size_t first = begin_.find_first_not_of(kSpace);
+    if (first == std::string::npos) return delta;
+    const std::string_view seen = std::string_view(begin_).substr(first);
+    const bool could_think = options_.reads_reasoning && kThink.starts_with(seen.substr(0, 7));
+    if (could_think && seen.size() < kThink.size()) return delta;
+    const std::string all = std::exchange(begin_, {});
+    if (could_think) {
+      state_ = State::kReasoning;
+      Reason(std::string_view(all).substr(first + kThink.size()), &delta);
+      return delta;
+    }
+    // Llama writes a call without a marker: then it is all of the answer.
+    const bool is_bare_call = options_.tools == ToolFormat::kLlama && all[first] == '{';
+    state_ = is_bare_call ? State::kCalls : State::kContent;
+    has_begin_marker_ = !is_bare_call;
+    Converse(all, &delta);
+    return delta;
+  }
+  if (state_ == State::kReasoning) {
+    Reason(text, &delta);
+  } else {
+    Converse(text, &delta);
+  }
+  return delta;
+}
+
+void ChatText::Reason(std::string_view text, Delta* delta) {
+  MarkerFinder::Found found = end_of_reasoning_.Push(text);
+  delta->reasoning += found.before;
+  if (found.marker < 0) return;
+  state_ = State::kContent;
+  Converse(end_of_reasoning_.Flush(), delta);
+}
+
+void ChatText::Converse(std::string_view text, Delta* delta) {
+  std::string rest(text);
+  while (true) {
+    if (state_ == State::kContent) {
+      MarkerFinder::Found found = begin_of_calls_.Push(rest);
+      AddContent(found.before, delta);
+      if (found.marker < 0) return;
+      rest = begin_of_calls_.Flush();
+      state_ = State::kCalls;
+      has_begin_marker_ = true;
+    }
+    MarkerFinder::Found found = end_of_calls_.Push(rest);
+    calls_ += found.before;
+    if (found.marker < 0) return;
+    rest = end_of_calls_.Flush();
+    EndCalls(markers_.end, delta);
+  }
+}
+
+void ChatText::EndCalls(std::string_view end, Delta* delta) {
+  const std::string body = std::exchange(calls_, {});
+  state_ = State::kContent;
+  std::vector<ToolCall> calls = ReadToolCalls(options_.tools, body);
+  if (calls.empty()) {
+    AddContent((has_begin_marker_ ? markers_.begin : "") + body + std::string(end), delta);
+    return;
+  }
+  for (ToolCall& call : calls) delta->calls.push_back(std::move(call));
+  drops_line_ends_ = true;
+}
+
+void ChatText::AddContent(std::string_view text, Delta* delta) {
+  if (drops_line_ends_) {
+    const size_t first = text.find_first_not_of("\r\n");
+    if (first == text.npos) return;
+    text.remove_prefix(first);
+    drops_line_ends_ = false;
+  }
+  delta->content += text;
+}
+
+ChatText::Delta ChatText::Finish() {
+  Delta delta;
+  switch (state_) {
+    case State::kBegin:
+      AddContent(begin_, &delta);
+      break;
+    case State::kReasoning:
+      delta.reasoning = end_of_reasoning_.Flush();
+      break;
+    case State::kContent:
+      AddContent(begin_of_calls_.Flush(), &delta);
+      break;
+    case State::kCalls:
+      calls_ += end_of_calls_.Flush();
+      EndCalls("", &delta);
+      break;
+  }
+  return delta;
+}
+
+}  // namespace janus::gateway

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace janus::gateway {
+
+// How a model writes the calls of tools, named after the models that do.
+enum class ToolFormat : uint8_t {
+  kNone,
+  kHermes,  // Qwen: <tool_call>{"name": ..., "arguments": {...}}</tool_call>
+  kGlm,     // <tool_call>name <arg_key>k</arg_key><arg_value>v</arg_value></tool_call>
+  kDeepSeek,  // <｜tool▁calls▁begin｜>, calls with <｜tool▁sep｜> between name and arguments
+  kKimi,      // <|tool_calls_section_begin|>, likewise
+  kMistral,  // [TOOL_CALLS] to the end: a list, or name[ARGS]{...}
+  kLlama,    // <|python_tag|> to the end, or all of the answer: {"name": ..., "parameters": {...}}
+};
+
+// Nothing: no format is called so. Names are those of the enumeration in small letters, and "none".
+std::optional<ToolFormat> ParseToolFormat(std::string_view name);
+// By the markers that a chat template writes itself. kNone: it has none.
+ToolFormat ToolFormatOf(std::string_view chat_template);
+
+struct ToolCall {
+  std::string name;
+  std::string arguments;  // JSON
+  friend bool operator==(const ToolCall&, const ToolCall&) = default;
+};
+
+// What stands between the markers of calls. Empty: it is no call in this format, but text.
+std::vector<ToolCall> ReadToolCalls(ToolFormat format, std::string_view body);
+
+// The markers around calls; an empty `end`: the end of the answer.
+struct ToolMarkers {
+  std::string begin;
+  std::string end;
+};
+ToolMarkers MarkersOf(ToolFormat format);
+
+}  // namespace janus::gateway

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/clock.h"
+#include "dataplane/gateway/request_error.h"
+#include "dataplane/gateway/prepare.h"
+
+namespace janus::gateway {
+
+// The answer of /tokenize, as vLLM gives it, to {"prompt": text} or {"messages": [...]}, with the
+// parameters that shape a prompt: {"count", "max_model_len", "tokens", "token_strs"}. Others are of
+// no effect. The model may be left out. Thread-safe.
+RequestResult<std::string> Tokenize(const ServedModel& model, int64_t max_context_tokens,
+                                const std::string& body, WallTime now);
+
+// The answer of /detokenize to {"tokens": [...]}: {"prompt"}. Control tokens are shown.
+RequestResult<std::string> Detokenize(const ServedModel& model, const std::string& body);
+
+}  // namespace janus::gateway
