@@ -161,6 +161,7 @@ Row RunCase(const cli::SimulateOptions& options, std::span<const SimulatedReques
   comparison.predictor.max_attention = options.scaling.attention.max;
   comparison.predictor.max_experts = options.scaling.experts.max;
   comparison.tightens_peers = true;
+  comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
   Row row;
   Comparison ours = comparison;
   ours.policies = {"ours"};

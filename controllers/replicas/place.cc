@@ -37,7 +37,7 @@ class Search {
       : room_(room),
         current_(current),
         options_(options),
-        judge_(room, activations.steps),
+        judge_(room, activations.steps, options.scheduling),
         random_(seed) {}
 
   double Cost(const Layout& layout,
@@ -191,6 +191,38 @@ void WriteLayer(const Layout& layout, const Placement* current, int layer, int s
   }
 }
 
+// Steps that a search is made from, and those that judge it; only a search is judged.
+struct Split {
+  LayerActivations searched;
+  std::span<const std::vector<uint16_t>> judging;
+};
+Split SplitSteps(const LayerActivations& all, const PlacementOptions& options) {
+  constexpr size_t kFewest = 6;
+  Split split = {all, {}};
+  const bool is_judged = options.is_judged && options.method == PlacementMethod::kSearch;
+  if (!is_judged || all.steps.size() < kFewest) return split;
+  const size_t searched = all.steps.size() - all.steps.size() / 3;
+  split.judging = std::span(all.steps).subspan(searched);
+  split.searched.steps.resize(searched);
+  return split;
+}
+
+// Whether every expert's replicas are in as many pods as they can be.
+bool KeepsPodsApart(const ReplicaRoom& room, const Layout& layout) {
+  std::vector<std::set<int>> pods(static_cast<size_t>(room.experts));
+  std::vector<int> replicas(static_cast<size_t>(room.experts));
+  for (size_t g = 0; g < layout.size(); ++g) {
+    for (const uint16_t e : layout[g]) {
+      pods[e].insert(room.pod(static_cast<int>(g)));
+      ++replicas[e];
+    }
+  }
+  for (size_t e = 0; e < pods.size(); ++e) {
+    if (static_cast<int>(pods[e].size()) < std::min(replicas[e], room.pods())) return false;
+  }
+  return true;
+}
+
 Status CheckSurvivable(const ReplicaRoom& room) {
   std::map<int, int> slots_of_pod;
   for (size_t g = 0; g < room.room.size(); ++g) {
@@ -258,13 +290,27 @@ Result<Placement> PlaceByActivation(const std::vector<int>& slots_of_instance, i
     current = nullptr;  // other instances: everything is loaded anew where it is not the same
   }
   const Layout blind = LayoutOf(placement, 0);
+  std::vector<Layout> layouts;
+  double found = 0;
+  double otherwise = 0;  // as it is, or dealt in turn
+  for (int layer = 0; layer < placement.layers; ++layer) {
+    const LayerActivations& all = layers[static_cast<size_t>(layer)];
+    const Layout had = current == nullptr ? Layout() : LayoutOf(*current, layer);
+    const Split split = SplitSteps(all, options);
+    layouts.push_back(LayOut(room, split.searched, blind, current == nullptr ? nullptr : &had,
+                             options, options.seed + static_cast<uint64_t>(layer)));
+    if (split.judging.empty()) continue;
+    LayoutJudge judge(room, split.judging, options.scheduling);
+    found += judge.Judge(layouts.back()).largest;
+    otherwise += judge.Judge(current == nullptr ? blind : had).largest;
+  }
+  if (found > (1 - kLeastGain) * otherwise) {
+    if (current != nullptr) return *current;
+    if (KeepsPodsApart(room, blind)) return placement;
+  }
   std::ranges::fill(placement.expert_of, Placement::kEmpty);
   for (int layer = 0; layer < placement.layers; ++layer) {
-    const Layout had = current == nullptr ? Layout() : LayoutOf(*current, layer);
-    const Layout layout =
-        LayOut(room, layers[static_cast<size_t>(layer)], blind, current == nullptr ? nullptr : &had,
-               options, options.seed + static_cast<uint64_t>(layer));
-    WriteLayer(layout, current, layer, spare_slots, placement);
+    WriteLayer(layouts[static_cast<size_t>(layer)], current, layer, spare_slots, placement);
   }
   return placement;
 }
