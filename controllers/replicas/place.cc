@@ -1,6 +1,7 @@
 #include "controllers/replicas/place.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <random>
@@ -191,10 +192,11 @@ void WriteLayer(const Layout& layout, const Placement* current, int layer, int s
   }
 }
 
-// Steps that a search is made from, and those that judge it; only a search is judged.
+// Steps that a search is made from, and those that judge it, by their kind (SampleActivations gives
+// two in turn); only a search is judged.
 struct Split {
   LayerActivations searched;
-  std::span<const std::vector<uint16_t>> judging;
+  std::array<std::vector<std::vector<uint16_t>>, 2> judging;
 };
 Split SplitSteps(const LayerActivations& all, const PlacementOptions& options) {
   constexpr size_t kFewest = 6;
@@ -202,10 +204,24 @@ Split SplitSteps(const LayerActivations& all, const PlacementOptions& options) {
   const bool is_judged = options.is_judged && options.method == PlacementMethod::kSearch;
   if (!is_judged || all.steps.size() < kFewest) return split;
   const size_t searched = all.steps.size() - all.steps.size() / 3;
-  split.judging = std::span(all.steps).subspan(searched);
+  for (size_t s = searched; s < all.steps.size(); ++s) {
+    split.judging[s % 2].push_back(all.steps[s]);
+  }
   split.searched.steps.resize(searched);
   return split;
 }
+
+// What a search came to on the steps that judge it, and what it is compared with, by kind.
+struct Verdict {
+  std::array<double, 2> found = {0, 0};
+  std::array<double, 2> otherwise = {0, 0};
+
+  // A gain over all, and no loss on either kind.
+  bool IsGain() const {
+    return found[0] <= otherwise[0] && found[1] <= otherwise[1] &&
+           found[0] + found[1] <= (1 - kLeastGain) * (otherwise[0] + otherwise[1]);
+  }
+};
 
 // Whether every expert's replicas are in as many pods as they can be.
 bool KeepsPodsApart(const ReplicaRoom& room, const Layout& layout) {
@@ -291,20 +307,23 @@ Result<Placement> PlaceByActivation(const std::vector<int>& slots_of_instance, i
   }
   const Layout blind = LayoutOf(placement, 0);
   std::vector<Layout> layouts;
-  double found = 0;
-  double otherwise = 0;  // as it is, or dealt in turn
+  Verdict verdict;
+  bool is_judged = false;
   for (int layer = 0; layer < placement.layers; ++layer) {
     const LayerActivations& all = layers[static_cast<size_t>(layer)];
     const Layout had = current == nullptr ? Layout() : LayoutOf(*current, layer);
     const Split split = SplitSteps(all, options);
     layouts.push_back(LayOut(room, split.searched, blind, current == nullptr ? nullptr : &had,
                              options, options.seed + static_cast<uint64_t>(layer)));
-    if (split.judging.empty()) continue;
-    LayoutJudge judge(room, split.judging, options.scheduling);
-    found += judge.Judge(layouts.back()).largest;
-    otherwise += judge.Judge(current == nullptr ? blind : had).largest;
+    for (size_t kind = 0; kind < split.judging.size(); ++kind) {
+      if (split.judging[kind].empty()) continue;
+      is_judged = true;
+      LayoutJudge judge(room, split.judging[kind], options.scheduling);
+      verdict.found[kind] += judge.Judge(layouts.back()).largest;
+      verdict.otherwise[kind] += judge.Judge(current == nullptr ? blind : had).largest;
+    }
   }
-  if (found > (1 - kLeastGain) * otherwise) {
+  if (is_judged && !verdict.IsGain()) {
     if (current != nullptr) return *current;
     if (KeepsPodsApart(room, blind)) return placement;
   }

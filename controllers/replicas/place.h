@@ -38,14 +38,16 @@ struct PlacementOptions {
 // A placement of all layers from measured routing: layers[l] of the l-th MoE layer. Per layer it
 // minimises the expected number of activated experts on the busiest instance (what a decode round
 // waits for), under the scheduling of the options over the sampled steps, plus the movement from
-// `current` (of the same shape of slots; null: none). The last third of the steps is not searched
-// over but judges: where the search does not lower the mean over all layers there by kLeastGain,
-// the answer is `current`, or, without one, the experts dealt in turn, unless these crowd pods. A
-// search that fits one part of a measurement may lose on another; steps in order of time show it
-// best. Never two replicas of an expert on one instance, replicas in different pods first, spare
-// slots (each instance's last ones) empty; a replica that stays keeps its slot. Pure and
-// deterministic. The search is JANUS's objective taken at its word; Algorithm 2 minimises
-// co-activation instead, which only stands for it.
+// `current` (of the same shape of slots; null: none). Never two replicas of an expert on one
+// instance, replicas in different pods first, spare slots (each instance's last ones) empty; a
+// replica that stays keeps its slot. Pure and deterministic. The search is JANUS's objective taken
+// at its word; Algorithm 2 minimises co-activation instead, which only stands for it.
+//
+// A search that fits one part of a measurement may lose on another. So the last third of the steps
+// is kept from it and judges it, those at even and at odd places apart: they are of two kinds where
+// SampleActivations made them. Where the search does not lower the mean over all layers by
+// kLeastGain, or is worse on either kind, the answer is `current`, or, without one, the experts
+// dealt in turn, unless these crowd pods.
 //
 // InvalidArgument: too few slots (with the numbers), layers of different size, a bound of
 // controllers/placement.h. FailedPrecondition: not survivable, with what would be.
