@@ -28,7 +28,7 @@ struct ReplicaRoom {
 using Layout = std::vector<std::vector<uint16_t>>;  // [n][up to room]
 
 // JANUS 3.4: every expert one replica, then one more for the expert with most rows per replica, the
-// lowest id among equals, until the slots are full or nobody can take another (an instance holds an
+// lowest id among equals, until the slots are full or none can take another (an instance holds an
 // expert once). Gives replicas per expert, [E]. The room holds all experts (checked).
 std::vector<int> ReplicateByRows(const ReplicaRoom& room, std::span<const double> rows);
 
