@@ -71,6 +71,7 @@ SimulateOptions Make(const Workload& workload, bool is_v3, bool prefill_elsewher
   options.demand.scale = workload.scale;
   options.demand.prefill_elsewhere = prefill_elsewhere;
   options.scaling.interval_seconds = 60;
+  options.all_modes = true;  // with what this version serves one pool carries none of these loads
   return options;
 }
 

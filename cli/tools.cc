@@ -92,9 +92,11 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
       ->capture_default_str();
   place
       ->add_option("--method", options.method,
-                   "round-robin, rows (EPLB's), coactivation (JANUS's "
-                   "Algorithm 2) or search")
+                   "best (of all, as the second half judges), round-robin, rows (EPLB's), "
+                   "coactivation (JANUS's Algorithm 2) or search")
       ->capture_default_str();
+  place->add_flag("--greedy", options.greedy,
+                  "for a service that schedules by AEBSGreedy; else by AEBS in its exact form");
   place->add_flag("--survivable", options.survivable,
                   "without the largest pod there are slots for every expert");
   place->add_option("--evaluations", options.evaluations, "layouts the search may judge per layer")
@@ -147,22 +149,65 @@ CLI::Option* DeclareSetting(CLI::App& app, SettingOptions& options) {
   return model;
 }
 
+// What a plan is not searched for.
+void DeclarePins(CLI::App& plan, controllers::PlanPins& pins) {
+  constexpr const char* kGroup = "Pins: said, and not searched for";
+  const auto number = [&](const char* name, std::optional<int>& pin, int most, const char* what) {
+    plan.add_option(name, pin, what)->check(CLI::Range(1, most))->group(kGroup);
+  };
+  number("--attention", pins.attention, 4096, "attention instances of a pool");
+  number("--experts", pins.experts, 4096, "expert instances of a pool");
+  number("--pools", pins.pools, 256, "pools");
+  number("--micro-batches", pins.micro_batches, 4, "that alternate between the modules");
+  number("--attention-tp", pins.tp_attention, 64, "GPUs of an attention instance");
+  number("--experts-tp", pins.tp_experts, 64, "GPUs of an expert instance");
+  const auto choice = [&](const char* name, auto& pin, auto choices, const char* what) {
+    plan.add_option(name, pin, what)
+        ->transform(CLI::CheckedTransformer(std::move(choices), CLI::ignore_case))
+        ->group(kGroup);
+  };
+  choice("--exchange", pins.mode,
+         std::map<std::string, ExchangeMode>{{"Direct", ExchangeMode::kDirect},
+                                             {"TwoPhaseSingle", ExchangeMode::kTwoPhaseSingle},
+                                             {"TwoPhaseParallel", ExchangeMode::kTwoPhaseParallel}},
+         "Direct, TwoPhaseSingle or TwoPhaseParallel");
+  choice("--gate", pins.gate,
+         std::map<std::string, GateSide>{{"Experts", GateSide::kExperts},
+                                         {"Attention", GateSide::kAttention}},
+         "the module that chooses experts: Experts or Attention");
+  choice("--sum", pins.sum,
+         std::map<std::string, SumRule>{{"Contributions", SumRule::kContributions},
+                                        {"FixedPoint", SumRule::kFixedPoint}},
+         "Contributions or FixedPoint");
+  choice("--compression", pins.wire,
+         std::map<std::string, controllers::WireFormat>{{"None", controllers::WireFormat::kBf16},
+                                                        {"FP8", controllers::WireFormat::kFp8}},
+         "of rows and contributions on the wire: None or FP8");
+  plan.add_option("--whole", pins.whole,
+                  "strategy of the whole model, as the table names it: 'DP8 EP8 PP2'")
+      ->group(kGroup);
+}
+
 void DeclarePlan(CLI::App& app, PlanOptions& options) {
   CLI::App* plan = app.add_subcommand(
       "plan", "Find how many attention and expert instances keep a latency at least cost");
   plan->footer(
       "With --batch: the cheapest plan that decodes so many sequences at once within the TPOT\n"
-      "target. Without: the plan of most tokens per second and cost. mAnE is m attention and n\n"
-      "expert instances, TP the GPUs of one, B the micro-batches that alternate between them.\n"
-      "Every number of micro-batches, way of exchanging rows, gate side and tensor-parallel\n"
+      "target. With --requests-per-second or --trace: the cheapest that carries the traffic. With\n"
+      "neither: the plan of most tokens per second and cost. mAnE is m attention and n expert\n"
+      "instances, '4 x mAnE' four pools of them side by side, TP the GPUs of an instance, B the\n"
+      "micro-batches that alternate between the modules. Every number of micro-batches, way of "
+      "exchanging rows, gate side and tensor-parallel\n"
       "degree is tried; memory must hold weights, keys and buffers. Below the plans stands the\n"
       "whole model on one kind of GPU at its best: TP, DP, EP and PP are degrees of tensor, data,\n"
       "expert and pipeline parallelism, attention first, x2 means two copies. Where that is no\n"
       "dearer and no slower, the advice is not to separate.\n\n"
-      "With --trace, or --requests-per-second and the lengths of requests, times to the first\n"
-      "token are told; with --ttft-seconds too, plans that miss it are ruled out, and stand below\n"
-      "the chosen one.\n\n"
+      "Where the traffic is said, times to the first token are told; with --ttft-seconds too, "
+      "plans\n"
+      "that miss it are ruled out, and stand below the chosen one.\n\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --tpot-milliseconds 50\n"
+      "  janusctl plan --model deepseek-v3 --hardware H200 --requests-per-second 500 \\\n"
+      "      --prompt-tokens 600 --output-tokens 110 --ttft-seconds 2\n"
       "  janusctl plan -f service.yaml --hardware H200 --batch 512\n"
       "  janusctl plan --model dbrx --attention-hardware H20 --expert-hardware L40S\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --batch 1024 --requests-per-second 5 "
@@ -181,8 +226,10 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       ->capture_default_str();
   plan->add_option("--batch", options.batch, "sequences decoding at once (as many as possible)")
       ->check(CLI::Range(1.0, 1e7));
-  plan->add_option("--context", options.context,
-                   "mean keys of a sequence (a prompt and half an answer of --trace, or 1024)")
+  plan->add_option(
+          "--context", options.context,
+          "mean keys of a sequence (a prompt and half an answer of what is said of requests, "
+          "or 1024)")
       ->check(CLI::Range(1.0, 1e8));
   plan->add_option("--max-attention-gpus", options.max_attention_gpus)
       ->check(CLI::Range(1, 4096))
@@ -208,6 +255,13 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
                  "exchanges rows over its own links");
   plan->add_flag("--fixed-point", options.fixed_point,
                  "try the sum rule FixedPoint too, which this version does not serve");
+  plan->add_flag("--all-modes", options.all_modes,
+                 "try FixedPoint and fp8 on the wire too, which this version does not serve");
+  plan->add_flag("--served", options.served, "leave out what this version cannot run");
+  plan->add_option("--max-pools", options.max_pools, "copies of mAnE side by side, at most")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  DeclarePins(*plan, options.pins);
   auto* trace = plan->add_option(
       "--trace", options.trace,
       "of requests, as for simulate: print times to the first token for their lengths, at the rate "
@@ -365,6 +419,11 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       ->check(ZeroAndMore())
       ->capture_default_str();
   simulate
+      ->add_option("--growth-reserve", options.growth_reserve_percent,
+                   "percent of the tokens still to come that admission leaves room for")
+      ->check(CLI::Range(0, 100))
+      ->capture_default_str();
+  simulate
       ->add_option("--oracle-attainment", options.oracle_attainment,
                    "share of requests that the oracle keeps (what ours did)")
       ->check(CLI::Range(0.01, 1.0));
@@ -388,11 +447,12 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
   simulate->add_flag("--json", options.json, "windows and decisions too, for programs");
 }
 
-// A line on a terminal that is drawn over itself; nothing elsewhere.
-Result<std::string> SimulateWithProgress(const SimulateOptions& options) {
+// A line on a terminal that is drawn over itself; nothing elsewhere. Ends once a signal came.
+Result<std::string> SimulateWithProgress(const SimulateOptions& options, StopSignals& stop) {
   Screen screen(STDERR_FILENO, isatty(STDERR_FILENO) == 1);
-  return Simulate(options,
-                  [&](const std::string& line) { screen.Block(line.empty() ? "" : line + "\n"); });
+  return Simulate(
+      options, [&](const std::string& line) { screen.Block(line.empty() ? "" : line + "\n"); },
+      [&] { return stop.Came(); });
 }
 
 void DeclareLoad(CLI::App& app, LoadCommand& command) {
@@ -493,7 +553,7 @@ Tools::~Tools() = default;
 std::optional<Status> Tools::Run(StopSignals& stop) {
   if (app_.got_subcommand("plan")) return Print(Plan(options_->plan));
   if (app_.got_subcommand("place")) return Print(Place(options_->place));
-  if (app_.got_subcommand("simulate")) return Print(SimulateWithProgress(options_->simulate));
+  if (app_.got_subcommand("simulate")) return Print(SimulateWithProgress(options_->simulate, stop));
   if (app_.got_subcommand("load")) return Load(options_->load, stop);
   return std::nullopt;
 }

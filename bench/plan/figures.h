@@ -5,6 +5,7 @@ namespace janus::bench {
 // Tables, by publication; what each asks stands in its file.
 void JanusFigures();
 void MegaScaleFigures();
+void MixServeFigures();
 void PublishedDisaggregation();
 void SearchSpeed();
 

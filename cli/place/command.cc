@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "cli/place/routing_file.h"
@@ -25,11 +26,14 @@ constexpr std::array<std::pair<const char*, PlacementMethod>, 4> kMethods = {{
     {"search", PlacementMethod::kSearch},
 }};
 
-Result<PlacementMethod> MethodOf(const std::string& name) {
+// nullopt: the one that is judged best.
+Result<std::optional<PlacementMethod>> MethodOf(const std::string& name) {
+  if (name == "best") return std::optional<PlacementMethod>();
   for (const auto& [known, method] : kMethods) {
-    if (name == known) return method;
+    if (name == known) return std::optional(method);
   }
-  return InvalidArgument("--method " + name + ": want round-robin, rows, coactivation or search");
+  return InvalidArgument("--method " + name +
+                         ": want best, round-robin, rows, coactivation or search");
 }
 
 Result<std::vector<RoutingLayer>> ReadLayers(const PlaceOptions& options) {
@@ -63,13 +67,13 @@ struct Judged {
   double gap = 0;
 };
 
-Judged JudgeOn(const std::vector<LayerActivations>& layers, std::string method,
-               Placement placement) {
+Judged JudgeOn(const std::vector<LayerActivations>& layers, SchedulingPolicy scheduling,
+               std::string method, Placement placement) {
   Judged judged = {std::move(method), std::move(placement)};
   for (size_t l = 0; l < layers.size(); ++l) {
     const controllers::ReplicaRoom room = {
         layers[l].experts, judged.placement.slots_of_instance, {}};
-    controllers::LayoutJudge judge(room, layers[l].steps);
+    controllers::LayoutJudge judge(room, layers[l].steps, scheduling);
     const LayoutValue value =
         judge.Judge(controllers::LayoutOf(judged.placement, static_cast<int>(l)));
     judged.largest += value.largest / static_cast<double>(layers.size());
@@ -83,10 +87,13 @@ std::string RenderText(const PlaceOptions& options, const std::vector<RoutingLay
   std::string text;
   char line[256];
   std::snprintf(line, sizeof(line),
-                "%zu layers of %d experts, top %d, %d tokens each; %d instances of %d slots (%d "
-                "spare)\n",
+                "%zu layers of %d experts, top %d, %d tokens each; %d instances of %d slots, %d of "
+                "them left empty: %.2f replicas of an expert\n",
                 layers.size(), layers[0].experts, layers[0].top_k, layers[0].tokens(),
-                options.instances, chosen.placement.slots_of_instance[0], options.spare_slots);
+                options.instances, chosen.placement.slots_of_instance[0], options.spare_slots,
+                static_cast<double>(options.instances) *
+                    (chosen.placement.slots_of_instance[0] - options.spare_slots) /
+                    layers[0].experts);
   text += line;
   std::snprintf(line, sizeof(line),
                 "a step of %d tokens activates %.1f experts a layer: at best %.2f on the busiest "
@@ -101,9 +108,8 @@ std::string RenderText(const PlaceOptions& options, const std::vector<RoutingLay
                   judged.largest, judged.gap, &judged == &chosen ? "   <- chosen" : "");
     text += line;
   }
-  text +=
-      "placed on the first half of the measurement, judged on the second, AEBS in its exact "
-      "form\n\n";
+  text += std::string("placed on the first half of the measurement, judged on the second under ") +
+          (options.greedy ? "AEBSGreedy" : "AEBS (its exact form)") + "\n\n";
   const controllers::Layout layout = controllers::LayoutOf(chosen.placement, 0);
   text += "the first layer, by instance:\n";
   for (size_t g = 0; g < layout.size(); ++g) {
@@ -120,6 +126,7 @@ std::string RenderJson(const PlaceOptions& options, const std::vector<Judged>& a
   root["batch"] = options.batch;
   root["activatedExperts"] = activated;
   root["method"] = chosen.method;
+  root["scheduling"] = options.greedy ? "AEBSGreedy" : "AEBS";
   for (const Judged& judged : all) {
     root["judged"].push_back({{"method", judged.method},
                               {"busiestActivatedExperts", judged.largest},
@@ -135,7 +142,7 @@ std::string RenderJson(const PlaceOptions& options, const std::vector<Judged>& a
 }  // namespace
 
 Result<std::string> Place(const PlaceOptions& options) {
-  JANUS_ASSIGN_OR_RETURN(const PlacementMethod method, MethodOf(options.method));
+  JANUS_ASSIGN_OR_RETURN(const std::optional<PlacementMethod> method, MethodOf(options.method));
   JANUS_ASSIGN_OR_RETURN(const std::vector<RoutingLayer> layers, ReadLayers(options));
   if (layers[0].tokens() < 2) {
     return InvalidArgument(options.routing +
@@ -155,6 +162,7 @@ Result<std::string> Place(const PlaceOptions& options) {
   how.evaluations = options.evaluations;
   how.survivable = options.survivable;
   how.seed = options.seed;
+  how.scheduling = options.greedy ? SchedulingPolicy::kAebsGreedy : SchedulingPolicy::kAebs;
   std::vector<Judged> all;
   size_t chosen = 0;
   for (const auto& [name, candidate] : kMethods) {
@@ -162,8 +170,9 @@ Result<std::string> Place(const PlaceOptions& options) {
     JANUS_ASSIGN_OR_RETURN(
         Placement placement,
         controllers::PlaceByActivation(slots, options.spare_slots, pods, seen, nullptr, how));
-    if (candidate == method) chosen = all.size();
-    all.push_back(JudgeOn(unseen, name, std::move(placement)));
+    all.push_back(JudgeOn(unseen, how.scheduling, name, std::move(placement)));
+    const bool is_better = !method && all.back().largest < all[chosen].largest - 1e-9;
+    if (candidate == method || is_better) chosen = all.size() - 1;
   }
   double activated = 0;
   for (const LayerActivations& layer : unseen) {

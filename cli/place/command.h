@@ -18,9 +18,10 @@ struct PlaceOptions {
   int slots_per_instance = 0;  // C, spare slots included; 0: the fewest that hold the model
   int spare_slots = 0;
   int instances_per_pod = 1;
-  int batch = 64;  // tokens of a step, all attention instances
-  int steps = 24;  // sampled
-  std::string method = "search";
+  int batch = 64;               // tokens of a step, all attention instances
+  int steps = 24;               // sampled
+  std::string method = "best";  // of all methods the one that the second half judges best
+  bool greedy = false;          // judge and place for AEBSGreedy, not AEBS
   bool survivable = false;
   int evaluations = 700;
   uint64_t seed = 1;

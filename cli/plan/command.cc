@@ -26,7 +26,8 @@ double AttentionOf(const FoundPlan& plan) {
 std::string ExchangeOf(const controllers::Configuration& how) {
   return std::string(ToString(how.mode)) +
          (how.gate == GateSide::kAttention ? ", gate on attention" : "") +
-         (how.sum == SumRule::kFixedPoint ? ", FixedPoint" : "");
+         (how.sum == SumRule::kFixedPoint ? ", FixedPoint" : "") +
+         (how.wire == controllers::WireFormat::kFp8 ? ", fp8" : "");
 }
 
 controllers::PlanSpace SpaceOf(const PlanOptions& options) {
@@ -38,7 +39,11 @@ controllers::PlanSpace SpaceOf(const PlanOptions& options) {
   space.is_survivable = options.survivable;
   space.instances_per_pod = options.instances_per_pod;
   space.fills_pods = options.whole_pods;
-  space.tries_fixed_point = options.fixed_point;
+  space.tries_fixed_point = options.fixed_point || options.all_modes;
+  space.tries_fp8 = options.all_modes;
+  space.is_served_only = options.served;
+  space.max_pools = options.max_pools;
+  space.pins = options.pins;
   return space;
 }
 
@@ -75,6 +80,7 @@ std::optional<Price> PriceOf(const PlanOptions& options, const Setting& setting,
   if (!options.survivable && !options.whole_pods) return std::nullopt;
   controllers::PlanSpace free = SpaceOf(options);
   free.is_survivable = free.fills_pods = false;
+  free.max_pools = std::max(free.max_pools, chosen.how.pools);
   const Result<PlanAnswer> answer = SearchPlans(setting, goal, free);
   if (!answer.ok()) return std::nullopt;
   const FoundPlan& best = answer->plans[0];
@@ -146,12 +152,38 @@ std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoa
   const Comparison beside = CompareWithMixServe(setting, whole, traffic);
   std::snprintf(line, sizeof(line),
                 "%s by MixServe's eq. 5-11: communication %.0f us a layer (ours %.0f us), ITL %.1f "
-                "ms (ours %.1f ms), wait %.3g s, mean first token %.3g s, %.0f tokens/s with "
-                "prompts\n",
+                "ms (ours %.1f ms), %.0f tokens/s with prompts, ",
                 NameOf(whole.how).c_str(), beside.theirs.communication * 1e6, beside.exchange * 1e6,
-                beside.theirs.inter_token * 1e3, whole.tpot_seconds * 1e3, beside.theirs.wait,
-                beside.theirs.first_token, beside.theirs.tokens_per_second * whole.copies);
+                beside.theirs.inter_token * 1e3, whole.tpot_seconds * 1e3,
+                beside.theirs.tokens_per_second * whole.copies);
+  text += line;
+  if (!std::isfinite(beside.theirs.wait)) {
+    return text + "no first token: its queue grows without end\n";
+  }
+  std::snprintf(line, sizeof(line), "wait %.3g s, mean first token %.3g s\n", beside.theirs.wait,
+                beside.theirs.first_token);
   return text + line;
+}
+
+// How many micro-batches, and why: each of them reads its experts again.
+std::string RenderMicroBatches(const Setting& setting, const FoundPlan& best) {
+  if (best.how.micro_batches == 1) {
+    return "one micro-batch: with more of them each would read its experts again, for longer than "
+           "attention and the exchange could hide\n";
+  }
+  FoundPlan one = best;
+  one.how.micro_batches = 1;
+  const double batch = best.batch / best.how.pools;
+  const controllers::LayerTimes layer = TimesOfLayer(setting, one.how, batch);
+  char line[320];
+  std::snprintf(line, sizeof(line),
+                "%d micro-batches: a layer takes %.0f us; as one it would take %.0f us, since its "
+                "parts follow one another, although its experts would be read once (%.0f us) and "
+                "not %d times (%.0f us)\n",
+                best.how.micro_batches, best.times.layer * 1e6, layer.layer * 1e6,
+                layer.experts * 1e6, best.how.micro_batches,
+                best.how.micro_batches * best.times.experts * 1e6);
+  return line;
 }
 
 // The model on one kind of GPU without separating its modules, best first.
@@ -188,18 +220,30 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
                 setting.experts.hardware.name.c_str(), options.tpot_milliseconds, options.context,
                 setting.activation.points.empty() ? "uniform routing" : "measured routing");
   text += line;
-  std::snprintf(line, sizeof(line), "%-9s %5s %2s %-26s %7s %8s %10s %10s  %s\n", "PLAN", "TP", "B",
-                "EXCHANGE", "BATCH", "TPOT ms", "TOKENS/S", "PER COST", "WHY NOT");
+  std::snprintf(line, sizeof(line), "%-12s %5s %2s %-26s %5s %7s %8s %10s %9s %10s  %s\n", "PLAN",
+                "TP", "B", "EXCHANGE", "GPUS", "BATCH", "TPOT ms", "TOKENS/S", "COST", "PER COST",
+                "WHY NOT");
   text += line;
+  bool is_any_unserved = false;
   for (const FoundPlan& plan : answer.plans) {
     const std::string tp =
         std::to_string(plan.how.tp_attention) + "," + std::to_string(plan.how.tp_experts);
-    std::snprintf(line, sizeof(line), "%-9s %5s %2d %-26s %7.0f %8.1f %10.0f %10.1f  %s\n",
-                  NameOf(plan.how).c_str(), tp.c_str(), plan.how.micro_batches,
-                  ExchangeOf(plan.how).c_str(), plan.batch, plan.tpot_seconds * 1e3,
-                  plan.tokens_per_second, plan.tokens_per_second / plan.cost, plan.lost_by.c_str());
+    const bool is_served = IsServed(plan.how);
+    is_any_unserved |= !is_served;
+    std::snprintf(line, sizeof(line),
+                  "%-12s %5s %2d %-26s %5d %7.0f %8.1f %10.0f %9.1f %10.1f  %s\n",
+                  (NameOf(plan.how) + (is_served ? "" : " *")).c_str(), tp.c_str(),
+                  plan.how.micro_batches, ExchangeOf(plan.how).c_str(), plan.gpus, plan.batch,
+                  plan.tpot_seconds * 1e3, plan.tokens_per_second, plan.cost,
+                  plan.tokens_per_second / plan.cost, plan.lost_by.c_str());
     text += line;
   }
+  if (is_any_unserved) {
+    text +=
+        "* this version cannot run it: it serves one pool, one GPU an instance and the exchange "
+        "Direct in bf16 with Contributions; --served leaves it out\n";
+  }
+  text += "a cost is the GPUs times their price, of which one L20 is 1\n";
   const FoundPlan& best = answer.plans[0];
   std::snprintf(
       line, sizeof(line),
@@ -210,9 +254,9 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
       NameOf(best.how).c_str(), AttentionOf(best) * 1e6, best.times.out * 1e6,
       best.times.experts * 1e6, best.times.activated_busiest, best.times.back * 1e6,
       best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9,
-      std::ceil(best.batch / best.how.m), best.how.slots,
+      std::ceil(best.batch / best.how.pools / best.how.m), best.how.slots,
       static_cast<double>(best.how.slots) * best.how.n / setting.model.experts);
-  text += line;
+  text += line + RenderMicroBatches(setting, best);
   if (const std::optional<Price> price = PriceOf(options, setting, goal, best)) {
     std::snprintf(line, sizeof(line), "%s: %.1f %% dearer than %s\n", price->of.c_str(),
                   price->share * 100, price->than.c_str());
@@ -281,6 +325,8 @@ std::string RenderJson(const PlanOptions& options, const Setting& setting,
   root["tried"] = answer.tried;
   for (const FoundPlan& plan : answer.plans) {
     nlohmann::ordered_json one;
+    one["pools"] = plan.how.pools;
+    one["served"] = IsServed(plan.how);
     one["attentionInstances"] = plan.how.m;
     one["expertInstances"] = plan.how.n;
     one["attentionTensorParallel"] = plan.how.tp_attention;
@@ -289,9 +335,10 @@ std::string RenderJson(const PlanOptions& options, const Setting& setting,
     one["exchangeMode"] = ToString(plan.how.mode);
     one["gate"] = plan.how.gate == GateSide::kAttention ? "Attention" : "Experts";
     one["sum"] = plan.how.sum == SumRule::kFixedPoint ? "FixedPoint" : "Contributions";
+    one["compression"] = plan.how.wire == controllers::WireFormat::kFp8 ? "FP8" : "None";
     one["slotsPerInstance"] = plan.how.slots;
     one["batch"] = plan.batch;
-    one["maxBatchSize"] = std::ceil(plan.batch / plan.how.m);
+    one["maxBatchSize"] = std::ceil(plan.batch / plan.how.pools / plan.how.m);
     one["tpotMicroseconds"] = plan.tpot_seconds * 1e6;
     one["tokensPerSecond"] = plan.tokens_per_second;
     one["gpus"] = plan.gpus;
@@ -342,9 +389,9 @@ Result<std::string> Plan(const PlanOptions& asked) {
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   JANUS_ASSIGN_OR_RETURN(options.traffic, TrafficOf(asked));
   if (options.context == 0) {
-    options.context = options.trace.empty()
-                          ? 1024
-                          : options.traffic.prompt_tokens + options.traffic.output_tokens / 2;
+    const bool is_said = options.traffic.prompt_tokens > 0;
+    options.context =
+        is_said ? options.traffic.prompt_tokens + options.traffic.output_tokens / 2 : 1024;
   }
   setting.context = options.context;
   setting.shares_node = options.shared_node;

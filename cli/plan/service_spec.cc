@@ -35,6 +35,42 @@ void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting) {
   if (spec.roles.attention.kv_cache.dtype == control::KvDtype::kFp8) setting.fp8_kv_cache = true;
 }
 
+namespace {
+
+// What a service says of its exchange is not searched for.
+void FillPins(const control::MoEServiceSpec& spec, controllers::PlanPins& pins) {
+  const control::ExchangeSpec& exchange = spec.exchange;
+  switch (exchange.mode) {
+    case control::ExchangeMode::kAuto:
+      break;
+    case control::ExchangeMode::kDirect:
+      pins.mode = ExchangeMode::kDirect;
+      break;
+    case control::ExchangeMode::kTwoPhaseSingle:
+      pins.mode = ExchangeMode::kTwoPhaseSingle;
+      break;
+    case control::ExchangeMode::kTwoPhaseParallel:
+      pins.mode = ExchangeMode::kTwoPhaseParallel;
+      break;
+  }
+  if (exchange.gate != control::GateSide::kAuto) {
+    pins.gate =
+        exchange.gate == control::GateSide::kAttention ? GateSide::kAttention : GateSide::kExperts;
+  }
+  if (exchange.sum != control::SumRule::kAuto) {
+    pins.sum = exchange.sum == control::SumRule::kFixedPoint ? SumRule::kFixedPoint
+                                                             : SumRule::kContributions;
+  }
+  if (exchange.compression == control::Compression::kFp8) {
+    pins.wire = controllers::WireFormat::kFp8;
+  }
+  if (spec.pipeline.micro_batches > 0) pins.micro_batches = spec.pipeline.micro_batches;
+  pins.tp_attention = spec.roles.attention.tensor_parallel;
+  pins.tp_experts = spec.roles.experts.tensor_parallel;
+}
+
+}  // namespace
+
 void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options) {
   FillSetting(spec, options.setting);
   const control::AttentionSpec& attention = spec.roles.attention;
@@ -55,6 +91,7 @@ void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options) {
   bound(attention, options.max_attention_gpus);
   bound(experts, options.max_expert_gpus);
   options.max_gpus = spec.scaling.max_gpus.value_or(0);
+  FillPins(spec, options.pins);
 }
 
 void FillPlace(const control::MoEServiceSpec& spec, PlaceOptions& options) {
@@ -66,6 +103,7 @@ void FillPlace(const control::MoEServiceSpec& spec, PlaceOptions& options) {
   options.spare_slots = experts.spare_slots;
   options.instances_per_pod = experts.instances_per_pod;
   options.survivable = experts.placement.survivable;
+  options.greedy = experts.scheduling == control::Scheduling::kAebsGreedy;
   if (attention.replicas) {
     options.batch = std::min(*attention.replicas * attention.max_batch_size, kMostPlacedBatch);
   }

@@ -18,8 +18,9 @@ Result<control::MoEServiceSpec> ReadServiceSpec(const std::string& file);
 void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting);
 
 // What `janusctl plan` takes of it: model and hardware, targets, maxBatchSize, the larger
-// instancesPerPod, survivable, the most instances of the roles and GPUs of all. Its counts are what
-// a plan is asked for.
+// instancesPerPod, survivable, the most instances of the roles and GPUs of all; the exchange, the
+// micro-batches and the tensor parallelism that it asks for are not searched for. Its counts are
+// what a plan is asked for.
 void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options);
 
 // What `janusctl place` takes of it: model, counts, pods, slots, survivable and a full batch of its

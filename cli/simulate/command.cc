@@ -54,7 +54,8 @@ controllers::ScalingPolicy SimulateOptions::DefaultScaling() {
 }
 
 Result<std::string> Simulate(const SimulateOptions& options,
-                             const std::function<void(const std::string&)>& progress) {
+                             const std::function<void(const std::string&)>& progress,
+                             const std::function<bool()>& should_stop) {
   if (options.setting.model.empty()) {
     return InvalidArgument("simulate: want --model, a preset or a checkpoint's folder");
   }
@@ -65,6 +66,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   controllers::Comparison comparison;
   JANUS_ASSIGN_OR_RETURN(comparison.belief, ReadSetting(options.setting));
   comparison.truth = Perturbed(comparison.belief, options.truth);
+  if (progress) progress("reading the requests");
   JANUS_ASSIGN_OR_RETURN(const DemandRead demand, ReadDemand(options.demand));
   comparison.scaling = options.scaling;
   comparison.predictor.max_micro_batches = 4;  // what a MoEService may ask for at most
@@ -72,12 +74,14 @@ Result<std::string> Simulate(const SimulateOptions& options,
   comparison.predictor.max_experts = options.scaling.experts.max;
   if (options.all_modes) comparison.predictor = WithAllModes(std::move(comparison.predictor));
   comparison.tightens_peers = options.tightens_peers;
+  comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
   comparison.machinery.start_s = options.start_seconds;
   comparison.machinery.change_pause_s = options.pause_milliseconds / 1e3;
   comparison.window_s = options.window_seconds;
   comparison.oracle.attainment = options.oracle_attainment;
   comparison.oracle.interval_s = options.oracle_interval_seconds;
   comparison.policies = options.policies;
+  comparison.should_stop = should_stop;
   SimulationReport report;
   report.title = Title(options, comparison.belief);
   report.workload = Describe(options.demand, demand);

@@ -21,6 +21,7 @@ struct SimulateOptions {
   controllers::ScalingPolicy scaling = DefaultScaling();
   std::vector<std::string> policies;  // empty: all
   double start_seconds = 120;         // of an instance, from asked for to ready
+  int growth_reserve_percent = 50;    // room that admission leaves for tokens still to come
   double pause_milliseconds = 100;    // that a change of members stops the steps
   double oracle_attainment = 0;       // 0: that of "ours"
   double oracle_interval_seconds = 120;
@@ -35,9 +36,11 @@ struct SimulateOptions {
 };
 
 // The text to print; writes options.html too. `progress` is called with a line that replaces the
-// one before, or is empty. InvalidArgument, FailedPrecondition, NotFound: what is wrong and what to
+// one before, or is empty. `should_stop` is asked often; once it says yes the answer is Cancelled.
+// InvalidArgument, FailedPrecondition, NotFound: what is wrong and what to
 // do.
 Result<std::string> Simulate(const SimulateOptions& options,
-                             const std::function<void(const std::string&)>& progress);
+                             const std::function<void(const std::string&)>& progress,
+                             const std::function<bool()>& should_stop = {});
 
 }  // namespace janus::cli

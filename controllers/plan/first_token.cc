@@ -85,8 +85,8 @@ FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
 }
 
 std::string WhyMissed(const PlanGoal& goal, const FirstToken& token) {
-  if (goal.ttft_seconds <= 0 || token.seconds <= goal.ttft_seconds) return "";
   if (!token.why_not.empty()) return "no first token: " + token.why_not;
+  if (goal.ttft_seconds <= 0 || token.seconds <= goal.ttft_seconds) return "";
   return Format("first token %.3g s, %.3g s wanted", token.seconds, goal.ttft_seconds);
 }
 

@@ -35,7 +35,8 @@ FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper);
 // keeps decoding: false where FirstTokenOf would surely find fewer. Takes a few steps, not tens.
 bool MayHaveRoom(const PlanGoal& goal, const Stepper& stepper, double prompt_rows);
 
-// What of the goal's first token it misses, in words; empty: nothing, or none is asked for.
+// What of the goal's first token it misses, in words: that it does not carry the traffic, or that
+// the token comes later than is asked for. Empty: nothing.
 std::string WhyMissed(const PlanGoal& goal, const FirstToken& token);
 
 }  // namespace janus::controllers

@@ -1,22 +1,42 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 
+#include "controllers/plan/setting.h"
 #include "controllers/plan/traffic.h"
 
 namespace janus::controllers {
 
-// What is asked: latencies to keep, and either a load to carry at least cost or, with batch 0, the
-// most throughput per cost.
+// What is asked: latencies to keep, and either a load to carry at least cost (sequences at once, or
+// traffic) or, with neither, the most throughput per cost.
 struct PlanGoal {
   double tpot_seconds = 0.1;
-  double batch = 0;  // sequences decoding at once, all attention instances
+  double batch = 0;  // sequences decoding at once, all attention instances of all pools
   // With a rate every plan that is told of says when first tokens come (first_token.h).
   Traffic traffic = {};
   // First tokens of that share of the traffic's requests are to come within so long; 0: whenever.
   double ttft_seconds = 0;
   double ttft_percentile = 0.95;
+
+  bool HasTraffic() const { return traffic.requests_per_second > 0; }
+  bool HasLoad() const { return batch > 0 || HasTraffic(); }
+};
+
+// What is not searched for but said. Where nothing is said, all that the space allows is tried.
+struct PlanPins {
+  std::optional<int> attention;  // m, of a pool
+  std::optional<int> experts;    // n, of a pool
+  std::optional<int> pools;
+  std::optional<int> micro_batches;
+  std::optional<int> tp_attention;
+  std::optional<int> tp_experts;
+  std::optional<ExchangeMode> mode;
+  std::optional<GateSide> gate;
+  std::optional<SumRule> sum;
+  std::optional<WireFormat> wire;
+  std::string whole;  // the strategy of the whole model, as NameOf says it: "DP8 EP8 PP2"
 };
 
 // What may be tried. No cap on the ratio of m to n.
@@ -31,13 +51,17 @@ struct PlanSpace {
   int instances_per_pod = 1;           // the most of one pod, either role
   bool fills_pods = false;             // every pod has exactly so many, as in scaling mode External
   bool tries_fixed_point = false;      // the sum rule FixedPoint too
+  bool tries_fp8 = false;              // rows and contributions in fp8 too
+  bool is_served_only = false;         // nothing that this version cannot run (IsServed)
+  int max_pools = 1;                   // copies of mAnE side by side
+  PlanPins pins = {};
 };
 
-// Whether `a` answers the goal better than `b`: less cost for a batch, more tokens per second and
+// Whether `a` answers the goal better than `b`: less cost for a load, more tokens per second and
 // cost without one; ties go to the lower TPOT, then the fewer GPUs. Plans of either kind.
 template <class A, class B>
 bool IsBetter(const PlanGoal& goal, const A& a, const B& b) {
-  if (goal.batch > 0) {
+  if (goal.HasLoad()) {
     if (a.cost != b.cost) return a.cost < b.cost;
   } else if (a.tokens_per_second / a.cost != b.tokens_per_second / b.cost) {
     return a.tokens_per_second / a.cost > b.tokens_per_second / b.cost;
@@ -54,7 +78,7 @@ std::string WhyLost(const PlanGoal& goal, const A& plan, const B& best) {
     std::snprintf(text, sizeof(text), format, a, b);
     return std::string(text);
   };
-  if (goal.batch == 0) {
+  if (!goal.HasLoad()) {
     return say("%.1f tokens/s and cost, the chosen %.1f", plan.tokens_per_second / plan.cost,
                best.tokens_per_second / best.cost);
   }

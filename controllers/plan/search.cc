@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "controllers/plan/largest_batch.h"
 #include "controllers/plan/terms.h"
@@ -13,15 +14,57 @@ namespace {
 
 constexpr size_t kRunnersUp = 5;
 
+// Of all pools.
 double CostOf(const Setting& setting, const Configuration& how) {
-  return how.m * how.tp_attention * setting.attention.hardware.price +
-         how.n * how.tp_experts * setting.experts.hardware.price;
+  return how.AttentionGpus() * setting.attention.hardware.price +
+         how.ExpertGpus() * setting.experts.hardware.price;
 }
 
 // Whether pods of the granule make up m and n.
 bool IsInWholePods(const PlanSpace& space, const Configuration& how) {
   return !space.fills_pods ||
          (how.m % space.instances_per_pod == 0 && how.n % space.instances_per_pod == 0);
+}
+
+template <class T>
+bool IsPinnedElsewhere(const std::optional<T>& pin, const T& value) {
+  return pin && *pin != value;
+}
+
+// The ways to exchange that the space allows.
+struct Way {
+  ExchangeMode mode = ExchangeMode::kDirect;
+  GateSide gate = GateSide::kExperts;
+  SumRule sum = SumRule::kContributions;
+  WireFormat wire = WireFormat::kBf16;
+};
+std::vector<Way> WaysOf(const PlanSpace& space) {
+  const PlanPins& pins = space.pins;
+  std::vector<Way> ways;
+  for (const auto& [mode, gate] : kExchangesTried) {
+    for (const SumRule sum : {SumRule::kContributions, SumRule::kFixedPoint}) {
+      for (const WireFormat wire : {WireFormat::kBf16, WireFormat::kFp8}) {
+        if (sum == SumRule::kFixedPoint && !space.tries_fixed_point && !pins.sum) continue;
+        if (wire == WireFormat::kFp8 && !space.tries_fp8 && !pins.wire) continue;
+        if (IsPinnedElsewhere(pins.mode, mode) || IsPinnedElsewhere(pins.gate, gate)) continue;
+        if (IsPinnedElsewhere(pins.sum, sum) || IsPinnedElsewhere(pins.wire, wire)) continue;
+        Configuration how;
+        how.mode = mode;
+        how.gate = gate;
+        how.sum = sum;
+        how.wire = wire;
+        if (!space.is_served_only || IsServed(how)) ways.push_back({mode, gate, sum, wire});
+      }
+    }
+  }
+  return ways;
+}
+
+// What each of the pools is asked for.
+PlanGoal OfEachPool(PlanGoal goal, int pools) {
+  goal.batch /= pools;
+  goal.traffic.requests_per_second /= pools;
+  return goal;
 }
 
 // Without where its time and memory go (Detail), which only plans that are told of need.
@@ -32,16 +75,16 @@ Plan Outline(const Setting& setting, const Configuration& how, double batch, dou
   plan.tpot_seconds = tpot_seconds;
   plan.tokens_per_second = batch / tpot_seconds;
   plan.cost = CostOf(setting, how);
-  plan.gpus = how.m * how.tp_attention + how.n * how.tp_experts;
+  plan.gpus = how.Gpus();
   return plan;
 }
 
 void Detail(const Setting& setting, Plan& plan) {
-  plan.times = TimesOfLayer(setting, plan.how, plan.batch);
-  plan.memory = MemoryOf(setting, plan.how, plan.batch);
+  plan.times = TimesOfLayer(setting, plan.how, plan.batch / plan.how.pools);
+  plan.memory = MemoryOf(setting, plan.how, plan.batch / plan.how.pools);
 }
 
-// Sequences that memory and the limit of a batch allow; 0: the weights do not fit.
+// Sequences of a pool that memory and the limit of a batch allow; 0: the weights do not fit.
 double MostSequences(const Setting& setting, const PlanSpace& space, const Configuration& how) {
   const MemoryUse none = MemoryOf(setting, how, 0);
   if (!none.fits_attention || !none.fits_experts) return 0;
@@ -54,38 +97,45 @@ double MostSequences(const Setting& setting, const PlanSpace& space, const Confi
                               static_cast<double>(space.max_batch_per_attention) * how.m}));
 }
 
+// Whether the space has it at all, whatever it is to carry.
+bool IsInSpace(const Setting& setting, const PlanSpace& space, const Configuration& how) {
+  if (space.is_survivable && !IsSurvivable(setting, space, how)) return false;
+  return IsInWholePods(space, how);
+}
+
 // EvaluatePlan in outline.
 std::optional<Plan> Judge(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                           const Configuration& how) {
-  if (space.is_survivable && !IsSurvivable(setting, space, how)) return std::nullopt;
-  if (!IsInWholePods(space, how)) return std::nullopt;
+  if (!IsInSpace(setting, space, how)) return std::nullopt;
   const double most = MostSequences(setting, space, how);
   const auto seconds = [&](double batch) { return TimePerOutputToken(setting, how, batch); };
-  if (goal.batch > most) return std::nullopt;
-  const double batch = goal.batch > 0 ? goal.batch : LargestBatch(most, goal.tpot_seconds, seconds);
+  const double asked = goal.batch / how.pools;
+  if (asked > most) return std::nullopt;
+  const double batch = asked > 0 ? asked : LargestBatch(most, goal.tpot_seconds, seconds);
   if (batch == 0) return std::nullopt;
   const double tpot = seconds(batch);
   if (tpot > goal.tpot_seconds) return std::nullopt;
-  return Outline(setting, how, batch, tpot);
+  return Outline(setting, how, batch * how.pools, tpot);
 }
 
 class Searcher {
  public:
   Searcher(const Setting& setting, const PlanGoal& goal, const PlanSpace& space)
-      : setting_(setting), goal_(goal), space_(space) {}
+      : setting_(setting), goal_(goal), space_(space), ways_(WaysOf(space)) {}
 
   Result<PlanAnswer> Run() {
-    const std::vector<int> widths = Widths();
-    for (const int tp_e : widths) {
-      for (const int tp_a : setting_.model.IsLatent() ? std::vector<int>{1} : widths) {
+    for (const int tp_e : Widths(space_.pins.tp_experts)) {
+      // Latents are not split.
+      const int most = setting_.model.IsLatent() ? 1 : space_.max_tensor_parallel;
+      for (const int tp_a : Widths(space_.pins.tp_attention)) {
+        if (tp_a > most) continue;
         Configuration how;
         how.tp_attention = tp_a;
         how.tp_experts = tp_e;
-        if (goal_.batch > 0 && goal_.ttft_seconds > 0) {
-          TryAllForFirstToken(how);
-        } else if (goal_.batch > 0) {
-          TryAllForBatch(how);
+        if (goal_.HasLoad()) {
+          TryPools(how);
         } else {
+          how.pools = space_.pins.pools.value_or(1);
           TryAllForThroughput(how);
         }
       }
@@ -104,35 +154,103 @@ class Searcher {
   }
 
  private:
-  std::vector<int> Widths() const {
+  std::vector<int> Widths(const std::optional<int>& pin) const {
+    if (pin) return {*pin};
     std::vector<int> widths;
-    for (int tp = 1; tp <= space_.max_tensor_parallel; tp *= 2) widths.push_back(tp);
+    for (int tp = 1; tp <= (space_.is_served_only ? 1 : space_.max_tensor_parallel); tp *= 2) {
+      widths.push_back(tp);
+    }
     return widths;
   }
 
   // What m and n are multiples of.
   int Granule() const { return space_.fills_pods ? space_.instances_per_pod : 1; }
 
+  // The largest m and n of a pool.
+  int MostAttention(const Configuration& how) const {
+    return space_.max_attention_gpus / how.pools / how.tp_attention;
+  }
+  int MostExperts(const Configuration& how) const {
+    return space_.max_expert_gpus / how.pools / how.tp_experts;
+  }
+
   int FewestExperts(Configuration how) const {
-    for (how.n = Granule(); how.n * how.tp_experts <= space_.max_expert_gpus; how.n += Granule()) {
-      const double rows = std::max(goal_.batch, 1.0);
+    for (how.n = Granule(); how.n <= MostExperts(how); how.n += Granule()) {
+      const double rows = std::max(goal_.batch / how.pools, 1.0);
       if (!MemoryOf(setting_, how, rows).fits_experts) continue;
       if (!space_.is_survivable || IsSurvivable(setting_, space_, how)) return how.n;
     }
     return 0;
   }
 
+  // Pools of one size, of every number that may be cheapest.
+  void TryPools(Configuration how) {
+    if (space_.pins.pools) {
+      how.pools = *space_.pins.pools;
+      TryAllForLoad(how);
+      return;
+    }
+    const int most = space_.is_served_only ? 1 : space_.max_pools;
+    // A batch that a pool of the best size has several times takes about so many of these; to look
+    // for one of fewer and larger pools first would take seconds.
+    constexpr double kAlwaysAsOne = 8192;
+    int first = 1;
+    if (goal_.batch > kAlwaysAsOne && most > 1) first = PoolsOfTheBestSize(how, most);
+    for (how.pools = std::max(first - 1, 1); how.pools <= most; ++how.pools) {
+      Configuration least = how;
+      least.n = FewestExperts(how);
+      if (least.n == 0 || CostOf(setting_, least) > least_cost_) break;
+      if (how.pools > first + 2 && !std::isinf(least_cost_)) break;
+      TryAllForLoad(how);
+    }
+  }
+
+  // How many pools of most tokens per cost make up the batch.
+  int PoolsOfTheBestSize(Configuration how, int most) const {
+    PlanGoal most_throughput = goal_;
+    most_throughput.batch = 0;
+    most_throughput.traffic = {};
+    most_throughput.ttft_seconds = 0;
+    Searcher of_one(setting_, most_throughput, space_);
+    of_one.TryAllForThroughput(how);
+    double best_rate = 0;
+    double batch = goal_.batch;
+    for (const Plan& plan : of_one.plans_) {
+      if (plan.tokens_per_second / plan.cost <= best_rate) continue;
+      best_rate = plan.tokens_per_second / plan.cost;
+      batch = plan.batch;
+    }
+    return std::clamp(static_cast<int>(std::ceil(goal_.batch / batch)), 1, most);
+  }
+
+  void TryAllForLoad(const Configuration& how) {
+    const bool is_judged_by_first_token = goal_.batch == 0 || goal_.HasTraffic();
+    is_judged_by_first_token ? TryAllForFirstToken(how) : TryAllForBatch(how);
+  }
+
+  bool IsPinnedAway(const Configuration& how) const {
+    return IsPinnedElsewhere(space_.pins.attention, how.m) ||
+           IsPinnedElsewhere(space_.pins.experts, how.n);
+  }
+
+  // Attention instances that a pool needs for its sequences at least.
+  int FewestAttention(const Configuration& how) const {
+    const double sequences = goal_.batch / how.pools / space_.max_batch_per_attention;
+    return std::max(static_cast<int>(std::ceil(sequences / Granule())), 1) * Granule();
+  }
+
   // Cheapest first along m, so that whatever costs more than the best is never looked at.
   void TryAllForBatch(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
-    for (how.n = fewest; how.n * how.tp_experts <= space_.max_expert_gpus; how.n += Granule()) {
-      how.m = Granule();
+    for (how.n = fewest; how.n <= MostExperts(how); how.n += Granule()) {
+      how.m = FewestAttention(how);
       if (CostOf(setting_, how) >
           least_cost_ + kMargin * Granule() * setting_.experts.hardware.price)
         break;
-      for (; how.m * how.tp_attention <= space_.max_attention_gpus; how.m += Granule()) {
+      for (; how.m <= MostAttention(how); how.m += Granule()) {
         if (CostOf(setting_, how) > MostCost()) break;
+        if (IsPinnedAway(how)) continue;
         if (TryInner(how)) break;  // more attention instances only cost more
       }
     }
@@ -143,14 +261,14 @@ class Searcher {
     return least_cost_ + kMargin * Granule() * setting_.attention.hardware.price;
   }
 
-  // The same with a goal for first tokens, which some numbers of experts keep with no number of
-  // attention instances. While none is found, experts are added in growing strides, then those that
-  // were strided over are tried.
+  // The same with traffic to carry, and a goal for first tokens, which some numbers of experts keep
+  // with no number of attention instances. While none is found, experts are added in growing
+  // strides, then those that were strided over are tried.
   void TryAllForFirstToken(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
     int last = fewest - Granule();
-    for (int n = fewest; n * how.tp_experts <= space_.max_expert_gpus;) {
+    for (int n = fewest; n <= MostExperts(how);) {
       how.n = n;
       how.m = Granule();
       if (CostOf(setting_, how) >
@@ -160,7 +278,9 @@ class Searcher {
         for (how.n = last + Granule(); how.n < n; how.n += Granule()) TryFewestAttention(how);
       }
       last = n;
-      n += std::isinf(least_cost_) ? std::max(n / 8 / Granule(), 1) * Granule() : Granule();
+      const bool is_pinned = space_.pins.experts.has_value();
+      n += std::isinf(least_cost_) && !is_pinned ? std::max(n / 8 / Granule(), 1) * Granule()
+                                                 : Granule();
     }
   }
 
@@ -171,9 +291,9 @@ class Searcher {
     constexpr int kPatience = 3;
     double before = HUGE_VAL;
     int later = 0;
-    for (how.m = Granule(); how.m * how.tp_attention <= space_.max_attention_gpus;
-         how.m += Granule()) {
+    for (how.m = FewestAttention(how); how.m <= MostAttention(how); how.m += Granule()) {
       if (CostOf(setting_, how) > MostCost()) return false;
+      if (IsPinnedAway(how)) continue;
       const size_t known = missed_.size();
       if (TryInner(how)) return true;
       if (missed_.size() == known) continue;
@@ -189,26 +309,34 @@ class Searcher {
   void TryAllForThroughput(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
-    const int most_n = std::min(space_.max_expert_gpus / how.tp_experts, 8 * fewest);
-    const int most_m = space_.max_attention_gpus / how.tp_attention;
+    const int most_n =
+        std::min(MostExperts(how), std::max(8 * fewest, space_.pins.experts.value_or(0)));
+    const int most_m = MostAttention(how);
     std::optional<Plan> best;
     walk_rate_ = 0;
     const auto consider = [&](int m, int n) {
       if (m < 1 || n < fewest || m > most_m || n > most_n) return false;
       how.m = m;
       how.n = n;
+      if (IsPinnedAway(how)) return false;
       if (!TryInner(how) || (best && !IsBetter(goal_, plans_.back(), *best))) return false;
       best = plans_.back();
       walk_rate_ = best->tokens_per_second / best->cost;
       return true;
     };
     const int granule = Granule();
-    const auto next = [granule](int of, double times) {
-      const int grown = static_cast<int>(static_cast<double>(of) / granule * times) * granule;
-      return std::max(of + granule, grown);
+    const auto grid = [granule](const std::optional<int>& pin, int first, int most, double times) {
+      std::vector<int> points;
+      if (pin) return std::vector<int>{*pin};
+      for (int of = first; of <= most;) {
+        points.push_back(of);
+        const int grown = static_cast<int>(static_cast<double>(of) / granule * times) * granule;
+        of = std::max(of + granule, grown);
+      }
+      return points;
     };
-    for (int n = fewest; n <= most_n; n = next(n, 1.6)) {
-      for (int m = granule; m <= most_m; m = next(m, 1.5)) consider(m, n);
+    for (const int n : grid(space_.pins.experts, fewest, most_n, 1.6)) {
+      for (const int m : grid(space_.pins.attention, granule, most_m, 1.5)) consider(m, n);
     }
     for (bool improved = best.has_value(); improved;) {
       const Configuration at = best->how;
@@ -224,15 +352,20 @@ class Searcher {
     if (!IsWithinGpus(how)) return false;
     std::optional<Plan> best;
     std::optional<Plan> missed;  // the best of those that miss the first token
-    for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
-         ++how.micro_batches) {
-      how.slots = QuickestSlots(setting_, goal_, space_, how);
-      for (const auto& [mode, gate] : kExchangesTried) {
-        how.mode = mode;
-        how.gate = gate;
-        for (const SumRule sum : {SumRule::kContributions, SumRule::kFixedPoint}) {
-          if (sum == SumRule::kFixedPoint && !space_.tries_fixed_point) continue;
-          how.sum = sum;
+    const PlanGoal each = OfEachPool(goal_, how.pools);
+    if (goal_.batch == 0 && goal_.HasTraffic()) {
+      best = QuickestForTraffic(how, each);
+      if (best && MissesFirstToken(*best)) missed = std::exchange(best, std::nullopt);
+    } else {
+      for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
+           ++how.micro_batches) {
+        if (IsPinnedElsewhere(space_.pins.micro_batches, how.micro_batches)) continue;
+        how.slots = QuickestSlots(setting_, each, space_, how);
+        for (const Way& way : ways_) {
+          how.mode = way.mode;
+          how.gate = way.gate;
+          how.sum = way.sum;
+          how.wire = way.wire;
           ++tried_;
           if (CannotReach(how, best)) continue;
           if (!best && missed && CannotBeSooner(how, *missed)) continue;
@@ -256,15 +389,56 @@ class Searcher {
     return true;
   }
 
-  bool IsWithinGpus(const Configuration& how) const {
-    return space_.max_gpus == 0 ||
-           how.m * how.tp_attention + how.n * how.tp_experts <= space_.max_gpus;
+  // Of one m and n the way in which a step with what arrives within the TPOT target is shortest, at
+  // the TPOT at which load and step agree; nullopt: it is longer than the target, or memory is
+  // short.
+  std::optional<Plan> QuickestForTraffic(Configuration how, const PlanGoal& each) {
+    const Traffic& traffic = each.traffic;
+    const double target = goal_.tpot_seconds;
+    const double arriving = traffic.requests_per_second * target;
+    const StepLoad load = {arriving * traffic.output_tokens, setting_.context,
+                           arriving * traffic.prompt_tokens, traffic.prompt_tokens / 2};
+    PlanGoal rows = each;
+    rows.batch = std::max(load.decode_rows, 1.0);
+    std::optional<Configuration> quickest;
+    double least = target;
+    for (how.micro_batches = 1; how.micro_batches <= space_.max_micro_batches;
+         ++how.micro_batches) {
+      if (IsPinnedElsewhere(space_.pins.micro_batches, how.micro_batches)) continue;
+      how.slots = QuickestSlots(setting_, rows, space_, how);
+      if (!IsInSpace(setting_, space_, how)) continue;
+      for (const Way& way : ways_) {
+        how.mode = way.mode;
+        how.gate = way.gate;
+        how.sum = way.sum;
+        how.wire = way.wire;
+        ++tried_;
+        const double step = TimesOfStep(setting_, how, load).step;
+        if (step > least) continue;
+        least = step;
+        quickest = how;
+      }
+    }
+    if (!quickest) return std::nullopt;
+    const double most = MostSequences(setting_, space_, *quickest);
+    if (most < 1) return std::nullopt;
+    const FirstToken token = FirstTokenOf(goal_, StepperOf(setting_, *quickest, most * how.pools));
+    if (std::isinf(token.seconds)) return std::nullopt;
+    Plan plan = Outline(setting_, *quickest, token.decoding, token.tpot_seconds);
+    plan.first_token = token;
+    return plan;
   }
 
-  // Fills in the first token where the goal asks for one.
+  bool IsWithinGpus(const Configuration& how) const {
+    return space_.max_gpus == 0 || how.Gpus() <= space_.max_gpus;
+  }
+
+  // Fills in the first token where the traffic is known. What does not carry it misses it too.
   bool MissesFirstToken(Plan& plan) const {
-    if (goal_.ttft_seconds <= 0) return false;
-    plan.first_token = FirstTokenOf(goal_, StepperOf(setting_, plan.how, plan.batch));
+    if (!goal_.HasTraffic()) return false;
+    if (!plan.first_token) {
+      plan.first_token = FirstTokenOf(goal_, StepperOf(setting_, plan.how, plan.batch));
+    }
     plan.lost_by = WhyMissed(goal_, *plan.first_token);
     return !plan.lost_by.empty();
   }
@@ -286,7 +460,7 @@ class Searcher {
   // Tokens per second grow with the batch, so the largest that memory holds bounds them. Whether
   // that is too few to beat `best` of the same GPUs, or the walk's best and a runner-up too.
   bool CannotReach(const Configuration& how, const std::optional<Plan>& best) const {
-    if (goal_.batch > 0) return false;
+    if (goal_.HasLoad()) return false;
     const double runner_up = rates_.size() > kRunnersUp ? rates_[kRunnersUp] : 0;
     const double least = std::max(best ? best->tokens_per_second : 0,
                                   std::min(runner_up, walk_rate_) * CostOf(setting_, how));
@@ -305,7 +479,7 @@ class Searcher {
       // The grids and the walk from the best may meet a configuration twice.
       if (!chosen.empty() && chosen.back().how == plan.how) continue;
       chosen.push_back(plan);
-      if (goal_.traffic.requests_per_second > 0) {
+      if (goal_.HasTraffic() && !chosen.back().first_token) {
         chosen.back().first_token = FirstTokenOf(goal_, StepperOf(setting_, plan.how, plan.batch));
       }
       if (&plan == &best) continue;
@@ -358,6 +532,7 @@ class Searcher {
   const Setting& setting_;
   const PlanGoal& goal_;
   const PlanSpace& space_;
+  const std::vector<Way> ways_;
   std::vector<Plan> plans_;
   std::vector<Plan> missed_;   // of m, n and tp of which none comes in time: the soonest
   std::vector<double> rates_;  // tokens per second and cost of the best so far, descending
@@ -429,8 +604,12 @@ int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace&
 }
 
 Stepper StepperOf(const Setting& setting, const Configuration& how, double batch) {
-  return {[&setting, how](const StepLoad& load) { return TimesOfStep(setting, how, load).step; },
-          setting.context, batch, static_cast<double>(how.m)};
+  return {[&setting, how](StepLoad load) {
+            load.decode_rows /= how.pools;
+            load.prompt_rows /= how.pools;
+            return TimesOfStep(setting, how, load).step;
+          },
+          setting.context, batch, static_cast<double>(how.pools) * how.m};
 }
 
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan) {
@@ -466,6 +645,9 @@ Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
   if (space.max_gpus < 0 || space.max_gpus == 1) {
     return InvalidArgument("plan: at most " + std::to_string(space.max_gpus) +
                            " GPUs are allowed; want 2 or more, or 0 for no limit");
+  }
+  if (space.max_pools < 1 || WaysOf(space).empty()) {
+    return InvalidArgument("plan: want at least one pool, and a way of exchanging that is allowed");
   }
   if (space.instances_per_pod < 1 || space.max_micro_batches < 1 || space.max_tensor_parallel < 1 ||
       space.max_batch_per_attention < 1) {

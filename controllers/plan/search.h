@@ -22,12 +22,12 @@ inline constexpr std::array<std::pair<ExchangeMode, GateSide>, 4> kExchangesTrie
 
 struct Plan {
   Configuration how;
-  double batch = 0;
+  double batch = 0;  // of all pools
   double tpot_seconds = 0;
   double tokens_per_second = 0;
-  double cost = 0;  // GPUs times their price
-  int gpus = 0;
-  LayerTimes times;
+  double cost = 0;   // GPUs times their price, of all pools
+  int gpus = 0;      // of all pools
+  LayerTimes times;  // of a pool
   MemoryUse memory;
   std::optional<FirstToken> first_token;  // where the goal's traffic is known
   std::string lost_by;        // of a runner-up: what the chosen one does better, or what it misses
@@ -50,9 +50,10 @@ struct PlanAnswer {
 
 inline constexpr size_t kMostRuledOut = 3;
 
-// The cheapest plan that keeps the goal, or with batch 0 that of most throughput per cost; ties go
-// to the lower TPOT, then the fewer GPUs. Deterministic. InvalidArgument: a goal that is no number.
-// Where nothing keeps the goal: as WhyNoPlan says (why_none.h).
+// The cheapest plan that carries the goal's load and keeps its latencies, or without a load that of
+// most throughput per cost; ties go to the lower TPOT, then the fewer GPUs. With traffic and no
+// batch the sequences are those that the traffic keeps decoding. Deterministic. InvalidArgument: a
+// goal that is no number. Where nothing keeps the goal: as WhyNoPlan says (why_none.h).
 Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
                                const PlanSpace& space);
 
@@ -65,7 +66,8 @@ bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configur
 int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                   Configuration how);
 
-// How a configuration steps that takes no more sequences than `batch`. Borrows the setting.
+// How a configuration steps whose pools take no more sequences than `batch`, all together. Borrows
+// the setting.
 Stepper StepperOf(const Setting& setting, const Configuration& how, double batch);
 
 // The setting of a whole model: both modules on the device that carries it.

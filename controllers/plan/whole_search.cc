@@ -109,8 +109,9 @@ class WholeSearcher {
     if (best && CannotReach(how, *best)) return;
     std::optional<WholePlan> plan = EvaluateWhole(setting_, goal_, space_, how);
     if (!plan || plan->gpus > most_gpus) return;
-    if (best && goal_.batch > 0 && plan->cost > best->cost) return;  // and copies cost more still
-    if (goal_.ttft_seconds > 0 && !TakeCopiesForFirstToken(*plan, most_gpus)) return;
+    if (!space_.pins.whole.empty() && NameOf(how) != space_.pins.whole) return;
+    if (best && goal_.HasLoad() && plan->cost > best->cost) return;  // and copies cost more still
+    if (goal_.HasTraffic() && !TakeCopiesForFirstToken(*plan, most_gpus)) return;
     if (!best || IsBetter(goal_, *plan, *best)) best = std::move(plan);
   }
 
@@ -140,7 +141,7 @@ class WholeSearcher {
     const double most = MostSequences(setting_, space_, how);
     if (most < 1) return true;
     const double price = how.gpus * setting_.attention.hardware.price;
-    if (goal_.batch > 0) return std::ceil(goal_.batch / most) * price > best.cost;
+    if (goal_.HasLoad()) return std::max(std::ceil(goal_.batch / most), 1.0) * price > best.cost;
     return most / WholeTimePerOutputToken(setting_, how, most) / price <
            best.tokens_per_second / best.cost;
   }

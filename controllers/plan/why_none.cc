@@ -81,6 +81,17 @@ Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& 
     return TooLarge(setting, "attention", use.attention_bytes, setting.attention.hardware,
                     space.max_attention_gpus);
   }
+  if (goal.batch == 0 && goal.HasTraffic()) {
+    const double tokens = goal.traffic.requests_per_second * goal.traffic.output_tokens;
+    const double prompts = goal.traffic.requests_per_second * goal.traffic.prompt_tokens;
+    return FailedPrecondition(
+        "plan: no plan within " + std::to_string(space.max_attention_gpus) + " + " +
+        std::to_string(space.max_expert_gpus) + " GPUs and " + std::to_string(space.max_pools) +
+        " pools carries " +
+        Format("%.0f tokens/s and %.0f prompt tokens/s at a TPOT of %.4g ms", tokens, prompts,
+               goal.tpot_seconds * 1e3) +
+        OfWhole(wholes) + "; raise the target, or allow more GPUs, pools or ways of exchanging");
+  }
   const int fewest = FewestThatHold(setting, space, rows);
   if (space.max_gpus > 0 && fewest > space.max_gpus) {
     return InvalidArgument(
@@ -127,11 +138,16 @@ Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& 
 Status WhyNoFirstToken(const PlanGoal& goal, const Plan& soonest,
                        const std::vector<WholePlan>& wholes) {
   const Configuration& how = soonest.how;
-  std::string text =
+  const std::string nearest = NameOf(how) + ": " + WhyMissed(goal, *soonest.first_token);
+  if (goal.ttft_seconds <= 0) {
+    return FailedPrecondition("plan: no plan that was tried carries the traffic; nearest is " +
+                              nearest + OfWhole(wholes) +
+                              "; ask for more sequences, or allow more or faster GPUs");
+  }
+  const std::string text =
       "plan: no plan that was tried keeps a first token within " +
       Format("%.4g s at p%.4g; soonest is ", goal.ttft_seconds, goal.ttft_percentile * 100) +
-      std::to_string(how.m) + "A" + std::to_string(how.n) +
-      "E: " + WhyMissed(goal, *soonest.first_token);
+      nearest;
   return FailedPrecondition(text + OfWhole(wholes) +
                             "; raise the target, or allow more or faster attention GPUs");
 }

@@ -33,6 +33,24 @@ Status Validate(const RoutingLayer& layer) {
   return OkStatus();
 }
 
+namespace {
+
+// The distinct experts that these tokens chose, ascending.
+std::vector<uint16_t> Activated(const RoutingLayer& layer, std::span<const size_t> tokens) {
+  const auto top_k = static_cast<size_t>(layer.top_k);
+  std::vector<uint8_t> is_activated(static_cast<size_t>(layer.experts));
+  for (const size_t token : tokens) {
+    for (size_t k = 0; k < top_k; ++k) is_activated[layer.ids[token * top_k + k]] = 1;
+  }
+  std::vector<uint16_t> experts;
+  for (size_t e = 0; e < is_activated.size(); ++e) {
+    if (is_activated[e] != 0) experts.push_back(static_cast<uint16_t>(e));
+  }
+  return experts;
+}
+
+}  // namespace
+
 LayerActivations SampleActivations(const RoutingLayer& layer, int batch, int steps, uint64_t seed) {
   const auto experts = static_cast<size_t>(layer.experts);
   const auto top_k = static_cast<size_t>(layer.top_k);
@@ -50,29 +68,46 @@ LayerActivations SampleActivations(const RoutingLayer& layer, int batch, int ste
       }
     }
   }
+  const std::vector<std::vector<uint16_t>> together =
+      ContiguousSteps(layer, batch, (steps + 1) / 2);
   // A shuffled deck: tokens come again only once all have been dealt.
   std::mt19937_64 random(seed);
   std::vector<size_t> deck(tokens);
   std::iota(deck.begin(), deck.end(), size_t{0});
   size_t next = tokens;
-  std::vector<uint8_t> is_activated(experts);
+  std::vector<size_t> chosen(static_cast<size_t>(batch));
   for (int s = 0; s < steps; ++s) {
-    std::ranges::fill(is_activated, uint8_t{0});
-    for (int i = 0; i < batch; ++i) {
+    if (s % 2 == 1) {
+      const auto i = static_cast<size_t>(s / 2);
+      result.steps.push_back(together[std::min(i * together.size() * 2 / static_cast<size_t>(steps),
+                                               together.size() - 1)]);
+      continue;
+    }
+    for (size_t& token : chosen) {
       if (next == tokens) {
         for (size_t d = tokens; d > 1; --d) std::swap(deck[d - 1], deck[random() % d]);
         next = 0;
       }
-      const size_t token = deck[next++];
-      for (size_t k = 0; k < top_k; ++k) is_activated[layer.ids[token * top_k + k]] = 1;
+      token = deck[next++];
     }
-    std::vector<uint16_t> step;
-    for (size_t e = 0; e < experts; ++e) {
-      if (is_activated[e] != 0) step.push_back(static_cast<uint16_t>(e));
-    }
-    result.steps.push_back(std::move(step));
+    result.steps.push_back(Activated(layer, chosen));
   }
   return result;
+}
+
+std::vector<std::vector<uint16_t>> ContiguousSteps(const RoutingLayer& layer, int batch, int most) {
+  const auto tokens = static_cast<size_t>(layer.tokens());
+  const size_t each = std::min(static_cast<size_t>(batch), tokens);
+  const size_t count = std::min(tokens / each, static_cast<size_t>(most));
+  std::vector<std::vector<uint16_t>> steps;
+  std::vector<size_t> chosen(each);
+  for (size_t s = 0; s < count; ++s) {
+    // The first at the begin, the last at the end.
+    const size_t begin = count > 1 ? (tokens - each) * s / (count - 1) : 0;
+    std::iota(chosen.begin(), chosen.end(), begin);
+    steps.push_back(Activated(layer, chosen));
+  }
+  return steps;
 }
 
 std::vector<double> StepsOfExperts(const LayerActivations& activations) {

@@ -31,10 +31,16 @@ struct LayerActivations {
   std::vector<std::vector<uint16_t>> steps;
 };
 
-// Samples `steps` steps of `batch` tokens each. A decode step has one token of each of many
-// sequences, so its tokens are drawn from all over the measurement; without replacement while the
-// measurement is large enough. The same seed samples the same steps. The layer is valid.
+// Samples `steps` steps of `batch` tokens each, in turn of two kinds. A decode step has one token
+// of each of many sequences: tokens drawn from all over the measurement, without replacement while
+// it is large enough. And requests that come together are alike: tokens that stand together, in
+// order of time from its begin to its end. The same seed samples the same steps. The layer is
+// valid.
 LayerActivations SampleActivations(const RoutingLayer& layer, int batch, int steps, uint64_t seed);
+
+// All steps of `batch` tokens that stand together, one after the other, at most `most` of them,
+// evenly spread; one of fewer tokens where there are no more.
+std::vector<std::vector<uint16_t>> ContiguousSteps(const RoutingLayer& layer, int batch, int most);
 
 // In how many of the sampled steps each expert was activated, [E].
 std::vector<double> StepsOfExperts(const LayerActivations& activations);

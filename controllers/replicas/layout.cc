@@ -207,9 +207,11 @@ Layout PlaceByRows(const ReplicaRoom& room, const LayerActivations& activations,
   return filler.Take();
 }
 
-LayoutJudge::LayoutJudge(const ReplicaRoom& room, std::span<const std::vector<uint16_t>> steps)
+LayoutJudge::LayoutJudge(const ReplicaRoom& room, std::span<const std::vector<uint16_t>> steps,
+                         SchedulingPolicy scheduling)
     : room_(room),
       steps_(steps),
+      scheduling_(scheduling),
       work_(room.experts, static_cast<int>(room.room.size())),
       busiest_steps_(room.room.size()),
       count_(static_cast<size_t>(room.experts)) {
@@ -266,7 +268,11 @@ LayoutValue LayoutJudge::Judge(const Layout& layout, double give_up_above) {
       return value;
     }
     CollectActivated(steps_[s], room_.experts, work_);
-    AssignExact(placement_, work_);
+    if (scheduling_ == SchedulingPolicy::kAebsGreedy) {
+      AssignGreedy(placement_, work_);
+    } else {
+      AssignExact(placement_, work_);
+    }
     int largest = 0;
     int smallest = std::numeric_limits<int>::max();
     double squares = 0;

@@ -7,6 +7,7 @@
 
 #include "common/aebs.h"
 #include "common/status.h"
+#include "common/topology.h"
 #include "controllers/replicas/activations.h"
 
 namespace janus::controllers {
@@ -27,7 +28,7 @@ struct ReplicaRoom {
 using Layout = std::vector<std::vector<uint16_t>>;  // [n][up to room]
 
 // JANUS 3.4: every expert one replica, then one more for the expert with most rows per replica, the
-// lowest id among equals, until the slots are full or nobody can take another (an instance holds an
+// lowest id among equals, until the slots are full or none can take another (an instance holds an
 // expert once). Gives replicas per expert, [E]. The room holds all experts (checked).
 std::vector<int> ReplicateByRows(const ReplicaRoom& room, std::span<const double> rows);
 
@@ -43,7 +44,7 @@ Layout PlaceByCoactivation(const ReplicaRoom& room, const LayerActivations& acti
 Layout PlaceByRows(const ReplicaRoom& room, const LayerActivations& activations,
                    std::span<const int> replicas);
 
-// What a layout leads to over steps, under AEBS in its exact form.
+// What a layout leads to over steps, under the scheduling that the service uses.
 struct LayoutValue {
   double largest = 0;  // expected activated experts of the busiest instance
   double gap = 0;      // expected busiest minus idlest
@@ -53,7 +54,8 @@ struct LayoutValue {
 // Evaluates layouts of one room over sampled steps. Confined to one thread.
 class LayoutJudge {
  public:
-  LayoutJudge(const ReplicaRoom& room, std::span<const std::vector<uint16_t>> steps);
+  LayoutJudge(const ReplicaRoom& room, std::span<const std::vector<uint16_t>> steps,
+              SchedulingPolicy scheduling = SchedulingPolicy::kAebs);
 
   // Gives up, with an infinite `largest`, once it is sure to exceed `give_up_above`.
   LayoutValue Judge(const Layout& layout,
@@ -66,6 +68,7 @@ class LayoutJudge {
 
   const ReplicaRoom& room_;
   const std::span<const std::vector<uint16_t>> steps_;
+  const SchedulingPolicy scheduling_;
   std::vector<double> least_after_;  // [steps+1] what the steps from here on add to it at least
   LayerPlacement placement_;
   AebsWorkspace work_;

@@ -1,6 +1,7 @@
 #include "controllers/replicas/place.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <random>
@@ -37,7 +38,7 @@ class Search {
       : room_(room),
         current_(current),
         options_(options),
-        judge_(room, activations.steps),
+        judge_(room, activations.steps, options.scheduling),
         random_(seed) {}
 
   double Cost(const Layout& layout,
@@ -191,6 +192,53 @@ void WriteLayer(const Layout& layout, const Placement* current, int layer, int s
   }
 }
 
+// Steps that a search is made from, and those that judge it, by their kind (SampleActivations gives
+// two in turn); only a search is judged.
+struct Split {
+  LayerActivations searched;
+  std::array<std::vector<std::vector<uint16_t>>, 2> judging;
+};
+Split SplitSteps(const LayerActivations& all, const PlacementOptions& options) {
+  constexpr size_t kFewest = 6;
+  Split split = {all, {}};
+  const bool is_judged = options.is_judged && options.method == PlacementMethod::kSearch;
+  if (!is_judged || all.steps.size() < kFewest) return split;
+  const size_t searched = all.steps.size() - all.steps.size() / 3;
+  for (size_t s = searched; s < all.steps.size(); ++s) {
+    split.judging[s % 2].push_back(all.steps[s]);
+  }
+  split.searched.steps.resize(searched);
+  return split;
+}
+
+// What a search came to on the steps that judge it, and what it is compared with, by kind.
+struct Verdict {
+  std::array<double, 2> found = {0, 0};
+  std::array<double, 2> otherwise = {0, 0};
+
+  // A gain over all, and no loss on either kind.
+  bool IsGain() const {
+    return found[0] <= otherwise[0] && found[1] <= otherwise[1] &&
+           found[0] + found[1] <= (1 - kLeastGain) * (otherwise[0] + otherwise[1]);
+  }
+};
+
+// Whether every expert's replicas are in as many pods as they can be.
+bool KeepsPodsApart(const ReplicaRoom& room, const Layout& layout) {
+  std::vector<std::set<int>> pods(static_cast<size_t>(room.experts));
+  std::vector<int> replicas(static_cast<size_t>(room.experts));
+  for (size_t g = 0; g < layout.size(); ++g) {
+    for (const uint16_t e : layout[g]) {
+      pods[e].insert(room.pod(static_cast<int>(g)));
+      ++replicas[e];
+    }
+  }
+  for (size_t e = 0; e < pods.size(); ++e) {
+    if (static_cast<int>(pods[e].size()) < std::min(replicas[e], room.pods())) return false;
+  }
+  return true;
+}
+
 Status CheckSurvivable(const ReplicaRoom& room) {
   std::map<int, int> slots_of_pod;
   for (size_t g = 0; g < room.room.size(); ++g) {
@@ -258,13 +306,30 @@ Result<Placement> PlaceByActivation(const std::vector<int>& slots_of_instance, i
     current = nullptr;  // other instances: everything is loaded anew where it is not the same
   }
   const Layout blind = LayoutOf(placement, 0);
+  std::vector<Layout> layouts;
+  Verdict verdict;
+  bool is_judged = false;
+  for (int layer = 0; layer < placement.layers; ++layer) {
+    const LayerActivations& all = layers[static_cast<size_t>(layer)];
+    const Layout had = current == nullptr ? Layout() : LayoutOf(*current, layer);
+    const Split split = SplitSteps(all, options);
+    layouts.push_back(LayOut(room, split.searched, blind, current == nullptr ? nullptr : &had,
+                             options, options.seed + static_cast<uint64_t>(layer)));
+    for (size_t kind = 0; kind < split.judging.size(); ++kind) {
+      if (split.judging[kind].empty()) continue;
+      is_judged = true;
+      LayoutJudge judge(room, split.judging[kind], options.scheduling);
+      verdict.found[kind] += judge.Judge(layouts.back()).largest;
+      verdict.otherwise[kind] += judge.Judge(current == nullptr ? blind : had).largest;
+    }
+  }
+  if (is_judged && !verdict.IsGain()) {
+    if (current != nullptr) return *current;
+    if (KeepsPodsApart(room, blind)) return placement;
+  }
   std::ranges::fill(placement.expert_of, Placement::kEmpty);
   for (int layer = 0; layer < placement.layers; ++layer) {
-    const Layout had = current == nullptr ? Layout() : LayoutOf(*current, layer);
-    const Layout layout =
-        LayOut(room, layers[static_cast<size_t>(layer)], blind, current == nullptr ? nullptr : &had,
-               options, options.seed + static_cast<uint64_t>(layer));
-    WriteLayer(layout, current, layer, spare_slots, placement);
+    WriteLayer(layouts[static_cast<size_t>(layer)], current, layer, spare_slots, placement);
   }
   return placement;
 }

@@ -174,6 +174,7 @@ class Decider {
         return c.time_seconds < now - LongestPeriod(policy_);
       });
       if (memory_.first_time_seconds < 0) memory_.first_time_seconds = now;
+      LearnHowFarBehind();
       if (policy_.is_learning) LearnStep();
       if (policy_.is_budgeted) LearnBudget();
       memory_.last_time_seconds = now;
@@ -195,11 +196,36 @@ class Decider {
     peak_ = PeakSince(memory_.samples, now - DownWindow(), now_);
     peak_ = WithRoom(PeakSince({{now, ahead_}}, now, peak_), now - DownWindow());
     ahead_ = WithRoom(ahead_, now);
+    ahead_ = Times(ahead_, memory_.behind);
     load_ahead_ = ahead_;
     ahead_ =
         WithWork(ahead_, UnservedUntilReady(), std::max(policy_.recovery_seconds, start_seconds_));
     decision_.demand = now_;
     if (IsServing()) decision_.current = Steady(current_, now_);
+  }
+
+  // A service may do far less than the model has it, as where sequences that lost their keys are
+  // computed again and again: then requests wait although it should carry them. How much more than
+  // ends does arrive is how much more it is taken to need, at most twice as much at one decision.
+  void LearnHowFarBehind() {
+    constexpr double kMostBehind = 2;
+    const double elapsed = world_.time_seconds - memory_.last_time_seconds;
+    if (BacklogOf(world_, policy_) <= 0) {
+      memory_.behind = 1;
+      return;
+    }
+    const bool is_as_it_is =
+        memory_.pending.empty() && !world_.in_flight && memory_.last_time_seconds >= 0 &&
+        world_.time_seconds - memory_.last_change_seconds >= policy_.warm_up_seconds + elapsed;
+    if (!is_as_it_is || world_.ended.requests < kFewestRequests) return;
+    const double come = world_.arrivals.front().requests_per_second * elapsed;
+    memory_.behind = std::clamp(come / world_.ended.requests, 1.0, kMostBehind);
+  }
+
+  static Demand Times(const Demand& demand, double factor) {
+    Demand more = Scaled(demand, factor);
+    more.least_running = demand.least_running;
+    return more;
   }
 
   // Requests that arrive while instances asked for now load, and that what is ready cannot serve:
@@ -504,6 +530,12 @@ class Decider {
     } else if (!is_at_risk && !is_outside) {
       if (CostOf(*best) >= CostOf(base_)) {
         HoldWhatIsKept(bounds);
+        return;
+      }
+      if (const double waiting = BacklogOf(world_, policy_); waiting > 0) {
+        Hold(Reason::kStabilizing,
+             Format("%s would do, but %.0f requests wait that the arrivals do not explain",
+                    NameOf(*best).c_str(), waiting));
         return;
       }
       if (memory_.first_time_seconds > world_.time_seconds - DownWindow()) {

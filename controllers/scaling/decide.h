@@ -79,6 +79,7 @@ struct Memory {
   std::vector<double> tails;          // observed over predicted TPOT at the percentile, latest last
   BurstHistory bursts;                // of the load, over its level a start before
   BurstHistory key_bursts;            // of the keys
+  double behind = 1;                  // requests that come over those that end, while some wait
   ErrorBudget budget;                 // what requests attained, and what is kept in hand for it
   bool is_at_limit = false;           // nothing allowed carried more of the last demand
   OnlineState online;

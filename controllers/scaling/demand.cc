@@ -11,7 +11,7 @@ constexpr double kPriorSequences = 8;
 // At a decision each second they are eight minutes.
 constexpr size_t kMostSamples = 512;
 
-// What decoding sequences hold. Where nobody counts that apart: requests that wait may hold keys
+// What decoding sequences hold. Where that is not counted apart: requests that wait may hold keys
 // too, and after a preemption nearly all keys are theirs, so an even share of the keys, or what the
 // lengths of those that decode explain if that is more.
 double ContextOf(const World& world, double prompt, double output) {

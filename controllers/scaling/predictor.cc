@@ -261,6 +261,11 @@ struct Predictor::Tables {
     return demand.kv_tokens_per_attention > 0 ? demand.kv_tokens_per_attention : kv_tokens;
   }
 
+  // That a sequence takes, with what is left for it to grow.
+  double KeysOfOne(const Demand& demand) const {
+    return demand.context + options.growth_reserve * GrowthOf(demand);
+  }
+
   // That compute prompts, each its own.
   double Servers(int m) const { return whole ? whole->how().DataParallel() : m; }
 };
@@ -322,6 +327,12 @@ Demand Scaled(const Demand& demand, double factor) {
   return scaled;
 }
 
+double GrowthOf(const Demand& demand) {
+  return demand.requests_per_second > 0
+             ? demand.output_tokens_per_second / demand.requests_per_second / 2
+             : 0;
+}
+
 Demand ShareOf(const Demand& demand, int pools) {
   if (pools <= 1) return demand;
   Demand share = Scaled(demand, 1.0 / pools);
@@ -379,7 +390,8 @@ Result<Predictor> Predictor::Create(const Setting& setting, const PredictorOptio
   return Predictor(std::move(tables));
 }
 
-Result<Predictor> Predictor::CreateWhole(const Setting& setting, const WholeConfiguration& how) {
+Result<Predictor> Predictor::CreateWhole(const Setting& setting, const WholeConfiguration& how,
+                                         double growth_reserve) {
   JANUS_RETURN_IF_ERROR(Validate(setting.attention.hardware));
   const double room = WholeKvTokens(setting, how);
   if (room <= 0) {
@@ -393,6 +405,7 @@ Result<Predictor> Predictor::CreateWhole(const Setting& setting, const WholeConf
   options.max_micro_batches = 1;
   options.modes = {ExchangeMode::kDirect};
   options.gates = {GateSide::kExperts};
+  options.growth_reserve = growth_reserve;
   auto tables = std::make_shared<Tables>(setting, options);
   tables->whole.emplace(setting, how);
   tables->kv_tokens = room / how.gpus;
@@ -425,7 +438,8 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
   const double most_rows = static_cast<double>(m) * policy.max_batch_per_attention;
   const auto fits = [&] {
     const Rows rows = RowsAt(demand, tpot, z);
-    return rows.high <= most_rows * share && rows.of_keys * demand.context <= most_keys * share;
+    return rows.high <= most_rows * share &&
+           rows.of_keys * tables_->KeysOfOne(demand) <= most_keys * share;
   };
   const auto is_in_time = [&] {
     if (!policy.ttft) return true;
@@ -460,7 +474,7 @@ bool Predictor::MayKeep(int fewest, int m, int n, const Demand& demand, const Sc
   const auto fits = [&](double tpot) {
     const Rows rows = RowsAt(demand, tpot, z);
     return rows.high <= static_cast<double>(m) * policy.max_batch_per_attention * share &&
-           rows.of_keys * demand.context <= m * tables_->KvTokens(demand) * share;
+           rows.of_keys * tables_->KeysOfOne(demand) <= m * tables_->KvTokens(demand) * share;
   };
   return fits(limit) || fits(SteadyTpot(limit, step_at));
 }
@@ -494,7 +508,7 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   result.load = LoadAt(demand, rows.mean, demand.prompt_tokens_per_second * high);
   result.times = tables_->Step(result.how, result.load, corrections);
   result.tpot_seconds = is_carried ? high : kInfinite;
-  result.kv_share = rows.of_keys * demand.context / (m * tables_->KvTokens(demand));
+  result.kv_share = rows.of_keys * tables_->KeysOfOne(demand) / (m * tables_->KvTokens(demand));
   result.batch_share = rows.high / m / policy.max_batch_per_attention;
   const double prompts = PromptRowsWithin(
       target, m * tables_->options.most_rows_per_attention,

@@ -35,6 +35,9 @@ Demand Scaled(const Demand& demand, double factor);
 // What each of so many pools gets of a demand on all of them.
 Demand ShareOf(const Demand& demand, int pools);
 
+// Tokens that a sequence of it has still to write, on average.
+double GrowthOf(const Demand& demand);
+
 // How much to run: pools of m attention and n expert instances each. Of a predictor of the whole
 // model a pool is one copy of it: m is its GPUs and n is 0.
 struct Counts {
@@ -78,6 +81,8 @@ struct PredictorOptions {
   std::vector<WireFormat> wires = {WireFormat::kBf16};
   bool is_random = false;                 // replicas chosen at random instead of by AEBS
   double most_rows_per_attention = 4096;  // tables end there
+  // Of the tokens that sequences have still to write: room that admission leaves for them.
+  double growth_reserve = 0;
 };
 
 // Every way that the papers have and a plan knows. Two phases over a single card are left out: over
@@ -96,7 +101,8 @@ class Predictor {
   // Of copies of the whole model, each run as `how` says (WholeStepSeconds, off by at most 1 %):
   // whatever asks for m and n instances gets m = how.gpus and n = 0. Nothing of it is learned.
   // InvalidArgument: hardware that is none, or the model does not fit.
-  static Result<Predictor> CreateWhole(const Setting& setting, const WholeConfiguration& how);
+  static Result<Predictor> CreateWhole(const Setting& setting, const WholeConfiguration& how,
+                                       double growth_reserve = 0);
   // How each copy runs; null where attention and experts are separate.
   const WholeConfiguration* Whole() const;
 

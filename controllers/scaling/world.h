@@ -62,7 +62,7 @@ struct Observed {
 };
 
 // Requests that ended since the last decision, and of these how many kept both latency targets;
-// what was refused ended and did not. 0 of 0: none ended, or nobody counts them.
+// what was refused ended and did not. 0 of 0: none ended, or they are not counted.
 struct Ended {
   double requests = 0;
   double attained = 0;

@@ -64,6 +64,7 @@ class Comparer {
                       comparison.scaling.ttft ? comparison.scaling.ttft->seconds : 0};
     options_.machinery = comparison.machinery;
     options_.window_s = comparison.window_s;
+    options_.should_stop = comparison.should_stop;
     const double prompt_keys = MeanPromptKeys(requests);
     believed_.emplace(belief_, options_.machinery, comparison.scaling, prompt_keys);
     real_.emplace(std::move(truth), options_.machinery, comparison.scaling, prompt_keys);
@@ -92,7 +93,7 @@ class Comparer {
       const auto how = CheapestWhole(whole_, demands_, Wholes());
       if (how) {
         whole_.how = *how;
-        JANUS_ASSIGN_OR_RETURN(copies_, Predictor::CreateWhole(belief_, *how));
+        JANUS_ASSIGN_OR_RETURN(copies_, Predictor::CreateWhole(belief_, *how, Reserve()));
         break;
       }
       return FailedPrecondition("simulate: no whole-model instance of the sizes allowed holds " +
@@ -154,8 +155,12 @@ class Comparer {
   Result<Predictor> MakePredictor(const Setting& setting, bool is_random) const {
     PredictorOptions options = asked_.predictor;
     options.is_random = is_random;
+    options.growth_reserve = Reserve();
     return Predictor::Create(setting, options);
   }
+
+  // What admission leaves room for is known to whoever decides.
+  double Reserve() const { return asked_.machinery.growth_reserve_percent / 100.0; }
 
   static bool IsPeersRule(std::string_view name) {
     return name == "ceil" || name == "hpa" || name == "wva" || name == "dynamo" || name == "sglang";

@@ -49,6 +49,7 @@ struct Comparison {
   bool tightens_peers = false;
   int node = 8;                       // instances of a node of "disagg"
   std::vector<std::string> policies;  // names of kPolicyNames; empty: all
+  std::function<bool()> should_stop;  // SimulationOptions
 };
 
 // Runs the requests (ascending by arrival) under each policy, in kPolicyNames' order. The oracle is

@@ -19,7 +19,8 @@ class SimulatedPolicy {
   struct Answer {
     std::optional<Wish> wish;  // nullopt: leave things as they are
     std::string why;
-    // Without a wish: what it is held for, by a name that is never freed; empty: nobody said.
+    // Without a wish: what it is held for, by a name that is never freed; empty: no reason was
+    // given.
     std::string_view hold = {};
   };
 

@@ -60,6 +60,7 @@ UnitShape ShapeBook::Shape(StepTable::Model model, double kv_tokens, int gpus,
   shape.most_running = int64_t{most_running_of_one_} * gpus;
   shape.instances = instances;
   shape.most_waiting = machinery_.most_waiting;
+  shape.growth_reserve_percent = machinery_.growth_reserve_percent;
   const StepTable::Prompts prompts = {kMostRowsOfOne * gpus, kLeastRowsOfOne * gpus,
                                       machinery_.prompt_share * tpot_seconds_};
   shape.steps = std::make_shared<StepTable>(std::move(model), prompts);

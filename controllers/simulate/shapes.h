@@ -18,7 +18,8 @@ struct Machinery {
   double warm_up_s = 30;        // after which a new member is measured
   // Of the TPOT target that a step with prompts in it may take.
   double prompt_share = 0.95;
-  int64_t most_waiting = 20'000;  // requests of a service, or of a whole-model instance
+  int64_t most_waiting = 20'000;   // requests of a service, or of a whole-model instance
+  int growth_reserve_percent = 0;  // of every unit: UnitShape
 };
 
 // Shapes of units by what they consist of: step times of the plan's own model (TimesOfStep,

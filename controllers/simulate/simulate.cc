@@ -45,9 +45,12 @@ class Simulation {
       recorder_.OnArrival(request);
       observer_.OnArrival(request);
       fleet.Arrive(request);
-      if (progress && i >= next_report) {
+      if (i >= next_report) {
         next_report = i + requests_.size() / 200 + 1;
-        progress(static_cast<double>(i) / static_cast<double>(requests_.size()));
+        if (options_.should_stop && options_.should_stop()) {
+          return Cancelled("simulate: stopped before its end");
+        }
+        if (progress) progress(static_cast<double>(i) / static_cast<double>(requests_.size()));
       }
     }
     const double last_arrival = requests_.back().arrival;

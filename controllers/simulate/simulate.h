@@ -17,6 +17,8 @@ struct SimulationOptions {
   double window_s = 600;  // of the records
   // How policies are told latencies (at which percentile) and demand.
   ScalingPolicy scaling;
+  // Asked often; once it says yes the run ends with Cancelled. Empty: never.
+  std::function<bool()> should_stop = {};
 };
 
 // What one policy made of a workload.
@@ -39,7 +41,7 @@ using ProgressFunction = std::function<void(double)>;
 // Runs `requests` (ascending by arrival, not empty) under a policy, to the last token. GPUs are
 // paid from 0 to the last arrival; what is left then runs out unpaid, alike for every policy.
 // Deterministic. `truth` gives the times of steps; the policy decides by what it was made with.
-// FailedPrecondition: what the policy asks for cannot hold the model.
+// FailedPrecondition: what the policy asks for cannot hold the model. Cancelled: it was stopped.
 Result<SimulationRun> Simulate(std::span<const SimulatedRequest> requests, ShapeBook* truth,
                                SimulatedPolicy* policy, const SimulationOptions& options,
                                const ProgressFunction& progress);

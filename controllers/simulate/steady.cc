@@ -60,11 +60,12 @@ double SteadyStep(const UnitShape& shape, const Demand& demand) {
   const double infinite = std::numeric_limits<double>::infinity();
   // Sequences that decode and prompt rows both grow with the step that they lengthen.
   double step = 0;
+  const double reserved = GrowthOf(demand) * shape.growth_reserve_percent / 100;
   for (int i = 0; i < 100; ++i) {
     const double rows = demand.output_tokens_per_second * step;
     const double prompt_rows = demand.prompt_tokens_per_second * step;
     if (rows > static_cast<double>(shape.most_running) ||
-        rows * demand.context > static_cast<double>(shape.kv_tokens) ||
+        rows * (demand.context + reserved) > static_cast<double>(shape.kv_tokens) ||
         prompt_rows > shape.steps->PromptRows(rows, demand.context)) {
       return infinite;
     }

@@ -54,7 +54,12 @@ int64_t Unit::Fitting(int slot) const {
   // One key more per request, so that the step that follows finds room.
   const int64_t keys = shape_.kv_tokens - running_keys_ - prompt_keys_ - running_rows_;
   const int64_t places = shape_.most_running - running_rows_ - prompt_requests_;
-  const int64_t fits = std::min(keys / (slots_[slot].PromptTokens() + 1), places);
+  const Sequence& one = slots_[slot];
+  const int64_t reserve = shape_.growth_reserve_percent;
+  const int64_t fits = std::min(
+      (100 * keys - reserve * tokens_left_) /
+          (100 * (one.PromptTokens() + 1) + reserve * (one.request.output - one.generated)),
+      places);
   return std::clamp<int64_t>(fits, 0, slots_[slot].request.weight);
 }
 
@@ -92,6 +97,7 @@ void Unit::Admit() {
     prompt_requests_ += weight;
     prompt_tokens_left_ += tokens;
     prompt_keys_ += weight * slots_[admitted].PromptTokens();
+    tokens_left_ += weight * int64_t{slots_[admitted].request.output - slots_[admitted].generated};
   }
 }
 
@@ -103,6 +109,7 @@ void Unit::TakeOut(int slot) {
   sequence.generated = static_cast<int32_t>(sequence.request.output - steps_left);
   running_rows_ -= weight;
   running_keys_ -= weight * (sequence.PromptTokens() - 1);
+  tokens_left_ -= weight * steps_left;
   (sequence.younger >= 0 ? slots_[sequence.younger].older : youngest_) = sequence.older;
   (sequence.older >= 0 ? slots_[sequence.older].younger : oldest_) = sequence.younger;
   sequence.older = sequence.younger = -1;
@@ -233,6 +240,7 @@ void Unit::Run(double until) {
     counters_.decode_tokens += steps * running_rows_;
     counters_.decode_keys += rows * (n * keys + n * (n - 1) / 2);
     running_keys_ += steps * running_rows_;
+    tokens_left_ -= steps * running_rows_;
   }
   for (const Share& share : shares_) {
     slots_[share.slot].prompt_left -= steps * share.rows;
@@ -267,6 +275,7 @@ void Unit::Start(int slot) {
     listener_->OnFirstToken(sequence.request, now_);
   }
   ++sequence.generated;
+  tokens_left_ -= weight;
   PutIn(slot);
 }
 
@@ -347,7 +356,7 @@ Unit::Contents Unit::TakeAll() {
     slots->clear();
   }
   waiting_requests_ = waiting_tokens_ = 0;
-  prompt_requests_ = prompt_tokens_left_ = prompt_keys_ = 0;
+  prompt_requests_ = prompt_tokens_left_ = prompt_keys_ = tokens_left_ = 0;
   return all;
 }
 
@@ -368,6 +377,7 @@ void Unit::Adopt(const InProgress& moved, double now) {
     return;
   }
   if (IsEmpty()) now_ = std::max(now_, now);
+  tokens_left_ += moved.request.weight * int64_t{moved.request.output - moved.generated};
   PutIn(NewSlotOf(moved));
 }
 

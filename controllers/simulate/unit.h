@@ -21,6 +21,9 @@ struct UnitShape {
   // That compute prompts, each its own: of a step's prompt rows one request gets at most a share.
   int instances = 1;
   int64_t most_waiting = 0;  // requests; beyond them new ones are refused
+  // Room that admission leaves for what those admitted will yet write, percent of it. Without any,
+  // a service short of keys admits, preempts and computes again, and does little else.
+  int growth_reserve_percent = 0;
 };
 
 // What became of `weight` alike requests.
@@ -42,7 +45,8 @@ class UnitListener {
 
 // Continuous batching with chunked prompts, in steps. At a step's begin
 //   1. requests that have arrived are admitted in order of arrival while running and prompt rows
-//      have a place, and the keys of their prompts; a group that finds room for some goes in parts;
+//      have a place, and the keys of their prompts beside the growth reserve; a group that finds
+//      room for some goes in parts;
 //   2. while the keys that this step writes have no place, the youngest sequence loses its keys and
 //      goes back to the front of the queue; its prompt is then all its tokens so far;
 //   3. prompts share the step's prompt rows (StepTable::PromptRows) in order of arrival, each at
@@ -178,6 +182,7 @@ class Unit {
   int64_t running_keys_ = 0;
   int64_t prompt_keys_ = 0;  // room taken by prompts that are being computed
   int64_t shared_rows_ = 0;  // sum of shares_
+  int64_t tokens_left_ = 0;  // that those admitted will yet write
   Counters counters_;
 };
 

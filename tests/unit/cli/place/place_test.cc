@@ -138,7 +138,7 @@ TEST(Place, SaysWhatToChange) {
   options.routing = test::SourceDir() + "/data/routing/deepseek_v2_lite_law.csv";
   options.method = "magic";
   EXPECT_EQ(Place(options).status().message(),
-            "--method magic: want round-robin, rows, coactivation or search");
+            "--method magic: want best, round-robin, rows, coactivation or search");
   options.method = "search";
   options.slots_per_instance = 4;
   EXPECT_NE(Place(options).status().message().find("raise slotsPerInstance to 8"),

@@ -30,6 +30,10 @@ bool Has(const Result<std::string>& text, const char* part) {
   return text.ok() && text->find(part) != std::string::npos;
 }
 
+bool Says(const Result<std::string>& text, const char* part) {
+  return !text.ok() && text.status().message().find(part) != std::string::npos;
+}
+
 // A folder with DeepSeek-V3's config.json, without the fields that have its defaults.
 std::string DeepSeekV3Folder(const std::string& quantization =
                                  R"({"quant_method": "fp8", "weight_block_size": [128, 128]})") {
@@ -151,9 +155,11 @@ TEST(PlanCommand, TimesToTheFirstTokenStandBesideMixServes) {
   EXPECT_TRUE(Has(text, "by MixServe's eq. 5-11: communication ")) << *text;
   options.traffic.requests_per_second = 1e6;
   options.traffic.output_tokens = 1;
-  EXPECT_TRUE(Has(Plan(options), "never: the traffic needs 1000000 tokens/s"));
+  EXPECT_TRUE(Says(Plan(options), "the traffic needs 1000000 tokens/s"));
   options.traffic = {40, 4000, 10};
-  EXPECT_TRUE(Has(Plan(options), "never: steps of 100 ms have no room for what comes"));
+  options.max_attention_gpus = 4;
+  options.max_expert_gpus = 8;
+  EXPECT_TRUE(Says(Plan(options), "steps of 100 ms have no room for what comes"));
 }
 
 // Where hardly anybody comes the figure is a step and the prompt at the percentile, which of
@@ -173,16 +179,74 @@ TEST(PlanCommand, TheFirstTokenIsThatOfALongPrompt) {
 }
 
 // Eight sequences at once do not make the 20,000 tokens/s of 50 requests/s.
-TEST(PlanCommand, TrafficThatThePlanDoesNotCarryHasNoFirstToken) {
+TEST(PlanCommand, APlanThatDoesNotCarryTheTrafficIsNotChosen) {
   PlanOptions options = Asking("deepseek-v3", "H200");
   options.batch = 8;
   options.traffic = {50, 100, 400};
   const Result<std::string> text = Plan(options);
-  EXPECT_TRUE(Has(text, "never: the traffic needs 20000 tokens/s, the plan decodes ")) << *text;
+  EXPECT_TRUE(Says(text, "no plan that was tried carries the traffic"));
+  EXPECT_TRUE(Says(text, "the traffic needs 20000 tokens/s, the plan decodes "));
+}
+
+// Without a batch the traffic says how many sequences there are, and its lengths their context.
+TEST(PlanCommand, TrafficAloneIsALoadToCarry) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.traffic = {500, 600, 110};
+  options.ttft_seconds = 2;
+  const Result<std::string> text = Plan(options);
+  EXPECT_TRUE(Has(text, ", context 655, ")) << text.status().ToString();
   options.json = true;
-  const auto token = nlohmann::json::parse(*Plan(options)).at("plans").at(0).at("firstToken");
-  EXPECT_TRUE(token.at("seconds").is_null());
-  EXPECT_NE(token.at("never").get<std::string>().find("needs 20000 tokens/s"), std::string::npos);
+  const auto best = nlohmann::json::parse(*Plan(options)).at("plans").at(0);
+  EXPECT_LE(best.at("firstToken").at("seconds").get<double>(), 2);
+  EXPECT_LE(best.at("tpotMicroseconds").get<double>(), 100e3);
+  EXPECT_NEAR(best.at("tokensPerSecond").get<double>(), 55'000, 600);
+}
+
+TEST(PlanCommand, MarksWhatThisVersionCannotRunAndLeavesItOut) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.batch = 1024;
+  const Result<std::string> all = Plan(options);
+  EXPECT_TRUE(Has(all, "E *")) << *all;
+  EXPECT_TRUE(Has(all, "* this version cannot run it")) << *all;
+  options.served = true;
+  const Result<std::string> served = Plan(options);
+  EXPECT_FALSE(Has(served, "* this version cannot run it")) << *served;
+  EXPECT_TRUE(Has(served, "Direct ")) << *served;
+  EXPECT_TRUE(Has(served, " GPUS ")) << *served;
+}
+
+TEST(PlanCommand, WhatIsSaidIsNotSearchedFor) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.batch = 1024;
+  options.json = true;
+  options.pins.attention = 8;
+  options.pins.experts = 16;
+  options.pins.micro_batches = 2;
+  options.pins.wire = controllers::WireFormat::kFp8;
+  options.pins.whole = "DP16 EP16";
+  const auto root = nlohmann::json::parse(*Plan(options));
+  ASSERT_EQ(root.at("plans").size(), 1u);
+  const auto& plan = root.at("plans").at(0);
+  EXPECT_EQ(plan.at("attentionInstances"), 8);
+  EXPECT_EQ(plan.at("expertInstances"), 16);
+  EXPECT_EQ(plan.at("microBatches"), 2);
+  EXPECT_EQ(plan.at("compression"), "FP8");
+  for (const auto& whole : root.at("notSeparated")) EXPECT_EQ(whole.at("strategy"), "DP16 EP16");
+}
+
+// A batch that no single pool keeps is shared by several.
+TEST(PlanCommand, ALargeBatchTakesPools) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.tpot_milliseconds = 50;
+  options.context = 200;
+  options.batch = 30'000;
+  options.json = true;
+  const auto plan = nlohmann::json::parse(*Plan(options)).at("plans").at(0);
+  EXPECT_GE(plan.at("pools").get<int>(), 2);
+  EXPECT_NEAR(plan.at("batch").get<double>(), 30'000, 1e-6);
+  EXPECT_LE(plan.at("tpotMicroseconds").get<double>(), 50e3);
+  options.max_pools = 1;
+  EXPECT_EQ(Plan(options).status().code(), StatusCode::kFailedPrecondition);
 }
 
 TEST(PlanCommand, AFirstTokenIsAGoal) {

@@ -187,6 +187,7 @@ TEST(Search, IsNeverWorseThanWhatItBeginsWith) {
     const std::vector<int> slots(5, 7);
     PlacementOptions options;
     options.movement_weight = 0;
+    options.is_judged = false;
     const auto with = [&](PlacementMethod method) {
       options.method = method;
       return Largest(*PlaceByActivation(slots, 0, {}, layers, nullptr, options), layers);
@@ -198,12 +199,33 @@ TEST(Search, IsNeverWorseThanWhatItBeginsWith) {
   }
 }
 
+// A search that fits the first half of a measurement and loses on the second is not taken.
+TEST(Search, IsTakenOnlyWhereStepsThatItHasNotSeenShowAGain) {
+  const std::vector<int> slots(5, 7);
+  // Halves of different routing: experts of the second are not those of the first.
+  LayerActivations layer = SampleActivations(Skewed(24, 4, 600, 3), 6, 24, 3);
+  for (size_t s = 16; s < layer.steps.size(); ++s) {
+    for (uint16_t& e : layer.steps[s]) e = static_cast<uint16_t>(23 - e);
+    std::ranges::reverse(layer.steps[s]);
+  }
+  const std::span<const LayerActivations> layers(&layer, 1);
+  PlacementOptions options;
+  const Placement judged = *PlaceByActivation(slots, 0, {}, layers, nullptr, options);
+  options.is_judged = false;
+  const Placement fitted = *PlaceByActivation(slots, 0, {}, layers, nullptr, options);
+  options.method = PlacementMethod::kRoundRobin;
+  const Placement dealt = *PlaceByActivation(slots, 0, {}, layers, nullptr, options);
+  EXPECT_EQ(judged, dealt);
+  EXPECT_NE(fitted, dealt);
+}
+
 // Without a single step of the search: what it begins with is better than any other method where
 // replicas by rows and dealing in turn are both beaten by replicas by activation.
 TEST(Search, BeginsAlsoWithReplicasByActivation) {
   const std::vector<int> slots(5, 7);
   PlacementOptions options;
   options.evaluations = 0;
+  options.is_judged = false;
   int better = 0;
   for (const LayerActivations& layer : Layers(12, 24, 6)) {
     const auto with = [&](PlacementMethod method) {
@@ -262,6 +284,7 @@ TEST(Search, MovesLessWhenMovingCostsMore) {
   const auto after = Layers(2, 24, 12, 77);
   const std::vector<int> slots(5, 7);
   PlacementOptions options;
+  options.is_judged = false;
   const Placement now = *PlaceByActivation(slots, 0, {}, before, nullptr, options);
   const auto moved = [&](double weight) {
     options.movement_weight = weight;

@@ -91,11 +91,20 @@ class EveryStep {
     return keys;
   }
 
+  int64_t TokensToCome() const {
+    int64_t tokens = 0;
+    for (const One& one : running_) tokens += one.request.output - one.generated;
+    for (const One& one : prompts_) tokens += one.request.output - one.generated;
+    return tokens;
+  }
+
   void Step() {
     while (!waiting_.empty()) {
       const One& one = waiting_.front();
       const int64_t rows = static_cast<int64_t>(running_.size());
-      if (RunningKeys() + PromptKeys() + rows + one.Prompt() + 1 > shape_.kv_tokens) break;
+      const int64_t keys = RunningKeys() + PromptKeys() + rows + one.Prompt() + 1;
+      const int64_t to_come = TokensToCome() + one.request.output - one.generated;
+      if (100 * keys + shape_.growth_reserve_percent * to_come > 100 * shape_.kv_tokens) break;
       if (rows + static_cast<int64_t>(prompts_.size()) >= shape_.most_running) break;
       prompts_.push_back(one);
       prompts_.back().prompt_left = one.Prompt();
@@ -159,8 +168,9 @@ double StepSeconds(double rows, double context, double prompt_rows) {
 
 constexpr StepTable::Prompts kPrompts = {256, 12, 0.0155};
 
-UnitShape Shape(int64_t kv_tokens) {
+UnitShape Shape(int64_t kv_tokens, int growth_reserve_percent = 0) {
   UnitShape shape;
+  shape.growth_reserve_percent = growth_reserve_percent;
   shape.instances = 3;
   shape.kv_tokens = kv_tokens;
   shape.most_running = 24;
@@ -200,6 +210,7 @@ struct Case {
   const char* name;
   int64_t kv_tokens;
   double rate;
+  int growth_reserve_percent = 0;
 };
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
@@ -212,8 +223,9 @@ TEST_P(UnitAgainstEveryStep, DoesTheSameAtTheSameTimes) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const auto requests = RandomRequests(seed, 150, GetParam().rate);
     Log plain, jumping;
-    EveryStep(Shape(GetParam().kv_tokens), &plain).Run(requests);
-    Unit unit(Shape(GetParam().kv_tokens), 0, &jumping);
+    const UnitShape shape = Shape(GetParam().kv_tokens, GetParam().growth_reserve_percent);
+    EveryStep(shape, &plain).Run(requests);
+    Unit unit(shape, 0, &jumping);
     RunUnit(unit, requests);
     preempted += unit.counters().preempted;
     const auto expected = InOrder(plain.events);
@@ -226,13 +238,15 @@ TEST_P(UnitAgainstEveryStep, DoesTheSameAtTheSameTimes) {
       ASSERT_NEAR(got[i].first_token, expected[i].first_token, 1e-7) << "seed " << seed;
     }
   }
-  EXPECT_EQ(preempted > 0, std::string(GetParam().name) == "ShortOfKeys");
+  EXPECT_EQ(preempted > 0, std::string(GetParam().name).starts_with("ShortOfKeys"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, UnitAgainstEveryStep,
                          testing::Values(Case{"Idle", 100'000, 1}, Case{"Busy", 100'000, 40},
                                          Case{"Overloaded", 100'000, 400},
-                                         Case{"ShortOfKeys", 1'000, 30}),
+                                         Case{"ShortOfKeys", 1'000, 30},
+                                         Case{"ShortOfKeysWithReserve", 1'000, 30, 30},
+                                         Case{"ReserveForAll", 1'000, 30, 100}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Unit, LosesNoRequestAndNoToken) {
