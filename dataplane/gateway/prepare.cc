@@ -36,7 +36,7 @@ ChatTextOptions ChatTextOf(const ServedModel& model, const CompletionRequest& re
 
 // The client's variables, and reasoning_effort where the template reads it.
 RequestResult<std::string> TemplateVariables(const text::ChatTemplate& chat,
-                                         const CompletionRequest& request) {
+                                             const CompletionRequest& request) {
   if (!request.reasoning_effort) return request.template_variables_json;
   if (!chat.Mentions("reasoning_effort")) {
     return UnsupportedParameter("reasoning_effort",
@@ -71,7 +71,7 @@ RequestResult<std::string> CutBehindFinalMessage(std::string text, const std::st
 }
 
 RequestResult<std::string> ChatText(const ServedModel& model, const CompletionRequest& request,
-                                WallTime now) {
+                                    WallTime now) {
   if (!model.text.chat_template) {
     return RequestError{
         400, "invalid_request_error", "no_chat_template", "messages",
@@ -91,8 +91,9 @@ RequestResult<std::string> ChatText(const ServedModel& model, const CompletionRe
   return CutBehindFinalMessage(*std::move(text), request.final_message);
 }
 
-RequestResult<std::vector<int32_t>> Tokens(const ServedModel& model, const CompletionRequest& request,
-                                       const std::string& text, bool add_special_tokens) {
+RequestResult<std::vector<int32_t>> Tokens(const ServedModel& model,
+                                           const CompletionRequest& request,
+                                           const std::string& text, bool add_special_tokens) {
   Result<std::vector<int32_t>> ids =
       model.text.tokenizer->Encode(text, request.add_special_tokens.value_or(add_special_tokens));
   if (!ids.ok()) return FromStatus(ids.status(), request);
@@ -100,8 +101,8 @@ RequestResult<std::vector<int32_t>> Tokens(const ServedModel& model, const Compl
 }
 
 RequestResult<std::vector<int32_t>> PromptTokens(const ServedModel& model,
-                                             const CompletionRequest& request, size_t prompt,
-                                             WallTime now, ChatTextOptions* chat_text) {
+                                                 const CompletionRequest& request, size_t prompt,
+                                                 WallTime now, ChatTextOptions* chat_text) {
   if (request.endpoint == Endpoint::kChat) {
     RequestResult<std::string> text = ChatText(model, request, now);
     if (auto* error = std::get_if<RequestError>(&text)) return std::move(*error);
@@ -140,7 +141,7 @@ void Truncate(const PrepareBounds& bounds, const CompletionRequest& request,
 // 400 when prompt and answer together pass the context. Client libraries know it by its first
 // sentence, which is OpenAI's.
 RequestResult<int64_t> MaxTokens(int64_t prompt_tokens, const PrepareBounds& bounds,
-                             const CompletionRequest& request) {
+                                 const CompletionRequest& request) {
   const int64_t room = bounds.max_context_tokens - prompt_tokens;
   RequestError too_long = InvalidParameter(
       Field(request), "This model's maximum context length is " +
@@ -214,9 +215,10 @@ std::optional<RequestError> CheckPromptLogprobs(const GenerationRequest& generat
 }
 
 // What generates the answers to one prompt, but for their seeds.
-RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model, const PrepareBounds& bounds,
-                                           const CompletionRequest& request, size_t prompt,
-                                           WallTime now, ChatTextOptions* chat_text) {
+RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model,
+                                               const PrepareBounds& bounds,
+                                               const CompletionRequest& request, size_t prompt,
+                                               WallTime now, ChatTextOptions* chat_text) {
   RequestResult<std::vector<int32_t>> tokens = PromptTokens(model, request, prompt, now, chat_text);
   if (auto* error = std::get_if<RequestError>(&tokens)) return std::move(*error);
   GenerationRequest generation = Sampling(model, request);
@@ -274,15 +276,15 @@ int64_t MemoryBytes(const PreparedRequest& prepared) {
 }
 
 RequestResult<std::vector<int32_t>> FirstPrompt(const ServedModel& model,
-                                            const CompletionRequest& request, WallTime now) {
+                                                const CompletionRequest& request, WallTime now) {
   if (!model.IsCalled(request.model)) return NoSuchModel(model, request.model);
   ChatTextOptions unused;
   return PromptTokens(model, request, 0, now, &unused);
 }
 
 RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
-                                   Endpoint endpoint, const std::string& body, uint64_t draw_seed,
-                                   WallTime now) {
+                                       Endpoint endpoint, const std::string& body,
+                                       uint64_t draw_seed, WallTime now) {
   RequestResult<CompletionRequest> parsed =
       ParseCompletionRequest(endpoint, body, model.unknown_parameters);
   if (auto* error = std::get_if<RequestError>(&parsed)) return std::move(*error);

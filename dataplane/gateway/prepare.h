@@ -8,9 +8,9 @@
 #include "common/clock.h"
 #include "common/model/generation_defaults.h"
 #include "dataplane/gateway/api/completion_request.h"
-#include "dataplane/gateway/request_error.h"
 #include "dataplane/gateway/chat/chat_text.h"
 #include "dataplane/gateway/generation.h"
+#include "dataplane/gateway/request_error.h"
 #include "dataplane/text/model_text.h"
 
 namespace janus::gateway {
@@ -54,14 +54,14 @@ int64_t MemoryBytes(const PreparedRequest& prepared);
 
 // The tokens of a request's first prompt, checked against no bound. 404: it names another model.
 RequestResult<std::vector<int32_t>> FirstPrompt(const ServedModel& model,
-                                            const CompletionRequest& request, WallTime now);
+                                                const CompletionRequest& request, WallTime now);
 
 // Body to tokens: parses, checks against the model, renders, tokenizes. Takes milliseconds for a
 // long prompt. `draw_seed`: the seed when the client gives none; a further answer of the same
 // request gets the next number. With a seed of the client's, a further answer to the same prompt
 // gets the next number. Thread-safe.
 RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
-                                   Endpoint endpoint, const std::string& body, uint64_t draw_seed,
-                                   WallTime now);
+                                       Endpoint endpoint, const std::string& body,
+                                       uint64_t draw_seed, WallTime now);
 
 }  // namespace janus::gateway

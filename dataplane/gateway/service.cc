@@ -253,21 +253,21 @@ RequestResult<std::string> GatewayService::Decoded(const Body& body) const {
   if (decoded.ok()) return *std::move(decoded);
   const bool is_large = decoded.status().code() == StatusCode::kResourceExhausted;
   return RequestError{is_large ? 413 : 400, "invalid_request_error",
-                  is_large ? "request_too_large" : "malformed_request", "",
-                  decoded.status().message()};
+                      is_large ? "request_too_large" : "malformed_request", "",
+                      decoded.status().message()};
 }
 
 RequestResult<PreparedRequest> GatewayService::Prepared(Endpoint endpoint, const Body& body,
-                                                    const PrepareBounds& bounds) {
+                                                        const PrepareBounds& bounds) {
   RequestResult<std::string> decoded = Decoded(body);
   if (auto* error = std::get_if<RequestError>(&decoded)) return std::move(*error);
   return Prepare(model_, bounds, endpoint, std::get<std::string>(decoded), DrawSeed(),
                  clock_.WallNow());
 }
 
-void GatewayService::AnswerText(std::shared_ptr<HttpExchange> exchange, Body body,
-                                MemoryLease memory,
-                                std::function<RequestResult<std::string>(const std::string&)> work) {
+void GatewayService::AnswerText(
+    std::shared_ptr<HttpExchange> exchange, Body body, MemoryLease memory,
+    std::function<RequestResult<std::string>(const std::string&)> work) {
   const auto respond = [this](HttpExchange& on, const RequestResult<std::string>& result) {
     if (const auto* text = std::get_if<std::string>(&result)) return on.Respond({.body = *text});
     metrics_.refused.Add();

@@ -62,7 +62,7 @@ class GatewayService final : public HttpHandler {
   RequestError NoRoomForDecoded() const;
   RequestResult<std::string> Decoded(const Body& body) const;
   RequestResult<PreparedRequest> Prepared(Endpoint endpoint, const Body& body,
-                                      const PrepareBounds& bounds);
+                                          const PrepareBounds& bounds);
   std::string NewRequestId();
   uint64_t DrawSeed();
 

@@ -25,7 +25,7 @@ std::string TokenText(const ServedModel& model, int32_t token) {
 }
 
 RequestResult<std::string> TokenizeJson(const ServedModel& model, int64_t max_context_tokens,
-                                    const Json& root, WallTime now) {
+                                        const Json& root, WallTime now) {
   RequestResult<CompletionRequest> request = AsRequest(model, root);
   if (auto* error = std::get_if<RequestError>(&request)) return std::move(*error);
   RequestResult<std::vector<int32_t>> tokens =
@@ -61,7 +61,7 @@ RequestResult<std::string> DetokenizeJson(const ServedModel& model, const Json& 
 }  // namespace
 
 RequestResult<std::string> Tokenize(const ServedModel& model, int64_t max_context_tokens,
-                                const std::string& body, WallTime now) {
+                                    const std::string& body, WallTime now) {
   try {
     return TokenizeJson(model, max_context_tokens, ParseBody(body), now);
   } catch (const Refused& refused) {

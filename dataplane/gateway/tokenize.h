@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/clock.h"
-#include "dataplane/gateway/request_error.h"
 #include "dataplane/gateway/prepare.h"
+#include "dataplane/gateway/request_error.h"
 
 namespace janus::gateway {
 
@@ -13,7 +13,7 @@ namespace janus::gateway {
 // parameters that shape a prompt: {"count", "max_model_len", "tokens", "token_strs"}. Others are of
 // no effect. The model may be left out. Thread-safe.
 RequestResult<std::string> Tokenize(const ServedModel& model, int64_t max_context_tokens,
-                                const std::string& body, WallTime now);
+                                    const std::string& body, WallTime now);
 
 // The answer of /detokenize to {"tokens": [...]}: {"prompt"}. Control tokens are shown.
 RequestResult<std::string> Detokenize(const ServedModel& model, const std::string& body);

@@ -218,7 +218,7 @@ CompletionRequest Read(Endpoint endpoint, const Json& root, UnknownParameters un
 }  // namespace
 
 RequestResult<CompletionRequest> ParseCompletionRequest(Endpoint endpoint, std::string_view body,
-                                                    UnknownParameters unknown) {
+                                                        UnknownParameters unknown) {
   try {
     const Json root = ParseBody(body);
     return Read(endpoint, root, unknown);
