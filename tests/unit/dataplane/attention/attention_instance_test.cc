@@ -146,7 +146,7 @@ TEST_F(AttentionInstanceTest, ChangesOfLogitsAreOfTheirOwnRequestAlone) {
   EXPECT_GT(differ, 0) << "the changes change something";
 
   LoopbackCluster::Options options = OptionsFor(1, {4, 3});
-  options.attention.preempt_override = [](uint64_t step) { return step % 5 == 3; };
+  options.steering.preempt_override = [](uint64_t step) { return step % 5 == 3; };
   auto together = Start(options);
   for (uint64_t id = 0; id < kRequests; ++id) {
     ASSERT_TRUE(together->attention(0).Submit(ask(id, id % 3 != 0)).ok());
@@ -182,8 +182,8 @@ TEST_F(AttentionInstanceTest, ScoresThePromptAsItWouldScoreAnAnswer) {
   std::vector<std::vector<TokenLogprobs>> seen;
   for (const int chunk : {1, 4, 100}) {
     LoopbackCluster::Options options = OptionsFor(1, {7});
-    options.attention.prefill_override = [chunk](uint64_t) { return chunk; };
-    options.attention.preempt_override = [](uint64_t step) { return step % 4 == 2; };
+    options.steering.prefill_override = [chunk](uint64_t) { return chunk; };
+    options.steering.preempt_override = [](uint64_t step) { return step % 4 == 2; };
     const auto cluster = Start(options);
     ASSERT_TRUE(cluster->attention(0).Submit(request).ok());
     const LoopbackCluster::Outcome outcome = cluster->Await(request.key);
