@@ -123,12 +123,18 @@ class GraphsTest : public testing::TestWithParam<Case> {
   }
 };
 
+std::vector<Sequence> TwoSequences() {
+  std::vector<Sequence> out;
+  for (int i = 0; i < 2; ++i) out.emplace_back(Request());
+  return out;
+}
+
 TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
   const HeldModel held = *HeldByName(GetParam().model, GetParam().dtype, 9);
   Side recorded(held, CacheOf(held), GetParam().parts, kMostRows, kRecorded);
   Side anew(held, CacheOf(held), GetParam().parts, kMostRows, 0);
-  std::vector<Sequence> sequences(2, Sequence(Request()));
-  std::vector<Sequence> again(2, Sequence(Request()));
+  std::vector<Sequence> sequences = TwoSequences();
+  std::vector<Sequence> again = TwoSequences();
   for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
     for (Sequence& s : *of) ASSERT_TRUE(side->cache().Grow(s.pages, 2));
   }
@@ -168,8 +174,8 @@ TEST_P(GraphsTest, ManyMoreRowsMayBeComputedThanThereAre) {
   const int parts = GetParam().parts;
   Side recorded(held, CacheOf(held), parts, kMost, kMost / parts);
   Side anew(held, CacheOf(held), parts, kMost, 0);
-  std::vector<Sequence> sequences(2, Sequence(Request()));
-  std::vector<Sequence> again(2, Sequence(Request()));
+  std::vector<Sequence> sequences = TwoSequences();
+  std::vector<Sequence> again = TwoSequences();
   for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
     for (Sequence& s : *of) ASSERT_TRUE(side->cache().Grow(s.pages, 8));
   }
