@@ -5,6 +5,7 @@
 
 #include "common/check.h"
 #include "common/model/config.h"
+#include "common/model/generation_defaults.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view json(reinterpret_cast<const char*>(data), size);

@@ -209,7 +209,7 @@ def mutations(c: dict, groups: list[dict], expert_of: list[int]) -> list[dict]:
             {"/norm_topk_prob": not c["norm_topk_prob"]},
             ignored_by_transformers=c["model_type"] == "deepseek_v2",
         ),
-        config("tie_word_embeddings", {"/tie_word_embeddings": True}),
+        config("tie_word_embeddings", {"/tie_word_embeddings": True}, "moves or refused"),
         config("hidden_act", {"/hidden_act": "gelu"}, "moves or refused"),
         config("num_hidden_layers down", {"/num_hidden_layers": c["num_hidden_layers"] - 1}, "moves or refused"),
         config("num_hidden_layers up", {"/num_hidden_layers": c["num_hidden_layers"] + 1}, "refused"),

@@ -132,7 +132,7 @@ def mutations(expert_of: list[int]) -> list[dict]:
             {"/num_attention_heads": 4, "/num_key_value_heads": 1, "/head_dim": 32},
         ),
         config("num_hidden_layers down", {"/num_hidden_layers": 3}, "moves or refused"),
-        config("tie_word_embeddings", {"/tie_word_embeddings": True}),
+        config("tie_word_embeddings", {"/tie_word_embeddings": True}, "moves or refused"),
         config("hidden_act", {"/hidden_act": "gelu"}, "moves or refused"),
         config("num_hidden_layers up", {"/num_hidden_layers": 5}, "refused"),
         config("hidden_size", {"/hidden_size": 128}, "refused"),

@@ -155,7 +155,7 @@ def mutations(expert_of: list[int]) -> list[dict]:
         config("num_experts_per_tok down", {"/num_experts_per_tok": 2}),
         config("num_experts_per_tok up", {"/num_experts_per_tok": 4}),
         config("norm_topk_prob", {"/norm_topk_prob": False}),
-        config("tie_word_embeddings", {"/tie_word_embeddings": True}),
+        config("tie_word_embeddings", {"/tie_word_embeddings": True}, "moves or refused"),
         config(
             "use_sliding_window",
             {"/use_sliding_window": True, "/sliding_window": 8},

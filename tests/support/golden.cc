@@ -171,6 +171,17 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
   return run;
 }
 
+Result<CaseRun> RunCase(const Golden& golden, const GoldenCase& c, const CaseService& service,
+                        int tokens) {
+  const ModelDescription model = *ParseModelConfig(ReadText(golden.folder + "/" + c.config));
+  if (!model.tied_embeddings) return RunCase(golden.folder, c, model, service, tokens);
+  FileTensors tensors = ReadInFloat32(golden.folder);
+  tensors.erase("lm_head.weight");
+  const TempFolder headless;
+  headless.Write("model.safetensors", SafetensorsBytes(tensors));
+  return RunCase(headless.path(), c, model, service, tokens);
+}
+
 float LargestDifference(std::span<const float> ours, std::span<const float> theirs) {
   if (ours.size() != theirs.size()) return INFINITY;
   float largest = 0.0f;

@@ -75,6 +75,10 @@ struct CaseService {
 // the last of them gives. The error is that of loading, or of a step loop.
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
                         const ModelDescription& model, const CaseService& service, int tokens);
+// The same with the checkpoint and the config of the case. A model that ties its output head to its
+// embeddings is loaded from a copy of the checkpoint without a head.
+Result<CaseRun> RunCase(const Golden& golden, const GoldenCase& c, const CaseService& service,
+                        int tokens);
 // In absolute terms; infinite where one of them is not a number, or there are not as many.
 float LargestDifference(std::span<const float> ours, std::span<const float> theirs);
 // Of the logits; infinite when a position is missing, too.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "common/model/config.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/golden.h"
 
@@ -16,10 +15,8 @@ class EmulatedGoldenTest : public testing::TestWithParam<GoldenCase> {};
 TEST_P(EmulatedGoldenTest, LogitsAndTokensAreTransformers) {
   const GoldenCase& c = GetParam();
   const Golden golden = ReadGolden(c.family);
-  const ModelDescription model = *ParseModelConfig(ReadText(golden.folder + "/" + c.config));
   const int tokens = std::max(1, static_cast<int>(c.greedy_ids.size()));
-  const Result<CaseRun> ran =
-      RunCase(golden.folder, c, model, {.kernels = OnDevice(), .m = 1, .n = 2}, tokens);
+  const Result<CaseRun> ran = RunCase(golden, c, {.kernels = OnDevice(), .m = 1, .n = 2}, tokens);
   ASSERT_TRUE(ran.ok()) << ran.status().ToString();
   const float difference = LargestDifference(*ran, c);
   EXPECT_LE(difference, golden.tolerance * c.range);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/model/config.h"
 #include "tests/support/golden.h"
 
 namespace janus::dataplane {
@@ -21,11 +20,10 @@ class Fp8CacheTest : public testing::TestWithParam<const char*> {};
 TEST_P(Fp8CacheTest, MovesLogitsLittle) {
   const Golden golden = ReadGolden(GetParam());
   const GoldenCase& c = golden.cases[0];
-  const ModelDescription model = *ParseModelConfig(ReadText(golden.folder + "/" + c.config));
   const auto run = [&](bool fp8_cache) {
     CaseService service{.kernels = BestCpu()};
     service.kernels.fp8_cache = fp8_cache;
-    return *RunCase(golden.folder, c, model, service, 1);
+    return *RunCase(golden, c, service, 1);
   };
   const CaseRun plain = run(false);
   const CaseRun scaled = run(true);

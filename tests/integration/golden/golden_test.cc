@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/model/config.h"
 #include "kernels/cpu/isa.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
@@ -37,12 +36,10 @@ TEST_P(GoldenTest, LogitsAndTokensAreTransformers) {
   const Golden golden = ReadGolden(c.family);
   // No near-tie that rounding alone could decide.
   for (const float margin : c.greedy_margins) ASSERT_GE(margin, golden.least_margin * c.range);
-  const ModelDescription model = *ParseModelConfig(ReadText(golden.folder + "/" + c.config));
   const int tokens = std::max(1, static_cast<int>(c.greedy_ids.size()));
   for (const Back& back : Backs(c)) {
     SCOPED_TRACE(back.name);
-    const Result<CaseRun> ran =
-        RunCase(golden.folder, c, model, {.kernels = {back.device, back.isa}}, tokens);
+    const Result<CaseRun> ran = RunCase(golden, c, {.kernels = {back.device, back.isa}}, tokens);
     ASSERT_TRUE(ran.ok()) << ran.status().ToString();
     const CaseRun& run = *ran;
     const float difference = LargestDifference(run, c);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "common/model/config.h"
 #include "tests/integration/golden/mutations.h"
 #include "tests/support/networks.h"
 #include "tests/support/random.h"
@@ -27,9 +26,8 @@ class GoldenOverNetworks : public testing::TestWithParam<Parameter> {
 TEST_P(GoldenOverNetworks, LogitsAndTokensAreTransformers) {
   for (const GoldenCase& c : golden_.cases) {
     SCOPED_TRACE(c.name);
-    const ModelDescription model = *ParseModelConfig(ReadText(golden_.folder + "/" + c.config));
     const int tokens = std::max(1, static_cast<int>(c.greedy_ids.size()));
-    const Result<CaseRun> run = RunCase(golden_.folder, c, model, service_, tokens);
+    const Result<CaseRun> run = RunCase(golden_, c, service_, tokens);
     ASSERT_TRUE(run.ok()) << run.status().ToString();
     EXPECT_LE(LargestDifference(*run, c), golden_.tolerance * c.range);
     if (!c.greedy_ids.empty()) {

@@ -1,7 +1,6 @@
 // Instances on the GPU give the reference implementation's logits and tokens, long prompts too, and
 // the same bits over topologies and schedules.
 
-#include "common/model/config.h"
 #include "kernels/device/cuda_context.h"
 #include "tests/support/golden.h"
 #include "tests/support/gpu_cases/run.h"
@@ -22,16 +21,13 @@ KernelChoice OnGpu() {
 
 class GpuGoldenTest : public testing::TestWithParam<GoldenCase> {
  protected:
-  GpuGoldenTest()
-      : golden_(ReadGolden(GetParam().family)),
-        model_(*ParseModelConfig(ReadText(golden_.folder + "/" + GetParam().config))) {}
+  GpuGoldenTest() : golden_(ReadGolden(GetParam().family)) {}
   Result<CaseRun> Run(const CaseService& service) const {
     const int tokens = std::max(1, static_cast<int>(GetParam().greedy_ids.size()));
-    return RunCase(golden_.folder, GetParam(), model_, service, tokens);
+    return RunCase(golden_, GetParam(), service, tokens);
   }
 
   const Golden golden_;
-  const ModelDescription model_;
 };
 
 TEST_P(GpuGoldenTest, LogitsAndTokensAreTransformersAndTheSameOverTopologies) {

@@ -148,7 +148,7 @@ def test_logprobs_are_those_of_the_choice(client):
 @pytest.mark.parametrize("options, param, code", [
     ({"temperature": -1}, "temperature", "invalid_value"),
     ({"top_p": 0}, "top_p", "invalid_value"),
-    ({"n": 2}, "n", "unsupported_parameter"),
+    ({"n": 0}, "n", "invalid_value"),
     ({"max_tokens": 10**6}, "max_tokens", "context_length_exceeded"),
     ({"prompt": [5] * 5000}, "prompt", "context_length_exceeded"),
     ({"prompt": [10**6]}, "prompt", "invalid_value"),
