@@ -12,7 +12,7 @@
 
 namespace janus::control {
 
-// The checks that validators are made of; each reports by path what is wrong, and the bound.
+// Basic checks for validators. Each reports the path, the problem and the bound.
 class Checks {
  public:
   explicit Checks(Scope scope = Scope::kAll) : scope_(scope) {}
@@ -23,7 +23,7 @@ class Checks {
   void Fail(std::string_view path, std::string message) {
     errors_.push_back({std::string(path), std::move(message), 0});
   }
-  // Of a rule that looks at several fields.
+  // For a rule over several fields.
   void FailRule(std::string_view path, std::string message) {
     if (scope_ == Scope::kAll) Fail(path, std::move(message));
   }
@@ -42,7 +42,7 @@ class Checks {
     for (const int32_t one : allowed) list += (list.empty() ? "" : ", ") + std::to_string(one);
     Fail(path, "is " + std::to_string(value) + "; want one of " + list);
   }
-  // In characters, as the API server counts: code points.
+  // Counts code points, as the API server does.
   void Length(std::string_view path, const std::string& text, size_t most) {
     const auto length = static_cast<size_t>(
         std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -50,7 +50,7 @@ class Checks {
     Fail(path,
          "has " + std::to_string(length) + " characters; want at most " + std::to_string(most));
   }
-  // Empty: it was not given.
+  // An empty text counts as not given.
   void Time(std::string_view path, const std::string& text) {
     if (text.empty() || IsDateTime(text)) return;
     Fail(path, "is \"" + text + "\"; want a date and time, such as 2026-11-22T03:04:05Z");
@@ -67,8 +67,8 @@ class Checks {
     Length(path, text, most);
   }
 
-  // An RFC 1035 label: it becomes part of Services' names. 40 leaves room for
-  // "-attention-<revision>-<id>" within the 63 of a label.
+  // An RFC 1035 label, because it becomes part of Services' names. The limit of 40 leaves room for
+  // "-attention-<revision>-<id>" within a label's 63 characters.
   void Name(std::string_view path, const std::string& name) {
     const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
     const auto is_inner = [&](char c) { return is_lower(c) || (c >= '0' && c <= '9') || c == '-'; };

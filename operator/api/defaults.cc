@@ -17,8 +17,7 @@ Effective ResolveDefaults(const MoEService& service) {
   } else if (spec.exchange.transport == Transport::kTcp) {
     out.transport = ExchangeTransport::kTcp;
   }
-  // One micro-batch: splitting a batch pays where attention and experts run beside each other on
-  // devices of their own.
+  // One micro-batch: splitting a batch pays only if attention and experts run on separate devices.
   out.micro_batches = spec.pipeline.micro_batches == 0 ? 1 : spec.pipeline.micro_batches;
   out.kv_memory_percent = spec.roles.attention.kv_cache.memory_percent.value_or(90);
   out.fp8_kv_cache = spec.roles.attention.kv_cache.dtype == KvDtype::kFp8;

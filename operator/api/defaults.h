@@ -5,8 +5,8 @@
 
 namespace janus::control {
 
-// What the Autos of a supported object come to in this build: what status.effective shows. Nothing
-// of it is written back to the spec.
+// The values that this build chooses for fields set to Auto, as shown in status.effective. They are
+// not written back to the spec.
 struct Effective {
   std::string model_name;
   Device device = Device::kCpu;

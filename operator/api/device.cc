@@ -12,13 +12,13 @@
 namespace janus::control {
 namespace {
 
-// Not of Kubernetes' own, which have no domain or its own.
+// True for resources outside Kubernetes' domain; its own have that domain or none.
 bool IsExtended(std::string_view resource) {
   const size_t slash = resource.find('/');
   return slash != std::string_view::npos && !resource.substr(0, slash).ends_with("kubernetes.io");
 }
 
-// What brings messages and computes nothing, by the names under which device plugins give it.
+// True for network devices, by the names that device plugins use.
 bool IsOfTheNetwork(std::string_view resource) {
   constexpr std::array<std::string_view, 8> kParts = {"rdma", "hca",     "roce", "sriov",
                                                       "mlnx", "hostdev", "efa",  "infiniband"};
@@ -31,7 +31,7 @@ const Node* FindIn(const Node* map, std::string_view field) {
   return map == nullptr ? nullptr : map->Find(field);
 }
 
-// Of the podTemplate's container "worker"; null: it says nothing of them.
+// Resources of the podTemplate's container "worker"; null: not given.
 const Node* TemplateResources(const RoleSpec& role) {
   if (!role.pod_template) return nullptr;
   const Node* const containers = FindIn(role.pod_template->Find("spec"), "containers");
@@ -43,7 +43,7 @@ const Node* TemplateResources(const RoleSpec& role) {
   return nullptr;
 }
 
-// As a pod will have them: the typed field is the stronger one.
+// As in the pod: the typed field overrides the template.
 std::map<std::string, Quantity> Merged(std::map<std::string, Quantity> typed, const RoleSpec& role,
                                        std::string_view field) {
   const Node* const of_template = FindIn(TemplateResources(role), field);
@@ -63,9 +63,9 @@ bool HasClaims(const RoleSpec& role) {
 struct GpusAsked {
   std::string role;  // "spec.roles.experts"
   int64_t count = 0;
-  std::string resources = {};  // by name: "nvidia.com/gpu"
-  std::string requested = {};  // one that is in no limit, which no API server takes
-  bool has_other = false;      // devices of a name that says nothing to us
+  std::string resources = {};  // names: "nvidia.com/gpu"
+  std::string requested = {};  // one without a limit, which every API server refuses
+  bool has_other = false;      // devices with names that we do not know
 };
 
 GpusAsked GpusOf(const RoleSpec& role, std::string_view name) {
@@ -94,7 +94,7 @@ std::array<GpusAsked, 2> GpusOf(const RolesSpec& roles) {
   return {GpusOf(roles.attention, "attention"), GpusOf(roles.experts, "experts")};
 }
 
-// What is wrong with a role's; empty: nothing.
+// What is wrong with a role's devices; empty: nothing.
 std::string WhyRefused(const GpusAsked& asked, const GpusAsked& other, bool is_told) {
   if (asked.count > 1) {
     return "has " + std::to_string(asked.count) + " GPUs (" + asked.resources +

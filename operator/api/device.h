@@ -7,21 +7,21 @@
 
 namespace janus::control {
 
-// What the instances of a service compute on, and what their pods are to be given for it.
+// The compute device of a service's instances, and what their pods need for it.
 
-// What NVIDIA's device plugin gives: "nvidia.com/gpu", shared ones "nvidia.com/gpu.shared", and
-// slices of one "nvidia.com/mig-1g.10gb". Pure.
+// Resource names of NVIDIA's device plugin: "nvidia.com/gpu", shared "nvidia.com/gpu.shared", and
+// slices "nvidia.com/mig-1g.10gb". Pure.
 bool IsGpu(std::string_view resource);
 
-// What spec.device comes to, kCpu or kCuda: Auto is CUDA where the pods of both roles are limited
-// to GPUs of NVIDIA, as resources.limits says, or the podTemplate's container "worker" does. Pure.
+// Resolves spec.device to kCpu or kCuda. Auto means CUDA if the pods of both roles have NVIDIA GPU
+// limits, in resources.limits or in the podTemplate's container "worker". Pure.
 Device DeviceOf(const MoEService& service);
 
-// What of it no cluster can carry out, at the paths of the limits: a role without a GPU where the
-// other has one or spec.device is CUDA, one that is requested and in no limit, and pods of more
-// than one, as a worker computes on one. A device of another name (an extended resource, or a claim
-// of dynamic resource allocation) is taken at its word under CUDA: what it stands for only its
-// makers know. Nothing is asked of CPU. Pure.
+// Device settings that no cluster can carry out, with the paths of the limits. A role has no GPU,
+// although the other has one or spec.device is CUDA. A GPU is requested without a limit. A pod has
+// more than one GPU, although a worker uses one. Under CUDA, other device names (an extended
+// resource, or a claim of dynamic resource allocation) are accepted unchecked. With CPU nothing is
+// checked. Pure.
 FieldErrors ValidateDevice(const MoEService& service);
 
 }  // namespace janus::control

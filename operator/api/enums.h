@@ -7,14 +7,14 @@
 
 namespace janus::control {
 
-// The API's enumerations. What is written in an object is the name in the table below each enum;
-// CamelCase, never On/Off/Yes/No, which YAML turns into booleans in some readers.
+// The API's enumerations. The table below each enum has the names that objects use: CamelCase,
+// never On/Off/Yes/No, which some YAML readers turn into booleans.
 
 enum class SourceType { kHuggingFace, kPersistentVolumeClaim, kImage, kHostPath };
 enum class Dtype { kAuto, kBFloat16, kFloat16, kFloat32 };
 enum class CacheType { kNone, kPersistentVolumeClaim, kNode };
 enum class Percentile { kP50, kP90, kP95, kP99 };
-// 0.95 of kP95.
+// 0.95 for kP95.
 constexpr double ShareOf(Percentile percentile) {
   constexpr double kShares[] = {0.5, 0.9, 0.95, 0.99};
   return kShares[static_cast<int>(percentile)];
@@ -40,7 +40,7 @@ enum class RolloutType { kAuto, kRolling, kSideBySide, kRecreate };
 enum class ServiceType { kClusterIp, kNodePort, kLoadBalancer };
 enum class Tls { kAuto, kDisabled };
 
-// EnumNames<E>::kNames: every value of E with its name, in the order of the reference page.
+// EnumNames<E>::kNames: all values of E with their names, in the order of the reference page.
 template <class E>
 struct EnumNames;
 

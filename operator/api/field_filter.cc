@@ -24,13 +24,13 @@ void FieldFilter::Insert(std::vector<Field>& fields, std::string_view path) {
   const bool is_new = found == fields.end();
   Field& field = is_new ? fields.emplace_back(Field{std::string(name), {}}) : *found;
   if (point == path.npos) {
-    field.fields.clear();  // with all below it
+    field.fields.clear();  // including everything below it
   } else if (is_new || !field.fields.empty()) {
     Insert(field.fields, path.substr(point + 1));
   }
 }
 
-// `wanted`: not empty.
+// REQUIRES: `wanted` is not empty.
 Node FieldFilter::Keep(const std::vector<Field>& wanted, Node value) {
   if (value.kind == Node::Kind::kList) {
     for (Node& item : value.items) item = Keep(wanted, std::move(item));

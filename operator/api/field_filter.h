@@ -8,9 +8,9 @@
 
 namespace janus::control {
 
-// Keeps of an object only the fields asked for, and with them what tells it apart: apiVersion, kind
-// and of metadata name, namespace and uid. metadata.resourceVersion only if asked for: a copy with
-// it changes with every change of the object. Immutable; thread-safe.
+// Keeps only the requested fields of an object, and its identity: apiVersion, kind and, from
+// metadata, name, namespace and uid. metadata.resourceVersion is kept only on request, since it
+// changes with every change of the object. Immutable; thread-safe.
 class FieldFilter {
  public:
   struct Field {
@@ -18,16 +18,16 @@ class FieldFilter {
     std::vector<Field> fields;  // empty: all below it
   };
 
-  // "spec.nodeName" keeps that field with all below it. A list is passed through: of
-  // "spec.containers.name" every container keeps its name; a text or number on the way is kept.
-  // Names with a point in them cannot be told apart; ask for the field above them
+  // "spec.nodeName" keeps that field with everything below it. A path goes through lists: with
+  // "spec.containers.name" every container keeps its name. A text or number on the way is kept. A
+  // field name that contains a point cannot be addressed; request the field above it
   // ("metadata.labels").
   explicit FieldFilter(const std::vector<std::string_view>& paths);
 
-  // Takes no more memory than what is kept needs. What is asked for and not there is left out.
+  // Uses no more memory than the kept fields need. Missing fields are skipped.
   Node operator()(Node object) const;
 
-  // One that keeps `path` as well.
+  // A filter that also keeps `path`.
   FieldFilter With(std::string_view path) const;
   const std::vector<Field>& fields() const { return fields_; }
 

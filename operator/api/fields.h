@@ -17,14 +17,14 @@
 
 namespace janus::control {
 
-// One value of the tree, where it stands, and where to report what is wrong with it.
+// A value of the tree, its path, and where to report errors.
 struct At {
   const Node& node;
   const std::string& path;
   FieldErrors& errors;
 
   void Fail(std::string message) const { errors.push_back({path, std::move(message), node.line}); }
-  // False, with an error, when the value is of another kind.
+  // False, with an error, if the value has another kind.
   bool Expect(Node::Kind kind) const {
     if (node.kind == kind) return true;
     std::string message = "must be " + std::string(Describe(kind)) + ", is ";
@@ -38,7 +38,7 @@ struct At {
   }
 };
 
-// Read(at, out) for the kinds of value that fields have; each reports what it cannot read.
+// Read(at, out) for all value types of fields; each reports unreadable values.
 inline void Read(const At& at, std::string& out) {
   if (at.Expect(Node::Kind::kString)) out = at.node.text;
 }
@@ -58,7 +58,7 @@ inline void Read(const At& at, int32_t& out) {
   out = static_cast<int32_t>(wide);
 }
 inline void Read(const At& at, Quantity& out) {
-  // A plain integer is a quantity too: `size: 1073741824`. The API server takes no other number.
+  // A plain integer is a quantity too: `size: 1073741824`. The API server accepts no other number.
   const bool is_integer = at.node.kind == Node::Kind::kInteger;
   if (!is_integer && !at.Expect(Node::Kind::kString)) return;
   if (!is_integer && at.node.text.size() > 18) {
@@ -90,7 +90,7 @@ void Read(const At& at, E& out) {
                                          : "'" + at.node.text.substr(0, 64) + "'";
   if (IsWordOfBoolean(at.node)) {
     was += std::string(", which YAML reads as ") + (at.node.boolean ? "true" : "false");
-    // In quotes it is a word again.
+    // In quotes it would be a string.
     if (FromString<E>(at.node.text)) return at.Fail("is " + was + "; put it in quotes");
   }
   at.Fail("is " + was + "; use " + JoinOr(names));
@@ -117,13 +117,13 @@ void Read(const At& at, std::vector<T>& out) {
   }
 }
 
-// The fields of one object: take those that are known, then refuse the others. A null field is one
-// that is not there, as for the API server, whose schemas have no nullable one.
+// The fields of one object: take the known ones, then refuse the others. A null counts as absent,
+// as in the API server, where no schema of ours is nullable.
 class Fields {
  public:
   explicit Fields(const At& at) : at_(at), readable_(at.Expect(Node::Kind::kMap)) {}
 
-  // Reads the field into `out` if it was written; else leaves `out` as it is.
+  // Reads the field into `out` if it is present; otherwise leaves `out` unchanged.
   template <class T>
   Fields& Take(std::string_view name, T& out) {
     known_.push_back(name);
@@ -134,7 +134,7 @@ class Fields {
     return *this;
   }
 
-  // The same for a field that must be there; `what` says what it is: "the directory".
+  // The same for a required field; `what` describes it: "the directory".
   template <class T>
   Fields& Require(std::string_view name, T& out, std::string_view what) {
     Take(name, out);
@@ -144,7 +144,7 @@ class Fields {
     return *this;
   }
 
-  // A field that exists and is not read.
+  // A known field that is not read.
   Fields& Skip(std::string_view name) {
     known_.push_back(name);
     return *this;

@@ -52,7 +52,7 @@ FieldErrors ValidateSchema(const HardwareProfileObject& profile, Scope scope) {
 
 HardwareProfile ToHardware(const HardwareProfileObject& profile) {
   const HardwareProfileSpec& spec = profile.spec;
-  // Thousandths do not hold what is beyond 9.2e15.
+  // `milli` saturates above 9.2e15.
   const auto number = [](const Quantity& quantity) {
     return quantity.value > int64_t{1} << 52 ? static_cast<double>(quantity.value)
                                              : static_cast<double>(quantity.milli) / 1e3;

@@ -10,8 +10,8 @@
 
 namespace janus::control {
 
-// HardwareProfile: a kind of accelerator by its data sheet; cluster-scoped. Plain data with the
-// schema's defaults in place.
+// HardwareProfile: an accelerator type with its data sheet; cluster-scoped. Plain data with the
+// schema's defaults.
 struct PeakSpec {  // dense operations per second
   Quantity bf16;
   std::optional<Quantity> fp8;
@@ -20,7 +20,7 @@ struct PeakSpec {  // dense operations per second
 struct HardwareProfileSpec {
   std::string accelerator;    // the node label's value
   Quantity memory;            // bytes
-  Quantity memory_bandwidth;  // bytes per second, as the next two
+  Quantity memory_bandwidth;  // bytes per second, also below
   PeakSpec peak;
   Quantity intra_node_bandwidth;
   Quantity inter_node_bandwidth;
@@ -34,13 +34,13 @@ struct HardwareProfileObject {
   HardwareProfileSpec spec;
 };
 
-// As ParseMoEService. Pure.
+// Like ParseMoEService. Pure.
 Parsed<HardwareProfileObject> ParseHardwareProfile(const Node& root);
 
-// Every rule of the schema; paths are the API server's. Pure.
+// Checks every rule of the schema; paths are the API server's. Pure.
 FieldErrors ValidateSchema(const HardwareProfileObject& profile, Scope scope = Scope::kAll);
 
-// What plans reckon with. `profile` has passed ValidateSchema. Pure.
+// The values that planning uses. `profile` has passed ValidateSchema. Pure.
 HardwareProfile ToHardware(const HardwareProfileObject& profile);
 
 }  // namespace janus::control

@@ -29,7 +29,7 @@ void WriteString(std::string_view text, std::string& out) {
   out += '"';
 }
 
-// YAML allows ".5", "+1.5" and "1." where JSON does not; what JSON allows stays as it was written.
+// YAML allows ".5", "+1.5" and "1.", JSON does not. A valid JSON number keeps its text.
 void WriteFloat(const std::string& text, std::string& out) {
   if (ParseJson(text, "number").ok()) {
     out += text;
@@ -45,7 +45,7 @@ void WriteFloat(const std::string& text, std::string& out) {
   out.append(digits, end);
 }
 
-// `indent`: spaces before what stands in `node`, and two more in each; negative: no lines.
+// `indent`: spaces before the content of `node`, two more per level; negative: no line breaks.
 void Write(const Node& node, int indent, std::string& out) {
   const auto begin_line = [&](int spaces) {
     if (indent < 0) return;

@@ -45,7 +45,7 @@ void AppendUtf8(uint32_t point, std::string& out) {
   }
 }
 
-// A name that is there twice; empty: there is none.
+// A name that occurs twice; empty: none.
 std::string RepeatedName(const Node& map) {
   constexpr size_t kFew = 12;
   const std::vector<NodeField>& fields = map.fields;
@@ -155,7 +155,7 @@ bool JsonReader::Object(Node& out, const Fields* kept) {
 
 bool JsonReader::Field(Node& out, const std::string& name, const Fields* kept) {
   const bool is_part = depth_ == 1 && part_.keep != nullptr;
-  // Outermost, `kept` is of the field's value; below, of this object's fields.
+  // At the outermost level `kept` applies to the field's value, below to this object's fields.
   if (kept == nullptr || is_part) return Value(out.Add(name, Node()), kept);
   const auto found = std::find_if(kept->begin(), kept->end(),
                                   [&](const FieldFilter::Field& f) { return f.name == name; });

@@ -10,8 +10,8 @@
 
 namespace janus::control {
 
-// Reads a text of JSON into a tree in one pass; of what a filter leaves out nothing is built, and
-// nothing judged but its nesting. For ParseJson alone. Once; confined to one thread.
+// Reads JSON text into a tree in one pass. Of fields that a filter excludes it checks only the
+// nesting and builds nothing. Only ParseJson uses it. One use; confined to one thread.
 class JsonReader {
  public:
   static constexpr size_t kMaxDepth = 200;  // trees are built and destroyed recursively
@@ -19,14 +19,14 @@ class JsonReader {
 
   JsonReader(std::string_view text, const JsonPart& part) : text_(text), part_(part) {}
 
-  // The whole text. False: error() says why.
+  // Reads the whole text. False: error() has the reason.
   bool Read(Node& out);
   const std::string& error() const { return error_; }
 
  private:
   using Fields = std::vector<FieldFilter::Field>;
 
-  // `kept`: null where all is.
+  // `kept`: null keeps everything.
   bool Value(Node& out, const Fields* kept);
   bool Object(Node& out, const Fields* kept);
   bool List(Node& out, const Fields* kept);
@@ -39,7 +39,7 @@ class JsonReader {
   bool Skip();
   bool SkipString();
 
-  // Inside a value of many: on to the next (true), or to the end (false).
+  // Inside a list or map: advances to the next value (true) or past the end (false).
   bool Next(char close, bool& is_first);
   bool Enter();
   void Space();

@@ -14,7 +14,7 @@ bool IsAlphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Begins and ends with a letter or digit, `inner` may stand between.
+// True if it begins and ends with a letter or digit; `inner` characters may be in between.
 bool IsWord(std::string_view text, size_t most, std::string_view inner, bool may_be_upper) {
   if (text.empty() || text.size() > most) return false;
   const auto is_outer = [&](char c) {
@@ -49,7 +49,7 @@ class Judge {
     size_t bytes = 0;
     for (const NodeField& annotation : TextsOf("annotations")) {
       bytes += annotation.name.size() + annotation.value.text.size();
-      std::string small = annotation.name;  // a prefix may have capital letters here
+      std::string small = annotation.name;  // capital letters are allowed in a prefix here
       std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) {
         return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
       });
@@ -80,7 +80,7 @@ class Judge {
   const Node* Find(std::string_view field) const {
     return metadata_ == nullptr ? nullptr : metadata_->Find(field);
   }
-  // Those of a map that are strings; the others are reported.
+  // The string values of a map; reports the others.
   std::vector<NodeField> TextsOf(std::string_view field) {
     std::vector<NodeField> out;
     const Node* const map = Find(field);

@@ -10,8 +10,8 @@
 
 namespace janus::control {
 
-// MoETopology: what is committed and what is proposed of one service, the record that outlives the
-// operator. Plain data as the object has it; the placement stays compressed text.
+// MoETopology: the committed and the proposed topology of a service. This record outlives the
+// operator. Plain data as stored; the placement stays compressed.
 struct TopologyInstance {
   Role role = Role::kAttention;
   std::string pod_uid;
@@ -21,7 +21,7 @@ struct TopologyInstance {
   std::string domain;  // empty: the node
   std::string address;
   int32_t slots = 0;
-  // Of an attention instance, as it was told; absent: as the record says.
+  // Of an attention instance, as sent to it; absent: the record's value.
   std::optional<SequenceRoom> sequences = {};
 };
 
@@ -36,15 +36,16 @@ struct TopologyRecord {
   int32_t max_rows_per_round = 0;
   // base64 of zlib of the low bytes, then the high bytes, of uint16[layer][slot].
   std::string placement;
-  std::optional<std::string> sha256;      // of uint16[layer][slot], little-endian
-  std::optional<SequenceRoom> sequences;  // of attention instances that say none of their own
-  std::string model = {};  // hash of model digest, numerics class and wire version; empty: as named
+  std::optional<std::string> sha256;      // hash of uint16[layer][slot], little-endian
+  std::optional<SequenceRoom> sequences;  // of attention instances without their own value
+  std::string model = {};  // hash of model digest, numerics class and wire version; empty: from the
+                           // name
 };
 
 struct MoETopologySpec {
   int64_t fence = 0;
   int64_t last_epoch = 0;
-  int64_t ended_epoch = 0;  // of the committed ones: it is over, and no member of it goes on
+  int64_t ended_epoch = 0;  // a committed epoch that has ended; its members no longer serve
   std::string ended_at = {};
   std::optional<TopologyRecord> committed;
   std::optional<TopologyRecord> proposed;
@@ -55,13 +56,13 @@ struct MoETopology {
   MoETopologySpec spec;
 };
 
-// As ParseMoEService. Pure.
+// Like ParseMoEService. Pure.
 Parsed<MoETopology> ParseMoETopology(const Node& root);
 
-// Every rule that an object can be judged by alone; paths are the API server's. Pure.
+// Checks every rule that needs only the object; paths are the API server's. Pure.
 FieldErrors ValidateSchema(const MoETopology& topology, Scope scope = Scope::kAll);
 
-// Fence, last epoch and the committed epoch never go back. Pure.
+// Fence, last epoch and the committed epoch never decrease. Pure.
 FieldErrors ValidateUpdate(const MoETopology& before, const MoETopology& after);
 
 }  // namespace janus::control

@@ -14,10 +14,9 @@
 
 namespace janus::control {
 
-// The MoEService of group serving.janus.dev, version v1alpha1, whole. Plain data with the schema's
-// defaults in place: what a minimal object leaves out has the value that stands here. Optional
-// fields are those whose absence means something of its own. Read by parse.h, judged by validate.h
-// and supported.h.
+// The complete MoEService of group serving.janus.dev, version v1alpha1. Plain data; the initial
+// values are the schema's defaults. A field is optional if its absence has a separate meaning.
+// parse.h reads it; validate.h and supported.h check it.
 
 inline constexpr std::string_view kKind = "MoEService";
 
@@ -55,7 +54,7 @@ struct HostPathSource {
   bool operator==(const HostPathSource&) const = default;
 };
 
-// A union: the member named by `type` and no other.
+// A union: only the member that `type` names is set.
 struct ModelSource {
   SourceType type = SourceType::kHuggingFace;
   std::optional<HuggingFaceSource> hugging_face;
@@ -82,7 +81,7 @@ struct ModelSpec {
   ModelSource source;
   std::string name;  // what clients call it; empty: metadata.name
   Dtype dtype = Dtype::kAuto;
-  std::optional<int32_t> max_model_len;  // tokens, prompt and answer; absent: from config.json
+  std::optional<int32_t> max_model_len;  // tokens of prompt and answer; absent: from config.json
   ModelCache cache;
   bool operator==(const ModelSpec&) const = default;
 };
@@ -146,7 +145,7 @@ struct Toleration {
   bool operator==(const Toleration&) const = default;
 };
 
-// What both roles have. Neither `replicas` nor `scaling` means mode SLO.
+// Settings of both roles. Without `replicas` and `scaling` the mode is SLO.
 struct RoleSpec {
   std::optional<int32_t> replicas;  // instances; set means Static
   std::optional<RoleScaling> scaling;
@@ -158,7 +157,7 @@ struct RoleSpec {
   std::vector<Toleration> tolerations;
   std::string scheduler_name;
   std::string priority_class_name;
-  std::optional<Node> pod_template;  // any fields: the API server judges them
+  std::optional<Node> pod_template;  // any fields; the API server validates them
 
   bool is_static() const { return replicas.has_value(); }
   bool is_slo() const { return !replicas && (!scaling || scaling->mode == ScalingMode::kSlo); }

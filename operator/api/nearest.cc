@@ -12,7 +12,7 @@ char Lower(char c) {
 
 }  // namespace
 
-// Optimal string alignment: Levenshtein's table with one more case for two swapped neighbours.
+// Optimal string alignment: Levenshtein's table with one more case, for two swapped neighbors.
 int EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<int>> cost(a.size() + 1, std::vector<int>(b.size() + 1, 0));
   for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = static_cast<int>(i);

@@ -6,12 +6,12 @@
 
 namespace janus::control {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`; letter case
-// does not count. O(|a|*|b|).
+// Number of insertions, deletions, replacements and swaps of neighbors that turn `a` into `b`;
+// ignores case. O(|a|*|b|).
 int EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, the first of equals; empty when none is near enough to be a
-// slip of the hand (more than a third of the word's letters, and more than one, differ).
+// The candidate nearest to `word`, the first of equals. Empty if none is near enough to be a typing
+// error: more than a third of the letters, and more than one, differ.
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 // "A", "A or B", "A, B or C".

@@ -9,7 +9,7 @@
 
 namespace janus::control {
 
-// What all kinds of the group have in common.
+// Common to all kinds of the group.
 
 inline constexpr std::string_view kApiVersion = "serving.janus.dev/v1alpha1";
 
@@ -23,12 +23,11 @@ struct ObjectMeta {
   std::map<std::string, std::string> annotations;
 };
 
-// An object read out of a tree, and what was wrong with it.
+// An object read from a tree, with its errors.
 template <class Object>
 struct Parsed {
-  Object object;  // meaningful only without errors
-  FieldErrors
-      errors;  // every one, in the order of the document; with lines where the tree has them
+  Object object;       // meaningful only without errors
+  FieldErrors errors;  // all, in document order; with lines if the tree has them
 };
 
 }  // namespace janus::control

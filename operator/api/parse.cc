@@ -4,8 +4,8 @@
 
 namespace janus::control {
 
-// One Read per object of the schema, in the schema's order. They are found by the templates of
-// fields.h through argument-dependent lookup, so they live in the namespace of the types.
+// One Read per object of the schema, in the schema's order. The templates of fields.h find them by
+// argument-dependent lookup, so they must be in the namespace of the types.
 
 static void Read(const At& at, SecretKeyRef& out) {
   Fields(at)

@@ -89,7 +89,7 @@ Result<Quantity> ParseQuantity(std::string_view text) {
       continue;
     }
     if (text[at] < '0' || text[at] > '9') break;
-    // 19 digits times the largest suffix (2^60) stay below 2^127.
+    // 19 digits times the largest suffix (2^60) is below 2^127.
     if (++digits > 19) return refuse("has more than 19 digits");
     number = number * 10 + (text[at] - '0');
     if (point) fraction *= 10;
@@ -102,7 +102,8 @@ Result<Quantity> ParseQuantity(std::string_view text) {
   const Wide denominator = fraction * scale->down;
   Quantity out;
   out.value = RoundUp(numerator, denominator);
-  // Dividing first where the product could pass 127 bits loses nothing: milli saturates there.
+  // Divide first where the product could exceed 127 bits; milli saturates there, so nothing is
+  // lost.
   out.milli = numerator / denominator > std::numeric_limits<int64_t>::max() / 1000
                   ? std::numeric_limits<int64_t>::max()
                   : RoundUp(numerator * 1000, denominator);

@@ -9,10 +9,11 @@
 namespace janus::control {
 
 // Kubernetes' resource.Quantity: a decimal number with an optional suffix (n u m k M G T P E, Ki Mi
-// Gi Ti Pi Ei) or exponent. Bytes, bytes per second, cores or counts: the field says which.
+// Gi Ti Pi Ei) or exponent. The unit depends on the field: bytes, bytes per second, cores or
+// counts.
 struct Quantity {
   int64_t value = 0;  // whole units, rounded up, and capped at 2^63 - 1, as Kubernetes does
-  int64_t milli = 0;  // thousandths, rounded up; the largest int64 where they do not fit
+  int64_t milli = 0;  // thousandths, rounded up; the largest int64 on overflow
   std::string text;   // as written
 
   friend bool operator==(const Quantity& a, const Quantity& b) {
@@ -20,10 +21,10 @@ struct Quantity {
   }
 };
 
-// So many units, as one would write them. Not negative.
+// That many units, in usual notation. Not negative.
 Quantity UnitsOf(int64_t value);
 
-// InvalidArgument: not a quantity, a sign before it that is no '+', or more than 19 digits.
+// InvalidArgument: not a quantity, a negative sign, or more than 19 digits.
 Result<Quantity> ParseQuantity(std::string_view text);
 
 // A size in bytes for people: "1.5 GB", "730 MB", "12 kB"; decimal units, at most three digits.

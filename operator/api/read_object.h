@@ -7,14 +7,15 @@
 
 namespace janus::control {
 
-// For the kinds' own readers: what stands around a spec.
+// Reads the parts common to all kinds, for each kind's reader.
 
 void Read(const At& at, ObjectMeta& out);
 
-// After the fields were read: another apiVersion or kind, lines, the order of the document.
+// Call after reading the fields: checks apiVersion and kind, adds lines, sorts errors in document
+// order.
 void FinishReading(const Node& root, std::string_view kind, FieldErrors& errors);
 
-// Reads apiVersion, kind, metadata and spec; allows a status. `what` says what the spec holds.
+// Reads apiVersion, kind, metadata and spec; allows a status. `what` describes the spec.
 template <class Object>
 Parsed<Object> ReadObject(const Node& root, std::string_view kind, std::string_view what) {
   Parsed<Object> out;

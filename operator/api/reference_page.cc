@@ -13,7 +13,7 @@ std::string TextOf(const Node& node, std::string_view field) {
   return value == nullptr ? "" : value->text;
 }
 
-// A cell of a table may not end it.
+// Escapes what would end a table cell.
 std::string Cell(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -23,8 +23,8 @@ std::string Cell(std::string_view text) {
   return out;
 }
 
-// "1..256", "at least 1", "A, B or C". Lengths stay in the CRDs: few users come near them, and the
-// API server names them.
+// "1..256", "at least 1", "A, B or C". Without length limits: few users reach them, and the API
+// server's error names them.
 std::string Bounds(const Node& schema) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
@@ -53,7 +53,7 @@ std::string TypeOf(const Node& schema) {
 
 // One row of a table of fields.
 struct Row {
-  std::string path;  // below the object that the rows describe
+  std::string path;  // relative to the object that the rows describe
   std::string type;
   std::string meaning;
 };
@@ -65,7 +65,7 @@ bool IsRequired(const Node& schema, std::string_view field) {
                      [&](const Node& name) { return name.text == field; });
 }
 
-// The properties of an object, or of each item of a list; null: it has none.
+// The properties of an object, or of each item of a list; null: none.
 const Node* PropertiesOf(const Node& schema) {
   const Node* items = schema.Find("items");
   return (items == nullptr ? schema : *items).Find("properties");
@@ -73,7 +73,7 @@ const Node* PropertiesOf(const Node& schema) {
 
 using Names = std::vector<std::string>;
 
-// The fields that both objects have alike.
+// Fields that are equal in both objects.
 Names SharedFields(const Node& a, const Node& b) {
   Names out;
   const Node* of_a = PropertiesOf(a);
@@ -118,14 +118,13 @@ class Page {
     out_ += "\n### " + name + "\n\n" + TextOf(schema, "description") +
             "\n\n| field | type | |\n|---|---|---|\n";
     Rules(name, schema);
-    // Users write no status: neither bounds nor defaults concern them there.
+    // Users do not write a status, so bounds and defaults are left out.
     for (const Row& row : Rows(kind + "." + name, schema, name == "spec", {})) {
       out_ += "| `" + row.path + "` | " + row.type + " | " + row.meaning + " |\n";
     }
   }
 
-  // `full`: the path with its kind, by which later rows refer to these. `told`: fields to leave
-  // out.
+  // `full`: path with its kind; later rows refer to it. `told`: fields to leave out.
   std::vector<Row> Rows(const std::string& full, const Node& schema, bool is_written,
                         const Names& told) {
     std::vector<Row> out;
@@ -175,8 +174,8 @@ class Page {
     return out;
   }
 
-  // The earlier field with the same fields; none: `path` is remembered, and empty returned. A
-  // reference in place of a single row would save nothing.
+  // The earlier field with the same fields; without one, remembers `path` and returns empty. A
+  // reference instead of a single row would save nothing.
   std::string WherePrinted(const std::string& path, const Node& schema) {
     const Node* properties = PropertiesOf(schema);
     if (properties == nullptr || properties->fields.size() < 2) return std::string();
@@ -187,11 +186,11 @@ class Page {
     return std::string();
   }
 
-  // Those of the schema and of all below it.
+  // Rules of the schema and of everything below it.
   void Rules(const std::string& path, const Node& schema) {
     if (const Node* rules = schema.Find("x-kubernetes-validations")) {
       for (const Node& rule : rules->items) {
-        // The API server makes the messages of the others of the values it sees.
+        // Without a message, the API server builds one from the values.
         const std::string message = TextOf(rule, "message");
         if (message.empty()) continue;
         rules_ += "- `" + path + TextOf(rule, "fieldPath") + "`: " + message + "\n";
@@ -214,7 +213,7 @@ class Page {
         "\n`kubectl get` shows " + shown + (wide.empty() ? "" : "; `-o wide` also " + wide) + ".\n";
   }
 
-  static constexpr size_t kWorthAReference = 3;  // fields that two siblings share
+  static constexpr size_t kWorthAReference = 3;  // shared by two siblings
 
   std::string out_ =
       "# API reference\n"
@@ -226,7 +225,7 @@ class Page {
       "fails\n"
       "when it is older. Fields that this version refuses: [not-supported.md](not-supported.md).\n";
   std::string rules_;
-  std::vector<std::pair<std::string, const Node*>> printed_;  // a field's path, and its fields
+  std::vector<std::pair<std::string, const Node*>> printed_;  // path of a field, and its fields
 };
 
 }  // namespace

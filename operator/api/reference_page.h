@@ -7,9 +7,9 @@
 
 namespace janus::control {
 
-// docs/api.md, printed from the CustomResourceDefinitions: of each kind its names, every field with
-// its type, bounds, default and description, messages of rules, and the columns of `kubectl get`.
-// Fields that an object shares with one before it are a reference to that one. Pure.
+// docs/api.md, generated from the CustomResourceDefinitions: for each kind its names, all fields
+// with type, bounds, default and description, messages of rules, and the columns of `kubectl get`.
+// Fields that an earlier object has too become a reference to it. Pure.
 std::string ReferencePage(std::span<const Node> crds);
 
 }  // namespace janus::control

@@ -11,7 +11,7 @@ namespace {
 
 namespace chrono = std::chrono;
 
-// Takes numbers and marks off the front of a text; once something is wrong it stays wrong.
+// Takes numbers and marks from the front of a text. After an error it stays failed.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
@@ -20,7 +20,7 @@ class Reader {
     int value = 0;
     const auto read =
         std::from_chars(rest_.data(), rest_.data() + std::min(digits, rest_.size()), value);
-    // from_chars takes a sign, a date has none.
+    // from_chars accepts a sign, a date does not.
     ok_ = ok_ && rest_.size() >= digits && read.ptr == rest_.data() + digits && rest_[0] != '-';
     rest_.remove_prefix(std::min(digits, rest_.size()));
     return value;
@@ -30,7 +30,7 @@ class Reader {
     if (!rest_.empty()) rest_.remove_prefix(1);
   }
   bool Next(char c) const { return !rest_.empty() && rest_[0] == c; }
-  // Digits after the point, as microseconds; what is finer is dropped.
+  // Digits after the point as microseconds; further digits are dropped.
   int Fraction() {
     int value = 0;
     int places = 0;
@@ -66,7 +66,7 @@ struct Parts {
   chrono::year_month_day date;
   int hour = 0;
   int minute = 0;
-  int second = 0;  // 60: a leap second
+  int second = 0;  // 60 for a leap second
   int micros = 0;
   chrono::minutes offset{0};
 };
@@ -113,7 +113,7 @@ Result<WallTime> ParseTime(std::string_view text) {
     return InvalidArgument("'" + std::string(text.substr(0, 64)) +
                            "' is not a time such as 2026-11-22T03:04:05Z");
   }
-  // A leap second is the next one's beginning.
+  // A leap second equals the start of the next second.
   return WallTime(chrono::sys_days(parts->date) + chrono::hours(parts->hour) +
                   chrono::minutes(parts->minute) + chrono::seconds(parts->second) +
                   chrono::microseconds(parts->micros) - parts->offset);

@@ -20,13 +20,13 @@ struct RoleScaler {
   RoleScalerSpec spec;
 };
 
-// As ParseMoEService. Pure.
+// Like ParseMoEService. Pure.
 Parsed<RoleScaler> ParseRoleScaler(const Node& root);
 
-// Every rule of the schema; paths are the API server's. Pure.
+// Checks every rule of the schema; paths are the API server's. Pure.
 FieldErrors ValidateSchema(const RoleScaler& scaler, Scope scope = Scope::kAll);
 
-// Service and role stay for life. Pure.
+// Service and role are immutable. Pure.
 FieldErrors ValidateUpdate(const RoleScaler& before, const RoleScaler& after);
 
 }  // namespace janus::control

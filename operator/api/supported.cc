@@ -39,7 +39,7 @@ Asked Text(const T& text) {
   return If(!text.empty(), text);
 }
 
-// Roles have the same lines twice; `get` picks the role.
+// The table has the same lines for both roles; `get` picks the role.
 constexpr const RoleSpec& Attention(const Spec& s) {
   return s.roles.attention;
 }
@@ -197,7 +197,7 @@ std::span<const Limit> Limits() {
 
 namespace {
 
-// One row of the page: fields, and what each of them may be.
+// One row of the page: fields and their allowed values.
 struct Allowed {
   std::string fields;
   std::string what;
@@ -209,7 +209,7 @@ std::string WhatIsAllowed(const Limit& limit) {
   return out;
 }
 
-// A limit of both roles is printed once, as `roles.*`.
+// A limit of both roles appears once, as `roles.*`.
 std::string NameOnPage(const Limit& limit, std::span<const Limit> limits) {
   constexpr std::string_view kAttention = "roles.attention.";
   constexpr std::string_view kExperts = "roles.experts.";
@@ -226,7 +226,7 @@ std::string NameOnPage(const Limit& limit, std::span<const Limit> limits) {
   return std::string(limit.field);
 }
 
-// Fields of which the same is allowed share a row.
+// Fields with the same allowed values share a row.
 std::string Table(std::optional<Ground> only_on) {
   std::vector<Allowed> rows;
   std::set<std::string> told;

@@ -5,7 +5,8 @@
 
 namespace janus::control {
 
-// How the objects write the enums of common/topology.h. What is committed has no Auto.
+// Names of the enums of common/topology.h in objects. They have no Auto, since a committed topology
+// has none.
 
 template <>
 struct EnumNames<janus::Role> {

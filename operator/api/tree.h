@@ -9,8 +9,8 @@ namespace janus::control {
 
 struct NodeField;
 
-// A value as it was written, before anything is known of its meaning: YAML and the API server's
-// JSON are both read into it, and the typed object is read from it. Plain data, copyable.
+// A value as written, without any interpretation. YAML and the API server's JSON are read into it,
+// and the typed object is read from it. Plain data, copyable.
 struct Node {
   enum class Kind { kNull, kBool, kInteger, kFloat, kString, kList, kMap };
 
@@ -20,7 +20,7 @@ struct Node {
   std::string text;               // kString: the string; other scalars: as written
   std::vector<Node> items;        // kList
   std::vector<NodeField> fields;  // kMap, in the order written; names distinct
-  int line = 0;                   // 1-based; 0: unknown (JSON, or built by us)
+  int line = 0;                   // 1-based; 0: unknown (JSON, or built in code)
 
   // Defined where NodeField is complete.
   Node();
@@ -36,10 +36,10 @@ struct Node {
   static Node Integer(int64_t value);
   static Node Bool(bool value);
 
-  // The field of that name, or null when this is no map or has none.
+  // The field of that name; null if it is missing or this is not a map.
   const Node* Find(std::string_view name) const;
 
-  // The same value, wherever it was written.
+  // Compares the values, not the lines.
   friend bool operator==(const Node& a, const Node& b);
 
   // Appends a field (kMap) and returns it; the reference is valid until the next Add.
@@ -54,17 +54,17 @@ struct NodeField {
   Node value;
 };
 
-// "a string", "a list", ...: how messages call a kind.
+// The name of a kind in messages: "a string", "a list", ...
 std::string_view Describe(Node::Kind kind);
 
-// Whether it was written in a word that YAML takes for a boolean and a person may not: No, off, y.
+// True if it was written with a word that YAML reads as a boolean but people may not: No, off, y.
 bool IsWordOfBoolean(const Node& node);
 
-// The same of a value, which is named where it is short: "a string ('many')", "an integer (7)",
-// "a boolean (Off, which YAML reads as false)", "a list".
+// The same for a value, with the value if it is short: "a string ('many')", "an integer (7)", "a
+// boolean (Off, which YAML reads as false)", "a list".
 std::string DescribeValue(const Node& node);
 
-// What is wrong with one field. `path` is the API server's: "spec.roles.experts.replicas",
+// An error in one field. `path` is the API server's: "spec.roles.experts.replicas",
 // "spec.imagePullSecrets[1].name"; empty for the document itself.
 struct FieldError {
   std::string path;
@@ -76,19 +76,19 @@ struct FieldError {
 using FieldErrors = std::vector<FieldError>;
 
 // For people, in at most `most` bytes: "PATH: MESSAGE", several of them numbered. Paths with the
-// same message share it; what there is no room for is counted.
+// same message share it; errors that do not fit are counted.
 std::string JoinErrors(const FieldErrors& errors, size_t most);
 
-// Which of a kind's rules are judged.
+// Which rules of a kind to check.
 enum class Scope {
   kAll,
-  kSingleFields,  // bounds and forms of fields, each by itself: of an object that was read in part
+  kSingleFields,  // bounds and formats of single fields, for an object that was read in part
 };
 
-// The line of `path` in `root`, or of the deepest part of it that was written.
+// The line of `path` in `root`, or of its deepest part that exists.
 int LineOf(const Node& root, std::string_view path);
 
-// Fills the lines that are unknown from `root`.
+// Sets unknown lines from `root`.
 void AddLines(const Node& root, FieldErrors& errors);
 
 // One line per error: "service.yaml:7: spec.exchange.mode: message".

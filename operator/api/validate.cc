@@ -33,7 +33,7 @@ class Validator : private Checks {
   }
 
  private:
-  // Of a union's members, the one that `type` names and no other.
+  // Of a union, exactly the member that `type` names must be set.
   struct Member {
     std::string_view name;
     std::string_view type;
@@ -200,7 +200,7 @@ class Validator : private Checks {
           604'800);
   }
 
-  // The counts that a role can have.
+  // The allowed counts of a role.
   struct Bounds {
     int64_t low;
     int64_t high;

@@ -5,12 +5,12 @@
 
 namespace janus::control {
 
-// Every rule that an object can be judged by alone, those that the CRD's schema and CEL carry
-// included: the object store admits by it. Paths are the API server's; lines are unknown (AddLines
-// fills them). Pure.
+// Checks every rule that needs only the object, including those of the CRD's schema and CEL; the
+// object store uses it for admission. Paths are the API server's; lines are unknown (AddLines sets
+// them). Pure.
 FieldErrors ValidateSchema(const MoEService& service, Scope scope = Scope::kAll);
 
-// What may not change in an object's life: model.source's type and repository. Pure.
+// Refuses changes of immutable fields: type and repository of model.source. Pure.
 FieldErrors ValidateUpdate(const MoEService& before, const MoEService& after);
 
 }  // namespace janus::control

@@ -5,13 +5,13 @@
 
 namespace janus::control {
 
-// `read` and, of `bounds`, what is neither at nor below the path of one of those; in the order of
-// the document. Pure.
+// Returns `read` and those of `bounds` that are not at or below a path in `read`, in document
+// order. Pure.
 FieldErrors WithBounds(const Node& root, FieldErrors read, FieldErrors bounds);
 
-// All that is wrong with an object by its schema and rules, told at once as by the API server: what
-// could not be read, and what is out of bounds of the rest. Rules that look at several fields are
-// judged where all could be read. `root`: what was read. Pure.
+// All schema and rule errors of an object at once, as the API server reports them: unreadable
+// fields, and bounds of the others. Rules over several fields are checked only if all fields were
+// readable. `root`: the tree that was read. Pure.
 template <class Object>
 FieldErrors ValidateRead(const Node& root, const Parsed<Object>& parsed) {
   if (parsed.errors.empty()) return ValidateSchema(parsed.object);

@@ -21,7 +21,7 @@ constexpr int kMaxValues = 100'000;
 
 class Converter {
  public:
-  // `before`: lines of the file that stand before the text.
+  // `before`: number of lines of the file before the text.
   explicit Converter(std::string_view file, int before = 0) : file_(file), before_(before) {}
 
   Result<Node> Convert(const YAML::Node& from, int depth) {
@@ -32,7 +32,7 @@ class Converter {
       case YAML::NodeType::Undefined:
       case YAML::NodeType::Null: {
         Node node;
-        node.line = std::max(line, 0);  // a field without a value has no place of its own
+        node.line = std::max(line, 0);  // a field without a value has no position
         return node;
       }
       case YAML::NodeType::Scalar:
@@ -45,10 +45,10 @@ class Converter {
     return Fail(line, "unknown kind of value");
   }
 
-  // In the file, of a line of the text; both 1-based. 0: unknown.
+  // Line in the file for a line of the text; both 1-based. 0: unknown.
   int LineInFile(int line) const { return line > 0 ? before_ + line : 0; }
 
-  // `line`: of the file.
+  // `line`: in the file.
   Status Fail(int line, std::string_view message) const {
     std::string out(file_);
     if (line > 0) out += ":" + std::to_string(line);
@@ -69,7 +69,7 @@ class Converter {
     Result<Node> read = ReadPlain(text);
     if (!read.ok()) return Fail(line, read.status().message());
     read->line = line;
-    if (read->kind == Node::Kind::kBool) read->text = text;  // messages name the word
+    if (read->kind == Node::Kind::kBool) read->text = text;  // messages quote the word
     return read;
   }
 
@@ -98,15 +98,16 @@ class Converter {
                                     read->text + "; put it in quotes");
         }
       }
-      // Longer than any field's or label's; YAML itself ends a plain key at 1,024 characters.
+      // The limit is longer than any field or label name; YAML ends a plain key at 1,024
+      // characters.
       if (name.size() > kMaxNameBytes) {
         return Fail(key_line, "a field's name of " + std::to_string(name.size()) +
                                   " bytes; is a line break or a quote missing?");
       }
-      // yaml-cpp keeps both of two equal keys; which one wins would depend on the reader.
+      // yaml-cpp keeps both of two equal keys; readers differ in which one wins.
       if (node.Find(name) != nullptr) return Fail(key_line, "field '" + name + "' is given twice");
       JANUS_ASSIGN_OR_RETURN(Node value, Convert(field.second, depth + 1));
-      // A nested block begins a line after its name; the name is where a person looks.
+      // A nested block starts a line after its name, but people look at the name.
       value.line = key_line;
       node.Add(name, std::move(value));
     }
@@ -118,10 +119,10 @@ class Converter {
   int values_ = 0;
 };
 
-// The line on which a document's content begins.
+// Finds the line where a document's content starts.
 class FirstLine final : public YAML::EventHandler {
  public:
-  int line() const { return line_; }  // 0: it has none
+  int line() const { return line_; }  // 0: no content
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
@@ -195,26 +196,25 @@ int CountLines(std::string_view text) {
   return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
 }
 
-// What is no text of ours, whatever stands in it.
+// Refuses text that is not valid UTF-8 or has NUL bytes, whatever its content.
 Status CheckText(std::string_view text, const Converter& converter) {
   const auto line_of = [&](size_t at) { return CountLines(text.substr(0, at)) + 1; };
   if (text.size() > kMaxBytes)
     return converter.Fail(0, "larger than 1 MiB; is this the right file?");
   if (const size_t broken = FindBrokenUtf8(text); broken != std::string_view::npos)
     return converter.Fail(line_of(broken), "not UTF-8");
-  // The library takes text with these for UTF-16 or UTF-32.
+  // The library takes text with NUL bytes for UTF-16 or UTF-32.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     return converter.Fail(line_of(zero), "holds a NUL byte; want UTF-8 text");
   return OkStatus();
 }
 
-// Nothing where the text is of comments alone. REQUIRES: CheckText passed.
+// Nothing if the text has only comments. REQUIRES: CheckText passed.
 Result<std::optional<Node>> ParseDocument(std::string_view text, Converter& converter) {
   try {
     const YAML::Node document = YAML::Load(std::string(text));
     if (!document.IsDefined() || document.IsNull()) return std::optional<Node>();
-    // Not YAML::LoadAll: on a document that begins with a comma it returns empty documents for
-    // ever.
+    // Not YAML::LoadAll: on a document that begins with a comma it returns empty documents forever.
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
     FirstLine line;
@@ -232,7 +232,7 @@ Result<std::optional<Node>> ParseDocument(std::string_view text, Converter& conv
   }
 }
 
-// "---", and at most a comment behind it; as kubectl takes it.
+// True for "---", perhaps followed by a comment, as in kubectl.
 bool IsSeparator(std::string_view line) {
   if (!line.starts_with("---")) return false;
   const size_t more = line.find_first_not_of(" \t\r", 3);
@@ -252,8 +252,8 @@ Result<Node> ParseYaml(std::string_view text, std::string_view file) {
 Result<std::vector<YamlDocument>> ParseYamlDocuments(std::string_view text, std::string_view file) {
   JANUS_RETURN_IF_ERROR(CheckText(text, Converter(file)));
   std::vector<YamlDocument> out;
-  size_t begin = 0;      // of the document
-  int lines_before = 0;  // of it
+  size_t begin = 0;      // where the document starts
+  int lines_before = 0;  // lines before it
   const auto take = [&](size_t end) {
     Converter converter(file, lines_before);
     Result<std::optional<Node>> one = ParseDocument(text.substr(begin, end - begin), converter);

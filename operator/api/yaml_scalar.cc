@@ -26,7 +26,7 @@ bool LooksInteger(std::string_view text) {
   return IsDigits(WithoutSign(text));
 }
 
-// .inf, -.Inf, .NAN: no numbers of JSON.
+// .inf, -.Inf, .NAN: not numbers in JSON.
 bool LooksEndless(std::string_view text) {
   static constexpr std::string_view kForms[] = {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"};
   return std::find(std::begin(kForms), std::end(kForms), WithoutSign(text)) != std::end(kForms);
@@ -57,13 +57,13 @@ std::optional<bool> BooleanOf(std::string_view text) {
   return std::nullopt;
 }
 
-// A number's digits and the base they are in.
+// The digits of a number and their base.
 struct Digits {
   std::string text;
   int base = 10;
 };
 
-// As Go's strconv reads an integer in base 0: 012 and 0o12 octal, 0x, 0b. Without its sign.
+// Parses an unsigned integer like Go's strconv with base 0: 012 and 0o12 octal, 0x, 0b.
 Digits DigitsOf(std::string_view number) {
   if (number.size() < 2 || number[0] != '0') return {std::string(number), 10};
   const std::string rest(number.substr(2));
@@ -84,7 +84,7 @@ Digits DigitsOf(std::string_view number) {
 
 enum class NumberKind { kNone, kInteger, kTooLarge, kFloat };
 
-// `out`: of an integer.
+// `out` is set for an integer.
 NumberKind ReadNumber(std::string_view text, int64_t& out) {
   const bool begins_as_one = !WithoutSign(text).empty() && WithoutSign(text).front() >= '0' &&
                              WithoutSign(text).front() <= '9';
@@ -99,12 +99,12 @@ NumberKind ReadNumber(std::string_view text, int64_t& out) {
   const auto [stop, error] = std::from_chars(digits.text.data(), end, out, digits.base);
   if (stop == end && error == std::errc()) return NumberKind::kInteger;
   if (stop == end && error == std::errc::result_out_of_range) return NumberKind::kTooLarge;
-  // 089 is no octal number, and a float that is whole.
+  // 089 is not an octal number but a float with an integral value.
   const bool is_float = LooksFloat(plain) || LooksInteger(plain);
   return is_float ? NumberKind::kFloat : NumberKind::kNone;
 }
 
-// A whole one is written as an integer on its way to the API server.
+// An integral float becomes an integer on its way to the API server.
 Node FloatNode(std::string_view text) {
   constexpr double kMostExact = (int64_t{1} << 53) - 1;
   Node out = Node::String(text);
@@ -143,7 +143,7 @@ Result<Node> ReadPlain(std::string_view text) {
 }
 
 bool NeedsQuotes(std::string_view text) {
-  // A reader takes a carriage return in a plain string for a line break.
+  // A reader takes a carriage return in a plain string as a line break.
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (IsNull(text) || std::any_of(text.begin(), text.end(), is_control)) return true;
   const Result<Node> read = ReadPlain(text);

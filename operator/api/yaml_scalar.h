@@ -7,16 +7,15 @@
 
 namespace janus::control {
 
-// Plain (unquoted) scalars of YAML as kubectl reads them, and so what reaches the API server of
-// them: YAML 1.1 as go-yaml 2 has it. `yes`, `On` and `y` are true, 0644 is 420, 0x3c, 6_0 and 60.0
-// are 60; a date is a string. What is null is the library's to say. Pure.
+// Reads plain (unquoted) YAML scalars as kubectl does before it sends them to the API server: YAML
+// 1.1 as in go-yaml 2. `yes`, `On` and `y` are true, 0644 is 420, 0x3c, 6_0 and 60.0 are 60; a date
+// is a string. The YAML library decides which scalars are null. Pure.
 
-// kBool, kInteger, kFloat or kString. InvalidArgument: an integer beyond 64 bits; an infinity or
-// no number (.inf, .nan), which JSON does not have; <<, as fields are not merged here.
+// Returns kBool, kInteger, kFloat or kString. InvalidArgument: an integer beyond 64 bits; .inf and
+// .nan, which JSON lacks; <<, since merging is not supported.
 Result<Node> ReadPlain(std::string_view text);
 
-// Whether a string has to be quoted, so that no reader, of YAML 1.1 or 1.2, takes it for another
-// kind of value.
+// True if a string needs quotes so that no YAML 1.1 or 1.2 reader takes it for another type.
 bool NeedsQuotes(std::string_view text);
 
 }  // namespace janus::control

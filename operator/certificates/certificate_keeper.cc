@@ -11,7 +11,7 @@ namespace {
 
 const Resource kAuthoritySecrets{"", "v1", "secrets", "Secret"};
 
-// Found again by these when a service has gone.
+// Labels to find the authority of a deleted service.
 constexpr std::string_view kAuthorityLabel = "serving.janus.dev/authority";
 constexpr std::string_view kOfUid = "serving.janus.dev/service-uid";
 constexpr std::string_view kOfNamespace = "serving.janus.dev/service-namespace";
@@ -183,8 +183,8 @@ ApiResult<ServiceCertificates> CertificateKeeper::Keep(ObjectApi& api,
   Issued& issued = kept->issued;
   if (issued.leaves.empty()) return *std::move(kept->refused);
 
-  // What peers prove is judged by the newest bundle; a connection that is dialled anew takes a few
-  // milliseconds, so every change counts as one.
+  // Connections verify peers with the newest bundle. A new connection takes only a few
+  // milliseconds, so every change counts as a new version.
   if (!IsKnown(service.uid, caller->pair, *kept->bundle)) {
     const Status bundle = TrustBundle::Parse(*kept->bundle).status();
     if (!bundle.ok()) return LocalError(bundle);

@@ -15,110 +15,112 @@
 namespace janus::control {
 
 struct CertificateOptions {
-  std::string ns;                    // the operator's own: where the keys of authorities lie
-  std::vector<std::string> watched;  // the namespaces whose services are kept; empty: all
+  std::string ns;                    // the operator's namespace, with the authorities' keys
+  std::vector<std::string> watched;  // namespaces of the services to keep; empty: all
   std::string trust_domain = "cluster.local";
   Lifetimes lifetimes;
 };
 
-// A service as its authority knows it.
+// A service with certificates to keep.
 struct CertifiedService {
   ObjectKey key;
   std::string uid;
-  // IssueCircumstances', of this service. The operator's own next authority waits until all
-  // services have heard of it.
+  // Of this service. The operator's next authority waits until all services have it in their
+  // bundles.
   IssueCircumstances circumstances = {};
 };
 
-// What the roles of a service are given, and when to look again.
+// The certificates of a service's roles, and when to check again.
 struct ServiceCertificates {
-  // Leaves that have run out may be among them. Their pairs are there when the Secret was read or
-  // written just now; else CertificateKeeper::Read has them.
+  // May contain expired leaves. The key pairs are included if the Secret was just read or written;
+  // otherwise use CertificateKeeper::Read.
   Issued issued;
-  std::string bundle;  // ca.crt: the service's authorities and the operator's
+  std::string bundle;  // ca.crt: authorities of the service and of the operator
   WallTime next;
-  // Something was due and could not be written: all this is what there was before.
+  // A due write failed: everything here is the previous state.
   std::optional<ApiError> refused;
   bool is_first = false;  // there were none before
-  bool can_call = true;   // the certificate under which the operator calls is valid
+  bool can_call = true;   // the operator's certificate for calls is valid
 };
 
-// With what the operator calls a service's workers. The texts alone: what is read from them belongs
-// to connections, of which there are fewer than services.
+// Credentials for calls to a service's workers, as text. Connections parse them, since there are
+// fewer connections than services.
 struct CallerCertificates {
-  std::shared_ptr<const KeyPair> own;         // one for all services
-  std::shared_ptr<const std::string> bundle;  // PEM of its authorities; TrustBundle reads it
+  std::shared_ptr<const KeyPair> own;         // the operator's pair, for all services
+  std::shared_ptr<const std::string> bundle;  // PEM of the service's authorities; for TrustBundle
   std::string authority;                      // of the service
-  uint64_t version = 0;                       // another one: dial anew
+  uint64_t version = 0;                       // dial again if it changes
 };
 
-// The authorities of services and the operator's own: one Secret each in the operator's namespace,
-// that holds keys, certificates and what was issued, written with the version it was read at. What
-// a role's Secret in the service's namespace holds follows from it, so that nothing there need ever
-// be read. Services' keys are in memory while they are written or handed out, and no longer.
+// The authorities of services and of the operator. Each has one Secret in the operator's namespace
+// with keys, certificates and what was issued. A write carries the version that was read. The
+// roles' Secrets in the service's namespace follow from it, so they need not be read. Keys of
+// services are in memory only while they are written or passed on.
 //
-// Thread-safe; of one service one Keep runs at a time.
+// Thread-safe; one Keep at a time for each service.
 class CertificateKeeper {
  public:
   explicit CertificateKeeper(CertificateOptions options) : options_(std::move(options)) {}
 
-  // Makes and renews what is due. Errors are the API's, where there is nothing to go on with.
-  // `refused` Aborted: another process has written, look again.
+  // Creates and renews what is due. Fails with the API's error if there are no earlier certificates
+  // to use. `refused` Aborted: another process has written, call again.
   ApiResult<ServiceCertificates> Keep(ObjectApi& api, const CertifiedService& service, WallTime now,
                                       const CallLimits& limits);
-  // What Keep has told of that service last, with all pairs. Aborted: that is not what is there any
-  // more, look again.
+  // The result of the last Keep for that service, with all pairs. Aborted: the Secret has changed,
+  // call Keep again.
   ApiResult<Issued> Read(ObjectApi& api, const std::string& uid, const CallLimits& limits);
   const Lifetimes& lifetimes() const { return options_.lifetimes; }
-  // The service goes without: its workers are called in plain text.
+  // The service uses no TLS: its workers are called in plain text.
   void Without(const std::string& uid);
 
-  // For calls. Nothing: in plain text. Unavailable: not known yet.
+  // For calls to workers. Nothing: plain text. Unavailable: not known yet.
   Result<std::optional<CallerCertificates>> ForCalls(const std::string& uid) const;
 
-  // Deletes the authorities of services that `is_there` does not know.
+  // Deletes the authorities of services for which `is_there` is false.
   ApiResult<std::monostate> Sweep(ObjectApi& api,
                                   const std::function<bool(const CertifiedService&)>& is_there,
                                   const CallLimits& limits);
-  // Another may have written meanwhile: everything is read again.
+  // Another process may have written: read everything again.
   void ForgetAll();
 
  private:
-  // A Secret as it was last seen. The texts take ten times the rest: they are read again before
-  // they are needed.
+  // A Secret as last seen. The pairs take ten times the memory of the rest, so they are read again
+  // when needed.
   struct Entry {
-    bool keeps_pairs = false;  // the operator's own does: it calls with them
+    bool keeps_pairs = false;  // true for the operator's Secret, which is used for calls
     Mutex mu;
     std::optional<Issued> issued JANUS_GUARDED_BY(mu);
     std::shared_ptr<const std::string> bundle JANUS_GUARDED_BY(mu);
-    std::string version JANUS_GUARDED_BY(mu);  // empty: there is none
-    // A write of it failed, and may have been done: it is read before it is written again.
+    std::string version JANUS_GUARDED_BY(mu);  // empty: no such Secret
+    // A write failed but may have been done: read it before the next write.
     bool is_doubtful JANUS_GUARDED_BY(mu) = false;
   };
   struct Kept {
     Issued issued;
     std::shared_ptr<const std::string> bundle;
-    std::optional<ApiError> refused;  // what is due; the others are what there was before
-    bool is_first = false;            // there were none
+    std::optional<ApiError> refused;  // why the due write failed; then the rest is the previous
+                                      // state
+    bool is_first = false;            // there were none before
   };
   std::shared_ptr<Entry> EntryOf(const std::string& name);
-  // Notes them of that service. Those of all, for the operator's authority.
+  // Stores the circumstances of that service; returns the combination over all, for the operator's
+  // authority.
   IssueCircumstances OfAll(const std::string& uid, const IssueCircumstances& one);
-  // Whether that service's workers are called with these already.
+  // True if calls to that service's workers already use these.
   bool IsKnown(const std::string& uid, const KeyPair& caller, const std::string& bundle) const;
   struct ReadSecret {
     Node secret;
     Issued issued;
   };
-  // What is there. Aborted: it is not what `entry` knows; it will be read anew.
+  // Reads the Secret. Aborted: it differs from `entry`; it will be read again.
   static ApiResult<ReadSecret> ReadAgain(ObjectApi& api, const ObjectKey& key, Entry& entry,
                                          const CallLimits& limits) JANUS_REQUIRES(entry.mu);
-  // With pairs; none are there: nothing was issued.
+  // With pairs. No pairs: nothing was issued.
   static ApiResult<Issued> ReadAnew(ObjectApi& api, const ObjectKey& key, Entry& entry,
                                     const CallLimits& limits) JANUS_REQUIRES(entry.mu);
   static void Note(const Issued& issued, std::string version, Entry& entry)
       JANUS_REQUIRES(entry.mu);
-  // Writes that over what is there, or makes it.
+  // Issues by the plan and writes the Secret, or creates it.
   ApiResult<Issued> IssueAndWrite(ObjectApi& api, const ObjectKey& key, const IssuePlan& plan,
                                   const std::string& uri,
                                   const std::map<std::string, std::string>& labels, WallTime now,
@@ -131,7 +133,8 @@ class CertificateKeeper {
 
   const CertificateOptions options_;
   mutable Mutex mu_;
-  std::map<std::string, std::shared_ptr<Entry>> entries_ JANUS_GUARDED_BY(mu_);  // by Secret
+  std::map<std::string, std::shared_ptr<Entry>> entries_ JANUS_GUARDED_BY(mu_);  // by name of the
+                                                                                 // Secret
   std::shared_ptr<const KeyPair> own_ JANUS_GUARDED_BY(mu_);                     // the newest
   std::map<std::string, std::optional<CallerCertificates>> callers_ JANUS_GUARDED_BY(mu_);
   std::map<std::string, IssueCircumstances> heard_ JANUS_GUARDED_BY(mu_);  // by service

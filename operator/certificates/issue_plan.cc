@@ -14,7 +14,7 @@ WallTime Add(WallTime time, Seconds later) {
   return time + std::chrono::duration_cast<WallTime::duration>(later);
 }
 
-// When two thirds of a life are over.
+// When two thirds of the lifetime are over.
 WallTime RenewalOf(WallTime made, WallTime expires) {
   return made + (expires - made) / 3 * 2;
 }
@@ -95,8 +95,8 @@ IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
     }
   }
 
-  // The newest that every machine has had the time to hear of; where there is none (at the very
-  // beginning, or after a sleep of months), the oldest.
+  // The newest authority that every machine has had time to learn of; without such (at the start,
+  // or after months asleep), the oldest.
   const auto has_signed = [&](const IssuedAuthority& one) {
     return std::any_of(issued.leaves.begin(), issued.leaves.end(),
                        [&](const IssuedLeaf& leaf) { return leaf.issuer == one.id; });
@@ -106,7 +106,7 @@ IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
         (circumstances.is_heard && Add(one->made, lifetimes.spread) <= now) || has_signed(*one);
     if (!plan.signer || may_sign) plan.signer = one->id;
   }
-  // One that has not signed yet is as good as another.
+  // For a requested renewal, a newest authority that has not signed yet suffices.
   plan.makes_authority = left.empty() ||
                          RenewalOf(left.back()->made, left.back()->expires) <= now ||
                          (is_asked && has_signed(*left.back()));

@@ -11,11 +11,11 @@
 
 namespace janus::control {
 
-// What has been issued in the name of one authority's URI, and what must be issued now. Pure but
-// for Issue, which draws keys.
+// What one authority URI has issued, and what must be issued now. Pure except for Issue, which
+// generates keys.
 
 struct IssuedAuthority {
-  std::string id;  // of its pair, for `IssuedLeaf::issuer`; never used twice
+  std::string id;  // for `IssuedLeaf::issuer`; never reused
   KeyPair pair;
   WallTime made;
   WallTime expires;
@@ -33,49 +33,49 @@ struct IssuedLeaf {
 struct Issued {
   std::vector<IssuedAuthority> authorities;  // oldest first
   std::vector<IssuedLeaf> leaves;            // one per role
-  std::string renewal;                       // the last that was asked for and begun
+  std::string renewal;                       // the last renewal that was requested and started
 
   const IssuedLeaf* Find(PeerRole role) const;
   // ca.crt: the certificates of all authorities.
   std::string Bundle() const;
-  // What PlanIssue and NextIssue ask for, and no more: all but certificates and keys.
+  // Without certificates and keys, which PlanIssue and NextIssue do not need.
   Issued WithoutPairs() const;
 };
 
-// As cert-manager and linkerd have them: a year for who issues; for leaves what lets a service live
-// for a month without an operator. Each is renewed when two thirds of its life are over.
+// As in cert-manager and linkerd: a year for authorities, and for leaves long enough that a service
+// runs a month without an operator. Each is renewed after two thirds of its lifetime.
 struct Lifetimes {
   Seconds authority = std::chrono::hours(365 * 24);
   Seconds leaf = std::chrono::hours(90 * 24);
-  // How long a new authority has been in the bundle before its first leaf: every machine has it by
-  // then (a kubelet takes a minute or two).
+  // Time between the addition of a new authority to the bundle and its first leaf. By then every
+  // machine has it (a kubelet takes a minute or two).
   Seconds spread = std::chrono::hours(1);
-  // How far a certificate's validity begins in the past, for clocks that are behind.
+  // Start of a certificate's validity before now, for clocks that are slow.
   Seconds skew = std::chrono::minutes(5);
 };
 
 struct IssuePlan {
-  std::vector<std::string> dropped;  // ids of authorities that have expired
+  std::vector<std::string> dropped;  // ids of expired authorities
   bool makes_authority = false;
-  // The authority that signs from now on; nothing: the one that is made.
+  // The authority that signs from now on; nothing: the new one.
   std::optional<std::string> signer;
-  std::vector<PeerRole> leaves;  // to issue, in place of those there are
-  std::string renewal;           // Issued's
+  std::vector<PeerRole> leaves;  // to issue, replacing the existing ones
+  std::string renewal;           // value for Issued::renewal
   bool is_empty() const { return dropped.empty() && !makes_authority && leaves.empty(); }
 };
 
-// What is known beside what was issued.
+// State beyond what was issued.
 struct IssueCircumstances {
-  // Everybody's ca.crt has had all authorities for `spread`. Until then no other one signs than
-  // those whose leaves are there.
+  // All processes have had all authorities in their ca.crt for `spread`. Until then only
+  // authorities that already have leaves sign.
   bool is_heard = true;
-  // Everybody has had all of it for `spread`. Until then no authority is dropped.
+  // All processes have had their complete Secret for `spread`. Until then no authority is dropped.
   bool is_shown = true;
-  // Somebody asks for other keys, by a text that has not been asked with before; empty: nobody.
+  // A user requests new keys with this text, which was not used before; empty: no request.
   std::string renewal = {};
 };
 
-// An authority is dropped when it has expired, or when nobody has had a leaf of it for `spread`.
+// Drops an authority once it has expired, or no process has had a leaf of it for `spread`.
 IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
                     const Lifetimes& lifetimes, WallTime now,
                     const IssueCircumstances& circumstances = {});
@@ -83,11 +83,11 @@ IssuePlan PlanIssue(const Issued& issued, const std::vector<PeerRole>& roles,
 // The next time at which PlanIssue has something to do, if nothing else happens.
 WallTime NextIssue(const Issued& issued, const Lifetimes& lifetimes, WallTime now);
 
-// `issued` with the plan carried out.
+// Carries out the plan on `issued`.
 Result<Issued> Issue(Issued issued, const IssuePlan& plan, const std::string& authority_uri,
                      const Lifetimes& lifetimes, WallTime now);
 
-// As a Secret holds it. InvalidArgument: it is not that.
+// The format of the Secret. InvalidArgument: another format.
 std::string WriteIssued(const Issued& issued);
 Result<Issued> ReadIssued(const std::string& text);
 

@@ -51,7 +51,7 @@ bool AddExtension(X509* to, const X509* issuer, int nid, const std::string& valu
   return extension != nullptr && X509_add_ext(to, extension.get(), -1) == 1;
 }
 
-// 127 random bits: below 20 octets and positive (RFC 5280, 4.1.2.2).
+// 127 random bits: below 20 octets, and positive (RFC 5280, 4.1.2.2).
 bool SetSerial(X509* to, std::string& hex) {
   std::array<unsigned char, 16> bytes;
   if (RAND_bytes(bytes.data(), bytes.size()) != 1) return false;
@@ -64,11 +64,11 @@ bool SetSerial(X509* to, std::string& hex) {
   return is_set;
 }
 
-// All but issuer, extensions and signature.
+// Sets everything except issuer, extensions and signature.
 bool Begin(X509* to, EVP_PKEY* key, const std::string& kind, const Validity& validity) {
   std::string serial;
   if (X509_set_version(to, X509_VERSION_3) != 1 || !SetSerial(to, serial)) return false;
-  // What has the same name is told apart by it, in people's tools too.
+  // The serial number in the name distinguishes certificates, in other tools too.
   const std::string name = "janus " + kind + " " + serial;
   X509_NAME* const subject = X509_get_subject_name(to);
   return ASN1_TIME_set(X509_getm_notBefore(to),

@@ -20,13 +20,13 @@ struct Validity {
   WallTime until;
 };
 
-// ECDSA over P-256 with SHA-256, keys and serial numbers from OpenSSL's generator. Errors are
-// Internal: OpenSSL's own words. No I/O but the machine's randomness.
+// ECDSA over P-256 with SHA-256; keys and serial numbers come from OpenSSL's generator. Errors are
+// Internal with OpenSSL's text. The only I/O is the system's randomness.
 
-// An authority that signs itself and issues leaves, no further authorities. `uri` says for whom.
+// A self-signed authority that may issue leaves but no further authorities. `uri` is its identity.
 Result<KeyPair> MakeAuthority(const std::string& uri, const Validity& validity);
 
-// A certificate of that authority for `uri`, for both ends of a connection.
+// A certificate for `uri` from that authority, for both ends of a connection.
 Result<KeyPair> IssueLeaf(const KeyPair& authority, const std::string& uri,
                           const Validity& validity);
 

@@ -20,7 +20,7 @@ int ValueOf(char c) {
 Result<std::string> DecodeBase64(std::string_view text) {
   std::string out;
   uint32_t bits = 0;
-  int characters = 0;  // of the current four, '=' among them
+  int characters = 0;  // in the current group of four, including '='
   int padding = 0;
   for (const char c : text) {
     if (c == '\n' || c == '\r' || c == ' ') continue;

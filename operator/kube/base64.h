@@ -7,7 +7,7 @@
 
 namespace janus::control {
 
-// RFC 4648, with line feeds allowed between the characters, as kubeconfigs have them.
+// RFC 4648; line feeds between characters are allowed, as in kubeconfigs.
 // InvalidArgument: any other character, a wrong length.
 Result<std::string> DecodeBase64(std::string_view text);
 

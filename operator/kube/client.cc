@@ -16,7 +16,7 @@ TransportOptions WithUserAgent(KubeClientOptions options) {
   return options.transport;
 }
 
-// "a=1&b=2"; an empty value is left out.
+// "a=1&b=2", without empty values.
 class Query {
  public:
   Query& Add(std::string_view name, std::string_view value) {
@@ -38,7 +38,7 @@ void AddSelection(const Selection& selection, Query& query) {
       .Add("fieldSelector", selection.field_selector);
 }
 
-// `part`: as ParseJson has it; "items" or nothing.
+// `part`: for ParseJson; "items" or nothing.
 ApiResult<Node> ReadObject(const HttpReply& reply, const JsonPart& part) {
   Result<Node> read = ParseJson(reply.body, "reply", part);
   if (read.ok() && read->kind == Node::Kind::kMap) return *std::move(read);
@@ -147,7 +147,7 @@ ApiResult<Node> KubeClient::Apply(const Resource& resource, const Node& object,
   Result<std::string> path = ObjectPath(resource, KeyOf(object), subresource);
   if (!path.ok()) return LocalError(std::move(path).status());
   const std::string query = WriteQuery(options.write) + (options.force ? "&force=true" : "");
-  // JSON is YAML. Applying the same twice is applying it once.
+  // JSON is valid YAML. Applying the same object twice has no further effect.
   return Send({"PATCH", *path + query, {}, WriteJson(object), "application/apply-patch+yaml"},
               Repeat::kHarmless, limits);
 }

@@ -12,16 +12,16 @@
 namespace janus::control {
 
 struct KubeClientOptions {
-  // The owner of the fields that we apply, and our name in the audit log: "<name>/<version>".
+  // Field manager of what we apply, and our name in the audit log as "<name>/<version>".
   std::string name = "janus-operator";
-  TransportOptions transport;  // user_agent empty: made of `name`
-  // A watch on which nothing came for so long is cut, and ends with kSilence. API servers send a
-  // bookmark about once a minute, so that a connection that died without a word does not stay
-  // unnoticed; where none come, a watch is begun anew so often.
+  TransportOptions transport;  // user_agent empty: made from `name`
+  // A watch that receives no byte for this long is closed with kSilence, because its connection may
+  // be dead. API servers send a bookmark about once a minute. A server without bookmarks has its
+  // watches restarted at this interval.
   Seconds watch_silence{90};
 };
 
-// The API of a real API server, over HTTP and in JSON. Thread-safe.
+// Client of an API server, over HTTP with JSON. Thread-safe.
 class KubeClient final : public ObjectApi {
  public:
   // `timeline` outlives this. Nothing is sent yet.

@@ -36,7 +36,7 @@ BioPtr Bytes(const std::string& text) {
   return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// The first of what OpenSSL left in this thread's queue; empties it.
+// Returns the first error in OpenSSL's queue of this thread, and clears the queue.
 std::string TlsError() {
   const unsigned long code = ERR_get_error();  // NOLINT: OpenSSL's type
   ERR_clear_error();
@@ -51,11 +51,11 @@ std::vector<X509Ptr> ReadCertificates(const std::string& pem) {
   while (X509* const one = PEM_read_bio_X509(bytes.get(), nullptr, nullptr, nullptr)) {
     out.emplace_back(one);
   }
-  ERR_clear_error();  // the end of the text is an error to it
+  ERR_clear_error();  // reading past the last certificate leaves an error
   return out;
 }
 
-// A key with a password cannot be asked for one.
+// Refuses keys that need a password.
 int NoPassword(char*, int, int, void*) {
   return -1;
 }
@@ -69,8 +69,8 @@ Status TrustOnly(SSL_CTX* context, const std::string& ca) {
   if (roots.empty()) return FailedPrecondition("the CA's PEM holds no certificate");
   X509_STORE* const store = SSL_CTX_get_cert_store(context);
   for (const X509Ptr& root : roots) X509_STORE_add_cert(store, root.get());
-  // As with Go's programs, each of them is trusted for itself: a file may hold an intermediate CA
-  // without the root that has signed it.
+  // Trust each certificate of the file, as Go programs do: a file may hold an intermediate CA
+  // without the root that signed it.
   X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
   ERR_clear_error();
   return OkStatus();
@@ -91,8 +91,8 @@ Status Present(SSL_CTX* context, const Credentials& credentials) {
   return OkStatus();
 }
 
-// The library verifies names by itself and, unasked, trusts the system's roots beside the given
-// ones. So its verification is off, and OpenSSL's own, which ends the handshake, is on.
+// The library's own verification also trusts the system's roots. So it is off, and OpenSSL verifies
+// during the handshake instead.
 Status Verify(SSL_CTX* context, const std::string& name, std::string* why_not) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_app_data(context, why_not);
@@ -114,7 +114,7 @@ Status Verify(SSL_CTX* context, const std::string& name, std::string* why_not) {
   return set == 1 ? OkStatus() : FailedPrecondition("'" + name + "' is no name to verify");
 }
 
-// An address of the host, for a connection that is to say another name in its handshake.
+// An address of the host, for a connection that sends another name in its handshake.
 std::optional<std::string> AddressOf(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -132,13 +132,13 @@ std::optional<Seconds> RetryAfter(const httplib::Response& response) {
                          response.get_header_value("Date"), std::chrono::system_clock::now());
 }
 
-// Sockets know no time but the machine's.
+// Sockets use the system's clock.
 MonotonicTime After(Seconds time) {
   return MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(time);
 }
 
-// A write to a connection that the server has reset raises SIGPIPE, TLS's too: kept from the
-// process for as long as this lives.
+// A write to a connection that the server has reset raises SIGPIPE, with TLS too. While this object
+// lives, the process does not receive it.
 class NoBrokenPipe {
  public:
   NoBrokenPipe() {
@@ -161,7 +161,7 @@ class NoBrokenPipe {
   sigset_t before_;
 };
 
-// Whatever is not known to be so counts as sent.
+// Unknown errors count as sent.
 bool IsBeforeSending(httplib::Error error) {
   switch (error) {
     case httplib::Error::Connection:
@@ -188,7 +188,7 @@ class HttpConnection final : public Connection {
                                                                        : config.host),
         deadlines_(deadlines) {}
 
-  // Sends the end of a TLS connection; the server may be gone already.
+  // Closes the TLS connection; the server may be gone already.
   ~HttpConnection() override {
     const NoBrokenPipe no_broken_pipe;
     client_.reset();
@@ -225,7 +225,7 @@ class HttpConnection final : public Connection {
   bool IsAlive() const override;
 
  private:
-  // What one exchange has come to.
+  // State of one exchange.
   struct Progress {
     HttpReply reply;
     bool is_too_large = false;
@@ -241,10 +241,10 @@ class HttpConnection final : public Connection {
   const std::string host_;
   const std::string server_name_;
   Deadlines& deadlines_;
-  std::string untrusted_;  // why the last handshake failed; empty: not for its certificate
+  std::string untrusted_;  // certificate error of the last handshake; empty: none
   std::unique_ptr<httplib::ClientImpl> client_;
 
-  // The socket, by a descriptor of our own: the library closes its own whenever it sees fit.
+  // Our duplicate of the socket's descriptor, since the library may close its own at any time.
   Fd socket_;
   Deadlines::Id deadline_id_ = 0;  // during an exchange with a socket
   MonotonicTime deadline_;         // of the exchange
@@ -256,7 +256,7 @@ class HttpConnection final : public Connection {
 };
 
 void HttpConnection::OnSocket(int socket) {
-  if (deadline_id_ != 0) deadlines_.Remove(deadline_id_);  // of another address of the host
+  if (deadline_id_ != 0) deadlines_.Remove(deadline_id_);  // for an earlier address of the host
   {
     const MutexLock lock(stop_mu_);
     socket_ = Fd(fcntl(socket, F_DUPFD_CLOEXEC, 0));
@@ -268,13 +268,13 @@ void HttpConnection::OnSocket(int socket) {
 
 bool HttpConnection::IsAlive() const {
   if (!socket_) return true;  // not connected yet
-  // Nothing is due on an idle connection: what can be read is the server's goodbye.
+  // The server owes no data on an idle connection, so readable data means that it closes.
   pollfd wait = {socket_.get(), POLLIN, 0};
   return poll(&wait, 1, 0) == 0;
 }
 
 void HttpConnection::SetTimeouts(Seconds timeout) {
-  // The library's own bounds, of single reads, are a second line: Deadlines cuts before.
+  // The library's limits for single reads are only a fallback: Deadlines ends the call earlier.
   const time_t most = static_cast<time_t>(std::clamp(timeout.count(), 0.0, 86400.0)) + 2;
   client_->set_connection_timeout(
       std::min<time_t>(most, static_cast<time_t>(kConnectTimeout.count())));

@@ -28,57 +28,56 @@ struct HttpRequest {
 
 struct HttpReply {
   int status = 0;
-  std::optional<Seconds> retry_after;  // the header's, where it can be read; >= 0
-  std::vector<std::string> warnings;   // the headers' values, as they came
-  std::string body;                    // empty where a sink took it
+  std::optional<Seconds> retry_after;  // of the header, if it is valid; >= 0
+  std::vector<std::string> warnings;   // header values, unparsed
+  std::string body;                    // empty if a sink took it
 };
 
 // Why there is no reply.
 struct HttpFailure {
   enum class Kind {
-    kNotSent,        // no connection: nothing of the request has left
-    kUntrusted,      // the same, because the server's certificate is not trusted
-    kBroken,         // the connection ended inside the exchange; what the server did is not known
-    kTimedOut,       // the time passed inside the exchange
-    kCancelled,      // `stop`
-    kSinkHadEnough,  // the sink said so
-    kTooLarge,       // the reply's body
+    kNotSent,        // no connection: nothing of the request was sent
+    kUntrusted,      // not sent, because the server's certificate is not trusted
+    kBroken,         // the connection broke during the exchange; the server may have acted
+    kTimedOut,       // timeout during the exchange
+    kCancelled,      // by `stop`
+    kSinkHadEnough,  // the sink returned false
+    kTooLarge,       // the reply's body exceeds kMaxBodyBytes
   };
   Kind kind = Kind::kBroken;
   std::string message;
 };
 
-// Takes a 2xx reply's body as it comes, on the caller's thread; false: no more.
+// Receives a 2xx reply's body in pieces, on the caller's thread. `take` returns false to end it.
 struct BodySink {
   std::function<void()> begin;  // before the first bytes
   std::function<bool(std::string_view bytes)> take;
-  Seconds silence{
-      90};  // how long the next bytes may be waited for: the exchange's time is without end
+  Seconds silence{90};  // longest wait for the next bytes; the exchange as a whole has no limit
 };
 
-// One connection to the API server, kept between requests. The only place that knows the HTTP
+// One connection to the API server, reused for several requests. Only this class uses the HTTP
 // library and OpenSSL. Confined to one thread at a time.
 class Connection {
  public:
-  // A reply's body, unless a sink takes it.
+  // Limit of a reply's body, unless a sink takes it.
   static constexpr size_t kMaxBodyBytes = size_t{64} << 20;
   static constexpr Seconds kConnectTimeout{10};
 
-  // Reads the certificates, connects only with the first request. FailedPrecondition: no
-  // certificate or key in their text, a key of another certificate. `deadlines` outlives this.
+  // Reads the certificates; the first request connects. FailedPrecondition: the text is no
+  // certificate or key, or the key does not match the certificate. `deadlines` outlives this.
   static Result<std::unique_ptr<Connection>> Create(const ClusterConfig& config,
                                                     const Credentials& credentials,
                                                     Deadlines& deadlines);
   virtual ~Connection() = default;
 
-  // One exchange, ended after `timeout` or by `stop` wherever it stands; except while a host's name
-  // is looked up, which takes as long as the system's resolver lets it. After a failure the
-  // connection is not to be used again.
+  // Sends one request and reads its reply. Ends after `timeout` or by `stop`, except during the
+  // lookup of a host name, which ends when the system's resolver returns. Do not use the connection
+  // after a failure.
   virtual std::variant<HttpReply, HttpFailure> Exchange(const HttpRequest& request, Seconds timeout,
                                                         const std::stop_token& stop,
                                                         const BodySink* sink) = 0;
 
-  // Whether the server has not closed it meanwhile, as far as can be seen from here.
+  // False once the server has closed the connection, as far as the socket shows it.
   virtual bool IsAlive() const = 0;
 };
 

@@ -10,28 +10,27 @@
 
 namespace janus::control {
 
-// Ends what a socket waits for when its time is up, whatever the HTTP library is doing with it: the
-// library bounds single reads, so a server that sends a byte now and then would hold a call for
-// ever. Shuts the socket down in both directions; a reader or writer of it then sees its end.
-// Thread-safe.
+// Ends socket operations at their deadline. The HTTP library bounds only single reads, so a server
+// that sends a byte now and then could hold a call forever. At the deadline this shuts the socket
+// down in both directions, and its reader or writer sees the end. Thread-safe.
 class Deadlines {
  public:
   using Id = uint64_t;
 
-  // Keeps its own descriptor of the socket, which the owner may thus close at any time.
+  // Duplicates the descriptor, so that the owner may close the socket at any time.
   // `deadline` may lie in the past.
   Id Add(int socket, MonotonicTime deadline);
   void Move(Id id, MonotonicTime deadline);
-  // Whether the socket was shut down here.
+  // True if Cut has shut the socket down.
   bool Remove(Id id);
 
-  // Shuts down what is due.
+  // Shuts down every overdue socket.
   void Cut(MonotonicTime now);
-  // When to call Cut again; nothing: no deadline is pending.
+  // Time of the next Cut; nothing: no deadline is pending.
   std::optional<MonotonicTime> Next() const;
-  // Returns when Next() may have become sooner, at the latest at `until`.
+  // Blocks until `until`, or until Next() may have become earlier.
   void Wait(MonotonicTime until);
-  // Makes a Wait return.
+  // Ends a running Wait.
   void Wake();
 
  private:

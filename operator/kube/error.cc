@@ -9,7 +9,7 @@
 namespace janus::control {
 namespace {
 
-// What is shown of a body that is no Status, as a proxy's page of HTML.
+// Most bytes shown of a body that is not a Status, such as a proxy's HTML page.
 constexpr size_t kMaxShownBytes = 200;
 constexpr Seconds kMostRetryAfter{3600};
 
@@ -34,7 +34,7 @@ StatusCode CodeOf(int http_status, std::string_view reason) {
     default:
       if (http_status >= 500) return StatusCode::kUnavailable;
       if (http_status >= 400) return StatusCode::kInvalidArgument;
-      return StatusCode::kDataLoss;  // neither done nor refused: no API server answers so
+      return StatusCode::kDataLoss;  // neither success nor error: not an API server's status
   }
 }
 
@@ -50,9 +50,9 @@ std::optional<Seconds> Bounded(std::optional<Seconds> asked) {
   return std::clamp(*asked, Seconds(0), kMostRetryAfter);
 }
 
-// The server answers some mistakes by 500 without a reason, although it wrote nothing and only
-// another object will help: a server-side apply of unknown fields, or to the scale of a custom
-// resource; a version in an object to create; a version that is not a number.
+// For some mistakes the server returns 500 without a reason, although it wrote nothing and a retry
+// cannot help: a server-side apply of unknown fields, or to the scale of a custom resource; a
+// version in an object to create; a version that is not a number.
 bool IsRefusal(const ApiError& error) {
   static constexpr std::string_view kBegins[] = {
       "failed to create typed patch object",
@@ -66,8 +66,8 @@ bool IsRefusal(const ApiError& error) {
                      [&](std::string_view begin) { return error.message.starts_with(begin); });
 }
 
-// Another object has the name now, with another uid than the call gave. An update gets 409 for it,
-// an apply or a patch 422.
+// The name now belongs to an object with another uid than in the call. The server returns 409 for
+// an update, 422 for an apply or a patch.
 bool IsOfAnotherUid(const ApiError& error) {
   return error.http_status == 422 &&
          std::any_of(error.causes.begin(), error.causes.end(),

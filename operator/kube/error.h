@@ -14,10 +14,10 @@
 
 namespace janus::control {
 
-// One of the causes that the API server gives: "spec.replicas" "FieldValueInvalid" "must be ...".
+// One cause from the API server's error: "spec.replicas" "FieldValueInvalid" "must be ...".
 struct ApiCause {
   std::string reason;
-  std::string field;  // path in the object; empty: the whole
+  std::string field;  // path in the object; empty: the whole object
   std::string message;
 
   friend bool operator==(const ApiCause&, const ApiCause&) = default;
@@ -27,39 +27,38 @@ struct ApiCause {
 //
 //   Aborted            the object has changed since it was read: read again, decide again
 //   Unavailable        the same call may work later: back off
-//   ResourceExhausted  the server refuses for now: wait `retry_after`, else back off
+//   ResourceExhausted  the server refuses for now: wait `retry_after` if set; otherwise back off
 //   OutOfRange         the resourceVersion or continue token is too old: list again
-//   InvalidArgument    the object can never be taken: `causes` say why
-//   NotFound, AlreadyExists, PermissionDenied, DeadlineExceeded, Cancelled: as they read
+//   InvalidArgument    the object is invalid: `causes` say why
+//   NotFound, AlreadyExists, PermissionDenied, DeadlineExceeded, Cancelled: as usual
 //   FailedPrecondition our own configuration or credentials
-//   DataLoss           the server's answer is not what the API's documents say
+//   DataLoss           the server's reply violates the API's documentation
 struct ApiError {
   StatusCode code = StatusCode::kUnknown;
-  int http_status = 0;  // 0: no answer came
-  std::string reason;   // the API's: "Conflict", "Expired", ...; empty: it gave none
+  int http_status = 0;  // 0: no reply
+  std::string reason;   // from the API: "Conflict", "Expired", ...; empty: not given
   std::string message;
   std::vector<ApiCause> causes;
-  std::optional<Seconds> retry_after;  // as the server asked; >= 0
-  // A write may have been done or not: the request was sent, or a part of it, and no answer came,
-  // or a 5xx, as when etcd was slow. Read before it is written again.
+  std::optional<Seconds> retry_after;  // from the server; >= 0
+  // It is unknown whether a write was executed: it was sent at least in part, and got no reply, or
+  // a 5xx, as when etcd is slow. Read the object before the next write.
   bool outcome_unknown = false;
 
-  // "<message> (409 Conflict)"; the causes are part of the server's message already.
+  // "<message> (409 Conflict)"; the server's message includes the causes.
   Status ToStatus() const;
 };
 
-// An error that no server spoke of.
+// An error that does not come from a server.
 ApiError LocalError(Status status);
 
-// What a reply that is not 2xx says. `body` is a v1 Status, or whatever a proxy made of it;
-// `retry_after`: the header's value, seconds. One place decides which code it is.
+// The error of a reply that is not 2xx; only this function chooses the code. `body` is a v1 Status,
+// or a text from a proxy. `retry_after`: the header's value.
 ApiError ErrorOfReply(int http_status, std::string_view body, std::optional<Seconds> retry_after);
 
-// The same of a v1 Status that was read already: what a watch's ERROR event carries.
+// The same for a parsed v1 Status, as in a watch's ERROR event.
 ApiError ErrorOfStatusObject(const Node& status);
 
-// A value, or the ApiError for which there is none. value() of a failed one aborts with the
-// message.
+// A value, or an ApiError. value() of a failed result aborts with the message.
 template <class T>
 class [[nodiscard]] ApiResult {
  public:

@@ -14,7 +14,7 @@
 namespace janus::control {
 namespace {
 
-// The API server's bounds.
+// Limits of the API server.
 constexpr size_t kMaxNote = 1024;
 constexpr size_t kMaxWord = 128;
 constexpr size_t kMaxName = 253;
@@ -23,7 +23,7 @@ MonotonicTime Add(MonotonicTime time, Seconds by) {
   return time + std::chrono::duration_cast<MonotonicTime::duration>(by);
 }
 
-// Notes carry texts of others: what is no UTF-8 would cost the whole Event.
+// Notes contain foreign text; invalid UTF-8 would make the server refuse the Event.
 std::string Note(std::string text) {
   if (text.size() > kMaxNote) {
     constexpr std::string_view kCut = "...";
@@ -101,7 +101,7 @@ bool EventBook::HasEnded(const Series& series, MonotonicTime now) const {
   return series.IsWritten() && now > Add(series.last_at, options_.series_end);
 }
 
-// Whether there is a place for one more series.
+// True if there is room for one more series.
 bool EventBook::MakeRoom() {
   if (series_.size() < options_.capacity) return true;
   auto oldest = series_.end();
@@ -136,7 +136,7 @@ ObjectKey EventBook::NameOf(const Happening& happening, WallTime first) const {
   const std::string suffix = "." + hash.Hex();
   std::string name = happening.regarding.key.name.substr(0, kMaxName - suffix.size());
   while (!name.empty() && (name.back() == '.' || name.back() == '-')) name.pop_back();
-  // Events of what has no namespace lie in "default".
+  // Events about cluster-scoped objects go to "default".
   const bool has_namespace = !happening.regarding.key.namespace_.empty();
   return {has_namespace ? happening.regarding.key.namespace_ : "default", name + suffix};
 }
@@ -181,7 +181,7 @@ void EventBook::Record(Happening happening, MonotonicTime now, WallTime wall) {
   series_.emplace(hash, std::move(series));
 }
 
-// The series that is due first; end: none is.
+// The series that is due first; end: none.
 EventBook::SeriesMap::iterator EventBook::NextDue() {
   auto next = series_.end();
   for (auto it = series_.begin(); it != series_.end(); ++it) {
@@ -245,7 +245,8 @@ void EventBook::Finish(const Write& write, const ApiError* error, MonotonicTime 
   JANUS_CHECK(found != series_.end() && found->second.is_writing, write.event.ToString());
   Series& series = found->second;
   series.is_writing = false;
-  // Ours, by (2): as it was when the reply was lost, of which at least once is sure.
+  // Our Event, by (2): an earlier create succeeded, but its reply was lost. It counted at least
+  // one.
   const bool is_there =
       error != nullptr && write.is_create && error->code == StatusCode::kAlreadyExists;
   if (error == nullptr || is_there) {
@@ -265,7 +266,7 @@ void EventBook::Finish(const Write& write, const ApiError* error, MonotonicTime 
   if (error->code == StatusCode::kCancelled) {
     series.due = now;
   } else if (!write.is_create && error->code == StatusCode::kNotFound) {
-    // The server forgets Events after a while (an hour, unless told otherwise).
+    // The server removes Events after a while (an hour by default).
     series.written = 0;
     series.due = now;
   } else if (MayTryAgain(*error) && ++series.attempts < options_.max_attempts) {

@@ -13,14 +13,14 @@ namespace janus::control {
 
 struct EventRecorderOptions {
   EventBookOptions book;
-  Seconds period{0.5};              // how often Run looks for what was recorded
-  Seconds write_timeout{10};        // of a write, its own attempts included
-  Seconds flush_timeout{3};         // for what is not written when Run is stopped
+  Seconds period{0.5};              // how often Run checks for new records
+  Seconds write_timeout{10};        // of a write, including retries
+  Seconds flush_timeout{3};         // for unwritten Events when Run is stopped
   EventMetrics* metrics = nullptr;  // outlives the recorder; null: none
 };
 
-// Writes Events to an API. An Event is a courtesy: it is dropped, and counted, rather than waited
-// for. Driven: the owner of the loop calls Step when it says so, or lends Run a thread.
+// Writes Events to an API. Callers never wait: an Event that cannot be written is dropped and
+// counted. The owner of the loop calls Step at the times that Step returns, or gives Run a thread.
 // Step and Run are confined to one thread; the rest is thread-safe.
 class EventRecorder {
  public:
@@ -30,14 +30,14 @@ class EventRecorder {
   // Never blocks for I/O.
   void Record(Happening happening);
 
-  // Writes what is due. Returns when to be called again.
+  // Writes what is due. Returns when to call it again.
   MonotonicTime Step(const std::stop_token& stop);
-  // Steps until `stop`, then writes what is not written yet, repeats among it, as far as the rate
-  // of writes and flush_timeout let it.
+  // Steps until `stop`. Then writes what is still unwritten, including repeats, within the rate
+  // limit and flush_timeout.
   void Run(const std::stop_token& stop);
 
   EventStatistics statistics() const;
-  // Series with something not written yet.
+  // Series with an unwritten part.
   size_t depth() const;
 
  private:

@@ -39,7 +39,9 @@ Result<ExecCredential> RunPlugin(const ClusterConfig& config, const std::string&
 Result<ExecCredential> ReadExecCredential(const ExecPlugin& plugin, std::string_view printed) {
   const std::string name = "'" + plugin.command + "'";
   Result<Node> read = ParseJson(printed, name);
-  if (!read.ok()) return std::move(read).status();  // never what it printed: that may be a secret
+  if (!read.ok())
+    return std::move(read).status();  // never show the output, which may contain a
+                                      // secret
   if (TextAt(*read, {"kind"}) != "ExecCredential" ||
       TextAt(*read, {"apiVersion"}) != plugin.api_version) {
     return InvalidArgument(name + " printed no ExecCredential of " + plugin.api_version);
@@ -102,7 +104,7 @@ ExecCredentials::~ExecCredentials() {
     const MutexLock lock(mu_);
     last = std::move(runner_);
   }
-  // Stopped and awaited here, without the lock that it takes at its end.
+  // Stopped and joined here without the lock, which it takes at its end.
 }
 
 std::optional<ExecCredential> ExecCredentials::last() const {
@@ -150,7 +152,7 @@ void ExecCredentials::Ended(Result<ExecCredential> ran) {
 }
 
 Status ExecCredentials::Await(const std::string& ca, const CallLimits& limits) {
-  // Programs run in the machine's time.
+  // Programs run in real time.
   const MonotonicTime until =
       MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(limits.timeout);
   const std::stop_callback wake(limits.stop, [this] {
@@ -161,7 +163,7 @@ Status ExecCredentials::Await(const std::string& ca, const CallLimits& limits) {
   const uint64_t before = runs_ended_;
   for (;;) {
     const WallTime now = clock_.WallNow();
-    // Whatever a run that was waited for gave is taken, even if it has ended already.
+    // Take the result of a run that we waited for, even if the credentials have expired already.
     const bool is_answered = runs_ended_ != before;
     if (!is_answered && !is_running_ && IsTimeToRun(now)) Start(ca);
     if (MayBeUsed(now)) return OkStatus();

@@ -15,45 +15,45 @@
 
 namespace janus::control {
 
-// What a plugin gave: a token, or a certificate with its key, or both.
+// What a plugin gave: a token, a certificate with its key, or both.
 struct ExecCredential {
   std::string token;
   std::string certificate;       // PEM
   std::string key;               // PEM
-  std::optional<WallTime> ends;  // what it said of how long they last
+  std::optional<WallTime> ends;  // expiry according to the plugin
 };
 
-// What an ExecCredential on a plugin's stdout says. `plugin` names it in messages.
-// InvalidArgument: no ExecCredential of its apiVersion, neither a token nor a certificate with its
-// key.
+// Parses the ExecCredential that a plugin printed. `plugin` names it in messages. InvalidArgument:
+// not an ExecCredential of the plugin's apiVersion, or it has neither a token nor a certificate
+// with its key.
 Result<ExecCredential> ReadExecCredential(const ExecPlugin& plugin, std::string_view printed);
 
 // The value of KUBERNETES_EXEC_INFO for a plugin. REQUIRES: config.exec
 std::string ExecInfo(const ClusterConfig& config, const std::string& ca);
 
-// Runs a plugin, never twice at a time and on a thread of its own: no call waits for it longer than
-// its own limits allow, and one that gives up does not end it for the others. It is run ahead of
-// the end of what it gave, which is used meanwhile. Thread-safe.
+// Runs a credential plugin on a separate thread, one run at a time. A caller waits no longer than
+// its own limits; when it gives up, the run goes on for the other callers. The plugin runs again
+// before its credentials expire, and callers use the old ones meanwhile. Thread-safe.
 class ExecCredentials {
  public:
-  // How long before their end new ones are asked for: a quarter of their life, at most this.
+  // How long before expiry the plugin runs again: a quarter of their lifetime, but at most this.
   static constexpr Seconds kBeforeEnd{60};
-  static constexpr Seconds kTimeout{60};  // of a run, which is killed then
+  static constexpr Seconds kTimeout{60};  // of a run; then it is killed
   static constexpr Seconds kAfterFailure{10};
 
   // `config` and `clock` outlive this. REQUIRES: config.exec
   ExecCredentials(const ClusterConfig& config, const Clock& clock);
-  // Ends a run that is under way.
+  // Kills a running plugin.
   ~ExecCredentials();
 
-  // Returns when there are some that may be used: at once while those that are there have not
-  // ended, else after a run; the plugin gets `ca`. When a run fails, the last good ones stay in
-  // use, and it is run again after kAfterFailure; the server judges them. Errors, when there were
-  // never any: the run's. DeadlineExceeded, Cancelled: `limits` came before its end.
+  // Returns when there are usable credentials: at once if the current ones have not expired,
+  // otherwise after a run, which gets `ca`. If a run fails, the last good ones stay in use and the
+  // plugin runs again after kAfterFailure. Fails only if there were never any, with the run's
+  // error. DeadlineExceeded, Cancelled: `limits` ended the wait before the run ended.
   Status Await(const std::string& ca, const CallLimits& limits);
-  // The last good ones; nothing: there were never any.
+  // The last good ones; nothing: no run has succeeded yet.
   std::optional<ExecCredential> last() const;
-  // The server did not take them: the next Await looks anew.
+  // The server refused them: the next Await runs the plugin again.
   void Refuse();
 
  private:
@@ -68,7 +68,7 @@ class ExecCredentials {
   mutable Mutex mu_;
   CondVar changed_;
   std::optional<ExecCredential> last_ JANUS_GUARDED_BY(mu_);
-  WallTime since_ JANUS_GUARDED_BY(mu_);  // when last_ came
+  WallTime since_ JANUS_GUARDED_BY(mu_);  // when last_ was set
   bool is_refused_ JANUS_GUARDED_BY(mu_) = false;
   Status error_ JANUS_GUARDED_BY(mu_);  // of the last run
   MonotonicTime ended_at_ JANUS_GUARDED_BY(mu_);

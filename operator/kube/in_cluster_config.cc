@@ -1,4 +1,4 @@
-// InClusterConfig of cluster_config.h.
+// Implements InClusterConfig of cluster_config.h.
 
 #include <charconv>
 

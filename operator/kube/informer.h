@@ -11,20 +11,20 @@
 
 namespace janus::control {
 
-// An ObjectStore that follows the cluster from Start until it is destroyed, on a thread of its own,
-// or one for each of several namespaces. Thread-safe, but for Start, RequestStop, Stop and the
-// destructor: the owner's.
+// An ObjectStore that follows the cluster from Start until destruction. It runs one thread, or one
+// for each of several namespaces. Thread-safe, except Start, RequestStop, Stop and the destructor,
+// which only the owner calls.
 class Informer {
  public:
   // `api` and `timeline` outlive this. `deliver` is called on the informer's threads and may read
-  // store(); typically it maps the object to a key and adds that to a WorkQueue. A queue that
-  // refused it can be filled again from store().Keys().
+  // store(). Typically it maps the object to a key and adds that to a WorkQueue. If the queue
+  // refuses a key, fill it again later from store().Keys().
   Informer(ObjectApi& api, Resource resource, ReflectorOptions options,
            ObjectStoreOptions store_options, Reflector::Deliver deliver, const Timeline& timeline)
       : Informer(api, std::move(resource), std::vector{std::move(options)},
                  std::move(store_options), std::move(deliver), timeline) {}
 
-  // One store of what several reflectors select: at least one, all of other namespaces.
+  // One store for several reflectors: at least one, each of a different namespace.
   Informer(ObjectApi& api, Resource resource, std::vector<ReflectorOptions> parts,
            ObjectStoreOptions store_options, Reflector::Deliver deliver, const Timeline& timeline)
       : store_(std::move(store_options)) {
@@ -34,29 +34,29 @@ class Informer {
     }
   }
 
-  // Once.
+  // Call once.
   void Start() {
     for (const auto& reflector : reflectors_) {
       threads_.emplace_back(
           [&reflector = *reflector](const std::stop_token& stop) { reflector.Run(stop); });
     }
   }
-  // Asks it to end and does not wait, so that a caller can end several at once.
+  // Requests the end without waiting, so that a caller can stop several informers at once.
   void RequestStop() {
     for (std::jthread& thread : threads_) thread.request_stop();
   }
-  // Returns when the last delta is delivered. The store stays as it is.
+  // Returns after the last delta is delivered. The store keeps its contents.
   void Stop() {
     RequestStop();
     threads_.clear();
   }
 
   const ObjectStore& store() const { return store_; }
-  // The store has held everything once: what it lacks is not there.
+  // The store has been complete at least once: an object that is not in it does not exist.
   bool HasSynced() const {
     return std::ranges::all_of(reflectors_, [](const auto& one) { return one->HasSynced(); });
   }
-  // Of the first part that has not synced, or of the first.
+  // Of the first part that has not synced; if all have, of the first part.
   ReflectorStatistics statistics() const {
     const auto lacking =
         std::ranges::find_if(reflectors_, [](const auto& one) { return !one->HasSynced(); });

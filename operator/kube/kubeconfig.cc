@@ -1,4 +1,4 @@
-// ParseKubeconfig and LoadKubeconfig of cluster_config.h.
+// Implements ParseKubeconfig and LoadKubeconfig of cluster_config.h.
 
 #include <algorithm>
 #include <filesystem>
@@ -22,12 +22,12 @@ struct Config {
 };
 
 struct Found {
-  const Node* node = nullptr;  // null: there is none
+  const Node* node = nullptr;  // null: not found
   const Config* config = nullptr;
 };
 
-// A list of {name, <noun>: {...}}, as a kubeconfig has three of. The first that has the name counts
-// whole: nothing of another's is added to it.
+// Finds an entry in a list of {name, <noun>: {...}}; a kubeconfig has three such lists. The first
+// entry of that name is used, without fields of later ones.
 Found Named(const std::vector<Config>& configs, std::string_view list, std::string_view noun,
             std::string_view name) {
   for (const Config& config : configs) {
@@ -59,7 +59,7 @@ std::string NamesIn(const std::vector<Config>& configs, std::string_view list) {
   return out.empty() ? "there are none" : "there are " + out;
 }
 
-// One part of the file: a cluster, a user.
+// A part of the file, such as a cluster or user.
 class Section {
  public:
   Section(const Node& node, std::string file, std::string path)
@@ -84,14 +84,14 @@ class Section {
     if (node->kind == Node::Kind::kBool) return node->boolean;
     return Fail(field, "must be a boolean, is " + std::string(Describe(node->kind)));
   }
-  // Empty: there is none.
+  // Empty: no such field.
   Result<std::vector<Node>> List(std::string_view field, const std::string& what) const {
     const Node* const node = node_.Find(field);
     if (node == nullptr || node->kind == Node::Kind::kNull) return std::vector<Node>();
     if (node->kind == Node::Kind::kList) return node->items;
     return Fail(field, "must be a list of " + what + ", is " + std::string(Describe(node->kind)));
   }
-  // What <field>-data holds in base64, or the file that <field> names; data goes before.
+  // The base64 content of <field>-data, or else the file that <field> names.
   Result<TextSource> DataOrFile(const std::string& field, std::string_view first_line) const {
     JANUS_ASSIGN_OR_RETURN(const std::string data, Text(field + "-data"));
     TextSource out;
@@ -108,11 +108,11 @@ class Section {
     if (!file.empty()) out.file = Beside(file);
     return out;
   }
-  // A path as the file means it: relative to its own folder.
+  // Resolves a path relative to the kubeconfig's folder.
   std::string Beside(const std::string& path) const {
     return (std::filesystem::path(file_).parent_path() / path).lexically_normal().string();
   }
-  // Written and empty is not asked for: templates leave such fields behind.
+  // An empty field does not count as set: templates leave such fields behind.
   Status Refuse(std::string_view field, const std::string& instead) const {
     const Node* const node = node_.Find(field);
     const bool is_empty =
@@ -130,7 +130,7 @@ class Section {
   const std::string path_;
 };
 
-// Of a cluster's extensions the one that is for exec plugins.
+// The cluster extension for exec plugins.
 Result<Node> ReadPluginConfig(const Section& cluster) {
   JANUS_ASSIGN_OR_RETURN(const std::vector<Node> extensions,
                          cluster.List("extensions", "{name, extension}"));
@@ -219,7 +219,7 @@ Status ReadUser(const Section& user, ClusterConfig& out) {
     return user.Fail(out.client_key.empty() ? "client-key" : "client-certificate",
                      "is missing; certificate and key come together");
   }
-  // As kubectl does: a tokenFile goes before a token.
+  // As in kubectl, tokenFile has precedence over token.
   JANUS_ASSIGN_OR_RETURN(const std::string token_file, user.Text("tokenFile"));
   if (!token_file.empty()) {
     out.token.file = user.Beside(token_file);
@@ -300,7 +300,7 @@ Result<ClusterConfig> LoadKubeconfig(const std::string& files, const std::string
       if (configs.empty()) missing = text.status();
       continue;
     }
-    // What the file names is relative to where it is, whatever our own folder will be later.
+    // Paths are relative to the file's folder, even if our working folder changes later.
     const std::string place = std::filesystem::absolute(file).lexically_normal().string();
     JANUS_ASSIGN_OR_RETURN(Node root, ParseYaml(*text, place));
     configs.push_back({place, std::move(root)});

@@ -11,8 +11,8 @@
 namespace janus::control {
 namespace {
 
-// A new lease begins with the next multiple of this: leaders of the deleted one that no other
-// candidate saw had terms below it.
+// A new lease starts with the next multiple of this. Leaders of the deleted lease that no other
+// candidate saw had lower terms.
 constexpr int64_t kTermsOfALease = 1000;
 
 const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease", true};
@@ -44,14 +44,14 @@ CallLimits LeaderElection::Limits(const std::stop_token& stop) const {
   return {options_.renew_deadline / 2, stop};
 }
 
-// The spec a holder writes; of the rest of the object only the name.
+// The spec that a holder writes, and the object's name.
 Node LeaderElection::Lease(const std::string& holder, int64_t term) const {
   Node out = Node::Map();
   out.Add("apiVersion", Node::String(kLeases.ApiVersion()));
   out.Add("kind", Node::String(kLeases.kind));
   SetAt(out, {"metadata", "name"}, Node::String(options_.lease.name));
   SetAt(out, {"metadata", "namespace"}, Node::String(options_.lease.namespace_));
-  const std::string now = FormatMicroTime(clock_.WallNow());  // for people: no decision uses it
+  const std::string now = FormatMicroTime(clock_.WallNow());  // for people only
   SetAt(out, {"spec", "holderIdentity"}, Node::String(holder));
   SetAt(out, {"spec", "leaseDurationSeconds"},
         Node::Integer(static_cast<int64_t>(std::ceil(options_.lease_duration.count()))));
@@ -93,7 +93,7 @@ void LeaderElection::LeadNoMore() {
   term_.reset();
 }
 
-// Writes ourselves into a lease that is free or ours.
+// Writes our identity into a lease that is free or ours.
 Status LeaderElection::Take(Node lease, MonotonicTime began, const std::stop_token& stop) {
   const bool is_ours = IsAsWritten(lease);
   const int64_t term = is_ours ? written_term_ : std::max(seen_term_, TermOf(lease)) + 1;
@@ -113,7 +113,7 @@ Status LeaderElection::Take(Node lease, MonotonicTime began, const std::stop_tok
   return OkStatus();
 }
 
-// There is no lease.
+// The lease does not exist.
 Status LeaderElection::Make(const std::stop_token& stop) {
   LeadNoMore();
   leader_.clear();
@@ -121,7 +121,7 @@ Status LeaderElection::Make(const std::stop_token& stop) {
   int64_t term = 1;
   if (!seen_version_.empty()) {
     if (!missed_since_) missed_since_ = began;
-    // Another candidate may have taken it just before it was deleted.
+    // Another candidate may have taken it just before its deletion.
     if (began < Add(*missed_since_, std::max(options_.lease_duration, seen_duration_))) {
       return OkStatus();
     }
@@ -141,7 +141,7 @@ Status LeaderElection::TryLead(const std::stop_token& stop) {
   if (ours_) {
     const Status renewed = Take(*ours_, began, stop);
     if (renewed.ok()) return renewed;
-    // Another process wrote into it, or the reply was lost: read it.
+    // Another process wrote it, or the reply was lost: read it.
   }
   const ApiResult<Node> lease = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits(stop));
   if (!lease.ok()) {
@@ -163,7 +163,7 @@ MonotonicTime LeaderElection::Step(const std::stop_token& stop) {
   const MonotonicTime now = clock_.Now();
   if (options_.leads != nullptr) options_.leads->Set(Term(now) ? 1 : 0);
   if (Term(now)) return Add(now, options_.retry_period);
-  // Candidates come apart from each other.
+  // Random pauses spread the candidates.
   const double more = std::uniform_real_distribution<double>(0, 0.2)(random_);
   return Add(now, options_.retry_period * (1 + more));
 }
@@ -185,7 +185,7 @@ Status LeaderElection::Release() {
   }
   if (options_.leads != nullptr) options_.leads->Set(0);
   if (!ours_ && !may_be_ours_ && leader_ != options_.identity) return OkStatus();
-  if (!ours_) {  // the last write was not answered: the version has to be read
+  if (!ours_) {  // the last write had no reply: read the version
     ApiResult<Node> read = api_.Get(kLeases, options_.lease, Subresource::kNone, Limits({}));
     if (!read.ok() && read.error().code == StatusCode::kNotFound) return OkStatus();
     if (!read.ok()) return read.status();
@@ -196,7 +196,7 @@ Status LeaderElection::Release() {
   Node lease = *std::exchange(ours_, std::nullopt);
   SetAt(lease, {"spec", "holderIdentity"}, Node::String(""));
   SetAt(lease, {"spec", "leaseDurationSeconds"}, Node::Integer(1));
-  // The version in it keeps it from changing another holder's lease.
+  // The version protects a lease that another candidate holds by now.
   return api_.Update(kLeases, lease, Subresource::kNone, {}, Limits({})).status();
 }
 

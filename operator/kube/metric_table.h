@@ -4,8 +4,8 @@
 
 namespace janus::control {
 
-// What the Kubernetes client counts. Where client-go and controller-runtime have a name for it, it
-// is theirs, so that dashboards made for their controllers read ours; the rest is janus_*.
+// Metrics of the Kubernetes client. Metrics that client-go or controller-runtime have too use their
+// names, so that existing dashboards work; the others start with janus_.
 inline constexpr MetricDeclaration kKubeMetrics[] = {
     {"rest_client_requests_total", MetricType::kCounter, "code,method,host", "requests",
      "Requests to the API server, every attempt; code <error>: no answer came."},

@@ -10,7 +10,7 @@
 namespace janus::control {
 namespace {
 
-// Seconds: those of component-base's rest client metrics, and of client-go's work queue metrics.
+// Seconds, as in component-base's rest client metrics and client-go's work queue metrics.
 const std::vector<double> kCallBounds{0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60};
 const std::vector<double> kQueueBounds{1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3,
                                        1e-2, 1e-1, 1,    10,   100,  1000};
@@ -23,7 +23,7 @@ std::string CodeText(std::optional<int> code) {
   return code ? std::to_string(*code) : "<error>";
 }
 
-// Copies a count that is kept elsewhere and never falls.
+// Copies a count that is kept elsewhere and never decreases.
 void Raise(Counter& counter, int64_t to) {
   counter.Add(static_cast<uint64_t>(to) - counter.value());
 }

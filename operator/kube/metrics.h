@@ -16,8 +16,8 @@ namespace janus::control {
 struct EventStatistics;
 struct ReflectorStatistics;
 
-// What this room counts (metric_table.h), as series of a registry. Each of these is made once for
-// what it counts, outlives it, and needs the registry.
+// Metrics of this folder (metric_table.h) in a registry. Create each of these once. It outlives the
+// object that it counts for, and the registry outlives it.
 
 // Calls to one API server. Thread-safe.
 class ClientMetrics {
@@ -25,14 +25,14 @@ class ClientMetrics {
   // `host`: "10.96.0.1:443".
   ClientMetrics(MetricRegistry& registry, std::string host);
 
-  // One attempt. `code`: nothing where no answer came ("<error>", as client-go has it). A watch's
-  // time is not one of a request.
+  // Counts one attempt. `code`: nothing if there was no reply ("<error>", as in client-go). `took`:
+  // nothing for a watch.
   void Attempted(std::string_view method, std::optional<int> code, std::optional<Seconds> took);
-  // It was tried again, because of `code`.
+  // Counts a retry because of `code`.
   void Retried(std::string_view method, std::optional<int> code);
-  // The server warned of something in an answer.
+  // A reply contained a warning.
   void Warned();
-  // How long a call waited for its turn under the client's own limit.
+  // How long a call waited for the client's own rate limit.
   void Waited(std::string_view method, Seconds wait);
 
  private:
@@ -45,7 +45,7 @@ class ClientMetrics {
   MetricRegistry& registry_;
   const std::string host_;
   Counter& warnings_;
-  // Series are made as they come: there are as many as methods and codes.
+  // Series are created on first use, one per method and code.
   Mutex mu_;
   std::map<Key, Counter*> requests_ JANUS_GUARDED_BY(mu_);
   std::map<Key, Counter*> retries_ JANUS_GUARDED_BY(mu_);
@@ -53,24 +53,24 @@ class ClientMetrics {
   std::map<std::string, Histogram*, std::less<>> waits_ JANUS_GUARDED_BY(mu_);
 };
 
-// A WorkQueue. Handles: thread-safe.
+// Metrics of a WorkQueue. Handles: thread-safe.
 struct WorkQueueMetrics {
-  // `name`: the queue's, as "moeservice".
+  // `name`: of the queue, such as "moeservice".
   WorkQueueMetrics(MetricRegistry& registry, const std::string& name);
 
-  Gauge& depth;               // keys that are ready and wait
-  Counter& adds;              // keys that began to wait
-  Counter& retries;           // keys that were given back to be tried later
+  Gauge& depth;               // keys that are ready and not yet taken
+  Counter& adds;              // keys that became ready
+  Counter& retries;           // keys put back for a later retry
   Histogram& queue_duration;  // from ready to taken
   Histogram& work_duration;   // from taken to done
-  Gauge& unfinished_work;     // ages of those that are worked on, summed up
-  Gauge& longest_running;     // the greatest of them
+  Gauge& unfinished_work;     // sum of the ages of keys at workers
+  Gauge& longest_running;     // the longest of these ages
 };
 
-// One Reflector. Publish is one caller's at a time.
+// Metrics of a Reflector. One caller of Publish at a time.
 class ReflectorMetrics {
  public:
-  // `name`: the resource's, as "pods". `ns`: the namespace, where each has a reflector of its own.
+  // `name`: of the resource, such as "pods". `ns`: the namespace, if each has its reflector.
   ReflectorMetrics(MetricRegistry& registry, const std::string& name, const std::string& ns = "");
   void Publish(const ReflectorStatistics& now, std::optional<WallTime> told_at);
 
@@ -91,7 +91,7 @@ class ReflectorMetrics {
   Gauge& told_at_;
 };
 
-// One EventRecorder. Publish is one caller's at a time.
+// Metrics of an EventRecorder. One caller of Publish at a time.
 class EventMetrics {
  public:
   explicit EventMetrics(MetricRegistry& registry);

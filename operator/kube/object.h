@@ -11,18 +11,18 @@
 
 namespace janus::control {
 
-// Reads of any kind's object, where a typed one is not worth it. A field that is absent, or of
-// another kind than asked for, reads as empty: what the API server hands out it has validated.
+// Reads fields of any kind's object without a typed struct. A missing field, or one of another
+// type, reads as empty: the API server has validated its objects.
 
 using FieldPath = std::initializer_list<std::string_view>;
 
 // The value at that path, or null.
 const Node* FindAt(const Node& root, FieldPath path);
-// The string there; valid as long as `root`.
+// The string at that path; valid as long as `root`.
 std::string_view TextAt(const Node& root, FieldPath path);
 std::optional<int64_t> IntegerAt(const Node& root, FieldPath path);
 
-// Sets the value at that path; maps on the way are made, and what is no map is replaced.
+// Sets the value at that path. Creates maps on the way, and replaces a value that is not a map.
 void SetAt(Node& root, FieldPath path, Node value);
 
 // Which object of a resource. An empty namespace: cluster-scoped.

@@ -16,9 +16,9 @@
 
 namespace janus::control {
 
-// How long a call may take in all, attempts and pauses between them included, and what may end it
-// sooner. A call that is ended sooner fails with Cancelled; late, with DeadlineExceeded; for a
-// write `outcome_unknown` says whether it may have been done nevertheless.
+// Time limit of a call, including its retries and pauses, and a token that stops it earlier. The
+// call then fails with DeadlineExceeded or Cancelled. For a write, `outcome_unknown` says whether
+// the server may have executed it.
 struct CallLimits {
   Seconds timeout{30};
   std::stop_token stop = {};
@@ -33,29 +33,29 @@ struct Selection {
 
 struct ListOptions {
   Selection selection;
-  int64_t limit = 500;         // objects a reply may hold; 0: no limit
-  std::string continue_token;  // of the reply before; empty: from the start
-  // Empty: the newest state, read through etcd. "0": whatever the server's cache holds, which may
-  // be older than what was seen before. Anything else: not older than that.
+  int64_t limit = 500;         // most objects in a reply; 0: no limit
+  std::string continue_token;  // from the previous reply; empty: from the start
+  // Empty: the newest state, read through etcd. "0": the state of the server's cache, which may be
+  // older than what was seen before. Otherwise: a state at least as new as this version.
   std::string resource_version;
-  // The caller uses no other fields of the items: the rest may be left out. It outlives the call.
+  // Fields of the items that the caller uses; others may be left out. Outlives the call.
   const FieldFilter* keep = nullptr;
 };
 
 struct ObjectList {
-  std::vector<Node> items;       // with apiVersion and kind, which the server leaves out
-  std::string resource_version;  // of the whole list: where a watch begins
-  std::string continue_token;    // empty: that was all; else there may be more, or nothing
+  std::vector<Node> items;       // each with apiVersion and kind, which the server omits
+  std::string resource_version;  // of the whole list; a watch starts here
+  std::string continue_token;    // empty: the list is complete; otherwise there may be more
 };
 
 struct WriteOptions {
-  bool dry_run = false;  // judged and defaulted, not stored
-  bool strict = true;    // fields the kind does not have are refused, not dropped
+  bool dry_run = false;  // validate and default, do not store
+  bool strict = true;    // refuse unknown fields instead of dropping them
 };
 
 struct ApplyOptions {
   WriteOptions write;
-  bool force = true;  // take fields over from other managers; else a conflict is an error
+  bool force = true;  // take fields over from other managers; false: a conflict is an error
 };
 
 enum class PatchKind {
@@ -66,8 +66,8 @@ enum class PatchKind {
 enum class Propagation { kBackground, kForeground, kOrphan };
 
 struct DeleteOptions {
-  // The object that was meant: another one of the same name, or a newer version, is a conflict
-  // (Aborted) and stays.
+  // Deletes only this object: if the object of that name has another UID or a newer version, the
+  // call fails with Aborted.
   std::optional<std::string> uid;
   std::optional<std::string> resource_version;
   std::optional<int64_t> grace_period_seconds;
@@ -79,35 +79,35 @@ enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark };
 
 struct WatchEvent {
   WatchEventType type = WatchEventType::kAdded;
-  // kDeleted: its last state. kBookmark: nothing but kind and metadata.resourceVersion.
+  // kDeleted: its last state. kBookmark: only kind and metadata.resourceVersion.
   Node object;
-  // Of a kBookmark: what WatchOptions::initial_events asked for has all been told.
+  // Of a kBookmark: all initial events have been sent (WatchOptions::initial_events).
   bool ends_initial_events = false;
 };
 
 struct WatchOptions {
   Selection selection;
-  // What the list or the last event said; not empty but with initial_events, where it means the
-  // newest state, and any other one that is not older than that.
+  // From the list or the last event. Must not be empty, except with initial_events: there empty
+  // means the newest state, and a version means a state at least as new.
   std::string resource_version;
-  // Instead of a list: first every object that is there comes as kAdded, in no order, and what
-  // happens meanwhile; then a bookmark that says so; then the watch goes on from its version.
-  // Before that bookmark no version of an event is one to resume from. InvalidArgument: the server
-  // does not do that (Kubernetes API concepts, "Streaming lists").
+  // Replaces the list. The watch first sends every existing object as kAdded, in any order, with
+  // the changes meanwhile. Then it sends a bookmark that marks the end, and continues from its
+  // version. Do not resume from an event before that bookmark. InvalidArgument: the server does not
+  // support this (Kubernetes API concepts, "Streaming lists").
   bool initial_events = false;
-  // After this the server ends the watch, so that watches spread over its replicas.
+  // After this time the server ends the watch. This spreads watches over its replicas.
   Seconds timeout{300};
-  // As ListOptions has it, with metadata.resourceVersion in it.
+  // As in ListOptions; includes metadata.resourceVersion.
   const FieldFilter* keep = nullptr;
 };
 
 enum class WatchEnd { kServer, kConsumer, kSilence };
 
-// Objects of a cluster, as trees of JSON: what a real API server does over HTTP (kube/client.h),
-// and whatever else keeps to its rules. Thread-safe; calls block.
+// Access to the objects of a cluster, as JSON trees. Implemented by a client of a real API server
+// (kube/client.h) and by anything with the same behavior. Thread-safe; calls block.
 //
-// Errors are the server's (error.h). Trees are handed over whole and unjudged: `object` must carry
-// apiVersion, kind and metadata.name, and a namespace if its resource has them.
+// Errors are the server's (error.h). Trees are passed on without checks: `object` must carry
+// apiVersion, kind and metadata.name, and a namespace if its resource is namespaced.
 class ObjectApi {
  public:
   virtual ~ObjectApi() = default;
@@ -115,22 +115,22 @@ class ObjectApi {
   virtual ApiResult<Node> Get(const Resource& resource, const ObjectKey& key,
                               Subresource subresource, const CallLimits& limits) = 0;
 
-  // One chunk; ask on with its continue_token and the same selection. OutOfRange: the token is too
-  // old, begin again.
+  // Reads one page. For the next, pass its continue_token and the same selection. OutOfRange: the
+  // token is too old, list again from the start.
   virtual ApiResult<ObjectList> List(const Resource& resource, const ListOptions& options,
                                      const CallLimits& limits) = 0;
 
-  // AlreadyExists: one of that name is there. metadata.generateName may stand for a name.
+  // AlreadyExists: an object of that name exists. metadata.generateName may replace the name.
   virtual ApiResult<Node> Create(const Resource& resource, const Node& object,
                                  const WriteOptions& options, const CallLimits& limits) = 0;
 
-  // Replaces the object (or its status, or scale). With metadata.resourceVersion: Aborted when it
-  // has changed since.
+  // Replaces the object (or its status, or scale). With metadata.resourceVersion: Aborted if the
+  // object has changed since.
   virtual ApiResult<Node> Update(const Resource& resource, const Node& object,
                                  Subresource subresource, const WriteOptions& options,
                                  const CallLimits& limits) = 0;
 
-  // Server-side apply under our field manager: what we applied before and leave out now is removed.
+  // Server-side apply as our field manager: removes what we applied before and leave out now.
   virtual ApiResult<Node> Apply(const Resource& resource, const Node& object,
                                 Subresource subresource, const ApplyOptions& options,
                                 const CallLimits& limits) = 0;
@@ -139,17 +139,19 @@ class ObjectApi {
                                 const Node& patch, Subresource subresource,
                                 const WriteOptions& options, const CallLimits& limits) = 0;
 
-  // The object as it is while it goes (finalizers, grace), or a v1 Status when it has gone.
+  // Returns the object if it stays for a while (finalizers, grace period), or a v1 Status if it is
+  // gone.
   virtual ApiResult<Node> Delete(const Resource& resource, const ObjectKey& key,
                                  const DeleteOptions& options, const CallLimits& limits) = 0;
 
-  // Hands over what happens after `resource_version`, in order, bookmarks included, on the caller's
-  // thread. Returns when `deliver` says false (kConsumer), when the server ends the watch as it
-  // does after a while (kServer: watch on from the last resourceVersion; so ends one, too, whose
-  // connection breaks between two events, as proxies do with what is idle for them), when one that
-  // the server had taken told nothing for so long that the connection may be dead (kSilence: the
-  // same; where nothing happens and no bookmarks come, it is none), or with an error:
-  // OutOfRange (list anew), Cancelled by `stop`, Unavailable and the like (watch on after a pause).
+  // Delivers changes after `resource_version` in order, with bookmarks, on the caller's thread.
+  // Ends:
+  // - kConsumer: `deliver` returned false.
+  // - kServer: the server ended the watch, as it does after a while, or the connection broke
+  //   between two events, as idle proxies do. Watch again from the last resourceVersion.
+  // - kSilence: an open watch received nothing for so long that its connection may be dead.
+  //   Continue as after kServer. Servers without bookmarks cause this too.
+  // - an error: OutOfRange (list again), Cancelled by `stop`, Unavailable etc. (watch again later).
   virtual ApiResult<WatchEnd> Watch(const Resource& resource, const WatchOptions& options,
                                     FunctionRef<bool(WatchEvent)> deliver,
                                     const std::stop_token& stop) = 0;

@@ -94,14 +94,14 @@ void ObjectStore::RemoveFromIndexes(const ObjectKey& key, const Node& object) {
   for (size_t i = 0; i < index_maps_.size(); ++i) {
     for (const std::string& value : options_.indexes[i].values(object)) {
       const auto found = index_maps_[i].find(value);
-      if (found == index_maps_[i].end()) continue;  // a value named twice
+      if (found == index_maps_[i].end()) continue;  // a value that the object has twice
       found->second.erase(&key);
       if (found->second.empty()) index_maps_[i].erase(found);
     }
   }
 }
 
-// Deletes the object, which is there; readers see it gone before `deliver` is called.
+// Deletes an existing object; readers see it gone before `deliver` is called.
 void ObjectStore::Remove(const ObjectKey& key, Deliver deliver) {
   const std::optional<Node> before = Get(key);
   JANUS_CHECK(before.has_value(), key.ToString());
@@ -114,7 +114,7 @@ void ObjectStore::Remove(const ObjectKey& key, Deliver deliver) {
   deliver({DeltaType::kDeleted, key, &*before, nullptr});
 }
 
-// The object as it is now. False: nothing that is kept has changed.
+// Stores the new state. False: nothing that is kept has changed.
 bool ObjectStore::Put(Node object, Deliver deliver) {
   const ObjectKey key = KeyOf(object);
   std::optional<Node> before = Get(key);
@@ -122,8 +122,7 @@ bool ObjectStore::Put(Node object, Deliver deliver) {
     Remove(key, deliver);
     before.reset();
   }
-  // What follows needs no lock but where entries change: only this thread changes those of its
-  // scope.
+  // Only writes to the entries need the lock: no other thread changes those of this scope.
   const Node after = Kept(std::move(object));
   if (before && *before == after) {  // (4)
     const MutexLock lock(mu_);
@@ -181,7 +180,7 @@ ObjectStore::Verdict ObjectStore::TakeEvent(WatchEvent event, Deliver deliver) {
   const ObjectKey key = KeyOf(event.object);
   const std::optional<Node> there = Get(key);
   if (!there) return Verdict::kNothingNew;
-  // Versions do not say which of the two is older (5).
+  // Versions do not tell which of the two is older (5).
   if (UidOf(*there) != UidOf(event.object)) return Verdict::kListAgain;
   Remove(key, deliver);
   return Verdict::kTaken;

@@ -7,17 +7,17 @@
 namespace janus::control {
 namespace {
 
-// Each value begins with one of these. Numbers are LEB128, signed ones zigzag before that.
+// Each value starts with a tag. Numbers are LEB128, signed ones with zigzag encoding.
 enum class Tag : unsigned char {
   kNull,
   kFalse,
   kTrue,
-  kInteger,           // its value; written as std::to_string would
-  kIntegerAsWritten,  // its value, and its text
+  kInteger,           // value; its text is std::to_string of it
+  kIntegerAsWritten,  // value and text
   kFloat,             // text
   kString,            // text
-  kList,              // how many, then the items
-  kMap,               // how many, then of each field its name, value
+  kList,              // number of items, then the items
+  kMap,               // number of fields, then name and value of each
 };
 
 void PutNumber(uint64_t number, std::string& out) {
@@ -68,7 +68,7 @@ void Put(const Node& node, std::string& out) {
   }
 }
 
-// Reads what Put wrote: our own bytes, so there is nothing to doubt.
+// Reads what Put wrote. These are our own bytes, so it does not check them.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : rest_(bytes) {}
@@ -141,10 +141,10 @@ class Reader {
   std::string_view rest_;
 };
 
-// A reference to fewer bytes takes as many.
+// A reference is not shorter than fewer bytes.
 constexpr size_t kShortest = 4;
 
-// A text behind another one, as one.
+// Two texts, used as one.
 struct Joined {
   std::string_view known;
   std::string_view text;
@@ -163,7 +163,7 @@ size_t HashAt(const Joined& all, size_t place) {
   return four * 2654435761U >> 20;  // Knuth's multiplicative hash: 12 bits
 }
 
-// The text, as: some of it, how many bytes to repeat from how far back, some of it, ...
+// Compresses the text: some bytes, then the length and distance of bytes to repeat, and so on.
 std::string Squeeze(const Joined& all, Phrases::Places places) {
   std::string out;
   size_t said = all.known.size();
@@ -198,7 +198,7 @@ std::string Expand(std::string_view squeezed, std::string_view known) {
     if (reader.AtEnd()) return out;
     const uint64_t length = reader.Number();
     const size_t from = known.size() + out.size() - reader.Number();
-    // It may reach into itself.
+    // The copy may overlap its own output.
     for (uint64_t i = 0; i < length; ++i) out += Joined{known, out}[from + i];
   }
 }

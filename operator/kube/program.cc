@@ -24,7 +24,7 @@ std::string ErrorText(int error) {
   return strerror_r(error, text, sizeof text);
 }
 
-// What a program is started with: pointers into strings that live as long.
+// Arguments or environment of a program: pointers into strings that live as long.
 class Words {
  public:
   void Add(std::string word) { words_.push_back(std::move(word)); }
@@ -93,7 +93,7 @@ Result<pid_t> Spawn(const Program& program, const Pipe& out, const Pipe& error) 
   Words args;
   args.Add(program.command);
   for (const std::string& arg : program.args) args.Add(arg);
-  Words environment;  // the first of a name counts
+  Words environment;  // the first of a name wins
   for (const auto& [name, value] : program.environment) environment.Add(name + "=" + value);
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
@@ -112,7 +112,7 @@ Result<pid_t> Spawn(const Program& program, const Pipe& out, const Pipe& error) 
   return pid;
 }
 
-// Takes what is there; false when the end was reached.
+// Reads what is available; false at the end of the output.
 bool Drain(int fd, std::string& into, size_t most) {
   char bytes[4096];
   for (;;) {
@@ -144,7 +144,7 @@ Result<ProgramOutput> RunProgram(const Program& program, Seconds timeout,
   ProgramOutput output;
   Status ended;
   {
-    // Until we wait for the process below, no other process can have its number.
+    // Until we reap the process below, no other process can get its number.
     const std::stop_callback kill_it(stop, [&] { kill(-pid, SIGKILL); });
     bool is_out_open = true;
     bool is_error_open = true;

@@ -54,7 +54,7 @@ std::string Small(std::string_view text) {
   return out;
 }
 
-// The entries of a list, in small letters and without white space around them.
+// The entries of a list, in lower case and trimmed.
 std::vector<std::string> Entries(std::string_view list) {
   std::vector<std::string> out;
   while (!list.empty()) {
@@ -68,7 +68,7 @@ std::vector<std::string> Entries(std::string_view list) {
   return out;
 }
 
-// Whether an entry of NO_PROXY means the host.
+// True if an entry of NO_PROXY matches the host.
 bool Means(std::string entry, const std::string& host, int port) {
   if (entry == "*") return true;
   const std::optional<Address> address = ParseAddress(host);
@@ -119,7 +119,7 @@ Status RefuseProxy(const ClusterConfig& config,
     if (Means(entry, host, config.port)) return OkStatus();
   }
   if (value(config.use_tls ? "HTTPS_PROXY" : "HTTP_PROXY").empty()) return OkStatus();
-  // Never its value, in which a password may stand.
+  // Do not show its value, which may contain a password.
   return FailedPrecondition(config.origin + ": " + name + " is set, and the API server at '" +
                             config.host +
                             "' would be called past it: proxies are not supported; add '" +

@@ -6,21 +6,21 @@
 
 namespace janus::control {
 
-// A token bucket: `burst` calls at once, `per_second` in the long run. Callers learn when their
-// turn is, first come first served, so that no caller polls. Thread-compatible.
+// A token bucket: `burst` calls at once, `per_second` in the long run. A caller learns the time of
+// its turn, first come first served, so it does not poll. Thread-compatible.
 class RateLimit {
  public:
   // per_second > 0, burst >= 1.
   RateLimit(double per_second, double burst, MonotonicTime now);
 
-  // When the next call may go: `now`, or later. The turn counts as taken.
+  // When the next call may start: `now`, or later. The turn counts as used.
   MonotonicTime Take(MonotonicTime now);
-  // The same where it comes sooner than `before`. Nothing: it does not, and none is taken.
+  // Takes a turn only if it is earlier than `before`; otherwise returns nothing and takes no turn.
   std::optional<MonotonicTime> Take(MonotonicTime now, MonotonicTime before);
-  // A turn that was taken is not used after all: another call may have it. Turns that were told
-  // stay as they were told.
+  // Returns an unused turn, so that another call may have it. Turns already given out keep their
+  // times.
   void GiveBack(MonotonicTime now);
-  // For a caller that does not wait. False: there is no turn now, and none is taken.
+  // For a caller that does not wait. False: no turn is free, and none is taken.
   bool TryTake(MonotonicTime now);
 
  private:
@@ -28,7 +28,7 @@ class RateLimit {
 
   const double per_second_;
   const double burst_;
-  double tokens_;  // at `as_of_`; below zero: turns that were given away ahead of time
+  double tokens_;  // at `as_of_`; negative: turns given out ahead of time
   MonotonicTime as_of_;
 };
 

@@ -10,15 +10,15 @@
 namespace janus::control {
 namespace {
 
-// A watch that the server ends sooner is not what it was asked for.
+// A watch that ends sooner counts as refused by the server.
 constexpr Seconds kShortWatch{1};
 
-// An answer that has more bytes than are taken.
+// True if the reply exceeded the size limit.
 bool IsTooLong(const ApiError& error) {
   return error.code == StatusCode::kResourceExhausted && error.http_status == 0;
 }
 
-// Whether the same call may work later. Else what came, or what was asked for, is the trouble.
+// True if the same call may work later. Otherwise the reply or the request itself is wrong.
 bool MayCallAgain(const ApiError& error) {
   switch (error.code) {
     case StatusCode::kUnavailable:
@@ -98,7 +98,7 @@ void Reflector::Failed(Status error) {
   });
 }
 
-// `error`: null where the server gave none.
+// `error`: null if the server sent none.
 void Reflector::Pause(const ApiError* error, const std::stop_token& stop) {
   ++failures_;
   Seconds pause = BackoffPause(options_.first_pause, options_.longest_pause, failures_, random_);
@@ -114,7 +114,7 @@ Reflector::Next Reflector::List(const std::stop_token& stop) {
   return ListInPages(stop);
 }
 
-// The store has been told all of a list, and is like the resource at `version`.
+// A list is complete: the store equals the resource at `version`.
 void Reflector::Listed(std::string version, bool is_stream) {
   store_.EndList([this](const Delta& delta) { DeliverDelta(delta); },
                  options_.selection.namespace_);
@@ -131,7 +131,7 @@ void Reflector::Listed(std::string version, bool is_stream) {
   if (options_.on_listed) options_.on_listed();
 }
 
-// One list from its first page on.
+// Lists from the first page.
 Reflector::Next Reflector::ListInPages(const std::stop_token& stop) {
   const auto deliver = [this](const Delta& delta) { DeliverDelta(delta); };
   std::optional<std::string> first_version;
@@ -150,7 +150,7 @@ Reflector::Next Reflector::ListInPages(const std::stop_token& stop) {
         page_size_ = std::max<int64_t>(1, page_size_ / 2);
         options.limit = page_size_;
       } else if (!MayCallAgain(page.error())) {
-        return Next::kList;  // a token that was refused once is refused again
+        return Next::kList;  // the server would refuse the same token again
       }
       continue;
     }
@@ -166,13 +166,12 @@ Reflector::Next Reflector::ListInPages(const std::stop_token& stop) {
       counts.last_error = OkStatus();
     });
   }
-  // All pages should be of one version. If they are not, the first one's is where nothing is
-  // missed.
+  // All pages should have one version. If they differ, watching from the first one misses nothing.
   Listed(*std::move(first_version), false);
   return Next::kWatch;
 }
 
-// `when`: during the initial events, or after them.
+// `when`: whether the initial events are still arriving.
 ObjectStore::Verdict Reflector::TakeEvent(WatchEvent event, Begin when) {
   const bool is_bookmark = event.type == WatchEventType::kBookmark;
   std::string version(ResourceVersionOf(event.object));
@@ -197,7 +196,7 @@ ObjectStore::Verdict Reflector::TakeEvent(WatchEvent event, Begin when) {
   return verdict;
 }
 
-// One watch: from version_ on, or after the initial events that are a list.
+// One watch: from version_ on, or with initial events that form a list.
 Reflector::Next Reflector::Watch(Begin begin, const std::stop_token& stop) {
   bool is_listing = begin == Begin::kInitialEvents;
   WatchOptions options;
@@ -256,10 +255,10 @@ Reflector::Next Reflector::Watch(Begin begin, const std::stop_token& stop) {
   return Next::kWatch;
 }
 
-// Before the initial events had all been told.
+// For a stream that broke before its initial events were complete.
 Reflector::Next Reflector::AfterBrokenStream(const ApiError& error, const std::stop_token& stop) {
   if (error.code == StatusCode::kInvalidArgument || error.code == StatusCode::kUnimplemented) {
-    may_stream_ = false;  // an older server, or one configured without it: no failure
+    may_stream_ = false;  // an older server, or one configured without it: not a failure
     return Next::kList;
   }
   is_pages_turn_ = true;
@@ -272,14 +271,14 @@ Reflector::Next Reflector::AfterError(const ApiError& error, bool has_told,
                                       const std::stop_token& stop) {
   Failed(error.ToStatus());
   if (error.code == StatusCode::kOutOfRange) {
-    if (!has_told_since_list_) Pause(&error, stop);  // lists and watches that disagree
+    if (!has_told_since_list_) Pause(&error, stop);  // lists and watches contradict each other
     return Next::kList;
   }
   if (!MayCallAgain(error)) {
     Pause(&error, stop);
     return Next::kList;
   }
-  // No answer, or one that asks for patience, says nothing of the version.
+  // No reply, or a reply that asks to wait, does not mean that the version is wrong.
   const bool is_answer = error.http_status != 0 && error.code != StatusCode::kResourceExhausted;
   if (is_answer && !has_told) return AfterFruitlessWatch(&error, stop);
   Pause(&error, stop);

@@ -7,7 +7,7 @@
 
 namespace janus::control {
 
-// A kind of object, as the API's URLs name it.
+// A kind of object, with its names in API URLs.
 struct Resource {
   std::string group;  // empty: the core group
   std::string version;
@@ -17,7 +17,7 @@ struct Resource {
 
   // "apps/v1", "v1".
   std::string ApiVersion() const;
-  // "deployments.apps", "pods": how messages call it.
+  // "deployments.apps", "pods": the name in messages.
   std::string ToString() const;
 };
 
@@ -28,7 +28,7 @@ enum class Subresource { kNone, kStatus, kScale };
 Result<std::string> CollectionPath(const Resource& resource, const std::string& in_namespace);
 
 // "/apis/apps/v1/namespaces/prod/deployments/chat/scale".
-// InvalidArgument: no name, "." or ".." as one, a namespace missing or too much.
+// InvalidArgument: the name is empty, "." or "..", or the namespace is missing or not allowed.
 Result<std::string> ObjectPath(const Resource& resource, const ObjectKey& key,
                                Subresource subresource);
 

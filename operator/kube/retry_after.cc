@@ -9,8 +9,8 @@
 namespace janus::control {
 namespace {
 
-// "Sun, 06 Nov 1994 08:49:37 GMT", by way of "1994-11-06T08:49:37Z". The day of the week says
-// nothing that the date does not.
+// Converts "Sun, 06 Nov 1994 08:49:37 GMT" to "1994-11-06T08:49:37Z" and parses that. The day of
+// the week is redundant.
 std::optional<WallTime> ParseHttpDate(std::string_view text) {
   constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
   if (text.size() != 29 || text.substr(3, 2) != ", " || text[7] != ' ' || text[11] != ' ' ||

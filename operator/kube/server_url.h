@@ -11,11 +11,12 @@ struct ServerUrl {
   bool use_tls = true;
   std::string host;  // IPv6 without its brackets
   int port = 0;
-  std::string path_prefix;  // without a slash at its end
+  std::string path_prefix;  // without a trailing slash
 };
 
-// "https://host[:port][/prefix]", "http://..."; kubeconfigs leave the scheme out too: https then.
-// InvalidArgument: another scheme, user information, a query, no host, no port in 1..65535.
+// "https://host[:port][/prefix]" or "http://..."; without a scheme, as some kubeconfigs have it:
+// https. InvalidArgument: another scheme, user information, a query, no host, a port outside
+// 1..65535.
 Result<ServerUrl> ParseServerUrl(std::string_view url);
 
 }  // namespace janus::control

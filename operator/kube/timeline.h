@@ -8,11 +8,11 @@
 
 namespace janus::control {
 
-// Time, and waiting in it: for the few loops that pause between attempts. In tests it is one whose
-// time passes by being waited for. Thread-safe.
+// A clock that can also wait, for the few loops that pause between attempts. In tests, waiting
+// advances the time at once. Thread-safe.
 class Timeline : public Clock {
  public:
-  // False when `stop` came first.
+  // False if `stop` was requested first.
   virtual bool WaitUntil(MonotonicTime time, const std::stop_token& stop) const = 0;
 };
 

@@ -11,7 +11,7 @@ MonotonicTime Add(MonotonicTime time, Seconds by) {
   return time + std::chrono::duration_cast<MonotonicTime::duration>(by);
 }
 
-// The caller's error for a failed exchange. A write that may have left may have been done.
+// The error of a failed exchange. A write that may have been sent may have been executed.
 ApiError ErrorOf(const HttpFailure& failure) {
   using Kind = HttpFailure::Kind;
   const auto make = [&](StatusCode code, bool outcome_unknown) {
@@ -37,7 +37,7 @@ ApiError ErrorOf(const HttpFailure& failure) {
   return make(StatusCode::kInternal, true);
 }
 
-// The HTTP status, where one came.
+// The HTTP status, if there was a reply.
 std::optional<int> CodeOf(const std::variant<HttpReply, HttpFailure>& exchanged) {
   if (const auto* const reply = std::get_if<HttpReply>(&exchanged)) return reply->status;
   // Only a 2xx body goes to a sink.
@@ -50,7 +50,7 @@ ApiError StoppedEarly(const std::stop_token& stop, std::string_view doing) {
   return LocalError(DeadlineExceeded("no time left " + std::string(doing)));
 }
 
-// Credentials that look anew may mend it.
+// Errors that refreshed credentials may fix.
 bool IsRefusal(const ApiError& error) {
   return error.http_status == 401 || error.code == StatusCode::kFailedPrecondition;
 }
@@ -118,7 +118,7 @@ bool HttpTransport::TakeConnectionSlot(MonotonicTime deadline, const std::stop_t
     const MutexLock lock(mu_);
     changed_.NotifyAll();
   });
-  // Others' calls end in the machine's time.
+  // Calls of others end in real time.
   const MonotonicTime until = Add(MonotonicClock::now(), deadline - timeline_.Now());
   const MutexLock lock(mu_);
   while (calls_ >= options_.connections) {
@@ -137,7 +137,7 @@ void HttpTransport::ReturnConnectionSlot() {
 
 Result<std::unique_ptr<Connection>> HttpTransport::Connect(const Credentials& credentials,
                                                            bool is_kept) {
-  std::vector<Idle> dropped;  // closed without the lock
+  std::vector<Idle> dropped;  // destroyed without the lock
   if (is_kept) {
     const MutexLock lock(mu_);
     dropped = TakeUseless();

@@ -22,22 +22,22 @@ namespace janus::control {
 
 struct TransportOptions {
   std::string user_agent;        // with a version, for the API server's audit log
-  double calls_per_second = 50;  // client-side limit in the long run, watches included
-  double burst = 100;            // calls that may go at once
-  int connections = 8;           // kept for calls; further calls wait for one, 1..
-  int watches = 64;              // open at a time, each on a connection of its own; 1..
+  double calls_per_second = 50;  // client-side limit in the long run, including watches
+  double burst = 100;            // calls that may start at once
+  int connections = 8;           // kept for calls; more calls wait; >= 1
+  int watches = 64;              // open at a time, each on a separate connection; >= 1
   Seconds idle_sweep{15};        // how often unused connections are checked
   RetryPolicy retry;
   ClientMetrics* metrics = nullptr;          // outlives the transport; null: none
-  std::shared_ptr<ServerWarnings> warnings;  // what the server warns of; null: it is passed by
+  std::shared_ptr<ServerWarnings> warnings;  // logs server warnings; null: ignores them
 };
 
-// Takes requests to the API server: their turn under the rate limit, a kept connection, fresh
-// credentials, another attempt where that does no harm. Thread-safe; calls block.
+// Sends requests to the API server. It waits for the rate limit, reuses a connection, adds fresh
+// credentials, and retries if that is harmless. Thread-safe; calls block.
 class HttpTransport {
  public:
-  // An idle connection is dropped after this; API servers close theirs after 90 s. One whose end
-  // the server has closed is dropped when a call or a sweep finds it, and never written to.
+  // An idle connection is closed after this time; API servers close theirs after 90 s. If the
+  // server has closed it first, a call or a sweep notices and drops it before anything is written.
   static constexpr Seconds kMaxIdle{60};
 
   // `timeline` outlives this.
@@ -45,13 +45,13 @@ class HttpTransport {
   // REQUIRES: no call is running.
   ~HttpTransport();
 
-  // A 2xx reply, or why there is none. `request` carries neither credentials nor User-Agent, but
-  // says what it accepts.
+  // Returns a 2xx reply or an error. `request` carries neither credentials nor User-Agent, but must
+  // carry Accept.
   ApiResult<HttpReply> Call(const HttpRequest& request, Repeat repeat, const CallLimits& limits);
 
-  // One attempt whose 2xx body goes to `sink`; ends when the sink or the server ends it (true: the
-  // server), by `stop`, or when nothing came for sink.silence (DeadlineExceeded).
-  // FailedPrecondition: as many watches are open as there may be.
+  // One attempt that streams a 2xx body to `sink`. Ends when the sink ends it (false), when the
+  // server ends it (true), by `stop`, or after sink.silence without bytes (DeadlineExceeded).
+  // FailedPrecondition: the limit of open watches is reached.
   ApiResult<bool> Stream(const HttpRequest& request, const BodySink& sink,
                          const std::stop_token& stop);
 
@@ -66,12 +66,12 @@ class HttpTransport {
   bool WaitForTurn(MonotonicTime deadline, const std::stop_token& stop);
   bool TakeConnectionSlot(MonotonicTime deadline, const std::stop_token& stop);
   void ReturnConnectionSlot();
-  // A kept one that still can be used, or a new one.
+  // Returns an idle connection that is still usable, or a new one.
   Result<std::unique_ptr<Connection>> Connect(const Credentials& credentials, bool is_kept);
   void Keep(std::unique_ptr<Connection> connection, const Credentials& credentials);
-  // Those of idle_ that are of no use any more: to be closed without the lock.
+  // Removes connections from idle_ that are no longer usable. Close them without the lock.
   std::vector<Idle> TakeUseless() JANUS_REQUIRES(mu_);
-  // One request with credentials; twice when the first ones were refused and there are others.
+  // Sends one request with credentials, and again if they were refused and newer ones exist.
   ApiResult<HttpReply> Once(const HttpRequest& request, MonotonicTime deadline,
                             const BodySink* sink, const std::stop_token& stop);
   ApiResult<HttpReply> Attempt(const HttpRequest& request, const Credentials& credentials,
@@ -88,11 +88,11 @@ class HttpTransport {
   CondVar changed_;
   RateLimit rate_ JANUS_GUARDED_BY(mu_);
   std::minstd_rand random_ JANUS_GUARDED_BY(mu_);
-  std::vector<Idle> idle_ JANUS_GUARDED_BY(mu_);  // last used at the back
-  int calls_ JANUS_GUARDED_BY(mu_) = 0;           // with a connection
+  std::vector<Idle> idle_ JANUS_GUARDED_BY(mu_);  // most recently used at the back
+  int calls_ JANUS_GUARDED_BY(mu_) = 0;           // that hold a connection
   int watches_ JANUS_GUARDED_BY(mu_) = 0;
 
-  std::jthread cutter_;  // lets time pass for deadlines_ and idle_
+  std::jthread cutter_;  // enforces the deadlines of deadlines_ and idle_
 };
 
 }  // namespace janus::control

@@ -9,12 +9,12 @@ namespace {
 
 constexpr size_t kMostTexts = 64;
 
-// Takes a header apart; once something is wrong it says no more.
+// Parses a header. After an error it returns no more warnings.
 class WarningReader {
  public:
   explicit WarningReader(std::string_view header) : rest_(header) {}
 
-  // The next warning's text, empty where it is not the API's; nothing: there is none to read.
+  // The next warning's text, empty if it is not the API's; nothing: no more warnings.
   std::optional<std::string> Next() {
     SkipSpace();
     const std::string_view code = Word();
@@ -28,7 +28,7 @@ class WarningReader {
     SkipSpace();
     if (rest_.starts_with('"') && !Quoted()) return std::nullopt;  // a date
     SkipSpace();
-    // Without a comma this one is the last.
+    // Without a comma this is the last one.
     if (rest_.starts_with(',')) {
       rest_.remove_prefix(1);
     } else {
@@ -39,7 +39,7 @@ class WarningReader {
 
  private:
   void SkipSpace() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size())); }
-  // Up to a space, which is passed.
+  // Reads up to the next space, and skips that.
   std::string_view Word() {
     const size_t end = rest_.find(' ');
     if (end == rest_.npos) return {};

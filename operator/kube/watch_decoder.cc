@@ -17,12 +17,12 @@ std::optional<WatchEventType> TypeOf(std::string_view name) {
   return std::nullopt;
 }
 
-// The bookmark that says so carries it as an annotation.
+// True if the bookmark's annotation marks the end of the initial events.
 bool EndsInitialEvents(const Node& bookmark) {
   return TextAt(bookmark, {"metadata", "annotations", "k8s.io/initial-events-end"}) == "true";
 }
 
-// These carry an object of the resource; the others a Status, or a version alone.
+// True if the event has an object of the resource; other events have a Status, or only a version.
 bool IsOfObject(std::string_view type) {
   return type == "ADDED" || type == "MODIFIED" || type == "DELETED";
 }
@@ -50,7 +50,7 @@ ApiResult<WatchEnd> WatchDecoder::Feed(std::string_view bytes,
                                           std::to_string(max_event_bytes_) + " bytes"));
     }
     if (!is_whole) {
-      // What was joined stays where it is, so that an event in many pieces is copied once.
+      // Move the joined buffer, so that an event in many pieces is copied only once.
       if (bytes.size() == joined.size()) {
         begun_ = std::move(joined);
       } else {
@@ -68,7 +68,7 @@ ApiResult<WatchEnd> WatchDecoder::Take(std::string_view event,
                                        FunctionRef<bool(WatchEvent)> deliver) const {
   if (event.find_first_not_of(" \t\r") == event.npos) return WatchEnd::kServer;
   Result<Node> read = ParseJson(event, "event", {"object", keep_});
-  // What these say lies beside what is kept of objects; they are small, and few.
+  // `keep_` would drop the content of these events; they are small and rare, so parse all of it.
   if (read.ok() && keep_ != nullptr && !IsOfObject(TextAt(*read, {"type"}))) {
     read = ParseJson(event, "event");
   }

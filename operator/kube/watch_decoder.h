@@ -10,25 +10,24 @@
 
 namespace janus::control {
 
-// Turns the body of a watch, however it was cut on the way, into events: one JSON object per event,
-// and a line feed after each (none stands inside, since JSON escapes it). Thread-compatible.
+// Turns the body of a watch, received in pieces of any size, into events. Each event is one JSON
+// object and a line feed; JSON escapes line feeds inside. Thread-compatible.
 class WatchDecoder {
  public:
-  // An event of more bytes is an error: etcd keeps objects below 1.5 MiB, JSON on the wire may
-  // need more.
+  // A longer event is an error. etcd keeps objects below 1.5 MiB; their JSON may be larger.
   static constexpr size_t kMaxEventBytes = size_t{8} << 20;
 
-  // `keep`: what of each object, metadata.resourceVersion among it; outlives this; null: all.
+  // `keep`: the fields to parse, including metadata.resourceVersion; outlives this; null: all.
   explicit WatchDecoder(const FieldFilter* keep = nullptr, size_t max_event_bytes = kMaxEventBytes)
       : keep_(keep), max_event_bytes_(max_event_bytes) {}
 
-  // The next bytes. Hands over every event they end; kServer means: more bytes, please; kConsumer:
-  // `deliver` wants no more. The server's ERROR event is an error here, as ErrorOfStatusObject
-  // makes it. DataLoss: bytes that are no event; ResourceExhausted: too long an event. After an
-  // error, or kConsumer, it takes no more.
+  // Adds bytes and delivers every event that they complete. kServer: it needs more bytes.
+  // kConsumer: `deliver` returned false. The server's ERROR event becomes an error
+  // (ErrorOfStatusObject). DataLoss: not an event; ResourceExhausted: an event is too long. Do not
+  // call it again after an error or kConsumer.
   ApiResult<WatchEnd> Feed(std::string_view bytes, FunctionRef<bool(WatchEvent)> deliver);
 
-  // Whether the stream stopped inside an event: it was cut, not ended.
+  // True if the stream stopped inside an event, so the connection was cut.
   bool IsInEvent() const { return !begun_.empty(); }
 
  private:
@@ -36,7 +35,7 @@ class WatchDecoder {
 
   const FieldFilter* const keep_;
   const size_t max_event_bytes_;
-  std::string begun_;  // the beginning of an event
+  std::string begun_;  // the incomplete event so far
 };
 
 }  // namespace janus::control

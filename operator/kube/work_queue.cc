@@ -40,7 +40,7 @@ void WorkQueue::MakeLater(const ObjectKey& key, State& state, MonotonicTime when
   later_.emplace(when, key);
 }
 
-// Forgets a key that nothing is known of any more.
+// Removes a key without any state.
 void WorkQueue::Settle(const ObjectKey& key) {
   const auto found = keys_.find(key);
   if (found != keys_.end() && found->second.IsIdle()) keys_.erase(found);
@@ -130,7 +130,7 @@ void WorkQueue::Retry(const ObjectKey& key, MonotonicTime now) {
   StopWorking(state, now);
   if (options_.metrics != nullptr) options_.metrics->retries.Add();
   if (state.is_again) {
-    // Something has changed since: that is worth a look at once, and no longer a retry's.
+    // The object changed meanwhile: handle it at once, without the pause of a retry.
     state.is_again = false;
     MakeReady(key, state, now);
   } else {

@@ -16,48 +16,49 @@
 namespace janus::control {
 
 struct WorkQueueOptions {
-  size_t capacity = 100'000;     // keys known at a time, waiting, delayed or worked on; >= 1
-  Seconds first_backoff{0.005};  // after a key's first failure; doubled with each further one,
+  size_t capacity = 100'000;     // keys known at a time: ready, delayed or at a worker; >= 1
+  Seconds first_backoff{0.005};  // after a key's first failure; doubled after each further one,
   Seconds longest_backoff{300};  // up to this
   WorkQueueMetrics* metrics = nullptr;  // outlives the queue; null: none
 };
 
-// Which objects a reconcile loop has to look at. A key says nothing of what happened, so that the
-// work depends on what is, not on what was heard.
+// The objects that a reconcile loop has to look at. A key carries no information on what happened,
+// so the work depends on the current state only.
 //
 // Invariants:
 // (1) A key waits at most once, however often it is added.
-// (2) A key is with at most one worker. Added meanwhile, it waits again when that one is done.
-// (3) Keys that are ready leave in the order in which they became ready: none starves.
-// (4) A delayed key leaves no sooner than its earliest time; added at once it does not wait.
+// (2) A key is at one worker at most. If it is added meanwhile, it waits again once that worker is
+//     done.
+// (3) Ready keys leave in the order in which they became ready, so none starves.
+// (4) A delayed key does not leave before its earliest time. Add makes it ready at once.
 //
-// Told the time by its caller. Thread-safe; no call blocks.
+// The caller passes the time. Thread-safe; no call blocks.
 class WorkQueue {
  public:
   explicit WorkQueue(WorkQueueOptions options);
 
-  // ResourceExhausted: as many keys are known as there may be; the caller lists anew later.
+  // ResourceExhausted: the queue is full; the caller lists all objects again later.
   Status Add(const ObjectKey& key, MonotonicTime now);
-  // Ready at `when`.
+  // The key becomes ready at `when`.
   Status AddAt(const ObjectKey& key, MonotonicTime when);
 
-  // The next key for a worker; Done is owed for it.
+  // The next key for a worker. Call Done (or Retry) when the work ends.
   std::optional<ObjectKey> TryTake(MonotonicTime now);
-  // When TryTake may have something that it has not now: the earliest delayed key's time.
+  // When the earliest delayed key becomes ready.
   std::optional<MonotonicTime> NextDeadline() const;
 
-  // The worker is through with it.
+  // The worker has finished the key.
   void Done(const ObjectKey& key, MonotonicTime now);
-  // Instead: it failed, and waits longer with each failure until Forget. Never refused.
+  // Replaces Done after a failure: the key waits longer after each one, until Forget. Never
+  // refused.
   void Retry(const ObjectKey& key, MonotonicTime now);
-  // The key's work succeeded: its failures count no more.
+  // The key's work succeeded: resets its failures.
   void Forget(const ObjectKey& key);
 
-  // Updates the gauges of keys that are worked on, which grow with time. The owner of the time
-  // calls it about every second.
+  // Updates the gauges of keys at workers, which grow with time. Call it about every second.
   void Measure(MonotonicTime now) const;
 
-  // Keys that wait, delayed ones among them.
+  // Keys that wait, including delayed ones.
   size_t depth() const;
   // How often Retry was called for the key since Forget.
   int failures(const ObjectKey& key) const;
@@ -69,7 +70,7 @@ class WorkQueue {
     bool is_again = false;               // added while with a worker
     std::optional<MonotonicTime> later;  // in later_
     int failures = 0;
-    MonotonicTime since;  // since when it is ready, or worked on
+    MonotonicTime since;  // since when it is ready or at a worker
     bool IsIdle() const { return !is_ready && !is_working && !later && failures == 0; }
   };
 

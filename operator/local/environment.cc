@@ -10,7 +10,7 @@
 namespace janus::control {
 namespace {
 
-// XDG's rule: a relative path in one of its variables is to be ignored.
+// XDG's rule: ignore a relative path in these variables.
 std::string AbsoluteVariable(const char* name) {
   const char* value = getenv(name);
   return value != nullptr && value[0] == '/' ? value : "";
@@ -51,7 +51,7 @@ Result<std::string> MakeStateFolder(const Environment& environment, const std::s
                               (error ? " (" + error.message() + ")" : "") +
                               "; set XDG_STATE_HOME to a folder that can");
   }
-  // Logs name paths and peers; they are their user's alone.
+  // Logs contain paths and addresses, so only their user may read them.
   chmod(path.c_str(), 0700);
   return path;
 }

@@ -8,7 +8,8 @@
 
 namespace janus::control {
 
-// The system has no more of what `call` wants: why (an errno), and what to do where that is known.
+// The system call `call` failed for lack of a resource: the reason (an errno) and the remedy, if
+// known.
 inline Status Exhausted(const std::string& call, int error) {
   std::string message = call + ": " + std::strerror(error);
   if (error == EMFILE) message += "; raise the limit of open files (ulimit -n)";

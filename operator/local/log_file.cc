@@ -13,7 +13,7 @@ namespace janus::control {
 namespace {
 
 constexpr size_t kMaxLine = 512;
-// Levels in common/log.h's form.
+// Levels in the format of common/log.h.
 constexpr std::string_view kError = " error message=";
 constexpr std::string_view kWarning = " warning message=";
 constexpr std::string_view kInfo = " info message=";
@@ -21,7 +21,7 @@ constexpr std::string_view kDebug = " debug message=";
 // "==12==ERROR: AddressSanitizer: ...", "SUMMARY: ThreadSanitizer: ..."
 constexpr std::string_view kSanitizer = "Sanitizer: ";
 
-// What follows "ready " or "<program> ready ", if the line is that and one word; else nothing.
+// The address if the line is "ready <address>" or "<program> ready <address>"; else nothing.
 std::string_view ReadyAddress(std::string_view line) {
   constexpr std::string_view kReady = "ready ";
   if (!line.starts_with(kReady)) {
@@ -35,7 +35,7 @@ std::string_view ReadyAddress(std::string_view line) {
 }
 
 int Begin(const std::string& path) {
-  std::rename(path.c_str(), (path + ".1").c_str());  // fails when there was none: nothing to keep
+  std::rename(path.c_str(), (path + ".1").c_str());  // fails if there was no old log
   return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 }
 
@@ -99,7 +99,7 @@ void LastWords::EndLine() {
 }
 
 std::string LastWords::Line() const {
-  // What stands before the end without a line feed is judged like a line.
+  // An incomplete last line is treated like a line.
   LastWords whole = *this;
   whole.EndLine();
   if (!whole.last_error_.empty()) return whole.last_error_;

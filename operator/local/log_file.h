@@ -8,17 +8,17 @@
 
 namespace janus::control {
 
-// A process's log: appended to, and begun anew when it reaches its bound; the one before is kept as
-// <path>.1, so that two bounds are the most the disk gives. Confined to one thread.
+// The log of a process. When it reaches max_bytes, the file becomes <path>.1 and a new one starts,
+// so it uses at most twice max_bytes. Confined to one thread.
 class LogFile {
  public:
-  // Begins a new file; what an earlier run wrote becomes <path>.1.
+  // Starts a new file; the log of an earlier run becomes <path>.1.
   static Result<LogFile> Create(const std::string& path, int64_t max_bytes);
   ~LogFile();
   LogFile(LogFile&& other) noexcept;
   LogFile& operator=(LogFile&&) = delete;
 
-  // A full disk loses lines; there is nowhere to say so.
+  // If the disk is full, lines are lost without a message.
   void Append(std::string_view bytes);
 
   const std::string& path() const { return path_; }
@@ -33,15 +33,16 @@ class LogFile {
   int fd_;
 };
 
-// Picks the line of a process's output that says why it ended: the last one of level error or that
-// a sanitizer reports, else the last warning, else the last line that is no log line (a message of
-// a library, or of the program before it logs). A log line of level info or debug is none, nor is a
-// line that only rules off. Lines longer than 512 bytes are cut. Confined to one thread.
+// Finds the line of a process's output that explains its end: the last error line or sanitizer
+// report; otherwise the last warning; otherwise the last line that is not in log format (from a
+// library, or before the program starts logging). It ignores info and debug lines and separator
+// lines. Lines are cut at 512 bytes. Confined to one thread.
 class LastWords {
  public:
   void Append(std::string_view bytes);
   std::string Line() const;
-  // The address of the first line `ready <address>` or `<program> ready <address>`; else empty.
+  // The address from the first line `ready <address>` or `<program> ready <address>`; empty: none
+  // yet.
   const std::string& ready() const { return ready_; }
 
  private:

@@ -33,7 +33,7 @@ Result<int> FindPort(const std::string& host, int port) {
   const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int failed = fd < 0 ? errno : 0;
   if (failed == 0) {
-    // As the gateway does: connections of a run just ended do not hold the port.
+    // Like the gateway, so that connections of an earlier run do not block the port.
     const int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 1) != 0) failed = errno;

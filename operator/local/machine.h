@@ -6,8 +6,8 @@
 
 namespace janus::control {
 
-// The port on which `host` can be listened at: `port`, or for 0 one that is free now. Binds and
-// lets go. AlreadyExists: in use; InvalidArgument: no such address here; names both.
+// Returns `port` if `host` can listen on it; for 0, a free port. It binds the port and releases it.
+// AlreadyExists: in use; InvalidArgument: `host` is not a local address. Errors name both.
 Result<int> FindPort(const std::string& host, int port);
 
 }  // namespace janus::control

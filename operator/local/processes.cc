@@ -34,11 +34,12 @@ Result<Pipe> MakePipe() {
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
-// Between fork and exec, where other threads of ours may hold any lock: system calls only.
+// Runs between fork and exec. Other threads of ours may hold any lock, so it makes system calls
+// only.
 [[noreturn]] void Become(const char* program, char* const* argv, char* const* environment,
                          pid_t parent, int output, int failure) {
   setpgid(0, 0);
-  // Our death ends it, in whatever way we die. The parent may be dead already, before this line.
+  // The kernel kills it when we die. We may have died before this line.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -53,7 +54,7 @@ Result<Pipe> MakePipe() {
   if (null >= 0) dup2(null, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
-  // Libraries of ours may hold files without close-on-exec; a worker must not inherit a port.
+  // Some library may hold files without close-on-exec; a worker must not inherit a port.
   close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC);
   execve(program, argv, environment);
   const int error = errno;
@@ -61,7 +62,7 @@ Result<Pipe> MakePipe() {
   _exit(127);
 }
 
-// What this process has in its environment, but for what `added` sets, and `added`.
+// Our environment without the names in `added`, plus `added`.
 std::vector<char*> WithOurs(const std::vector<std::string>& added) {
   std::vector<char*> out;
   for (char** one = environ; *one != nullptr; ++one) {
@@ -90,8 +91,8 @@ std::string SignalName(int signal) {
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
-// An ignored SIGCHLD, which a parent may have left us, has the kernel reap children by itself, and
-// how they ended is lost.
+// If SIGCHLD is ignored, perhaps inherited from our parent, the kernel reaps children itself and
+// exit statuses are lost.
 void TakeExitStatuses() {
   struct sigaction action {};
   if (sigaction(SIGCHLD, nullptr, &action) != 0) return;
@@ -175,7 +176,7 @@ Status Processes::Start(const ProcessSpec& spec) {
     Become(spec.program.c_str(), argv.data(), environment.data(), parent, output.write.get(),
            failure.write.get());
   }
-  // Both sides set it, so that it holds whoever runs first.
+  // Both sides set it, so that it holds whichever runs first.
   setpgid(pid, pid);
   output.write.Reset();
   failure.write.Reset();
@@ -207,7 +208,7 @@ void Processes::Wake() {
   [[maybe_unused]] const ssize_t written = write(wake_fd_, &one, sizeof(one));
 }
 
-// The only thread that touches a child's output, log and words, and the one that reaps.
+// Only this thread uses a child's output, log and last words, and reaps it.
 void Processes::ReadOutputs(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<Child*> children;
@@ -234,8 +235,8 @@ void Processes::ReadOutputs(const std::stop_token& stop) {
   }
 }
 
-// False at the end of the output. One read, so that a child that never stops writing cannot keep
-// the others waiting.
+// False at the end of the output. It reads once, so that a child that writes all the time does not
+// block the others.
 bool Processes::ReadSome(Child& child) {
   char buffer[16384];
   const ssize_t got = read(child.output.get(), buffer, sizeof(buffer));
@@ -253,14 +254,14 @@ bool Processes::ReadSome(Child& child) {
 }
 
 void Processes::Reap(Child& child) {
-  // What it wrote last is still in the pipe, at most the pipe's 64 KiB; a grandchild that holds the
-  // pipe open cannot keep us here.
+  // The pipe still holds its last output, at most 64 KiB. The limit keeps a grandchild with an open
+  // pipe from blocking us.
   for (int i = 0; i < 8 && child.output.get() >= 0; ++i) {
     pollfd more = {child.output.get(), POLLIN, 0};
     if (poll(&more, 1, 0) <= 0 || !ReadSome(child)) break;
   }
-  // Nobody else is meant to be in its group; whoever is goes with it. Before it is reaped: while it
-  // is a zombie nobody else can have its number.
+  // Kill the rest of its process group before it is reaped: while it is a zombie, no other process
+  // can get its number.
   siginfo_t info{};
   const auto id = static_cast<id_t>(child.pid);
   int waited;
@@ -271,8 +272,7 @@ void Processes::Reap(Child& child) {
     kill(-child.pid, SIGKILL);
     waitid(P_PID, id, &info, WEXITED);
   }
-  // Otherwise it was reaped by somebody else: it is gone all the same, and its number may be
-  // another process's by now.
+  // Otherwise another part of our process reaped it. It is gone, and its number may be reused.
   std::string text = child.name + " " + DescribeExit(info);
   const std::string words = child.words.Line();
   if (!words.empty()) text += "; its last words: " + words;
@@ -283,7 +283,7 @@ void Processes::Reap(Child& child) {
   child.exited = true;
   ProcessEvent event{ProcessEvent::Kind::kExited, child.name, std::move(text)};
   event.expected = stopping_;
-  // Unknown where somebody else has reaped it: not a success.
+  // The exit status is unknown if it was reaped elsewhere: not a success.
   if (info.si_pid == 0) {
     event.exit_code = -1;
   } else {
@@ -312,7 +312,7 @@ std::optional<ProcessEvent> Processes::NextEvent() {
 }
 
 void Processes::SignalOne(const Child& child, int signal) {
-  // By pidfd: the number may belong to somebody else by now.
+  // By pidfd: the number may belong to another process by now.
   if (!child.exited) syscall(SYS_pidfd_send_signal, child.pid_fd.get(), signal, nullptr, 0);
 }
 
@@ -351,8 +351,8 @@ void Processes::Stop(Seconds grace) {
     if (AwaitNone(MonotonicClock::now() + wait)) return;
   }
   SignalAll(SIGKILL);
-  // A process in the kernel's hands (a disk that does not answer) may outlast this; the kernel ends
-  // it when it comes back, and we do not hang on it.
+  // A process in uninterruptible sleep (such as a hung disk) may outlast this. The kernel ends it
+  // later, so we do not wait.
   AwaitNone(MonotonicClock::now() + std::chrono::seconds(10));
 }
 

@@ -16,33 +16,33 @@
 namespace janus::control {
 
 struct ProcessSpec {
-  std::string name;                    // "attention-0": distinct; names the log file
+  std::string name;                    // "attention-0": unique; also the name of the log file
   std::string program;                 // a path
-  std::vector<std::string> arguments;  // without the program's name
-  // "NAME=value", beside what this process has in its environment, or in its place.
+  std::vector<std::string> arguments;  // without argv[0]
+  // "NAME=value": added to our environment, or overrides it.
   std::vector<std::string> environment = {};
 };
 
-// Something a process did. Each gives at most one of either kind.
+// Something that happened to a process. Each process gives at most one event of each kind.
 struct ProcessEvent {
   enum class Kind { kReady, kExited };
   Kind kind = Kind::kReady;
   std::string name;
   std::string text;       // kReady: the address; kExited: why, with last words and log
-  int exit_code = 0;      // kExited: its status, where `signal` is 0
-  int signal = 0;         // kExited: that ended it; 0: none did
+  int exit_code = 0;      // kExited: exit status if `signal` is 0
+  int signal = 0;         // kExited: the signal that ended it; 0: none
   bool expected = false;  // kExited: after Stop
   bool clean() const { return exit_code == 0 && signal == 0; }
 };
 
-// The processes of one run: each in a process group of its own (Ctrl-C reaches us alone), killed by
-// the kernel when we die, its output read into <log_dir>/<name>.log. A process says that it serves
-// by the line `ready <address>` (or `<program> ready <address>`) on its output.
+// The processes of one run. Each has a separate process group, so Ctrl-C reaches only us. The
+// kernel kills them when we die. Their output goes to <log_dir>/<name>.log. A process reports that
+// it serves by printing `ready <address>` (or `<program> ready <address>`).
 //
-// Start, NextEvent, Stop and the destructor belong to the thread that called Create, and that
-// thread must live as long as the processes: the kernel's parent-death signal follows the thread
-// that started a process, not the whole of ours. A thread inside reads the outputs. Create undoes
-// an ignored SIGCHLD for the whole of our process: how a child ended would be lost.
+// Call Start, NextEvent, Stop and the destructor on the thread that called Create. That thread must
+// live as long as the processes: the kernel's parent-death signal depends on the starting thread,
+// not on our process. An internal thread reads the outputs. Create resets an ignored SIGCHLD for
+// our whole process; otherwise exit statuses would be lost.
 class Processes {
  public:
   struct Options {
@@ -51,28 +51,28 @@ class Processes {
   };
 
   static Result<std::unique_ptr<Processes>> Create(Options options);
-  // SIGKILL to whatever still runs; returns when all are gone.
+  // Sends SIGKILL to every running process; returns when all have ended.
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  // Returns when the program runs. A name can be used again once its exit was told. NotFound,
-  // PermissionDenied: it cannot be executed (with the path); ResourceExhausted: no more processes
-  // or files.
+  // Returns once the program runs. A name can be reused after its exit event. NotFound,
+  // PermissionDenied: the file cannot be executed (names the path); ResourceExhausted: too many
+  // processes or files.
   Status Start(const ProcessSpec& spec);
 
-  // Readable when NextEvent has something; for poll().
+  // Readable when NextEvent has an event; for poll().
   int event_fd() const { return event_fd_; }
   std::optional<ProcessEvent> NextEvent();
 
-  // To the process of that name, if it runs.
+  // Sends to the process of that name, if it runs.
   void Signal(const std::string& name, int signal);
 
-  // SIGTERM to every process, latest first; after `grace` SIGKILL to the rest and their groups.
-  // Returns when all are gone. Their exits are events marked expected.
+  // Sends SIGTERM to every process, latest first; after `grace`, SIGKILL to the rest and their
+  // groups. Returns when all have ended. Their exit events have `expected` set.
   void Stop(Seconds grace);
 
-  // How many run.
+  // Number of running processes.
   int running() const;
   std::string LogPath(const std::string& name) const {
     return options_.log_dir + "/" + name + ".log";
@@ -92,17 +92,17 @@ class Processes {
 
   const Options options_;
   int event_fd_ = -1;
-  int wake_fd_ = -1;  // tells the reading thread of a new child or the end
+  int wake_fd_ = -1;  // wakes the reading thread for a new child or the end
   mutable Mutex mu_;
   CondVar gone_;
   std::vector<std::unique_ptr<Child>> children_ JANUS_GUARDED_BY(mu_);
-  std::vector<ProcessEvent> events_ JANUS_GUARDED_BY(mu_);  // two per start at most
+  std::vector<ProcessEvent> events_ JANUS_GUARDED_BY(mu_);  // at most two per start
   bool stopping_ JANUS_GUARDED_BY(mu_) = false;
   std::jthread reader_;
 };
 
-// The path of a program that lies beside our own executable.
-// NotFound: it is not there; names the path and what to do.
+// The path of a program in the folder of our executable. NotFound: not there; names the path and
+// the remedy.
 Result<std::string> FindSibling(const std::string& program);
 
 }  // namespace janus::control

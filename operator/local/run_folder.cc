@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "janus-run-";
 constexpr std::string_view kLock = "/lock";
-// What our lock begins with: a folder without it is somebody else's, whatever it is called.
+// First line of our lock file. A folder without it is not ours, whatever its name.
 constexpr std::string_view kLockText = "janus run folder\n";
 
 int OpenLock(const std::string& folder, int flags) {
@@ -40,8 +40,8 @@ bool IsStale(const std::string& folder) {
   return free;
 }
 
-// Removes what a run makes, its sockets, links to them and its lock, and the folder if nothing else
-// is in it.
+// Removes what a run creates (its sockets, links to them, its lock), and the folder if it is then
+// empty.
 void RemoveRun(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> ours;
@@ -86,7 +86,7 @@ Result<RunFolder> RunFolder::Create(const Environment& environment) {
       continue;
     }
     const int fd = OpenLock(path, O_CREAT);
-    // Locked before it can be known as ours.
+    // Locked before the text marks it as ours.
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
         write(fd, kLockText.data(), kLockText.size()) != static_cast<ssize_t>(kLockText.size())) {
       const Status failed = FailedPrecondition(path + ": " + std::strerror(errno));

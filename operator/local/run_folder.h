@@ -7,14 +7,13 @@
 
 namespace janus::control {
 
-// A folder for one run's Unix sockets: below $XDG_RUNTIME_DIR, or the temporary folder when there
-// is none or its path is too long; mode 0700, so that file permissions guard the sockets. Gone with
-// the object; what a killed run left is removed by the next one's Create, which knows it by its
-// lock, that nobody holds any more. Of a dead run only sockets, links and the lock are removed,
-// never what somebody else has put there. Thread-compatible.
+// A folder for the Unix sockets of one run: below $XDG_RUNTIME_DIR, or below the temporary folder
+// if that is unset or too long. Mode 0700, so only this user reaches the sockets. The destructor
+// removes it. Create also removes the folders of killed runs, which it recognizes by their released
+// lock. There it deletes only sockets, links and the lock, never other files. Thread-compatible.
 class RunFolder {
  public:
-  // FailedPrecondition: no folder can be made, or every path would pass kMaxSocketPath.
+  // FailedPrecondition: no folder can be made, or its paths would exceed kMaxSocketPath.
   static Result<RunFolder> Create(const Environment& environment);
   ~RunFolder();
   RunFolder(RunFolder&& other) noexcept;
@@ -22,7 +21,7 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
 
-  // A socket's path has 107 bytes at most (sun_path); we keep to fewer.
+  // The kernel's limit for a socket path is 107 bytes (sun_path); ours is lower.
   static constexpr size_t kMaxSocketPath = 100;
   // The longest name that a socket in the folder may have.
   static constexpr size_t kMaxSocketName = 24;
@@ -31,11 +30,11 @@ class RunFolder {
   RunFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
 
   std::string path_;
-  int lock_fd_ = -1;  // held as long as the run lives
+  int lock_fd_ = -1;  // held for the whole run
 };
 
-// Takes `<folder>/lock` for this process, or says who holds it. The lock ends with the process.
-// AlreadyExists: "<what> is already running as process <pid>".
+// Locks `<folder>/lock` for this process; the lock ends with the process. AlreadyExists: "<what> is
+// already running as process <pid>".
 class FolderLock {
  public:
   static Result<FolderLock> Take(const std::string& folder, const std::string& what);

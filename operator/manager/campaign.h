@@ -11,25 +11,25 @@
 
 namespace janus::control {
 
-// A LeaderElection on a thread of its own. Thread-safe, but for Start, End and the destructor: the
-// owner's.
+// Runs a LeaderElection on a separate thread. Thread-safe, except Start, End and the destructor,
+// which only the owner calls.
 class Campaign {
  public:
-  // `api` and `timeline` outlive this. `on_step` is called after every step, on the thread: who
-  // leads may have changed.
+  // `api` and `timeline` outlive this. `on_step` is called on the thread after every step, since
+  // the leader may have changed.
   Campaign(ObjectApi& api, LeaderElectionOptions options, const Timeline& timeline, Logger log,
            std::function<void()> on_step);
 
-  // Once.
+  // Call once.
   void Start();
-  // Stands no more, and gives the lease up if it was ours: blocks for a call. Whoever acts in its
-  // term has to have ended.
+  // Stops the candidacy and releases the lease if we hold it; blocks for one call. End all work of
+  // our term before.
   void End();
 
-  // As LeaderElection has them.
+  // From LeaderElection.
   std::optional<int64_t> Term() const { return election_.Term(timeline_.Now()); }
   MonotonicTime LeadsUntil() const { return election_.LeadsUntil(); }
-  // When the thread last came round; it does every few seconds.
+  // When the thread finished its last step; it makes one every few seconds.
   MonotonicTime last_step() const;
 
  private:

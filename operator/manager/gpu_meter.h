@@ -12,17 +12,17 @@
 
 namespace janus::control {
 
-// GPUs (GpusOf) of the service's pods that are of a committed topology and have not ended. Of two
-// models side by side both count. Pure.
+// GPUs (GpusOf) of the service's pods that belong to a committed topology and have not ended. If
+// two models run side by side, both count. Pure.
 int64_t CommittedGpus(const Node& service, const Caches& caches);
 
-// How long services have had how many GPUs. Thread-safe.
+// Counts GPU seconds of services. Thread-safe.
 class GpuMeter {
  public:
-  // From `now` on the service has so many; nothing: it is no more. One of another uid begins anew.
+  // The service has this many GPUs from `now` on; nothing: it is gone. Another uid starts at zero.
   void Set(const ObjectKey& service, const std::string& uid, std::optional<int64_t> gpus,
            MonotonicTime now);
-  // GPUs times seconds up to `now`; nothing: never set.
+  // GPUs times seconds up to `now`; nothing: Set was never called for it.
   std::optional<double> SecondsOf(const ObjectKey& service, const std::string& uid,
                                   MonotonicTime now) const;
   void Clear();
@@ -32,7 +32,7 @@ class GpuMeter {
     std::string uid;
     int64_t gpus = 0;
     MonotonicTime since;
-    double before = 0;  // up to then
+    double before = 0;  // GPU seconds up to `since`
   };
   static double SecondsOf(const Meter& meter, MonotonicTime now) {
     return meter.before + static_cast<double>(meter.gpus) * Seconds(now - meter.since).count();

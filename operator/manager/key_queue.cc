@@ -25,7 +25,8 @@ bool KeyQueue::TakeOverflow() {
 }
 
 std::optional<ObjectKey> KeyQueue::Take(const std::stop_token& stop) {
-  // Destroyed after the lock is let go, which a callback under way may be waiting for.
+  // Its destructor waits for a running callback, which may wait for the lock. So it is destroyed
+  // after the lock is released.
   const std::stop_callback wake(stop, [this] {
     const MutexLock lock(mu_);
     changed_.NotifyAll();
@@ -33,7 +34,7 @@ std::optional<ObjectKey> KeyQueue::Take(const std::stop_token& stop) {
   const MutexLock lock(mu_);
   while (!stop.stop_requested()) {
     if (std::optional<ObjectKey> key = queue_.TryTake(MonotonicClock::now())) {
-      // One call may have made several due, and woken one worker.
+      // One call may have made several keys due but woken only one worker.
       changed_.NotifyOne();
       return key;
     }

@@ -9,35 +9,36 @@
 
 namespace janus::control {
 
-// A WorkQueue at which workers wait. Its time is the machine's. Thread-safe.
+// A WorkQueue on which workers block. Uses the system's clock. Thread-safe.
 class KeyQueue {
  public:
   explicit KeyQueue(WorkQueueOptions options) : queue_(options) {}
 
-  // Where there is no room the key is left out, and TakeOverflow says so once.
+  // If the queue is full, the key is dropped, and the next TakeOverflow returns true.
   void Add(const ObjectKey& key);
   void AddAt(const ObjectKey& key, MonotonicTime when);
-  // Keys were left out since the last call: the caller adds all there are, now that some are done.
+  // True if keys were dropped since the last call: the caller then adds all keys again.
   bool TakeOverflow();
 
-  // Waits until a key is due; Done or Retry is owed for it. Nothing: `stop` came.
+  // Blocks until a key is due; call Done, Retry or PutDown for it. Nothing: `stop` was requested.
   std::optional<ObjectKey> Take(const std::stop_token& stop);
-  // The worker is through with it, and its failures are forgotten.
+  // The key succeeded; its failures are reset.
   void Done(const ObjectKey& key);
-  // It failed, and waits longer with each failure in a row.
+  // The key failed and waits longer after each failure in a row.
   void Retry(const ObjectKey& key);
-  // It was not finished and did not fail.
+  // The key was neither finished nor failed.
   void PutDown(const ObjectKey& key);
 
-  // Keys that wait, delayed ones among them.
+  // Keys that wait, including delayed ones.
   size_t depth() const { return queue_.depth(); }
-  // Brings the gauges of what is worked on up to date; before a scrape.
+  // Updates the gauges of keys at workers; call it before a scrape.
   void Measure() const { queue_.Measure(MonotonicClock::now()); }
 
  private:
   void Note(const Status& added) JANUS_REQUIRES(mu_);
 
-  // A key becomes due, or due earlier, under this lock alone, so that nobody goes to sleep past it.
+  // Keys become due, or due earlier, only under this lock, so that no worker misses one and sleeps
+  // on.
   Mutex mu_;
   CondVar changed_;
   WorkQueue queue_;

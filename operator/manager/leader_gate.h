@@ -6,12 +6,12 @@
 
 namespace janus::control {
 
-// An ObjectApi for those who may act only while `may_act` says so: it is asked before every call,
-// and a call that comes too late fails with Cancelled and is not made. A process that was suspended
-// in the middle of a pass so writes nothing when it wakes up after its term. Thread-safe.
+// An ObjectApi that checks `may_act` before every call. If that is false, the call is not made and
+// fails with Cancelled. So a process that was suspended during a pass writes nothing if it wakes up
+// after its term. Thread-safe.
 class LeaderGate final : public ObjectApi {
  public:
-  // `api` outlives this. `may_act`: thread-safe, at once.
+  // `api` outlives this. `may_act`: thread-safe, does not block.
   LeaderGate(ObjectApi& api, std::function<bool()> may_act)
       : api_(api), may_act_(std::move(may_act)) {}
 

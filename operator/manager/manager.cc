@@ -14,10 +14,10 @@ namespace janus::control {
 namespace {
 
 constexpr std::string_view kController = "serving.janus.dev/operator";
-// A step of the election is a few calls of seconds each.
+// A step of the election makes a few calls of some seconds each.
 constexpr Seconds kStuckAfter{60};
-// Of what lies between a leader's last moment and its successor's first: the rest is for what is
-// on its way.
+// Share of the gap between a leader's end and its successor's start that a call may take; the rest
+// is for messages in flight.
 constexpr double kShareOfCalls = 0.8;
 
 MonotonicTime Add(MonotonicTime time, Seconds by) {
@@ -132,7 +132,7 @@ void Manager::Tell(Happening happening) {
   recorder_.Record(std::move(happening));
 }
 
-// Whatever changes how many there are brings a pass.
+// A change of the number of GPUs always causes a pass.
 void Manager::MeterGpus(const ObjectKey& key) {
   const Caches caches = watches_.caches();
   const std::optional<Node> service = caches.services.Get(key);
@@ -152,7 +152,7 @@ void Manager::Work(const std::stop_token& stop) {
     if (result.status.ok()) {
       queue_.Done(*key);
     } else if (stop.stop_requested()) {
-      queue_.PutDown(*key);  // the next term looks at every service
+      queue_.PutDown(*key);  // the next term handles every service
       return;
     } else {
       log_.Warning("a pass failed and is tried again",
@@ -164,7 +164,7 @@ void Manager::Work(const std::stop_token& stop) {
   }
 }
 
-// One term.
+// Runs one term.
 void Manager::Lead(const std::stop_token& stop) {
   const std::optional<int64_t> term = campaign_ ? campaign_->Term() : 1;
   if (!term) return;
@@ -198,7 +198,7 @@ void Manager::Run(const std::stop_token& stop) {
     if (campaign_) campaign_->Start();
     while (WaitFor([this] { return IsLeading(); }, stop)) Lead(stop);
   }
-  // Nobody acts any more: the next leader may begin, while our last Events are written.
+  // No pass runs any more: the next leader may start while we write our last Events.
   recording.request_stop();
   if (campaign_) campaign_->End();
   watches_.Stop();

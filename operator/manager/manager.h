@@ -22,60 +22,60 @@
 namespace janus::control {
 
 struct ElectionOptions {
-  // Calls of its own, so that no burst of the others makes a renewal late; outlives the manager.
+  // A separate client, so that other calls cannot delay a renewal; outlives the manager.
   ObjectApi* api = nullptr;
   LeaderElectionOptions lease;
 };
 
 struct ManagerOptions {
   ReconcilerOptions reconciler;
-  std::vector<std::string> namespaces;      // whose services are kept; empty: all
-  int workers = 4;                          // services that are passed over at a time; 1..
+  std::vector<std::string> namespaces;      // to watch for services; empty: all
+  int workers = 4;                          // services reconciled at a time; >= 1
   std::string instance = "janus-operator";  // this process, in Events: the pod's name
-  // Every service is looked at again after this, should a change ever have been missed. Nothing
-  // rests on it, and such a look writes nothing; controller-runtime's default.
+  // Every service is reconciled again after this time, in case a change was missed. Correctness
+  // does not depend on it, and such a pass writes nothing. controller-runtime's default.
   Seconds resync{36'000};
-  // Absent: it leads from the start, as on one machine.
+  // Absent: it leads from the start, as on a single machine.
   std::optional<ElectionOptions> election = {};
 };
 
-// The control plane of one process: informers, a queue, workers that pass over services, Events;
-// what janus-operator runs against an API server and janusctl against the store of its machine.
+// The control plane of one process: informers, a queue, workers that reconcile services, and
+// Events. janus-operator runs it against an API server, janusctl against the store in its process.
 //
-// Passes begin when every informer has synced and while this process leads. A term that ends ends
-// its passes at once: their calls are stopped, and those that would still be made are refused
-// (leader_gate.h). What one term knew is forgotten before the next begins. With an election no call
-// of a pass lasts longer than what lies between our last moment and our successor's first.
+// Passes start once every informer has synced and this process leads. The end of a term ends its
+// passes at once: running calls are stopped, and new ones are refused (leader_gate.h). What one
+// term knew is forgotten before the next. With an election, a call of a pass may not last longer
+// than the gap between the end of our term and our successor's earliest start.
 //
-// Thread-safe, but for Run and the destructor: the owner's.
+// Thread-safe, except Run and the destructor, which only the owner calls.
 class Manager {
  public:
-  // All outlive this. `timeline`'s time is the machine's.
+  // All arguments outlive this. `timeline` must follow the system's clock.
   Manager(ObjectApi& api, ServicePlanner& planner, MemberCalls& calls, const Timeline& timeline,
           MetricRegistry& registry, Logger log, ManagerOptions options);
 
-  // Once. Until `stop`; then the lease is given up, and no thread of this is left.
+  // Call once. Runs until `stop`; then it releases the lease and ends all its threads.
   void Run(const std::stop_token& stop);
 
-  // The service should be looked at: something outside the API has changed.
+  // Requests a pass over the service, since something outside the API has changed.
   void Wake(const ObjectKey& key) { queue_.Add(key); }
 
-  // Its threads come round.
+  // An error if a thread has stopped making progress.
   Status Live() const;
-  // The caches are full: it could lead.
+  // OK once the caches are complete, so that it could lead.
   Status Ready() const { return watches_.Synced(); }
   bool IsLeading() const;
-  // For a scrape: brings gauges up to date. Series of services only while it leads, so that each
-  // has one source.
+  // For a scrape. Updates the gauges. Includes services only while it leads, so that each has one
+  // source.
   std::vector<MetricFamily> Collect();
 
  private:
   bool MayAct() const;
   void Notify();
-  // Returns when `holds`, or with false when `stop` comes.
+  // Blocks until `holds` (true) or `stop` (false).
   bool WaitFor(const std::function<bool()>& holds, const std::stop_token& stop);
   void Lead(const std::stop_token& stop);
-  // Returns when this term is over: lost, or by `stop`.
+  // Returns when this term ends: the lease is lost, or `stop`.
   void WaitForEnd(const std::stop_token& stop);
   void Work(const std::stop_token& stop);
   void AddAll();
@@ -89,11 +89,11 @@ class Manager {
   ManagerMetrics metrics_;
   WorkQueueMetrics queue_metrics_;
   EventMetrics event_metrics_;
-  // Who leads, or what is synced, has changed.
+  // Notified when leadership or synced informers change.
   Mutex mu_;
   CondVar changed_;
   GpuMeter gpus_;                  // of this term
-  std::atomic<int64_t> term_ = 0;  // whose passes may act; 0: none
+  std::atomic<int64_t> term_ = 0;  // the term that may act; 0: none
   KeyQueue queue_;
   Watches watches_;
   EventRecorder recorder_;

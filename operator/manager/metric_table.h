@@ -4,7 +4,7 @@
 
 namespace janus::control {
 
-// What the loop does, by controller-runtime's names where these are there.
+// Metrics of the reconcile loop, with controller-runtime's names where it has them.
 inline constexpr MetricDeclaration kManagerMetrics[] = {
     {"controller_runtime_reconcile_time_seconds", MetricType::kHistogram, "controller", "seconds",
      "Time of a pass over a service, from 0.1 ms."},
@@ -24,7 +24,7 @@ inline constexpr MetricDeclaration kManagerMetrics[] = {
     {"process_resident_memory_bytes", MetricType::kGauge, "", "bytes", "Resident memory."},
 };
 
-// What the leader tells of each service.
+// Metrics of each service, from the leader.
 inline constexpr MetricDeclaration kServiceMetrics[] = {
     {"janus_role_desired_replicas", MetricType::kGauge, "namespace,service,role", "instances",
      "Instances that a role should have."},

@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kController = "moeservice";
 
-// controller-runtime's, and below them where most passes are: what writes nothing takes well under
-// a millisecond.
+// controller-runtime's bounds, and lower ones: a pass that writes nothing takes less than a
+// millisecond.
 const std::vector<double> kPassBounds{1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05,
                                       0.1,  0.25,   0.5,  1,    2.5,    5,    10,   30,    60};
 
@@ -56,7 +56,7 @@ void AddRoles(const Node& service, MetricFamily& desired, MetricFamily& ready) {
   }
 }
 
-// What is measured of a target says nothing without it: the percentile is the target's.
+// A measured latency needs a target, which sets its percentile.
 void AddSlo(const Node& service, std::string_view slo, std::string_view measured,
             MetricFamily& target, MetricFamily& observed) {
   const auto wanted = IntegerAt(service, {"spec", "slo", slo, "targetMilliseconds"});

@@ -10,19 +10,19 @@
 
 namespace janus::control {
 
-// What the loop counts, by controller-runtime's names; docs/metrics.md has all of them. Handles:
-// thread-safe.
+// Counters of the reconcile loop, with controller-runtime's names; docs/metrics.md lists all
+// metrics. Handles: thread-safe.
 struct ManagerMetrics {
   explicit ManagerMetrics(MetricRegistry& registry);
 
-  // One pass that took so long. One that was ended with its term counts nowhere.
+  // Counts one pass. A pass that ended because its term ended is not counted.
   void Passed(const PassResult& result, Seconds took);
 
   Gauge& max_concurrent;
   Gauge& active_workers;
   Histogram& seconds;
   Counter& succeeded;
-  Counter& succeeded_with_date;  // to look again later
+  Counter& succeeded_with_date;  // with a time for the next pass
   Counter& failed;
   Counter& errors;
   Counter& terms;
@@ -30,11 +30,11 @@ struct ManagerMetrics {
   Gauge& resident_bytes;
 };
 
-// Series of each service, from its spec and status: they come and go with it.
+// Series of each service, from its spec and status; they disappear with the service.
 class ServiceFamilies {
  public:
   ServiceFamilies();
-  // `gpu_seconds`: so far; nothing: not known yet.
+  // `gpu_seconds`: total so far; nothing: not known yet.
   void Add(const Node& service, std::optional<double> gpu_seconds = {});
   std::vector<MetricFamily> Take() &&;
 

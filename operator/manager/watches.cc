@@ -24,7 +24,7 @@ std::vector<ObjectIndex> IndexesOf(const Resource& resource) {
   return out;
 }
 
-// Of which one informer is made; "" is all.
+// Namespaces with an informer each; "" is all namespaces.
 std::vector<std::string> NamespacesOf(const Resource& resource,
                                       const std::vector<std::string>& watched) {
   if (watched.empty() || !resource.is_namespaced) return {""};
@@ -57,7 +57,7 @@ Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions&
       part.keep = filter;
       part.on_listed = on_listed;
       if (options.registry != nullptr) {
-        // Of one namespace the names are as for all.
+        // With a single namespace the metrics have the same labels as with all.
         part.metrics =
             watched.metrics
                 .emplace_back(std::make_unique<ReflectorMetrics>(*options.registry, resource.plural,
@@ -117,7 +117,7 @@ Caches Watches::caches() const {
 
 void Watches::Tell(const Resource& resource, const Delta& delta) const {
   if (&resource == &kNodes) return TellOfNode(delta.key);
-  // The label may have been changed: both know a service that should look.
+  // If the label changed, both services get a pass.
   std::optional<ObjectKey> told;
   for (const Node* object : {delta.before, delta.after}) {
     if (object == nullptr) continue;

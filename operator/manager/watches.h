@@ -12,33 +12,33 @@
 namespace janus::control {
 
 struct WatchesOptions {
-  // Those that are watched, each with watches of its own; empty: all. No name twice.
+  // Namespaces to watch, each with separate watches; empty: all. No name twice.
   std::vector<std::string> namespaces;
   MetricRegistry* registry = nullptr;  // of informers; outlives them; null: none
 };
 
-// How many watches they are.
+// The number of watches.
 int CountWatches(const std::vector<std::string>& namespaces);
 
-// The informers of all that a pass reads, and which services a change concerns: those that own the
-// object by its label, and for a node those that have pods on it. Kept is what passes use: of a
-// node nothing that its heartbeat changes.
+// The informers for everything that a pass reads, and the mapping from a change to services: the
+// service named by the object's label, or for a node each service with pods on it. They keep only
+// what passes use: nothing that a node's heartbeat changes.
 //
-// Start, Stop and the destructor are the owner's; the rest is thread-safe.
+// Only the owner calls Start, Stop and the destructor; the rest is thread-safe.
 class Watches {
  public:
   using WakeKey = std::function<void(const ObjectKey&)>;
 
-  // `api` and `timeline` outlive this. `wake` is called on informers' threads, `on_listed` too:
-  // Synced may answer otherwise now.
+  // `api` and `timeline` outlive this. `wake` and `on_listed` are called on informers' threads;
+  // after `on_listed` the result of Synced may differ.
   Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions& options, WakeKey wake,
           const std::function<void()>& on_listed);
 
   void Start();
-  // Returns when the last change is told. The caches stay as they are.
+  // Returns after the last change is delivered. The caches keep their contents.
   void Stop();
 
-  // Everything was there once. Unavailable: what is missing yet, with its last error.
+  // OK once all caches have been complete. Unavailable: which are not yet, with their last error.
   Status Synced() const;
   // Valid as long as this.
   Caches caches() const;

@@ -38,7 +38,7 @@ void Connections::Failed(const std::string& address) {
   const auto found = entries_.find(address);
   if (found == entries_.end()) return;
   found->second.failed = ++clock_;
-  // Whoever is there the next time is dialled at once, without a pause that this failure began.
+  // Dial again at once next time, without the backoff that gRPC started after this failure.
   found->second.stub = nullptr;
 }
 

@@ -15,8 +15,8 @@
 
 namespace janus::control {
 
-// Connections to the workers that relay, in general one per service (api.md, MoETopology). Of more
-// than `most` the one that was used longest ago is let go; a call that is under way keeps its own.
+// Connections to the workers that relay calls, usually one per service (api.md, MoETopology).
+// Beyond `most` the least recently used is dropped; a running call keeps its connection.
 // Thread-safe.
 class Connections {
  public:
@@ -25,26 +25,26 @@ class Connections {
     std::shared_ptr<v1::Control::Stub> stub;  // connects when first used
   };
 
-  // How a service's workers are called. Another version: connections of before are let go.
+  // Security of calls to a service's workers. If `version` changes, old connections are dropped.
   struct Security {
     std::function<std::shared_ptr<grpc::ChannelCredentials>()> make;  // null: plain text
     uint64_t version = 0;
 
-    // For a connection that is dialled now.
+    // For a new connection.
     std::shared_ptr<grpc::ChannelCredentials> Credentials() const {
       return make ? make() : nullptr;
     }
   };
   using SecurityOf = std::function<Security(const std::string& service_uid)>;
 
-  // Without `security` all are called in plain text.
+  // Without `security` all calls use plain text.
   explicit Connections(size_t most, SecurityOf security = nullptr)
       : most_(most), security_(std::move(security)) {}
 
-  // The first of these addresses whose last call came through; where none did, the one that failed
-  // longest ago. `addresses` is not empty.
+  // The first address with a successful last call, or else the one that failed longest ago.
+  // `addresses` is not empty.
   Relay Choose(std::span<const std::string> addresses, const std::string& service_uid = {});
-  // A call to it did not come through; or did.
+  // Report that a call could not, or could, reach the address.
   void Failed(const std::string& address);
   void CameThrough(const std::string& address);
   size_t open() const;
@@ -54,7 +54,7 @@ class Connections {
     std::shared_ptr<v1::Control::Stub> stub;
     uint64_t version = 0;  // of its Security
     uint64_t used = 0;
-    uint64_t failed = 0;  // when, by clock_; 0: the last one came through
+    uint64_t failed = 0;  // when, by clock_; 0: the last call succeeded
   };
 
   const size_t most_;

@@ -17,7 +17,7 @@ namespace {
 using AsyncControl = v1::Control::StubInterface::async_interface;
 using Failures = google::protobuf::RepeatedPtrField<v1::MemberFailure>;
 
-// Of Commit, Abort, Drain and statistics: who answers at all answers in moments.
+// Timeout of Commit, Abort, Drain and statistics; a healthy member answers at once.
 constexpr std::chrono::seconds kAnswer{8};
 
 v1::Stamp StampOf(const MemberOrder& order) {
@@ -50,7 +50,7 @@ std::string NameAt(const std::vector<TopologyInstance>& members, const std::stri
   return MemberName(*found);
 }
 
-// How the call of the member that relays went, by its name, and with whom it had no success.
+// The result of a call through `relay`, with the members that it could not reach.
 Status ResultOf(const std::string& relay, const grpc::Status& status, const Failures& failures) {
   if (!status.ok()) return FromGrpc(status).Annotate(relay);
   if (failures.empty()) return OkStatus();
@@ -63,8 +63,8 @@ Status ResultOf(const std::string& relay, const grpc::Status& status, const Fail
   return FromGrpc(first.code(), std::move(message));
 }
 
-// What a call comes to, from gRPC's threads to ours. `wake` runs under the lock, which the end of
-// the call takes: so it never comes late.
+// Passes the result of a call from gRPC's threads to ours. `wake` runs under the lock, and the
+// destructor of the call takes that lock, so `wake` never runs after it.
 class Outcome {
  public:
   explicit Outcome(MemberCalls::Wake wake)
@@ -85,7 +85,7 @@ class Outcome {
     heard_ = MonotonicClock::now();
     done_ = true;
     if (wakes && !cancelled_ && wake_) wake_();
-    over_.NotifyAll();  // under the lock: who waits destroys this right after
+    over_.NotifyAll();  // under the lock, because the waiting thread destroys this right after
   }
   void Cancel(grpc::ClientContext& context) {
     const MutexLock lock(mu_);
@@ -127,7 +127,7 @@ class Outcome {
   std::string waiting_for_ JANUS_GUARDED_BY(mu_);
 };
 
-// `Interface`: MemberCall, or what extends it.
+// `Interface`: MemberCall or a subclass.
 template <class Interface>
 class RelayedCall : public Interface {
  public:
@@ -146,7 +146,7 @@ class RelayedCall : public Interface {
  protected:
   v1::Control::Stub& stub() const { return *relay_.stub; }
   void Ended(const grpc::Status& status, const Failures& failures, bool wakes = true) {
-    // Its own words, whatever they are, came from it.
+    // Any other error is the member's own answer.
     const bool lost = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (lost) {
@@ -188,7 +188,7 @@ class AnsweredCall final : public RelayedCall<MemberCall> {
 
  private:
   Request request_;
-  Reply reply_;  // gRPC's until it is done
+  Reply reply_;  // written by gRPC until it is done
 };
 
 class PrepareCall final : public RelayedCall<MemberCall>,
@@ -254,10 +254,10 @@ class RelayedQuestion final : public RelayedCall<StatisticsQuestion> {
 
  private:
   v1::GetStatisticsRequest request_;
-  v1::Statistics reply_;  // gRPC's until it is done
+  v1::Statistics reply_;  // written by gRPC until it is done
 };
 
-// Of nobody.
+// A call without recipients.
 template <class Interface>
 class EmptyCall : public Interface {
  public:

@@ -11,15 +11,15 @@ namespace janus::control {
 
 struct GrpcMemberCallsOptions {
   size_t most_connections = 256;
-  bool one_machine = false;                    // every worker of a service runs on this one
-  bool debug_logits_hash = false;              // of all services
+  bool one_machine = false;                    // all workers of a service run on this machine
+  bool debug_logits_hash = false;              // for all services
   Connections::SecurityOf security = nullptr;  // null: plain text
 };
 
-// The calls of member_calls.h over gRPC: each goes to one attention instance of the service, the
-// first that answers in order of rank, which says it to the others (proto/control.proto). An order
-// without an attention instance has nobody to hear it: it is done. Errors name the member with
-// whom it failed, `FailedPrecondition` as the members' own say.
+// The calls of member_calls.h over gRPC. Each goes to one attention instance of the service, the
+// first by rank that answers, which relays it to the others (proto/control.proto). An order without
+// an attention instance has no recipient, so it is done at once. Errors name the failed member; a
+// member's error arrives as `FailedPrecondition`.
 //
 // Thread-safe. Outlives its calls.
 class GrpcMemberCalls final : public MemberCalls {

@@ -13,10 +13,10 @@
 namespace janus::control {
 namespace {
 
-// It reads some kilobytes of each of its files, perhaps from a disk far away.
+// A worker reads some kilobytes of each model file, perhaps from slow remote storage.
 constexpr std::chrono::seconds kAnswer{30};
 
-// `wake` runs under the lock, which the end of the call takes: so it never comes late.
+// `wake` runs under the lock, and the destructor takes that lock, so `wake` never runs after it.
 class Question final : public ModelQuestion {
  public:
   Question(const std::string& service_uid, const std::string& address,
@@ -50,13 +50,13 @@ class Question final : public ModelQuestion {
     result_ = std::move(result);
     done_ = true;
     if (!cancelled_ && wake_) wake_();
-    over_.NotifyAll();  // under the lock: who waits destroys this right after
+    over_.NotifyAll();  // under the lock, because the waiting thread destroys this right after
   }
 
   const ModelQuestions::Wake wake_;
   const std::unique_ptr<v1::Control::Stub> stub_;
   v1::DescribeModelRequest request_;
-  v1::DescribeModelReply reply_;  // gRPC's until it is done
+  v1::DescribeModelReply reply_;  // written by gRPC until it is done
   mutable Mutex mu_;
   CondVar over_;
   bool cancelled_ JANUS_GUARDED_BY(mu_) = false;

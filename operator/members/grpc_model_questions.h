@@ -9,11 +9,11 @@
 
 namespace janus::control {
 
-// DescribeModel over gRPC, each question over a connection of its own: a worker is asked once, and
+// DescribeModel over gRPC, with a new connection for each question: a worker is asked once, and it
 // need not be the one that relays. Thread-safe.
 class GrpcModelQuestions final : public ModelQuestions {
  public:
-  // As of Connections: without it all are asked in plain text.
+  // As in Connections: without it all questions use plain text.
   explicit GrpcModelQuestions(Connections::SecurityOf security = nullptr)
       : security_(std::move(security)) {}
 

@@ -6,9 +6,10 @@
 
 namespace janus::control {
 
-// Mutual TLS with the workers of services that use it: under the operator's certificate, to who
-// shows one of the service's authority. Of a service that `certificates` does not know nobody is
-// taken. Both outlive the result and all connections.
+// Mutual TLS with the workers of services that use it. The operator shows its certificate and
+// accepts only peers with a certificate of the service's authority. For a service that
+// `certificates` does not know, it accepts no peer. Both arguments outlive the result and all
+// connections.
 Connections::SecurityOf MemberSecurity(const CertificateKeeper& certificates, const Clock& clock);
 
 }  // namespace janus::control

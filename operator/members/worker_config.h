@@ -5,8 +5,8 @@
 
 namespace janus::control {
 
-// What a worker needs beyond its flags, as the plan has it. `machine_threads`: step and compute
-// threads of all workers of its machine, 0 where other machines take part.
+// The configuration of a worker beyond its flags, from the plan. `machine_threads`: step and
+// compute threads of all workers on its machine; 0 if workers run on other machines too.
 v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
                                 bool debug_logits_hash);
 

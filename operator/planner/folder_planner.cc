@@ -28,13 +28,13 @@ Result<Model> ReadModel(const std::string& folder) {
   JANUS_ASSIGN_OR_RETURN(const std::string config, ReadModelConfig(folder));
   Model out;
   JANUS_ASSIGN_OR_RETURN(out.description, ParseModelConfig(config));
-  // As its workers will say it.
+  // The same digest that its workers will report.
   JANUS_ASSIGN_OR_RETURN(const uint64_t digest, DigestCheckpoint(folder, config));
   out.digest = Fingerprint::Hex(digest);
   return out;
 }
 
-// What the folders held when they were read.
+// The content of the folders at the time of reading.
 class FolderKnowledge final : public ModelKnowledge {
  public:
   FolderKnowledge(std::map<std::string, Result<Model>> models, const MachineRoom& room,

@@ -9,8 +9,7 @@
 
 namespace janus::control {
 
-// A question under way. Destroying it cancels it; nothing of it goes on afterwards, `wake`
-// included. Thread-safe.
+// A running question. Destroying it cancels it; after that neither it nor `wake` runs. Thread-safe.
 class ModelQuestion {
  public:
   virtual ~ModelQuestion() = default;
@@ -19,15 +18,15 @@ class ModelQuestion {
   virtual Result<ModelReport> result() const = 0;
 };
 
-// Asks workers of what model they are and what room they have: over gRPC on a cluster, scripted in
-// tests. Thread-safe.
+// Asks workers for their model and resources: over gRPC on a cluster, scripted in tests.
+// Thread-safe.
 class ModelQuestions {
  public:
   using Wake = std::function<void()>;
 
   virtual ~ModelQuestions() = default;
 
-  // Comes to an end by itself. `wake` is called once it has, on any thread.
+  // A question always ends without help. Then `wake` is called once, on any thread.
   virtual std::unique_ptr<ModelQuestion> Ask(const std::string& service_uid,
                                              const std::string& address, Wake wake) = 0;
 };

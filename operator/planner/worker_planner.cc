@@ -9,7 +9,7 @@
 namespace janus::control {
 namespace {
 
-// Of the question that comes next: those that do not answer stand behind the others.
+// The worker for the next question; workers that did not answer come last.
 const WorkerToAsk* ChooseWorker(const WorkersToAsk& all, Role role, const std::string& revision,
                                 bool any_revision,
                                 const std::map<std::string, MonotonicTime>& silent) {
@@ -31,19 +31,19 @@ const WorkerToAsk* ChooseWorker(const WorkersToAsk& all, Role role, const std::s
 using Answer = WorkerPlanner::Answer;
 using Answers = WorkerPlanner::Answers;
 
-// The answer of that revision; null: there is none.
+// The answer of that revision; null: none.
 const Answer* AnswerOf(const Answers& answers, const std::string& revision) {
   const auto found = std::find_if(answers.begin(), answers.end(),
                                   [&](const auto& one) { return one->revision == revision; });
   return found == answers.end() ? nullptr : found->get();
 }
 
-// What is known of a role, and which workers of it would be asked for more.
+// What is known of a role, and which workers can be asked.
 struct RoleWord {
   Answers answers;
-  std::string awaited;  // why no more is known: a worker is being asked, or did not answer
+  std::string awaited;  // why more is not known: a worker is being asked, or did not answer
 
-  // Of `revision`, else the newest; null: there is none.
+  // The answer of `revision`, or else the newest; null: none.
   const Answer* Best(const std::string& revision) const {
     const Answer* const found = AnswerOf(answers, revision);
     return found != nullptr || answers.empty() ? found : answers.front().get();
@@ -79,7 +79,7 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
   };
   const std::array<Said, 2> roles = {{{attention_, workers.attention_revision, Role::kAttention},
                                       {experts_, workers.experts_revision, Role::kExperts}}};
-  // Of those that are as wanted, attention first; else of any.
+  // Prefer answers of the wanted revision, attention first; otherwise any.
   const Said* said = nullptr;
   for (const Said& role : roles) {
     if (role.word.Best(role.revision) == nullptr) continue;
@@ -126,7 +126,7 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
 
 }  // namespace
 
-// The answer of a question that has ended. True: there was one.
+// Takes the answer of a finished question. True: there was one.
 bool WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
   if (role.question == nullptr || !role.question->done()) return false;
   const Result<ModelReport> report = role.question->result();
@@ -180,7 +180,7 @@ bool WorkerPlanner::AskOne(const std::string& service_uid, Role role, const std:
 std::shared_ptr<const ModelKnowledge> WorkerPlanner::Know(const std::string& service_uid,
                                                           const std::vector<std::string>&,
                                                           MonotonicTime now) {
-  Over over;  // ended outside the lock
+  Over over;  // destroyed without the lock
   const MutexLock lock(mu_);
   const auto found = known_.find(service_uid);
   if (found == known_.end()) return std::make_shared<WorkerKnowledge>(RoleWord(), RoleWord());
@@ -197,7 +197,7 @@ std::shared_ptr<const ModelKnowledge> WorkerPlanner::Know(const std::string& ser
 }
 
 bool WorkerPlanner::Ask(const std::string& service_uid, const WorkersToAsk& workers) {
-  Over over;  // cancelled outside the lock
+  Over over;  // cancelled without the lock
   const MutexLock lock(mu_);
   Known& known = known_[service_uid];
   const bool attention = AskOne(service_uid, Role::kAttention, workers.attention_revision, workers,

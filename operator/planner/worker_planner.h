@@ -12,13 +12,13 @@
 
 namespace janus::control {
 
-// Plans services by what their workers say: of what model they are, whatever its source, and what
-// room a pod of their role has. One worker of each role is asked, once for each revision of its
-// pods; who does not answer is asked again after a pause, another one before.
+// Plans services from their workers' answers: which model they have, whatever its source, and which
+// resources a pod of their role has. It asks one worker of each role, once per pod revision. If a
+// worker does not answer, it asks another, and the first again after a pause.
 //
-// A refusal rests on the word of workers that are as the spec wants them now. On the word of others
-// (an older image, other limits) a service may still be planned, so that what serves goes on; but
-// what they make impossible waits for the new ones.
+// It refuses a service only by answers of workers with the wanted revision. Answers of other
+// workers (an older image, other limits) may still give a plan, so that a running service
+// continues. If they make the plan impossible, it waits for new workers.
 //
 // Thread-safe.
 class WorkerPlanner final : public ServicePlanner {
@@ -32,12 +32,12 @@ class WorkerPlanner final : public ServicePlanner {
   bool Ask(const std::string& service_uid, const WorkersToAsk& workers) override;
   void Forget(const std::string& service_uid) override;
 
-  // Who was asked and did not answer is asked again after this.
+  // Pause before a worker that did not answer is asked again.
   static constexpr Seconds kPause{2};
-  // So many revisions of a role are remembered.
+  // Number of revisions remembered per role.
   static constexpr size_t kMostAnswers = 4;
 
-  // What a worker has said.
+  // A worker's answer.
   struct Answer {
     std::string revision;
     std::string digest;
@@ -45,17 +45,17 @@ class WorkerPlanner final : public ServicePlanner {
     Result<ModelDescription> model;
     ProcessRoom room;
   };
-  // Newest first, each of another revision, kMostAnswers at most.
+  // Newest first, one per revision, at most kMostAnswers.
   using Answers = std::vector<std::shared_ptr<const Answer>>;
 
  private:
-  // What is known of a role.
+  // Knowledge of a role.
   struct RoleKnown {
     Answers answers;
-    WorkerToAsk asked;  // with `question`
+    WorkerToAsk asked;  // the worker of `question`
     std::unique_ptr<ModelQuestion> question;
-    std::map<std::string, MonotonicTime> silent;  // by address: when it did not answer
-    std::string trouble;                          // of the worker that did not answer last
+    std::map<std::string, MonotonicTime> silent;  // by address: time without an answer
+    std::string trouble;                          // error of the last worker that did not answer
   };
   struct Known {
     RoleKnown attention;

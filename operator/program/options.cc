@@ -23,7 +23,7 @@ std::string MachineName() {
   return name;
 }
 
-// RFC 1123's label, as names of namespaces are.
+// An RFC 1123 label, as names of namespaces are.
 bool IsLabel(std::string_view name) {
   constexpr std::string_view kAtEnds = "abcdefghijklmnopqrstuvwxyz0123456789";
   return !name.empty() && name.size() <= 63 &&
@@ -32,7 +32,7 @@ bool IsLabel(std::string_view name) {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
 }
 
-// Each namespace has a watch of every kind, which is a connection.
+// Each namespace needs a watch for every kind, and each watch a connection.
 constexpr size_t kMostNamespaces = 16;
 
 void DeclareCluster(CLI::App& app, OperatorOptions& o) {

@@ -16,12 +16,12 @@ class App;
 
 namespace janus::control {
 
-// What janus-operator is told by its flags, and by the environment where Kubernetes gives it that
-// way. The flags' help (ParseOperatorOptions) says of each what it does.
+// Options of janus-operator: its flags, and the environment variables that Kubernetes sets. The
+// help text of each flag (ParseOperatorOptions) explains it.
 struct OperatorOptions {
   std::string kubeconfig;               // empty: the service account of the pod
   std::string context;                  // of the kubeconfig; empty: its current one
-  std::vector<std::string> namespaces;  // that are watched; empty: all
+  std::vector<std::string> namespaces;  // to watch; empty: all
   int workers = 4;
   int worker_connections = 256;
   double calls_per_second = 50;
@@ -30,7 +30,7 @@ struct OperatorOptions {
   bool leader_election = true;
   std::string lease_name = "janus-operator";
   std::string lease_namespace;  // empty: ours
-  std::string pod_name;         // empty: the machine's name
+  std::string pod_name;         // empty: the host's name
 
   std::string trust_domain = "cluster.local";
   Lifetimes lifetimes;
@@ -49,16 +49,16 @@ struct OperatorOptions {
 
 struct ParsedOptions {
   OperatorOptions options;
-  std::string text;  // of --help and --version: to be printed, and nothing else done
+  std::string text;  // of --help or --version: print it and exit
 };
 
-// InvalidArgument: which flag, what is wrong with it.
+// InvalidArgument: names the flag and the problem.
 Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv);
 
-// Adds the flag that chooses namespaces, for all that asks for them alike.
+// Adds the flag that selects namespaces; shared by all commands.
 void DeclareNamespaces(CLI::App& app, const std::string& flag, OperatorOptions& options);
 
-// Where the API server is, by the options: a kubeconfig, or what our pod is given.
+// The API server's configuration: from a kubeconfig, or from the pod's service account.
 Result<ClusterConfig> ConfigOf(const OperatorOptions& options);
 
 }  // namespace janus::control

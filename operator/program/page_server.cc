@@ -8,7 +8,7 @@
 namespace janus::control {
 namespace {
 
-// Answers on the thread that accepts.
+// Runs each request on the accepting thread.
 class NoQueue final : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> answer) override { answer(); }
@@ -51,8 +51,8 @@ Result<std::unique_ptr<PageServer>> PageServer::Create(const std::string& addres
   server.set_read_timeout(1);
   server.set_write_timeout(1);
   server.set_payload_max_length(0);
-  // Without its default SO_REUSEPORT, by which two processes would share a port and each get some
-  // of the calls.
+  // Without the default SO_REUSEPORT, with which two processes could share the port and each get
+  // some of the calls.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -70,7 +70,7 @@ Result<std::unique_ptr<PageServer>> PageServer::Create(const std::string& addres
   if (bound < 0) return Unavailable("cannot listen at '" + address + "'; is the port taken?");
   made->address_ = address.substr(0, address.rfind(':') + 1) + std::to_string(bound);
   made->thread_ = std::jthread([&server] { server.listen_after_bind(); });
-  // A server that is stopped before it runs would run for ever.
+  // Stopping the server before it runs has no effect, so wait.
   while (!server.is_running()) std::this_thread::yield();
   return made;
 }

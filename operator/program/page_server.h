@@ -20,22 +20,22 @@ struct Page {
   std::string content_type = "text/plain; charset=utf-8";
 };
 
-// A few pages over HTTP/1.1, for probes and scrapers. One connection is answered after the other,
-// and closed after its answer, so that nothing queues here; who says nothing is let go after a
+// Serves a few pages over HTTP/1.1 to probes and scrapers. It handles one connection at a time and
+// closes it after the reply, so nothing queues here. A silent client is disconnected after a
 // second.
 class PageServer {
  public:
-  // By path. Called for every request, on the server's thread; they must live as long.
+  // Handlers by path. Each runs on the server's thread and must live as long as the server.
   using Pages = std::map<std::string, std::function<Page()>>;
 
-  // `address`: "host:port"; port 0: the kernel chooses. InvalidArgument: no address. Unavailable:
-  // it cannot be bound.
+  // `address`: "host:port"; port 0: the kernel chooses. InvalidArgument: not an address.
+  // Unavailable: cannot listen there.
   static Result<std::unique_ptr<PageServer>> Create(const std::string& address, const Pages& pages);
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;
 
-  // Where it listens, with the port that was chosen.
+  // The address it listens on, with the actual port.
   const std::string& address() const { return address_; }
 
  private:

@@ -22,7 +22,7 @@
 namespace janus::control {
 namespace {
 
-// Nobody else's, and no earlier process's of this pod.
+// Unique among processes, including earlier ones of this pod.
 std::string NewIdentity(const std::string& pod) {
   std::random_device device;
   char text[16];
@@ -57,8 +57,8 @@ ManagerOptions ManagerOf(const OperatorOptions& options) {
 
 Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
            StopSignals& signals) {
-  // One heap for all threads: with one each, what outlives a pass lies among what does not in all
-  // of them, and a third more pages stay resident. Threads wait for the API server, not for the
+  // One heap for all threads. With one heap each, long-lived memory is scattered among short-lived
+  // memory, and a third more pages stay resident. Threads wait for the API server, not for the
   // heap.
   mallopt(M_ARENA_MAX, 1);
   const Logger log(2, options.debug ? LogLevel::kDebug : LogLevel::kInfo, options.log_format);
@@ -120,7 +120,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
                        {"worker_image", options.worker_image},
                        {"worker_cuda_image", options.worker_cuda_image},
                        {"gateway_image", options.gateway_image}});
-  // Whoever started us reads this line.
+  // The parent process reads this line.
   std::printf("janus-operator ready metrics=%s health=%s\n", metrics->address().c_str(),
               health->address().c_str());
   std::fflush(stdout);

@@ -11,18 +11,18 @@
 
 namespace janus::control {
 
-// How the workers are called.
+// Clients for calls to workers.
 struct WorkerCalls {
   std::unique_ptr<MemberCalls> members;
   std::unique_ptr<ModelQuestions> models;
 };
-// Its result lives as long as the operator runs.
+// The result lives as long as the operator runs.
 using MakeWorkerCalls =
     std::function<WorkerCalls(const OperatorOptions& options, const Timeline& timeline,
                               const CertificateKeeper& certificates)>;
 
-// janus-operator, from its flags to its exit code: 0 after SIGTERM, 1 where it cannot run, 2 for
-// flags it does not understand. `janus-operator services` is services.h's.
+// Main function of janus-operator. Exit code: 0 after SIGTERM, 1 if it cannot run, 2 for invalid
+// flags. `janus-operator services` is in services.h.
 int RunOperator(int argc, const char* const* argv, const MakeWorkerCalls& make_calls);
 
 }  // namespace janus::control

@@ -12,7 +12,7 @@ namespace janus::control {
 
 namespace {
 
-// Adds those of one namespace, or of all.
+// Adds the services of one namespace, or of all.
 ApiResult<std::monostate> AddServices(ObjectApi& api, const std::string& ns,
                                       std::vector<std::string>* out) {
   ListOptions options;

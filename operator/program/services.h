@@ -7,13 +7,13 @@
 
 namespace janus::control {
 
-// "namespace/name" of every MoEService in these namespaces, or in all where none is named, in their
-// order. A cluster without the kind has none.
+// "namespace/name" of every MoEService in these namespaces, or in all if the list is empty, in
+// their order. Empty if the cluster does not have the kind.
 ApiResult<std::vector<std::string>> ServicesIn(ObjectApi& api,
                                                const std::vector<std::string>& namespaces);
 
-// `janus-operator services`: prints them. Its exit code: 0 where there is none, 1 where there are,
-// 2 for flags it does not understand and when the API server cannot be asked.
+// `janus-operator services` prints them. Exit code: 0 without services, 1 with some, 2 for
+// invalid flags or if the API server gave no answer.
 int RunServices(int argc, const char* const* argv);
 
 }  // namespace janus::control

@@ -27,7 +27,7 @@ Reconciler::Reconciler(ObjectApi& api, const Caches& caches, ServicePlanner& pla
 Reconciler::~Reconciler() = default;
 
 Memory& Reconciler::MemoryOf(const ObjectKey& key, const std::string& uid) {
-  std::unique_ptr<Memory> old;  // its calls end outside the lock
+  std::unique_ptr<Memory> old;  // its calls end without the lock
   const MutexLock lock(mu_);
   std::unique_ptr<Memory>& memory = memories_[key];
   if (memory == nullptr || memory->uid != uid) {
@@ -98,11 +98,11 @@ std::optional<ServiceObserved> Reconciler::Look(const ObjectKey& key) {
 
 namespace {
 
-// More than one pass ever takes: from a raised fence to a proposal whose Prepare is under way, with
-// certificates, children and pods before.
+// More than any pass needs: from certificates, children and pods over a raised fence to a proposed
+// epoch in Prepare.
 constexpr int kMostRounds = 32;
 
-// The error for which the pass is to be tried again, and when to look again.
+// The error, if the pass must be retried, and the time of the next pass.
 PassResult ResultOf(const Pass& pass, const Plan& plan) {
   PassResult out;
   out.again = plan.again;
@@ -154,7 +154,7 @@ PassResult Reconciler::Pass(const ObjectKey& key, const std::stop_token& stop) {
   Memory& memory = MemoryOf(key, std::string(UidOf(*cached)));
   const std::optional<Node> tree = memory.writes.Newest(kMoEServices, key, *cached);
   if (FindAt(*tree, {"metadata", "deletionTimestamp"}) != nullptr) {
-    // What it owns goes with it; nothing is made any more.
+    // The API server deletes what it owns; create nothing more.
     Forget(key);
     return {};
   }

@@ -23,44 +23,44 @@ namespace janus::control {
 class Memory;
 struct Pass;
 
-// What a pass came to: the error for which it should be tried again, and when to look again anyway.
+// The result of a pass: an error means retry; `again` is the time of the next pass anyway.
 struct PassResult {
   Status status;
   std::optional<MonotonicTime> again = {};
 };
 
-// Brings services to what their MoEServices say, pass by pass. A pass observes the service into
-// plain data, decides from that alone what to do, and applies it, as often as applying changed
-// something; then it writes the status (docs/design/012-observe-plan-apply.md). It never waits for
-// pods or workers. Everything it must not forget is in the API's objects; what it keeps in memory
-// (calls under way, its own writes that caches do not show yet, when numbers were last written) is
-// lost with the process, and costs at most a call said twice.
+// Makes services match their MoEServices, pass by pass. A pass observes the service into plain
+// data, decides from that data alone, and applies the decision. It repeats this while something
+// changed, then writes the status (docs/design/012-observe-plan-apply.md). It never waits for pods
+// or workers. All essential state is in the API's objects. A process that ends loses only its
+// memory (running calls, its writes that caches do not show yet, the time of the last numbers),
+// which costs at most a repeated call.
 //
-// Thread-safe; of one key one pass runs at a time: the caller's work queue sees to it.
+// Thread-safe. The caller's work queue ensures that each key has one pass at a time.
 class Reconciler {
  public:
   using RecordEvent = std::function<void(Happening)>;
   using WakeKey = std::function<void(const ObjectKey&)>;
 
-  // All outlive this. `wake` may be called on any thread, until this is destroyed.
+  // All arguments outlive this. `wake` may be called on any thread until this is destroyed.
   Reconciler(ObjectApi& api, const Caches& caches, ServicePlanner& planner, MemberCalls& calls,
              const Clock& clock, RecordEvent record_event, WakeKey wake, ReconcilerOptions options);
   ~Reconciler();
 
-  // One pass over the service, if it is there. A service that has gone is forgotten: what it owned
-  // the API server collects.
+  // One pass over the service, if it exists. A deleted service is forgotten; the API server deletes
+  // what it owned.
   PassResult Pass(const ObjectKey& key, const std::stop_token& stop);
 
-  // What a pass would decide on now. For tests and diagnosis: nothing is written, but members that
-  // are due are asked. Not while a pass over the service runs. Nothing: the service is not there.
+  // What a pass would observe now. For tests and diagnosis: it writes nothing, but asks members if
+  // that is due. Do not call it during a pass over the service. Nothing: the service does not
+  // exist.
   std::optional<ServiceObserved> Look(const ObjectKey& key);
   const ReconcilerOptions& options() const { return options_; }
 
-  // Deletes what is kept of the certificates of services that were deleted while no process
-  // led.
+  // Deletes stored certificate data of services that were deleted while no process led.
   Status SweepCertificates(const std::stop_token& stop);
 
-  // Another term of leadership begins: nothing of the last one counts. No pass runs meanwhile.
+  // Drops all memory at the start of a new term of leadership. No pass may run meanwhile.
   void ForgetAll();
 
  private:

@@ -19,12 +19,12 @@ namespace {
 
 const CallLimits kLimits;
 constexpr size_t kMostEvents = 256;
-// In the run's folder: whoever looks for a worker follows it.
+// A link in the run's folder; any process that needs a worker follows it.
 constexpr std::string_view kMembersLink = "members";
 constexpr std::string_view kWorker = "worker";
 constexpr std::string_view kGateway = "gateway";
 
-// One memory domain: all map the same memory.
+// All workers share one memory domain: they map the same memory.
 WorkerSeen WorkerAtSocket(const PodSeen& pod) {
   WorkerSeen out;
   out.role = pod.role;
@@ -37,7 +37,7 @@ WorkerSeen WorkerAtSocket(const PodSeen& pod) {
   return out;
 }
 
-// "attention-1", by the number at the end of its name; "gateway".
+// "attention-1", with the number at the end of its name; "gateway".
 std::string ProcessName(const Node& pod) {
   const std::string_view role = TextAt(pod, {"metadata", "labels", kRoleLabel});
   if (role.empty()) return std::string(kGateway);
@@ -50,7 +50,7 @@ std::vector<std::string> GatewayArguments(const EmbeddedClusterOptions& options,
       "--listen=" + GatewayAddress(options),
       "--memory-bytes=" + std::to_string(options.gateway_memory_bytes),
       "--member=unix:" + folder + "/" + std::string(kMembersLink),
-      // Ctrl-C is meant: answers under way get no time, only their ends.
+      // For Ctrl-C: running answers get no extra time, only their end messages.
       "--lame-duck-seconds=0",
       "--drain-seconds=0",
   };
@@ -87,7 +87,7 @@ LocalNodeOptions NodeOptionsOf(const EmbeddedClusterOptions& options, const std:
   out.log_dir = options.log_dir;
   out.ground.programs = {{std::string(kWorker), options.worker_program},
                          {std::string(kGateway), options.gateway_program}};
-  // Deletion comes when an epoch without it serves; told to end by hand it is to be started again.
+  // A pod is deleted once an epoch without it serves. If a user sends SIGTERM, it restarts.
   out.ground.arguments[std::string(kWorker)] = {"--drain-seconds=5"};
   out.ground.arguments[std::string(kGateway)] = GatewayArguments(options, folder);
   out.process_name = ProcessName;
@@ -123,7 +123,7 @@ GrpcMemberCallsOptions CallsOptionsOf(const EmbeddedClusterOptions& options) {
   return out;
 }
 
-// The log of the operator; that of the run before is kept beside it.
+// The log of the operator; the log of the previous run is kept beside it.
 Result<Fd> OpenLog(const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path, error)) std::filesystem::rename(path, path + ".1", error);
@@ -132,7 +132,7 @@ Result<Fd> OpenLog(const std::string& path) {
   return file;
 }
 
-// Nothing: nobody serves yet.
+// Nothing: no epoch is committed yet.
 std::optional<MemberOrder> MembersOf(ObjectApi& api, const ObjectKey& service) {
   const ApiResult<Node> object = api.Get(kMoEServices, service, Subresource::kNone, kLimits);
   const std::string_view name =

@@ -26,7 +26,7 @@
 
 namespace janus::control {
 
-// The gateway's own limits; what is not set is as janus-gateway has it.
+// Settings of the gateway; unset fields keep janus-gateway's defaults.
 struct GatewayTuning {
   std::optional<int64_t> stream_buffer_bytes;
   std::optional<int64_t> read_seconds;
@@ -36,21 +36,21 @@ struct GatewayTuning {
   std::optional<int64_t> comment_seconds;
   std::vector<std::string> model_aliases;
   std::vector<std::string> cors_origins;
-  std::string unknown_parameters;  // empty, as below: as janus-gateway has it
+  std::string unknown_parameters;  // empty, as below: janus-gateway's default
   std::string tool_parser;
   std::string reasoning_parser;
 };
 
 struct EmbeddedClusterOptions {
-  std::string ns = "default";  // the namespace there is
+  std::string ns = "default";  // the only namespace
   std::string log_dir;
   std::string worker_program;  // paths
   std::string gateway_program;
   MachineRoom room;
   std::string host = "127.0.0.1";  // where the gateway listens
-  int port = 8000;  // of it; not 0: it stays the same when the gateway is started anew
+  int port = 8000;                 // of the gateway; if not 0, a restarted gateway keeps it
   int64_t gateway_memory_bytes = 0;
-  std::string chat_template;  // file; empty: the model's own
+  std::string chat_template;  // file; empty: the template of the model
   std::string api_keys_file;  // empty: anyone may call
   GatewayTuning gateway;
   int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets in the run's folder
@@ -60,34 +60,34 @@ struct EmbeddedClusterOptions {
 // "host:port" of the gateway, an IPv6 host in brackets.
 std::string GatewayAddress(const EmbeddedClusterOptions& options);
 
-// A cluster in this process: an object store in place of the API server, the operator's own loop,
-// and a node whose pods are processes of this machine (docs/design/006). For one MoEService, since
-// there is one address for a gateway. Thread-safe, but for Stop and the destructor: the owner's.
+// A cluster in this process: an object store instead of the API server, the operator's reconcile
+// loop, and a node with local processes as pods (docs/design/006). It supports one MoEService,
+// since there is one gateway address. Thread-safe, except Stop and the destructor, which only the
+// owner calls.
 class EmbeddedCluster {
  public:
-  // Everything runs. An error names what is missing.
+  // Starts everything. An error names what is missing.
   static Result<std::unique_ptr<EmbeddedCluster>> Start(EmbeddedClusterOptions options);
   ~EmbeddedCluster();
 
-  // For people: objects are written under the field manager "janusctl".
+  // For users' writes: the field manager is "janusctl".
   ObjectApi& api() { return user_; }
-  // Where other processes of this user reach the same objects (object_server.h).
+  // Unix socket through which this user's other processes reach the objects (object_server.h).
   std::string api_socket() const;
-  // What its containers have done since the last call.
+  // Container events since the last call.
   std::vector<ContainerEvent> TakeEvents();
-  // An error: its node could not begin; nothing will run.
+  // An error: the node could not start, so no pod will run.
   Status health() const;
   // Readable when TakeEvents has something; for poll().
   int event_fd() const { return event_fd_.get(); }
-  // Of the epoch that is being prepared.
+  // Of the epoch in preparation.
   PrepareProgress progress() const { return calls_.progress(); }
-  // What the members of a service's committed epoch said the last time, and asks them again: it
-  // waits for nobody. Nothing: they have said nothing yet. To be called now and then, by one
-  // thread.
+  // Returns the last statistics from the members of a service's committed epoch, and asks them
+  // again without waiting. Nothing: no reply yet. Call it now and then, from one thread.
   std::optional<Statistics> LatestStatistics(const ObjectKey& service);
 
-  // The end of the operator, then of every process: SIGTERM, SIGKILL after five seconds. Returns
-  // when nothing is left. Once.
+  // Stops the operator, then every process: SIGTERM, and SIGKILL after five seconds. Returns when
+  // all have ended. Call once.
   void Stop();
 
  private:
@@ -118,7 +118,7 @@ class EmbeddedCluster {
   std::optional<Statistics> latest_;
 
   std::unique_ptr<ObjectServer> server_;
-  // Last: they end first, the operator before the node.
+  // Last members: destroyed first, the operator before the node.
   std::jthread node_thread_;
   std::jthread operator_thread_;
 };

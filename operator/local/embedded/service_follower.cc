@@ -10,7 +10,7 @@
 namespace janus::control {
 namespace {
 
-// Absent: nothing is said of it yet.
+// Absent: the condition is not set yet.
 const Condition* Find(const std::vector<Condition>& conditions, std::string_view type) {
   const auto found = std::find_if(conditions.begin(), conditions.end(),
                                   [&](const Condition& one) { return one.type == type; });
@@ -31,7 +31,7 @@ ServicePhase PhaseOf(const Node& service, const std::vector<Condition>& conditio
   return ServicePhase::kStarting;
 }
 
-// The first that is not ready; empty: all are.
+// The first pod that is not ready; empty: all are ready.
 std::string NotReady(std::span<const Node> pods) {
   for (const Node& pod : pods) {
     const std::optional<PodSeen> seen = ReadPod(pod);
@@ -58,7 +58,7 @@ Status ServiceFollower::Follow(const Node& service, std::span<const Node> pods,
   }));
   const ServicePhase phase = PhaseOf(service, ReadConditions(service));
   if (phase != phase_) {
-    // A prepare that failed and is begun anew is still the loading.
+    // A failed prepare that is repeated still counts as loading.
     const bool goes_on = phase_ == ServicePhase::kLoading && phase == ServicePhase::kStarting;
     if (!goes_on) {
       phase_ = phase;
@@ -80,7 +80,7 @@ Status ServiceFollower::Judge(const Node& service, std::span<const Node> pods, M
     return ResourceExhausted(room->message);
   }
   const Condition* const topology = Find(conditions, "TopologyReady");
-  // What a worker said of its files is the better reason than that it, or another, has ended.
+  // A worker's error about its files explains more than the end of a process.
   if (topology != nullptr && topology->reason == "PrepareFailed") {
     return FailedPrecondition("loading: " + topology->message + logs);
   }

@@ -12,28 +12,29 @@
 namespace janus::control {
 
 enum class ServicePhase {
-  kStarting,  // workers start
-  kLoading,   // they load and connect
-  kOpening,   // they serve; the gateway does not yet
+  kStarting,  // workers are starting
+  kLoading,   // workers load weights and connect
+  kOpening,   // workers serve; the gateway does not yet
   kServing,
 };
 
-// Follows one service of this machine from its first process to its first answer. Whoever starts a
-// service sits before it: what the operator would try again and again is told and ends the start.
-// Once it has served nothing ends it: then it heals. Confined.
+// Follows one local service from its first process to its first answer. Its user is watching, so an
+// error that the operator would retry forever is reported and ends the start. Once the service has
+// served, nothing ends it; the operator repairs it. Confined.
 class ServiceFollower {
  public:
   struct Options {
     std::string log_dir;        // for messages
-    Seconds ready_timeout{60};  // from the first process until all are ready, and for the gateway
-    // Of what may be mended by trying again: a member that is not reached.
+    Seconds ready_timeout{60};  // from the first process until all are ready, and again for the
+                                // gateway
+    // For errors that a retry may fix, such as an unreachable member.
     Seconds patience{10};
   };
   ServiceFollower(Options options, MonotonicTime now)
       : options_(std::move(options)), phase_began_(now) {}
 
-  // What is there now: the MoEService, its workers' pods, and what containers did since the last
-  // call. An error is the end of the start: it names the process or the phase, why, and the log.
+  // Checks the MoEService, its workers' pods, and the containers' events since the last call. An
+  // error ends the start: it names the process or phase, the reason and the log.
   Status Follow(const Node& service, std::span<const Node> pods,
                 std::span<const ContainerEvent> events, MonotonicTime now);
 
@@ -48,7 +49,7 @@ class ServiceFollower {
   ServicePhase phase_ = ServicePhase::kStarting;
   MonotonicTime phase_began_;
   std::optional<MonotonicTime> unreachable_since_;
-  std::string ended_;  // how the first process ended that was not told to
+  std::string ended_;  // how the first unexpected exit happened
   bool has_served_ = false;
   int pods_ready_ = 0;
 };

@@ -7,10 +7,10 @@
 
 namespace janus::control {
 
-// Calls to members, with an ear for who shows a person how loading goes. Thread-safe.
+// Forwards calls to members, and records the progress of Prepare for display. Thread-safe.
 class WatchedCalls final : public MemberCalls {
  public:
-  // `calls` outlives this, and this its calls.
+  // `calls` outlives this, and this outlives the calls that it returns.
   explicit WatchedCalls(MemberCalls& calls) : calls_(calls) {}
 
   std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology& topology,
@@ -32,7 +32,7 @@ class WatchedCalls final : public MemberCalls {
     return calls_.Ask(order, std::move(wake));
   }
 
-  // Of the Prepare that was begun last; nothing while none is under way.
+  // Of the latest Prepare; empty while none is running.
   PrepareProgress progress() const;
 
  private:

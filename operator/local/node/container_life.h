@@ -7,10 +7,10 @@
 
 namespace janus::control {
 
-// Between the end of a container and its next start. The first start after an end is at once; each
-// further one waits twice as long as the one before, until it has run for `forgotten_after`
-// (Kubernetes, "Pod Lifecycle", "Container restarts"; with shorter pauses, as nobody else's work
-// suffers from a process that keeps ending here).
+// Pauses between the end of a container and its next start. The first restart is immediate. Each
+// further pause is twice the last, until the container has run for `forgotten_after` (Kubernetes,
+// "Pod Lifecycle", "Container restarts"). Pauses are shorter than Kubernetes', since here a
+// crashing process disturbs no other user.
 struct RestartPauses {
   Seconds first{1};
   Seconds longest{60};
@@ -19,31 +19,31 @@ struct RestartPauses {
 
 struct ContainerEnd {
   int exit_code = 0;
-  int signal = 0;       // 0: by itself
+  int signal = 0;       // 0: ended by itself
   std::string message;  // its last words
   WallTime started;
   WallTime finished;
 };
 
-// One container over its restarts, restartPolicy Always. It is told what happens and says when it
-// is to be started. Pure; confined.
+// Tracks one container over its restarts (restartPolicy Always). The caller reports starts and
+// ends, and reads when to start it next. Pure; confined.
 class ContainerLife {
  public:
   explicit ContainerLife(RestartPauses pauses) : pauses_(pauses) {}
 
-  // It runs. Every start but the first counts as a restart.
+  // It has started. Every start after the first counts as a restart.
   void Started(MonotonicTime now, WallTime wall);
-  // It has ended, or could not be started: then `end.started` is `finished`.
+  // It has ended, or failed to start: then `end.started` equals `finished`.
   void Ended(ContainerEnd end, MonotonicTime now);
 
   bool is_running() const { return running_since_.has_value(); }
-  // When to start it; nothing: it runs.
+  // When to start it; nothing: it is running.
   std::optional<MonotonicTime> start_at() const { return start_at_; }
-  // It waits because it keeps ending.
+  // Waiting after repeated ends.
   bool is_pausing(MonotonicTime now) const { return start_at_ && *start_at_ > now; }
   Seconds pause() const { return pause_; }
   int restarts() const { return restarts_; }
-  WallTime started() const { return started_; }  // the last time
+  WallTime started() const { return started_; }  // last start
   const std::optional<ContainerEnd>& last_end() const { return last_end_; }
 
  private:

@@ -74,7 +74,7 @@ DeploymentPlan PlanDeployment(const Node& deployment, std::span<const Node> pods
     ++updated;
     ready += IsReady(pod);
   }
-  // What still goes holds what the next one wants.
+  // Pods that are ending still hold ports and memory that the next ones need.
   const bool some_go = static_cast<int64_t>(pods.size()) > staying;
   for (int64_t number = 1; !some_go && staying < wanted; ++number) {
     const std::string name = KeyOf(deployment).name + "-" + hash + "-" + std::to_string(number);

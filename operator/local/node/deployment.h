@@ -8,16 +8,16 @@
 
 namespace janus::control {
 
-// What a cluster's controllers make of a Deployment, as far as one machine needs it: its pods of
-// the template as it is now, as many as asked for. Pods of an older template go first and those of
-// the new one come when they have gone, whatever the strategy says: two would want the same port.
+// Does a Deployment controller's work for one machine: creates the wanted number of pods from the
+// current template. Whatever the strategy says, pods of an older template end before new ones
+// start, because both would need the same port.
 struct DeploymentPlan {
-  std::vector<Node> create;         // pods, whole
+  std::vector<Node> create;         // complete pods
   std::vector<std::string> remove;  // names of pods
   Node deployment;                  // with its status
 };
 
-// `pods`: those it owns. Pure: the same world gives the same names.
+// `pods`: those that it owns. Pure: the same input gives the same names.
 DeploymentPlan PlanDeployment(const Node& deployment, std::span<const Node> pods);
 
 // Whether the deployment controls the pod.

@@ -34,9 +34,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kUnix = "unix:";
 constexpr std::string_view kWorker = "worker";  // the container of a worker pod
-// A container that a failed liveness probe ends is given no longer: it hangs.
+// Grace period after a failed liveness probe; short, because the process hangs.
 constexpr Seconds kHungGrace{2};
-constexpr int64_t kDefaultGrace = 30;  // seconds; Kubernetes's
+constexpr int64_t kDefaultGrace = 30;  // seconds; Kubernetes' default
 constexpr Seconds kCallTimeout{10};
 
 MonotonicTime After(MonotonicTime time, Seconds wait) {
@@ -56,8 +56,8 @@ bool HasEnded(const Node& pod) {
   return phase == "Failed" || phase == "Succeeded";
 }
 
-// The sockets of an earlier run of the pod's container: a program does not listen at a path that is
-// there.
+// Removes sockets of an earlier run of the pod's container: a program cannot listen on a path that
+// exists.
 void RemoveSockets(const std::string& ip) {
   const fs::path prefix(ip.substr(kUnix.size()));
   const std::string name = prefix.filename().string() + ":";
@@ -72,7 +72,7 @@ void RemoveSockets(const std::string& ip) {
 
 }  // namespace
 
-// One Run. Confined to its thread, but for Wake.
+// State of one Run. Confined to its thread, except Wake.
 class LocalNode::Running {
  public:
   explicit Running(LocalNode& node)
@@ -91,20 +91,20 @@ class LocalNode::Running {
     std::string uid;
     std::string process;
     PodPlace place = {};
-    int port = 0;  // of its metrics; 0: none of its own
+    int port = 0;  // for its metrics; 0: no port
     ContainerRun run = {};
     ContainerLife life;
     std::unique_ptr<Prober> prober = {};
     bool is_leaving = false;
-    Seconds grace{0};  // that it was given to leave
+    Seconds grace{0};  // its time to end
     std::optional<MonotonicTime> kill_at = {};
-    std::string ended_because = {};  // of a failed probe
+    std::string ended_because = {};  // by which failed probe
     WallTime since = {};
   };
 
   std::unique_ptr<Informer> Follow(const Resource& resource) {
     ReflectorOptions options;
-    options.on_listed = [this] { Wake(); };  // of none there is nothing else to hear
+    options.on_listed = [this] { Wake(); };  // an empty list delivers no delta
     return std::make_unique<Informer>(
         api_, resource, std::move(options), ObjectStoreOptions(), [this](const Delta&) { Wake(); },
         node_.timeline_);
@@ -148,10 +148,10 @@ class LocalNode::Running {
   Fd wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::unique_ptr<Processes> processes_;
   std::map<std::string, Runner> runners_;  // by uid
-  int64_t places_ = 0;                     // given so far
-  std::string linked_;                     // to which socket
+  int64_t places_ = 0;                     // given out so far
+  std::string linked_;                     // target socket of the link
   std::optional<MonotonicTime> next_look_;
-  std::unique_ptr<Informer> pods_;  // last: their threads end first
+  std::unique_ptr<Informer> pods_;  // last members: their threads end first
   std::unique_ptr<Informer> deployments_;
 };
 
@@ -188,7 +188,7 @@ Status LocalNode::Running::Run(const std::stop_token& stop) {
     Look();
     Wait();
   }
-  // Nobody is told any more, and a probe would find what is ending.
+  // No more probes and no more events, since all processes are ending.
   for (auto& [uid, runner] : runners_) {
     runner.is_leaving = true;
     runner.prober.reset();
@@ -250,7 +250,7 @@ void LocalNode::Running::Ended(const ProcessEvent& event) {
 
 void LocalNode::Running::Look() {
   next_look_.reset();
-  if (!pods_->HasSynced() || !deployments_->HasSynced()) return;  // told when they have
+  if (!pods_->HasSynced() || !deployments_->HasSynced()) return;  // on_listed wakes us then
   const std::vector<Node> pods = pods_->store().List();
   for (const Node& deployment : deployments_->store().List()) LookAtDeployment(deployment, pods);
   std::set<std::string> there;
@@ -265,7 +265,7 @@ void LocalNode::Running::Look() {
   };
   for (const auto& [uid, runner] : runners_) {
     earlier(runner.kill_at);
-    // Who waits for a name is woken by the end of who has it.
+    // If another pod's process still has the name, its end wakes us.
     if (!runner.is_leaving && !IsNameTaken(runner)) earlier(runner.life.start_at());
   }
 }
@@ -278,14 +278,14 @@ void LocalNode::Running::LookAtDeployment(const Node& deployment, const std::vec
   const DeploymentPlan plan = PlanDeployment(deployment, own);
   for (const Node& pod : plan.create) {
     const ApiResult<Node> made = api_.Create(kPods, pod, {}, Limits());
-    // It was made before this cache shows it.
+    // It exists already, and this cache does not show it yet.
     if (!made.ok() && made.error().code != StatusCode::kAlreadyExists) {
       node_.log_.Warning("a pod was refused",
                          {{"pod", KeyOf(pod).ToString()}, {"error", made.error().message}});
     }
   }
   for (const std::string& name : plan.remove) {
-    // One that has gone meanwhile is as wanted.
+    // Not found is fine: the pod is gone.
     (void)api_.Delete(kPods, {KeyOf(deployment).namespace_, name}, {}, Limits());
   }
   WriteStatus(kDeployments, deployment, plan.deployment);
@@ -303,7 +303,7 @@ void LocalNode::Running::LookAtPod(const Node& pod) {
   }
   if (HasEnded(pod)) {
     if (runner == nullptr) return;
-    // Said by somebody else, as of a pod that is evicted.
+    // Another writer set the phase, as for an evicted pod.
     if (runner->life.is_running()) {
       return Leave(*runner, GraceOf(pod, {"spec", "terminationGracePeriodSeconds"}));
     }
@@ -325,7 +325,7 @@ void LocalNode::Running::LookAtPod(const Node& pod) {
 
 void LocalNode::Running::Bind(Node pod) {
   SetAt(pod, {"spec", "nodeName"}, Text(options_.name));
-  // Refused where it has changed: told of that, it is looked at again.
+  // Refused if the pod has changed; that change wakes us again.
   (void)api_.Update(kPods, pod, Subresource::kNone, {}, Limits());
 }
 
@@ -360,7 +360,8 @@ LocalNode::Running::Runner* LocalNode::Running::Admit(const Node& pod) {
   return &runners_.emplace(std::move(uid), std::move(runner)).first->second;
 }
 
-// By the process of another pod that still goes: signals, logs and ends are told apart by name.
+// True if a process of another pod, which is still ending, has the name. Signals, logs and end
+// events use names.
 bool LocalNode::Running::IsNameTaken(const Runner& runner) const {
   return std::any_of(runners_.begin(), runners_.end(), [&](const auto& one) {
     const Runner& other = one.second;
@@ -392,7 +393,7 @@ void LocalNode::Running::Start(Runner& runner) {
     return;
   }
   ContainerEnd end;
-  end.exit_code = 128;  // as container runtimes say of what cannot be run
+  end.exit_code = 128;  // as container runtimes report a program that cannot run
   end.message = started.message();
   end.started = end.finished = Wall();
   node_.observe_({ContainerEvent::Kind::kEnded, runner.key, runner.process, runner.run.name,
@@ -424,7 +425,7 @@ void LocalNode::Running::End(Runner& runner, Seconds grace) {
   if (grace > Seconds(0)) runner.kill_at = After(Now(), grace);
 }
 
-// Nothing of it runs any more: now it can go.
+// No process of the pod runs any more: the pod can be deleted.
 void LocalNode::Running::Finish(const Node& pod) {
   runners_.erase(std::string(UidOf(pod)));
   DeleteOptions options;
@@ -437,7 +438,7 @@ void LocalNode::Running::WriteStatus(const Resource& resource, const Node& befor
                                      const Node& after) {
   if (before == after) return;
   const ApiResult<Node> written = api_.Update(resource, after, Subresource::kStatus, {}, Limits());
-  // It has changed, or gone: told of that, it is looked at again.
+  // Changed or gone: that event wakes us again.
   if (written.ok() || written.error().code == StatusCode::kAborted ||
       written.error().code == StatusCode::kNotFound) {
     return;
@@ -446,7 +447,7 @@ void LocalNode::Running::WriteStatus(const Resource& resource, const Node& befor
                      {{"object", KeyOf(after).ToString()}, {"error", written.error().message}});
 }
 
-// Pods that were removed by force.
+// Ends processes of pods that were deleted with force.
 void LocalNode::Running::DropTheVanished(const std::set<std::string>& there) {
   for (auto it = runners_.begin(); it != runners_.end();) {
     Runner& runner = it->second;
@@ -463,7 +464,7 @@ void LocalNode::Running::DropTheVanished(const std::set<std::string>& there) {
 
 void LocalNode::Running::LinkMembers() {
   if (options_.members_link.empty()) return;
-  // Who is ready; of those who is linked already, so that nobody is sent elsewhere without need.
+  // Prefer a ready worker; among those, the linked one, to avoid a needless change.
   std::optional<std::tuple<bool, bool, std::string>> best;
   for (const auto& [uid, runner] : runners_) {
     if (runner.run.name != kWorker || runner.is_leaving || !runner.life.is_running()) continue;
@@ -474,7 +475,7 @@ void LocalNode::Running::LinkMembers() {
   }
   if (!best || std::get<1>(*best)) return;
   const std::string& socket = std::get<2>(*best);
-  // In one step: who dials meanwhile finds the old one or the new one.
+  // Atomic rename: a concurrent dial finds the old or the new socket.
   const std::string link = options_.folder + "/" + options_.members_link;
   const std::string fresh = link + ".new";
   std::error_code error;

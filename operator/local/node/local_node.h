@@ -15,53 +15,52 @@
 
 namespace janus::control {
 
-// Something that a container did.
+// Something that happened to a container.
 struct ContainerEvent {
   enum class Kind { kReady, kEnded };
   Kind kind = Kind::kReady;
   ObjectKey pod;
-  std::string process;  // as its log is called
+  std::string process;  // also the name of its log
   std::string container;
-  std::string text;       // kReady: the address it told; kEnded: why, with last words and log
+  std::string text;       // kReady: its address; kEnded: why, with last words and log path
   bool expected = false;  // kEnded: its pod is being deleted, or the node stops
 };
 
 struct LocalNodeOptions {
   std::string name = "local";  // of the Node object
-  std::string folder;          // of sockets; its path is bounded (run_folder.h)
+  std::string folder;          // for sockets; its path length is limited (run_folder.h)
   std::string log_dir;
   NodeGround ground;
-  // Of a pod: what its process and its log are called; distinct. Pure.
+  // Name of a pod's process and log; unique per pod. Pure.
   std::function<std::string(const Node& pod)> process_name;
-  // Where workers serve their metrics: each the first free port from here; 0: a socket each.
+  // First port for workers' metrics; each worker takes the next free port. 0: a socket per worker.
   int first_metrics_port = 0;
-  // In `folder`, a name under which a worker of any service is found whatever pods there are: a
-  // link to the gRPC socket of one that runs, a ready one if there is. Empty: none.
+  // Name of a link in `folder` to the gRPC socket of a running worker, preferably a ready one, so
+  // that a worker can be found whatever pods exist. Empty: no link.
   std::string members_link;
   RestartPauses pauses;
   Seconds starting_probe_period{0.1};
   Seconds stop_grace{5};
 };
 
-// What scheduler, Deployment controller and kubelet are to a cluster, for pods that are processes
-// of this machine: binds every pod to the one node there is, starts its container's program, probes
-// it, starts it again when it ends, ends it when the pod is deleted or its liveness probe fails,
-// and writes the status of pods and Deployments. What is to be done is decided anew from the
-// objects and the processes each time something happens; errors of writes are left to the next
-// look.
+// The scheduler, Deployment controller and kubelet for pods that are local processes. It binds
+// every pod to the only node, starts and probes the container's program, restarts it when it ends,
+// and stops it when the pod is deleted or its liveness probe fails. It writes the status of pods
+// and Deployments. After each event it decides anew from the objects and processes. A failed write
+// is retried at the next event.
 class LocalNode {
  public:
   using Observe = std::function<void(const ContainerEvent&)>;
 
-  // `api` and `timeline` outlive this; `timeline`'s time is the machine's. `observe` is called on
-  // Run's thread.
+  // `api` and `timeline` outlive this. `timeline` must follow the system's clock. `observe` is
+  // called on Run's thread.
   LocalNode(ObjectApi& api, const Timeline& timeline, Logger log, LocalNodeOptions options,
             Observe observe);
   ~LocalNode();
 
-  // Once. Until `stop`; then every process is told to end, killed after stop_grace, and none is
-  // left when this returns. An error: it could not begin. The thread must not end before: processes
-  // die with it.
+  // Call once. Runs until `stop`; then it sends SIGTERM to every process, SIGKILL after stop_grace,
+  // and returns when all have ended. An error: it could not start. The calling thread must live
+  // until it returns, because processes die with it.
   Status Run(const std::stop_token& stop);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
-// A field that the downward API offers.
+// A field of the downward API.
 Result<std::string> FieldOf(const Node& pod, const PodPlace& place, std::string_view path) {
   if (path == "status.podIP" || path == "status.hostIP") return place.ip;
   for (const std::string_view parent : {"metadata", "spec"}) {
@@ -24,7 +24,7 @@ Result<std::string> FieldOf(const Node& pod, const PodPlace& place, std::string_
   return InvalidArgument("fieldPath '" + std::string(path) + "' is not known on this machine");
 }
 
-// $(NAME) as Kubernetes expands it: an unknown one stays, $$ is $.
+// Expands $(NAME) as Kubernetes does: an unknown name stays, $$ becomes $.
 std::string Expanded(std::string_view text, const Variables& variables) {
   std::string out;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -45,7 +45,7 @@ std::string Expanded(std::string_view text, const Variables& variables) {
   return out;
 }
 
-// Values may name variables before them; what a source gives is taken as it is.
+// A value may use earlier variables; a value from a source is not expanded.
 Result<Variables> VariablesOf(const Node& pod, const Node& container, const PodPlace& place) {
   Variables out;
   const Node* const env = FindAt(container, {"env"});
@@ -65,7 +65,7 @@ Result<Variables> VariablesOf(const Node& pod, const Node& container, const PodP
   return out;
 }
 
-// Folders of the machine by where the container sees them.
+// Local folders by their mount path in the container.
 std::map<std::string, std::string> HostFolders(const Node& pod, const Node& container) {
   std::map<std::string, std::string> out;
   const Node* const mounts = FindAt(container, {"volumeMounts"});
@@ -82,7 +82,7 @@ std::map<std::string, std::string> HostFolders(const Node& pod, const Node& cont
 }
 
 struct Argument {
-  std::string flag;  // "--model="; empty: it has none
+  std::string flag;  // "--model="; empty: not a flag with a value
   std::string value;
 };
 
@@ -97,7 +97,7 @@ std::string OnMachine(std::string value, const NodeGround& ground,
   if (const auto found = ground.values.find(value); found != ground.values.end()) {
     return found->second;
   }
-  // Backwards, so that a mount below another comes before it.
+  // In reverse order, so that a mount below another is found first.
   for (auto at = folders.rbegin(); at != folders.rend(); ++at) {
     const auto& [mount, folder] = *at;
     if (value == mount || value.starts_with(mount + "/")) {
@@ -107,7 +107,7 @@ std::string OnMachine(std::string value, const NodeGround& ground,
   return value;
 }
 
-// The port of that name, or number.
+// The port with that name or number.
 Result<int64_t> PortOf(const Node& container, const Node& port) {
   if (port.kind == Node::Kind::kInteger) return port.integer;
   if (const Node* const ports = FindAt(container, {"ports"})) {
@@ -135,7 +135,7 @@ Result<std::optional<Probe>> ProbeOf(const Node& container, std::string_view kin
   return std::optional(std::move(out));
 }
 
-// The one port that the container's probes ask; nothing: it has no probe.
+// The port that the container's probes use; nothing: it has no probe.
 Result<std::string> ProbeAddress(const Node& container, const PodPlace& place) {
   for (const std::string_view kind : {"startupProbe", "livenessProbe", "readinessProbe"}) {
     const Node* const port = FindAt(container, {kind, "httpGet", "port"});
@@ -198,7 +198,7 @@ Result<ContainerRun> RunOf(const Node& pod, const NodeGround& ground, const PodP
   JANUS_ASSIGN_OR_RETURN(out.startup, ProbeOf(container, "startupProbe"));
   JANUS_ASSIGN_OR_RETURN(out.liveness, ProbeOf(container, "livenessProbe"));
   JANUS_ASSIGN_OR_RETURN(out.readiness, ProbeOf(container, "readinessProbe"));
-  // Whoever listens elsewhere than on its pod's address says where.
+  // A program that listens elsewhere than on its pod's address prints its address.
   const bool listens_elsewhere =
       std::any_of(out.arguments.begin(), out.arguments.end(), [&](const std::string& one) {
         return one.starts_with("--listen=") && !one.starts_with("--listen=" + place.ip);

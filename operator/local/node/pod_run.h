@@ -11,15 +11,15 @@
 
 namespace janus::control {
 
-// What a kubelet makes of a pod's spec, as far as our pods use it.
+// Interprets a pod's spec as a kubelet does, for the fields that our pods use.
 
-// GET `path`; 2xx and 3xx are a success (Kubernetes, "Configure Liveness, Readiness and Startup
+// GET `path`; 2xx and 3xx are success (Kubernetes, "Configure Liveness, Readiness and Startup
 // Probes").
 struct Probe {
   std::string path;
   Seconds period{10};
   Seconds timeout{1};
-  int failures = 3;  // in a row, that make it fail
+  int failures = 3;  // this many in a row fail the probe
 };
 
 struct ContainerRun {
@@ -31,30 +31,29 @@ struct ContainerRun {
   std::optional<Probe> startup;
   std::optional<Probe> liveness;
   std::optional<Probe> readiness;
-  // Where it is probed: "unix:/path" or "host:port"; empty: where its ready line says it serves.
+  // Where to probe: "unix:/path" or "host:port"; empty: the address of its ready line.
   std::string probe_address;
 };
 
-// What the machine gives instead of images.
+// What this machine provides instead of images.
 struct NodeGround {
-  std::map<std::string, std::string> programs;  // by container: a path
-  // By container: flags that it gets besides the pod's, or in place of the pod's of that name.
+  std::map<std::string, std::string> programs;  // path by container name
+  // By container: flags to add, or to replace the pod's flag of the same name.
   std::map<std::string, std::vector<std::string>> arguments;
-  // Values of flags that mean something on a cluster's network alone, and what they are here.
+  // Replacements for flag values that work only on a cluster's network.
   std::map<std::string, std::string> values;
 };
 
-// Where a pod is on the machine.
+// Addresses of a pod on this machine.
 struct PodPlace {
-  // In the place of an IP: "unix:<path>", so that what follows it, ":9000", makes the name of a
-  // socket.
+  // Replaces the pod's IP: "unix:<path>". With a suffix such as ":9000" it names a socket.
   std::string ip;
-  std::string metrics_address;  // of the port "metrics", "host:port"; empty: on `ip`
+  std::string metrics_address;  // "host:port" of the port "metrics"; empty: on `ip`
 };
 
-// How to run the pod's one container. The arguments' $(NAME) are those of its env, whose sources
-// are values and fields of the pod; paths below a mounted hostPath become the machine's.
-// InvalidArgument: it has more or fewer containers, or wants something that is not here; says what.
+// How to run the pod's only container. $(NAME) in its arguments is replaced from env, which may
+// have values and pod fields as sources. Paths below a mounted hostPath become local paths.
+// InvalidArgument: not exactly one container, or an unsupported field; says which.
 Result<ContainerRun> RunOf(const Node& pod, const NodeGround& ground, const PodPlace& place);
 
 }  // namespace janus::control

@@ -17,7 +17,7 @@ Node Time(WallTime time) {
   return Text(FormatTime(time));
 }
 
-// Shells and container runtimes alike: 128 + n.
+// 128 + n, as in shells and container runtimes.
 constexpr int kSignalled = 128;
 
 Node Terminated(const ContainerEnd& end) {
@@ -72,7 +72,7 @@ bool IsTrue(const std::vector<Node>& conditions, std::string_view type) {
   });
 }
 
-// Empty: all are true.
+// Empty: all gates are true.
 std::string FirstGateThatIsNot(const Node& pod, const std::vector<Node>& conditions) {
   const Node* const gates = FindAt(pod, {"spec", "readinessGates"});
   if (gates == nullptr) return "";
@@ -131,7 +131,7 @@ Node WithStatus(const Node& pod, const PodOnNode& seen, MonotonicTime now, WallT
   SetContainersReady(conditions, pod, seen, wall);
   Node list = Node::List();
   list.items = std::move(conditions);
-  // A container that has run once is one that runs again.
+  // A container that has run once will be restarted.
   const bool has_run = seen.life.is_running() || seen.life.last_end();
   SetAt(out, {"status", "phase"}, Text(has_run ? "Running" : "Pending"));
   SetAt(out, {"status", "podIP"}, Text(seen.ip));

@@ -17,7 +17,7 @@ MonotonicTime After(MonotonicTime time, Seconds wait) {
   return time + std::chrono::duration_cast<MonotonicTime::duration>(wait);
 }
 
-// Null: no such address can be.
+// Null: the address is invalid.
 std::unique_ptr<httplib::ClientImpl> ClientOf(const std::string& address) {
   if (address.starts_with(kUnix)) {
     constexpr int kIgnored = 80;
@@ -44,7 +44,7 @@ void SetTimeout(httplib::ClientImpl& client, Seconds timeout) {
 
 }  // namespace
 
-// When a probe is due, and what its answers come to.
+// When a probe is due, and the result of its answers.
 class Prober::Schedule {
  public:
   Schedule(const std::optional<Probe>& probe, Seconds starting_period, MonotonicTime now)
@@ -107,7 +107,7 @@ bool Prober::WaitUntil(MonotonicTime time, const std::stop_token& stop) {
 }
 
 bool Prober::Succeeds(const Probe& probe, const std::stop_token& stop) {
-  // Nobody would end it.
+  // After `stop`, a new probe would not be aborted.
   if (stop.stop_requested()) return false;
   const std::unique_ptr<httplib::ClientImpl> client = ClientOf(options_.address);
   if (client == nullptr || !client->is_valid()) return false;
@@ -117,11 +117,11 @@ bool Prober::Succeeds(const Probe& probe, const std::stop_token& stop) {
   return reply && reply->status >= 200 && reply->status < 400;
 }
 
-// False when `stop` came, or it did not start in the time it has.
+// False if `stop` was requested, or if it did not start in time.
 bool Prober::AwaitStart(const std::stop_token& stop) {
   const std::optional<Probe>& probe = options_.startup;
   if (!probe) return true;
-  constexpr Seconds kEver{1e9};  // beyond it no clock counts
+  constexpr Seconds kEver{1e9};  // longer than any clock runs
   const MonotonicTime deadline =
       After(MonotonicClock::now(), std::min(probe->period * probe->failures, kEver));
   while (!Succeeds(*probe, stop)) {
@@ -159,7 +159,7 @@ void Prober::Watch(const std::stop_token& stop) {
         found.is_dead = "Liveness probe failed " + std::to_string(liveness.failures()) + " times";
       }
     }
-    if (stop.stop_requested()) return;  // a probe that was given up says nothing
+    if (stop.stop_requested()) return;  // an aborted probe has no result
     Set(found);
     if (!found.is_dead.empty()) return;
   }

@@ -11,19 +11,19 @@
 
 namespace janus::control {
 
-// What the probes of one run of a container have found so far.
+// Probe results of one run of a container.
 struct Probed {
   bool is_started = false;
   bool is_ready = false;
-  std::string is_dead;  // why the container is to be started anew; empty: it is not
+  std::string is_dead;  // why the container must be restarted; empty: it is alive
 
   friend bool operator==(const Probed&, const Probed&) = default;
 };
 
-// Probes one run of a container from a thread of its own, so that one that hangs keeps no other
-// waiting. A probe that is not given succeeds. Until its first success a probe is repeated every
-// `starting_period`, not its own: on one machine asking costs next to nothing, and waiting is all
-// that a start would be made of. Thread-safe, but for the destructor: the owner's.
+// Probes one run of a container on a separate thread, so that a hanging probe delays no other
+// container. A missing probe counts as success. Until a probe first succeeds, it repeats every
+// `starting_period` instead of its period: local probes are cheap, and a longer period would only
+// delay the start. Thread-safe, except the destructor, which only the owner calls.
 class Prober {
  public:
   struct Options {
@@ -34,9 +34,9 @@ class Prober {
     Seconds starting_period{0.1};
   };
 
-  // `on_change` is called on the prober's thread when seen() has changed.
+  // Calls `on_change` on the prober's thread after each change of seen().
   Prober(Options options, std::function<void()> on_change);
-  // A probe under way is given up.
+  // Aborts a running probe.
   ~Prober();
   Prober(const Prober&) = delete;
   Prober& operator=(const Prober&) = delete;
@@ -47,7 +47,7 @@ class Prober {
   class Schedule;
 
   void Run(const std::stop_token& stop);
-  // False when `stop` came.
+  // False if `stop` was requested.
   bool WaitUntil(MonotonicTime time, const std::stop_token& stop);
   bool AwaitStart(const std::stop_token& stop);
   void Watch(const std::stop_token& stop);

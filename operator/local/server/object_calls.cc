@@ -81,7 +81,7 @@ ApiResult<Node> BodyOf(const ObjectRequest& request) {
   return *std::move(read);
 }
 
-// What the path says the object is: an object that says otherwise is refused, as by the server.
+// The object of the request. Refused, as by the server, if it contradicts the path.
 ApiResult<Node> ObjectOf(const ObjectRequest& request, const ObjectRoute& route) {
   ApiResult<Node> object = BodyOf(request);
   if (!object.ok()) return object;

@@ -8,13 +8,13 @@
 
 namespace janus::control {
 
-// An HTTP request for objects, as far as it decides.
+// An HTTP request for objects, without the parts that do not matter.
 struct ObjectRequest {
   std::string method;
   std::string path;  // decoded
   std::string content_type;
   std::string body;
-  // Of the query, decoded; empty: it is not there.
+  // Value of a query parameter, decoded; empty: absent.
   std::function<std::string(std::string_view name)> query;
 };
 
@@ -23,8 +23,8 @@ struct ObjectReply {
   std::string body;  // JSON: an object, a list, or a v1 Status
 };
 
-// What an API server answers, out of `api`. Fields are owned by who the caller says it is.
-// Thread-safe.
+// Answers like an API server, from `api`, which writes under the field manager name that the caller
+// gave. Thread-safe.
 ObjectReply AnswerObjectCall(ObjectApi& api, const ObjectRequest& request);
 
 }  // namespace janus::control

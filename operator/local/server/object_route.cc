@@ -35,7 +35,7 @@ ApiResult<ObjectRoute> RouteOf(std::string_view path) {
     return NoSuchResource(route.resource);
   }
   route.resource.version = next();
-  // "namespaces" is a place of objects only where more than its name follows.
+  // "namespaces" is a prefix only if more than a name follows.
   if (at < parts.size() && parts[at] == "namespaces" && parts.size() > at + 2) {
     ++at;
     route.key.namespace_ = next();

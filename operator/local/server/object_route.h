@@ -9,15 +9,16 @@
 
 namespace janus::control {
 
-// What a URL's path names.
+// The object or collection that a URL's path names.
 struct ObjectRoute {
   Resource resource;
-  ObjectKey key;  // name empty: the collection, in key.namespace_ or in all
+  ObjectKey key;  // name empty: the collection, in key.namespace_ or, if that is empty, in all
+                  // namespaces
   Subresource subresource = Subresource::kNone;
 };
 
-// "/apis/apps/v1/namespaces/default/deployments/chat/scale", decoded. An error is the answer: 404
-// as an API server's, for a path or a kind that there is not. Pure.
+// "/apis/apps/v1/namespaces/default/deployments/chat/scale", decoded. For an unknown path or kind
+// it returns the 404 error of an API server. Pure.
 ApiResult<ObjectRoute> RouteOf(std::string_view path);
 
 }  // namespace janus::control

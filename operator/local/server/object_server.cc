@@ -12,7 +12,7 @@
 namespace janus::control {
 namespace {
 
-// Answers on the thread that accepts.
+// Runs each request on the accepting thread.
 class NoQueue final : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> answer) override { answer(); }
@@ -46,7 +46,7 @@ Result<std::unique_ptr<ObjectServer>> ObjectServer::Create(LocalStore& store,
   server.set_read_timeout(1);
   server.set_write_timeout(1);
   server.set_payload_max_length(kMaxBodyBytes);
-  server.set_socket_options([](socket_t) {});  // the library's are of TCP
+  server.set_socket_options([](socket_t) {});  // the library's defaults are for TCP
   server.set_address_family(AF_UNIX);
   const auto answer = [&store](const httplib::Request& request, httplib::Response& to) {
     Answer(store, request, to);
@@ -60,7 +60,7 @@ Result<std::unique_ptr<ObjectServer>> ObjectServer::Create(LocalStore& store,
   constexpr int kIgnored = 80;
   if (!server.bind_to_port(path, kIgnored)) return Unavailable(path + ": cannot be listened at");
   made->thread_ = std::jthread([&server] { server.listen_after_bind(); });
-  // A server that is stopped before it runs would run for ever.
+  // Stopping the server before it runs has no effect, so wait.
   while (!server.is_running()) std::this_thread::yield();
   return made;
 }

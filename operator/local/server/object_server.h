@@ -13,17 +13,17 @@ class Server;
 
 namespace janus::control {
 
-// A LocalStore at a Unix socket, by the URLs, verbs and answers of the Kubernetes API: what one
-// janusctl asks of the service that another one serves, by KubeClient (kube/client.h, host
-// "unix:<path>"). Whoever may open the socket may do everything. Bodies are JSON. There are no
-// watches (405), and nothing of what kubectl wants beside objects: discovery, tables. One call is
-// answered after the other, each in moments, and its connection closed, so that nothing queues
-// here; who says nothing is let go after a second.
+// Serves a LocalStore on a Unix socket with the URLs, verbs and replies of the Kubernetes API. One
+// janusctl uses it through KubeClient (kube/client.h, host "unix:<path>") to reach the service that
+// another janusctl runs. Access to the socket gives all rights. Bodies are JSON. It has no watches
+// (405), and none of the extras that kubectl needs, such as discovery and tables. It handles one
+// connection at a time and closes it after the reply, so nothing queues here. A silent client is
+// disconnected after a second.
 class ObjectServer {
  public:
   static constexpr size_t kMaxBodyBytes = size_t{4} << 20;  // of a request
 
-  // `store` outlives this. Unavailable: the socket cannot be made (its path has 107 bytes at most).
+  // `store` outlives this. Unavailable: the socket cannot be made (the path limit is 107 bytes).
   static Result<std::unique_ptr<ObjectServer>> Create(LocalStore& store, const std::string& path);
   ~ObjectServer();
   ObjectServer(const ObjectServer&) = delete;

@@ -41,12 +41,12 @@ void AddCauses(const FieldErrors& errors, std::vector<ApiCause>& causes) {
   }
 }
 
-// Nothing: every value has the type that the schema wants.
+// Nothing: every value has the type of its schema.
 std::optional<std::string> WrongType(const Node& schema, const std::string& path,
                                      const Node& value) {
   const Patterns none;
   for (const ApiCause& cause : JudgeBySchema(schema, none, path, value)) {
-    // Entries that are called alike are judged apart.
+    // Duplicate entries are checked elsewhere.
     if (cause.reason != "FieldValueDuplicate") return cause.field + ": " + cause.message;
   }
   return {};
@@ -62,7 +62,7 @@ std::optional<ApiError> RefuseUnknown(const std::vector<std::string>& unknown,
   return Unreadable(reading, "strict decoding error: " + list);
 }
 
-// Metadata as every kind has it; the fields that it does not have are added to `unknown`.
+// Conforms metadata, which is the same for all kinds; adds unknown fields to `unknown`.
 std::optional<ApiError> ConformMetadata(const Reading& reading, Node& object,
                                         std::vector<std::string>& unknown) {
   Node* const metadata = FindMutable(object, "metadata");
@@ -126,7 +126,7 @@ ApiResult<Node> Admit(const Kind& kind, Node object, const Node* before) {
   if (!causes.empty()) {
     return InvalidObject(kind.resource, KeyOf(object).name, std::move(causes));
   }
-  // A tree is never smaller than its text.
+  // The tree is never smaller than its JSON.
   if (BytesOf(object) > kMaxJsonBytes) {
     const size_t bytes = WriteJson(object).size();
     if (bytes > kMaxJsonBytes) return IsTooLarge(bytes, kMaxJsonBytes);

@@ -8,32 +8,33 @@
 
 namespace janus::control {
 
-// What stands between a caller's object and the tables. Pure.
+// Validates and completes objects before they are stored. Pure.
 
-// How an object is read that came as a body, or that a patch made of what is there.
+// How to read an object from a request body, or from the result of a patch.
 struct Reading {
-  bool strict = true;  // fields that are not there are refused, not dropped
+  bool strict = true;  // refuse unknown fields instead of dropping them
   bool is_patch = false;
 };
 
-// The error of what cannot be read: 400 for a body, 422 for what a patch made.
+// The error for an unreadable object: 400 for a body, 422 for the result of a patch.
 ApiError Unreadable(const Reading& reading, const std::string& why);
 
-// The object as the kind has it: fields sorted, those that it and metadata do not have dropped,
-// nulls of built-in kinds and an owner that is named twice too. Unreadable: such fields, if
-// `strict`; a field of metadata of another type.
+// Returns the object in its canonical form: fields sorted, unknown fields dropped, also nulls of
+// built-in kinds and repeated owners. Unreadable: unknown fields if `strict`, or a metadata field
+// of the wrong type.
 ApiResult<Node> Conform(const Kind& kind, Node object, const Reading& reading);
-// The same of a Scale.
+// The same for a Scale.
 ApiResult<Node> ConformScale(Node scale, const Reading& reading);
 
-// Completes the object by its defaults, and judges it. `before` is null for a create. 422 with a
-// cause for everything that is wrong; 413: larger than etcd's limit of 1.5 MiB as JSON.
+// Adds defaults and validates the object. `before` is null for a create. 422 with one cause per
+// problem; 413: larger than etcd's limit of 1.5 MiB as JSON.
 ApiResult<Node> Admit(const Kind& kind, Node object, const Node* before);
 
-// `next` as far as the subresource may write: its status alone, or all but that.
+// Returns `next` with only the changes that the subresource may make: only its status, or all but
+// status.
 Node Confine(const Kind& kind, Subresource subresource, const Node& live, Node next);
 
-// Whether nothing changed that metadata.generation counts.
+// True if nothing changed that metadata.generation counts.
 bool IsSameGeneration(const Kind& kind, const Node& before, const Node& after);
 
 }  // namespace janus::control

@@ -16,7 +16,7 @@
 namespace janus::control {
 namespace {
 
-// Schemas of nothing but defaults.
+// Schemas that contain only defaults.
 constexpr std::string_view kDefaults = R"(
 Pod:
   properties:
@@ -102,7 +102,8 @@ void AddDefaults(std::string_view kind, Node& object) {
   SetDefaults(*all.Find(kind), object);
 }
 
-// "registry:5000/name", "name:latest": what changes under its name is pulled each time.
+// "registry:5000/name", "name:latest": the content of such a name may change, so it is always
+// pulled.
 bool IsMovingImage(std::string_view image) {
   if (image.find('@') != image.npos) return false;
   const size_t colon = image.rfind(':');
@@ -117,7 +118,7 @@ void SetPullPolicy(Node& container) {
   PutField(container, "imagePullPolicy", Node::String(moves ? "Always" : "IfNotPresent"));
 }
 
-// Who is limited and asks for nothing asks for its limit.
+// A container with a limit but no request requests its limit.
 void SetRequests(Node& container) {
   const Node* const limits = FindAt(container, {"resources", "limits"});
   if (limits == nullptr) return;
@@ -128,7 +129,7 @@ void SetRequests(Node& container) {
   }
 }
 
-// Of a pod, or of a template.
+// For a pod or a pod template.
 void ForEachContainer(Node& pod, void (*act)(Node&)) {
   Node* const spec = FindMutable(pod, "spec");
   if (spec == nullptr) return;
@@ -142,7 +143,7 @@ void ForEachContainer(Node& pod, void (*act)(Node&)) {
 void CompletePod(Node& object, const Node* /*before*/) {
   AddDefaults("Pod", object);
   ForEachContainer(object, SetPullPolicy);
-  // Of a pod alone, not of a template.
+  // For pods only, not for templates.
   ForEachContainer(object, SetRequests);
   if (FindAt(object, {"spec"}) != nullptr &&
       FindAt(object, {"spec", "enableServiceLinks"}) == nullptr) {
@@ -181,7 +182,7 @@ void CompleteService(Node& object, const Node* before) {
       }
     }
   }
-  // An update that says nothing of them leaves the addresses as they are.
+  // An update without the addresses keeps them.
   for (const std::string_view field : {"clusterIP", "clusterIPs"}) {
     const Node* const was = before == nullptr ? nullptr : FindAt(*before, {"spec", field});
     if (was != nullptr && spec.Find(field) == nullptr) PutField(spec, field, *was);
@@ -218,12 +219,12 @@ void MayNotChange(const Node& object, const Node& before, FieldPath path, FieldE
   errors.push_back({text, "field is immutable", 0});
 }
 
-// One of a list's entries.
+// The path of a list's entry.
 std::string Item(const std::string& list, size_t index) {
   return list + "[" + std::to_string(index) + "]";
 }
 
-// Entries of `list` of whose `field` another one has the text. `seen`: those of lists before it.
+// Reports entries of `list` with the same text in `field`. `seen`: texts of earlier lists.
 void JudgeTexts(const Node* list, const std::string& path, std::string_view field,
                 std::set<std::string_view>& seen, FieldErrors& errors) {
   if (list == nullptr) return;
@@ -235,7 +236,7 @@ void JudgeTexts(const Node* list, const std::string& path, std::string_view fiel
   }
 }
 
-// Entries of a pod that are called alike. `path`: "spec", or a template's.
+// Reports duplicate entries of a pod. `path`: "spec", or a template's.
 void JudgePodSpec(const Node* spec, const std::string& path, FieldErrors& errors) {
   if (spec == nullptr) return;
   std::set<std::string_view> names;
@@ -253,7 +254,7 @@ void JudgePodSpec(const Node* spec, const std::string& path, FieldErrors& errors
   }
 }
 
-// A pod without what an update may change of its spec: nodeName too, as here an update binds it.
+// The immutable part of a pod. It excludes nodeName, because an update binds pods here.
 Node FixedPart(Node pod) {
   ForEachContainer(pod, [](Node& container) { RemoveField(container, "image"); });
   Node* const spec = FindMutable(pod, "spec");
@@ -333,7 +334,7 @@ FieldErrors JudgeService(const Node& object, const Node* before) {
   return errors;
 }
 
-// A Secret's or ConfigMap's `immutable`.
+// Checks `immutable` of a Secret or ConfigMap.
 void JudgeImmutable(const Node& object, const Node& before, FieldErrors& errors) {
   const Node* const fixed = before.Find("immutable");
   if (fixed == nullptr || !fixed->boolean) return;

@@ -4,7 +4,7 @@
 
 namespace janus::control {
 
-// The files of crds/, compiled in: a janusctl alone on a machine admits what a cluster would.
+// The files of crds/, compiled in, so that janusctl validates like a cluster without other files.
 extern const std::string_view kMoEServiceCrd;
 extern const std::string_view kRoleScalerCrd;
 extern const std::string_view kTopologyCrd;

@@ -21,7 +21,7 @@ ApiError Make(int code, std::string_view reason, std::string_view message,
   }
   SetAt(status, {"details", "causes"}, std::move(list));
   ApiError error = ErrorOfStatusObject(status);
-  error.outcome_unknown = false;  // the store knows what it has done
+  error.outcome_unknown = false;  // the store knows that nothing was written
   return error;
 }
 

@@ -9,7 +9,7 @@ bool IsSame(const Node* a, const Node* b) {
   return a == nullptr || b == nullptr ? a == b : *a == *b;
 }
 
-// Parts of `after` that `before` lacks, or has with another value.
+// Parts of `after` that are missing or different in `before`.
 FieldSet Changed(const ObjectParts& before, const ObjectParts& after) {
   FieldSet out;
   for (const auto& [path, value] : after) {
@@ -19,7 +19,7 @@ FieldSet Changed(const ObjectParts& before, const ObjectParts& after) {
   return out;
 }
 
-// Invariant (1).
+// Establishes invariant (1).
 void KeepWhatIs(const ObjectParts& parts, Ownership& ownership) {
   for (auto& [manager, set] : ownership) {
     std::erase_if(set, [&](const FieldSetPath& path) { return !parts.contains(path); });
@@ -27,7 +27,7 @@ void KeepWhatIs(const ObjectParts& parts, Ownership& ownership) {
   std::erase_if(ownership, [](const auto& entry) { return entry.second.empty(); });
 }
 
-// Invariant (2).
+// Establishes invariant (2).
 void TakeFromOthers(const FieldSet& changed, const FieldManager& taker, Ownership& ownership) {
   for (auto& [manager, set] : ownership) {
     if (manager == taker) continue;

@@ -9,22 +9,22 @@
 
 namespace janus::control {
 
-// Who set which part of an object, and what follows for applying (Kubernetes, "Server-Side Apply").
-// It stands in the object (managed_fields.h).
+// Which manager set which part of an object (Kubernetes, "Server-Side Apply"). The object stores
+// this (managed_fields.h).
 //
 // Invariants:
-// (1) Every part in a set is in the object.
-// (2) Two managers own one part only when both said the same value.
+// (1) Every part in a set exists in the object.
+// (2) Two managers own the same part only if both set the same value.
 struct FieldManager {
   std::string name;
-  bool applies = false;  // what it applied is not what it updated
+  bool applies = false;  // true: its apply entry; false: its update entry
   Subresource subresource = Subresource::kNone;
 
   friend auto operator<=>(const FieldManager&, const FieldManager&) = default;
 };
 using Ownership = std::map<FieldManager, FieldSet>;  // no empty sets
 
-// After a create, update or patch: what changed is the writer's alone. Pure.
+// After a create, update or patch: the writer is the only owner of what changed. Pure.
 Ownership AfterUpdate(const Ownership& before, const FieldManager& writer,
                       const ObjectParts& old_parts, const ObjectParts& new_parts);
 
@@ -36,13 +36,13 @@ struct FieldConflict {
 struct Applied {
   Node object;
   Ownership ownership;
-  std::vector<FieldConflict> conflicts;  // others' parts that it would change
+  std::vector<FieldConflict> conflicts;  // parts of other managers that the apply would change
 };
 
-// `live` after `manager` (which applies) has applied `wanted`: what it says is set and owned, what
-// the manager said the last time and leaves out now is removed unless somebody else owns it.
-// `wanted` is apiVersion, kind, metadata and what the manager may write. With conflicts the result
-// is what comes of taking those parts over. Pure.
+// Returns `live` after `manager` has applied `wanted`. It sets and owns what `wanted` contains. It
+// removes what the manager applied before and left out now, unless another manager owns it.
+// `wanted` has apiVersion, kind, metadata and what the manager may write. If there are conflicts,
+// the result is as if the manager took those parts over. Pure.
 Applied ApplyFields(const Node& live, const Ownership& ownership, const FieldManager& manager,
                     const Node& wanted, const TypeCursor& root);
 

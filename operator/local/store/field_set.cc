@@ -21,7 +21,7 @@ bool IsOwnable(const FieldSetPath& path, std::string_view field) {
          kOwnableMetadata.end();
 }
 
-// The names of all items; nothing where the list is one part: an item lacks a key.
+// The keys of all items; nothing: an item lacks a key, so the list is a single part.
 std::optional<std::vector<std::string>> NamesOf(const Node& list, const ListType& type) {
   if (type.kind == ListType::Kind::kAtomic) return std::nullopt;
   std::vector<std::string> names;
@@ -63,7 +63,7 @@ class PartFinder {
     const bool is_whole = type.kind == ListType::Kind::kSet || at.Item().is_atomic_map();
     for (size_t i = 0; i < names->size(); ++i) {
       path_.push_back((*names)[i]);
-      // What is there more than once is one part, with nothing in it that could be told apart.
+      // Items with a repeated key form one part without sub-parts.
       const bool is_told_apart = !IsRepeated(*names, (*names)[i]);
       parts.emplace(path_, is_whole ? &list.items[i] : nullptr);
       if (!is_whole && is_told_apart) Walk(list.items[i], at.Item());
@@ -75,7 +75,7 @@ class PartFinder {
   FieldSetPath path_;
 };
 
-// False: `value` is empty now and goes too. `keys`: those of the item that `value` is.
+// False: `value` is empty now and must be removed too. `keys`: key fields if `value` is an item.
 bool RemoveBelow(Node& value, const FieldSetPath& path, size_t depth, const TypeCursor& at,
                  const std::vector<std::string_view>& keys) {
   const std::string_view step = path[depth];
@@ -172,7 +172,7 @@ Node MergeApplied(const Node* live, const Node& applied, const TypeCursor& at) {
     } else if (!IsRepeated(*live_names, name)) {
       *found = MergeApplied(&*found, applied.items[i], at.Item());
     } else {
-      // One takes the place of all, and nothing of them stays.
+      // The applied item replaces all of them.
       *found = applied.items[i];
       out.items.erase(std::remove_if(found + 1, out.items.end(), is_it), out.items.end());
     }

@@ -11,9 +11,9 @@
 namespace janus::control {
 namespace {
 
-constexpr int64_t kDefaultGraceSeconds = 30;  // spec.terminationGracePeriodSeconds of a pod
+constexpr int64_t kDefaultGraceSeconds = 30;  // a pod's spec.terminationGracePeriodSeconds
 
-// How long the kubelet gets to end what runs.
+// The time that the kubelet has to end the containers.
 int64_t GraceOf(const Kind& kind, const Node& object, std::optional<int64_t> asked) {
   if (!kind.goes_gracefully || TextAt(object, {"spec", "nodeName"}).empty()) return 0;
   const std::string_view phase = TextAt(object, {"status", "phase"});
@@ -40,7 +40,7 @@ Propagation PropagationOf(const Node& object) {
   return Propagation::kBackground;
 }
 
-// Where the owner would be: in its dependent's namespace, if its kind has namespaces.
+// Where the owner must be: in its dependent's namespace, if its kind is namespaced.
 ObjectKey KeyOfOwner(const Kind& kind, const OwnerReference& owner, const ObjectKey& dependent) {
   return {kind.resource.is_namespaced ? dependent.namespace_ : "", owner.name};
 }
@@ -166,13 +166,13 @@ void GarbageCollector::ConsiderGoing(const Tables::Place& place, const Node& obj
   } else {
     return;
   }
-  // It may have been its own dependent.
+  // It may be gone if it was its own dependent.
   if (tables_.Find(place) != nullptr) Store(place, std::move(next));
 }
 
 void GarbageCollector::ConsiderOwners(const Tables::Place& place, const Node& object) {
   bool has_owner = false;
-  bool is_awaited = false;  // by an owner that goes in the foreground
+  bool is_awaited = false;  // by an owner in foreground deletion
   std::vector<std::string> gone;
   const std::vector<OwnerReference> owners = OwnersOf(object);
   for (const OwnerReference& owner : owners) {
@@ -195,7 +195,7 @@ void GarbageCollector::ConsiderOwners(const Tables::Place& place, const Node& ob
     Node next = object;
     DropOwners(next, gone);
     Store(place, std::move(next));
-    // An owner that waits for this one need not any more.
+    // An owner that waits for this object may go now.
     for (const OwnerReference& owner : owners) {
       const Kind* const kind = FindKind(owner.api_version, owner.kind);
       if (kind != nullptr) to_consider_.push_back({kind, KeyOfOwner(*kind, owner, place.second)});

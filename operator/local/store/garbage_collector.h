@@ -10,16 +10,16 @@
 
 namespace janus::control {
 
-// Deletion and what follows from it (Kubernetes, "Garbage Collection", "Finalizers", "Owners and
-// Dependents"): finalizers, grace, dependents, the contents of a namespace. Where a cluster's
-// controllers take their time, this is done at once and in the same call, so that a caller sees
-// nothing half done; every step is a version of its own.
+// Deletion and its consequences (Kubernetes, "Garbage Collection", "Finalizers", "Owners and
+// Dependents"): finalizers, grace periods, dependents, the contents of a namespace. A cluster's
+// controllers take some time. Here everything happens within the same call, so a caller never sees
+// an intermediate state. Each step creates a version.
 //
 // Rules:
-// (1) An object with finalizers, or with grace left, is marked and stays until both are gone.
-// (2) An object whose every owner is gone goes too; of several owners those that are gone are
-//     dropped. An owner is gone when no object of its kind, name and uid is there; an owner of a
-//     kind that the store does not know counts as there.
+// (1) A deleted object with finalizers or remaining grace is marked, and stays until both are gone.
+// (2) An object is deleted once all its owners are gone. If only some are gone, their references
+//     are dropped. An owner is gone if no object has its kind, name and uid. An owner of an unknown
+//     kind counts as existing.
 // (3) kForeground: the owner goes last, after the dependents that block its deletion.
 // (4) kOrphan: the dependents lose the reference and stay.
 // Confined to the call that holds the store's lock.
@@ -27,12 +27,12 @@ class GarbageCollector {
  public:
   GarbageCollector(Tables& tables, WallTime now) : tables_(tables), now_(now) {}
 
-  // The object as it is marked, or null when it has gone. REQUIRES: it is there.
+  // The object as marked, or null if it is gone. REQUIRES: it exists.
   SharedObject Delete(const Tables::Place& place, Propagation propagation,
                       std::optional<int64_t> grace_seconds);
 
-  // Stores a changed object, or removes it when the change lets it go (rule 1). Returns it as
-  // changed.
+  // Stores a changed object, or removes it if the change allows that (rule 1). Returns the changed
+  // object.
   SharedObject Write(const Tables::Place& place, Node next);
 
  private:
@@ -41,7 +41,7 @@ class GarbageCollector {
                     std::optional<int64_t> grace_seconds);
   SharedObject Store(const Tables::Place& place, Node next);
   void Remove(const Tables::Place& place);
-  // Looks again at everything that a change may concern, until nothing follows any more.
+  // Checks all objects that a change may affect, until no further change follows.
   void Sweep(const Tables::Place& first);
   void Consider(const Tables::Place& place);
   void ConsiderGoing(const Tables::Place& place, const Node& object);

@@ -9,8 +9,8 @@ namespace janus::control {
 
 void History::Append(Change change) {
   JANUS_CHECK(change.version == newest() + 1, change.version, newest());
-  // What stays alive for the history's sake: the state before; the one after is the table's, or the
-  // next change's before.
+  // Counts the state before the change. The state after it belongs to the table, or to the next
+  // change.
   const size_t bytes = sizeof(Entry) + (change.before == nullptr ? 0 : BytesOf(*change.before));
   bytes_ += bytes;
   changes_.push_back({std::move(change), bytes});

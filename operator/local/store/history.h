@@ -11,25 +11,25 @@ namespace janus::control {
 
 using SharedObject = std::shared_ptr<const Node>;
 
-// One change of one object. Not both are null.
+// One change of one object. At most one of `before` and `after` is null.
 struct Change {
   int64_t version = 0;
   const Kind* kind = nullptr;
   ObjectKey key;
-  SharedObject before;  // null: it was made
-  SharedObject after;   // null: it has gone
+  SharedObject before;  // null: it was created
+  SharedObject after;   // null: it was deleted
 };
 
-// The last changes, as many as a bound on their number and one on their bytes allow: what watches
-// resume from and lists go on from.
+// The latest changes, limited by number and by bytes. Watches resume from them, and paged lists
+// continue from them.
 //
 // Invariants:
-// (1) Every version has exactly one change, and versions follow each other without a gap.
-// (2) All that happened after floor() is here.
+// (1) Every version has exactly one change, and versions have no gaps.
+// (2) It contains every change after floor().
 // Thread-compatible.
 class History {
  public:
-  // The first change is first_version + 1.
+  // The first change gets version first_version + 1.
   History(int64_t first_version, size_t max_changes, size_t max_bytes)
       : max_changes_(max_changes), max_bytes_(max_bytes), floor_(first_version) {}
 

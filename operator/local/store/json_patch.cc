@@ -48,7 +48,7 @@ Status NotThere(const Pointer& pointer) {
   return FailedPrecondition(ToText(pointer) + " is not there");
 }
 
-// Digits alone, no leading zero, at most `last`.
+// Digits only, without a leading zero, at most `last`.
 std::optional<size_t> Index(const std::string& token, size_t last) {
   if (token.empty() || token.size() > 9 || (token.size() > 1 && token[0] == '0')) return {};
   size_t index = 0;
@@ -93,7 +93,7 @@ Status Add(Node& document, const Pointer& pointer, Node value) {
   return OkStatus();
 }
 
-// Takes the value out of the document.
+// Removes the value from the document and returns it.
 Result<Node> Take(Node& document, const Pointer& pointer) {
   Node* const found = At(document, pointer, pointer.size());
   if (found == nullptr) return NotThere(pointer);
@@ -111,7 +111,7 @@ Result<Node> Take(Node& document, const Pointer& pointer) {
   return value;
 }
 
-// One operation, read.
+// One parsed operation.
 class Operation {
  public:
   static Result<Operation> Read(const Node& node) {

@@ -5,11 +5,10 @@
 
 namespace janus::control {
 
-// `document` after every operation of `patch`, in order (JSON Patch, RFC 6902; places are JSON
-// Pointers, RFC 6901). All of them are done, or none. Pure.
-// InvalidArgument: no JSON Patch, or more than 10,000 operations, as the API server counts.
-// FailedPrecondition: it does not fit this document: a place that is not there, a test that fails,
-// a value moved into itself, copies that would grow the document beyond 16 MiB.
+// Applies the operations of `patch` in order, all or none (JSON Patch, RFC 6902; paths are JSON
+// Pointers, RFC 6901). Pure. InvalidArgument: not a JSON Patch, or more than 10,000 operations, the
+// API server's limit. FailedPrecondition: it does not fit this document: a missing path, a failed
+// test, a value moved into itself, or copies that would grow the document beyond 16 MiB.
 Result<Node> JsonPatch(Node document, const Node& patch);
 
 }  // namespace janus::control

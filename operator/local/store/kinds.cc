@@ -16,7 +16,7 @@
 namespace janus::control {
 namespace {
 
-// What operator/api says of an object of ours: as it reads it, by itself, beside what it was.
+// The rules of operator/api for our kinds: reading, the object alone, and changes of it.
 template <auto kParse>
 FieldErrors JudgeBy(const Node& object, const Node* before) {
   const auto parsed = kParse(object);
@@ -35,7 +35,7 @@ FieldErrors JudgeBy(const Node& object, const Node* before) {
 const StructuralSchema* SchemaOf(std::string_view crd, std::string_view file) {
   Result<StructuralSchema> schema = StructuralSchema::FromCrd(crd, file);
   JANUS_CHECK(schema.ok(), schema.status().ToString());
-  return new StructuralSchema(*std::move(schema));  // as long as the program
+  return new StructuralSchema(*std::move(schema));  // lives as long as the program
 }
 
 Kind Ours(std::string plural, std::string kind, std::string_view crd,
@@ -63,7 +63,7 @@ Kind BuiltIn(std::string group, std::string version, std::string plural, std::st
   return out;
 }
 
-// With a status of its own, and a spec whose changes are counted.
+// A kind with a status subresource and a counted spec.
 Kind Controlled(std::string group, std::string version, std::string plural, std::string kind,
                 std::string_view first_status) {
   Kind out = BuiltIn(std::move(group), std::move(version), std::move(plural), std::move(kind));
@@ -132,7 +132,7 @@ std::vector<Kind> MakeKinds() {
 }  // namespace
 
 std::span<const Kind> Kinds() {
-  // Never destroyed, as little as the schemas that it points to.
+  // Never destroyed, like the schemas that it points to.
   static const std::vector<Kind>& kinds = *new std::vector<Kind>(MakeKinds());
   return kinds;
 }

@@ -9,7 +9,7 @@
 namespace janus::control {
 namespace {
 
-// Fields of built-in kinds whose items are told apart; an empty parent: wherever it stands.
+// Keyed lists of built-in kinds; an empty parent matches anywhere.
 struct KeyedList {
   std::string_view parent;
   std::string_view name;
@@ -35,7 +35,7 @@ const std::vector<KeyedList>& KeyedLists() {
   return lists;
 }
 
-// Maps that mean something only as a whole.
+// Maps that are meaningful only as a whole.
 constexpr std::array<std::string_view, 7> kAtomicMaps = {
     "selector",        "labelSelector", "nodeSelector",    "secretKeyRef",
     "configMapKeyRef", "fieldRef",      "resourceFieldRef"};

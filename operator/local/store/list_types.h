@@ -8,17 +8,17 @@
 
 namespace janus::control {
 
-// Whether a list or map has one owner or its parts have theirs (Kubernetes, "Server-Side Apply":
+// Whether a list or map has one owner, or each part has its owner (Kubernetes, "Server-Side Apply":
 // merge strategy).
 struct ListType {
   enum class Kind { kAtomic, kSet, kMap };
   Kind kind = Kind::kAtomic;
-  std::vector<std::string_view> keys;  // kMap: the fields that tell items apart
+  std::vector<std::string_view> keys;  // kMap: the key fields of an item
 };
 
-// Where a walk through an object stands, and how the value there is merged: what the
-// schema of the kind, or of metadata, says, or, for the built-in kinds, a table of the fields that
-// the operator writes (others: lists are atomic, maps are not). Cheap to copy; borrows the schema.
+// A position in an object and the merge rules there. They come from the schema of the kind or of
+// metadata. For built-in kinds they come from a table of the fields that the operator writes; other
+// lists are atomic, other maps are not. Cheap to copy; borrows the schema.
 class TypeCursor {
  public:
   // At the root; null: a built-in kind.
@@ -27,20 +27,20 @@ class TypeCursor {
   TypeCursor Field(std::string_view name) const;
   TypeCursor Item() const;
 
-  // What the schema says here; null: there is none.
+  // The schema at this position; null: no schema.
   const Node* schema() const { return schema_; }
   ListType list_type() const;
   bool is_atomic_map() const;
 
  private:
-  const Node* schema_;  // null: built-in, or a part that the schema leaves open
+  const Node* schema_;  // null: a built-in kind, or a part without schema
   bool is_built_in_;
   bool is_root_ = true;
   std::string_view parent_;
   std::string_view name_;
 };
 
-// The value of an item's key field; a port's protocol is TCP when it is not there. Null: none.
+// The value of an item's key field; the default protocol of a port is TCP. Null: missing.
 const Node* KeyValue(const Node& item, std::string_view key);
 
 }  // namespace janus::control

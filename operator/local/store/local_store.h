@@ -17,35 +17,35 @@ namespace janus::control {
 
 struct LocalStoreOptions {
   TableLimits limits;
-  // Of uids and generated names; two stores of one seed give the same ones in the same order.
+  // For uids and generated names; the same seed gives the same sequence.
   uint64_t seed = 1;
-  std::vector<std::string> namespaces = {"default"};  // there from the beginning
+  std::vector<std::string> namespaces = {"default"};  // that exist from the start
 };
 
-// The objects of an API server, in this process: what store_client.h's clients share. Keeps the
-// lock, wakes watches and lets events expire. Thread-safe.
+// The objects of an API server, in this process, shared by the clients of store_client.h. Holds the
+// lock, wakes watches and removes expired Events. Thread-safe.
 class LocalStore {
  public:
-  // What a call may touch while it holds the store.
+  // What a call may use while it holds the lock.
   struct Session {
     Tables& tables;
     std::mt19937_64& random;
     WallTime now;
   };
 
-  // `timeline` outlives this, and this all clients.
+  // `timeline` outlives this, and this outlives all clients.
   LocalStore(LocalStoreOptions options, const Timeline& timeline);
 
   const Timeline& timeline() const { return timeline_; }
 
-  // Runs `act` alone, and wakes the watches if it changed anything.
+  // Runs `act` under the lock, and wakes the watches if it changed anything.
   void Do(FunctionRef<void(Session&)> act);
 
-  // Returns when the version is above `version`, when the time has come, or `stop`.
+  // Blocks until the version exceeds `version`, until `until`, or until `stop`.
   void WaitBeyond(int64_t version, MonotonicTime until, const std::stop_token& stop);
 
  private:
-  // Of a kind with a time to live: due unless it was written again since.
+  // An object of a kind with a time to live: expires unless it was written again since.
   struct Expiry {
     WallTime when;
     Tables::Place place;

@@ -11,9 +11,9 @@
 namespace janus::control {
 namespace {
 
-constexpr std::string_view kItself = ".";  // a part that has parts below it
+constexpr std::string_view kItself = ".";  // a part with further parts below it
 
-// The parts from `at` on that lie where the first `depth` steps of *at lead; moves `at` past them.
+// Encodes the parts from `at` that share the first `depth` steps of *at; moves `at` past them.
 Node Encode(FieldSet::const_iterator& at, const FieldSet::const_iterator& end, size_t depth) {
   Node out = Node::Map();
   const FieldSetPath first = *at;

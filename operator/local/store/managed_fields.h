@@ -5,15 +5,16 @@
 
 namespace janus::control {
 
-// metadata.managedFields of an object: who owns which of its fields, as FieldsV1.
+// Reads and writes metadata.managedFields: which manager owns which fields, as FieldsV1.
 
 Ownership ReadManagedFields(const Node& object);
 
-// Who owns what before an update that is to make `next` of `live`: what `next` says of it, by which
-// ownership is handed over; one empty entry: nobody owns anything. `live`'s where it says nothing.
+// The ownership before an update from `live` to `next`. It comes from managedFields in `next`,
+// which lets a caller hand ownership over; one empty entry clears it. If `next` has none, it comes
+// from `live`.
 Ownership GivenManagedFields(const Node& next, const Node& live);
 
-// An entry that says what `before` says keeps its time; the others were written `now`.
+// An entry equal to the one in `before` keeps its time; the others get `now`.
 void WriteManagedFields(const Ownership& ownership, const Node& before, WallTime now, Node& object);
 
 }  // namespace janus::control

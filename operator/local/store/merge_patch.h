@@ -4,8 +4,8 @@
 
 namespace janus::control {
 
-// `target` as `patch` asks for (JSON Merge Patch, RFC 7386): maps are merged, a null removes, and
-// anything else replaces. Pure; every patch can be done.
+// Applies `patch` to `target` (JSON Merge Patch, RFC 7386): maps are merged, a null removes, and
+// anything else replaces. Pure; never fails.
 Node MergePatch(Node target, const Node& patch);
 
 }  // namespace janus::control

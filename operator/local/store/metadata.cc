@@ -24,7 +24,7 @@ class MetadataJudge {
     NameAt("name", name, rule);
   }
 
-  // What a name began with, as it could go on.
+  // Checks a generateName as if completed to a name.
   void GeneratedName(NameRule rule) {
     std::string prefix(TextAt(object_, {"metadata", "generateName"}));
     if (prefix.empty()) return;
@@ -32,7 +32,7 @@ class MetadataJudge {
     NameAt("generateName", prefix, rule);
   }
 
-  // What the object shows by itself, whatever its kind.
+  // Rules that do not depend on the kind.
   void Itself() {
     for (FieldError& error : ValidateMetadata(object_)) {
       causes.push_back({"FieldValueInvalid", std::move(error.path), std::move(error.message)});

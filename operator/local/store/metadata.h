@@ -10,7 +10,7 @@
 
 namespace janus::control {
 
-// Reads and changes of metadata, alike for all kinds. Pure.
+// Reads and changes metadata of any kind. Pure.
 
 inline constexpr std::string_view kForegroundFinalizer = "foregroundDeletion";
 inline constexpr std::string_view kOrphanFinalizer = "orphan";
@@ -23,10 +23,10 @@ struct OwnerReference {
   bool blocks_deletion = false;
 };
 std::vector<OwnerReference> OwnersOf(const Node& object);
-// Without the references to those owners.
+// Removes the references to those owners.
 void DropOwners(Node& object, const std::vector<std::string>& uids);
 
-// Of owner references that are alike in all fields, the first stays.
+// Removes repeated owner references that are equal in all fields; keeps the first.
 void DropRepeatedOwners(Node& object);
 
 bool HasFinalizer(const Node& object, std::string_view name);
@@ -36,14 +36,14 @@ void RemoveFinalizer(Node& object, std::string_view name);
 
 bool IsBeingDeleted(const Node& object);
 
-// What the server alone writes, of `live` into `next`: identity, times, generation, version,
-// managed fields.
+// Copies the fields that only the server writes from `live` to `next`: identity, times, generation,
+// version, managed fields.
 void KeepServerFields(const Node& live, Node& next);
-// Those of a new object removed.
+// Removes them from a new object.
 void DropServerFields(Node& object);
 
-// What is wrong with names (of a create with generateName too), labels, annotations, finalizers and
-// owner references. `before`: null for a create.
+// Validates names (also generateName of a create), labels, annotations, finalizers and owner
+// references. `before`: null for a create.
 std::vector<ApiCause> JudgeMetadata(const Kind& kind, const Node& object, const Node* before);
 
 }  // namespace janus::control

@@ -9,7 +9,7 @@
 namespace janus::control {
 namespace {
 
-// "a=b,c=d", of matchLabels; a text is one already. What matchExpressions say is not in it.
+// "a=b,c=d" from matchLabels; a text stays as it is. matchExpressions are left out.
 std::string SelectorText(const Node& selector) {
   if (selector.kind == Node::Kind::kString) return selector.text;
   std::string out;
@@ -35,7 +35,7 @@ Node ScaleOf(const Kind& kind, const Node& object) {
   const int64_t wanted = IntegerAt(object, {"spec", "replicas"}).value_or(0);
   const int64_t seen = IntegerAt(object, {"status", "replicas"}).value_or(0);
   Node& spec = out.Add("spec", Node::Map());
-  if (wanted != 0) spec.Add("replicas", Node::Integer(wanted));  // as the server leaves a 0 out
+  if (wanted != 0) spec.Add("replicas", Node::Integer(wanted));  // the server omits a 0
   SetAt(out, {"status", "replicas"}, Node::Integer(seen));
   const Node* const selector = FindAt(object, {kind.scale_selector_in, "selector"});
   const std::string text = selector == nullptr ? "" : SelectorText(*selector);

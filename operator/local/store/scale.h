@@ -7,12 +7,12 @@
 
 namespace janus::control {
 
-// The scale subresource: a small object of autoscaling/v1 that stands for the counts of a larger
-// one. Pure. REQUIRES: the kind has it
+// The scale subresource: a small object of autoscaling/v1 with the replica counts of a larger one.
+// Pure. REQUIRES: the kind has it
 
 Node ScaleOf(const Kind& kind, const Node& object);
 
-// What a Scale asks for: 0 where it does not say.
+// The replicas that a Scale asks for; 0 if absent.
 int64_t WantedReplicas(const Node& scale);
 void SetReplicas(int64_t replicas, Node& object);
 

@@ -21,8 +21,8 @@ const Node* FindDotted(const Node& object, std::string_view path) {
   return node;
 }
 
-// A text is an operator, or ends at one; the operators of labels, the longer ones before what they
-// begin with.
+// A word is an operator, or ends at one of these. Longer operators of labels come before their
+// prefixes.
 constexpr std::string_view kSpecial = "=!(),<>";
 constexpr std::array<std::string_view, 9> kOperators = {"==", "!=", "=", "!", "(",
                                                         ")",  ",",  "<", ">"};
@@ -37,7 +37,7 @@ std::optional<int64_t> Number(std::string_view text) {
 
 }  // namespace
 
-// Reads "a=b, c in (d,e), !f, g>1".
+// Parses "a=b, c in (d,e), !f, g>1".
 class LabelReader {
  public:
   using Requirement = Selector::Requirement;
@@ -98,7 +98,7 @@ class LabelReader {
     return OkStatus();
   }
 
-  // "(a,b)"; between two commas, or a comma and a bracket, is an empty value.
+  // Parses "(a,b)". A missing value between commas or brackets is the empty value.
   Status ReadValues(std::vector<std::string>& out) {
     if (!Take("(")) return Broken("(");
     do {
@@ -120,7 +120,7 @@ class LabelReader {
     Next();
     return true;
   }
-  // An operator, or what stands up to the next one or the next space; empty: the end.
+  // Reads an operator, or text up to the next operator or space; empty: the end.
   void Next() {
     rest_.remove_prefix(std::min(rest_.find_first_not_of(kSpace), rest_.size()));
     size_t size = 0;
@@ -144,8 +144,8 @@ class LabelReader {
   std::string_view token_;
 };
 
-// Reads "a=b,c!=d": no other operators, no spaces, and a backslash before a comma, a backslash or
-// an = of a value.
+// Parses "a=b,c!=d": no other operators and no spaces. In values a backslash escapes a comma, a
+// backslash or an =.
 class FieldReader {
  public:
   using Requirement = Selector::Requirement;

@@ -11,14 +11,13 @@
 
 namespace janus::control {
 
-// Which objects a list or watch is about, read once (Kubernetes API, "Labels and Selectors" and
-// "Field Selectors"). Immutable, thread-safe.
+// The parsed selection of a list or watch (Kubernetes API, "Labels and Selectors" and "Field
+// Selectors"). Immutable, thread-safe.
 class Selector {
  public:
-  // Labels by every operator that the server has, `gt` and `lt` written > and <; fields by =, ==
-  // and
-  // != alone. `fields`: which ones may be asked for besides metadata.name and metadata.namespace.
-  // InvalidArgument: broken syntax, another field.
+  // Labels: every operator of the server, with > and < for `gt` and `lt`. Fields: only =, == and
+  // !=. `fields`: the fields allowed besides metadata.name and metadata.namespace. InvalidArgument:
+  // broken syntax, or another field.
   static Result<Selector> Parse(const Selection& selection,
                                 std::span<const std::string_view> fields);
 
@@ -29,8 +28,8 @@ class Selector {
     enum class Op { kPresent, kAbsent, kIn, kNotIn, kAbove, kBelow };
     std::string key;
     Op op = Op::kPresent;
-    // kIn, kNotIn: a value is one of them, or none of them or absent. kAbove, kBelow: one integer,
-    // to which an integer is compared.
+    // kIn: the value is one of them. kNotIn: it is absent or another one. kAbove, kBelow: one
+    // integer to compare with.
     std::vector<std::string> values;
   };
   friend class LabelReader;

@@ -4,10 +4,10 @@
 
 namespace janus::control {
 
-// Schemas that are every kind's, written as a CustomResourceDefinition has them (Kubernetes API
-// reference v1.35). They live as long as the program. Thread-safe.
+// Schemas shared by all kinds, in the form of a CustomResourceDefinition (Kubernetes API reference
+// v1.35). They live as long as the program. Thread-safe.
 
 const Node& MetadataSchema();  // of ObjectMeta
-const Node& ScaleSchema();     // of autoscaling/v1, metadata left out
+const Node& ScaleSchema();     // of autoscaling/v1, without metadata
 
 }  // namespace janus::control

@@ -23,7 +23,7 @@ using Session = LocalStore::Session;
 
 constexpr size_t kMostHeardAtOnce = 256;
 
-// Digits alone.
+// Digits only.
 std::optional<int64_t> ParseVersion(std::string_view text) {
   int64_t version = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
@@ -35,7 +35,7 @@ ApiError BadVersion(const std::string& text) {
   return BadRequest("invalid resource version '" + text.substr(0, 64) + "'");
 }
 
-// Runs `act` on the kind that `resource` names, unless the caller has given up.
+// Runs `act` on the kind of `resource`, unless the caller has given up.
 template <class T, class Act>
 ApiResult<T> With(LocalStore& store, const Resource& resource, const CallLimits& limits,
                   const Act& act) {
@@ -47,14 +47,14 @@ ApiResult<T> With(LocalStore& store, const Resource& resource, const CallLimits&
   return *std::move(out);
 }
 
-// The error that a client makes of a key no URL can name.
+// The client-side error for a key that no URL can have.
 std::optional<ApiError> CheckKey(const Resource& resource, const ObjectKey& key) {
   const Result<std::string> path = ObjectPath(resource, key, Subresource::kNone);
   if (path.ok()) return {};
   return LocalError(path.status());
 }
 
-// Where the next chunk begins: "<version>/<namespace>/<name of the last>".
+// Start of the next page: "<version>/<namespace>/<name of the last>".
 struct ContinueToken {
   int64_t version = 0;
   ObjectKey last;
@@ -104,10 +104,10 @@ ApiResult<Chunk> ListChunk(Session& session, const Kind& kind, const Selector& s
       options.limit > 0 ? static_cast<size_t>(options.limit) : std::numeric_limits<size_t>::max();
   ObjectKey last;
   const std::string& in_namespace = options.selection.namespace_;
-  // False: there is more than the chunk may hold.
+  // False: the page is full.
   const auto take = [&](const ObjectKey& key, const SharedObject& object) {
     if (!in_namespace.empty() && key.namespace_ != in_namespace) return true;
-    // Whether or not a selector takes any of what is left, as an API server does.
+    // Set even if the selector matches none of the rest, as in an API server.
     if (out.objects.size() == limit) {
       out.continue_token = ContinueToken{out.version, last}.ToText();
       return false;
@@ -125,7 +125,7 @@ ApiResult<Chunk> ListChunk(Session& session, const Kind& kind, const Selector& s
   return out;
 }
 
-// What a watch hears beyond `position`, which moves on to what it has looked at.
+// The events of a watch after `position`, which advances to the last change examined.
 ApiResult<std::vector<Heard>> HearMore(Session& session, const Kind& kind, const Selector& selector,
                                        int64_t& position) {
   const History& history = session.tables.history();
@@ -141,8 +141,8 @@ ApiResult<std::vector<Heard>> HearMore(Session& session, const Kind& kind, const
   return out;
 }
 
-// What is there now, which must not be older than `at_least`: for a watch from version 0, or one
-// with initial events.
+// The current objects, at a version of at least `at_least`: for a watch from version 0, or with
+// initial events.
 ApiResult<std::vector<Heard>> HearAll(Session& session, const Kind& kind, const Selector& selector,
                                       int64_t at_least, int64_t& position) {
   std::vector<Heard> out;
@@ -186,7 +186,7 @@ ApiResult<ObjectList> StoreClient::List(const Resource& resource, const ListOpti
         return ListChunk(session, kind, *selector, options);
       });
   if (!chunk.ok()) return std::move(chunk).error();
-  // Copied outside of the lock.
+  // Copied without the lock.
   ObjectList out;
   out.resource_version = std::to_string(chunk->version);
   out.continue_token = chunk->continue_token;
@@ -269,7 +269,7 @@ ApiResult<WatchEnd> StoreClient::Watch(const Resource& resource, const WatchOpti
   BookmarkTimes bookmarks(start, end);
   int64_t position = *begin;
   bool is_first = *begin == 0 || options.initial_events;
-  bool owes_end = options.initial_events;  // of the initial events
+  bool owes_end = options.initial_events;  // the end of the initial events is still to be sent
   while (true) {
     if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
     ApiResult<std::vector<Heard>> heard = std::vector<Heard>();

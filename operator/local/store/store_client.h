@@ -7,26 +7,23 @@
 
 namespace janus::control {
 
-// One caller of an object store, under its field manager's name: what KubeClient is to an API
-// server, with the same answers (the conformance suite holds both to them). Calls take no time of
-// the timeline; a watch waits in it. Thread-safe.
+// A client of an object store, with a field manager name: the same interface and answers as
+// KubeClient with an API server (the conformance suite tests both). Calls take no time of the
+// timeline; only a watch waits in it. Thread-safe.
 //
-// What an API server does and this does not:
-// - of built-in kinds it knows metadata, Scale and the rules of built_in.h alone: unknown fields
-// and
-//   wrong types elsewhere are taken as they come, by an apply too, and of two variables, secrets or
-//   the like of one name both;
-// - a number that JSON has as a float (2.0) is none for an integer of a custom resource; a server
-//   takes some, where no rule reads them;
-// - its messages are its own, and so are the causes' reasons outside of a status and of metadata
-//   (FieldValueInvalid); a server may tell one thing in two causes, and adds one without a field
-//   where it has not looked at all rules;
-// - the times in metadata are not read: one that is none is taken;
-// - generateName is judged when an object is created; a server judges it at a few kinds' updates
-//   too;
-// - it sends no warnings;
-// - no authentication, no admission plugins, no other version of a kind, no controllers but the
-//   garbage collector and the one that empties namespaces, which are done at once.
+// Differences from an API server:
+// - For built-in kinds it checks only metadata, Scale and the rules of built_in.h. Elsewhere it
+//   accepts unknown fields and wrong types, also in an apply. It also accepts two variables,
+//   secrets etc. of the same name.
+// - An integer of a custom resource may not be written as a float (2.0); a server accepts some.
+// - Its messages differ, and so do reasons of causes outside of status and metadata
+//   (FieldValueInvalid). A server may report one problem in two causes, and adds a cause without
+//   field if it has not checked all rules.
+// - It does not check the times in metadata.
+// - It validates generateName only on create; a server also does on update of a few kinds.
+// - It sends no warnings.
+// - It has no authentication, no admission plugins, one version per kind, and no controllers except
+//   the garbage collector and namespace deletion, which act at once.
 class StoreClient final : public ObjectApi {
  public:
   // `store` outlives this.

@@ -71,12 +71,12 @@ std::optional<Node::Kind> KindOf(std::string_view type) {
   return std::nullopt;
 }
 
-// Adds the patterns of a schema, those of its parts among them.
+// Adds the patterns of a schema and of its parts.
 Status CollectPatterns(const Node& schema, Patterns& out) {
   if (const std::string pattern(TextAt(schema, {"pattern"})); !pattern.empty()) {
     try {
       out.try_emplace(pattern, pattern, std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error& error) {  // the library knows no other way
+    } catch (const std::regex_error& error) {  // the library reports errors only this way
       return InvalidArgument("pattern " + pattern + ": " + error.what());
     }
   }
@@ -135,7 +135,7 @@ class Judge {
   void Fail(std::string_view reason, const std::string& path, std::string message) {
     causes.push_back({std::string(reason), path, std::move(message)});
   }
-  // Whether there was nothing to tell.
+  // True if it reported nothing.
   bool Bounds(int64_t is, const Node& schema, const std::string& path, std::string_view low,
               std::string_view high, std::string_view unit) {
     const std::optional<int64_t> least = IntegerAt(schema, {low});

@@ -80,7 +80,7 @@ void Tables::Index(const Place& place, const Node* before, const Node* after) {
   if (before != nullptr) {
     for (const OwnerReference& owner : OwnersOf(*before)) {
       const auto found = dependents_.find(owner.uid);
-      if (found == dependents_.end()) continue;  // named twice
+      if (found == dependents_.end()) continue;  // an owner named twice
       found->second.erase(place);
       if (found->second.empty()) dependents_.erase(found);
     }

@@ -12,7 +12,7 @@
 
 namespace janus::control {
 
-// Never null; sorted, with all that the server writes.
+// Values are never null; their fields are sorted and complete.
 using Table = std::map<ObjectKey, SharedObject>;
 
 struct TableLimits {
@@ -21,8 +21,8 @@ struct TableLimits {
   size_t max_bytes = 512 << 20;  // of all objects
 };
 
-// All objects, their versions and what happened to them last. Every write makes one version; who
-// asks for an older one, as far as the history goes, gets the objects as they were.
+// All objects, their versions and latest changes. Every write creates one version. Older versions
+// can be read as far back as the history goes.
 //
 // Invariants:
 // (1) metadata.resourceVersion of an object is the version of its last change.
@@ -30,7 +30,7 @@ struct TableLimits {
 // Memory: max_bytes, max_history_bytes and the two indices. Thread-compatible.
 class Tables {
  public:
-  // A resourceVersion below the first was never given out here, as after a compaction of etcd.
+  // Versions below the first count as compacted, as in etcd.
   static constexpr int64_t kFirstVersion = 1000;
 
   explicit Tables(const TableLimits& limits);
@@ -40,22 +40,22 @@ class Tables {
   int64_t version() const { return history_.newest(); }
   const History& history() const { return history_; }
   size_t bytes() const { return bytes_; }
-  // Whether so many bytes more fit.
+  // True if this many more bytes fit.
   bool HasRoom(size_t bytes) const { return bytes_ + bytes <= limits_.max_bytes; }
 
-  // Null: there is none.
+  // Null: no such object.
   SharedObject Find(const Kind& kind, const ObjectKey& key) const;
   SharedObject Find(const Place& place) const { return Find(*place.first, place.second); }
   // Valid until the next Put or Remove.
   const Table& TableOf(const Kind& kind) const;
   std::vector<Place> DependentsOf(const std::string& uid) const;
 
-  // Stores the object under a new version, written into it, and returns it.
+  // Stores the object under a new version, which it writes into the object it returns.
   SharedObject Put(const Kind& kind, const ObjectKey& key, Node object);
-  // Returns its last state, with the version of the removal. REQUIRES: it is there.
+  // Returns its last state, with the version of the removal. REQUIRES: it exists.
   SharedObject Remove(const Kind& kind, const ObjectKey& key);
 
-  // The objects of a kind as of a version. REQUIRES: history().floor() <= version <= version()
+  // The objects of a kind at a version. REQUIRES: history().floor() <= version <= version()
   Table SnapshotAt(const Kind& kind, int64_t version) const;
 
  private:

@@ -7,26 +7,26 @@
 
 namespace janus::control {
 
-// Changes to trees, and comparisons that JSON asks for. Pure; thread-compatible.
+// Changes and compares JSON trees. Pure; thread-compatible.
 
 // The field of that name, or null.
 Node* FindMutable(Node& map, std::string_view name);
 
-// Sets that field of a map, where it stands or at the end.
+// Sets that field of a map; a new field goes to the end.
 Node& PutField(Node& map, std::string_view name, Node value);
 
-// False when there is none.
+// False if the field does not exist.
 bool RemoveField(Node& map, std::string_view name);
 
-// Every map's fields in the order of their names' bytes, as the API server writes maps: two sorted
-// trees of one value are equal by ==.
+// Sorts the fields of every map by the bytes of their names, as the API server does. Two sorted
+// trees of the same value compare equal with ==.
 void SortFields(Node& root);
 
-// One JSON value: the order of fields does not count, and numbers are equal by what they are worth
-// (RFC 6902, section 4.6).
+// True if both are the same JSON value: the order of fields does not matter, and numbers compare by
+// value (RFC 6902, section 4.6).
 bool IsSameJson(const Node& a, const Node& b);
 
-// Memory the tree takes, its spare capacity aside.
+// Memory of the tree, without its spare capacity.
 size_t BytesOf(const Node& root);
 
 }  // namespace janus::control

@@ -20,7 +20,7 @@ bool HasType(const Node& value, std::string_view type) {
   if (type == "array") return value.kind == kList;
   if (type == "string") return value.kind == kString;
   if (type == "boolean") return value.kind == kBool;
-  // A fraction is judged later.
+  // Fractions are checked later.
   if (type == "integer" || type == "number") return value.kind == kInteger || value.kind == kFloat;
   return true;
 }

@@ -8,10 +8,10 @@
 
 namespace janus::control {
 
-// What keeps an applied object from being merged part by part: a field that the schema does not
-// have, another type, entries of a list that are called alike or not at all (structured-merge-diff,
-// "typed"). ".spec.replicas: expected integer, got a string"; nothing: it can be. Of built-in kinds
-// only lists and metadata are known. Pure.
+// Why an applied object cannot be merged by parts: an unknown field, a wrong type, or list entries
+// with a repeated or missing key (structured-merge-diff, "typed"). ".spec.replicas: expected
+// integer, got a string"; nothing: it can be merged. For built-in kinds only lists and metadata are
+// checked. Pure.
 std::optional<std::string> WhyNotTyped(const Node& object, const TypeCursor& root);
 
 }  // namespace janus::control

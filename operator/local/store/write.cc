@@ -25,7 +25,7 @@ namespace {
 
 using Session = LocalStore::Session;
 
-constexpr size_t kMaxGeneratedPrefix = 58;  // with five more it is a label
+constexpr size_t kMaxGeneratedPrefix = 58;  // five more characters make the longest label
 constexpr int kNameAttempts = 8;
 
 // "3f1c...-....": RFC 9562, version 4.
@@ -39,7 +39,7 @@ std::string NewUid(std::mt19937_64& random) {
   return uid;
 }
 
-// Five characters, none of which makes a word.
+// Five characters that cannot form a word.
 std::string NewSuffix(std::mt19937_64& random) {
   constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
   std::string suffix;
@@ -47,7 +47,7 @@ std::string NewSuffix(std::mt19937_64& random) {
   return suffix;
 }
 
-// Of 10.96.0.0/16, and no other Service's.
+// An address of 10.96.0.0/16 that no other Service has.
 std::string NewAddress(Session& session, const Kind& services) {
   const Table& table = session.tables.TableOf(services);
   while (true) {
@@ -70,7 +70,7 @@ Reading ReadingOf(Verb verb, const WriteOptions& options) {
   return {options.strict, verb == Verb::kPatch};
 }
 
-// Of a kind's object, or of a Scale.
+// For an object of a kind, or a Scale.
 std::optional<ApiError> CheckType(std::string_view api_version, std::string_view kind,
                                   const Node& object, const Reading& reading) {
   if (object.kind != Node::Kind::kMap) {
@@ -89,7 +89,7 @@ std::optional<ApiError> CheckType(std::string_view api_version, std::string_view
 }
 
 std::optional<ApiError> CheckType(const Kind& kind, const Node& object, const Reading& reading) {
-  // A patch may make a custom resource of any kind before somebody looks.
+  // For a custom resource the server checks these after the patch, so the error differs (422).
   const bool is_other_version = TextAt(object, {"apiVersion"}) != kind.resource.ApiVersion();
   if (kind.schema != nullptr && reading.is_patch &&
       (is_other_version || TextAt(object, {"kind"}) != kind.resource.kind)) {
@@ -101,7 +101,7 @@ std::optional<ApiError> CheckType(const Kind& kind, const Node& object, const Re
   return CheckType(kind.resource.ApiVersion(), kind.resource.kind, object, reading);
 }
 
-// The version that a writer means to write on: empty, as the server takes a "0", where it is any.
+// The version that the writer expects. Empty: any, as the server treats "0".
 ApiResult<std::string> WantedVersion(const Node& object) {
   const std::string version(ResourceVersionOf(object));
   const bool is_number =
@@ -112,7 +112,7 @@ ApiResult<std::string> WantedVersion(const Node& object) {
   return is_any ? std::string() : version;
 }
 
-// Whether `next` speaks of the object that is there, at its version.
+// Checks that `next` names the stored object and its version.
 std::optional<ApiError> CheckIdentity(const Kind& kind, const Node& live, const Node& next,
                                       Subresource subresource, Verb verb) {
   const std::string name = KeyOf(live).name;
@@ -122,7 +122,7 @@ std::optional<ApiError> CheckIdentity(const Kind& kind, const Node& live, const 
   }
   const std::string_view uid = UidOf(next);
   if (!uid.empty() && uid != UidOf(live)) {
-    // What a patch says in the metadata of a custom resource's subresource is passed by.
+    // Metadata in a patch of a custom resource's subresource is ignored.
     const bool is_passed_by =
         verb != Verb::kUpdate && kind.schema != nullptr && subresource != Subresource::kNone;
     if (verb == Verb::kUpdate || (subresource == Subresource::kScale && !is_passed_by)) {
@@ -165,8 +165,8 @@ std::optional<ApiError> CheckRoom(const Session& session, const Node& next, cons
   return StoreIsFull(session.tables.bytes());
 }
 
-// `next` in the place of a stored object: judged, and stored unless nothing changed. `next` has
-// been made to conform. `applied`: who owns what, as an apply has worked it out.
+// Replaces a stored object by `next`, after validation and only if something changed. `next`
+// conforms already. `applied`: the ownership after an apply.
 ApiResult<Node> Replace(Session& session, const Kind& kind, const Node& live, Node next,
                         const FieldManager& manager, Verb verb, bool is_dry_run,
                         const std::optional<Ownership>& applied) {
@@ -212,7 +212,7 @@ std::optional<ApiError> CheckNamespace(const Session& session, const ObjectKey& 
                      "namespace " + key.namespace_ + " is being terminated");
 }
 
-// What the server alone writes into a new object.
+// Sets the server's fields of a new object.
 void Stamp(Session& session, const Kind& kind, Node& next) {
   DropServerFields(next);
   if (kind.has_status) RemoveField(next, "status");
@@ -230,7 +230,7 @@ void Stamp(Session& session, const Kind& kind, Node& next) {
   }
 }
 
-// A name as metadata.generateName asks, if there is no other.
+// Sets a name from metadata.generateName that is not taken.
 void GenerateName(Session& session, const Kind& kind, Node& next) {
   const std::string prefix(TextAt(next, {"metadata", "generateName"}));
   if (prefix.empty() || !KeyOf(next).name.empty()) return;
@@ -241,7 +241,7 @@ void GenerateName(Session& session, const Kind& kind, Node& next) {
   }
 }
 
-// `next` conforms.
+// REQUIRES: `next` conforms.
 ApiResult<Node> Insert(Session& session, const Kind& kind, Node next, const FieldManager& manager,
                        bool is_dry_run, const std::optional<Ownership>& applied) {
   if (std::optional<ApiError> error = CheckNamespace(session, KeyOf(next), kind)) {
@@ -263,7 +263,7 @@ ApiResult<Node> Insert(Session& session, const Kind& kind, Node next, const Fiel
   return *GarbageCollector(session.tables, session.now).Write({&kind, key}, *std::move(admitted));
 }
 
-// `next` with so many replicas in the place of a stored object, and the answer as a Scale.
+// Replaces a stored object by `next` with that many replicas, and returns the Scale.
 ApiResult<Node> Rescale(Session& session, const Kind& kind, const Node& live, Node next,
                         int64_t replicas, const FieldManager& manager, Verb verb, bool is_dry_run,
                         const std::optional<Ownership>& applied) {
@@ -279,7 +279,7 @@ ApiResult<Node> Rescale(Session& session, const Kind& kind, const Node& live, No
   return ScaleOf(kind, *replaced);
 }
 
-// The same object with the count that a Scale asks for.
+// Replaces the replica count of an object by that of a Scale.
 ApiResult<Node> ReplaceScale(Session& session, const Kind& kind, const Node& live, Node scale,
                              const FieldManager& manager, Verb verb, const WriteOptions& options) {
   const Reading reading = ReadingOf(verb, options);
@@ -296,7 +296,7 @@ ApiResult<Node> ReplaceScale(Session& session, const Kind& kind, const Node& liv
                  options.dry_run, std::nullopt);
 }
 
-// What of an applied object the subresource may say.
+// The part of an applied object that the subresource may set.
 Node WantedPart(const Kind& kind, Subresource subresource, const Node& object) {
   Node out = object;
   if (subresource == Subresource::kNone && kind.has_status) RemoveField(out, "status");
@@ -317,7 +317,7 @@ Node WantedPart(const Kind& kind, Subresource subresource, const Node& object) {
   return out;
 }
 
-// An applied Scale, as what it says of the object behind it.
+// An applied Scale as fields of the object behind it.
 Node WantedOfScale(const Kind& kind, const Node& live, const Node& scale) {
   Node out = Node::Map();
   out.Add("apiVersion", Node::String(kind.resource.ApiVersion()));
@@ -355,7 +355,7 @@ ApiResult<Node> ApplyScale(Session& session, const Kind& kind, const Node& live,
   if (!applied.conflicts.empty() && !options.force) {
     return FieldConflicts(CausesOf(applied.conflicts));
   }
-  // Of a count that nobody asks for any more nothing is left.
+  // If no manager sets a count any more, it is removed.
   const int64_t replicas = WantedReplicas(applied.object);
   return Rescale(session, kind, live, std::move(applied.object), replicas, manager, Verb::kApply,
                  options.write.dry_run, applied.ownership);
@@ -470,7 +470,7 @@ ApiResult<Node> ApplyObject(Session& session, const Kind& kind, const Node& obje
     return VersionConflict(kind.resource, key.name,
                            "uid mismatch: the object that was meant is not there");
   }
-  // Which version was meant does not count, but it must be one.
+  // The value of the version does not matter here, but it must be valid.
   if (ApiResult<std::string> version = WantedVersion(object); !version.ok()) {
     return std::move(version).error();
   }

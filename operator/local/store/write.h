@@ -8,8 +8,8 @@
 
 namespace janus::control {
 
-// The writes of the API, each within one session of the store: the object is taken in, or an error
-// says why not and nothing is changed. `manager`: who writes, and through which subresource.
+// The writes of the API, each within one session of the store. On error nothing is changed.
+// `manager`: the writer and its subresource.
 
 ApiResult<Node> CreateObject(LocalStore::Session& session, const Kind& kind, const Node& object,
                              const FieldManager& manager, const WriteOptions& options);

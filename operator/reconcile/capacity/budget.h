@@ -9,25 +9,25 @@
 
 namespace janus::control {
 
-// For keys and values of one attention instance.
+// Memory for the keys and values of one attention instance.
 struct KvRoom {
   int64_t pages = 0;
-  int64_t swap = 0;    // for those of preempted sequences
-  bool is_one = true;  // the same memory for both, `pages` bytes
+  int64_t swap = 0;    // for preempted sequences
+  bool is_one = true;  // both share one memory of `pages` bytes
 };
 
-// A room that a plan is held against: what plan.cc asks of either kind. Pure.
+// The resources that a plan must fit. plan.cc works with either kind of budget. Pure.
 class Budget {
  public:
   virtual ~Budget() = default;
 
-  // What each instance computes with.
+  // Threads that each instance computes with.
   virtual int ComputeThreads(int m, int n) const = 0;
-  // The memory that the gateway takes its share of; nothing: it lives elsewhere.
+  // The memory from which the gateway takes its share; nothing: the gateway runs elsewhere.
   virtual std::optional<int64_t> GatewayRoom() const = 0;
-  // Where keys and values of one attention instance lie: what the rest of `plan` leaves.
+  // Memory for keys and values of one attention instance: what the rest of `plan` leaves.
   virtual KvRoom RoomForKv(const ServicePlan& plan) const = 0;
-  // ResourceExhausted: what is needed, what there is, what takes it and what to change.
+  // ResourceExhausted: the need, the available memory, the largest parts, and what to change.
   virtual Status Check(const std::string& service, const ServicePlan& plan) const = 0;
 };
 
@@ -44,9 +44,9 @@ class MachineBudget final : public Budget {
   const MachineRoom room_;
 };
 
-// A pod with a limit has that room to itself. A pod without one shares its machine with other
-// programs, at the worst with all instances of its service. It may need the whole machine, but
-// takes no more than its part for itself.
+// A pod with a limit has that memory alone. A pod without a limit shares its machine with other
+// programs, at worst with all instances of its service. So its need must fit the whole machine, but
+// it takes only its share for KV cache.
 class PodBudget final : public Budget {
  public:
   explicit PodBudget(const PodRooms& rooms) : rooms_(rooms) {}

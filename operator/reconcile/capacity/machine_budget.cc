@@ -28,7 +28,7 @@ std::string Explain(const MemoryNeed& need) {
 
 }  // namespace
 
-// Instances take turns as much as they run side by side: a core each is the fair start.
+// Instances partly take turns and partly run in parallel; one core each is a fair start.
 int MachineBudget::ComputeThreads(int m, int n) const {
   return std::max(1, room_.cores / (m + n));
 }

@@ -10,15 +10,16 @@
 
 namespace janus::control {
 
-// How a service is planned, by what is known of its model.
+// Plans a service from what is known of its model.
 using PlanModel = FunctionRef<Result<PlannedService>(const MoEService&)>;
 
-// What a plan takes for KV cache of the memory that is free depends on the number of attention
-// instances and on the moment. All instances of a revision shall have the same, so `held` is what
-// one of them has already; nothing: there is none.
+// The KV cache size of a plan depends on free memory and the number of attention instances, so it
+// may differ from one plan to the next. All instances of a revision must have the same size: `held`
+// is the size that one of them already has; nothing: there is no instance yet.
 //
-// `plan_model`'s plan with the KV cache of `held`. A size that the spec gives goes first. Errors
-// are those of `plan_model`; ResourceExhausted also says what is held and how to choose anew. Pure.
+// Returns the plan of `plan_model` with the KV cache of `held`. A size in the spec has precedence.
+// Errors are those of `plan_model`; ResourceExhausted also says what is held and how to choose a
+// new size. Pure.
 Result<PlannedService> PlanPinned(PlanModel plan_model, const MoEService& service,
                                   const std::optional<SequenceRoom>& held);
 

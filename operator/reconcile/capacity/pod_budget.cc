@@ -19,7 +19,7 @@ std::string Explain(const PodNeed& need, const char* weights) {
   return out;
 }
 
-// A role, what its weights are called, and what of the spec makes its need smaller.
+// A role, a name for its weights, and the fields that reduce its need.
 struct RoleWords {
   const char* role;
   const char* weights;
@@ -33,13 +33,13 @@ constexpr RoleWords kExpertsWords = {
     "have more replicas of that role or fewer slotsPerInstance, or lower "
     "spec.roles.attention.maxBatchSize"};
 
-// What a GPU keeps for itself of what it says is free: whole pages of shared memory, gaps of its
-// pool, and what a driver takes with graphs beyond what is counted. Assumed, not measured.
+// Usable part of the memory that a GPU reports as free. The rest is lost to page rounding, gaps in
+// the pool, and driver memory for graphs. Assumed, not measured.
 int64_t ToBeHad(int64_t device_bytes) {
   return std::max<int64_t>(device_bytes / 100 * 98 - (int64_t{256} << 20), 0);
 }
 
-// `where`: of what the pod has as much, "" of its machine.
+// `where`: text for the kind of memory, "" for host memory.
 Status Hold(const std::string& service, const RoleWords& words, const PodNeed& need, int64_t has,
             const char* where, const std::string& raise) {
   if (need.total() <= has) return OkStatus();
@@ -66,7 +66,7 @@ Status CheckPod(const std::string& service, const RoleWords& words, const PodNee
 
 }  // namespace
 
-// One number for both roles: the least that any of them has.
+// One number for both roles: the smallest of any pod.
 int PodBudget::ComputeThreads(int m, int n) const {
   std::optional<int> least;
   for (const auto& room : {rooms_.attention, rooms_.experts}) {

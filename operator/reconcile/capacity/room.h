@@ -7,16 +7,16 @@
 
 namespace janus::control {
 
-// What the instances of a service have to live in. Either they share one machine, gateway and all;
-// or each has a pod.
+// Memory and cores of a service. Its instances either share one machine with the gateway, or each
+// has a pod.
 
-// What a machine has for a service.
+// Resources of a machine for a service.
 struct MachineRoom {
-  int64_t memory_bytes = 0;  // that can be taken without swapping
+  int64_t memory_bytes = 0;  // available without swapping
   int cores = 1;
 };
 
-// What one pod of each role has, as its worker says; nothing: not known yet.
+// Resources of one pod of each role, as its worker reports them; nothing: not known yet.
 struct PodRooms {
   std::optional<ProcessRoom> attention;
   std::optional<ProcessRoom> experts;

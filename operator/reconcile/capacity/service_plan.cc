@@ -13,19 +13,20 @@ namespace janus::control {
 namespace {
 
 constexpr int kDefaultRowsPerRound = 512;
-// A CPU core multiplies about this many rows with an expert's weights in the time that it takes to
-// read them (kernels_bench --only ffn, bf16). What is wrong about it costs time, never bits.
+// A CPU core multiplies about this many rows with an expert's weights in the time it takes to read
+// them (kernels_bench --only ffn, bf16). A wrong value costs time, never correctness.
 constexpr int kCpuCrossoverRows = 8;
-// The same of a GPU, by its bfloat16 multiplications and its bandwidth: an H100 295, an H200 206.
+// The same for a GPU, from its bfloat16 rate and bandwidth: H100 295, H200 206.
 constexpr int kGpuCrossoverRows = 256;
-// A process of ours with its stacks and what gRPC keeps; about 10 MB were seen, libraries shared.
+// A process with its stacks and gRPC's memory; about 10 MB were measured, without
+// libraries, which processes share.
 constexpr int64_t kProcessBytes = int64_t{16} << 20;
-// The same with CUDA's context and its driver's part: an assumption, not measured.
+// The same with the CUDA context and driver memory: assumed, not measured.
 constexpr int64_t kGpuProcessBytes = int64_t{512} << 20;
-// An open stream of the gateway beside what it holds for its client (docs/openai-api.md, Memory).
+// An open stream of the gateway, without the data held for its client (docs/openai-api.md, Memory).
 constexpr int64_t kStreamBytes = 9 << 10;
-// Of the memory for sequences, the part that preempted ones wait in: on a CPU it is the same
-// memory, and a small part is enough to lose no work when a batch outgrows its pages.
+// Share of the sequence memory for preempted sequences. On a CPU both use the same memory, and a
+// small part suffices to lose no work when a batch outgrows its pages.
 constexpr int kSwapShare = 8;
 
 int64_t CeilDiv(int64_t a, int64_t b) {
@@ -108,8 +109,8 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
   return OkStatus();
 }
 
-// What the transports allocate (common/exchange_size.h). An instance in a pod of its own reaches
-// all others over a network.
+// Memory of the transports (common/exchange_size.h). An instance in a separate pod reaches all
+// others over a network.
 void SetExchange(const ModelDescription& model, ServicePlan& plan) {
   const ExchangeSize size{plan.m,
                           plan.n,
@@ -129,12 +130,12 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
   need.expert_exchange = segment(Role::kExperts) + network(Role::kExperts);
 }
 
-// An instance that computes in the checkpoint's own type uses its weights where they lie. All
-// instances together hold every expert, however they share them.
+// An instance that computes in the checkpoint's type uses the mapped weights. All instances
+// together hold every expert, however they are divided.
 void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan) {
   MemoryNeed& need = plan.need;
   const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
-  // All but experts are converted out of fp8, whatever is computed in.
+  // Weights other than experts are converted from fp8 for any compute type.
   const bool attention_in_place = in_place && !model.has_fp8_weights;
   if (!attention_in_place) need.attention_weights = AttentionWeightBytes(model);
   if (in_place) {
@@ -152,15 +153,15 @@ void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan)
                         ExpertWeightBytes(model) * (filled * model.moe_layers() + plan.spare_slots);
 }
 
-// On a GPU: the one that runs, and the one that is prepared.
+// On a GPU: the running and the prepared epoch.
 constexpr int kEpochs = 2;
 
 RoundRoom RoomOfRounds(const ServicePlan& plan) {
   return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches};
 }
 
-// Of workers on GPUs; keys and values come later. Weights go through the host's memory. Where it
-// converts them they stay there at expert instances, which keep theirs; at an attention instance
+// For workers on GPUs, without keys and values. Weights pass through host memory. If they are
+// converted there, expert instances keep all of theirs in host memory; attention instances convert
 // one tensor at a time.
 void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   const RoundRoom room = RoomOfRounds(plan);
@@ -172,7 +173,7 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   attention.device.weights = AttentionWeightBytes(model);
   attention.device.workspace =
       kEpochs * (AttentionDeviceBytes(model, room, 0) + AttentionGraphBytes(model, room));
-  // What peers turn out not to read goes to the host from memory beside the slots.
+  // Rows that a peer cannot read directly go to the host from a buffer beside the slots.
   attention.device.exchange =
       kEpochs * (AttentionDeviceSlotBytes(model, room) + int64_t{plan.max_rows_per_round} * row);
   if (need.attention_weights > 0) attention.host.weights = LargestAttentionTensorBytes(model);
@@ -194,21 +195,21 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   experts.host.process = kGpuProcessBytes;
 }
 
-// What `keys` cached positions take of a GPU beside themselves.
+// GPU memory for `keys` cached positions besides the positions themselves.
 int64_t KeysDeviceBytes(const ModelDescription& model, const ServicePlan& plan, int64_t keys) {
   const RoundRoom room = RoomOfRounds(plan);
   return kEpochs * (AttentionDeviceBytes(model, room, keys) - AttentionDeviceBytes(model, room, 0));
 }
 
-// On one machine it is the same memory that weights and KV cache lie in, so that it is a share and
-// not what a gateway of its own machine would take.
+// On one machine the gateway shares memory with weights and KV cache, so it gets a share, less than
+// on a separate machine.
 Status SetGateway(const GatewayLimits& limits, int64_t machine_bytes, std::optional<int64_t> asked,
                   ServicePlan& plan) {
   constexpr int64_t kLeast = int64_t{32} << 20, kMost = int64_t{256} << 20;
   const int64_t share = std::clamp(machine_bytes / 16, kLeast, kMost);
   plan.gateway_memory_bytes = asked.value_or(std::max(share, 4 * limits.request_size.value));
   plan.need.gateway = plan.gateway_memory_bytes + kStreamBytes * limits.open_streams;
-  // As the gateway itself judges it, in the words of the object.
+  // The gateway's own check, with the field's name.
   if (limits.request_size.value <= plan.gateway_memory_bytes / 4 * 3) return OkStatus();
   return InvalidArgument("--memory-bytes: is " + std::to_string(plan.gateway_memory_bytes) +
                          "; requests may take three quarters of it, and one of "
@@ -217,11 +218,11 @@ Status SetGateway(const GatewayLimits& limits, int64_t machine_bytes, std::optio
                          std::to_string(4 * limits.request_size.value));
 }
 
-// For pages of `page` bytes, as many whole ones as there is room for.
+// As many whole pages of `page` bytes as fit.
 int64_t PageRoom(const ModelDescription& model, const ServicePlan& plan, int64_t page,
                  const KvRoom& room) {
   if (room.is_one) return room.pages / (kSwapShare + 1) * kSwapShare / page * page;
-  constexpr int64_t kMany = 1 << 20;  // what a page takes beside itself comes for many at once
+  constexpr int64_t kMany = 1 << 20;  // a page's extra memory is computed for many pages
   const int64_t beside = KeysDeviceBytes(model, plan, kMany * kPageTokens) / kMany + 1;
   return std::max<int64_t>(room.pages / (page + beside) - 1, 0) * page;
 }
@@ -233,7 +234,7 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Bu
       (plan.effective.fp8_kv_cache ? Fp8KvBytesPerToken(model) : KvBytesPerToken(model)) *
       kPageTokens;
   const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
-  // One sequence of full length must fit, or a request within the limits could never run.
+  // One sequence of full length must fit; otherwise a request within the limits could never run.
   const int64_t least = pages_per_sequence * page;
   const KvRoom room = budget.RoomForKv(plan);
   if (cache.size) {
@@ -248,12 +249,12 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Bu
     const int64_t useful = pages_per_sequence * plan.max_batch_size * page;
     plan.kv_bytes = std::max(least, std::min(useful, PageRoom(model, plan, page, room)));
   }
-  // What does not fit beside a GPU is computed again when it is its turn.
+  // Preempted sequences that do not fit in host memory are recomputed later.
   const int64_t swap = plan.kv_bytes / kSwapShare;
   plan.swap_bytes = std::max(page, (room.is_one ? swap : std::min(swap, room.swap)) / page * page);
   plan.need.kv = plan.kv_bytes + plan.swap_bytes;
   GpuPodNeed& on_gpu = plan.need.attention_on_gpu;
-  // One page more, which no sequence has.
+  // One extra page that no sequence owns.
   on_gpu.device.kv = plan.kv_bytes + page;
   on_gpu.device.workspace += KeysDeviceBytes(model, plan, plan.kv_bytes / page * kPageTokens);
   on_gpu.host.kv = plan.swap_bytes;

@@ -12,7 +12,7 @@
 
 namespace janus::control {
 
-// What one pod needs.
+// Memory of one pod, in bytes.
 struct PodNeed {
   int64_t weights = 0;  // in the page cache, or converted
   int64_t kv = 0;
@@ -23,30 +23,30 @@ struct PodNeed {
   int64_t total() const { return weights + kv + workspace + exchange + process; }
 };
 
-// What one pod on a GPU needs of that, and of its machine, where weights pass through, preempted
-// sequences wait and messages between hosts lie. The epoch that runs and the one that is prepared
-// have their own workspace and exchange.
+// Memory of one pod with a GPU: on the GPU, and on its host, which holds weights while they are
+// loaded, preempted sequences and messages between hosts. The running and the prepared epoch each
+// have a workspace and an exchange.
 struct GpuPodNeed {
   PodNeed device;
   PodNeed host;
 };
 
-// Bytes of one service, on one machine or in its pods. Per instance where it says so. Weights that
-// are computed with as the checkpoint stores them are used where its files are mapped: one copy in
-// the page cache, however many processes use it. Other weights are converted, a copy in each
-// process that needs them.
+// Memory of one service in bytes, on one machine or in its pods; per instance where noted. Weights
+// in a format that can be used directly stay in the mapped checkpoint files: one copy in the page
+// cache serves all processes. Other weights are converted, with one copy in each process that needs
+// them.
 struct MemoryNeed {
-  int64_t mapped_weights = 0;       // all that are used in place, once
+  int64_t mapped_weights = 0;       // all weights used in place, counted once
   int64_t attention_weights = 0;    // each attention instance: converted
   int64_t attention_workspace = 0;  // each
-  int64_t kv = 0;                   // each: pages and the host copies of preempted sequences
+  int64_t kv = 0;                   // each: pages and host copies of preempted sequences
   int64_t expert_weights = 0;    // each expert instance: converted; gates, filled slots, spare ones
   int64_t expert_workspace = 0;  // each
   int64_t exchange = 0;          // slots and queues of all instances, landing memory of UCX
-  int64_t gateway = 0;           // what clients may make the gateway hold
+  int64_t gateway = 0;           // most that clients can make the gateway hold
   int64_t processes = 0;         // everything else of all processes: code, stacks, libraries
-  // Of one instance that shares no memory with another one: its part of the mapped weights, of the
-  // exchange, with landing memory for all its peers, and of the processes.
+  // Per instance, if it shares no memory with others: its part of the mapped weights, the exchange
+  // with landing memory for all peers, and the process.
   int64_t attention_mapped = 0;
   int64_t expert_mapped = 0;
   int64_t attention_exchange = 0;
@@ -57,7 +57,7 @@ struct MemoryNeed {
   int m = 0;
   int n = 0;
 
-  // On CPUs.
+  // For pods on CPUs.
   PodNeed attention_pod() const {
     return {attention_mapped + attention_weights, kv, attention_workspace, attention_exchange,
             process};
@@ -65,59 +65,62 @@ struct MemoryNeed {
   PodNeed expert_pod() const {
     return {expert_mapped + expert_weights, 0, expert_workspace, expert_exchange, process};
   }
-  // On one machine.
+  // For one machine.
   int64_t total() const {
     return mapped_weights + m * (attention_weights + attention_workspace + kv) +
            n * (expert_weights + expert_workspace) + exchange + gateway + processes;
   }
 };
 
-// How a service is run, decided before it is.
+// How a service will run, decided before it starts.
 struct ServicePlan {
   Effective effective;
   int m = 0;
   int n = 0;
-  int slots_per_instance = 0;  // C, without the spare ones
+  int slots_per_instance = 0;  // C, without spare slots
   int spare_slots = 0;
-  DType dtype = DType::kFloat32;  // computed in
+  DType dtype = DType::kFloat32;  // for computation
   int64_t max_model_len = 0;      // tokens of one sequence
   int max_batch_size = 0;         // sequences per attention instance
   int max_rows_per_round = 0;
-  int crossover_rows = 0;            // of an expert, from which on its rows are split
+  int crossover_rows = 0;            // rows of an expert from which they are split
   int queued_requests = 0;           // waiting, per attention instance
-  int tpot_target_milliseconds = 0;  // 0: none was set
+  int tpot_target_milliseconds = 0;  // 0: not set
   int64_t kv_bytes = 0;              // per attention instance
   int64_t swap_bytes = 0;            // per attention instance
   int compute_threads = 1;           // per instance
-  int64_t gateway_memory_bytes = 0;  // bound of what the gateway holds for its clients; 0: its own
+  int64_t gateway_memory_bytes = 0;  // most that the gateway may hold for clients; 0: its default
   MemoryNeed need;
-  std::string held;  // why counts are held though mode SLO asks for scaling; empty: they are not
+  std::string held;  // why counts do not change although mode SLO asks for scaling; empty: they do
 };
 
-// Whether the role's count is held because nothing scales it: it is in mode SLO. Pure.
+// True if the role's count is fixed because nothing scales it yet: its mode is SLO. Pure.
 bool IsHeld(const RoleSpec& role);
 
-// `service` has passed ValidateSchema and ValidateSupported; `model` is its checkpoint's. Pure.
+// `service` has passed ValidateSchema and ValidateSupported; `model` describes its checkpoint.
+// Pure.
 //
-// Counts: replicas where given; else max(minReplicas, fewest that hold the model): in mode SLO as
-// long as nothing scales, in mode External with minReplicas set to what a MoERoleScaler asks for.
-// Slots: where not given, the fewest that hold every expert once. KV: where no size is given, as
-// much as all sequences of a full batch can use, within memoryPercent of what the rest leaves free.
-// Gateway: `gateway_memory_bytes`, else a sixteenth of the machine's free memory, 32 MiB to 256
-// MiB, and room for four requests of the largest size in any case.
+// - Counts: replicas if set. Otherwise the larger of minReplicas and the fewest that hold the
+//   model: in mode SLO while nothing scales, and in mode External with the count of the
+//   MoERoleScaler as minReplicas.
+// - Slots: if not set, the fewest that hold every expert once.
+// - KV: if not set, enough for all sequences of a full batch, within memoryPercent of the memory
+//   that the rest leaves.
+// - Gateway: `gateway_memory_bytes`; otherwise a sixteenth of the machine's free memory, within 32
+//   MiB to 256 MiB, but always enough for four requests of the largest size.
 //
-// InvalidArgument: too few slots, fewer instances allowed than hold the model, a length beyond the
-// model's, a gateway without room for one request (with the path); ResourceExhausted: "needs 93 GB,
-// 24 GB free", with what takes it and what to change.
+// InvalidArgument, with the path: too few slots, too few instances allowed for the model, a length
+// beyond the model's, or a gateway too small for one request. ResourceExhausted: "needs 93 GB, 24
+// GB free", with the largest parts and what to change.
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes = std::nullopt);
 
-// The same for instances with a pod each: what a role's pod needs is held against what it has, and
-// where that is not known against nothing. The gateway is no part of it. KV: of what is free in an
-// attention pod; without a limit of its memory, of its share among all instances of the service.
-// On a GPU what it needs there and what it needs of its machine are held against either, and the KV
-// cache is a share of what the GPU has left. ResourceExhausted names the role.
+// The same for instances in separate pods. The need of each role's pod must fit its resources;
+// unknown resources are not checked. The gateway is not included. KV: from the free memory of an
+// attention pod; without a memory limit, from its share among all instances of the service. With a
+// GPU, the needs of GPU and host are checked separately, and the KV cache is a share of free GPU
+// memory. ResourceExhausted names the role.
 Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
                                       const PodRooms& rooms);
 

@@ -16,14 +16,14 @@ namespace janus::control {
 
 struct PlannedService {
   ModelDescription model;
-  std::string model_digest;  // of its files; empty: not known
+  std::string model_digest;  // of the model's files; empty: not known
   std::string text_digest;   // of its tokenizer; empty: not known
   ServicePlan plan;
-  // What the plan still waits for: counts hold, but no epoch is proposed by it yet. Empty: nothing.
+  // What the plan still lacks: its counts are valid, but it proposes no epoch yet. Empty: nothing.
   std::string awaited = {};
 };
 
-// A worker that runs and could be asked.
+// A running worker that can be asked.
 struct WorkerToAsk {
   Role role = Role::kAttention;
   std::string name;  // for messages
@@ -31,47 +31,46 @@ struct WorkerToAsk {
   std::string address;
 };
 
-// The workers that serve, or are about to, and what the spec wants of them.
+// Running workers, and the revisions that the spec wants.
 struct WorkersToAsk {
   MonotonicTime now;
-  // That the spec wants of each role: what workers of another one say, others may not.
+  // Wanted revision of each role. Only workers of these revisions can tell about the wanted model.
   std::string attention_revision;
   std::string experts_revision;
   std::vector<WorkerToAsk> workers;  // the first is asked first
-  std::function<void()> wake = {};   // when it is worth planning again; on any thread
+  std::function<void()> wake = {};   // called when planning again is worthwhile; on any thread
 };
 
-// What is known of a service's model and of the room that it has: a snapshot, which does not
-// change. Immutable, so thread-safe.
+// What is known of a service's model and resources: a snapshot. Immutable, so thread-safe.
 class ModelKnowledge {
  public:
   virtual ~ModelKnowledge() = default;
 
-  // `service` has passed ValidateSchema and ValidateSupported; `workers` are those that run now.
+  // `service` has passed ValidateSchema and ValidateSupported; `workers` are the running ones.
   // Unavailable: not known yet. InvalidArgument: it can never be served like this, with the path.
-  // ResourceExhausted: there is no room for it.
+  // ResourceExhausted: it does not fit.
   virtual Result<PlannedService> Plan(const MoEService& service,
                                       const WorkersToAsk& workers) const = 0;
 };
 
-// Where the reconcile loop learns what a service's model needs: from a folder of this machine, or
-// from workers that have mapped it. Thread-safe; answers at once.
+// Tells the reconcile loop what a service's model needs. The source is a local folder, or workers
+// that have mapped the model. Thread-safe; does not block.
 class ServicePlanner {
  public:
   virtual ~ServicePlanner() = default;
 
-  // What is known now of the service with this uid. `folders`: those that its spec, or one that it
-  // had before, names as sources of a model on this machine. Never null.
+  // The current knowledge of the service with this uid. `folders`: local model folders named by its
+  // current spec or an earlier one. Never null.
   virtual std::shared_ptr<const ModelKnowledge> Know(const std::string& service_uid,
                                                      const std::vector<std::string>& folders,
                                                      MonotonicTime now) = 0;
 
-  // Asks workers for what is not known; begins calls and waits for none. True: more may be known
-  // now, or another worker is being asked. A planner that asks no worker has no use for it.
+  // Starts calls to workers for what is not known, without waiting. True: more may be known now, or
+  // another worker is asked. Planners that ask no worker keep this default.
   virtual bool Ask(const std::string& /*service_uid*/, const WorkersToAsk& /*workers*/) {
     return false;
   }
-  // The service has gone: nothing wakes it from now on.
+  // The service is gone: no more wake calls for it.
   virtual void Forget(const std::string& /*service_uid*/) {}
 };
 

@@ -14,7 +14,7 @@
 namespace janus::control {
 namespace {
 
-// How often, at least, a refused write is tried while a certificate lasts.
+// Retries of a refused write during a certificate's lifetime, at least.
 constexpr int kTriesInALife = 24;
 
 Node SecretOf(const MoEService& service, PeerRole role, const std::string& bundle,
@@ -32,7 +32,7 @@ Node SecretOf(const MoEService& service, PeerRole role, const std::string& bundl
   return out;
 }
 
-// What a role's Secret holds, and its ca.crt alone.
+// Hashes of a role's Secret, and of its ca.crt.
 uint64_t WholeOf(const ServiceCertificates& issued, const IssuedLeaf& leaf) {
   return Fingerprint().Mix(issued.bundle).Mix(leaf.content).value();
 }
@@ -46,7 +46,7 @@ void CertificateWriter::Refused(const ApiError& error, const std::string& call) 
   Refusal refusal = RefusalOf(error, call);
   if (refusal.kind != RefusalKind::kStop) refusal.kind = RefusalKind::kRetry;
   refusal.cause.reason.clear();
-  // Another process has written: that is read in the next pass.
+  // Aborted: another process has written; the next pass reads that.
   const bool is_said = refusal.kind == RefusalKind::kRetry && error.code != StatusCode::kAborted;
   if (is_said) Say(refusal);
   refused_.emplace_back(call, std::move(refusal));
@@ -62,7 +62,7 @@ std::vector<std::pair<std::string, Refusal>> CertificateWriter::Run() {
   const std::string& uid = service_.metadata.uid;
   if (!action_.uses_tls) {
     means_.keeper.Without(uid);
-    kept_.can_call = true;  // in plain text
+    kept_.can_call = true;  // plain text
     kept_.next.reset();
     return {};
   }
@@ -83,7 +83,7 @@ std::vector<std::pair<std::string, Refusal>> CertificateWriter::Run() {
   return std::move(refused_);
 }
 
-// Those that are due; their keys are read for it where they were not written just now.
+// Writes the Secrets that are due; reads their keys if they were not just written.
 void CertificateWriter::ApplySecrets(const ServiceCertificates& issued) {
   std::vector<PeerRole> due;
   for (const IssuedLeaf& leaf : issued.issued.leaves) {
@@ -110,8 +110,8 @@ bool CertificateWriter::IsDue(const ServiceCertificates& issued, const IssuedLea
   return !known->second.whole.since || means_.now >= known->second.at + kAppliedAnew;
 }
 
-// A foreign Secret of that name stays as it is. If it belongs to a service that had the name
-// before, it goes soon, and no event announces that.
+// A foreign Secret of that name stays. If it belongs to an earlier service of the same name, it
+// will be deleted soon, but no event reports that.
 void CertificateWriter::Apply(const ServiceCertificates& issued, const IssuedLeaf& leaf) {
   const Node secret = SecretOf(service_, leaf.role, issued.bundle, leaf.pair);
   const std::string name = "Secret " + KeyOf(secret).name;

@@ -14,12 +14,13 @@
 
 namespace janus::control {
 
-// Secrets are never read: one that was deleted or changed by others is mended after this.
+// Secrets are never read. Rewriting them at this interval repairs those that others deleted or
+// changed.
 inline constexpr std::chrono::hours kAppliedAnew{1};
 
-// Carries out KeepCertificates: has the service's certificates issued where they are due, and
-// writes them into the roles' Secrets. It reads keys, writes and reads again in one go, so that
-// keys are in memory no longer than that.
+// Carries out KeepCertificates: issues the service's certificates that are due, and writes them
+// into the roles' Secrets. It reads keys, writes them and reads again in one call, so that keys
+// stay in memory only briefly.
 class CertificateWriter {
  public:
   struct Means {
@@ -34,8 +35,7 @@ class CertificateWriter {
   CertificateWriter(const Means& means, const KeepCertificates& action, KeptCertificates& kept)
       : means_(means), action_(action), service_(*action.service), kept_(kept) {}
 
-  // Updates `kept`. Returns what was refused: the other writes go on, and the refusal is reported
-  // and retried.
+  // Updates `kept`. Returns the refused writes, which are reported and retried; other writes go on.
   std::vector<std::pair<std::string, Refusal>> Run();
 
  private:

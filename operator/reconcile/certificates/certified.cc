@@ -16,7 +16,8 @@ bool HasCertificates(const ReconcilerOptions& options, const Desired& desired) {
   return options.certificates != nullptr && UsesTls(desired.service, options.defaults);
 }
 
-// Whether every role has had what it should have for so long, for all that this process knows.
+// True if every role's Secret has had its wanted content for `spread`, as far as this process
+// knows.
 bool HaveAll(const KeptCertificates& kept, AppliedSecret::Part AppliedSecret::*part,
              MonotonicTime now, Seconds spread) {
   for (const PeerRole role : {PeerRole::kGateway, PeerRole::kAttention, PeerRole::kExperts}) {

@@ -11,21 +11,21 @@
 
 namespace janus::control {
 
-// What the certificates of a service allow.
+// What the state of a service's certificates permits.
 struct Certified {
   bool can_call = true;  // the operator may call the service's workers
-  // By role: what its pods mount is there, and valid.
+  // By role: the Secret that its pods mount exists and is valid.
   std::array<bool, 2> can_start{true, true};
-  Cause refused;  // CertificatesRefused: one is due and could not be written
+  Cause refused;  // CertificatesRefused: a certificate is due and could not be written
   std::optional<MonotonicTime> again;
 };
 
-// From what is known of them. Secrets are never read: what of them is valid is what this process
-// has written, and where it has not written yet, what pods started with. Pure.
+// Secrets are never read. A Secret counts as valid if this process has written it; before its first
+// write, if pods have started with it. Pure.
 Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& options,
                       const Sides& sides, const Desired& desired);
 
-// Looks after them, once in each pass; nothing: it has been done, or there are none. Pure.
+// Keeps certificates once in each pass; nothing: already done, or the service has none. Pure.
 std::optional<KeepCertificates> PlanCertificates(const ServiceObserved& seen,
                                                  const ReconcilerOptions& options,
                                                  const Desired& desired);

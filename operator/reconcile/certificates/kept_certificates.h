@@ -10,11 +10,11 @@
 
 namespace janus::control {
 
-// A role's Secret, as far as this process has written it. Secrets are never read.
+// A role's Secret as this process last wrote it. Secrets are never read.
 struct AppliedSecret {
   struct Part {
-    uint64_t hash = 0;                   // of what it should hold
-    std::optional<MonotonicTime> since;  // it holds that since then; nothing: not yet
+    uint64_t hash = 0;                   // of the wanted content
+    std::optional<MonotonicTime> since;  // when it was written; nothing: not yet
     void Want(uint64_t wanted) {
       if (hash != wanted) *this = {wanted, std::nullopt};
     }
@@ -23,15 +23,15 @@ struct AppliedSecret {
   Part whole;
   Part authorities;  // its ca.crt
   MonotonicTime at;  // of the last write
-  WallTime expires;  // its certificate
+  WallTime expires;  // of its certificate
   friend bool operator==(const AppliedSecret&, const AppliedSecret&) = default;
 };
 
-// What this process knows of the certificates of one service.
+// What this process knows of one service's certificates.
 struct KeptCertificates {
-  bool is_known = false;         // they were looked after once
-  bool can_call = false;         // the operator's own certificate for calls to the workers is valid
-  std::optional<WallTime> next;  // when the next one is due, if it is known
+  bool is_known = false;         // they were checked at least once
+  bool can_call = false;         // the operator's certificate for calls to workers is valid
+  std::optional<WallTime> next;  // when the next one is due; nothing: not known
   std::map<PeerRole, AppliedSecret> secrets;
   Cause refused;  // a certificate is due and could not be written
   friend bool operator==(const KeptCertificates&, const KeptCertificates&) = default;

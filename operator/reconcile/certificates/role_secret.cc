@@ -23,8 +23,8 @@ Node NewData(const Node& secret) {
                  Step("add", "/data", *FindAt(secret, {"data"}))});
 }
 
-// Webhooks, policies and the rules of Secrets refuse with the same code; policies and rules name a
-// cause, which a test that failed has not, or the patch alone.
+// Webhooks, policies and Secret validation use the same code. Policies and validation name a cause;
+// a failed test has none, or only the patch.
 bool IsTestThatFailed(const ApiError& error) {
   return error.http_status == 422 &&
          error.message.find("denied the request") == std::string::npos &&

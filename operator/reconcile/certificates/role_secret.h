@@ -7,12 +7,12 @@ namespace janus::control {
 
 struct SecretWritten {
   ApiResult<Node> result;
-  bool is_foreign = false;  // of that name there is one that the service does not own
+  bool is_foreign = false;  // a Secret of that name exists and the service does not own it
 };
 
-// Writes a Secret of a service that is never read: `secret` whole by POST, or over one that is
-// there its data alone, by a JSON patch that tests the owner first (RFC 6902, "test"). `is_new`:
-// there is none for all that is known, so that POST comes first. Pure but for the calls.
+// Writes a Secret without reading it. It creates the Secret by POST. If it exists, only its data
+// changes, with a JSON patch that first tests the owner (RFC 6902, "test"). `is_new`: it probably
+// does not exist, so try POST first. Pure except for the calls.
 SecretWritten WriteSecret(const Node& secret, bool is_new, ObjectApi& api,
                           const CallLimits& limits);
 

@@ -8,11 +8,12 @@
 
 namespace janus::control {
 
-// `what` ("Service chat") has the name of an object of ours and another owner: a refusal of reason
-// AdoptRefused. `remedy` continues the sentence, or is empty. Pure.
+// A refusal with reason AdoptRefused: `what` ("Service chat") has the name of our object but
+// another owner. `remedy` continues the sentence, or is empty. Pure.
 Refusal BelongsToAnother(const std::string& what, const std::string& remedy);
 
-// What to do about such an object. One of a MoEService that had the name before goes by itself.
+// What to do about such an object. If it belongs to an earlier MoEService of the same name, it will
+// be deleted without action.
 std::string AdoptionRemedy(const Node& there, const std::string& service);
 
 }  // namespace janus::control

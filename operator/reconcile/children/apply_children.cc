@@ -36,8 +36,8 @@ Applier::Result Applier::Carry(const MakeChild& action) {
   return Result::kDone;
 }
 
-// Makes us the applier of an object that we created by POST; otherwise an apply would never remove
-// a field that is not wanted any more. Returns the version to apply over; nothing: it was refused.
+// Makes us the applier of an object that we created by POST. Otherwise an apply would never remove
+// a field that is no longer wanted. Returns the version for the apply; nothing: refused.
 std::optional<std::string> Applier::TakeOver(const ApplyChild& action) {
   const Resource& resource = *action.child.resource;
   const ObjectKey key = KeyOf(action.child.object);
@@ -48,7 +48,7 @@ std::optional<std::string> Applier::TakeOver(const ApplyChild& action) {
     Refused(call, RefusalOf(whole.error(), "read " + resource.kind + " " + key.name));
     return std::nullopt;
   }
-  // Another object by now: the apply, which names the one that was judged, is refused.
+  // Replaced by another object: the server refuses the apply, which has the old uid.
   if (UidOf(*whole) != UidOf(action.there)) return version;
   const std::optional<Node> patch = TakeoverPatch(*whole);
   if (!patch) return version;
@@ -63,8 +63,8 @@ std::optional<std::string> Applier::TakeOver(const ApplyChild& action) {
   return version;
 }
 
-// An apply keeps items that others added to a list, and the server may refuse ours beside them: a
-// port whose number a user changed still has the name of ours. So the spec's lists are replaced
+// An apply keeps list items of other managers, and the server may refuse ours beside them: if a
+// user changed a port's number, it still has our port's name. So the spec's lists are replaced
 // whole.
 ApiResult<Node> Applier::ReplaceLists(const Child& child, const Node& object) {
   const Node patch = Object({{"metadata", Object({{"uid", *FindAt(object, {"metadata", "uid"})}})},
@@ -83,7 +83,7 @@ Applier::Result Applier::Carry(const ApplyChild& action) {
                 "Update",
                 {"Updated", resource.kind + " " + name + " is as wanted again"}});
   };
-  // What `first` says beyond what is kept up is never taken away.
+  // Fields of `first` beyond the maintained ones must stay.
   std::optional<std::string> replaced =
       child.first ? std::string(ResourceVersionOf(action.there)) : TakeOver(action);
   if (!replaced) return Result::kDone;

@@ -17,7 +17,7 @@ Node Empty(const Resource& resource) {
   return Object({{"apiVersion", Text(resource.ApiVersion())}, {"kind", Text(resource.kind)}});
 }
 
-// What a Service, Deployment or PodDisruptionBudget selects a service's pods by.
+// The selector of a Service, Deployment or PodDisruptionBudget for a service's pods.
 Labels SelectorOf(const MoEService& service, std::string_view label, std::string_view value) {
   return {{std::string(kServiceLabel), service.metadata.name},
           {std::string(label), std::string(value)}};
@@ -37,7 +37,7 @@ Node Endpoint(const MoEService& service) {
   return out;
 }
 
-// It publishes pods that are not ready too: the operator reaches a worker before it is a member.
+// Includes pods that are not ready: the operator calls a worker before it is a member.
 Node Members(const MoEService& service) {
   Node out = Empty(kServices);
   SetAt(
@@ -53,7 +53,7 @@ Node Members(const MoEService& service) {
   return out;
 }
 
-// Pods call no API server.
+// Pods do not call the API server.
 Node WorkerAccount(const MoEService& service) {
   Node out = Empty(kServiceAccounts);
   SetAt(out, {"automountServiceAccountToken"}, Node::Bool(false));
@@ -73,8 +73,8 @@ Node DisruptionBudget(const MoEService& service, Role role, int committed) {
   return out;
 }
 
-// Evictions take one gateway after the other, as an upgrade of nodes may bring both onto one node.
-// Gateways that are not ready, as while no epoch serves, do not block a drain.
+// Evictions remove one gateway at a time, since a node upgrade may bring both onto one node.
+// Unready gateways, as while no epoch serves, do not block a drain.
 Node GatewayBudget(const MoEService& service) {
   Node out = Empty(kDisruptionBudgets);
   SetAt(out, {"spec"},
@@ -94,7 +94,7 @@ Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
   SetAt(out, {"spec"},
         Object({{"replicas", Node::Integer(asked.replicas.value_or(defaults.gateway_replicas))},
                 {"selector", Object({{"matchLabels", TextMap(selector)}})},
-                // A new gateway is there before an old one goes, so that every request finds one.
+                // A new gateway starts before an old one ends, so that every request finds one.
                 {"strategy", Object({{"type", Text("RollingUpdate")},
                                      {"rollingUpdate", Object({{"maxUnavailable", Node::Integer(0)},
                                                                {"maxSurge", Node::Integer(1)}})}})},
@@ -107,7 +107,7 @@ Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
 
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
                               const CommittedPods& committed) {
-  // Before anything that they are about.
+  // Policies come before the objects that they protect.
   std::vector<Child> out = NetworkPoliciesOf(service, defaults);
   out.push_back({&kServiceAccounts, WorkerAccount(service)});
   out.push_back({&kServices, Members(service)});

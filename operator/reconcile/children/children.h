@@ -11,40 +11,38 @@
 
 namespace janus::control {
 
-// What the operator's configuration says where a MoEService leaves it open.
+// The operator's settings for what a MoEService leaves open.
 struct OperatorDefaults {
   std::string gateway_image;
   std::string image_pull_policy = "IfNotPresent";
   int gateway_replicas = 2;
-  bool certificates = false;  // the operator issues them: connections are mutual TLS
-  std::string operator_namespace = "janus-system";  // where the operator's own pods are
+  bool certificates = false;  // the operator issues them, and connections use mutual TLS
+  std::string operator_namespace = "janus-system";  // namespace of the operator's pods
 };
 
-// Whether the service's connections are mutual TLS.
+// True if the service's connections use mutual TLS.
 inline bool UsesTls(const MoEService& service, const OperatorDefaults& defaults) {
   return defaults.certificates && service.spec.security.tls == Tls::kAuto;
 }
 
-// How many pods of a role the committed topology has: none of them may be evicted before it is
-// replaced.
+// Pods of the committed topology by role. None may be evicted before a new topology replaces it.
 struct CommittedPods {
   int attention = 0;
   int experts = 0;
 };
 
-// An object that a service wants to exist, but for its pods.
+// An object that a service needs, other than pods.
 struct Child {
   const Resource* resource;  // of names.h
   Node object;
-  // What it is made from, by POST, where that says more than is kept up afterwards; absent: it is
-  // applied.
+  // The object to create by POST, if it has more than what is kept up later; absent: it is applied.
   std::optional<Node> first = {};
 };
 
-// The gateway's Deployment, the endpoint's Service, the headless one of the members, the workers'
-// ServiceAccount, one PodDisruptionBudget per role that has committed pods, and NetworkPolicies
-// where the spec asks for them (network_policies.h): whole, with labels, owner reference and the
-// hash of what is wanted (owned.h). Pure.
+// The gateway's Deployment, the endpoint's Service, the members' headless Service, the workers'
+// ServiceAccount, a PodDisruptionBudget for each role with committed pods, and NetworkPolicies if
+// the spec asks for them (network_policies.h). They are complete, with labels, owner reference and
+// the hash of the wanted content (owned.h). Pure.
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
                               const CommittedPods& committed);
 

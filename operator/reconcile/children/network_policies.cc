@@ -24,7 +24,7 @@ Node Gateways(const MoEService& service) {
                    {"app.kubernetes.io/component", "gateway"}});
 }
 
-// The chart's labels that no value of it changes; every namespace has its name for a label.
+// Labels of the operator's pods that the chart always sets; each namespace has its name as a label.
 Node Operators(const OperatorDefaults& defaults) {
   return Object({{"namespaceSelector",
                   PodsWith({{"kubernetes.io/metadata.name", defaults.operator_namespace}})},
@@ -70,7 +70,7 @@ std::vector<Child> NetworkPoliciesOf(const MoEService& service, const OperatorDe
       ListOf({Object({{"from",
                        ListOf({workers, InTheNamespace(Gateways(service)), Operators(defaults)})},
                       {"ports", ListOf({Port(kGrpcPort)})}}),
-              // Not encrypted, and UCX parses bytes before anything is checked.
+              // Not encrypted, and UCX parses bytes before any check.
               Object({{"from", ListOf({workers})},
                       {"ports", ListOf({Port(kGrpcPort + 1), Ports(kUcxPort, kUcxPorts)})}}),
               Object({{"ports", ListOf({Port(kProbePort)})}})})));

@@ -6,16 +6,16 @@
 
 namespace janus::control {
 
-// What `security.networkPolicy` asks for; empty where it does not. Pure.
+// The policies that `security.networkPolicy` asks for; empty if it does not. Pure.
 //
-// `<service>-workers`: gRPC from the service's own workers and gateways and from the operator, the
-// exchange and UCX's own ports from its workers, probes and metrics from anywhere (the kubelet of
-// whatever node, a Prometheus of whatever namespace). `<service>-gateway`: its port from anywhere,
-// which matters in a namespace that denies ingress by default.
+// `<service>-workers` allows gRPC from the service's workers and gateways and from the operator;
+// the exchange and UCX ports from its workers; probes and metrics from anywhere (the kubelet of any
+// node, Prometheus in any namespace). `<service>-gateway` allows its port from anywhere, which
+// matters if the namespace denies ingress by default.
 //
-// Only ingress. Egress stays as it is: a policy for it would have to name the cluster's DNS and
-// what podTemplate adds, which differ from cluster to cluster. It would protect nothing either, as
-// each worker's own policy decides at its ports.
+// Only ingress. An egress policy would have to name the cluster's DNS and whatever podTemplate
+// adds, which differ between clusters. It would add no protection, as each worker's ingress policy
+// protects its ports.
 std::vector<Child> NetworkPoliciesOf(const MoEService& service, const OperatorDefaults& defaults);
 
 }  // namespace janus::control

@@ -21,7 +21,8 @@ void Count(const TopologyRecord* committed, CommittedPods& out) {
   }
 }
 
-// Gateways make text of tokens: theirs is the model of the workers that serve, until others do.
+// Gateways turn tokens into text, so they need the model of the serving workers until new ones
+// serve.
 MoEService GatewaysService(const ServiceObserved& seen, const Sides& sides,
                            const Desired& desired) {
   MoEService out = desired.service;
@@ -73,7 +74,7 @@ void PlanChild(const ServiceObserved& seen, const MoEService& service, const Chi
   if (!is_mended) out.Add(ApplyChild{child, there->object});
 }
 
-// `names`: of all that there may ever be of `resource`.
+// `names`: all names that objects of `resource` may have.
 void PlanDeletions(const ServiceObserved& seen, const Resource& resource,
                    const std::vector<std::string>& names, const char* why,
                    const std::vector<Child>& wanted, PlanBuilder& out) {

@@ -9,18 +9,18 @@
 
 namespace janus::control {
 
-// The children that a service shall have: those of ChildrenOf and the MoERoleScalers of roles in
-// mode External. Pure.
+// All children that a service needs: ChildrenOf, and the MoERoleScalers of roles in mode External.
+// Pure.
 std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerOptions& options,
                                   const Sides& sides, const Desired& desired);
 
-// Creates missing children and applies those that differ; deletes our budgets, scalers and
-// NetworkPolicies that are not wanted any more. A foreign object with such a name stays as it is.
+// Creates missing children and applies those that differ. Deletes our budgets, scalers and
+// NetworkPolicies that are no longer wanted. Does not touch a foreign object with such a name.
 // Pure.
 void PlanChildren(const ServiceObserved& seen, const MoEService& service,
                   const std::vector<Child>& wanted, PlanBuilder& out);
 
-// The names of all children that a service may have, by resource.
+// Names of all children that a service may have, by resource.
 std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::string& service);
 
 }  // namespace janus::control

@@ -10,30 +10,30 @@
 
 namespace janus::control {
 
-// Mode External: the count of a role is what a user or an autoscaler writes into the scale
-// subresource of its MoERoleScaler, <service>-<role>. All pure.
+// Mode External: a user or an autoscaler sets a role's count through the scale subresource of its
+// MoERoleScaler, <service>-<role>. All pure.
 
 bool IsExternal(const RoleSpec& role);
 
 // "MoERoleScaler chat-experts asks for 4".
 std::string WhatIsAsked(const MoEService& service, Role role, int count);
 
-// What of `asked` the spec's bounds leave.
+// `asked` within the spec's bounds.
 struct BoundedCount {
   int count = 0;
-  Cause limit = {};  // AtMin or AtMax, and whose; empty: as asked
+  Cause limit = {};  // AtMin or AtMax, with the role; empty: no bound applies
 };
 BoundedCount BoundBySpec(const MoEService& service, Role role, int asked);
 
-// The MoERoleScaler. It is created with `replicas`, which belong to the user from then on: a later
-// apply leaves them out.
+// The MoERoleScaler. Its `replicas` are set only on creation. From then on they belong to the user,
+// and later applies leave them out.
 Child ScalerOf(const MoEService& service, Role role, int replicas);
 
-// spec.replicas; `scaler` is of its schema.
+// spec.replicas of a `scaler` that matches the schema.
 int AskedOf(const Node& scaler);
 
-// The scaler with its new status: members of the committed topology, how to select them, and Ready,
-// which says the same as the condition of its role and of the bounds. `scaler` is the newest.
+// The scaler with its new status: members of the committed topology, their selector, and Ready,
+// which matches the conditions of its role and bounds. `scaler` is the newest version.
 Node WithScalerStatus(const Node& scaler, const StatusFacts& seen, Role role);
 
 }  // namespace janus::control

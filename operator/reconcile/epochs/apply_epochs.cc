@@ -18,7 +18,7 @@ Applier::EpochTarget Applier::TargetOf(const std::string& topology) {
           {pass_.limits, pass_.memory.writes, pass_.wake, pass_.tell}};
 }
 
-// After a write of the record everything is decided anew.
+// After a write of the record, decide again.
 Applier::Result Applier::Written(const Action& action, std::optional<Refusal> refused) {
   if (refused) return Refused(CallOf(action), *std::move(refused));
   return Result::kAnew;

@@ -8,9 +8,9 @@
 namespace janus::control {
 namespace {
 
-// Everything that must be alike on all members, and what else of the spec reaches them with
-// Prepare: another of it is another epoch. What members have for life is no part of it: it is
-// another where they are others.
+// Hash of everything that all members must share, and of the other settings sent in Prepare: a
+// change needs a new epoch. Settings fixed for a member's lifetime are left out, since they change
+// only with the members.
 std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
                        const Topology& topology) {
   Fingerprint fingerprint;

@@ -13,7 +13,7 @@
 
 namespace janus::control {
 
-// A worker that was seen: it runs and says that its ports are open.
+// A running worker with open ports.
 struct WorkerSeen {
   Role role = Role::kAttention;
   std::string pod_uid;
@@ -23,16 +23,16 @@ struct WorkerSeen {
   std::string domain;   // memory domain
   std::string address;
   std::string exchange_address;
-  // Of an attention instance that has been in an epoch: what it has for life.
+  // For an attention instance that was in an epoch: its sequence room, fixed for its lifetime.
   std::optional<SequenceRoom> held = {};
-  // Of an expert instance that is in the committed epoch: what it has loaded there.
+  // For an expert instance in the committed epoch: the experts it has loaded.
   controllers::HeldExperts experts = {};
 };
 
-// The topology of these workers: ranks in the order given, experts placed as the plan says where
-// they are not placed already, room for sequences as each holds it or else as the plan says. Pure:
-// the same inputs give the same topology, hash included. InvalidArgument: no worker of a role, or
-// the placement is refused.
+// The topology of these workers. Ranks follow the given order. Experts stay where they are loaded;
+// others are placed by the plan. The room for sequences is what an instance holds, or else the
+// plan's. Pure: the same input gives the same topology and hash. InvalidArgument: a role has no
+// worker, or the placement is refused.
 Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
                                  const ServicePlan& plan, const ModelDescription& model);
 

@@ -15,15 +15,15 @@
 namespace janus::control {
 namespace {
 
-// Prepare may take as long as it likes, as long as it goes on (architecture.md, Processes).
+// Prepare may take any time while members report progress (architecture.md, Processes).
 constexpr std::chrono::seconds kSilence{60};
 constexpr std::chrono::seconds kAnswer{10};  // to Commit and Abort
 constexpr std::chrono::seconds kFirstPause{1};
 constexpr std::chrono::seconds kLongestPause{60};
-// After so many failed attempts to tell all members, the epoch is lost: a member that has prepared
-// another one since, or restarted unseen, can never serve it.
+// After this many failed attempts to tell all members, the epoch counts as lost: a member that has
+// since prepared another epoch or restarted can never serve it.
 constexpr int kTellTries = 3;
-// An epoch that has served for so long was whole: its loss is no sign that the next is lost too.
+// An epoch that served this long was sound: its loss does not suggest that the next fails too.
 constexpr std::chrono::minutes kSteady{5};
 
 std::string Name(int64_t epoch) {
@@ -88,7 +88,7 @@ void EpochDriver::Watch(const Record& record, const MemberCalls::Wake& wake, con
                         std::optional<MonotonicTime>& again) {
   const std::optional<TopologyRecord>& committed = record.topology.spec.committed;
   if (!committed || progress_.fence != record.topology.spec.fence) return;
-  // A member that was not asked to serve it yet cannot have lost it.
+  // A member that was not yet told to serve it cannot have lost it.
   if (progress_.told < committed->epoch && !progress_.tell_failed) return;
   const MemberOrder order = OrderTo(committed->epoch, *committed, record);
   if (order.members.empty()) return;
@@ -102,7 +102,7 @@ void EpochDriver::Lose(int64_t epoch, const std::string& why, MonotonicTime now,
   progress_.lost = epoch;
   why_lost_ = Name(epoch) + " is lost: " + why;
   if (now >= told_at_ + kSteady) losses_ = 0;
-  // The first is followed at once.
+  // The first loss is followed at once.
   if (losses_ > 0) not_before_ = std::max(not_before_, now + PauseAfter(losses_));
   ++losses_;
   Say("", "");
@@ -142,7 +142,7 @@ void EpochDriver::TakeResult(EpochCall verb, int64_t epoch, const Status& result
     case EpochCall::kCommit:
       return TakeTold(epoch, result, now, tell, again);
     case EpochCall::kAbort:
-      // One attempt: a member that does not answer drops it when it hears of a higher epoch.
+      // One attempt only: a silent member drops it when it learns of a higher epoch.
       dropped_ = epoch;
   }
 }
@@ -261,13 +261,13 @@ void EpochDriver::Begin(EpochCall verb, int64_t epoch, const Record& record, con
   if (verb == EpochCall::kPrepare) {
     JANUS_CHECK(proposal_ != nullptr, "prepare of an epoch that was prepared before", epoch);
     progress_.prepare = PrepareState::kRunning;
-    // Why the last attempt failed is worth more than that there is another one.
+    // The reason of the last failure matters more than the next attempt.
     if (failures_ == 0) {
       const bool is_lost = spec.committed && progress_.lost == spec.committed->epoch;
       Say("Preparing", Name(epoch) + " is being prepared" + (is_lost ? "; " + why_lost_ : ""));
     }
   }
-  if (order.members.empty()) {  // no member is left to hear it
+  if (order.members.empty()) {  // no member is left to tell
     std::optional<MonotonicTime> again;
     return TakeResult(verb, epoch, OkStatus(), record.now, means.tell, again);
   }
@@ -291,7 +291,7 @@ void EpochDriver::NoteLeavers(int64_t epoch, const MoETopology& topology) {
   std::vector<TopologyInstance> leavers;
   if (const std::optional<TopologyRecord>& before = topology.spec.committed) {
     leavers = Without(*before, *topology.spec.proposed);
-    // Members that left with an epoch which not all have heard of may not have heard of it either.
+    // If not all knew of an epoch, its former members may not know of it either.
     if (left_with_ == before->epoch && progress_.told < before->epoch) {
       TopologyRecord untold;
       untold.instances = std::move(leavers_);

@@ -21,23 +21,23 @@
 
 namespace janus::control {
 
-// An epoch that is to serve. Its number is given when it is proposed.
+// An epoch to propose. It gets its number when it is proposed.
 struct EpochProposal {
   Topology topology;
   ServicePlan plan;
   std::string model;  // ModelOf
 };
 
-// The epochs of one MoETopology in one term of leadership: hears the members, carries out the steps
-// of next_step.h, and holds what a step needs and no record keeps (the call under way, failures in
-// a row). What is decided on is Seen(). Nothing here decides, and nothing waits: a call is begun
-// and heard later. Destroying it cancels its call. Confined.
+// The epochs of one MoETopology during one term of leadership. It takes members' answers, carries
+// out the steps of next_step.h, and holds what no record stores (the running call, failures in a
+// row). It reports its state through Seen() and decides nothing. It never waits: it starts a call
+// and reads the result later. Its destructor cancels the call. Confined.
 class EpochDriver {
  public:
   // Both outlive this.
   EpochDriver(ObjectApi& api, MemberCalls& calls) : api_(api), calls_(calls), watch_(calls) {}
 
-  // The record as it was read. `topology` is its content, an ended epoch taken out.
+  // The record as read. `topology` is its content without an ended epoch.
   struct Record {
     ObjectKey service;
     std::string service_uid;
@@ -47,7 +47,7 @@ class EpochDriver {
     MonotonicTime now;
     WallTime wall;
   };
-  // What writes and calls need.
+  // For writes and calls.
   struct Means {
     CallLimits limits;  // of each write
     OwnWrites& writes;
@@ -55,15 +55,15 @@ class EpochDriver {
     const TellEvent& tell;
   };
 
-  // Takes what members have answered, and asks those of the committed epoch when it is time to.
-  // `again` is brought forward to when there is something to hear.
+  // Takes members' answers, and asks members of the committed epoch when that is due. Moves `again`
+  // forward to the next time with something to read.
   void Hear(const Record& record, const MemberCalls::Wake& wake, const TellEvent& tell,
             std::optional<MonotonicTime>& again);
   EpochsSeen Seen(MonotonicTime now) const;
 
-  // The record was made by this process just now.
+  // This process has just created the record.
   void Made();
-  // Compare-and-swaps of the record. Nothing: it is done.
+  // Compare-and-swap writes of the record. Nothing: success.
   std::optional<Refusal> RaiseFence(const Record& record, const Means& means);
   std::optional<Refusal> Propose(int64_t epoch, std::shared_ptr<const EpochProposal> proposal,
                                  const Record& record, const Means& means);
@@ -72,9 +72,9 @@ class EpochDriver {
                                const Means& means);
   std::optional<Refusal> End(int64_t epoch, const std::string& why, const Record& record,
                              const Means& means);
-  // Begins a call to the members of the proposed epoch (kCommit: of the committed one) that live.
+  // Starts a call to the live members of the proposed epoch (kCommit: of the committed one).
   void Begin(EpochCall verb, int64_t epoch, const Record& record, const Means& means);
-  // Nothing is to be done, so nothing that went wrong before is to be said any more.
+  // No step is due, so earlier problems are no longer reported.
   void Settle() { Say("", ""); }
 
  private:
@@ -84,7 +84,7 @@ class EpochDriver {
     std::unique_ptr<MemberCall> call;
   };
 
-  // `change` is made to the record's spec, which is written.
+  // Applies `change` to the record's spec and writes it.
   std::optional<Refusal> Write(const std::string& doing,
                                const std::function<void(Node& spec)>& change, const Record& record,
                                const Means& means);
@@ -99,7 +99,7 @@ class EpochDriver {
   static void TellPlacement(const TopologyRecord& before, const TopologyRecord& after,
                             const TellEvent& tell);
   void NoteLeavers(int64_t epoch, const MoETopology& topology);
-  // Another set of hearers gets a call at once, however often calls to the last set failed.
+  // If the set of recipients changed, it is called at once, whatever failures the last set had.
   void NoteHearers(const Record& record);
   void Lose(int64_t epoch, const std::string& why, MonotonicTime now, const TellEvent& tell);
   MemberOrder OrderTo(int64_t epoch, const TopologyRecord& of, const Record& record) const;
@@ -111,19 +111,19 @@ class EpochDriver {
   ObjectApi& api_;
   MemberCalls& calls_;
   LeaderProgress progress_;
-  std::shared_ptr<const EpochProposal> proposal_;  // the last one, until it is prepared
+  std::shared_ptr<const EpochProposal> proposal_;  // the latest, until it is prepared
   std::optional<Call> call_;
   EpochWatch watch_;
-  std::set<InstanceId> hearers_;  // live members of the committed epoch, until all have heard of it
-  int tell_failures_ = 0;         // in a row, to these
+  std::set<InstanceId> hearers_;  // live members of the committed epoch, until all know of it
+  int tell_failures_ = 0;         // in a row, for these members
   MonotonicTime told_at_;
   std::string why_lost_;                   // of progress_.lost
-  int losses_ = 0;                         // of epochs, none of which served for long
-  int64_t left_with_ = 0;                  // the epoch that came without them
-  std::vector<TopologyInstance> leavers_;  // its predecessor's members that have no place in it
-  int64_t dropped_ = 0;  // the epoch whose members were told to drop it, as far as they answered
-  int failures_ = 0;     // in a row: of Prepare, or of Commit
-  MonotonicTime not_before_;  // the next attempt
+  int losses_ = 0;                         // of epochs that each served only briefly
+  int64_t left_with_ = 0;                  // the epoch that excludes leavers_
+  std::vector<TopologyInstance> leavers_;  // members of its predecessor without a place in it
+  int64_t dropped_ = 0;                    // its members were told to drop this epoch
+  int failures_ = 0;                       // in a row: of Prepare, or of Commit
+  MonotonicTime not_before_;               // time of the next attempt
   Cause under_way_;
 };
 

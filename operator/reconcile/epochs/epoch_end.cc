@@ -8,14 +8,14 @@
 namespace janus::control {
 namespace {
 
-// To leave; and to answer at all beyond the time that a call was given.
+// For Leave; also the time to answer beyond a call's own duration.
 constexpr std::chrono::seconds kAnswer{10};
-// The pause before members that did not hear of the successor get another call.
+// Pause before the members that missed the announcement are called again.
 constexpr std::chrono::seconds kTellPause{1};
 
 }  // namespace
 
-// Until the gateways have gone over, or the deadline has come.
+// Until all gateways have switched, or the deadline.
 void EpochEnd::Tell(const MemberOrder& order, const std::optional<Beside>& beside,
                     MonotonicTime now, MonotonicTime deadline, const MemberCalls::Wake& wake,
                     std::optional<MonotonicTime>& again) {
@@ -69,7 +69,7 @@ bool EpochEnd::Advance(const MemberOrder& order, const std::optional<Beside>& be
   if (phase_ == Phase::kDrains && is_over()) {
     call_.reset();
     MemberOrder leave = order;
-    leave.epoch = order.epoch + 1;  // of which they are no members
+    leave.epoch = order.epoch + 1;  // they are not members of this epoch
     phase_ = Phase::kLeaves;
     until_ = now + kAnswer;
     call_ = calls_.Drain(leave, kAnswer, wake);

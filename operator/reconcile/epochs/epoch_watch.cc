@@ -13,7 +13,7 @@
 namespace janus::control {
 namespace {
 
-// Within this time the relaying member names those that have not answered it.
+// Within this time the relay reports members that did not answer.
 constexpr std::chrono::seconds kAnswer{10};
 
 }  // namespace
@@ -74,8 +74,8 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
     epoch_ = order.epoch;
     next_ = next_count_ = now;
   }
-  // No answer at all: the relaying member cannot be reached, at least not from here. The next
-  // question goes to another one.
+  // No answer at all: the relay cannot be reached, at least from here. The next question uses
+  // another one.
   const auto not_answered = [&](std::string why) {
     unanswered_since_ = unanswered_since_.value_or(asked_);
     why_unanswered_ = std::move(why);
@@ -146,15 +146,15 @@ void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record
   if (holding > 1) why_lost_ += "; and " + std::to_string(holding - 1) + " more";
 }
 
-// Not of all the time that the members have lived: what is old says nothing of now.
+// Uses only the time since the last answer, because older counts do not describe the present.
 void EpochWatch::Latency::Take(const LatencyCounts& now, bool is_first) {
   const std::optional<LatencyCounts> since = is_first ? std::nullopt : now.Since(counted.Unpack());
   counted = PackedLatencyCounts(now);
   if (since && *since != LatencyCounts()) lately = PackedLatencyCounts(*since);
 }
 
-// Counts of the time since the last answer. The first counts, and those after a counting member has
-// gone, cover the members' whole life.
+// Takes the counts since the last answer. The first counts, and those after a counting member has
+// left, cover the members' whole lifetime.
 void EpochWatch::TakeCounts(const Statistics& statistics, const TopologyRecord& record,
                             MonotonicTime now) {
   uint64_t tokens = 0;

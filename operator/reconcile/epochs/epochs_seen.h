@@ -11,33 +11,33 @@
 
 namespace janus::control {
 
-// What this process knows of the epochs of one MoETopology beside the record itself. Plain data; a
-// new leader begins with an empty one.
+// What this process knows of one MoETopology's epochs that is not in the record. Plain data; a new
+// leader starts with an empty one.
 
 enum class EpochCall { kPrepare, kCommit, kAbort };
 
-// A call to the members that has not ended.
+// A running call to members.
 struct EpochCallSeen {
   EpochCall verb = EpochCall::kPrepare;
   int64_t epoch = 0;
-  MonotonicTime until;  // it counts as failed then, if no member is heard before
+  MonotonicTime until;  // it counts as failed at this time if no member answers before
 };
 
 struct EpochsSeen {
-  // `ends`, `above` and `may_propose` are not set: they are decisions.
+  // `ends`, `above` and `may_propose` are not set here: they are decisions.
   LeaderProgress progress;
   std::string why_lost;  // of progress.lost
-  // What is under way, or went wrong last: the reason and message of condition TopologyReady.
+  // Current step or last problem: the reason and message of condition TopologyReady.
   Cause under_way;
-  MonotonicTime not_before;  // the next attempt after a failure
-  int64_t dropped = 0;       // the members of this epoch were told that it is given up
-  int64_t released = 0;      // the members of this ended epoch may be deleted (epoch_end.h)
+  MonotonicTime not_before;  // time of the next attempt after a failure
+  int64_t dropped = 0;       // members of this epoch were told that it is given up
+  int64_t released = 0;      // pods of this ended epoch may be deleted (epoch_end.h)
   std::optional<EpochCallSeen> call;
   WatchSeen watch;
 
-  // Every member that lives knows that this epoch is committed.
+  // Every live member knows that this epoch is committed.
   bool HasTold(int64_t committed) const { return committed > 0 && progress.told >= committed; }
-  // Why that epoch serves no more though its members live; empty: it serves, as far as is known.
+  // Why the epoch no longer serves although its members live; empty: it serves, as far as we know.
   std::string WhyLost(int64_t committed) const {
     return committed > 0 && progress.lost == committed ? why_lost : "";
   }

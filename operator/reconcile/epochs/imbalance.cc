@@ -48,7 +48,7 @@ std::optional<std::vector<double>> Since(std::span<const double> before,
   std::vector<double> out(now.size());
   for (size_t i = 0; i < out.size(); ++i) {
     out[i] = now[i] - before[i];
-    // Sums of shares are rounded; a token is far more than that.
+    // Allows for rounded sums; one token is far more than that.
     if (out[i] < -0.01) return std::nullopt;
     out[i] = std::max(out[i], 0.0);
   }

@@ -17,30 +17,29 @@
 
 namespace janus::control {
 
-// What the reconcile loop says to the workers of a service. Nothing here waits: a call is begun,
-// goes on by itself and is asked later how it went; `wake` is called, on any thread, when it is
-// worth asking.
+// Calls from the reconcile loop to the workers of a service. No function waits: it starts a call,
+// which continues in the background and is checked later. `wake` is called, on any thread, when
+// checking is worthwhile.
 
-// A call under way. Destroying it cancels it; nothing of it goes on afterwards, `wake` included.
-// Thread-safe.
+// A running call. Destroying it cancels it; after that neither it nor `wake` runs. Thread-safe.
 class MemberCall {
  public:
   virtual ~MemberCall() = default;
   virtual bool done() const = 0;
   // REQUIRES: done(). An error names the member.
   virtual Status result() const = 0;
-  // Of Prepare: what all members together have loaded.
+  // Of Prepare: what all members have loaded together.
   virtual PrepareProgress progress() const { return {}; }
-  // When any member was last heard of; the call's beginning at first.
+  // When a member last answered; at first the call's start.
   virtual MonotonicTime last_heard() const = 0;
-  // Of Prepare: whose answer is still awaited, longest silent first, for messages.
+  // Of Prepare: members that have not answered, longest silent first, for messages.
   virtual std::string waiting_for() const { return {}; }
 };
 
-// A question for what members know of themselves.
+// Asks members for their statistics.
 class StatisticsQuestion : public MemberCall {
  public:
-  // Of members that answered; the others are in `silent`, by MemberName. REQUIRES: done(), and
+  // From members that answered; `silent` names the others (MemberName). REQUIRES: done(), and
   // result() is OK.
   virtual Statistics statistics() const = 0;
 };
@@ -48,49 +47,48 @@ class StatisticsQuestion : public MemberCall {
 struct MemberOrder {
   ObjectKey service;
   std::string service_uid;
-  int64_t fence = 0;  // workers refuse what comes with less than they have seen
+  int64_t fence = 0;  // workers refuse a call with a lower fence than they have seen
   int64_t epoch = 0;
-  // The recipients: the epoch's live instances, in order of rank, attention first.
+  // The recipients: the epoch's live instances by rank, attention first.
   std::vector<TopologyInstance> members;
-  // With Commit: members of the epoch before that have no place in this one. They end their part
-  // and give back their requests once all have committed; best effort.
+  // With Commit: members of the previous epoch without a place in this one. They stop and return
+  // their requests once all members have committed; best effort.
   std::vector<TopologyInstance> leavers = {};
-  // With Ask: how often each expert was chosen, too.
+  // With Ask: also ask how often each expert was chosen.
   bool with_popularity = false;
 };
 
-// Of an epoch that is ended: what serves in its place.
+// For an ended epoch: the topology that serves instead.
 struct Successor {
   Topology topology;  // its epoch and its instances' addresses
   std::string text_digest;
 };
 
-// Over gRPC on a cluster and on one machine; scripted in tests. Thread-safe.
+// Uses gRPC on a cluster and on one machine; scripted in tests. Thread-safe.
 class MemberCalls {
  public:
   using Wake = std::function<void()>;
 
   virtual ~MemberCalls() = default;
 
-  // Every member loads and connects what the topology asks of it, beside what it serves. The
-  // topology's epoch is the order's.
+  // Every member loads and connects what the topology needs, while it still serves its current
+  // epoch. The topology's epoch equals the order's.
   virtual std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology& topology,
                                               const ServicePlan& plan, Wake wake) = 0;
   // The prepared epoch serves from now on. Idempotent.
   virtual std::unique_ptr<MemberCall> Commit(const MemberOrder& order, Wake wake) = 0;
-  // What was prepared for the epoch is dropped. Idempotent.
+  // Members drop what they prepared for the epoch. Idempotent.
   virtual std::unique_ptr<MemberCall> Abort(const MemberOrder& order, Wake wake) = 0;
-  // Members take no new requests; done when those they have are over, or with an error after
-  // `longest`. Members of an older epoch than the order's leave at once, and give back what they
-  // have. Idempotent.
+  // Members accept no new requests. Done when current requests have ended; fails after `longest`.
+  // Members of an older epoch than the order's leave at once and return their requests. Idempotent.
   virtual std::unique_ptr<MemberCall> Drain(const MemberOrder& order, Seconds longest,
                                             Wake wake) = 0;
-  // From now on members announce the successor to gateways that use its tokenizer. What members
-  // serve goes on. Idempotent.
+  // Members announce the successor to gateways that use its tokenizer, and continue to serve.
+  // Idempotent.
   virtual std::unique_ptr<MemberCall> Supersede(const MemberOrder& order,
                                                 const Successor& successor, Wake wake) = 0;
-  // What every member knows of itself, whatever its epoch. Wakes only when a member holds or has
-  // not answered: if all is well, the answer can wait for the next pass.
+  // Every member's statistics, whatever its epoch. Wakes only if a member holds or has not
+  // answered; otherwise the answer can wait for the next pass.
   virtual std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) = 0;
 };
 

@@ -8,7 +8,7 @@ namespace janus::control {
 
 std::string MemberName(const TopologyInstance& member) {
   const std::string role(ToString(member.role));
-  // <service>-<role>-<revision>-<id>: its node in the exchange is its pod.
+  // <service>-<role>-<revision>-<id>: the exchange uses the pod's name as the node.
   const std::optional<int64_t> id = PodIdOf(member.node);
   if (!id || member.node.find("-" + role + "-") == std::string::npos) {
     return role + " at " + member.address;

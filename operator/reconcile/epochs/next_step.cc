@@ -12,7 +12,7 @@ const InstanceId* FirstMissing(const EpochContent& content, const std::set<Insta
   return nullptr;
 }
 
-// Empty: what is committed is what should serve, and it does.
+// Empty: the committed epoch is the wanted one, and it serves.
 std::string WhyAnother(const EpochRecord& record, const LeaderProgress& progress,
                        const std::optional<EpochContent>& wanted) {
   if (!wanted) return "";
@@ -36,7 +36,7 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
   if (progress.ends && record.committed) {
     return {Kind::kEnd, record.committed->epoch, "another model is wanted"};
   }
-  // Before anything else: members may have prepared it and wait for this word.
+  // First of all: members may have prepared it and be waiting for this message.
   const bool is_told = !record.committed || progress.told >= record.committed->epoch;
   if (!is_told && !progress.tell_failed) {
     return {Kind::kTell, record.committed->epoch, "it is committed"};
@@ -64,7 +64,7 @@ EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
     }
   }
   const std::string why = WhyAnother(record, progress, wanted);
-  // A member that is missing is seen again in a moment.
+  // A missing member will be observed again soon.
   if (!why.empty() && progress.may_propose && FirstMissing(*wanted, alive) == nullptr) {
     return {Kind::kPropose, std::max(record.last_epoch, progress.above) + 1, why};
   }

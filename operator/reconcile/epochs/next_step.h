@@ -10,26 +10,26 @@
 
 namespace janus::control {
 
-// How a service goes from one epoch to the next, decided one step at a time from the record that
-// outlives the operator (MoETopology) and from what this process knows of its own calls.
+// How a service moves from one epoch to the next. Each step is decided from the record, which
+// outlives the operator (MoETopology), and from what this process knows of its calls.
 //
 //   propose   the record: proposed = e, lastEpoch = e     compare-and-swap
-//   prepare   every member of e loads and connects        calls, while the committed epoch serves
-//   commit    the record: committed = e, proposed gone    compare-and-swap: here it is decided
-//   tell      every member of e serves it                 calls, said again until all have heard
+//   prepare   every member of e loads and connects        calls; the committed epoch still serves
+//   commit    the record: committed = e, proposed gone    compare-and-swap; this decides
+//   tell      every member of e serves it                 calls, repeated until all know
 //
-// Invariants, whatever process is ended or suspended anywhere:
-// (1) An epoch's number is given once: lastEpoch never goes back.
+// Invariants, even if any process ends or is suspended at any point:
+// (1) An epoch number is used once: lastEpoch never decreases.
 // (2) Members serve an epoch only after the record says that it is committed.
-// (3) What another leader proposed is aborted, never prepared on: its progress is unknown.
-// (4) No call is made with a fence that a later leader has passed, but one that was already on its
-//     way; members refuse it.
-// (5) An epoch follows a committed one before all have heard of that one only when telling them was
-//     tried and failed: what keeps a member from hearing keeps no service from the next epoch.
-// (6) A committed epoch is ended, for what cannot follow it, by a compare-and-swap like any other
-//     decision; then none is committed, and none follows before its members' pods are gone.
+// (3) An epoch that another leader proposed is aborted, never prepared: its progress is unknown.
+// (4) No call starts with a fence lower than a later leader's. Members refuse such a call if it was
+//     already on its way.
+// (5) A new epoch may start before all members know of the committed one only if telling them was
+//     tried and failed: a member that cannot be reached does not block the service.
+// (6) If the next epoch cannot follow the committed one, a compare-and-swap ends the committed one.
+//     Then none is committed, and none follows until its members' pods are gone.
 
-// One process that serves, for life: a restart of it is another.
+// One serving process; a restart is another instance.
 struct InstanceId {
   Role role = Role::kAttention;
   std::string pod_uid;
@@ -38,7 +38,7 @@ struct InstanceId {
   friend auto operator<=>(const InstanceId&, const InstanceId&) = default;
 };
 
-// What an epoch is of: another of either is another topology.
+// What identifies an epoch's topology: a change of either field is another topology.
 struct EpochContent {
   std::set<InstanceId> members;
   std::string config_hash;  // settings, placement, exchange
@@ -50,7 +50,7 @@ struct RecordedEpoch {
   EpochContent content;
 };
 
-// MoETopology.spec, as far as it decides.
+// The part of MoETopology.spec that decisions use.
 struct EpochRecord {
   int64_t fence = 0;
   int64_t last_epoch = 0;
@@ -60,18 +60,18 @@ struct EpochRecord {
 
 enum class PrepareState { kNone, kRunning, kDone, kFailed };
 
-// What this process has done since it began to lead; nothing of it survives.
+// What this process has done since it became leader; a new leader starts empty.
 struct LeaderProgress {
   int64_t fence = 0;      // of this term; 0: not raised yet
-  int64_t preparing = 0;  // the epoch that it has proposed last, of which `prepare` speaks
+  int64_t preparing = 0;  // the epoch it proposed last, to which `prepare` refers
   PrepareState prepare = PrepareState::kNone;
-  int64_t told = 0;          // every member has heard that this epoch is committed
-  bool tell_failed = false;  // not all of those that live now could be told of the committed one
-  int64_t lost = 0;          // this epoch goes on no more, though its members live; 0: none
+  int64_t told = 0;          // every member knows that this epoch is committed
+  bool tell_failed = false;  // not all live members could be told of the committed epoch
+  int64_t lost = 0;          // this epoch no longer works, though its members live; 0: none
   bool may_propose = true;   // false: backing off after a failure
-  bool ends = false;         // what is committed, or proposed, is not wanted any more
-  // Of the topology beside this one: its lastEpoch. A gateway that watches both takes the newer
-  // one, so no number is given twice, nor a lower one committed after a higher.
+  bool ends = false;         // the committed or proposed epoch is no longer wanted
+  // lastEpoch of the other topology. A gateway that watches both takes the newer one. So no number
+  // is used twice, and no lower one is committed after a higher one.
   int64_t above = 0;
 };
 
@@ -91,12 +91,12 @@ struct EpochStep {
   EpochStepKind kind = EpochStepKind::kNothing;
   int64_t epoch = 0;
   std::string why;  // for logs and Events
-  // With kAbort: the member that is not alive, if that is why.
+  // With kAbort: the member that is gone, if that is the reason.
   std::optional<InstanceId> gone = {};
 };
 
-// `wanted`: what should serve; absent: nothing can be said yet, or nothing should. `alive`: every
-// instance that could still be a member. Pure.
+// `wanted`: what should serve; absent: unknown, or nothing should. `alive`: every instance that
+// could still be a member. Pure.
 EpochStep NextStep(const EpochRecord& record, const LeaderProgress& progress,
                    const std::optional<EpochContent>& wanted, const std::set<InstanceId>& alive);
 

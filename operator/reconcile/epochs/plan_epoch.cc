@@ -33,7 +33,7 @@ std::string WhyAborted(const EpochStep& step, const TopologyRecord& proposed,
   return has_failed ? epochs.under_way.message : step.why;
 }
 
-// True: that call is under way, and there is nothing to do but to wait.
+// True: that call is running, so wait for it.
 bool IsUnderWay(const EpochsSeen& epochs, EpochCall verb, int64_t epoch, PlanBuilder& out) {
   if (!epochs.call || epochs.call->verb != verb || epochs.call->epoch != epoch) return false;
   out.LookAgain(epochs.call->until);
@@ -105,7 +105,7 @@ bool PlanEpoch(const ServiceObserved& seen, const MoEService& service, const Top
 
 namespace {
 
-// What a status says of an instance.
+// The status entry of an instance.
 const Node* SaidOf(const Node* said, const TopologyInstance& instance) {
   if (said == nullptr) return nullptr;
   const auto found = std::ranges::find_if(said->items, [&](const Node& one) {

@@ -12,28 +12,27 @@
 
 namespace janus::control {
 
-// What is wanted of one topology's epochs.
+// What the epochs of one topology should become.
 struct EpochWish {
-  // What should serve; nothing: it is not known yet, or nothing should.
+  // What should serve; nothing: unknown, or nothing should.
   std::shared_ptr<const EpochProposal> wanted;
-  // Of the MoETopology to make if there is none; empty: make none.
+  // Name of the MoETopology to create if it is missing; empty: create none.
   std::string name;
-  // Make it before anything is wanted: it says that there are two sides.
+  // Create it before `wanted` is known: it marks that there are two sides.
   bool makes_record = false;
-  // Why what is committed or proposed is not wanted any more, for people. Empty: it is.
+  // Why the committed or proposed epoch is no longer wanted, for people. Empty: it is wanted.
   std::string ends;
-  int64_t above = 0;        // of the topology beside this one: its lastEpoch
-  bool may_propose = true;  // false: that one is about to change
+  int64_t above = 0;        // lastEpoch of the other topology
+  bool may_propose = true;  // false: the other topology is about to change
 };
 
-// Adds the next step from one epoch to another (next_step.h), if there is one, as one action. True:
-// it is a write of the record, after which numbers of epochs may be others. Pure.
+// Adds the next step (next_step.h), if any, as one action. True: it writes the record, which may
+// change epoch numbers. Pure.
 bool PlanEpoch(const ServiceObserved& seen, const MoEService& service, const TopologySeen* topology,
                const EpochWish& wish, PlanBuilder& out);
 
-// Notes in the record's status which members have said that they serve the committed epoch, and
-// since when. Written when one comes or goes: once or twice in an epoch to which nothing happens.
-// Pure.
+// Records in the status which members serve the committed epoch, and since when. It is written only
+// when a member starts or stops: once or twice in a quiet epoch. Pure.
 void PlanMemberStatus(const ServiceObserved& seen, const Side& side, PlanBuilder& out);
 
 }  // namespace janus::control

@@ -18,7 +18,7 @@
 namespace janus::control {
 namespace {
 
-// Raised when workers of two builds can no longer be members of one epoch
+// Increase it when workers of two builds can no longer be members of one epoch
 // (dataplane/comm/wire/wire.h).
 constexpr uint64_t kWireVersion = 1;
 
@@ -32,8 +32,8 @@ std::string LittleEndian(const Placement& placement) {
   return out;
 }
 
-// All low bytes, then all high ones: a model's few hundred experts share the latter, and zlib makes
-// a quarter less of them apart.
+// All low bytes, then all high bytes. A model's few hundred experts share the high bytes, so zlib
+// output is a quarter smaller.
 std::string InPlanes(const std::string& little_endian) {
   std::string out;
   out.reserve(little_endian.size());
@@ -64,7 +64,7 @@ std::string Compressed(const std::string& bytes) {
   return out;
 }
 
-// A placement is bounded (ValidateSchema): what unpacks to more is none.
+// Placements are bounded (ValidateSchema), so a larger one is invalid.
 constexpr size_t kMostPlacementBytes = size_t{2} * 196'608;
 
 janus::Result<std::string> Decompressed(const std::string& bytes) {
@@ -98,7 +98,7 @@ Node RoomTree(const SequenceRoom& room) {
                  {"swapBytes", Node::Integer(room.swap_bytes)}});
 }
 
-// `shared` is the room that the record says for all of them.
+// `shared`: the room that the record states for all of them.
 Node InstanceTree(const Instance& one, const std::optional<SequenceRoom>& shared) {
   Node out = Object({{"role", Text(ToString(one.role))},
                      {"podUID", Text(one.pod_uid)},
@@ -132,7 +132,7 @@ InstanceId IdOf(const TopologyInstance& one) {
 std::string ModelOf(const PlannedService& planned) {
   Fingerprint hash;
   hash.Mix(planned.model_digest).Mix(static_cast<uint64_t>(planned.plan.dtype)).Mix(kWireVersion);
-  // Another numerics class: members of a role that differ in it refuse each other.
+  // Another numerics class: members of a role refuse each other if it differs.
   if (planned.plan.effective.device == Device::kCuda) hash.Mix("cuda");
   if (planned.plan.effective.fp8_kv_cache) hash.Mix("kv fp8");
   return hash.Hex().substr(0, 10);

@@ -16,46 +16,47 @@
 
 namespace janus::control {
 
-// Between the topology as workers have it and the MoETopology that records it.
+// Converts between the topology for workers and the MoETopology that records it.
 
-// <service>-<hash of model digest, numerics class and wire version>: members of two epochs of one
-// object can follow each other without a restart.
+// <service>-<hash of model digest, numerics class and wire version>. Members of two epochs of the
+// same object can follow each other without a restart.
 std::string TopologyName(const std::string& service, const PlannedService& planned);
 
-// The hash in that name: what no two members of an epoch may differ in.
+// The hash in that name: what all members of an epoch must have in common.
 std::string ModelOf(const PlannedService& planned);
-// The same of a record that is committed or proposed in the object of that name.
+// The same for a committed or proposed record in the object of that name.
 std::string ModelOf(const TopologyRecord& record, const std::string& object_name);
-// The committed record of an epoch that was ended (MoETopology, endedEpoch), which is taken out:
-// what decides sees a service of which nothing is committed.
+// Removes the committed record of an ended epoch (MoETopology, endedEpoch) and returns it, so that
+// decisions see a service without a committed epoch.
 std::optional<TopologyRecord> TakeEnded(MoETopology& topology);
 
-// spec.committed or spec.proposed: docs/api.md, MoETopology. What all say alike it says once, for
-// two records of the largest service must fit what etcd takes of a request (1.5 MiB).
+// spec.committed or spec.proposed (docs/api.md, MoETopology). Values common to all instances are
+// stored once: two records of the largest service must fit etcd's request limit (1.5 MiB).
 Node RecordTree(const Topology& topology);
-// The placement of a record, as RecordTree wrote it. InvalidArgument says what of it is none.
+// The placement of a record written by RecordTree. InvalidArgument says what is wrong with it.
 janus::Result<Placement> PlacementOf(const TopologyRecord& record);
-// What each expert instance of a record has; nothing of a record whose placement is none.
+// The experts on each expert instance of a record; empty if its placement is invalid.
 std::map<InstanceId, controllers::HeldExperts> ExpertsOf(const TopologyRecord& record);
-// Copies of experts, of all layers, that an instance of `after` has and did not have in `before`.
+// Number of expert copies, over all layers, that instances have in `after` but not in `before`.
 int64_t CopiesMoved(const TopologyRecord& before, const Placement& was, const TopologyRecord& after,
                     const Placement& is);
-// What an attention instance of a record has for life; nothing: it is none, or it is not said.
+// An attention instance's sequence room, fixed for its lifetime; nothing: not an attention
+// instance, or not recorded.
 std::optional<SequenceRoom> RoomAt(const TopologyRecord& record, const TopologyInstance& one);
 std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceId& instance);
 
 InstanceId IdOf(const TopologyInstance& one);
 EpochContent ContentOf(const Topology& topology);
-// What of the object decides.
+// The part of the object that decisions use.
 EpochRecord EpochRecordOf(const MoETopology& topology);
 
-// Of a record, those in `alive`, in its order.
+// The instances of a record that are in `alive`, in the record's order.
 std::vector<TopologyInstance> AliveOf(const TopologyRecord& record,
                                       const std::set<InstanceId>& alive);
-// The instances of a record for which `other` has no place, in its order. Compared by address: the
-// successor of an instance that has ended may have its address, and would receive calls to it.
+// The instances of a record without a place in `other`, in the record's order. Compared by address,
+// because a successor may have the address of an ended instance and would receive its calls.
 std::vector<TopologyInstance> Without(const TopologyRecord& record, const TopologyRecord& other);
-// The pods of a record's instances: uids.
+// uids of the pods of a record's instances.
 std::set<std::string> PodsOf(const TopologyRecord& record);
 
 }  // namespace janus::control

@@ -14,12 +14,12 @@
 namespace janus::control {
 namespace {
 
-// How long a member of a lost epoch may be silent before the others go on without it. A process
-// that hangs is ended by its liveness probe after thirty seconds.
+// How long a member of a lost epoch may be silent before the next epoch starts without it. A
+// liveness probe ends a hanging process after thirty seconds.
 constexpr std::chrono::seconds kSilentFor{20};
 
-// A member of a lost epoch that does not answer could not be prepared: the next epoch waits for it,
-// or comes without it.
+// A silent member of a lost epoch cannot be prepared: the next epoch waits for it, or starts
+// without it.
 enum class Answers { kYes, kNotYet, kNo };
 
 class Wanted {
@@ -32,7 +32,7 @@ class Wanted {
       experts_ = ExpertsOf(*committed);
       has_lost_ = AliveOf(*committed, from_.seen.alive).size() < committed->instances.size() ||
                   !from_.side.epochs().WhyLost(committed->epoch).empty();
-      // Paused: only what is broken is mended.
+      // Paused: only repairs.
       if (desired_.service.spec.paused && !has_lost_) return std::move(out_);
     }
     for (const Role role : {Role::kAttention, Role::kExperts}) {
@@ -43,7 +43,7 @@ class Wanted {
   }
 
  private:
-  // For pods of the role that come, or are back in a moment.
+  // For pods of the role that are starting, or that will be ready again soon.
   bool MustWait(Role role) {
     const std::vector<PodSeen>& pods = from_.side.pods[role == Role::kExperts];
     const RoleWanted& wanted = desired_.Of(role).wanted;
@@ -61,7 +61,7 @@ class Wanted {
     return true;
   }
 
-  // False: it is better to wait for one of them.
+  // False: wait for one of them.
   bool TakeWorkers(Role role) {
     const std::vector<PodSeen>& pods = from_.side.pods[role == Role::kExperts];
     const TopologyRecord* const committed = from_.side.committed();
@@ -102,7 +102,7 @@ class Wanted {
     const PlannedService* planned = &*desired_.planned;
     std::array<int, 2> counts{};
     for (const WorkerSeen& worker : workers_) ++counts[worker.role == Role::kExperts];
-    // As many as there are, if not all that are wanted: fewer may have to hold more experts each.
+    // Use the workers that exist, even if fewer than wanted; then each may hold more experts.
     if (counts[0] > 0 && counts[1] > 0 &&
         (counts[0] != planned->plan.m || counts[1] != planned->plan.n)) {
       MoEService fewer = desired_.service;
@@ -125,7 +125,7 @@ class Wanted {
           EpochProposal{*std::move(topology), planned->plan, ModelOf(*planned)});
       return;
     }
-    // Too few to hold the model: those that are still to come make it whole.
+    // Too few to hold the model: wait for the pods that are starting.
     if (!out_.awaited) out_.awaited = {"WaitingForPods", topology.status().message()};
   }
 

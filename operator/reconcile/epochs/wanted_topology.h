@@ -12,17 +12,17 @@ namespace janus::control {
 
 // What should serve on a side.
 struct WantedTopology {
-  // Nothing: it is better to wait, or there is nothing to serve with.
+  // Nothing: wait, or nothing can serve.
   std::shared_ptr<const EpochProposal> proposal;
-  // The plan for as many instances as there are, if those are not all that are wanted.
+  // The plan for the existing instances, if they are fewer than wanted.
   std::optional<PlannedService> planned;
-  Cause awaited;  // what it waits for
+  Cause awaited;  // why it waits
   std::optional<MonotonicTime> again;
 };
 
-// From the pods that can serve (PodPlan::members, by role). Not proposed before a pod that comes
-// about now has come, or one that restarts is back: one epoch is better than two. A service that
-// has lost a member waits for restarts alone. Pure.
+// Chooses from the pods that can serve (PodPlan::members, by role). It waits for pods that are
+// starting or restarting, since one epoch is better than two. A service that has lost a member
+// waits only for restarts. Pure.
 WantedTopology TopologyWanted(const PlanningSide& from, const Desired& desired,
                               const std::array<PodPlan, 2>& pods);
 

@@ -10,50 +10,50 @@
 
 namespace janus::control {
 
-// Names, labels and resources of all that belongs to a service. What they are is API: users select
-// by them.
+// Names, labels and resources of a service's objects. They are part of the API: users select by
+// them.
 
 inline constexpr std::string_view kServiceLabel = "serving.janus.dev/service";
 inline constexpr std::string_view kRoleLabel = "serving.janus.dev/role";
 inline constexpr std::string_view kRevisionLabel = "serving.janus.dev/revision";
-// On worker pods: which model they were made for (ModelLabelOf).
+// On worker pods: the model they were created for (ModelLabelOf).
 inline constexpr std::string_view kModelLabel = "serving.janus.dev/model";
-// "true" on the pods of the committed topology, and on no other.
+// "true" only on pods of the committed topology.
 inline constexpr std::string_view kMemberLabel = "serving.janus.dev/member";
 // The readiness gate of worker pods: True after Commit.
 inline constexpr std::string_view kMemberCondition = "serving.janus.dev/member";
-// On an object that we own: a hash of what we want of it.
+// On our objects: a hash of the wanted content.
 inline constexpr std::string_view kWantedAnnotation = "serving.janus.dev/wanted";
-// On a MoEService: another value has all its certificates issued anew, by a new authority.
+// On a MoEService: a new value reissues all its certificates from a new authority.
 inline constexpr std::string_view kRenewalAnnotation = "serving.janus.dev/certificatesRenewedAt";
-// Of a pod with mutual TLS: its role's Secret.
+// Volume of a pod with mutual TLS: its role's Secret.
 inline constexpr std::string_view kTrustVolume = "janus-tls";
-// On a MoETopology: the last spec whose service was whole, in JSON. What serves is kept by it while
-// the spec is one that cannot be carried out.
+// On a MoETopology: the last spec under which the whole service ran, in JSON. While the current
+// spec cannot be carried out, this one is kept up.
 inline constexpr std::string_view kLastSpecAnnotation = "serving.janus.dev/last-spec";
-// On a MoEService: another value rolls all its pods.
+// On a MoEService: a new value replaces all its pods.
 inline constexpr std::string_view kRestartedAtAnnotation = "serving.janus.dev/restartedAt";
 
-// The value of kRoleLabel is ToString(Role); nothing: it is none.
+// The value of kRoleLabel is ToString(Role); nothing: not a role.
 std::optional<Role> RoleNamed(std::string_view name);
 
-// <service>-<role>-<revision>-<id>. Ids of a role go up and are never used twice.
+// <service>-<role>-<revision>-<id>. A role's ids increase and are never reused.
 std::string PodName(std::string_view service, Role role, std::string_view revision, int64_t id);
-// The id at the end of a pod's name; nothing: it is not one of ours.
+// The id at the end of a pod's name; nothing: not a name of ours.
 std::optional<int64_t> PodIdOf(std::string_view name);
 
 inline std::string GatewayName(std::string_view service) {
   return std::string(service) + "-gateway";
 }
-// The headless Service under which any worker is found.
+// The headless Service that lists every worker.
 inline std::string MembersName(std::string_view service) {
   return std::string(service) + "-members";
 }
-// Of the policy that guards the workers. The policy of the gateways has the gateways' name.
+// The policy that protects the workers. The gateways' policy has the gateways' name.
 inline std::string WorkersPolicyName(std::string_view service) {
   return std::string(service) + "-workers";
 }
-// Of a role: its PodDisruptionBudget, and its MoERoleScaler in mode External.
+// A role's PodDisruptionBudget, and its MoERoleScaler in mode External.
 inline std::string RoleObjectName(std::string_view service, Role role) {
   return std::string(service) + "-" + std::string(ToString(role));
 }

@@ -9,7 +9,7 @@
 
 namespace janus::control {
 
-// Trees written as they read.
+// Builders for JSON trees.
 
 inline Node Object(std::initializer_list<std::pair<std::string_view, Node>> fields) {
   Node out = Node::Map();

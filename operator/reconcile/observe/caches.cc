@@ -6,7 +6,8 @@
 namespace janus::control {
 namespace {
 
-// Of objects that are written back: all but managedFields, which are half of an object.
+// For objects that are written back: all metadata except managedFields, which are half of an
+// object.
 const std::vector<std::string_view> kMetadata = {
     "metadata.annotations",     "metadata.creationTimestamp", "metadata.deletionTimestamp",
     "metadata.finalizers",      "metadata.generation",        "metadata.labels",

@@ -11,10 +11,10 @@
 
 namespace janus::control {
 
-// Copies of everything a pass reads. All outlive their users. Thread-safe.
+// Copies of everything that a pass reads. All outlive their users. Thread-safe.
 struct Caches {
   const ObjectStore& services;    // MoEServices
-  const ObjectStore& topologies;  // indexed by kByService, as the next
+  const ObjectStore& topologies;  // indexed by kByService, like those below
   const ObjectStore& pods;
   const ObjectStore& endpoints;  // Services
   const ObjectStore& accounts;
@@ -28,20 +28,20 @@ struct Caches {
   const ObjectStore& Of(const Resource& resource) const;
 };
 
-// What is kept of a kind of objects that passes read: no pass sees what is not named here.
+// The fields that are kept of a kind of objects: a pass sees no others.
 struct KeptKind {
   const Resource* resource;
-  bool is_labelled;  // of those with the name of their service alone
+  bool is_labelled;  // keep only objects with the service label
   std::vector<std::string_view> fields;
 };
-// In the order of Caches. Of a node nothing that its heartbeat changes.
+// In the order of Caches. They include nothing that a node's heartbeat changes.
 const std::vector<KeptKind>& KeptKinds();
 
 // Objects by the service that kServiceLabel names: "namespace/name".
 inline constexpr std::string_view kByService = "service";
 std::vector<ObjectIndex> ServiceIndex();
 
-// The service an object belongs to by its label, or is itself; nothing: none.
+// The service itself, or the service that an object's label names; nothing: no label.
 std::optional<ObjectKey> ServiceKeyOf(const Resource& resource, const Node& object);
 
 }  // namespace janus::control

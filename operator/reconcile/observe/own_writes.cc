@@ -5,10 +5,10 @@ namespace janus::control {
 void OwnWrites::Wrote(const Resource& resource, const std::string& replaced, Node written,
                       MonotonicTime now) {
   const std::string version(ResourceVersionOf(written));
-  if (version == replaced) return;  // it changed nothing
+  if (version == replaced) return;  // the write changed nothing
   Written& entry = written_[KeyFor(resource, KeyOf(written))];
   if (!replaced.empty() && entry.version != replaced) {
-    entry = Written();  // what we had written was overwritten by others
+    entry = Written();  // other writers have overwritten our state
   }
   entry.resource = &resource;
   entry.is_made = entry.is_made || replaced.empty();
@@ -40,7 +40,7 @@ std::optional<Node> OwnWrites::Newest(const Resource& resource, const ObjectKey&
   if (found == written_.end()) return cached;
   const Written& entry = found->second;
   if (!cached) {
-    // What the cache has shown and shows no more has gone.
+    // An object that the cache showed before, and no longer shows, is gone.
     if (entry.is_made) return ObjectOf(entry);
     written_.erase(found);
     return std::nullopt;

@@ -17,45 +17,45 @@
 
 namespace janus::control {
 
-// What this process has written of a service's objects and its caches do not show yet. Read through
-// it a cache is never older than our own last write, so that a pass which follows closely on
-// another makes nothing twice.
+// This process's writes to a service's objects that its caches do not show yet. Reads through this
+// class are never older than our last write, so that a pass right after another creates nothing
+// twice.
 //
-// A cache that shows a version we have overwritten lags: our copy is the newer one. Any other
-// version is of another writer, or ours, and the cache is believed. Versions are only compared for
+// If a cache shows a version that we have overwritten, it lags, and our copy is newer. Any other
+// version is ours or another writer's, and the cache is used. Versions are compared only for
 // equality. Confined.
 class OwnWrites {
  public:
-  // The caches, which outlive this: what they would keep of an object is remembered.
+  // The caches, which outlive this. Of an object it remembers what they would keep.
   using CacheOf = std::function<const ObjectStore&(const Resource& resource)>;
   explicit OwnWrites(CacheOf cache_of) : cache_of_(std::move(cache_of)) {}
 
-  // `replaced`: the version it was written over; empty: it was made.
+  // `replaced`: the version that it overwrote; empty: it was created.
   void Wrote(const Resource& resource, const std::string& replaced, Node written,
              MonotonicTime now);
-  // An object of that uid is asked to go, and shall count as going.
+  // The deletion of the object of that uid was requested; it counts as being deleted.
   void Deleted(const std::string& uid) { deleted_.insert(uid); }
   bool IsDeleted(const std::string& uid) const { return deleted_.contains(uid); }
-  // Those not among `there` have gone.
+  // Forgets uids that are not in `there`, since those objects are gone.
   void ForgetDeleted(const std::set<std::string>& there) {
     std::erase_if(deleted_, [&](const std::string& uid) { return !there.contains(uid); });
   }
 
-  // The outcome of this create is unknown: the server is asked before anything is decided.
+  // A create has an unknown outcome: ask the server before the next decision.
   using Place = std::pair<const Resource*, ObjectKey>;
   void MayHaveMade(const Resource& resource, ObjectKey key) {
     unresolved_.emplace(&resource, std::move(key));
   }
   const std::set<Place>& unresolved() const { return unresolved_; }
-  // The server was asked. `there`: nothing, or the object.
+  // The server's answer. `there`: the object, or nothing.
   void Resolve(const Place& place, std::optional<Node> there, MonotonicTime now);
-  // Made longer ago than a cache may lag, and not shown yet: they may have gone since. Ask.
+  // Objects created before `time` that no cache shows may be gone again: ask the server.
   void DoubtOlderThan(MonotonicTime time);
 
-  // The object as it is known: the cache's copy, or ours. Nothing: there is none.
+  // The newest known state: the cache's copy, or ours. Nothing: no such object.
   std::optional<Node> Newest(const Resource& resource, const ObjectKey& key,
                              std::optional<Node> cached);
-  // The same of a list by any index: what we made and the cache lacks is added.
+  // The same for a list by any index: adds objects that we created and the cache lacks.
   std::vector<Node> NewestOf(const Resource& resource, std::vector<Node> cached);
 
  private:
@@ -63,8 +63,8 @@ class OwnWrites {
     const Resource* resource = nullptr;
     PackedTree object;
     std::string version;
-    std::set<std::string> overwritten;  // versions since the cache was last believed
-    bool is_made = false;               // the cache has not shown any version of it yet
+    std::set<std::string> overwritten;  // since the cache was last up to date
+    bool is_made = false;               // created, and not yet in the cache
     MonotonicTime since;
   };
   using Key = std::pair<std::string, ObjectKey>;  // resource's text

@@ -45,7 +45,7 @@ Applier::Result Applier::RefuseForeign(const std::string& call, const std::strin
   return Refused(call, std::move(refusal), true);
 }
 
-// One Event names all that was made in one go.
+// One Event names everything created at once.
 void Applier::TellMade() {
   const auto tell = [&](const std::string& made) {
     pass_.tell({EventType::kNormal, "Create", {"Created", "made " + made}});
@@ -88,7 +88,7 @@ bool Applier::Delete(const Resource& resource, const ObjectKey& key, const std::
   DeleteOptions options;
   options.uid = uid;
   const ApiResult<Node> gone = pass_.api.Delete(resource, key, options, pass_.limits);
-  // A cache shows what is not there any more: it is looked at again, and believed once it does not.
+  // The cache shows an object that is gone: read again until it no longer does.
   if (!gone.ok()) {
     Refused(call, RefusalOf(gone.error(), call));
     return false;
@@ -123,7 +123,7 @@ Applier::Result Applier::Carry(const WriteScalerStatus& action) {
   const std::string call = CallOf(action);
   if (!written.ok()) {
     Refusal refusal = RefusalOf(written.error(), call);
-    // No condition can tell what keeps conditions from being written: an error of the operator.
+    // If conditions cannot be written, none can report it, so it becomes an error of the operator.
     if (refusal.kind != RefusalKind::kStop) refusal.kind = RefusalKind::kRetry;
     refusal.cause.reason.clear();
     return Refused(call, std::move(refusal));

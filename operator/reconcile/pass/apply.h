@@ -11,26 +11,26 @@
 
 namespace janus::control {
 
-// Carries out what was decided on one observation. Every write goes through Pass::api, which asks
-// first whether this process still leads; compare-and-swaps carry the version that was observed,
-// and calls to members the fence. What is refused is in Pass::refused; other actions go on.
+// Carries out what was decided from one observation. Every write goes through Pass::api, which
+// first checks that this process still leads. Compare-and-swaps carry the observed version, calls
+// to members the fence. Refused calls go to Pass::refused; other actions continue.
 class Applier {
  public:
   // Both outlive this.
   Applier(Pass& pass, const ServiceObserved& seen) : pass_(pass), seen_(seen) {}
 
-  // The work. True: something of it was done or refused, so the service is to be observed and
-  // decided on anew. A write of the service's own record, a topology, ends it there: what comes
-  // after was decided on the record before.
+  // Carries out the work. True: something was done or refused, so observe and decide again. A write
+  // of a topology, the service's own record, ends the work, because later actions were decided from
+  // the previous record.
   bool Work(const Plan& plan);
-  // The rest, when no work is left.
+  // Carries out the report, when no work is left.
   void Report(const Plan& plan);
 
  private:
   enum class Result {
-    kNothing,  // nothing is other than it was
-    kDone,     // done, or refused: decide anew, after the other actions
-    kAnew,     // done, and what follows no longer holds: decide anew now
+    kNothing,  // nothing changed
+    kDone,     // done or refused: decide again after the other actions
+    kAnew,     // done, and later actions are outdated: decide again now
   };
 
   Result Carry(const KeepCertificates& action);
@@ -58,11 +58,11 @@ class Applier {
   Result Carry(const WriteScalerStatus& action);
   Result Carry(const WriteStatus& action);
 
-  // The call was refused. One that people or others have to mend stands for a while.
+  // Handles a refused call. `stands`: people or other programs must act, so it is retried later.
   Result Refused(const std::string& call, Refusal refusal, bool stands = false);
-  // `what` has the name of an object of ours: an Event, and a refusal that stands.
+  // `what` has the name of our object but another owner: an Event, and a refusal that stands.
   Result RefuseForeign(const std::string& call, const std::string& what, const std::string& remedy);
-  // POST, which changes nothing that has the name already.
+  // POST, which changes nothing if the name is taken.
   enum class Made { kMade, kOurs, kForeign, kRefused };
   struct Making {
     Made made = Made::kRefused;
@@ -74,7 +74,7 @@ class Applier {
   Result TakeChange(const std::string& call, ApiResult<Node> changed, const PodSeen& pod);
   bool Delete(const Resource& resource, const ObjectKey& key, const std::string& uid,
               const std::string& call);
-  // With the record as it was observed.
+  // With the record as observed.
   struct EpochTarget {
     EpochDriver& driver;
     EpochDriver::Record record;
@@ -87,7 +87,7 @@ class Applier {
   Pass& pass_;
   const ServiceObserved& seen_;
   bool may_make_pods_ = true;     // their names are reserved
-  std::set<Role> refused_roles_;  // one of their pods was refused, or its name was taken
+  std::set<Role> refused_roles_;  // a pod of theirs was refused, or its name was taken
   std::string made_children_;
   std::array<std::vector<std::string>, 2> made_pods_;  // names, by role
 };

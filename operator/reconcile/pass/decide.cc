@@ -23,10 +23,10 @@
 namespace janus::control {
 namespace {
 
-// All annotations of an object together may have 256 KiB.
+// All annotations of an object together are limited to 256 KiB.
 constexpr size_t kMostSpecBytes = 192 << 10;
 
-// One decision while it is made, subject by subject.
+// One decision in progress, subject by subject.
 class Deciding {
  public:
   Deciding(const ServiceObserved& seen, const ReconcilerOptions& options)
@@ -69,7 +69,7 @@ class Deciding {
   Desired& desired() { return decision_.rollout.desired; }
   const Side& front() const { return decision_.rollout.sides.front; }
   const std::optional<Side>& old() const { return decision_.rollout.sides.old; }
-  // Nothing is made for what has no room, nor for what is not known.
+  // Create nothing that does not fit or is not known yet.
   bool may_make() { return desired().acts() && (desired().planned || !desired().capacity); }
 
   void Certificates() {
@@ -84,7 +84,7 @@ class Deciding {
       if (recreates) {
         plan = PlanRecreation(front(), role, desired().Of(role).wanted);
       } else {
-        // A pod of the new model would come only to wait until the old ones have gone.
+        // A pod of the new model would only wait until the old ones are gone.
         plan = PlanRolePods(seen_, front(), role, desired(), desired().ends.empty(), out_);
       }
     }
@@ -110,14 +110,14 @@ class Deciding {
     PlanNewPods(seen_, orders, desired().pinned, options_, out_);
   }
 
-  // True: it writes its record.
+  // True: it writes the old side's record.
   bool OldSideActions() {
     decision_.old_serves = OldSideServes(seen_, *old());
     decision_.replacing = ReplacingCause(decision_.rollout);
     return PlanOldActions(seen_, options_, decision_.rollout, old_side_, decision_.certified, out_);
   }
 
-  // `waits`: the old side's record is about to change, and with it the numbers of epochs.
+  // `waits`: the old side's record is about to change, and with it epoch numbers.
   void FrontEpoch(bool waits) {
     const PlanningSide from = FrontOf(seen_, options_, decision_.rollout.sides);
     WantedTopology wanted;
@@ -130,7 +130,7 @@ class Deciding {
     wish.wanted = std::move(wanted.proposal);
     if (desired().planned) {
       wish.name = TopologyName(desired().service.metadata.name, *desired().planned);
-      // After a rollout Recreate the old record may have the name.
+      // After a Recreate rollout, the old record may have this name.
       if (old() && old()->topology->name() == wish.name) wish.name += "-b";
     }
     wish.ends = desired().ends;
@@ -155,7 +155,7 @@ class Deciding {
     if (decision_.certified.can_call) ReleaseAsleep();
   }
 
-  // Recreate: before the old pods are deleted their members are released. True: they are.
+  // Recreate: releases members before the old pods are deleted. True: they are released.
   bool ReleaseEnded() {
     const TopologyRecord& ended = *front().ended();
     const bool are_released = front().has_fence() && front().epochs().released == ended.epoch;
@@ -168,9 +168,10 @@ class Deciding {
     return false;
   }
 
-  // A worker with SIGTERM stays until an epoch without it serves, and none comes while the service
-  // sleeps. So its members are released: attention instances end their answers, then all leave.
-  // This waits until all of them are on their way out: no epoch goes on with a released member.
+  // A worker with SIGTERM stays until an epoch without it serves, and a sleeping service gets none.
+  // So its members are released here: attention instances finish their answers, then all leave. It
+  // waits until all members' pods are being deleted, because no epoch can continue with a released
+  // member.
   void ReleaseAsleep() {
     std::optional<MonotonicTime>& since = out_.plan().remembered.asleep_since;
     const TopologyRecord* const committed = front().committed();
@@ -184,7 +185,7 @@ class Deciding {
       if (!pod.is_leaving) return;
       if (!pod.has_ended && !pod.is_lost) leaving.insert(pod.uid);
     }
-    // Another leader's epoch: until this one has raised the fence its calls would be refused.
+    // Another leader's epoch: members refuse our calls until our fence is raised.
     if (leaving.empty() || !front().has_fence()) return;
     if (!since) since = seen_.now;
     MemberOrder order = ReleaseOrder(seen_, front(), committed->epoch, committed->instances);
@@ -195,12 +196,11 @@ class Deciding {
                             At(*since, Seconds(desired().service.spec.rollout.drain_seconds))});
   }
 
-  // The spec by which all is there and serves: what serves is kept by it while a later one cannot
-  // be carried out.
+  // Records the spec under which everything runs. While a later spec cannot be carried out, this
+  // one is kept up.
   void NoteLastSpec() {
     const Desired& of = desired();
-    // While it is paused its counts and pods need not be those of the spec, nor is its TLS while
-    // that is held.
+    // While paused, counts and pods may differ from the spec; while TLS is held, so does TLS.
     if (of.service.spec.paused || of.held_tls || of.held_back) return;
     if (of.invalid || of.capacity || of.awaited || decision_.awaited) return;
     if (!of.wants_pods() || !IsWhole(front(), of)) return;
@@ -219,7 +219,7 @@ class Deciding {
   const ReconcilerOptions& options_;
   PlanBuilder out_;
   Decision decision_;
-  std::array<PodPlan, 2> pods_;  // of the front, by role
+  std::array<PodPlan, 2> pods_;  // of the front side, by role
   OldSide old_side_;
 };
 

@@ -16,16 +16,16 @@
 
 namespace janus::control {
 
-// The planner's name for the pods of the model that a rollout replaces.
+// The planner's key for the pods of the model that a rollout replaces.
 inline std::string OldPlannerKey(const std::string& uid) {
   return uid + "/old";
 }
 
-// What lives between the passes over one service: calls under way, this process's own writes, and
-// what is remembered as data. Confined to the pass that runs.
+// State between the passes over one service: running calls, this process's writes, and remembered
+// data. Confined to the running pass.
 class Memory {
  public:
-  // All outlive this.
+  // All arguments outlive this, except the uid.
   Memory(std::string its_uid, const Caches& caches, ObjectApi& api, MemberCalls& calls,
          ServicePlanner& its_planner)
       : uid(std::move(its_uid)),
@@ -42,13 +42,13 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // The calls to the members of one MoETopology.
+  // Calls to the members of one MoETopology.
   struct Line {
     Line(ObjectApi& api, MemberCalls& calls) : epochs(api, calls), end(calls) {}
     EpochDriver epochs;
     EpochEnd end;
   };
-  // By the object's name.
+  // By the name of the MoETopology.
   Line& LineOf(const std::string& topology) {
     std::unique_ptr<Line>& line = lines_[topology];
     if (line == nullptr) line = std::make_unique<Line>(api_, calls_);

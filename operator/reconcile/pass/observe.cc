@@ -16,10 +16,10 @@
 namespace janus::control {
 namespace {
 
-// A cache that has not shown for so long what this process made: ask the server.
+// If a cache has not shown our new object for this long, ask the server.
 constexpr std::chrono::seconds kCacheLag{60};
 
-// Creates of which it is not known whether they were done. False: that could not be read.
+// Resolves creates of unknown outcome. False: a read failed.
 bool ResolveDoubts(Pass& pass) {
   OwnWrites& writes = pass.memory.writes;
   writes.DoubtOlderThan(pass.now - kCacheLag);
@@ -59,7 +59,7 @@ class Observing {
     HearMembers();
     ReadModels();
     out_.refused = pass_.memory.refusals.All(pass_.now);
-    // Those of this pass come first: a call that was refused in it is known by that.
+    // Refusals of this pass come first, so that they are found before older ones.
     out_.refused.insert(out_.refused.begin(), pass_.refused.begin(), pass_.refused.end());
     out_.certificates_are_kept = pass_.certificates_are_kept;
     out_.remembered = pass_.memory.remembered;
@@ -92,7 +92,7 @@ class Observing {
       out_.pods.push_back(*std::move(pod));
     }
     if (!pass_.is_first_round) return;
-    // What is made may have another shape after an edit, and where a pod has gone there is room.
+    // An edit may change what is created, and a deleted pod frees resources.
     Fingerprint world;
     world.Mix(static_cast<uint64_t>(IntegerAt(out_.tree, {"metadata", "generation"}).value_or(0)));
     for (const std::string& uid : there_) world.Mix(uid);
@@ -137,8 +137,8 @@ class Observing {
     }
   }
 
-  // Nothing: there is none. The cache of nodes may lag behind the one of pods, and a pod is not
-  // given up for a node that is only new: the server is asked for what the cache lacks.
+  // Nothing: no such node. The node cache may lag behind the pod cache, so before a pod is given
+  // up, the server is asked for a node that the cache lacks.
   std::optional<NodeSeen> FindNode(const PodSeen& pod) {
     const ObjectKey key{"", pod.node};
     if (const auto cached = pass_.caches.nodes.Get(key)) return ReadNode(*cached);
@@ -182,7 +182,7 @@ class Observing {
     }
   }
 
-  // Folders of this machine that the newest spec, or one that served before, has its model in.
+  // Local model folders of the newest spec, and of an earlier one that served.
   std::vector<std::string> ModelFolders() const {
     const FieldPath path = {"model", "source", "hostPath", "path"};
     std::set<std::string> out;
@@ -211,7 +211,7 @@ class Observing {
 
   Pass& pass_;
   OwnWrites& writes_;
-  std::set<std::string> there_;  // uids of objects that are there
+  std::set<std::string> there_;  // uids of existing objects
   ServiceObserved out_;
 };
 

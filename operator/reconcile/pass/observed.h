@@ -24,60 +24,58 @@ namespace janus::control {
 // A MoETopology of the service, and what this process knows of its epochs.
 struct TopologySeen {
   Node record;
-  // The record as it decides: an ended epoch is taken out into `ended`. Nothing: unreadable.
+  // The record for decisions, with an ended epoch moved to `ended`. Nothing: unreadable.
   std::optional<MoETopology> topology;
   std::optional<TopologyRecord> ended;
-  std::string unreadable;  // the first field that cannot be read, and why
-  // uids of the pods in what is committed, ended or not, and in what is proposed, as far as it can
-  // be read.
+  std::string unreadable;  // the first unreadable field, and why
+  // uids of the pods in the committed (ended or not) and the proposed epoch, as far as readable.
   std::set<std::string> pods;
   EpochsSeen epochs;
 
   std::string name() const { return KeyOf(record).name; }
 };
 
-// A pod of the gateways.
+// A gateway's pod.
 struct GatewayPodSeen {
   std::string name;
   bool is_leaving = false;
-  std::string why_not_running;  // empty: nothing keeps it
+  std::string why_not_running;  // empty: no known reason
 };
 
-// An object with the name of one of ours that is neither pod nor topology; its owner may be
-// another.
+// An object with one of our names that is neither a pod nor a topology; it may have another owner.
 struct ChildSeen {
   Node object;
-  bool is_deleted = false;  // this process has deleted it, and the cache does not show that yet
+  bool is_deleted = false;  // this process deleted it, but the cache still shows it
 };
 // By Resource::plural and name.
 using ChildKey = std::pair<std::string, std::string>;
 
-// Everything that decisions of a pass rest on, read in one go. Plain data: it holds no locks and
-// refers to no cache, so a test can write it by hand and change any of it.
+// Everything that the decisions of a pass need, read once. Plain data without locks or references
+// to caches, so that a test can write or change it.
 struct ServiceObserved {
   MonotonicTime now;
   WallTime wall;
 
-  Node tree;  // the MoEService, newest
+  Node tree;  // the newest MoEService
   std::vector<TopologySeen> topologies;
-  std::vector<PodSeen> pods;   // of workers; what their nodes say of them is in must_leave, is_lost
+  std::vector<PodSeen> pods;   // of workers; must_leave and is_lost come from their nodes
   std::set<InstanceId> alive;  // instances of `pods` that could be members
   std::optional<WallTime> next_lost_node;  // when the next silent node counts as lost
   std::vector<GatewayPodSeen> gateway_pods;
-  std::map<ChildKey, ChildSeen> children;  // of those names that the service uses
+  std::map<ChildKey, ChildSeen> children;  // those with names that the service uses
 
-  // What is known of the model, as a snapshot: by the pods of the newest spec, and by those of the
+  // Snapshots of what is known of the model: from pods of the newest spec, and from pods of the
   // model that a rollout replaces. Never null.
   std::shared_ptr<const ModelKnowledge> models;
   std::shared_ptr<const ModelKnowledge> old_models;
 
   std::vector<RefusedCall> refused;
-  bool certificates_are_kept = false;  // in this pass
+  bool certificates_are_kept = false;  // done in this pass
   Remembered remembered;
 
   ObjectKey key() const { return KeyOf(tree); }
   std::string uid() const { return std::string(UidOf(tree)); }
-  // The child as it is known; null: there is none.
+  // The newest known state of the child; null: it does not exist.
   const ChildSeen* Child(const Resource& resource, const std::string& name) const {
     const auto found = children.find({resource.plural, name});
     return found == children.end() ? nullptr : &found->second;

@@ -19,26 +19,26 @@
 
 namespace janus::control {
 
-// What the steps of one pass over one service share. All references outlive the pass.
+// Shared by the steps of one pass over one service. All references outlive the pass.
 struct Pass {
   const ReconcilerOptions& options;
   ObjectApi& api;
   const Caches& caches;
   Memory& memory;
   ObjectKey key;
-  MonotonicTime now;  // the pass has one time
+  MonotonicTime now;  // one time for the whole pass
   WallTime wall;
   CallLimits limits;  // of each call
   TellEvent tell;
   std::function<void()> wake;
 
   std::vector<RefusedCall> refused;                      // in this pass
-  std::map<std::string, std::optional<NodeSeen>> nodes;  // that the server was asked for
+  std::map<std::string, std::optional<NodeSeen>> nodes;  // read from the server in this pass
   bool certificates_are_kept = false;
   bool is_first_round = true;
-  std::optional<MonotonicTime> again;  // of what was heard and begun in this round
+  std::optional<MonotonicTime> again;  // from what was read and started in this round
 
-  // Nothing more is to be done: this process ends, or does not lead any more.
+  // Stop: this process ends, or no longer leads.
   bool is_stopped() const {
     return std::any_of(refused.begin(), refused.end(), [](const RefusedCall& one) {
       return one.refusal.kind == RefusalKind::kStop;

@@ -22,18 +22,19 @@
 
 namespace janus::control {
 
-// The things that a pass may do. Each is one call of the API server, one call to workers that is
-// only begun, or a short exchange that carries its own follow-up and says so.
+// Actions of a pass. Each is one call to the API server, one call to workers that is only started,
+// or a short sequence of calls that is described below.
 
-// Issues and renews what is due, and writes it into the roles' Secrets: one exchange, since keys
-// are in memory only while they are written.
+// Issues and renews due certificates, and writes them into the roles' Secrets. One action, so that
+// keys are in memory only briefly.
 struct KeepCertificates {
-  bool uses_tls = true;  // false: the service goes without, and what is known is forgotten
+  bool uses_tls = true;  // false: the service uses no TLS, and all knowledge of certificates is
+                         // dropped
   IssueCircumstances circumstances;
-  std::shared_ptr<const MoEService> service;  // whose Secrets they are
+  std::shared_ptr<const MoEService> service;  // owner of the Secrets
 };
 
-// Asks workers what model and what room they have. Only begun.
+// Asks workers for their model and their resources. Starts the call only.
 struct AskWorkers {
   bool is_old_side = false;
   WorkersToAsk workers;
@@ -44,8 +45,8 @@ struct MakeChild {
   const Resource* resource = nullptr;
   Node object;
 };
-// Server-side apply over `there`, which was judged; takes over first what was made by POST, and
-// replaces the spec's lists where the server refuses to merge them.
+// Server-side apply over `there`. It first takes over an object created by POST, and it replaces
+// lists of the spec that the server refuses to merge.
 struct ApplyChild {
   Child child;
   Node there;
@@ -56,32 +57,30 @@ struct DeleteChild {
   std::string uid;
   std::string why;  // for the Event
 };
-// A foreign object has a name of ours. It stays as it is; an Event and a refusal, which stands for
-// a while, report it.
+// A foreign object has one of our names. It stays; an Event and a refusal that stands report it.
 struct RefuseAdoption {
-  std::string call;  // by which the refusal is known
+  std::string call;  // identifies the refusal
   std::string what;  // "Service chat"
   std::string remedy;
 };
 
-// Raises the last pod ids in the service's status, by compare-and-swap. MakePods that follow depend
-// on it.
+// Raises the last pod ids in the service's status, by compare-and-swap. Later MakePods need it.
 struct ReservePodNames {
   Node next;                  // the service with its new status
-  std::array<PodIds, 2> ids;  // as they are then
+  std::array<PodIds, 2> ids;  // the ids after that
 };
 struct MakePod {
   Role role = Role::kAttention;
   int64_t id = 0;
   Node object;
 };
-// Label and readiness gate show which pods are members of the committed topology.
+// Sets label and readiness gate, which show the members of the committed topology.
 struct MarkPod {
   enum class Change {
     kJoin,     // both, in one write
     kLabel,    // the label is missing
-    kUnlabel,  // it counts no more for evictions and scalers
-    kShut,     // the gate is closed
+    kUnlabel,  // remove the label, so that the pod no longer counts for evictions and scalers
+    kShut,     // close the gate
   };
   Change change = Change::kJoin;
   PodSeen pod;
@@ -90,7 +89,7 @@ struct DeletePod {
   PodRemoval removal;
 };
 
-// Of MoETopologies. `topology` is the object's name.
+// Actions on MoETopologies. `topology` is the object's name.
 struct MakeTopology {
   Node object;
 };
@@ -102,7 +101,7 @@ struct ProposeEpoch {
   int64_t epoch = 0;
   std::shared_ptr<const EpochProposal> proposal;
 };
-struct PrepareEpoch {  // the call to the members is begun
+struct PrepareEpoch {  // starts the call to the members
   std::string topology;
   int64_t epoch = 0;
 };
@@ -110,33 +109,33 @@ struct CommitEpoch {
   std::string topology;
   int64_t epoch = 0;
 };
-struct TellEpoch {  // members learn that it is committed: the call is begun
+struct TellEpoch {  // starts the call that tells members that it is committed
   std::string topology;
   int64_t epoch = 0;
 };
-struct DropEpoch {  // members learn that it is given up: the call is begun
+struct DropEpoch {  // starts the call that tells members that it is given up
   std::string topology;
   int64_t epoch = 0;
 };
-struct AbortEpoch {  // the record: nothing is proposed
-  std::string topology;
-  int64_t epoch = 0;
-  std::string why;
-};
-struct EndEpoch {  // the record: the committed epoch is over
+struct AbortEpoch {  // record: nothing is proposed
   std::string topology;
   int64_t epoch = 0;
   std::string why;
 };
-// The members end their answers and leave (epoch_end.h): an exchange that goes on over many passes.
+struct EndEpoch {  // record: the committed epoch has ended
+  std::string topology;
+  int64_t epoch = 0;
+  std::string why;
+};
+// Members finish their answers and leave (epoch_end.h); this takes many passes.
 struct ReleaseMembers {
   std::string topology;
   MemberOrder order;
   std::optional<EpochEnd::Beside> beside;
   MonotonicTime deadline;
 };
-// The record's annotation or status. `is_best_effort`: nothing rests on it; what is refused is not
-// reported, and tried again with the next numbers.
+// The record's annotation or status. `is_best_effort`: nothing depends on it; a refusal is not
+// reported, and the next numbers retry it.
 struct UpdateTopology {
   Node object;
   Subresource subresource = Subresource::kNone;
@@ -152,7 +151,7 @@ struct WriteScalerStatus {
   Role role = Role::kAttention;
   Node next;
 };
-// `events` follow once it is written.
+// `events` are recorded after the write.
 struct WriteStatus {
   Node next;
   std::vector<ServiceEvent> events;
@@ -164,26 +163,26 @@ using Action = std::variant<KeepCertificates, AskWorkers, MakeChild, ApplyChild,
                             TellEpoch, DropEpoch, AbortEpoch, EndEpoch, ReleaseMembers,
                             UpdateTopology, DeleteTopology, WriteScalerStatus, WriteStatus>;
 
-// What a pass does next, decided from one observation.
+// The next actions of a pass, decided from one observation.
 struct Plan {
-  // The work, in order. When some of it has been done the service is observed and decided on anew.
+  // Actions in order. After some have been done, observe and decide again.
   std::vector<Action> work;
-  // The rest is for when no work is left, or what is left was refused: the status, Events, and what
-  // the next pass has to know.
+  // Used when no work is left, or the remaining work was refused: the status, Events, and what the
+  // next pass needs.
   std::vector<Action> report;
   std::vector<ServiceEvent> events;
-  std::vector<std::string> settled;  // topologies about which nothing is to be said any more
+  std::vector<std::string> settled;  // topologies without problems to report
   Remembered remembered;
-  std::optional<MonotonicTime> again;  // look again then, if nothing happens before
-  // What needs no call to be refused: a record that cannot be read.
+  std::optional<MonotonicTime> again;  // next pass at the latest
+  // Problems found without a call, such as an unreadable record.
   std::vector<Refusal> refused;
 };
 
-// The call by which a refusal of the action is known: "create Pod chat-experts-...-3".
+// The name of the action's call for refusals: "create Pod chat-experts-...-3".
 std::string CallOf(const Action& action);
 
-// For people and tests: a line for each action, Event and time, objects by their kinds and names.
-// Times count from `now`.
+// For people and tests: a line per action, Event and time; objects by kind and name. Times are
+// relative to `now`.
 std::string ToString(const Action& action, MonotonicTime now = {});
 std::string ToString(const Plan& plan, MonotonicTime now);
 

@@ -10,8 +10,8 @@
 
 namespace janus::control {
 
-// A Plan while it is made. An action whose call was refused, in this pass or so shortly before that
-// its pause is not over, is left out, and the refusal is among those that the conditions tell.
+// Builds a Plan. It leaves out an action if its call was refused in this pass, or earlier and the
+// pause is not over. Conditions report that refusal.
 class PlanBuilder {
  public:
   // `seen` outlives this.
@@ -22,7 +22,7 @@ class PlanBuilder {
     }
   }
 
-  // False: it was refused before.
+  // False: its call was refused before.
   bool Add(Action action) {
     const RefusedCall* const refused = seen_.RefusalOfCall(CallOf(action));
     if (refused == nullptr) {
@@ -41,7 +41,7 @@ class PlanBuilder {
     if (time) BringForward(plan_.again, *time);
   }
 
-  // All that the service is kept from by refusals.
+  // All refusals that affect the service.
   const std::vector<Refusal>& refused() const { return refused_; }
   Plan& plan() { return plan_; }
 

@@ -31,7 +31,7 @@ const char* ChangeOf(MarkPod::Change change) {
   return "";
 }
 
-// By which call an action is refused; what it does in full, where that says more.
+// The call name for refusals, and a longer description if there is more to say.
 struct Printed {
   std::string call;
   std::string more = {};

@@ -13,28 +13,28 @@
 
 namespace janus::control {
 
-// The longest pause before what was refused is asked for again. Nothing tells when a quota is
-// raised, a policy is mended or a name is free.
+// Longest pause before a refused call is retried. No event reports that a quota was raised, a
+// policy fixed, or a name became free.
 inline constexpr std::chrono::seconds kLongestRefusal{300};
 
-// Writes of a service that the API server refused for a reason that only people, or other programs,
-// can mend. A service that serves has a pass every few seconds, and each would repeat the write: it
-// waits, with pauses that grow. Thread-compatible.
+// Writes that the API server refused for a reason that only people or other programs can fix. A
+// running service has a pass every few seconds; without this class each would repeat the write. The
+// pauses grow. Thread-compatible.
 class Refusals {
  public:
-  // `world`: of what else may have mended it, as an edit or a pod that has gone. With another one
-  // everything is asked for at once.
+  // `world`: a hash of what may have fixed the reason, such as an edit or a deleted pod. If it
+  // changes, everything is retried at once.
   void See(uint64_t world) {
     if (world != world_) refused_.clear();
     world_ = world;
   }
-  // `what`: the call, and the object's name. Nothing: it may be tried.
+  // `what`: the call and the object's name. Nothing: it may be tried.
   std::optional<Refusal> Standing(const std::string& what, MonotonicTime now) const {
     const auto found = refused_.find(what);
     if (found == refused_.end() || found->second.again <= now) return std::nullopt;
     return found->second.refusal;
   }
-  // `longest`: of what must not wait as long as others.
+  // `longest`: a shorter limit of the pause, for urgent calls.
   void Refused(const std::string& what, const Refusal& refusal, MonotonicTime now,
                std::chrono::seconds longest = kLongestRefusal) {
     constexpr std::chrono::seconds kFirst{2};
@@ -43,7 +43,7 @@ class Refusals {
     entry.again = now + entry.pause;
     entry.refusal = refusal;
   }
-  // Those whose pauses are not over.
+  // Refusals with a pause that is not over.
   std::vector<RefusedCall> All(MonotonicTime now) const {
     std::vector<RefusedCall> out;
     for (const auto& [what, entry] : refused_) {
@@ -52,8 +52,8 @@ class Refusals {
     return out;
   }
   void Done(const std::string& what) { refused_.erase(what); }
-  // At the end of a pass: when the first of them may be tried again. What could have been, and was
-  // not, is wanted no more.
+  // Call at the end of a pass. When the first may be retried. Those that could have been retried in
+  // this pass, but were not, are no longer wanted.
   std::optional<MonotonicTime> Next(MonotonicTime now) {
     std::erase_if(refused_, [&](const auto& one) { return one.second.again <= now; });
     std::optional<MonotonicTime> next;

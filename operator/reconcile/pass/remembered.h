@@ -12,28 +12,28 @@
 
 namespace janus::control {
 
-// The version of a child that our last mending has led to, by resource and name: what differs there
-// from what we wrote is the server's way of writing it.
+// Version of a child after our last repair, by resource and name. Differences in that version come
+// from the server's way of writing values.
 using MendedVersions = std::map<std::pair<std::string, std::string>, std::string>;
 
-// Names of a role's pods that the status has reserved and that are not used yet.
+// Pod ids of a role that are reserved in the status and not yet used.
 struct PodIds {
   int64_t next = 1;
   int64_t last = 0;
   friend bool operator==(const PodIds&, const PodIds&) = default;
 };
 
-// What one pass over a service leaves to the next ones, as data. A new process begins without it;
-// nothing that must not be lost is here.
+// Data that one pass keeps for the next. A new process starts without it, so nothing here is
+// essential.
 struct Remembered {
   MendedVersions mended;
   std::array<PodIds, 2> ids;  // by role
   KeptCertificates certificates;
-  std::map<std::string, std::string> leaving;  // pods that were on their way out: names by uid
-  uint64_t progress_mark = 0;                  // a hash of what moves while a service comes up
+  std::map<std::string, std::string> leaving;  // pods being deleted: names by uid
+  uint64_t progress_mark = 0;                  // a hash of what changes while a service starts
   std::optional<WallTime> progressed;
-  std::optional<MonotonicTime> failing_since;  // every pass since then has failed
-  std::optional<MonotonicTime> asleep_since;   // all members are on their way out since then
+  std::optional<MonotonicTime> failing_since;  // all passes since then failed
+  std::optional<MonotonicTime> asleep_since;   // all members are being deleted since then
   std::optional<MonotonicTime> numbers_written;
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
 };

@@ -11,17 +11,18 @@
 
 namespace janus::control {
 
-// The operator's configuration, the same for all passes.
+// The operator's configuration for all passes.
 struct ReconcilerOptions {
   OperatorDefaults defaults;
-  std::string worker_image;             // where a MoEService names none
-  std::string worker_cuda_image;        // the same for GPUs; empty: a MoEService has to name one
-  std::vector<std::string> host_paths;  // folders below which a source HostPath may lie; "/": any
+  std::string worker_image;             // if a MoEService names none
+  std::string worker_cuda_image;        // the same for GPUs; empty: a MoEService must name one
+  std::vector<std::string> host_paths;  // a HostPath source must lie below one of these folders;
+                                        // "/": any
   Ground ground = Ground::kCluster;
   LocateWorker locate = WorkerAtPodIp;
   Seconds call_timeout{10};  // of each call to the API
-  // Issues certificates; outlives the reconciler. Null, as on one machine: connections are plain
-  // text. Decisions ask only whether it is there, and for its lifetimes.
+  // Issues certificates; outlives the reconciler. Null, as on one machine: connections use plain
+  // text. Decisions use only its presence and its lifetimes.
   CertificateKeeper* certificates = nullptr;
 };
 

@@ -8,7 +8,7 @@
 
 namespace janus::control {
 
-// Brings the time to look again forward to `other`; nothing is never.
+// Moves `time` forward to `other` if that is earlier; nothing means never.
 inline void BringForward(std::optional<MonotonicTime>& time, MonotonicTime other) {
   time = time ? std::min(*time, other) : other;
 }

@@ -10,8 +10,8 @@
 namespace janus::control {
 namespace {
 
-// The readiness gate, and a member's label with it: one write for a pod that joins. Once that has
-// set the label, an apply without it would take it away.
+// The readiness gate and a member's label: one write for a pod that joins. Once that write has set
+// the label, an apply without it would remove it.
 Node GateOf(const PodSeen& pod, const std::string& ns, bool is_member, WallTime wall) {
   const Node status = Object(
       {{"conditions", ListOf({Object({{"type", Text(kMemberCondition)},
@@ -72,7 +72,7 @@ Applier::Result Applier::Carry(const MakePod& action) {
   return Result::kDone;
 }
 
-// A pod that has changed or gone meanwhile needs no change.
+// If the pod changed or is gone, no change is needed.
 Applier::Result Applier::TakeChange(const std::string& call, ApiResult<Node> changed,
                                     const PodSeen& pod) {
   if (changed.ok()) {

@@ -9,9 +9,8 @@
 
 namespace janus::control {
 
-// Pods that have ended their part: they were leaving when they were seen last, and are not there
-// any more. `pods` are all of the service; `leaving` remembers those that leave, as long as they
-// do: names by uid. Returns names.
+// Returns the names of pods that were being deleted and are now gone. `pods` are all pods of the
+// service. `leaving` remembers pods while they are being deleted: names by uid.
 inline std::vector<std::string> TakeGonePods(const std::vector<PodSeen>& pods,
                                              std::map<std::string, std::string>& leaving) {
   std::set<std::string> there;

@@ -8,7 +8,7 @@
 namespace janus::control {
 namespace {
 
-// The well-known taints of node lifecycle (Kubernetes: "Well-Known Labels, Annotations and
+// The well-known taints of the node lifecycle (Kubernetes: "Well-Known Labels, Annotations and
 // Taints").
 bool IsOfLifecycle(std::string_view taint) {
   return taint == "node.kubernetes.io/unreachable" || taint == "node.kubernetes.io/not-ready";

@@ -12,26 +12,25 @@
 
 namespace janus::control {
 
-// A node of the cluster, as far as it says what becomes of its pods.
+// The state of a node that matters to its pods.
 struct NodeSeen {
   std::string name;
   bool is_cordoned = false;
-  // A taint with effect NoExecute that its administrator has set: its key. Taints that the
-  // cluster sets itself, for a node that is unreachable or not ready, show in `silent_since`.
+  // Key of a NoExecute taint set by an administrator. Taints that the cluster sets for an
+  // unreachable or unready node show in `silent_since`.
   std::string evicts = {};
-  // Since when it has been silent; absent: it answers.
+  // Silent since then; absent: it responds.
   std::optional<WallTime> silent_since = {};
 };
 
-// What of a node's tree decides.
+// Reads the fields of a node that decisions use.
 NodeSeen ReadNode(const Node& node);
 
-// How long a silent node may have been away only for a moment: a partition, a restart.
+// A silent node may return within this time, as after a partition or a restart.
 inline constexpr std::chrono::seconds kLostAfter{60};
 
-// Marks each pod that its node makes leave, or has taken along: sets must_leave, where it is empty,
-// and is_lost. A node that is not there any more is lost at once. Returns when
-// the next node would be lost, if nothing else happens. Pure.
+// Sets must_leave, if empty, and is_lost of each pod from the state of its node. A deleted node is
+// lost at once. Returns when the next node will count as lost, if nothing else happens. Pure.
 std::optional<WallTime> JudgeByNodes(const std::map<std::string, NodeSeen>& nodes, WallTime now,
                                      std::span<PodSeen> pods);
 

@@ -13,12 +13,12 @@ bool HasId(const ServiceObserved& seen, Role role, int64_t id) {
                      [&](const PodSeen& pod) { return pod.role == role && pod.id == id; });
 }
 
-// Reserved names that no pod has.
+// Reserved names without a pod.
 PodIds FreeIds(const ServiceObserved& seen, Role role) {
   PodIds ids = seen.remembered.ids[role == Role::kExperts];
   const int64_t last = LastPodId(seen.tree, role);
   if (ids.last != last) ids = {last + 1, last};
-  // A pod whose creation was in doubt has turned out to be there.
+  // A create of unknown outcome turned out to have succeeded.
   while (HasId(seen, role, ids.next)) ++ids.next;
   ids.last = std::max(ids.last, ids.next - 1);
   return ids;
@@ -29,8 +29,8 @@ PodIds FreeIds(const ServiceObserved& seen, Role role) {
 PodPlan PlanRolePods(const ServiceObserved& seen, const Side& side, Role role,
                      const Desired& desired, bool makes, PlanBuilder& out) {
   const std::vector<PodSeen>& pods = side.pods[role == Role::kExperts];
-  // While a service sleeps none of its pods serves, whatever is committed: that is what it wakes up
-  // from.
+  // While a service sleeps, no pod serves, whatever is committed; the committed epoch stays for
+  // waking up.
   const std::set<std::string> none;
   const std::set<std::string>& committed = desired.wants_pods() ? side.committed_pods : none;
   PodPlan plan = PlanPods(pods, desired.Of(role).wanted, committed);
@@ -70,7 +70,7 @@ void PlanNewPods(const ServiceObserved& seen, const std::vector<PodOrder>& order
     int64_t& id = ids[order.role == Role::kExperts].next;
     for (int i = 0; i < order.count; ++i, ++id) {
       while (HasId(seen, order.role, id)) ++id;
-      // Where one is refused the others of its role would be as well.
+      // If one is refused, the others of its role would be too.
       if (refused.contains(order.role)) break;
       Node pod = WorkerPod(*order.service, options.defaults,
                            {order.role, order.revision, id, order.image});
@@ -100,7 +100,7 @@ void PlanMarks(const Side& side, const std::set<std::string>& members, PlanBuild
       if (is_member && !pod.has_member_gate) {
         out.Add(MarkPod{Change::kJoin, pod});
       } else if (pod.has_member_label != is_member) {
-        // A pod that leaves is no member for evictions and scalers first.
+        // A pod that leaves first stops being a member for evictions and scalers.
         out.Add(MarkPod{is_member ? Change::kLabel : Change::kUnlabel, pod});
       } else if (!is_member && pod.has_member_gate) {
         out.Add(MarkPod{Change::kShut, pod});

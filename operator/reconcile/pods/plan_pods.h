@@ -12,35 +12,35 @@
 
 namespace janus::control {
 
-// The pods of one role on one side: how many to make, which should serve, which to delete
-// (PlanPods). Nothing is made while `makes` is false. `out` hears when there is something to look
-// at. Pure, as all here.
+// The pods of one role on one side: how many to create, which should serve, which to delete
+// (PlanPods). Creates none while `makes` is false. `out` gets the time of the next check. Pure,
+// like all functions here.
 PodPlan PlanRolePods(const ServiceObserved& seen, const Side& side, Role role,
                      const Desired& desired, bool makes, PlanBuilder& out);
 
-// Pods that are to be made of one role.
+// Pods to create for one role.
 struct PodOrder {
   Role role = Role::kAttention;
   int count = 0;
   std::string revision;
   std::string image;
-  const MoEService* service = nullptr;  // that they are made for
+  const MoEService* service = nullptr;  // for which they are created
 };
 
-// Makes them. Their names are reserved in the service's status first: names that were reserved and
-// came to be of no pod, as their creation was refused, are used before others.
+// Creates pods. First it reserves their names in the service's status. Names that were reserved but
+// not used, because a creation was refused, are used first.
 void PlanNewPods(const ServiceObserved& seen, const std::vector<PodOrder>& orders,
                  const PinnedImage& pinned, const ReconcilerOptions& options, PlanBuilder& out);
 
-// Which pods of a side are members: of the committed epoch, once they have been told, until another
-// epoch is committed. uids.
+// uids of a side's member pods: pods of the committed epoch, once they know of it, until another
+// epoch is committed.
 std::set<std::string> MembersOf(const Side& side, bool wants_pods);
 
-// Label and gate say which pods are members. Pods that leave stay as they are.
+// Sets label and gate according to `members`. Pods that are being deleted stay as they are.
 void PlanMarks(const Side& side, const std::set<std::string>& members, PlanBuilder& out);
 
-// Deletes those that are no members and whose label does not say they are: a pod that counts in a
-// PodDisruptionBudget must not go behind its back.
+// Deletes pods that are not members and have no member label. A pod with the label counts in a
+// PodDisruptionBudget and must not disappear unnoticed.
 void PlanRemovals(const Side& side, const std::vector<PodRemoval>& removals,
                   const std::set<std::string>& members, PlanBuilder& out);
 

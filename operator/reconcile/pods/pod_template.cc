@@ -12,15 +12,15 @@
 namespace janus::control {
 namespace {
 
-// A pod receives SIGTERM at the moment at which its Service begins to leave it out. Until every
-// node knows that, which takes a second or a few, connections still come.
+// A pod gets SIGTERM at the same moment as its Service starts to drop it. Until every node knows, a
+// few seconds, new connections still arrive.
 constexpr int kLameDuckSeconds = 10;
-// The longest that a service may be without a worker that is to come: Kubernetes gives a node up
-// after 50 s of silence (kube-controller-manager, --node-monitor-grace-period), we what was there
-// 60 s later, and then another pod has to start and to load. Requests wait for as long.
+// Longest expected time without a worker. Kubernetes marks a node unreachable after 50 s
+// (kube-controller-manager, --node-monitor-grace-period). We give up its pods 60 s later, and then
+// another pod must start and load. Requests wait that long.
 constexpr int kOutageSeconds = 300;
 
-// The field, made where it is not there. Valid until another is added to `map`.
+// The field, created if missing. Valid until another is added to `map`.
 Node& FieldOf(Node& map, std::string_view name, Node otherwise) {
   if (map.kind != Node::Kind::kMap) map = Node::Map();
   for (NodeField& field : map.fields) {
@@ -29,7 +29,7 @@ Node& FieldOf(Node& map, std::string_view name, Node otherwise) {
   return map.Add(name, std::move(otherwise));
 }
 
-// Of a list of maps, the one whose `key` is `value`; appended where there is none.
+// The item with `key` equal to `value` in a list of maps; appended if missing.
 Node& ItemOf(Node& list, std::string_view key, std::string_view value) {
   if (list.kind != Node::Kind::kList) list = Node::List();
   for (Node& item : list.items) {
@@ -39,14 +39,14 @@ Node& ItemOf(Node& list, std::string_view key, std::string_view value) {
   return list.items.back();
 }
 
-// A pod being written over what its user gave.
+// Overlays a pod on what its user gave.
 class PodWriter {
  public:
   PodWriter(const std::optional<Node>& given, std::string_view container)
       : pod_(given.value_or(Node::Map())), container_(container) {}
 
   void Set(FieldPath path, Node value) { SetAt(pod_, path, std::move(value)); }
-  // Where the user has not said otherwise.
+  // Sets a value unless the user has set one.
   void Default(FieldPath path, Node value) {
     if (FindAt(pod_, path) == nullptr) SetAt(pod_, path, std::move(value));
   }
@@ -60,7 +60,7 @@ class PodWriter {
   void DefaultOfContainer(FieldPath path, Node value) {
     if (FindAt(container(), path) == nullptr) SetAt(container(), path, std::move(value));
   }
-  // `field`: value, or valueFrom.
+  // `field`: "value" or "valueFrom".
   void Env(std::string_view name, std::string_view field, Node value) {
     Node& variable = ItemOf(FieldOf(container(), "env", Node::List()), "name", name);
     variable = Object({{"name", Text(name)}, {field, std::move(value)}});
@@ -70,7 +70,7 @@ class PodWriter {
     item = Object(
         {{"name", Text(name)}, {"containerPort", Node::Integer(port)}, {"protocol", Text("TCP")}});
   }
-  // A volume, and where the container sees it.
+  // Adds a volume, and its mount in the container.
   void Volume(std::string_view name, std::string_view kind, Node source, std::string_view path,
               bool read_only) {
     Node& volume =
@@ -100,12 +100,12 @@ Node FromPod(std::string_view field) {
 Node Probe(std::string_view path, int period_seconds, int failures) {
   return Object({{"httpGet", Object({{"path", Text(path)}, {"port", Text("metrics")}})},
                  {"periodSeconds", Node::Integer(period_seconds)},
-                 // One client that connects and says nothing keeps it waiting for a second.
+                 // A silent client can block the server for one second.
                  {"timeoutSeconds", Node::Integer(3)},
                  {"failureThreshold", Node::Integer(failures)}});
 }
 
-// What a cluster with the restricted Pod Security standard asks of every container.
+// Settings that the restricted Pod Security standard requires of every container.
 void Restrict(PodWriter& pod) {
   pod.Default({"spec", "securityContext", "runAsNonRoot"}, Node::Bool(true));
   pod.Default({"spec", "securityContext", "seccompProfile"},
@@ -116,7 +116,7 @@ void Restrict(PodWriter& pod) {
                          Object({{"drop", ListOf({Text("ALL")})}}));
 }
 
-// Alike in workers and gateways.
+// Common to workers and gateways.
 void AddCommon(const MoEService& service, const OperatorDefaults& defaults, std::string_view image,
                PodWriter& pod) {
   pod.Set({"spec", "automountServiceAccountToken"}, Node::Bool(false));
@@ -130,12 +130,12 @@ void AddCommon(const MoEService& service, const OperatorDefaults& defaults, std:
   }
   pod.SetOfContainer("image", Text(image));
   pod.DefaultOfContainer({"imagePullPolicy"}, Text(defaults.image_pull_policy));
-  // A crash's last log lines are what `kubectl describe` shows of it.
+  // `kubectl describe` shows the last log lines of a crash.
   pod.DefaultOfContainer({"terminationMessagePolicy"}, Text("FallbackToLogsOnError"));
   Restrict(pod);
 }
 
-// The folder of the model as the container sees it.
+// Adds the model volume; returns its folder in the container.
 std::string AddModel(const ModelSource& source, PodWriter& pod) {
   const std::string mount(kModelMount);
   if (source.host_path) {
@@ -154,7 +154,7 @@ std::string AddModel(const ModelSource& source, PodWriter& pod) {
   return mount;
 }
 
-// Of a pod's role, and of no other.
+// Mounts the certificates of the pod's role only.
 void AddTrust(const MoEService& service, const OperatorDefaults& defaults, std::string_view role,
               PodWriter& pod, std::vector<std::string>& arguments) {
   if (!UsesTls(service, defaults)) return;
@@ -178,7 +178,7 @@ Node TolerationTree(const Toleration& one) {
   return out;
 }
 
-// The typed fields of a role, over what its podTemplate says of the same.
+// The typed fields of a role, which override its podTemplate.
 void AddScheduling(const RoleSpec& role, PodWriter& pod) {
   for (const auto& [label, value] : role.node_selector) {
     pod.Set({"spec", "nodeSelector", label}, Text(value));
@@ -214,7 +214,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   const std::string model = AddModel(service.spec.model.source, pod);
   pod.Set({"spec", "serviceAccountName"}, Text(WorkerAccountName(service.metadata.name)));
   pod.Set({"spec", "restartPolicy"}, Text("Always"));
-  // Its drain is its own work, begun by SIGTERM.
+  // SIGTERM starts the worker's own drain.
   pod.Set({"spec", "terminationGracePeriodSeconds"},
           Node::Integer(int64_t{service.spec.drain.timeout_seconds} + 30));
   pod.Set({"spec", "readinessGates"},
@@ -232,16 +232,16 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   pod.Env("POD_IP", "valueFrom", FromPod("status.podIP"));
   pod.Env("POD_UID", "valueFrom", FromPod("metadata.uid"));
   pod.Env("NODE_NAME", "valueFrom", FromPod("spec.nodeName"));
-  // Else the kernel chooses ports for UCX, and no NetworkPolicy could name them.
+  // Otherwise the kernel chooses ports for UCX, and no NetworkPolicy could name them.
   pod.Env("UCX_TCP_PORT_RANGE", "value",
           Text(std::to_string(kUcxPort) + "-" + std::to_string(kUcxPort + kUcxPorts - 1)));
   pod.Port("metrics", kProbePort);
   pod.Port("grpc", kGrpcPort);
-  // Files of hundreds of gigabytes are mapped, not read, before the ports open.
+  // Before the ports open, files of hundreds of gigabytes are mapped but not read.
   pod.SetOfContainer("startupProbe", Probe("/startup", 1, 600));
   pod.SetOfContainer("livenessProbe", Probe("/live", 10, 3));
   pod.SetOfContainer("readinessProbe", Probe("/ready", 5, 1));
-  // Sockets of instances of one pod, and what they share.
+  // Sockets and shared memory of the instances in one pod.
   pod.Volume("sockets", "emptyDir", Node::Map(), "/run/janus", false);
   pod.Volume("shared-memory", "emptyDir", Object({{"medium", Text("Memory")}}), "/dev/shm", false);
 
@@ -302,7 +302,7 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
                    {"failureThreshold", Node::Integer(failures)}});
   };
   pod.SetOfContainer("readinessProbe", probe(2, 2));
-  // Whether it answers at all, workers or none; ending it ends the streams that it has.
+  // Tests only whether it answers, with or without workers; ending it ends its streams.
   pod.SetOfContainer(
       "livenessProbe",
       Object({{"httpGet", Object({{"path", Text("/metrics")}, {"port", Text("http")}})},

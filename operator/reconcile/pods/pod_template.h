@@ -10,21 +10,21 @@
 
 namespace janus::control {
 
-// Ports of worker pods: instance i of a pod has its gRPC at kGrpcPort + 10 i, its exchange one
-// above, and UCX's own 32 from kUcxPort + 32 i.
+// Ports of worker pods. Instance i of a pod uses kGrpcPort + 10 i for gRPC, the next port for the
+// exchange, and 32 ports from kUcxPort + 32 i for UCX.
 inline constexpr int kGrpcPort = 9000;
 inline constexpr int kUcxPort = 9200;
 inline constexpr int kUcxPorts = 32;
 inline constexpr int kProbePort = 9100;
 inline constexpr int kGatewayPort = 8000;
 
-// Where a pod finds the model, whatever its source.
+// Mount path of the model, whatever its source.
 inline constexpr std::string_view kModelMount = "/model";
 
-// Where it finds its certificates.
+// Mount path of certificates.
 inline constexpr std::string_view kTrustMount = "/etc/janus/tls";
 
-// What of a pod is its own; the rest comes from the service.
+// What is specific to a pod; the rest comes from the service.
 struct PodIdentity {
   Role role = Role::kAttention;
   std::string revision;
@@ -32,14 +32,14 @@ struct PodIdentity {
   std::string image;
 };
 
-// A worker pod, whole, for POST: what podTemplate says, and over it what makes it ours: names,
-// labels, owner, the container "worker" with its arguments, ports, probes and mounts. Other
-// containers, volumes, labels and what podTemplate sets of the container beside that stay. Pure.
+// A complete worker pod for POST: podTemplate, overlaid with our names, labels, owner, and the
+// container "worker" with arguments, ports, probes and mounts. Other containers, volumes, labels
+// and container fields of podTemplate stay. Pure.
 Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
                const PodIdentity& identity);
 
-// The pod template of the gateway's Deployment, in the same way; its container is "gateway". The
-// service's kRestartedAtAnnotation is in it, so that another value replaces the gateways too.
+// The pod template of the gateway's Deployment, built in the same way; its container is "gateway".
+// It contains the service's kRestartedAtAnnotation, so that a new value also replaces the gateways.
 Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults);
 
 }  // namespace janus::control

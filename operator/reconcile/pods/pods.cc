@@ -12,7 +12,7 @@
 namespace janus::control {
 namespace {
 
-// Pods of a rollout beside those that are wanted.
+// Extra pods during a rollout.
 constexpr int kSurge = 1;
 
 bool IsTrue(const Node& pod, std::string_view condition) {
@@ -49,12 +49,12 @@ std::string UnplaceableMessage(const Node& pod) {
 
 constexpr std::string_view kCrashLoop = "CrashLoopBackOff";
 
-// What a container waits with while nothing is wrong.
+// Normal reasons for a container to wait.
 bool IsOnItsWay(std::string_view waits) {
   return waits.empty() || waits == "ContainerCreating" || waits == "PodInitializing";
 }
 
-// Its last words, and how it ended: "no such file (Error, exit code 1)".
+// Its last words and exit: "no such file (Error, exit code 1)".
 std::string LastWords(const Node& container) {
   const Node* const end = FindAt(container, {"lastState", "terminated"});
   if (end == nullptr) return std::string(TextAt(container, {"state", "waiting", "message"}));
@@ -68,7 +68,7 @@ std::string LastWords(const Node& container) {
   return how.empty() ? words : words + " (" + how + ")";
 }
 
-// Why a container does not run, as the kubelet says; empty: nothing keeps it.
+// Why a container does not run, in the kubelet's words; empty: no problem.
 std::string WhyWaiting(const Node& container) {
   const std::string_view reason = TextAt(container, {"state", "waiting", "reason"});
   if (IsOnItsWay(reason)) return "";
@@ -103,12 +103,12 @@ bool IsOld(const PodSeen& pod, const RoleWanted& wanted) {
   return wanted.rolls && pod.revision != wanted.revision;
 }
 
-// Such a pod is kept as long as it lives; others only until a replacement serves.
+// Such a pod stays as long as it lives; others only until a replacement serves.
 bool IsGood(const PodSeen& pod, const RoleWanted& wanted) {
   return pod.is_live() && pod.must_leave.empty() && !IsOld(pod, wanted);
 }
 
-// The pod that is worth most comes first.
+// Sorts the most valuable pod first.
 auto KeepOrder(const PodSeen& pod, const RoleWanted& wanted, bool is_committed) {
   return std::tuple(!pod.containers_ready, !pod.crash_loop.empty(), !pod.must_leave.empty(),
                     IsOld(pod, wanted), !is_committed, pod.id);
@@ -220,7 +220,7 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     if (pod.is_live()) live.push_back(&pod);
   }
   const bool may_replace = youngest + kCrashPause <= wanted.now;
-  // Replaced at once, though it may go only when the topology is without it.
+  // It is replaced at once, but deleted only after a topology without it serves.
   if (may_replace) std::erase_if(live, [](const PodSeen* pod) { return !pod->crash_loop.empty(); });
   for (const PodSeen& pod : pods) {
     if (pod.is_leaving || committed.contains(pod.uid)) continue;
@@ -247,13 +247,13 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     if (static_cast<int>(members.size()) < wanted.pods && pod->containers_ready)
       members.push_back(pod);
   }
-  // No pod goes before all members serve: it may still be needed.
+  // No pod is deleted before all members serve, because it may still be needed.
   const bool settled = static_cast<int>(members.size()) == wanted.pods &&
                        std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
                          return committed.contains(pod->uid);
                        });
-  // The replacement of a crash-looping member may crash-loop too. It stays for its pause: without
-  // it no pod would be young, and another one would come at once.
+  // The replacement of a crash-looping member may crash-loop too. It stays for its pause: otherwise
+  // no pod would be young, and another would start at once.
   auto replacements = std::count_if(live.begin(), live.end(), [&](const PodSeen* pod) {
     return committed.contains(pod->uid) && !pod->crash_loop.empty();
   });
@@ -264,7 +264,7 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     kept += IsGood(*pod, wanted);
     if (is_member || wanted_soon || committed.contains(pod->uid)) continue;
     if (!pod->crash_loop.empty() && replacements-- > 0) continue;
-    // A surplus pod that does not serve need not wait for the others.
+    // A surplus pod that does not serve is deleted without waiting.
     if (settled || !pod->containers_ready || IsGood(*pod, wanted)) {
       plan.remove.push_back({pod->name, pod->uid, WhyRemoved(*pod, wanted)});
     }

@@ -14,7 +14,7 @@
 
 namespace janus::control {
 
-// A worker pod as it was seen.
+// A worker pod as observed.
 struct PodSeen {
   std::string name;
   std::string uid;
@@ -22,59 +22,59 @@ struct PodSeen {
   Role role = Role::kAttention;
   std::string revision;
   int64_t id = 0;
-  std::string node = {};          // empty: not placed yet
-  std::string ip = {};            // empty: it has none yet
+  std::string node = {};          // empty: not scheduled yet
+  std::string ip = {};            // empty: not assigned yet
   bool containers_ready = false;  // it can be prepared
-  WallTime unready_since = {};    // if not: since when, by its node's clock
+  WallTime unready_since = {};    // if not ready: since when, by its node's clock
   bool has_member_label = false;
   bool has_member_gate = false;    // its readiness gate is True
-  bool is_ready = false;           // as the kubelet says, gate included
-  bool is_leaving = false;         // is being deleted
+  bool is_ready = false;           // according to the kubelet, including the gate
+  bool is_leaving = false;         // being deleted
   bool has_ended = false;          // its containers will not run again
-  std::string ended_because = {};  // in the kubelet's words; empty: it gave none
-  int restarts = 0;                // of its worker
-  // Its worker keeps ending and is started later and later; its last words, and how it ended.
+  std::string ended_because = {};  // in the kubelet's words; empty: no reason given
+  int restarts = 0;                // of its worker container
+  // Its worker crashes repeatedly: its last words, and how it ended.
   std::string crash_loop;
-  // One of its containers cannot be started: an image that is not to be had, a Secret that is not
-  // there; why, in the kubelet's words.
+  // One of its containers cannot start, for example because an image or a Secret is missing; the
+  // reason in the kubelet's words.
   std::string not_starting = {};
-  // No node takes it; why, in the scheduler's words.
+  // No node fits; the reason in the scheduler's words.
   std::string unplaceable;
   WallTime created;
   std::string model;      // its label (ModelLabelOf)
-  bool uses_tls = false;  // it calls, and is called, by mutual TLS
+  bool uses_tls = false;  // its connections use mutual TLS
 
-  int64_t gpus = 0;  // that it is limited to (GpusOf)
+  int64_t gpus = 0;  // its GPU limit (GpusOf)
 
-  // From its node (JudgeByNodes): why the pod has to go while it serves ("node a is cordoned").
+  // From its node (JudgeByNodes): why the pod must leave although it serves ("node a is cordoned").
   std::string must_leave;
-  // Its node has been silent for longer than a replacement should wait.
+  // Its node has been silent for so long that a replacement is due.
   bool is_lost = false;
 
-  // It runs, will run, and is not to be given up.
+  // It runs or will run, and is not given up.
   bool is_live() const { return !is_leaving && !has_ended && !is_lost; }
   int64_t held_gpus() const { return node.empty() || has_ended || is_lost ? 0 : gpus; }
 };
 
-// By what its containers are limited to: those of NVIDIA (IsGpu), a slice or a share counted as
-// one, and resources of others named gpu ("amd.com/gpu"). Pure.
+// GPUs in the limits of its containers: NVIDIA's (IsGpu), where a slice or a share counts as one,
+// and other resources named gpu ("amd.com/gpu"). Pure.
 int64_t GpusOf(const Node& pod);
 
-// What of a pod's tree decides. Nothing: it carries no role, or no id in its name.
+// Reads the fields of a pod that decisions use. Nothing: it has no role, or no id in its name.
 std::optional<PodSeen> ReadPod(const Node& pod);
 
 // What a role wants.
 struct RoleWanted {
   int pods = 0;
   std::string revision;
-  bool rolls = true;  // pods of other revisions are replaced; not while paused
+  bool rolls = true;  // replace pods of other revisions; false while paused
   WallTime now;
 };
 
-// Of one that has ended: "its containers have ended", or "it has failed: Evicted: no memory".
+// For an ended pod: "its containers have ended", or "it has failed: Evicted: no memory".
 std::string WhyEnded(const PodSeen& pod);
 
-// Why a pod of ours that is no worker's does not come to run; empty: nothing is known to keep it.
+// Why a pod of ours other than a worker does not start; empty: no known reason.
 std::string WhyNotRunning(const Node& pod);
 
 struct PodRemoval {
@@ -85,34 +85,33 @@ struct PodRemoval {
 
 struct PodPlan {
   int create = 0;  // of the wanted revision
-  // The pods for the next topology, lowest id first; never one that cannot be prepared.
+  // The pods for the next topology, lowest id first; all can be prepared.
   std::vector<std::string> members;  // uids
-  // None of these is of the committed topology.
+  // Never pods of the committed topology.
   std::vector<PodRemoval> remove;
 };
 
-// The pods of one role: which to make, which should serve, which to delete. `committed`: uids of
-// the committed topology's pods. Pure, and the same whenever the world is the same:
+// The pods of one role: which to create, which should serve, which to delete. `committed`: uids of
+// the committed topology's pods. Pure; the same input gives the same result:
 //
-// - What fails to live is replaced at once; what has ended or is lost is removed. What a kubelet
-//   refuses is made anew once in kFailedPause: the scheduler may well give it the same node again.
-// - Pods that must leave, and pods of another revision, stay and serve until replacements serve.
-// Those
-//   come all at once for pods that must leave, and one at a time for a rollout.
-// - A pod that crash-loops is replaced when no pod of the role is younger than kCrashPause, so that
-//   a worker that never can run costs a pod each ten minutes. If it is of the committed topology,
-//   the two are there together.
-// - Of too many pods, those go that crash-loop, then those that are not ready, then those that must
-//   leave, then those of other revisions, then the youngest; no member of the committed topology
-//   goes before an epoch without it.
+// - Pods that fail are replaced at once; ended and lost pods are removed. A pod that a kubelet
+//   rejects is recreated only after kFailedPause, since the scheduler may choose the same node
+//   again.
+// - Pods that must leave, and pods of other revisions, serve until replacements do. Replacements
+//   start all at once for pods that must leave, and one at a time for a rollout.
+// - A crash-looping pod is replaced if no pod of the role is younger than kCrashPause, so that a
+//   worker that can never run costs one pod per ten minutes. If it is in the committed topology, it
+//   stays beside its replacement.
+// - Surplus pods are removed in this order: crash-looping, not ready, must leave, other revisions,
+//   youngest. A member of the committed topology stays until an epoch without it.
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
                  const std::set<std::string>& committed);
 
 inline constexpr std::chrono::minutes kCrashPause{10};
-// From the creation of a pod that ended before it ever served to that of its successor, at least.
+// Shortest time between the creation of a pod that ended before it served and its successor's.
 inline constexpr std::chrono::seconds kFailedPause{60};
 
-// Whether it ended so soon that its successor has to wait. `committed`: uids.
+// True if it ended so soon that its successor must wait. `committed`: uids.
 bool EndedAtOnce(const PodSeen& pod, WallTime now, const std::set<std::string>& committed);
 
 }  // namespace janus::control

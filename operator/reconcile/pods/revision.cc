@@ -10,7 +10,7 @@
 namespace janus::control {
 namespace {
 
-// Mixes fields by name, and those alone that differ from their default.
+// Hashes fields by name, only those that differ from their default.
 class SetFields {
  public:
   void Add(std::string_view name, std::string_view value, std::string_view unset = "") {
@@ -26,7 +26,7 @@ class SetFields {
   Fingerprint hash_;
 };
 
-// One text for equal trees: the order in which fields were written does not show.
+// The same text for equal trees, whatever the order of their fields.
 std::string Canonical(const Node& node) {
   std::string out;
   switch (node.kind) {
@@ -91,7 +91,7 @@ void AddRole(const RoleSpec& role, SetFields& set) {
   AddQuantities("requests", role.resources.requests, set);
   AddQuantities("limits", role.resources.limits, set);
   for (const auto& [label, value] : role.node_selector) {
-    set.Add("nodeSelector/" + label, value, "\n");  // an empty value selects, too
+    set.Add("nodeSelector/" + label, value, "\n");  // an empty value selects too
   }
   for (const Toleration& one : role.tolerations) {
     set.Add("toleration", one.key, "\n");
@@ -105,7 +105,7 @@ void AddRole(const RoleSpec& role, SetFields& set) {
   if (role.pod_template) set.Add("podTemplate", Canonical(*role.pod_template));
 }
 
-// What decides it, and not what it comes to: that depends on the memory of the moment, too.
+// The settings that decide the size, not the size itself, which also depends on free memory.
 void AddSequenceRoom(const MoEServiceSpec& spec, SetFields& set) {
   const AttentionSpec unset;
   const AttentionSpec& attention = spec.roles.attention;
@@ -118,7 +118,7 @@ void AddSequenceRoom(const MoEServiceSpec& spec, SetFields& set) {
   }
 }
 
-// Without vowels and what looks alike, as Kubernetes' own suffixes: no words by chance.
+// Without vowels and similar letters, like Kubernetes' suffixes, so that no words appear.
 std::string Letters(uint64_t value) {
   constexpr std::string_view kLetters = "bcdfghjklmnpqrstvwxz2456789";
   constexpr int kLength = 10;

@@ -7,15 +7,16 @@
 
 namespace janus::control {
 
-// The revision of a role's pods: ten letters and digits that tell what the user set of them and the
-// worker image. A field that is left at its default counts as not set, so that a newer operator,
-// with fields and defaults of its own, finds the revisions of the older one. Of what reaches
-// workers in Prepare it holds what they keep for life (SequenceRoom); the rest (slots, scheduling,
-// targets, exchange) changes from one epoch to the next, without new pods. Pure.
+// The revision of a role's pods: ten letters and digits, hashed from the fields that the user set
+// and the worker image. A field with its default value counts as not set, so a newer operator with
+// more fields computes the same revisions. Of the settings sent in Prepare it includes only those
+// fixed for a worker's lifetime (SequenceRoom). The others (slots, scheduling, targets, exchange)
+// can change between epochs without new pods. Pure.
 std::string RevisionOf(const MoEService& service, Role role, const std::string& worker_image);
 
-// Which model a service's pods are made for, as far as its spec tells: ten letters and digits of
-// source and dtype. Pods with the same label are of the same model; those with another one may be.
+// The model that a service's pods are created for, as far as the spec tells: ten letters and digits
+// from source and dtype. Equal labels mean the same model; different labels may also mean the same
+// model.
 std::string ModelLabelOf(const MoEService& service);
 
 }  // namespace janus::control

@@ -50,7 +50,7 @@ std::optional<RestartingPod> AwaitedRestart(std::span<const PodSeen> pods, const
   if (static_cast<int>(members.size()) >= wanted.pods) return std::nullopt;
   for (const PodSeen& pod : pods) {
     const WallTime until = pod.unready_since + kRestartAwaitedFor;
-    // A clock that is far ahead would have us wait for as long.
+    // A clock far ahead must not make us wait that long.
     const bool is_recent =
         until > wanted.now && pod.unready_since < wanted.now + kRestartAwaitedFor;
     const bool is_restarting = pod.is_live() && !pod.containers_ready && pod.crash_loop.empty() &&

@@ -14,37 +14,35 @@
 
 namespace janus::control {
 
-// From pods to the instances that serve: one per pod in this version, whose incarnation is how
-// often its container was started again.
+// Maps pods to serving instances. In this version a pod has one instance, and its incarnation is
+// the container's restart count.
 
 InstanceId InstanceOf(const PodSeen& pod);
 
-// Where the worker of a pod is reached: on a cluster WorkerAtPodIp, on one machine its sockets.
+// Addresses of a pod's worker: WorkerAtPodIp on a cluster, sockets on one machine.
 using LocateWorker = std::function<WorkerSeen(const PodSeen& pod)>;
 WorkerSeen WorkerAtPodIp(const PodSeen& pod);
 
-// Every instance that could be or stay a member. One whose container is not ready for a moment may
-// be: a restarted one is another instance.
+// Every instance that could be or stay a member. An instance with a briefly unready container is
+// included; a restarted container is another instance.
 std::set<InstanceId> AliveInstances(std::span<const PodSeen> pods);
 
-// How long a pod may take to be ready before the others go on without it.
+// How long the next epoch waits for a pod to become ready.
 inline constexpr std::chrono::seconds kAwaitedFor{600};
 
-// The pod for which the next epoch should wait, so that pods which come at about the same time join
-// in one epoch; empty: none. No epoch waits for a pod that no node takes, that crash-loops, whose
-// containers cannot be started, or that is older than kAwaitedFor. (A service that has lost a
-// member does not wait, as requests wait for it: the caller's part.) `members` is PodPlan's,
-// `wanted` the role's. Pure.
+// The pod that the next epoch should wait for, so that pods that start at about the same time join
+// in one epoch; empty: none. No epoch waits for a pod that cannot be scheduled, crash-loops, cannot
+// start its containers, or is older than kAwaitedFor. (The caller does not wait if a member is
+// lost, because requests wait for it.) `members` is PodPlan's, `wanted` the role's. Pure.
 std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
                        const std::vector<std::string>& members);
 
-// How long an epoch waits for a member that is not ready for a moment, whatever else is lost. A
-// container that ended is back in seconds, and an epoch without it and another one with it would
-// take longer than one.
+// How long an epoch waits for a briefly unready member even if another is lost. A container
+// restarts within seconds; one epoch without it and another with it would take longer.
 inline constexpr std::chrono::seconds kRestartAwaitedFor{10};
 
-// For which pod of the committed topology the next epoch should wait although a member is lost, and
-// until when; nothing: for none. Not those that crash-loop. `committed`: uids. Pure.
+// The pod of the committed topology that the next epoch should wait for although a member is lost,
+// and until when; nothing: none. Skips crash-looping pods. `committed`: uids. Pure.
 struct RestartingPod {
   std::string name;
   WallTime until;

@@ -14,7 +14,7 @@
 namespace janus::control {
 namespace {
 
-// The field to use instead, by the end of the path.
+// Which field to use instead, by the end of the path.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kInstead = {{
     {".image", "; workers have spec.image, gateways the image that the chart names"},
     {".terminationGracePeriodSeconds", "; it follows from spec.drain.timeoutSeconds"},
@@ -48,7 +48,7 @@ void Compare(const Node& given, const Node& made, const std::string& path, Field
     }
     return;
   }
-  // What is added stands behind what was given; of what has a name parts may be replaced.
+  // Our items are appended to a list of the user's; items with a name may be changed in part.
   const bool is_longer = given.kind == Node::Kind::kList && made.kind == Node::Kind::kList &&
                          given.items.size() <= made.items.size();
   const bool is_named = is_longer && !given.items.empty() && HasName(given.items[0]);
@@ -73,7 +73,7 @@ FieldErrors TemplateConflicts(const MoEService& given, const OperatorDefaults& d
       !given.spec.gateway.pod_template) {
     return out;
   }
-  // The user's own fields are the stronger ones.
+  // The user's fields override the template.
   MoEService service = given;
   service.spec.image_pull_secrets.clear();
   for (const Role role : {Role::kAttention, Role::kExperts}) {
@@ -87,7 +87,7 @@ FieldErrors TemplateConflicts(const MoEService& given, const OperatorDefaults& d
     const PodIdentity identity{role, "", 1, service.spec.image};
     const std::string path = "spec.roles." + std::string(ToString(role)) + ".podTemplate";
     Compare(*spec.pod_template, WorkerPod(service, defaults, identity), path, out);
-    // Given to members when they are, and taken from them before they leave.
+    // Set when pods become members, and removed before they leave.
     if (FindAt(*spec.pod_template, {"metadata", "labels", kMemberLabel}) != nullptr) {
       out.push_back(Overwritten(path + ".metadata.labels." + std::string(kMemberLabel)));
     }

@@ -6,9 +6,9 @@
 
 namespace janus::control {
 
-// What a podTemplate says and no pod would have, as it is the operator's to say: one error for each
-// such value, at its path. What both say alike is no error, nor what a field of the spec says
-// otherwise (nodeSelector, resources, ...), which is the stronger one. Pure.
+// Values of a podTemplate that no pod would get, because the operator sets them: one error each,
+// with its path. No error: an equal value, or a value that a field of the spec overrides
+// (nodeSelector, resources, ...). Pure.
 FieldErrors TemplateConflicts(const MoEService& given, const OperatorDefaults& defaults);
 
 }  // namespace janus::control

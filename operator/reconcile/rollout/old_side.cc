@@ -16,7 +16,7 @@
 namespace janus::control {
 namespace {
 
-// As much of it as a gateway that watches it needs.
+// The parts that a gateway needs to follow the topology.
 Topology TopologyOf(const TopologyRecord& record) {
   Topology out;
   out.epoch = static_cast<uint64_t>(record.epoch);
@@ -43,8 +43,7 @@ PlanningSide OldOf(const ServiceObserved& seen, const ReconcilerOptions& options
   return {seen, options, rollout.sides, *rollout.sides.old, *seen.old_models};
 }
 
-// All gateways are as wanted, and those before them have gone: no gateway is left that could not
-// talk to the new side.
+// True if all gateways are new, and old ones are gone: each can talk to the new side.
 bool HaveGatewaysFollowed(const ServiceObserved& seen, const PlanBuilder& out) {
   if (!out.refused().empty()) return false;
   const ChildSeen* const there = seen.Child(kDeployments, GatewayName(seen.key().name));
@@ -64,8 +63,8 @@ int CountOf(const TopologyRecord& committed, Role role) {
                     [&](const TopologyInstance& one) { return one.role == role; }));
 }
 
-// An ended side: its members tell of the new topology, end their answers and leave; then its pods
-// are deleted.
+// Ends a side: its members announce the new topology, finish their answers and leave; then their
+// pods are deleted.
 std::vector<PodRemoval> PlanEndOfOldSide(const ServiceObserved& seen, const Rollout& rollout,
                                          PlanBuilder& out) {
   const Side& old = *rollout.sides.old;
@@ -75,7 +74,7 @@ std::vector<PodRemoval> PlanEndOfOldSide(const ServiceObserved& seen, const Roll
   if (old.epochs().released != ended.epoch) {
     const MemberOrder order = ReleaseOrder(seen, old, ended.epoch, AliveOf(ended, seen.alive));
     MonotonicTime deadline = EndOfDrain(seen, old, front.service.spec.rollout.drain_seconds);
-    // Answers of an epoch that has lost a member cannot come to their ends here.
+    // If the epoch has lost a member, its answers cannot finish, so do not wait for them.
     if (order.members.size() < ended.instances.size() || !front.wants_pods()) deadline = seen.now;
     std::optional<EpochEnd::Beside> beside;
     if (seen.now < deadline) {

@@ -9,41 +9,41 @@
 
 namespace janus::control {
 
-// The side of a rollout whose model goes, as long as it is there (sides.h).
+// The side of a rollout with the old model, while it exists (sides.h).
 
 struct OldSide {
-  Desired desired;  // losses are mended by the spec that it was whole under
+  Desired desired;  // lost pods are replaced under its last spec that ran whole
   std::array<PodPlan, 2> pods;
 };
 
-// What is wanted of it. It mends losses only until the new side has committed an epoch. Pure, as
-// all here.
+// Plans the old side. It replaces lost pods only until the new side has committed an epoch. Pure,
+// like all functions here.
 OldSide PlanOldSide(const ServiceObserved& seen, const ReconcilerOptions& options,
                     const Rollout& rollout, PlanBuilder& out);
 
-// Its pods, epochs and end. Empty and ended: its record goes. True: a write of its record is
-// planned.
+// Plans its pods, epochs and end. Once it is empty and ended, its record is deleted. True: the plan
+// writes its record.
 bool PlanOldActions(const ServiceObserved& seen, const ReconcilerOptions& options,
                     const Rollout& rollout, const OldSide& old, const Certified& certified,
                     PlanBuilder& out);
 
-// The committed epoch of the old side serves all that it did.
+// True if the old side's committed epoch still serves.
 bool OldSideServes(const ServiceObserved& seen, const Side& old);
-// What condition Progressing says meanwhile.
+// Text of condition Progressing during the rollout.
 Cause ReplacingCause(const Rollout& rollout);
-// Whether the new side may propose an epoch now: not while the old one's record is about to change,
-// nor while a later leader may still write it.
+// True if the new side may propose an epoch now: the old record is not about to change, and no
+// other leader can still write it.
 bool MayFrontPropose(const Side& old);
 
-// Whether the members know what is committed. A pod is labelled when they do, so what another
-// process told them before this one began is not forgotten.
+// True if the members know of the committed epoch. Their pods' labels show that too, so it is known
+// even if an earlier process told them.
 bool ServesCommitted(const Side& side);
 
-// A record that is not needed any more: what it proposes is aborted first.
+// Deletes a record that is no longer needed; first it aborts a proposed epoch.
 void PlanDrop(const ServiceObserved& seen, const MoEService& service, const TopologySeen& topology,
               PlanBuilder& out);
 
-// The order to the members of an ended or sleeping epoch, and the time until which answers may end.
+// The order to release members of an ended or sleeping epoch, and the deadline for their answers.
 MemberOrder ReleaseOrder(const ServiceObserved& seen, const Side& side, int64_t epoch,
                          std::vector<TopologyInstance> members);
 MonotonicTime EndOfDrain(const ServiceObserved& seen, const Side& side, int drain_seconds);

@@ -8,28 +8,28 @@
 
 namespace janus::control {
 
-// Rollout Recreate: a service goes over to a model that cannot share an epoch with the one that
-// serves. Step by step, each decided from what is there:
+// Rollout Recreate: replaces a model by one that cannot share an epoch with it. Each step is
+// decided from the current state:
 //
 //   the new model is known       from its folder, or from a first pod of the new revision
-//   record: endedEpoch           compare-and-swap: here it is decided
+//   record: endedEpoch           compare-and-swap; this decides
 //   the old attention drains     up to rollout.drainSeconds from endedAt; gateways hold new
-//   requests the old pods go              of both roles pods come, an epoch follows  as for a
-//   service that begins, its number above the ended one's
+//                                requests
+//   the old pods go              both roles' pods are created, and an epoch follows as in a new
+//                                service, with a number above the ended one's
 //
 // All pure.
 
-// Whether the pod belongs to what has ended: nothing that it holds can be of use.
+// True if the pod belongs to the ended epoch, so that nothing it holds is useful.
 bool IsOld(const Side& side, const PodSeen& pod, const RoleWanted& wanted);
 
-// Whether pods of an ended epoch are still there: no new ones come before they have gone, as they
-// have the room.
+// True while pods of an ended epoch exist. New pods wait for their resources.
 bool HasOldPods(const Side& side, const Desired& desired);
 
-// Deletes the old pods of a role, and makes none.
+// Deletes the old pods of a role, and creates none.
 PodPlan PlanRecreation(const Side& side, Role role, const RoleWanted& wanted);
 
-// What the condition says of them.
+// The text of the condition meanwhile.
 Cause RecreatingCause(const Side& side, const Desired& desired, bool are_released);
 
 }  // namespace janus::control

@@ -11,7 +11,7 @@
 namespace janus::control {
 namespace {
 
-// Whether a plan asks for another model than the committed epoch's.
+// True if a plan needs another model than the committed epoch's.
 bool WantsAnotherModel(const Sides& sides, const Desired& desired) {
   const TopologyRecord* const committed = sides.front.committed();
   if (!desired.planned || !desired.acts() || committed == nullptr) return false;
@@ -30,7 +30,7 @@ Cause ModelCannotFollow(const std::string& topology, bool may_stand_beside) {
           "service away for as long as that loads; or create another MoEService"};
 }
 
-// What is planned for `service` cannot follow what is committed: how the service goes over to it.
+// The plan for `service` cannot follow the committed epoch: chooses how to switch.
 void GoOver(const ServiceObserved& seen, const ReconcilerOptions& options,
             const MoEService& service, Rollout& out) {
   Desired& desired = out.desired;
@@ -41,10 +41,10 @@ void GoOver(const ServiceObserved& seen, const ReconcilerOptions& options,
     desired.invalid = ModelCannotFollow(out.sides.front.topology->name(), may_stand_beside);
     return;
   }
-  // There is no room for it: nothing is ended for what cannot come.
+  // It does not fit: do not end an epoch for it.
   if (desired.capacity && type == RolloutType::kRecreate) return desired.planned.reset();
   if (desired.service.spec.paused || !desired.wants_pods()) return;
-  if (out.sides.old) return;  // the same pods tell of another model: they are not wanted yet
+  if (out.sides.old) return;  // these pods report yet another model, which is not wanted yet
   if (type == RolloutType::kRecreate) {
     desired.ends = "the model has changed, and spec.rollout.type is Recreate";
     return;
@@ -53,9 +53,9 @@ void GoOver(const ServiceObserved& seen, const ReconcilerOptions& options,
   desired = PlanSpec(FrontOf(seen, options, out.sides), service, desired.pinned, {});
 }
 
-// An edit that can never be carried out is as if it had not come, but for the conditions that say
-// so: what serves is kept by the last spec that it was whole under, and losses are mended. Whether
-// the service sleeps or is paused the newest spec says.
+// An edit that can never be carried out only changes conditions. The last spec under which the
+// whole service ran stays in force, and lost pods are replaced. Sleep and pause follow the newest
+// spec.
 void HoldLast(const ServiceObserved& seen, const ReconcilerOptions& options,
               const MoEService& newest, Rollout& out) {
   const PlanningSide front = FrontOf(seen, options, out.sides);
@@ -64,7 +64,7 @@ void HoldLast(const ServiceObserved& seen, const ReconcilerOptions& options,
   if (!last) return;
   last->spec.suspend = newest.spec.suspend;
   last->spec.paused = newest.spec.paused;
-  // A restart that is asked for together with the edit waits as well, and so does its image.
+  // A restart requested together with the edit waits too, and so does its image.
   const PinnedImage pinned = PinnedImageOf(seen.tree);
   const std::string restart(kRestartedAtAnnotation);
   last->metadata.annotations.erase(restart);
@@ -79,7 +79,7 @@ void HoldLast(const ServiceObserved& seen, const ReconcilerOptions& options,
     if (!held.desired.invalid) GoOver(seen, options, *last, held);
   }
   if (held.desired.invalid) {
-    // This operator refuses it: another build, perhaps, or another limit of its administrator's.
+    // This operator refuses the last spec too, perhaps after a change of build or settings.
     out.desired = PlanSpec(front, newest, out.desired.pinned, why);
     return;
   }
@@ -88,7 +88,7 @@ void HoldLast(const ServiceObserved& seen, const ReconcilerOptions& options,
   out = std::move(held);
 }
 
-// What serves is kept by the spec that it came by until the side before it has gone.
+// Until the old side is gone, keeps up the spec under which the front side started.
 Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
                      const PinnedImage& pinned) {
   const Cause held_back = {"Replacing",

@@ -7,19 +7,19 @@
 
 namespace janus::control {
 
-// Which model is wanted, which one serves, and by which spec the service is kept.
+// Which model is wanted, which one serves, and which spec is in force.
 struct Rollout {
   Sides sides;
   Desired desired;  // of the front side
 };
 
-// Decides it from the newest spec. Where that can never be carried out, what serves is kept by the
-// last spec that it was whole under; where it wants another model, `spec.rollout.type` says whether
-// the new model comes beside the old one (SideBySide: the pods are divided), after it (Recreate:
-// Desired::ends), or not at all (Rolling: the spec is not supported). Pure.
+// Decides from the newest spec. If that can never be carried out, the last spec under which the
+// whole service ran stays in force. If it wants another model, `spec.rollout.type` decides: the new
+// model comes beside the old one (SideBySide: pods are divided), after it (Recreate:
+// Desired::ends), or never (Rolling: the spec is not supported). Pure.
 Rollout DecideRollout(const ServiceObserved& seen, const ReconcilerOptions& options);
 
-// The planning side of the front, or of the old side.
+// The front or the old side as input for planning.
 PlanningSide FrontOf(const ServiceObserved& seen, const ReconcilerOptions& options,
                      const Sides& sides);
 

@@ -10,14 +10,14 @@
 namespace janus::control {
 namespace {
 
-// A record that cannot be read, or has no committed epoch, is about to have the newest one.
+// An unreadable record, or one without a committed epoch, will get the newest one.
 int64_t LastCommittedEpoch(const TopologySeen& topology) {
   const auto epoch = IntegerAt(topology.record, {"spec", "committed", "epoch"});
   return epoch.value_or(std::numeric_limits<int64_t>::max());
 }
 
-// Whose pods they are: of the old side those in its record, and those that are in no record and of
-// its model.
+// Divides the pods. The old side gets the pods in its record, and those of its model that are in no
+// record.
 Sides Divide(const ServiceObserved& seen, const TopologySeen* front, const TopologySeen* old,
              std::vector<const TopologySeen*> spare) {
   Sides out;

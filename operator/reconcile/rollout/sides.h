@@ -13,56 +13,56 @@
 
 namespace janus::control {
 
-// Rollout SideBySide: a service goes over to a model that cannot share an epoch with the one that
-// serves, and both stand while it does. Each side has a MoETopology, pods and epochs of its own.
+// Rollout SideBySide: replaces a model by one that cannot share an epoch with it, while both run.
+// Each side has a separate MoETopology, pods and epochs.
 //
-//   the new model is known      from a first pod of its revision: the pods are divided (Split)
-//   both serve or come          losses of the old side are mended by the spec it was whole under
+//   the new model is known      from a first pod of its revision; pods are divided (Split)
+//   both serve or start         lost pods of the old side are replaced under its last whole spec
 //   the new side is whole       record of the old one: endedEpoch, compare-and-swap
-//   its members tell of the new topology; gateways with another tokenizer are replaced
+//   its members announce the new topology; gateways with another tokenizer are replaced
 //   the old attention drains    up to rollout.drainSeconds from endedAt
-//   the old pods go, and when none is left its record
+//   the old pods are deleted, then the old record
 //
-// Until the new side is committed the spec may go back to the old model: then the new record goes.
+// Until the new side commits, the spec may return to the old model; then the new record is deleted.
 
-// One topology of the service and the pods that belong to it.
+// A topology of the service with its pods.
 struct Side {
-  const TopologySeen* topology = nullptr;    // in ServiceObserved; null: there is none yet
+  const TopologySeen* topology = nullptr;    // in ServiceObserved; null: none yet
   std::array<std::vector<PodSeen>, 2> pods;  // by role, attention first
   std::set<std::string> committed_pods;      // uids of pods of the committed epoch
 
-  // Of the record; null: there is none.
+  // From the record; null: none.
   const TopologyRecord* committed() const;
   const TopologyRecord* proposed() const;
   const TopologyRecord* ended() const;
-  // The record can be read.
+  // The record is readable.
   bool is_readable() const { return topology != nullptr && topology->topology.has_value(); }
   int64_t last_epoch() const;
   const EpochsSeen& epochs() const;
-  // This process leads, and members take its calls.
+  // This process leads, and members accept its calls.
   bool has_fence() const;
-  bool HasTold() const;  // of the committed epoch
+  bool HasTold() const;  // all know of the committed epoch
   std::vector<PodSeen> AllPods() const;
   bool is_empty() const { return pods[0].empty() && pods[1].empty(); }
 };
 
 struct Sides {
-  Side front;                              // of the model that is wanted, or serves alone
-  std::optional<Side> old;                 // of the model that goes
-  std::set<std::string> front_models;      // labels (kModelLabel) of pods of its committed epoch
+  Side front;                              // of the wanted model, or the only side
+  std::optional<Side> old;                 // of the model that is replaced
+  std::set<std::string> front_models;      // labels (kModelLabel) of pods in its committed epoch
   std::set<std::string> old_models;        // labels of the old side's pods
-  std::vector<const TopologySeen*> spare;  // records without use
+  std::vector<const TopologySeen*> spare;  // unused records
 };
 
-// The newest committed record is the front's, the oldest other one the old side's. Pure, as all
-// here; results point into `seen`.
+// The newest committed record belongs to the front, the oldest other one to the old side. Pure,
+// like all functions here; results point into `seen`.
 Sides TakeSides(const ServiceObserved& seen);
-// What is wanted comes beside what serves: the front becomes the old side.
+// Starts a second side for the wanted model: the front becomes the old side.
 Sides Split(const ServiceObserved& seen, const Sides& sides);
-// The model that is wanted is the old side's again, before the new one came to serve.
+// True if the old side's model is wanted again before the new one serves.
 bool WantsOldSideAgain(const Sides& sides, const MoEService& service, bool is_invalid);
 Sides ReturnToOldSide(const ServiceObserved& seen, const Sides& sides);
-// A third model is wanted; there are two sides at most.
+// True if a third model is wanted, since there are at most two sides.
 bool MustAwaitOldSide(const Sides& sides, const MoEService& service, bool is_invalid);
 
 }  // namespace janus::control

@@ -15,16 +15,16 @@
 namespace janus::control {
 namespace {
 
-// A planner that has asked and got no answer is looked at again after this.
+// Pause before a planner without an answer is asked again.
 constexpr std::chrono::seconds kModelPause{2};
 
-// One role without replicas leaves nothing for the other one to serve with.
+// True if a role has no replicas, so the service cannot serve.
 bool HasNoReplicas(const MoEService& service) {
   return SpecOf(service, Role::kAttention).replicas == 0 ||
          SpecOf(service, Role::kExperts).replicas == 0;
 }
 
-// What an attention instance of the wanted revision that serves has: another one is given the same.
+// The sequence room of a serving attention instance of the wanted revision; others get the same.
 std::optional<SequenceRoom> HeldRoom(const Side& side, const RoleWanted& attention) {
   const TopologyRecord* const committed = side.committed();
   if (committed == nullptr) return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<SequenceRoom> HeldRoom(const Side& side, const RoleWanted& attenti
   return std::nullopt;
 }
 
-// Paused counts stay what they were.
+// While paused, a count stays as it was.
 void KeepPausedCount(Role role, int before, RoleSpec& spec, Cause& limit) {
   if (*spec.replicas != before) {
     limit = {"Paused", "spec.roles." + std::string(ToString(role)) + ".replicas is " +
@@ -45,7 +45,7 @@ void KeepPausedCount(Role role, int before, RoleSpec& spec, Cause& limit) {
   spec.replicas = before;
 }
 
-// The counts that the spec gives without the model.
+// The counts that follow from the spec without the model.
 void CountRole(const PlanningSide& from, Role role, Desired& out) {
   RoleDesired& desired = out.Of(role);
   const std::optional<int> before = DesiredInstances(from.seen.tree, role);
@@ -127,7 +127,7 @@ Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage
   KeepTls(from, out);
   for (const Role role : {Role::kAttention, Role::kExperts}) CountRole(from, role, out);
   if (!out.acts()) return out;
-  // The service sleeps: there is nothing to plan.
+  // The service sleeps: nothing to plan.
   if (HasNoReplicas(out.service)) {
     for (RoleDesired& role : out.roles) role.wanted.pods = 0;
     return out;

@@ -16,42 +16,42 @@
 
 namespace janus::control {
 
-// What one role shall have.
+// The goal for one role.
 struct RoleDesired {
   RoleWanted wanted;
-  // In mode External: how many there shall be, asleep or not.
+  // In mode External: the wanted count, asleep or not.
   int external_count = 0;
-  Cause limit;  // why it is not as many as asked for
+  Cause limit;  // why the count differs from the request
 };
 
-// What a service, or one side of it, shall be.
+// The goal for a service, or for one side of it.
 struct Desired {
-  MoEService service;  // by which it is kept: the newest spec, or one before
+  MoEService service;  // with the spec in force: the newest or an earlier one
   PinnedImage pinned;
   Cause invalid;         // the newest spec can never be carried out
-  bool is_held = false;  // `service` has the last spec that served, not the one that is invalid
-  Cause capacity;        // there is no room
-  Cause awaited;         // what the plan, or the next epoch, waits for
-  Cause held_tls;        // security.tls of the spec is another than the pods'
-  // The spec waits for the old side's end, or for room, and the one before is kept.
+  bool is_held = false;  // `service` has the last spec that served, not the invalid one
+  Cause capacity;        // not enough resources
+  Cause awaited;         // what the plan or the next epoch waits for
+  Cause held_tls;        // security.tls of the spec differs from the pods'
+  // The spec waits for the old side's end or for resources; the previous one is in force.
   Cause held_back;
-  std::optional<PlannedService> planned;  // nothing: not known, or not to be carried out
+  std::optional<PlannedService> planned;  // nothing: unknown or impossible
   std::array<RoleDesired, 2> roles;       // attention first
-  std::string ends;        // why the committed epoch is to be ended now; empty: it is not
-  bool is_frozen = false;  // no pod comes or goes
-  WorkersToAsk workers;    // that a planner could ask
+  std::string ends;                       // why to end the committed epoch now; empty: keep it
+  bool is_frozen = false;                 // create and delete no pods
+  WorkersToAsk workers;                   // that a planner may ask
   std::optional<MonotonicTime> again;
 
   RoleDesired& Of(Role role) { return roles[role == Role::kExperts]; }
   const RoleDesired& Of(Role role) const { return roles[role == Role::kExperts]; }
-  // The spec, or one before, can be carried out.
+  // The newest spec or an earlier one can be carried out.
   bool acts() const { return !invalid || is_held; }
   bool wants_pods() const {
     return !service.spec.suspend && roles[0].wanted.pods + roles[1].wanted.pods > 0;
   }
 };
 
-// What a side is planned from.
+// Input for planning a side.
 struct PlanningSide {
   const ServiceObserved& seen;
   const ReconcilerOptions& options;
@@ -61,23 +61,23 @@ struct PlanningSide {
 };
 
 // Counts, revisions and the plan for `service`, which has passed CheckSpec if `invalid` is empty.
-// What of the counts is known without the model comes first: pods start while it is read, and on a
-// cluster there is no other way, as the pods tell of it. Pure.
-// `held_back`: why `service` has an earlier spec than the newest, if it has.
+// Counts that do not need the model come first, so that pods start while it is read. On a cluster
+// only pods can tell about the model. Pure. `held_back`: why `service` has an earlier spec than the
+// newest.
 Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage& pinned,
                  const Cause& invalid, const Cause& held_back = {});
 
-// The plan of the planner for `service`, with the KV cache that an instance has already. Pure.
+// The planner's plan for `service`, with the KV cache size that an instance already has. Pure.
 janus::Result<PlannedService> PlanKeeping(const PlanningSide& from, const Desired& desired,
                                           const MoEService& service);
 
-// The workers of a side whose ports are open, the oldest first. Pure.
+// The workers of a side with open ports, oldest first. Pure.
 WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired);
 
-// The pod is of the committed epoch, and lives. Pure.
+// True if the pod is alive and in the committed epoch. Pure.
 bool IsServing(const Side& side, const PodSeen& pod);
 
-// As many as are wanted serve, of the newest revision, and have been told. Pure.
+// True if the wanted number of pods serve, with the newest revision, and all know of it. Pure.
 bool IsWhole(const Side& side, const Desired& desired);
 
 }  // namespace janus::control

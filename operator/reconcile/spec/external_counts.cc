@@ -21,7 +21,7 @@ void TakeAskedCount(const PlanningSide& from, Role role, std::optional<int> befo
   RoleScaling& scaling = *SpecOf(out.service, role).scaling;
   int current = before.value_or(0);
   if (current == 0 && from.side.committed() != nullptr) {
-    // It sleeps, or slept when its mode was changed.
+    // It sleeps, or slept when its mode changed.
     for (const TopologyInstance& one : from.side.committed()->instances) {
       current += one.role == role;
     }

@@ -7,17 +7,17 @@
 
 namespace janus::control {
 
-// Mode External: what a MoERoleScaler asks for becomes the fewest instances that the role may have,
-// and the plan adds what the model needs. All pure.
+// Mode External: the count that a MoERoleScaler asks for becomes the role's minimum, and the plan
+// adds instances that the model needs. All pure.
 
-// The service's own MoERoleScaler of that role; null: there is none, or it has another owner.
+// The service's MoERoleScaler for that role; null: none, or it has another owner.
 const Node* ScalerOfRole(const ServiceObserved& seen, Role role);
 
-// Sets the role's least count to what is asked for, within the spec's bounds. Until there is a
-// MoERoleScaler, and while a foreign one has its name, the count stays what it is.
+// Sets the role's minimum to the requested count, within the spec's bounds. Without a MoERoleScaler
+// of ours, the count stays as it is.
 void TakeAskedCount(const PlanningSide& from, Role role, std::optional<int> before, Desired& out);
 
-// Takes the count of the plan, and says so where the model needs more than is asked for.
+// Uses the plan's count, and reports it if the model needs more than requested.
 void TakePlannedCount(const PlanningSide& from, Role role, Desired& out);
 
 }  // namespace janus::control

@@ -17,7 +17,7 @@ void KeepTls(const PlanningSide& from, Desired& out) {
   const bool wants = out.service.spec.security.tls == Tls::kAuto;
   bool has_wanted = false, has_other = false;
   for (const PodSeen& pod : from.seen.pods) {
-    // Pods that leave are served by their gateways to the end, and meet no new ones.
+    // Pods that are being deleted serve their gateways to the end, and get no new ones.
     const bool counts = pod.is_live() || (sleeps && pod.is_leaving);
     if (counts) (pod.uses_tls == wants ? has_wanted : has_other) = true;
   }
@@ -55,7 +55,7 @@ void KeepCommitted(const PlanningSide& from, Desired& out) {
     if (like != pods.end()) wanted.revision = like->revision;
     wanted.rolls = false;
   }
-  out.workers = WorkersOf(from, out);  // those that serve have rooms of their own
+  out.workers = WorkersOf(from, out);  // running workers have their own sizes
   janus::Result<PlannedService> planned = from.models.Plan(held, out.workers);
   if (!planned.ok()) return;
   out.planned = *std::move(planned);

@@ -12,34 +12,34 @@
 
 namespace janus::control {
 
-// From the MoEService as the API server has it to one that can be decided on. All pure.
+// Converts the API server's MoEService into one for decisions. All pure.
 
 struct SpecRead {
   MoEService service;
-  Cause invalid;  // InvalidSpec: a field cannot be read
+  Cause invalid;  // InvalidSpec: a field is unreadable
 };
 SpecRead ReadSpec(const Node& tree);
 
-// Why the service can never be carried out by this operator: InvalidSpec or NotSupported, with the
-// fields. Empty: it can, as far as its spec tells.
+// Why this operator can never run the service: InvalidSpec or NotSupported, with the fields. Empty:
+// it can, as far as the spec tells.
 Cause CheckSpec(const MoEService& service, const ReconcilerOptions& options);
 
-// The image that the status has pinned; another one where the spec asks for it.
+// The image pinned in the status, or a new one if the spec asks for it.
 PinnedImage PinImage(const Node& tree, const MoEService& service, const ReconcilerOptions& options);
 
-// The image of pods that are made for `service`. While an older spec is kept that computes on
-// another device than the newest one asks for, the pinned image is of the other device's workers.
+// The image of pods created for `service`. If an older spec for another device is in force, this is
+// the operator's newest image for that device instead of the pinned one.
 std::string ImageOfPods(const MoEService& service, const PinnedImage& pinned,
                         const ReconcilerOptions& options);
 
-// The service under the last spec by which all of it served, as the record notes it; nothing: none
-// is noted. `tree` gives the metadata.
+// The service under the last spec with which all of it served, from the record; nothing: none
+// recorded. The metadata comes from `tree`.
 std::optional<MoEService> LastServiceOf(const Node& tree, const TopologySeen* topology);
 
-// Whether the newest spec is that one.
+// True if the newest spec equals that one.
 bool IsLastSpec(const Node& tree, const TopologySeen* topology);
 
-// Why the service has no workers on purpose; empty: it shall serve.
+// Why the service has no workers on purpose; empty: it should serve.
 std::string WhyAsleep(const MoEService& service);
 
 }  // namespace janus::control

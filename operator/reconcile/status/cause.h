@@ -4,9 +4,9 @@
 
 namespace janus::control {
 
-// Why something is so: the reason and the message of a condition or of an Event. The reason is one
-// CamelCase word for programs (docs/conditions.md lists all of them), the message a sentence for
-// people. Empty: it is not so.
+// Why something is the case: reason and message of a condition or Event. The reason is one
+// CamelCase word for programs (listed in docs/conditions.md), the message a sentence for people.
+// Empty: it is not the case.
 struct Cause {
   std::string reason = {};
   std::string message = {};

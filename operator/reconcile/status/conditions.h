@@ -10,8 +10,8 @@
 
 namespace janus::control {
 
-// Conditions as in the conventions of the Kubernetes API ("Typical status properties"): what is
-// known of one side of an object, always all of them, never removed.
+// Conditions as in the Kubernetes API conventions ("Typical status properties"). An object always
+// has all of its types, and none is removed.
 
 enum class ConditionStatus { kTrue, kFalse, kUnknown };
 
@@ -26,24 +26,23 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-// The types of a MoEService's, in the order in which they are shown. The first is what
-// `kubectl wait` is used with.
+// Condition types of a MoEService in display order. `kubectl wait` is used with the first.
 inline constexpr std::string_view kConditionTypes[] = {
     "Ready",        "Available",         "Progressing",  "AttentionReady",
     "ExpertsReady", "TopologyReady",     "ScalingReady", "MetricsAvailable",
     "SLOMet",       "CapacityAvailable", "Stalled"};
 
-// The longest message that the schema takes.
+// The schema's limit for a message.
 inline constexpr size_t kLongestMessage = 4096;
 
-// Of an object's status.conditions; what cannot be read is left out.
+// From status.conditions; unreadable ones are skipped.
 std::vector<Condition> ReadConditions(const Node& object);
 
 // For status.conditions.
 Node WriteConditions(const std::vector<Condition>& conditions);
 
-// The new conditions with their transition times, from those before: a time moves with the status
-// alone, not with reason or message. Sorted as `now_said`.
+// Adds transition times to the new conditions. A time changes only with the status, not with reason
+// or message. Sorted like `now_said`.
 std::vector<Condition> Transitioned(const std::vector<Condition>& before,
                                     std::vector<Condition> now_said, WallTime now);
 

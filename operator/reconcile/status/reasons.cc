@@ -167,7 +167,7 @@ constexpr EventMeaning kEvents[] = {
     {"CertificatesRefused", "certificates are due, and the server refuses them"},
 };
 
-// Whether `one` is among those named with ", " between them.
+// True if `one` is in a list separated by ", ".
 bool IsIn(std::string_view names, std::string_view one) {
   while (!names.empty()) {
     const size_t end = std::min(names.find(", "), names.size());

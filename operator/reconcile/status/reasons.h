@@ -6,8 +6,8 @@
 
 namespace janus::control {
 
-// The reasons that a MoEService's conditions and Events may have. docs/conditions.md is printed
-// from them, and tests fail for any other.
+// The allowed reasons of a MoEService's conditions and Events. docs/conditions.md is generated from
+// them, and tests fail for any other.
 
 struct ConditionMeaning {
   std::string_view type;
@@ -15,11 +15,11 @@ struct ConditionMeaning {
 };
 
 struct ReasonMeaning {
-  std::string_view statuses;  // under which a condition has it: "True", "False", "True, False"
+  std::string_view statuses;  // condition statuses with this reason: "True", "False", "True, False"
   std::string_view reason;
-  std::string_view types;  // of conditions, with ", " between them
+  std::string_view types;  // of conditions, separated by ", "
   std::string_view meaning;
-  std::string_view remedy;  // empty: nothing needs to be done
+  std::string_view remedy;  // empty: no action needed
 };
 
 struct EventMeaning {
@@ -31,11 +31,11 @@ std::span<const ConditionMeaning> ConditionMeanings();
 std::span<const ReasonMeaning> ReasonMeanings();
 std::span<const EventMeaning> EventMeanings();
 
-// Whether a condition of that type may be `status` ("True", "False", "Unknown") for that reason.
+// True if a condition of that type may have `status` ("True", "False", "Unknown") and that reason.
 bool IsKnownReason(std::string_view type, std::string_view status, std::string_view reason);
 bool IsKnownEvent(std::string_view reason);
 
-// docs/conditions.md, whole.
+// The complete docs/conditions.md.
 std::string ConditionsPage();
 
 }  // namespace janus::control

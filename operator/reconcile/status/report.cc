@@ -14,11 +14,10 @@
 namespace janus::control {
 namespace {
 
-// A failure is reported once it has lasted: a conflict or a server restart is over sooner.
+// A failure is reported after this time: a conflict or a server restart is over sooner.
 constexpr std::chrono::seconds kFailingFor{10};
 
-// What has kept passes from completing for a while. A refusal with a reason of its own has its own
-// condition.
+// What has kept passes from completing for a while. A refusal with a reason has its own condition.
 std::string FailsFor(const ServiceObserved& seen, PlanBuilder& out) {
   const std::vector<Refusal>& refused = out.refused();
   const auto found = std::find_if(refused.begin(), refused.end(), [](const Refusal& one) {
@@ -36,7 +35,7 @@ std::string FailsFor(const ServiceObserved& seen, PlanBuilder& out) {
   return "";
 }
 
-// A hash of what moves while a service comes up, changes or heals.
+// A hash of what changes while a service starts, changes or recovers.
 uint64_t ProgressMark(const StatusFacts& status, const Sides& sides) {
   Fingerprint mark;
   mark.Mix(static_cast<uint64_t>(status.generation))
@@ -46,7 +45,7 @@ uint64_t ProgressMark(const StatusFacts& status, const Sides& sides) {
     for (const PodSeen& pod : sides.old->AllPods()) mark.Mix(pod.uid).Mix(uint64_t{pod.is_leaving});
   }
   for (const PodSeen& pod : sides.front.AllPods()) {
-    // A pod that failed and is followed by another one moves nothing.
+    // A failed pod with a replacement is no progress.
     if (!pod.containers_ready && (!pod.is_leaving || pod.has_ended)) continue;
     mark.Mix(pod.uid).Mix(uint64_t{pod.containers_ready}).Mix(uint64_t{pod.is_leaving});
   }
@@ -55,7 +54,7 @@ uint64_t ProgressMark(const StatusFacts& status, const Sides& sides) {
 
 WallTime Progressed(const ServiceObserved& seen, uint64_t mark, Remembered& remembered) {
   if (!remembered.progressed) {
-    // Another process has watched it before: it moved when a condition last did.
+    // This process is new: the last transition of a condition counts as progress.
     remembered.progressed = seen.wall;
     std::optional<WallTime> last;
     for (const Condition& one : ReadConditions(seen.tree)) {
@@ -77,7 +76,7 @@ void TellGonePods(const ServiceObserved& seen, PlanBuilder& out) {
   }
 }
 
-// Numbers alone are not written more often than once in kNumbersPeriod.
+// Numbers are written at most once per kNumbersPeriod.
 bool IsDue(StatusChange change, const std::optional<MonotonicTime>& written, PlanBuilder& out,
            MonotonicTime now) {
   if (change == StatusChange::kNone) return false;

@@ -11,26 +11,26 @@
 
 namespace janus::control {
 
-// What a pass has decided, as far as conditions tell of it.
+// The decisions of a pass that conditions report.
 struct Decision {
   Rollout rollout;
   Certified certified;
-  std::array<bool, 2> awaits_certificate{};  // by role: pods that are to be made
+  std::array<bool, 2> awaits_certificate{};  // by role: pods to create
   Cause awaited;                             // what the next epoch waits for
-  Cause replacing;                           // another model takes the place of the one before
-  bool old_serves = false;                   // that one does meanwhile
+  Cause replacing;                           // another model replaces the previous one
+  bool old_serves = false;                   // the previous model serves meanwhile
 };
 
-// Adds the report: the scalers' statuses, the service's, and Events. Keeps in Plan::remembered
-// since when passes fail, and when the service last moved. Pure, as all here.
+// Adds the report: statuses of scalers and service, and Events. Stores in Plan::remembered since
+// when passes fail, and when the service last progressed. Pure, like all functions here.
 void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const Decision& decision,
             PlanBuilder& out);
 
-// Everything that the status is made of, but for what Report adds from earlier passes.
+// Collects the input of the status, except what Report adds from earlier passes.
 StatusFacts SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
                        const Decision& decision, const std::vector<Refusal>& refused);
 
-// What `kubectl describe` shows of the past comes with the changes of conditions and counts.
+// Events for changes of conditions and counts, for the history in `kubectl describe`.
 std::vector<ServiceEvent> Transitions(const Node& before, const Node& after);
 
 }  // namespace janus::control

@@ -16,7 +16,7 @@
 namespace janus::control {
 namespace {
 
-// Why the server lets none of a Deployment's pods be made, in the server's words.
+// Why the server refuses a Deployment's pods, in the server's words.
 std::string WhyNotMade(const Node& deployment) {
   const Node* const conditions = FindAt(deployment, {"status", "conditions"});
   if (conditions == nullptr) return "";
@@ -27,7 +27,7 @@ std::string WhyNotMade(const Node& deployment) {
   return "";
 }
 
-// Adds a cause of the same reason, so that people see all they have to mend at once.
+// Adds a cause with the same reason, so that users see all problems at once.
 void AlsoSay(const Cause& cause, Cause& said) {
   if (!said) {
     said = cause;
@@ -57,7 +57,7 @@ class Seeing {
     SeeRefusals();
     SeePlan();
     SeeGateways();
-    // A service that sleeps without pods is woken with the operator's image of then.
+    // A sleeping service without pods gets the operator's current image when it wakes.
     const bool sleeps = !desired_.wants_pods() && front_.is_empty();
     if (!sleeps || desired_.invalid) out_.pinned = desired_.pinned;
     SeeTopology();
@@ -118,15 +118,15 @@ class Seeing {
     if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
     if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
     if (pod.is_live() && !pod.not_starting.empty()) out.not_starting = name + pod.not_starting;
-    // Why one has failed says more than that its successor is not ready yet. A pod that this
-    // process has just deleted for it is still there, as one that leaves.
+    // Why one has failed says more than that its successor is not ready. A pod that this process
+    // has just deleted for that is still there, marked as leaving.
     if (pod.has_ended && (!pod.is_leaving || !pod.ended_because.empty())) {
       failed_ = name + WhyEnded(pod);
     }
     if (pod.is_live() && !pod.containers_ready) out.awaited = "pod " + pod.name + " is not ready";
   }
 
-  // Why a role in mode External is not as many as its scaler asks for.
+  // Why a role in mode External differs from its scaler's count.
   Cause LimitOf(Role role) const {
     const RoleDesired& desired = desired_.Of(role);
     const std::string name =
@@ -136,7 +136,7 @@ class Seeing {
         return refusal.cause;
       }
     }
-    // What there is room for is kept instead.
+    // It keeps the count that fits.
     if (desired_.capacity && desired.wanted.pods != desired.external_count &&
         desired_.wants_pods()) {
       return desired_.capacity;
@@ -160,7 +160,7 @@ class Seeing {
 
   void SeeRefusals() {
     for (const Refusal& refusal : refused_) {
-      // Of what has no room the first: both roles lack the same.
+      // Report only the first lack of resources: both roles lack the same.
       if (refusal.kind == RefusalKind::kCapacity) {
         if (!out_.capacity) out_.capacity = refusal.cause;
       } else {
@@ -181,7 +181,7 @@ class Seeing {
         out_.held = {"NotSupported", desired_.planned->plan.held};
       }
     } else if (IsHeld(service.spec.roles.attention) || IsHeld(service.spec.roles.experts)) {
-      // Until it is planned the counts are what they were.
+      // Counts stay the same until they are planned.
       out_.held = {"NotSupported",
                    "mode SLO is not supported by this version; the counts are held as they are"};
     }
@@ -201,13 +201,13 @@ class Seeing {
     }
     out_.no_endpoint = WhyNoService(service);
     if (out_.gateways_available >= out_.gateways_wanted) return;
-    // By which gateways find the workers.
+    // Gateways find the workers through this Service.
     const Cause no_members = WhyNoService(MembersName(service));
     out_.gateway_trouble = no_members ? no_members.message : WhyNoGateway();
     if (out_.gateway_trouble.empty()) out_.gateway_trouble = std::move(unmade);
   }
 
-  // Of its gateways the first, by name, that does not come to run.
+  // The first gateway by name that does not start.
   std::string WhyNoGateway() const {
     std::string out;
     for (const GatewayPodSeen& pod : seen_.gateway_pods) {
@@ -219,7 +219,7 @@ class Seeing {
   }
 
   // Why the service has no Service of that name: it cannot be created, or has another owner. Empty
-  // while it is being created: other things are missing then too.
+  // while it is being created, since other objects are missing then too.
   Cause WhyNoService(const std::string& name) const {
     const ChildSeen* const there = seen_.Child(kServices, name);
     if (there != nullptr && IsControlledBy(there->object, seen_.uid())) return {};
@@ -254,8 +254,8 @@ class Seeing {
     topology.placement_hash = committed->sha256.value_or("").substr(0, 16);
   }
 
-  // What the members of the committed epoch say when they are asked. As long as this process knows
-  // nothing of it, it is as another one has said.
+  // The answers of members of the committed epoch. While this process has none, it keeps what an
+  // earlier process reported.
   void SeeMembers() {
     if (out_.topology.epoch == 0) return;
     const WatchSeen& watch = front_.epochs().watch;
@@ -277,7 +277,7 @@ class Seeing {
     const SloSpec& slo = desired_.service.spec.slo;
     out_.tpot_microseconds = Measured(slo.tpot, watch.tpot, "tpotMicroseconds");
     out_.ttft_microseconds = Measured(slo.ttft, watch.ttft, "ttftMicroseconds");
-    // A service that was never asked for a token has no such number.
+    // A service that has never generated a token has no rate.
     if (out_.tokens_per_second == 0 && !Was({"status", "slo", "tokensPerSecond"})) {
       out_.tokens_per_second.reset();
     }
@@ -302,7 +302,7 @@ class Seeing {
   const Sides& sides_;
   const Side& front_;
   const std::vector<Refusal>& refused_;
-  std::string failed_;  // of a role: which pod has ended, and why
+  std::string failed_;  // of a role: which pod has failed, and why
   StatusFacts out_;
 };
 

@@ -8,8 +8,8 @@
 
 namespace janus::control {
 
-// An Event about a MoEService. `action` says what was done or tried, in one CamelCase word. The
-// Reconciler adds which service it is about.
+// An Event about a MoEService. `action`: what was done or tried, in one CamelCase word. The
+// Reconciler adds the service.
 struct ServiceEvent {
   EventType type = EventType::kNormal;
   std::string action;

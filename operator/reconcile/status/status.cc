@@ -51,8 +51,8 @@ std::string Gateways(const StatusFacts& seen) {
   return seen.gateway_trouble.empty() ? out : out + "; " + seen.gateway_trouble;
 }
 
-// For a service that has never served: that it does not serve is worth less than what it waits for,
-// and that less than what is wrong.
+// Order of reasons for a service that has never served: an error first, then what it waits for,
+// then that it does not serve.
 int Weight(const Judgement& judgement) {
   return judgement.cause.reason == "NoTopology"       ? 0
          : judgement.cause.reason == "WaitingForPods" ? 1
@@ -86,7 +86,7 @@ Judgement OfTopology(const StatusFacts& seen) {
 
 Judgement OfEndpoint(const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kFalse, {"Suspended", seen.asleep}};
-  // A call of the service's name reaches nothing, or another program.
+  // Without it, calls to the service's name reach nothing, or another program.
   if (seen.no_endpoint) return {kFalse, seen.no_endpoint};
   if (seen.topology.epoch == 0 && !seen.predecessor_serves) {
     return {kFalse, {"NoTopology", "no topology is committed yet"}};
@@ -138,7 +138,7 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
   return {kTrue, {"Working", "what is wanted is being made" + fails}};
 }
 
-// One role that is not followed says more than one that is.
+// Reports a role that does not follow its source rather than one that does.
 Judgement OfScaling(const StatusFacts& seen) {
   if (seen.held) return {kFalse, seen.held};
   Judgement out{kTrue, {"Static", "counts are those of the spec"}};
@@ -252,7 +252,7 @@ Node TopologyTree(const TopologyStatus& topology) {
 void SetMeasured(const StatusFacts& seen, Node& service) {
   const Node* const was = FindAt(service, {"status", "slo"});
   Node slo = was == nullptr ? Node::Map() : *was;
-  // Of a target that is no more nothing is left.
+  // Removes the value of a target that is gone.
   const auto set = [&](std::string_view field, std::optional<int64_t> value) {
     std::erase_if(slo.fields, [&](const NodeField& one) { return one.name == field; });
     if (value) slo.Add(field, Node::Integer(*value));
@@ -272,7 +272,7 @@ const Node* RoleOf(const Node& service, Role role) {
   return nullptr;
 }
 
-// What must not wait: status, reason and generation of every condition.
+// True if status, reason and generation of every condition are equal; a change is written at once.
 bool SaysTheSame(const Node& before, const Node& after) {
   const std::vector<Condition> was = ReadConditions(before);
   const std::vector<Condition> is = ReadConditions(after);
@@ -292,7 +292,7 @@ std::vector<Condition> ConditionsOf(const StatusFacts& seen) {
   const Judgement available = OfEndpoint(seen);
   const bool roles_ready =
       attention.status == kTrue && experts.status == kTrue && topology.status == kTrue;
-  // A service that is asleep as wanted is complete, though it does not serve.
+  // A service that sleeps on purpose is complete, although it does not serve.
   const bool is_asleep = !seen.asleep.empty() && seen.attention.pods + seen.experts.pods == 0;
   const bool is_complete = roles_ready && !seen.invalid && !seen.replacing && !seen.held_back &&
                            (available.status == kTrue || is_asleep);
@@ -375,7 +375,7 @@ std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int6
 StatusChange Compare(const Node& before, const Node& after) {
   const Node* was = before.Find("status");
   const Node* is = after.Find("status");
-  // Servers hand fields out in an order of their own.
+  // Servers may change the order of fields.
   if (is == nullptr || (was != nullptr && Covers(*was, *is) && Covers(*is, *was))) {
     return StatusChange::kNone;
   }
@@ -387,7 +387,8 @@ StatusChange Compare(const Node& before, const Node& after) {
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (LastPodId(before, role) != LastPodId(after, role)) return StatusChange::kNow;
-    // A decision: an Event reports it, and a pause or a lack of room keeps it.
+    // A changed count is a decision: an Event reports it, and later passes keep it while paused or
+    // short of resources.
     if (DesiredInstances(before, role) != DesiredInstances(after, role)) return StatusChange::kNow;
   }
   return StatusChange::kNumbers;

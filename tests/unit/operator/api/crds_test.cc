@@ -49,7 +49,7 @@ TEST(Crds, SayOfEveryFieldWhatItIs) {
   }
 }
 
-// kubectl reads YAML 1.1, where a bare n is false: the field would be called so.
+// kubectl reads YAML 1.1, where a bare n is false, so the field would get that name.
 TEST(Crds, QuoteTheKeysThatYamlTakesForTruthValues) {
   const std::regex bare("(^|\\n)[ -]*(y|n|yes|no|on|off|true|false):", std::regex::icase);
   for (const char* plural : test::kPlurals) {
@@ -63,7 +63,7 @@ TEST(Crds, QuoteTheKeysThatYamlTakesForTruthValues) {
   }
 }
 
-// The API server reckons with what is not bounded as if it were as large as a request may be.
+// The API server treats an unbounded field as being as large as a request may be.
 TEST(Crds, BoundEveryListMapAndTextOfTheSpec) {
   for (const char* plural : test::kPlurals) {
     const Node crd = test::ReadCrd(plural);
@@ -103,7 +103,7 @@ TEST(Crds, DefaultToWhatTheObjectHasByItself) {
   const Node crd = test::ReadCrd("moeservices");
   int filled = 0;
   for (const Node& good : test::GoodObjects("moeservices")) {
-    // Objects alone, their scalars left out where they may be.
+    // Only objects, without optional scalars.
     Node bare = good;
     const auto strip = [&](const auto& self, const Node& schema, Node& node) -> void {
       for (Node& item : node.items) self(self, *schema.Find("items"), item);
@@ -185,8 +185,8 @@ TEST_P(BadObjects, AreToldTheValuesThatTheSchemaAllows) {
   }
 }
 
-// A value at its border may break a rule with another field, as replicas = 0 does; its own path is
-// then not what is wrong.
+// A value at its bound may break a rule with another field, as replicas = 0 does; then the error is
+// not at its path.
 TEST_P(BadObjects, AreTakenAtTheBordersOfTheSchema) {
   int taken = 0;
   for (const test::BadObject& one : made_.at_borders) {
@@ -244,7 +244,7 @@ TEST_P(BadObjects, AreNotMadeByNullInPlaceOfNothing) {
 INSTANTIATE_TEST_SUITE_P(Kinds, BadObjects, testing::ValuesIn(test::kPlurals),
                          [](const auto& info) { return std::string(info.param); });
 
-// What e2e/api/crds_test.py sees of the API server.
+// The same cases as in e2e/api/crds_test.py with an API server.
 TEST(MoETopology, NeverGoesBack) {
   const MoETopology before = ParseMoETopology(test::GoodObjects("moetopologies")[0]).object;
   EXPECT_TRUE(ValidateUpdate(before, before).empty());

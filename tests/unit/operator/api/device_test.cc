@@ -10,7 +10,7 @@
 namespace janus::control {
 namespace {
 
-// What is written of either role beside its replicas, and of spec.
+// `attention` and `experts`: fields of the roles besides replicas; `spec`: fields of spec.
 MoEService Asked(const std::string& attention, const std::string& experts,
                  const std::string& spec = "") {
   const Result<Node> root = ParseYaml(
@@ -54,7 +54,7 @@ constexpr const char* kOfASidecar =
     "{name: worker}]}}";
 constexpr const char* kClaimed =
     ", podTemplate: {spec: {containers: [{name: worker, resources: {claims: [{name: gpu}]}}]}}";
-// The typed field is the stronger one, as in the pod.
+// The typed field overrides the template, as in the pod.
 constexpr const char* kTakenBack =
     ", resources: {limits: {nvidia.com/gpu: 0}}, podTemplate: {spec: {containers: [{name: worker, "
     "resources: {limits: {nvidia.com/gpu: 1}}}]}}";
@@ -82,7 +82,7 @@ std::string Refused(const MoEService& service) {
   return out;
 }
 
-// They carry messages, and a worker on none would end as it starts.
+// They only carry messages; a worker without a GPU would end at its start.
 TEST(ValidateDevice, DevicesOfTheNetworkAreNoGpus) {
   EXPECT_NE(Refused(Asked(kOne, kRdma, "device: CUDA")).find("has no GPU"), std::string::npos);
   EXPECT_NE(Refused(Asked(kRdma, kRdma, "device: CUDA")).find("has no GPU"), std::string::npos);
@@ -100,7 +100,7 @@ TEST(ValidateDevice, TakesOneGpuForEachWorkerOfBothRolesOrNone) {
   for (const char* any : {kNone, kOne, kTwo}) {
     EXPECT_EQ(Refused(Asked(any, kNone, "device: CPU")), "") << any;
   }
-  // What these stand for is not known here.
+  // We do not know what these devices are.
   for (const char* other : {kClaimed, kOfOthers}) {
     EXPECT_EQ(Refused(Asked(other, other, "device: CUDA")), "") << other;
   }

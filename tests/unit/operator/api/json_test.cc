@@ -56,7 +56,7 @@ TEST(Json, RefusesWhatIsNoOneValue) {
   EXPECT_TRUE(Contains(ParseJson(R"({"b":0,"a":1,"a":2})", "x").status().message(), "'a'"));
 }
 
-// A text that comes out of another by a few changed, lost or doubled bytes.
+// `text` with a few bytes changed, removed or doubled.
 std::string Mutated(std::string text, std::minstd_rand& random) {
   constexpr std::string_view kBytes = "{}[]\",:\\u0123456789abcdefDd-+.eE \n\t\x01\xc3\xa9\xff";
   for (int i = static_cast<int>(random() % 4); i >= 0; --i) {
@@ -87,7 +87,7 @@ TEST(Json, JudgesTextsAsAnotherReaderDoes) {
         R"("c":{"d":null,"e":[true,false,{}, [ ]]} , "f" : "" })",
         random);
     const Result<Node> read = ParseJson(text, "x");
-    // It says nothing of names that are there twice.
+    // nlohmann accepts repeated names.
     const bool is_twice = !read.ok() && Contains(read.status().message(), "twice");
     const auto theirs = nlohmann::json::parse(text, nullptr, false);
     ASSERT_EQ(read.ok(), !theirs.is_discarded() && !is_twice) << text;
@@ -107,7 +107,7 @@ TEST(Json, OfAPartOnlyWhatIsKeptIsRead) {
     const Result<Node> out = ParseJson(text, "x", {"items", &filter});
     return out.ok() ? WriteJson(*out) : out.status().message();
   };
-  // What the filter makes of the whole is what is read of it.
+  // Reading with the filter gives the same as filtering the whole.
   EXPECT_EQ(read(R"({"more":{"a":{"x":1}},"items":[{"a":{"x":"}]\"","b":[1,{"y":2}],"z":[{}]},)"
                  R"("c":[[-1.5e3]]},{"a":7},{"n":null,"t":true,"f":false}]})"),
             R"({"more":{"a":{"x":1}},"items":[{"a":{"b":[1,{"y":2}]}},{"a":7},{}]})");

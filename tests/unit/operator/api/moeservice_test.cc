@@ -173,7 +173,7 @@ struct Case {
   std::string_view base;
   const char* from;
   const char* to;
-  const char* error;  // the first line of what is printed
+  const char* error;  // first line of the output
 };
 void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
@@ -186,7 +186,7 @@ TEST_P(MoEServiceRefuses, ByPath) {
   EXPECT_EQ(errors.substr(0, errors.find('\n')), GetParam().error);
 }
 
-// As the API server does, whose rules between fields wait for what cannot be read.
+// As in the API server, rules over several fields wait until all fields are readable.
 TEST(MoEService, TellsAtOnceWhatIsMissingAndWhatIsOutOfBounds) {
   const std::string text = R"(apiVersion: serving.janus.dev/v1alpha1
 kind: MoEService
@@ -350,7 +350,7 @@ TEST(MoEService, ReportsEveryErrorInTheOrderOfTheDocument) {
   EXPECT_LT(errors.find("spec.devise"), errors.find("spec.roles.experts.replicas")) << errors;
 }
 
-// Cuts, doubles and swaps pieces of a good object: whatever comes, it ends in a verdict.
+// Cuts, doubles and swaps pieces of a good object; validation must end with any input.
 TEST(MoEService, JudgesAnyText) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed));

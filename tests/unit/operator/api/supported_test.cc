@@ -15,7 +15,7 @@
 namespace janus::control {
 namespace {
 
-// A fixed service with a block put into its spec.
+// A fixed service with lines added to its spec.
 std::string Errors(const std::string& spec_lines, const std::string& attention = "replicas: 2",
                    const std::string& experts = "replicas: 3", Ground ground = Ground::kMachine) {
   const std::string text =
@@ -68,7 +68,7 @@ TEST(Supported, SaysItAsTheReferenceDoes) {
       "its revision); use Auto or Recreate");
 }
 
-// Every line of the table is reached by the object beside it, and only by that.
+// Each object reaches exactly the table line beside it.
 TEST(Supported, ReachesEveryLineOfItsTable) {
   std::set<std::string> reached;
   const auto expect_one = [&](const std::string& errors, const std::string& field) {

@@ -37,7 +37,7 @@ TEST(Yaml, TypesPlainScalarsAndKeepsQuotedOnesStrings) {
   EXPECT_EQ(node.Find("i")->kind, Node::Kind::kInteger);
 }
 
-// resolve.go of go-yaml 2, with which kubectl reads.
+// From resolve.go of go-yaml 2, which kubectl uses.
 TEST(Yaml, ReadsPlainScalarsAsKubectlDoes) {
   for (const char* yes :
        {"y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"}) {
@@ -128,7 +128,7 @@ TEST(Yaml, EndsWithAnErrorHoweverDeepOrLargeTheText) {
             std::string::npos);
   EXPECT_NE(Refusal(std::string(100'000, '[')), "accepted");
   EXPECT_NE(Refusal(std::string(2 << 20, ' ')).find("larger than 1 MiB"), std::string::npos);
-  // Each line doubles what the one before stands for.
+  // Each line expands to twice the previous one.
   std::string bomb = "a0: &a0 [x, x]\n";
   for (int i = 1; i < 30; ++i) {
     const std::string before = "*a" + std::to_string(i - 1);

@@ -15,7 +15,7 @@ const std::vector<PeerRole> kRoles = {PeerRole::kGateway, PeerRole::kAttention, 
 constexpr std::chrono::hours kDay(24);
 constexpr std::chrono::minutes kMinute(1);
 
-// A service's certificates, looked at whenever something is due.
+// A service's certificates, checked whenever something is due.
 class IssuePlanTest : public testing::Test {
  protected:
   IssuePlan Look() {
@@ -72,8 +72,8 @@ TEST_F(IssuePlanTest, WhatAnAuthorityThatIsGoneHasIssuedIsIssuedAnew) {
   EXPECT_EQ(plan.leaves, kRoles);
 }
 
-// Three years, at every moment at which something is due, and by every bundle that a machine may
-// still have: of a look ago, or of as long ago as `spread` is.
+// Runs three years, step by step. At each step it checks every bundle that a machine may still
+// have: the last one, or one as old as `spread`.
 TEST_F(IssuePlanTest, NoMachineEverMeetsAnAuthorityItHasNotHeardOf) {
   std::map<WallTime, std::string> bundles;
   const WallTime end = now_ + 3 * 365 * kDay;
@@ -85,7 +85,7 @@ TEST_F(IssuePlanTest, NoMachineEverMeetsAnAuthorityItHasNotHeardOf) {
     const WallTime next = NextIssue(issued_, lifetimes_, now_);
     ASSERT_GT(next, now_);
     now_ = next;
-    // Nothing is past its time when it is due to be looked at.
+    // Nothing has expired when its check is due.
     for (const IssuedLeaf& leaf : issued_.leaves) EXPECT_GT(leaf.expires, now_);
     const IssuePlan plan = Look();
     ASSERT_FALSE(plan.is_empty() && !plan.leaves.empty());
@@ -117,7 +117,7 @@ TEST_F(IssuePlanTest, AfterASleepOfYearsEverythingIsMadeAnew) {
 
 TEST_F(IssuePlanTest, ALeafEndsWithItsAuthority) {
   Look();
-  now_ += 350 * kDay;  // asleep: no other authority is there yet
+  now_ += 350 * kDay;  // asleep; there is no other authority yet
   const IssuePlan plan = Look();
   EXPECT_TRUE(plan.makes_authority);
   EXPECT_EQ(issued_.Find(PeerRole::kGateway)->expires, issued_.authorities[0].expires);
@@ -133,16 +133,16 @@ TEST_F(IssuePlanTest, AnAuthorityThatNotEverybodyHasHeardOfSignsNothing) {
   EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, not_heard).is_empty());
   ASSERT_EQ(Look().leaves, kRoles);
   EXPECT_EQ(issued_.leaves[0].issuer, issued_.authorities[1].id);
-  // Who does not know what has been heard does not turn back.
+  // Without knowledge of bundles in use, the signer stays the same.
   now_ += kDay;
   EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, not_heard).leaves.empty());
-  // The old one is trusted as long as somebody may show a leaf of it.
+  // The old authority is trusted while a process may still show a leaf of it.
   EXPECT_TRUE(PlanIssue(issued_, kRoles, lifetimes_, now_, not_shown).is_empty());
   EXPECT_EQ(Look().dropped.size(), 1u);
 }
 
-// Asked for once, by name: leaves at once, by the authority that everybody knows; then the new
-// one's; then nobody knows the old one any more.
+// One request, identified by its text: new leaves at once by the known authority, then leaves by
+// the new one. In the end no bundle contains the old authority.
 TEST_F(IssuePlanTest, ARenewalThatIsAskedForEndsWithAnotherAuthorityAlone) {
   Look();
   const std::string old = issued_.Bundle();
@@ -173,7 +173,7 @@ TEST_F(IssuePlanTest, ARenewalThatIsAskedForEndsWithAnotherAuthorityAlone) {
   EXPECT_TRUE(JudgeBy(issued_.Bundle(), PeerRole::kExperts).is_accepted);
 }
 
-// However often it is asked for, no more than one authority waits to be heard of.
+// However many requests come, at most one new authority waits for distribution.
 TEST_F(IssuePlanTest, RenewalsDoNotPileUp) {
   Look();
   for (int i = 0; i < 100; ++i) {

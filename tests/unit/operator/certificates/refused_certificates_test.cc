@@ -11,7 +11,7 @@ namespace {
 
 const CallLimits kLimits;
 
-// Secrets of some names are refused by an admission webhook.
+// An admission webhook refuses Secrets with certain names.
 class Webhook final : public PassingApi {
  public:
   using PassingApi::PassingApi;
@@ -38,11 +38,11 @@ class Webhook final : public PassingApi {
     return PassingApi::Get(resource, key, subresource, limits);
   }
 
-  std::string refused;  // what the names begin with; empty: none
+  std::string refused;  // prefix of refused names; empty: refuse none
   bool refuses_reads = false;
-  mutable int asked = 0;  // for those
+  mutable int asked = 0;  // requests for refused names
   int http_status = 403;
-  bool is_policy = false;  // a ValidatingAdmissionPolicy, as the API server says it
+  bool is_policy = false;  // a ValidatingAdmissionPolicy with the API server's text
 
  private:
   static constexpr std::string_view kPolicy =
@@ -65,7 +65,7 @@ class Webhook final : public PassingApi {
   }
 };
 
-// Leaves last two minutes, are renewed after 80 s and, as everything else, by way of the webhook.
+// Leaves last two minutes and are renewed after 80 s. All writes pass the webhook.
 struct RefusedCertificates : testing::Test {
   RefusedCertificates() { sim.RestartOperator(&webhook); }
   void Start() {
@@ -152,7 +152,7 @@ TEST_F(RefusedCertificates, OfOneRoleStopThatRoleAloneAndOnlyWhenItsLastOneHasRu
   sim.ExpectWhole(1, 2);
 }
 
-// A service that serves has a pass every few seconds.
+// A serving service has a pass every few seconds.
 TEST(RefusedCertificatesOfMonths, AreAskedForAgainWithPausesThatGrow) {
   CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
   Webhook webhook(sim.operator_client);
@@ -160,7 +160,7 @@ TEST(RefusedCertificatesOfMonths, AreAskedForAgainWithPausesThatGrow) {
   sim.Apply(1, 1);
   sim.RunUntil("Ready");
   webhook.refused = "demo-experts-tls";
-  sim.Run(Seconds(3610));  // until what nobody reads is written again
+  sim.Run(Seconds(3610));  // until Secrets, which are never read, are rewritten
   EXPECT_EQ(sim.Condition("Progressing"), "False/CertificatesRefused");
   const int before = webhook.asked;
   sim.Run(Seconds(1200));
@@ -171,7 +171,7 @@ TEST(RefusedCertificatesOfMonths, AreAskedForAgainWithPausesThatGrow) {
   EXPECT_EQ(sim.Condition("Progressing"), "True/Complete");
 }
 
-// It is no Secret of somebody else's: who deleted it, as is said of those, would lose it.
+// The condition must not report a foreign Secret: its remedy, deleting the Secret, would be wrong.
 TEST_F(RefusedCertificates, ByAPolicyAreToldInItsWords) {
   Start();
   webhook.refused = "demo-experts-tls";
@@ -186,7 +186,7 @@ TEST_F(RefusedCertificates, ByAPolicyAreToldInItsWords) {
 
 TEST_F(RefusedCertificates, AtTheBeginningOneRoleWaits) {
   webhook.refused = "demo-experts-tls";
-  webhook.http_status = 422;  // as some webhooks say it
+  webhook.http_status = 422;  // as some webhooks answer
   sim.Apply(1, 2);
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.Pods(Role::kAttention).size(), 1u);
@@ -208,7 +208,7 @@ TEST_F(RefusedCertificates, ANewAuthorityThatIsRefusedIsAskedForUntilItIsThere) 
   sim.RunUntil("Ready");
 }
 
-// Another process does not know what the Secrets hold, but that pods have started with them.
+// A new process does not know the Secrets' content, but knows that pods have started with them.
 TEST_F(RefusedCertificates, ToAnotherProcessStopNothing) {
   Start();
   webhook.refused = "demo-";
@@ -234,7 +234,7 @@ TEST_F(RefusedCertificates, ToBeReadStopNoCalls) {
 
 TEST_F(RefusedCertificates, WhoseReplyWasLostAreReadBeforeTheyAreWrittenAgain) {
   Start();
-  // It is written, by somebody who did not say so.
+  // Another process writes the Secret, as if our write had lost its reply.
   CertificateOptions options;
   options.ns = "janus";
   options.lifetimes = sim.keeper->lifetimes();
@@ -250,8 +250,8 @@ TEST_F(RefusedCertificates, WhoseReplyWasLostAreReadBeforeTheyAreWrittenAgain) {
   EXPECT_EQ(*(*theirs)->own, *(*ours)->own) << "both go on with the same";
 }
 
-// Authorities last 600 s and are followed after 400 s; who signs changes when every role has known
-// the new one for a minute.
+// Authorities last 600 s and get a successor after 400 s. The signer changes when every role has
+// had the new one in its bundle for a minute.
 TEST(RefusedAuthority, ThatARoleHasNotHeardOfSignsNothing) {
   CertifiedDemo sim(Seconds(600), Seconds(500));
   Webhook webhook(sim.operator_client);
@@ -287,7 +287,7 @@ TEST(RefusedAuthority, ThatARoleHasNotHeardOfSignsNothing) {
   EXPECT_EQ(sim.Field("experts", "ca.crt"), old);
   EXPECT_TRUE(sim.Judge("gateway", old).is_accepted) << "after its time, were it not refused";
   webhook.refused = "";
-  // A pause of the last failures, and the minute.
+  // The pause after the last failures, plus the minute.
   sim.Run(Seconds(120));
   ASSERT_TRUE(heard && signed_by_new);
   EXPECT_GE(*signed_by_new - *heard, std::chrono::seconds(60)) << "machines hear of it later";

@@ -49,7 +49,7 @@ TEST(ServiceCertificates, EveryRoleHasItsSecretBeforeItsPods) {
   const auto workers = TrustBundle::Parse(*(*calls)->bundle).value();
   EXPECT_TRUE(
       workers->Judge(sim.Field("attention", "tls.crt"), sim.timeline.WallNow()).is_accepted);
-  // The members take the operator by its own authority.
+  // The members accept the operator by its authority.
   const PeerVerdict caller = TrustBundle::Parse(sim.Field("experts", "ca.crt"))
                                  .value()
                                  ->Judge((*calls)->own->certificate, sim.timeline.WallNow());
@@ -65,7 +65,7 @@ TEST(ServiceCertificates, AreRenewedAndANewAuthorityIsEverywhereBeforeItsFirstLe
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
   std::set<std::string> leaves, bundles;
-  // What a machine has that heard of the Secret half a minute ago.
+  // The bundle of a machine that got the Secret half a minute ago.
   std::vector<std::pair<WallTime, std::string>> heard;
   sim.on_step = [&] {
     const std::string bundle = sim.Field("experts", "ca.crt");
@@ -107,7 +107,7 @@ TEST(ServiceCertificates, ThatAreDeletedAreThereAgainWithinAnHour) {
   EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
 }
 
-// Keys are read again for it: what is read is not what this process has written.
+// The keys are read again, and differ from what this process wrote.
 TEST(ServiceCertificates, ThatAreDeletedAreThereAgainThoughSomebodyElseHasWrittenTheAuthority) {
   CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
   sim.Apply(1, 1);
@@ -205,14 +205,14 @@ TEST(ServiceCertificates, ASecretOfSomebodyElseIsLeftAlone) {
   EXPECT_EQ(sim.Condition("Progressing"), "False/AdoptRefused");
   sim.Run(Seconds(600));
   EXPECT_LE(sim.op().CountEvents("AdoptRefused"), 12) << "in every pass";
-  // As that of a service that had the name before does by itself.
+  // Like the Secret of an earlier service of the same name, which is deleted without action.
   ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-experts-tls"}, {}, kLimits).ok());
   sim.Run(Seconds(320));
   EXPECT_NE(sim.Field("experts", "tls.crt"), "theirs");
   sim.ExpectWhole(1, 1);
 }
 
-// What it holds is ours to say, and no more: what others have added to it stays.
+// We own only its content; additions of others stay.
 TEST(ServiceCertificates, AreMendedWithoutTouchingWhatOthersAdded) {
   CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
   sim.Apply(1, 1);

@@ -10,7 +10,7 @@ namespace {
 
 const CallLimits kLimits;
 
-// A service whose spec.security.tls is edited.
+// Tests edits of spec.security.tls of a service.
 struct TlsChange : testing::Test {
   TlsChange() {
     sim.on_step = [this] {
@@ -108,7 +108,7 @@ TEST_F(TlsChange, IsCarriedOutOnceASuspendedServicesPodsAreGone) {
   sim.ExpectWhole(1, 2);
 }
 
-// Who takes the suspension back at once gets new pods beside those that drain.
+// If the suspension is withdrawn at once, new pods start beside those that drain.
 TEST_F(TlsChange, IsCarriedOutBesidePodsThatLeave) {
   Start();
   sim.cluster.end_time = Seconds(30);

@@ -1,4 +1,4 @@
-// Events that are written, whatever calls fail.
+// Events are written although any call may fail.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 const CallLimits kLimits;
 
-// Three things happen, the first of them three times.
+// Three different occurrences, the first of them three times.
 class Recording {
  public:
   explicit Recording(std::vector<FaultPlan> plans)
@@ -50,8 +50,8 @@ class Recording {
       written[std::string(TextAt(event, {"reason"}))].push_back(
           IntegerAt(event, {"series", "count"}).value_or(1));
     }
-    // Each once. What a server refuses for good is dropped, counted and forgotten: when it happens
-    // again it is a new Event.
+    // Each exactly once. An Event that the server refuses for good is dropped, counted and
+    // forgotten; its next occurrence is a new Event.
     const EventStatistics statistics = recorder_.statistics();
     for (const auto& [reason, counts] : written) {
       EXPECT_LE(static_cast<int64_t>(counts.size()), 1 + statistics.dropped_failed) << reason;

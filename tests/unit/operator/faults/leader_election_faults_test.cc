@@ -1,4 +1,4 @@
-// Two candidates for a lease, whatever calls fail.
+// Two candidates for a lease, with failing calls.
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ namespace {
 const Resource kLeases{"coordination.k8s.io", "v1", "leases", "Lease", true};
 const ObjectKey kLease{"default", "operator"};
 
-// a and b run from the beginning; at 20 s who leads is told to end, gives the lease up, and is
-// started again as another process at 25 s.
+// a and b run from the start. At 20 s the leader is stopped, releases the lease, and restarts as a
+// new process at 25 s.
 class Election {
  public:
   explicit Election(std::vector<FaultPlan> plans) : api_(client_, std::move(plans), timeline_) {
@@ -34,7 +34,7 @@ class Election {
   void Play() {
     timeline_.Pass(Seconds(50));
     api_.Heal();
-    timeline_.Pass(Seconds(20));  // a lease's duration, and an attempt's pause
+    timeline_.Pass(Seconds(20));  // a lease's duration, and a pause between attempts
     const std::vector<std::string> leaders = Leaders();
     EXPECT_EQ(leaders.size(), 1U);
     EXPECT_FALSE(leaders == ended_);
@@ -85,7 +85,7 @@ class Election {
     }
     return out;
   }
-  // Ten times a second: who may act, and in which term.
+  // Ten times a second: which candidate may act, and in which term.
   void Look() {
     EXPECT_LE(Leaders().size(), 1U);
     for (const auto& candidate : candidates_) {

@@ -1,4 +1,4 @@
-// One service through its life, whatever call fails and wherever the operator is killed.
+// The life of one service, with any call failing or the operator killed at any point.
 
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ const CallLimits kLimits;
 
 constexpr const char* kClosed = "  security: {networkPolicy: true}\n";
 
-// Made, closed to others, grown in both roles, robbed of a pod, shrunk and opened. Users do the
-// next thing after twenty seconds, whether the last one is done or not.
+// Created, closed to others, both roles grown, a pod deleted, shrunk and opened. Users take the
+// next step after twenty seconds, even if the last one is not finished.
 void Live(SimulatedService& sim) {
   sim.Apply(1, 2);
   sim.timeline.In(Seconds(20), [&] { sim.Apply(2, 3, kClosed); });
@@ -35,7 +35,7 @@ void Live(SimulatedService& sim) {
   sim.Run(Seconds(80));
 }
 
-// Until it is done, or nobody is asked any more.
+// Repeats until it succeeds, or until the call is stopped.
 void ScaleExperts(SimulatedService& sim, int replicas) {
   const ApiResult<Node> scaled =
       sim.user.Patch(kRoleScalers, {"default", "demo-experts"}, PatchKind::kMerge,
@@ -47,7 +47,7 @@ void ScaleExperts(SimulatedService& sim, int replicas) {
   sim.timeline.In(Seconds(1), [&sim, replicas] { ScaleExperts(sim, replicas); });
 }
 
-// Made, handed over to who scales from outside, scaled, taken back.
+// Created, scaled from outside, scaled, taken back.
 void LiveScaled(SimulatedService& sim) {
   sim.Apply(1, 2);
   const auto experts = [&sim](const char* patch) {
@@ -60,7 +60,7 @@ void LiveScaled(SimulatedService& sim) {
   sim.Run(Seconds(80));
 }
 
-// Made; goes over to another model beside the one that serves.
+// Created, then replaced by another model side by side.
 void LiveReplaced(SimulatedService& sim) {
   sim.planner.digest_of = {{"/models/other", "digest-2"}};
   sim.Apply(1, 2, std::string("  rollout: {type: SideBySide, drainSeconds: 20}\n") + kClosed);
@@ -72,12 +72,12 @@ void LiveReplaced(SimulatedService& sim) {
 
 struct Life {
   void (*live)(SimulatedService&);
-  size_t pods;          // that it takes
+  size_t pods;          // used in total
   size_t calls;         // at least
-  size_t policies = 0;  // that are there at its end
+  size_t policies = 0;  // at the end
 };
 
-// Nothing is left of what was under way, and no pod is there that nobody wants.
+// Nothing is in progress, and all pods are wanted.
 void ExpectConverged(SimulatedService& sim, const Life& life) {
   sim.ExpectWhole(1, 2);
   EXPECT_EQ(sim.List(kNetworkPolicies).size(), life.policies);
@@ -87,7 +87,7 @@ void ExpectConverged(SimulatedService& sim, const Life& life) {
   }
 }
 
-// 1A2E, then 2A3E, then one more for the one that was deleted.
+// 1A2E, then 2A3E, then one more to replace the deleted one.
 constexpr Life kOrdinary{Live, 6, 60};
 constexpr Life kScaled{LiveScaled, 4, 50};
 constexpr Life kReplaced{LiveReplaced, 6, 50, 2};
@@ -101,7 +101,7 @@ TEST(ReconcilerFaults, UndisturbedNoPodIsMadeTooMuch) {
   }
 }
 
-// False: there is no such call.
+// False: there are not that many calls.
 bool PlayKilled(const Life& life, size_t at, bool is_done) {
   const testing::ScopedTrace trace(
       __FILE__, __LINE__,
@@ -123,7 +123,7 @@ bool PlayKilled(const Life& life, size_t at, bool is_done) {
   return !testing::Test::HasFailure();
 }
 
-// Of the calls every second one, so that each is one of either; with JANUS_SOAK all for both.
+// Alternates between the two kinds of kill, call by call; JANUS_SOAK tests both for all.
 void KillAt(const Life& life, size_t first, bool is_done) {
   size_t at = Soak() ? 0 : first;
   while (PlayKilled(life, at, is_done)) at += Soak() ? 1 : 2;
@@ -148,12 +148,12 @@ CallCounts PlayFaults(const Life& life, std::vector<FaultPlan> plans) {
   FaultyApi api(sim.operator_client, std::move(plans), sim.timeline);
   sim.RestartOperator(&api);
   life.live(sim);
-  // What only people can mend is tried again after five minutes, and a sweep refuses it up to four
-  // times in a row.
+  // A refusal that only people can fix is retried after five minutes, and a sweep refuses a call up
+  // to four times in a row.
   sim.Run(Seconds(1300));
   ExpectConverged(sim, life);
   const CallCounts counts = api.counts();
-  sim.RestartOperator();  // what it calls ends here
+  sim.RestartOperator();  // ends its running calls
   return counts;
 }
 
@@ -168,7 +168,7 @@ TEST(ReconcilerFaults, WhateverEverySeventhCallComesToItConverges) {
   }
 }
 
-// One life a test, so that they can run side by side.
+// One test per life, so that they can run in parallel.
 void SweepLife(const char* name, const Life& life) {
   if (!Soak()) GTEST_SKIP() << "a quarter of an hour: set JANUS_SOAK";
   SweepFaults(

@@ -1,4 +1,4 @@
-// A copy that follows a resource, whatever lists and watches do.
+// A copy follows a resource although lists and watches fail.
 
 #include <gtest/gtest.h>
 
@@ -22,15 +22,15 @@ const CallLimits kLimits;
 
 LocalStoreOptions Forgetful() {
   LocalStoreOptions options;
-  options.limits.max_changes = 5;  // a watch that stays away misses more
+  options.limits.max_changes = 5;  // a watch that stays away misses more than this
   return options;
 }
 
-// Five objects to begin with, listed two at a time, or streamed; then ten changes, two seconds
-// apart: made, changed, deleted, made anew under the same name.
+// Starts with five objects, listed two at a time or streamed. Then ten changes, two seconds apart:
+// create, change, delete, recreate under the same name.
 class Following {
  public:
-  // `streams`: whether lists are streamed; else they come in pages.
+  // `streams`: lists are streamed; otherwise paged.
   Following(std::vector<FaultPlan> plans, bool streams)
       : api_(streams ? static_cast<ObjectApi&>(client_) : pages_, std::move(plans), timeline_),
         reflector_(
@@ -84,7 +84,7 @@ class Following {
     if (client_.Create(kConfigMaps, object, {}, kLimits).ok()) return;
     EXPECT_TRUE(client_.Update(kConfigMaps, object, Subresource::kNone, {}, kLimits).ok());
   }
-  // What was added is there until it is deleted, and was not there before.
+  // An added object exists until it is deleted, and did not exist before.
   void Hear(const Delta& delta) {
     const bool was_there = heard_.contains(delta.key.name);
     EXPECT_EQ(was_there, delta.type != DeltaType::kAdded) << delta.key.name;

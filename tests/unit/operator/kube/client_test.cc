@@ -36,14 +36,14 @@ std::string Event(const std::string& type, int version) {
 
 class ClientTest : public testing::Test {
  protected:
-  // A server with that script, and a client of it whose pauses take no time.
+  // A server with that script, and a client that makes no real pauses.
   KubeClient& Serve(ScriptedServer::Answer answer, KubeClientOptions options = {}) {
     server_.emplace(std::move(answer));
     config_ = server_->config();
     config_.token = token_;
     return client_.emplace(config_, options, timeline_);
   }
-  // Another client of the same server, which waits in the machine's time.
+  // Another client of the same server, in real time.
   std::unique_ptr<KubeClient> RealTimeClient(KubeClientOptions options = {}) {
     return std::make_unique<KubeClient>(config_, options, real_time_);
   }
@@ -63,7 +63,7 @@ class ClientTest : public testing::Test {
   PassingTimeline timeline_;
   SystemTimeline real_time_;
   std::optional<ScriptedServer> server_;
-  std::optional<KubeClient> client_;  // gone before the server
+  std::optional<KubeClient> client_;  // destroyed before the server
 };
 
 bool AnswerPod(const SeenRequest&, Peer& peer) {
@@ -187,7 +187,7 @@ TEST_F(ClientTest, AReplyThatIsNotJsonIsNoReply) {
 TEST_F(ClientTest, AConnectionIsKeptAndAClosedOneReplaced) {
   std::atomic<bool> closes = false;
   Serve([&](const SeenRequest&, Peer& peer) {
-    const bool goes_on = !closes;  // before the reply, for after it the test moves on
+    const bool goes_on = !closes;  // before the reply, because the test continues after it
     peer.Reply(200, kPod);
     return goes_on;
   });
@@ -196,18 +196,18 @@ TEST_F(ClientTest, AConnectionIsKeptAndAClosedOneReplaced) {
   closes = true;
   EXPECT_TRUE(Create().ok());
   server_->WaitUntilClosed();
-  // The server has closed an idle connection: nothing is written into it.
+  // The server has closed an idle connection: the client does not write to it.
   EXPECT_TRUE(Create().ok());
   EXPECT_EQ(server_->requests().back().connection, 1);
   server_->WaitUntilClosed();
-  // One that was idle for long is not trusted either.
+  // A connection that was idle for long is not used either.
   closes = false;
   EXPECT_TRUE(Create().ok());
   const int before = server_->requests().back().connection;
   timeline_.Advance(Seconds(61));
   EXPECT_TRUE(Create().ok());
   EXPECT_EQ(server_->requests().back().connection, before + 1);
-  Close();  // while what the script looks at is there
+  Close();  // while the script's variables exist
 }
 
 TEST_F(ClientTest, AnIdleConnectionWhoseServerHasGoneIsClosedWithoutACall) {
@@ -218,7 +218,7 @@ TEST_F(ClientTest, AnIdleConnectionWhoseServerHasGoneIsClosedWithoutACall) {
       [&](const SeenRequest&, Peer& peer) {
         peer.Reply(200, kPod);
         peer.EndSending();
-        peer.HoldUntilClosed();  // until the client has closed its end as well
+        peer.HoldUntilClosed();  // until the client has closed its end too
         closed.count_down();
         return false;
       },
@@ -241,7 +241,7 @@ TEST_F(ClientTest, ACallClosesAllIdleConnectionsWhoseServerHasGone) {
           peer.Reply(200, kPod);
           return true;
         }
-        are_asked.arrive_and_wait();  // each on a connection of its own
+        are_asked.arrive_and_wait();  // each on a separate connection
         peer.Reply(200, kPod);
         peer.EndSending();
         are_ended.count_down();
@@ -255,7 +255,7 @@ TEST_F(ClientTest, ACallClosesAllIdleConnectionsWhoseServerHasGone) {
     for (int i = 0; i < kCalls; ++i) callers.emplace_back([this] { EXPECT_TRUE(Get().ok()); });
   }
   are_ended.wait();
-  EXPECT_TRUE(Create().ok());  // on another: nothing is written into those
+  EXPECT_TRUE(Create().ok());  // on another connection: the client does not write to those
   are_closed.wait();
   EXPECT_EQ(server_->requests().size(), kCalls + 1U);
   Close();
@@ -304,7 +304,7 @@ TEST_F(ClientTest, AReadIsTriedAgainAfterServerErrorsAWriteIsNot) {
 TEST_F(ClientTest, AWriteWhoseReplyIsLostIsNotDoneTwice) {
   Serve([](const SeenRequest& request, Peer& peer) {
     if (request.method == "POST") {
-      peer.Reset();  // it was done; nobody hears of it
+      peer.Reset();  // the write was done, but the reply is lost
       return false;
     }
     peer.Reply(200, kPod);
@@ -381,7 +381,7 @@ TEST_F(ClientTest, AServerThatDripsBytesDoesNotHoldACall) {
       RealTimeClient()->Get(kPods, kKey, Subresource::kNone, {Seconds(1), {}});
   is_over = true;
   EXPECT_FALSE(got.ok());
-  Close();  // while what the script looks at is there
+  Close();  // while the script's variables exist
 }
 
 TEST_F(ClientTest, ACallIsStoppedWhereverItStands) {
@@ -395,7 +395,7 @@ TEST_F(ClientTest, ACallIsStoppedWhereverItStands) {
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().code, StatusCode::kCancelled);
   EXPECT_TRUE(got.error().outcome_unknown);
-  got = Create({Seconds(600), stop.get_token()});  // stopped before it began
+  got = Create({Seconds(600), stop.get_token()});  // stopped before it started
   EXPECT_EQ(got.error().code, StatusCode::kCancelled);
   EXPECT_EQ(server_->requests().size(), 1U);
 }
@@ -417,9 +417,9 @@ TEST_F(ClientTest, AnExpiredTokenIsReadAgainOnce) {
   EXPECT_TRUE(Create().ok());
   is_expired = true;
   folder.Write("token", "two");
-  EXPECT_TRUE(Create().ok());  // refused, so not done: even a write goes again
+  EXPECT_TRUE(Create().ok());  // refused, so not executed: even a write is retried
   EXPECT_EQ(server_->requests().size(), 3U);
-  // The same refused token is not tried for ever.
+  // The same refused token is not retried forever.
   folder.Write("token", "one");
   timeline_.Advance(Seconds(11));
   const ApiResult<Node> refused = Create();
@@ -446,7 +446,7 @@ TEST_F(ClientTest, APluginThatHangsHoldsNoCallAndNoEnd) {
       kPods, watch, [](const WatchEvent&) { return true; }, stop.get_token());
   EXPECT_EQ(watched.error().code, StatusCode::kCancelled) << watched.status().ToString();
   EXPECT_TRUE(server_->requests().empty());
-}  // and the plugin is ended with its client
+}  // the plugin ends with its client
 
 TEST_F(ClientTest, CallsShareABoundedNumberOfConnections) {
   KubeClientOptions options;
@@ -476,7 +476,7 @@ TEST_F(ClientTest, CallsKeepToTheRateLimit) {
   for (const Seconds wait : timeline_.waits()) EXPECT_NEAR(wait.count(), 0.1, 1e-6);
 }
 
-// Time that stands while a call waits, and in which whoever waits is stopped.
+// A timeline that does not advance; it stops any call that waits.
 class StoppingTimeline final : public Timeline {
  public:
   MonotonicTime Now() const override { return clock_.Now(); }
@@ -500,7 +500,8 @@ TEST_F(ClientTest, CallsThatAreRefusedOrStoppedWhileTheyWaitOweNoTurn) {
   };
   EXPECT_TRUE(get(Seconds(30)).ok());
   for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(get(Seconds(0.5)).error().code, StatusCode::kDeadlineExceeded);  // too late for it
+    EXPECT_EQ(get(Seconds(0.5)).error().code, StatusCode::kDeadlineExceeded);  // its turn is too
+                                                                               // late
     EXPECT_FALSE(get(Seconds(30)).ok());  // its wait is stopped
   }
   timeline.clock().Advance(Seconds(1));
@@ -600,7 +601,7 @@ TEST_F(WatchTest, ACutInsideAnEventIsAnErrorAndNoEvent) {
     KubeClient& client = Serve([&](const SeenRequest&, Peer& peer) {
       peer.BeginChunks();
       peer.SendChunk(Event("ADDED", 6) + Event("ADDED", 7).substr(0, 30));
-      if (is_proper) peer.EndChunks();  // a proxy that hides what happened behind it
+      if (is_proper) peer.EndChunks();  // a proxy that hides the failure behind it
       return false;
     });
     const ApiResult<WatchEnd> end = Watch(client);
@@ -611,8 +612,8 @@ TEST_F(WatchTest, ACutInsideAnEventIsAnErrorAndNoEvent) {
   }
 }
 
-// A proxy may end what is idle for it sooner than the first bookmark comes, and without a goodbye:
-// nothing is lost, and nobody has failed.
+// A proxy may close an idle connection before the first bookmark, without notice. Nothing is lost,
+// so this is not a failure.
 TEST_F(WatchTest, ACutBetweenEventsIsItsEnd) {
   enum class Cut { kAfterTheHead, kAfterAnEvent, kByAReset };
   for (const Cut cut : {Cut::kAfterTheHead, Cut::kAfterAnEvent, Cut::kByAReset}) {
@@ -745,7 +746,7 @@ TEST(Deadlines, CutsWhatIsDueAndNothingElse) {
   clock.Advance(Seconds(89));
   deadlines.Cut(clock.Now());
   EXPECT_FALSE(is_cut());
-  deadlines.Move(id, clock.Now() + std::chrono::seconds(90));  // something came
+  deadlines.Move(id, clock.Now() + std::chrono::seconds(90));  // data arrived
   EXPECT_EQ(deadlines.Next(), clock.Now() + std::chrono::seconds(90));
   clock.Advance(Seconds(89));
   deadlines.Cut(clock.Now());

@@ -20,8 +20,8 @@
 namespace janus::control {
 namespace {
 
-// A plugin that prints what the file `answer` holds, and notes each run in the file `runs`. While
-// its gate is closed it hangs.
+// A plugin that prints the content of the file `answer`, and records each run in the file `runs`.
+// While its gate is closed it hangs.
 class CredentialsTest : public testing::Test {
  protected:
   CredentialsTest() {
@@ -57,7 +57,7 @@ class CredentialsTest : public testing::Test {
     return runs;
   }
   void CloseGate() { ASSERT_EQ(mkfifo((folder_.path() + "/gate").c_str(), 0600), 0); }
-  // Returns when a plugin that hangs, or will, goes on.
+  // Returns when a hanging plugin, or the next run, continues.
   void OpenGate() {
     const std::string gate = folder_.path() + "/gate";
     std::ofstream(gate) << "on\n";
@@ -67,7 +67,7 @@ class CredentialsTest : public testing::Test {
     const Result<Credentials> got = source.Get({timeout, {}});
     return got.ok() ? got->token : got.status().ToString();
   }
-  // Asks until another is given: a plugin that is run ahead holds nobody up.
+  // Repeats until the token differs: callers do not wait for an early run.
   std::string TokenAfter(const std::string& old, CredentialSource& source) {
     for (;;) {
       std::string token = Token(source);
@@ -88,12 +88,12 @@ TEST_F(CredentialsTest, AFilesTokenIsReadAgainWithoutARestart) {
   const Credentials first = *source.Get({});
   EXPECT_EQ(first.token, "one");
   folder_.Write("token", "two");
-  EXPECT_EQ(Token(source), "one");  // not at each call
+  EXPECT_EQ(Token(source), "one");  // not on each call
   clock_.Advance(Seconds(11));
   const Credentials second = *source.Get({});
   EXPECT_EQ(second.token, "two");
   EXPECT_GT(second.version, first.version);
-  EXPECT_EQ(second.tls_version, first.tls_version);  // connections stay
+  EXPECT_EQ(second.tls_version, first.tls_version);  // connections are kept
 }
 
 TEST_F(CredentialsTest, ARefusalLooksAnewAtOnce) {
@@ -105,7 +105,7 @@ TEST_F(CredentialsTest, ARefusalLooksAnewAtOnce) {
   source.Refuse(version);
   EXPECT_EQ(Token(source), "two");
   folder_.Write("token", "three");
-  source.Refuse(version);  // a late word about the first one
+  source.Refuse(version);  // a late refusal of the first one
   EXPECT_EQ(Token(source), "two");
 }
 
@@ -146,10 +146,10 @@ TEST_F(CredentialsTest, APluginRunsAgainBeforeItsTokenEnds) {
   clock_.Advance(Seconds(539));
   EXPECT_EQ(Token(source), "one");
   EXPECT_EQ(Runs(), 1);
-  clock_.Advance(Seconds(2));  // less than a minute before its end
+  clock_.Advance(Seconds(2));  // less than a minute before it expires
   Answer("two");
   EXPECT_EQ(TokenAfter("one", source), "two");
-  clock_.Advance(Seconds(1e6));  // it said no end
+  clock_.Advance(Seconds(1e6));  // it never expires
   EXPECT_EQ(Token(source), "two");
   EXPECT_EQ(Runs(), 2);
 }
@@ -165,7 +165,7 @@ TEST_F(CredentialsTest, APluginThatHangsHoldsNoCallPastItsLimits) {
   std::stop_source stop;
   std::jthread stopper([&] { stop.request_stop(); });
   EXPECT_EQ(source.Get({Seconds(600), stop.get_token()}).status().code(), StatusCode::kCancelled);
-  // Nobody who gave up has ended it, and all others wait for the one run.
+  // A caller that gives up does not end the run, and all others wait for that one run.
   std::vector<std::jthread> callers;
   for (int i = 0; i < 4; ++i) {
     callers.emplace_back([&] { EXPECT_EQ(Token(source, Seconds(600)), "one"); });
@@ -196,10 +196,10 @@ TEST_F(CredentialsTest, ATokenOfAShortLifeDoesNotKeepItsPluginRunning) {
   Answer("one", FormatTime(clock_.WallNow() + std::chrono::seconds(20)));
   CredentialSource source(config_, clock_);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(Token(source), "one");
-  clock_.Advance(Seconds(14));  // a quarter of its life is left in a second
+  clock_.Advance(Seconds(14));  // a second before a quarter of its lifetime is left
   EXPECT_EQ(Token(source), "one");
   EXPECT_EQ(Runs(), 1);
-  // One that has ended before it came is tried, for each call anew.
+  // A credential that is already expired is used, with a new run for each call.
   Answer("two", FormatTime(clock_.WallNow() - std::chrono::seconds(20)));
   clock_.Advance(Seconds(10));
   EXPECT_EQ(Token(source), "two");
@@ -304,7 +304,7 @@ TEST(Program, OutputIsBoundedAndComplete) {
   EXPECT_EQ(large->exit_code, 7);
   EXPECT_EQ(RunProgram({"/bin/cat", {"/dev/zero"}, {}}, Scaled(Seconds(60)), {}).status().code(),
             StatusCode::kResourceExhausted);
-  // A grandchild that keeps the pipe open does not keep us.
+  // A grandchild that keeps the pipe open does not block us.
   EXPECT_EQ(
       RunProgram({"/bin/sh", {"-c", "sleep 5 & echo done"}, {}}, Scaled(Seconds(60)), {})->out,
       "done\n");

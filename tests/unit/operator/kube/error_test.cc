@@ -40,7 +40,7 @@ TEST(ApiError, EveryStatusHasTheCodeThatSaysWhatToDo) {
     EXPECT_EQ(error.code, c.code) << c.http << " " << c.reason;
     EXPECT_EQ(error.reason, c.reason);
     EXPECT_EQ(error.http_status, c.http);
-    // A server that failed in the middle may have written; one that refused has not.
+    // A server that failed in the middle may have written; a refusal wrote nothing.
     EXPECT_EQ(error.outcome_unknown, c.http >= 500) << c.http;
   }
 }
@@ -58,7 +58,7 @@ TEST(ApiError, CarriesTheServersCausesWithTheirFieldPaths) {
   EXPECT_EQ(error.ToStatus().ToString(), "InvalidArgument: the words (422 Invalid)");
 }
 
-// As kube-apiserver 1.35 answers.
+// With the texts of kube-apiserver 1.35.
 TEST(ApiError, AnApplyThatNoSchemaKnowsIsRefusedAndNotTriedAgain) {
   for (const std::string_view words :
        {"failed to create typed patch object (ns/chat-gateway; apps/v1, Kind=Deployment): "
@@ -95,7 +95,7 @@ TEST(ApiError, RetryAfterIsTheHeadersElseTheBodys) {
   EXPECT_EQ(ErrorOfReply(429, body, std::nullopt).retry_after, Seconds(7));
   EXPECT_EQ(ErrorOfReply(429, body, Seconds(3)).retry_after, Seconds(3));
   EXPECT_EQ(ErrorOfReply(503, "", std::nullopt).retry_after, std::nullopt);
-  // A server that asks for a year is not given one.
+  // A Retry-After of a year is not followed.
   EXPECT_EQ(ErrorOfReply(503, "", Seconds(31536000)).retry_after, Seconds(3600));
 }
 

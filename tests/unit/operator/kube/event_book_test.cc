@@ -46,7 +46,7 @@ class EventBookTest : public testing::Test {
   void Failed(const EventBook::Write& write, const ApiError& error) {
     book_.Finish(write, &error, clock_.Now());
   }
-  // Takes what is due and says it was done; nothing is due: nothing.
+  // Takes the due write and finishes it successfully; nothing: no write is due.
   std::optional<EventBook::Write> Write() {
     std::optional<EventBook::Write> write = Take();
     if (write) Done(*write);
@@ -90,7 +90,7 @@ TEST_F(EventBookTest, AnEventSaysWhatHappenedToWhomAndWhen) {
   EXPECT_EQ(TextAt(body, {"regarding", "namespace"}), "prod");
   EXPECT_EQ(TextAt(body, {"regarding", "name"}), "chat");
   EXPECT_EQ(TextAt(body, {"regarding", "uid"}), "uid-chat");
-  EXPECT_EQ(FindAt(body, {"series"}), nullptr);  // of one there is no series
+  EXPECT_EQ(FindAt(body, {"series"}), nullptr);  // no series for a single occurrence
   EXPECT_EQ(book_.NextDeadline(), std::nullopt);
   EXPECT_EQ(book_.depth(), 0U);
 }
@@ -113,7 +113,7 @@ TEST_F(EventBookTest, RepeatsAreWrittenTogetherAsASeries) {
   EXPECT_EQ(write->event.name, event);
   EXPECT_EQ(CountIn(*write), 6);
   EXPECT_EQ(TextAt(write->body, {"series", "lastObservedTime"}), FormatMicroTime(last));
-  EXPECT_EQ(write->body.fields.size(), 1U);  // the rest of an Event never changes
+  EXPECT_EQ(write->body.fields.size(), 1U);  // other fields of an Event never change
   EXPECT_FALSE(Take().has_value());
   EXPECT_EQ(book_.statistics().repeats, 5);
 }
@@ -172,7 +172,7 @@ TEST_F(EventBookTest, Invariant2ACreateWhoseReplyWasLostMeetsItsOwnName) {
   EXPECT_TRUE(again->is_create);
   EXPECT_EQ(again->event, lost->event);
   Failed(*again, Error(StatusCode::kAlreadyExists));
-  // What is there says nothing of the repeat.
+  // The existing Event does not count the repeat yet.
   PassTo(book_.NextDeadline());
   const std::optional<EventBook::Write> patch = Write();
   EXPECT_FALSE(patch->is_create);
@@ -275,11 +275,11 @@ TEST_F(EventBookTest, Invariant3AFullBookDropsWhatIsNewAndForgetsWhatIsWritten) 
   for (const char* const object : {"a", "b", "c", "d"}) record(object);
   EXPECT_EQ(book.statistics().dropped_full, 1);
   EXPECT_EQ(book.depth(), 3U);
-  record("a");  // no new one
+  record("a");  // not a new one
   EXPECT_EQ(book.statistics().dropped_full, 1);
   while (const auto write = book.TakeWrite(clock_.Now()))
     book.Finish(*write, nullptr, clock_.Now());
-  record("d");  // b, heard of least lately, makes room
+  record("d");  // b is the least recently used and makes room
   EXPECT_EQ(book.statistics().dropped_full, 1);
   record("a");
   EXPECT_EQ(book.statistics().repeats, 2);

@@ -15,11 +15,11 @@
 namespace janus::control {
 namespace {
 
-// The Events of a cluster, and what goes wrong on the way to them.
+// The Events of a cluster, and the faults on the way to them.
 class Events final : public UnimplementedApi {
  public:
-  // Called before each write with its number, from 1. An error with outcome_unknown comes after it
-  // was done.
+  // Called before each write with its number, from 1. An error with outcome_unknown is returned
+  // after the write was done.
   std::function<std::optional<ApiError>(int write)> on_write = [](int) { return std::nullopt; };
   std::map<std::string, Node> events;
   int creates = 0;
@@ -46,7 +46,7 @@ class Events final : public UnimplementedApi {
       return found->second;
     });
   }
-  // How often it happened, by all Events.
+  // Total occurrences over all Events.
   int64_t Count() const {
     int64_t out = 0;
     for (const auto& [name, event] : events) {
@@ -83,7 +83,7 @@ class EventRecorderTest : public testing::Test {
     options.book.instance = "operator-0";
     return options;
   }
-  // As a loop does, in virtual time.
+  // Acts like a loop, in virtual time.
   void RunFor(Seconds time) {
     const MonotonicTime end =
         timeline_.Now() + std::chrono::duration_cast<MonotonicTime::duration>(time);
@@ -119,7 +119,7 @@ TEST_F(EventRecorderTest, StepLooksForWhatIsNewSoonAndForWhatIsDueInTime) {
   EXPECT_LE(Seconds(recorder_.Step({}) - now), Options().period);
 }
 
-// A fault at every write, before it is done or after: nothing is written twice or lost.
+// Each write fails once, before or after it is done: nothing is written twice or lost.
 TEST_F(EventRecorderTest, AnyWriteMayFailOrLoseItsReply) {
   for (const bool is_done : {false, true}) {
     for (int position = 1; position <= 6; ++position) {

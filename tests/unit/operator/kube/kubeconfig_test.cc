@@ -13,7 +13,7 @@
 namespace janus::control {
 namespace {
 
-// A kubeconfig of one context; the texts are the bodies of its cluster and user.
+// A kubeconfig with one context; the texts are the bodies of its cluster and user.
 std::string Config(const std::string& cluster, const std::string& user) {
   return "apiVersion: v1\nkind: Config\ncurrent-context: prod\n"
          "contexts:\n- {name: prod, context: {cluster: c, user: u, namespace: ours}}\n"
@@ -111,7 +111,7 @@ TEST(Kubeconfig, APluginsArgumentsAreListsOfStrings) {
                        at + "env[0].value: must be a string, is an integer"));
 }
 
-// A list of files, the first of which names a context of which the others hold the rest.
+// A list of files. The first names a context; the others contain the rest.
 class KubeconfigListTest : public testing::Test {
  protected:
   KubeconfigListTest() {
@@ -143,12 +143,12 @@ TEST_F(KubeconfigListTest, TheFirstFileThatSetsAValueWins) {
   const Result<ClusterConfig> read = LoadKubeconfig(first_ + "::/no/such/file:" + second_, "");
   ASSERT_TRUE(read.ok()) << read.status().ToString();
   EXPECT_EQ(read->host, "api.test");
-  EXPECT_EQ(read->tls_server_name, "");  // nothing of the second's cluster 'c'
-  // Each path is of its own file's folder.
+  EXPECT_EQ(read->tls_server_name, "");  // no field of the second file's cluster 'c'
+  // Each path is relative to its own file's folder.
   EXPECT_EQ(read->ca.file, folder_.path() + "/first/ca.crt");
   EXPECT_EQ(read->token.file, folder_.path() + "/second/token");
   EXPECT_EQ(read->origin, first_ + ", context 'prod'");
-  // The other way round nobody is 'none'.
+  // In reverse order there is no user 'none'.
   EXPECT_EQ(LoadKubeconfig(second_ + ":" + first_, "").status().message(),
             second_ + ": contexts[prod].user: no user 'none'; there are 'u'");
 }

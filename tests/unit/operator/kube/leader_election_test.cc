@@ -19,14 +19,14 @@ namespace {
 
 const ObjectKey kLease{"janus-system", "operator"};
 
-// The one lease of a cluster, and what goes wrong on the way to it.
+// The only lease of a cluster, and the faults on the way to it.
 class OneLease final : public UnimplementedApi {
  public:
   explicit OneLease(FakeClock& clock) : clock_(clock) {}
 
   enum class Fault { kNone, kNotSent, kReplyLost };
   Fault fault = Fault::kNone;
-  Seconds delay{0};  // of every call, before it is done
+  Seconds delay{0};  // of every call, before it is executed
   int writes = 0;
   int made = 0;
 
@@ -52,7 +52,7 @@ class OneLease final : public UnimplementedApi {
   }
   const Node& lease() const { return *lease_; }
   bool is_there() const { return lease_.has_value(); }
-  // What people do to it.
+  // Changes by people.
   void Vanish() { lease_.reset(); }
   void Replace(Node lease) {
     uid_ = "uid-" + std::to_string(++made);
@@ -175,7 +175,7 @@ TEST_F(LeaderElectionTest, AReleasedLeaseIsTakenAtOnce) {
   EXPECT_FALSE(Leads(*a_));
   b_->Step({});
   EXPECT_EQ(b_->Term(clock_.Now()), 2);
-  // A release that comes late harms nobody.
+  // A late release does not affect the new leader.
   EXPECT_TRUE(a_->Release().ok());
   EXPECT_EQ(TextAt(lease_.lease(), {"spec", "holderIdentity"}), "b");
 }
@@ -192,7 +192,7 @@ TEST_F(LeaderElectionTest, ALeaderWhoseRenewalWasNotAnsweredCanRelease) {
 
 TEST_F(LeaderElectionTest, WhoWasNotToldThatItHasTheLeaseReleasesItAllTheSame) {
   lease_.fault = OneLease::Fault::kReplyLost;
-  a_->Step({});  // makes it
+  a_->Step({});  // creates it
   lease_.fault = OneLease::Fault::kNone;
   EXPECT_TRUE(a_->Release().ok());
   EXPECT_EQ(TextAt(lease_.lease(), {"spec", "holderIdentity"}), "");
@@ -233,7 +233,7 @@ TEST_F(LeaderElectionTest, ADeletedLeaseIsMadeAnewAfterItsDurationWithATermOfIts
   a_->Step({});
   b_->Step({});
   lease_.Vanish();
-  // a hangs, and leads on for all it knows: b has to wait for it, whatever b has seen before.
+  // a hangs, but still leads as far as it knows: b must wait for it, whatever b saw before.
   clock_.Advance(Seconds(9.9));
   EXPECT_TRUE(Leads(*a_));
   const MonotonicTime missed = clock_.Now();
@@ -249,7 +249,7 @@ TEST_F(LeaderElectionTest, ADeletedLeaseIsMadeAnewAfterItsDurationWithATermOfIts
   a_->Step({});
   EXPECT_FALSE(Leads(*a_));
   EXPECT_EQ(a_->leader(), "b");
-  // From there on as ever.
+  // From now on normal operation.
   EXPECT_TRUE(b_->Release().ok());
   a_->Step({});
   EXPECT_EQ(a_->Term(clock_.Now()), 1001);
@@ -263,7 +263,7 @@ TEST_F(LeaderElectionTest, ATermThatOneHasNotSeenIsNotGivenAgain) {
   EXPECT_TRUE(a_->Release().ok());
   b_->Step({});
   EXPECT_EQ(b_->Term(clock_.Now()), 2);
-  lease_.Vanish();  // c has not looked, and is the only one left
+  lease_.Vanish();  // c has not read it, and is the only candidate left
   for (int i = 0; i < 16; ++i) {
     c->Step({});
     EXPECT_FALSE(Leads(*c) && Leads(*b_));
@@ -284,7 +284,7 @@ TEST_F(LeaderElectionTest, ALeaseThatIsNotAsItsLeaderWroteItIsNotItsOwn) {
     if (!is_other_uid) SetAt(copy, {"spec", "leaseTransitions"}, Node::Integer(77));
     lease_.Replace(std::move(copy));
     a_->Step({});
-    EXPECT_FALSE(Leads(*a_));  // though it bears its name
+    EXPECT_FALSE(Leads(*a_));  // although the lease names it
     clock_.Advance(Seconds(15.1));
     a_->Step({});
     ASSERT_TRUE(Leads(*a_));
@@ -302,8 +302,8 @@ TEST_F(LeaderElectionTest, AnEditOfTheLeaseThatChangesNoTermEndsNone) {
   EXPECT_EQ(a_->Term(clock_.Now()), 1);
 }
 
-// Candidates that step at random times, with calls that fail, hang and lose their replies, and a
-// lease that is deleted, though not again before everybody has seen what became of it.
+// Candidates step at random times. Calls fail, hang and lose their replies, and the lease is
+// deleted, but not again before all candidates have seen the outcome.
 TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
   int deletions = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
@@ -319,7 +319,7 @@ TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
       candidates.push_back(std::make_unique<LeaderElection>(lease, options, clock));
     }
     std::map<int64_t, size_t> leader_of_term;
-    std::set<size_t> have_seen;  // the lease since it was last made
+    std::set<size_t> have_seen;  // candidates that have seen the newest lease
     int made = 0;
     for (int i = 0; i < 300; ++i) {
       if (lease.made != made) have_seen.clear();

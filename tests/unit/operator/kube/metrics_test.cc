@@ -21,7 +21,7 @@ namespace {
 const Resource kPods{"", "v1", "pods", "Pod", true};
 const ObjectKey kKey{"prod", "a"};
 
-// Every series: "name{a=b,c=d}" and its value; of a histogram, how many samples.
+// Every series as "name{a=b,c=d}" with its value; for a histogram, the number of samples.
 std::map<std::string, double> Values(const MetricRegistry& registry) {
   std::map<std::string, double> out;
   for (const MetricFamily& family : registry.Collect()) {
@@ -138,7 +138,7 @@ TEST(WorkQueueMetrics, TellOfWaitingWorkAndRetries) {
   queue.Measure(clock.Now());
   EXPECT_EQ(metrics.unfinished_work.value(), 0);
   EXPECT_EQ(metrics.longest_running.value(), 0);
-  // A delayed key begins to wait at its time, not when somebody looks.
+  // A delayed key waits from its time on, not from the next call.
   clock.Advance(Seconds(10.005));
   ASSERT_TRUE(queue.TryTake(clock.Now()).has_value());
   EXPECT_NEAR(metrics.queue_duration.Sample().sum, 5 + 7 + 10, 1e-6);
@@ -151,7 +151,7 @@ TEST(WorkQueueMetrics, TellOfWaitingWorkAndRetries) {
 TEST(ReflectorMetrics, AreItsStatistics) {
   MetricRegistry registry;
   ReflectorMetrics metrics(registry, "configmaps");
-  ReflectorMetrics others(registry, "pods");  // the same names beside each other
+  ReflectorMetrics others(registry, "pods");  // the same names under other labels
   WatchedObjects api;
   api.Put("a", "1");
   api.Put("b", "1");
@@ -182,7 +182,7 @@ TEST(ReflectorMetrics, AreItsStatistics) {
   EXPECT_EQ(value("reflector_lists_total"), 2);
   EXPECT_EQ(value("janus_reflector_relists_total"), 1);
   EXPECT_EQ(value("janus_reflector_pages_total"), 4);
-  EXPECT_EQ(value("reflector_watches_total"), 3);  // one asked for a stream
+  EXPECT_EQ(value("reflector_watches_total"), 3);  // one requested a stream
   EXPECT_EQ(value("janus_reflector_streamed_lists_total"), 0);
   EXPECT_EQ(value("janus_reflector_events_total"), 2);
   EXPECT_EQ(value("janus_reflector_bookmarks_total"), 1);
@@ -195,7 +195,7 @@ TEST(ReflectorMetrics, AreItsStatistics) {
   EXPECT_EQ(seen.at("reflector_lists_total{name=pods}"), 0);
 }
 
-// Where nothing can be written.
+// Every write fails.
 class NoApi final : public UnimplementedApi {};
 
 TEST(EventMetrics, TellWhatWasRecordedWrittenAndDropped) {

@@ -36,7 +36,7 @@ std::string NodeOf(const Node& object) {
   return std::string(TextAt(object, {"spec", "nodeName"}));
 }
 
-// The object, or that there is none.
+// The object, or "none".
 std::string Json(const Node* object) {
   return object == nullptr ? "none" : WriteJson(*object);
 }
@@ -62,7 +62,7 @@ class ObjectStoreTest : public testing::Test {
                         }}};
     return options;
   }
-  // What was delivered since the last call: "+a(n1)", "~a(n1>n2)", "-a(n2)".
+  // Deltas since the last call: "+a(n1)", "~a(n1>n2)", "-a(n2)".
   std::string Told() { return std::exchange(told_, ""); }
   void Hear(const Delta& delta) {
     static constexpr char kSigns[] = {'+', '~', '-'};
@@ -118,7 +118,7 @@ TEST_F(ObjectStoreTest, Invariant1AListThatBreaksOffDeletesNothing) {
   store_.TakePage({Pod("c", "3", "z")}, Deliver());
   EXPECT_EQ(Told(), "+c(n1)");
   EXPECT_EQ(store_.size(), 3U);
-  List({{Pod("b", "2", "y")}});  // c went before the list began anew
+  List({{Pod("b", "2", "y")}});  // c was deleted before the list restarted
   EXPECT_EQ(Told(), "-a(n1)-c(n1)");
 }
 
@@ -129,7 +129,7 @@ TEST_F(ObjectStoreTest, Invariant2AnotherObjectOfTheNameIsDeletedThenAdded) {
   EXPECT_EQ(Told(), "-a(n1)+a(n2)");
   List({{Pod("a", "9", "z", "n2"), Pod("b", "8", "v")}});
   EXPECT_EQ(Told(), "-b(n1)+b(n1)");
-  // Even one that looks the same, version and all.
+  // Even if it looks the same, including its version.
   List({{Pod("a", "7", "z", "n2"), Pod("b", "8", "v")}});
   EXPECT_EQ(Told(), "-a(n2)+a(n2)");
 }
@@ -161,7 +161,7 @@ TEST_F(ObjectStoreTest, Invariant6AListOfOneNamespaceSaysNothingOfAnother) {
     return pod;
   };
   store_.BeginList("dev");
-  store_.BeginList("prod");  // both at a time, on a thread each
+  store_.BeginList("prod");  // both at the same time, one thread each
   store_.TakePage({of("dev", "a"), of("dev", "b")}, Deliver());
   store_.TakePage({of("prod", "a")}, Deliver());
   store_.EndList(Deliver(), "prod");
@@ -204,7 +204,7 @@ TEST_F(ObjectStoreTest, IndexesFollowTheObjects) {
   EXPECT_EQ(Names("letters", "b"), "");
 }
 
-// Lists and events in any order: the store and what was told agree with the world and each other.
+// Lists and events in any order: store and deltas agree with the objects and with each other.
 TEST_F(ObjectStoreTest, WhatWasToldAddsUpToWhatIsThere) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
@@ -219,7 +219,7 @@ TEST_F(ObjectStoreTest, WhatWasToldAddsUpToWhatIsThere) {
     for (int i = 0; i < 200; ++i) {
       const std::string name(1, static_cast<char>('a' + random() % 6));
       const auto found = world.find(name);
-      const bool is_seen = random() % 5 != 0;  // else a list has to find out
+      const bool is_seen = random() % 5 != 0;  // otherwise a list has to find it
       Node object;
       WatchEventType type = WatchEventType::kAdded;
       if (found == world.end()) {

@@ -18,7 +18,7 @@ Node Read(const std::string& json) {
   return ParseJson(json, "test").value();
 }
 
-// Any tree: all kinds, sizes on both sides of a number's one byte.
+// A random tree: all kinds, with sizes below and above one byte's range.
 Node Draw(std::minstd_rand& random, int depth) {
   const auto text = [&] {
     const size_t size = random() % 5 == 0 ? random() % 400 : random() % 8;
@@ -62,7 +62,7 @@ TEST(PackedTree, AnyTreeComesBackThoughPhrasesGrewSince) {
     all.emplace_back(tree, PackedTree(tree, phrases));
     phrases.Learn(all.back().second);
   }
-  EXPECT_GT(phrases.size(), Phrases::kMost / 2);  // the rest found no room
+  EXPECT_GT(phrases.size(), Phrases::kMost / 2);  // the rest did not fit
   for (const auto& [tree, packed] : all) {
     ASSERT_TRUE(packed.Unpack(phrases) == tree) << WriteJson(tree);
   }
@@ -90,7 +90,7 @@ TEST(PackedTree, WhatRepeatsItselfIsSaidOnce) {
   EXPECT_EQ(packed.Unpack(phrases).text, text);
 }
 
-// A pod of a service as its cache keeps it.
+// A pod of a service in the form of its cache.
 Node Pod(int service, int number) {
   const auto uid = [](int one, int other) {
     std::minstd_rand random(static_cast<unsigned>(one * 1000 + other + 1));

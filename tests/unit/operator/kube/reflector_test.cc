@@ -21,12 +21,12 @@ namespace {
 const Resource kConfigMaps{"", "v1", "configmaps", "ConfigMap", true};
 using Fault = WatchedObjects::Fault;
 
-// A reflector on the test's own thread, in virtual time, until the script says stop.
+// Runs a reflector on the test's thread, in virtual time, until the script stops it.
 class ReflectorTest : public testing::Test {
  protected:
   ReflectorTest() {
     options_.page_size = 2;
-    // Nothing ends a run but this: a script that is through, or one that never gets there.
+    // Stops the run when the script ends, or if it never would.
     api_.on_call = [this](const std::string& call) { return Call(call); };
     api_.on_quiet = [this] { return Quiet(); };
   }
@@ -43,7 +43,7 @@ class ReflectorTest : public testing::Test {
     if (++num_calls_ > 2000) stop_.request_stop();
     return call_script_.empty() ? Fault::kNone : Pop(call_script_);
   }
-  // What each watch in turn ends with when it has told everything; the last one stops the run.
+  // How each watch ends after its last event, one after the other; the last one stops the run.
   Fault Quiet() {
     if (quiet_script_.empty()) {
       stop_.request_stop();
@@ -143,7 +143,7 @@ TEST_F(ReflectorTest, ABrokenWatchIsResumedAfterAPauseFromTheLastEvent) {
                      return Fault::kNone;
                    },
                    [&] {
-                     api_.Put("b", "1");  // unheard
+                     api_.Put("b", "1");  // not delivered
                      return Fault::kBreak;
                    }};
   Run();
@@ -160,7 +160,7 @@ TEST_F(ReflectorTest, ABrokenWatchIsResumedAfterAPauseFromTheLastEvent) {
 TEST_F(ReflectorTest, BookmarksAloneMoveTheVersionOn) {
   api_.Put("a", "1");
   const auto bookmark = [&] {
-    // Something that another selection would see: versions go on, this watch is not told.
+    // A change outside of the selection: versions advance, but this watch gets no event.
     api_.Bookmark();
     return Fault::kNone;
   };
@@ -190,7 +190,7 @@ TEST_F(ReflectorTest, AnExpiredWatchListsAgainAndFindsWhatVanished) {
                    [&] {
                      api_.Remove("a");
                      api_.Remove("b");
-                     api_.Put("b", "1");  // another one
+                     api_.Put("b", "1");  // a different object
                      api_.Put("c", "2");
                      api_.Compact();
                      return Fault::kBreak;
@@ -217,7 +217,7 @@ TEST_F(ReflectorTest, AnExpiredContinueTokenBeginsTheListAgain) {
   int pages = 0;
   api_.on_call = [&](const std::string& call) {
     if (call == "page" && ++pages == 1) {
-      api_.Remove("a");  // the store has it already
+      api_.Remove("a");  // the store has applied it already
       api_.Put("e", "1");
       api_.Compact();
     }
@@ -240,7 +240,7 @@ TEST_F(ReflectorTest, AFailedPageIsAskedForAgain) {
   EXPECT_EQ(told_, "+a+b+c");
   ASSERT_EQ(Waits().size(), 4U);
   EXPECT_LT(Waits()[0], Waits()[1]);
-  EXPECT_EQ(Waits()[2], 7);  // as the server asked
+  EXPECT_EQ(Waits()[2], 7);  // as the server requested
 }
 
 TEST_F(ReflectorTest, AListBeginsAgainWhereTheSamePageCannotBeHad) {
@@ -280,7 +280,7 @@ TEST_F(ReflectorTest, PausesGrowToABoundAndBeginAnewAfterAnEvent) {
     EXPECT_GE(waits[i], most / 2) << i;
   }
   EXPECT_LE(waits[12], 0.8);
-  EXPECT_EQ(seen_.relists, 0);  // nobody answered: that says nothing of the version
+  EXPECT_EQ(seen_.relists, 0);  // without a reply, the version may still be good
 }
 
 TEST_F(ReflectorTest, AWatchThatIsOnlySilentGoesOnAtOnceHoweverOften) {
@@ -457,7 +457,7 @@ TEST_F(ReflectorTest, WhatHappensWhileAListIsStreamedIsTold) {
   int events = 0;
   api_.on_event = [&] {
     if (++events == 2) {
-      api_.Remove("a");  // told of already
+      api_.Remove("a");  // already delivered
       api_.Put("b", "2");
       api_.Remove("c");
       api_.Put("c", "3");
@@ -479,7 +479,7 @@ TEST_F(ReflectorTest, AServerThatRefusesStreamsIsAskedForPagesAtOnceAndOnceOnly)
   }};
   Run();
   EXPECT_EQ(calls_, "list page watch list page watch");
-  EXPECT_EQ(seen_.watches, 3);  // the refused one among them
+  EXPECT_EQ(seen_.watches, 3);  // including the refused one
   EXPECT_EQ(seen_.streams, 0);
   EXPECT_EQ(seen_.failures, 1);  // the 410
 }
@@ -499,7 +499,7 @@ TEST_F(ReflectorTest, AStreamThatNeverSaysItsEndIsGivenUpForPages) {
 TEST_F(ReflectorTest, AStreamThatFailsIsFollowedByPagesAndTheNextListIsAStream) {
   for (const Fault fault : {Fault::kEnd, Fault::kBreak, Fault::kRefuse, Fault::kExpire,
                             Fault::kGarble, Fault::kTooLong}) {
-    for (const int position : {0, 2, 4}) {  // refused, in the middle, before the end is said
+    for (const int position : {0, 2, 4}) {  // refused, in the middle, before the end bookmark
       SCOPED_TRACE(testing::Message() << static_cast<int>(fault) << " at " << position);
       WatchedObjects api;
       api.streams = true;
@@ -528,7 +528,7 @@ TEST_F(ReflectorTest, AStreamThatFailsIsFollowedByPagesAndTheNextListIsAStream) 
           api, kConfigMaps, options_, store,
           [&](const Delta& delta) {
             told += delta.key.name;
-            // A part of a list is no list.
+            // A partial list is not a list.
             EXPECT_EQ(reflector.HasSynced(), delta.type == DeltaType::kDeleted);
           },
           timeline_);
@@ -557,12 +557,12 @@ TEST_F(ReflectorTest, AStreamedListAgainFindsWhatVanished) {
   quiet_script_ = {[&] {
     api_.Remove("a");
     api_.Remove("b");
-    api_.Put("b", "1");  // another one
+    api_.Put("b", "1");  // a different object
     api_.Compact();
     return Fault::kExpire;
   }};
   Run();
-  // The 410 ends the watch before a thing was told since the list: a pause comes first.
+  // The 410 ends the watch before any event since the list, so a pause comes first.
   EXPECT_EQ(calls_, "stream stream");
   EXPECT_EQ(told_, "+a+b+c-b+b-a");
   EXPECT_EQ(seen_.relists, 1);
@@ -581,12 +581,12 @@ TEST_F(ReflectorTest, HasSyncedOnlyWhenAListIsComplete) {
   EXPECT_FALSE(has_synced_);
 }
 
-// How the server gives lists: refuses to stream them, or does.
+// The server refuses to stream lists, or streams them.
 class ReflectorOnTest : public ReflectorTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Servers, ReflectorOnTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Streaming" : "Paging"; });
 
-// A stop at any call, event or pause ends the run there: nothing more is asked for.
+// A stop during any call, event or pause ends the run: no call follows.
 TEST_P(ReflectorOnTest, AStopAtAnyPositionEndsTheRun) {
   bool was_through = false;
   for (int position = 1; !was_through; ++position) {
@@ -633,8 +633,8 @@ TEST_P(ReflectorOnTest, AStopAtAnyPositionEndsTheRun) {
   }
 }
 
-// Calls and watches fail anywhere, versions are forgotten at any time: once the faults end the
-// store is what the objects are, and what was told adds up to it.
+// Calls and watches fail anywhere, and versions expire at any time. After the faults the store
+// equals the objects, and the deltas add up to it.
 TEST_P(ReflectorOnTest, AnyFaultsAreFollowedByTheTruth) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);

@@ -50,7 +50,7 @@ TEST(Retry, WhatCannotHealIsNotTriedAgain) {
         StatusCode::kOutOfRange, StatusCode::kCancelled, StatusCode::kDeadlineExceeded}) {
     EXPECT_FALSE(IsRetried(Failed(code, 0, false), Repeat::kHarmless)) << ToString(code);
   }
-  // Our own limits: the caller has to wait for what it has under way.
+  // Our own limits: the caller must wait for its running calls.
   EXPECT_FALSE(IsRetried(Failed(StatusCode::kResourceExhausted, 0, false), Repeat::kHarmless));
 }
 
@@ -91,7 +91,7 @@ TEST(RateLimit, LetsABurstGoAndSpreadsTheRest) {
   RateLimit limit(10, 3, clock.Now());
   const MonotonicTime start = clock.Now();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(limit.Take(start), start);
-  // Turns are given away ahead: each later caller has a later one.
+  // Turns are given out ahead of time, so each caller gets a later one.
   EXPECT_NEAR(Seconds(limit.Take(start) - start).count(), 0.1, 1e-6);
   EXPECT_NEAR(Seconds(limit.Take(start) - start).count(), 0.2, 1e-6);
   clock.Advance(Seconds(0.35));
@@ -123,7 +123,7 @@ TEST(RateLimit, ATurnThatComesTooLateIsNotTaken) {
   FakeClock clock;
   RateLimit limit(10, 1, clock.Now());
   EXPECT_TRUE(limit.TryTake(clock.Now()));
-  // Who is refused owes nothing: the next one's turn is not later for it.
+  // A refused caller takes no turn, so it does not delay the next.
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(limit.Take(clock.Now(), clock.Now() + std::chrono::milliseconds(50)), std::nullopt);
   }

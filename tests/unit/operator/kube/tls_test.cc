@@ -57,10 +57,12 @@ TEST_F(TlsTest, AServerOfAnotherCaIsNotSpokenTo) {
 
 TEST_F(TlsTest, AnIntermediateCaIsTrustedForItself) {
   const TestAuthority intermediate(authority_);
-  server_.Present(intermediate.Issue("server", "IP:127.0.0.1"));  // without the way to its root
+  server_.Present(intermediate.Issue("server", "IP:127.0.0.1"));  // without the intermediate
+                                                                  // certificate
   config_.ca.text = intermediate.pem();
   EXPECT_EQ(GetOnce(), "OK");
-  // Nothing else is: the root's own, another intermediate of the same root and name.
+  // Other certificates are not trusted: the root's, or one of another intermediate with the same
+  // root and name.
   server_.Present(authority_.Issue("server", "IP:127.0.0.1"));
   EXPECT_TRUE(Contains(GetOnce(), "certificate: "));
   server_.Present(TestAuthority(authority_).Issue("server", "IP:127.0.0.1"));
@@ -110,11 +112,11 @@ TEST_F(TlsTest, ARotatedCaIsTakenUpWithoutARestart) {
   KubeClient client(config_, {}, timeline_);
   EXPECT_EQ(Get(client), "OK");
   server_.Present(other_.Issue("server", "IP:127.0.0.1"));
-  EXPECT_EQ(Get(client), "OK");  // on the connection it has
+  EXPECT_EQ(Get(client), "OK");  // on the existing connection
   timeline_.Advance(Seconds(61));
   EXPECT_TRUE(Contains(Get(client), "certificate: "));
   folder.Write("ca.crt", authority_.pem() + other_.pem());
-  EXPECT_EQ(Get(client), "OK");  // a mistrusted server makes it look anew at once
+  EXPECT_EQ(Get(client), "OK");  // an untrusted server makes the client reload at once
 }
 
 TEST_F(TlsTest, AnIdleConnectionThatTheServerClosedIsNotWrittenTo) {

@@ -43,7 +43,7 @@ class ServerWarningsTest : public testing::Test {
     for (const int end : ends_) close(end);
   }
   Logger log() const { return Logger(ends_[1]); }
-  // What was logged, without the times; a line that is always there marks the end.
+  // Logged lines without times; an extra last line marks the end.
   std::string Logged() {
     log().Info("end");
     std::string out(1 << 16, '\0');

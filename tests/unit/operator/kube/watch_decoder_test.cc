@@ -18,13 +18,13 @@ std::string Event(const std::string& type, const std::string& name, int version)
          R"(","resourceVersion":")" + std::to_string(version) + R"("}}})" + "\n";
 }
 
-// What was handed over, as "0 a@1" (type, name, version), and how it ended.
+// Delivered events as "0 a@1" (type, name, version), and how decoding ended.
 struct Decoded {
   std::vector<std::string> events;
   ApiResult<WatchEnd> end = WatchEnd::kServer;
 };
 
-// Feeds `text` in pieces of `piece` bytes; the reader has enough after `most` events.
+// Feeds `text` in pieces of `piece` bytes; the reader stops after `most` events.
 Decoded Decode(WatchDecoder& decoder, const std::string& text, size_t piece, size_t most = 1000) {
   Decoded out;
   const auto deliver = [&](WatchEvent event) {
@@ -101,7 +101,7 @@ TEST(WatchDecoder, KnowsTheBookmarkThatEndsInitialEventsWhateverIsKept) {
   const std::string text = Event("ADDED", "a", 1) + bookmark("") +
                            bookmark(R"(,"annotations":{"k8s.io/initial-events-end":"false"})") +
                            bookmark(R"(,"annotations":{"k8s.io/initial-events-end":"true"})") +
-                           // Of an object, whoever annotates it: no end.
+                           // On an object the annotation does not mark the end.
                            R"({"type":"ADDED","object":{"metadata":{"resourceVersion":"8",)"
                            R"("annotations":{"k8s.io/initial-events-end":"true"}}}})"
                            "\n";

@@ -19,7 +19,7 @@ const ObjectKey kC{"prod", "c"};
 
 class WorkQueueTest : public testing::Test {
  protected:
-  // The name of what is taken; "-": nothing.
+  // Takes a key and returns its name; "-": nothing.
   std::string Take() {
     const std::optional<ObjectKey> key = queue_.TryTake(clock_.Now());
     return key ? key->name : "-";
@@ -50,7 +50,7 @@ TEST_F(WorkQueueTest, Invariant2AKeyIsWithOneWorkerAndWaitsAgain) {
   EXPECT_EQ(Take(), "a");
   queue_.Done(kA, clock_.Now());
   EXPECT_EQ(Take(), "-");
-  // A time that comes while it is worked on counts as well.
+  // A time that arrives while a worker has the key counts too.
   EXPECT_TRUE(queue_.Add(kA, clock_.Now()).ok());
   EXPECT_EQ(Take(), "a");
   EXPECT_TRUE(queue_.AddAt(kA, In(1)).ok());
@@ -98,7 +98,7 @@ TEST_F(WorkQueueTest, FailuresWaitLongerUntilForgotten) {
     EXPECT_EQ(queue_.failures(kA), failure);
     EXPECT_EQ(Seconds(*queue_.NextDeadline() - clock_.Now()).count(), pause);
     if (failure == 1) {
-      EXPECT_EQ(Take(), "b");  // others do not wait for it
+      EXPECT_EQ(Take(), "b");  // other keys do not wait for it
     }
     clock_.Advance(Seconds(pause));
     EXPECT_EQ(Take(), "a");
@@ -128,7 +128,8 @@ TEST(WorkQueue, ItsKeysAreBoundedAndGoWhenTheyAreThrough) {
   EXPECT_EQ(queue.Add(kC, clock.Now()).code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(queue.Add(kA, clock.Now()).ok());  // known already
   EXPECT_EQ(queue.TryTake(clock.Now()), kA);
-  EXPECT_EQ(queue.Add(kC, clock.Now()).code(), StatusCode::kResourceExhausted);  // one is worked on
+  EXPECT_EQ(queue.Add(kC, clock.Now()).code(), StatusCode::kResourceExhausted);  // one is at a
+                                                                                 // worker
   queue.Retry(kA, clock.Now());
   EXPECT_EQ(queue.Add(kC, clock.Now()).code(), StatusCode::kResourceExhausted);  // one has failed
   clock.Advance(Seconds(1));
@@ -138,7 +139,7 @@ TEST(WorkQueue, ItsKeysAreBoundedAndGoWhenTheyAreThrough) {
   EXPECT_TRUE(queue.Add(kC, clock.Now()).ok());
 }
 
-// What a worker must have seen at the end is the last that was said of each key.
+// In the end a worker must have seen the latest change of each key.
 TEST(WorkQueue, NoChangeIsLostInAnyOrderOfCalls) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
@@ -148,7 +149,7 @@ TEST(WorkQueue, NoChangeIsLostInAnyOrderOfCalls) {
     const std::vector<ObjectKey> keys = {kA, kB, kC};
     std::map<ObjectKey, int> now_at;
     std::map<ObjectKey, int> seen;
-    std::map<ObjectKey, int> working;  // what its worker read
+    std::map<ObjectKey, int> working;  // what its worker has read
     for (int i = 0; i < 200; ++i) {
       const ObjectKey& key = keys[random() % keys.size()];
       switch (random() % 4) {

@@ -27,7 +27,7 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-// True when the process is gone within 10 s (time_scale.h).
+// True if the process ends within 10 s (time_scale.h).
 bool IsGone(pid_t pid) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) return errno == ESRCH;
@@ -56,7 +56,7 @@ class ProcessesTest : public testing::Test {
     return processes_->Start({name, "/bin/sh", {"-c", script}});
   }
 
-  // The next event within 10 s.
+  // The next event, within 10 s.
   ProcessEvent Await() {
     const MonotonicTime deadline = MonotonicClock::now() + Scaled(10s);
     while (MonotonicClock::now() < deadline) {
@@ -139,8 +139,8 @@ TEST_F(ProcessesTest, TakesAChildsOwnChildrenWithIt) {
   EXPECT_TRUE(IsGone(std::stoi(ready.text)));
 }
 
-// A shell that outlives its leader only by a little could otherwise be missed: the group is killed
-// while the leader's number is still its own.
+// A shell that lives only a little longer than its leader could be missed: so the group is killed
+// while the leader still has its number.
 TEST_F(ProcessesTest, TakesTheGroupOfALeaderThatWasKilled) {
   ASSERT_TRUE(StartShell("a", "sleep 1000 & echo ready $!; kill -KILL $$").ok());
   const ProcessEvent ready = Await();
@@ -179,7 +179,7 @@ TEST_F(ProcessesTest, SignalsTheOneThatIsMeant) {
   ASSERT_TRUE(StartShell("b", script).ok());
   EXPECT_EQ(Await().name, "b");
   processes_->Signal("b", SIGUSR1);
-  processes_->Signal("c", SIGUSR1);  // nobody
+  processes_->Signal("c", SIGUSR1);  // no such process
   const ProcessEvent event = Await();
   EXPECT_EQ(std::pair(event.name, event.exit_code), std::pair(std::string("b"), 7));
   EXPECT_EQ(processes_->running(), 1);
@@ -221,9 +221,9 @@ TEST_F(ProcessesTest, SaysWhichProgramCannotStart) {
 TEST_F(ProcessesTest, SaysWhatToDoWhereNoMoreFilesCanBeOpen) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = dup(0);  // the lowest free number
+  const int next = dup(0);  // the lowest free descriptor
   close(next);
-  for (const rlim_t room : {0, 1}) {  // for the log; for it and no pipe
+  for (const rlim_t room : {0, 1}) {  // room for the log only; for the log and one end of a pipe
     const rlimit few{static_cast<rlim_t>(next) + room, before.rlim_max};
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
     const Status status = StartShell("a", "true");
@@ -239,7 +239,7 @@ TEST_F(ProcessesTest, BoundsTheLogAndKeepsTheOneBefore) {
   ASSERT_TRUE(
       StartShell("a", "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done").ok());
   EXPECT_EQ(Await().kind, ProcessEvent::Kind::kExited);
-  // Appended by reads of up to 16 KiB: a file may pass its bound by one of them.
+  // Appended after reads of up to 16 KiB, so a file may exceed its limit by one read.
   EXPECT_LE(std::filesystem::file_size(dir_ + "/a.log"), 4096u + 16384u);
   EXPECT_TRUE(std::filesystem::exists(dir_ + "/a.log.1"));
   EXPECT_NE(ReadText(dir_ + "/a.log").find("line 1999\n"), std::string::npos);
@@ -252,7 +252,7 @@ TEST_F(ProcessesTest, BoundsTheLogAndKeepsTheOneBefore) {
 
 TEST_F(ProcessesTest, GivesNoOpenFileAndNoBlockedSignalToTheChild) {
   int fds[2];
-  ASSERT_EQ(pipe(fds), 0);  // without close-on-exec, as a library of ours might
+  ASSERT_EQ(pipe(fds), 0);  // without close-on-exec, as in some library
   sigset_t block, before;
   sigemptyset(&block);
   sigaddset(&block, SIGTERM);
@@ -269,7 +269,7 @@ TEST_F(ProcessesTest, GivesNoOpenFileAndNoBlockedSignalToTheChild) {
   close(fds[1]);
 }
 
-// A run that is killed outright takes its processes with it.
+// If a run is killed, its processes die with it.
 TEST(Processes, DieWithTheProcessThatStartedThem) {
   std::string dir = testing::TempDir() + "/janus-death-XXXXXX";
   ASSERT_NE(mkdtemp(dir.data()), nullptr);

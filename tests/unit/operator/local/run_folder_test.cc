@@ -56,7 +56,7 @@ TEST_F(RunFolderTest, RemovesWhatAKilledRunLeftAndNothingThatLives) {
       Result<RunFolder> folder = RunFolder::Create(environment_);
       const std::string path = folder.ok() ? folder->path() : "";
       [[maybe_unused]] const ssize_t written = write(fds[1], path.data(), path.size());
-      _exit(0);  // without destructors, as a killed run
+      _exit(0);  // without destructors, like a killed run
     }
     close(fds[1]);
     char path[256] = {};
@@ -67,7 +67,7 @@ TEST_F(RunFolderTest, RemovesWhatAKilledRunLeftAndNothingThatLives) {
   }
   ASSERT_TRUE(fs::exists(dead));
   fs::create_directories(base_ + "/other-folder");
-  // Somebody's data under a name of ours, without our lock and with another's.
+  // Foreign data under one of our names, without our lock or with a lock of another program.
   const std::string data = base_ + "/janus-run-weight";
   fs::create_directories(data);
   std::ofstream(data + "/weights.bin") << "precious";

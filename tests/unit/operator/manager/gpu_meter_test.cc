@@ -17,7 +17,7 @@ TEST(GpuMeter, AddsUpHowManyThereWereForHowLong) {
   meter.Set(kChat, "uid", 2, At(0));
   EXPECT_EQ(meter.SecondsOf(kChat, "uid", At(0)), 0);
   EXPECT_EQ(meter.SecondsOf(kChat, "uid", At(10)), 20);
-  meter.Set(kChat, "uid", 2, At(10));  // a pass in which nothing has changed
+  meter.Set(kChat, "uid", 2, At(10));  // a pass without changes
   meter.Set(kChat, "uid", 5, At(20));
   EXPECT_EQ(meter.SecondsOf(kChat, "uid", At(22)), 50);
   meter.Set(kChat, "uid", 0, At(22));

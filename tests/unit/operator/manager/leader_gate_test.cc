@@ -9,7 +9,7 @@ namespace {
 
 const Resource kPods{"", "v1", "pods", "Pod", true};
 
-// What each call of the API comes to through the gate.
+// The result code of each API call through the gate.
 std::vector<StatusCode> CodesOf(ObjectApi& api) {
   const ObjectKey key{"prod", "a"};
   const CallLimits limits;

@@ -1,4 +1,4 @@
-// The loop with its threads, against the store.
+// The reconcile loop with its threads, against the store.
 
 #include "operator/manager/manager.h"
 
@@ -26,7 +26,7 @@ namespace {
 const CallLimits kLimits;
 const std::chrono::seconds kDeadline = Scaled(std::chrono::seconds(60));
 
-// A manager that runs until it is ended.
+// A manager that runs until it is stopped.
 class Running {
  public:
   Running(ObjectApi& api, ServicePlanner& planner, MemberCalls& calls, const Timeline& timeline,
@@ -58,7 +58,7 @@ class ManagerTest : public testing::Test {
     options.reconciler.host_paths = {"/models"};
     return options;
   }
-  // Its lease outlives what a slow machine takes to renew it, unless a test is to see its end.
+  // The lease lasts longer than a slow machine takes to renew it, unless a test needs it to expire.
   ManagerOptions Candidate(const std::string& identity, ObjectApi* api = nullptr,
                            Seconds lease = Seconds(600)) {
     ManagerOptions options = Options();
@@ -90,7 +90,7 @@ class ManagerTest : public testing::Test {
         Subresource::kNone, {}, kLimits);
     ASSERT_TRUE(applied.ok()) << applied.error().message;
   }
-  // The cluster goes on until it holds.
+  // Simulates the cluster until `holds` is true.
   void Await(const char* what, const std::function<bool()>& holds) {
     const MonotonicTime end = timeline_.Now() + kDeadline;
     do {
@@ -194,8 +194,8 @@ TEST_F(ManagerTest, TheGpusOfCommittedPodsAreMeteredAsLongAsTheServiceIsThere) {
   Apply(1, 2, ", resources: {limits: {nvidia.com/gpu: '2', memory: 1Gi}}");
   Await("all pods anew", [&] { return IsReady() && cluster_.pods_ever().size() >= 5; });
   Await("it grows", [&] { return gpu_seconds() > 0.0; });
-  // Four GPUs: no more than what passes around two looks, and no less than what passes between,
-  // once the last of the pods before is counted no more.
+  // Four GPUs: at most the time around two reads, and at least the time between them, once the last
+  // of the old pods no longer counts.
   Await("all four are metered", [&] {
     const MonotonicTime first = timeline_.Now();
     const double was = *gpu_seconds();
@@ -227,7 +227,7 @@ TEST_F(ManagerTest, OfTwoOneActsAndTheOtherGoesOnWhenItEnds) {
   b->End();
 }
 
-// Updates of the Lease can be refused.
+// An API with updates of the Lease that a test can block.
 class CuttableApi final : public PassingApi {
  public:
   using PassingApi::PassingApi;
@@ -244,7 +244,7 @@ class CuttableApi final : public PassingApi {
   }
 };
 
-// Creates of pods hang until they are stopped.
+// An API in which creates of pods hang until they are stopped.
 class HangingApi final : public PassingApi {
  public:
   using PassingApi::PassingApi;
@@ -279,7 +279,7 @@ TEST_F(ManagerTest, ALostLeaseEndsThePassUnderWayAndTheNextTermBeginsAnew) {
   manager->End();
 }
 
-// Nodes cannot be listed.
+// An API in which nodes cannot be listed.
 class BlindApi final : public PassingApi {
  public:
   using PassingApi::PassingApi;

@@ -16,7 +16,7 @@ namespace {
 
 const CallLimits kLimits;
 
-// Informers on a store, and the services they woke.
+// Informers on a store, and the services that they woke.
 class WatchesTest : public testing::Test {
  protected:
   void Begin(const std::vector<std::string>& namespaces) {
@@ -56,7 +56,7 @@ class WatchesTest : public testing::Test {
                                                *ParseYaml(yaml, "test"), subresource, {}, kLimits);
     ASSERT_TRUE(patched.ok()) << patched.error().message;
   }
-  // All that were woken, in order, once the last one is `last`.
+  // All woken services in order, up to `last`.
   std::vector<std::string> WokenUpTo(const std::string& last) {
     const MutexLock lock(mu_);
     const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(60));
@@ -97,7 +97,7 @@ TEST_F(WatchesTest, AChangeOfANodeWakesTheServicesThatHavePodsThereAndNobodyForA
   Patch(kNodes, {"", "b"}, "{spec: {unschedulable: true}}");
   EXPECT_EQ(WokenUpTo("default/code"), std::vector<std::string>{"default/code"});
   Patch(kNodes, {"", "a"}, "{spec: {unschedulable: true}}");
-  // Its pods in the order of their names.
+  // In the order of its pods' names.
   EXPECT_EQ(WokenUpTo("default/code"), (std::vector<std::string>{"default/chat", "default/code"}));
 }
 
@@ -148,7 +148,7 @@ TEST_F(WatchesTest, OfSeveralNamespacesEachIsSeenAndNoOther) {
       watches_->caches().endpoints.Keys(),
       (std::vector<ObjectKey>{{"default", "before"}, {"default", "chat"}, {"other", "code"}}));
   EXPECT_EQ(watches_->caches().nodes.size(), 1u) << "of the whole cluster, once";
-  // A series for each of them.
+  // A series for each namespace.
   const std::string page = PrometheusText(registry_.Collect());
   for (const char* ns : {"default", "other"}) {
     EXPECT_NE(page.find("janus_reflector_synced{name=\"services\",namespace=\"" + std::string(ns) +

@@ -18,7 +18,7 @@
 namespace janus::control {
 namespace {
 
-// A worker that relays as far as the test says, and keeps what it was asked.
+// A worker that relays as the test says, and records its calls.
 class ScriptedRelay final : public v1::Control::Service {
  public:
   explicit ScriptedRelay(const std::string& address) : address_(address) {
@@ -120,7 +120,7 @@ class ScriptedRelay final : public v1::Control::Service {
   google::protobuf::RepeatedPtrField<v1::MemberFailure> Failures() const {
     return {failures.begin(), failures.end()};
   }
-  // False: who called has gone.
+  // False: the caller is gone.
   bool Held(const grpc::ServerContext& context) {
     const MutexLock lock(mu_);
     while (held_ && !context.IsCancelled()) {
@@ -240,7 +240,7 @@ TEST_F(GrpcMemberCallsTest, MembersAreToldWhoServesInTheirPlace) {
   EXPECT_FALSE(ResultOf(*calls_.Supersede(Order(), {topology, "text-2"}, Count())).ok());
 }
 
-// Its answer comes when the last request has gone, so it is given that long.
+// The reply comes when the last request has ended, so the call's timeout includes that.
 TEST_F(GrpcMemberCallsTest, ADrainWaitsForAsLongAsItMayTake) {
   ScriptedRelay relay(AddressOf("a0"));
   relay.Hold();
@@ -278,14 +278,14 @@ TEST_F(GrpcMemberCallsTest, AfterACallThatDidNotComeThroughTheNextAttentionInsta
   ScriptedRelay other(AddressOf("a1"));
   EXPECT_TRUE(ResultOf(*calls_.Commit(Order(), Count())).ok());
   EXPECT_EQ(other.commit.stamp().epoch(), 7U);
-  // A refusal came through: it is the answer, and no reason to ask another.
+  // A refusal did arrive: it is the answer, so no other member is asked.
   other.status = grpc::Status(grpc::StatusCode::ABORTED, "fence 3 is older");
   EXPECT_EQ(ResultOf(*calls_.Commit(Order(), Count())).code(), StatusCode::kAborted);
   other.status = grpc::Status::OK;
   EXPECT_TRUE(ResultOf(*calls_.Commit(Order(), Count())).ok());
 }
 
-// As a container that is started again: no pause of a connection that failed stands between.
+// Like a restarted container: no backoff of a failed connection delays the call.
 TEST_F(GrpcMemberCallsTest, WhoComesUpIsReachedAtOnceHoweverOftenItWasNot) {
   MemberOrder order = Order();
   order.members = {Member(Role::kAttention, "a0")};

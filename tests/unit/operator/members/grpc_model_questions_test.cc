@@ -44,7 +44,7 @@ class ScriptedWorker final : public v1::Control::Service {
     return grpc::Status::OK;
   }
 
-  std::string digest = "0123";  // before a call
+  std::string digest = "0123";  // set before a call
   std::atomic<bool> is_silent = false;
   std::atomic<bool> was_called = false;
 
@@ -56,7 +56,7 @@ class ScriptedWorker final : public v1::Control::Service {
 
 class GrpcModelQuestionsTest : public testing::Test {
  protected:
-  // Waits for its end.
+  // Asks and waits for the result.
   Result<ModelReport> Ask(const std::string& uid, const std::string& address) {
     std::atomic<int> woken = 0;
     const auto question = questions_.Ask(uid, address, [&] {

@@ -26,7 +26,7 @@ class Control final : public v1::Control::Service {
   }
 };
 
-// A member's door: with those certificates, or, without any, in plain text.
+// A member's server, with those certificates, or in plain text without any.
 class Member {
  public:
   Member(const Clock& clock, RefusalCounts& refusals, const ServiceCertificates* of,
@@ -43,7 +43,7 @@ class Member {
   }
   ~Member() { server_->Shutdown(std::chrono::system_clock::now()); }
 
-  // Whether a call of that security comes through.
+  // True if a call with that security succeeds.
   bool Takes(const Connections::Security& security) const {
     const auto stub = v1::Control::NewStub(
         DialInstance("127.0.0.1:" + std::to_string(port_), security.Credentials()));
@@ -113,7 +113,7 @@ TEST_F(MemberSecurityTest, AServiceWithoutTlsIsCalledInPlainText) {
   EXPECT_TRUE(Of(&of_a_).Takes(security_("uid-a"))) << "and nobody else";
 }
 
-// Not in plain text, which anybody could take: it is an error until it is known.
+// Not in plain text, which any server could accept: an error until the service is known.
 TEST_F(MemberSecurityTest, OfAServiceThatIsNotKnownNobodyIsCalled) {
   const Connections::Security unknown = security_("nobody");
   ASSERT_NE(unknown.Credentials(), nullptr);

@@ -20,7 +20,7 @@ MoEService ServiceAt(const std::string& folder) {
   return service;
 }
 
-// By what is in the folder now.
+// Plans from the folder's current content.
 Result<PlannedService> Plan(FolderPlanner& planner, const MoEService& service) {
   std::vector<std::string> folders;
   if (service.spec.model.source.host_path) {

@@ -40,7 +40,7 @@ class ScriptedQuestions final : public ModelQuestions {
   }
   std::string last() const { return asked.empty() ? "" : asked.back().address; }
 
-  std::deque<Asked> asked;  // an element stays where it is
+  std::deque<Asked> asked;  // elements do not move
 
  private:
   class Question final : public ModelQuestion {
@@ -76,7 +76,7 @@ class WorkerPlannerTest : public testing::Test {
   static ModelReport Report(int64_t memory_bytes = 4 * kGiB, const std::string& digest = "d1") {
     return {DemoConfig(), digest, "t", {memory_bytes, true, 2, true}};
   }
-  // Both roles are known by r1.
+  // Both roles have answered for r1.
   void Know() {
     Add(Role::kAttention, "a0");
     Look();
@@ -191,7 +191,7 @@ TEST_F(WorkerPlannerTest, OlderWordsCarryWhatServesUntilNewOnesCome) {
   Look();
   ASSERT_TRUE(Plan().ok());
   EXPECT_EQ(Plan()->awaited, "") << "of r2 there is nobody yet";
-  // Pods of both stand side by side: the new one is asked.
+  // Pods of both revisions exist: the new one is asked.
   Add(Role::kExperts, "e1", "r2");
   Look();
   EXPECT_EQ(questions_.last(), "e1");
@@ -199,7 +199,7 @@ TEST_F(WorkerPlannerTest, OlderWordsCarryWhatServesUntilNewOnesCome) {
   questions_.Answer(Report(4 * kGiB, "d2"));
   Look();
   EXPECT_EQ(Plan()->model_digest, "d2");
-  // Back again nobody needs to be asked.
+  // Back to r1: no worker needs to be asked.
   workers_.attention_revision = workers_.experts_revision = "r1";
   Look();
   EXPECT_EQ(Plan()->model_digest, "d1");
@@ -209,13 +209,13 @@ TEST_F(WorkerPlannerTest, OlderWordsCarryWhatServesUntilNewOnesCome) {
 
 TEST_F(WorkerPlannerTest, WhatOnlyOlderWorkersMakeImpossibleWaitsForNewOnes) {
   Know();
-  // The rooms of before are too small: those that the spec wants now are another matter.
+  // The old rooms are too small, but those of the wanted pods may differ.
   service_.spec.roles.attention.kv_cache.size = *ParseQuantity("8Gi");
   ASSERT_EQ(Plan().status().code(), StatusCode::kResourceExhausted);
   workers_.attention_revision = "r2";
   Look();
   EXPECT_TRUE(Plan().ok()) << Plan().status().ToString();
-  // So is their model.
+  // The same for their model.
   service_.spec.model.max_model_len = 1 << 30;
   ASSERT_EQ(Plan().status().code(), StatusCode::kInvalidArgument);
   workers_.experts_revision = "r2";

@@ -12,7 +12,7 @@ using Kind = ContainerEvent::Kind;
 
 constexpr MonotonicTime kBegin{100h};
 
-// One condition, and the epoch that serves.
+// A service with one condition, and the serving epoch.
 Node Service(const std::string& conditions = "", int epoch = 0) {
   return *ParseYaml("{status: {topology: {epoch: " + std::to_string(epoch) + "}, conditions: [" +
                         conditions + "]}}",
@@ -110,10 +110,11 @@ TEST_F(ServiceFollowerTest, AProcessThatEndsEndsTheStart) {
     ServiceFollower follower({.log_dir = "/logs"}, kBegin);
     const std::vector<ContainerEvent> events = {Ended("expert-2 was ended by SIGSEGV"),
                                                 Ended("attention-1 exited with status 1")};
-    for (const std::vector<ContainerEvent>& of : {events, {}}) {  // it is not forgotten
+    for (const std::vector<ContainerEvent>& of : {events, {}}) {  // it stays remembered
       const Status status = follower.Follow(*service, {}, of, kBegin + 1s);
       EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-      EXPECT_EQ(status.message(), "expert-2 was ended by SIGSEGV");  // the first: others follow it
+      EXPECT_EQ(status.message(), "expert-2 was ended by SIGSEGV");  // the first one, which caused
+                                                                     // the others
     }
   }
 }
@@ -123,7 +124,7 @@ TEST_F(ServiceFollowerTest, AMemberThatIsNotReachedIsGivenSomeTime) {
       Service(Condition("TopologyReady", "False", "WorkerUnreachable", "expert-1: no answer"));
   EXPECT_TRUE(At(1s, lost).ok());
   EXPECT_TRUE(At(10s, lost).ok());
-  EXPECT_TRUE(At(10s, kLoading).ok());  // reached
+  EXPECT_TRUE(At(10s, kLoading).ok());  // reachable
   EXPECT_TRUE(At(12s, lost).ok());
   EXPECT_TRUE(At(21s, lost).ok());
   const Status status = At(22s, lost);

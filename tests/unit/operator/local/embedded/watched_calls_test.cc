@@ -7,7 +7,7 @@ namespace {
 
 constexpr MonotonicTime kHeard{std::chrono::hours(3)};
 
-// Each Prepare is so far as its epoch says.
+// The progress of each Prepare equals its epoch.
 class Calls final : public MemberCalls {
  public:
   std::unique_ptr<MemberCall> Prepare(const MemberOrder& order, const Topology&, const ServicePlan&,
@@ -113,7 +113,7 @@ TEST_F(WatchedCallsTest, CallsAreWhatTheyAreWithoutAnEar) {
   EXPECT_EQ(call->last_heard(), kHeard);
   EXPECT_EQ(call->waiting_for(), "expert-1");
   EXPECT_FALSE(Prepare(1)->done());
-  // Others are none of its business.
+  // Other calls do not change the progress.
   const std::unique_ptr<MemberCall> commit = watched_.Commit(Order(5), [] {});
   const std::unique_ptr<MemberCall> abort = watched_.Abort(Order(6), [] {});
   const std::unique_ptr<MemberCall> drain = watched_.Drain(Order(6), Seconds(1), [] {});

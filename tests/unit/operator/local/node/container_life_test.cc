@@ -12,7 +12,7 @@ constexpr WallTime kWall{200h};
 
 class ContainerLifeTest : public testing::Test {
  protected:
-  // It runs for so long and ends; the pause before its next start.
+  // Runs for that time and ends; returns the pause before the next start.
   Seconds RunFor(std::chrono::seconds time) {
     life_.Started(now_, kWall);
     now_ += time;
@@ -70,7 +70,7 @@ TEST_F(ContainerLifeTest, StartsThatFailPauseAlikeAndAreNoRestarts) {
     return *life_.start_at() - now_;
   };
   EXPECT_EQ(fail(), 0s);
-  now_ += 100s;  // it waited, it did not run
+  now_ += 100s;  // it was waiting, not running
   EXPECT_EQ(fail(), 2s);
   now_ += 100s;
   EXPECT_EQ(fail(), 4s);

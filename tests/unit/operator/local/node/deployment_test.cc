@@ -21,7 +21,7 @@ Node Deployment(int replicas, const std::string& image = "gateway:1") {
       "test");
 }
 
-// What it is given of its template.
+// The pods of a new Deployment.
 std::vector<Node> PodsOf(const Node& deployment) {
   return PlanDeployment(deployment, {}).create;
 }
@@ -60,7 +60,7 @@ TEST(PlanDeployment, MakesPodsOfTheTemplateThatItControls) {
     EXPECT_TRUE(IsPodOf(deployment, pod));
     EXPECT_EQ(TextAt(FindAt(pod, {"spec", "containers"})->items.at(0), {"image"}), "gateway:1");
   }
-  // Pods of another's, or of nobody's, are not its own.
+  // Pods with another owner, or without one, do not belong to it.
   Node other = deployment;
   SetAt(other, {"metadata", "uid"}, Node::String("d-2"));
   EXPECT_FALSE(IsPodOf(other, plan.create[0]));
@@ -106,7 +106,7 @@ TEST(PlanDeployment, PodsOfAnOldTemplateGoBeforeNewOnesCome) {
   EXPECT_EQ(first.remove, NamesOf(old));
   EXPECT_TRUE(first.create.empty());
   EXPECT_EQ(Said(first, "updatedReplicas"), 0);
-  // They go: they are not told again, and still hold what the new ones want.
+  // They are being deleted: they are not deleted again, and still hold what new ones need.
   const std::vector<Node> leaving = {Leaving(old[0])};
   const DeploymentPlan second = PlanDeployment(changed, leaving);
   EXPECT_TRUE(second.remove.empty());

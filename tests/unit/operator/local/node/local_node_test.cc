@@ -1,5 +1,5 @@
-// The node on the store, with real processes. Nothing here waits for a time: what is awaited is
-// awaited as long as it takes.
+// The node on the store, with real processes. No test waits for a fixed time; each waits until an
+// event happens.
 
 #include "operator/local/node/local_node.h"
 
@@ -47,7 +47,7 @@ std::string ReadText(const fs::path& path) {
   return text.str();
 }
 
-// The folder in which a pod's container finds what it is to do.
+// The folder with instructions for a pod's container.
 class Script {
  public:
   pid_t pid() const { return static_cast<pid_t>(std::atoi(ReadText(path("pid")).c_str())); }
@@ -63,7 +63,7 @@ class Script {
   TempFolder folder_;
 };
 
-// A process that can be awaited although it is no child of ours that we may reap.
+// A process that the test can wait for although it is not our child.
 class Watched {
  public:
   explicit Watched(pid_t pid) : fd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
@@ -145,7 +145,7 @@ class LocalNodeTest : public testing::Test {
     };
     options_.pauses = {.first = Seconds(0.01), .longest = Seconds(0.04)};
     options_.starting_probe_period = Seconds(0.01);
-    // Whatever ignores SIGTERM need not be waited for.
+    // Kill processes that ignore SIGTERM soon.
     options_.stop_grace = Seconds(0.1);
   }
   ~LocalNodeTest() override { Stop(); }
@@ -183,7 +183,7 @@ class LocalNodeTest : public testing::Test {
                                              *ParseYaml(yaml, "test"), subresource, {}, kLimits);
     ASSERT_TRUE(done.ok()) << done.error().message;
   }
-  // A condition of somebody else's, beside the node's.
+  // A condition from another writer, beside the node's.
   void SetMemberGate(const std::string& name) {
     ApiResult<Node> done = LocalError(Unavailable("not yet"));
     while (!done.ok()) {
@@ -202,7 +202,7 @@ class LocalNodeTest : public testing::Test {
     return *std::move(found);
   }
   std::optional<Node> Pod(const std::string& name) { return Get(kPods, {"default", name}); }
-  // The pod when that holds of it.
+  // Returns the pod once `holds` is true.
   Node AwaitPod(const std::string& name, const std::function<bool(const Node&)>& holds) {
     std::optional<Node> pod;
     Await([&] { return (pod = Pod(name)) && holds(*pod); });
@@ -218,7 +218,7 @@ class LocalNodeTest : public testing::Test {
     const MutexLock lock(mu_);
     return events_;
   }
-  // The n-th end of a container of the pod, from 0.
+  // The n-th end of the pod's container, from 0.
   ContainerEvent AwaitEnd(const std::string& pod, size_t number = 0) {
     std::vector<ContainerEvent> ends;
     Await([&] {
@@ -241,7 +241,7 @@ class LocalNodeTest : public testing::Test {
   Mutex mu_;
   std::vector<ContainerEvent> events_ JANUS_GUARDED_BY(mu_);
   std::unique_ptr<LocalNode> node_;
-  Status ended_;  // of Run, once it is stopped
+  Status ended_;  // of Run, after it was stopped
   std::jthread thread_;
 };
 
@@ -291,7 +291,7 @@ TEST_F(LocalNodeTest, APodRunsAndIsReadyWhenItsGateIsSetBySomebodyElse) {
 }
 
 TEST_F(LocalNodeTest, FindsPodsThatWereThereBeforeIt) {
-  // Whichever of the two lists it is told first, and however late the other comes.
+  // Either list may arrive first, and the other much later.
   for (const Resource* const late : {&kPods, &kDeployments}) {
     class Late final : public PassingApi {
      public:
@@ -311,7 +311,7 @@ TEST_F(LocalNodeTest, FindsPodsThatWereThereBeforeIt) {
         return PassingApi::Watch(resource, options, tell, stop);
       }
       std::atomic<bool> may_go_on = false;
-      std::atomic<bool> has_listed = false;  // the one that is not late
+      std::atomic<bool> has_listed = false;  // of the list that is not late
 
      private:
       const Resource resource_;
@@ -320,7 +320,7 @@ TEST_F(LocalNodeTest, FindsPodsThatWereThereBeforeIt) {
     CreatePod(WorkerPod(late->plural, script));
     Late api(kubelet_, *late);
     Start(&api);
-    // It is told of the one list while the other is not there.
+    // One list is delivered while the other is still missing.
     Await([&] { return api.has_listed.load(); });
     api.may_go_on = true;
     AwaitPod(late->plural, IsUp);
@@ -341,7 +341,7 @@ TEST_F(LocalNodeTest, WhatIsKilledIsStartedAgainAndSaysHowItEnded) {
   EXPECT_EQ(IntegerAt(Container(again), last), SIGKILL);
   EXPECT_EQ(IntegerAt(Container(again), {"lastState", "terminated", "exitCode"}), 128 + SIGKILL);
   EXPECT_TRUE(IsRunning(again));
-  // At the same address: who knew it knows it still.
+  // The address stays the same, so its clients still find it.
   EXPECT_EQ(TextAt(again, {"status", "podIP"}), "unix:" + folder_.path() + "/p1");
   const ContainerEvent end = AwaitEnd("a");
   EXPECT_FALSE(end.expected);
@@ -366,7 +366,7 @@ TEST_F(LocalNodeTest, WhatKeepsEndingIsStartedLaterAndLater) {
   EXPECT_EQ(TextAt(waiting, {"status", "phase"}), "Running");
   EXPECT_EQ(Events().size(), 2u);
   EXPECT_FALSE(AwaitEnd("a", 1).expected);
-  // It goes without being started again.
+  // It is deleted without a restart.
   Delete("a");
   AwaitNoPod("a");
 }
@@ -483,7 +483,7 @@ TEST_F(LocalNodeTest, APodThatIsRemovedByForceTakesItsProcessWithIt) {
 }
 
 TEST_F(LocalNodeTest, ANameIsUsedAgainWhenItsProcessHasGone) {
-  // A leaves slowly; another pod's process is to be called the same.
+  // A pod ends slowly while another pod's process needs the same name.
   options_.process_name = [](const Node&) { return "same"; };
   Start();
   Script slow, next;
@@ -545,13 +545,13 @@ TEST_F(LocalNodeTest, ContainersOfAPodThatHasFailedAreEnded) {
   CreatePod(WorkerPod("a", script));
   AwaitPod("a", IsUp);
   const Watched process(script.pid());
-  // As an eviction says it.
+  // As an eviction writes it.
   Patch(kPods, "a", "{status: {phase: Failed, reason: Evicted}}", Subresource::kStatus);
   process.AwaitEnd();
   EXPECT_TRUE(AwaitEnd("a").expected);
   Delete("a");
   AwaitNoPod("a");
-  EXPECT_EQ(Events().size(), 2u);  // ready, ended: it was not started again
+  EXPECT_EQ(Events().size(), 2u);  // ready, ended: no restart
 }
 
 TEST_F(LocalNodeTest, PodsOfAnotherNodeAreLeftAlone) {
@@ -565,7 +565,7 @@ TEST_F(LocalNodeTest, PodsOfAnotherNodeAreLeftAlone) {
   Delete("ours");
   AwaitNoPod("ours");
   const std::optional<Node> other = Pod("other");
-  ASSERT_TRUE(other);  // its node has the last word
+  ASSERT_TRUE(other);  // the node writes its status last
   EXPECT_EQ(FindAt(*other, {"status", "containerStatuses"}), nullptr);
   EXPECT_FALSE(fs::exists(script.path("pid")));
 }
@@ -584,7 +584,8 @@ TEST_F(LocalNodeTest, ADeploymentGetsItsPodsAndSaysSo) {
   ASSERT_EQ(Pods().size(), 1u);
   const Node first = Pods()[0];
   EXPECT_TRUE(IsTrue(first, "Ready"));
-  // It listens where it was told to, is probed where it says, and is not told the pod's address.
+  // It listens where its flag says and is probed at the address it prints; it does not get the
+  // pod's address.
   const ContainerEvent ready = Events().at(0);
   EXPECT_TRUE(ready.text.starts_with("127.0.0.1:")) << ready.text;
   EXPECT_EQ(script.arguments(), "--listen=127.0.0.1:0\n");
@@ -632,7 +633,7 @@ TEST_F(LocalNodeTest, APodOfADeploymentThatIsRemovedByForceIsReplaced) {
   for (int i = 0; i < 5; ++i) {
     Delete(KeyOf(pod).name, 0);
     pod = ready_pod(UidOf(pod));
-    EXPECT_EQ(Restarts(pod), 0);  // the old one's end was not taken for its own
+    EXPECT_EQ(Restarts(pod), 0);  // the old process's end was not taken for the new one's
   }
 }
 
@@ -648,7 +649,7 @@ TEST_F(LocalNodeTest, TheMembersLinkLeadsToAReadyWorkerAndMovesWhenThatGoes) {
   a.Set("not-ready");
   CreatePod(WorkerPod("a", a));
   AwaitPod("a", IsRunning);
-  Await([&] { return leads_to("a"); });  // nobody is ready
+  Await([&] { return leads_to("a"); });  // no worker is ready
   CreatePod(WorkerPod("b", b));
   AwaitPod("b", IsUp);
   Await([&] { return leads_to("b"); });
@@ -656,7 +657,7 @@ TEST_F(LocalNodeTest, TheMembersLinkLeadsToAReadyWorkerAndMovesWhenThatGoes) {
   CreatePod(WorkerPod("c", c));
   AwaitPod("a", IsUp);
   AwaitPod("c", IsUp);
-  EXPECT_TRUE(leads_to("b"));  // without need nobody is sent elsewhere
+  EXPECT_TRUE(leads_to("b"));  // no change without need
   Delete("b");
   AwaitNoPod("b");
   Await([&] { return leads_to("a") || leads_to("c"); });
@@ -698,7 +699,7 @@ TEST_F(LocalNodeTest, NoProcessOutlivesRun) {
   EXPECT_TRUE(second.is_gone());
   EXPECT_TRUE(AwaitEnd("a").expected);
   EXPECT_TRUE(AwaitEnd("b").expected);
-  EXPECT_TRUE(Pod("a"));  // whose it is to run it again is not decided here
+  EXPECT_TRUE(Pod("a"));  // the node does not delete pods when it stops
 }
 
 TEST_F(LocalNodeTest, AnIdleNodeWritesNothing) {
@@ -708,7 +709,7 @@ TEST_F(LocalNodeTest, AnIdleNodeWritesNothing) {
   CreatePod(WorkerPod("a", a));
   Create(kDeployments, GatewayDeployment(1, gateway, "gateway:1"));
   AwaitPod("a", IsUp);
-  // One that goes and is held by somebody else.
+  // A pod that is being deleted but has a finalizer of another writer.
   CreatePod(WorkerPod("held", b));
   Patch(kPods, "held", "{metadata: {finalizers: [test/held]}}");
   AwaitPod("held", [](const Node& pod) { return Restarts(pod) > 0; });
@@ -719,7 +720,8 @@ TEST_F(LocalNodeTest, AnIdleNodeWritesNothing) {
   Await([&] {
     return IntegerAt(*Get(kDeployments, {"default", "gate"}), {"status", "readyReplicas"}) == 1;
   });
-  // A marker is written to exactly twice, its binding and its failure, after a look at everything.
+  // A marker pod is written exactly twice, for its binding and its failure, after a look at all
+  // pods.
   const auto mark = [&](int number) {
     const std::string name = "marker-" + std::to_string(number);
     CreatePod("{apiVersion: v1, kind: Pod, metadata: {name: " + name +

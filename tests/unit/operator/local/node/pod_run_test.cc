@@ -95,7 +95,8 @@ TEST(RunOf, FieldsOfThePodAreItsVariables) {
               "nodeName: $(IP), "));
   EXPECT_EQ(run.environment,
             (Texts{"HOSTNAME=chat-1", "HOST=unix:/run/p3", "IP=unix:/run/p3", "NAME=chat-1",
-                   "NAMESPACE=prod", "NODE=$(IP)", "UID=u-1"}));  // what is told is not expanded
+                   "NAMESPACE=prod", "NODE=$(IP)", "UID=u-1"}));  // values of fields are not
+                                                                  // expanded
   EXPECT_EQ(run.arguments, Texts{"--listen=unix:/run/p3:9000"});
 }
 
@@ -114,7 +115,7 @@ TEST(RunOf, PathsBelowAMountedHostPathBecomeTheMachines) {
       {"/model/sub", "/data/llama/sub"},
       {"--model=/models", "--model=/models"},
       {"--model=/x/model", "--model=/x/model"},
-      {"--model=/model/part/1", "--model=/fast/1"},  // the innermost mount is what is seen there
+      {"--model=/model/part/1", "--model=/fast/1"},  // the innermost mount is visible there
       {"--sockets=/run/janus", "--sockets=/run/janus"},
   };
   for (const auto& row : rows) {

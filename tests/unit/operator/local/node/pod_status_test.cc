@@ -133,7 +133,7 @@ TEST_F(PodStatusTest, ARestartedContainerSaysHowItEnded) {
   life_.Started(kNow, kWall);
   life_.Ended(Ended(3, 0), kNow);
   const Node between = Write(Unknown(), false, false);
-  EXPECT_EQ(TextAt(between, {"status", "phase"}), "Running");  // it will again
+  EXPECT_EQ(TextAt(between, {"status", "phase"}), "Running");  // it will run again
   EXPECT_EQ(IntegerAt(Container(between), {"state", "terminated", "exitCode"}), 3);
   EXPECT_EQ(FindAt(Container(between), {"lastState"}), nullptr);
   life_.Started(kNow, kWall);

@@ -15,7 +15,7 @@ namespace {
 constexpr Seconds kSoon{0.002};
 constexpr Seconds kNever{100000};
 
-// What is probed: answers by path, and how often each was asked.
+// The probed server: replies by path, and counts requests.
 class Server {
  public:
   explicit Server(const std::string& unix_path = "") {
@@ -40,7 +40,7 @@ class Server {
   }
 
   const std::string& address() const { return address_; }
-  // 0: no answer. Without a path: of every one.
+  // 0: no reply. An empty path: all paths.
   void Set(const std::string& path, int status) {
     const MutexLock lock(mu_);
     for (auto& [one, answer] : answers_) {
@@ -52,13 +52,13 @@ class Server {
     const MutexLock lock(mu_);
     return asked_[path];
   }
-  // Until it was asked so often from now on.
+  // Waits until it gets that many more requests.
   void AwaitAsked(const std::string& path, int times = 1) {
     const MutexLock lock(mu_);
     const int wanted = asked_[path] + times;
     while (asked_[path] < wanted) changed_.Wait(mu_);
   }
-  // Until somebody asks and is kept waiting.
+  // Waits until a request hangs.
   void AwaitHanging(const std::string& path) {
     const MutexLock lock(mu_);
     while (hanging_[path] == 0) changed_.Wait(mu_);
@@ -103,7 +103,7 @@ class ProberTest : public testing::Test {
       changed_.NotifyAll();
     });
   }
-  // What is seen when that holds of it. It is told of each change: nothing is asked in between.
+  // Waits until `holds` is true of the result. It is woken by each change and does not poll.
   template <class Holds>
   Probed AwaitSeen(const Holds& holds) {
     const MutexLock lock(mu_);
@@ -159,7 +159,7 @@ TEST_F(ProberTest, RedirectionsAreASuccessAndRefusalsAreNot) {
     Server server;
     server.Set("/ready", row.status);
     Start(Options(server.address()));
-    server.AwaitAsked("/ready", 2);  // the first one's answer is known when the next is asked
+    server.AwaitAsked("/ready", 2);  // the second request shows that the first reply was processed
     EXPECT_EQ(prober_->seen().is_ready, row.is_success) << row.status;
     prober_.reset();
   }
@@ -196,7 +196,8 @@ TEST_F(ProberTest, UntilItsFirstSuccessAProbeIsRepeatedMoreOften) {
   server.AwaitAsked("/ready", 3);
   server.Set("/ready", 200);
   AwaitReady();
-  // From now on at its own pace, which nobody here lives to see, however often the other is asked.
+  // From now on it uses its own period, which is longer than this test, however often the other is
+  // probed.
   const int asked = server.asked("/ready");
   server.AwaitAsked("/live", 10);
   EXPECT_EQ(server.asked("/ready"), asked);
@@ -235,8 +236,8 @@ TEST_F(ProberTest, WhatIsNotLiveIsDeadAfterSoManyFailuresInARow) {
   const Probed dead = AwaitDead();
   EXPECT_EQ(dead.is_dead, "Liveness probe failed 4 times");
   EXPECT_TRUE(dead.is_started);
-  // That was the last that is said of this run: while another prober goes on at the same pace,
-  // this one asks no more.
+  // This was the last result of this run: while another prober continues at the same period, this
+  // one probes no more.
   server.Set("/live", 200);
   server.Set("/ready", 503);
   const int asked = server.asked("/live") + server.asked("/ready");
@@ -284,7 +285,7 @@ TEST_F(ProberTest, AProbeThatHangsIsGivenUpAtTheEnd) {
 }
 
 TEST_F(ProberTest, NoProbeIsBegunAfterOneThatWasGivenUp) {
-  // Both are due: the second would hang as the first did.
+  // Both probes are due: the second would hang as the first did.
   Server server;
   server.Set("/ready", 0);
   server.Set("/live", 0);

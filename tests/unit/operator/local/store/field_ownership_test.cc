@@ -32,7 +32,7 @@ std::vector<std::string> Parts(std::string_view json) {
   return out;
 }
 
-// An object that managers write one after another.
+// An object that several managers write in turn.
 struct Scene {
   Node object = Node::Map();
   Ownership ownership;
@@ -97,7 +97,7 @@ TEST(Apply, NamesTheFieldsOfOthersThatItWouldChange) {
   Scene scene;
   scene.Apply(kMe, R"({"spec":{"replicas":1,"paused":true}})");
   EXPECT_EQ(scene.Apply(kOther, R"({"spec":{"replicas":2}})"), Conflicts{".spec.replicas"});
-  // Taken: from now on the first one conflicts.
+  // Taken over: from now on the first one conflicts.
   EXPECT_EQ(scene.Apply(kMe, R"({"spec":{"replicas":1,"paused":true}})"),
             Conflicts{".spec.replicas"});
 }

@@ -15,7 +15,7 @@ class GarbageCollectorTest : public testing::Test {
   static Tables::Place At(const std::string& name, std::string_view kind = "ConfigMap") {
     return {FindKind("v1", kind), {"n", name}};
   }
-  // An object whose uid is its name.
+  // An object with its name as uid.
   static Node Object(const std::string& name, const std::string& metadata = "",
                      const std::string& kind = "ConfigMap", const std::string& fields = "") {
     return *ParseJson(R"({"apiVersion":"v1","kind":")" + kind + R"(","metadata":{"name":")" + name +

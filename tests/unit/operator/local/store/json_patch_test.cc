@@ -42,7 +42,7 @@ std::string NameOf(const testing::TestParamInfo<Case>& info) {
   return info.param.name;
 }
 
-// RFC 6902, appendix A. A.13, a member named twice, is JSON that ParseJson does not read.
+// RFC 6902, appendix A. Without A.13: ParseJson refuses a repeated member.
 INSTANTIATE_TEST_SUITE_P(
     AppendixA, JsonPatchTest,
     testing::Values(

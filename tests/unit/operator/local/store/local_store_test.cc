@@ -184,7 +184,7 @@ TEST(LocalStore, AWatchThatWaitsIsWokenAndStopped) {
   EXPECT_EQ(end.error().code, StatusCode::kCancelled);
 }
 
-// Writers race for the same few objects; what a watch tells adds up to what a list shows.
+// Writers race for the same few objects; the watch's events add up to the list.
 TEST(LocalStore, AWatchAmongManyWritersMissesNothing) {
   constexpr int kWriters = 4;
   constexpr int kRounds = 200;

@@ -96,7 +96,7 @@ TEST(StructuralSchema, JudgesAStatusByTypeEnumerationAndBound) {
   EXPECT_EQ(paths(R"({"status":{"count":1,"state":"Off"}})"), Paths{"status.state"});
 }
 
-// Every leaf of every status of crds/, as e2e/api/crds_test.py asks the API server.
+// Every leaf of every status in crds/, as e2e/api/crds_test.py checks with an API server.
 TEST(StructuralSchema, RefusesBadStatusesOfOurKindsByPath) {
   int kinds = 0;
   for (const Kind& kind : Kinds()) {

@@ -185,9 +185,9 @@ TEST(PlanService, CountsWhatTheGatewayMayHold) {
   EXPECT_EQ(small->need.gateway, (64 << 20) + 1000 * 9 * 1024);
   const auto rest = [](const MemoryNeed& need) { return need.total() - need.m * need.kv; };
   EXPECT_EQ(rest(large->need) - rest(small->need), kGiB - (64 << 20));
-  // What it is given, the KV cache does not get.
+  // Memory for the gateway reduces the KV cache.
   EXPECT_LT(large->kv_bytes, small->kv_bytes);
-  // And what does not fit with it is refused.
+  // A gateway that does not fit is refused.
   const Status status = PlanService(service, model, room, 100 * kGiB).status();
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("107 GB gateway"), std::string::npos) << status.message();
@@ -221,7 +221,7 @@ TEST(PlanService, RefusesAKvCacheTooSmallForOneSequence) {
             "raise it, or lower spec.model.maxModelLen");
 }
 
-// In pods.
+// Plans for instances in pods.
 
 ProcessRoom Limited(int64_t memory_bytes, int cores) {
   return {memory_bytes, true, cores, true};
@@ -239,7 +239,7 @@ TEST(PlanServiceInPods, TakesTheKvCacheFromAnAttentionPodAlone) {
   EXPECT_GT(one, 20 * kGiB);
   EXPECT_LT(one, 36 * kGiB);
   EXPECT_EQ(kv(1, 2, 40 * kGiB, 640 * kGiB), one) << "what experts have is not for it";
-  // Each has a pod of its own; queues for more peers take a little.
+  // Each has a separate pod; queues for more peers take a little more.
   EXPECT_NEAR(static_cast<double>(kv(3, 2, 40 * kGiB, 64 * kGiB)), static_cast<double>(one),
               4 << 20);
   EXPECT_GT(kv(1, 2, 50 * kGiB, 64 * kGiB), one + 8 * kGiB);
@@ -254,7 +254,7 @@ TEST(PlanServiceInPods, CountsForEachPodWhatItsInstanceNeeds) {
   EXPECT_EQ(attention.weights, AttentionWeightBytes(model));
   EXPECT_EQ(experts.weights, GateWeightBytes(model) + ExpertWeightBytes(model) * 2 * 32);
   EXPECT_EQ(experts.kv, 0);
-  // Rows of one's own, and where contributions of four land twice.
+  // Its own rows, and space where contributions of four land twice.
   EXPECT_GT(attention.exchange, 512 * 4096 * 2 * (1 + 2 * 4 * 2));
   EXPECT_GT(experts.exchange, 2 * 512 * 4096 * 2 * (2 + 2));
   EXPECT_EQ(plan->need.gateway, 0) << "it has a pod of its own";
@@ -301,7 +301,7 @@ TEST(PlanServiceInPods, OnGpusHoldsEitherMemoryAgainstWhatLiesThere) {
     return plan.ok() ? "" : plan.status().message();
   };
   const ProcessRoom large = OnGpu(80 * kGiB, 16 * kGiB);
-  // On CPUs a limit of 16 GiB would hold no such experts.
+  // On CPUs a limit of 16 GiB could not hold these experts.
   EXPECT_EQ(says(large, large), "");
   EXPECT_TRUE(says(large, Limited(16 * kGiB, 8)).starts_with("each experts pod of service demo"));
 
@@ -338,14 +338,14 @@ TEST(PlanServiceInPods, OnAGpuTheKvCacheIsAShareOfWhatThatHasLeft) {
   EXPECT_GE(plan.kv_bytes, left * 88 / 100);
   EXPECT_EQ(plan.need.attention_on_gpu.host.kv, plan.swap_bytes);
   EXPECT_GE(plan.swap_bytes, plan.kv_bytes / 9);
-  // Preempted sequences wait in the host's memory; where that is small fewer do.
+  // Preempted sequences stay in host memory; a small host holds fewer.
   const ServicePlan small_host = planned(40 * kGiB, 3 * kGiB);
   EXPECT_EQ(small_host.kv_bytes, plan.kv_bytes);
   EXPECT_LT(small_host.swap_bytes, plan.swap_bytes);
   EXPECT_LE(small_host.need.attention_on_gpu.host.total(), 3 * kGiB);
 }
 
-// They are converted on their way to the GPU, one after another.
+// They are converted on the way to the GPU, one at a time.
 TEST(PlanServiceInPods, OnAGpuOneConvertedTensorOfAttentionIsCountedOnItsHost) {
   ModelDescription model = Mixtral8x7B();
   const auto host_weights = [&] {
@@ -359,7 +359,7 @@ TEST(PlanServiceInPods, OnAGpuOneConvertedTensorOfAttentionIsCountedOnItsHost) {
   EXPECT_EQ(host_weights(), int64_t{32000} * 4096 * 2);
 }
 
-// Where the size is given, all that comes with the keys is held against the GPU too.
+// With a given size, everything that depends on the keys must fit the GPU too.
 TEST(PlanServiceInPods, OnAGpuAGivenKvCacheTakesItsPagesAndWhatTheirKeysTake) {
   MoEService service = Fixed(1, 2);
   service.spec.roles.attention.kv_cache.size = Quantity{20 * kGiB, 20 * kGiB * 1000, "20Gi"};
@@ -368,7 +368,7 @@ TEST(PlanServiceInPods, OnAGpuAGivenKvCacheTakesItsPagesAndWhatTheirKeysTake) {
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const PodNeed& device = plan->need.attention_on_gpu.device;
   EXPECT_GT(device.kv, 20 * kGiB);
-  // Beside what a GPU keeps for itself.
+  // In addition to the GPU's reserve.
   const int64_t enough = (device.total() + kGiB / 4) / 98 * 100 + 200;
   EXPECT_TRUE(PlanServiceInPods(service, Mixtral8x7B(), {OnGpu(enough, 16 * kGiB), room}).ok());
   EXPECT_FALSE(
@@ -384,7 +384,7 @@ TEST(PlanServiceInPods, WithoutALimitTakesItsShareAmongAllInstances) {
   EXPECT_LE(plan->need.kv, left * 90 / 100 / 4);
   EXPECT_GE(plan->need.kv, left * 88 / 100 / 4);
   EXPECT_EQ(plan->compute_threads, 16);
-  // The experts of two would not fit beside each other, but they may be on two machines.
+  // Two experts pods would not fit on one machine, but they may be on two.
   EXPECT_TRUE(
       PlanServiceInPods(Fixed(1, 2), model, {machine, ProcessRoom{64 * kGiB, false, 8, false}})
           .ok());

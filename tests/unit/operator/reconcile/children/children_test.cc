@@ -50,7 +50,7 @@ const Node* ItemOf(const Node* list, std::string_view key, std::string_view valu
   return nullptr;
 }
 
-// Whether `selector`, a map of labels, selects an object with the labels at `metadata`.
+// True if `selector`, a map of labels, selects an object with the labels in `metadata`.
 bool Selects(const Node* selector, const Node& metadata) {
   if (selector == nullptr || selector->fields.empty()) return false;
   return std::all_of(selector->fields.begin(), selector->fields.end(), [&](const NodeField& one) {
@@ -136,7 +136,7 @@ TEST(Judge, KnowsOursFromOthersAndDriftFromRest) {
   SetAt(there, {"metadata", "deletionTimestamp"}, Text("2026-01-01T00:00:00Z"));
   EXPECT_EQ(Judge(service, there, wanted), Standing::kLeaving);
 
-  MoEService successor = service;  // deleted and created anew under the same name
+  MoEService successor = service;  // deleted and recreated under the same name
   successor.metadata.uid = "uid-2";
   EXPECT_EQ(Judge(successor, wanted, wanted), Standing::kForeign);
   there = wanted;
@@ -168,7 +168,7 @@ TEST(WorkerPod, HasWhatTheWorkerNeeds) {
   EXPECT_TRUE(mount->Find("readOnly")->boolean);
 }
 
-// Beside the limit it is the same pod.
+// Except for the limit it is the same pod.
 TEST(WorkerPod, ComputesOnTheDeviceThatTheServiceComesTo) {
   MoEService service = Chat();
   const auto device = [&] {
@@ -213,7 +213,7 @@ TEST(WorkerPod, FindsTheModelWhereItsSourceHasIt) {
   EXPECT_EQ(TextAt(*ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model"),
                    {"persistentVolumeClaim", "claimName"}),
             "weights");
-  // Nobody writes to it, so that many nodes may mount it.
+  // Read-only, so that many nodes may mount it.
   PodIdentity experts;
   experts.role = Role::kExperts;
   for (const auto& [name, tree] :
@@ -237,7 +237,7 @@ TEST(WorkerPod, FindsTheModelWhereItsSourceHasIt) {
   EXPECT_EQ(ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "model"), nullptr);
 }
 
-// Kueue's queue name, a sidecar, an affinity, an environment variable: all that is not typed.
+// Kueue's queue name, a sidecar, an affinity, an environment variable: fields without a typed one.
 TEST(WorkerPod, KeepsWhatThePodTemplateSaysBesideWhatIsOurs) {
   MoEService service = Chat();
   service.spec.roles.experts.pod_template = *ParseYaml(R"(
@@ -373,7 +373,7 @@ TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
             "--request-bytes=4194304 --hold-seconds=300 --stall-seconds=300 --lame-duck-seconds=10 "
             "--drain-seconds=60 "
             "--api-keys-file=/etc/janus/api-keys/keys ");
-  // Room for both, and for what they cut.
+  // The lame-duck and drain times, and 30 s to end open streams.
   EXPECT_EQ(IntegerAt(pod, {"spec", "terminationGracePeriodSeconds"}), 100);
   EXPECT_EQ(TextAt(*ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "api-keys"),
                    {"secret", "secretName"}),

@@ -27,14 +27,14 @@ MoEService Chat() {
   return service;
 }
 
-// Who calls: a pod by the labels of its metadata, or nobody's (outside of the cluster).
+// A caller: a pod with the labels of its metadata, or a client outside of the cluster.
 struct Caller {
   std::string name;
   std::string ns;
   Node metadata;
 };
 
-// An empty selector takes all.
+// An empty selector selects all.
 bool Selects(const Node& selector, const Node& metadata) {
   const Node* labels = selector.Find("matchLabels");
   EXPECT_TRUE(labels != nullptr && selector.fields.size() == 1) << "not read here";
@@ -45,7 +45,7 @@ bool Selects(const Node& selector, const Node& metadata) {
 }
 
 bool Takes(const Node& peer, const Caller& caller) {
-  if (caller.ns.empty()) return false;  // by ipBlock alone
+  if (caller.ns.empty()) return false;  // only ipBlock could allow it
   const Node* ns = peer.Find("namespaceSelector");
   const Node space =
       Object({{"labels", Object({{"kubernetes.io/metadata.name", Text(caller.ns)}})}});
@@ -62,7 +62,7 @@ bool Names(const Node& rule, int port) {
                      });
 }
 
-// As a network plugin judges: whom no policy selects everybody reaches.
+// As a network plugin decides: a pod that no policy selects accepts every caller.
 bool MayCall(const std::vector<Child>& policies, const Caller& caller, const Node& pod, int port) {
   bool is_selected = false;
   for (const Child& policy : policies) {

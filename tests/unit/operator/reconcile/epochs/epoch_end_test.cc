@@ -10,7 +10,7 @@
 namespace janus::control {
 namespace {
 
-// What was called, and how each call stands.
+// Records the calls, and holds the state of each.
 class HeldCalls final : public MemberCalls {
  public:
   struct State {
@@ -37,7 +37,7 @@ class HeldCalls final : public MemberCalls {
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder&, Wake) override { return nullptr; }
 
   void EndLast(Status result = OkStatus()) { states_.back()->result = std::move(result); }
-  // What was called since this was asked last.
+  // Calls since this was last called.
   std::vector<std::string> Calls() {
     std::vector<std::string> out;
     for (; seen_ < states_.size(); ++seen_) out.push_back(states_[seen_]->said);
@@ -81,14 +81,14 @@ class EpochEndTest : public testing::Test {
     beside_.emplace();
     beside_->successor.topology.epoch = epoch;
   }
-  // Whether they may go, a second later.
+  // True if the pods may be deleted, a second later.
   bool Advance() {
     now_ += std::chrono::seconds(1);
     again_.reset();
     return end_.Advance(
         order_, beside_, now_, deadline_, [] {}, again_);
   }
-  // After it has ended well all the calls that are still to come.
+  // Checks the remaining calls, once the current one has succeeded.
   void ExpectTheyDrainAndGo(const std::string& within) {
     EXPECT_EQ(calls_.Calls(), Said{"drain epoch 4 of 1 within " + within});
     calls_.EndLast();

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Members that answer what the test says, when it says so.
+// Members that answer what the test says, and when it says so.
 class AskedMembers final : public MemberCalls {
  public:
   struct Answer {
@@ -54,7 +54,7 @@ class AskedMembers final : public MemberCalls {
   int questions = 0;
   int64_t asked = 0;
   bool counts = false;             // the last question asks for popularity
-  std::shared_ptr<Answer> answer;  // of the last question
+  std::shared_ptr<Answer> answer;  // to the last question
 
  private:
   class Question final : public StatisticsQuestion {
@@ -95,7 +95,7 @@ class EpochWatchTest : public testing::Test {
     record_.instances = {Member(Role::kAttention, 4), Member(Role::kExperts, 2),
                          Member(Role::kExperts, 9)};
   }
-  // When it wants to be looked at again.
+  // Looks at the members; returns when to look again.
   MonotonicTime LookAt(int second) {
     MemberOrder order;
     order.epoch = record_.epoch;
@@ -164,7 +164,7 @@ TEST_F(EpochWatchTest, WhoIsSilentIsKnownSinceTheFirstTimeInARow) {
   EXPECT_EQ(watch_.SilentSince(silent), At(5));
   EXPECT_FALSE(watch_.SilentSince(IdOf(record_.instances[1])));
   EXPECT_EQ(watch_.why_lost(), "") << "it may serve all the same";
-  // Nobody heard the question: of the members nothing new is known.
+  // The question reached no member: nothing new is known of them.
   members_.answer->result = Unavailable("attention-4: connection refused");
   members_.answer->is_there = true;
   LookAt(10);
@@ -201,7 +201,7 @@ TEST_F(EpochWatchTest, WhetherAllAnswerIsKnownAfterFourQuestionsInVain) {
   EXPECT_EQ(watch_.answers(At(40)), kAll);
   EXPECT_EQ(watch_.Serves(1), false);
 
-  // Nobody whom the question reaches.
+  // The question reaches no member.
   members_.answer->result = Unavailable("attention-4: connection refused");
   members_.answer->is_there = true;
   LookAt(20);
@@ -209,7 +209,7 @@ TEST_F(EpochWatchTest, WhetherAllAnswerIsKnownAfterFourQuestionsInVain) {
   EXPECT_EQ(watch_.answers(At(35)), kNotAll);
   EXPECT_EQ(watch_.why_unanswered(),
             "none of the members that are asked for all answers: attention-4: connection refused");
-  LookAt(30);  // nor does the next one end
+  LookAt(30);  // the next question does not end either
   EXPECT_EQ(watch_.answers(At(35)), kNotAll);
   EXPECT_EQ(watch_.why_unanswered(), "no answer within 10 s");
   Answer({});
@@ -267,14 +267,14 @@ TEST_F(EpochWatchTest, WhatIsCountedIsAskedForOnceAMinuteAndIsOfThatMinute) {
   EXPECT_EQ(watch_.tokens_per_second(), 0);
   answer(0, {});
   LookAt(180);
-  // Somebody has gone, and what it had counted with it.
+  // A member has left, and its counts with it.
   answer(700, {{0, 12, {0, 3, 0, 1}}});
   LookAt(185);
   EXPECT_EQ(watch_.imbalance_permille(), 1500);
   EXPECT_EQ(watch_.tokens_per_second(), 0);
   answer(0, {});
   LookAt(240);
-  // Without those who are silent it is not all of it.
+  // Without the silent members the counts are incomplete.
   Answer({Said(Role::kAttention, 0, 7)}, {{"experts-9", "deadline"}});
   members_.answer->statistics.routing.popularity = {{0, 12, {40, 3, 0, 1}}};
   LookAt(245);
@@ -305,7 +305,7 @@ TEST_F(EpochWatchTest, WhatRequestsTookIsOfTheLastMinuteInWhichSomeEnded) {
   EXPECT_NEAR(watch_.tpot().Percentile(1)->count(), 0.02, 0.002);
   count_at(120, {});
   EXPECT_EQ(sum(watch_.tpot()), 2u) << "nothing new is known";
-  counts = {};  // who counted has gone, and another is in its place
+  counts = {};  // the counting member is gone, and another has replaced it
   count_at(180, {0.5});
   EXPECT_EQ(sum(watch_.tpot()), 2u) << "nothing says since when";
   count_at(240, {0.5});

@@ -25,7 +25,7 @@ TEST(Imbalance, IsWhatTheBusiestHasOverTheMeanLayerByLayer) {
   EXPECT_EQ(ImbalancePermille(*loads, 2), 1200);
   EXPECT_EQ(ImbalancePermille(std::vector<double>{5, 5, 5}, 3), 1000);
   EXPECT_EQ(ImbalancePermille(std::vector<double>{9, 0, 0}, 3), 3000);
-  // One layer's rest does not help with the other's load.
+  // Layers do not compensate for each other.
   EXPECT_EQ(ImbalancePermille(std::vector<double>{8, 0, 0, 8}, 2), 2000);
 }
 

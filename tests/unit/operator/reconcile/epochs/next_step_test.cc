@@ -22,7 +22,7 @@ EpochContent Of(std::initializer_list<int> pods, const std::string& config = "c1
   return out;
 }
 
-// A leader that has raised the fence and told of what is committed.
+// A leader that has raised the fence and told all members of the committed epoch.
 LeaderProgress Settled(const EpochRecord& record) {
   LeaderProgress progress;
   progress.fence = record.fence;
@@ -61,7 +61,7 @@ TEST(NextStep, ALeaderThatAnotherHasPassedDoesNothingButRaiseItsFence) {
   EXPECT_EQ(NextStep(record, progress, Of({1, 2}), Of({1, 2}).members).kind, Kind::kRaiseFence);
 }
 
-// Who watches both topologies takes the one of the higher number.
+// A gateway that watches both topologies uses the one with the higher number.
 TEST(NextStep, BesideAnotherTopologyItsNumbersAreTheHigherOnes) {
   EpochRecord record{.fence = 5};
   LeaderProgress progress = Settled(record);
@@ -74,7 +74,7 @@ TEST(NextStep, BesideAnotherTopologyItsNumbersAreTheHigherOnes) {
   record.last_epoch = progress.preparing = 9;
   progress.prepare = PrepareState::kDone;
   EXPECT_EQ(next().kind, Kind::kCommit);
-  progress.above = 9;  // a loss of the other one has been mended meanwhile
+  progress.above = 9;  // a loss of the other one was repaired meanwhile
   EXPECT_EQ(next().kind, Kind::kAbort);
   record.proposed.reset();
   progress.preparing = 0;
@@ -180,7 +180,7 @@ TEST(NextStep, WhoCannotBeToldKeepsNoOtherEpochFromComing) {
   progress.may_propose = true;
   progress.lost = 3;
   EXPECT_EQ(next(Of({1, 2})), Kind::kPropose) << "it can never be told";
-  // The proposal goes its way, and what another leader left is cleared away.
+  // The proposal continues, and another leader's leftovers are removed.
   record.proposed = {4, Of({1, 3})};
   record.last_epoch = 4;
   EXPECT_EQ(next(Of({1, 3})), Kind::kAbort);
@@ -210,14 +210,14 @@ TEST(NextStep, WhatIsToBeEndedIsEndedBeforeAnythingElseButTheFence) {
   EXPECT_EQ(next().epoch, 3);
   progress.fence = 4;
   EXPECT_EQ(next().kind, Kind::kRaiseFence);
-  // As the record is read from then on.
+  // As the record is read from now on.
   progress.fence = 5;
   record.committed.reset();
   EXPECT_EQ(next().kind, Kind::kPropose);
   EXPECT_EQ(next().epoch, 5) << "a number is given once";
 }
 
-// A record that is changed by compare-and-swap alone, as the API server's objects are.
+// A record that changes only by compare-and-swap, like an API server's objects.
 struct Shared {
   EpochRecord record;
   int64_t version = 0;
@@ -225,12 +225,12 @@ struct Shared {
   std::set<int64_t> committed;  // ever
 };
 
-// What the workers' side of Control does with fences and epochs.
+// How workers handle fences and epochs (Control).
 struct Member {
   int64_t fence = 0;
   int64_t prepared = 0;
   int64_t serving = 0;
-  bool holds = false;  // what it serves is lost
+  bool holds = false;  // the epoch it serves is lost
   bool hangs = false;  // answers nothing
 
   bool Take(int64_t call_fence) {
@@ -241,7 +241,7 @@ struct Member {
 };
 
 // An operator that reads the record, decides, and acts on what it read: at once, or after others
-// have acted. It may be killed before or after any act.
+// have acted. It may be killed before or after any action.
 class Leader {
  public:
   Leader(Shared& shared, std::map<InstanceId, Member>& members)
@@ -271,14 +271,14 @@ class Leader {
           if (!alive.contains(id)) continue;
           Member& member = (*members_)[id];
           if (random() % 8 == 0 || !member.Take(fence)) {
-            all = false;  // the call was lost, or refused
+            all = false;  // the call was lost or refused
           } else if (member.serving < step.epoch) {
             ASSERT_TRUE(shared_->committed.contains(step.epoch)) << "told before it was decided";
             if (member.prepared == step.epoch) {
               member.serving = step.epoch;
               member.holds = false;
             } else {
-              all = false;  // it has prepared another one since
+              all = false;  // it has prepared another epoch since
             }
           }
         }
@@ -334,7 +334,7 @@ class Leader {
   }
 
  private:
-  // Whether somebody holds in the committed epoch.
+  // Sets whether a member of the committed epoch holds.
   void Ask(const std::set<InstanceId>& alive) {
     if (!record_.committed) return;
     const RecordedEpoch& committed = *record_.committed;
@@ -364,10 +364,10 @@ class Leader {
   int tell_failures_ = 0;
 };
 
-// Two operators of which either may act at any time on what it has read long ago, be killed and
-// begin anew; members that come, go and restart, hang for a while, and lose the epoch that they
-// serve; calls that are lost. In the end one leads alone and nothing more happens: what is wanted
-// is committed, and every member serves it and holds nothing.
+// Two operators, either of which may act at any time on old data, be killed and restart. Members
+// come, go and restart, hang for a while, and lose the epoch that they serve. Calls are lost. In
+// the end one operator leads without further events: then the wanted topology is committed, and
+// every member serves it without holding.
 TEST(NextStep, ConvergesWhoeverLeadsAndWheneverHeIsEnded) {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE(seed);
@@ -393,7 +393,7 @@ TEST(NextStep, ConvergesWhoeverLeadsAndWheneverHeIsEnded) {
       if (round == 400) {
         for (auto& [id, member] : members) member.hangs = false;
       }
-      // Up to the end: a loss comes when nothing else happens.
+      // Losses also occur in the calm phase.
       if (round < 500 && random() % 30 == 0) {
         const int64_t lost = members[*alive.begin()].serving;
         for (auto& [id, member] : members) {

@@ -180,8 +180,8 @@ TEST(TopologyName, IsAnotherForWhatCannotFollow) {
   EXPECT_EQ(TopologyName("chat", other), name) << "epochs of one topology may differ in it";
 }
 
-// A pod whose container was started again is reached where its former instance was: told to leave,
-// the new one would take no requests.
+// A restarted container has the address of its former instance. If it were told to leave in that
+// instance's place, the new instance would accept no requests.
 TEST(TopologyRecord, WhoIsInAnothersPlaceDoesNotLeave) {
   const TopologyRecord before = *Recorded(Small()).spec.committed;
   Topology next = Small();

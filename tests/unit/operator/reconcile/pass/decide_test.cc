@@ -1,5 +1,4 @@
-// Plans, printed: what a pass would do in typical situations, and that it changes with what is
-// observed alone.
+// Printed plans: what a pass would do in typical situations, depending on the observation only.
 
 #include "operator/reconcile/pass/decide.h"
 
@@ -20,7 +19,8 @@
 namespace janus::control {
 namespace {
 
-// Revisions of pods and hashes of models as r1, r2, ... and t1, t2, ..., in order of appearance.
+// Replaces revisions of pods and hashes of models by r1, r2, ... and t1, t2, ..., in order of
+// appearance.
 std::string WithoutHashes(const std::string& text) {
   static const std::regex pattern("-([b-df-hj-np-tv-xz2-9]{10})-([0-9]+)|demo-([0-9a-f]{10})");
   std::map<std::string, std::string> names;
@@ -41,7 +41,7 @@ std::string WithoutHashes(const std::string& text) {
 
 class DecideTest : public testing::Test {
  protected:
-  // The service serves, and what it is observed as.
+  // The observation of a serving service.
   ServiceObserved Serving(int attention, int experts, const std::string& more = "") {
     sim_.Apply(attention, experts, more);
     sim_.RunUntil("Ready");
@@ -49,7 +49,7 @@ class DecideTest : public testing::Test {
     return Seen();
   }
   ServiceObserved Seen() { return *sim_.op().Observe({"default", "demo"}); }
-  // As a user edits the newest spec.
+  // Like a user's edit of the newest spec.
   static void Edit(FieldPath path, Node value, ServiceObserved& seen) {
     SetAt(seen.tree, path, std::move(value));
     const int64_t generation = *IntegerAt(seen.tree, {"metadata", "generation"});
@@ -66,7 +66,7 @@ class DecideTest : public testing::Test {
     pod.is_lost = true;
     seen.alive.erase(InstanceOf(pod));
   }
-  // Without the time to look again, which most situations have alike.
+  // Without the time of the next pass, which is the same in most situations.
   std::string Planned(const ServiceObserved& seen) {
     const std::string all = ToString(Decide(seen, sim_.op().options()), seen.now);
     return WithoutHashes(all.substr(0, all.rfind("look again")));
@@ -268,11 +268,11 @@ TEST_F(DecideTest, TheSameObservationGivesTheSamePlan) {
   SetReplicas("attention", 3, seen);
   const ServiceObserved same = seen;
   EXPECT_EQ(Planned(seen), Planned(same));
-  sim_.Run(Seconds(30));  // what happens meanwhile is not in it
+  sim_.Run(Seconds(30));  // the observation stays the same
   EXPECT_EQ(Planned(seen), Planned(same));
 }
 
-// What is not observed would be created in every round.
+// A child that is not observed would be created in every round.
 TEST_F(DecideTest, EveryChildThatMayBeWantedIsObserved) {
   ServiceObserved seen = Serving(1, 2);
   Edit({"spec", "security", "networkPolicy"}, Node::Bool(true), seen);

@@ -9,7 +9,7 @@ ApiError Error(int http_status, const std::string& message) {
   return ErrorOfReply(http_status, R"({"kind":"Status","message":")" + message + R"("})", {});
 }
 
-// Texts as API servers of v1.35 give them, but for their quotes.
+// Texts of API servers v1.35, except for their quotes.
 TEST(RefusalOf, TellsWhatHelps) {
   const std::tuple<int, const char*, RefusalKind, const char*> cases[] = {
       {422, "Pod is invalid: spec.containers[0].image: Required value", RefusalKind::kInvalid,

@@ -175,8 +175,8 @@ TEST(PlanPods, AWorkerThatKeepsEndingCostsAPodEachTenMinutes) {
   EXPECT_EQ(plan.remove[0].reason, "its worker keeps ending: no such model");
 }
 
-// Members of the topology that keep ending, and replacements that do so themselves at once: one of
-// each per pause, not one after the other.
+// Members of the topology crash-loop, and so do their replacements: one replacement of each per
+// pause, not one after the other.
 TEST(PlanPods, AReplacementThatCrashLoopsTooCostsOnePodPerPause) {
   for (const int wanted : {1, 3}) {
     std::vector<PodSeen> pods;
@@ -222,9 +222,9 @@ TEST(PlanPods, SuspendedEverythingGoesOnceTheTopologyIsGone) {
   EXPECT_EQ(Names(PlanPods(pods, Wanted(0), {}).remove), (Uid{"u1", "u2"}));
 }
 
-// Whatever befalls the pods, and however late each is ready: when nothing more happens, as many
-// serve as are wanted, of the wanted revision and of those that may stay, and no others are left.
-// On the way no member is deleted.
+// Random events happen to the pods, and each becomes ready at a random time. When events stop, the
+// wanted number serves, of the wanted revision or otherwise allowed, and no others are left. No
+// member is deleted on the way.
 TEST(PlanPods, ConvergesWhateverHappens) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -272,7 +272,7 @@ TEST(PlanPods, ConvergesWhateverHappens) {
         pod.created = wanted.now;
         pods.push_back(pod);
       }
-      // A topology without a role's last member is not committed.
+      // No topology without a role's last member is committed.
       if (!plan.members.empty() && below(2) == 0)
         committed = {plan.members.begin(), plan.members.end()};
     }

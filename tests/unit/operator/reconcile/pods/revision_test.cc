@@ -30,7 +30,7 @@ struct Edit {
   std::function<void(MoEService&)> make;
 };
 
-// What pods are made of.
+// The fields that pods depend on.
 TEST(RevisionOf, IsAnotherForEveryFieldThatAPodIsMadeOf) {
   const std::vector<Edit> edits = {
       {"path", [](MoEService& s) { s.spec.model.source.host_path->path = "/models/other"; }},
@@ -73,7 +73,7 @@ TEST(RevisionOf, IsAnotherForEveryFieldThatAPodIsMadeOf) {
   }
 }
 
-// What reaches workers in Prepare, or is none of theirs.
+// Fields sent to workers in Prepare, and fields that do not concern workers.
 TEST(RevisionOf, StaysForWhatNeedsNoNewPod) {
   const std::vector<Edit> edits = {
       {"replicas", [](MoEService& s) { s.spec.roles.attention.replicas = 7; }},
@@ -110,7 +110,7 @@ TEST(RevisionOf, TheOrderOfATemplatesFieldsDoesNotShow) {
   EXPECT_NE(Of(one), Of(other));
 }
 
-// The revision is in the names of pods that run: another one for the same service rolls them all.
+// The names of running pods contain the revision: a changed one would replace all pods.
 TEST(RevisionOf, IsOfAnOlderOperatorToo) {
   EXPECT_EQ(Of(Demo()), "795rdg8tfh");
   EXPECT_EQ(Of(Demo(), Role::kExperts), Of(Demo()));

@@ -1,5 +1,5 @@
-// Services whose workers compute on GPUs: which image and what pods they get, and how they come
-// from CPUs and go back, in simulated time.
+// Services with workers on GPUs: the image and pods they get, and how they move from CPUs and back,
+// in simulated time.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace janus::control {
 namespace {
 
 const CallLimits kLimits;
-// Of both roles, as a patch of the spec.
+// For both roles, as a patch of the spec.
 constexpr const char* kGpus =
     R"({"spec":{"roles":{"attention":{"resources":{"limits":{"nvidia.com/gpu":"1"}}},
                          "experts":{"resources":{"limits":{"nvidia.com/gpu":"1"}}}}}})";
@@ -46,7 +46,7 @@ class GpuServiceTest : public testing::Test {
     }
     return false;
   }
-  // Each that lives has the image of its device's workers, at whatever moment.
+  // At any time each live pod has the image for its device.
   void ExpectImagesFitDevices() {
     for (const Node& pod : sim_.List(kPods)) {
       const std::string_view image = TextAt(WorkerOf(pod), {"image"});
@@ -74,8 +74,8 @@ TEST_F(GpuServiceTest, PodsWithGpusHaveTheImageForThem) {
     EXPECT_EQ(TextAt(worker, {"image"}), "worker-cuda:1");
     EXPECT_TRUE(Computes(pod, "cuda"));
     EXPECT_EQ(TextAt(worker, {"resources", "limits", "nvidia.com/gpu"}), "1");
-    // Which GPUs a container sees is said by who gives them, and what it needs of the driver by the
-    // image; pods share nothing with each other or their node.
+    // The device plugin decides which GPUs a container sees, and the image which driver features it
+    // needs. Pods share nothing with each other or with their node.
     for (const Node& variable : worker.Find("env")->items) {
       EXPECT_FALSE(TextAt(variable, {"name"}).starts_with("NVIDIA_"));
     }
@@ -117,7 +117,7 @@ TEST_F(GpuServiceTest, TheImageIsPinnedUntilARestart) {
   EXPECT_EQ(Status("workerImage"), "worker-cuda:2");
 }
 
-// Members of a role on different devices refuse each other.
+// Members of a role refuse each other if their devices differ.
 TEST_F(GpuServiceTest, FromCpusToGpusIsAnotherModelWithItsOwnImage) {
   sim_.Apply(1, 2);
   sim_.RunUntil("Ready");
@@ -160,8 +160,7 @@ TEST_F(GpuServiceTest, FromCpusToGpusIsAnotherModelWithItsOwnImage) {
   EXPECT_EQ(sim_.cluster.pods_ever().size(), 9u);
 }
 
-// What is lost of the old side meanwhile is replaced by its like, not by a worker of the other
-// device's image.
+// A lost pod of the old side is replaced by an equal one, not by a worker for the other device.
 TEST_F(GpuServiceTest, WhileGpusAreAwaitedLossesAreMendedOnCpus) {
   sim_.Apply(2, 2);
   sim_.RunUntil("Ready");
@@ -218,7 +217,7 @@ TEST_F(GpuServiceTest, WhatNoClusterCanCarryOutIsSaidAtItsField) {
   sim_.RunUntil("Ready");
   sim_.Run(Seconds(2));
   sim_.ExpectWhole(1, 2);
-  // What serves stays as it was.
+  // The serving pods stay.
   sim_.Patch(R"({"spec":{"roles":{"experts":{"resources":{"limits":{"nvidia.com/gpu":"2"}}}}}})");
   sim_.Run(Seconds(20));
   EXPECT_EQ(sim_.Condition("Stalled"), "True/InvalidSpec");

@@ -1,5 +1,5 @@
-// What the members say of themselves, from their answers to what people read: conditions, numbers,
-// Events, MoETopology.status. A service on the store in this process, in simulated time.
+// From members' answers to what people read: conditions, numbers, Events, MoETopology.status. A
+// service on the store in this process, in simulated time.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::vector<Node> MembersSaid(SimulatedService& sim) {
   return list == nullptr ? std::vector<Node>() : list->items;
 }
 
-// Each member of the committed epoch, in order, as one that serves it.
+// Each member of the committed epoch is recorded as serving it, in order.
 void ExpectAllServe(SimulatedService& sim) {
   const TopologyRecord committed = *sim.Topology()->spec.committed;
   const std::vector<Node> said = MembersSaid(sim);
@@ -89,7 +89,7 @@ TEST(Members, WhetherTheyAnswerIsACondition) {
   EXPECT_TRUE(Contains(sim.MessageOf("MetricsAvailable"), "experts-2"));
   EXPECT_EQ(sim.Condition("Ready"), "True/AsWanted") << "rows travel another way";
   EXPECT_EQ(sim.op().CountEvents("MetricsUnavailable"), 1);
-  // Another process does not know yet, and takes it as it was said.
+  // A new process does not know yet, and keeps the last reported state.
   sim.RestartOperator();
   sim.Run(Seconds(3));
   EXPECT_EQ(sim.Condition("MetricsAvailable"), "False/MembersSilent");
@@ -115,7 +115,8 @@ TEST(Members, WhatTheyCountBecomesNumbersAtTheirPace) {
   EXPECT_FALSE(imbalance());
   EXPECT_FALSE(tokens());
   const Placement placement = *PlacementOf(*sim.Topology()->spec.committed);
-  // All choose one expert of a layer: who has its one copy has all of the load, or half of it each.
+  // All rows choose one expert of a layer: an instance with its only copy has the whole load, two
+  // copies have half each.
   const uint16_t chosen = placement.at(0, 0);
   int copies = 0;
   for (int slot = 0; slot < placement.total_slots(); ++slot) {
@@ -130,7 +131,7 @@ TEST(Members, WhatTheyCountBecomesNumbersAtTheirPace) {
   EXPECT_EQ(imbalance(), copies == 1 ? 2000 : 1000);
   EXPECT_LE(sim.workers.questions_for_popularity() - before, 3) << "once a minute";
   ASSERT_TRUE(tokens());
-  // No more load: what was said of the placement stays, and nothing is generated.
+  // No more load: the last imbalance stays, and no tokens are generated.
   sim.Run(Seconds(185));
   EXPECT_EQ(imbalance(), copies == 1 ? 2000 : 1000);
   EXPECT_EQ(tokens(), 0);
@@ -145,7 +146,7 @@ TEST(Members, WhatRequestsTookIsToldAtThePercentileOfTheTargetAndNotWithoutOne) 
     return IntegerAt(sim.Service(), {"status", "slo", field});
   };
   EXPECT_FALSE(told("tpotMicroseconds")) << "no request has ended";
-  // Of both instances together two of three took 40 ms.
+  // Two of three requests of both instances together took 40 ms.
   auto& a = sim.workers.Of(InstanceOf(sim.Pods(Role::kAttention).at(0)));
   auto& b = sim.workers.Of(InstanceOf(sim.Pods(Role::kAttention).at(1)));
   for (int i = 0; i < 50; ++i) {

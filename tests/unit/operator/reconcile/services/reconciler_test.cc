@@ -1,4 +1,4 @@
-// One service from its creation to its end, on the store in this process, in simulated time.
+// One service from creation to deletion, on the store in this process, in simulated time.
 
 #include "operator/reconcile/reconciler.h"
 
@@ -90,7 +90,7 @@ TEST(Reconciler, AtRestItWritesNothing) {
   FaultyApi counted(sim.operator_client, {}, sim.timeline);
   sim.RestartOperator(&counted);
   sim.Run(Seconds(630));
-  // A new process raises the fence, once; members hear of their epoch again.
+  // A new process raises the fence once and tells members of their epoch again.
   EXPECT_EQ(counted.calls().size(), 1u) << testing::PrintToString(counted.calls());
   sim.ExpectWhole(1, 2);
 }
@@ -139,7 +139,7 @@ TEST(Reconciler, NoPodThatServesIsDeletedBeforeATopologyWithoutItIsTold) {
   sim.ExpectWhole(1, 2);
 }
 
-// Weights of experts that somebody has stay there: whoever comes loads what is missing.
+// An instance keeps the expert weights that it has; new instances load what is missing.
 TEST(Reconciler, WhoStaysKeepsItsExperts) {
   SimulatedService sim;
   sim.Apply(1, 3);
@@ -274,7 +274,7 @@ TEST(Reconciler, AnEpochThatIsLostAgainAndAgainIsFollowedMoreAndMoreRarely) {
   EXPECT_LE(sim.workers.prepares() - before, 5);
   sim.on_step = [] {};
   sim.RunUntil("Ready");
-  // What has served for long is no part of that row.
+  // A loss after a long time of service does not count in that row.
   sim.Run(Seconds(400));
   sim.workers.LoseEpochOf(attention, "experts 0: broken pipe");
   sim.Run(Seconds(10));
@@ -338,7 +338,7 @@ TEST(Reconciler, AMemberThatCannotBeToldKeepsNoServiceFromItsNextEpoch) {
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
   sim.Run(Seconds(2));
-  // It has prepared and hangs before it hears of the commit.
+  // It has prepared, and hangs before it gets Commit.
   sim.Apply(1, 3);
   sim.on_step = [&] {
     const auto topology = sim.Topology();
@@ -354,7 +354,7 @@ TEST(Reconciler, AMemberThatCannotBeToldKeepsNoServiceFromItsNextEpoch) {
   EXPECT_EQ(sim.Condition("TopologyReady"), "False/WorkerUnreachable");
   EXPECT_NE(sim.MessageOf("TopologyReady").find("experts-3 (pod "), std::string::npos)
       << sim.MessageOf("TopologyReady");
-  // Whoever wants another topology gets it, though not all have heard of this one.
+  // A new topology is possible although not all know of this one.
   sim.Apply(1, 2);
   sim.Run(Seconds(20));
   sim.ExpectWhole(1, 2);
@@ -514,7 +514,7 @@ TEST(Reconciler, WhatIsOfAnEpochNeedsNoNewPod) {
   sim.ExpectWhole(1, 2);
 }
 
-// Who serves keeps the room that it has, until another is in its place.
+// A serving pod keeps its sequence room until another has replaced it.
 TEST(Reconciler, AnotherRoomForSequencesTakesOtherAttentionPodsOneByOne) {
   SimulatedService sim;
   sim.Apply(2, 2);
@@ -575,7 +575,7 @@ TEST(Reconciler, WhatIsOfPodsRollsThemOneByOne) {
   }
 }
 
-// As one does who has mistyped it.
+// For example after a typing error in the image.
 TEST(Reconciler, AnImageThatIsNamedNoMoreGivesWayToTheOperatorsOwn) {
   SimulatedService sim;
   sim.Apply(1, 2);
@@ -644,8 +644,8 @@ TEST(Reconciler, WhatOthersChangeOrDeleteOfOursIsMended) {
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
 }
 
-// As the API server, by which a list of ports has those of all who applied or wrote some, each name
-// once: what would have it twice is refused.
+// Like the API server: a list of ports has the ports of all managers, and a repeated name is
+// refused.
 class PortsHaveNames final : public PassingApi {
  public:
   using PassingApi::PassingApi;
@@ -744,7 +744,7 @@ TEST(Reconciler, AForeignPodOfTheNextNameIsNeverTouchedAndAnotherNameIsTaken) {
   EXPECT_TRUE(std::ranges::all_of(pods, [&](const PodSeen& pod) { return pod.name != next; }));
 }
 
-// Children are made by POST, and what is said so server-side apply never takes back by itself.
+// Children are created by POST, and server-side apply alone never removes fields set by POST.
 TEST(Reconciler, WhatIsWantedNoMoreGoesFromWhatWasMade) {
   SimulatedService sim;
   sim.Apply(1, 2);
@@ -879,7 +879,7 @@ TEST(Reconciler, SuspendedItHasNoWorkersAndComesBackAsItWas) {
   EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
 }
 
-// A worker that is told to end waits for an epoch without it, which does not come.
+// A worker with SIGTERM waits for an epoch without it, which does not come.
 TEST(Reconciler, WhoFallsAsleepIsLetGoOnceItsAnswersHaveEnded) {
   SimulatedService sim;
   sim.cluster.end_time = Seconds(60);
@@ -902,7 +902,7 @@ TEST(Reconciler, WhoFallsAsleepIsLetGoOnceItsAnswersHaveEnded) {
   sim.Run(Seconds(15));
   EXPECT_EQ(serving(), 0);
   EXPECT_EQ(sim.List(kPods).size(), 3u) << "to be ended by themselves";
-  // Whatever the spec says meanwhile, others come.
+  // Whatever the spec says meanwhile, new pods start.
   sim.Patch(R"({"spec":{"suspend":false}})");
   sim.RunUntil("Ready");
   sim.Run(Seconds(60));
@@ -941,7 +941,7 @@ TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
   EXPECT_EQ(sim.Condition("Stalled"), "False/Reconciling");
-  // An edit that cannot be done leaves what serves as it is.
+  // An invalid edit leaves the running pods as they are.
   sim.Patch(R"({"spec":{"model":{"source":{"hostPath":{"path":"/etc"}}}}})");
   sim.Run(Seconds(10));
   EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
@@ -950,7 +950,7 @@ TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
 }
 
-// What cannot be carried out keeps nothing from being mended, whoever leads.
+// A spec that cannot be carried out does not prevent repairs, whichever process leads.
 TEST(Reconciler, WhatServesIsKeptWholeWhileTheSpecIsOneThatCannotBe) {
   const std::pair<std::string, std::string> edits[] = {
       {R"({"spec":{"model":{"source":{"hostPath":{"path":"/etc"}}}}})", "True/InvalidSpec"},
@@ -988,14 +988,14 @@ TEST(Reconciler, WhatServesIsKeptWholeWhileTheSpecIsOneThatCannotBe) {
     }
     EXPECT_EQ(sim.cluster.pods_ever().size(), 6u) << "one for each";
     EXPECT_EQ(sim.op().CountEvents("InvalidSpec"), 0) << "it was said before";
-    // It sleeps when it is told to, and is not woken by what it was before.
+    // It sleeps on request, and its former state does not wake it.
     sim.Patch(R"({"spec":{"suspend":true}})");
     sim.Run(Seconds(30));
     EXPECT_TRUE(sim.List(kPods).empty());
   }
 }
 
-// A worker refuses another room for sequences than its first.
+// A worker refuses another sequence room than its first.
 TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
   SimulatedService sim;
   sim.planner.room.memory_bytes = int64_t{300} << 20;
@@ -1018,12 +1018,12 @@ TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
     sim.ExpectWhole(attention, experts);
     EXPECT_EQ(sim.workers.last().m(), attention);
     EXPECT_EQ(room(), first);
-    // Nor does it depend on what is free at the moment, or on who leads.
+    // It does not depend on free memory at the moment, or on the leading process.
     sim.planner.room.memory_bytes += int64_t{10} << 20;
     sim.RestartOperator();
   }
   EXPECT_EQ(sim.Topology()->spec.committed->epoch, 3) << "one for each";
-  // What does not fit is said, and what serves stays.
+  // A lack of resources is reported, and the running pods stay.
   EXPECT_TRUE(sim.planner.Plan(Fixed(4, 2, 30)).ok()) << "it could begin with less for each";
   replicas(4, 2);
   sim.Run(Seconds(10));
@@ -1031,7 +1031,7 @@ TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
   EXPECT_NE(sim.MessageOf("CapacityAvailable").find("chosen when it started"), std::string::npos)
       << sim.MessageOf("CapacityAvailable");
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
-  // Who has slept chooses anew.
+  // After sleeping, a service chooses a new size.
   replicas(2, 4);
   sim.Patch(R"({"spec":{"suspend":true}})");
   sim.Run(Seconds(10));
@@ -1041,7 +1041,7 @@ TEST(Reconciler, WhatWorkersWereToldStaysWhateverTheCounts) {
   EXPECT_LT(room().kv_bytes, first.kv_bytes);
 }
 
-// What there is no room for is said, and what serves is mended as it is.
+// A lack of resources is reported, and lost pods are replaced as they were.
 TEST(Reconciler, WhatServesIsKeptWholeWhileThereIsNoRoomForMore) {
   const std::string edits[] = {
       R"({"spec":{"roles":{"attention":{"replicas":4}}}})",
@@ -1134,7 +1134,7 @@ TEST(Reconciler, NoEpochIsMadeOfAPlanThatStillAwaitsAWorkersWord) {
   EXPECT_FALSE(sim.Topology());
   EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelUnknown");
   EXPECT_EQ(sim.MessageOf("TopologyReady"), "pod x is being asked");
-  // Whom it could ask: all that are ready, by role and age, as their pods are reached.
+  // Workers that it could ask: all ready ones, by role and age, at their pods' addresses.
   const WorkersToAsk& asked = sim.planner.workers;
   ASSERT_EQ(asked.workers.size(), 3u);
   EXPECT_EQ(asked.workers[0].role, Role::kAttention);
@@ -1143,7 +1143,7 @@ TEST(Reconciler, NoEpochIsMadeOfAPlanThatStillAwaitsAWorkersWord) {
   EXPECT_EQ(asked.workers[1].name, "pod " + experts[0].name);
   EXPECT_EQ(asked.workers[1].address, WorkerAtPodIp(experts[0]).address);
   EXPECT_EQ(asked.workers[2].revision, asked.experts_revision);
-  // It is asked again by itself, and when it is woken.
+  // It is asked again after a pause, and when it wakes the service.
   sim.planner.awaited.clear();
   sim.RunUntil("Ready");
   sim.Run(Seconds(5));
@@ -1198,7 +1198,7 @@ TEST(Reconciler, AnImageThatIsNotToBeHadIsSaid) {
   sim.ExpectWhole(1, 2);
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u) << "nobody was replaced for it";
 
-  // Who cannot start is not waited for by who can.
+  // Pods that can start do not wait for pods that cannot.
   sim.cluster.KeepFromStarting("experts", "ErrImagePull", words);
   sim.Apply(2, 3);
   sim.Run(Seconds(20));
@@ -1261,7 +1261,7 @@ TEST(Reconciler, WhyNoGatewayPodCanBeMadeIsInTheWordsOfItsDeployment) {
             "violates PodSecurity");
 }
 
-// Of pods none can be made while `is_down`.
+// No pod can be created while `is_down`.
 class NoPods final : public PassingApi {
  public:
   NoPods(ObjectApi& api, int status, std::string words)
@@ -1370,7 +1370,7 @@ TEST(Reconciler, WhatAQuotaRefusesIsAskedForAtTheSameNameAndNotAgainAtOnce) {
   EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2) << "no name was given away";
 }
 
-// It has a pass every few seconds, as its members are asked what they have counted.
+// It has a pass every few seconds, because its members are asked for counts.
 TEST(Reconciler, WhatAQuotaRefusesOfAServiceThatServesIsAskedForAgainWithPausesThatGrow) {
   SimulatedService sim;
   NoPods api(sim.operator_client, 403,
@@ -1388,7 +1388,7 @@ TEST(Reconciler, WhatAQuotaRefusesOfAServiceThatServesIsAskedForAgainWithPausesT
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
   EXPECT_GE(api.asked, 3);
   EXPECT_LE(api.asked, 12);
-  // Where a pod has gone there is room for one.
+  // A deleted pod frees resources for another.
   api.is_down = false;
   const std::string gone = sim.Pods(Role::kExperts)[0].name;
   ASSERT_TRUE(sim.user.Delete(kPods, {"default", gone}, {}, kLimits).ok());

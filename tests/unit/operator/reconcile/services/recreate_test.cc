@@ -1,4 +1,4 @@
-// Rollout Recreate: a service goes over to another model, in simulated time.
+// Rollout Recreate: a service changes its model, in simulated time.
 
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ constexpr const char* kOtherModel =
     R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/other"}}}}})";
 constexpr const char* kRecreate = "  rollout: {type: Recreate, drainSeconds: 60}\n";
 
-// Who watches that no epoch has members of both models, and that nothing is proposed while old pods
-// are there.
+// Checks that no epoch has members of both models, and that nothing is proposed while old pods
+// exist.
 class Watcher {
  public:
   explicit Watcher(SimulatedService& sim) : sim_(sim) {
@@ -36,7 +36,7 @@ class Watcher {
 
   const std::vector<std::string>& progress() const { return progress_; }
   const std::set<std::string>& old() const { return old_; }
-  std::string gateway_model;  // while the old one is there, or nobody serves
+  std::string gateway_model;  // while the old model exists, or no epoch serves
 
  private:
   void Look() {
@@ -111,7 +111,7 @@ TEST(Recreate, TheOldModelDrainsAndGoesThenTheNewOneComes) {
     EXPECT_EQ(sim.op().CountEvents("TopologyEnded"), 1);
     EXPECT_EQ(sim.workers.drains(), 2) << "the answers, then the rest";
     EXPECT_EQ(watcher.progress().back(), "True/Complete");
-    // The next one as well, back to what it was.
+    // The next change too, back to the first model.
     Watcher again(sim);
     sim.planner.digest = "digest-1";
     sim.Patch(edit == kOtherModel
@@ -125,7 +125,7 @@ TEST(Recreate, TheOldModelDrainsAndGoesThenTheNewOneComes) {
   }
 }
 
-// Nothing is ended for a model that has no room.
+// No epoch is ended for a model that does not fit.
 TEST(Recreate, WhatServesStaysWhereTheNewModelDoesNotFit) {
   for (
       const char* edit :
@@ -153,8 +153,8 @@ TEST(Recreate, WhatServesStaysWhereTheNewModelDoesNotFit) {
   }
 }
 
-// On a cluster the operator reads no model: until a pod of the new revision has said what it has,
-// the edit is one that rolls.
+// On a cluster the operator cannot read the model: until a pod of the new revision has reported it,
+// the edit is an ordinary rollout.
 TEST(Recreate, TheFirstPodThatTellsOfAnotherModelStays) {
   SimulatedService sim;
   sim.Apply(2, 3, kRecreate);
@@ -177,7 +177,7 @@ TEST(Recreate, TheFirstPodThatTellsOfAnotherModelStays) {
   EXPECT_EQ(sim.cluster.pods_ever().size(), 10u);
 }
 
-// It has the old model, though it is of no epoch yet.
+// It has the old model, although it is in no epoch yet.
 TEST(Recreate, APodThatWasStillOnItsWayGoesToo) {
   SimulatedService sim;
   sim.Apply(1, 2, kRecreate);
@@ -206,7 +206,7 @@ TEST(Recreate, AnswersHaveUntilTheDeadlineAndNoLonger) {
   sim.Patch(kOtherDtype);
   sim.Run(Seconds(30));
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
-  // Whoever leads then goes by the time of the decision.
+  // A new leader uses the time of the decision.
   sim.RestartOperator();
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.Pods(Role::kAttention).size(), 1u);
@@ -235,7 +235,7 @@ TEST(Recreate, WhatCanRollRolls) {
   EXPECT_EQ(sim.workers.drains(), 0);
 }
 
-// Otherwise a service would be gone that nobody wanted to be without.
+// Otherwise an edit could end a service unintentionally.
 TEST(Recreate, WithoutItTheEditIsRefusedAndSaysWhatToWrite) {
   SimulatedService sim;
   sim.Apply(1, 2, "  rollout: {type: Rolling}\n");
@@ -269,7 +269,7 @@ TEST(Recreate, WhatIsWantedMayChangeBackWhileTheOldOneGoes) {
   sim.RunUntil("Ready");
   sim.Run(Seconds(5));
   sim.ExpectWhole(1, 2);
-  ExpectNewPodsAlone(sim, watcher);  // what was ended is over
+  ExpectNewPodsAlone(sim, watcher);  // the ended epoch is over
 }
 
 TEST(Recreate, WorkersThatAnswerNobodyGoAllTheSame) {
@@ -288,7 +288,7 @@ TEST(Recreate, WorkersThatAnswerNobodyGoAllTheSame) {
   sim.ExpectWhole(1, 2);
 }
 
-// Killed before and after every call to the API: its successor goes on from there.
+// Killed before and after every API call: its successor continues.
 TEST(Recreate, ItGoesOnWhereverTheOperatorIsEnded) {
   for (const bool is_done : {false, true}) {
     for (size_t at = 0;; ++at) {
@@ -317,7 +317,7 @@ TEST(Recreate, ItGoesOnWhereverTheOperatorIsEnded) {
       EXPECT_EQ(sim.workers.refused(), 0);
       EXPECT_EQ(sim.Topology()->spec.ended_epoch, 1);
       if (!was_killed) {
-        sim.RestartOperator();  // what it calls ends here
+        sim.RestartOperator();  // ends its running calls
         EXPECT_GT(at, 20u);
         break;
       }

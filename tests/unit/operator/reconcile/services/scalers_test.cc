@@ -1,5 +1,5 @@
-// A service with roles in mode External, on the store in this process, in simulated time; what of
-// it is pure beside it.
+// A service with roles in mode External, on the store in this process, in simulated time, and tests
+// of the pure functions.
 
 #include "operator/reconcile/children/scalers.h"
 
@@ -23,7 +23,7 @@ namespace {
 const CallLimits kLimits;
 constexpr char kExternal[] = R"({"replicas":null,"scaling":{"mode":"External"}})";
 
-// As `kubectl scale moerolescaler`.
+// Like `kubectl scale moerolescaler`.
 void Scale(SimulatedService& sim, Role role, int replicas) {
   const ApiResult<Node> scaled =
       sim.user.Patch(kRoleScalers, {"default", RoleObjectName("demo", role)}, PatchKind::kMerge,
@@ -51,7 +51,7 @@ std::string ReadyOf(SimulatedService& sim, Role role) {
   return (all[0].status == ConditionStatus::kTrue ? "True/" : "False/") + all[0].reason;
 }
 
-// Until both roles have what is asked for and all say so.
+// Waits until both roles have the requested count and all objects report it.
 void Settle(SimulatedService& sim, int attention, int experts) {
   sim.Run(Seconds(2));
   sim.RunUntil("Ready");
@@ -59,7 +59,7 @@ void Settle(SimulatedService& sim, int attention, int experts) {
   sim.ExpectWhole(attention, experts);
 }
 
-// The service "demo", both roles in mode External, from 1A2E.
+// The service "demo" with both roles in mode External, starting from 1A2E.
 void Begin(SimulatedService& sim) {
   sim.Apply(1, 2);
   sim.RunUntil("Ready");
@@ -145,7 +145,7 @@ TEST(External, WhatIsAskedForIsNeverWritten) {
   EXPECT_EQ(verbs["create"], 1);
   EXPECT_EQ(verbs["apply"] + verbs["patch"], 0);
   EXPECT_GE(verbs["update"], 4) << "of its status";
-  sim.RestartOperator();  // what it calls ends here
+  sim.RestartOperator();  // ends its running calls
 }
 
 TEST(External, ItIsBoundedByTheSpecAndSaysWho) {
@@ -167,7 +167,7 @@ TEST(External, ItIsBoundedByTheSpecAndSaysWho) {
   EXPECT_EQ(sim.Condition("ScalingReady"), "True/AtMin");
   EXPECT_NE(sim.MessageOf("ScalingReady").find("demo-attention asks for 0"), std::string::npos);
   EXPECT_NE(sim.MessageOf("ScalingReady").find("demo-experts asks for 0"), std::string::npos);
-  // Other bounds, and the count follows what was asked for all the time.
+  // With other bounds, the count follows the request that was made before.
   Scale(sim, Role::kExperts, 9);
   PatchRoles(sim, "{}", R"({"scaling":{"maxReplicas":5}})");
   Settle(sim, 1, 5);
@@ -229,7 +229,7 @@ TEST(External, IntoTheModeAndBackKeepsTheCounts) {
   PatchRoles(sim, kExternal, kExternal);
   Settle(sim, 1, 3);
   EXPECT_EQ(AskedOf(*sim.Get(kRoleScalers, "demo-experts")), 3);
-  // Mode SLO holds the fewest.
+  // Mode SLO keeps the minimum.
   PatchRoles(sim, "{}", R"({"scaling":{"mode":"SLO","minReplicas":3}})");
   Settle(sim, 1, 3);
   EXPECT_EQ(sim.List(kRoleScalers).size(), 1u);
@@ -345,7 +345,7 @@ TEST(External, AForeignScalerIsNeverTouchedAndTheCountStays) {
   EXPECT_EQ(ResourceVersionOf(*sim.Get(kRoleScalers, "demo-experts")), ResourceVersionOf(*before));
   EXPECT_EQ(sim.Condition("ScalingReady"), "False/AdoptRefused");
   EXPECT_GE(sim.op().CountEvents("AdoptRefused"), 1);
-  // The mode is left: it is not ours to delete.
+  // The mode has changed: the foreign scaler is not ours to delete.
   PatchRoles(sim, "{}", R"({"replicas":2,"scaling":null})");
   sim.Run(Seconds(10));
   EXPECT_EQ(ResourceVersionOf(*sim.Get(kRoleScalers, "demo-experts")), ResourceVersionOf(*before));

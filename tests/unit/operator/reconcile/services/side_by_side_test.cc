@@ -1,5 +1,5 @@
-// Rollout SideBySide: a service goes over to another model, which comes up beside the one that
-// serves, in simulated time.
+// Rollout SideBySide: a service changes its model, and the new one starts beside the old, in
+// simulated time.
 
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ constexpr const char* kOldModel =
     R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/demo"}}}}})";
 constexpr const char* kSideBySide = "  rollout: {type: SideBySide, drainSeconds: 60}\n";
 
-// A service that serves, and who looks at every step that it goes on to: it is Available, no epoch
-// has members of two models, and no number is given to two.
+// A serving service, checked at every step: it stays Available, no epoch has members of two models,
+// and no number is used twice.
 class SideBySideTest : public testing::Test {
  protected:
   void Serve(int attention, int experts, const std::string& more = kSideBySide) {
@@ -78,7 +78,7 @@ class SideBySideTest : public testing::Test {
     }
     return "";
   }
-  // One topology, of new pods alone.
+  // One topology, with new pods only.
   void ExpectReplaced(int attention, int experts) {
     sim_.RunUntil("Ready");
     sim_.Run(Seconds(90));
@@ -116,7 +116,7 @@ TEST_F(SideBySideTest, TheNewModelComesBesideTheOldOneWhichGoesWhenItServes) {
   EXPECT_EQ(progress_, (std::vector<std::string>{"True/Replacing", "True/Complete"}));
 }
 
-// Members of a role whose caches differ refuse each other.
+// Members of a role refuse each other if their caches differ.
 TEST_F(SideBySideTest, ACacheInFp8IsAnotherModel) {
   Serve(2, 2);
   EXPECT_EQ(TextAt(sim_.Service(), {"status", "effective", "kvCacheDtype"}), "BFloat16");
@@ -136,7 +136,7 @@ TEST_F(SideBySideTest, OtherArithmeticIsAnotherModel) {
   EXPECT_EQ(sim_.Topology()->spec.committed->epoch, 2);
 }
 
-// The spec that served is what losses are mended by.
+// Lost pods are replaced under the last spec that served.
 TEST_F(SideBySideTest, WithoutRoomForBothTheOldModelGoesOnAndIsMended) {
   Serve(2, 2);
   sim_.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient memory.");
@@ -190,7 +190,7 @@ TEST_F(SideBySideTest, UntilTheNewModelServesTheSpecMayGoBack) {
   }
 }
 
-// The old model is another one from then on: what it had is over.
+// From now on the old model is just another one: its former state is gone.
 TEST_F(SideBySideTest, AfterwardsGoingBackIsAnotherChange) {
   Serve(1, 2);
   sim_.Patch(kOtherModel);
@@ -207,7 +207,7 @@ TEST_F(SideBySideTest, AfterwardsGoingBackIsAnotherChange) {
   EXPECT_EQ(sim_.Topology()->spec.committed->epoch, 3);
 }
 
-// A name that tells of another model is taken.
+// The record still has the first model's name, so that name is taken.
 TEST_F(SideBySideTest, AfterARecreationTheNameOfTheRecordMayBeTheNewModels) {
   Serve(1, 2, "  rollout: {type: Recreate, drainSeconds: 60}\n");
   is_undisturbed_ = false;

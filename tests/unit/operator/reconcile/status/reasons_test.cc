@@ -44,8 +44,8 @@ TEST(Reasons, ArePrintedInTheDocsAsTheyAre) {
   EXPECT_EQ(page.str(), ConditionsPage()) << "put the text above into docs/conditions.md";
 }
 
-// The other way: no line of the tables that no code says. A reason, and an Event, stands in quotes
-// where it is said, and one that has gone from there has to go from here.
+// The other direction: the tables have no line that the code does not use. A reason or Event is in
+// quotes where it is used; if it disappears there, it must disappear from the tables.
 TEST(Reasons, AreAllSaidSomewhere) {
   std::string sources;
   for (const char* folder : {"/operator/reconcile", "/operator/planner", "/operator/manager"}) {

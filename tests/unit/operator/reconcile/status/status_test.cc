@@ -164,7 +164,7 @@ TEST(HeldNumber, MovesByATwentieth) {
   EXPECT_EQ(HeldNumber(0, 0), 0);
 }
 
-// Every other reason, what leads to it, and whether the service is Ready nevertheless.
+// Every other reason, its cause, and whether the service is still Ready.
 TEST(ConditionsOf, EveryReasonHasItsCause) {
   struct Case {
     const char* type;
@@ -190,7 +190,7 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
          s.experts.unplaceable = "pod x: no room";
        }},
       {"AttentionReady", "False/ContainerNotStarting", "False/ContainerNotStarting",
-       [](StatusFacts& s) {  // more than that nothing serves
+       [](StatusFacts& s) {  // more informative than that nothing serves
          s.topology = {};
          s.attention.current = s.attention.committed = 0;
          s.attention.not_starting = "pod x: container worker: ErrImagePull";
@@ -212,7 +212,7 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
          s.experts.no_room = s.capacity = {"QuotaExceeded", "exceeded quota: small"};
        }},
       {"Progressing", "False/InsufficientCapacity", "False/InsufficientCapacity",
-       [](StatusFacts& s) {  // all that was wanted before the edit serves
+       [](StatusFacts& s) {  // everything wanted before the edit serves
          s.held_back = {"InsufficientCapacity", "the newest spec has no room"};
        }},
       {"Progressing", "True/Working", "False/Replacing",
@@ -238,14 +238,14 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
          s.topology.message = "experts-1: no model";
        }},
       {"TopologyReady", "True/Committed", "True/AsWanted",
-       [](StatusFacts& s) {  // what serves goes on while the next one is made
+       [](StatusFacts& s) {  // the old epoch serves while the next one is made
          s.topology.reason = "PrepareFailed";
          s.topology.message = "experts-1: no model";
        }},
       {"TopologyReady", "False/MemberLost", "False/TopologyNotReady",
        [](StatusFacts& s) { s.topology.has_lost = true; }},
       {"TopologyReady", "False/EpochLost", "False/TopologyNotReady",
-       [](StatusFacts& s) {  // whatever the next one waits for
+       [](StatusFacts& s) {  // whatever the next epoch waits for
          s.topology.lost = "epoch 3 is lost: experts-1 holds its requests: a peer has gone";
          s.awaited = {"WaitingForPods", "pod x is being started again"};
        }},
