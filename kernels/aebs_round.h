@@ -1,8 +1,8 @@
 #pragma once
 
-// What a GPU decides of a round by itself, so that the experts do not wait for the host after the
-// gate. The host, which needs the same to lay out replies, comes to it from the ids alone
-// (common/aebs.h), beside what the GPU computes.
+// The GPU schedules a round by itself, so that the experts do not wait for the host after the gate.
+// The host needs the same schedule to lay out replies. Meanwhile it computes the schedule from the
+// ids alone (common/aebs.h).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,19 +17,19 @@ namespace janus::kernels {
 
 struct RouteRoundArgs {
   // The rows of the round, [T] pointers in the order of (rank of the sender, row). Logits, ids,
-  // weights and workspace lie in the device's memory, as all else here.
+  // weights and workspace lie in the device's memory, as everything else here does.
   GateTopKArgs gate;
-  // Optional: a word with the number of valid rows of the T. The others, whose pointers may be to
-  // any row, are gated and then ignored. So one launch plan serves fewer rows.
+  // Optional: a word with the number of valid rows of the T. The other rows may point to any row;
+  // they are gated and then ignored. So one launch plan serves fewer rows.
   const int32_t* live_rows = nullptr;
   SchedulingPolicy policy = SchedulingPolicy::kAebs;  // or kAebsGreedy
   PlacementView placement;                            // of the layer
   int rank = 0;                                       // of this instance
   int slots = 0;                                      // C: that it has
   const ActiveExpert* tensors = nullptr;  // [C]: each slot's weights; no `gate`: it holds none
-  // The first row of each sender, [senders], ascending from 0; a sender without rows has the next
-  // one's, or T. This instance's contributions to a sender go one after the other, by (row, top-k
-  // slot): the j-th to y[sender] + j * y_row_bytes.
+  // The first row of each sender, [senders], ascending from 0. A sender without rows has the next
+  // sender's first row, or T. This instance writes its contributions to a sender one after the
+  // other, by (row, top-k slot): the j-th to y[sender] + j * y_row_bytes.
   const int32_t* first_rows = nullptr;
   int senders = 0;
   std::byte* const* y = nullptr;  // [senders]
@@ -53,11 +53,11 @@ constexpr int64_t RouteRoundScratchBytes(int64_t rows, int top_k, int experts, i
   return (rows * top_k * 4 + int64_t{experts} * 6 + int64_t{instances} * 4 + 8 + 63) / 64 * 64;
 }
 
-// GateTopK, ScheduleActivatedExperts of the ids that it chose, and the lists of what fell to
-// `rank`. Two launches where the gate has its fast form and room for all rows (cuda/gate.h).
-// Unimplemented on the host, which schedules without kernels. InvalidArgument as from GateTopK, for
-// a placement of other experts, more than kMostRoutedIds ids, kMostRoutedSlots slots or
-// kMostRoutedSenders senders, and scratch that is too small.
+// GateTopK, then ScheduleActivatedExperts of the chosen ids, then the lists of the work of `rank`.
+// Two launches if the gate has its fast form and room for all rows (cuda/gate.h). Unimplemented on
+// the host, which schedules without kernels. InvalidArgument: as from GateTopK, a placement of
+// another number of experts, more than kMostRoutedIds ids, kMostRoutedSlots slots or
+// kMostRoutedSenders senders, or scratch that is too small.
 Status RouteRound(const Stream& stream, const RouteRoundArgs& args);
 
 }  // namespace janus::kernels

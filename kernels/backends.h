@@ -1,13 +1,13 @@
 #pragma once
 
-// What the public functions dispatch to after they validated. Arguments are valid, rows > 0.
+// The public functions dispatch to these. Arguments are validated, and rows > 0.
 
 #include "kernels/aebs_round.h"
 #include "kernels/kernels.h"
 
 namespace janus::kernels {
 
-// What GateTopK refuses; of more than no rows.
+// The errors of GateTopK, for one row or more.
 Status ValidateGateTopK(const GateTopKArgs& args);
 
 void EmbedReference(const EmbedArgs& args);
@@ -47,7 +47,7 @@ void PackFp8Cpu(const Stream& stream, const PackFp8Args& args);
 void UnpackFp8Cpu(const Stream& stream, const UnpackFp8Args& args);
 int64_t SampleCpu(const Stream& stream, const SampleArgs& args);
 
-// absent_cuda.cc without CUDA: Unimplemented, naming the operation.
+// A build without CUDA takes them from absent_cuda.cc: Unimplemented, with the operation's name.
 Status EmbedCuda(const Stream& stream, const EmbedArgs& args);
 Status RmsNormCuda(const Stream& stream, const RmsNormArgs& args);
 Status LinearCuda(const Stream& stream, const LinearArgs& args);

@@ -1,7 +1,7 @@
 #pragma once
 
-// How a piece of a cache in fp8 is written (kernels.h): the arithmetic that all devices share,
-// since they store the same bytes.
+// How a piece of a cache in fp8 is written (kernels.h). All devices share this arithmetic, because
+// they must store the same bytes.
 
 #include <bit>
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace janus::kernels {
   return std::bit_cast<uint32_t>(x) & 0x7fffffffu;
 }
 
-// Of the largest MagnitudeOf of a piece: 448 is 1.75 * 2^8, so the power of 2 is 8 below that of
-// `largest`, or 7 where its fraction is more. In place wherever it is called: kernels of one
-// instruction set may call nothing that the linker could take from another's.
+// The scale of a piece, from the largest MagnitudeOf in it. 448 is 1.75 * 2^8, so the power of 2 is
+// 8 below that of `largest`, or 7 if its fraction is above 1.75. Always inline: kernels of one
+// instruction set must not call a function that the linker could take from another's.
 [[gnu::always_inline]] constexpr float PieceScale(uint32_t largest) {
   constexpr uint32_t kBias = 127;
   constexpr uint32_t kLeast = kBias - 100;

@@ -109,8 +109,7 @@ struct RopeArgs {
 // (u, v) = (x[i], x[i + rotary_dim/2]), or (x[2i], x[2i+1]) where pairs are interleaved:
 // u' = u*c - v*s,  v' = v*c + u*s     (RoFormer, Su et al. 2021). The angle is rounded to fp32
 // before cos and sin, as published implementations do; that rounding is part of the specification.
-// Angles are below 2^31, of which CPUs take those below 2^22 with full accuracy; a GPU makes NaN of
-// what is beyond.
+// Angles are below 2^31. CPUs are fully accurate below 2^22. A GPU gives NaN from 2^31 on.
 Status Rope(const Stream& stream, const RopeArgs& args);
 
 // ------------------------------------------------------------------------------------------------
@@ -120,7 +119,7 @@ Status Rope(const Stream& stream, const RopeArgs& args);
 using janus::kPageTokens;
 // Scores are computed in blocks of this many keys, softmax states merged in splits of that many;
 // both begin at absolute positions that are multiples of their length. Another length of splits
-// gives other bits: it is a choice of the whole program, by JANUS_KEY_SPLIT, of benchmarks alone
+// gives other bits. Only benchmarks change it, for a whole program, by JANUS_KEY_SPLIT
 // (bench/gpu/attention_split.cu).
 #ifndef JANUS_KEY_SPLIT
 #define JANUS_KEY_SPLIT 1024
@@ -134,13 +133,13 @@ static_assert(kKeySplit == 512 || kKeySplit == 1024 || kKeySplit == 2048);
 // calibrated and a position's bits depend on that position's numbers only. Pages of such a cache,
 // and their stride, are multiples of 4 bytes.
 //
-// The scale is the least power of 2 of which 448, the largest number of the format, is no less than
-// the piece's largest magnitude; 2^-100 at least. An element is round(x / scale), to nearest, ties
-// to even. Powers of 2 lose nothing of a format with an exponent but one of its 15 octaves, and a
-// number of the cache is exact in bfloat16: attention over fp8 computes what it does over a
-// bfloat16 cache of these numbers. A piece with an infinity or a NaN is NaN as a whole: its scale
-// is NaN, its elements are zeros. No element is written as NaN. What lies beyond 1.93 * 2^127
-// becomes infinity.
+// 448 is the largest number of the format. The scale is the least power of 2 for which 448 * scale
+// is at least the piece's largest magnitude, and not below 2^-100. An element is round(x / scale),
+// to nearest, ties to even. Scales that are powers of 2 cost at most one of the format's 15
+// octaves, and make a number of the cache exact in bfloat16: attention over fp8 computes what it
+// does over a bfloat16 cache of these numbers. A piece with an infinity or a NaN is NaN as a whole:
+// its scale is NaN, its elements are zeros. No element is written as NaN. Numbers beyond
+// 1.93 * 2^127 become infinity.
 
 // One layer's cache. A page holds, for each kv head, keys as [D][kPageTokens] (so that 16 positions
 // are one vector), then, for each kv head, values as [kPageTokens][D]. A page of Float8E4M3 holds
@@ -154,8 +153,8 @@ struct KvCache {
   int kv_heads = 0;
   int head_dim = 0;  // D, 1..kMaxHeadDim
 };
-// Where the scales of a page begin, in bytes: what its elements are. (Always inline: the objects of
-// one instruction set export no code.)
+// The bytes of a page's elements; its scales begin behind them. (Always inline: the objects of one
+// instruction set export no code.)
 [[gnu::always_inline]] constexpr int64_t KvElementBytes(DType dtype, int kv_heads, int head_dim) {
   return int64_t{2} * kv_heads * head_dim * kPageTokens * SizeOf(dtype);
 }
@@ -164,7 +163,7 @@ struct KvCache {
   return KvElementBytes(dtype, kv_heads, head_dim) + scales;
 }
 
-// A position of a sequence, whose new key is written or whose query attends.
+// A position of a sequence: its new key is written, or its query attends.
 struct KvRow {
   const int32_t* block_table = nullptr;  // page numbers of positions 0..15, 16..31, ...; entries of
                                          // pages that lie wholly before the window are not read
@@ -202,8 +201,8 @@ struct PagedAttentionArgs {
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
 };
-// With which a GPU deals all splits of `rows` rows that together see so many keys, without a
-// sliding window. Rows for which it has less have a block of threads each.
+// With so many bytes a GPU deals all splits of `rows` rows that together see so many keys, without
+// a sliding window. Rows without room in a smaller workspace have one block of threads each.
 constexpr int64_t PagedAttentionStateBytes(int heads, int head_dim, int64_t rows, int64_t keys) {
   return (rows + keys / kKeySplit) * heads * (head_dim + 2) * 4;
 }
@@ -220,10 +219,10 @@ Status PagedAttention(const Stream& stream, const PagedAttentionArgs& args);
 
 // One layer's cache of a model with latent attention (DeepSeek-V2): a page holds, for each of its
 // kPageTokens positions, [rank] of the latent vector, then [rope] of the key that all heads share.
-// Of Float8E4M3 is the latent vector alone, in pieces of kScaleBlock numbers (the last may have
-// fewer), and the rope key is BFloat16. A position then is its [rank] elements, the pieces' scales
-// and the rope key, each filled up to a multiple of 4 bytes; of rank 512 and rope 64 these are the
-// 656 bytes of DeepSeek-V3.2's cache (FlashMLA), 41 copies of 16.
+// In a cache of Float8E4M3 only the latent vector has this format, in pieces of kScaleBlock numbers
+// (the last may have fewer); the rope key is BFloat16. A position then is its [rank] elements, the
+// pieces' scales and the rope key, each padded to a multiple of 4 bytes. With rank 512 and rope 64
+// these are the 656 bytes of DeepSeek-V3.2's cache (FlashMLA), 41 copies of 16.
 struct LatentCache {
   void* pages = nullptr;
   int64_t num_pages = 0;
@@ -232,7 +231,7 @@ struct LatentCache {
   int rank = 0;                   // R, 1..kMaxLatentRank
   int rope = 0;                   // P, 1..kMaxHeadDim
 };
-// Where the scales of a position of Float8E4M3 and its rope key lie behind its first byte.
+// Offsets of the scales and of the rope key of a position of Float8E4M3, from its first byte.
 constexpr int64_t LatentScalesAt(int rank) {
   return (int64_t{rank} + 3) / 4 * 4;
 }
@@ -310,8 +309,9 @@ constexpr bool HasAbsorbedStates(const LatentCache& cache, int heads) {
          cache.rank == kAbsorbedRank && cache.rope == kAbsorbedRope &&
          (heads <= 64 || heads % 64 == 0);
 }
-// With which a GPU deals all splits of `rows` rows that together see so many keys. Rows for which
-// it has less have a block of threads each, or one for 64 heads. 0 where no form deals any.
+// With so many bytes a GPU deals all splits of `rows` rows that together see so many keys. Rows
+// without room in a smaller workspace have one block of threads each, or one for 64 heads. 0 if no
+// form deals splits.
 constexpr int64_t AbsorbedAttentionStateBytes(const LatentCache& cache, int heads, int64_t rows,
                                               int64_t keys) {
   return HasAbsorbedStates(cache, heads) ? (rows + keys / kKeySplit) * heads * (cache.rank + 2) * 4
@@ -340,9 +340,9 @@ struct ExpandedAttentionArgs {
   int nope_dim = 0;   // N >= 1; N+P <= kMaxHeadDim
   int value_dim = 0;  // V, 1..kMaxHeadDim
   float scale = 0.0f;
-  // What the host knows of positions, from which a GPU's launches follow where HasSharedExpansion:
-  // no less than the key blocks that the rows see, those up to the largest position of each run of
-  // neighbours of one sequence. 0, not told, is refused there. No bit depends on it.
+  // A GPU with HasSharedExpansion plans its launches by this number, since only the host knows
+  // positions when it launches: at least the key blocks that the rows see, counted for each run of
+  // neighbours of one sequence up to its largest position. It refuses 0. No bit depends on it.
   int64_t key_blocks = 0;
   void* workspace = nullptr;  // ExpandedAttentionWorkspaceBytes, 64-byte aligned
   int64_t workspace_bytes = 0;
@@ -366,8 +366,8 @@ constexpr bool HasSharedExpansion(const LatentCache& cache, DType expand_dtype, 
          cache.rope == kAbsorbedRope && expand_dtype == DType::kBFloat16 &&
          nope_dim == kSharedExpansion && value_dim == kSharedExpansion;
 }
-// With which it is busy for up to so many rows: 2,048 keys of up to 64 heads (21 MB for 16, 84 MB
-// for 64 heads or more and 512 rows), however long contexts are. It takes
+// So many bytes keep it busy for up to so many rows: 2,048 keys of up to 64 heads (21 MB for 16,
+// 84 MB for 64 heads or more and 512 rows), however long contexts are. It accepts
 // ExpandedAttentionWorkspaceBytes of one thread and anything above it, with the same bits.
 constexpr int64_t SharedExpansionBytes(int heads, int64_t rows) {
   const int64_t at_once = heads < 64 ? heads : 64;
@@ -413,7 +413,7 @@ struct GateTopKArgs {
 };
 // A GPU that takes bfloat16 adds up a logit in pieces of so many elements.
 inline constexpr int kGateSplit = 256;
-// With which a GPU deals the pieces of so many rows at once; more rows are more launches.
+// With so many bytes a GPU deals the pieces of so many rows at once; more rows are more launches.
 constexpr int64_t GateTopKWorkspaceBytes(int64_t rows, int64_t hidden, int experts) {
   return (hidden + kGateSplit - 1) / kGateSplit * rows * experts * 4;
 }
@@ -441,8 +441,8 @@ struct Contribution {
 // 3.3.2), and a weight is its value times its block's scale.
 using janus::kScaleBlock;
 using janus::ScaleBlocks;
-// Weights of mxfp4, as common/dtype.h has them. A weight is one of bfloat16 exactly, and results
-// have the bits that they would have of the same weights in bfloat16.
+// Weights of mxfp4, as common/dtype.h defines them. Each is exactly a number of bfloat16, and
+// results have the bits of the same weights in bfloat16.
 using janus::kMxBlock;
 
 // A replica that this round activates, with its rows.
@@ -493,12 +493,12 @@ Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args);
 struct CombineSlotsArgs {
   const void* const* contributions = nullptr;  // [T,k] pointers to [H], wherever they lie
   DType dtype = DType::kFloat32;               // Float32 or BFloat16: of the contributions
-  const float* local = nullptr;  // [T,H]: of FFNs beside the routed experts; null: there are none
-  const float* residual = nullptr;  // [T,H]
-  float* y = nullptr;               // [T,H]; may be residual
-  int64_t rows = 0;                 // T
-  int64_t hidden = 0;               // H
-  int top_k = 0;                    // k; 0 only with `local`
+  const float* local = nullptr;                // [T,H]: of FFNs beside the routed experts; or null
+  const float* residual = nullptr;             // [T,H]
+  float* y = nullptr;                          // [T,H]; may be residual
+  int64_t rows = 0;                            // T
+  int64_t hidden = 0;                          // H
+  int top_k = 0;                               // k; 0 only with `local`
 };
 // y[t] = residual[t] + (((c[t,0] + c[t,1]) + ... + c[t,k-1]) + local[t]), in this order, in fp32
 // (on the reference device too: this order is the sum rule `Contributions`, not an approximation of
@@ -524,13 +524,13 @@ struct PermuteRowsArgs {
   int64_t x_stride_bytes = 0;  // from row to row of x; 0: row_bytes
   int64_t y_stride_bytes = 0;
 };
-// y[y_map[i]] = x[x_map[i]] for every i of which neither number is negative; all else of y is left
-// as it is, so that several calls, of a sender each, fill one y (MegaScale-MoE 2025, 3.2: scatter
-// and gather by row maps). Gathers the rows of all senders in the order of the experts (x_list,
-// x_map), and brings contributions to the (row, slot) that they are of (y_map, or y_list into the
+// y[y_map[i]] = x[x_map[i]] for every i for which neither number is negative. The rest of y does
+// not change, so several calls, one for each sender, can fill one y (MegaScale-MoE 2025, 3.2:
+// scatter and gather by row maps). Two uses: gather the rows of all senders in the order of the
+// experts (x_list, x_map); write contributions to their (row, slot) (y_map, or y_list into the
 // slots of several receivers). T may be an upper bound: the rest of a map is then -1.
 // InvalidArgument names the first number beyond X or Y, and the first null pointer of a row that
-// moves; a GPU, whose memory is not looked into, leaves what has a number beyond.
+// moves. A GPU cannot report them: it does not move rows with a number beyond.
 Status PermuteRows(const Stream& stream, const PermuteRowsArgs& args);
 
 // Rows in fp8 with a scale for each block of kScaleBlock neighbours, of which the last may have
@@ -549,9 +549,9 @@ struct PackFp8Args {
 inline constexpr float kLeastFp8Amax = 0x1p-100f;
 // With amax the largest |x| of a block's finite elements: scale = amax / 448, and an element is
 // x * (448 / amax), rounded to nearest, ties to even, to at most 448 (DeepSeek-V3 2024, 3.3.2:
-// tiles of 1x128). Each operation is rounded to fp32, so all devices give the same bits. What is
-// not finite becomes NaN with its sign, as E4M3 has no infinity. A block whose amax is below
-// kLeastFp8Amax or that has nothing finite has scale 0, and 0 with the sign of x beside NaN.
+// tiles of 1x128). Each operation is rounded to fp32, so all devices give the same bits. An element
+// that is not finite becomes NaN with its sign, as E4M3 has no infinity. A block with an amax below
+// kLeastFp8Amax, or with no finite element, has scale 0; its finite elements are 0 with their sign.
 Status PackFp8(const Stream& stream, const PackFp8Args& args);
 
 struct UnpackFp8Args {
@@ -604,15 +604,15 @@ struct SampleArgs {
   void* workspace = nullptr;               // SampleWorkspaceBytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
-// What Sample needs for a vocabulary on a team of so many threads, for any number of rows.
+// The workspace of Sample for a vocabulary on a team of so many threads, for any number of rows.
 constexpr int64_t SampleWorkspaceBytes(int64_t vocab, int threads) {
   return (vocab * 12 + 127) / 64 * 64 * threads;
 }
 // Draws one token per row. Ties go to the lower id. The draw is Philox4x32-10(seed, position): the
 // uniform number u of UniformAt (common/philox.h) picks the first token, in id order, at which the
 // running sum of the kept probabilities exceeds u times their total.
-// DataLoss names the first row whose logits hold a NaN (or nothing finite), with nothing drawn for
-// it; the other rows are drawn.
+// DataLoss names the first row with a NaN (or no finite number) among its logits. That row has no
+// token; the other rows are drawn.
 Status Sample(const Stream& stream, const SampleArgs& args);
 
 // 64-bit hash of the bits of a row of logits, for comparing runs of one build. A NaN, a sign of

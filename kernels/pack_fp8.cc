@@ -5,7 +5,7 @@
 namespace janus::kernels {
 namespace {
 
-// What packing and unpacking ask alike.
+// Checks that packing and unpacking share.
 template <class Args>
 Validator ValidateRows(const char* operation, const Args& args) {
   return Validator(operation)

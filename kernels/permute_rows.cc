@@ -25,7 +25,7 @@ Status Validate(const PermuteRowsArgs& args) {
       .Done();
 }
 
-// Row `number`, the one of entry i, among `count`.
+// Checks `number`, the row of entry i, against `count`.
 Status ValidatePlace(const char* side, int64_t i, int64_t number, int64_t count, bool is_null) {
   if (number >= count) {
     return InvalidArgument("PermuteRows: entry " + std::to_string(i) + " is row " +

@@ -17,7 +17,7 @@ struct PlacementView {
   const uint64_t* hosts = nullptr;        // [E,mask_words]
   const uint16_t* by_replicas = nullptr;  // [E]
 
-  // Of a placement whose arrays lie where the kernel can read them.
+  // The placement's arrays must lie where the kernel can read them.
   static PlacementView Of(const LayerPlacement& placement) {
     PlacementView view{placement.experts,      placement.instances,
                        placement.mask_words,   0,

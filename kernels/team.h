@@ -31,7 +31,7 @@ class Team {
  public:
   // threads: 1..256, the commanding thread included.
   explicit Team(int threads) : Team(threads, WaitPolicy::ForThreads(threads)) {}
-  // Where others count against the machine's cores too.
+  // For a team that shares the machine's cores with other threads.
   Team(int threads, const WaitPolicy& policy);
   ~Team();
   Team(const Team&) = delete;

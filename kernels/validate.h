@@ -53,11 +53,11 @@ inline constexpr int64_t kMaxExtent = int64_t{1} << 31;
 inline constexpr std::initializer_list<DType> kRowTypes = {DType::kFloat32, DType::kBFloat16};
 inline constexpr std::initializer_list<DType> kWeightTypes = {DType::kFloat32, DType::kBFloat16,
                                                               DType::kFloat16};
-// Of routed experts alone.
+// For the weights of routed experts only.
 inline constexpr std::initializer_list<DType> kExpertWeightTypes = {
     DType::kFloat32, DType::kBFloat16, DType::kFloat16, DType::kFloat8E4M3, DType::kMxfp4};
 
-// Of caches.
+// For caches.
 inline constexpr std::initializer_list<DType> kCacheTypes = {DType::kFloat32, DType::kBFloat16,
                                                              DType::kFloat8E4M3};
 
@@ -71,8 +71,8 @@ inline Status ValidateStream(std::string_view operation, const Stream& stream) {
       .Done();
 }
 
-// What the pages of any cache must be; `bytes`: of a page. Elements, and the scales of fp8, are
-// read as they lie, which a GPU does at multiples of their size alone.
+// What the pages of any cache must satisfy; `bytes`: of a page. Elements, and the scales of fp8,
+// are read in place, and a GPU reads only at multiples of their size.
 inline Validator ValidatePages(Validator validator, const void* pages, int64_t num_pages,
                                int64_t stride_bytes, DType dtype, int64_t bytes) {
   const int64_t unit = dtype == DType::kBFloat16 ? 2 : 4;
@@ -87,7 +87,7 @@ inline Validator ValidatePages(Validator validator, const void* pages, int64_t n
             "cache.pages is not aligned to 4 bytes (BFloat16: to 2)");
 }
 
-// What every operation on a cache of keys and values asks of it.
+// What every operation requires of a cache of keys and values.
 inline Validator ValidateKvCache(Validator validator, const KvCache& cache) {
   validator.InRange(cache.kv_heads, 1, kMaxExtent, "cache.kv_heads")
       .InRange(cache.head_dim, 1, kMaxHeadDim, "cache.head_dim");
@@ -95,7 +95,7 @@ inline Validator ValidateKvCache(Validator validator, const KvCache& cache) {
                        cache.dtype, KvPageBytes(cache.dtype, cache.kv_heads, cache.head_dim));
 }
 
-// What every operation on a latent cache asks of it.
+// What every operation requires of a latent cache.
 inline Validator ValidateLatentCache(Validator validator, const LatentCache& cache) {
   validator.InRange(cache.rank, 1, kMaxLatentRank, "cache.rank")
       .InRange(cache.rope, 1, kMaxHeadDim, "cache.rope");
@@ -103,7 +103,7 @@ inline Validator ValidateLatentCache(Validator validator, const LatentCache& cac
                        cache.dtype, LatentPageBytes(cache.dtype, cache.rank, cache.rope));
 }
 
-// Rows of a paged cache. A device's own memory is not looked into.
+// Rows of a paged cache. The host does not read a device's memory.
 inline Status ValidateKvRows(std::string_view operation, const Stream& stream, const KvRow* rows,
                              int64_t count) {
   if (stream.device == Device::kCuda) return OkStatus();

@@ -28,8 +28,9 @@ JANUS_INLINE Span Share(int64_t count, int part, int parts) {
   return {count * part / parts, count * (part + 1) / parts};
 }
 
-// Deals runs of equally dear units, one run after the other: Take returns this part's share of the
-// next run. A unit belongs to the part in whose share of the total cost it begins.
+// Deals runs of units of equal cost, one run after the other: Take returns this part's share of the
+// next run. Each part has an equal share of the total cost, and a unit belongs to the part in which
+// it begins.
 class CostShare {
  public:
   CostShare(int64_t total_cost, int part, int parts)

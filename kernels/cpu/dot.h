@@ -6,11 +6,11 @@
 // bf16 and weights bf16, fp8 or mxfp4, elements 2i and 2i+1 of each 32 go to lane i, odd ones
 // first, which is what the hardware's bf16 dot product does. A tail is filled up with zeros.
 //
-// Weights of fp8 are summed in blocks of 128 in lanes of their own, which are then added times the
-// block's scale, by fma. Weights of mxfp4 become the numbers that they are, which bf16 holds
-// exactly: they are summed as bf16's.
+// fp8: each block of 128 weights is summed in separate lanes, which one fma multiplies by the
+// block's scale and adds. mxfp4: bf16 holds each weight with its scale exactly, and sums are those
+// of bf16 weights.
 //
-// Bound by memory below about 10 rows (each weight is read once), by fma above.
+// Below about 10 rows memory is the limit (each weight is read once), above it fma.
 
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace janus::kernels::JANUS_ISA {
 namespace {
 
-// Most rows that are multiplied in one go; they should fit the second-level cache.
+// The most rows that are multiplied at once; they should fit the second-level cache.
 constexpr int kRowChunk = 64;
 constexpr int64_t kRowChunkBytes = 384 << 10;
 // Outputs that are computed before they are finished and stored together.
@@ -110,8 +110,8 @@ constexpr JANUS_INLINE int64_t WBytes(int64_t elements) {
   return Bytes(Kind::kWeight, elements);
 }
 
-// Weights that are asked for while others are used: the second-level cache should hold them by
-// then.
+// Weights that are prefetched while others are used, so that the second-level cache holds them when
+// they are needed.
 struct Ahead {
   const char* at;
   int64_t step;  // bytes per step of k
@@ -270,7 +270,7 @@ __attribute__((noinline)) void DotBlock(const char* const* x, int rows, const ch
                                         int64_t w_stride, int columns, int64_t k,
                                         const void* scales, float* out) {
 #if JANUS_WIDE
-  // Loads of fp8 and mxfp4 take more than a multiplication, so that more rows share one.
+  // Loads of fp8 and mxfp4 cost more than a multiplication, so more rows share one.
   constexpr bool kExpands = Kind::kIsScaled || kIsMx<Kind>;
   constexpr int kM = kExpands ? 8 : 4;
   constexpr int kN = kExpands ? 2 : 4;

@@ -45,7 +45,7 @@ JANUS_INLINE uint64_t GateKey(float logit, int id) {
   return uint64_t{order} << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
 
-// What expert e is chosen by: its logit, or its score and bias.
+// The rank of expert e in the choice: its logit, or its score plus its bias.
 JANUS_INLINE float GateChoice(const GateTopKArgs& a, const float* logits, int e) {
   return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
 }

@@ -9,7 +9,7 @@
 namespace janus::kernels::JANUS_ISA {
 namespace {
 
-// Rows whose arithmetic takes as long as the read of the weights, about.
+// The arithmetic of about so many rows takes as long as the read of the weights.
 constexpr int64_t kRowsPerRead = 10;
 
 JANUS_INLINE int64_t ExpertCost(const ActiveExpert& expert) {

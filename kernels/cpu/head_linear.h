@@ -11,7 +11,7 @@
 namespace janus::kernels::JANUS_ISA {
 namespace {
 
-// y[m][0..kVectors*16-1] of a transposed matrix whose columns begin at `w`.
+// y[m][0..kVectors*16-1] of a transposed matrix, with its first column at `w`.
 template <DType kType, int kM, int kVectors>
 JANUS_INLINE void TransposedTile(const float* const* x, const char* w, int64_t w_row, int64_t k,
                                  V16 (*acc)[kVectors]) {

@@ -52,8 +52,8 @@ JANUS_INLINE Reg RLoadBf16(const void* p) {
 JANUS_INLINE Reg RLoadF16(const void* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
-// fp8 by way of fp16, whose exponent is biased by 8 more: a 256th of each. `bits`: in the high byte
-// of each 16 bits, whose low byte is zero.
+// fp8 by way of fp16, which has a bias of its exponent that is 8 larger: results are a 256th of
+// each. `bits`: in the high byte of each 16 bits; the low byte is zero.
 JANUS_INLINE Reg RFromF8Of256(__m256i bits) {
   const __m256i sign = _mm256_and_si256(bits, _mm256_set1_epi16(static_cast<int16_t>(0x8000)));
   const __m256i rest = _mm256_and_si256(bits, _mm256_set1_epi16(0x7f00));
@@ -70,8 +70,8 @@ JANUS_INLINE void RLoadF8PairsOf256(const void* p, Reg& even, Reg& odd) {
   odd = RFromF8Of256(pairs);
 }
 #if JANUS_BF16
-// 32 of fp8 as bf16, which holds each of them: the exponent is biased by 120 more, and what has
-// none in fp8 is looked up.
+// 32 numbers of fp8 as bf16, exactly. The exponent's bias is 120 larger; subnormals of fp8 come
+// from a table.
 JANUS_INLINE __m512i LoadF8AsBf16(const void* p) {
   const __m512i bits = _mm512_cvtepu8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
   const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi16(0x7f));
@@ -86,7 +86,7 @@ JANUS_INLINE __m512i LoadF8AsBf16(const void* p) {
   return _mm512_or_si512(value, sign);
 }
 #endif
-// E2M1 by its four bits in each lane, times `scale`; what lies above them is not looked at.
+// E2M1 from the low four bits of each lane, times `scale`; higher bits are ignored.
 JANUS_INLINE Reg RFromF4(__m512i bits, float scale) {
   const __m512 values = _mm512_setr_ps(0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f, -0.0f, -0.5f,
                                        -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f);
@@ -431,8 +431,8 @@ constexpr JANUS_INLINE float ScaleOf(uint8_t bits) {
   return bits == 0 ? 0x1p-127f : __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 23);
 }
 
-// Of fp8, LoadAs gives a 256th of each element, which takes it fewer steps: its scale is multiplied
-// by so much.
+// For fp8, LoadAs gives a 256th of each element, which takes fewer steps. Scales are multiplied by
+// this number instead.
 template <DType kType>
 constexpr float kLoadsOf = kType == DType::kFloat8E4M3 ? 256.0f : 1.0f;
 // Sixteen elements of a format at any address.

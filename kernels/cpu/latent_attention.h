@@ -7,10 +7,10 @@
 // order; a unit is some heads of neighbouring rows of one sequence. Expanded: blocks in order; a
 // unit is one head of up to 512 rows of one sequence, which share the expansion.
 //
-// Numbers of fp8 become bf16, which holds them, a block of keys at a time for all queries of a
-// unit: the bits are those of a bf16 cache of the same numbers.
+// Numbers of fp8 become bf16, exactly, a block of keys at a time for all queries of a unit. The
+// bits are those of a bf16 cache of the same numbers.
 //
-// Bound by fma in both forms but for the absorbed one with few heads in bf16.
+// fma is the limit of both forms, except of the absorbed one with few heads in bf16.
 
 #pragma once
 

@@ -64,7 +64,7 @@ JANUS_INLINE void ValueTile(const char* const* values, int begin, int end, int64
   }
 }
 
-// The last dimensions of a head whose size is no multiple of 16.
+// The last dimensions of a head, if its size is not a multiple of 16.
 template <DType kType>
 JANUS_INLINE void ValueTail(const char* const* values, int begin, int end, int64_t row_elements,
                             int64_t head_dim, int64_t d, int queries, const float* const* p,
@@ -94,8 +94,9 @@ JANUS_INLINE void AddValues(const char* const* values, int begin, int end, int64
   if (d < head_dim) ValueTail<kType>(values, begin, end, row_elements, head_dim, d, kQueries, p, o);
 }
 
-// What scores are taken relative to before they are exponentiated, of the largest so far: scores of
-// -infinity alone weigh nothing, while they would be NaN relative to themselves.
+// The number that is subtracted from scores before they are exponentiated, by the largest so far.
+// If all scores are -infinity it is finite, so that they weigh 0: subtracting -infinity would give
+// NaN.
 JANUS_INLINE float ShiftOf(float largest) {
   return largest == kMinusInfinity ? 0.0f : largest;
 }

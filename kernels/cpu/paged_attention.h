@@ -1,14 +1,16 @@
 // Attention over a paged cache. A unit is one kv head with up to 16 queries that read it: the heads
 // of its group, for neighbouring rows of one sequence. Keys and values are loaded once per unit and
-// block. Bound by memory (the keys and values read) for few rows, by fma for chunks of a prompt.
+// block. For few rows the read of keys and values is the limit, for chunks of a prompt fma.
 //
-// What fixes the bits of a query: a score is one fma chain over d; a block of 64 keys at absolute
-// positions gives a maximum and a sum by the trees of lanes.h; values are added key by key, only
-// keys that the query sees (a masked key would still turn -0 into +0 or add a NaN); blocks in order
-// within a split of 1024 absolute positions, splits in order. Nothing of it depends on the unit. Of
-// fp8 it is elements that are multiplied and added: the score is multiplied by the key's scale
-// afterwards, and the weight of a value by the value's scale before. Scales are powers of 2, so
-// this gives the bits of a bf16 cache of the same numbers.
+// These rules fix the bits of a query:
+//   - A score is one fma chain over d.
+//   - A block of 64 keys at absolute positions gives a maximum and a sum by the trees of lanes.h.
+//   - Values are added key by key, only for keys that the query sees (a masked key would still turn
+//     -0 into +0 or add a NaN).
+//   - Blocks go in order within a split of kKeySplit absolute positions, and splits in order.
+// No rule depends on the unit. In fp8, elements are multiplied and added: the score is multiplied
+// by the key's scale afterwards, and the weight of a value by the value's scale before. Scales are
+// powers of 2, so this gives the bits of a bf16 cache of the same numbers.
 
 #pragma once
 
@@ -386,9 +388,9 @@ void PagedAttentionPart(const PagedAttentionArgs& a, int part, int parts) {
   });
 }
 
-// The split form: with fewer units than a team needs, each split of a unit is a task of its own,
-// whose states go to the workspace; then each unit's are merged in order. The same states, the same
-// merges: the same bits.
+// The split form, for fewer units than a team needs: each split of a unit is a separate task. Its
+// states go to the workspace, and then the states of each unit are merged in order. States and
+// merges are the same as without splitting, and so are the bits.
 
 // Tasks (unit, split) of a group of rows: units_per_rows times the splits its rows see.
 JANUS_INLINE Span SplitsOfRows(const PagedAttentionArgs& a, int64_t row, int64_t rows) {
@@ -430,7 +432,7 @@ void PagedAttentionSplits(const PagedAttentionArgs& a, int part, int parts) {
     for (int64_t index = 0; index < shape.units_per_rows; ++index) {
       bool gathered = false;
       for (int64_t split = splits.begin; split < splits.end; ++split) {
-        // Splits are about equally dear: dealt in turn.
+        // Splits cost about the same, so they are dealt in turn.
         if (task++ % parts == part) {
           if (!gathered) GatherUnit(a, shape, row, rows, index, unit);
           gathered = true;

@@ -1,6 +1,6 @@
-// Sampling: a row at a time, rows dealt over the team. The exponentials are vectorised; what is
-// kept by top-k and top-p is found among the few tokens near the largest logit, and only if those
-// do not suffice among more. Bound by memory: the row is read about four times.
+// Sampling: a row at a time, rows dealt over the team. The exponentials are vectorised. The tokens
+// that top-k and top-p keep are searched among the few tokens near the largest logit, and among
+// more only if those do not suffice. Memory is the limit: a row is read about four times.
 
 #include <algorithm>
 #include <bit>
@@ -113,7 +113,7 @@ class RowSampler {
     return last;
   }
 
-  // The tokens whose logit is within `reach` temperatures of the largest.
+  // The tokens with a logit within `reach` temperatures of the largest.
   std::span<uint64_t> Near(float reach, float temperature) {
     const float bound = largest_ - reach * temperature;
     size_t count = 0;

@@ -1,24 +1,23 @@
 #pragma once
 
 // Attention in the latent space over a cache of bfloat16 or fp8 with the tensor cores, for few rows
-// a sequence. A block of threads takes up to 64 columns - heads of a row, or of a run of rows where
-// these are few - over one split of the keys. A key is 576 numbers of which the first 512 are its
-// value too, so it is read once into shared memory and multiplied twice: as the 16-row operand by
-// the queries, then, turned, by the weights. Bound by that read for 16 heads, by multiplication for
-// 64 and more. Splits are merged by a second launch. Specification:
-// ../reference/absorbed_attention.cc
+// a sequence. A block of threads takes up to 64 columns over one split of the keys: heads of a row,
+// or of a run of rows if heads are few. A key is 576 numbers, and the first 512 are its value too.
+// So it is read once into shared memory and multiplied twice: as the 16-row operand by the queries,
+// then, turned, by the weights. For 16 heads that read is the limit, for 64 and more the
+// multiplication. A second launch merges splits. Specification: ../reference/absorbed_attention.cc
 //
-// 64 keys at a time come by asynchronous copies, 72 KiB, while those before are multiplied. Four of
-// the eight warps score them, in pieces of 32 keys by 32 columns that ask little of shared memory;
+// Asynchronous copies bring 64 keys at a time, 72 KiB, while those before are multiplied. Four of
+// the eight warps score them, in pieces of 32 keys by 32 columns that read little of shared memory;
 // the other four start the copies. Then each of the eight adds up its 64 of the 512 values. Weights
-// take the place of the rope parts of their keys, which are not read any more.
+// take the place of the rope parts of their keys, which are no longer needed.
 //
-// Of fp8 64 keys come as they lie, 41 KiB, while those before are multiplied; then all warps turn
-// them into the bfloat16 that the same multiplications take, exactly, since scales are powers of 2.
-// The bits are those of a bfloat16 cache of the same numbers.
+// In fp8, 64 keys are copied as they lie, 41 KiB, while those before are multiplied. Then all warps
+// convert them, exactly, to the bfloat16 for the same multiplications; scales are powers of 2. The
+// bits are those of a bfloat16 cache of the same numbers.
 //
-// What fixes the bits of a row is what it is for paged attention (attention_fast.h), with a score
-// that adds first the latent part, then the rope part, each from first to last.
+// The rules of paged attention fix the bits of a row (attention_fast.h). A score adds first the
+// latent part, then the rope part, each from first to last.
 
 #include <cmath>
 
@@ -243,8 +242,8 @@ struct FastAbsorbedKernel {
       if constexpr (kIsScaled) {
         block.Warps([&](auto& warp) { Unpack(block, warp, unit); });
       }
-      PerThread<Scores<N>, kThreads> scores;  // live no longer, or the registers would not do
-      // What is filled here was read before the last barrier.
+      PerThread<Scores<N>, kThreads> scores;  // if it lived longer, registers would not suffice
+      // Fills the unit that was read before the last barrier.
       block.template CopyingWarps<1>([&](auto& warp) {
         if (warp.index() < kScoreWarps) {
           Score<N>(block, warp, unit, j0, all_see, scores);
@@ -256,7 +255,7 @@ struct FastAbsorbedKernel {
         Fade<N>(block, warp, values);
         if (warp.index() < kScoreWarps) Weigh<N>(block, warp, unit, scores);
       });
-      // What was filled is waited for here.
+      // Waits for the copies that were started above.
       block.template CopyingWarps<0>([&](auto& warp) {
         Columns::template AddSums<N>(block, warp);
         const auto load_values = [&](int key, int m, auto to) {
@@ -285,8 +284,8 @@ struct FastAbsorbedKernel {
     return block.shared() + key_block % Shared::kUnits * Shared::kUnitBytes;
   }
 
-  // Brings key block `key_block` of the split: each of the later warps a page. What no row sees is
-  // zeros.
+  // Copies key block `key_block` of the split, a page by each of the last four warps. Keys that no
+  // row sees are zeros.
   template <class Block, class Warp>
   JANUS_DEVICE void Fill(Block& block, Warp& warp, int key_block) const {
     const int64_t stride = a.cache.page_stride_bytes != 0
@@ -521,7 +520,7 @@ struct FastAbsorbedKernel {
   }
 
   // Adds a split to those before it, for rows that see any of it. The merged values are kept in y,
-  // since the registers do not take both; behind a row's last split they are its results.
+  // because the registers hold only one state. After a row's last split they are its results.
   template <int N, class Block>
   JANUS_DEVICE void MergeSplit(Block& block, const AttentionTask& task, int g, int32_t s,
                                PerThread<Values<N>, kThreads>& values) const {
@@ -543,7 +542,7 @@ struct FastAbsorbedKernel {
             });
           });
     });
-    // Now that all have weighed by what was.
+    // Not earlier: all threads have used the old state for their weights now.
     block.Phase([&](int thread) {
       if (thread >= N ||
           !Columns::SeesOf(block.shared())[thread].SeesAnyOf(s * kKeySplit, kKeySplit)) {

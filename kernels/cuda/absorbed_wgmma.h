@@ -1,40 +1,41 @@
 #pragma once
 
-// Attention in the latent space on sm_90a for models of 64 heads and more, which multiplication
-// bounds: two warpgroups of a block take 64 heads of one row over one split of the keys, as the
-// 64-row operand of wgmma. A key block is 64 keys, read once into shared memory and multiplied
+// Attention in the latent space on sm_90a for models of 64 heads and more, where multiplication is
+// the limit. Two warpgroups of a block take 64 heads of one row, as the 64-row operand of wgmma,
+// over one split of the keys. A key block is 64 keys, read once into shared memory and multiplied
 // twice: queries by its 64 columns of 576, then weights by its rows of 512 (TurnedMatrix).
 // Specification: ../reference/absorbed_attention.cc
 //
-// The plan is that of FlashMLA (DeepSeek, "seesaw"): 64 by 512 sums are 256 columns for each of two
-// warpgroups; one scores even key blocks, the other odd ones; weights, which both need, lie in
-// shared memory, where a part of their key block lay. Order and steps are not FlashMLA's: barriers
+// The plan is FlashMLA's (DeepSeek, "seesaw"): each of two warpgroups keeps 256 of the 512 columns
+// of sums. One scores even key blocks, the other odd ones. Weights, which both need, lie in shared
+// memory, in place of a part of their key block. Order and steps differ from FlashMLA: barriers
 // here are those of a whole block of threads, so work and copies are cut into three steps a key
-// block, and values are added in the order of the keys by both warpgroups.
+// block, and both warpgroups add values in the order of the keys.
 //
 //   step        the scorer of key block n            both, or the other            copies start
 //   3n + 2      first third of the scores            fade, values of n - 1         last third of n
 //   3n + 3      second third                                                       first of n + 1
 //   3n + 4      last third; largest, weights                                       second of n + 1
 //
-// A third of a key block is 64 keys by 192 elements, 24 KiB: one or two of them are under way at
-// all times, and what a step multiplies was started two steps before. There are two units of 72
-// KiB; key block n + 1 comes into the unit of n - 1 as its values have been added. Fading the sums
-// and starting copies happen beside the products of a step; what nothing hides is the softmax.
+// A third of a key block is 64 keys by 192 elements, 24 KiB. Copies of one or two thirds are in
+// flight at all times; those of a step's operands started two steps earlier. There are two units of
+// 72 KiB. Key block n + 1 is copied into the unit of n - 1 once that block's values have been
+// added. Fading the sums and starting copies run beside the products of a step. Nothing hides the
+// softmax.
 //
-// The rope part is scored first, so that when weights take its place all warps have read it.
+// The rope part is scored first, so that all warps have read it when weights take its place.
 //
-// Of fp8 a third is 12 KiB: each thread reads 48 elements into registers in the step in which
-// copies of bfloat16 start, turns them, exactly (absorbed_fast.h), and stores them in the next. So
-// it comes at the same time to the same place, and the bits are those of a bfloat16 cache of the
-// same numbers.
+// In fp8 a third is 12 KiB. Each thread reads 48 elements into registers in the step in which
+// copies of bfloat16 would start, converts them, exactly (absorbed_fast.h), and stores them in the
+// next step. So the data is at the same place at the same time, and the bits are those of a
+// bfloat16 cache of the same numbers.
 //
-// What fixes the bits of a row is what it is for paged attention (attention_fast.h), with a score
-// that adds first the rope part, then the latent part, each from first to last; and scores stay
-// without their scale: the weight of a score s under the largest m, as what it fades to, is
-// 2^((s - m) c) for c = scale log2(e), each step rounded. That is a third of the instructions of
-// expf, and the difference comes first, so that no finite score is infinite on the way. A tile is
-// of one row alone, so keys that it does not see are zeros in shared memory.
+// The rules of paged attention fix the bits of a row (attention_fast.h), with two changes. A score
+// adds first the rope part, then the latent part, each from first to last. Scores stay unscaled:
+// the weight of a score s under the largest score m is 2^((s - m) c) for c = scale log2(e), each
+// step rounded, and sums fade by the same function. It takes a third of the instructions of expf.
+// The difference is taken first, so that no finite score becomes infinite on the way. A tile is of
+// one row, so keys that the row does not see are zeros in shared memory.
 
 #include <cmath>
 
@@ -221,7 +222,7 @@ struct WgmmaAbsorbedKernel {
           Fade(block, group, state.values);
           StartValues(block, group, n - 1, state.values);
         };
-        // Either way is waited for where it began: registers that are under way cannot be moved.
+        // Each branch waits for its own products: registers in flight cannot be moved.
         if (is_block && group.index() == n % kGroups) {
           StartScores(block, group, n, 0, state.scores);
           add_values();
@@ -351,14 +352,14 @@ struct WgmmaAbsorbedKernel {
            a.cache.page_stride_bytes % kCopyBytes == 0;
   }
 
-  // Begins to bring a third of a key block, which is there two steps later. Third after third.
+  // Starts the copies of a third of a key block, which arrives two steps later. Third after third.
   template <class Block, class Group>
   JANUS_DEVICE void Bring(Block& block, Group& group, const Keys& keys, int key_block, int third,
                           PerThread<Packed, kThreads>& packed) const {
     const bool can_copy = CanCopy();
     group.Threads([&](int thread) {
       if constexpr (kIsScaled) {
-        // What came since the step before.
+        // The elements that the step before has read.
         const int before = third == 0 ? key_block - 1 : key_block;
         if (before >= 0 && before < keys.blocks) {
           StorePacked(UnitOf(block, before), thread, third == 0 ? 2 : third - 1, packed[thread]);
@@ -579,7 +580,7 @@ struct WgmmaAbsorbedKernel {
         const Column before = columns[column];
         const float now = fmaxf(before.largest, largest[thread].of[row]);
         largest[thread].of[row] = now;
-        // Where there is no score above -infinity weights are 0, or NaN of those that are NaN.
+        // If no score is above -infinity, weights are 0, or NaN for a score that is NaN.
         const float shift = now == kNone ? 0.0f : now;
         const float fade = now == kNone ? 1.0f : PowerOf2((before.largest - now) * of_power);
         totals[thread].of[row] = before.total * fade;
@@ -655,8 +656,8 @@ struct WgmmaAbsorbedKernel {
     });
   }
 
-  // Adds a split to those before it. The merged values are kept in y, since the registers do not
-  // take both; behind the last split they are the results.
+  // Adds a split to those before it. The merged values are kept in y, because the registers hold
+  // only one state. After the last split they are the results.
   template <class Block>
   JANUS_DEVICE void MergeSplit(Block& block, const AttentionTask& task, int g, int32_t s,
                                State& state) const {
@@ -682,7 +683,7 @@ struct WgmmaAbsorbedKernel {
         }
       }
     });
-    // Now that all have weighed by what was.
+    // Not earlier: all threads have used the old state for their weights now.
     block.Phase([&](int thread) {
       if (thread >= kAbsorbedColumns) return;
       Column& of = merged_n[thread];

@@ -1,6 +1,6 @@
-// AEBS in its plain form, and the choice of a form. One block: the assignment is one chain of
-// decisions, each resting on the loads that the ones before it left, so only collecting, the
-// experts with one replica and the remap go over threads. Bound by the latency of that chain.
+// AEBS in its plain form, and the choice of a form. One block: the assignment is a chain of
+// decisions, and each depends on the loads after the one before. So only collecting, the experts
+// with one replica and the remap are spread over threads. The latency of that chain is the limit.
 // Specification: ../../common/aebs.cc
 
 #include "kernels/cuda/aebs.h"
@@ -66,7 +66,7 @@ class Assignment {
   }
 
  private:
-  // Applies one path; false when there is none.
+  // Applies one path; false if no path remains.
   JANUS_DEVICE bool ReduceOnce(int count) {
     uint32_t least = load_[0];
     uint32_t most = load_[0];

@@ -74,8 +74,8 @@ struct ScheduleExpertsLayout {
 
 inline constexpr int kScheduleExpertsThreads = 256;
 
-// What AEBS must move besides the ids where every expert is activated: the placement in, of its
-// replicas one of each expert; out the choice per expert, the activated ones and the loads.
+// What AEBS must move besides the ids if every expert is activated. In: the placement, with one
+// replica of each expert. Out: the choice per expert, the activated experts and the loads.
 inline int64_t PlacementBytes(const PlacementView& p) {
   const int64_t in = 4 + 4 + 8 * p.mask_words + 2;
   const int64_t out = 4 + 2;
@@ -84,13 +84,13 @@ inline int64_t PlacementBytes(const PlacementView& p) {
 
 Plan PlanScheduleExperts(const ScheduleExpertsArgs& args);
 
-// What ScheduleExperts refuses, but for what shared memory does not hold.
+// All that ScheduleExperts refuses, except for what does not fit in shared memory.
 Status ValidateScheduleExperts(const ScheduleExpertsArgs& args);
 
 // InvalidArgument: a null pointer, no expert or no instance, a count below 0, more experts and
 // instances than a block's shared memory holds (4,096 experts: up to 384 instances; 256: 576).
-// Ids beyond the experts are ignored and get no replica, as do experts without one: where the
-// specification ends the process, a device cannot.
+// Ids beyond the experts are ignored and get no replica; so do ids of experts without one. There
+// the specification ends the process, which a device cannot do.
 Status ScheduleExperts(const Stream& stream, const ScheduleExpertsArgs& args);
 
 }  // namespace janus::kernels::cuda

@@ -1,9 +1,9 @@
 #pragma once
 
-// The decisions of AEBS by one warp: the loads of the instances lie in its registers, instance g in
-// lane g % 32, and the instance of least load is one reduction. Each decision rests on the loads
-// that the one before it left, so the time is the number of experts with a choice times the latency
-// of that reduction; what does not hang on loads is read ahead, 32 experts at a time.
+// One warp makes the decisions of AEBS. The loads of the instances lie in its registers, instance g
+// in lane g % 32, and one reduction finds the instance of least load. Each decision depends on the
+// loads after the one before, so the time is the number of experts with a choice times the latency
+// of that reduction. What does not depend on loads is read ahead, 32 experts at a time.
 // Specification: ../../common/aebs.cc
 
 #include "common/aebs.h"
@@ -11,8 +11,8 @@
 
 namespace janus::kernels::cuda {
 
-// What the decisions read and write, in shared memory. Instances are cut into slices of 32; a word
-// of bits is one slice's.
+// What the decisions read and write, in shared memory. Instances are cut into slices of 32, and a
+// word has the bits of one slice.
 struct BalanceState {
   int experts = 0;
   int instances = 0;
@@ -104,7 +104,7 @@ class Balance {
     }
   }
 
-  // Applies one path; false when there is none.
+  // Applies one path; false if no path remains.
   JANUS_DEVICE bool ReduceOnce() {
     const uint32_t most = warp_.Max([&](int lane) {
       uint32_t mine = 0;
@@ -126,8 +126,8 @@ class Balance {
     FindReach();
     Words seen;
     for (;;) {
-      // The start: of the instances that no search has seen the most loaded, the lowest rank among
-      // equals. A load of 2 or more makes every key more than 0.
+      // The search starts at the most loaded instance that no search has reached, the lowest rank
+      // among equals. A load of 2 or more makes every key more than 0.
       const uint32_t key = warp_.Max([&](int lane) {
         uint32_t best = 0;
         JANUS_UNROLL

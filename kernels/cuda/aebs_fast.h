@@ -1,8 +1,8 @@
 #pragma once
 
-// AEBS in its fast form: one block whose threads collect and remap and whose first warp decides
-// (aebs_balance.h). From kOneBlockIds ids on, collecting and remapping are launches of their own
-// over many blocks. Bound by the latency of the decisions. Specification: ../../common/aebs.cc
+// AEBS in its fast form: the threads of one block collect and remap, and its first warp decides
+// (aebs_balance.h). From kOneBlockIds ids on, collecting and remapping are separate launches over
+// many blocks. The latency of the decisions is the limit. Specification: ../../common/aebs.cc
 
 #include "kernels/cuda/aebs.h"
 #include "kernels/cuda/aebs_balance.h"
@@ -120,8 +120,8 @@ JANUS_DEVICE inline void RemapShare(const uint16_t* ids, int64_t count, int expe
   for (int64_t i = single + worker; i < count; i += workers) replicas[i] = at(ids[i]);
 }
 
-// Grid [kCollectBlocks]: the activated experts of a block's share of the ids, as bits of its own,
-// so that nothing has to be cleared first.
+// Grid [kCollectBlocks]: the activated experts of a block's share of the ids. Each block writes
+// separate words of bits, so that nothing has to be cleared first.
 struct CollectExpertsKernel {
   static constexpr int kThreads = kFastThreads;
   ScheduleExpertsArgs a;

@@ -5,8 +5,8 @@
 // row's bits depend on its position and keys alone. Specification:
 // ../reference/{paged,absorbed,expanded}_attention.cc
 //
-// A block of threads holds one row of one head and goes over its keys alone: right for any batch,
-// idle on a small one. Dealing splits over blocks gives the same bits and is the fast forms' task.
+// A block of threads has one row of one head and goes over its keys alone. This is right for any
+// batch, but leaves a GPU idle on a small one. The fast forms deal splits over blocks.
 
 #include <cmath>
 
@@ -17,8 +17,9 @@
 
 namespace janus::kernels::cuda {
 
-// What scores are taken relative to before they are exponentiated, of the largest so far: scores of
-// -infinity alone weigh nothing, while they would be NaN relative to themselves.
+// The number that is subtracted from scores before they are exponentiated, by the largest so far.
+// If all scores are -infinity it is finite, so that they weigh 0: subtracting -infinity would give
+// NaN.
 JANUS_DEVICE inline float ShiftOf(float largest) {
   return largest == -INFINITY ? 0.0f : largest;
 }
@@ -336,7 +337,7 @@ struct ExpandedAttentionKernel {
     return largest;
   }
 };
-// An area is what a thread of the CPU's team would have; a GPU wants some hundred of them.
+// An area has the size for a thread of the CPU's team. A GPU needs a few hundred areas.
 inline int64_t ExpandedAreaFloats(const ExpandedAttentionArgs& a) {
   return ExpandedAttentionWorkspaceBytes(a.nope_dim + a.cache.rope, a.value_dim, 1) / 4;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the fast forms of attention do alike with the columns of a tile, each of which is a query: a
-// row and a head. Keys are taken 64 after 64 at absolute positions; the largest score and the sum
+// What the fast forms of attention do alike with the columns of a tile. A column is a query, of a
+// row and a head. Keys are taken 64 after 64 at absolute positions. The largest score and the sum
 // of weights of a column are found page by page, then over the four pages.
 
 #include <cmath>
@@ -96,8 +96,8 @@ struct AttentionColumns {
     });
   }
 
-  // The largest score of a column so far, the block's among them, and what weights before it fade
-  // to.
+  // The largest score of a column so far, including this block, and the factor by which earlier
+  // weights fade.
   template <int N, class Block>
   JANUS_DEVICE static float LargestOf(Block& block, int column) {
     float largest = ColumnsOf(block.shared(), Shared::kColumn)[column].largest;
@@ -130,7 +130,7 @@ struct AttentionColumns {
     });
   }
 
-  // The values of a block whose keys all rows see.
+  // The values of a block of which all rows see all keys.
   // load_values(key, m, to) brings 16 values from `key` on, of tile m of what the warp owns;
   // load_weights(key, n, to) the weights of 16 keys for two blocks of 8 columns from n on.
   template <int N, class Warp, class LoadValues, class LoadWeights>
@@ -169,9 +169,9 @@ struct AttentionColumns {
     }
   }
 
-  // The same where some row does not see all: row by row, what it does not see as zeros, so that
-  // nothing of it can show, not even NaN or the sign of a zero. A row that sees none of the block
-  // is left as it is.
+  // The same if some row does not see all keys: row by row, with zeros for what the row does not
+  // see, so that not even NaN or the sign of a zero can show. A row that sees none of the block
+  // stays unchanged.
   template <int N, class Block, class Warp, class LoadValues, class LoadWeights>
   JANUS_DEVICE static void AddSeenValues(Block& block, Warp& warp, int rows, int group, int32_t j0,
                                          PerThread<Values<N>, kThreads>& values,

@@ -2,28 +2,30 @@
 
 // Attention over paged keys and values of bfloat16 or fp8 with the tensor cores, for few rows a
 // sequence.
-// A block of threads takes one kv head of a run of rows over one split of the keys: the queries
-// that read that head, up to 32, are the 8-column operand, keys and values the 16-row one, so each
-// is multiplied as it is read, once for all of them. Bound by that read. Splits are merged by a
-// second launch. Specification: ../reference/paged_attention.cc
+// A block of threads takes one kv head of a run of rows over one split of the keys. The queries
+// that read that head, up to 32, are the 8-column operand, and keys and values are the 16-row one.
+// So each key and value is read once, and multiplied by all queries as it is read. That read is the
+// limit. A second launch merges splits. Specification: ../reference/paged_attention.cc
 //
-// Keys and values come through shared memory by asynchronous copies that run several steps ahead,
-// in turn 64 keys and their 64 values. Each of the four warps scores the keys of one page (they lie
-// as [D][16], which ldmatrix.trans takes); then each adds up its quarter of D of the values.
+// Keys and values pass through shared memory by asynchronous copies that run several steps ahead:
+// 64 keys, then their 64 values. Each of the four warps scores the keys of one page, which lie as
+// [D][16], as ldmatrix.trans needs them. Then each warp adds up a quarter of D of the values.
 //
 // Elements of fp8 stay in 8 bits up to the registers, where each becomes the bfloat16 of the same
-// value. ldmatrix turns pairs of bytes: a lane gets two neighbours each of two rows, so that rows r
-// and r + 8 of a fragment are neighbours - keys in a score, elements of D in a value. Scales are
-// powers of 2: a score is multiplied by its key's, and the weight of a value by the value's, both
-// exactly.
+// value. ldmatrix transposes pairs of bytes, so a lane gets two neighbours of each of two rows.
+// Rows r and r + 8 of a fragment therefore are neighbours: keys in a score, elements of D in a
+// value. Scales are powers of 2. A score is multiplied by its key's scale, and the weight of a
+// value by the value's, both exactly.
 //
-// What fixes the bits of a row, beside the order within a product of 16 (tensor.h): queries are
-// rounded to bfloat16; a score adds D from first to last; of each block of 64 keys at absolute
-// positions the largest score and the sum of weights are taken by fixed trees; a weight is rounded
-// to bfloat16 before it is summed and multiplied; values are added 16 keys after 16, keys that the
-// row does not see being zeros whatever lies there; blocks in order within a split of 1,024, splits
-// in order. Of fp8 the tree of a page's weights begins with neighbours, of bfloat16 with keys that
-// lie 8 apart. Nothing of it knows of the rows beside it or of how many tasks there are.
+// These rules fix the bits of a row, beside the order within a product of 16 (tensor.h):
+//   - Queries are rounded to bfloat16. A score adds D from first to last.
+//   - Key blocks are 64 keys at absolute positions. Fixed trees give the largest score and the sum
+//     of weights of each. A page's tree of weights begins with neighbours in fp8, and with keys
+//     that lie 8 apart in bfloat16.
+//   - A weight is rounded to bfloat16 before it is summed and multiplied.
+//   - Values are added 16 keys after 16. Keys that the row does not see count as zeros.
+//   - Blocks go in order within a split of kKeySplit keys, and splits in order.
+// No rule depends on the other rows or on the number of tasks.
 
 #include <cmath>
 #include <type_traits>
@@ -38,8 +40,7 @@
 
 namespace janus::kernels::cuda {
 
-// What attention over heads of kHeadDim elements of kBits has in shared memory, in bytes from its
-// start.
+// The layout of shared memory for heads of kHeadDim elements of kBits, in bytes from its start.
 template <int kHeadDim, int kBits>
 struct AttentionShared {
   static constexpr int kColumns = MostColumns(kHeadDim);
@@ -241,7 +242,7 @@ struct FastAttentionKernel {
     for (int unit = 0; unit < units; unit += 2) {
       const int32_t j0 = begin + (first_block + unit / 2) * kKeyBlock;
       const bool all_see = task.AllSee(j0, kKeyBlock);
-      // The unit that is filled here is the one that was read before the last barrier.
+      // Fills the unit that was read before the last barrier.
       block.template CopyingWarps<kAhead - 1>([&](auto& warp) {
         fill(warp, unit + kAhead);
         Score<N>(block, warp, read, j0, all_see, scores);
@@ -270,9 +271,9 @@ struct FastAttentionKernel {
     }
   }
 
-  // Whether any row of the run sees some key of the page at `key`, which lies between the lowest
-  // and the highest that rows see. With a window there may be none between two rows: the block
-  // table then need not have the page either.
+  // Whether any row of the run sees a key of the page at `key`, which lies between the lowest and
+  // the highest key that rows see. With a window, two rows may see no key between them; then the
+  // block table need not have the page.
   JANUS_DEVICE bool IsSeen(const AttentionTask& task, int32_t key) const {
     if (a.sliding_window == 0) return true;
     JANUS_KEEP_LOOP
@@ -284,8 +285,8 @@ struct FastAttentionKernel {
   }
   JANUS_DEVICE static int Next(int unit) { return unit + 1 == Shared::kUnits ? 0 : unit + 1; }
 
-  // Brings the keys or the values of key block `key_block` of the split: each warp those of a page.
-  // What no row sees is zeros.
+  // Copies the keys or the values of key block `key_block` of the split, a page by each warp. Keys
+  // that no row sees are zeros.
   template <bool kIsValue, class Block, class Warp>
   JANUS_DEVICE void Fill(Block& block, Warp& warp, int unit, int key_block, int64_t g) const {
     const KvCache& cache = a.cache;
@@ -363,7 +364,7 @@ struct FastAttentionKernel {
     warp.Lanes([&](int lane) { scores[first_lane + lane] = Scores<N>{}; });
     PerLane<Fragments> of;
     [[maybe_unused]] PerLane<Packed> packed;
-    // Unrolled up to 128, since the registers do not take more.
+    // Unrolled up to heads of 128; the registers do not suffice for more.
     JANUS_KEEP_LOOP
     for (int begin = 0; begin < kHeadDim; begin += kHeadDim < 128 ? kHeadDim : 128) {
       JANUS_UNROLL
@@ -559,7 +560,7 @@ struct FastAttentionKernel {
         }
       }
     });
-    // Now that all have weighed by what was.
+    // Not earlier: all threads have used the old state for their weights now.
     block.Phase([&](int thread) {
       if (thread >= N || !sees(thread)) return;
       Column& of = merged_n[thread];
@@ -586,7 +587,8 @@ struct FastAttentionKernel {
   }
 };
 
-// Two blocks on each of an H100's or H200's multiprocessors; a GPU with fewer runs them in turns.
+// Two blocks on each of an H100's or H200's 132 multiprocessors. A GPU with fewer runs them in
+// turns.
 inline constexpr int64_t kAttentionBlocks = 2 * 132;
 
 // `states`: rows and splits that the workspace has room for. No more blocks than there can be

@@ -1,8 +1,8 @@
 #pragma once
 
-// The states of splits in the workspace of the fast attention, and how they are merged: from the
-// first to the last, with the same weights whether a task merges as it goes over its splits or the
-// second launch does it for tasks of a split each.
+// The states of splits in the workspace of the fast attention, and their merge, from the first to
+// the last. A task that goes over several splits merges with the same weights as the second launch,
+// which merges the states of tasks of one split each.
 
 #include <cmath>
 
@@ -28,8 +28,8 @@ struct SplitStates {
   }
 };
 
-// How a merged state and the next split's are weighed. Where neither has a score above -infinity,
-// what they hold is zeros, or NaN, and stays so.
+// The weights of a merged state and of the next split's state. If neither has a score above
+// -infinity, both hold zeros, or NaN, and so does the result.
 struct MergeWeights {
   float largest;
   float merged;
@@ -44,7 +44,7 @@ JANUS_DEVICE inline float Merge(const MergeWeights& w, float merged, float split
   return merged * w.merged + split * w.split;
 }
 
-// Where the states of a launch's rows lie and where what they come to goes.
+// Where the states of a launch's rows lie, and where the merged results go.
 struct MergedRows {
   AttendingRows of;
   SplitStates at;

@@ -1,13 +1,13 @@
 #pragma once
 
-// What the rows of a call are to the fast attention: runs of neighbours of one sequence, which
-// share each key that is read, and tasks: a run over one split of its keys, or over all of them.
-// Only the device knows positions, so each block of threads finds all tasks for itself, once: a few
-// integers a row, and every block comes to the same.
+// The fast attention cuts the rows of a call into runs and tasks. A run is neighbouring rows of one
+// sequence, which share each key that is read. A task is a run over one split of its keys, or over
+// all of them. Only the device knows positions, so each block of threads finds all tasks once for
+// itself, from a few integers a row. All blocks find the same tasks.
 //
-// A run over several splits is a task for each split where the workspace holds the states of all;
-// these are merged by a second launch. Else one task goes over its splits and merges as it goes.
-// Which of the two it is does not show in the bits, nor does how rows were put into runs.
+// A run over several splits has a task for each split if the workspace holds the states of all of
+// them; a second launch merges these. Otherwise one task goes over all splits and merges on the
+// way. Neither this choice nor the runs that rows belong to change the bits.
 
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/plan.h"
@@ -15,11 +15,11 @@
 
 namespace janus::kernels::cuda {
 
-// Rows of a launch; more of them are more launches, which may use the same workspace since a
+// Rows of a launch. More rows need more launches, which may use the same workspace, because a
 // stream runs one after the other.
 inline constexpr int kTaskRows = 512;
-inline constexpr int kTaskThreads = 128;  // of a block, that look for tasks
-// Of a row whose states are not in the workspace.
+inline constexpr int kTaskThreads = 128;  // threads of a block that look for tasks
+// The workspace has no states of this row.
 inline constexpr int32_t kNoState = -1;
 
 // The keys that a row sees.
@@ -137,7 +137,7 @@ struct alignas(kCopyBytes) AttentionTasks {
     });
   }
 
-  // The row whose run has task `index`.
+  // The first row of the run that has task `index`.
   JANUS_DEVICE int RowOf(int index, int rows) const {
     int low = 0;
     int high = rows;  // task[low] <= index < task[high]

@@ -1,31 +1,31 @@
 #pragma once
 
-// What a kernel is written against: one block of threads, seen as a sequence of phases with a
+// Kernels are written against this file: one block of threads runs a sequence of phases with a
 // barrier after each. A kernel is a struct with its arguments and
 //
 //   static constexpr int kThreads = 128;                        // of a block
 //   template <class Block> JANUS_DEVICE void operator()(Block& block) const;
 //
-// compiled twice: by nvcc over DeviceBlock, and by the host's compiler over HostBlock, which runs
-// the threads of a phase one after the other in an order drawn from a seed. Two threads of a phase
-// that touch the same word, one of them writing, give other results in some of these orders, and
-// are reported by the thread sanitizer in all (host_threads.h); a wrong index is found by the
-// address sanitizer. So kernels are held to the specification, and searched for races, on machines
+// It is compiled twice: by nvcc over DeviceBlock, and by the host's compiler over HostBlock, which
+// runs the threads of a phase one after the other in an order drawn from a seed. If two threads of
+// a phase touch the same word and one of them writes, some orders give other results, and the
+// thread sanitizer reports it in every order (host_threads.h). The address sanitizer finds wrong
+// indices. So kernels are compared with the specification, and searched for races, on machines
 // without a GPU.
 //
 // The rules that make the two forms one:
 //   1. What a thread keeps from one phase to the next lies in a PerThread.
 //   2. Code between phases is the same for all threads of a block. It reads arguments and memory
 //      that the block does not write, or takes words of shared memory through block.Uniform.
-//   3. Threads of a phase share words only by Block::Add and Block::Or on integers, whose order
-//      does not show.
-//   4. Nothing is known of other blocks: they run in any order. What they wrote is there for the
-//      one that IsLast names, after that.
-//   5. What CopyAsync brings is there when the wait of CopyingWarps has let its group through, not
-//      before; what it reads does not change until then.
-//   6. Warpgroups of 128 threads, which multiply by wgmma (wgmma.h), have parts of a block of their
-//      own, CopyingGroups: what was written to shared memory before is there for wgmma only behind
-//      one of them.
+//   3. Threads of a phase share words only by Block::Add and Block::Or on integers, where the order
+//      does not change the result.
+//   4. Blocks run in any order and know nothing of each other. Only the block for which IsLast
+//      returns true may read what the others wrote, and only after that call.
+//   5. The data of a CopyAsync can be read after the wait of CopyingWarps for its group, not
+//      before. Its source must not change until then.
+//   6. Warpgroups of 128 threads multiply by wgmma (wgmma.h) in their own parts of a block,
+//      CopyingGroups. What a thread writes to shared memory is visible to wgmma only after the end
+//      of a CopyingGroups.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,12 +53,12 @@
 
 namespace janus::kernels::cuda {
 
-// Most bytes of shared memory that a block has without asking for more, on every architecture; and
-// that it may ask for (start.h), on those from sm_80 on, of which sm_86 has least.
+// The most bytes of shared memory that a block has without asking for more, on every architecture;
+// and the most that it may ask for (start.h) on sm_80 and later, where sm_86 has the least.
 inline constexpr int64_t kMaxSharedBytes = 48 << 10;
 inline constexpr int64_t kMaxAskedSharedBytes = 99 << 10;
-// That it may ask for on sm_90 and sm_100; a kernel that takes more than kMaxAskedSharedBytes has
-// another to stand in for it elsewhere.
+// The most that it may ask for on sm_90 and sm_100. If a kernel needs more than
+// kMaxAskedSharedBytes, another kernel replaces it on other architectures.
 inline constexpr int64_t kMostSharedBytes = 227 << 10;
 
 inline constexpr int kCopyBytes = 16;  // of one CopyAsync
@@ -67,12 +67,12 @@ inline constexpr int kWordBytes = 4;   // of one CopyWordAsync
 inline constexpr int kLanes = 32;          // of a warp
 inline constexpr int kGroupThreads = 128;  // of a warpgroup
 
-// What shared memory begins at a multiple of: the swizzled matrices of wgmma ask for it.
+// The alignment of shared memory; the swizzled matrices of wgmma need it.
 inline constexpr int kSharedAlignment = 1024;
 
 #ifdef __CUDACC__
 
-// One word of a thread's own, over the phases of its block.
+// A word for each thread, which it keeps over the phases of its block.
 template <class T, int kThreads>
 class PerThread {
  public:
@@ -82,12 +82,12 @@ class PerThread {
   T value_{};
 };
 
-// One word of a lane's own, over the steps of its warp.
+// A word for each lane, which it keeps over the steps of its warp.
 template <class T>
 using PerLane = PerThread<T, kLanes>;
 
-// See warp.h. A phase asks anew which thread it is: what follows from it, addresses above all, is
-// then found where it is used and takes no registers over loops of phases.
+// See warp.h. Each phase reads the thread's number again. So values that depend on it, mainly
+// addresses, are computed where they are used and take no registers over loops of phases.
 class DeviceWarp {
  public:
   __device__ DeviceWarp() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_)); }
@@ -144,7 +144,7 @@ class DeviceWarp {
   int thread_;
 };
 
-// Four warps that multiply together. What each of them does by itself stands in Threads.
+// Four warps that multiply together. Code that each thread runs alone stands in Threads.
 class DeviceGroup {
  public:
   __device__ DeviceGroup() {
@@ -160,9 +160,9 @@ class DeviceGroup {
   template <class Fn>
   __device__ void Threads(Fn fn) {
     fn(thread_);
-    __syncwarp();  // what warps do together behind it asks that their lanes are together
+    __syncwarp();  // warp-wide operations that follow need all lanes here
   }
-  // to(thread, x) with x what fn is on the thread whose lane differs by the bits of `mask`.
+  // to(thread, x): x is the value of fn on the thread with lane number lane ^ mask.
   template <class Fn, class To>
   __device__ void Exchange(int mask, Fn fn, To to) {
     const auto theirs = __shfl_xor_sync(0xFFFFFFFFu, fn(thread_), mask);
@@ -201,8 +201,8 @@ class DeviceBlock {
     fn(warp);
     __syncthreads();
   }
-  // As Warps. The copies that fn starts are one group; before the barrier every thread waits until
-  // at most the kPending newest groups are under way. What the others brought is there for all.
+  // As Warps. The copies that fn starts are one group. Before the barrier every thread waits until
+  // at most the kPending newest groups are in flight. The data of the others is visible to all.
   template <int kPending, class Fn>
   __device__ void CopyingWarps(Fn fn) {
     DeviceWarp warp;
@@ -210,8 +210,8 @@ class DeviceBlock {
     asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(kPending) : "memory");
     __syncthreads();
   }
-  // As CopyingWarps, on every warpgroup. What threads wrote, and what copies brought that the wait
-  // let through, is there for wgmma in the next CopyingGroups.
+  // As CopyingWarps, on every warpgroup. In the next CopyingGroups wgmma sees what threads wrote,
+  // and the data of the copies that were waited for.
   template <int kPending, class Fn>
   __device__ void CopyingGroups(Fn fn) {
     DeviceGroup group;
@@ -219,13 +219,13 @@ class DeviceBlock {
     AwaitCopies<kPending>();
     __syncthreads();
   }
-  // `steps` + kLag CopyingGroups, of which each warpgroup works in `steps` that follow one another,
-  // and begins kLag later than the one before it: work(group, step, state), else idle(group, turn,
-  // state). With kLag there are two. `state` is a copy of each warpgroup's own.
+  // Runs `steps` + kLag CopyingGroups. Each warpgroup calls work(group, step, state) in `steps`
+  // consecutive ones, kLag later than the warpgroup before it, and idle(group, turn, state) in the
+  // others. If kLag is not 0 there are two warpgroups. Each has its own copy of `state`.
   //
-  // Of the loop there is one copy, without a branch round products, whose registers the compiler
-  // would lose sight of: so a warpgroup meets the others at barriers that stand elsewhere, which
-  // bar.sync allows as long as each warp is together there.
+  // The loop exists once, without a branch around products: with a branch the compiler would lose
+  // track of their registers. So warpgroups meet at barriers that stand at different places of the
+  // code. bar.sync allows this as long as all lanes of a warp are at the same place.
   template <int kPending, int kLag, class State, class Work, class Idle>
   __device__ void LaggingGroups(int steps, State state, Work work, Idle idle) {
     const int behind = kLag == 0 ? 0 : kLag * DeviceGroup().index();
@@ -243,9 +243,9 @@ class DeviceBlock {
       IdleTurn<kPending>(turn, state, idle);
     }
   }
-  // Inside CopyingWarps and CopyingGroups: kCopyBytes from global to shared memory, past the
-  // registers. Both addresses are multiples of as many bytes. Unless `read`, zeros come and `from`
-  // is not touched.
+  // Inside CopyingWarps and CopyingGroups: copies kCopyBytes from global to shared memory, past the
+  // registers. Both addresses are multiples of kCopyBytes. Unless `read`, it writes zeros and does
+  // not touch `from`.
   __device__ static void CopyAsync(void* to, const void* from, bool read) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
                      static_cast<uint32_t>(__cvta_generic_to_shared(to))),
@@ -267,8 +267,8 @@ class DeviceBlock {
     __syncthreads();
     return value;
   }
-  // Between phases, once a launch: whether all other blocks have asked already. What their phases
-  // wrote is then there for this one's. *arrived is 0 when the launch begins.
+  // Between phases, once a launch: whether all other blocks have called it already. Later phases of
+  // this block then see what theirs wrote. *arrived is 0 when the launch begins.
   __device__ bool IsLast(uint32_t* arrived) const {
     int is_last = 0;
     if (threadIdx.x == 0) {
@@ -284,14 +284,14 @@ class DeviceBlock {
     atomicAdd(&word, value);
   }
   __device__ static void Or(uint32_t& word, uint32_t value) { atomicOr(&word, value); }
-  // As Or, for words where most bits are set already: these cost a read, not one turn after
-  // another.
+  // As Or, for words where most bits are set already: then it is a read, not an atomic operation
+  // that waits for others.
   __device__ static void OrOnce(uint32_t& word, uint32_t value) {
     if ((*static_cast<volatile uint32_t*>(&word) & value) != value) atomicOr(&word, value);
   }
 
  private:
-  // Of what the thread started; what came is there for wgmma behind the next barrier.
+  // Waits for the thread's own copies. wgmma sees their data after the next barrier.
   template <int kPending>
   __device__ static void AwaitCopies() {
     asm volatile("cp.async.commit_group;\ncp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -325,8 +325,8 @@ class PerThread {
 template <class T>
 using PerLane = PerThread<T, kLanes>;
 
-// fn(i) for i below `count` in a rotation and a direction that `random` draws: cheap, and for any
-// two of them either comes first in some order.
+// fn(i) for i below `count` in a rotation and a direction that `random` draws. This is cheap, and
+// of any two calls, each comes first in some order.
 template <class Fn>
 void InAnyOrder(std::minstd_rand& random, int count, Fn fn) {
   const uint64_t draw = random();
@@ -377,7 +377,7 @@ class HostWarp {
     Each(fn, [&](int, uint32_t value) { most = std::max(most, value); });
     return most;
   }
-  // A lane alone cannot do what all of them do together: the GPU would wait for the others.
+  // A single lane cannot run an operation of the warp: the GPU would wait for the others.
   void Together() const { JANUS_CHECK(!inside_, index_); }
   // The other lanes run fn too, as they do on the device.
   template <class Fn>
@@ -467,7 +467,7 @@ class HostGroup {
   bool inside_ = false;
 };
 
-// How many copies of CopyAsync read something. Of this thread.
+// How many copies of CopyAsync in this thread read something.
 inline thread_local int64_t host_copies = 0;
 inline thread_local int64_t host_word_copies = 0;  // of CopyWordAsync
 
@@ -514,7 +514,7 @@ class HostBlock {
     InAnyOrderOf(kLanes, of_warp);
     inside_ = false;
   }
-  // A copy lands when it has been waited for and not before; until then there is NaN.
+  // A copy writes its data when it is waited for. Until then its place holds NaN.
   template <int kPending, class Fn>
   void CopyingWarps(Fn fn) {
     Warps(fn);
@@ -605,7 +605,7 @@ class HostBlock {
     const HostAside aside;
     group_.push_back({bytes, from, read, kBytes});
   }
-  // What begins here may write to shared memory what wgmma is not told of.
+  // The code that begins here may write to shared memory, which wgmma does not see yet.
   void Begin() {
     Together();
     inside_ = true;

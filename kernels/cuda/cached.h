@@ -1,7 +1,7 @@
 #pragma once
 
-// What a cache holds, number by number, whatever its format, for the plain forms. And how pieces of
-// fp8 are written (../float8_pieces.h).
+// Reads a cache of any format number by number, for the plain forms, and writes pieces of fp8
+// (../float8_pieces.h).
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/warp.h"

@@ -36,7 +36,7 @@ def read_report(text):
         elif "Compiling entry function" in line and "Kernel" in line:
             raise ValueError(f"a kernel whose name this does not understand: {line.strip()}")
         elif "Function properties for" in line and current and stack is not None:
-            current = None  # a function that the kernel calls: it has a report of its own
+            current = None  # a function that the kernel calls: it has a separate report
         elif current and stack is None and (match := STACK.search(line)):
             frame, stores, loads = map(int, match.groups())
             stack = frame, stores + loads

@@ -30,10 +30,10 @@ from ptx_paths import Walk
 FORMS = {0x4000004000010000 + 2 * i for i in range(4)}
 # Turned: 64 columns in 8 KiB; the 4 steps of 16 rows in these.
 TURNED = {0x4000004002000000 + 128 * i for i in range(4)}
-# Of kernels whose names begin so, by (columns, whether b is transposed), of each operand: the forms of its
-# descriptor; whether it hangs on the warpgroup's number, None where the compiler may know the number by
-# another name (a warpgroup scores key blocks of its own); whether its address is a constant, None where that
-# says nothing. None: any number of columns.
+# By the beginning of a kernel's name, then by (columns, whether b is transposed), for each operand: the forms of
+# its descriptor; whether it depends on the warpgroup's number, None where the compiler may know the number by
+# another name (each warpgroup scores other key blocks); whether its address is a constant, None where that
+# proves nothing. None as columns: any number.
 PRODUCTS = {
     "WgmmaExpert": {(None, 0): (("a", FORMS, True, None), ("b", FORMS, False, None))},
     "WgmmaAbsorbed": {(64, 0): (("a", FORMS, False, True), ("b", FORMS, None, False)),

@@ -10,7 +10,7 @@
 
 namespace janus::kernels::cuda {
 
-// Not of Mxfp4, whose elements share bytes.
+// Not for Mxfp4, where two elements share a byte.
 JANUS_DEVICE inline float Load(const void* array, DType type, int64_t index) {
   if (type == DType::kFloat32) return static_cast<const float*>(array)[index];
   if (type == DType::kFloat8E4M3) return FromFloat8E4M3(static_cast<const uint8_t*>(array)[index]);

@@ -1,16 +1,16 @@
 #pragma once
 
-// Keys and values expanded from the cache into the workspace, for the rows of a call that come to
-// attend to them (expanded_fast.h): of some key blocks and heads, the matrix product of latent
-// vectors and a head's expansion. Specification: ../reference/expanded_attention.cc
+// Expands keys and values from the cache into the workspace, before the rows of a call attend to
+// them (expanded_fast.h): the matrix product of latent vectors and a head's expansion, for some key
+// blocks and heads. Specification: ../reference/expanded_attention.cc
 //
-// A block of threads keeps 128 rows of an expansion in shared memory - those of the keys of a head,
-// or of its values - and multiplies 128 positions after 128 by them, whose latent vectors come by
-// asynchronous copies two quarters of the rank ahead. So what is read for a multiplication is the
-// latent vectors alone, once for each half of a head, from the cache of the GPU.
+// A block of threads keeps 128 rows of an expansion in shared memory, which belong to the keys of a
+// head or to its values. It multiplies them by 128 positions after 128. Asynchronous copies bring
+// the latent vectors of these, two quarters of the rank ahead. So a multiplication reads latent
+// vectors alone, once for each half of a head, from the GPU's L2 cache.
 //
-// One number: the rank from first to last, 16 after 16, in fp32, rounded to bfloat16. Positions
-// that no row of the run sees are zeros, and their pages are not looked up.
+// The sum of one number goes over the rank from first to last, 16 after 16, in fp32, and is rounded
+// to bfloat16. Positions that no row of the run sees are zeros, and their pages are not looked up.
 
 #include "kernels/cuda/expanded_runs.h"
 #include "kernels/cuda/stages.h"
@@ -57,7 +57,7 @@ struct ExpandKeysShared {
   static constexpr int kLineBytes = 2 * kLine;
   static constexpr int kPieceBytes = kRows * kLineBytes;
   static constexpr int kStages = 3;
-  static constexpr int kUnits = 64;  // of 128 positions, whose pages are looked up at once
+  static constexpr int kUnits = 64;  // of 128 positions; their pages are looked up at once
   static constexpr int kUnitPages = kRows / kPageTokens;
   static constexpr int kStage = kLines * kPieceBytes;             // weights first
   static constexpr int kPages = kStage + kStages * kPieceBytes;   // [unit][8]

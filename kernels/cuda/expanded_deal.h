@@ -1,11 +1,11 @@
 #pragma once
 
-// How attention over expanded keys deals a call into launches: so many rows, heads and key blocks
-// at a time as the workspace holds. A matter of speed alone: no bit depends on it.
+// How attention over expanded keys deals a call into launches: as many rows, heads and key blocks
+// at a time as the workspace holds. Only speed depends on it, no bit.
 //
-// All keys of some heads where that leaves work for the whole device: a task then keeps its state
-// in registers from its first key to its last. Else keys in chunks, and states of rows in the
-// workspace beside them.
+// If all keys of some heads fit and keep the whole device busy, a task keeps its state in registers
+// from its first key to its last. Otherwise keys are taken in chunks, and the workspace also holds
+// the states of rows.
 
 #include "common/status.h"
 #include "kernels/cuda/expanded_fast.h"

@@ -2,19 +2,23 @@
 
 // Attention of prompt rows over keys and values that expand_keys.h has expanded, with the tensor
 // cores: a block of threads takes a tile of 64 or 128 rows of a run for one head. Queries are the
-// 16-row operand, of which a warp has one or two: scores, weights and sums of values stay in its
-// registers, no warp waits for what another has found. Bound by multiplication.
+// 16-row operand, of which a warp has one or two. Scores, weights and sums of values stay in its
+// registers, and no warp waits for a result of another. Multiplication is the limit.
 // Specification: ../reference/expanded_attention.cc
 //
-// Keys come by asynchronous copies a block of 64 ahead, their values while they are scored.
+// Asynchronous copies bring keys a block of 64 ahead, and their values while they are scored.
 //
-// What fixes the bits of a row: queries are rounded to bfloat16; keys and values were, when they
-// were expanded; a score adds the head's 128, then the 64 of rope; of each block of 64 keys at
-// absolute positions the largest score is taken, and the sum of weights by the tree that paged
-// attention has (page by page, then over the four); a weight is rounded to bfloat16 before it is
-// summed and multiplied; values are added 16 keys after 16; blocks in order, without splits. Keys
-// that a row does not see have weight 0, and a zero result is +0, so that they do not show. A row's
-// state waits in the workspace for the next chunk of keys as it is: where chunks end does not show.
+// These rules fix the bits of a row:
+//   - Queries are rounded to bfloat16, as keys and values were when they were expanded.
+//   - A score adds the head's 128 elements, then the 64 of rope.
+//   - Key blocks are 64 keys at absolute positions, in order, without splits. Each has a largest
+//     score, and a sum of weights by the tree of paged attention (page by page, then over the
+//     four).
+//   - A weight is rounded to bfloat16 before it is summed and multiplied.
+//   - Values are added 16 keys after 16. Keys that a row does not see have weight 0, and a zero
+//     result is +0, so that they do not show.
+//   - Between chunks of keys a row's state lies unchanged in the workspace, so the ends of chunks
+//     do not show.
 
 #include <cmath>
 
@@ -99,12 +103,12 @@ struct FastExpandedKernel {
     for (int32_t key_block = begin; key_block < end; ++key_block) {
       const int unit = (key_block - begin) % Shared::kUnits;
       const int32_t j0 = (key_block - task.first_block) * kKeyBlock;
-      // The values that were here were read before the last barrier.
+      // Fills the place of values that were read before the last barrier.
       block.template CopyingWarps<0>([&](auto& warp) {
         FillValues(block, warp, h, key_block);
         if (Sees(block, warp, task, j0)) Score(block, warp, unit, j0, states);
       });
-      // And so were the keys. What is filled is waited for a block later.
+      // The keys there were read too. The wait for these copies is a block later.
       block.template CopyingWarps<1>([&](auto& warp) {
         if (key_block + Shared::kUnits < end) {
           FillKeys(block, warp, h, key_block + Shared::kUnits, unit);
@@ -162,8 +166,8 @@ struct FastExpandedKernel {
     });
   }
 
-  // Rounded, and the last key that each row sees. What lies beyond the task's rows are zeros that
-  // see what its last row does.
+  // Rounded queries, and the last key that each row sees. Rows beyond the task's are zeros that see
+  // what its last row sees.
   template <class Block>
   JANUS_DEVICE void LoadQueries(Block& block, const ExpandedTask& task, int h) const {
     constexpr int kWidth = kSharedExpansion + kAbsorbedRope;
@@ -273,8 +277,7 @@ struct FastExpandedKernel {
     return static_cast<uint32_t>(LastOf(block)[warp.index() * kWarpRows + lane % kWarpRows]);
   }
 
-  // Whether the warp has rows that see any of the block's keys. For others it is as if the block
-  // was not there.
+  // Whether the warp has rows that see any of the block's keys. Otherwise it skips the block.
   template <class Block, class Warp>
   JANUS_DEVICE static bool Sees(Block& block, Warp& warp, const ExpandedTask& task, int32_t j0) {
     return warp.index() * kWarpRows < task.rows && MostOf(block, warp) >= j0;
@@ -422,7 +425,7 @@ struct FastExpandedKernel {
     const unsigned char* const keys = block.shared() + unit * Shared::kUnitBytes;
     PerLane<Queries> of;
     warp.Lanes([&](int lane) { scores[lane] = Scores{}; });
-    // Unrolled no further, since the registers do not take more.
+    // Unrolled no further; the registers do not suffice for more.
     JANUS_KEEP_LOOP
     for (int begin = 0; begin < kRowChunks; begin += 8) {
       JANUS_UNROLL
@@ -443,8 +446,8 @@ struct FastExpandedKernel {
     }
   }
 
-  // Weights times values. Weight 0 keeps from a row what it does not see, unless that is infinite
-  // or NaN.
+  // Weights times values. Weight 0 hides a value that a row does not see, unless the value is
+  // infinite or NaN.
   template <class Block, class Warp>
   JANUS_DEVICE static void AddValues(Block& block, Warp& warp, int32_t j0,
                                      PerThread<State, kThreads>& states) {
@@ -497,8 +500,8 @@ struct FastExpandedKernel {
     return any;
   }
 
-  // The same for 16 keys from `key` on, where some row does not see all and one may show: row by
-  // row, what it does not see as zeros.
+  // The same for 16 keys from `key` on, if some row does not see all of them and one of these might
+  // show: row by row, with zeros for what the row does not see.
   template <class Block, class Warp, class Of>
   JANUS_DEVICE static void AddSeenValues(Block& block, Warp& warp, int32_t key, int step, int n,
                                          PerThread<State, kThreads>& states, Of values) {

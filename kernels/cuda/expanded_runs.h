@@ -1,9 +1,9 @@
 #pragma once
 
-// What the rows of a call are to attention over expanded keys: runs, whose key blocks are numbered
-// one run after the other and expanded once for all rows of the run, and tasks, tiles of rows of a
-// run. Only the device knows positions, so one block of threads finds both before anything else is
-// launched, and leaves them in the workspace.
+// Attention over expanded keys cuts the rows of a call into runs and tasks. Key blocks are numbered
+// one run after the other, and each is expanded once for all rows of its run. A task is a tile of
+// rows of a run. Only the device knows positions, so the first launch, one block of threads, finds
+// both and writes them to the workspace.
 
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/plan.h"

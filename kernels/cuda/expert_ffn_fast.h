@@ -1,14 +1,14 @@
 #pragma once
 
 // The experts in their fast form: two launches, each a block per (expert, tile of weight rows) that
-// takes the expert's rows in tiles of up to 64. Bound by the read of the weights up to 64 rows.
+// takes the expert's rows in tiles of up to 64. Up to 64 rows the read of the weights is the limit.
 // Specification: ../reference/grouped_expert_ffn.cc
 //
-// How many rows an expert has only the device knows: the grid has every expert, and a block of one
-// without rows ends at once. A tile of many rows takes twice the weight rows or four times, since
-// with 64 of them the rows of activations, which each block reads for itself, would be as many
-// bytes as the weights or, beside fp8 and mxfp4, more; of so many neighbouring blocks one then does
-// the work of all.
+// Only the device knows how many rows an expert has. So the grid has every expert, and a block of
+// an expert without rows ends at once. A tile of many rows takes two or four times the weight rows:
+// each block reads the activations for itself, and beside 64 weight rows these would be as many
+// bytes as the weights, or more in fp8 and mxfp4. One block then does the work of two or four
+// neighbours, and the others end at once.
 
 #include <type_traits>
 
@@ -20,8 +20,8 @@ namespace janus::kernels::cuda {
 // Weight rows of one half of the narrow tile.
 inline constexpr int kFastHalf = WeightTile<16, 8, 1>::kHalf;
 
-// fn(tile, first, rows) for tiles of an expert's rows: `tile` is the WeightTile that the block
-// takes there, if it has a part in it: among the blocks of the expert it has the number `block`.
+// Calls fn(tile, first, rows) for those tiles of an expert's rows in which the block has work.
+// `tile` is the WeightTile that it takes there; `block` is its number among the expert's blocks.
 template <int kWeightBits, class Fn>
 JANUS_DEVICE void ForRowTiles(int count, int64_t block, Fn fn) {
   for (int first = 0; first < count; first += kMostTileRows) {
@@ -129,9 +129,9 @@ Plan PlanFastExpertDown(const GroupedExpertFfnArgs& a) {
           Kernel::kAskedSharedBytes, 0, 2 * a.num_contributions * a.intermediate * a.hidden};
 }
 
-// What the blocks of an expert with up to 64 rows ask of the level-2 cache, beside the least that
-// must come from memory (ExpertBytes): each reads the rows of activations for itself. Scales, which
-// are 1 in 4,096 of fp8, are left out.
+// The bytes that the blocks of an expert with up to 64 rows read from the L2 cache: each reads the
+// rows of activations for itself. ExpertBytes is the least that must come from memory. Scales,
+// which are 1 in 4,096 of fp8, are left out.
 template <int kWeightBits>
 constexpr int64_t FastExpertReads(const GroupedExpertFfnArgs& a, int64_t rows) {
   const int64_t wide = WeightFormat<kWeightBits>::WidthFor(static_cast<int>(rows));

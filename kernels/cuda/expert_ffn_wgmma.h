@@ -4,12 +4,13 @@
 // wgmma_packed.h.
 // Specification: ../reference/grouped_expert_ffn.cc
 //
-// There are two ways to deal a call into blocks, with the same bits. How many rows the host
-// takes for likely says which (TakesWideTiles); how many an expert has only the device knows.
-//   - Narrow, for few rows, bound by the read of the weights: a block per (expert, 64 weight rows)
-//     takes the expert's rows in tiles of up to 64. A block of an expert without rows ends at once.
-//   - Wide: a tile is 128 weight rows by up to 256 rows (of fp8 128, of mxfp4 192). As many blocks
-//     as the device runs at once go over the tiles of all experts, which they count first.
+// There are two ways to deal a call into blocks, with the same bits. The host chooses by how many
+// rows are likely (TakesWideTiles), because only the device knows how many an expert has.
+//   - Narrow, for few rows, limited by the read of the weights: a block per (expert, 64 weight
+//     rows) takes the expert's rows in tiles of up to 64. A block of an expert without rows ends at
+//     once.
+//   - Wide: a tile is 128 weight rows by up to 256 rows (fp8: 128, mxfp4: 192). As many blocks as
+//     the device runs at once first count the tiles of all experts, then go over them.
 
 #include <type_traits>
 
@@ -18,8 +19,8 @@
 
 namespace janus::kernels::cuda {
 
-// Rows of the smallest tile. Where weights pass through registers, the compiler gives each tile of
-// a kernel some of its own: wide blocks, which have few to spare, do without the smallest.
+// Rows of the smallest tile. Where weights pass through registers, the compiler reserves registers
+// for each tile of a kernel separately. Wide blocks have few to spare, so they have no small tiles.
 template <class Block>
 inline constexpr int kLeastTile = Block::kGroups == 2 && Block::kBits != 16 ? 32 : 8;
 
@@ -43,7 +44,7 @@ template <class Tile>
 using WeightHalfOf = WeightHalf<typename Tile::Format::Element>;
 
 // h = round(silu(gate x) * up x) of rows first .. first+rows-1 of an expert, for the outputs of
-// tile `across`, whose halves are the same rows of gate and of up.
+// tile `across`. The halves of a tile are the same rows of gate and of up.
 struct WgmmaUp {
   // Outputs of a tile.
   static constexpr int Outputs(int half) { return half; }
@@ -132,10 +133,11 @@ struct NarrowWgmmaKernel : WgmmaExpertKernel<1, kBits> {
   }
 };
 
-// Tiles of an expert: bands of up to kBand tiles of rows; in a band tiles of rows that share their
-// weights are neighbours, and so are blocks that work at the same time. So weights are read from
-// memory once a band, and rows of a band from the cache as far as they fit: 58.7 MB of
-// DeepSeek-V3's up do not (README.md). Of fp8 a band has half the rows, and weights half the bytes.
+// An expert's tiles are taken in bands of up to kWgmmaBand tiles of rows. In a band, tiles of rows
+// that share their weights are neighbours, so blocks work on them at the same time. So weights are
+// read from memory once a band. The rows of a band come from the L2 cache as far as they fit, which
+// the 58.7 MB of DeepSeek-V3's up do not. In fp8 a band has half the rows, and weights half the
+// bytes.
 inline constexpr int kWgmmaBand = 16;
 inline constexpr int kMostWideExperts = 255;
 
@@ -148,7 +150,7 @@ struct WideWgmmaKernel : WgmmaExpertKernel<2, kBits> {
   struct Found {
     int32_t expert;
     int32_t before;  // tiles of rows of the experts before it
-    int32_t tiles;   // of rows, of its own
+    int32_t tiles;   // tiles of rows of this expert
   };
   static constexpr int kFoundAt = kRestAt + 4 * (kMostWideExperts + 1);
   static constexpr int64_t kAskedSharedBytes = kFoundAt + sizeof(Found);
@@ -222,10 +224,9 @@ struct WgmmaExpertDownKernel : WgmmaKernelOf<WgmmaDown, kGroups, kBits> {
   }
 };
 
-// A matter of speed: above so many rows an expert, as there are likely to be and dealt evenly,
-// reading them for each 64 weight rows weighs on the cache more than the begin of wide tiles does
-// on all else. Where that is hangs on what the cache gives, not on the stages of a tile
-// (README.md).
+// For speed alone. Narrow tiles read an expert's rows once for each 64 weight rows. Above so many
+// likely rows an expert, dealt evenly, that read costs more than the start of wide tiles. The L2
+// cache's rate decides where this is, not the stages of a tile (README.md).
 inline constexpr int64_t kNarrowRows = 32;
 constexpr bool TakesWideTiles(const GroupedExpertFfnArgs& a) {
   const int64_t rows = a.likely_contributions > 0 ? a.likely_contributions : a.num_contributions;

@@ -17,7 +17,7 @@ enum class GateForm {
   kPlain,  // everything; what the fast one is held to
 };
 
-// By number formats and shape alone, so that a model has one form, whatever rows a round brings.
+// Depends on number formats and shape alone, so a model has one form, whatever rows a round brings.
 constexpr GateForm GateFormFor(const GateTopKArgs& a) {
   const bool is_bfloat16 = a.weight_dtype == DType::kBFloat16 && a.x_dtype == DType::kBFloat16;
   return is_bfloat16 && a.hidden % 8 == 0 ? GateForm::kFast : GateForm::kPlain;
@@ -28,18 +28,18 @@ Status RunGateTopK(const Stream& stream, const GateTopKArgs& args, GateForm form
 
 struct GateAndScheduleArgs {
   GateTopKArgs gate;  // its workspace, for all rows, makes it two launches
-  // Its ids and count are the gate's, whatever stands there.
+  // Its ids and count are ignored; the gate's count.
   ScheduleExpertsArgs schedule;
   uint32_t* arrived = nullptr;  // one word, which no other call uses meanwhile
-  // Its replicas, weights, count and live rows are those of the two, whatever stands there; none
-  // is listed where `active` is null.
+  // Its replicas, weights, count and live rows are ignored; those of the gate and the schedule
+  // count. Nothing is listed if `active` is null.
   ListWorkArgs list = {};
 };
-// GateTopK, ScheduleExperts of the ids that it chose, and where it is asked for the lists of one
-// instance's work, with the bits and results of one after the other. Two launches for the gate's
-// fast form where AEBS is one block in its fast form; else the launches of both, and of the lists.
-// InvalidArgument as from both, for different numbers of experts and where `arrived` is null. No
-// rows: AEBS of no ids.
+// GateTopK, then ScheduleExperts of the chosen ids, then, if asked for, the lists of one instance's
+// work. Bits and results are those of separate calls. If the gate and AEBS have their fast forms,
+// and AEBS takes one block, all of it is two launches; otherwise each operation has its own.
+// InvalidArgument: as from both, different numbers of experts, or a null `arrived`. Without rows:
+// AEBS of no ids.
 Status GateAndSchedule(const Stream& stream, const GateAndScheduleArgs& args);
 
 }  // namespace janus::kernels::cuda

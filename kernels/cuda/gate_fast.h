@@ -1,12 +1,12 @@
 #pragma once
 
-// The gate in its fast form, for bfloat16: logits by tensor cores, the inner axis dealt over
-// blocks, then a block for each row that adds up its pieces and chooses. Bound by the read of the
-// weights, all of which is under way at once. Specification: ../reference/gate_top_k.cc
+// The gate in its fast form, for bfloat16: tensor cores compute logits, with the inner axis dealt
+// over blocks; then a block for each row adds up its pieces and chooses. The read of the weights is
+// the limit, and all of them are loaded at once. Specification: ../reference/gate_top_k.cc
 //
 // A logit starts at 0 and takes the sums of its pieces from the first to the last. A piece is
-// kGateSplit elements of the inner axis; its sum starts at 0 and takes 16 elements after the other.
-// The workspace and the other rows change only where a piece is computed, and beside which rows.
+// kGateSplit elements of the inner axis; its sum starts at 0 and takes 16 elements after 16. The
+// workspace and the other rows only change where a piece is computed, and beside which rows.
 
 #include "kernels/cuda/aebs_fast.h"
 #include "kernels/cuda/list_work.h"
@@ -42,8 +42,8 @@ struct GateTile {
     const int64_t most = rows < kRows ? rows : kRows;
     return (kExperts + (most + 15) / 16 * 16) * int64_t{kRowBytes};
   }
-  // The chunks of a row permuted by its number: 8 rows' chunks at one place lie in banks of their
-  // own.
+  // The chunks of a row are permuted by its number, so that the chunks of 8 rows at one place lie
+  // in different banks.
   JANUS_DEVICE static constexpr int Offset(int row, int chunk) {
     return row * kRowBytes + (chunk ^ row % 8) * kCopyBytes;
   }
@@ -116,7 +116,7 @@ struct FastGateLogitsKernel {
   }
 
  private:
-  // Begins and ends with the shared memory free.
+  // The shared memory must be free at the begin, and is free at the end.
   template <class Block>
   JANUS_DEVICE void AddPiece(Block& block, int64_t k0, int64_t e0, int experts, int rows,
                              PerThread<Rows, kThreads>& x, PerThread<Sums, kThreads>& sums) const {
@@ -146,7 +146,7 @@ struct FastGateLogitsKernel {
     }
     JANUS_KEEP_LOOP
     for (int part = 0; part < GateTile::kParts; ++part) {
-      // Starts no copies: what it waits for is the next part.
+      // Starts no copies; it only waits for the next part.
       block.template CopyingWarps<GateTile::kParts - 1>(
           [&](auto& warp) { Multiply(block, warp, part * GateTile::kChunks, rows, sums); });
     }
@@ -202,8 +202,8 @@ struct FastGateLogitsKernel {
   }
 };
 
-// A logit, or a sum of scores, as a number that orders as they do: NaN above all, -0 as +0; more
-// than 0.
+// A logit, or a sum of scores, as a positive integer of the same order: NaN is above all, and -0
+// equals +0.
 JANUS_DEVICE inline uint32_t RankOf(float logit) {
   if (logit != logit) return ~0u;
 #ifdef __CUDACC__
@@ -249,8 +249,8 @@ class GateChoice {
     }
   };
 
-  // Of row block.index(). The logits are the sums of `pieces` pieces in `partial`, or there already
-  // when it is null.
+  // For row block.index(). The logits are the sums of `pieces` pieces in `partial`, or already
+  // computed if it is null.
   template <class Block>
   JANUS_DEVICE static void Run(Block& block, const GateTopKArgs& a, const float* partial,
                                int64_t pieces) {
@@ -270,7 +270,7 @@ class GateChoice {
           sum = a.logits[row + e];
         } else {
           const float* from = partial + row + e;
-          // Four reads under way at once, added in order.
+          // Four reads in flight at once, added in order.
 #ifdef __CUDACC__
 #pragma unroll 4
 #endif
@@ -342,7 +342,7 @@ class GateChoice {
   }
 
  private:
-  static constexpr int kSums = GateChoiceKernel::kThreads;  // whose order of sums this is
+  static constexpr int kSums = GateChoiceKernel::kThreads;  // the order of sums is that kernel's
   static_assert(kSums == 4 * kLanes && kThreads >= kLanes + kSums && kMaxTopK <= kLanes);
 
   // The best of a group's ranks, or that of the sum of its two best scores with their biases.
@@ -362,7 +362,7 @@ class GateChoice {
     return RankOf(LogitOf(best) + LogitOf(second));
   }
 
-  // Open are the groups that fewer than top_groups others beat, a tie going to the lower group.
+  // A group is open if fewer than top_groups others beat it; the lower group wins a tie.
   template <class Warp>
   JANUS_DEVICE static void CloseGroups(Warp& warp, const GateTopKArgs& a, uint32_t* ranks,
                                        uint32_t* of_group, uint32_t* open) {
@@ -434,7 +434,7 @@ struct FastGateChoiceKernel {
   }
 };
 
-// Grid [T]. The block that is done last goes on with AEBS and the lists of what it gave.
+// Grid [T]. The last block to finish goes on with AEBS and the lists of its result.
 struct GateAndScheduleKernel {
   static constexpr int kThreads = kFastThreads;
   static constexpr int kBlocksAtOnce = 2;  // else registers are held to what AEBS would spill
@@ -477,7 +477,7 @@ inline Plan PlanFastGateChoice(const GateTopKArgs& a, bool over_pieces) {
   return {a.rows, kThreads, GateChoice<kThreads>::Layout::For(a.experts, a.groups, a.top_k).bytes,
           GateChoiceBytes(a, over_pieces ? GatePieces(a) : 0), 0};
 }
-// Of the three by themselves: what one gives the next is there to be read by others too.
+// The bytes of the three as separate operations, because others read the data between them too.
 inline Plan PlanGateAndSchedule(const GateTopKArgs& a, const ScheduleExpertsArgs& schedule,
                                 const ListWorkArgs& list) {
   constexpr int kThreads = GateAndScheduleKernel::kThreads;

@@ -1,13 +1,14 @@
 #pragma once
 
-// What a warpgroup of the host form has under way of wgmma (wgmma.h): products are given with
-// descriptors of matrices in shared memory, decoded here as the PTX ISA has them, and are done at
-// any time between their commit and the wait that lets their group through. So
-//   - the accumulators' registers are poison until then, and must still be when the results come;
-//   - what is written into an operand too early, be it in shared memory or in registers, is
+// The unfinished wgmma products of a warpgroup in the host form (wgmma.h). Products come with
+// descriptors of matrices in shared memory, which this file decodes as the PTX ISA defines them. A
+// product is computed at any time between its commit and the wait for its group. So
+//   - the accumulators' registers hold poison until then, and must still hold it when the results
+//     are stored;
+//   - data that is written into an operand too early, in shared memory or in registers, is
 //     multiplied in some orders.
-// It ends the process where a fence is missing, or threads did anything between it and a product; a
-// descriptor is not of the form that it says; a matrix lies beyond the block's shared memory; or a
+// It ends the process if a fence is missing, threads did anything between the fence and a product,
+// a descriptor has another form than declared, a matrix lies beyond the block's shared memory, or a
 // kernel ends before its products.
 
 #include <algorithm>
@@ -26,8 +27,8 @@
 
 namespace janus::kernels::cuda {
 
-// How often a matrix of 8 rows of 16 bytes was read whose rows do not lie in banks of their own:
-// the GPU then takes turns. Of this thread.
+// How often this thread read a matrix of 8 rows of 16 bytes with rows that share banks: the GPU
+// then reads them one after the other.
 inline thread_local int64_t host_bank_conflicts = 0;
 
 // A matrix descriptor of wgmma, decoded; bytes.
@@ -101,13 +102,13 @@ class HostProducts {
   uint32_t AddressOf(const void* in_shared) const {
     return static_cast<uint32_t>(static_cast<const unsigned char*>(in_shared) - shared_) + kWindow;
   }
-  // What is written to shared memory from here on is not there for wgmma.
+  // From here on writes to shared memory are not visible to wgmma.
   void HideShared() {
     sees_shared_ = false;
     Touch();
   }
-  // The end of a CopyingGroups: now it is; operands of what was awaited are free for all warps, of
-  // which each has waited for its own part alone.
+  // The end of a CopyingGroups: earlier writes are visible now. Operands of awaited products are
+  // free for all warps; before, each warp had waited for its own part alone.
   void PassBarrier() {
     sees_shared_ = true;
     Touch();
@@ -115,7 +116,7 @@ class HostProducts {
     for (int i = 0; i < HostThreads::kMultiplying; ++i) seen_.multiplying(index_, i).Tell();
   }
   void Fence() { is_fenced_ = true; }
-  // Threads may have written registers: their fence comes behind.
+  // Threads may have written registers, so a fence must follow.
   void Touch() { is_fenced_ = false; }
 
   // registers(thread) of the group's threads: columns / 2 floats each.

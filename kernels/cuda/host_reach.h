@@ -1,7 +1,7 @@
 #pragma once
 
-// Of the host form: whether what a kernel was given lies where a GPU could read it. On a GPU the
-// heap of the tests is managed memory; the stack and what the program was linked with are not.
+// For the host form: whether the data that a kernel was given lies where a GPU could read it. On a
+// GPU the tests' heap is managed memory; the stack and the program's own data are not.
 
 #include <pthread.h>
 
@@ -13,7 +13,7 @@
 
 #include "common/status.h"
 
-// Of the linker: where the program's image begins and ends.
+// The linker defines these: where the program's image begins and ends.
 extern "C" char __executable_start;  // NOLINT(bugprone-reserved-identifier)
 extern "C" char end;
 
@@ -45,8 +45,8 @@ inline bool IsInTheProgram(uintptr_t address) {
          address < reinterpret_cast<uintptr_t>(&end);
 }
 
-// InvalidArgument where a word of a kernel's arguments, what lies between them cleared, is the
-// address of such memory. Each aligned word is taken for an address.
+// InvalidArgument if a word of a kernel's arguments is the address of memory that no GPU reads.
+// Each aligned word counts as an address, so the padding between arguments must be cleared.
 inline Status RefuseWhatNoGpuReads(std::string_view operation, const void* arguments,
                                    size_t bytes) {
   for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {

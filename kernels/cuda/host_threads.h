@@ -1,27 +1,29 @@
 #pragma once
 
 // The threads of the host form as the thread sanitizer sees them. They run one after the other
-// (block.h); under -fsanitize=thread each of them is a thread to it all the same (a fiber, in its
-// words), and barriers are all that orders the accesses of one before those of another. Two that
-// touch a word, one of them writing, with no barrier between are reported, whatever comes out. In
-// any other build all of this is empty.
+// (block.h). Under -fsanitize=thread each of them is still a separate thread for the sanitizer (a
+// fiber, in its words), and only barriers order the accesses of one before those of another. If two
+// threads touch a word without a barrier between, and one of them writes, the sanitizer reports it,
+// whatever the result. In any other build all of this is empty.
 //
-//   HostFork fork;                   // what was done before is there for a phase's threads
+//   HostFork fork;                   // a phase's threads see everything that was done before
 //   fork.Run(threads.of(i), fn, i);  // fn(i)
-//   fork.Join();                     // what they did is there for what follows
+//   fork.Join();                     // the code that follows sees what they did
 //
-// Code between phases is run by the block's first thread, that between the steps of a warp by its
-// first lane. Copies and wgmma read and write from when they are issued until they are waited for:
-// each group of them is an engine of its own.
+// The block's first thread runs the code between phases, and a warp's first lane the code between
+// its steps. Copies and wgmma read and write from when they are issued until they are waited for:
+// the sanitizer sees each group of them as a separate thread.
 //
-// The sanitizer tells some 250 threads apart, which one launch gets in turns: as the threads of a
-// block (of more than 240 neighbours are one), then as the warps of up to 16 blocks that nothing
-// orders.
+// The sanitizer tells some 250 threads apart. One launch uses them in turns: as the threads of a
+// block (above 240 threads, neighbours count as one), then as the warps of up to 16 unordered
+// blocks.
 //
-// Not seen: what a lane alone does where lanes do something together (Ballot, Exchange, ldmatrix),
-// which counts as its warp's first lane's; a word that code between phases reads without Uniform;
-// that Threads of a warpgroup orders no two warps; registers that wgmma writes, which
-// host_products.h watches.
+// The sanitizer does not see
+//   - accesses of single lanes in operations of the warp (Ballot, Exchange, ldmatrix), which count
+//     as accesses of the warp's first lane;
+//   - a word that code between phases reads without Uniform;
+//   - that Threads of a warpgroup orders no two warps;
+//   - registers that wgmma writes, which host_products.h watches.
 
 #include <cstddef>
 #include <cstdint>
@@ -46,17 +48,17 @@
 
 #include "common/check.h"
 
-// Of the runtime's, as compilers call them; in no header.
+// Functions of the sanitizer's runtime that compilers call; no header declares them.
 extern "C" {
 void __tsan_read_range(void* address, unsigned long bytes);
 void __tsan_write_range(void* address, unsigned long bytes);
 void __tsan_ignore_thread_begin();
 void __tsan_ignore_thread_end();
 }
-// A function whose own accesses the sanitizer does not see.
+// A function with accesses that the sanitizer does not see.
 #define JANUS_UNSEEN __attribute__((no_sanitize("thread"), noinline))
-// Of such a function a part that switches: a function that one thread enters and another leaves
-// would spoil the call stacks of both.
+// The part of such a function that switches threads. It is inlined: if one thread entered a
+// function and another left it, the call stacks of both would be wrong.
 #define JANUS_SWITCHES __attribute__((no_sanitize("thread"), always_inline))
 #else
 #define JANUS_UNSEEN
@@ -71,8 +73,8 @@ JANUS_UNSEEN inline void Count(int64_t& counter) {
 
 #ifdef JANUS_TELLS_THREADS_APART
 
-// What was done before Give is there behind Take. By an address of its own, which the sanitizer
-// forgets as it is freed.
+// What was done before Give is visible after Take. Each signal has a separate address, which the
+// sanitizer forgets when it is freed.
 class HostSignal {
  public:
   HostSignal() : word_(new char(0)) {}
@@ -93,8 +95,8 @@ inline void TakeBy(void* word) {
   __tsan_acquire(word);
 }
 
-// While one exists the sanitizer sees no accesses: they are to the host form's own data, or on
-// behalf of an engine, which reports them itself.
+// While one exists the sanitizer sees no accesses: they touch the host form's own data, or belong
+// to an engine, which reports them itself.
 class HostAside {
  public:
   HostAside() { __tsan_ignore_thread_begin(); }
@@ -182,8 +184,8 @@ class HostFork {
   HostSignal end_;
 };
 
-// An engine that reads and writes beside the threads. It sees what was done before it was issued;
-// a thread that has waited for it sees what it did.
+// An engine reads and writes beside the threads: a copy, or wgmma. It sees what was done before it
+// was issued. A thread that has waited for it sees what it did.
 class HostEngine {
  public:
   HostEngine() : fiber_(__tsan_create_fiber(0)) {
@@ -239,8 +241,7 @@ class HostEngine {
   HostSignal done_;
 };
 
-// The sanitizer has 255 places for threads and engines, and takes away the oldest's where there are
-// more.
+// The sanitizer has 255 places for threads and engines. If there are more, it drops the oldest.
 inline constexpr int kMostFibers = 250;
 
 // Of a host thread, for blocks that take them as they first use them: most kernels need none, and
@@ -344,7 +345,7 @@ class HostBlocks {
     }
   }
 
-  // The first `count`. Fibers are dear to make, and kept.
+  // The first `count`. Fibers are expensive to make, so they are kept.
   void Make(int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       auto& one = threads_[static_cast<size_t>(i)];

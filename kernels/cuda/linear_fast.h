@@ -1,7 +1,8 @@
 #pragma once
 
-// Projections, of a row's whole width and of each head alone, in their fast form. Bound by the read
-// of the weights up to 64 rows; more rows are more tiles, which read the weights from the cache.
+// Projections, of a row's whole width and of each head alone, in their fast form. Up to 64 rows the
+// read of the weights is the limit. More rows are more tiles, which read the weights from the L2
+// cache.
 // Specification: ../reference/{linear,head_linear}.cc, and split_tile.h for the order of a sum.
 
 #include "kernels/cuda/products.h"
@@ -14,8 +15,8 @@ constexpr int FastLinearRows(int64_t rows) {
   return rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : kMostSplitRows;
 }
 
-// What these kernels are: their block. Tiles of the same weights stand beside one another, so that
-// their blocks run together.
+// What these kernels share. Tiles of the same weights are neighbours, so that their blocks run at
+// the same time.
 template <int kWeights, bool kTransposed>
 struct FastProjection {
   static constexpr int kOutputs = kWeights;
@@ -49,8 +50,9 @@ struct FastProjection {
   }
 };
 
-// Outputs of a block: few where there are few, so that the device is full all the same; many where
-// there are many rows, since each block reads the rows for itself. No bit depends on it.
+// Outputs of a block. Matrices of few outputs have small blocks, so that these still fill the
+// device. With many rows blocks are large, because each reads the rows for itself. No bit depends
+// on it.
 constexpr int FastLinearOutputs(const LinearArgs& a) {
   if (a.outputs >= (a.rows > 32 ? 6144 : 8192)) return 64;
   return a.outputs >= 4096 || a.rows > 32 ? 32 : 16;
@@ -111,8 +113,8 @@ struct FastHeadLinearKernel : FastProjection<64, kIsTransposed> {
   }
 };
 
-// Bytes and operations are those of the plain form, whose plan is `plan`; `outputs` stand beside
-// one another, of `heads`.
+// `plan` is the plain form's plan, and bytes and operations stay as they are there. Each of `heads`
+// has `outputs`.
 template <class Kernel>
 Plan PlanFast(Plan plan, int64_t heads, int64_t outputs, int64_t rows) {
   plan.blocks = heads * CeilDiv(outputs, Kernel::kOutputs) * CeilDiv(rows, FastLinearRows(rows));

@@ -1,9 +1,9 @@
 #pragma once
 
-// Behind AEBS: what of a round fell to one instance, as the grouped expert FFN takes it: its
-// activated slots, each with the list of its rows. Contributions to one sender go one after the
-// other in the order of the ids, so that they are one piece.
-// One block; bound by latency.
+// Runs after AEBS: lists the work of one instance in a round as the grouped expert FFN takes it,
+// its activated slots, each with the list of its rows. Contributions to one sender lie one after
+// the other in the order of the ids, so that they are one piece.
+// One block; latency is the limit.
 
 #include "kernels/cuda/live_rows.h"
 #include "kernels/cuda/plan.h"
@@ -123,7 +123,7 @@ struct ListWorkKernel {
         });
       }
     });
-    // Where each slot's list begins, and of it each warp's part; the slots that are computed.
+    // Where each slot's list begins, and each warp's part of it; the slots that are computed.
     block.Phase([&](int thread) {
       for (int s = thread; s < a.slots; s += kThreads) {
         uint32_t first = 0;
@@ -139,7 +139,7 @@ struct ListWorkKernel {
         if (total[s] == 0) continue;
         ActiveExpert expert = a.tensors[s];
         expert.first = static_cast<int32_t>(first);
-        // The host, which comes to the same schedule, says what is wrong.
+        // The host computes the same schedule and reports the error.
         expert.count = expert.gate != nullptr ? static_cast<int32_t>(total[s]) : 0;
         a.active[active] = expert;
       }
@@ -205,9 +205,9 @@ struct ListWorkKernel {
     for (int64_t first = begin; first < end; first += kLanes) fn(first);
   }
 
-  // 32 ids from `first` on: fn(lane, own, place) for those of this instance, `own`: the lanes that
-  // have one, `place`: what next[slot] was and those of lower lanes. next[slot] grows by them.
-  // Returns `own`.
+  // Calls fn(lane, own, place) for those of the 32 ids from `first` on that belong to this
+  // instance. `own`: the lanes that have one; `place`: next[slot] before the call, plus those of
+  // lower lanes. next[slot] grows by them. Returns `own`.
   template <class Warp, class Fn>
   JANUS_DEVICE uint32_t TakeGroup(Warp& warp, int64_t first, int64_t count, uint16_t* next,
                                   Fn fn) const {

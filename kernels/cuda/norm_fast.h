@@ -3,12 +3,12 @@
 // RMSNorm at the rate of a copy: a piece is read once and kept in registers until its sum is known.
 // Specification: ../reference/rms_norm.cc
 //
-// The bits of a piece follow from its length H alone. W lanes share it: 16 up to 64 elements, 32 up
-// to 1,024, else 256. Four neighbours are a lane's, the next four the next lane's, and so on round;
-// a lane takes the squares of its elements in order, each by one fma onto a sum that begins at 0.
-// Lanes l and l ^ m then add up, for m from 16 (8 where W is 16) down to 1; of 256 lanes the sums
-// of 32 each are added from the first to the last. With s = 1 / sqrt(sum / H + epsilon) an element
-// is x * s * weight, multiplied in this order.
+// The order of a piece's sum follows from its length H alone. W lanes share it: 16 up to 64
+// elements, 32 up to 1,024, else 256. A lane takes four neighbours, the next lane the next four,
+// and so on in turns. A lane adds the squares of its elements in order, each by one fma, to a sum
+// that begins at 0. Lanes l and l ^ m then add up, for m from 16 (8 where W is 16) down to 1. Of
+// 256 lanes, the sums of 32 each are added from the first to the last. With s = 1 / sqrt(sum / H +
+// epsilon) an element is x * s * weight, multiplied in this order.
 
 #include <cmath>
 
@@ -56,8 +56,8 @@ JANUS_DEVICE inline float NormScale(const RmsNormArgs& a, float sum) {
   return 1.0f / sqrtf(sum / static_cast<float>(a.hidden) + a.epsilon);
 }
 
-// Stores kCount fours of a piece, whose elements element_of(turn) tells. Four weights are under way
-// together.
+// Stores kCount fours of a piece; number `turn` begins at element element_of(turn). Four weights
+// are loaded at the same time.
 template <bool kByVectors, int kWords, int kCount, class ElementOf>
 JANUS_DEVICE inline void StoreNormedOf(const RmsNormArgs& a, const NormPiece& piece, float scale,
                                        const Four* x, ElementOf element_of) {
@@ -90,7 +90,7 @@ JANUS_DEVICE inline void StoreNormed(const RmsNormArgs& a, const NormPiece& piec
   }
 }
 
-// Every lane's float, added over each kWidth of them, in all of these.
+// Adds every lane's float over each group of kWidth lanes; all lanes of the group get the sum.
 template <int kWidth, class Warp, class Sum>
 JANUS_DEVICE void AddLanes(Warp& warp, Sum sum) {
   JANUS_UNROLL
@@ -101,8 +101,7 @@ JANUS_DEVICE void AddLanes(Warp& warp, Sum sum) {
   }
 }
 
-// Pieces of up to kHidden elements, 64 to 1,024: a warp has one, or several that are under way
-// together.
+// Pieces of up to kHidden elements, 64 to 1,024: a warp has one, or several at the same time.
 template <int kHidden>
 struct FastNormPiecesKernel {
   static constexpr int kThreads = kRowThreads;

@@ -1,7 +1,7 @@
 #pragma once
 
-// How an operation is launched, as a pure function of its shape: tested without a GPU, and what a
-// measured time is held against.
+// How an operation is launched, as a pure function of its shape. It is tested without a GPU, and
+// measured times are compared with its bytes and operations.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Plan {
   int64_t blocks = 0;  // grids have one axis
   int threads = 0;     // of a block
   int64_t shared_bytes = 0;
-  // The least that the operation must move and compute, each input read once, what says where rows
-  // lie among it; 0 where only the device's memory says how much (attention, experts).
+  // The least that the operation must move and compute. Each input is read once, including the
+  // pointers of rows. 0 where only the device's memory says how much (attention, experts).
   int64_t bytes = 0;
   int64_t flops = 0;  // a multiplication and an addition are two
 };
@@ -26,7 +26,7 @@ constexpr int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Whether a GPU takes it, of a kernel that asks for so much shared memory (start.h).
+// Whether a GPU takes the plan of a kernel that asks for so much shared memory (start.h).
 constexpr bool CanLaunch(const Plan& plan, int64_t most_shared_bytes = kMaxSharedBytes) {
   return plan.blocks >= 1 && plan.blocks <= kMaxBlocks && plan.threads >= 32 &&
          plan.threads <= 1024 && plan.threads % 32 == 0 && plan.shared_bytes >= 0 &&

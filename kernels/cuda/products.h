@@ -111,11 +111,11 @@ inline Plan PlanGateLogits(const GateTopKArgs& a) {
           2 * a.rows * a.experts * a.hidden};
 }
 
-// What the gate's forms share. The score of expert e by itself, of a logit.
+// What the gate's forms share. The score of an expert, from its logit alone.
 JANUS_DEVICE inline float Sigmoid(float x) {
   return 1.0f / (1.0f + expf(-x));
 }
-// What it is chosen by: its logit, or its score and bias.
+// The rank of an expert in the choice: its logit, or its score plus its bias.
 JANUS_DEVICE inline float ChosenBy(const GateTopKArgs& a, const float* logits, int e) {
   return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
 }
@@ -131,8 +131,8 @@ JANUS_DEVICE inline float SigmoidWeight(const GateTopKArgs& a, const float* scor
   return scores[ids[j]] / divisor * a.weight_scale;
 }
 
-// The choice among them: block per row. An order of what experts are chosen by that is total: NaN
-// above all numbers, ties to the lower id; -0 and +0 are equal.
+// The choice of experts: block per row. The order of ranks is total: NaN is above all numbers, ties
+// go to the lower id, and -0 equals +0.
 struct GateChoiceKernel {
   static constexpr int kThreads = 128;
   GateTopKArgs a;
@@ -191,7 +191,7 @@ struct GateChoiceKernel {
     block.Phase([&](int thread) {
       for (int g = thread; g < a.groups; g += kThreads) s.of_group[g] = GroupScore(logits, g);
     });
-    // Open are the groups that fewer than top_groups others beat.
+    // A group is open if fewer than top_groups others beat it.
     block.Phase([&](int thread) {
       for (int g = thread; g < a.groups; g += kThreads) {
         int better = 0;
@@ -254,8 +254,8 @@ struct GateChoiceKernel {
     });
   }
 };
-// What a choice reads, of logits or of so many pieces of each, and writes: logits that were pieces,
-// or scores in their place.
+// The bytes of a choice. It reads logits, or so many pieces of each. It writes logits that were
+// pieces, or scores in their place.
 inline int64_t GateChoiceBytes(const GateTopKArgs& a, int64_t pieces) {
   const int64_t read = pieces > 0 ? pieces : 1;
   const int64_t written = pieces > 0 || a.score == GateScore::kSigmoid ? 1 : 0;
@@ -280,8 +280,8 @@ struct ExpertMatrix {
   int64_t inputs;
 };
 
-// sums += x.w^T, as MultiplyTile. Of fp8 the sum of each block of scales is added times its scale,
-// by fma, to those before it; of mxfp4 a weight is its value.
+// sums += x.w^T, as MultiplyTile. In fp8 one fma multiplies the sum of each block of scales by its
+// scale and adds it to those before. In mxfp4 a weight is its value, scale included.
 template <class Block, class X>
 JANUS_DEVICE void MultiplyExpert(Block& block, DType type, const ExpertMatrix& w, int rows, X x,
                                  PerThread<Tile::Sums, Tile::kThreads>& sums) {
@@ -317,7 +317,7 @@ JANUS_DEVICE void MultiplyExpert(Block& block, DType type, const ExpertMatrix& w
 }
 
 // h = round(silu(gate x) * up x): block per (expert, tile of intermediate columns), which goes over
-// the expert's rows. How many rows an expert has only the device knows; blocks of an expert without
+// the expert's rows. Only the device knows how many rows an expert has. Blocks of an expert without
 // rows end at once.
 struct ExpertUpKernel {
   static constexpr int kThreads = Tile::kThreads;
@@ -386,8 +386,8 @@ inline Plan PlanExpertDown(const GroupedExpertFfnArgs& a) {
   return {a.num_experts * CeilDiv(a.hidden, Tile::kOutputs), Tile::kThreads, Tile::kSharedBytes, 0,
           2 * a.num_contributions * a.intermediate * a.hidden};
 }
-// The least bytes of a call whose routing is known: an activated expert's weights and scales once,
-// rows in and contributions out.
+// The least bytes of a call with known routing: an activated expert's weights and scales once, rows
+// in and contributions out.
 inline int64_t ExpertBytes(const GroupedExpertFfnArgs& a, int64_t activated, int64_t rows) {
   const int64_t weights = 3 * a.hidden * a.intermediate;
   const int64_t scales = a.weight_dtype == DType::kFloat8E4M3

@@ -1,8 +1,8 @@
 #pragma once
 
 // Rotary embedding at the rate of a copy: a block has some rows, or a part of one row's heads. Its
-// threads bring what they turn, meanwhile compute the angles' cosines and sines once for all of it,
-// and turn. Specification: ../reference/rope.cc
+// threads start their loads, compute the cosines and sines of the angles once for the block
+// meanwhile, and then rotate the pairs. Specification: ../reference/rope.cc
 //
 // The bits of a pair follow from its two elements, its position, its frequency and the factor
 // alone. The angle is rounded to fp32; CosSin is arithmetic of this file, not a library's; factor
@@ -16,7 +16,7 @@
 
 namespace janus::kernels::cuda {
 
-// Beyond it there is NaN: a position times a frequency of at most 1 is below.
+// From this angle on results are NaN. A position times a frequency of at most 1 is below it.
 inline constexpr double kMostAngle = 0x1p31;
 
 // In double, within 1e-13: what is left beside multiples of pi/2, in two parts, goes into the
@@ -52,8 +52,8 @@ JANUS_DEVICE inline void CosSin(float angle, double* cosine, double* sine) {
   *sine = quadrant >= 2 ? -second : second;
 }
 
-// How rows fall to blocks. A unit is what a thread turns at once: of halves four pairs, two times
-// four neighbours; of interleaved pairs two, four neighbours.
+// How rows are dealt to blocks. A unit is what a thread rotates at once: four pairs of halves, two
+// times four neighbours; or two interleaved pairs, four neighbours.
 struct RopeTile {
   static constexpr int kThreads = kRowThreads;
   static constexpr int kTurns = 4;  // units of a thread, under way together

@@ -1,6 +1,6 @@
 #pragma once
 
-// What goes over rows once: its forms on the device.
+// Operations over rows: their forms on the device.
 
 #include "common/status.h"
 #include "kernels/kernels.h"

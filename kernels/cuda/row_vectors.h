@@ -1,11 +1,11 @@
 #pragma once
 
-// What fast kernels over rows do alike. A warp has a part of a row; a lane has four neighbours,
-// then the four that lie 128 elements on, and so on: loads and stores of a warp are whole lines of
-// the cache in every number format (16 bytes a lane in fp32, 8 in 16 bits, 4 in fp8). Where four do
-// not lie at multiples of their size, or a row is no multiple of four, the kernel's other body
-// moves them one by one, to the same places: where a row lies shows in no bit. One question for all
-// that a lane moves, so that nothing is waited for between its loads.
+// What fast kernels over rows share. A warp has a part of a row. A lane has four neighbours, then
+// the four that lie 128 elements on, and so on. So loads and stores of a warp are whole cache lines
+// in every number format (16 bytes a lane in fp32, 8 in 16 bits, 4 in fp8). If four elements do not
+// lie at a multiple of their size, or a row is not a multiple of four, the kernel's other body
+// moves elements one by one, to the same places and with the same bits. A kernel checks this once
+// for all that a lane moves, so that nothing is waited for between its loads.
 
 #include <bit>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct Words {
 };
 
 #ifndef __CUDACC__
-// How often words were moved together, to and from memory. Of this thread.
+// How often this thread moved words together, to and from memory.
 inline thread_local int64_t host_vectors = 0;
 #endif
 

@@ -1,4 +1,4 @@
-// What goes over rows once: its forms, and which of them runs.
+// Operations over rows: their forms, and which of them runs.
 
 #include "kernels/backends.h"
 #include "kernels/cuda/norm_fast.h"

@@ -1,7 +1,7 @@
 #pragma once
 
-// What goes over rows once: embedding, RMSNorm, rotary embedding, cache writes, combine. Bound by
-// memory. Specification: ../reference/{embed,rms_norm,rope,kv_write,latent_write,combine_slots}.cc
+// Operations over rows: embedding, RMSNorm, rotary embedding, cache writes, combine. Memory is the
+// limit. Specification: ../reference/{embed,rms_norm,rope,kv_write,latent_write,combine_slots}.cc
 
 #include <cmath>
 
@@ -14,8 +14,8 @@ namespace janus::kernels::cuda {
 
 inline constexpr int kElementThreads = 256;
 
-// Thread per element. A token outside the vocabulary, which only the device can see, makes its row
-// NaN: sampling then refuses the row that comes of it.
+// Thread per element. Only the device can see a token outside the vocabulary. Its row becomes NaN,
+// so that sampling refuses the result.
 struct EmbedKernel {
   static constexpr int kThreads = kElementThreads;
   EmbedArgs a;
@@ -37,7 +37,7 @@ inline Plan PlanEmbed(const EmbedArgs& a) {
 }
 
 // Block per piece. Thread t sums the squares of elements t, t+256, ... in order; the partial sums
-// are added as a tree, whose shape is the same for every row.
+// are added as a tree of the same shape for every row.
 struct RmsNormKernel {
   static constexpr int kThreads = 256;
   RmsNormArgs a;

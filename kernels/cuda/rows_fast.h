@@ -58,7 +58,7 @@ inline Plan PlanFastEmbed(const EmbedArgs& a) {
   return PlanRowParts(a.rows, a.hidden, FastEmbedKernel::kPart, plain.bytes, plain.flops);
 }
 
-// A lane has up to eight slots of a row under way at once, and what is added to them.
+// A lane loads up to eight slots of a row at once, and what is added to them.
 struct FastCombineKernel {
   static constexpr int kThreads = kRowThreads;
   static constexpr int kTurns = 2;
@@ -105,7 +105,7 @@ struct FastCombineKernel {
     constexpr DType kType = kWords == 4 ? DType::kFloat32 : DType::kBFloat16;
     const int64_t row = part.row * a.hidden;
     const void* const* const slots = a.contributions + part.row * a.top_k;
-    // In place of what there is not stands something of which nothing is read.
+    // Without `local` this is a valid pointer, from which nothing is read.
     const float* const local_row = (a.local != nullptr ? a.local : a.residual) + row;
     Words<4> residual[kTurns];
     Words<4> local[kTurns];

@@ -1,9 +1,9 @@
 #pragma once
 
-// Sampling, plain: block per row. Probabilities are whole numbers of 2^-shift, so that sums do not
-// depend on their order and the atomics that make them leave no trace. Which tokens are kept is
-// found without sorting: the logits, as integers of the same order, are narrowed down byte by byte
-// (radix selection), by count for top-k, by weight for top-p. Specification: ../reference/sample.cc
+// Sampling, plain: block per row. Probabilities are whole multiples of 2^-shift, so their sums do
+// not depend on the order of the atomics that add them. The kept tokens are found without sorting:
+// radix selection narrows the logits, as integers of the same order, byte by byte, by count for
+// top-k and by weight for top-p. Specification: ../reference/sample.cc
 
 #include <cmath>
 
@@ -14,8 +14,8 @@
 
 namespace janus::kernels::cuda {
 
-// A token is drawn as -1 where the row cannot be drawn or its parameters are absurd, which on a
-// device only the device can see.
+// The token is -1 if the row cannot be drawn or its parameters are absurd. Only the device can see
+// either.
 struct SampleKernel {
   static constexpr int kThreads = 256;
   static constexpr int kBytes = 256;  // values of a byte
@@ -33,7 +33,7 @@ struct SampleKernel {
     double partial[kThreads];
     Best best[kThreads];
     uint8_t bad[kThreads];
-    // The choice so far: tokens whose key is above `key`, and of those equal to it the first
+    // The choice so far: tokens with a key above `key`, and of those with an equal key the first
     // `ties` by id.
     uint32_t key;
     uint32_t ties;
@@ -141,8 +141,8 @@ struct SampleKernel {
       Narrow(block, s, logits, params, largest, shift, true);
       SumKept(block, s, logits, params, largest, shift);
     }
-    // Thread i's tokens are one stretch of ids; the first thread at whose end the running sum
-    // exceeds the target looks into its own.
+    // Thread i's tokens are one stretch of ids. The running sum first exceeds the target within the
+    // stretch of one thread, which then searches that stretch.
     block.Phase([&](int thread) {
       if (thread != 0) return;
       const double u = UniformAt(params.seed, static_cast<uint64_t>(params.position));
@@ -172,7 +172,7 @@ struct SampleKernel {
 
   JANUS_DEVICE int64_t FirstOf(int thread) const { return a.vocab * thread / kThreads; }
 
-  // Tokens before a thread's stretch whose key is the choice's.
+  // Tokens before a thread's stretch with the choice's key.
   JANUS_DEVICE static uint32_t TiesBefore(const Shared& s, int thread) {
     uint32_t ties = 0;
     for (int i = 0; i < thread; ++i) ties += s.count[i];
@@ -180,7 +180,7 @@ struct SampleKernel {
   }
 
   // weight[thread]: of the kept tokens of its stretch; total: of all. count[thread]: tokens of the
-  // stretch whose key is the choice's.
+  // stretch with the choice's key.
   template <class Block>
   JANUS_DEVICE void SumKept(Block& block, Shared& s, const float* logits,
                             const SamplingParams& params, float largest, int shift) const {

@@ -2,15 +2,15 @@
 
 // The matrix product of projections: a block computes rows x weights^T of bfloat16 with the tensor
 // cores, and its four warps divide the inner axis among themselves. So neither operand is read
-// twice from shared memory, and a matrix of few rows still is many blocks: of 16 of them.
+// twice from shared memory, and a matrix of few outputs still has many blocks, of 16 outputs each.
 //
 // The weights are the 16-row operand, as in weight_tile.h: one row of activations pads to 8. They
 // lie as [outputs,inner] or, transposed, as [inner,outputs].
 //
-// One sum: the inner axis falls into pieces of 16 elements, those beyond the end being zeros. Piece
-// p belongs to split p % 4, which starts at 0 and takes its pieces from the first to the last; the
-// four are added from the first to the last. Neither the tile nor the rows beside a row, nor how
-// far copies run ahead has a part in that, which is all of batch invariance here.
+// The order of a sum: the inner axis is cut into pieces of 16 elements; those beyond the end are
+// zeros. Piece p belongs to split p % 4, which starts at 0 and takes its pieces from the first to
+// the last. The four splits are added from the first to the last. The tile, the other rows and how
+// far copies run ahead do not change this order, so the product is batch-invariant.
 
 #include "common/dtype.h"
 #include "kernels/cuda/plan.h"
@@ -109,8 +109,8 @@ class SplitProduct {
     }
   }
 
-  // Transposed weights from element `k` of the inner axis on: a line for each, whose chunks of
-  // outputs are permuted as those of rows are.
+  // Transposed weights from element `k` of the inner axis on: a line for each, with chunks of
+  // outputs that are permuted as those of rows are.
   template <class Block, class W>
   JANUS_DEVICE static void FillTransposed(Block& block, unsigned char* stage, int thread, int64_t k,
                                           int line, const SplitOperand<W>& w, int64_t inner) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the matrix products of fast kernels do alike: stages of shared memory that copies fill ahead
-// of what is multiplied, chunks at any address, and weights in registers times rows of activations.
+// Parts that the matrix products of fast kernels share: stages of shared memory that copies fill
+// ahead, chunks at any address, and weights in registers times rows of activations.
 
 #include "common/dtype.h"
 #include "kernels/cuda/tensor.h"
@@ -9,8 +9,8 @@
 namespace janus::kernels::cuda {
 
 // For each of `steps` steps of the inner axis, fill(warp, step, stage), which starts copies, runs
-// kStages - 1 steps ahead of multiply(warp, step, stage). Stages are numbers below kStages. Begins
-// and ends with all of them free.
+// kStages - 1 steps ahead of multiply(warp, step, stage). Stages are numbers below kStages. All of
+// them are free at the begin and at the end.
 template <int kStages, class Block, class Fill, class Multiply>
 JANUS_DEVICE void RunStages(Block& block, int steps, Fill fill, Multiply multiply) {
   const auto next = [](int stage) { return stage + 1 == kStages ? 0 : stage + 1; };
@@ -25,7 +25,7 @@ JANUS_DEVICE void RunStages(Block& block, int steps, Fill fill, Multiply multipl
   int read = 0;  // the stage that is multiplied next
   JANUS_KEEP_LOOP
   for (int step = 0; step < steps; ++step) {
-    // The stage that is filled here is the one that the step before has read.
+    // Fills the stage that the step before has read.
     block.template CopyingWarps<kStages - 2>([&](auto& warp) {
       const int ahead = step + kStages - 1;
       if (ahead < steps) fill(warp, ahead, filled);
@@ -46,7 +46,7 @@ JANUS_DEVICE void MoveChunk(unsigned char* to, const T* from, int count) {
   }
 }
 
-// The same asynchronously where it lies in chunks, which then has all of its elements or none.
+// The same, asynchronously if the source lies in chunks. A chunk then has all its elements or none.
 template <class Block>
 JANUS_DEVICE void BringChunk(Block& block, unsigned char* to, const uint16_t* from, int count,
                              bool in_chunks) {

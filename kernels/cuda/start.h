@@ -2,8 +2,8 @@
 
 // Starts a kernel: on the stream's GPU where nvcc compiles this, else on this thread.
 //
-// A launch is all that happens: no allocation, no copy, no wait. Arguments travel by value, so what
-// they point to must live until the stream has run the operation; pointers are the device's.
+// It only launches, without an allocation, a copy or a wait. Arguments are passed by value, so what
+// they point to must live until the stream has run the operation. Pointers are the device's.
 
 #include <cstdint>
 #include <string>
@@ -50,7 +50,7 @@ constexpr int64_t SharedBytesOf() {
 
 #ifdef __CUDACC__
 
-// For how many blocks at once on a multiprocessor the compiler keeps registers; 0: as it sees fit.
+// The compiler leaves enough registers for so many blocks on a multiprocessor; 0: it decides.
 template <class Kernel>
 constexpr int BlocksAtOnce() {
   if constexpr (requires { Kernel::kBlocksAtOnce; }) return Kernel::kBlocksAtOnce;
@@ -80,9 +80,9 @@ inline bool DeviceHasSharedBytes(int64_t bytes) {
   return bytes <= most;
 }
 
-// Whether kernels with wgmma run on this process's GPU: it is of sm_90, and the build compiled for
-// sm_90a (cmake/JanusCuda.cmake), whose instructions no other architecture has. The numerics class
-// names it (kernels/device/cuda_context.cu), since forms are chosen by it.
+// Whether kernels with wgmma run on this process's GPU: the GPU is sm_90 and the build was compiled
+// for sm_90a (cmake/JanusCuda.cmake). No other architecture has these instructions. The numerics
+// class names sm_90a (kernels/device/cuda_context.cu), because the choice of a form depends on it.
 inline bool DeviceHasWgmma() {
 #ifdef JANUS_CUDA_SM_90A
   static const bool has = [] {
@@ -103,7 +103,7 @@ inline bool DeviceHasWgmma() {
 #endif
 }
 
-// That this process's GPU has.
+// Multiprocessors of this process's GPU.
 inline int64_t DeviceMultiprocessors() {
   static const int64_t has = [] {
     int device = 0;
@@ -126,8 +126,8 @@ inline Status LaunchFailure(std::string_view operation, cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? ResourceExhausted(what) : Internal(what);
 }
 
-// The asking, until it was heard once: a process computes on one GPU. What is L1 cache then is
-// little, which kernels that ask do not mind.
+// Asks until the first success, because a process computes on one GPU. Little is left for the L1
+// cache, which these kernels do not need.
 template <class Kernel>
 cudaError_t AskForSharedMemory() {
   if constexpr (SharedBytesOf<Kernel>() > kMaxSharedBytes) {
@@ -146,8 +146,9 @@ cudaError_t AskForSharedMemory() {
   return cudaSuccess;
 }
 
-// InvalidArgument for a plan that no GPU takes, Internal with the runtime's words when the launch
-// is refused. A fault of the kernel shows at the caller's next wait for the stream.
+// InvalidArgument for a plan that no GPU takes, ResourceExhausted or Internal with the runtime's
+// words if the launch is refused. A fault of the kernel shows at the caller's next wait for the
+// stream.
 template <class Kernel>
 Status Start(std::string_view operation, const Stream& stream, const Kernel& kernel,
              const Plan& plan) {
@@ -167,7 +168,7 @@ Status Start(std::string_view operation, const Stream& stream, const Kernel& ker
 
 #else
 
-// The GPU that the host plays is of sm_90a.
+// The GPU that the host form emulates is an sm_90a.
 inline bool DeviceHasSharedBytes(int64_t bytes) {
   return bytes <= kMostSharedBytes;
 }
@@ -178,27 +179,27 @@ inline int64_t DeviceMultiprocessors() {
   return 132;  // of an H100 or H200 with SXM
 }
 
-// What the next launches of this thread draw their orders from.
+// The seed from which the next launches of this thread draw their orders.
 inline thread_local uint64_t host_order_seed = 1;
 
-// A device that the host plays, as Stream::native: told of every launch, it opens its memory for as
-// long as one runs.
+// A device that the host emulates, as Stream::native. It is called for every launch, and opens its
+// memory while one runs.
 class PlayedDevice {
  public:
   virtual ~PlayedDevice() = default;
-  // The kernel with its arguments, as the launch has them, what lies between them cleared; no bytes
-  // where the compiler cannot clear it. What is not OK is not launched.
+  // The kernel with its arguments, as the launch has them, with cleared padding; no bytes if the
+  // compiler cannot clear it. After an error there is no launch.
   virtual Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) = 0;
   virtual void EndLaunch() = 0;
-  // A stream that records: launches are kept, to be started on the streams that they are given.
+  // For a stream that records: launches are kept, and started later on other streams.
   using Launch = std::function<Status(const Stream&)>;
   virtual bool records() const { return false; }
   virtual void Keep(Launch) {}
 };
 
-// On a stream of a GPU what that could not read is refused (host_reach.h); an emulated device knows
-// what it has. Blocks forwards or backwards, each with shared memory of exactly the planned size,
-// filled with bytes that are NaN as floats.
+// Without an emulated device, arguments that a GPU could not read are refused (host_reach.h); an
+// emulated device checks its own memory. Blocks run forwards or backwards. Each has shared memory
+// of exactly the planned size, filled with bytes that are NaN as floats.
 template <class Kernel>
 Status Start(std::string_view operation, const Stream& stream, const Kernel& kernel,
              const Plan& plan) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tensor cores multiply, and how it comes from shared memory into the registers of a
+// Products on tensor cores, and loads of their operands from shared memory into the registers of a
 // warp's lanes: mma.sync.m16n8k16 over bfloat16 with fp32 sums, and ldmatrix (PTX ISA, "Matrix
 // Fragments for mma.m16n8k16" and "ldmatrix"; sm_80 and later).
 //
@@ -9,14 +9,14 @@
 //   b, 16 x 8:  b(lane)[i], likewise. Rows 2*(lane%4) + 8*i and the next, column lane/4.
 //   c, 16 x 8:  c(lane)[i]. Row lane/4 + 8*(i/2), column 2*(lane%4) + i%2.
 //
-// Both are done by a warp's lanes together and therefore stand between steps (warp.h). The host
-// form takes every element from the lane and the register that hold it, so that a wrong fragment
-// gives wrong numbers there too.
+// Both are operations of the whole warp and therefore stand between steps (warp.h). The host form
+// takes every element from the lane and the register that hold it, so that a wrong fragment gives
+// wrong numbers there too.
 //
-// In which order the tensor cores add the 17 terms of one element of c, and how they round under
-// way, is not specified: the same for the same terms, and that alone is what batch invariance
-// needs. The host form adds them to c from the first to the last, with one rounding each; which is
-// the first the caller says, since a and b may hold the 16 in any order that they share.
+// The PTX ISA does not specify in which order the tensor cores add the 17 terms of one element of
+// c, or how they round in between. Batch invariance needs only that equal terms give equal results.
+// The host form adds the terms to c from the first to the last, with one rounding each. The caller
+// says which is the first, since a and b may hold the 16 in any order that they share.
 //
 // Weights in fp8 and mxfp4 are multiplied as the bfloat16 of the same value: ExpandFloat8,
 // BFloat16OfMxfp4.
@@ -254,7 +254,7 @@ JANUS_DEVICE inline uint32_t BFloat16OfFloat8(uint32_t spread) {
   return TimesHalves(spread << 4 & 0x87F087F0u, 0x7B807B80u);
 }
 
-// fn(lane) on every lane, of which each touches its own registers alone: no barrier.
+// fn(lane) on every lane, without a barrier: each lane must touch only its own registers.
 template <class Warp, class Fn>
 JANUS_DEVICE void ForLanes(Warp& warp, Fn fn) {
 #ifdef __CUDACC__
@@ -276,9 +276,9 @@ JANUS_DEVICE void ExpandFloat8(Warp& warp, From from, Low low, High high) {
   });
 }
 
-// As ExpandFloat8, of what LoadTransposed brings where elements are fp8: of each of two rows two
-// neighbours. even(lane) gets the first of either row, odd(lane) the second. A fragment whose row r
-// is the first and row r + 8 the second of two neighbours is these two, for 8 columns.
+// As ExpandFloat8, of what LoadTransposed loads where elements are fp8: two neighbours of each of
+// two rows. even(lane) gets the first neighbour of both rows, odd(lane) the second. Together they
+// are 8 columns of a fragment in which rows r and r + 8 are neighbours.
 template <class Warp, class From, class Even, class Odd>
 JANUS_DEVICE void ExpandTransposed(Warp& warp, From from, Even even, Odd odd) {
   ForLanes(warp, [&](int lane) {
@@ -288,8 +288,8 @@ JANUS_DEVICE void ExpandTransposed(Warp& warp, From from, Even even, Odd odd) {
   });
 }
 
-// Of every four lanes that follow one another: byte i of the j-th one's word and byte j of the i-th
-// one's change places.
+// In each group of four consecutive lanes, byte i of lane j's word and byte j of lane i's word
+// change places.
 template <class Warp, class Word>
 JANUS_DEVICE void TransposeBytes(Warp& warp, Word word) {
   const auto own = [&](int lane) -> uint32_t { return word(lane); };
@@ -301,13 +301,13 @@ JANUS_DEVICE void TransposeBytes(Warp& warp, Word word) {
   });
 }
 
-// What makes bfloat16 of E2M1: exponent and fraction are moved to where bfloat16 has them, which is
-// the value times 2^-126, 0.5 included; then comes the scale.
+// The factors that make bfloat16 of E2M1. Exponent and fraction are moved to their places in
+// bfloat16, which gives the value times 2^-126, 0.5 included. Then the factors apply the scale.
 struct Mxfp4Factors {
   uint32_t first = 0;  // of scales from 2 on, which with 2^126 would be beyond bfloat16
   uint32_t second = 0;
 };
-// Of byte `block` of four E8M0 scales, of which one from 2 on asks for kIsLarge.
+// The factors of byte `block` of four E8M0 scales. A scale of 2 or more needs kIsLarge.
 template <bool kIsLarge>
 JANUS_DEVICE Mxfp4Factors FactorsOf(uint32_t scales, uint32_t block) {
   const uint32_t both = PermuteBytes(scales, 0, 0x4040u | block << 8 | block);

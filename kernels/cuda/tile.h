@@ -2,11 +2,11 @@
 
 // The one matrix product of the plain kernels: a block computes rows x outputs of x.w^T, with both
 // operands going through shared memory in steps of the inner axis. Every sum runs over the inner
-// axis in order, in fp32 with one rounding per step, whatever the tile and however many rows there
-// are: that is all of batch invariance here.
+// axis in order, in fp32 with one rounding per step, whatever the tile and the number of rows. This
+// makes the product batch-invariant.
 //
-// Bound by shared memory, far from either limit of the device; what replaces it is held to its bits
-// within a tolerance, and to its own from batch to batch.
+// Shared memory is the limit, far from the device's limits of memory and arithmetic. Faster forms
+// are compared with it within a tolerance, and with themselves, bit for bit, from batch to batch.
 
 #include <cmath>
 
@@ -31,8 +31,8 @@ struct Tile {
 };
 
 // sums += x.w^T over the inner axis. x(row, k) for row in 0..rows-1, w(output, k) for output in
-// 0..outputs-1; rows and outputs are the tile's own and at most its size. Ends with a barrier: the
-// shared memory is free then.
+// 0..outputs-1; rows and outputs are those of the tile, at most its size. Ends with a barrier; then
+// the shared memory is free.
 template <class Block, class X, class W>
 JANUS_DEVICE void MultiplyTile(Block& block, int rows, int outputs, int64_t inner, X x, W w,
                                PerThread<Tile::Sums, Tile::kThreads>& sums) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// What fast kernels are written against beside block.h: the 32 lanes of a warp, seen as a sequence
-// of steps with a barrier of the warp after each, and what they compute together between the steps.
+// Fast kernels are written against this file and block.h: the 32 lanes of a warp run a sequence of
+// steps with a barrier of the warp after each, and operations of the whole warp between the steps.
 //
 //   block.Warps([&](auto& warp) {
 //     PerLane<uint32_t> load;
@@ -9,15 +9,15 @@
 //     const uint32_t least = warp.Min([&](int lane) { return load[lane]; });
 //   });
 //
-// The host form runs warps one after the other in an order drawn from the seed, and the lanes of a
-// step likewise. Rules beside those of block.h, which hold for lanes and steps as they do for
-// threads and phases:
+// The host form runs warps one after the other in an order drawn from the seed, and so it runs the
+// lanes of a step. The rules of block.h for threads and phases hold for lanes and steps too. More
+// rules:
 //   1. What a lane keeps from step to step lies in a PerLane.
-//   2. Code between steps is the same for all lanes. It takes words that the warp writes through
-//      warp.Uniform. So every lane takes part in what is computed together; the host form ends the
-//      process where that is asked for inside a step.
+//   2. Code between steps is the same for all lanes, so every lane takes part in operations of the
+//      warp. Inside a step these end the process in the host form. Words that the warp writes are
+//      read through warp.Uniform.
 //   3. The function that is given to Ballot, Min, Max, Shuffle, Match and Exchange reads and does
-//      not write; Match and Exchange have another that takes what came.
+//      not write. Match and Exchange have another function, which receives the result.
 
 #include <cstdint>
 

@@ -1,22 +1,22 @@
 #pragma once
 
-// What the matrix product of weight_tile.h does differently for weights of 16, of 8 and of 4 bits:
-// which tiles there are, and how a warp multiplies what a stage of shared memory holds.
+// The differences between weights of 16, 8 and 4 bits in the matrix product of weight_tile.h: which
+// tiles exist, and how a warp multiplies a stage of shared memory.
 //
 // Weights of 8 bits are fp8 E4M3 with a scale for each block of kScaleBlock rows and columns. They
 // stay in 8 bits up to the registers, where each becomes the bfloat16 of the same value. A step of
-// the inner axis is a block of scales: its sum is taken alone and added times the scale, by fma.
+// the inner axis is a block of scales. It has a separate sum, which one fma multiplies by the scale
+// and adds.
 //
-// ldmatrix moves 16 bits: of 16 weights of a row in 8 bits a lane gets 4 that follow one another,
-// where the tensor cores' fragment has two pairs that lie 8 apart. So the lane's pairs are these
-// two, and its activations are read as the same 4 neighbours. Which of the 16 terms of one
-// multiplication is in which place changes nothing but the order in which the tensor cores add
-// them, which is theirs anyway.
+// ldmatrix moves units of 16 bits. Of 16 8-bit weights of a row, a lane gets 4 neighbours, where
+// the tensor cores' fragment has two pairs that lie 8 apart. So the lane's pairs are these 4, and
+// its activations are read as the same 4 neighbours. The places of the 16 terms of a multiplication
+// only change the order in which the tensor cores add them, which is unspecified anyway.
 //
 // Weights of 4 bits are mxfp4, with a scale for each block of kMxBlock of a row. ldmatrix gives a
-// lane 8 of a row that follow one another; a transposition among four lanes gives it the pairs that
-// it has of 16-bit weights, which become bfloat16 with their scale. So the operands of every
-// multiplication are those of the same weights in bfloat16, place by place, and so are all bits.
+// lane 8 neighbours of a row. A transposition among four lanes gives it the pairs that it has of
+// 16-bit weights, which become bfloat16 with their scale. So the operands of every multiplication
+// are those of the same weights in bfloat16, place by place, and so are all bits.
 
 #include "common/dtype.h"
 #include "kernels/cuda/stages.h"
@@ -39,8 +39,8 @@ template <class Element>
 struct WeightHalf {
   const Element* first = nullptr;
   int rows = 0;
-  // Of fp8 float: of the one row of blocks that they lie in. Of mxfp4 uint8_t: the first row's,
-  // with those of the others behind it.
+  // fp8: float, for the one row of blocks in which they lie. mxfp4: uint8_t, the scales of the
+  // first row, followed by those of the others.
   const void* scales = nullptr;
 };
 
@@ -94,7 +94,7 @@ struct WeightFormat<8> {
   static constexpr bool kIsScaled = true;
   static constexpr int kScaleBytes = 0;
   // Twice the threads: each weight costs instructions, and a lane has each sum twice, of the step
-  // and of all.
+  // and of all steps.
   static constexpr int kWarps = 4;
   static constexpr int kWeightRowBytes = 128;
   static constexpr int kStep = kWeightRowBytes;
@@ -197,9 +197,9 @@ struct WeightFormat<4> {
     return ChunkOffset<2 * kStep>(first, row, chunk);
   }
 
-  // `is_half`: nothing of the step's second half is there, and nothing is added for it, not even
-  // zeros: weights in 16 bits, whose steps are half as long, do without as well, and a sum of -0
-  // would show it.
+  // `is_half`: the step has no second half, and nothing is added for it, not even zeros. Weights in
+  // 16 bits have steps of half the length and add no zeros there either; a sum of -0 would show the
+  // difference.
   template <class Tile, class Warp>
   JANUS_DEVICE static void Multiply(Warp& warp, const unsigned char* stage, bool is_half,
                                     PerThread<typename Tile::Sums, Tile::kThreads>& sums) {
@@ -216,7 +216,7 @@ struct WeightFormat<4> {
         }
       }
     });
-    // Scales from 2 on, which no weights of a model are known to have, take another factor.
+    // Scales of 2 or more need another factor. No known model has such scales.
     const uint32_t large = warp.Ballot([&](int lane) {
       uint32_t any = 0;
       JANUS_UNROLL
@@ -289,7 +289,7 @@ struct WeightFormat<4> {
     }
   }
 
-  // Of 8 rows of activations both multiplications' operands come at once.
+  // One load gives the operands of both multiplications for 8 rows of activations.
   template <class Tile, class Warp>
   JANUS_DEVICE static void MultiplyOneBlock(Warp& warp, const unsigned char* stage, int chunk,
                                             PerLane<Operands<Tile>>& a,

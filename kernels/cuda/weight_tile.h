@@ -1,17 +1,17 @@
 #pragma once
 
 // The matrix product of fast kernels for few rows: a block computes weights x rows^T with the
-// tensor cores, whose 16-row operand is the weights; a row of activations, in bfloat16, is one of 8
-// columns. So one row pads to 8 and not to 16 or 64, and each weight is multiplied as it is read.
-// Weights are of 16, of 8 or of 4 bits (weight_formats.h).
+// tensor cores. The weights are their 16-row operand, and a row of activations, in bfloat16, is one
+// of 8 columns. So one row pads to 8 and not to 16 or 64, and each weight is multiplied as it is
+// read. Weights have 16, 8 or 4 bits (weight_formats.h).
 //
-// Bound by the read of the weights, up to 64 rows. Both operands come through shared memory in
+// Up to 64 rows the read of the weights is the limit. Both operands pass through shared memory in
 // steps of the inner axis, by asynchronous copies that run several steps ahead.
 //
-// An element's sum starts at 0 and takes 16 elements of the inner axis after the other, from the
-// first to the last, those beyond the end being zeros: whatever the tile, the rows beside it and
-// how far copies run ahead. Of fp8 so does the sum of each block of scales, which is added, times
-// its scale, to those before it. That is all of batch invariance here.
+// An element's sum starts at 0 and takes 16 elements of the inner axis after 16, from the first to
+// the last; those beyond the end are zeros. The tile, the rows beside it and how far copies run
+// ahead do not change it. In fp8 each block of scales has such a sum, which is added, times its
+// scale, to those before it. This makes the product batch-invariant.
 
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/weight_formats.h"

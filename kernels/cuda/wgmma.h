@@ -1,8 +1,8 @@
 #pragma once
 
-// What a warpgroup of sm_90a multiplies: wgmma.mma_async over bfloat16 with fp32 sums (PTX ISA,
-// "Asynchronous Warpgroup Level Matrix Instructions"). Of its operands a lies in shared memory or
-// in registers, b in shared memory.
+// Products of a warpgroup on sm_90a: wgmma.mma_async over bfloat16 with fp32 sums (PTX ISA,
+// "Asynchronous Warpgroup Level Matrix Instructions"). Operand a lies in shared memory or in
+// registers, operand b in shared memory.
 //
 //   block.CopyingGroups<kPending>([&](auto& group) {
 //     Fence(group);
@@ -19,19 +19,20 @@
 //   d, 64 x N:  d(thread)[i] of the group's threads by their numbers t in it. Row t/32*16 + t%32/4
 //            + 8*(i/2%2), column 8*(i/4) + 2*(t%4) + i%2.
 //
-// Between MultiplyAsync and the Wait that lets its group through the registers d and a are the
-// tensor cores'; operands in shared memory stay as they are until the end of that Wait's
-// CopyingGroups, since a warp waits for its own part alone. What any thread writes to shared memory
-// is there for wgmma behind the end of a CopyingGroups (block.h). A group of products begins with
-// Fence, since registers, of a as well, may have been touched before, and has nothing but products
-// until its Commit; products of one d are added in their order. Where code before it branches, so
-// that d may lie in other registers, Settle(group, d) goes before Fence: the compiler moves them
-// there, and not behind the fence, where it would run each product by itself. For the same reason
-// what begins in a branch is waited for in it.
+// Between MultiplyAsync and the Wait for its group, no code may touch the registers d and a.
+// Operands in shared memory must not change until the end of that Wait's CopyingGroups, because a
+// warp waits for its own part alone. What a thread writes to shared memory is visible to wgmma
+// after the end of a CopyingGroups (block.h). A group of products begins with Fence, because code
+// may have touched its registers before, and has only products until its Commit. Products of one d
+// are added in their order.
 //
-// In which order the tensor cores add the 17 terms of one element is not specified, as with
-// mma.sync, and need not be the same order. The host form (host_products.h) adds them from the
-// first to the last, with one rounding each.
+// If code before the group branches, d may lie in different registers. Then Settle(group, d) goes
+// before Fence, so that the compiler moves the registers there. After the fence a move would make
+// it serialize the products. For the same reason, wait in the branch for products that begin in it.
+//
+// The PTX ISA does not specify in which order the tensor cores add the 17 terms of one element. It
+// may differ from that of mma.sync. The host form (host_products.h) adds them from the first to the
+// last, with one rounding each.
 
 #include "kernels/cuda/block.h"
 #include "kernels/cuda/wgmma_instructions.h"
@@ -125,7 +126,7 @@ __device__ void MultiplyRegisters(DeviceGroup& group, Sums sums, A a, uint64_t b
 
 #else
 
-// Compiled, so that a build may be for other architectures too, and never started there.
+// Only compiled, so that a build can be for other architectures too; never started there.
 __device__ inline void Fence(DeviceGroup&) {
   __trap();
 }
@@ -157,7 +158,7 @@ __device__ void LoadFourWords(DeviceGroup& group, To to, From from) {
                : "r"(address)
                : "memory");
 }
-// fn(thread) on every thread, of which each touches its own registers alone: no barrier.
+// fn(thread) on every thread, without a barrier: each thread must touch only its own registers.
 template <class Fn>
 __device__ void ForThreads(DeviceGroup& group, Fn fn) {
   fn(group.thread());

@@ -1,33 +1,32 @@
 #pragma once
 
 // The matrix product of wgmma_tile.h over weights in fp8, with a scale for each block of 128 by
-// 128, and in mxfp4 (weight_formats.h). They come into a stage as they lie in memory. A thread
-// turns those of its places of wgmma's 64-row operand into bfloat16 in registers, from which wgmma
-// takes them: once, since each warpgroup has weight rows of its own. Rows of activations lie in the
-// stage and are multiplied as beside weights in bfloat16.
+// 128, and in mxfp4 (weight_formats.h). A stage holds them as they lie in memory. A thread converts
+// the weights at its places of wgmma's 64-row operand to bfloat16 in registers, from which wgmma
+// takes them. Each weight is converted once, because no two warpgroups share weight rows. Rows of
+// activations lie in the stage and are multiplied as beside weights in bfloat16.
 //
-// Why registers and not bfloat16 in shared memory: it would be written there and read again, 4
-// bytes for each weight beside the one or half a byte that comes in, where shared memory is what
-// full tiles are bound by.
+// The operand does not go through shared memory as bfloat16. That would cost 4 bytes a weight,
+// written and read again, beside the one or half a byte of the weight. Shared memory is the limit
+// of full tiles.
 //
-// A thread's places are pairs of neighbours, of each 8 weights the one of its lane's number in
-// four. It reads the word that has its pair, of mxfp4 the 32 weights of a block of scales, and
-// picks the bytes as it spreads them. So all operands are those of the same numbers in bfloat16,
-// place by place.
+// Of each 8 weights a thread has one pair of neighbours, by its lane's number in four. It reads the
+// word with its pair (mxfp4: the 32 weights of a block of scales) and picks the bytes as it spreads
+// them. So all operands are those of the same numbers in bfloat16, place by place.
 //
-// A step has two pieces of 32 elements, each a group of products from registers of its own: one is
-// turned while the other is multiplied. Narrow tiles have two steps in a stage, but for one.
+// A step has two pieces of 32 elements. Each is a group of products from separate registers: one is
+// converted while the other is multiplied. Narrow tiles have two steps in a stage, with one
+// exception (WgmmaTile::kSteps).
 //
-// Scales come into the stage with the first of the two steps that they are of, so that no warp
-// waits for memory: of mxfp4 a word for a row, of fp8 one for either half.
+// Scales come into the stage with the first of the two steps that use them, so that no warp waits
+// for memory: in mxfp4 a word for a row, in fp8 one for either half.
 //
-// Sums are those of wgmma_tile.h. Of fp8 so is the sum of each block of scales, two steps, which is
-// added, times its scale, to those before it, by fma; a warpgroup has to wait for its products
-// there. The second of two is a step behind, so that they wait in turns and the tensor cores have
-// the other's.
-// Sums of mxfp4 are those of the same numbers in bfloat16 if wgmma adds alike, be its operand in
-// registers or in shared memory, which is assumed as is that it does so for every number of
-// columns.
+// Sums are those of wgmma_tile.h. In fp8 each block of scales, two steps, has such a sum, which one
+// fma multiplies by its scale and adds to those before. A warpgroup has to wait for its products
+// there. The second of two warpgroups is a step behind, so that they wait in turns and the tensor
+// cores always have products.
+// Sums of mxfp4 are those of the same numbers in bfloat16 if wgmma adds alike from registers and
+// from shared memory. This is assumed, as it is assumed for every number of columns.
 
 #include <bit>
 
@@ -40,9 +39,9 @@ struct WgmmaOperands {
   uint32_t of[2][4];
 };
 
-// How weights become bfloat16: Turn makes those of a thread's places of piece `piece` of step
-// `step` of a stage, whose weights lie at `weights`, into to[thread]. `places` are found once for
-// all stages by PlacesOf.
+// How weights become bfloat16. Turn converts the weights at a thread's places, of piece `piece` of
+// step `step` of the stage at `weights`, into to[thread]. PlacesOf finds `places` once for all
+// stages.
 template <int kBits>
 struct WgmmaPacked;
 

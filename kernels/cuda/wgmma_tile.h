@@ -1,20 +1,19 @@
 #pragma once
 
-// The matrix product of the experts on sm_90a: a block computes weights x rows^T with wgmma, whose
-// 64-row operand is the weights, of each of its warpgroups other ones; rows of activations, in
-// bfloat16, are its columns and serve all warpgroups. Here weights are in bfloat16 too; in 8 and in
-// 4 bits: wgmma_packed.h.
+// The matrix product of the experts on sm_90a: a block computes weights x rows^T with wgmma. The
+// weights are its 64-row operand, and each warpgroup has other weight rows. Rows of activations, in
+// bfloat16, are its columns and serve all warpgroups. Here weights are in bfloat16 too;
+// wgmma_packed.h has weights in 8 and 4 bits.
 //
-// Both operands come through shared memory in steps of 64 elements of the inner axis, by
+// Both operands pass through shared memory in steps of 64 elements of the inner axis, by
 // asynchronous copies that run kAhead steps ahead. While a step is multiplied the warps start the
-// copies of another: into the stage that the step before last has read, since the last may be under
-// way still.
+// copies of another. These fill the stage that the step before last has read, because products of
+// the last step may still read theirs.
 //
-// An element's sum starts at 0 and takes 16 elements of the inner axis after the other, from the
-// first to the last, those beyond the end being zeros: whatever the tile, the rows beside it and
-// how far copies run ahead. That is all of batch invariance here.
-// It takes that wgmma adds an element's terms alike for every number of columns, which no text of
-// the PTX ISA guarantees and only a GPU can show.
+// An element's sum starts at 0 and takes 16 elements of the inner axis after 16, from the first to
+// the last; those beyond the end are zeros. The tile, the rows beside it and how far copies run
+// ahead do not change it. This makes the product batch-invariant if wgmma adds an element's terms
+// alike for every number of columns. The PTX ISA does not guarantee that; only a GPU can show it.
 
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/weight_formats.h"
@@ -22,8 +21,8 @@
 
 namespace janus::kernels::cuda {
 
-// What does not hang on the rows of a tile. Of one warpgroup: several blocks on a multiprocessor.
-// Of two: one.
+// What does not depend on the rows of a tile. Blocks of one warpgroup share a multiprocessor; a
+// block of two has one for itself.
 template <int kWarpgroups, int kWeightBits = 16>
 struct WgmmaBlock {
   static_assert(kWarpgroups == 1 || kWarpgroups == 2);
@@ -32,8 +31,8 @@ struct WgmmaBlock {
   static constexpr int kGroups = kWarpgroups;
   static constexpr int kThreads = kGroups * kGroupThreads;
   static constexpr int kHalf = 32 * kGroups;  // weight rows of a half
-  // By registers: weights in 4 and in 8 bits pass through some, and scaled sums are there twice, of
-  // a block of scales and of all.
+  // Registers set this limit: weights in 4 and 8 bits pass through some, and scaled sums exist
+  // twice, of a block of scales and of all.
   static constexpr int kMostRows = kGroups == 1 ? 64 : kBits == 16 ? 256 : kBits == 8 ? 128 : 192;
   static constexpr int kBlocksAtOnce = kGroups == 1 ? 2 : 1;
   // Of shared memory: the stages, then where each row of activations begins, then what else a
@@ -43,9 +42,9 @@ struct WgmmaBlock {
   static constexpr int kRestAt = kStagesBytes + kRowPointersBytes;
 };
 
-// A tile of kRows rows of activations by 64 rows of weights for each warpgroup. The latter are two
-// halves: of two matrices (gate and up), or of one. Of a warp's 16 rows of wgmma's operand the
-// first 8 are of the first half and the others the same of the second, so that a thread has both
+// A tile of kRows rows of activations by 64 rows of weights for each warpgroup. The weights are two
+// halves, of two matrices (gate and up) or of one. Of a warp's 16 rows of wgmma's operand the first
+// 8 belong to the first half, the others to the same rows of the second. So a thread has both
 // halves of its outputs.
 template <int kWarpgroups, int kActivations, int kWeightBits = 16>
 struct WgmmaTile : WgmmaBlock<kWarpgroups, kWeightBits> {
@@ -54,9 +53,9 @@ struct WgmmaTile : WgmmaBlock<kWarpgroups, kWeightBits> {
   static constexpr int kRows = kActivations;
   static constexpr int kStep = kSwizzledRow / 2;  // of the inner axis
   static constexpr int kWeightRows = 2 * Block::kHalf;
-  // Of a stage. Two of few bytes, beside which what is done once for each stage would weigh. Of fp8
-  // with 64 rows, which are most of a stage, so few would fit that copies would be waited for; of
-  // mxfp4 instructions, which two steps save, bound such a tile earlier (README.md).
+  // Steps of a stage. Two where a step has few bytes, because the work for each stage would take
+  // long beside it. With 64 rows of fp8 so few stages of two steps would fit that copies would be
+  // waited for. With 64 rows of mxfp4 instructions are the limit sooner, and two steps save some.
   static constexpr int kSteps =
       kWarpgroups == 1 && (kWeightBits == 4 || (kWeightBits == 8 && kRows < 64)) ? 2 : 1;
   static constexpr int kWeightRowBytes = kSteps * kStep * kWeightBits / 8;  // in a stage
@@ -93,9 +92,9 @@ struct WgmmaRows {
   static constexpr int kChunks = kSwizzledRow / kCopyBytes;
   // A pass of all threads brings the chunks of so many rows.
   static constexpr int kPass = Tile::kThreads / kChunks;
-  // Of a pass after the other: a chunk of a thread is of rows kPass apart, whose chunks lie alike
-  // in their groups of 8. So one address serves them all, and what all chunks have in common is
-  // asked before the loop: a warp has far more copies to start than products.
+  // From pass to pass a thread's chunk is kPass rows further on, at the same place in its group of
+  // 8 rows. So one address serves all passes, and the loop checks nothing that all chunks share: a
+  // warp has far more copies to start than products.
   static constexpr int kPassBytes = kPass * kSwizzledRow;
   static_assert(kPass % 16 == 0 && Tile::kWeightRows % kPass == 0);
 

@@ -1,4 +1,4 @@
-// Of a build without CUDA.
+// For a build without CUDA.
 
 #include "kernels/device/cuda_context.h"
 

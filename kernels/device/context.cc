@@ -25,7 +25,7 @@ Buffer::~Buffer() {
 }
 
 Result<Buffer> Context::AllocateFrom(Buffer::Memory memory, size_t bytes) {
-  // Pinned memory is the host's own work, and much of it takes long.
+  // Not watched: pinning is work of the host, and takes long for large pieces.
   const bool is_pinned = memory == Buffer::Memory::kPinned;
   const WaitWatch::Wait watched(is_pinned ? nullptr : watch_.get(), "taking memory");
   if (bytes == 0) return Buffer();
@@ -36,7 +36,7 @@ Result<Buffer> Context::AllocateFrom(Buffer::Memory memory, size_t bytes) {
       case Buffer::Memory::kLoaded:
         return AllocateLoadMemory(bytes);
       case Buffer::Memory::kPinned:
-      case Buffer::Memory::kShared:  // these have functions of their own
+      case Buffer::Memory::kShared:  // allocated by other functions
       case Buffer::Memory::kMapped:
       case Buffer::Memory::kRegistered:
       case Buffer::Memory::kPinnedHere:
@@ -87,7 +87,7 @@ Result<Buffer> Context::RegisterForNetwork(const SharedMemory& memory, NetworkUs
 }
 
 void Context::GiveBack(const Buffer& buffer) {
-  // Of much pinned memory that is the host's own work for long: there what waits is watched alone.
+  // Not watched: unpinning large pieces is long work of the host. Its waits are watched alone.
   const bool is_pinned = buffer.memory_ == Buffer::Memory::kPinned;
   const WaitWatch::Wait watched(is_pinned ? nullptr : watch_.get(), kGivesBack);
   switch (buffer.memory_) {

@@ -17,13 +17,13 @@ namespace {
 
 Status Check(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return OkStatus();
-  cudaGetLastError();  // or this thread's next launch would tell it, if it can be forgotten
+  cudaGetLastError();  // else this thread's next launch would report it, if it can be cleared
   const std::string words =
       what + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
   return error == cudaErrorMemoryAllocation ? ResourceExhausted(words) : Internal(words);
 }
 
-// As every kernel of this build, compiled for its architectures alone.
+// Compiled for the build's architectures alone, as every kernel of this build is.
 __global__ void CompiledLikeAll() {}
 
 class CudaEvent final : public Event {
@@ -48,7 +48,7 @@ class CudaGraph final : public Graph {
   cudaGraphExec_t exec = nullptr;
 };
 
-// What is recorded by, and of what nothing is left if that fails.
+// The stream and graph of a recording. If recording fails, nothing of it is left.
 struct Recording {
   Recording() = default;
   Recording(const Recording&) = delete;
@@ -61,7 +61,7 @@ struct Recording {
   cudaGraph_t graph = nullptr;
 };
 
-// What a runtime says that finds no code for the GPU among what was compiled.
+// The runtime's errors if the build has no code for the GPU.
 bool IsOfOtherArchitecture(cudaError_t error) {
   return error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction ||
          error == cudaErrorInvalidKernelImage || error == cudaErrorUnsupportedPtxVersion ||
@@ -70,7 +70,7 @@ bool IsOfOtherArchitecture(cudaError_t error) {
 
 class CudaContext final : public Context {
  public:
-  // The device is current on each thread that has not chosen another; no code here does.
+  // The device is current on each thread that has not chosen another. No code here chooses one.
   Status Open() {
     int count = 0;
     if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
@@ -98,14 +98,14 @@ class CudaContext final : public Context {
                          ", " + cudaGetErrorString(error));
     }
     numerics_ = "cuda " + sm + (cuda::DeviceHasWgmma() ? "a" : "");
-    // Without it nothing but a network device's nearness is unknown.
+    // Without it only the distance to network devices is unknown.
     char address[32] = {};
     if (cudaDeviceGetPCIBusId(address, sizeof address, kDevice) == cudaSuccess) {
       pci_address_ = address;
     } else {
       cudaGetLastError();
     }
-    // A driver that does not know it does not order them either.
+    // A driver that does not know the attribute does not order them either.
     int order = 0;
     orders_network_ = cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering,
                                              kDevice) == cudaSuccess &&
@@ -130,7 +130,7 @@ class CudaContext final : public Context {
     props.location.type = cudaMemLocationTypeDevice;
     props.location.id = kDevice;
     JANUS_RETURN_IF_ERROR(Check(cudaMemPoolCreate(&pool_, &props), "memory pool"));
-    // What is given back stays the pool's: the next epoch takes it up again.
+    // Freed memory stays in the pool, because the next epoch allocates it again.
     uint64_t keep = UINT64_MAX;
     return Check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
                  "memory pool");
@@ -172,8 +172,8 @@ class CudaContext final : public Context {
     return Seconds(milliseconds * 1e-3);
   }
   NetworkMemory network_memory() const override { return NetworkMemory::kCuda; }
-  // Writes of a network device and the launch of a kernel that reads them come over PCI from two
-  // devices: if the GPU does not order the two, the host makes it wait.
+  // Writes of a network device, and the launch of a kernel that reads them, reach the GPU over PCI
+  // from two devices. If the GPU does not order the two, the host makes it wait.
   Status AdmitNetwork() override {
     if (orders_network_) return OkStatus();
     return Check(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
@@ -195,12 +195,13 @@ class CudaContext final : public Context {
     if (cudaFreeAsync(data, stream_) != cudaSuccess) cudaGetLastError();
   }
   Result<std::byte*> AllocateLoadMemory(size_t bytes) override { return Allocate(bytes, loads_); }
-  // Steps may read it until now: loads wait for them, not they for loads. That another thread
-  // records the event anew between the two calls makes it stand for more, never for less.
+  // Steps may read the memory until now, so loads wait for steps; steps do not wait for loads. If
+  // another thread records the event again between the two calls, loads wait for more, never for
+  // less.
   void FreeLoaded(std::byte* data, size_t) override {
     if (cudaEventRecord(given_back_, stream_) != cudaSuccess ||
         cudaStreamWaitEvent(loads_, given_back_) != cudaSuccess) {
-      cudaStreamSynchronize(stream_);  // or loads could overwrite what a step reads
+      cudaStreamSynchronize(stream_);  // else loads could overwrite what a step reads
       cudaGetLastError();
     }
     if (cudaFreeAsync(data, loads_) != cudaSuccess) cudaGetLastError();
@@ -234,7 +235,7 @@ class CudaContext final : public Context {
     Unmap(data, bytes);
   }
   Result<std::byte*> Map(const Fd& fd, size_t bytes) override { return shared_.Map(fd, bytes); }
-  // Steps may use it until now.
+  // Steps may have used it until now.
   void Unmap(std::byte* data, size_t bytes) override {
     cudaStreamSynchronize(stream_);
     cudaGetLastError();
@@ -250,8 +251,8 @@ class CudaContext final : public Context {
     return Check(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).event),
                  "wait for loads");
   }
-  // Relaxed: a kernel may be loaded by its first launch, which this may be where the environment
-  // says so, and nothing here does what capturing forbids.
+  // Relaxed, because this may be a kernel's first launch, which loads the kernel if the environment
+  // says so. Nothing here does what capturing forbids.
   Result<std::unique_ptr<Graph>> Capture(FunctionRef<Status(const Stream&)> operations) override {
     Recording recording;
     JANUS_RETURN_IF_ERROR(Check(cudaStreamCreateWithFlags(&recording.stream, cudaStreamNonBlocking),
@@ -261,9 +262,9 @@ class CudaContext final : public Context {
     Stream on = stream();
     on.native = recording.stream;
     const Status recorded = operations(on);
-    // Ends it, whatever has become of it.
+    // Ends the capture, even after an error.
     const cudaError_t ended = cudaStreamEndCapture(recording.stream, &recording.graph);
-    if (ended != cudaSuccess) cudaGetLastError();  // or the next launch would tell it
+    if (ended != cudaSuccess) cudaGetLastError();  // else the next launch would report it
     JANUS_RETURN_IF_ERROR(recorded);
     JANUS_RETURN_IF_ERROR(Check(ended, "graph, end"));
     auto made = std::make_unique<CudaGraph>();
@@ -273,7 +274,7 @@ class CudaContext final : public Context {
       instantiated = Check(cudaGraphInstantiate(&made->exec, recording.graph, 0), "graph");
     }
     JANUS_RETURN_IF_ERROR(instantiated);
-    // On its way before a step asks for it; replays need not wait for it.
+    // Uploads the graph before a step needs it. Replays need not wait for that.
     JANUS_RETURN_IF_ERROR(Check(cudaGraphUpload(made->exec, recording.stream), "graph, upload"));
     JANUS_RETURN_IF_ERROR(Check(cudaStreamSynchronize(recording.stream), "graph, upload"));
     return std::unique_ptr<Graph>(std::move(made));
@@ -291,7 +292,7 @@ class CudaContext final : public Context {
   Result<bool> QueryEvent(Event& event) override {
     const cudaError_t answer = cudaEventQuery(static_cast<CudaEvent&>(event).event);
     if (answer == cudaErrorNotReady) {
-      cudaGetLastError();  // which is no failure: or this thread's next launch would tell it
+      cudaGetLastError();  // not a failure, but this thread's next launch would report it
       return false;
     }
     JANUS_RETURN_IF_ERROR(Check(answer, "event"));
@@ -300,7 +301,7 @@ class CudaContext final : public Context {
   Status RegisterFlagPages(std::byte* begin, size_t bytes) override {
     return flags_.Register(begin, bytes);
   }
-  // Steps may signal and await until now what lies there.
+  // Steps may have signalled flags there, or waited for them, until now.
   void UnregisterFlagPages(std::byte* begin, size_t bytes) override {
     cudaStreamSynchronize(stream_);
     cudaGetLastError();
@@ -343,14 +344,14 @@ class CudaContext final : public Context {
     JANUS_RETURN_IF_ERROR(Check(cudaEventCreateWithFlags(&made->event, flags), "event"));
     return std::unique_ptr<Event>(std::move(made));
   }
-  // What was given back and the pool keeps, for what takes its memory elsewhere. Waits for what was
-  // queued, since what a step gave back is the pool's once that has run.
+  // Returns the memory that the pool keeps to the device, for allocations outside the pool. Waits
+  // for queued work first: the pool gets a step's memory back only when that has run.
   void GiveUpKept() {
     for (const cudaStream_t stream : {stream_, loads_}) cudaStreamSynchronize(stream);
     cudaMemPoolTrimTo(pool_, 0);
-    cudaGetLastError();  // what has failed its next use tells
+    cudaGetLastError();  // the next use of a failed stream reports its error
   }
-  // Memory that one stream gave back serves the other once that has come so far.
+  // Memory that one stream freed can serve the other when the first has run up to the free.
   Result<std::byte*> Allocate(size_t bytes, cudaStream_t stream) {
     void* data = nullptr;
     JANUS_RETURN_IF_ERROR(Check(cudaMallocFromPoolAsync(&data, bytes, pool_, stream),
@@ -376,12 +377,12 @@ class CudaContext final : public Context {
 }  // namespace
 
 void PrepareCudaEnvironment() {
-  // Once: other threads may read the environment by the next.
+  // Once, because other threads may read the environment at a second call.
   [[maybe_unused]] static const bool is_prepared = [] {
-    // A kernel that is loaded by its first launch may wait for every stream, one that waits
-    // included.
+    // If a kernel's first launch loads the kernel, it may wait for every stream, even for one that
+    // waits for a flag.
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-    // Streams beyond as many share a hardware queue, where one that waits holds up the others.
+    // More streams share a hardware queue, where one that waits holds up the others.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     return true;
   }();

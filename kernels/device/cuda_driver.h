@@ -1,6 +1,6 @@
 #pragma once
 
-// The driver's functions, found as the program runs: it is there on machines with a GPU alone.
+// The driver's functions, found at run time, because only machines with a GPU have a driver.
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace janus::kernels {
 
-// What each file that calls the driver adds its functions to.
+// Each file that calls the driver adds its functions to this.
 struct CudaDriver {
   decltype(&cuDeviceGetAttribute) attribute = nullptr;
   decltype(&cuGetErrorName) error_name = nullptr;

@@ -23,7 +23,7 @@ struct Driver : CudaDriver {
   }
 };
 
-// The driver, unlike the runtime, binds a thread to no device by itself.
+// Unlike the runtime, the driver does not bind a thread to a device.
 Status Bind(int device) {
   thread_local int bound = -1;
   if (bound == device) return OkStatus();
@@ -35,8 +35,8 @@ Status Bind(int device) {
   return OkStatus();
 }
 
-// A write that reached the GPU before the flag that tells of it did might be seen after, on those
-// that say they can flush; others order them.
+// On GPUs that report that they can flush, a write that reached the GPU before its flag may become
+// visible after the flag. Other GPUs keep the order.
 unsigned int WaitFlags(int device) {
   static const bool flushes =
       Driver::Get().Has(CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES, device);
@@ -62,7 +62,7 @@ CUstreamBatchMemOpParams WriteOf(CUdeviceptr address, uint64_t count, int) {
   return operation;
 }
 
-// In calls of as many as one takes.
+// In calls of at most as many operations as one call takes.
 template <class ToOperation>
 Status QueueAll(CUstream_st* stream, int device, std::span<const FlagCount> flags,
                 const std::string& what, ToOperation to_operation) {

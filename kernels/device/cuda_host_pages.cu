@@ -26,14 +26,14 @@ const Pointers& TheDriver() {
   return driver;
 }
 
-// The process's GPU reaches each page for all of its contexts.
+// A page that is registered once is reached by all contexts of the process on the GPU.
 class CudaPages final : public RegisteredPages::Driver {
  public:
   Status Register(std::byte* pages, size_t bytes) override {
     const cudaError_t error =
         cudaHostRegister(pages, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (error == cudaSuccess) return OkStatus();
-    cudaGetLastError();  // or the next launch would tell it
+    cudaGetLastError();  // else the next launch would report it
     const std::string words = std::string("memory of the host: ") + cudaGetErrorName(error) + ", " +
                               cudaGetErrorString(error);
     return error == cudaErrorHostMemoryAlreadyRegistered ? AlreadyExists(words)
@@ -42,8 +42,8 @@ class CudaPages final : public RegisteredPages::Driver {
   void Unregister(std::byte* pages) override {
     if (cudaHostUnregister(pages) != cudaSuccess) cudaGetLastError();
   }
-  // Libraries register much at once, as UCX does what it sends from. The page alone where the
-  // driver knows no more of it.
+  // Libraries register large ranges at once, as UCX does with memory that it sends from. If the
+  // driver does not know the range, only the page counts.
   std::byte* EndOfOthers(std::byte* page) override {
     std::byte* const behind = page + PageBytes();
     const Pointers& driver = TheDriver();
@@ -55,10 +55,10 @@ class CudaPages final : public RegisteredPages::Driver {
         driver.of_pointer(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, at) != CUDA_SUCCESS) {
       return behind;
     }
-    // Whole pages of it, as it may end within one.
+    // Whole pages, because the range may end within one.
     return std::max(behind, reinterpret_cast<std::byte*>((begin + bytes) & ~(PageBytes() - 1)));
   }
-  // Where addresses are unified the driver answers the host's own address.
+  // With unified addresses the driver returns the host's own address.
   Result<uint64_t> DeviceAddressOf(std::byte* pages) override {
     void* address = nullptr;
     if (const cudaError_t error = cudaHostGetDevicePointer(&address, pages, 0);

@@ -4,8 +4,8 @@
 
 namespace janus::kernels {
 
-// What the process's contexts on a GPU reach of the host's memory beside what they have taken.
-// Thread-safe.
+// The host's pages that the process's contexts on a GPU reach, beside memory that they have
+// allocated. Thread-safe.
 RegisteredPages& CudaHostPages();
 
 }  // namespace janus::kernels

@@ -57,7 +57,7 @@ CUmemAllocationProp PropertiesOf(int device) {
   return properties;
 }
 
-// The runtime's device is the thread's from its first call on.
+// The runtime binds the thread to its device at the first call.
 Status Ready(int device) {
   const Driver& driver = Driver::Get();
   if (!driver.missing.empty()) {
@@ -86,7 +86,7 @@ Result<size_t> Rounded(int device, size_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-// A piece of physical memory, held.
+// Holds a piece of physical memory.
 class Handle {
  public:
   Handle() = default;
@@ -99,7 +99,7 @@ class Handle {
   bool is_held = false;
 };
 
-// At an address of its own, for operations of `device`; the mapping holds the memory.
+// Maps it at a new address, for operations of `device`. The mapping keeps the memory alive.
 Result<std::byte*> MapHandle(int device, const Handle& handle, size_t bytes) {
   const Driver& driver = Driver::Get();
   CUdeviceptr at = 0;

@@ -8,11 +8,11 @@
 
 namespace janus::kernels {
 
-// Memory of a GPU that processes share by a file descriptor, as CUDA's virtual memory management
-// has it (CUDA C++ programming guide, virtual memory management; driver API, cuMem*): unlike what
-// cudaIpcGetMemHandle shows it can be mapped within one process too, outlives its creator, and
-// needs no namespace in common, as descriptors travel over sockets. All of it takes whole pages of
-// the GPU, of 2 MiB.
+// Memory of a GPU that processes share by a file descriptor, by CUDA's virtual memory management
+// (CUDA C++ programming guide, virtual memory management; driver API, cuMem*). It differs from
+// memory of cudaIpcGetMemHandle: it can be mapped within one process too, outlives its creator, and
+// needs no common namespace, because descriptors travel over sockets. Sizes are whole pages of the
+// GPU, of 2 MiB.
 //
 // Thread-safe.
 class CudaSharedMemory {
@@ -22,10 +22,10 @@ class CudaSharedMemory {
   // As Context::AllocateShared and MapShared.
   Result<std::byte*> Allocate(size_t bytes, Fd& fd);
   Result<std::byte*> Map(const Fd& fd, size_t bytes);
-  // Whether network devices reach what Allocate gives (GPUDirect RDMA). FailedPrecondition says why
-  // not.
+  // Whether network devices reach memory of Allocate (GPUDirect RDMA). FailedPrecondition: they do
+  // not, and why.
   Status CheckNetwork() const;
-  // Whatever might use it has run.
+  // Everything that might use the memory must have run.
   void Unmap(std::byte* data, size_t bytes);
 
  private:

@@ -6,14 +6,14 @@
 
 namespace janus::kernels {
 
-// Launches are recorded for so many rows: 1, 2, 3, 4, 6, 8, 12, 16, 24, ...; fewer take the next
-// that is not less, and so compute less than half as many again.
+// Launches are recorded for 1, 2, 3, 4, 6, 8, 12, 16, 24, ... rows. Other numbers of rows use the
+// next larger recording, which computes less than half as many rows again.
 constexpr int RowBucket(int rows) {
   const int step = std::max(1, static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows))) / 4);
   return (rows + step - 1) / step * step;
 }
 
-// Those that 1..most rows take, ascending, none above `room`.
+// The buckets of 1..most rows, ascending. No bucket is above `room`.
 inline std::vector<int> RowBuckets(int most, int room) {
   std::vector<int> buckets;
   for (int rows = 1; rows <= most; rows = buckets.back() + 1) {

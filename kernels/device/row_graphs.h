@@ -10,20 +10,19 @@
 
 namespace janus::kernels {
 
-// Pieces of a step, each recorded for numbers of rows (row_buckets.h). Arguments and launch plans
-// are of that many rows; which rows these are, and how many of them count, is read from the
-// device's memory. Nothing of a peer is in them. So one recording serves every step, with any
-// participants.
+// Pieces of a step, each recorded for several numbers of rows (row_buckets.h). Arguments and launch
+// plans are for that many rows. Kernels read from the device's memory which rows these are and how
+// many count. A recording depends on no peer, so it serves every step, with any participants.
 //
 // Confined to one thread at a time.
 class RowGraphs {
  public:
-  // None: every piece is started launch by launch.
+  // Without recordings: every piece is started launch by launch.
   RowGraphs() = default;
-  // For 1..most_rows rows, of which there is room for no more than `room`.
+  // For steps of 1..most_rows rows; no recording is for more than `room`.
   RowGraphs(size_t pieces, int most_rows, int room);
 
-  // How many rows a recording for so many computes; 0: there is none.
+  // For how many rows the recording is that serves `rows` rows; 0: no recording does.
   int RowsFor(int rows) const;
 
   // Records a piece: `start` queues it for so many rows.

@@ -29,10 +29,10 @@ class Staging {
   }
   size_t size() const { return device_.size(); }
 
-  // Before the host writes: until the last Push has been read.
+  // Call it before the host writes. Waits until the device has read the last Push.
   Status Reopen();
-  // Queues the copy of bytes [offset, offset + bytes) to the device. ResourceExhausted: there was
-  // no memory for it; nothing is queued, since a device that is asked to copy to nowhere counts as
+  // Queues the copy of bytes [offset, offset + bytes) to the device. ResourceExhausted: the region
+  // has no memory. Then nothing is queued, because a copy to nowhere would mark the device as
   // failed.
   Status Push(size_t offset, size_t bytes);
   // Queues the copy of such bytes to the host, which reads them after Context::Wait. As Push.

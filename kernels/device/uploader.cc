@@ -30,7 +30,7 @@ Result<std::unique_ptr<Uploader>> Uploader::Make(Context& context, PinnedRing ri
   return uploader;
 }
 
-// A full piece is left behind with an event, and the next one, which may still be read, waited for.
+// Records an event for a full piece. Waits for the next piece, which the device may still read.
 Result<Uploader::Piece*> Uploader::Open() {
   JANUS_CHECK(!ring_.empty(), "on the host there is nothing to load");
   Piece* piece = &ring_[at_];

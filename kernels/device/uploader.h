@@ -14,26 +14,25 @@ struct PinnedRing {
   size_t pieces = 4;
 };
 
-// Brings what lies anywhere in the host's memory to a device beside its steps: through a ring of
-// pinned pieces, by the context's stream of loads. The ring is all that it ever takes, once, since
-// the taking of pinned memory may hold up a device that computes.
+// Copies data from anywhere in the host's memory to a device beside its steps: through a ring of
+// pinned pieces, by the context's stream of loads. It allocates the ring once and no other pinned
+// memory, because such an allocation may hold up a device that computes.
 //
 // Confined to one thread at a time. The context outlives it.
 class Uploader {
  public:
-  // On the host the ring is empty, and there is nothing to load. ResourceExhausted: the ring cannot
-  // be had.
+  // On the host the ring is empty, and there is nothing to load. ResourceExhausted: there is no
+  // memory for the ring.
   static Result<std::unique_ptr<Uploader>> Make(Context& context, PinnedRing ring = {});
 
   Context& context() const { return context_; }
 
-  // Memory of the device with what `host` holds now, once Loaded's event has come: until then
-  // only work that follows that event reads it. Waits for the ring alone, and reads `host` no more
-  // when it returns. ResourceExhausted: the device's memory is short. What fails leaves the
-  // uploader as it was, for others.
+  // Device memory that will have the content of `host`. Only work that follows Loaded's event may
+  // read it. The call waits for the ring alone, and no longer needs `host` when it returns.
+  // ResourceExhausted: the device's memory is short. A failure leaves the uploader as it was.
   Result<Buffer> Load(const void* host, size_t bytes);
 
-  // What stands for everything that was loaded until now (Context::StreamWait). Never null.
+  // An event after everything that was loaded so far (Context::StreamWait). Never null.
   Result<std::shared_ptr<Event>> Loaded();
 
  private:

@@ -29,8 +29,8 @@ WaitWatch::Wait::~Wait() {
   if (after_ != nullptr) after_->before_ = before_;
 }
 
-// Polls now and then, so that a wait need not wake it. Counts how often it has seen one wait: the
-// clock of a process that was stopped (SIGSTOP, a frozen cgroup, a debugger) went on meanwhile.
+// Polls from time to time, so that a wait need not wake it. It counts how often it has seen a wait,
+// because the clock goes on while a process is stopped (SIGSTOP, a frozen cgroup, a debugger).
 void WaitWatch::Watch() {
   constexpr int kLookUps = 8;
   const auto look_up = std::chrono::duration_cast<MonotonicClock::duration>(most_ / kLookUps);

@@ -20,12 +20,13 @@ class WaitWatch {
   // towards `most`, but is part of the reported time.
   using OnHang = std::function<void(std::string_view what, Seconds so_long)>;
   WaitWatch(Seconds most, OnHang on_hang);
-  // No wait is under way.
+  // No host may be waiting.
   ~WaitWatch();
   WaitWatch(const WaitWatch&) = delete;
   WaitWatch& operator=(const WaitWatch&) = delete;
 
-  // There while the host waits for `what`, a literal; on one thread. Without a watch nothing.
+  // Exists while the host waits for `what`, a literal, on one thread. Without a watch it does
+  // nothing.
   class Wait {
    public:
     Wait(WaitWatch* watch, const char* what);
@@ -53,7 +54,7 @@ class WaitWatch {
   CondVar ends_;
   Wait* waits_ JANUS_GUARDED_BY(mu_) = nullptr;
   bool is_ending_ JANUS_GUARDED_BY(mu_) = false;
-  std::jthread thread_;  // first to go
+  std::jthread thread_;  // destroyed first
 };
 
 }  // namespace janus::kernels

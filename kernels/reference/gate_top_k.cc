@@ -28,7 +28,7 @@ void GateTopKReference(const GateTopKArgs& a) {
       }
       logits_e[e] = static_cast<float>(sum);
     }
-    // What experts are chosen by.
+    // The rank of an expert in the choice.
     std::array<float, kMaxExperts> choice_e;
     for (int e = 0; e < a.experts; ++e) {
       if (is_sigmoid) {
@@ -44,7 +44,7 @@ void GateTopKReference(const GateTopKArgs& a) {
       std::partial_sort_copy(first, first + size, best, best + 2, Beats);
       of_group[static_cast<size_t>(group)] = is_sigmoid && size > 1 ? best[0] + best[1] : best[0];
     }
-    // Open are the groups that fewer than top_groups others beat.
+    // A group is open if fewer than top_groups others beat it.
     const auto is_open = [&](int group) {
       const float ours = of_group[static_cast<size_t>(group)];
       int better = 0;

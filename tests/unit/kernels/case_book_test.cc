@@ -75,7 +75,7 @@ TEST_F(CaseBookTest, ACaseThatWasSkippedSaysWhyAndDidNotFail) {
   EXPECT_EQ(Filter("*"), "*-S.Skipped");
 }
 
-// In a process of its own, since there this case is skipped, or fails.
+// In a separate process, because there this case is skipped or fails.
 TEST_F(CaseBookTest, WhatGoogleTestSaysOfACaseIsBooked) {
   const auto ends = [&](auto ask) {
     ask();

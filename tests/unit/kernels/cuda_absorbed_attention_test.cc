@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Models, FastAbsorbedTest,
                          [](const auto& info) { return info.param.name; });
 #endif
 
-// Where pages lie does not show in the bits: copies of 16 bytes cannot read all of it.
+// The place of pages does not change bits. 16-byte copies cannot read all of these.
 TEST(FastAbsorbed, ReadsPagesAtAnyAddress) {
   const std::vector<int> lengths = {70, 17, 200};
   const LatentSequences aligned(4, lengths, LastRows(lengths, 2));
@@ -106,7 +106,7 @@ TEST(FastAbsorbed, ReadsPagesAtAnyAddress) {
   }
 }
 
-// The strides that are meant where none is given.
+// A stride of 0 means the default stride.
 TEST(FastAbsorbed, TakesRowsAndPagesWithoutRoomBetweenThem) {
   const std::vector<int> lengths = {70, 17, 1030};
   for (const DType cache : {kB16, kF8}) {
@@ -117,7 +117,7 @@ TEST(FastAbsorbed, TakesRowsAndPagesWithoutRoomBetweenThem) {
   }
 }
 
-// A page number times the bytes of a page is more than 32 bits hold.
+// A page number times the bytes of a page exceeds 32 bits.
 TEST(FastAbsorbed, ReadsPagesOfACacheOfManyGiB) {
   const std::vector<int> lengths = {70, 17};
   for (const DType cache : {kB16, kF8}) {
@@ -139,7 +139,7 @@ TEST(FastAbsorbed, ReadsNoPageThatNoRowSees) {
 }
 
 #ifndef JANUS_TEST_ON_GPU
-// Once for the rows of a run, and once for each 64 heads.
+// Each page is read once for the rows of a run, and once for each 64 heads.
 TEST(FastAbsorbed, ReadsEachPageOnceForATile) {
   for (const DType cache : {kB16, kF8}) {
     const auto copies = [&](int heads, const std::vector<int>& lengths, int each, int64_t states) {
@@ -158,8 +158,8 @@ TEST(FastAbsorbed, ReadsEachPageOnceForATile) {
   }
 }
 
-// A block goes over its tasks one after the other; how many blocks there are does not show, nor
-// what the task before left in shared memory.
+// A block goes over its tasks one after the other. Neither the number of blocks nor what the task
+// before left in shared memory changes bits.
 template <int kBits>
 void ExpectSameBitsForEveryNumberOfBlocks() {
   const DType cache = kBits == 8 ? kF8 : kB16;
@@ -208,7 +208,7 @@ TEST(FastAbsorbed, TakesMoreRowsThanALaunch) {
   }
 }
 
-// Of what a row does not see nothing shows, though a row beside it in the tile sees it.
+// A key that a row does not see does not change its bits, even if a row in the same tile sees it.
 class FastAbsorbedOf : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Formats, FastAbsorbedOf, testing::Values(kB16, kF8),
                          [](const auto& info) { return std::string(ToString(info.param)); });
@@ -230,8 +230,8 @@ TEST_P(FastAbsorbedOf, ANaNIsOfTheRowsThatSeeIt) {
   }
 }
 
-// A model's form is a matter of its shape, its format and the architecture: nothing else of a call
-// may change bits.
+// A model's form depends on its shape, its format and the architecture only, because nothing else
+// of a call may change bits.
 TEST(FastAbsorbed, IsForBfloat16AndFp8AndHeadsThatFillTiles) {
   AbsorbedAttentionArgs a;
   a.cache = {.dtype = kB16, .rank = kAbsorbedRank, .rope = kAbsorbedRope};
@@ -269,8 +269,8 @@ TEST(FastAbsorbed, IsForBfloat16AndFp8AndHeadsThatFillTiles) {
   EXPECT_EQ(with(128, 256, 64, kF8), AbsorbedForm::kPlain);
 }
 
-// Scores that are infinite, or of which a product or a difference is: every form has for them what
-// the specification has.
+// Scores that are infinite, or have an infinite product or difference: every form gives for them
+// what the specification gives.
 struct Scores {
   const char* name;
   float (*of)(int position);
@@ -320,7 +320,7 @@ INSTANTIATE_TEST_SUITE_P(
             Scores{"AllAreFarBelow", [](int) { return -kFar; }},
             Scores{"FromFarBelowToFarAbove", [](int p) { return p < 128 ? -kFar : kFar; }},
             Scores{"FromFarAboveToFarBelow", [](int p) { return p < 128 ? kFar : -kFar; }},
-            // Products with log2(e) are off by up to 256, of which no power of 2 is finite.
+            // Products with log2(e) are off by up to 256, and 2^256 is not finite.
             Scores{"RiseByTheBlock",
                    [](int p) { return 1e9f * static_cast<float>(NumberOfBlock(p)); }},
             Scores{"FallByTheBlock",
@@ -340,7 +340,7 @@ INSTANTIATE_TEST_SUITE_P(
              std::string(ToString(std::get<1>(info.param))) + std::get<2>(info.param).name;
     });
 
-// What a model calls is the form that is its.
+// The operation runs the form that the model has.
 TEST_P(FastAbsorbedOf, IsWhatTheOperationRuns) {
   const LatentSequences sequences(16, {70}, {{0, 69}}, {.cache = GetParam()});
   const auto operation = [](const AbsorbedAttentionArgs& args) {

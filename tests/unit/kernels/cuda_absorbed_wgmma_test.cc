@@ -98,15 +98,15 @@ class WgmmaAbsorbed : public testing::TestWithParam<DType> {
 INSTANTIATE_TEST_SUITE_P(Formats, WgmmaAbsorbed, testing::Values(kB16, kF8),
                          [](const auto& info) { return std::string(ToString(info.param)); });
 
-// Weights that are far apart: only of such does a sum show in which order it was taken.
+// Weights that are far apart: only their sums show the order of additions.
 TEST_P(WgmmaAbsorbed, GivesWhatItsRulesSayOfScoresThatAreFarApart) {
   LatentSequences sequences = Sequences(64, {129, 64, 200}, 1, {.cache = GetParam()});
   sequences.ScaleQueries(4.0f);
   ExpectWhatRulesSay(sequences);
 }
 
-// Where pages lie does not show in the bits: copies of 16 bytes cannot read all of it. Scales of
-// fp8 lie at multiples of 4 bytes.
+// The place of pages does not change bits. 16-byte copies cannot read all of these. Scales of fp8
+// lie at multiples of 4 bytes.
 TEST_P(WgmmaAbsorbed, ReadsPagesAtAnyAddress) {
   const std::vector<int> lengths = {70, 17, 200};
   const std::vector<float> aligned = Sequences(64, lengths, 2, {.cache = GetParam()}).All(0);
@@ -119,7 +119,7 @@ TEST_P(WgmmaAbsorbed, ReadsPagesAtAnyAddress) {
   }
 }
 
-// The strides that are meant where none is given, and queries that are read 16 bytes at once.
+// A stride of 0 means the default stride. Here queries are read 16 bytes at once.
 TEST_P(WgmmaAbsorbed, TakesRowsAndPagesWithoutRoomBetweenThem) {
   const std::vector<int> lengths = {70, 17, 1030};
   const std::vector<float> apart = Sequences(128, lengths, 2, {.cache = GetParam()}).All(0);
@@ -128,7 +128,7 @@ TEST_P(WgmmaAbsorbed, TakesRowsAndPagesWithoutRoomBetweenThem) {
   EXPECT_TRUE(SameBits(dense.All(9), apart));
 }
 
-// A page number times the bytes of a page is more than 32 bits hold.
+// A page number times the bytes of a page exceeds 32 bits.
 TEST_P(WgmmaAbsorbed, ReadsPagesOfACacheOfManyGiB) {
   const std::vector<int> lengths = {70, 17};
   const LatentSequences near = Sequences(64, lengths, 2, {.cache = GetParam()});
@@ -148,7 +148,7 @@ TEST_P(WgmmaAbsorbed, ReadsNoPageThatNoRowSees) {
   }
 }
 
-// Of what a row does not see nothing shows, though the row beside it sees it.
+// A key that a row does not see does not change its bits, even if the next row sees it.
 TEST_P(WgmmaAbsorbed, ANaNIsOfTheRowsThatSeeIt) {
   const std::vector<int> lengths = {130, 90};
   LatentSequences sequences = Sequences(64, lengths, 40, {.cache = GetParam()});
@@ -166,7 +166,7 @@ TEST_P(WgmmaAbsorbed, ANaNIsOfTheRowsThatSeeIt) {
   }
 }
 
-// What a model calls is the form that is its.
+// The operation runs the form that the model has.
 TEST_P(WgmmaAbsorbed, IsWhatTheOperationRuns) {
   for (const int heads : {64, 128}) {
     const LatentSequences sequences = Sequences(heads, {70}, 1, {.cache = GetParam()});
@@ -195,8 +195,8 @@ TEST(WgmmaAbsorbedLaunches, TakeMoreRowsThanOneHasRoomFor) {
 }
 
 #ifndef JANUS_TEST_ON_GPU
-// Each key that a row sees once for 64 heads, and no other; of fp8 copies bring the rope part
-// alone.
+// Reads each key that a row sees once for 64 heads, and no other key. In fp8, copies read only the
+// rope part.
 TEST_P(WgmmaAbsorbed, ReadsEachKeyOnceForATile) {
   const int of_key = (GetParam() == kF8 ? kAbsorbedRope : kLatentEntry) * 2 / kCopyBytes;
   const auto copies = [&](int heads, const std::vector<int>& lengths, int64_t states) {
@@ -212,8 +212,8 @@ TEST_P(WgmmaAbsorbed, ReadsEachKeyOnceForATile) {
   }
 }
 
-// A block goes over its tasks one after the other; how many blocks there are does not show, nor
-// what the task before left in shared memory.
+// A block goes over its tasks one after the other. Neither the number of blocks nor what the task
+// before left in shared memory changes bits.
 template <int kBits>
 void ExpectSameBitsForEveryNumberOfBlocks() {
   LatentSequences sequences =

@@ -21,7 +21,7 @@ namespace {
 
 constexpr Stream kStream{.device = Device::kCuda};
 constexpr int64_t kReplyBytes = 48;  // of a contribution
-constexpr int kBehind = 2;           // entries behind each list that nobody may touch
+constexpr int kBehind = 2;           // entries behind each list that the kernel must not touch
 
 struct Shape {
   const char* name;
@@ -49,7 +49,7 @@ std::vector<T> Filled(size_t count, unsigned char byte) {
 }
 template <class T>
 bool IsFilled(const T& value, unsigned char byte) {
-  // Byte by byte: padding counts, too, which a comparison of values would leave out.
+  // Compares bytes, because a comparison of values would leave out padding.
   const auto* bytes = reinterpret_cast<const unsigned char*>(&value);
   return std::all_of(bytes, bytes + sizeof(T), [&](unsigned char b) { return b == byte; });
 }
@@ -85,7 +85,7 @@ class Layer {
     return tensors;
   }
 
-  // Whose rows are whose, some of them nobody's; each sender's replies lie anywhere.
+  // Divides rows among senders, some of which get none; each sender's replies lie anywhere.
   void Divide(int senders, std::mt19937_64& random) {
     const auto pairs = static_cast<size_t>(shape_.rows) * static_cast<size_t>(shape_.top_k);
     replies_.resize(pairs * static_cast<size_t>(senders) * kReplyBytes);
@@ -101,7 +101,7 @@ class Layer {
     std::shuffle(replies_of_.begin(), replies_of_.end(), random);
   }
 
-  // What `rank` has of the first `live` rows; negative: of all, without a word that says so.
+  // The work of `rank` in the first `live` rows. Negative: in all rows, without a `live_rows` word.
   Work ByKernel(SchedulingPolicy policy, int rank, int live,
                 const std::vector<ActiveExpert>& tensors) {
     NextOrder();
@@ -249,7 +249,7 @@ TEST_P(RouteRoundTest, ListsWhatTheHostWould) {
       const Work work = layer.ByKernel(policy, rank, live, tensors);
       layer.Check(work, policy, rank, live < 0 ? shape.rows : live, tensors);
     }
-    // Every (row, top-k slot) is somebody's, once.
+    // One instance lists each (row, top-k slot), once.
     const int rows = live < 0 ? shape.rows : live;
     EXPECT_EQ(layer.listed(), static_cast<size_t>(rows * shape.top_k));
   }
@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RouteRoundTest,
                                          Shape{"ManyInstances", kB16, 9, 40, 64, 4, 129, true}),
                          [](const auto& info) { return info.param.name; });
 
-// The host, which finds the same, ends the step: the device must not fault before.
+// The host finds the same error and ends the step. The device must not fault before.
 TEST(RouteRound, AnEmptySlotThatIsGivenWorkComputesNothing) {
   std::mt19937_64 random(32);
   Layer layer({"", kB16, 16, 8, 6, 3, 1, true}, random);

@@ -35,9 +35,9 @@ inline std::vector<AttentionRow> LastRows(const std::vector<int>& lengths, int e
   return rows;
 }
 
-// How pages, queries and results lie: the first page so many bytes past a 64-byte boundary, each so
-// many further from the one before than its bytes and 32 are; or no room behind pages and rows;
-// what number the first page has; the format, where no shape says it.
+// How pages, queries and results lie. The first page is so many bytes past a 64-byte boundary, and
+// between two pages are 32 bytes and so many more; or there is no room behind pages and rows. Then
+// the number of the first page, and the format if no shape gives it.
 struct AttentionLayout {
   int misalignment = 0;
   int further = 0;
@@ -54,7 +54,7 @@ inline bool SameBits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-// What two runs differ by at most, and the largest of the first, both over all elements.
+// The largest difference of two runs, and the largest element of the first run.
 struct Difference {
   double worst = 0.0;
   double range = 0.0;
@@ -66,12 +66,12 @@ struct Difference {
   }
 };
 
-// Which of a page's weights are added first: those of keys that lie 8 apart, or of neighbours,
-// where the cache is of fp8.
+// Which of a page's weights are added first: those of keys that lie 8 apart, or those of neighbours
+// if the cache is fp8.
 enum class FirstPairs { kEightApart, kNeighbours };
 
-// How a score becomes a weight under the largest: exp(score - largest), of scores that have their
-// scale; or as a power of 2, of scores that are yet to be scaled (absorbed_wgmma.h).
+// How a score becomes a weight under the largest score: exp(score - largest) for scaled scores, or
+// a power of 2 for unscaled scores (absorbed_wgmma.h).
 enum class Exponential { kNatural, kOf2 };
 
 // score(key) and value(key, d), both of keys first..last alone; to out[width]. States are merged
@@ -170,8 +170,8 @@ class AttentionRules {
   float scale_;
 };
 
-// What all forms are held to, of `sequences` with rows(), Width(), Rules(row), Alone(row),
-// All(workspace) and Run(selection, workspace), by the amounts that each counts workspaces in.
+// Checks that all forms share. `sequences` has rows(), Width(), Rules(row), Alone(row),
+// All(workspace) and Run(selection, workspace); each form has its own unit of workspace.
 
 template <class Sequences>
 void ExpectWhatRulesSay(const Sequences& sequences) {
@@ -191,8 +191,8 @@ void ExpectWhatRulesSay(const Sequences& sequences) {
   }
 }
 
-// The tasks that rows and splits are dealt in do not show, nor what of them the workspace holds.
-// Every `each`-th row is asked alone.
+// Neither the tasks nor the size of the workspace changes bits. Every `each`-th row is computed
+// alone.
 template <class Sequences>
 void ExpectSameBitsAloneAndFor(const Sequences& sequences,
                                std::initializer_list<int64_t> workspaces, size_t each = 1) {

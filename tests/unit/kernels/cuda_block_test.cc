@@ -1,4 +1,4 @@
-// That the host form of a block finds what it is there to find.
+// The host form of a block finds the errors that it must find.
 
 #include "kernels/cuda/block.h"
 
@@ -22,7 +22,7 @@ void NextOrder() {
 namespace cuda {
 namespace {
 
-// Reverses 64 numbers through shared memory: as it should, or with both steps in one phase.
+// Reverses 64 numbers through shared memory, correctly or with both steps in one phase.
 struct ReverseKernel {
   [[maybe_unused]] static constexpr int kThreads = 64;
   int* numbers;
@@ -249,7 +249,7 @@ TEST(HostBlock, OneBlockIsTheLastAndSeesWhatAllOthersWrote) {
   EXPECT_GT(lasts.size(), 1u);
 }
 
-// Asks for what lanes do together inside a step, or for a barrier of the block inside a phase.
+// Uses an operation of the warp inside a step, or a barrier of the block inside a phase.
 struct NestedKernel {
   [[maybe_unused]] static constexpr int kThreads = 32;
   bool in_warp;

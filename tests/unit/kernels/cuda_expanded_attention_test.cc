@@ -39,7 +39,7 @@ constexpr int64_t kLeastBytes = ExpandedAttentionWorkspaceBytes(kWidth, kOfHead,
 constexpr int64_t kManyBytes = 16 << 20;  // all that is expanded here
 const float kScale = 1.0f / std::sqrt(static_cast<float>(kWidth));
 
-// Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
+// Sequences in a cache with pages in random order. What no row may read is NaN: pages that no
 // sequence owns, positions behind a sequence's last, what lies between rows of queries.
 class ExpandedSequences {
  public:
@@ -278,7 +278,7 @@ TEST_P(FastExpandedTest, GivesWhatItsRulesSay) {
   ExpectWhatRulesSay(ExpandedSequences(heads, lengths, LastRows(lengths, each)));
 }
 
-// The least workspace takes a head at a time and 8 key blocks. Of many rows some are asked alone.
+// The least workspace takes a head at a time and 8 key blocks. Some rows are computed alone.
 TEST_P(FastExpandedTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
   const auto& [name, heads, lengths, each] = GetParam();
   const ExpandedSequences sequences(heads, lengths, LastRows(lengths, each));
@@ -286,8 +286,8 @@ TEST_P(FastExpandedTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
                             1 + sequences.rows().size() / 12);
 }
 
-// What parts the form from the plain one are roundings to bfloat16: of queries and weights, which
-// move results as cuda_paged_attention_test.cc derives for the same queries and keys of deviation
+// The form differs from the plain one by roundings to bfloat16: of queries and weights, which move
+// results as cuda_paged_attention_test.cc derives for the same queries and keys of deviation
 // 1.5 and 1, and of what was expanded. An expanded key moves a score as a query does, by 0.39 *
 // 2^-8 of each product, in 128 of its 192: by 1.5 * 0.32. An expanded value moves its term of y by
 // 0.43 * 2^-8 of it, as a weight does. Together sqrt(0.585^2 + 0.48^2 + 2 * 0.43^2) = 0.97, without
@@ -326,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(Models, FastExpandedTest,
                          [](const auto& info) { return info.param.name; });
 #endif
 
-// A prompt in chunks: rows attend to all positions before, with the bits of the prompt in one.
+// A prompt in chunks: rows attend to all earlier positions, with the bits of the whole prompt.
 TEST(FastExpanded, ComputesAPromptInChunksWithTheSameBits) {
   const ExpandedSequences sequences(1, {150}, LastRows({150}, 150));
   const std::vector<float> whole = sequences.All(0);
@@ -340,7 +340,7 @@ TEST(FastExpanded, ComputesAPromptInChunksWithTheSameBits) {
   }
 }
 
-// Where pages and weights lie does not show in the bits: copies of 16 bytes cannot read all of it.
+// The place of pages and weights does not change bits. 16-byte copies cannot read all of these.
 TEST(FastExpanded, ReadsPagesAndWeightsAtAnyAddress) {
   const std::vector<int> lengths = {70, 17};
   const ExpandedSequences aligned(1, lengths, LastRows(lengths, 2));
@@ -351,7 +351,7 @@ TEST(FastExpanded, ReadsPagesAndWeightsAtAnyAddress) {
   }
 }
 
-// The strides that are meant where none is given.
+// A stride of 0 means the default stride.
 TEST(FastExpanded, TakesRowsAndPagesWithoutRoomBetweenThem) {
   const std::vector<int> lengths = {70, 17};
   const ExpandedSequences apart(2, lengths, LastRows(lengths, 2));
@@ -359,7 +359,7 @@ TEST(FastExpanded, TakesRowsAndPagesWithoutRoomBetweenThem) {
   EXPECT_TRUE(SameBits(dense.All(0), apart.All(0)));
 }
 
-// A page number times the bytes of a page is more than 32 bits hold.
+// A page number times the bytes of a page exceeds 32 bits.
 TEST(FastExpanded, ReadsPagesOfACacheOfManyGiB) {
   const std::vector<int> lengths = {70, 17};
   const ExpandedSequences near(1, lengths, LastRows(lengths, 2));
@@ -376,8 +376,8 @@ TEST(FastExpanded, ReadsNoPageThatNoRowSees) {
   }
 }
 
-// Of what a row does not see nothing shows, though a row beside it in the tile sees it: not that it
-// is NaN or infinite, nor its sign.
+// A key that a row does not see does not change its bits, even if a row in the same tile sees it:
+// neither a NaN or an infinity nor its sign.
 TEST(FastExpanded, ANaNIsOfTheRowsThatSeeIt) {
   const std::vector<int> lengths = {130, 90};
   const auto width = static_cast<size_t>(kOfHead);
@@ -399,8 +399,8 @@ TEST(FastExpanded, ANaNIsOfTheRowsThatSeeIt) {
   }
 }
 
-// What came before fades to -0 or +0, and the one key after it has a value that rounds to -0 or +0:
-// a row that sees no more must not take the sign of what the row beside it sees.
+// Earlier values fade to -0 or +0, and the value of the one key after them rounds to -0 or +0. A
+// row that does not see this key must not take the sign that the row beside it gets.
 TEST(FastExpanded, AZeroHasNoSign) {
   ExpandedSequences sequences(1, {130}, {{0, 64}, {0, 127}});
   sequences.Favour(0, 64);
@@ -416,8 +416,8 @@ TEST(FastExpanded, AZeroHasNoSign) {
   EXPECT_TRUE(SameBits({both.data(), alone.size()}, alone));
 }
 
-// Keys that score -infinity weigh what keys do that are far below all others: nothing, and they
-// spoil nothing, though a block has no others.
+// Keys with a score of -infinity weigh 0, as keys far below all others do, even if a block has no
+// other keys.
 TEST(FastExpanded, ScoresOfMinusInfinityWeighNothing) {
   const auto attended = [](float by) {
     ExpandedSequences sequences(1, {140}, {{0, 139}});
@@ -429,7 +429,8 @@ TEST(FastExpanded, ScoresOfMinusInfinityWeighNothing) {
   EXPECT_TRUE(SameBits(attended(INFINITY), wanted));
 }
 
-// Scores of the first keys are far above the others, whose weights vanish; then they are far below.
+// Scores of the first keys are far above the others, so that the weights of these vanish; then they
+// are far below.
 TEST(FastExpanded, FadesWhatIsFarBelowTheLargest) {
   for (const float factor : {30.0f, -30.0f}) {
     ExpandedSequences sequences(1, {140}, {{0, 70}, {0, 139}});
@@ -442,7 +443,7 @@ TEST(FastExpanded, FadesWhatIsFarBelowTheLargest) {
   }
 }
 
-// What is told of key blocks bounds launches and nothing else; results are rounded once.
+// `key_blocks` only bounds the launches; results are rounded once.
 TEST(FastExpanded, TakesAnyBoundOfKeyBlocksAndEitherFormatOfResults) {
   const std::vector<int> lengths = {70, 17};
   const ExpandedSequences sequences(1, lengths, LastRows(lengths, 2));
@@ -463,7 +464,7 @@ TEST(FastExpanded, TakesAnyBoundOfKeyBlocksAndEitherFormatOfResults) {
   }
 }
 
-// More rows than the least workspace has room for at a time.
+// More rows than the least workspace holds at a time.
 TEST(FastExpanded, TakesMoreRowsThanFindRoom) {
   const std::vector<int> lengths(11, 60);
   const ExpandedSequences sequences(1, lengths, LastRows(lengths, 60));
@@ -472,8 +473,8 @@ TEST(FastExpanded, TakesMoreRowsThanFindRoom) {
 }
 
 #ifndef JANUS_TEST_ON_GPU
-// Rows that see more key blocks than were told have no result, and leave nothing where the
-// workspace ends: a call of one chunk has no room for states.
+// Rows that see more key blocks than `key_blocks` have no result. They must not write beyond the
+// workspace: a call of one chunk has no room for states.
 TEST(FastExpanded, TooFewKeyBlocksAreAnsweredWithNothing) {
   const std::vector<int> lengths = {200};
   const ExpandedSequences sequences(2, lengths, LastRows(lengths, 3));
@@ -490,7 +491,7 @@ TEST(FastExpanded, TooFewKeyBlocksAreAnsweredWithNothing) {
   for (const float value : y) ASSERT_TRUE(std::isnan(value));
 }
 
-// How a call is dealt, and over how many blocks of threads, does not show.
+// Neither the deal of a call nor the number of blocks of threads changes bits.
 TEST(FastExpanded, GivesTheSameBitsForEveryDeal) {
   const std::vector<int> lengths = {200, 5, 70, 1, 64, 129};
   const ExpandedSequences sequences(3, lengths, LastRows(lengths, 3));
@@ -514,7 +515,7 @@ TEST(FastExpanded, GivesTheSameBitsForEveryDeal) {
   EXPECT_TRUE(SameBits(sequences.RunBy(sequences.Every(), kManyBytes, in_parts), wanted));
 }
 
-// Tiles of 128 rows are for calls of many; here by a deal that says so.
+// Tiles of 128 rows are for calls of many rows; this test sets them in the deal.
 TEST(FastExpanded, GivesTheSameBitsInTilesOf128Rows) {
   for (const float poison : {0.5f, NAN}) {
     ExpandedSequences sequences(1, {140, 66}, LastRows({140, 66}, 135));
@@ -573,8 +574,8 @@ TEST(FastExpanded, GivesTheSameBitsForEveryNumberOfBlocks) {
   }
 }
 
-// A block of threads looks up the pages of 8,192 positions at once, of shared memory that all of
-// them come to fill.
+// A block of threads looks up the pages of 8,192 positions at once. Here they fill its shared
+// memory.
 TEST(FastExpanded, ExpandsLongContexts) {
   const ExpandedSequences sequences(1, {8400}, {{0, 8399}, {0, 8250}});
   const auto over = [](const ExpandedAttentionArgs& args) { return RunOver(1, args); };
@@ -583,8 +584,8 @@ TEST(FastExpanded, ExpandsLongContexts) {
   EXPECT_TRUE(SameBits({&got[kOfHead], kOfHead}, sequences.Rules(1)));
 }
 
-// Each position once for either half of a head, and the head's expansion once, however many rows
-// attend to them.
+// Each position is read once for either half of a head, and the head's expansion once, whatever the
+// number of rows.
 TEST(FastExpanded, ExpandsEachPositionOnce) {
   const auto copies = [](int heads, const std::vector<int>& lengths, int each) {
     const ExpandedSequences sequences(heads, lengths, LastRows(lengths, each));
@@ -609,7 +610,7 @@ TEST(FastExpanded, ExpandsEachPositionOnce) {
 }
 #endif
 
-// A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
+// A model's form depends on its shape and formats only: nothing else of a call may change bits.
 TEST(FastExpanded, IsForBfloat16AndHeadsOf128) {
   ExpandedAttentionArgs a;
   a.cache = {.dtype = kB16, .rank = 512, .rope = 64};
@@ -638,7 +639,7 @@ TEST(FastExpanded, IsForBfloat16AndHeadsOf128) {
   EXPECT_EQ(with([](auto& o) { o.value_dim = 64; }), kPlain);
 }
 
-// What a model calls is the form that is its.
+// The operation runs the form that the model has.
 TEST(FastExpanded, IsWhatTheOperationRuns) {
   const ExpandedSequences sequences(1, {70}, {{0, 69}});
   const auto operation = [](const ExpandedAttentionArgs& args) {

@@ -45,7 +45,7 @@ constexpr Way kFastWay{ExpertForm::kFast};
 constexpr Way kNarrowWay{ExpertForm::kWgmma, WgmmaTiles::kNarrow};
 constexpr Way kWideWay{ExpertForm::kWgmma, WgmmaTiles::kWide};
 
-// Those that the device here has.
+// The ways that the device here has.
 std::vector<Way> WaysHere() {
   std::vector<Way> ways = {kFastWay};
   if (DeviceHasWgmma()) ways.insert(ways.end(), {kNarrowWay, kWideWay});
@@ -158,8 +158,8 @@ class Experts {
   void Poison(int row) {
     for (int64_t k = 0; k < shape_.hidden; ++k) x_.set(RowAt(row) + k, NAN);
   }
-  // From here on rows lie 0 to 14 bytes past multiples of 16, neighbours and rows 16 or 32 apart
-  // otherwise than one another.
+  // From here on rows lie 0 to 14 bytes past multiples of 16. Neighbours, and rows 16 or 32 apart,
+  // have different offsets.
   void Stagger() {
     GuardedArray apart(kB16, int64_t{total_} * (shape_.hidden + kChunk) + kBehind);
     apart.Fill(NAN);
@@ -202,8 +202,8 @@ class Experts {
     return row * (shape_.hidden + kChunk) + (row + row / 16) * 5 % kChunk;
   }
 
-  // Elements behind the last row of each array, all NaN: reading them shows, even where they are
-  // multiplied by the zeros of the other operand.
+  // Elements behind the last row of each array, all NaN. A read of them shows, even if they are
+  // multiplied by zeros of the other operand.
   static constexpr int64_t kBehind = 64;
 
   Shape shape_;
@@ -217,8 +217,8 @@ class Experts {
   std::vector<GuardedArray> scales_;  // of fp8 and mxfp4
 };
 
-// Every number of rows at which the tile becomes another, or the last one of several is not full;
-// experts without rows at either end and between.
+// Every number of rows at which the tile changes, or the last of several tiles is not full. Experts
+// without rows are at either end and in between.
 constexpr int kCounts[] = {0, 1, 7, 8, 9, 16, 17, 32, 0, 33, 63, 64, 65, 200, 0};
 // The same of wide tiles.
 constexpr int kWideCounts[] = {0, 1, 9, 32, 33, 65, 0, 0, 128, 129, 192, 193, 256, 257, 530, 0};
@@ -287,8 +287,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FastExpertsTest,
                                          Case{"Mxfp4LongRows", {2176, 64}, kB16, kMx4},
                                          Case{"Mxfp4LongInner", {64, 2080}, kB16, kMx4}),
                          [](const auto& info) { return info.param.name; });
-// Inner axes of more steps than the stages of any tile have room for: each stage is filled again
-// where it was read. Of mxfp4 one whose scales copies can read and one whose they cannot.
+// Inner axes of more steps than any tile has stages, so that each stage is filled again after it
+// was read. Of mxfp4 there are two: copies can read the scales of the first only.
 constexpr int kLong = 904;
 constexpr int kFp8Long = 1552;
 constexpr int kMxfp4Long = 2176;
@@ -311,7 +311,7 @@ static_assert(FillsStagesAgain<2, 16>(kLong,
               FillsStagesAgain<2, 4>(kMxfp4Long, std::integer_sequence<int, 32, 64, 128, 192>{}));
 static_assert(kMxfp4Long % kScaleBlock == 0 && kMxfp4LongTail > kMxfp4Long &&
               kMxfp4LongTail % kScaleBlock != 0);
-// Few rows of each narrow tile, for cases that are to be soon done.
+// Few rows of each narrow tile, for short cases.
 constexpr int kTileCounts[] = {8, 9, 17, 33};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -330,8 +330,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WideLongInner", {40, kLong}, kB16, kB16, kCounts, kWideWay},
                     Case{"WideBands", {136, 72}, kB16, kB16, kBandCounts, kWideWay}),
     [](const auto& info) { return info.param.name; });
-// Inner axes of an odd number of steps and of an even one, whole and not, with fewer steps than run
-// ahead and with more than there are stages.
+// Inner axes of an odd and an even number of steps, whole and not whole, with fewer steps than
+// copies run ahead and with more than there are stages.
 INSTANTIATE_TEST_SUITE_P(
     WgmmaFp8, FastExpertsTest,
     testing::Values(Case{"Least", {16, 16}, kB16, kF8, kCounts, kNarrowWay},
@@ -375,7 +375,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"WideBands", {160, 96}, kB16, kMx4, kBandCounts, kWideWay}),
     [](const auto& info) { return info.param.name; });
 
-// How a call is dealt into blocks shows in no bit, on a GPU as well.
+// The deal of a call into blocks changes no bit, on a GPU as well.
 TEST(WgmmaExperts, HaveTheSameBitsInNarrowAndInWideTilesOfAnyNumberOfBlocks) {
   if (!DeviceHasWgmma()) GTEST_SKIP() << "no wgmma here";
   const auto expect = [](Shape shape, DType weights, std::span<const int> counts = kWideCounts) {
@@ -395,7 +395,7 @@ TEST(WgmmaExperts, HaveTheSameBitsInNarrowAndInWideTilesOfAnyNumberOfBlocks) {
   expect({kMxfp4Long, 32}, kMx4, kTileCounts);
 }
 
-// As many experts as a call of wide tiles takes, of each of which a block must find the tiles.
+// As many experts as a call of wide tiles takes. A block must find the tiles of each.
 TEST(WgmmaExperts, AreFoundAmongAsManyAsThereMayBe) {
   if (!DeviceHasWgmma()) GTEST_SKIP() << "no wgmma here";
   std::vector<int> counts(kMostWideExperts);
@@ -451,7 +451,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, FastExpertsOf,
                                          Kind{kMx4, kWideWay}),
                          [](const auto& info) { return info.param.name(); });
 
-// Where rows and weights lie does not show in the bits: copies of 16 bytes cannot read all of it.
+// The place of rows and weights does not change bits. 16-byte copies cannot read all of these.
 TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
   const auto& [weights, way] = GetParam();
   const bool is_mxfp4 = weights == kMx4;
@@ -473,8 +473,8 @@ TEST_P(FastExpertsOf, ReadRowsAndWeightsAtAnyAddress) {
   EXPECT_EQ(bits(0, 0, 3), aligned);
 }
 
-// Each row for itself: of those that a thread brings one alone may be such that copies cannot read
-// it, be it the first or the last.
+// Each row has another address: of the rows that a thread copies, only one may be unreadable for
+// copies, the first or the last.
 TEST_P(FastExpertsOf, ReadRowsOfWhichEachLiesOtherwise) {
   const auto& [weights, way] = GetParam();
   const bool is_mxfp4 = weights == kMx4;
@@ -505,8 +505,8 @@ TEST_P(FastExpertsOf, ARowOfNaNsStaysAlone) {
 }
 
 #ifndef JANUS_TEST_ON_GPU
-// Up to 64 rows each weight is copied once, those behind a matrix or a row of it never: what would
-// come of them is multiplied by zeros, or not stored, and would not show.
+// Up to 64 rows each weight is copied once. Elements behind a matrix or a row are never copied:
+// results would not show it, because they are multiplied by zeros or not stored.
 TEST_P(FastExpertsOf, CopyEachWeightOnce) {
   const auto& [weight_dtype, way] = GetParam();
   const bool is_mxfp4 = weight_dtype == kMx4;
@@ -538,8 +538,8 @@ TEST_P(FastExpertsOf, CopyEachWeightOnce) {
 }
 #endif
 
-// The scale of a block belongs to its rows and columns alone: with all others 0 only what it scales
-// is left, which is told in a matrix of ones by how many columns the block has.
+// The scale of a block applies to its rows and columns alone. All weights are 1 and all other
+// scales 0, so only the outputs of the block's rows are not 0.
 TEST(FastExperts, AScaleIsOfItsBlockAlone) {
   const int hidden = 272;        // blocks of 128, 128 and 16
   const int intermediate = 144;  // of 128 and 16
@@ -562,8 +562,8 @@ TEST(FastExperts, AScaleIsOfItsBlockAlone) {
   }
 }
 
-// Of every weight and every scale at once: the operands of each multiplication are those of the
-// same numbers in bfloat16, so that results are too, on a GPU as well.
+// With every weight and every scale: each multiplication has the operands of the same numbers in
+// bfloat16, so the results are the same too, on a GPU as well.
 TEST(FastExperts, OfMxfp4HaveTheBitsOfTheSameNumbersInBFloat16) {
   for (const Shape shape : {Shape{32, 32}, Shape{224, 160}, Shape{384, 256}}) {
     for (const DType y_dtype : {kB16, DType::kFloat32}) {
@@ -579,8 +579,8 @@ TEST(FastExperts, OfMxfp4HaveTheBitsOfTheSameNumbersInBFloat16) {
   }
 }
 
-// Scales of all sizes that leave sums finite, in each of an expert's matrices: those whose weights
-// have no exponent in bfloat16, and those that take another factor.
+// Scales of all sizes that leave sums finite, in each of an expert's matrices. Some give weights
+// that are subnormal in bfloat16, and some need the second factor.
 TEST(FastExperts, TakeEveryScaleOfMxfp4) {
   const Shape shape{256, 64};
   constexpr int counts[] = {3, 12, 20, 40};
@@ -610,8 +610,8 @@ TEST(FastExperts, TakeEveryScaleOfMxfp4) {
   }
 }
 
-// One scale from 2 on among others, wherever it is: in either half of a tile, in every row of an
-// operand and every block of a step.
+// One scale of 2 or more among smaller ones, at any place: in either half of a tile, in every row
+// of an operand and every block of a step.
 TEST(FastExperts, TakeOneLargeScaleOfMxfp4Anywhere) {
   const Shape shape{256, 256};
   constexpr int counts[] = {2, 9, 17, 33};
@@ -633,8 +633,8 @@ TEST(FastExperts, TakeOneLargeScaleOfMxfp4Anywhere) {
   }
 }
 
-// The scale of a block belongs to its 32 weights alone: with all others the least there is, only
-// what it scales is left, which is told by one activation after the other being 1.
+// The scale of a block applies to its 32 weights alone. All other scales are the least there is, so
+// only these weights show, with one activation after the other set to 1.
 TEST(FastExperts, AScaleOfMxfp4IsOfItsBlockAlone) {
   const Shape shape{160, 288};
   constexpr int counts[] = {2, 12, 25, 40};
@@ -668,7 +668,7 @@ TEST(FastExperts, AScaleOfMxfp4IsOfItsBlockAlone) {
   }
 }
 
-// The bfloat16 of a number below 2^-6 is not made as that of others: none of them may become 0.
+// Numbers below 2^-6 are subnormal in fp8. None of them may become 0 in bfloat16.
 TEST(FastExperts, TakeSubnormalWeights) {
   const int hidden = 144;
   const int intermediate = 48;
@@ -695,7 +695,7 @@ TEST(FastExperts, TakeSubnormalWeights) {
   }
 }
 
-// A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
+// A model's form depends on its shape and formats only: nothing else of a call may change bits.
 TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaWhereThereIsOne) {
   GroupedExpertFfnArgs a{
       .hidden = 7168, .intermediate = 2048, .weight_dtype = kB16, .row_dtype = kB16};

@@ -95,7 +95,7 @@ class GateUnderTest {
     });
   }
 
-  // call(args) on arrays of its own.
+  // call(args) on newly allocated arrays.
   template <class Fn>
   Routed Call(int64_t rows_at_once, int64_t more, Fn call) {
     NextOrder();
@@ -109,7 +109,7 @@ class GateUnderTest {
     GuardedArray weights(kF32, rows * shape_.top_k);
     logits.Fill(NAN);
     weights.Fill(NAN);
-    // Every expert, so that who reads ids too early activates more than there are in the end.
+    // Every expert, so that a kernel that reads ids too early activates too many experts.
     for (int64_t i = 0; i < ids.count(); ++i) {
       static_cast<uint16_t*>(ids.data())[i] = static_cast<uint16_t>(i % shape_.experts);
     }
@@ -162,11 +162,11 @@ class GateUnderTest {
   }
 
   bool is_sigmoid() const { return shape_.score == kSigmoid; }
-  // What the gate gives as an expert's logit or score, of its logit.
+  // The gate's output for an expert, its logit or score, from its logit.
   double ScoreOf(double logit) const {
     return is_sigmoid() ? 1.0 / (1.0 + std::exp(-logit)) : logit;
   }
-  // What an expert is chosen by beside that.
+  // What is added to that for the choice.
   float Bias(int expert) const { return is_sigmoid() ? bias_.at(expert) : 0.0f; }
   void SetBias(int expert, float bias) { bias_.set(expert, bias); }
 
@@ -183,8 +183,8 @@ class GateUnderTest {
 
 class FastGateTest : public testing::TestWithParam<Shape> {};
 
-// 17 terms are cut to the width of the largest in each of the tensor cores' steps, and the logits
-// are some units: of the GPU alone.
+// A GPU's tensor cores cut the 17 terms of each step to the width of the largest. The host form
+// does not. Logits are a few units.
 constexpr double kLogitTolerance = 3e-5;
 
 TEST_P(FastGateTest, LogitsAreTheSumsOfTheirPieces) {
@@ -205,7 +205,7 @@ TEST_P(FastGateTest, LogitsAreTheSumsOfTheirPieces) {
 }
 
 #ifndef JANUS_TEST_ON_GPU
-// The weights once for each tile of rows, a row once for each tile of experts, and nothing beside.
+// Reads weights once for each tile of rows, a row once for each tile of experts, and no more.
 TEST_P(FastGateTest, ReadsWeightsAndRowsOnceATile) {
   const Shape& s = GetParam();
   GateUnderTest gate(s);
@@ -219,7 +219,7 @@ TEST_P(FastGateTest, ReadsWeightsAndRowsOnceATile) {
 }
 #endif
 
-// The plain form's choice, among the logits that the fast form has.
+// The plain form's choice from the fast form's logits.
 TEST_P(FastGateTest, ChoosesAndWeighsAsThePlainFormWould) {
   GateUnderTest gate(GetParam());
   const Routed plain = gate.Run(GateForm::kPlain);
@@ -227,7 +227,7 @@ TEST_P(FastGateTest, ChoosesAndWeighsAsThePlainFormWould) {
   const auto k = static_cast<size_t>(GetParam().top_k);
   for (size_t i = 0; i < plain.ids.size(); ++i) {
     const size_t row = i / k * static_cast<size_t>(GetParam().experts);
-    // Two scores that are this near may change places.
+    // Two scores that are so near may change places.
     const float difference = plain.logits[row + plain.ids[i]] + gate.Bias(plain.ids[i]) -
                              plain.logits[row + fast.ids[i]] - gate.Bias(fast.ids[i]);
     ASSERT_LE(std::abs(difference), kLogitTolerance) << "choice " << i;
@@ -363,7 +363,7 @@ TEST(FastGate, NanLogitsGiveDistinctIdsAndNanWeights) {
   for (const float weight : routed.weights) EXPECT_TRUE(std::isnan(weight));
 }
 
-// With a bias too, and by groups whose sums tie in any order of their experts.
+// With a bias too, and with groups of tied sums, in any order of their experts.
 TEST(FastGate, TiedSumsAndNanScoresAreAsInThePlainForm) {
   GateUnderTest gate({"", 20, 264, 32, 7, true, 8, 3, 2.5f, kSigmoid});
   for (int e = 1; e < 32; ++e) gate.SetExpert(e, 0);
@@ -424,7 +424,7 @@ TEST(FastGate, OrdersLogitsOfAllSizesAsThePlainFormDoes) {
   }
 }
 
-// A model's form is a matter of its shape and its formats.
+// A model's form depends on its shape and its formats only.
 TEST(FastGate, IsForBfloat16InChunks) {
   GateTopKArgs a{.x_dtype = kB16, .weight_dtype = kB16, .hidden = 7168};
   EXPECT_EQ(GateFormFor(a), GateForm::kFast);
@@ -485,7 +485,7 @@ void ExpectTheSpecifications(const Scheduled& got, SchedulingPolicy policy,
   }
 }
 
-// What of a call decides its launches.
+// The parts of a call that decide its launches.
 struct Way {
   const char* name;
   Shape shape;

@@ -24,7 +24,7 @@ namespace janus::kernels::cuda {
 inline constexpr int kLatentEntry = kAbsorbedRank + kAbsorbedRope;
 inline const float kLatentScale = 1.0f / std::sqrt(static_cast<float>(kLatentEntry));
 
-// Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
+// Sequences in a cache with pages in random order. What no row may read is NaN: pages that no
 // sequence owns, positions behind a sequence's last, what lies between rope queries.
 class LatentSequences {
  public:
@@ -137,8 +137,8 @@ class LatentSequences {
     return out;
   }
 
-  // The rules of absorbed_fast.h for one row, as loops; of absorbed_wgmma.h, whose scores begin
-  // with the rope part.
+  // The rules of absorbed_fast.h for one row, as loops; or those of absorbed_wgmma.h, where scores
+  // begin with the rope part.
   std::vector<float> Rules(size_t row) const {
     const auto [sequence, last] = rows_[row];
     std::vector<float> keys;
@@ -183,8 +183,8 @@ class LatentSequences {
     }
   }
 
-  // The block table has no page of positions from `from` on, which is a multiple of kPageTokens: to
-  // look there ends the process.
+  // The block table has no page of positions from `from` on, a multiple of kPageTokens. A look-up
+  // there ends the process.
   void Forget(int sequence, int from) {
     auto& table = tables_[static_cast<size_t>(sequence)];
     std::fill(table.begin() + from / kPageTokens, table.end(), 1 << 30);
@@ -250,14 +250,14 @@ class LatentSequences {
             .rank = kAbsorbedRank,
             .rope = kAbsorbedRope};
   }
-  // By the reference, whose bytes are those of every device.
+  // With the reference, because all devices write the same bytes.
   void Write(int sequence, int position, GuardedArray& entry) {
     const KvRow row{tables_[static_cast<size_t>(sequence)].data(), position};
     const Status status = LatentWrite(
         Stream{}, {.cache = Cache(), .rows = &row, .entries = entry.floats(), .num_rows = 1});
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
-  // Where page 0 would lie, of which there is no memory unless it is the first.
+  // The address of page 0, which has no memory unless it is the first page.
   void* FirstOfAllPages() const {
     return static_cast<char*>(storage_->data()) - first_page_ * page_bytes_;
   }
@@ -277,12 +277,12 @@ class LatentSequences {
   std::vector<std::vector<int32_t>> tables_;
 };
 
-// A form's roundings, queries and weights to bfloat16, are all that parts it from the plain one.
-// They move results as cuda_paged_attention_test.cc derives, for the same queries and keys of
-// deviation 1.5 and 1: the 576 products of a score are scaled by 1/sqrt(576), as D are by
-// 1/sqrt(D). That a value is a part of its key adds to what element d moves sum_j p_j c_jd^2 times
-// the rounding of q_d and the scale: a 24th of what that element of the query is rounded by, which
-// the factor of 2 holds too.
+// A form differs from the plain one only by rounding queries and weights to bfloat16. These move
+// results as cuda_paged_attention_test.cc derives, for the same queries and keys of deviation 1.5
+// and 1: the 576 products of a score are scaled by 1/sqrt(576), as D products are by 1/sqrt(D). A
+// value is a part of its key, so element d moves by another sum_j p_j c_jd^2 times the rounding of
+// q_d and the scale. That is a 24th of the rounding of this element of the query, which the factor
+// of 2 covers too.
 inline void ExpectNearThePlainForm(LatentSequences& sequences) {
   const std::vector<size_t> all = sequences.Every();
   const std::vector<float> plain = sequences.RunAs(AbsorbedForm::kPlain, all, 0);

@@ -22,7 +22,7 @@ namespace {
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF32 = DType::kFloat32;
 
-// The last tile of activations has one row, some or all of its own; tiles of 64 follow one another.
+// The last tile of activations has one row, some rows or all rows; tiles of 64 follow one another.
 constexpr int kRowCounts[] = {1, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 130};
 constexpr int kFewRowCounts[] = {3, 16, 32, 64};  // a tile of each size
 constexpr int kMostRows = 130;
@@ -54,7 +54,8 @@ class Projection {
     weight_.FillNormal(random, 1.0f / std::sqrt(static_cast<float>(c.inputs)));
     bias_.FillNormal(random);
     residual_.FillNormal(random);
-    // What lies behind an operand is NaN: reading it shows, even where it meets zeros.
+    // Memory behind an operand is NaN, so that a read of it shows, even if it is multiplied by
+    // zeros.
     for (GuardedArray* array : {&x_, &weight_}) {
       for (int64_t i = array->count() - kBehind; i < array->count(); ++i) array->set(i, NAN);
     }
@@ -99,7 +100,7 @@ class Projection {
     return out;
   }
 
-  // What split_tile.h says an element is.
+  // An element by the rules of split_tile.h.
   float Rule(int64_t row, int64_t output) const {
     float splits[4] = {};
     for (int64_t k = 0; k < case_.inputs; ++k) {
@@ -175,7 +176,7 @@ TEST_P(FastLinearTest, IsNearThePlainForm) {
   EXPECT_LE(Between(projection.Run(LinearForm::kFast, 20), plain).worst, 1e-5 * RangeOf(plain));
 }
 
-// On a GPU too: the same bits wherever a row stands, and whatever tile it falls into.
+// A row has the same bits at every place and in every tile, on a GPU too.
 TEST_P(FastLinearTest, ARowDoesNotDependOnItsBatch) {
   const Projection projection(GetParam(), kMostRows);
   const auto outputs = static_cast<ptrdiff_t>(GetParam().outputs);
@@ -244,7 +245,7 @@ TEST(FastLinear, IsForBfloat16InChunksWhateverTheRows) {
   EXPECT_EQ(with(&LinearArgs::outputs, 1535), LinearForm::kFast);
 }
 
-// Heads with matrices of their own, rows in fp32, whose elements are rounded.
+// A matrix for each head; rows in fp32, which are rounded.
 struct HeadCase {
   const char* name;
   int outputs;
@@ -354,7 +355,7 @@ TEST_P(FastHeadLinearTest, FollowsItsRule) {
   EXPECT_EQ(BankConflicts(), conflicts);
 }
 
-// Which rounds nothing of a row: 2^-9 of each element at most.
+// The plain form does not round rows; the fast form does, by 2^-9 of each element at most.
 TEST_P(FastHeadLinearTest, IsNearThePlainForm) {
   const HeadProjection projection(GetParam());
   const std::vector<float> plain = projection.Run(LinearForm::kPlain, 20);

@@ -38,8 +38,8 @@ struct Shape {
   int window = 0;
   DType cache = kB16;
 };
-// Sequences in a cache whose pages lie in random order. What no row may read is NaN: pages that no
-// sequence owns, positions behind a sequence's last; and of a row's query the row at -1 likewise.
+// Sequences in a cache with pages in random order. What no row may read is NaN: pages that no
+// sequence owns, positions behind a sequence's last, what lies between rows of queries.
 class Sequences {
  public:
   Sequences(const Shape& shape, std::vector<int> lengths, std::vector<AttentionRow> rows,
@@ -79,7 +79,7 @@ class Sequences {
   const std::vector<AttentionRow>& rows() const { return rows_; }
   int64_t Width() const { return int64_t{shape_.heads} * shape_.head_dim; }
 
-  // What one row's every element comes to, from the first to the last.
+  // All elements of one row's result, computed alone.
   std::vector<float> Alone(size_t row) const { return Run({row}, 0); }
   std::vector<float> All(int64_t states) const {
     std::vector<size_t> all(rows_.size());
@@ -156,8 +156,8 @@ class Sequences {
     }
   }
 
-  // The block table has no page of positions `from` up to `to`, which are multiples of kPageTokens:
-  // to look there ends the process.
+  // The block table has no page of positions `from` up to `to`, multiples of kPageTokens. A look-up
+  // there ends the process.
   void Forget(int sequence, int from, int to) {
     auto& table = tables_[static_cast<size_t>(sequence)];
     std::fill(table.begin() + from / kPageTokens, table.begin() + to / kPageTokens, 1 << 30);
@@ -181,7 +181,7 @@ class Sequences {
             .kv_heads = shape_.kv_heads,
             .head_dim = shape_.head_dim};
   }
-  // By the reference, whose bytes are those of every device.
+  // With the reference, because all devices write the same bytes.
   void Write(int sequence, int position, GuardedArray& keys, GuardedArray& values) {
     const KvRow row{tables_[static_cast<size_t>(sequence)].data(), position};
     const Status status = KvWrite(Stream{}, {.cache = Cache(),
@@ -191,7 +191,7 @@ class Sequences {
                                              .num_rows = 1});
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
-  // Where page 0 would lie, of which there is no memory unless it is the first.
+  // The address of page 0, which has no memory unless it is the first page.
   void* FirstOfAllPages() const {
     return static_cast<char*>(storage_->data()) - first_page_ * page_bytes_;
   }
@@ -255,15 +255,15 @@ TEST_P(FastAttentionTest, GivesTheSameBitsAloneAndForEveryWorkspace) {
                             {1, 2, 3, 5, 8, 13, 100});
 }
 
-// The form's roundings, queries and weights to bfloat16, are all that parts it from the plain one.
-// How far: y = sum_j p_j v_j moves, to first order, by sum_j p_j (v_j - y) (s_j + e_j), with s_j by
-// how much a score moves and e_j by how much of itself a weight does. To bfloat16 a number is
-// rounded by 2^-8 of the power of 2 below it at most, evenly up to there: over a binade the square
-// mean is 0.43 * 2^-8 of the number. So e_j is; s_j adds up D elements of a query, of deviation 1.5
-// here, times keys and 1/sqrt(D): 1.5 * 0.39 * 2^-8 (large elements count for more, and are at the
-// upper end of their binade). Together 0.73 * 2^-8 of what each term of y is, and the queries' part
-// the larger. Terms move independently, so the most that an element moves is about that of the
-// largest element; twice that is the bound.
+// The form differs from the plain one only by rounding queries and weights to bfloat16. To first
+// order, y = sum_j p_j v_j moves by sum_j p_j (v_j - y) (s_j + e_j), where s_j is the change of a
+// score and e_j the relative change of a weight. Rounding to bfloat16 moves a number by at most
+// 2^-8 of the power of 2 below it, evenly up to there. Over a binade the root mean square is 0.43 *
+// 2^-8 of the number, which is e_j. s_j adds up D elements of a query, of deviation 1.5 here, times
+// keys and 1/sqrt(D): 1.5 * 0.39 * 2^-8 (large elements count for more, and are at the upper end of
+// their binade). Together that is 0.73 * 2^-8 of each term of y; the queries' part is the larger.
+// Terms move independently, so an element moves by about that of the largest element at most. The
+// bound is twice that.
 TEST_P(FastAttentionTest, IsNearThePlainForm) {
   const auto& [name, shape, lengths, each] = GetParam();
   Sequences sequences(shape, lengths, LastRows(lengths, each));
@@ -321,7 +321,7 @@ INSTANTIATE_TEST_SUITE_P(Models, FastAttentionTest,
                          [](const auto& info) { return info.param.name; });
 #endif
 
-// Where pages lie does not show in the bits: copies of 16 bytes cannot read all of it.
+// The place of pages does not change bits. 16-byte copies cannot read all of these.
 TEST(FastAttention, ReadsPagesAtAnyAddress) {
   const Shape shape{8, 2, 64};
   const std::vector<int> lengths = {70, 17, 200};
@@ -341,7 +341,7 @@ TEST(FastAttention, ReadsPagesAtAnyAddress) {
   }
 }
 
-// The strides that are meant where none is given.
+// A stride of 0 means the default stride.
 TEST(FastAttention, TakesRowsAndPagesWithoutRoomBetweenThem) {
   for (const DType cache : {kB16, kF8}) {
     const Shape shape{8, 2, 64, 0, cache};
@@ -353,7 +353,7 @@ TEST(FastAttention, TakesRowsAndPagesWithoutRoomBetweenThem) {
   }
 }
 
-// A page number times the bytes of a page is more than 32 bits hold.
+// A page number times the bytes of a page exceeds 32 bits.
 TEST(FastAttention, ReadsPagesOfACacheOfManyGiB) {
   for (const DType cache : {kB16, kF8}) {
     const Shape shape{8, 2, 64, 0, cache};
@@ -364,8 +364,8 @@ TEST(FastAttention, ReadsPagesOfACacheOfManyGiB) {
   }
 }
 
-// Rows of one sequence that do not follow one another, in one tile: of a page between their windows
-// the block table knows nothing.
+// Rows of one sequence that do not follow one another, in one tile. The block table has no entry
+// for a page between their windows.
 TEST(FastAttention, ReadsNoPageThatNoRowSees) {
   for (const auto& [last, cache] : {std::pair{500, kB16}, {2500, kB16}, {2500, kF8}}) {
     Sequences sequences({4, 1, 64, 50, cache}, {last + 1}, {{0, 100}, {0, last}, {0, 20}});
@@ -426,7 +426,7 @@ TEST(FastAttention, MergesStatesFromTheFirstToTheLast) {
   }
 }
 
-// Once for the heads and rows of a run, whatever tasks it falls into.
+// Reads each page once for the heads and rows of a run, whatever its tasks.
 TEST(FastAttention, ReadsEachPageOnce) {
   const auto copies = [](const Shape& shape, const std::vector<int>& lengths, int each,
                          int64_t states) {
@@ -448,8 +448,8 @@ TEST(FastAttention, ReadsEachPageOnce) {
   }
 }
 
-// A block goes over its tasks one after the other; how many blocks there are does not show, nor
-// what the task before left in shared memory.
+// A block goes over its tasks one after the other. Neither the number of blocks nor what the task
+// before left in shared memory changes bits.
 template <int kBits>
 void ExpectSameBitsForEveryNumberOfBlocks() {
   const Shape shape{16, 2, 64, 700, kBits == 8 ? kF8 : kB16};
@@ -496,7 +496,7 @@ TEST(FastAttention, TakesMoreRowsThanALaunch) {
   }
 }
 
-// Of what a row does not see nothing shows, though a row beside it in the tile sees it.
+// A key that a row does not see does not change its bits, even if a row in the same tile sees it.
 TEST(FastAttention, ANaNIsOfTheRowsThatSeeIt) {
   const std::vector<int> lengths = {130, 90};
   for (const auto& [window, cache] : {std::pair{0, kB16}, {64, kB16}, {0, kF8}, {64, kF8}}) {
@@ -517,7 +517,7 @@ TEST(FastAttention, ANaNIsOfTheRowsThatSeeIt) {
   }
 }
 
-// A model's form is a matter of its shape and its formats: nothing else of a call may change bits.
+// A model's form depends on its shape and formats only: nothing else of a call may change bits.
 TEST(FastAttention, IsForBfloat16AndFp8AndGroupsThatATileHolds) {
   PagedAttentionArgs a;
   a.cache = {.dtype = kB16, .kv_heads = 4, .head_dim = 128};

@@ -1,8 +1,8 @@
 // Bytes and operations of launch plans, at shapes of real models: 64 rows of DeepSeek-V3 (H 7168,
 // 128 heads, latent vectors of 512 + 64, 256 experts of which 8, vocabulary 129280), 16 of Mixtral
 // 8x7B (H 4096, 32 heads and 8 of keys, 8 experts of which 2), 64 of Qwen3-235B (64 heads of 128
-// and 4 of keys, 128 experts of which 8, vocabulary 151936). What is wanted was calculated by hand
-// from what an operation reads and writes; a plan's formula has no part in it.
+// and 4 of keys, 128 experts of which 8, vocabulary 151936). The expected numbers were calculated
+// by hand from what an operation reads and writes, without the plans' formulas.
 
 #include <gtest/gtest.h>
 
@@ -266,7 +266,7 @@ TEST(PlanBytes, OfSampling) {
   ExpectMoves(PlanSample({.rows = 512, .vocab = 151936}), 311'273'472);
 }
 
-// How many states a row has, and whose rows are neighbours, the device's memory says alone.
+// Only the device's memory says how many states a row has and which rows are neighbours.
 TEST(PlanBytes, AreNoneWhereTheDeviceAloneKnows) {
   MergedRows rows;
   rows.of.count = 512;

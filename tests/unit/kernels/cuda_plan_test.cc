@@ -197,7 +197,7 @@ TEST(Plan, OfFastExpertsCoversWeightRowsAndTails) {
   EXPECT_EQ(PlanFastExpertDown<16>(odd).blocks, 3 * 3);
 }
 
-// How many rows there are changes nothing of the grid but what the device reads of it.
+// The number of rows does not change the grid; the device reads it.
 TEST(Plan, OfFastExpertsIsTheSameForAllNumbersOfRows) {
   GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
   const Plan up = PlanFastExpertUp<16>(a);
@@ -249,8 +249,8 @@ TEST(Plan, OfWgmmaExpertsCoversWeightRowsAndTails) {
   EXPECT_EQ(PlanWgmmaExpertDown<1>(odd, 132).blocks, 3 * 3);
 }
 
-// Wide tiles have as many blocks as run at once, or as there may be tiles: an expert's last one is
-// not full, and no expert has less than a row.
+// Wide tiles have as many blocks as run at once, or as there may be tiles: an expert's last tile is
+// not full, and each expert has a row at least.
 TEST(Plan, OfWideWgmmaExpertsHasNoMoreBlocksThanTilesOrMultiprocessors) {
   GroupedExpertFfnArgs a = DeepSeek(7168, 2048, 8);
   a.num_contributions = 4096;
@@ -273,7 +273,7 @@ TEST(Plan, OfWgmmaExpertsTakesWideTilesForManyRowsOfFewEnoughExperts) {
   EXPECT_FALSE(TakesWideTiles(a));
   ++a.num_contributions;
   EXPECT_TRUE(TakesWideTiles(a));
-  // Of as many there may be a share alone is likely.
+  // Only a share of so many rows may be likely.
   a.num_contributions = 8 * 32 * 32;
   a.likely_contributions = 32 * 32;
   EXPECT_FALSE(TakesWideTiles(a));
@@ -287,12 +287,12 @@ TEST(Plan, OfWgmmaExpertsTakesWideTilesForManyRowsOfFewEnoughExperts) {
   EXPECT_FALSE(TakesWideTiles(a));
 }
 
-// Bytes that a multiprocessor of an H200 must have on their way from memory, so that all of them
-// fill it: as many as it gives, 4.8 TB/s, in the 0.8 us that a read takes (kernels/cuda/README.md).
+// Bytes that a multiprocessor of an H200 must have in flight from memory for the full rate: its
+// share of 4.8 TB/s in the assumed 0.8 us of a read (kernels/cuda/README.md).
 constexpr int64_t kBytesUnderWayNeeded = int64_t{4800} * 1000 * 800 / 1000 / 132;
 
-// Of weights, with the scales that come beside them, the least that the blocks of a multiprocessor
-// have on their way: between the wait for the oldest of kAhead stages and the next that is begun.
+// The least bytes of weights and their scales that the blocks of a multiprocessor have in flight:
+// between the wait for the oldest of kAhead stages and the start of the next.
 template <class Tile>
 constexpr int64_t BytesUnderWay() {
   const int scales = Tile::Format::kScaleBytes == 0
@@ -316,7 +316,7 @@ TEST(Plan, OfWgmmaExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
   ExpectEnoughUnderWay<2, 16>(std::integer_sequence<int, 8, 16, 32, 64, 128>{});
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 8>>()), 2 * 9 * (8 << 10));
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 64>>()), 2 * 4 * (8 << 10));
-  // Products of 192 and of 256 rows are the bound, and no copy may be waited for by itself.
+  // Products of 192 and of 256 rows are the limit, and several copies must be in flight.
   EXPECT_GE((WgmmaTile<2, 192>::kAhead), 2);
   EXPECT_GE((WgmmaTile<2, 256>::kAhead), 2);
   // Two narrow blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more),
@@ -443,7 +443,7 @@ TEST(Plan, OfPackedWgmmaExpertsKeepsMoreUnderWayThanTheMemoryNeeds) {
   ExpectEnoughUnderWay<2, 8>(std::integer_sequence<int, 32, 64, 128>{});
   ExpectEnoughUnderWay<1, 4>(std::integer_sequence<int, 8, 16, 32>{});
   ExpectEnoughUnderWay<2, 4>(std::integer_sequence<int, 32, 64, 128>{});
-  // Of 64 rows beside mxfp4 instructions leave 58 % of the memory's rate.
+  // With 64 rows of mxfp4, instructions allow only 58 % of the memory's rate (counted in SASS).
   EXPECT_GE((BytesUnderWay<WgmmaTile<1, 64, 4>>()), kBytesUnderWayNeeded * 58 / 100);
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 8, 8>>()), 2 * 8 * (8 << 10));
   EXPECT_EQ((BytesUnderWay<WgmmaTile<1, 32, 8>>()), 2 * 4 * (8 << 10));
@@ -496,7 +496,7 @@ GateTopKArgs DeepSeekV3Router(int64_t rows) {
   return a;
 }
 
-// All weights are under way at once: 28 pieces of 4 tiles of experts, each of 32 KiB.
+// All weights are in flight at once: 28 pieces of 4 tiles of experts, each of 32 KiB.
 TEST(Plan, OfTheFastGateDealsTheInnerAxisOverBlocks) {
   const GateTopKArgs a = DeepSeekV3Router(64);
   const Plan logits = PlanFastGateLogits(a, true);
@@ -592,8 +592,8 @@ PagedAttentionArgs Qwen3(int64_t rows) {
   return a;
 }
 
-// Where rows stand only the device knows: the grid covers the most tasks there can be, or goes over
-// them in turns.
+// Only the device knows the positions of rows. The grid covers the most tasks there can be, or goes
+// over them in turns.
 TEST(Plan, OfFastAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
   EXPECT_EQ((PlanFastAttention<128, 16>(Qwen3(1), 0).blocks), 4);
   EXPECT_EQ((PlanFastAttention<128, 16>(Qwen3(1), 7).blocks), 8 * 4);
@@ -676,7 +676,7 @@ TEST(Plan, OfFastAbsorbedAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
   EXPECT_EQ(PlanFastAbsorbed<16>(DeepSeekRows(128, 1), 7).blocks, 16);
   EXPECT_EQ(PlanFastAbsorbed<16>(DeepSeekRows(128, 1), 1000).blocks, kAbsorbedBlocks);
   EXPECT_EQ(PlanMergeAttention(MergedRowsOf(DeepSeekRows(128, 1), 7)).blocks, 128);
-  // One block on a multiprocessor of sm_90; the plain form stands in elsewhere.
+  // One block on a multiprocessor of sm_90; other architectures run the plain form.
   const Plan plan = PlanFastAbsorbed<16>(DeepSeekRows(128, 1), 0);
   EXPECT_LE(plan.shared_bytes, kMostSharedBytes);
   EXPECT_TRUE(CanLaunch(plan, FastAbsorbedKernel<16>::kAskedSharedBytes));
@@ -690,8 +690,8 @@ TEST(Plan, OfFastAbsorbedAttentionHasNoMoreBlocksThanTasksOrRoomForThem) {
   EXPECT_EQ(AbsorbedShared<8>::kPackedBytes, 41 << 10);
 }
 
-// The same tasks; of shared memory 72 KiB three times, of two key blocks and of the queries, behind
-// which all else finds room below what a block of sm_90 may have.
+// The same tasks. Two key blocks and the queries take 72 KiB of shared memory each, and the rest
+// fits below the limit of a block of sm_90.
 TEST(Plan, OfWgmmaAbsorbedAttentionHasOneBlockOnAMultiprocessor) {
   EXPECT_EQ(PlanWgmmaAbsorbed<16>(DeepSeekRows(64, 1), 0).blocks, 1);
   EXPECT_EQ(PlanWgmmaAbsorbed<16>(DeepSeekRows(128, 1), 0).blocks, 2);
@@ -727,8 +727,8 @@ TEST(Plan, OfAbsorbedAttentionReadsAnEntryOnceForAllHeads) {
   EXPECT_EQ(PlanAbsorbedAttention(v2).blocks, 3 * 128);
 }
 
-// The states of splits beside the entries of a split: with 16 heads little, with 128 as much as a
-// quarter, where multiplying takes ten times as long as reading.
+// The states of splits beside the entries of a split: few with 16 heads, a quarter with 128, where
+// multiplying takes ten times as long as reading.
 TEST(Plan, OfFastAbsorbedAttentionMovesStatesBesideEntries) {
   const auto state = [](int heads) {
     return AbsorbedAttentionStateBytes(DeepSeekRows(heads, 1).cache, heads, 1, 0);
@@ -789,7 +789,7 @@ void ExpectDeal(const ExpandedAttentionArgs& a, int64_t rows, int64_t heads, int
   EXPECT_EQ(deal.tile, tile);
 }
 
-// 2,048 keys at a time, or all keys of fewer heads where these are work enough.
+// 2,048 keys at a time, or all keys of fewer heads if these are enough work.
 TEST(Plan, OfFastExpandedAttentionDealsHeadsAndKeys) {
   EXPECT_EQ(SharedExpansionBytes(16, 512), 21315648);
   EXPECT_EQ(SharedExpansionBytes(128, 512), 84426816);
@@ -807,7 +807,7 @@ TEST(Plan, OfFastExpandedAttentionDealsHeadsAndKeys) {
   ExpectDeal(least, 608, 1, 1, 64);
 }
 
-// Whatever the workspace, its parts lie in it.
+// All parts lie within the workspace, whatever its size.
 TEST(Plan, OfFastExpandedAttentionKeepsWithinTheWorkspace) {
   const int64_t least = ExpandedAttentionWorkspaceBytes(192, 128, 1);
   for (const int heads : {1, 3, 16, 40, 128}) {

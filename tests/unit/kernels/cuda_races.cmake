@@ -1,16 +1,16 @@
 # Races of the CUDA kernels: each thread of the host form is one to the thread sanitizer
 # (kernels/cuda/host_threads.h).
 
-# That planted ones are reported.
+# Planted races are reported.
 add_executable(kernels_cuda_races_test cuda_races_test.cc)
 target_link_libraries(kernels_cuda_races_test PRIVATE janus_settings janus_common GTest::gtest
                                                       GTest::gtest_main)
 add_test(NAME kernels_cuda_races COMMAND kernels_cuda_races_test)
 
-# Left out besides: races that are to show in results, a kernel that ends before its copies.
+# Left out, too: races that results must show, and a kernel that ends before its copies.
 set(cuda_filter "${cuda_filter}:HostBlock.AMissing*:HostBlock.Either*:HostWarp.AMissing*")
 string(APPEND cuda_filter ":HostWarp.Either*:Wgmma.ReadsItsOperandsAtAnyTime*:CopyAsync.Is*")
-# Of every kernel and every form of a tile the cases that are soon done.
+# Short cases of every kernel and every form of a tile.
 set(cuda_short
     HostBlock.One* HostBlock.Lagging* HostWarp.Lanes* LoadMatrices* LoadTransposed* LoadNeighbours* MultiplyAdd* CopyAsync*
     Wgmma.* WgmmaDeathTest*
@@ -34,14 +34,14 @@ set(cuda_short
     WgmmaFp8/*NoWhole* WgmmaMxfp4/*NoWhole* Wgmma/*Again* WgmmaFp8/*Again* WgmmaMxfp4/*Again*)
 list(JOIN cuda_short ":" cuda_short)
 set(cuda_long ":*/LongInnerOfWideBlocks:*/MostOutputs:*/ManyOutputs:*/TooManyIds")
-# Death tests begin anew: a process forked beside fibers goes on without the sanitizer.
+# Death tests start new processes: a process forked beside fibers goes on without the sanitizer.
 set(cuda_command kernels_cuda_test --gtest_death_test_style=threadsafe)
 add_test(NAME kernels_cuda COMMAND ${cuda_command} "--gtest_filter=${cuda_short}${cuda_filter}${cuda_long}")
 # Every case: scripts/soak races.
 add_test(NAME kernels_cuda_all CONFIGURATIONS soak
          COMMAND ${cuda_command} "--gtest_filter=${cuda_filter}")
 
-# What scripts/env.sh ignores for gRPC's sake takes memcpy and memset with it.
+# scripts/env.sh ignores uninstrumented modules, for gRPC's sake. memcpy and memset would be ignored too.
 set_tests_properties(
   kernels_cuda_races kernels_cuda kernels_cuda_all
   PROPERTIES ENVIRONMENT_MODIFICATION

@@ -1,5 +1,5 @@
-// That the thread sanitizer reports races of kernels on the host form (host_threads.h), whatever
-// the results, and nothing where there is none. Only in a build with it.
+// The thread sanitizer reports races of kernels on the host form (host_threads.h), whatever their
+// results, and reports nothing for kernels without races. Only in a build with the sanitizer.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ void Read(const int& word) {
   asm volatile("" : : "r"(word));
 }
 
-// Does something that is a race, or the nearest that is none.
+// Runs a race, or the most similar code without one.
 struct Case {
   std::string name;
   std::function<void(bool race)> run;
@@ -210,8 +210,8 @@ const Case kOfCopies[] = {
      }},
 };
 
-// What a warpgroup does beside a product of its own. `after` runs in the CopyingGroups of its wait,
-// `later` in the next.
+// What a warpgroup does while one of its products runs. `after` runs in the CopyingGroups of the
+// product's wait, `later` in the next.
 void BesideAProduct(const std::function<void(HostBlock&, HostGroup&)>& before,
                     const std::function<void(HostBlock&, HostGroup&)>& after,
                     const std::function<void(HostBlock&, HostGroup&)>& later) {
@@ -310,7 +310,7 @@ const Case kOfWarpgroups[] = {
 class Races : public testing::TestWithParam<Case> {};
 
 TEST_P(Races, AreReportedAndTheirTwinsAreNot) {
-  // Each in a process of its own, begun anew: the fibers of this one would not outlive a fork.
+  // Each in a new process, not in a fork: the fibers of this one would not survive it.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

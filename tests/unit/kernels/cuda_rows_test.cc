@@ -1,4 +1,4 @@
-// The fast forms of what goes over rows once: norm and rotary embedding against their own rules as
+// The fast forms of operations over rows: norm and rotary embedding against their own rules as
 // scalar loops, embedding and combine against their plain forms, latent vectors against the
 // reference, bit for bit, on a GPU too; and how often they move words together.
 
@@ -97,7 +97,7 @@ class Norm {
     return BitsOf(y);
   }
 
-  // What norm_fast.h says.
+  // The rules of norm_fast.h.
   Bits Rule() const {
     GuardedArray y(case_.y, case_.rows * y_stride());
     y.Fill(-7.0f);
@@ -209,7 +209,7 @@ TEST(FastNorm, IsNearThePlainForm) {
 
 // ---- Rotary embedding
 
-// pi/2 in three parts, by long double: what the kernel's double is held to.
+// pi/2 in three parts, by long double, to check the kernel's double.
 TEST(FastRope, CosineAndSineAreWithinTheRoundingOfFloats) {
   std::mt19937_64 random(6);
   for (int i = 0; i < 200000; ++i) {
@@ -282,7 +282,7 @@ class Rotation {
     return BitsOf(x);
   }
 
-  // What rope_fast.h says.
+  // The rules of rope_fast.h.
   Bits Rule() const {
     GuardedArray x(kF32, x_.count());
     for (int64_t i = 0; i < x_.count(); ++i) x.set(i, x_.at(i));
@@ -341,7 +341,7 @@ TEST(FastRope, FollowsItsRule) {
   }
 }
 
-// The plain form's cosines are a library's: they may round to another float.
+// The plain form takes cosines from a library; they may round to another float.
 TEST(FastRope, IsNearThePlainForm) {
   for (const RopePairing pairing : {RopePairing::kHalves, RopePairing::kInterleaved}) {
     Rotation rotation({20, 6, 128, 128, pairing});
@@ -532,7 +532,7 @@ TEST(FastLatentWrite, GivesTheReferencesBitsWhereverEntriesAndPagesLie) {
 
 // ---- Permute
 
-// Places that no row has are known to the device alone.
+// Only the device sees row numbers beyond the last.
 TEST(PermuteRowsOnCuda, LeavesWhatHasNoPlace) {
   const std::vector<uint32_t> x = {1, 2, 3};
   std::vector<uint32_t> y(4, 9);
@@ -610,7 +610,7 @@ int64_t VectorsOf(Call call) {
   return host_vectors - before;
 }
 
-// At widths of which a part is no whole one, all but single elements go by vectors, once.
+// At widths where a warp's part is not full, all but single elements go by vectors, once.
 TEST(FastRows, MoveAllThatIsAlignedByVectors) {
   constexpr int kRows = 3;
   constexpr int kHidden = 644;  // 161 fours

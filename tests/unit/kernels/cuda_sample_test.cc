@@ -1,4 +1,4 @@
-// What sampling on a device does otherwise than on the host, which sees the logits at once.
+// What sampling on a device does differently: the host sees the logits before it starts.
 
 #include <gtest/gtest.h>
 

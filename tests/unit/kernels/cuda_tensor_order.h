@@ -1,8 +1,8 @@
 #pragma once
 
-// What tests of kernels on tensor cores may ask of where they run: the host form of the tensor
-// cores adds in the order of scalar loops, the GPU's is not specified; and it counts what the GPU's
-// shared memory would take turns for.
+// What tests of kernels on tensor cores may expect where they run. The host form of the tensor
+// cores adds in the order of scalar loops, and counts bank conflicts of shared memory. A GPU's
+// order is not specified.
 
 #include <cstdint>
 

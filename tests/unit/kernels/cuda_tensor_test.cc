@@ -1,6 +1,5 @@
-// The host form of what fast kernels do beside phases: products of fragments, matrices from shared
-// memory, asynchronous copies. That it is what the PTX ISA says, and that it finds what it is there
-// to find.
+// The host form of products of fragments, loads of matrices from shared memory and asynchronous
+// copies: it is what the PTX ISA describes, and finds the errors that it must find.
 
 #include "kernels/cuda/tensor.h"
 
@@ -194,7 +193,7 @@ TEST(BFloat16OfMxfp4, GivesTheSameValueOfEveryByteUnderEveryScale) {
   }
 }
 
-// Four 8 x 8 matrices whose elements are numbered, with `pitch` bytes from row to row.
+// Four 8 x 8 matrices of numbered elements, with `pitch` bytes from row to row.
 struct LoadKernel {
   [[maybe_unused]] static constexpr int kThreads = kLanes;
   int pitch;
@@ -296,8 +295,8 @@ TEST(LoadNeighbours, GivesALaneItsEightBytesAndCountsHalfWarpsThatShareBanks) {
   EXPECT_EQ(conflicts(128), 2);
 }
 
-// Copies `steps` groups of 16 bytes one after the other through a shared buffer of as many, and
-// looks at each after the wait that follows `behind` groups later.
+// Copies `steps` groups of 16 bytes one after the other through a shared buffer of as many. Reads
+// each after the wait that follows `behind` groups later.
 template <int kPending>
 struct CopyKernel {
   [[maybe_unused]] static constexpr int kThreads = kLanes;

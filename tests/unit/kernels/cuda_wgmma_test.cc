@@ -1,5 +1,5 @@
-// The host form of wgmma: that descriptors and fragments are what the PTX ISA says, and that it
-// finds what it is there to find.
+// The host form of wgmma: descriptors and fragments are what the PTX ISA describes, and it finds
+// the errors that it must find.
 
 #include "kernels/cuda/wgmma.h"
 
@@ -194,7 +194,7 @@ TEST(Wgmma, TakesTheFragmentThatThePtxIsaDescribesFromRegisters) {
   ExpectProduct<32>({0, 256, 128}, 16, true, false, true);
 }
 
-// Where chunks of a row lie is where 16-byte copies are to put them.
+// 16-byte copies must put the chunks of a row at these places.
 TEST(Wgmma, SwizzledOffsetIsTheCanonicalLayoutOf128Bytes) {
   for (int row = 0; row < 64; ++row) {
     for (int k = 0; k < 64; ++k) {
@@ -342,7 +342,7 @@ TEST(Wgmma, CountsMatricesWhoseRowsShareBanks) {
   EXPECT_EQ(conflicts({1, 256, 0}), 0);
 }
 
-// What a kernel of one warpgroup may do wrong, step by step. Multiplies ones by ones.
+// Errors of a kernel of one warpgroup, step by step. Multiplies ones by ones.
 struct StepsKernel {
   [[maybe_unused]] static constexpr int kThreads = kGroupThreads;
   [[maybe_unused]] static constexpr int64_t kAskedSharedBytes = kSharedBytes;
@@ -434,7 +434,7 @@ void StartRegisters(HostBlock& block, Group& group, AllSums& sums,
       Matrix(group, block.shared() + kBAt).At(0), false);
 }
 
-// So are registers.
+// The same for registers.
 TEST(Wgmma, ReadsItsRegistersAtAnyTimeUntilTheWait) {
   int before = 0;
   for (int i = 0; i < 200; ++i) {
@@ -488,8 +488,8 @@ TEST(Wgmma, CountsLoadsThatShareBanks) {
   EXPECT_EQ(fours(128, 4), 16);
 }
 
-// Of two warpgroups the second is a turn behind, and does something else in its first turn as the
-// first does in its last; barriers are all one.
+// The second of two warpgroups is a turn behind. It idles in its first turn, as the first one does
+// in its last turn. All of them meet at the same barriers.
 struct LaggingKernel {
   [[maybe_unused]] static constexpr int kThreads = 2 * kGroupThreads;
   std::vector<int>* seen;  // group * 100 + step, or -1 - turn
@@ -548,7 +548,7 @@ TEST(WgmmaDeathTest, AMissingFenceOrWaitEndsTheProcess) {
                  Wait<0>(group);
                }),
                "open_");
-  // What a phase wrote is not there for wgmma.
+  // wgmma does not see what a phase wrote.
   EXPECT_DEATH(RunSteps([](HostBlock& block, AllSums& sums) {
                  block.Phase([](int) {});
                  block.CopyingGroups<0>([&](Group& group) {
@@ -612,7 +612,7 @@ TEST(WgmmaDeathTest, RegistersThatAreTouchedBehindTheFenceEndTheProcess) {
                      [&](int thread, uint32_t theirs) { ones[thread].of[0] = theirs; });
                })),
                "is_fenced_");
-  // In steps of their own: between them threads may have done anything.
+  // In separate steps: threads may have done anything between them.
   EXPECT_DEATH(RunSteps([](HostBlock& block, AllSums& sums) {
                  block.CopyingGroups<0>([](Group& group) { Fence(group); });
                  block.CopyingGroups<0>([&](Group& group) { Start8(block, group, sums); });

@@ -162,7 +162,7 @@ Routed Route(const Stream& stream, const std::vector<float>& logits, int top_k, 
   return Route(stream, logits, {.top_k = top_k, .renormalize = renormalize});
 }
 
-// Whose sigmoid is `score`.
+// The logit with sigmoid `score`.
 float LogitOf(float score) {
   return std::log(score / (1.0f - score));
 }
@@ -208,7 +208,7 @@ TEST_F(GateTopKOnEveryDevice, NanLogitsGiveDistinctIdsAndNanWeights) {
   });
 }
 
-// The bias decides what is chosen and is no part of the weights, which are scaled in any case.
+// The bias affects the choice but not the weights, which are scaled in any case.
 TEST_F(GateTopKOnEveryDevice, ABiasChoosesAndDoesNotWeigh) {
   const std::vector<float> logits = {LogitOf(0.9f), LogitOf(0.5f), LogitOf(0.2f), LogitOf(0.8f)};
   const std::vector<float> bias = {-0.75f, 0.0f, 0.7f, -0.1f};  // sums 0.15, 0.5, 0.9, 0.7
@@ -265,7 +265,7 @@ TEST_F(GateTopKOnEveryDevice, TiedSumsGoToTheLowerIdAndGroup) {
   });
 }
 
-// Where all sums are negative a group that is left is still left.
+// A closed group stays closed even if all sums are negative.
 TEST_F(GateTopKOnEveryDevice, ChoosesAmongNegativeSums) {
   ForEachStream([](const Stream& stream) {
     const std::vector<float> logits(6, 0.0f);
@@ -276,7 +276,7 @@ TEST_F(GateTopKOnEveryDevice, ChoosesAmongNegativeSums) {
   });
 }
 
-// Scores that are nothing share nothing instead of dividing by it.
+// Scores of 0 give weights of 0, not a division by 0.
 TEST_F(GateTopKOnEveryDevice, VanishingScoresGiveNoNan) {
   ForEachStream([](const Stream& stream) {
     const std::vector<float> bias = {0.5f, 0.25f, 1.0f};

@@ -1,5 +1,5 @@
-// Runs the parity cases on a GPU. They know nothing of devices: their heap is managed memory, which
-// both sides see, and each launch is waited for.
+// Runs the parity cases on a GPU. The cases do not handle devices: their heap is managed memory,
+// which both sides see, and each launch is waited for.
 
 #include <cuda_runtime.h>
 
@@ -20,14 +20,14 @@ void NextOrder() {}
 
 namespace {
 
-// A heap in managed memory: blocks of powers of two from one stretch, freed ones kept by size; or
-// blocks of their own, whose ends a sanitizer sees. Thread-safe. What is asked for before Open
-// comes from malloc.
+// A heap in managed memory: blocks of powers of two from one stretch, freed ones kept by size. Or
+// each block is a separate allocation, so that a sanitizer sees its end. Thread-safe. Memory that
+// is allocated before Open comes from malloc.
 class ManagedHeap {
  public:
   static constexpr size_t kAlignment = 64;
 
-  // 0 bytes: blocks of their own.
+  // 0 bytes: each block is a separate allocation.
   cudaError_t Open(size_t bytes) {
     void* stretch = nullptr;
     if (bytes > 0 && cudaMallocManaged(&stretch, bytes) != cudaSuccess) {
@@ -56,7 +56,7 @@ class ManagedHeap {
       const cudaError_t error = cudaMallocManaged(&block, bytes + kAlignment);
       is_asking = false;
       if (error == cudaSuccess) return Hand(block, kOfItsOwn);
-      // The GPU is lost: what is left to do is to say so.
+      // The GPU is lost; only a report is possible.
       return Hand(std::aligned_alloc(kAlignment, Whole(bytes)), kOfMalloc);
     }
     const auto of_size = static_cast<size_t>(std::bit_width(bytes + kAlignment - 1));
@@ -111,7 +111,7 @@ class ManagedHeap {
   std::array<Free*, 64> free_ = {};
 };
 
-// Never destroyed: what other statics own is released after it.
+// Never destroyed: other statics free their memory later.
 ManagedHeap& Heap() {
   alignas(ManagedHeap) static char room[sizeof(ManagedHeap)];
   static auto* const heap = new (room) ManagedHeap;
@@ -120,7 +120,7 @@ ManagedHeap& Heap() {
 
 }  // namespace
 
-// All forms: who asks for aligned memory hands it to kernels too.
+// All forms of new, because aligned memory is passed to kernels too.
 void* operator new(size_t bytes) {
   void* const pointer = Heap().Allocate(bytes);
   if (pointer == nullptr) throw std::bad_alloc();

@@ -190,7 +190,7 @@ TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 160, 288, kF32, kMx4}));
 }
 
-// A weight of mxfp4 is a number of bfloat16: so are the bits of what is computed with it.
+// A weight of mxfp4 is a number of bfloat16, so results have the bits of that number.
 TEST(GroupedExpertFfnBits, OfMxfp4AreThoseOfTheSameNumbersInBFloat16) {
   for (const DType row : {kB16, kF32}) {
     for (const int contributions : {1, 5, 40, 150}) {
@@ -201,7 +201,7 @@ TEST(GroupedExpertFfnBits, OfMxfp4AreThoseOfTheSameNumbersInBFloat16) {
       std::iota(rows.begin(), rows.end(), 0);
       EXPECT_EQ(packed.Run(Stream{}, rows), written_out.Run(Stream{}, rows));
 #ifdef JANUS_TEST_ON_GPU
-      if (row == kB16) continue;  // two forms on sm_90a, whose tensor cores may add in two orders
+      if (row == kB16) continue;  // on sm_90a these are two forms, which may add in two orders
 #endif
       for (const Isa isa : PresentIsas()) {
         CpuStream cpu(isa, 2);

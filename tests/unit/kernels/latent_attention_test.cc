@@ -34,7 +34,7 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
-// Sequences in a cache whose pages lie in random order; pages that no sequence owns, and positions
+// Sequences in a cache with pages in random order. Pages that no sequence owns, and positions
 // behind a sequence's last, hold NaN.
 class Cached {
  public:
@@ -246,8 +246,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Fp8Splits", {2100, 1025}, 3, 2, 130, 8, 16, 16, kF8, kF16, kF32}),
     [](const auto& info) { return info.param.name; });
 
-// The same function in two algebras: what absorbs one head's expansion beforehand gives what
-// expands keys and values.
+// The same function in two algebras: absorbing a head's expansion into its queries gives the result
+// of expanding keys and values.
 TEST(LatentAttention, TheFormsAgreeAndHaveOtherBits) {
   const Case c{"", {80}, 6, 2, 32, 8, 12, 16};
   const Cached cached(c);
@@ -411,8 +411,8 @@ TEST(LatentWrite, StoresFp8InPiecesOf128) {
   for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
 }
 
-// Scales are powers of 2: that numbers are elements and scales shows in no bit. Of rank 512 and
-// rope 64 with the GPU's fast form.
+// Scales are powers of 2, so the split into elements and scales changes no bit. With rank 512 and
+// rope 64 this runs the GPU's fast form.
 TEST(LatentAttention, Fp8GivesTheBitsOfABFloat16CacheOfItsNumbers) {
   constexpr int kLength = 1100;
   constexpr int kHeads = 3;

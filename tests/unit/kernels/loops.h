@@ -4,8 +4,8 @@
 
 namespace janus::kernels {
 
-// Of rules as loops on the host: more take longer than a case may, also beside a GPU. What is
-// beyond is held by the plain form alone.
+// The most steps of rules as loops on the host: more would take longer than a case may, also beside
+// a GPU. Larger cases are compared with the plain form only.
 inline bool TooLongForLoops(int64_t multiplications) {
   return multiplications > int64_t{1'500'000'000};
 }

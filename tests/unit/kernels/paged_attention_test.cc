@@ -18,11 +18,11 @@ constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
 constexpr DType kF8 = DType::kFloat8E4M3;
 
-// Of results in bfloat16, over the largest of them. The CUDA kernels' fast form rounds queries and
-// weights to it as well. That moves a result by less than 2^-8 of the largest before it is rounded
-// (cuda_paged_attention_test.cc derives by how much), which is no more than bfloat16 has between
-// two numbers there: the largest results are at most one number from the reference's, 2^-7 of them,
-// and smaller ones, whose numbers lie half as far apart or less, at most 2^-8 and again 2^-8.
+// The tolerance of results in bfloat16, relative to the largest. The CUDA kernels' fast form rounds
+// queries and weights to bfloat16 as well. That moves a result by less than 2^-8 of the largest
+// before it is rounded (cuda_paged_attention_test.cc derives by how much), at most the distance of
+// two bfloat16 numbers there. So the largest results are at most one number from the reference's,
+// 2^-7 of them. Numbers near smaller results lie half as far apart or less: at most 2^-8 twice.
 #ifdef JANUS_TEST_ON_CUDA
 constexpr double kRounded = 1.0 / 128;
 #else
@@ -43,7 +43,7 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
-// Sequences in a cache whose pages lie in random order; pages that no sequence owns, and positions
+// Sequences in a cache with pages in random order. Pages that no sequence owns, and positions
 // behind a sequence's last, hold NaN.
 class AttentionProblem final : public RowProblem {
  public:
@@ -249,7 +249,7 @@ TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
   }
 }
 
-// The format, number by number: what a position's pieces come to and where they lie.
+// The format, number by number: the elements and scales of a position, and where they lie.
 TEST(KvWrite, StoresFp8InPiecesOfAPositionAndHead) {
   constexpr int kHeads = 2;
   constexpr int kDim = 4;
@@ -364,8 +364,8 @@ TEST(KvWrite, Fp8IsWithinHalfAStepOfEachNumber) {
   expect(values, [&](int d) { return cached.Value(3, d); });
 }
 
-// Scales are powers of 2: that numbers are elements and scales shows in no bit, so fp8 is what is
-// written and nothing of how it is read.
+// Scales are powers of 2, so the split into elements and scales changes no bit. fp8 affects what is
+// written, not how it is read.
 TEST(PagedAttention, Fp8GivesTheBitsOfABFloat16CacheOfItsNumbers) {
   constexpr int kHeads = 2;
   constexpr int kDim = 40;
@@ -432,8 +432,8 @@ TEST(PagedAttention, Fp8GivesTheBitsOfABFloat16CacheOfItsNumbers) {
   }
 }
 
-// Keys of -infinity score so: they weigh nothing, whatever comes first. Whole blocks and splits of
-// them are gone over before the first key that weighs something.
+// Keys of -infinity score -infinity. They weigh 0, whatever comes first. Here whole blocks and
+// splits of them come before the first key that weighs more.
 TEST(PagedAttention, ScoresOfMinusInfinityWeighNothing) {
   constexpr int kDim = 64;
   constexpr int kLength = kKeySplit + 6;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// A driver that knows what it has, and whose device has every page elsewhere.
+// A driver that knows its pages, and gives every page another address on the device.
 class CountingDriver final : public RegisteredPages::Driver {
  public:
   Status Register(std::byte* pages, size_t bytes) override {
@@ -160,7 +160,8 @@ TEST_F(RegisteredPagesTest, SaysWhereTheDeviceHasAByte) {
   EXPECT_EQ(pages_.DeviceAddressOf(At(3, 104)).status().code(), StatusCode::kInternal);
 }
 
-// The driver may wait for a stream that waits for who asks, to raise a flag on another page.
+// The driver may wait for a stream, and the stream for the caller, which must raise a flag on
+// another page.
 TEST_F(RegisteredPagesTest, WhoAsksForAnAddressWaitsForNoDriver) {
   ASSERT_TRUE(pages_.Use(At(0), 8).ok());
   int asked = 0;

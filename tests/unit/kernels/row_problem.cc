@@ -47,7 +47,7 @@ void ExpectRows(const RowProblem& problem, const Stream& stream, const std::vect
 
 constexpr bool kOneTeam = true;
 
-// The same cases on the CUDA kernels: every stream runs threads and blocks in an order of its own.
+// The same cases on the CUDA kernels: every stream runs threads and blocks in a different order.
 // `threads` sizes the workspace.
 CpuStream::CpuStream(Isa isa, int threads)
     : team(threads), stream{Device::kCuda, &team, isa, nullptr} {

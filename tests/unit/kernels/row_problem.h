@@ -26,8 +26,8 @@ class RowProblem {
   virtual std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const = 0;
 };
 
-// A stream of the device under test: a CPU stream with a team of its own, or, where these files are
-// compiled for the CUDA kernels, one of those.
+// A stream of the device under test: a CPU stream with its own team, or a CUDA stream where these
+// files are compiled for the CUDA kernels.
 struct CpuStream {
   CpuStream(Isa isa, int threads);
   Team team;

@@ -61,7 +61,7 @@ constexpr Layout kLayouts[] = {{1, 0, 0, 0, 0},    {3, 0, 1, 0, 0},      {4, 0, 
                                {2052, 0, 0, 4, 4}, {4100, 12, 12, 0, 0}, {6000, 0, 0, 2, 0},
                                {6000, 0, 0, 0, 1}, {14336, 0, 16, 0, 0}};
 
-// What y is, said by itself.
+// Checks y against a loop over the maps.
 void ExpectMoved(const Stream& stream, const Layout& layout, const std::vector<int32_t>& x_map,
                  const std::vector<int32_t>& y_map, bool by_lists) {
   constexpr int kX = 5;
@@ -78,7 +78,7 @@ void ExpectMoved(const Stream& stream, const Layout& layout, const std::vector<i
     const int64_t to = y_map.empty() ? static_cast<int64_t>(i) : y_map[i];
     if (from >= 0 && to >= 0) std::copy_n(x.row(from), x.bytes, wanted.begin() + to * y.stride);
   }
-  // Of lists the rows may lie in any order.
+  // The rows of lists may lie in any order.
   std::vector<const void*> x_list;
   std::vector<void*> y_list;
   for (int i = 0; i < kX; ++i) x_list.push_back(x.row(i));
@@ -130,7 +130,7 @@ TEST(PermuteRows, TakesRowsWithoutStrides) {
   });
 }
 
-// Contributions of two instances, which come to the (row, slot) that they are of.
+// Contributions of two instances, written to their (row, slot).
 TEST(PermuteRows, FillsOneResultFromSeveralSenders) {
   OnEveryDevice([](const Stream& stream) {
     const std::vector<uint32_t> first = {10, 11};
@@ -214,7 +214,7 @@ TEST(PermuteRows, NamesTheFirstRowThatIsNone) {
 
 // ---- PackFp8 and UnpackFp8
 
-// Rows of all that there is: large and small, not finite, zeros, and blocks about the least amax.
+// Rows of all kinds of numbers: large, small, not finite, zeros, and blocks near the least amax.
 class PackProblem final : public RowProblem {
  public:
   PackProblem(DType type, int hidden, int extra = 0, int misalignment = 0)

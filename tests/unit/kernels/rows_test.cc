@@ -146,7 +146,7 @@ TEST(RmsNorm, NormsThePiecesOfARowByThemselves) {
   ExpectBatchInvariance(RmsNormProblem(7, 20, kB16, kF32, 5));
 }
 
-// A part of each row, in place, as latent vectors are: the rest stays.
+// Changes a part of each row in place, as for latent vectors. The rest stays.
 TEST(RmsNorm, LeavesWhatLiesBesideThePieces) {
   for (const Isa isa : PresentIsas()) {
     CpuStream cpu(isa, 2);

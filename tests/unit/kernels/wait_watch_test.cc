@@ -39,7 +39,7 @@ TEST(WaitWatch, HearsOfTheWaitThatIsTooLong) {
   EXPECT_LT(said.so_long, Scaled(Seconds(5)));
 }
 
-// Each ends well before it is too long, and all of them take much longer.
+// Each wait ends well before it is too long, but together they take much longer.
 TEST(WaitWatch, ManyShortWaitsAreNone) {
   std::atomic<int> heard = 0;
   {
@@ -59,7 +59,7 @@ TEST(WaitWatch, ManyShortWaitsAreNone) {
   EXPECT_EQ(heard, 0);
 }
 
-// Stops this process for `pause`, from another one, and returns as it goes on.
+// Another process stops this one for `pause`. Returns when it continues.
 void StandStill(std::chrono::milliseconds pause) {
   const pid_t self = getpid();
   const pid_t other = fork();
@@ -73,7 +73,7 @@ void StandStill(std::chrono::milliseconds pause) {
   ASSERT_EQ(waitpid(other, nullptr, 0), other);
 }
 
-// Whoever waits goes on as well, and is heard of if it still waits after as long as others may.
+// A pause does not count as waiting. A wait that goes on after it is reported once it is too long.
 TEST(WaitWatch, APauseOfTheProcessIsNoWait) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto pause = [] {
