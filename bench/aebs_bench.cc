@@ -1,7 +1,8 @@
-// How long does scheduling one round take on one thread? T tokens of k of E experts on n instances
-// with 1.5x slots, the whole call: collecting, assigning, remapping; by activated experts and, in
-// large rounds, by rows. Rounds differ from call to call. Times are the thread's CPU time, so what
-// runs beside does not count; the clock's own 0.3 us does.
+// How long does scheduling one round take on one thread? T tokens choose k of E experts on n
+// instances with 1.5x slots. The time covers the whole call: collecting, assigning, remapping.
+// Scheduling is by activated experts and, in large rounds, by rows. Every call gets a different
+// round. Times are CPU time of the thread, which excludes other work on the machine but includes
+// 0.3 us for reading the clock.
 //
 // aebs_bench [rounds]
 
@@ -26,8 +27,8 @@ struct Shape {
   int instances;
 };
 
-// Experts dealt in turn, as many again as fit 1.5x slots, the second ones shifted by a random
-// amount so that pairs of experts do not share both instances.
+// Deals experts in turn, then second replicas up to 1.5x slots. The second replicas are shifted by
+// a random amount, so that two experts rarely share both instances.
 Placement Place(const Shape& shape, std::mt19937_64& random) {
   const auto n = static_cast<size_t>(shape.instances);
   std::vector<std::vector<uint16_t>> of(n);
@@ -90,7 +91,7 @@ Rounds Draw(const Shape& shape, bool skewed) {
   return rounds;
 }
 
-// Times `schedule(ids)` and adds what every line says.
+// Times `schedule(ids)` and adds the fields that every line has.
 template <class Schedule>
 void Time(const Rounds& rounds, int repeats, Schedule&& schedule, JsonLine& line) {
   const double before = ThreadSeconds();
@@ -132,7 +133,7 @@ void Run(const Shape& shape, bool skewed, int repeats) {
   }
 }
 
-// `crossover`: K, docs/aebs.md.
+// `crossover`: K of docs/aebs.md.
 void RunRows(const Shape& shape, int crossover, int repeats) {
   const Rounds rounds = Draw(shape, true);
   AebsWorkspace aebs(shape.experts, shape.instances);

@@ -1,13 +1,13 @@
-// A random model served end to end by attention and expert instances in this process, each on a
-// thread of its own: what it answers to the tokens that it is given, a digest of the logits behind
-// each token, and the time per token and per step. Weights are made from a seed, on the device
-// where that is a GPU and the model one of the large shapes. The same model and seed give the same
-// answer and digest whatever the topology; a device has bits of its own.
+// Serves a random model end to end with attention and expert instances in this process, one thread
+// each. Prints the answer to the given tokens, a digest of the logits behind each token, and the
+// time per token and per step. Weights are made from a seed; for the large shapes on a GPU they are
+// made on the device. The same model and seed give the same answer and digest for every topology,
+// but CPU and GPU differ.
 //
 //   driver --model small_latent --topology 2x3 --tokens 5,17,3 --max-tokens 16
 //   driver --device cuda --model v2-lite --topology 1x2
 //
-// Links with a compiler alone (preset minimal); with the CUDA kernels where the build has them.
+// Needs only a compiler (preset minimal). Includes the CUDA kernels if the build has them.
 
 #include <algorithm>
 #include <charconv>
@@ -134,7 +134,7 @@ Status RefuseRequest(const ModelDescription& model, const Options& options) {
   return OkStatus();
 }
 
-// What experts, embedding and head take in bfloat16: nearly all of a large model.
+// Bytes of experts, embedding and head in bfloat16: nearly all of a large model.
 int64_t LeastWeightBytes(const ModelDescription& model) {
   const int64_t expert = int64_t{3} * model.moe.intermediate * model.hidden;
   return 2 * (int64_t{model.moe_layers()} * model.moe.experts * expert +
@@ -149,8 +149,8 @@ Status RefuseSize(const ModelDescription& model, const Options& options, uint64_
                          std::to_string(free_bytes >> 30) + " are free; give fewer");
 }
 
-// The model, with weights where `cluster` computes; `cluster` gets its device. What is asked of the
-// model is looked at before its weights are made.
+// Makes the model, with weights where `cluster` computes, and gives `cluster` its device. Checks
+// the options against the model before it makes the weights.
 Result<HeldModel> MakeModel(const Options& options, LoopbackCluster::Options& cluster) {
   uint64_t free_bytes = 0;
   if (options.on_gpu) {
@@ -204,7 +204,8 @@ Result<HeldModel> MakeModel(const Options& options, LoopbackCluster::Options& cl
   return dataplane::RandomModel(model, options.seed);
 }
 
-// Slots of each expert instance: all experts, of several a share and replicas of a quarter.
+// Slots of each expert instance. A single instance holds all experts; several hold a share each,
+// and replicas of a quarter of the experts.
 std::vector<int> SlotsOf(int experts, int instances) {
   const int share = (experts + instances - 1) / instances;
   const int slots = instances == 1 ? experts : std::min(experts, share + (experts + 3) / 4);
@@ -214,11 +215,11 @@ std::vector<int> SlotsOf(int experts, int instances) {
 struct Answer {
   std::vector<int32_t> tokens;
   uint64_t digest = 0;
-  double token_ms = 0.0;  // of the time to the last token, the prompt's among it, mean
-  double step_ms = 0.0;   // median of the instance's steps
+  double token_ms = 0.0;  // mean time per token, with the prompt's share
+  double step_ms = 0.0;   // median step of the instance
 };
 
-// Of the request at one attention instance, which no other is asked meanwhile.
+// Asks one attention instance. The others have no request meanwhile.
 Result<Answer> Ask(LoopbackCluster& cluster, const Options& options, int rank) {
   dataplane::Request request;
   request.key = {1, static_cast<uint64_t>(rank), 1};

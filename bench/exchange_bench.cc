@@ -1,14 +1,14 @@
-// What one exchange round costs beside the least that the same bytes cost in the same run: over
-// shared memory a bare two-process ping-pong, over UCX (TCP, loopback device) ucx_perftest's
-// tag_lat.
+// The cost of one exchange round, beside the least that the same bytes cost in the same run. That
+// floor is a bare two-process ping-pong for shared memory, and tag_lat of ucx_perftest for UCX
+// (TCP, loopback device).
 //
-// A round of 1A1E: rows into the slot (one copy), to the expert process, which copies them into its
-// contributions (top_k of them per row), and back into the caller's buffer. The bare form does the
-// same three copies and two flags in one shared page range, with nothing else: the floor of this
-// machine. Both use the same waiting policy, alternate in blocks in one run, and pin nothing. Over
-// UCX neither side copies: rows and contributions are sent from where they are written and read
-// where they land, and the floor is the sum of ucx_perftest's one-way times for the bytes of both
-// messages.
+// A round of 1A1E over shared memory: one copy puts the rows into the slot; the expert process
+// copies them into its contributions (top_k per row); another copy puts those into the caller's
+// buffer. The bare form makes the same three copies and sets two flags in one shared page range:
+// this is the floor of this machine. Both use the same waiting policy, alternate in blocks within
+// one run, and pin no thread. Over UCX neither side copies: it sends rows and contributions from
+// where they are written, and reads them where they arrive. The floor is then the sum of
+// ucx_perftest's one-way times for both messages.
 //
 //   build/dev/bin/exchange_bench [rounds]        one JSON line per case
 
@@ -81,7 +81,8 @@ ExchangeShape ShapeOfOne(int top_k) {
   return shape;
 }
 
-// Rounds of 1A1E over shared memory, in two processes; a tenth more to warm up is not in `micros`.
+// Rounds of 1A1E over shared memory in two processes. A tenth more rounds warm up; they are not in
+// `micros`.
 void SharedMemoryRounds(const std::string& folder, const ExchangeShape& shape, int rows, int rounds,
                         const std::byte* from, std::byte* to, std::vector<double>& micros) {
   ConnectOptions options;
@@ -146,8 +147,8 @@ void Case(const std::string& folder, int rows, int rounds) {
   std::fflush(stdout);
 }
 
-// What Contributions cost where one expert instance has all experts of a row, which is when adding
-// up before sending saves most: top_k messages of a row, or one.
+// The cost of Contributions if one expert instance has all experts of a row. Adding up before
+// sending then saves most: one message per row in place of top_k.
 void SumCase(const std::string& folder, int rows, int top_k, int rounds) {
   std::vector<double> times[2];
   size_t bytes_back[2] = {};
@@ -199,7 +200,7 @@ void UcxCase(const std::string& folder, int rows, int rounds) {
         [&] {
           auto transport = connect({Role::kExperts, Rank{0}}, folder + "/experts-0.x");
           ExpertSide(*transport, shape, rounds + warm, false);
-          // What is posted last must still go out.
+          // The last message must still be sent.
           (void)transport->Wait(MonotonicClock::now() + std::chrono::milliseconds(200),
                                 [] { return false; });
         },
@@ -235,7 +236,7 @@ int main(int argc, char** argv) {
     janus::dataplane::Case(folder.path(), rows, std::max(10, rounds));
   for (const int rows : {1, 16, 64})
     janus::dataplane::SumCase(folder.path(), rows, 8, std::max(10, rounds / 2));
-  // For ucx_perftest and for us alike; what ConnectNetwork asks for is the same.
+  // For ucx_perftest and for us; ConnectNetwork asks for the same.
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "lo", 1);
   for (const int rows : {1, 16, 128}) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What benchmarks of the exchange share: rounds of 1A1E from either side, in two processes.
+// Shared by benchmarks of the exchange: rounds of 1A1E from either side, in two processes.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ inline MonotonicTime Soon() {
   return MonotonicClock::now() + std::chrono::seconds(30);
 }
 
-// The micro-batches take turns.
+// Micro-batches alternate.
 inline RoundKey KeyOfRound(int round, const ExchangeShape& shape) {
   RoundKey key;
   key.epoch = 1;
@@ -31,8 +31,8 @@ inline RoundKey KeyOfRound(int round, const ExchangeShape& shape) {
   return key;
 }
 
-// Answers so many rounds. With `copy` the rows travel through it; else the contributions are what
-// lies in the slot.
+// Answers `rounds` rounds. With `copy` it copies the rows into the contributions; without, the
+// contributions are whatever the slot holds.
 inline void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds, bool copy) {
   auto exchange = *MakeExpertExchange(ExchangeMode::kDirect, shape, transport);
   for (int i = 0; i < rounds; ++i) {
@@ -53,7 +53,7 @@ inline void ExpertSide(Transport& transport, const ExchangeShape& shape, int rou
   }
 }
 
-// One round after the other, each timed. Without `from` and `to` nothing is copied.
+// Runs and times one round after the other. Copies nothing if `from` and `to` are null.
 inline void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds, int rows,
                           const std::byte* from, std::byte* to, std::vector<double>& micros) {
   auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
@@ -77,7 +77,7 @@ inline double At(std::vector<double>& sorted, double part) {
   return sorted[static_cast<size_t>(part * static_cast<double>(sorted.size() - 1))];
 }
 
-// Runs `child` in another process, which does not outlive this one, and `parent` here.
+// Runs `child` in another process, which ends with this one, and `parent` here.
 template <class Child, class Parent>
 void InTwoProcesses(Child&& child, Parent&& parent) {
   const pid_t pid = fork();
@@ -93,9 +93,9 @@ void InTwoProcesses(Child&& child, Parent&& parent) {
   JANUS_CHECK(status == 0, status);
 }
 
-// ucx_perftest's median one-way time for messages of `bytes`, in microseconds; 0: it is not there.
-// The server is started by `as_server` + command, the client here, which dials `host`. `repeats`
-// beyond the warm-up.
+// Median one-way time of ucx_perftest for messages of `bytes`, in microseconds; 0: it is not
+// installed. `as_server` + command starts the server; the client runs here and connects to `host`.
+// It sends `repeats` messages after the warm-up.
 inline double PerftestMicros(const std::string& as_server, const std::string& host, size_t bytes,
                              int repeats, int port) {
   const std::string quiet = " >/dev/null 2>&1";

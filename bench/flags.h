@@ -1,7 +1,7 @@
 #pragma once
 
-// Flags of a bench, each with a value: `--steps 40`. What is none of them ends the program before
-// anything is measured, for a figure of other settings than were asked for looks like any other.
+// Flags of a benchmark, each with a value: `--steps 40`. An unknown flag ends the program before it
+// measures anything: figures for the wrong settings would look valid.
 
 #include <charconv>
 #include <cstdio>
@@ -16,10 +16,10 @@ namespace janus::bench {
 struct Flag {
   std::string name;
   std::string values;                          // for the message: "a number of at least 1"
-  std::function<bool(std::string_view)> take;  // false: it is no such value
+  std::function<bool(std::string_view)> take;  // false: the value is invalid
 };
 
-// A number of at least `least`.
+// A flag for a number of at least `least`.
 template <class Number>
 Flag NumberFlag(std::string name, Number least, Number* into) {
   char text[64];
@@ -34,7 +34,7 @@ Flag NumberFlag(std::string name, Number least, Number* into) {
           }};
 }
 
-// False: what is wrong has been said on stderr, and the exit status is to be 2.
+// False: a flag is wrong. The reason is on stderr, and the caller exits with 2.
 inline bool TakeFlags(const char* bench, const std::vector<std::string>& args,
                       const std::vector<Flag>& flags) {
   for (size_t i = 0; i < args.size(); i += 2) {
@@ -55,7 +55,7 @@ inline bool TakeFlags(const char* bench, const std::vector<std::string>& args,
   return true;
 }
 
-// The same of a bench whose only argument is how often it repeats.
+// For a benchmark with a single argument: the number of repeats.
 inline bool TakeRounds(const char* bench, const std::vector<std::string>& args, int* rounds) {
   const Flag flag = NumberFlag("rounds", 1, rounds);
   if (args.empty() || (args.size() == 1 && flag.take(args[0]))) return true;

@@ -1,9 +1,10 @@
-// What do identical bits cost in a projection? Ours computes a row alike whatever it is batched
-// with; oneDNN, which stands for kernels that need not, chooses its algorithm and its own layout of
-// the weights for each number of rows. The same bytes, threads and rotation of weights, alternating
-// in one run.
+// What do identical bits cost in a projection? Our kernel computes a row the same way in every
+// batch. oneDNN, as an example of kernels that need not, chooses an algorithm and a layout of the
+// weights for each number of rows. Both use the same bytes, threads and rotation of weights, and
+// alternate within one run.
 //
-// First with the instructions that ours uses, then with all that the CPU has.
+// The first pass limits oneDNN to the instructions that ours uses; the second allows all that the
+// CPU has.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,9 +28,9 @@ using namespace kernels;  // NOLINT: a bench of them
 
 constexpr int64_t kOutputs = 4096;
 constexpr int64_t kInputs = 4096;
-constexpr int64_t kCopies = 24;  // of the weights, 32 MB each: none of them stays in a cache
+constexpr int64_t kCopies = 24;  // of the weights, 32 MB each, so that no copy stays in a cache
 
-// y[M, N] fp32 = x[M, K] w[N, K]^T with bf16 x and w, as oneDNN likes it best for this M.
+// y[M, N] fp32 = x[M, K] w[N, K]^T with bf16 x and w, in the form that oneDNN prefers for this M.
 class FreeLinear {
  public:
   FreeLinear(const Arena& arena, int64_t rows) : engine_(dnnl::engine::kind::cpu, 0) {
@@ -88,7 +89,7 @@ void Compare(const Arena& arena, const Stream& stream, int64_t rows) {
                         .inputs = kInputs});
     JANUS_CHECK(status.ok(), status.ToString());
   };
-  // Both must compute the same thing.
+  // Both must give the same result.
   ours(0);
   free.Run(0);
   float range = 0.0f;
@@ -151,7 +152,7 @@ int CompareAll(bool same_instructions) {
 }  // namespace janus::bench
 
 int main() {
-  // oneDNN reads its bound once, so each bound has a process.
+  // oneDNN reads its limit only once: each limit gets a process.
   for (const bool same_instructions : {true, false}) {
     const pid_t pid = fork();
     JANUS_CHECK(pid >= 0);

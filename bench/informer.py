@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Our informer of pods beside client-go's: scripts/bench informer, scripts/bench watch; both on the same
-pods: python3 bench/informer.py informer watch
+"""Compares our informer of pods with client-go's: scripts/bench informer, scripts/bench watch. For both on the
+same pods: python3 bench/informer.py informer watch
 
 Ours reads JSON. client-go is measured in protobuf, which it chooses for built-in kinds, and in JSON.
 
-informer: all list and watch the pods of one real API server (e2e/cluster), in turn, and keep the same
-fields of each; what that costs until all are there, and what memory it holds then.
-watch: while the pods of a real API server are changed as fast as it takes that, whether each heard all
-of it, and how long after the server's answer; then the events of those pods, recorded while they were
-made, scheduled, run and some deleted, are played at a fixed rate to all, in turn; whether each heard all
-of them in order, and how late.
+informer: each client in turn lists and watches the pods of one real API server (e2e/cluster) and keeps the same
+fields of each. Measures the cost until all are there, and the memory after that.
+watch: first, each client watches while the pods of a real API server are changed as fast as the server allows.
+Measures whether it received every change, and how long after the server's answer. Second, the events of pods
+that were made, scheduled, run and partly deleted have been recorded. They are played at a fixed rate to each
+client in turn. Measures whether it received all events in order, and how late.
 
 JANUS_BENCH_PODS (10000), JANUS_BENCH_ROUNDS (3), JANUS_BENCH_RATE (2000 events a second) and
-JANUS_BENCH_WRITES (5000) change it.
+JANUS_BENCH_WRITES (5000) change the defaults.
 """
 
 import json
@@ -54,7 +54,7 @@ def run(*words, text=None, **extra):
 
 
 def build_peer():
-    """client-go's side, of the versions that the test cluster is built of; outside the tree."""
+    """Builds client-go's program with the versions of the test cluster, outside the tree."""
     out = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus" / "clientgo"
     say("building client-go's side")
     subprocess.run(["go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "./clientgo"], check=True,
@@ -67,7 +67,7 @@ def line(bench, row):
 
 
 def medians(rows):
-    """Of each client, over the rounds."""
+    """Medians over the rounds, for each client."""
     out = {}
     for client in dict.fromkeys(row["client"] for row in rows):
         own = [row for row in rows if row["client"] == client]
@@ -77,7 +77,7 @@ def medians(rows):
 
 
 def ratios(bench, rows, names):
-    """Ours to each way of the peer's."""
+    """Our figures over those of each other client."""
     of = medians(rows)
     for client, figures in of.items():
         line(bench, {"median_of": ROUNDS, "client": client, **{name: figures[name] for name in names}})
@@ -94,7 +94,7 @@ def follow(peer, client):
 
 
 def hear(peer, client, count, log, port=0):
-    """A real API server's pods, or what is played on that port."""
+    """The command of a client that watches a real API server's pods or, with a port, what is played there."""
     if client == "janus":
         return [BENCH, "hear", port, count, log]
     place = ["-server", f"http://127.0.0.1:{port}"] if port else []
@@ -102,7 +102,7 @@ def hear(peer, client, count, log, port=0):
 
 
 def make_pods(recording, in_protobuf):
-    """Pods as they are made, put on fake nodes and run there; what the watch tells of it."""
+    """Records the events of pods that are created, put on fake nodes and run there."""
     nodes = [{"apiVersion": "v1", "kind": "Node",
               "metadata": {"name": f"fake-{i}", "annotations": {"kwok.x-k8s.io/node": "fake"},
                            "labels": {"kubernetes.io/hostname": f"fake-{i}"}}} for i in range(NODES)]
@@ -120,9 +120,9 @@ def make_pods(recording, in_protobuf):
 
 
 class ProtobufRecorder(threading.Thread):
-    """What the watch tells in protobuf, as it comes; from before the first pod is made. A watch that the server
-    ends, as it does if a client does not keep up for a moment, is begun again after the last event; one that told
-    nothing before it ended is the last."""
+    """Records the watch's events in protobuf, from before the first pod is made. The server ends a watch if a client falls
+    behind for a moment; the recorder then continues after the last event. A watch that ends without any event is the
+    last."""
 
     def __init__(self, recording):
         super().__init__()
@@ -162,7 +162,7 @@ class ProtobufRecorder(threading.Thread):
 
 
 def field(message, wanted):
-    """The first field of that number in a protobuf message, which has only lengths and varints."""
+    """The first field with that number in a protobuf message that has only lengths and varints."""
     at = 0
 
     def varint():
@@ -186,7 +186,7 @@ def field(message, wanted):
 
 
 def last_version(recording, ends):
-    """resourceVersion of the last event: WatchEvent.object.raw, an Unknown with a Pod in it."""
+    """resourceVersion of the last event. It is in WatchEvent.object.raw, an Unknown with a Pod in it."""
     with open(recording, "rb") as file:
         file.seek(ends[-2] if len(ends) > 1 else 0)
         event = file.read()[4:]
@@ -195,7 +195,7 @@ def last_version(recording, ends):
 
 
 def frames(recording):
-    """Where each whole event that it holds ends."""
+    """The offsets at which whole events end in the recording."""
     data = recording.read_bytes() if recording.exists() else b""
     at, ends = 0, []
     while len(data) - at >= 4:
@@ -207,7 +207,7 @@ def frames(recording):
 
 
 def finish(recorders, recording, in_protobuf):
-    """Both recordings hold the same events, all there were until the first one ended."""
+    """Checks that both recordings hold the same events: all until the first recorder ended."""
     recorder, other = recorders
     if recorder.wait() != 0:
         sys.exit("the recorder failed")
@@ -236,7 +236,7 @@ def informer(peer):
 
 
 def stolen_share():
-    """Of the machine's time from now until it is called: what the host gave to others."""
+    """Returns a function that gives the share of the machine's time since now that the host gave to others."""
     def now():
         fields = [int(field) for field in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         return fields[7], sum(fields)
@@ -265,7 +265,7 @@ def free_port():
 
 
 def expected(recording):
-    """Of each object in turn, what is told of it; and in what order all were told."""
+    """The events of each object in order, and the order of all events."""
     order = []
     with open(recording, encoding="utf-8") as events:
         for text in events:
@@ -277,7 +277,7 @@ def expected(recording):
 
 
 def judge(order, due_file, log_file):
-    """How many were lost or told out of order, and how late the others came (ms)."""
+    """How many events were lost or out of order, and how late the others were (ms)."""
     due = {what: int(text) for what, text in zip(order, due_file.read_text().split())}
     heard = [text.split() for text in log_file.read_text().splitlines()]
     of_object = {}
@@ -294,7 +294,7 @@ def judge(order, due_file, log_file):
 
 
 def churn(peer, folder):
-    """Pods of the real server changed as fast as it takes that, heard by each client in turn."""
+    """Changes the real server's pods as fast as it allows, while each client watches in turn."""
     for client in CLIENTS:
         writes, log = folder / "writes", folder / "log"
         known = PODS - PODS // DELETED_EVERY
@@ -309,7 +309,7 @@ def churn(peer, folder):
             name, version, at = text.split()
             heard[name, version] = int(at)
             told.setdefault(name, []).append(version)
-        # One etcd stands behind this server: its versions are numbers that go up.
+        # This server has a single etcd: versions are ascending numbers.
         reordered = sum(versions != sorted(versions, key=int) for versions in told.values()
                         if "deleted" not in versions)
         written = [text.split() for text in writes.read_text().splitlines()]

@@ -1,6 +1,6 @@
-// How near do the CPU kernels come to the machine's limits? Weights are rotated through far more
-// memory than the last-level cache holds. The limits are measured in the same run: read bandwidth
-// by summing a large buffer, arithmetic by fma chains on registers.
+// How close do the CPU kernels come to the machine's limits? Weights rotate through far more memory
+// than the last-level cache holds. The limits are measured in the same run: read bandwidth by
+// summing a large buffer, arithmetic by fma chains on registers.
 //
 // kernels_bench [--threads N] [--isa avx2|avx512|avx512bf16] [--only linear|ffn|attention|sample]
 
@@ -36,7 +36,7 @@ struct Bench {
   Stream stream;
   double read_gbps = 0.0;
 
-  // Before every group: on a shared machine the limit itself moves.
+  // Repeated before every group: on a shared machine the limit itself changes.
   void MeasureLimit() {
     read_gbps = ReadBandwidth(team, arena);
     JsonLine("read_bandwidth").Int("threads", team.size()).Number("gbps", read_gbps);
@@ -74,7 +74,7 @@ void BenchLinear(const Bench& b, DType x_type, DType w_type, int64_t rows, int64
   b.Report(line, spread, static_cast<double>(bytes), 2.0 * static_cast<double>(rows * n * k));
 }
 
-// Weights of `weight_type`, rows of `type`.
+// Weights have `weight_type`, rows have `type`.
 void BenchFfn(const Bench& b, DType type, DType weight_type, int64_t experts, int64_t rows_each,
               int64_t hidden, int64_t intermediate) {
   const int64_t rows = experts * rows_each;
@@ -90,10 +90,11 @@ void BenchFfn(const Bench& b, DType type, DType weight_type, int64_t experts, in
     contributions.push_back({x.data() + c * row_bytes, y.data() + c * row_bytes, 0.5f});
   }
   const int64_t matrix = BytesOf(weight_type, hidden * intermediate);
-  // A 512th of the weights: they stay in the cache, as the one block for all of them here does.
+  // One scale for each block of weights. They stay in the cache, as they are a 512th of the
+  // weights.
   const std::vector<float> scale_of_blocks(
       static_cast<size_t>(ScaleBlocks(hidden) * ScaleBlocks(intermediate)), 0.01f);
-  // Of mxfp4, 1 in 17 bytes.
+  // For mxfp4: 1 in 17 bytes.
   const std::vector<uint8_t> scale_of_rows(static_cast<size_t>(hidden * intermediate / kMxBlock),
                                            119);
   const void* scales = nullptr;
@@ -180,8 +181,8 @@ void BenchAttention(const Bench& b, DType type, int64_t sequences, int64_t rows_
            4.0 * static_cast<double>(rows * heads * context * head_dim));
 }
 
-// Generated rows in the latent space: bytes are the cache read once per row, flops the scores and
-// the sums of every head.
+// Generated rows in the latent space. Bytes: the cache, read once per row. Flops: the scores and
+// sums of every head.
 void BenchAbsorbed(const Bench& b, DType type, int64_t sequences, int64_t context, int heads) {
   constexpr int kRank = 512, kRope = 64;
   const int64_t page = LatentPageBytes(type, kRank, kRope);
@@ -251,7 +252,7 @@ void BenchSample(const Bench& b, int64_t rows, int64_t vocab, const SamplingPara
   b.Report(line, spread, static_cast<double>(rows * vocab * 4), 0.0);
 }
 
-// The exit status.
+// Returns the exit status.
 int RunAll(const Arena& arena, Isa isa, int threads, const std::vector<std::string>& only) {
   Team team(threads);
   Bench b{arena, team, {Device::kCpu, &team, isa, nullptr}};

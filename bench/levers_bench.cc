@@ -1,6 +1,6 @@
-// What each way of exchanging rows is worth: GPU-hours and attainment of ours on three workloads
-// with DeepSeek-V3 on H200, with one pool and with up to eight. It says what the data plane gains
-// most by.
+// The value of each way to exchange rows: GPU-hours and attainment of our policy on three workloads
+// with DeepSeek-V3 on H200, with one pool and with up to eight. It shows which improvement of the
+// data plane would gain most.
 //
 // levers_bench
 
@@ -33,7 +33,7 @@ constexpr Workload kWorkloads[] = {
 struct Lever {
   const char* name;
   void (*set)(PredictorOptions&);
-  double exchange = 1;  // of the model's times
+  double exchange = 1;  // a factor on the model's times
 };
 void TwoPhases(PredictorOptions& o) {
   o.modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseParallel};

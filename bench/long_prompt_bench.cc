@@ -1,7 +1,7 @@
-// Does a long prompt at one attention instance hold up the answers of another? Two attention
-// instances and one of experts, on threads of this process, decode with a random model; then one
-// gets a prompt, which is computed in pieces of what each step's budget leaves beside its decode
-// rows. The gaps between the other's tokens, before and meanwhile.
+// Does a long prompt at one attention instance delay the answers of another? Two attention
+// instances and one expert instance, threads of this process, decode with a random model. Then one
+// of them gets a prompt. It computes the prompt in pieces that fit beside its decode rows into each
+// step's budget. Prints the gaps between the other instance's tokens, before and during the prompt.
 //
 //   long_prompt_bench [--prompt TOKENS] [--share S]
 //
@@ -23,7 +23,7 @@ namespace {
 using namespace janus::dataplane;  // NOLINT: this program is about it
 
 constexpr int kDecoding = 4;   // sequences at the other instance
-constexpr int kBefore = 1000;  // gaps: fewer would not know the machine's own p99
+constexpr int kBefore = 1000;  // gaps; fewer would not give the machine's p99
 
 ModelDescription Shape(int prompt) {
   ModelDescription model;
@@ -33,8 +33,7 @@ ModelDescription Shape(int prompt) {
   model.vocab = 8000;
   model.hidden = 1024;
   model.layers = 4;
-  model.max_positions =
-      8 * prompt + 4 * kBefore;  // what decodes beside it does not come to its end
+  model.max_positions = 8 * prompt + 4 * kBefore;  // the sequences that decode must not end before
   model.attention.heads = 8;
   model.attention.kv_heads = 2;
   model.attention.head_dim = 128;

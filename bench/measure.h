@@ -1,7 +1,7 @@
 #pragma once
 
-// What every benchmark needs: repeated timing with median and spread, and one JSON line per result
-// that says on which machine and of which commit it is.
+// Shared by all benchmarks: repeated timing with median and spread, and one JSON line per result
+// that names the machine and the commit.
 
 #include <algorithm>
 #include <chrono>
@@ -29,8 +29,8 @@ inline Spread SpreadOf(std::vector<double> seconds) {
   return {at(0.5), at(0.1), at(0.9), at(0.99)};
 }
 
-// Times fn(i) for i = 0, 1, ...: a few calls to warm up, then at least `repeats` and at least
-// `least` seconds of them.
+// Times fn(i) for i = 0, 1, ...: a few calls to warm up, then at least `repeats` calls, and calls
+// for at least `least` seconds.
 template <class Fn>
 Spread Measure(int repeats, double least, Fn&& fn) {
   using Clock = std::chrono::steady_clock;

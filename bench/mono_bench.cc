@@ -1,10 +1,10 @@
-// What does separating attention and experts cost when nothing is gained by it? The same engine
+// What does it cost to separate attention and experts if there is no gain from it? The same engine
 // decodes with a random model of more than 500 MB of active weights
 //   mono   experts in the same process and on the same thread, no exchange: the baseline
 //   1A1E   one attention and one expert process over shared memory, a thread and a core each
-// in turns within one run. One micro-batch: the two processes take turns, so the difference is the
-// exchange, the ticket and the wake-ups. Beside it: the time that reading the activated weights
-// once would take at the read bandwidth of one thread, measured in the same run.
+// and alternates the two within one run. There is one micro-batch, so the two processes take turns.
+// The difference is the cost of the exchange, the ticket and the wake-ups. It also prints the time
+// to read the activated weights once at the read bandwidth of one thread, measured in the same run.
 //
 //   mono_bench [--steps N] [--blocks N] [--batch B]      one JSON line per case
 //   mono_bench --config                                  prints the model's config.json only
@@ -39,7 +39,7 @@ namespace {
 
 using namespace janus::dataplane;  // NOLINT: this program is about it
 
-// One: the first step then reads what every other step reads.
+// With one token, the first step reads what every other step reads.
 constexpr int kPromptTokens = 1;
 
 ModelDescription Shape() {
@@ -63,7 +63,7 @@ ModelDescription Shape() {
   return model;
 }
 
-// The same model for the reference implementation (bench/transformers_decode.py).
+// Prints the same model for the reference implementation (bench/transformers_decode.py).
 void PrintConfig(const ModelDescription& model) {
   std::printf(
       "{\"vocab_size\":%d,\"hidden_size\":%d,\"num_hidden_layers\":%d,"
@@ -75,7 +75,7 @@ void PrintConfig(const ModelDescription& model) {
       model.moe.top_k, model.moe.intermediate);
 }
 
-// Bytes of weights one step reads: all of attention and the output projection, and `activated`
+// Bytes of weights that one step reads: all of attention and the output projection, and `activated`
 // experts over all layers.
 double ActiveBytes(const ModelDescription& model, double activated) {
   const auto h = static_cast<double>(model.hidden);
@@ -114,7 +114,7 @@ struct Setup {
   }
 };
 
-// Decodes one batch on an attention instance whose step thread is pinned to core 0.
+// Decodes one batch on an attention instance. Its step thread is pinned to core 0.
 std::vector<double> Decode(const Setup& s, Transport& transport, AttentionExchange& exchange,
                            InstanceStatistics& statistics) {
   kernels::Team team(1);
@@ -152,7 +152,7 @@ std::vector<double> Decode(const Setup& s, Transport& transport, AttentionExchan
   return seconds;
 }
 
-// The ticket that was out when the last answer ended makes one step more, of no rows.
+// The ticket in flight when the last answer ended causes one more step, without rows.
 double StepsWithRows(const Setup& s, const InstanceStatistics& statistics) {
   return static_cast<double>(statistics.rows) / s.batch;
 }
@@ -184,7 +184,7 @@ std::unique_ptr<Transport> Connect(const Setup& s, PeerId self, const std::strin
   return *ConnectSharedMemory(*LayoutFor(s.topology.mode, s.shape(), self), options, *listener, {});
 }
 
-// The expert process: until the pipe closes.
+// The expert process. It runs until the pipe closes.
 void ServeExperts(const Setup& s, const std::string& folder, int pipe, InstanceStatistics& out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   PinTo(1);

@@ -1,16 +1,17 @@
-// Which share of a limited link the exchange reaches: two processes in network namespaces of their
-// own, joined by a veth pair whose ends each have a token-bucket filter (tc tbf).
+// Which share of a limited link does the exchange reach? Two processes run in separate network
+// namespaces. A veth pair joins them; each of its ends has a token-bucket filter (tc tbf).
 //
 //   build/dev/bin/network_bench [rounds]      one JSON line per rate and size; needs root
 //
-// A round of 1A1E: rows to the expert process, as many bytes of contributions back, over UCX (TCP).
-// "share" is the time that its payload needs on the link, in both directions one after the other,
-// over the time it took. "pipelined" has two micro-batches under way, so that both directions work
-// at once: the share of one direction. Beside it, in the same namespaces: ucx_perftest's tag_lat
-// for the same two messages, and a bare TCP socket that sends and answers as many bytes.
+// A round of 1A1E: rows to the expert process, and as many bytes of contributions back, over UCX
+// (TCP). "share" is the time that its payload needs on the link, in both directions one after the
+// other, over the time of the round. "pipelined" has two micro-batches in flight, so that both
+// directions work at once; it is the share of one direction. In the same namespaces run
+// ucx_perftest's tag_lat for the same two messages, and a bare TCP socket that sends as many bytes
+// and gets as many back.
 //
-// The namespaces have no names: they, the veth pair and its filters go with the processes, and
-// those with the first of them, however it ends.
+// The namespaces have no names. They disappear with their processes, together with the veth pair
+// and its filters. The processes end with the first process of the namespace, however that ends.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -33,7 +34,7 @@ constexpr int kHidden = 512;  // rows of 1 KB
 constexpr int kMaxRows = 1024;
 constexpr const char* kHere = "10.97.0.1";
 constexpr const char* kThere = "10.97.0.2";
-constexpr const char* kDevice = "janus0";  // in either namespace
+constexpr const char* kDevice = "janus0";  // in both namespaces
 
 void Must(const std::string& command) {
   if (std::system(command.c_str()) == 0) return;
@@ -46,21 +47,21 @@ void Limit(const std::string& prefix, const std::string& rate, const std::string
        " latency 200ms");
 }
 
-// UCX finds its devices in /sys, which shows those of the namespace it was mounted in.
+// UCX finds its devices in /sys, which shows the namespace in which it was mounted.
 bool MountOwnSys() {
   return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0;
 }
 
-// A process in namespaces of its own, of network and of processes, for as long as this lives. It is
-// the first of its process namespace: what is started inside ends with it, and it with this
-// process.
+// A process in a separate network and process namespace, until this object is destroyed. It is the
+// first process of its process namespace: all that is started inside ends with it, and it ends with
+// this process.
 class OtherNamespace {
  public:
   OtherNamespace() {
     int ready[2];
     JANUS_CHECK(pipe(ready) == 0);
-    // Like fork; there is no other name for it with flags.
+    // Like fork, which has no flags.
     constexpr unsigned long kFlags = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | SIGCHLD;
     pid_ = static_cast<pid_t>(syscall(SYS_clone, kFlags, nullptr, nullptr, nullptr, nullptr));
     JANUS_CHECK(pid_ >= 0, std::strerror(errno));
@@ -85,7 +86,7 @@ class OtherNamespace {
 
   std::string pid() const { return std::to_string(pid_); }
   std::string inside() const { return "nsenter -t " + pid() + " -n -m -p "; }
-  // Moves the calling process there.
+  // Moves the calling process into the namespace.
   void Enter() const {
     const Fd net(open(("/proc/" + pid() + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
     const Fd files(open(("/proc/" + pid() + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
@@ -106,7 +107,7 @@ void Join(const OtherNamespace& other) {
     Must(prefix + "ip address add " + address + "/24 dev " + kDevice);
     Must(prefix + "ip link set " + kDevice + " up");
   }
-  // The kernel calls the link up a while after it is; until then UCX passes it over.
+  // The kernel reports the link as up with a delay. Until then UCX ignores it.
   for (const std::string& prefix : {std::string(), other.inside()}) {
     Must(prefix + "timeout 10 sh -c 'until grep -qx up /sys/class/net/" + kDevice +
          "/operstate; do sleep 0.05; done'");
@@ -139,7 +140,7 @@ std::unique_ptr<Transport> Connect(const ExchangeShape& shape, PeerId self, int 
   return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
 }
 
-// Keeps as many rounds under way as there are micro-batches; seconds per round.
+// Keeps as many rounds in flight as there are micro-batches. Returns seconds per round.
 double Pipelined(Transport& transport, const ExchangeShape& shape, int warm, int rounds, int rows) {
   auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
   const int b = shape.micro_batches;
@@ -165,7 +166,7 @@ void WithExperts(const OtherNamespace& other, const ExchangeShape& shape, int ro
         other.Enter();
         auto transport = Connect(shape, {Role::kExperts, Rank{0}}, port);
         ExpertSide(*transport, shape, rounds, false);
-        // What is posted last must still go out.
+        // The last message must still be sent.
         (void)transport->Wait(MonotonicClock::now() + std::chrono::milliseconds(300),
                               [] { return false; });
       },
@@ -194,7 +195,7 @@ bool ReceiveAll(int fd, std::vector<std::byte>& bytes) {
   return true;
 }
 
-// Median microseconds of `out` bytes there and `back` bytes back.
+// Median microseconds for `out` bytes there and `back` bytes back.
 double SocketMicros(const OtherNamespace& other, size_t out, size_t back, int rounds, int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -299,7 +300,7 @@ int main(int argc, char** argv) {
     std::perror("network_bench: not run: no network namespace can be made here");
     return 0;
   }
-  // For ucx_perftest; what the exchange asks for is the same.
+  // For ucx_perftest; the exchange asks for the same.
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "janus0", 1);
   const janus::dataplane::OtherNamespace other;
@@ -307,7 +308,7 @@ int main(int argc, char** argv) {
   struct Link {
     double gbit;
     const char* rate;
-    const char* burst;  // what leaves at once: little, or short messages would see no limit
+    const char* burst;  // bytes sent at once: small, or short messages would exceed the limit
   };
   for (const Link& link : {Link{1, "1gbit", "4kb"}, Link{10, "10gbit", "16kb"}, Link{0, "", ""}}) {
     if (link.gbit > 0) {

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """The operator with many services, on a real API server with fake pods: scripts/bench operator
 
-Services of one attention and nine expert pods each; what is told to workers is done at once (tests/operator).
+Each service has one attention and nine expert pods. Workers do at once what the operator asks (tests/operator).
+create: the operator starts when three quarters of the services exist. Measures the time from its first creation to the
+creation of the last pod. A bare client then creates the same objects, over as many connections as the operator has
+workers. `writes` are all that the operator sent in that time.
+idle: requests to the API server while nothing happens, without watches that the server ended. No Lease is held.
+memory: resident bytes without a service, with some of them and with all, and the line through the last two. There are
+no channels to workers. passes: the time of one pass, by the operator's own histogram.
 
-create: three quarters of the services are there when the operator looks again: from its first creation until
-that of the last pod, and what it had made by then created anew by a bare client that does nothing else, over as
-many connections as the operator has workers. `writes` are all that the operator sent meanwhile.
-idle: requests to the API server while nothing happens, watches that the server ended left out; no Lease is
-held. memory: resident bytes without a service, with a part of them and with all, and the line through these two;
-there are no channels to workers. passes: how long one takes, by the operator's own histogram.
-
-JANUS_BENCH_SERVICES (100), JANUS_BENCH_IDLE_SECONDS (600), JANUS_BENCH_QPS (1000) change it.
+JANUS_BENCH_SERVICES (100), JANUS_BENCH_IDLE_SECONDS (600) and JANUS_BENCH_QPS (1000) change the defaults.
 """
 
 import json
@@ -38,7 +37,7 @@ WORKERS = 8
 ENVIRONMENT = {**os.environ, "JANUS_CLUSTER": "bench-operator"}
 STATE = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".local" / "state"))
 FOLDER = STATE / "janus" / "cluster" / ENVIRONMENT["JANUS_CLUSTER"]
-# Pods need their accounts.
+# In this order: pods need their service accounts.
 MADE = ("serviceaccounts", "services", "secrets", "deployments.apps", "poddisruptionbudgets.policy", "pods")
 DEADLINE_SECONDS = 1800
 
@@ -79,7 +78,7 @@ class Operator:
         return run(CLUSTER, "run", "curl", "-s", f"http://{self.address}/metrics")
 
     def value(self, name):
-        """Summed over its labels."""
+        """The sum over all labels."""
         found = re.findall(rf"(?m)^{name}(?:\{{.*\}})? (\S+)$", self.page())
         return sum(float(one) for one in found)
 
@@ -90,7 +89,7 @@ class Operator:
         return self.value("rest_client_requests_total") - self.value("reflector_watches_total")
 
     def quantile(self, which):
-        """Upper bound in seconds of the bucket that it lies in."""
+        """The upper bound, in seconds, of the bucket that holds it."""
         buckets = {}
         for bound, count in re.findall(r'(?m)^controller_runtime_reconcile_time_seconds_bucket\{.*le="([^"]+)".*\} (\S+)$',
                                        self.page()):
@@ -131,9 +130,9 @@ def apply(first, last, operator):
 
 
 def creation(log_file, offset, first):
-    """Of the operator, behind that offset of the server's audit log, from its first creation for a service of that
-    number or a later one until its last of a pod: the seconds, how often it wrote, and what it made: (kind,
-    namespace, name). What it still had to do for those before is none of it."""
+    """What the operator created, from the server's audit log after `offset`: from its first creation for a service with
+    that number or higher, to its last creation of a pod. Returns the seconds, the number of writes, and the objects as
+    (kind, namespace, name). Writes that it still owed to earlier services do not count."""
     writes = []
 
     def is_of_these(entry):
@@ -167,8 +166,8 @@ def seconds_of(stamp):
 
 
 def bare(services):
-    """Seconds that it takes to create them anew in another namespace: service by service, as the operator does, so
-    that Kubernetes' own controllers have as much to do meanwhile."""
+    """Seconds to create these objects again in another namespace. It goes service by service, like the operator, so that
+    Kubernetes' own controllers have the same work meanwhile."""
     text = (FOLDER / "pki" / "admin.kubeconfig").read_text()
     host = json.loads(text)["clusters"][0]["cluster"]["server"].removeprefix("https://")
     script = f"""
@@ -193,7 +192,7 @@ print(time.monotonic() - begun)
 
 
 def written_by_us(made):
-    """Of what creation() says was made, for each service (path, JSON) as another client would create it."""
+    """The objects from creation(), for each service as (path, JSON), as another client would create them."""
     out = {}
     for what in MADE:
         for item in json.loads(kubectl("get", what, "-A", "-o", "json"))["items"]:
@@ -258,7 +257,8 @@ def measure(folder):
             pass
         idle = operator.requests() - first
         memory[SERVICES] = operator.resident()
-        # a + b x services, through the two: what the first services cost once is in a. No worker is dialled.
+        # a + b x services, through the two points. The fixed cost of the first services is in a. The operator connects
+        # to no worker.
         each = (memory[SERVICES] - memory[part]) / (SERVICES - part)
         line("memory", resident_bytes=memory, just_after_creation=peak, a_bytes=round(memory[part] - part * each),
              b_bytes_per_service=round(each), open_channels=0)

@@ -1,8 +1,8 @@
-// What does the performance model say of the papers' figures and of published results of separating
-// attention and experts, and how long does a search take?
+// Compares the performance model with the papers' figures and with published results of separating
+// attention and experts. Also: how long does a search take?
 //
-// plan_bench [janus|megascale|mixserve|afd|speed]...: tables of what was published, ours, and why
-// they differ; all of them without an argument.
+// plan_bench [janus|megascale|mixserve|afd|speed]...: tables of published figures, ours, and why
+// they differ. All tables without an argument.
 
 #include "bench/plan/figures.h"
 #include "bench/sections.h"

@@ -1,15 +1,15 @@
-// Every trace of data/traces under ours and under peers: both models, H200 and H100, TPOT 50 and
-// 100 ms, at two scales. The table of docs/simulation.md.
+// Every trace of data/traces under our policy and under peers: both models, H200 and H100, TPOT 50
+// and 100 ms, at two scales. Prints the table of docs/simulation.md.
 //
 // policies_bench [--only WORD] [--keep FILE]
-//   --only   cases whose name has the word
-//   --keep   results so far (build/policies_bench.csv): a case that this very program has run is
-//            not run again, so a run that was cut off goes on
+//   --only   cases with the word in their names
+//   --keep   results so far (build/policies_bench.csv). A case that this same program has run is
+//            not run again: a run that was cut continues.
 //
-// A peer is one of six rules over copies of the whole model. One that misses the target runs again
-// at stricter thresholds until it attains. The cheapest that attains is the one that ours is
-// compared with: among copies that are data- and expert-parallel on 16, 32 or 64 GPUs, as JANUS
-// has them, and among copies run in any way of MixServe's grammar on 8 to 64.
+// A peer is one of six rules over copies of the whole model. A peer that misses the target runs
+// again with stricter thresholds until it attains it. Ours is compared with the cheapest that
+// attains it, once among copies of JANUS's form (data- and expert-parallel on 16, 32 or 64 GPUs),
+// and once among copies in any form of MixServe's grammar on 8 to 64 GPUs.
 
 #include <cmath>
 #include <cstdio>
@@ -37,7 +37,7 @@ struct Workload {
   double hours;
   int max_weight;
 };
-// The larger scale: copies of either whole model on 16 GPUs take 128 GPUs in the busiest minute.
+// The larger scale: copies of each whole model on 16 GPUs take 128 GPUs in the busiest minute.
 constexpr Workload kWorkloads[] = {
     {"Azure", "azure2023_conv.csv.gz", 360, 0, 0, 100},
     {"Azure / 6", "azure2023_conv.csv.gz", 60, 0, 0, 100},
@@ -47,18 +47,18 @@ constexpr Workload kWorkloads[] = {
     {"m-large / 6", "servegen_mlarge_div400", 133, 168, 96, 400},
 };
 
-// What a run came to.
+// The result of a run.
 struct Result {
   std::string who;
   double gpu_hours = 0;
   double attained = 0;
 };
 struct Row {
-  Result today;  // ours, of what this version serves
+  Result today;  // ours, with what this version serves
   Result all;    // ours, all modes and pools
   Result same;   // copies under the same decision, any strategy
   Result sized;  // the best peer of JANUS's sizes
-  Result any;    // the best peer of any strategy, these sizes among them
+  Result any;    // the best peer of any strategy, including JANUS's sizes
 };
 
 constexpr double kWanted = 0.95;
@@ -71,7 +71,7 @@ std::string Say(const Result& result) {
   return text;
 }
 
-// Identifies this very program, so that results of another one are not taken for its own.
+// A hash of this program, so that it does not reuse results of another version.
 uint64_t OfThisProgram() {
   std::ifstream self("/proc/self/exe", std::ios::binary);
   uint64_t hash = 1469598103934665603u;
@@ -81,7 +81,7 @@ uint64_t OfThisProgram() {
   return hash;
 }
 
-// Cases that have been run, by name.
+// Cases that were run before, by name.
 class Kept {
  public:
   explicit Kept(std::string path) : path_(std::move(path)), program_(OfThisProgram()) {

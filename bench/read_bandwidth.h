@@ -1,6 +1,6 @@
 #pragma once
 
-// What this machine's memory gives, measured in the same run as what is compared with it.
+// The bandwidth of this machine's memory, measured in the same run as the times to compare.
 
 #include <immintrin.h>
 
@@ -18,9 +18,10 @@
 
 namespace janus::bench {
 
-inline constexpr int64_t kRotation = int64_t{768} << 20;  // bytes: 24x a last-level cache of 32 MB
+inline constexpr int64_t kRotation = int64_t{768} << 20;  // bytes: 24 times a last-level cache of
+                                                          // 32 MB
 
-// Memory full of small numbers that are sound in every format.
+// Memory full of small numbers that are valid in every format.
 class Arena {
  public:
   Arena() : bytes_(static_cast<unsigned char*>(std::aligned_alloc(4096, kRotation)), &std::free) {
@@ -34,7 +35,8 @@ class Arena {
       std::memcpy(bytes_.get() + at, pattern.data(), block);
     }
   }
-  // The i-th piece of so many bytes, wrapping; 8 bytes past a cache line, as in a checkpoint file.
+  // The i-th piece of `bytes` bytes, wrapping. It starts 8 bytes past a cache line, as in a
+  // checkpoint file.
   const unsigned char* Piece(int64_t i, int64_t bytes) const {
     return bytes_.get() + i % ((kRotation - 8) / bytes) * bytes + 8;
   }
@@ -44,8 +46,8 @@ class Arena {
   std::unique_ptr<unsigned char, decltype(&std::free)> bytes_;
 };
 
-// GB/s at which the team can read memory: adding it up, so that nothing is skipped, and asking for
-// it well ahead; the best tenth of the runs.
+// GB/s at which the team can read memory. It sums the memory, so that no read is skipped, and
+// prefetches well ahead. Takes the best tenth of the runs.
 __attribute__((target("avx2"))) inline double ReadBandwidth(kernels::Team& team,
                                                             const Arena& arena) {
   constexpr int64_t kBytes = int64_t{256} << 20;

@@ -1,5 +1,5 @@
-// How many experts does the busiest instance read in a step, and what does it cost in a large
-// round, on routing of real models, by placement and by scheduling? And how long does placing take?
+// With routing of real models, how many experts does the busiest instance read in a step, and what
+// does it cost in a large round, by placement and by scheduling? And how long does placing take?
 //
 // routing_bench [schedule|rows|place|held-out|speed]...
 
@@ -26,8 +26,8 @@ using namespace controllers;  // NOLINT: a bench of them
 
 struct DataSet {
   const char* name;
-  std::vector<RoutingLayer> place;  // what placements are made from
-  std::vector<RoutingLayer> judge;  // what they are judged on
+  std::vector<RoutingLayer> place;  // for making placements
+  std::vector<RoutingLayer> judge;  // for judging them
 };
 
 std::vector<RoutingLayer> Read(const char* folder, int experts) {
@@ -78,7 +78,8 @@ struct Scheduled {
   double random = 0, tokens = 0, greedy = 0, exact = 0, random_gap = 0, exact_gap = 0;
 };
 
-// Mean over steps and layers of the busiest instance's activated replicas under four schedulers.
+// Mean over steps and layers of the replicas that the busiest instance activates, under four
+// schedulers.
 Scheduled Schedule(const Placement& placement, const std::vector<RoutingLayer>& layers, int batch,
                    int steps) {
   Scheduled sum;
@@ -105,8 +106,8 @@ Scheduled Schedule(const Placement& placement, const std::vector<RoutingLayer>& 
         largest += high;
         if (gap != nullptr) *gap += high - low;
       };
-      std::vector<int32_t> one(n);   // a random replica runs an expert
-      std::vector<int32_t> some(n);  // an expert's rows are spread over all its replicas
+      std::vector<int32_t> one(n);   // one random replica runs an expert
+      std::vector<int32_t> some(n);  // all replicas share an expert's rows
       for (const uint16_t e : work.activated()) {
         const auto begin = static_cast<size_t>(where.first[e]);
         const auto count = static_cast<size_t>(where.first[e + 1]) - begin;
@@ -165,13 +166,13 @@ void Schedules() {
   }
 }
 
-// A round's busiest instance by MegaScale-Infer's C_j, every share of x rows costing max(x, K).
+// Cost of a round's busiest instance by MegaScale-Infer's C_j: a share of x rows costs max(x, K).
 struct RowCosts {
   double unsplit = 0;  // by activated experts
-  double even = 0;     // EPLB: over all replicas alike
+  double even = 0;     // EPLB: over all replicas evenly
   double split = 0;    // common/row_split.h
   double bound = 0;
-  double optimum = 0;  // where split is not within 2 % of the bound; negative: not found
+  double optimum = 0;  // computed if split is not within 2 % of the bound; negative: not found
 };
 
 RowCosts CostsOf(const LayerPlacement& where, std::span<const uint16_t> ids, int crossover) {
@@ -204,8 +205,8 @@ RowCosts CostsOf(const LayerPlacement& where, std::span<const uint16_t> ids, int
   return costs;
 }
 
-// Prompts come in order, so a round's rows are neighbours in the measurement. Both tasks of
-// DeepSeek-V2-Lite together have rows enough for 16,384.
+// Prompts come in order: the rows of a round are neighbours in the measurement. Both tasks of
+// DeepSeek-V2-Lite together have enough rows for 16,384.
 void Rows() {
   std::printf(
       "What the busiest instance costs in a large round (a share of x rows: max(x, K)) over a "
@@ -293,8 +294,8 @@ void Placements() {
   }
 }
 
-// What a placement made from the first half of each measurement is worth on the second, whose
-// steps are tokens that stand together, under both schedulings, beside dealing experts in turn.
+// Judges a placement made from the first half of each measurement on the second half, under both
+// schedulers, and compares with dealing experts in turn. A step has tokens that follow each other.
 void HeldOut() {
   std::printf(
       "Activated experts of the busiest instance on tokens not placed from: over dealing in "
@@ -350,8 +351,8 @@ void HeldOut() {
               sum / cells, best);
 }
 
-// DeepSeek-V3's size; its routing is drawn, as none has been published: popularity falls as a power
-// of the rank.
+// DeepSeek-V3's size. No routing of it has been published, so this one is random: popularity falls
+// as a power of the rank.
 void Speed() {
   constexpr int kLayers = 61;
   std::mt19937_64 random(5);

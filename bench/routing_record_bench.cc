@@ -1,14 +1,14 @@
-// What it costs an expert instance to remember routing (dataplane/experts/routing_record.h), of a
-// step.
+// What does it cost an expert instance to record routing (dataplane/experts/routing_record.h), as a
+// share of a step?
 //
 // of_demo: one attention and one expert instance in this process (a thread each) decode the demo
-// model. In turns within one run: steps with a record and without one, and then the record alone,
-// told of the same steps' shape. `share` is what it costs alone over the time of a step, and what
-// must stay below 0.01; `with_over_without` is the ratio of whole steps, which on a machine with
-// other work is mostly that work.
+// model. Within one run, steps with a record, steps without one, and the record alone alternate;
+// the last gets steps of the same shape. `share` is the record's cost alone over the time of a
+// step, and must stay below 0.01. `with_over_without` is the ratio of whole steps; on a busy
+// machine it mostly measures the other work.
 //
-// of_shape: the record alone, where the model is too large to decode here: an instance of n told of
-// its part of the layers of DeepSeek-V3 and DeepSeek-V2-Lite.
+// of_shape: the record alone, for models that are too large to decode here. One instance of n
+// records its part of the layers of DeepSeek-V3 and DeepSeek-V2-Lite.
 //
 //   routing_record_bench [--steps N] [--blocks N]      one JSON line per case
 
@@ -78,13 +78,13 @@ std::vector<double> Decode(const LoadedModel& loaded, const Topology& topology, 
   return sink.Await();
 }
 
-// The record alone, of a step in which every layer has a round of `rows`. Rows choose at random;
-// steps follow each other as fast as they can, so that no more is sampled than of longer ones.
+// The record alone, for a step in which every layer has a round of `rows`. Rows choose at random.
+// Steps follow each other as fast as they can: no more samples are taken than in longer steps.
 Spread Alone(const RoutingRecord::Epoch& epoch, int rows) {
   RoutingRecord record;
   record.Enter(epoch);
   Random random(1);
-  // Enough of them that no cache knows what comes next.
+  // Enough of them that no cache can hold the next.
   std::vector<std::vector<uint16_t>> routed(16);
   std::vector<uint16_t> all(static_cast<size_t>(epoch.experts));
   std::iota(all.begin(), all.end(), uint16_t{0});

@@ -1,6 +1,6 @@
 #pragma once
 
-// The sections of a bench: which of them are asked for, and what its exit status says.
+// The sections of a benchmark: selects those that the arguments name, and computes the exit status.
 
 #include <algorithm>
 #include <cstdio>
@@ -13,12 +13,12 @@ namespace janus::bench {
 
 struct Section {
   std::string name;
-  std::function<bool()> print;  // false: one of its rows ended in an error, which it has printed
+  std::function<bool()> print;  // false: a row ended in an error, which was printed
 };
 
-// Prints the sections that are asked for, all of them where none is, in the order of `sections`.
-// The exit status: 0; 1 where a row ended in an error; 2 where there is no section of a name: then
-// nothing is printed but, on stderr, which there are.
+// Prints the sections that are asked for, or all if none is named, in the order of `sections`. Exit
+// status: 0; 1 if a row ended in an error; 2 if a name is unknown. In the last case it prints only
+// the known names, on stderr.
 inline int PrintSections(const char* bench, const std::vector<std::string>& asked,
                          const std::vector<Section>& sections) {
   for (const std::string& name : asked) {
@@ -36,7 +36,7 @@ inline int PrintSections(const char* bench, const std::vector<std::string>& aske
   return is_sound ? 0 : 1;
 }
 
-// One whose rows either come out or end the program.
+// A section that either prints all rows or ends the program.
 inline Section Sound(std::string name, std::function<void()> print) {
   return {std::move(name), [print = std::move(print)] {
             print();

@@ -1,6 +1,6 @@
-// GPU-hours and attainment of every way to scale on real workloads, and how far the simulation
-// itself can be trusted: every figure of docs/simulation.md, which says what of it was looked at
-// while policies were written, and what only judges.
+// GPU-hours and attainment of every scaling policy on real workloads, and how far the simulation
+// itself can be trusted. Prints every figure of docs/simulation.md. That page says which figures
+// were used while policies were written, and which only judge them.
 //
 // simulate_bench [azure|r1|r1-oracle|prompts|mlarge-first|mlarge-last|mlarge-oracle|room|budget
 //                 |granule|perturbed|weights|figure9|speed]...
@@ -22,13 +22,13 @@ using cli::SimulateOptions;
 
 const std::string kTraces = JANUS_SOURCE_DIR "/data/traces/";  // NOLINT: a path
 
-// Of the processor, so that it says the same on a machine that others use.
+// CPU time, which is the same on a machine with other users.
 double CpuSeconds(const rusage& usage) {
   return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-// Whether it could be simulated.
+// False: the simulation failed.
 bool Run(const std::string& what, SimulateOptions options) {
   options.json = true;
   rusage before = {};
@@ -54,9 +54,9 @@ bool Run(const std::string& what, SimulateOptions options) {
 struct Workload {
   const char* name;
   const char* trace;
-  // Requests that a row stands for: such that copies of either whole model take 128 GPUs in the
-  // busiest minute, and ours never falls below three instances above the fewest that hold the
-  // model. Every comparison prints both (Extent).
+  // Requests per row, chosen so that copies of each whole model take 128 GPUs in the busiest
+  // minute, and ours never falls below three instances above the fewest that hold the model. Every
+  // comparison prints both (Extent).
   double scale;
 };
 constexpr Workload kAzure = {"Azure conversation, 58 min", "azure2023_conv.csv.gz", 360};
@@ -71,11 +71,12 @@ SimulateOptions Make(const Workload& workload, bool is_v3, bool prefill_elsewher
   options.demand.scale = workload.scale;
   options.demand.prefill_elsewhere = prefill_elsewhere;
   options.scaling.interval_seconds = 60;
-  options.all_modes = true;  // with what this version serves one pool carries none of these loads
+  options.all_modes = true;  // with only what this version serves, one pool carries none of these
+                             // loads
   return options;
 }
 
-// Decoding alone, as the papers measure it; all hours, or so many from there on.
+// Decoding alone, as the papers measure it: all hours, or `hours` hours from `from_hours` on.
 SimulateOptions Decoding(const Workload& workload, bool is_v3, double from_hours, double hours) {
   SimulateOptions options = Make(workload, is_v3, true);
   options.demand.from_hours = from_hours;
@@ -97,10 +98,10 @@ bool Policies(const Workload& workload, const std::vector<std::string>& policies
 
 const std::vector<std::string> kAllButOracle = {"ours", "disagg", "sglang", "whole",
                                                 "hpa",  "wva",    "dynamo", "static"};
-// By itself: it runs a workload some sixty times.
+// Run separately: it simulates a workload about sixty times.
 const std::vector<std::string> kOracle = {"ours", "oracle"};
 
-// Prompts in the same steps, which MoEService's limit of 256 sequences leaves room for.
+// Prompts in the same steps. MoEService's limit of 256 sequences leaves room for them.
 bool Prompts() {
   bool is_sound = true;
   for (const bool is_v3 : {true, false}) {
@@ -112,7 +113,7 @@ bool Prompts() {
   return is_sound;
 }
 
-// What room for bursts costs and gives.
+// Cost and benefit of room for bursts.
 bool Room() {
   bool is_sound = true;
   for (const double most_burst : {1.0, 4.0}) {
@@ -125,7 +126,7 @@ bool Room() {
   return is_sound;
 }
 
-// What moving aim and room by what was attained costs and gives.
+// Cost and benefit of adjusting aim and room to the attainment so far.
 bool Budget() {
   struct Days {
     const char* name;
@@ -151,8 +152,8 @@ bool Budget() {
   return is_sound;
 }
 
-// JANUS Fig. 9 on its terms as far as they are stated: H100, TPOT 200 ms, 48 hours with a daily
-// cycle, decisions every 30 minutes.
+// JANUS Fig. 9, with its settings as far as they are stated: H100, TPOT 200 ms, 48 hours with a
+// daily cycle, decisions every 30 minutes.
 bool Figure9() {
   bool is_sound = true;
   for (const int sequences : {256, 1024}) {
@@ -175,7 +176,7 @@ bool Figure9() {
   return is_sound;
 }
 
-// One day.
+// Simulates one day with several weights.
 bool Weights() {
   bool is_sound = true;
   for (const int weight : {400, 100, 10}) {

@@ -1,10 +1,10 @@
-// What a decode step of the demo model costs beside its kernels: one attention and one expert
-// instance in this process (a thread each), every answer turned into the messages of a gateway's
-// stream as a worker does it, once on the step thread itself (inline) and once on the emission
-// thread that a worker has. In turns within one run.
+// The cost of a decode step of the demo model outside its kernels. One attention and one expert
+// instance in this process (a thread each) decode; every answer becomes messages of a gateway's
+// stream, as in a worker. This happens once on the step thread itself (inline) and once on the
+// emission thread of a worker. The two alternate within one run.
 //
-// CPU share: the part of the steps' time in which the step thread was neither in a kernel nor
-// waiting for the experts.
+// CPU share: the part of the steps' time in which the step thread was not in a kernel and did not
+// wait for the experts.
 //
 //   step_bench [--steps N] [--blocks N] [--batch B]      one JSON line per case
 
@@ -46,7 +46,7 @@ class Stream final : public TokenReceiver {
 
  private:
   StepClock clock_;
-  std::string bytes_;  // of the thread that steps are told on
+  std::string bytes_;  // used by the thread that receives the steps
 };
 
 struct Measured {
@@ -68,7 +68,7 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   const auto attention_exchange = *MakeAttentionExchange(topology.mode, shape, *attention_end);
   const auto expert_exchange = *MakeExpertExchange(topology.mode, shape, *expert_end);
   kernels::Team attention_team(1), expert_team(1);
-  StepMetrics attention_metrics, expert_metrics;  // as a worker has them
+  StepMetrics attention_metrics, expert_metrics;  // the same as in a worker
   ExpertOptions expert_options;
   expert_options.metrics = &expert_metrics;
   ExpertInstance experts(expert_options, model, loaded.experts[0].weights, topology, Rank{0},

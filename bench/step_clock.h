@@ -9,7 +9,7 @@
 
 namespace janus::bench {
 
-// Notes when each step that gave all of `batch` a token ended. Thread-safe.
+// Records the end of each step that gave every request of the batch a token. Thread-safe.
 class StepClock final : public dataplane::TokenSink {
  public:
   explicit StepClock(int batch) : batch_(batch) {}
@@ -24,7 +24,8 @@ class StepClock final : public dataplane::TokenSink {
     if (ended_ == batch_) done_.NotifyAll();
   }
 
-  // Waits for all answers. Seconds of each step but the first, which begins with the submission.
+  // Waits for all answers. Returns the seconds of each step except the first, which begins with the
+  // submission.
   std::vector<double> Await() {
     const MutexLock lock(mu_);
     const MonotonicTime deadline = MonotonicClock::now() + std::chrono::minutes(10);

@@ -7,8 +7,8 @@
 namespace janus::bench {
 
 // The share of this machine's core time that its host gave to others since construction ("steal" of
-// /proc/stat; 0 where there is no such file). Times measured above a few percent of it are of the
-// host's other guests, not of this program.
+// /proc/stat; 0 if there is no such file). Above a few percent, measured times depend on the host's
+// other guests.
 class StolenTime {
  public:
   StolenTime() : begin_(Read()) {}

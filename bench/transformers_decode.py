@@ -1,6 +1,6 @@
-"""Decoding beside the reference implementation: the model of mono_bench (1.6 G random parameters,
-Mixtral's form, bf16), one thread on one core, generated token by token with its key/value cache by
-Hugging Face transformers and, in turns within one run, by this engine (mono_bench).
+"""Compares decoding with the reference implementation. Hugging Face transformers generates token by token with its
+key/value cache; this engine (mono_bench) does the same in turns within one run. Both use the model of mono_bench
+(1.6 G random parameters, Mixtral's form, bf16) and one thread on one core.
 
     bash scripts/deps.d/golden.sh                                # once: torch and transformers
     ${XDG_CACHE_HOME:-$HOME/.cache}/janus/golden-venv/bin/python bench/transformers_decode.py
@@ -23,7 +23,7 @@ MONO = pathlib.Path(__file__).resolve().parent.parent / "build/dev/bin/mono_benc
 
 
 def mono_step_ms(batch: int, steps: int) -> float:
-    """The engine's median step, experts in the same process and on the same thread."""
+    """The engine's median step, with experts in the same process and on the same thread."""
     command = [MONO, "--batch", str(batch), "--steps", str(steps), "--blocks", "1"]
     for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
         row = json.loads(line)
@@ -42,7 +42,7 @@ def transformers_steps_ms(model, batch: int, steps: int) -> list[float]:
         logits = model(input_ids=tokens, past_key_values=cache, use_cache=True).logits
         tokens = logits[:, -1:].argmax(dim=-1)
         out.append((time.perf_counter() - began) * 1e3)
-    return out[2:]  # the first ones allocate
+    return out[2:]  # the first tokens also allocate memory
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ Result<std::string> ReadPossiblyGzip(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     return InvalidArgument(path + ": is a folder; want a CSV file");
   }
-  gzFile file = gzopen(path.c_str(), "rb");  // reads plain text as it is
+  gzFile file = gzopen(path.c_str(), "rb");  // also reads plain text
   if (file == nullptr) return NotFound(path + ": cannot be opened; want a CSV file");
   std::string text;
   std::array<char, 1 << 16> buffer;
@@ -35,7 +35,7 @@ Result<std::string> ReadPossiblyGzip(const std::string& path) {
   while ((got = gzread(file, buffer.data(), buffer.size())) > 0 && text.size() <= kMaxBytes) {
     text.append(buffer.data(), static_cast<size_t>(got));
   }
-  const bool is_short = gzclose(file) == Z_BUF_ERROR;  // it ends before its end is marked
+  const bool is_short = gzclose(file) == Z_BUF_ERROR;  // the file is truncated
   if (got < 0) return InvalidArgument(path + ": cannot be read, or its gzip is damaged");
   if (text.size() > kMaxBytes) return InvalidArgument(path + ": larger than 1 GiB of text");
   if (is_short) {
@@ -58,7 +58,7 @@ Result<std::vector<std::string>> CsvFilesAt(const std::string& path) {
 }
 
 CsvReader::CsvReader(std::string_view text) : rest_(text) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of spreadsheets
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // spreadsheets write it
   if (rest_.starts_with(kByteOrderMark)) rest_.remove_prefix(kByteOrderMark.size());
   if (TakeLine(header_)) Split(header_, names_);
 }

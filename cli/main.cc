@@ -14,7 +14,7 @@ namespace {
 
 struct ValidateOptions {
   std::vector<std::string> files;
-  std::string ground;  // machine, cluster; empty: both
+  std::string ground;  // "machine" or "cluster"; empty: both
 };
 
 void DeclareServe(CLI::App& app, ServeOptions& options) {
@@ -48,7 +48,7 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->capture_default_str();
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
                   "requests may ask for hashes of the logits");
-  // The bounds are janus-gateway's own.
+  // The same bounds as janus-gateway's.
   serve
       ->add_option("--memory-bytes", options.memory_bytes,
                    "what clients may make the gateway hold in all; beyond it 429 (a sixteenth of "

@@ -1,4 +1,4 @@
-// What commands do with their text.
+// Prints the result of a command.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace janus::cli {
 
-// Writes it to standard output, or hands its error on.
+// Writes the text to standard output, or returns its error.
 inline Status Print(const Result<std::string>& text) {
   if (text.ok()) std::fputs(text->c_str(), stdout);
   return text.status();

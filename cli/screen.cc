@@ -13,7 +13,7 @@ void Screen::Write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // nobody reads any more; the service goes on
+    if (written <= 0) return;  // the reader is gone; the service goes on
     text.remove_prefix(static_cast<size_t>(written));
   }
 }
@@ -37,7 +37,7 @@ void Screen::Block(std::string_view text, TerminalSize size) {
     lines.emplace_back(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  // The cursor stands on a line of its own below.
+  // The cursor needs one line below the block.
   const auto room = static_cast<size_t>(std::max(size.rows - 1, 1));
   if (lines.size() > room) {
     const size_t left_out = lines.size() - (room - 1);

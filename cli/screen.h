@@ -10,19 +10,19 @@ struct TerminalSize {
   int rows = 24;
 };
 
-// Standard output for a person: lines that stay, and below them a block that is drawn over itself
-// on a terminal. Elsewhere (a pipe, a file) the block does not exist. Confined to one thread.
+// Standard output for a person: lines that stay, and below them, on a terminal, a block that is
+// redrawn in place. A pipe or a file gets no block. Confined to one thread.
 class Screen {
  public:
-  // `fd` is not owned.
+  // Does not own `fd`.
   Screen(int fd, bool is_terminal) : fd_(fd), is_terminal_(is_terminal) {}
 
   bool is_terminal() const { return is_terminal_; }
-  // A line that stays.
+  // Prints a line that stays.
   void Line(std::string_view text);
-  // Replaces the block; "" takes it away. Lines are cut at the terminal's width and the last ones
-  // left out, with their number, where its height ends: what wraps or scrolls away could not be
-  // drawn over.
+  // Replaces the block; "" removes it. Lines are cut at the terminal's width. If the block is too
+  // high, its last lines are left out and counted: a line that wraps or scrolls away cannot be
+  // redrawn.
   void Block(std::string_view text, TerminalSize size = {});
 
  private:
@@ -35,7 +35,7 @@ class Screen {
   int block_lines_ = 0;
 };
 
-// 80 x 24 where the terminal does not say.
+// 80 x 24 if the terminal does not report its size.
 TerminalSize ReadTerminalSize(int fd);
 
 }  // namespace janus::cli

@@ -36,7 +36,7 @@ const control::CallLimits kLimits;
 
 struct Object {
   control::MoEService service;
-  std::string text;  // as it was written
+  std::string text;  // the file's text
 };
 
 Result<Object> ReadObject(const ServeOptions& options) {
@@ -77,13 +77,13 @@ Status RequireFile(const std::string& path, const std::string& what) {
   return NotFound(path + ": no such file; want " + what);
 }
 
-// What is known before a process is started.
+// What is checked before a process starts.
 struct Checked {
   control::ObjectKey key;
   std::string model_dir;
   ModelDescription model;
   control::ServicePlan plan;
-  control::EmbeddedClusterOptions cluster;  // but for log_dir
+  control::EmbeddedClusterOptions cluster;  // log_dir is not set yet
 };
 
 Result<Checked> Check(const ServeOptions& options, const control::MoEService& service) {
@@ -123,7 +123,7 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   return out;
 }
 
-// Shows how a service comes up and how it does.
+// Shows how a service starts and how it runs.
 class Display {
  public:
   Display(Screen& screen, const Checked& checked)
@@ -148,7 +148,7 @@ class Display {
     }
   }
 
-  // What befell a service that serves, and heals.
+  // Reports the failures of a service that runs and repairs itself.
   void Tell(const control::ContainerEvent& event) {
     if (!announced_ || event.expected) return;
     if (event.kind == control::ContainerEvent::Kind::kEnded) {
@@ -159,7 +159,7 @@ class Display {
   }
 
  private:
-  // On a terminal in place; elsewhere a line whenever it says something new.
+  // Redraws in place on a terminal; elsewhere prints a line whenever the text changes.
   void Progress(const std::string& text) {
     if (text == last_) return;
     last_ = text;
@@ -178,7 +178,7 @@ class Display {
 
   void ShowLoading(const PrepareProgress& progress) {
     if (progress.bytes_total == 0) return Progress("loading weights");
-    // Tenths where every line stays.
+    // Steps of ten percent where every line stays.
     const uint64_t step = screen_.is_terminal() ? 1 : 10;
     const uint64_t percent = progress.bytes_done * 100 / progress.bytes_total / step * step;
     if (percent >= 100) return Progress("loading weights: done; connecting");
@@ -205,7 +205,7 @@ class Display {
       screen_.Block(RenderTable(heading_, view, before_, *statistics, between),
                     ReadTerminalSize(STDOUT_FILENO));
     } else if (view.tokens != shown_tokens_) {
-      screen_.Line(RenderLine(view));  // a service that does nothing says nothing
+      screen_.Line(RenderLine(view));  // an idle service prints nothing
       shown_tokens_ = view.tokens;
     }
     before_ = *statistics;
@@ -233,12 +233,12 @@ Result<std::vector<control::Node>> WorkersOf(EmbeddedCluster& cluster,
   return pods->items;
 }
 
-// Lets others find the service while it runs.
+// Lets other janusctl commands find the service while it runs.
 class Announcement {
  public:
   Announcement(std::string link, const std::string& socket) : link_(std::move(link)) {
     std::error_code error;
-    std::filesystem::remove(link_, error);  // of a run that was killed
+    std::filesystem::remove(link_, error);  // left by a run that was killed
     std::filesystem::create_symlink(socket, link_, error);
     if (error) failed_ = FailedPrecondition(link_ + ": " + error.message());
   }
@@ -255,7 +255,7 @@ class Announcement {
   Status failed_;
 };
 
-// Until a signal or the deletion of the service (OK), or the end of its start (why).
+// Runs until a signal or the deletion of the service (OK), or until its start fails (the reason).
 Status Loop(EmbeddedCluster& cluster, const Checked& checked, Display& display, const Clock& clock,
             StopSignals& stop) {
   control::ServiceFollower follower({checked.cluster.log_dir}, clock.Now());
@@ -270,7 +270,7 @@ Status Loop(EmbeddedCluster& cluster, const Checked& checked, Display& display, 
       JANUS_RETURN_IF_ERROR(follower.Follow(*service, pods, events, clock.Now()));
       display.Show(cluster, follower, clock.Now());
     } else if (pods.empty()) {
-      return OkStatus();  // deleted, and its workers have gone
+      return OkStatus();  // deleted; its workers have ended
     }
     pollfd fds[] = {{stop.fd(), POLLIN, 0}, {cluster.event_fd(), POLLIN, 0}};
     poll(fds, 2, static_cast<int>(kTick.count()));

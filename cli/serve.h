@@ -11,24 +11,25 @@
 namespace janus::cli {
 
 struct ServeOptions {
-  std::string file;       // -f; empty with model_dir
-  std::string model_dir;  // --model; empty with file
-  std::string name;       // of the service with model_dir; empty: from the folder's name
-  int attention = 1;      // with model_dir
+  std::string file;       // -f; empty if model_dir is set
+  std::string model_dir;  // --model; empty if file is set
+  std::string name;       // of the service, with model_dir; empty: the name of the folder
+  int attention = 1;      // only with model_dir
   int experts = 1;
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;
   std::string api_keys_file;
-  int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets
+  int worker_metrics_port = 0;  // port of the first worker; 0: Unix sockets
   bool debug_logits_hash = false;
-  std::optional<int64_t> memory_bytes;  // of the gateway; empty: PlanService's share
+  std::optional<int64_t> memory_bytes;  // of the gateway; empty: the share that PlanService gives
+                                        // it
   control::GatewayTuning gateway;
 };
 
-// Serves until a stop signal, or until the service is deleted (OK). Until it has served for the
-// first time whatever keeps it from serving ends it, with the reason; from then on it heals.
-// Nothing is left behind but the logs.
+// Serves until a stop signal, or until the service is deleted (OK). Before the service is ready for
+// the first time, any failure ends it and is returned. Later failures are repaired. Only the logs
+// remain afterwards.
 Status Serve(const ServeOptions& options, StopSignals& stop);
 
 }  // namespace janus::cli

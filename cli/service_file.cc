@@ -22,7 +22,7 @@ constexpr int64_t kMaxBytes = 1 << 20;
 Result<control::MoEService> ParseServiceText(std::string_view text, const std::string& file) {
   JANUS_ASSIGN_OR_RETURN(const Node root, control::ParseYaml(text, file));
   control::ParsedService parsed = control::ParseMoEService(root);
-  // Support is judged on an object that keeps the rules.
+  // ValidateSupported needs an object that passes ValidateRead.
   FieldErrors errors = control::ValidateRead(root, parsed);
   if (errors.empty()) errors = control::ValidateSupported(parsed.object);
   control::AddLines(root, errors);

@@ -7,17 +7,18 @@
 
 namespace janus::cli {
 
-// A MoEService that this version can serve on this machine, from YAML text. InvalidArgument lists
-// every error by file, line and path: syntax, fields, rules, what is not supported.
+// Reads from YAML a MoEService that this version can serve on this machine. InvalidArgument lists
+// every error with file, line and path: syntax, fields, rules, unsupported features.
 Result<control::MoEService> ParseServiceText(std::string_view text, const std::string& file);
 
-// The same from a file. NotFound: it cannot be read.
+// The same from a file. NotFound: the file cannot be read.
 Result<control::MoEService> ReadServiceFile(const std::string& file);
 
-// A whole file or pipe; at most 1 MiB.
+// Reads a whole file or pipe, at most 1 MiB.
 Result<std::string> ReadTextFile(const std::string& path);
 
-// The object of `janusctl serve --model DIR`, as YAML: a HostPath source and fixed counts.
+// Values for the YAML of `janusctl serve --model DIR`: a service with a HostPath source and fixed
+// counts.
 struct ServiceAsked {
   std::string name;
   std::string model_name;  // what clients call the model; empty: the service's name
@@ -27,14 +28,14 @@ struct ServiceAsked {
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 
-// Whether a service may be called so; InvalidArgument says it of --name.
+// Whether a service may have this name. InvalidArgument names the flag --name.
 Status CheckServiceName(const std::string& name);
 
-// A name for the service of a model folder: its last part, with what a name may not have turned
-// into '-'.
+// A service name made from a model folder: its last part, with '-' for characters that a name must
+// not have.
 std::string ServiceNameFor(const std::string& model_dir);
 
-// Its last part as it is: the name that clients expect of the model in it.
+// The last part of the folder, unchanged: the name by which clients know the model.
 std::string ModelNameFor(const std::string& model_dir);
 
 }  // namespace janus::cli

@@ -11,7 +11,7 @@
 namespace janus::cli {
 namespace {
 
-// The same instance in an earlier look; zeros when it is new or has restarted.
+// The same instance in the statistics before; zeros if it is new or has restarted.
 InstanceStatistics Earlier(const Statistics& before, const InstanceStatistics& now) {
   for (const InstanceStatistics& one : before.instances) {
     if (one.role == now.role && one.rank == now.rank && one.steps <= now.steps &&
@@ -42,7 +42,7 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
   for (const InstanceStatistics& one : now.instances) {
     const InstanceStatistics was = Earlier(before, one);
     view.resident_bytes += one.resident_bytes;
-    // All members leave a step together; who was restarted has counted fewer.
+    // All members abort a step together. A restarted member has counted fewer.
     view.steps_aborted = std::max(view.steps_aborted, one.steps_aborted);
     view.rounds_missed += one.rounds_missed;
     if (one.role == Role::kExperts) {
@@ -60,7 +60,7 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
     view.tokens += one.tokens;
     view.batch += Per(one.rows - was.rows, one.steps - was.steps);
     view.tokens_per_second += Rate(was.tokens, one.tokens, between.count());
-    // All attention instances step together; who sat out has fewer.
+    // All attention instances step together. One that missed steps has counted fewer.
     view.steps_per_second =
         std::max(view.steps_per_second, Rate(was.steps, one.steps, between.count()));
     const double steps =
@@ -70,7 +70,7 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
     }
     kv_used += one.kv_tokens_used;
     kv_capacity += one.kv_tokens_capacity;
-    // Until a request has finished, the step is what a token takes.
+    // Until a request has finished, the step time stands for the time per token.
     const double tpot =
         one.tpot_seconds_median > 0 ? one.tpot_seconds_median : one.step_seconds_median;
     if (tpot > 0) {
@@ -98,7 +98,7 @@ std::string Bytes(uint64_t bytes) {
   return bytes > 0 ? control::FormatBytes(static_cast<int64_t>(bytes)) : "-";
 }
 
-// 75 columns: fits every terminal.
+// 75 columns: this fits every terminal.
 std::string Row(std::initializer_list<std::string> cells) {
   static constexpr int kWidths[] = {6, 8, 8, 8, 10, 9, 10, 7, 9};
   std::string out;

@@ -32,7 +32,8 @@ struct LoadCommand {
   std::string output;
 };
 
-// `-f` of commands that reckon, declared before the options that count more than the file.
+// Declares `-f` of commands that only compute. It must be declared before the options that override
+// the file.
 void DeclareServiceFile(CLI::App& app,
                         const std::function<void(const control::MoEServiceSpec&)>& fill,
                         const std::string& what) {
@@ -106,7 +107,7 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
   place->add_flag("--json", options.json, "the whole placement, for programs");
 }
 
-// Finite numbers. CLI11's own say the largest double in full.
+// Finite numbers. CLI11's own validators print the largest double in full.
 CLI::Validator Finite(const char* type, const char* want, bool (*is_sound)(double)) {
   return {[want, is_sound](const std::string& text) {
             double value = 0;
@@ -124,7 +125,7 @@ CLI::Validator ZeroAndMore() {
   return Finite("NONNEGATIVE", "a number of 0 or more", [](double value) { return value >= 0; });
 }
 
-// Model and devices, as plan and simulate take them; the option of the model.
+// Declares model and devices for plan and simulate. Returns the option of the model.
 CLI::Option* DeclareSetting(CLI::App& app, SettingOptions& options) {
   CLI::Option* model =
       app.add_option("--model", options.model,
@@ -149,7 +150,7 @@ CLI::Option* DeclareSetting(CLI::App& app, SettingOptions& options) {
   return model;
 }
 
-// What a plan is not searched for.
+// Values that the user fixes, which the plan does not search for.
 void DeclarePins(CLI::App& plan, controllers::PlanPins& pins) {
   constexpr const char* kGroup = "Pins: said, and not searched for";
   const auto number = [&](const char* name, std::optional<int>& pin, int most, const char* what) {
@@ -288,7 +289,7 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   plan->add_flag("--json", options.json, "for programs");
 }
 
-// How policies scale, as MoEService says it.
+// How policies scale, in the terms of MoEService.
 void DeclareScaling(CLI::App& app, controllers::ScalingPolicy& scaling) {
   app.add_option_function<double>(
          "--tpot-milliseconds",
@@ -339,7 +340,7 @@ void DeclareScaling(CLI::App& app, controllers::ScalingPolicy& scaling) {
                "re-estimate the cost model from what workers measure (yes)");
 }
 
-// What is replayed.
+// What the simulation replays.
 void DeclareDemand(CLI::App& app, DemandOptions& options) {
   auto* trace =
       app.add_option("--trace", options.trace,
@@ -447,7 +448,7 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
   simulate->add_flag("--json", options.json, "windows and decisions too, for programs");
 }
 
-// A line on a terminal that is drawn over itself; nothing elsewhere. Ends once a signal came.
+// Shows progress as a line redrawn in place on a terminal, and not elsewhere. Ends after a signal.
 Result<std::string> SimulateWithProgress(const SimulateOptions& options, StopSignals& stop) {
   Screen screen(STDERR_FILENO, isatty(STDERR_FILENO) == 1);
   return Simulate(

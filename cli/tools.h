@@ -1,7 +1,7 @@
-// The commands that serve nothing themselves: load, plan, place, simulate.
+// The commands that do not serve: load, plan, place, simulate.
 //
-// A build with JANUS_SERVE_ONLY compiles tools_left_out.cc in place of tools.cc: scripts/quickstart
-// need not wait for the planner and the simulator.
+// A build with JANUS_SERVE_ONLY compiles tools_left_out.cc in place of tools.cc. scripts/quickstart
+// then need not wait for the planner and the simulator.
 
 #pragma once
 
@@ -20,15 +20,15 @@ namespace janus::cli {
 // Confined to one thread.
 class Tools {
  public:
-  // Declares the commands; `app` outlives this.
+  // Declares the commands. `app` must outlive this.
   explicit Tools(CLI::App& app);
   ~Tools();
 
   Tools(const Tools&) = delete;
   Tools& operator=(const Tools&) = delete;
 
-  // Runs the command that was parsed; nothing where it was none of these. Where this build leaves
-  // the command out, FailedPrecondition says how to build it.
+  // Runs the command that was parsed; nullopt if it was none of these. If this build leaves the
+  // command out, FailedPrecondition says how to build it.
   std::optional<Status> Run(StopSignals& stop);
 
  private:

@@ -9,7 +9,7 @@
 namespace janus::cli {
 namespace {
 
-// Decisions are made every few seconds, whether somebody arrives or not.
+// Decisions are made every few seconds, also without arrivals: a longer trace would take too long.
 constexpr double kLongestSeconds = 100.0 * 86400;
 
 // Token counts are integers, but some traces write them as 12.0.
@@ -18,7 +18,7 @@ std::optional<int> Tokens(std::optional<double> value) {
   return std::max(1, static_cast<int>(*value));
 }
 
-// Goes on where `arrivals` ends.
+// Times continue from the end of `arrivals`.
 Status Append(std::string_view csv, int64_t limit, std::vector<Arrival>& arrivals) {
   CsvReader reader(csv);
   if (csv.empty()) return InvalidArgument("is empty; want CSV with a header row");

@@ -3,7 +3,7 @@
 namespace janus::controllers {
 namespace {
 
-// The fits of controllers/fit over data/calibration, to four digits; a test fits again and
+// The fits of controllers/fit to data/calibration, rounded to four digits. A test fits again and
 // compares.
 DeviceCosts FittedOnH100() {
   DeviceCosts costs;

@@ -4,14 +4,14 @@
 
 namespace janus::controllers {
 
-// Where a condition begins to hold: not at `low`, but at `high`, as far as is known.
+// Where a condition begins to hold: it does not hold at `low`, and holds at `high` as far as known.
 struct Bracket {
   double low = 0;
   double high = 0;
 };
 
-// The bracket after so many halvings: always as many, so that what is asked for steps in no other
-// way than what is found.
+// The bracket after `times` halvings. The number is fixed, so that results for different inputs lie
+// on the same grid.
 template <class Holds>
 Bracket Halve(Bracket bracket, int times, const Holds& holds) {
   for (int i = 0; i < times; ++i) {
@@ -21,14 +21,15 @@ Bracket Halve(Bracket bracket, int times, const Holds& holds) {
   return bracket;
 }
 
-// The bracket, no wider than `width`, of where a continuous `excess` ceases to be above 0: above it
-// at `low`, not at `high`. By false position in the Illinois form: an end that stays twice counts
-// half, so that both ends close in; a few steps where the excess is nearly straight.
+// Narrows the bracket in which a continuous `excess` falls to 0 until it is no wider than `width`;
+// excess is above 0 at `low` but not at `high`. Uses false position in the Illinois form: if one
+// end stays twice, its excess is halved, so that both ends move. Takes a few steps if excess is
+// nearly straight.
 template <class Excess>
 Bracket Narrow(Bracket bracket, double width, const Excess& excess) {
   double above = excess(bracket.low);
   double below = excess(bracket.high);
-  int stayed = 0;  // > 0: high, so many times; < 0: low
+  int stayed = 0;  // > 0: `high` stayed this often; < 0: `low` did
   while (bracket.high - bracket.low > width) {
     const double share = std::clamp(above / (above - below), 0.01, 0.99);
     const double at = bracket.low + share * (bracket.high - bracket.low);

@@ -10,7 +10,7 @@
 namespace janus::controllers {
 namespace {
 
-// One layer's slots, dealt card by card.
+// Deals one layer's slots to the instances in turn, like cards.
 class Dealer {
  public:
   Dealer(const PlacementRequest& request, int total_slots)
@@ -31,8 +31,8 @@ class Dealer {
   }
 
  private:
-  // Gives the next instance in turn a replica of `expert`, or of the first one after it that any
-  // instance can take; moves `expert` past the one dealt.
+  // Gives the next instance in turn a replica of `expert` or, if no instance can take that, of the
+  // first expert after it that fits. Moves `expert` past the expert that was dealt.
   bool DealOneOf(int& expert) {
     for (int tried = 0; tried < request_.experts; ++tried) {
       const int candidate = expert;
@@ -84,7 +84,7 @@ Status TooFewSlots(const PlacementRequest& request, int fillable) {
   return InvalidArgument(std::move(message));
 }
 
-// One layer's slots, of instances that have experts.
+// Places one layer on instances that already have experts.
 class Keeper {
  public:
   explicit Keeper(const PlacementRequest& request)
@@ -95,7 +95,7 @@ class Keeper {
     of_.resize(rooms_.size());
   }
 
-  // held(i): what instance i has of the layer.
+  // held(i): the experts of the layer that instance i has.
   template <class Held>
   std::vector<std::vector<uint16_t>> Place(Held held) {
     for (size_t i = 0; i < of_.size(); ++i) {
@@ -121,7 +121,7 @@ class Keeper {
     of_[instance].push_back(expert);
     ++counts_[expert];
   }
-  // The last of those that have most replicas.
+  // Drops the instance's expert with most replicas; the last among equals.
   void DropMost(size_t instance) {
     std::vector<uint16_t>& own = of_[instance];
     size_t at = 0;
@@ -132,7 +132,7 @@ class Keeper {
     own.erase(own.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  // A replica of every expert, for which there is room in all.
+  // Gives every expert a replica. All slots together have room for that.
   void Cover() {
     size_t missing = static_cast<size_t>(std::count(counts_.begin(), counts_.end(), 0));
     size_t free = 0;
@@ -144,7 +144,7 @@ class Keeper {
       --missing;
     }
   }
-  // Somebody who has an expert of the most replicas: of them who has least room.
+  // Among instances that have an expert with the most replicas, the one with least room.
   size_t WhoHasMost() const {
     const int most = *std::max_element(counts_.begin(), counts_.end());
     size_t found = of_.size();
@@ -155,7 +155,7 @@ class Keeper {
     }
     return found;
   }
-  // Who has most room, the first of these; of_.size(): nobody who may has any.
+  // The first instance with most room among those that `may`; of_.size(): none of them has room.
   template <class May>
   size_t Roomiest(May may) const {
     size_t found = of_.size();
@@ -164,7 +164,7 @@ class Keeper {
     }
     return found;
   }
-  // Those with the fewest replicas first.
+  // All experts, those with the fewest replicas first.
   std::vector<uint16_t> ByCount() const {
     std::vector<uint16_t> order(experts_);
     std::iota(order.begin(), order.end(), uint16_t{0});
@@ -182,7 +182,8 @@ class Keeper {
     }
     return false;
   }
-  // In the place of an expert that has two replicas more than another, that other one.
+  // Replaces a replica of an expert that has at least two replicas more than another by that other
+  // one.
   bool Level() {
     const std::vector<uint16_t> order = ByCount();
     for (const uint16_t few : order) {

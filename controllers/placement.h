@@ -9,37 +9,37 @@
 
 namespace janus::controllers {
 
-// What a placement is made for. Bounds: layers x slots <= kMaxPlacementEntries, experts < 65,535.
+// A request for a placement. Bounds: layers x slots <= kMaxPlacementEntries, experts < 65,535.
 struct PlacementRequest {
   int layers = 0;
   int experts = 0;                     // E, per layer
   std::vector<int> slots_of_instance;  // [n], spare slots included; may be uneven
-  int spare_slots = 0;                 // of each instance, its last ones: left empty
+  int spare_slots = 0;                 // of each instance, its last ones; they stay empty
 };
 
-// What one MoETopology object can carry twice (committed and proposed).
+// A MoETopology object must hold two placements of this size (committed and proposed).
 inline constexpr int kMaxPlacementEntries = 196'608;
 
-// The first placement of a service, before anything is known of the routing. Slots are dealt to
-// the instances in turn, like cards; the s-th slot dealt holds expert s mod E, so every expert has
-// its first replica before any has its second. An instance never gets two replicas of one expert:
-// such a turn passes to the next instance that has room, and to the next expert when none has; what
-// nobody can take stays empty. The same in every layer. Pure.
+// The first placement of a service, before its routing is known. Slots are dealt to the instances
+// in turn, like cards. The s-th slot gets expert s mod E: every expert gets its first replica
+// before any gets a second. An instance never gets two replicas of one expert: the turn passes to
+// the next instance with room. If no instance has room, it passes to the next expert. A slot that
+// fits no expert stays empty. All layers are the same. Pure.
 //
-// InvalidArgument: the slots without the spare ones are fewer than the experts (with the numbers
-// and what to change), or a bound above.
+// InvalidArgument: there are fewer slots (without spare ones) than experts, with the numbers and
+// what to change; or a bound above is exceeded.
 Result<Placement> PlaceRoundRobin(const PlacementRequest& request);
 
-// The experts that an instance has, by layer; empty: it has none yet.
+// The experts that an instance has, by layer; empty: none yet.
 using HeldExperts = std::vector<std::vector<uint16_t>>;
 
-// The placement after a change of instances or slots: each keeps what it has as far as there is
-// room, and gets what else is missing, so that the weights that are loaded are those that nobody
-// there has. `held` [n]. Of what does not fit an expert goes first of which there are most
-// replicas. Experts without a replica come before second replicas; the counts of two experts differ
-// by one at most, unless an instance would get an expert twice, for which replicas move from the
-// most to the least. Where nobody has anything it is PlaceRoundRobin; the same instances with the
-// same slots have the same placement. Pure. Errors: as PlaceRoundRobin.
+// The placement after a change of instances or slots. Each instance keeps its experts as far as it
+// has room. It then loads missing experts that it does not have yet. `held` [n]. If an instance
+// must drop an expert, it drops the one with most replicas. Every expert gets a first replica
+// before any gets a second. Replica counts of two experts differ by at most one, unless an instance
+// would get an expert twice; to reach this, replicas of the most frequent expert are replaced by
+// the least frequent. If no instance has anything, the result is PlaceRoundRobin's. The same
+// instances with the same slots keep their placement. Pure. Errors: as in PlaceRoundRobin.
 Result<Placement> PlaceKeeping(const PlacementRequest& request, std::span<const HeldExperts> held);
 
 }  // namespace janus::controllers

@@ -1,11 +1,10 @@
-"""Runs suites, some of them at a time: python3 e2e/run.py [--json FILE] LANES SUITE...
+"""Runs suites, several at a time: python3 e2e/run.py [--json FILE] LANES SUITE...
 
-A suite waits most of its time for what a cluster does, and each has a cluster of its own. What one prints is
-shown when it has ended. All of them run, whichever fail; at the end stands what became of each, and how what
-failed is repeated. The exit code is 1 where any failed. FILE gets the same as a list of {suite, seconds, status:
-passed|failed|skipped, passed: N, failed: N, skipped: N, failures: [{test, repeat}], reason}; it is written anew after
-each suite, so that one that was not run to its end has failed there for that reason. JANUS_REQUIRE names tiers whose
-suites may not be skipped (support/tiers.py).
+A suite mostly waits for its cluster, and each has a separate cluster. The output of a suite is shown when it has ended. All
+suites run, even after a failure. The end lists the result of each, and how to repeat what failed. The exit code is 1 if any
+failed. FILE gets the same as a list of {suite, seconds, status: passed|failed|skipped, passed: N, failed: N, skipped: N,
+failures: [{test, repeat}], reason}. It is rewritten after each suite; a suite that has not ended is in it as failed, with
+that reason. JANUS_REQUIRE names tiers whose suites must not be skipped (support/tiers.py).
 """
 
 import argparse
@@ -27,7 +26,7 @@ from tiers import required  # noqa: E402
 
 
 def repeat(suite, *tests):
-    """The command that runs it again, with what of the environment tests go by."""
+    """The command that runs it again, with the environment variables that tests use."""
     variables = [f"{name}={value}" for name, value in sorted(os.environ.items())
                  if name == "KUBECONFIG" or (name.startswith("JANUS_") and name != "JANUS_CLUSTER")]
     return shlex.join([*variables, "python3", "-B", suite, *tests])
@@ -38,7 +37,7 @@ def last_line(text):
 
 
 def fold(suite, lines, code):
-    """What became of a suite, but for its seconds: `lines` of run_suite.py, and the code that it ended with."""
+    """The result of a suite without its seconds. `lines`: from run_suite.py, and the exit code."""
     planned, outcomes, reasons = [], {}, {}
     for line in lines:
         if "planned" in line:
@@ -46,7 +45,7 @@ def fold(suite, lines, code):
         elif outcomes.get(line["test"]) != "failed":
             outcomes[line["test"]], reasons[line["test"]] = line["outcome"], line["reason"]
     failed = [test for test, outcome in outcomes.items() if outcome in ("failed", "begun")]
-    # A class that was skipped as a whole, or a test.
+    # A test, or a class that was skipped as a whole.
     skipped = {test for test in planned if outcomes.get(test, outcomes.get(test.split(".")[0])) == "skipped"}
     why = [reasons[test] for test, outcome in outcomes.items() if outcome == "skipped"]
     failures = [{"test": test, "repeat": repeat(suite, test)} for test in failed]
@@ -63,7 +62,7 @@ def fold(suite, lines, code):
 
 
 def slowest(lines):
-    """What of a suite took longest, as words: tests, and what came before the first."""
+    """The longest parts of a suite, as text: tests, and the setup before the first."""
     took, begun = {}, {}
     for line in lines:
         if line.get("outcome") == "begun":
@@ -91,7 +90,7 @@ class Lanes:
             done = subprocess.run([sys.executable, "-B", "e2e/support/run_suite.py", suite, book.name], cwd=ROOT,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   errors="replace", check=False)
-            # Of one that was killed the last line may be half a line.
+            # If the suite was killed, its last line may be incomplete.
             lines = [json.loads(line) for line in book if line.endswith("\n")]
         seconds = time.monotonic() - begun
         with self.lock:
@@ -101,7 +100,7 @@ class Lanes:
             self.write()
 
     def all(self):
-        """In the order in which they were named."""
+        """In the order of the arguments."""
         def unfinished(suite):
             return {"suite": suite, "status": "failed", "passed": 0, "failed": 1, "skipped": 0, "seconds": 0,
                     "failures": [{"test": "", "repeat": repeat(suite)}], "reason": "not run to its end"}

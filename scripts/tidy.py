@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over our sources: scripts/tidy.py BUILD_FOLDER [FILE...]
 
-A file that was clean is not looked at again while it, everything it includes and .clang-tidy stay the
-same: the key is the hash of its preprocessed text, kept in the cache folder outside the tree.
+A file that was clean is not checked again while it, everything that it includes and .clang-tidy stay the same. The key is
+the hash of its preprocessed text. Results are kept in the cache folder, outside the tree.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def check(build, entry, stamp):
 
 
 def changed_files(commits):
-    """What the last commits and the work tree changed, the newest commit's files first."""
+    """Files that the last commits and the work tree changed, the newest commit's first."""
     def lines(*words):
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
         return done.stdout.splitlines()
@@ -56,7 +56,7 @@ def changed_files(commits):
 
 
 def wanted_entries(entries, options):
-    """A header has no command of its own: the source beside it stands for it."""
+    """A header has no compile command: the source beside it is checked instead."""
     by_file = {str(pathlib.Path(e["file"]).relative_to(ROOT)): e for e in entries}
     if options.under:
         return {f: e for f, e in by_file.items() if any(f.startswith(u.rstrip("/") + "/") for u in options.under)}

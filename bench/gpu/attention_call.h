@@ -1,8 +1,8 @@
 #pragma once
 
-// Decode attention as it is timed on a GPU: a row of each sequence, over pages in random order of
-// an arena of 4 GiB, no call over keys that a call of the last 512 MiB read. What comes out is
-// looked at before it is timed.
+// Timed calls of decode attention on a GPU: one row per sequence. Pages lie in random order in an
+// arena of 4 GiB. No call reads keys that a call of the last 512 MiB has read. The output is
+// checked before the call is timed.
 
 #include <algorithm>
 #include <random>
@@ -30,8 +30,8 @@ inline constexpr Shape kShapes[] = {{"Qwen3-235B", 64, 4, 128}, {"Mixtral", 32, 
 // Bytes and microseconds.
 using Point = std::pair<double, double>;
 
-// The last `each` rows of `batch` sequences for every call: tables follow those of the call before,
-// round the arena; none passes its end.
+// The last `each` rows of `batch` sequences, for every call. The tables of a call follow those of
+// the call before and wrap round the arena; no table crosses its end.
 class Rows {
  public:
   Rows(GpuBench& bench, int64_t page_bytes, int batch, int context, int rows_each = 1)
@@ -79,7 +79,7 @@ static __global__ void FillCache(uint32_t* to, int64_t words, bench::CacheLayout
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < words) to[i] = bench::CacheWord(i, layout);
 }
-// The arena holds pages of such a cache from here on (cache_words.h).
+// From here on the arena holds pages of this cache (cache_words.h).
 template <class Cache>
 void FillArena(GpuBench& bench, const Cache& cache) {
   constexpr int64_t kWords = kArenaBytes / 4;
@@ -88,7 +88,7 @@ void FillArena(GpuBench& bench, const Cache& cache) {
   Check(cudaGetLastError(), "fill");
 }
 
-// Uniform in [-2, 2), near the deviation of what a norm leaves.
+// Uniform in [-2, 2), close to the deviation of a norm's output.
 static __global__ void FillQueries(float* to, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
@@ -105,7 +105,7 @@ inline float* RandomQueries(GpuBench& bench, int64_t count) {
   return queries;
 }
 
-// The arena as keys and values.
+// Reads the arena as keys and values.
 inline KvCache KvArena(const GpuBench& bench, const Shape& shape, DType type) {
   return {.pages = const_cast<uint16_t*>(bench.arena()),
           .num_pages = kArenaBytes / KvPageBytes(type, shape.kv_heads, shape.head_dim),
@@ -114,7 +114,8 @@ inline KvCache KvArena(const GpuBench& bench, const Shape& shape, DType type) {
           .head_dim = shape.head_dim};
 }
 
-// Over the arena, which holds pages of such a cache. The name of the line begins with `prefix`.
+// Times attention over the arena, which must hold pages of this cache. The name of the line begins
+// with `prefix`.
 inline Point Attend(GpuBench& bench, const std::string& prefix, const Shape& shape, DType cache,
                     AttentionForm form, int batch, int context) {
   const std::string name = prefix + shape.name + " attention " + NameOf(cache) + ' ' +
@@ -150,7 +151,7 @@ inline Point Attend(GpuBench& bench, const std::string& prefix, const Shape& sha
   return {static_cast<double>(bytes), time};
 }
 
-// The arena as latent vectors of 512 and rope keys of 64.
+// Reads the arena as latent vectors of 512 and rope keys of 64.
 inline LatentCache LatentArena(const GpuBench& bench, DType type) {
   return {.pages = const_cast<uint16_t*>(bench.arena()),
           .num_pages = kArenaBytes / LatentPageBytes(type, kAbsorbedRank, kAbsorbedRope),
@@ -171,7 +172,7 @@ constexpr const char* FormName(AbsorbedForm form) {
   return "";
 }
 
-// DeepSeek's heads over them.
+// Times DeepSeek's heads over LatentArena.
 inline Point AttendLatent(GpuBench& bench, const std::string& prefix, int heads, DType type,
                           AbsorbedForm form, int batch, int context) {
   const LatentCache cache = LatentArena(bench, type);

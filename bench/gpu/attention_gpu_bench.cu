@@ -1,14 +1,13 @@
-// Attention on a GPU, over keys and values and over latent vectors: time of decode over batch and
-// context, in bfloat16 and fp8, and of prompts of latent attention over rows, at shapes of real
-// models, beside what the same machine reads from its memory and what an empty kernel takes. One
-// JSON line per case in the file that --results names, flushed when the case ends; a case that
-// stands there is not run again. Last a line per shape with the fit t = a + bytes / B.
+// Attention on a GPU, over keys and values and over latent vectors. It times decode over batch and
+// context, in bfloat16 and fp8, and prompts of latent attention over rows, at shapes of real
+// models. Beside them it measures the memory's read rate and the time of an empty kernel. It adds
+// one JSON line per case to the file that --results names, flushed when the case ends. A case that
+// is in the file is not run again. The last lines have, for each shape, the fit t = a + bytes / B.
 //
 // Queries, keys and values are random (bench/gpu/attention_call.h), in the number format that is
-// timed; a case whose output is not finite, or all the same, is not timed, and its line says so.
-// Times are medians of 30 calls (bench/gpu/stream_times.h). bench/gpu/attention_table.py sets times
-// beside them that others have published; bench/gpu/attention_split.cu times other lengths of
-// splits.
+// timed. A case is not timed if its output is not finite or is all the same value; its line reports
+// that. Times are medians of 30 calls (bench/gpu/stream_times.h). bench/gpu/attention_table.py
+// compares them with published times. bench/gpu/attention_split.cu times other lengths of splits.
 
 #include "bench/gpu/attention_call.h"
 #include "bench/gpu/fit.h"
@@ -19,14 +18,14 @@
 namespace janus::kernels::cuda {
 namespace {
 
-// The last `count` rows of a prompt over DeepSeek's heads, with the workspace of an instance.
+// The last `count` rows of a prompt over DeepSeek's heads, with an instance's workspace.
 void AttendPrompt(GpuBench& bench, int heads, AttentionForm form, int count, int context) {
   const LatentCache cache = LatentArena(bench, DType::kBFloat16);
   const Rows rows(bench, LatentPageBytes(cache.dtype, cache.rank, cache.rope), 1, context, count);
   const int64_t width = int64_t{count} * heads;
   auto* const queries = RandomQueries(bench, width * (kSharedExpansion + kAbsorbedRope));
   auto* const y = Allocate<uint16_t>(width * kSharedExpansion);
-  // Numbers whose sums over the rank are near a deviation of 1.
+  // Random numbers. Their sums over the rank have a deviation near 1.
   const int64_t expansion = heads * int64_t{2} * kSharedExpansion * kAbsorbedRank;
   auto* const expand = Allocate<uint16_t>(expansion);
   Fill<<<static_cast<unsigned>(expansion / 8 / 256), 256, 0, bench.stream()>>>(expand, expansion,
@@ -78,11 +77,11 @@ std::string FitOf(const std::vector<Point>& points, double read_bandwidth) {
          ", \"share_of_read\": " + std::to_string(1.0 / line.b / read_bandwidth);
 }
 
-// `attend(batch, context)` at each, and the line through them.
+// Runs `attend(batch, context)` for each batch and context, then fits the line.
 template <class Attend>
 void Cover(const GpuBench& bench, Results& results, const std::string& name, Attend attend) {
   std::vector<Point> points;
-  for (const int context : {4096, 512, 65536, 16384, 1500}) {  // what says most, first
+  for (const int context : {4096, 512, 65536, 16384, 1500}) {  // the most informative first
     for (const int batch : {64, 1, 256, 16, 4}) points.push_back(attend(batch, context));
   }
   if (results.Find(name, "bytes_per_us") >= 0.0) return;
@@ -99,7 +98,7 @@ void RunAll(GpuBench& bench, Results& results) {
             });
     }
     FillArena(bench, LatentArena(bench, cache));
-    // Of 128 heads both forms, where a GPU has both.
+    // 128 heads in both forms, if the GPU has both.
     for (const auto& [heads, form] : {std::pair{128, AbsorbedForm::kWgmma},
                                       {128, AbsorbedForm::kFast},
                                       {16, AbsorbedForm::kFast}}) {
@@ -111,7 +110,7 @@ void RunAll(GpuBench& bench, Results& results) {
               return AttendLatent(bench, "", heads, cache, form, batch, context);
             });
     }
-    // Beside other lengths of splits (bench/gpu/attention_split.cu).
+    // To compare with other lengths of splits (bench/gpu/attention_split.cu).
     const AbsorbedForm form = DeviceHasWgmma() ? AbsorbedForm::kWgmma : AbsorbedForm::kFast;
     for (const int context : {4096, 16384, 65536}) {
       AttendLatent(bench, "", 128, cache, form, 128, context);

@@ -1,9 +1,10 @@
-// Decode attention on a GPU with softmax states merged in splits of another length than the one
-// that is built, JANUS_KEY_SPLIT: a program for each, whose kernels are all compiled with it.
-// Shorter splits deal few rows over more multiprocessors, longer ones write and read fewer states;
-// which would be best for a batch is what a free choice would take. Latent attention of 128 heads,
-// and keys and values of Qwen3-235B, in bfloat16 and fp8. One JSON line per case in the file that
-// --results names, "split N, " before the name that attention_gpu_bench has for the built length.
+// Decode attention on a GPU, with softmax states merged in splits of another length than the built
+// one: JANUS_KEY_SPLIT. There is one program per length; all its kernels are compiled with that
+// length. Shorter splits spread few rows over more multiprocessors; longer ones write and read
+// fewer states. A library with a free choice would take the best length for each batch. Cases:
+// latent attention of 128 heads, and keys and values of Qwen3-235B, in bfloat16 and fp8. It adds
+// one JSON line per case to the file that --results names; the name is "split N, " and
+// attention_gpu_bench's name for the built length.
 
 #include "bench/gpu/attention_call.h"
 

@@ -1,13 +1,12 @@
-"""Times of attention that others have measured (data/calibration) beside those of
-attention_gpu_bench: a JSON line per case that a table of the same GPU has, too, in the file of
-results that it wrote. `ours_over` is our time over theirs. What stands there is not written again.
-
+"""Compares times of attention that others have measured (data/calibration) with those of
+attention_gpu_bench. Adds a JSON line to the file of results for each case that a table of the same
+GPU has, too. `ours_over` is our time over theirs. A line that is already in the file is not written again.
     python3 bench/gpu/attention_table.py --results FILE [--calibration FOLDER]
 
-Of keys and values the tables' calls went over the same keys again and again, of which up to 40 MB
-stay in the cache, ours over keys that no call before had: up to there theirs are shorter for that.
-Of latent attention they time the whole module in fp8, with its projections; those lines have no
-`ours_over`.
+For keys and values, the tables' calls read the same keys again and again, of which up to 40 MB stay
+in the cache. Ours read keys that no call before has read: up to that size, their times are shorter.
+For latent attention the tables time the whole module in fp8, with its projections. Those lines have
+no `ours_over`.
 """
 
 import argparse
@@ -20,7 +19,7 @@ import sys
 
 from result_lines import result_lines
 
-# Heads and heads of keys and values, as in attention_gpu_bench.
+# Heads, and heads of keys and values, as in attention_gpu_bench.
 HEADS = {"Qwen3-235B": (64, 4), "Mixtral": (32, 8)}
 HEAD_DIM = 128
 TYPES = {"bf16": "bfloat16", "fp8": "fp8"}
@@ -35,8 +34,8 @@ def table_rows(folder: pathlib.Path, name: str) -> list[dict[str, str]]:
 
 
 class Tables:
-    """Of one GPU: the shortest time of each case over the kernels that the table has, in
-    microseconds, and which kernel it is."""
+    """For one GPU: the shortest time of each case over all kernels in the table, in microseconds, and
+    the name of that kernel."""
 
     def __init__(self, folder: pathlib.Path, gpu: str):
         self.grouped: dict[tuple, tuple[float, str]] = {}
@@ -57,7 +56,7 @@ class Tables:
             times[key] = (took, row["kernel_source"])
 
     def beside(self, name: str) -> dict | None:
-        """The fields of the line beside ours; None where the table has no such case."""
+        """The fields to compare with our line; None: the table does not have this case."""
         if match := GROUPED.fullmatch(name):
             model, cache, batch, context = match.groups()
             if model not in HEADS:
@@ -72,7 +71,7 @@ class Tables:
 
 
 def gpu_of(rows: list[dict]) -> str | None:
-    """The tables' name of the GPU that the results are of."""
+    """The name that the tables use for the GPU of these results."""
     for row in rows:
         if row.get("bench") == "device":
             for name in ("H200", "H100"):
@@ -82,7 +81,7 @@ def gpu_of(rows: list[dict]) -> str | None:
 
 
 def compare(path: pathlib.Path, folder: pathlib.Path) -> int:
-    """How many lines it has written."""
+    """Returns how many lines it has written."""
     rows = result_lines(path)
     gpu = gpu_of(rows)
     if gpu is None:

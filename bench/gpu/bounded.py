@@ -1,4 +1,4 @@
-"""Programs that end with this process, and when their time is up."""
+"""Runs programs that end with this process, or when their time is up."""
 
 import contextlib
 import ctypes
@@ -9,12 +9,12 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CUT = 124
-GRACE_SECONDS = 3  # for Ninja, whose compilers are in groups of their own: it ends them itself
-STUCK_SECONDS = 20  # what the driver may need to let go of a process that was killed
+GRACE_SECONDS = 3  # Ninja's compilers are in other process groups: Ninja must end them itself
+STUCK_SECONDS = 20  # time that the driver may need to release a killed process
 
 
 def in_a_group():
-    """So that it ends with its own children, and with this process."""
+    """Puts the program into its own process group, and lets it end with this process."""
     os.setpgid(0, 0)
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
@@ -26,7 +26,7 @@ def started(command, output, environment=None):
 
 
 def killed(child):
-    """Its own children too, which hold the GPU as well. False: it has not gone."""
+    """Ends the child and its children, which hold the GPU as well. False: it is still there."""
     for how, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, STUCK_SECONDS)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, how)
@@ -36,7 +36,7 @@ def killed(child):
 
 
 def ended(child, seconds, stuck=lambda: None):
-    """Its status; CUT: it was killed. stuck() is called where even that did not end it."""
+    """The exit status; CUT: the time was up. Calls stuck() if the child could not be killed."""
     try:
         return child.wait(max(seconds, 0.1))
     except BaseException as why:
@@ -48,7 +48,7 @@ def ended(child, seconds, stuck=lambda: None):
 
 
 def output_of(*command, seconds=10):
-    """None where it fails, or says nothing in that time."""
+    """The output; None if the command fails or exceeds the time."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT,
                               timeout=seconds).stdout.strip()

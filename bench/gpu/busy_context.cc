@@ -66,10 +66,10 @@ Result<std::byte*> BusyContext::Keep(Result<kernels::Buffer> taken) {
 }
 
 void BusyContext::Drop(std::byte* data, size_t bytes) {
-  kernels::Buffer dropped;  // goes without the lock: that may wait for the device
+  kernels::Buffer dropped;  // freed without the lock: freeing may wait for the device
   const MutexLock lock(mu_);
   auto at = buffers_.find(data);
-  while (at->second.size() != bytes) ++at;  // the same memory may be shown more than once
+  while (at->second.size() != bytes) ++at;  // the same memory may be registered more than once
   dropped = std::move(at->second);
   buffers_.erase(at);
 }

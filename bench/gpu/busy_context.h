@@ -1,7 +1,7 @@
 #pragma once
 
-// Which share of a time a device spends in kernels, of whatever streams: contexts that mark
-// on request, by the device's own clock, where kernels may run and where they end.
+// Measures the share of time that a device spends in kernels, over all its streams. Contexts mark,
+// with the device's clock, where kernels may begin and where they end.
 
 #include <atomic>
 #include <cstddef>
@@ -17,50 +17,50 @@
 
 namespace janus::bench {
 
-// Moments of a device's streams. Thread-safe.
+// Marks moments in a device's streams. Thread-safe.
 class StreamClock {
  public:
   virtual ~StreamClock() = default;
-  // Queues a mark on a stream of the device, which is passed once all before it has run.
+  // Queues a mark on a stream of the device. It is passed when all work before it has run.
   virtual size_t Mark(const kernels::Stream& stream) = 0;
-  // When that was, in seconds from the first mark of all; once the streams have run. A GPU tells it
-  // in single precision: to a microsecond in the first 10 s.
+  // When the mark was passed, in seconds after the first mark. Call it after the streams have run.
+  // A GPU reports it in single precision: exact to a microsecond for the first 10 s.
   virtual double SecondsOf(size_t mark) = 0;
-  // A stream that gets no other work: a mark there is passed at once.
+  // A stream without other work: a mark there is passed at once.
   virtual kernels::Stream own_stream() = 0;
 };
 
-// Where everything runs when it is queued: by the host's clock.
+// For a device that runs everything when it is queued. Uses the host's clock.
 std::unique_ptr<StreamClock> MakeHostClock();
 
-// From one mark to another.
+// The time from one mark to another.
 struct BusySpan {
   size_t begin;
   size_t end;
 };
 
-// Of begin..end, the share that no span of seconds covers; spans may overlap and reach beyond. 0 of
-// no time at all.
+// The share of begin..end that no span covers. Spans are in seconds; they may overlap and reach
+// beyond begin and end. 0 if begin..end is empty.
 double UncoveredShare(std::vector<std::pair<double, double>> spans, double begin, double end);
 
-// Another context, which it has for itself, with marks. Kernels run
-//   - from before a graph is replayed until after it;
-//   - where launches are started one by one: from after a copy to or within the device until the
-//     next copy or graph, unless that brings more to the device. (An expert instance waits between
-//     the rows of two senders.) What a stream waits for by flags counts as such a copy, and the
-//     wait for it as none of the kernels' time.
-// What a stream idles in such a span, while the host is about to queue its next launch, counts as
-// kernels: so the rest is the least that is spent outside of them.
+// Owns another context and adds marks. A span with kernels lasts
+//   - from before the replay of a graph until after it;
+//   - for launches that are started one by one: from after a copy to or within the device until
+//     the next copy or graph, unless that is another copy to the device. (An expert instance waits
+//     between the rows of two senders.) A wait on flags counts as such a copy; the wait itself is
+//     not in a span.
+// If a stream idles within a span because the host has not queued the next launch yet, that time
+// counts as kernels. The share outside kernels is therefore a lower bound.
 class BusyContext final : public kernels::Context {
  public:
-  // The clock outlives it.
+  // `clock` must outlive this.
   BusyContext(std::unique_ptr<kernels::Context> of, StreamClock& clock)
       : of_(std::move(of)), clock_(clock) {}
   ~BusyContext() override;
 
-  // Whether it marks; from any thread.
+  // Turns marks on or off. From any thread.
   void Watch(bool watch) { watches_ = watch; }
-  // All until now.
+  // All spans until now.
   std::vector<BusySpan> TakeSpans();
 
   bool is_host() const override { return of_->is_host(); }
@@ -138,7 +138,7 @@ class BusyContext final : public kernels::Context {
  private:
   Result<std::byte*> Keep(Result<kernels::Buffer> taken);
   void Drop(std::byte* data, size_t bytes);
-  // Of launches that may have been started since `launches_from_`.
+  // Ends the span of launches that may have begun since `launches_from_`.
   void EndLaunches();
 
   const std::unique_ptr<kernels::Context> of_;
@@ -147,9 +147,9 @@ class BusyContext final : public kernels::Context {
   Mutex mu_;
   std::multimap<std::byte*, kernels::Buffer> buffers_ JANUS_GUARDED_BY(mu_);
   std::vector<BusySpan> spans_ JANUS_GUARDED_BY(mu_);
-  // Of the thread that steps.
+  // Used only by the thread that steps.
   std::optional<size_t> launches_from_;
-  bool came_in_ = false;  // what ended there was a copy to the device
+  bool came_in_ = false;  // the span before ended with a copy to the device
 };
 
 }  // namespace janus::bench

@@ -1,6 +1,6 @@
 #pragma once
 
-// Random pages of attention's caches, word by word.
+// Random contents for pages of attention's caches, word by word.
 
 #include <cstdint>
 
@@ -10,8 +10,8 @@
 
 namespace janus::bench {
 
-// What pages hold, unit after unit of so many bytes (a page, or the entry of a position): elements
-// of fp8 up to `scales_at`, their scales up to `bf16_at`, then bfloat16. All multiples of 4.
+// The layout of a unit of `unit` bytes (a page, or the entry of a position): fp8 elements up to
+// `scales_at`, their scales up to `bf16_at`, then bfloat16. All are multiples of 4.
 struct CacheLayout {
   int64_t unit = 0;
   int64_t scales_at = 0;
@@ -32,8 +32,8 @@ inline CacheLayout LayoutOf(const kernels::LatentCache& cache) {
           .bf16_at = kernels::LatentRopeAt(cache.rank)};
 }
 
-// Word i of them. Numbers near a deviation of 1, so that scores differ: bfloat16 uniform in
-// [-sqrt(3), sqrt(3)), elements of fp8 in [-448, 448) with scales of 2^-8 or 2^-9.
+// Word i of the pages. Values have a deviation near 1, so that scores differ: bfloat16 uniform in
+// [-sqrt(3), sqrt(3)), fp8 elements in [-448, 448) with scales of 2^-8 or 2^-9.
 constexpr uint32_t CacheWord(int64_t i, const CacheLayout& layout) {
   const uint32_t random =
       Philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, {6, 0})[0];
@@ -45,7 +45,7 @@ constexpr uint32_t CacheWord(int64_t i, const CacheLayout& layout) {
       word |= uint32_t{ToFloat8E4M3((byte / 128.0f - 1.0f) * 448.0f)} << (8 * j);
     }
   } else if (in_unit < layout.bf16_at) {
-    word = (127u - 8u - random % 2) << 23;  // of fp32
+    word = (127u - 8u - random % 2) << 23;  // an fp32 scale
   } else {
     for (int j = 0; j < 2; ++j) {
       const auto half = static_cast<float>(random >> (16 * j) & 0xFFFFu);

@@ -7,9 +7,9 @@
 
 namespace janus::bench {
 
-// How many of `rows` rows each of `experts` experts has, at least one each (rows >= experts), the
-// rest in proportion to a normal distribution over the experts' ids whose deviation is `deviation`
-// of their number; 0: evenly. (JANUS 2.2: skew by the variance, every expert selected.)
+// Deals `rows` rows to `experts` experts: at least one each (rows >= experts), the rest by a normal
+// distribution over the experts' ids. `deviation` is its standard deviation, as a share of the
+// number of experts; 0: evenly. (JANUS 2.2: skew by the variance, every expert selected.)
 inline std::vector<int> DealRows(int experts, int rows, double deviation) {
   const auto count = static_cast<size_t>(experts);
   std::vector<double> share(count, 1.0);
@@ -19,7 +19,7 @@ inline std::vector<int> DealRows(int experts, int rows, double deviation) {
   }
   double total = 0.0;
   for (const double s : share) total += s;
-  // An expert's rows end where its share of all that is behind it ends: the sum is exact.
+  // Rounds the running sum, so that the total is exact.
   std::vector<int> of(count);
   double until = 0.0;
   int dealt = 0;

@@ -77,7 +77,7 @@ DecodeLayer::DecodeLayer(kernels::Context& context, const dataplane::HeldModel& 
   PlaceExperts(topology);
 }
 
-// With what lies in the embedding, over and over.
+// Fills the cache with the embedding's values, repeated.
 void DecodeLayer::FillCache() {
   const auto table = static_cast<size_t>(model_.vocab) * static_cast<size_t>(model_.hidden) *
                      static_cast<size_t>(SizeOf(wire_));
@@ -329,10 +329,11 @@ std::vector<int32_t> DealPages(int sequences, int pages_each) {
 
 namespace {
 
-// Of bfloat16 weights and rows.
+// Of a bfloat16 weight or element of a row.
 constexpr int64_t kBytes = 2;
 constexpr int64_t kPointer = 8;
-// Of a row in the cache: its page table's address and its position, and a page's number.
+// What a row needs to write to the cache: the address of its page table, its position and a page
+// number.
 constexpr int64_t kWhereToWrite = kPointer + 8 + 4;
 
 OperationLimit Projected(const char* name, int64_t rows, int64_t outputs, int64_t inputs,
@@ -345,11 +346,11 @@ OperationLimit Projected(const char* name, int64_t rows, int64_t outputs, int64_
 OperationLimit Normed(const char* name, int64_t rows, int64_t hidden, int64_t y_bytes) {
   return {name, rows * hidden * (4 + y_bytes) + hidden * kBytes, 0};
 }
-// A position of each row, a frequency of each pair.
+// Reads a position per row and a frequency per pair.
 OperationLimit Rotated(int64_t rows, int64_t heads, int64_t rotary) {
   return {"rope", rows * heads * rotary * 8 + 4 * (rows + rotary / 2), 0};
 }
-// A matrix of each head, fp32 rows.
+// One matrix per head, fp32 rows.
 OperationLimit ByHeads(const char* name, int64_t rows, int64_t heads, int64_t outputs,
                        int64_t inputs, int64_t y_bytes) {
   return {name, heads * (outputs * inputs * kBytes + rows * (inputs * 4 + outputs * y_bytes)),

@@ -14,34 +14,34 @@
 
 namespace janus::bench {
 
-// One MoE layer of a decode step as the instances start it on a GPU (dataplane/attention/layers.cc,
-// dataplane/experts/device_expert_layers.cc), for one attention instance whose rows are all rows
-// of the round and for one of the expert instances: norm, attention, projection, norm, shared
-// experts, router with AEBS and lists, experts, combine. No exchange: the experts read the rows
-// where they lie, and contributions of other instances, which are not computed, are whatever lies
-// in their place.
+// One MoE layer of a decode step, with the launches that the instances make on a GPU
+// (dataplane/attention/layers.cc, dataplane/experts/device_expert_layers.cc). It runs one attention
+// instance that has all rows of the round, and one of the expert instances: norm, attention,
+// projection, norm, shared experts, router with AEBS and lists, experts, combine. There is no
+// exchange. The experts read the rows where they were written. Contributions of the other expert
+// instances are not computed; their memory keeps what it held.
 //
-// Sized once; Start takes no memory. Confined to one thread. The context and the weights outlive
-// it.
+// Sized once; Start allocates nothing. Confined to one thread. The context and the weights must
+// outlive it.
 class DecodeLayer {
  public:
-  // Weights of `held` in the context's memory, of the number format of its rows; `rows` sequences
-  // of `context_tokens` positions, the last of which is computed.
+  // Copies the weights of `held` into the context's memory, in the number format of its rows. There
+  // are `rows` sequences of `context_tokens` positions; the layer computes the last position.
   DecodeLayer(kernels::Context& context, const dataplane::HeldModel& held, const Topology& topology,
               Rank rank, int rows, int context_tokens);
 
-  // Queues a layer's launches. `layer` counts MoE layers, of a model that has no others.
+  // Queues a layer's launches. `layer` counts MoE layers; the model must have no dense ones.
   Status Start(const kernels::Stream& on, int layer);
-  // Of these, up to the rows for the experts.
+  // Queues only the launches up to the rows for the experts.
   Status Attend(const kernels::Stream& on, int layer);
 
-  // The residual stream, fp32 [rows, H], that the layer reads and adds to. ResetResidual queues, on
-  // the context's stream, that it is again what was set last.
+  // The residual stream, fp32 [rows, H], which the layer reads and adds to. ResetResidual queues,
+  // on the context's stream, a copy that restores the value set last.
   Status SetResidual(const std::vector<float>& from);
   Status ResetResidual();
   Result<std::vector<float>> residual();
-  // Of the layer started last: rows for the experts and contributions by (row, slot of the rank's
-  // own), as bytes; how many experts were activated here, and their rows.
+  // Results of the layer started last, as bytes: the rows for the experts, and the contributions by
+  // (row, slot of this rank). `Load` is how many experts were activated here, and their rows.
   Result<std::vector<std::byte>> sent();
   Result<std::vector<std::byte>> contributions(int count);
   struct Load {
@@ -83,7 +83,7 @@ class DecodeLayer {
   kernels::Buffer kv_rows_;    // KvRow [T]
   kernels::Buffer positions_;  // int32 [T]
   kernels::Buffer residual_;   // fp32 [T,H]
-  kernels::Buffer was_set_;    // what SetResidual gave it
+  kernels::Buffer was_set_;    // the value of SetResidual
   kernels::Buffer normed_;     // [T,H] of the wire type
   kernels::Buffer attended_;
   kernels::Buffer to_experts_;
@@ -106,31 +106,30 @@ class DecodeLayer {
   kernels::Buffer workspace_;
   kernels::Buffer replies_;         // [T*K, H] of the wire type
   kernels::Buffer reply_pointers_;  // [T*K]
-  kernels::Buffer first_rows_;      // of one sender
+  kernels::Buffer first_rows_;      // of the one sender
 };
 
-// A residual stream [rows, hidden] of rows that have nothing in common, uniform in [-1, 1), the
-// same for the same seed. Rows that are alike would choose the same experts: a layer of almost
-// none.
+// A residual stream [rows, hidden] of independent rows, uniform in [-1, 1), the same for the same
+// seed. Rows must differ: similar rows would choose the same few experts.
 std::vector<float> RandomResidual(int rows, int hidden, uint32_t seed);
 
-// Block tables of so many sequences, one after the other: no page is two's, and pages of a sequence
-// lie apart, as they do once sequences have come and gone.
+// Block tables of `sequences` sequences, one after the other. No page belongs to two sequences, and
+// the pages of a sequence are scattered, as they are after sequences have come and gone.
 std::vector<int32_t> DealPages(int sequences, int pages_each);
 
-// What an operation of the layer moves and computes at the least, each input read once.
+// The least bytes and operations of one operation of the layer, with each input read once.
 struct OperationLimit {
   const char* name;
   int64_t bytes = 0;
   int64_t flops = 0;
 };
-// Of a layer with `rows` rows of `context_tokens` positions each, of which `load` falls to the
-// expert instance.
+// For a layer with `rows` rows of `context_tokens` positions each. `load` is the part of the expert
+// instance.
 std::vector<OperationLimit> LimitsOf(const ModelDescription& model, int rows, int context_tokens,
                                      const DecodeLayer::Load& load);
 
-// The time that they take one after the other at so many bytes and operations a microsecond, each
-// bound by the slower of the two.
+// The sum of their times at these rates per microsecond. Each operation takes the longer of its two
+// times, for bytes or for operations.
 double SumOfLimits(const std::vector<OperationLimit>& limits, double bytes_per_us,
                    double flops_per_us);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// 8 elements a thread; room is a whole number of them.
+// Each thread fills 8 elements; the buffer is a multiple of that.
 __device__ void Store(uint16_t& to, float value) {
   to = ToBFloat16(value);
 }

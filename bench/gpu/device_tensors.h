@@ -7,14 +7,14 @@
 
 namespace janus::bench {
 
-// Random tensors in bfloat16 (biases in fp32), made in a GPU's memory from a seed: a model of tens
-// of gigabytes in seconds. The context outlives it.
+// Random tensors in bfloat16 (biases in fp32), made in the GPU's memory from a seed. A model of
+// tens of gigabytes takes seconds. The context must outlive it.
 class DeviceTensors final : public dataplane::TensorMaker {
  public:
   DeviceTensors(kernels::Context& context, uint32_t seed) : context_(context), seed_(seed) {}
 
-  // Small beside the scores, so that it leaves about as many experts activated as there are without
-  // it, as trained ones do.
+  // The bias is small beside the scores, as in trained models: it hardly changes how many experts
+  // are activated.
   dataplane::Tensor Bias(int size) override;
 
  private:
@@ -23,7 +23,7 @@ class DeviceTensors final : public dataplane::TensorMaker {
   Number* FillWith(size_t count, float mean, float spread);
 
   kernels::Context& context_;
-  uint32_t seed_;  // of the next
+  uint32_t seed_;  // of the next tensor
   std::vector<kernels::Buffer> buffers_;
 };
 

@@ -1,8 +1,8 @@
-"""What scripts/gpu does: steps in order of value, within one deadline, over a file that it goes on with.
+"""What scripts/gpu does: runs steps in order of value, within one deadline, and continues a file of results.
 
-The file has one JSON line for each run, one when a step begins and one when it ends, and between them what the programs
-write themselves. A step that ended is not run again unless its program or script is another since: then its lines are put
-aside. What was cut, or had no time, comes in the next run behind what never began.
+The file has one JSON line for each run, one when a step begins and one when it ends, and between these the lines of
+the programs. A step that ended is not run again unless its program or script has changed: then its lines are put
+aside. A step that was cut, or had no time, runs in the next run, after the steps that have never begun.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from step_runner import FOUND, Digests, Runner, Step
 
 SCRIPTS = ROOT / "bench/gpu"
 OFF = {"NCCL": "not used (docs/design/010)", "UCX": "not in preset cuda, which links with a compiler alone"}
-NO_PARITY = 3  # the exit of a run that nothing failed in and no case held
+NO_PARITY = 3  # exit status if nothing failed but no case passed
 
-# What the host alone can refuse is no case of the device's.
+# These cases test what the host refuses; they need no device.
 NOT_OURS = ("Linear.RefusesACpuStream*", "*.NamesTheFirstRow*", "*.RefusesAbsurdValues*")
-# A case or few for each kernel and form, small enough for their loops on the host.
+# One or a few cases for each kernel and form, small enough for reference loops on the host.
 FIRST = (
     "Embed.EqualsTheReferenceExactly", "FastEmbed.GivesThePlainFormsBits",
     "RmsNorm.NormsThePiecesOfARowByThemselves", "FastNorm.FollowsItsRule",
@@ -65,12 +65,13 @@ DEVICE = "device_gpu_test"  # streams, graphs, flags, shared memory and loads
 GOLDEN = "golden_gpu_test"  # whole instances over tests/golden
 BENCHES = ("machine", "experts", "gate", "attention", "layer", "serve", "rows", "projections", "premise", "processes",
            "attention_split512", "attention_split2048")
-# In the order in which they are wanted: a build may be cut.
+# The most wanted first, as the build may be cut.
 PROGRAMS = ("machine_gpu_bench", PARITY, DEVICE, *(f"{name}_gpu_bench" for name in BENCHES[1:6]), GOLDEN,
             *(f"{name}_gpu_bench" for name in BENCHES[6:]))
 
-# Seconds: what a step is expected to take, which is not measured yet, and its limit. The former of all that a first
-# run of ten minutes is to reach leave BUILD_TYPICAL for the build, the latter none: then the programs are there already.
+# For each step: the seconds that it is expected to take (not measured yet), and its limit. On a first run of ten
+# minutes the expected times leave BUILD_TYPICAL for the build. The limits leave it no time: they assume programs that
+# are built already.
 TYPICAL_AND_LIMIT = {
     "machine": (8, 20), "first cases": (30, 40), "device": (10, 20), "experts": (30, 45), "gate": (15, 25),
     "attention": (35, 50), "layer": (12, 25), "serve": (60, 80), "golden": (20, 40), "rows": (10, 20),
@@ -90,7 +91,7 @@ def filter_of(cases):
 
 
 class Steps:
-    """Of programs that lie in one folder, over one file of results."""
+    """Steps over programs in one folder and one file of results."""
 
     def __init__(self, built, book, logs):
         self.built, self.book, self.logs = built, book, logs
@@ -100,7 +101,7 @@ class Steps:
         return self.built.folder / name
 
     def without(self, name):
-        """Why a program is not run; None: it can be."""
+        """Why a program cannot be run; None: it can."""
         if name in self.built.fresh:
             return None
         return f"no {name}: {self.built.without.get(name, 'it is not there')}"
@@ -116,26 +117,27 @@ class Steps:
                          book=self.book, missing=self.without(program))
 
     def cases(self, name, program, cases=()):
-        """All of a program where none are named."""
+        """All cases of a program if `cases` is empty."""
         return self.step(name, self.program(program), *([filter_of(cases)] if cases else []), "--results", self.book.path,
                          needs=[self.program(program)], cases=self.book, missing=self.without(program))
 
     def watched(self, name):
-        """The first cases, or what holds devices, under a tool, with a book of their own: there they have not run."""
+        """Runs the first cases, or the device cases, under a tool. They get another book: under the tool they have not run yet."""
         tool, program = WATCHED[name]
         sanitizer = beside_nvcc("compute-sanitizer", self.built.folder.parent)
         missing = self.without(program) or (None if sanitizer else "no compute-sanitizer here")
         own = Book(evidence_archive.own_path(self.book.path, name))
-        # Cases ask for what is refused, and look at the answer themselves.
+        # The cases make calls that are refused, and check the error themselves.
         options = ["--report-api-errors", "no"] if tool == "memcheck" else []
-        # Where all blocks are of one stretch an end that is passed is the next one's begin.
+        # In one allocation, the end of a block is the start of the next. memcheck sees an overrun only with separate
+        # blocks.
         chosen = [filter_of(FIRST), *(["--apart"] if tool == "memcheck" else [])] if program == PARITY else []
         return self.step(name, sanitizer or "", "--tool", tool, *options, "--error-exitcode", FOUND, self.program(program),
                          *chosen, "--results", own.path, needs=[self.program(program)], cases=own, missing=missing,
                          is_watched=True)
 
     def script(self, name, file, benches=(), **more):
-        """What it writes hangs on what these benches have written, too."""
+        """Its lines depend also on the lines of these benchmarks."""
         needs = [SCRIPTS / file, *(self.program(f"{bench}_gpu_bench") for bench in benches)]
         return self.step(name, sys.executable, SCRIPTS / file, "--results", self.book.path,
                          needs=[path for path in needs if path.exists()], after=benches, **more)
@@ -161,7 +163,7 @@ class Steps:
                             missing=torch_lacks("import transformers; ")),
                 self.bench("attention_split512"), self.bench("attention_split2048"),
                 self.bench("processes"), self.cases("every case", PARITY, ["*"]),
-                # Of managed memory it may see little (docs/cuda.md).
+                # It may see little of managed memory (docs/cuda.md).
                 self.watched("initcheck")]
 
 
@@ -174,7 +176,7 @@ def torch_lacks(needs):
 
 
 def mps_says(words, where):
-    """What nvidia-cuda-mps-control answers; nothing where it does not within 10 s."""
+    """The answer of nvidia-cuda-mps-control; empty if it takes longer than 10 s."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return subprocess.run(["nvidia-cuda-mps-control"], input=f"{words}\n", text=True, capture_output=True,
                               check=False, timeout=10, env={**os.environ, **where}).stdout.strip()
@@ -182,7 +184,7 @@ def mps_says(words, where):
 
 
 def processes_with_mps(runner, step):
-    """Kernels of several processes at once, where the service starts without root."""
+    """Runs kernels of several processes at once, if the MPS service starts without root."""
     if step.missing or runner.book.ended(step.name) or runner.left() < 5:
         return runner.run(step)
     if not shutil.which("nvidia-cuda-mps-control"):
@@ -210,7 +212,7 @@ def host():
 
 @contextlib.contextmanager
 def clocks(logs):
-    """What the GPU's clocks and temperature were meanwhile, in a file; it keeps the driver ready, too."""
+    """Logs the GPU's clocks and temperature to a file meanwhile. This also keeps the driver loaded."""
     watch = None
     with contextlib.suppress(OSError), (logs / "clocks.csv").open("ab") as file:
         watch = subprocess.Popen(
@@ -225,7 +227,7 @@ def clocks(logs):
 
 
 def default_path(run):
-    """By the GPU alone: what still stands after a mend is found again."""
+    """The file's name depends only on the GPU, so that a later run finds the results that are still valid."""
     gpu = re.sub(r"[^a-z0-9]+", "-", run["gpu"].lower()).strip("-")
     return ROOT / "bench/results" / f"gpu-{gpu}.jsonl"
 
@@ -243,7 +245,7 @@ def this_run(mode):
 
 
 def programs_of(book, logs, seconds):
-    """Those that JANUS_GPU_TEST brings, or that are built here."""
+    """The programs that JANUS_GPU_TEST names, or else those built here."""
     given = os.environ.get("JANUS_GPU_TEST")
     if given:
         folder = pathlib.Path(given).resolve().parent
@@ -255,7 +257,7 @@ def programs_of(book, logs, seconds):
 
 
 def run_steps(mode, book, logs, built, seconds):
-    """What is open, and the steps of cases that could not be run."""
+    """The steps that are not done, and those whose cases could not be run."""
     runner = Runner(book, seconds, logs)
     all_steps = Steps(built, book, logs)
     steps = all_steps.all_of(mode)
@@ -279,14 +281,14 @@ def failures_of(book):
 
 
 def tell(book, logs):
-    """What came of it, whatever ended the run, and all that says more in one archive."""
+    """Prints the results, whatever ended the run, and packs all details into one archive."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run([sys.executable, SCRIPTS / "premise_plot.py", book.path, f"{book.path}.premise.svg"],
                        capture_output=True, check=False, timeout=10)
     lines = book.lines()
     try:
         print(figures.table(lines))
-    except Exception as why:  # what was measured is there all the same
+    except Exception as why:  # the measurements are in the file nevertheless
         print(f"scripts/gpu: no table of {book.path}: {why!r}")
     for line in lines:
         if "host_too_slow" in line:

@@ -1,5 +1,5 @@
-"""RESULTS.tar.gz: what programs printed and what ran under compute-sanitizer, in one file that is small enough to be
-brought back from anywhere. A later run takes it up again, on another machine too."""
+"""RESULTS.tar.gz: the output of the programs and the books of compute-sanitizer steps, in one file that is small enough
+to copy from any machine. A later run continues from it, on another machine too."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ END_BYTES = 256 << 10  # of each end of a log
 
 
 def own_path(results, step):
-    """The book of a step under compute-sanitizer."""
+    """The path of the book of a compute-sanitizer step."""
     return results.with_name(f"{results.name}.{step.replace(' ', '-')}")
 
 
@@ -28,8 +28,8 @@ def ends_of(path):
 
 
 def restore(results, logs, steps):
-    """Books and logs that an earlier run has packed, where they are not. Those of results that are gone stand for nothing: their books
-    go, their archive is put aside."""
+    """Unpacks the books and logs of an earlier run that are missing here. If the results file is gone, its books are
+    useless: they are deleted, and its archive is put aside."""
     books = [own_path(results, step) for step in steps]
     if not results.exists():
         for path in books:
@@ -47,7 +47,7 @@ def restore(results, logs, steps):
 
 
 def pack(results, logs, steps):
-    """The archive, once it has taken the books in."""
+    """Writes the archive and deletes the books that it contains."""
     books = [path for step in steps if (path := own_path(results, step)).exists()]
     there = archive_of(results)
     beside = there.with_name(f"{there.name}.new")

@@ -1,7 +1,7 @@
 #pragma once
 
-// The grouped expert FFN as it is timed on a GPU: weights that no call of the last 512 MiB and more
-// had, rows and slots that stay.
+// Timed calls of the grouped expert FFN on a GPU. Each call reads weights that no call of the last
+// 512 MiB has read; rows and slots stay the same.
 
 #include <memory>
 #include <numeric>
@@ -23,7 +23,7 @@ struct ExpertShape {
 inline constexpr ExpertShape kDeepSeekV3Experts{"DeepSeek-V3", 7168, 2048};
 inline constexpr ExpertShape kDeepSeekV2Experts{"DeepSeek-V2", 5120, 1536};
 
-// The form that a model with such weights has here, and its name.
+// The form that a model with these weights uses on this GPU, and its name.
 inline ExpertForm FormHere(DType weights) {
   return ExpertFormFor({.hidden = 1024,
                         .intermediate = 1024,
@@ -35,8 +35,9 @@ inline const char* NameOf(ExpertForm form) {
   return form == ExpertForm::kWgmma ? "wgmma" : form == ExpertForm::kFast ? "fast" : "plain";
 }
 
-// Its time in microseconds, as TimeOf has it, where expert i has rows[i], at least one; the arena
-// holds weights of the format. `tiles`: how wgmma deals the call. `fields`: more of its line.
+// The time in microseconds (see TimeOf) of a call in which expert i has rows_of[i] rows, at least
+// one. The arena must hold weights of this format. `tiles`: how wgmma divides the call. `fields`:
+// more fields of the line.
 inline double TimeExperts(GpuBench& bench, const std::string& name, const ExpertShape& shape,
                           DType weights, ExpertForm form, const std::vector<int>& rows_of,
                           WgmmaTiles tiles = WgmmaTiles::kByRows, const std::string& fields = {}) {
@@ -50,7 +51,7 @@ inline double TimeExperts(GpuBench& bench, const std::string& name, const Expert
   for (int64_t c = 0; c < rows; ++c) {
     contributions.push_back({x + c * shape.hidden, y + c * shape.hidden, 0.5f});
   }
-  // A call's experts lie behind those of the call before, round the arena.
+  // A call's experts follow those of the call before, and wrap round the arena.
   const int64_t elements = shape.hidden * shape.intermediate;
   const int64_t matrix = BytesOf(weights, elements);
   const int64_t pieces = kArenaBytes / (3 * matrix);
@@ -60,7 +61,8 @@ inline double TimeExperts(GpuBench& bench, const std::string& name, const Expert
                                   : ScaleBlocks(shape.hidden) * ScaleBlocks(shape.intermediate) * 4;
   auto* const scales = Allocate<char>(pieces * 3 * scale_bytes);
   if (is_mxfp4) {
-    // 2^-8; every byte is a scale of its own and is read once in 4 GiB of weights, as they are.
+    // 2^-8. Each scale is one byte, and 4 GiB of weights pass before it is read again, as for the
+    // weights.
     Check(cudaMemset(scales, 119, static_cast<size_t>(pieces * 3 * scale_bytes)), "scales");
   } else {
     const std::vector<float> all(static_cast<size_t>(pieces * 3 * scale_bytes / 4), 0.02f / 240.0f);

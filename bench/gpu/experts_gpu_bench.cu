@@ -1,17 +1,18 @@
-// The grouped expert FFN on a GPU: time over activated experts at shapes of real models, beside
-// what the same machine reads from its memory and what an empty kernel takes. One JSON line per
-// case in the file that --results names, flushed when the case ends; a case that stands there is
-// not run again. A line per shape and number of rows has the fit t = a + b * experts. Where wgmma
-// has narrow and wide tiles, some calls have each of them in turn, with the form by mma beside
-// them: where the one should end and the other begin. Then calls of thousands of rows, with the
-// matrix products that they are: `products` has (M, N, K) of each, M rows by a matrix of N by K,
-// for each expert gate and up as one and down as another (bench/gpu/free_choice.py has dense
-// products of as many operations beside them). Every line has the share of what the tensor cores
-// multiply at the most in bfloat16, which weights of all formats are multiplied in.
+// The grouped expert FFN on a GPU: time over activated experts at shapes of real models. Beside it
+// are the memory's read rate and the time of an empty kernel. It adds one JSON line per case to the
+// file that --results names, flushed when the case ends. A case that is in the file is not run
+// again. A line per shape and number of rows has the fit t = a + b * experts.
 //
-// Weights, in bfloat16, in fp8 and in mxfp4, are random and rotate through 512 MiB at the least,
-// rows and slots stay. Times are medians of 30 calls, each between two events and behind a kernel
-// that keeps the GPU busy until the host has queued it (bench/gpu/stream_times.h).
+// If wgmma has narrow and wide tiles, some calls run with each, and with mma, to find where to
+// switch. Then come calls of thousands of rows. Their `products` lists (M, N, K) of the matrix
+// products of each expert: M rows by a matrix of N by K, gate and up as one product, down as
+// another. bench/gpu/free_choice.py times dense products with as many operations. Every line has
+// its share of the peak rate of the tensor cores in bfloat16; weights of all formats are multiplied
+// in it.
+//
+// Weights, in bfloat16, fp8 and mxfp4, are random and rotate through at least 512 MiB; rows and
+// slots stay the same. Times are medians of 30 calls, each between two events and behind a kernel
+// that keeps the GPU busy until the host has queued the call (bench/gpu/stream_times.h).
 
 #include "bench/gpu/expert_call.h"
 #include "bench/gpu/fit.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr ExpertShape kShapes[] = {kDeepSeekV3Experts, kDeepSeekV2Experts};
 
-// Experts and rows of each: of 4,096 rows and more.
+// Experts and rows of each, for calls of 4,096 rows and more.
 struct Batch {
   int experts;
   int rows_each;
@@ -32,7 +33,7 @@ const char* NameOf(DType weights) {
   return weights == DType::kFloat8E4M3 ? "fp8" : weights == DType::kMxfp4 ? "mxfp4" : "bf16";
 }
 
-// Uniform in [-240, 240), 16 elements a thread.
+// Uniform in [-240, 240), 16 elements per thread.
 __global__ void FillFloat8(uint8_t* to, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (16 * i + 16 > count) return;
@@ -44,7 +45,7 @@ __global__ void FillFloat8(uint8_t* to, int64_t count) {
   }
 }
 
-// Any byte is two weights of mxfp4.
+// Any byte is two valid weights of mxfp4.
 __global__ void FillBytes(uint8_t* to, int64_t count) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (16 * i + 16 > count) return;
@@ -53,7 +54,7 @@ __global__ void FillBytes(uint8_t* to, int64_t count) {
   for (int j = 0; j < 16; ++j) to[16 * i + j] = static_cast<uint8_t>(words[j / 4] >> (8 * (j % 4)));
 }
 
-// The arena holds weights of this format from here on.
+// From here on the arena holds weights of this format.
 void FillArena(GpuBench& bench, DType weights) {
   auto* const arena = const_cast<uint16_t*>(bench.arena());
   const auto blocks = static_cast<unsigned>(kArenaBytes / 16 / 256);
@@ -67,12 +68,12 @@ void FillArena(GpuBench& bench, DType weights) {
   Check(cudaGetLastError(), "fill");
 }
 
-// As it stands in names of cases.
+// The name in names of cases.
 const char* NameOf(WgmmaTiles tiles) {
   return tiles == WgmmaTiles::kNarrow ? " narrow" : tiles == WgmmaTiles::kWide ? " wide" : "";
 }
 
-// Its time in microseconds.
+// The time in microseconds.
 double Experts(GpuBench& bench, const ExpertShape& shape, DType weights, ExpertForm form,
                int experts, int rows_each, WgmmaTiles tiles = WgmmaTiles::kByRows,
                const std::string& fields = {}) {
@@ -83,7 +84,7 @@ double Experts(GpuBench& bench, const ExpertShape& shape, DType weights, ExpertF
                      fields);
 }
 
-// What a library is asked for instead: by expert two products, [M, N, K].
+// The products to ask a library for instead: two per expert, [M, N, K].
 std::string ProductsOf(const ExpertShape& shape, const Batch& batch) {
   std::string list;
   const auto add = [&](int64_t n, int64_t k) {
@@ -97,7 +98,7 @@ std::string ProductsOf(const ExpertShape& shape, const Batch& batch) {
   return ", \"products\": [" + list + "]";
 }
 
-// Of thousands of rows, and a line with its share of the tensor cores' peak.
+// Times a call of thousands of rows; its line has the share of the tensor cores' peak.
 void LargeBatch(GpuBench& bench, Results& results, const ExpertShape& shape, DType weights,
                 ExpertForm form, const Batch& batch) {
   const std::string products = ProductsOf(shape, batch);
@@ -118,7 +119,7 @@ std::string FitOf(const std::vector<std::pair<double, double>>& points) {
   return "\"a_us\": " + std::to_string(line.a) + ", \"b_us\": " + std::to_string(line.b);
 }
 
-// Over how many experts are activated, and the fit.
+// Times calls over the number of activated experts, and fits the line.
 void ActivatedExperts(GpuBench& bench, Results& results, int rows) {
   for (const DType weights : {DType::kFloat8E4M3, DType::kBFloat16, DType::kMxfp4}) {
     FillArena(bench, weights);
@@ -135,7 +136,7 @@ void ActivatedExperts(GpuBench& bench, Results& results, int rows) {
   }
 }
 
-// Both ways of wgmma to deal a call, and mma.sync, about where TakesWideTiles draws the line.
+// Times narrow and wide tiles of wgmma, and mma.sync, near the limit in TakesWideTiles.
 void NarrowAndWide(GpuBench& bench) {
   if (!DeviceHasWgmma()) return;
   for (const DType weights : {DType::kFloat8E4M3, DType::kMxfp4, DType::kBFloat16}) {
@@ -152,7 +153,7 @@ void NarrowAndWide(GpuBench& bench) {
 }
 
 void RunExperts(GpuBench& bench, Results& results) {
-  // What says most, first.
+  // The most informative first.
   for (const int rows : {8, 1, 64}) ActivatedExperts(bench, results, rows);
   NarrowAndWide(bench);
   for (const int rows : {16, 32}) ActivatedExperts(bench, results, rows);
@@ -164,7 +165,7 @@ void RunExperts(GpuBench& bench, Results& results) {
       }
     }
     if (!DeviceHasWgmma()) continue;
-    // What stands in for it elsewhere, beside it.
+    // The form that replaces wgmma on other GPUs, to compare.
     for (const ExpertShape& shape : kShapes) {
       Experts(bench, shape, weights, ExpertForm::kFast, 16, 8);
       LargeBatch(bench, results, shape, weights, ExpertForm::kFast, kBatches[0]);

@@ -1,12 +1,12 @@
-"""What scripts/gpu measured beside the figures that the kernels are held to, as a table of Markdown.
+"""What scripts/gpu measured, beside the figures that the kernels must meet, as a Markdown table.
 
     python3 bench/gpu/figures.py RESULTS...
 
-A row has the worst and the best of the cases that it is about, how many there are of how many there should be, and
-whether the worst meets the figure. `-`: nothing of it has been measured; `incomplete`: all that has been does, and some
-has not; `no fit`: a line through times that begins below zero says nothing; `shown`: it is held to no bound. Cases whose
-host was too slow are not judged, and counted apart. Times that the memory's bandwidth bounds are the H200's: on another
-GPU they are held to that bound times 4.8 TB/s over what was read in the same run, which stands beside it.
+A row has the worst and the best of its cases, how many cases there are of how many there should be, and whether the
+worst meets the figure. `-`: not measured; `incomplete`: all measured cases meet it, but some are missing; `no fit`: the
+fitted line begins below zero and has no meaning; `shown`: there is no bound. Cases whose host was too slow are not
+judged; they are counted separately. Bounds on times that the memory limits are for the H200. On another GPU such a bound
+is multiplied by 4.8 TB/s over the read rate of the same run, which the table also shows.
 """
 
 import dataclasses
@@ -19,25 +19,25 @@ from collections.abc import Callable
 from result_lines import result_lines
 
 Line = dict[str, object]
-MANY_BYTES = 350e6  # from where on experts are read at the memory's rate
+MANY_BYTES = 350e6  # above this, reading experts runs at the memory's rate
 MANY_ROW_BYTES = 64 << 20
 H200_BYTES_PER_US = 4.8e6
-SPLITS = (512, 2048)  # that are timed beside the length that is built
-EXACT_US = 3.0  # that the exact AEBS may take beyond the greedy one
+SPLITS = (512, 2048)  # other lengths that are timed
+EXACT_US = 3.0  # extra time allowed to the exact AEBS over the greedy one
 
 
 @dataclasses.dataclass
 class Figure:
     what: str
-    bound: float | None  # none: shown alone
-    cases: str  # names of lines, as a regular expression
+    bound: float | None  # none: only shown
+    cases: str  # a regular expression for the names of lines
     key: str
-    expected: int  # how many cases there are, as the programs have them; 0: as many as something else has
+    expected: int  # number of cases that the programs have; 0: as many as another figure has
     at_least: bool = False
     where: Callable[[Line], bool] = lambda line: True
     unit: str = ""
-    is_read: bool = False  # a time that reading bounds, of an H200
-    is_fit: bool = False  # of a line: below zero it is none
+    is_read: bool = False  # a time limited by reads, for an H200
+    is_fit: bool = False  # of a line: no fit if it begins below zero
 
 
 def rows_of(line: Line) -> int:
@@ -55,7 +55,7 @@ def is_large(least: float) -> Callable[[Line], bool]:
 
 AEBS = r"AEBS of {} rows of 8 in 256, {}, {} instances, slots {} %"
 BOTH = "(16|32)"  # numbers of instances
-# Where GPUs have no wgmma these are of the form that they have (form_of).
+# On GPUs without wgmma the form that they have replaces it (form_of).
 EXPERTS = r"DeepSeek-V3 {} wgmma, fit of experts of (1|8|16|32|64)"
 CALLS = r"DeepSeek-V\d {} wgmma, \d+ experts of \d+"
 GQA = r"(Qwen3-235B|Mixtral) attention (bf16|fp8) fast, fit"
@@ -86,7 +86,7 @@ FIGURES = (
     Figure("experts in fp8, a", 8, EXPERTS.format("fp8"), "a_us", 5, unit="us", is_fit=True),
     Figure("experts in fp8, b", 10.8, EXPERTS.format("fp8"), "b_us", 5, unit="us", is_read=True, is_fit=True),
     Figure("experts in bf16, b", 21.6, EXPERTS.format("bf16"), "b_us", 5, unit="us", is_read=True, is_fit=True),
-    # DeepSeek-V3's 8 and more in fp8, 4 and more in bf16; V2's 16 and 8; each of five numbers of rows.
+    # DeepSeek-V3: 8 experts and more in fp8, 4 and more in bf16; V2: 16 and 8; each with five numbers of rows.
     Figure("experts in fp8 and bf16 from 350 MB up, share of reads", 0.85, CALLS.format("(fp8|bf16)"), "share_of_read", 60,
            at_least=True, where=lambda line: is_large(MANY_BYTES)(line) and rows_of(line) <= 64),
     Figure("experts in mxfp4 to 16 rows, share of reads", 0.85, CALLS.format("mxfp4"), "share_of_read", 9, at_least=True,
@@ -95,7 +95,7 @@ FIGURES = (
            where=lambda line: is_large(MANY_BYTES)(line) and rows_of(line) == 32),
     Figure("experts in mxfp4 of 64 rows, share of the tensor cores' rate", None, CALLS.format("mxfp4"), "share_of_peak", 3,
            at_least=True, where=lambda line: is_large(MANY_BYTES)(line) and rows_of(line) == 64),
-    # A price of p is a rate of 1 / (1 + p) of theirs.
+    # A price of p means a rate of 1 / (1 + p) of theirs.
     Figure("experts of 4,096 rows and more, price beside cuBLASLt", 1 / 0.85 - 1,
            r"DeepSeek-V\d bf16 wgmma, \d+ experts of \d+, torch", "price", 10),
     Figure("GQA decode, a", 8, GQA, "a_us", 4, unit="us", is_fit=True),
@@ -140,7 +140,7 @@ def read(paths: list[pathlib.Path]) -> list[Line]:
 
 
 def complete(lines: list[Line]) -> list[Line]:
-    """One line of a name, the last, with what another line has of it: the bytes of a share, the greedy AEBS."""
+    """The last line of each name, with fields taken from other lines: the bytes of a share, the greedy AEBS."""
     named = {str(line["bench"]): dict(line) for line in lines if "bench" in line}
     for name, line in named.items():
         if name.endswith(", share") and name.removesuffix(", share") in named:
@@ -154,7 +154,7 @@ def complete(lines: list[Line]) -> list[Line]:
             if "host_too_slow" in greedy:
                 line["host_too_slow"] = 1
         splits = [named[other] for split in SPLITS if "us" in named.get(other := f"split {split}, {name}", {})]
-        # Beside all lengths and none that was too slow: what else the line says stands whatever they are.
+        # Compares only if all lengths are there and none was too slow. The other fields of the line stay in any case.
         if len(splits) == len(SPLITS) and "us" in line and not any("host_too_slow" in other for other in splits):
             us = float(str(line["us"]))
             line["split_price"] = us / min([us, *(float(str(other["us"])) for other in splits)]) - 1
@@ -162,14 +162,14 @@ def complete(lines: list[Line]) -> list[Line]:
 
 
 def read_rates(lines: list[Line]) -> list[float]:
-    """Bytes a microsecond of every program's own measurement."""
+    """The read rate that every program measured, in bytes per microsecond."""
     empty = [float(str(line["us"])) for line in lines if line.get("bench") == "empty kernel"] or [0.0]
     return [float(str(line["bytes"])) / (float(str(line["us"])) - statistics.median(empty)) for line in lines
             if line.get("bench") == "read 1 GiB" and "host_too_slow" not in line]
 
 
 def scale_of(lines: list[Line]) -> float:
-    """By how much longer than an H200's a time may be that reading bounds."""
+    """How much longer than on an H200 a time limited by reads may be."""
     gpus = [str(line["run"].get("gpu")) for line in lines if isinstance(line.get("run"), dict)]
     rates = read_rates(lines)
     return 1.0 if not rates or any("H200" in gpu for gpu in gpus) else H200_BYTES_PER_US / statistics.median(rates)

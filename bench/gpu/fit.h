@@ -12,10 +12,10 @@ struct Line {
   double b = 0.0;
 };
 
-// The line through points (x, y) by least squares of relative differences: a point weighs 1 / y^2.
-// Times are off by a share of themselves, so that with equal weights the longest alone would count
-// and `a`, what a call costs before it does anything, would be their noise. Every y > 0; a point
-// whose y is NaN was not measured and is left out. NaN without two different x.
+// Fits a line through points (x, y) by least squares of relative differences: a point weighs 1 /
+// y^2. The error of a time is proportional to the time. With equal weights only the longest times
+// would count, and `a`, the fixed cost of a call, would be their noise. Every y must be > 0; a NaN
+// means "not measured" and is left out. NaN if there are not two different x.
 inline Line FitLine(std::vector<std::pair<double, double>> points) {
   std::erase_if(points, [](const auto& point) { return std::isnan(point.second); });
   double n = 0, sum_x = 0, sum_y = 0;
@@ -25,7 +25,8 @@ inline Line FitLine(std::vector<std::pair<double, double>> points) {
     sum_x += weight * x;
     sum_y += weight * y;
   }
-  // Round the means: bytes reach 10^10, whose squares leave little of a double for a difference.
+  // Subtracts the means first: bytes reach 10^10, and differences of their squares would lose the
+  // precision of a double.
   const double mean_x = sum_x / n, mean_y = sum_y / n;
   double xx = 0, xy = 0;
   for (const auto& [x, y] : points) {

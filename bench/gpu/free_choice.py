@@ -1,25 +1,26 @@
-"""The price of batch invariance: kernels that choose one algorithm for every batch beside torch's,
-which choose freely (cuBLAS, cuDNN, FlashAttention, its own norms), at the sizes of
-projections_gpu_bench, attention_gpu_bench and rows_gpu_bench; and the experts of experts_gpu_bench at
-4,096 rows and more beside dense products of as many operations, where no weights go by experts. Run on the same GPU with the file of
-results that these have written, which gets a JSON line per case that they have; what stands there is not
-run again. `price` is by how much torch's rate of bytes, or of operations where these are the limit, passes
-ours: 0.1 is 10 %. Of a norm it is by how much our time passes torch's for the same bytes in and out,
-fp32 to bfloat16, for which torch has no norm alone: it norms and rounds, in two passes.
+"""The price of batch invariance. It compares kernels that use one algorithm for every batch with torch's,
+which choose freely (cuBLAS, cuDNN, FlashAttention, its own norms), at the sizes of projections_gpu_bench,
+attention_gpu_bench and rows_gpu_bench. The experts of experts_gpu_bench at 4,096 rows and more are compared
+with dense products of as many operations, whose weights do not depend on experts. Run it on the same GPU,
+with the file of results that those programs have written. It adds a JSON line per case that they have; a
+case that is in the file is not run again. `price` is by how much torch's rate exceeds ours: 0.1 is 10 %. The
+rate is in bytes or, if operations are the limit, in operations. For a norm, `price` is by how much our time
+exceeds torch's for the same bytes in and out, fp32 to bfloat16. torch has no single norm for this: it norms
+and rounds in two passes.
 
-Left out is what moves less than 16 MiB: there a call is about as long as its launch (a first line says
-so, and how many cases it is).
+Cases that move less than 16 MiB are left out: such a call takes about as long as its launch. A first line
+says so, with the number of cases.
 
     python3 bench/gpu/free_choice.py --results FILE
     python3 bench/gpu/free_choice.py --try     # every case once on a CPU, small; writes nothing
 
-Needs torch. Inputs rotate through 4 GiB as theirs do. Times are between two events round the call,
-medians of 30 calls, each queued while the GPU is kept busy, as theirs are (bench/gpu/stream_times.h):
-where Python had not queued a call before the GPU was through with that, all are timed anew behind a
-longer spin, and a line says `host_too_slow` where the longest did not do. Of attention, torch may choose among its backends: the fastest
-counts; of more than 512 Ki keys among those that make no copy of them for each head. It has keys and
-values in one piece, ours has them on pages; what is more than 4 GiB of them it has in memory of its
-own, as far as there is any.
+Needs torch. Inputs rotate through 4 GiB, as for our kernels. Times are taken between two events round the
+call, as medians of 30 calls, each queued while the GPU is kept busy (bench/gpu/stream_times.h). If Python
+has not queued a call before the GPU is free, all calls are timed again behind a longer spin; if the longest
+spin is too short, the line has `host_too_slow`. For attention, torch may choose among its backends, and the
+fastest counts. Above 512 Ki keys only backends that do not copy the keys for each head are tried. torch has
+keys and values in one piece, ours has them on pages; above 4 GiB torch allocates separate memory, if there
+is enough.
 """
 
 import argparse
@@ -37,7 +38,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ARENA_BYTES = 4 << 30
 CALLS, WARM_UP = 30, 3
-SPIN_CYCLES = 2_000_000  # a millisecond or so: Python takes longer to queue than C++
+SPIN_CYCLES = 2_000_000  # about a millisecond: Python queues slower than C++
 MOST_SPIN_CYCLES = SPIN_CYCLES * 16
 LEAST_BYTES = 16 << 20
 MANY_KEYS = 1 << 19
@@ -45,32 +46,32 @@ BF16 = torch.bfloat16
 BACKENDS = (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION,
             SDPBackend.MATH)
 
-# As in projections_gpu_bench: outputs, inputs.
+# Outputs and inputs, as in projections_gpu_bench.
 MATRICES = {
     "DeepSeek-V3": {"q_a": (1536, 7168), "q_b": (24576, 1536), "kv_a": (576, 7168), "o": (7168, 16384)},
     "Qwen3-235B": {"q": (8192, 4096), "k": (512, 4096), "v": (512, 4096), "o": (4096, 8192)},
 }
-# As in experts_gpu_bench: hidden, intermediate; experts and rows of each.
+# Hidden and intermediate size, then experts and rows of each, as in experts_gpu_bench.
 EXPERTS = {"DeepSeek-V3": (7168, 2048), "DeepSeek-V2": (5120, 1536)}
 BATCHES = ((8, 512), (32, 128), (8, 2048), (16, 1024), (32, 512))
-# As in attention_gpu_bench: heads, kv heads, head dim.
+# Heads, kv heads and head dim, as in attention_gpu_bench.
 HEADS = {"Qwen3-235B": (64, 4, 128), "Mixtral": (32, 8, 128)}
-# As in rows_gpu_bench: groups, hidden, and how many rows for each of its numbers of rows.
+# Groups, hidden size, and a factor for each of the numbers of rows, as in rows_gpu_bench.
 NORMS = ((1, 7168, 1), (68, 128, 1), (1, 512, 8))
 
 
 @dataclasses.dataclass
 class Case:
-    name: str  # of our line, whose time and bytes are compared
+    name: str  # our line, to compare time and bytes with
     bytes: int  # that torch must move
-    make: Callable[["Arena"], Callable[[int], object]]  # the call, by its number
-    of: str  # what of torch's is timed
-    flops: int = 0  # where operations are what is compared
-    is_by_time: bool = False  # of the same work, whose bytes in between are torch's own affair
+    make: Callable[["Arena"], Callable[[int], object]]  # makes the call, which gets its number
+    of: str  # the torch function that is timed
+    flops: int = 0  # if operations are compared
+    is_by_time: bool = False  # compares times of the same work, not bytes
 
 
 class Arena:
-    """Random bfloat16 that inputs rotate through."""
+    """Random bfloat16 memory that inputs rotate through."""
 
     def __init__(self, device: str, size: int):
         self.device = device
@@ -78,7 +79,7 @@ class Arena:
         self.beyond: torch.Tensor | None = None
 
     def piece(self, call: int, *shape: int, dtype: torch.dtype = BF16) -> torch.Tensor:
-        """Of a call, behind the one before it, round the arena. In fp32 what two elements make together, of which
+        """An input of a call, behind that of the call before, round the arena. An fp32 value is made of two elements;
         none is infinite or NaN."""
         if dtype != BF16:
             return self.piece(call, *shape[:-1], 2 * shape[-1]).view(dtype)
@@ -90,7 +91,7 @@ class Arena:
         return self.of[first:first + count].view(shape)
 
     def large(self, count: int) -> torch.Tensor:
-        """What passes the cache though it stays."""
+        """Memory that is reused, for inputs larger than the cache."""
         if self.beyond is None or self.beyond.numel() < count:
             self.beyond = None
             self.beyond = torch.empty(count, dtype=BF16, device=self.device).uniform_(-0.02, 0.02)
@@ -112,7 +113,7 @@ def projection(model: str, matrix: str, rows: int) -> Case:
 
 
 def dense(model: str, experts: int, rows_each: int) -> Case:
-    """Up and down as if all rows were one expert's."""
+    """Up and down projections as if one expert had all rows."""
     hidden, intermediate = EXPERTS[model]
     rows = experts * rows_each
 
@@ -148,7 +149,7 @@ def attention(model: str, batch: int, context: int, backend: SDPBackend) -> Case
 
 
 def norm(groups: int, hidden: int, rows: int, name_rows: int) -> Case:
-    """Of fp32, as the residual is, to bfloat16."""
+    """From fp32, the residual's type, to bfloat16."""
     def make(arena: Arena) -> Callable[[int], object]:
         weight = arena.rows(hidden, dtype=torch.float32)
 
@@ -166,7 +167,7 @@ def backends_for(keys: int) -> tuple[SDPBackend, ...]:
 
 
 def all_cases() -> list[list[Case]]:
-    """What stands beside each of our lines, the fastest of which counts; what says most, first."""
+    """The torch cases for each of our lines, of which the fastest counts; the most informative lines first."""
     listed = [[projection(model, matrix, rows)]
               for rows in (8, 64, 1) for model in MATRICES for matrix in MATRICES[model]]
     listed += [[attention(model, batch, context, backend) for backend in backends_for(batch * context)]
@@ -187,7 +188,7 @@ class Gpu:
         self.arena = Arena("cuda", ARENA_BYTES)
 
     def microseconds(self, case: Case) -> tuple[float, bool]:
-        """And whether Python was ahead of the GPU at every call."""
+        """Returns also whether Python was ahead of the GPU at every call."""
         call = case.make(self.arena)
         for number in range(WARM_UP):
             call(number)
@@ -217,14 +218,14 @@ class Gpu:
 
 
 def fastest(gpu: Gpu, choices: list[Case]) -> tuple[float, bool, Case] | None:
-    """None where none of them can be had."""
+    """None if no case can run."""
     best = None
     for case in choices:
         try:
             took, is_ahead = gpu.microseconds(case)
-        except RuntimeError as refusal:  # a backend that does not take these heads
+        except RuntimeError as refusal:  # the backend does not support these heads
             print(f"{case.name}, {case.of}: {refusal}", file=sys.stderr)
-            torch.cuda.empty_cache()  # where memory ran out, of what the case had of it
+            torch.cuda.empty_cache()  # frees what the case holds after it ran out of memory
             continue
         if best is None or took < best[0]:
             best = (took, is_ahead, case)
@@ -254,10 +255,10 @@ def compare(path: pathlib.Path) -> None:
                "why": f"less than {LEAST_BYTES >> 20} MiB: bound by the launch"})
     gpu = Gpu()
     for choices in cases():
-        # Where a GPU has no wgmma.
+        # For a GPU without wgmma.
         beside = next((name for name in (choices[0].name, choices[0].name.replace(" wgmma", " fast")) if name in lines), "")
         name, ours = f"{beside}, torch", lines.get(beside)
-        # A line may tell why it has no time.
+        # A line without a time may have the reason instead.
         is_timed = ours is not None and "us" in ours and ("tflops" in ours or not choices[0].flops)
         if name in lines or not is_timed or (best := fastest(gpu, choices)) is None:
             continue
@@ -271,11 +272,11 @@ def compare(path: pathlib.Path) -> None:
 
 
 def try_all() -> None:
-    """That every case runs, on an arena that they must share out many times over."""
+    """Checks that every case runs, on an arena that is small enough to wrap round many times."""
     arena = Arena("cpu", 1 << 28)
     tried = 0
     for choices in all_cases():
-        case = choices[-1]  # of attention of few keys the backend that every device has
+        case = choices[-1]  # of attention with few keys, the backend that every device has
         if 2 * case.bytes > 1 << 28:
             continue
         result = case.make(arena)(3)

@@ -1,11 +1,12 @@
-// AEBS and the router on a GPU, as nodes of a graph, beside an empty kernel of the same graph: AEBS
-// alone over instances and slots at 512 rows, and over rows; router, top-k and AEBS for 64 rows in
-// two launches, beside what they take one after the other. One JSON line per case in the file that
-// --results names, flushed when the case ends; a case that stands there is not run again.
+// AEBS and the router on a GPU, as nodes of a graph, beside an empty kernel in the same graph. AEBS
+// alone is timed over instances and slots at 512 rows, and over rows. Router, top-k and AEBS for 64
+// rows run in two launches; the lines also have the times of the two alone. It adds one JSON line
+// per case to the file that --results names, flushed when the case ends. A case that is in the file
+// is not run again.
 //
-// Experts, ids and weights are random. AEBS finds its ids in the cache, as it does behind a router;
-// the router's weights rotate through the arena, 512 MiB or more in each replay. Times are between
-// events of the graph, over its nodes, medians of 30 (bench/gpu/stream_times.h).
+// Experts, ids and weights are random. AEBS finds its ids in the cache, as it does behind a router.
+// The router's weights rotate through the arena, at least 512 MiB per replay. Times are between
+// events of the graph, over its nodes: medians of 30 (bench/gpu/stream_times.h).
 
 #include <random>
 
@@ -16,7 +17,8 @@
 namespace janus::kernels::cuda {
 namespace {
 
-// A model's router, with its rule: kSigmoid has a bias, and groups by their two best (kernels.h).
+// A model's router and its rule. kSigmoid has a bias, and chooses groups by their two best experts
+// (kernels.h).
 struct Shape {
   const char* name;
   int64_t hidden;
@@ -47,7 +49,7 @@ constexpr Shape kDeepSeekV2{"DeepSeek-V2, softmax, groups by their best",
                             false,
                             16.0f};
 
-// A replica of each expert and, over all, so many more, on instances that are drawn.
+// Places a replica of each expert and `more` others on random instances.
 LayerPlacement DrawPlacement(int experts, int instances, int more) {
   std::mt19937_64 random(1);
   std::vector<std::vector<uint16_t>> of(static_cast<size_t>(instances));
@@ -71,7 +73,7 @@ LayerPlacement DrawPlacement(int experts, int instances, int more) {
   return LayerPlacement::Of(placement, 0, experts);
 }
 
-// AEBS of `count` ids, its arrays in the device's memory for the life of the program.
+// AEBS for `count` ids. Its arrays stay in the device's memory until the program ends.
 ScheduleExpertsArgs AebsOf(SchedulingPolicy policy, int experts, int instances, int percent,
                            int64_t count) {
   const LayerPlacement placement =
@@ -111,7 +113,7 @@ void Aebs(GpuBench& bench, SchedulingPolicy policy, int instances, int percent, 
       [&](int) { Check(ScheduleExperts({.device = Device::kCuda, .native = bench.stream()}, a)); });
 }
 
-// Small beside the spread of the scores, as trained ones are.
+// Small beside the spread of the scores, as in trained models.
 std::vector<float> RandomBias(int experts) {
   std::mt19937 random(3);
   std::uniform_real_distribution<float> of(-0.1f, 0.1f);
@@ -196,7 +198,7 @@ void RunAll(GpuBench& bench, Results& results) {
     Router(bench, results, kDeepSeekV3, policy);
     Router(bench, results, kDeepSeekV2, policy);
   }
-  // Growth with instances, and with rows, the most of which are split over blocks.
+  // Growth with instances, then with rows. The largest calls are split over blocks.
   for (const auto policy : kPolicies) {
     for (const int instances : {8, 64}) {
       for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);

@@ -1,9 +1,8 @@
 #pragma once
 
-// What programs that time kernels on a GPU share: its memory, which calls go round so that none
-// finds in the cache what another left there, a file of results that a later run goes on with,
-// medians (bench/gpu/stream_times.h), and the limits of the same machine that times are held
-// against.
+// Shared by programs that time kernels on a GPU: a memory arena through which calls rotate, so that
+// no call finds in the cache what another left there; a file of results that a later run continues;
+// medians (bench/gpu/stream_times.h); and the limits of this machine, to compare times with.
 
 #include <cuda_runtime.h>
 
@@ -31,12 +30,12 @@ namespace janus::kernels::cuda {
 
 inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 inline constexpr int64_t kArenaBytes = int64_t{4} << 30;
-// Calls that a list of a case has, each with bytes of its own: of all samples of a median at least.
+// How many calls a case needs so that each has different bytes: at least all samples of a median.
 inline int64_t CallsOfATurn(int64_t bytes) {
   return bench::CallsOfATurn(bytes, kCalls + 3);
 }
 
-// Uniform in [-scale, scale), 8 elements a thread.
+// Uniform in [-scale, scale), 8 elements per thread.
 static __global__ void Fill(uint16_t* to, int64_t count, float scale, uint32_t seed) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (8 * i + 8 > count) return;
@@ -56,7 +55,7 @@ static __global__ void Read(const uint4* from, int64_t count, uint32_t* out) {
     const uint4 v = from[i];
     sum ^= v.x ^ v.y ^ v.z ^ v.w;
   }
-  if (sum == 0x5EED) *out = sum;  // so that the reads stay
+  if (sum == 0x5EED) *out = sum;  // keeps the reads alive
 }
 
 static __global__ void Empty() {}
@@ -75,14 +74,14 @@ T* CopyIn(const std::vector<T>& from) {
   return to;
 }
 
-// The median time of call(i), each after prepare(i), which is not timed, in microseconds. No i
-// comes twice, samples that are taken anew included.
+// The median time of call(i), in microseconds. prepare(i) runs before each and is not timed. Every
+// call gets a new i, also when samples are repeated.
 struct Nothing {
   void operator()(int /*call*/) const {}
 };
 struct MedianTime {
   double us = 0.0;
-  bool ran_ahead = true;  // as Medians has it
+  bool ran_ahead = true;  // see Medians
 };
 template <class Call, class Prepare = Nothing>
 MedianTime Median(cudaStream_t stream, Call call, Prepare prepare = {}) {
@@ -105,16 +104,16 @@ inline void Check(const Status& status) {
   std::exit(3);
 }
 
-// What is timed, as a line of results.
+// A case that is timed: one line of results.
 struct Timed {
   std::string name;
-  int64_t bytes = 0;        // that a call reads; 0: not told
-  int64_t flops = 0;        // its operations; 0: not told
-  Output output = {};       // looked at after a first call
-  std::string fields = {};  // more of the line, each ", \"key\": value"
+  int64_t bytes = 0;        // that a call reads; 0: unknown
+  int64_t flops = 0;        // its operations; 0: unknown
+  Output output = {};       // checked after a first call
+  std::string fields = {};  // more fields, each ", \"key\": value"
 };
 
-// An arena of random bfloat16 that inputs rotate through, and a stream.
+// A stream, and an arena of random bfloat16 through which inputs rotate.
 class GpuBench {
  public:
   explicit GpuBench(Results& results) : results_(results) {
@@ -127,17 +126,17 @@ class GpuBench {
     Check(cudaGetLastError(), "fill");
   }
 
-  // What everything else is held against: measured by each process anew, since boards and their
-  // clocks differ from run to run, on a GPU that has been busy for a while, so that its clocks are
-  // those of the times. Shares are of these: a line is written when its case ends, and of a process
-  // that is cut there is nothing later.
+  // The limits of this machine, to compare everything else with. Each process measures them anew:
+  // boards and their clocks differ from run to run. The GPU is kept busy first, so that its clocks
+  // are those of the other times. Shares refer to these limits, since a line is written when its
+  // case ends, and a process that is cut never reaches the second measurement.
   void Limits() {
     Warm();
     empty_ = TimeAnew("empty kernel", 0, [&](int) { Empty<<<1, 32, 0, stream_>>>(); });
     begin_ = MeasureLimits("");
   }
-  // Measured once more, when all of the program has been timed: both, and by how much shares are to
-  // be multiplied to be of the better of the two, which no kernel should pass.
+  // Measures the limits again after all cases. Writes both, and the factor that turns shares into
+  // shares of the better limit, which no kernel should exceed.
   void CloseLimits(const std::string& program) {
     const MachineLimits end = MeasureLimits(" at the end");
     std::string fields;
@@ -159,18 +158,19 @@ class GpuBench {
   }
 
   cudaStream_t stream() const { return stream_; }
-  // Of this process, in bytes, or operations in bfloat16, a microsecond, and in microseconds.
+  // The limits of this process: bytes per microsecond, bfloat16 operations per microsecond,
+  // microseconds.
   double read_bandwidth() const { return begin_.read; }
   double tensor_rate() const { return begin_.bf16; }
   double empty() const { return empty_; }
   const uint16_t* arena() const { return arena_; }
-  // Whether outputs were no such as a kernel gives that does what it should.
+  // Whether a kernel's output was invalid.
   bool failed() const { return failed_; }
 
-  // The arena, round which all calls of the program go.
+  // The arena through which all calls of the program rotate.
   bench::Rotation& rotation() { return rotation_; }
 
-  // As TimeOf, whatever the results have already.
+  // The same as TimeOf, but always measures.
   template <class Call>
   double TimeAnew(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
     const MedianTime time = Median(stream_, call);
@@ -178,9 +178,9 @@ class GpuBench {
     return time.us;
   }
 
-  // The median time of call(i), which reads so many bytes and is so many operations (0: not told),
-  // in microseconds; as the results have it already, if they do. NaN: it was left out
-  // (Results::Begin), or its output is invalid, which its line says instead.
+  // The median time of call(i), in microseconds. A call reads `bytes` and does `flops` operations
+  // (0: unknown). If the file has the case already, returns its time. NaN: the case is skipped
+  // (Results::Begin), or its output is invalid, which its line says.
   template <class Call>
   double TimeOf(const std::string& name, int64_t bytes, Call call, int64_t flops = 0) {
     return TimeOf(Timed{.name = name, .bytes = bytes, .flops = flops}, call);
@@ -189,11 +189,11 @@ class GpuBench {
   double TimeOf(const Timed& timed, Call call) {
     return TimeOn(stream_, timed, call);
   }
-  // The same of calls that queue on another stream, each after prepare(i), which is not timed.
+  // The same for calls that queue on another stream. prepare(i) runs before each and is not timed.
   template <class Call, class Prepare = Nothing>
   double TimeOn(cudaStream_t stream, const Timed& timed, Call call, Prepare prepare = {}) {
     if (const double known = results_.Find(timed.name, "us"); known >= 0.0) return known;
-    if (results_.Find(timed.name, "error") >= 0.0) {  // of a run before; it would be the same
+    if (results_.Find(timed.name, "error") >= 0.0) {  // of an earlier run; it would be the same
       failed_ = true;
       return kNotMeasured;
     }
@@ -214,14 +214,14 @@ class GpuBench {
     return time.us;
   }
 
-  // The median time of a call as a node of a graph of so many, each after the one before, in
-  // microseconds; behind them as many empty kernels, nodes of the same graph, and beside it what
-  // one of these takes in its replays. call(i) queues on stream().
+  // The median time of a call in microseconds, as a node of a graph with `nodes` such calls in a
+  // row. Behind them the graph has as many empty kernels; the line also has their time in the same
+  // replays. call(i) queues on stream().
   template <class Call>
   double TimeOfNodes(const std::string& name, int64_t bytes, int nodes, Call call) {
     if (const double known = results_.Find(name, "us"); known >= 0.0) return known;
     if (!results_.Begin(name)) return kNotMeasured;
-    call(0);  // what a first call sets up is no node
+    call(0);  // what a first call sets up must not be a node
     NodeChain chain(stream_, nodes, call, [&] { Empty<<<1, 32, 0, stream_>>>(); });
     const NodeTimes time = chain.Times();
     results_.Write(name,
@@ -232,8 +232,8 @@ class GpuBench {
     return time.call_us;
   }
 
-  // The share of what the tensor cores multiply at the most that so many operations in so many
-  // microseconds are: of what was measured, and of what their clock would allow.
+  // Two shares for operations done in this time: of the measured peak of the tensor cores, and of
+  // the peak that their clock allows.
   std::string SharesOfPeak(double flops, double us) const {
     std::string fields;
     if (begin_.bf16 > 0.0) {
@@ -255,7 +255,7 @@ class GpuBench {
                                                                                    ignored_);
   }
 
-  // Until reads and products have kept it busy for some time.
+  // Keeps the GPU busy with reads and products for some time.
   void Warm() {
     constexpr auto kBusy = std::chrono::milliseconds(400);
     const auto begin = std::chrono::steady_clock::now();
@@ -276,7 +276,7 @@ class GpuBench {
     const auto products = [&](DType type, const char* name) {
       auto* const out = reinterpret_cast<float*>(ignored_);
       const int64_t flops = StartProducts(stream_, type, out);
-      if (flops == 0) return 0.0;  // none of that format here
+      if (flops == 0) return 0.0;  // this GPU has no products of that format
       const double us = TimeAnew(
           std::string("tensor cores, ") + name + " by " + InstructionOfProducts() + when, 0,
           [&](int) { StartProducts(stream_, type, out); }, flops);
@@ -300,7 +300,7 @@ class GpuBench {
     if (flops > 0) {
       fields += Tflops(flops, time.us) + ", " + SharesOfPeak(static_cast<double>(flops), time.us);
     }
-    // Then the GPU may have waited for the host's launches.
+    // The GPU may have waited for the host's launches.
     if (!time.ran_ahead) fields += ", \"host_too_slow\": 1";
     return fields;
   }
@@ -310,14 +310,14 @@ class GpuBench {
   Results& results_;
   cudaStream_t stream_ = nullptr;
   uint16_t* arena_ = nullptr;
-  uint32_t* ignored_ = nullptr;  // what kernels here write to, if at all
+  uint32_t* ignored_ = nullptr;  // kernels here may write to it
   bench::Rotation rotation_{kArenaBytes};
   MachineLimits begin_;
   double empty_ = 0.0;
   bool failed_ = false;
 };
 
-// run(bench, results) over the file of results that the command line names.
+// Calls run(bench, results) with the file of results that the command line names.
 template <class Run>
 int BenchMain(int argc, char** argv, Run run) {
   if (argc != 3 || std::string(argv[1]) != "--results") {

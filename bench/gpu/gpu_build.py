@@ -1,5 +1,5 @@
-"""Builds what scripts/gpu runs, on a machine that may have little more than a CUDA toolkit, and packs up what such a
-machine lacks."""
+"""Builds what scripts/gpu runs, on a machine that may have little more than a CUDA toolkit. Also packs the libraries that
+such a machine lacks."""
 
 import dataclasses
 import os
@@ -12,37 +12,37 @@ from bounded import CUT, ROOT, ended, output_of, started
 
 NEEDS = ROOT / "build/gpu-needs"
 BUILD_SECONDS = 240
-ASK_SECONDS = 30  # for all programs together, where only building one tells whether it is up to date
+ASK_SECONDS = 30  # for all programs together, if only a build tells whether they are up to date
 ERROR = re.compile(r"CMake Error|\b(?:fatal )?error\b ?[:#]|ptxas fatal|undefined reference|No such file|Killed")
 
 
 @dataclasses.dataclass
 class Built:
-    folder: pathlib.Path  # of the programs
-    fresh: set[str]  # those that are of this tree
-    without: dict[str, str]  # why others are not
+    folder: pathlib.Path  # with the programs
+    fresh: set[str]  # programs built from this tree
+    without: dict[str, str]  # why others are missing
     failed: str | None = None  # the first error
     seconds: float = 0.0
 
 
 def first_gpu_id():
-    """nvidia-smi's name of what programs compute on, which count GPUs in the same order (CUDA_DEVICE_ORDER)."""
+    """The id that nvidia-smi uses for the GPU of these programs. They count GPUs in the same order (CUDA_DEVICE_ORDER)."""
     return os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
 
 
 def first_gpu(fields):
-    """What nvidia-smi says of it; None: nothing."""
+    """These fields from nvidia-smi; None: no answer."""
     return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", f"--id={first_gpu_id()}", seconds=30)
 
 
 def architecture():
-    """As CMake is to compile for the first GPU; None: it does not say."""
+    """The architecture for which CMake compiles on this GPU; None: unknown."""
     match = re.fullmatch(r"(\d+)\.(\d)", first_gpu("compute_cap") or "")
     return match and f"{match[1]}{match[2]}{'a' if match[1] == '9' else ''}"
 
 
 def beside_nvcc(tool, folder):
-    """A tool of the CUDA toolkit, sought where the build seeks nvcc: in the one it used first. None: nowhere."""
+    """The path of a tool of the CUDA toolkit: the one that the build used, or would find. None: not found."""
     cache = folder / "CMakeCache.txt"
     used = re.search(r"^JANUS_NVCC:\w+=(/.+)$", cache.read_text(errors="replace"), re.M) if cache.is_file() else None
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
@@ -57,7 +57,7 @@ def prefixes():
 
 
 def bring(needs=NEEDS, where=None):
-    """Copies GoogleTest's headers and libraries and nlohmann_json's headers as they are installed here. What it lacks."""
+    """Copies the installed headers and libraries of GoogleTest, and the headers of nlohmann_json. Returns what is missing."""
     parts = {
         "GoogleTest": [("include/gtest", "include/gtest"), ("lib*/**/libgtest.a", "lib/libgtest.a"),
                        ("lib*/**/libgtest_main.a", "lib/libgtest_main.a")],
@@ -92,16 +92,16 @@ def first_error(log):
 
 
 def is_fresh(folder, target, ninja, until, log):
-    """Whether nothing is left to do for it."""
+    """Whether the target is up to date."""
     if ninja:
         return "no work to do" in (output_of(ninja, "-C", str(folder), "-n", target, seconds=20) or "")
-    # make cannot be asked: what cmake writes for it has always something to say.
+    # make has no such question: with the files of cmake it always has something to do.
     return bounded_run(["cmake", "--build", str(folder), "--target", target], until - time.monotonic(), log) == 0
 
 
 def build(log, programs, seconds=BUILD_SECONDS, needs=NEEDS):
-    """All that compiles of `programs`, without Ninja by make; what needs GoogleTest where it is. What failed to, or had
-    no time, is not fresh, though a program of an older tree may lie there."""
+    """Builds all of `programs` that compile, with make if there is no Ninja. Programs that need GoogleTest are built only
+    if it is there. One that failed, or had no time, is not fresh: an older program may be in its place."""
     began = time.monotonic()
     ninja = shutil.which("ninja")
     folder = ROOT / ("build/cuda" if ninja else "build/cuda-make")

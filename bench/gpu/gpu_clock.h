@@ -6,7 +6,7 @@
 
 namespace janus::bench {
 
-// By events of a GPU's streams. Aborts where the GPU refuses.
+// A clock by events of the GPU's streams. Aborts if the GPU refuses.
 std::unique_ptr<StreamClock> MakeGpuClock();
 
 }  // namespace janus::bench

@@ -9,11 +9,11 @@
 
 namespace janus::bench {
 
-// This process's GPU. Ends the process with status 3, saying why, where there is none.
+// Opens this process's GPU. Without one, ends the process with status 3 and says why.
 std::unique_ptr<kernels::Context> OpenGpu();
 
-// Random weights in the GPU's memory, the same for the same model and seed; they keep what they
-// need.
+// A model with random weights in the GPU's memory, the same for the same model and seed. It owns
+// what the weights need.
 dataplane::HeldModel RandomModelOnGpu(const ModelDescription& model, uint32_t seed = 1);
 
 }  // namespace janus::bench

@@ -1,16 +1,16 @@
-// One decode layer, attention and experts, recorded in a graph as the instances start it: its time
-// beside the sum of what its operations must read or compute at the least, and beside the sum of
-// its kernels' own times; between the two sums and the graph's time are the gaps. Of shapes of
-// DeepSeek-V2-Lite and Mixtral with all experts, and of DeepSeek-V3 with the 32 experts of one of
-// eight instances, in bfloat16. One JSON line per case, and one for each of its kernels, in the
-// file that --results names, flushed when the case ends; a case that stands there is not run again.
+// One decode layer, attention and experts, recorded in a graph as the instances launch it. Each
+// line has the graph's time, the sum of what its operations must at least read or compute, and the
+// sum of its kernels' separate times. The differences are the gaps. Shapes: DeepSeek-V2-Lite and
+// Mixtral with all experts, and DeepSeek-V3 with the 32 experts of one of eight instances, in
+// bfloat16. It adds one JSON line per case, and one for each of its kernels, to the file that
+// --results names, flushed when the case ends. A case that is in the file is not run again.
 //
 // Rows have random residuals, the same each time, so that they activate experts as rows of requests
-// do. Layers of the model take turns, so that weights come from memory: each time is of another
-// layer than the one before, or of one whose weights pass the cache. What is written is the mean
-// over the layers, of a layer's medians as of its limits, which are those of the experts that it
-// activates. A kernel's own time is between two events round it, in the order of the layer, less
-// what an empty kernel takes there (bench/gpu/stream_times.h).
+// do. The layers of the model take turns, so that weights come from memory: each run uses another
+// layer than the one before, or a layer larger than the cache. A line has the mean over the layers,
+// for the medians and for the limits; a layer's limits count the experts that it activates. A
+// kernel's time is between two events round it, in the order of the layer, minus the time of an
+// empty kernel there (bench/gpu/stream_times.h).
 
 #include <cxxabi.h>
 
@@ -32,8 +32,8 @@ using kernels::cuda::StreamTimes;
 
 struct Case {
   const char* name;
-  ModelDescription model;  // its layers take turns
-  int instances;           // of experts, with so many each; the first one's are computed
+  ModelDescription model;                  // its layers take turns
+  int instances;                           // of experts, with equal shares; the first is computed
   std::vector<std::pair<int, int>> loads;  // rows, context
 };
 
@@ -49,11 +49,11 @@ std::vector<Case> Cases() {
            {{64, 4096}, {256, 4096}}}};
 }
 
-// "FastLinearKernel" of what nvcc calls Run<FastLinearKernel<...>>.
+// "FastLinearKernel" for what nvcc calls Run<FastLinearKernel<...>>.
 std::string NameOf(const void* function) {
   const char* mangled = nullptr;
   if (cudaFuncGetName(&mangled, function) != cudaSuccess || mangled == nullptr) {
-    cudaGetLastError();  // else the next check would take it for its own
+    cudaGetLastError();  // or the next check would report this error
     return "unknown";
   }
   int status = 0;
@@ -68,8 +68,8 @@ std::string NameOf(const void* function) {
   return scope == std::string::npos ? name : name.substr(scope + 2);
 }
 
-// The kernels of a layer, each to be started alone, as long as it lives; and how many other nodes
-// its graph has, which are in the graph's time alone.
+// The kernels of a layer, each of which can be launched alone while this lives. Also counts the
+// other nodes of its graph, which are only in the graph's time.
 class KernelsOf {
  public:
   KernelsOf(DecodeLayer& layer, int index) {
@@ -142,7 +142,7 @@ class LayerBench {
     });
   }
 
-  // What is timed and what it is held against are of the same layers: a load each, the mean of all.
+  // Times and limits are for the same layers: one load each, then the mean over all.
   void Time(const Case& c, DecodeLayer& layer, int rows, int context_tokens) {
     Check(layer.SetResidual(RandomResidual(rows, c.model.hidden, 1)));
     Layers layers;
@@ -157,7 +157,7 @@ class LayerBench {
           *context_->RecordGraph([&](const kernels::Stream& on) { return layer.Start(on, l); }));
       layers.kernels.push_back(std::make_unique<KernelsOf>(layer, l));
     }
-    int64_t bytes = 0;  // between two times of one layer
+    int64_t bytes = 0;  // between two runs of the same layer
     for (const std::vector<OperationLimit>& limits : layers.limits) {
       for (const OperationLimit& limit : limits) bytes += limit.bytes;
     }
@@ -165,7 +165,7 @@ class LayerBench {
     const Medians whole = InTurns(layer, layers, [&](StreamTimes& times, size_t l) {
       times.Add(l, [&] { Check(context_->Replay(*layers.graphs[l])); });
     });
-    // By layer its kernels, last an empty one in their place.
+    // For each layer: its kernels, then an empty kernel in their place.
     const size_t count = layers.kernels[0]->of.size();
     const Medians own = InTurns(layer, layers, [&](StreamTimes& times, size_t l) {
       for (size_t i = 0; i < count; ++i) {
@@ -186,7 +186,7 @@ class LayerBench {
     std::vector<std::vector<OperationLimit>> limits;
     std::vector<std::unique_ptr<kernels::Graph>> graphs;
     std::vector<std::unique_ptr<KernelsOf>> kernels;
-    // of(layer), over all.
+    // The mean of of(layer) over all layers.
     template <class Of>
     double Mean(Of of) const {
       double sum = 0.0;
@@ -195,7 +195,7 @@ class LayerBench {
     }
   };
 
-  // Each layer as often as the others, each time with the residual that its load was read with.
+  // Runs each layer equally often, each time with the residual for which its load was read.
   template <class Queue>
   Medians InTurns(DecodeLayer& layer, const Layers& layers, Queue queue) {
     const auto count = static_cast<int>(layers.graphs.size());
@@ -257,7 +257,7 @@ class LayerBench {
         ", \"layers\": " + std::to_string(c.model.layers) +
         ", \"experts\": " + std::to_string(experts) + ", \"expert_rows\": " + std::to_string(rows);
     if (!whole.ran_ahead || !own.ran_ahead) fields += ", \"host_too_slow\": 1";
-    results_.Write(line, fields);  // last: a reader that finds it finds all
+    results_.Write(line, fields);  // last: a reader that finds this line finds all
   }
 
   GpuBench& bench_;
@@ -275,6 +275,6 @@ void RunAll(GpuBench& gpu, Results& results) {
 }  // namespace janus::bench
 
 int main(int argc, char** argv) {
-  janus::kernels::PrepareCudaEnvironment();  // as a worker's: contexts are made later
+  janus::kernels::PrepareCudaEnvironment();  // as a worker does before it makes contexts
   return janus::kernels::cuda::BenchMain(argc, argv, janus::bench::RunAll);
 }

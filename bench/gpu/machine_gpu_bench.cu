@@ -1,4 +1,4 @@
-// What a GPU is, and the limits that everything else is held against: an empty kernel, the
+// Describes the GPU and its limits, to compare everything else with: an empty kernel, and the
 // bandwidth of reads and of copies.
 
 #include "bench/gpu/gpu_bench.h"

@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether what a kernel gave can be what it should give: times of NaN and of nothing say nothing of
-// a kernel.
+// Checks whether a kernel's output can be right. The time of a kernel that gave NaN or nothing
+// would have no meaning.
 
 #include <cuda_runtime.h>
 
@@ -13,14 +13,14 @@
 
 namespace janus::kernels::cuda {
 
-// Numbers in a GPU's memory, of Float32 or BFloat16.
+// Float32 or BFloat16 numbers in a GPU's memory.
 struct Output {
   void* y = nullptr;
-  int64_t count = 0;  // 0: not looked at
+  int64_t count = 0;  // 0: not checked
   DType dtype = DType::kFloat32;
 };
 
-// found[0]: one is not finite. found[1]: one is not as the first.
+// Sets found[0] if a number is not finite, and found[1] if a number differs from the first.
 template <class Bits, Bits kExponent>
 static __global__ void Inspect(const Bits* y, int64_t count, uint32_t* found) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
@@ -31,14 +31,14 @@ static __global__ void Inspect(const Bits* y, int64_t count, uint32_t* found) {
   }
 }
 
-// NaN wherever nothing is written.
+// Fills the output with NaN, which stays wherever the kernel writes nothing.
 inline void Poison(cudaStream_t stream, const Output& output) {
   const auto bytes = static_cast<size_t>(output.count * SizeOf(output.dtype));
   Check(cudaMemsetAsync(output.y, 0xFF, bytes, stream), "output");
 }
 
-// What is wrong with an output, behind what is queued on the stream; empty: all of it is finite and
-// not all of it the same.
+// What is wrong with an output, after the work queued on the stream. Empty: all numbers are finite,
+// and not all are the same.
 inline std::string FaultOf(cudaStream_t stream, const Output& output) {
   uint32_t* found = nullptr;
   uint32_t is[2] = {};

@@ -1,13 +1,13 @@
-// The premise of balancing activated experts on a GPU, as JANUS shows it in its figures 1 and 2:
-// the FFN of 32 of DeepSeek-V2's experts in bfloat16 over how many of them are activated by 64
-// rows; over rows, evenly dealt or skewed, all 32 activated; and beside the layer's attention over
-// the batch, a row an expert, contexts of 512. One JSON line per case in the file that --results
-// names, flushed when the case ends; a case that stands there is not run again.
-// bench/gpu/premise_plot.py draws them.
+// The premise of balancing activated experts, measured on a GPU as in figures 1 and 2 of JANUS. It
+// times the FFN of 32 of DeepSeek-V2's experts in bfloat16: over the number of experts that 64 rows
+// activate; over rows, even or skewed, with all 32 activated; and, together with the layer's
+// attention, over the batch with one row per expert and contexts of 512. It adds one JSON line per
+// case to the file that --results names, flushed when the case ends. A case that is in the file is
+// not run again. bench/gpu/premise_plot.py draws the lines.
 //
-// The expert FFN is timed as in experts_gpu_bench; attention, from its norm to the rows for the
-// experts, as one graph, medians of 30, of two layers that take turns, whose weights (0.3 GB each)
-// and keys are read between two reads of the same, each time of the same random residual.
+// The expert FFN is timed as in experts_gpu_bench. Attention, from its norm to the rows for the
+// experts, is one graph: medians of 30. Two layers take turns, so that their weights (0.3 GB each)
+// and keys are read between two reads of the same bytes. Every run uses the same random residual.
 
 #include "bench/gpu/deal_rows.h"
 #include "bench/gpu/decode_layer.h"
@@ -90,7 +90,7 @@ void OverBatch(GpuBench& bench, Results& results) {
     for (const OperationLimit& limit : LimitsOf(model, batch, kContext, {})) {
       bytes += limit.bytes;
       flops += limit.flops;
-      if (std::string(limit.name) == "post norm") break;  // what follows is of the FFN
+      if (std::string(limit.name) == "post norm") break;  // the rest belongs to the FFN
     }
     CheckRotates(kLayers * bytes);
     bench.TimeOn(
@@ -111,6 +111,6 @@ void RunAll(GpuBench& bench, Results& results) {
 }  // namespace janus::bench
 
 int main(int argc, char** argv) {
-  janus::kernels::PrepareCudaEnvironment();  // as a worker's: contexts are made later
+  janus::kernels::PrepareCudaEnvironment();  // as a worker does before it makes contexts
   return janus::kernels::cuda::BenchMain(argc, argv, janus::bench::RunAll);
 }

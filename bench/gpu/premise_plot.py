@@ -1,6 +1,5 @@
-"""Draws what premise_gpu_bench has written, as JANUS draws it in its figures 1 and 2: an SVG of three
-panels, the expert FFN over activated experts, over rows evenly dealt and skewed, and beside the
-attention of its layer over the batch.
+"""Draws the results of premise_gpu_bench like figures 1 and 2 of JANUS, as an SVG with three panels: the expert
+FFN over activated experts; over rows, even and skewed; and beside the attention of its layer, over the batch.
 
     python3 bench/gpu/premise_plot.py RESULTS [PREMISE.svg]
 """
@@ -26,7 +25,7 @@ PANELS = (
 
 
 def read_times(path: str) -> dict[str, float]:
-    """Microseconds by the name of a case; the last line of a name counts."""
+    """Microseconds by name of the case; the last line of a name counts."""
     times = {}
     for row in result_lines(pathlib.Path(path)):
         if "bench" in row and "us" in row:
@@ -40,14 +39,14 @@ def points_of(times: dict[str, float], pattern: str) -> list[tuple[int, float]]:
 
 
 def ticks(most: float) -> list[float]:
-    """Round numbers from 0 to beyond `most`, five or so."""
+    """About five round numbers from 0 to above `most`."""
     step = 10.0 ** math.floor(math.log10(most / 4))
     step *= next(m for m in (1, 2, 5, 10) if m * step * 5 >= most)
     return [i * step for i in range(math.ceil(most / step) + 1)]
 
 
 def panel(title: str, axis: str, is_log: bool, lines: list[tuple[str, list]]) -> str:
-    """One diagram, from the origin of its coordinates on."""
+    """One diagram, drawn from its origin."""
     all_points = [point for _, points in lines for point in points]
     if not all_points:
         return f'<text x="{LEFT}" y="20" font-weight="bold">{title}: no results</text>'

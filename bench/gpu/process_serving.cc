@@ -20,7 +20,7 @@ namespace {
 using dataplane::LoopbackCluster;
 using dataplane::PeerId;
 
-// What the parent and a child tell each other: words behind their number.
+// Messages between the parent and a child: a count, then that many words.
 using Words = std::vector<uint64_t>;
 constexpr uint64_t kMostWords = uint64_t{1} << 24;
 
@@ -52,7 +52,7 @@ bool Tell(int fd, const Words& words) {
          WriteAll(fd, words.data(), words.size() * sizeof(words[0]));
 }
 
-// Nothing: the other side has ended.
+// nullopt: the other side has ended.
 std::optional<Words> Hear(int fd) {
   uint64_t count = 0;
   if (!ReadAll(fd, &count, sizeof(count)) || count > kMostWords) return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<Words> Hear(int fd) {
   return words;
 }
 
-// Answers and times of an attention instance, of its requests in their order.
+// The answers and times of an attention instance, for its requests in order.
 Words ToWords(const Served& served) {
   Words words;
   for (const double value : {served.seconds, served.decode_rate, served.tpot, served.step,
@@ -93,8 +93,8 @@ Served FromWords(const Words& words) {
   return served;
 }
 
-// A child, to its end. The parent says when to begin a wave, to stop and to go. None goes while
-// others are in a step, since they would count it as lost.
+// Runs a child to its end. The parent says when to begin a wave, to stop and to exit. No child
+// exits while others are in a step: they would count it as lost.
 int RunMember(const ProcessService& service, const ServingTopology& topology,
               const ServingLoad& load, PeerId self, const std::vector<std::string>& listeners,
               int parent) {
@@ -132,7 +132,7 @@ int RunMember(const ProcessService& service, const ServingTopology& topology,
   return awaits() ? 0 : 1;
 }
 
-// The processes, by member, which end with it.
+// The processes by member. They end with this object.
 class Members {
  public:
   ~Members() {
@@ -154,7 +154,7 @@ class Members {
     if (member.pid < 0) return ResourceExhausted("no process can be made");
     if (member.pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      // So that every waiter for another's end gets it.
+      // Closes the other sockets, so that each waiting reader sees the end of its peer.
       for (const Member& other : members_) close(other.socket.get());
       close(ends[0]);
       const int status = run(child.get());
@@ -174,7 +174,7 @@ class Members {
   Status TellTo(size_t at) {
     return Tell(members_[at].socket.get(), {}) ? OkStatus() : Ended(members_[at]);
   }
-  // To be asked of one that has nothing more to do.
+  // Call it only for a member that has nothing more to do.
   Status End(size_t at) {
     Member& member = members_[at];
     const Status ended = Ended(member);
@@ -231,7 +231,7 @@ Result<Served> ServeByProcesses(const ProcessService& service, const ServingTopo
     JANUS_RETURN_IF_ERROR(members.Start(
         id, [&](int parent) { return RunMember(service, topology, load, id, listeners, parent); }));
   }
-  // All are connected.
+  // Wait until all are connected.
   for (size_t i = 0; i < members.size(); ++i) JANUS_RETURN_IF_ERROR(members.HearOf(i).status());
   for (size_t a = 0; a < m; ++a) JANUS_RETURN_IF_ERROR(members.TellTo(a));
   for (size_t a = 0; a < m; ++a) JANUS_RETURN_IF_ERROR(members.HearOf(a).status());

@@ -10,21 +10,22 @@ namespace janus::bench {
 
 // What each process of a service makes for itself.
 struct ProcessService {
-  dataplane::LoopbackCluster::Options options;  // device, contexts and where weights lie
+  dataplane::LoopbackCluster::Options options;  // device, contexts, place of the weights
   std::function<dataplane::HeldModel()> make_model;
 };
 
-// How a process ends that has told on standard error why it does not serve.
+// Exit status of a process that cannot serve. It has written the reason to standard error.
 inline constexpr int kNotInPlace = 10;
 inline constexpr int kOtherTokens = 11;
 
-// Attention and expert instances as processes of their own, with a device context each, over shared
-// memory, or in place where the topology says so. Those of a topology with the same options and
-// model give the bits of Serve; where kernels run is not watched. No process outlives the call.
+// Runs attention and expert instances as separate processes, each with a device context. They
+// exchange over shared memory, or in place if the topology says so. With the same options and model
+// they must give the same bits as Serve. Times of kernels are not measured. No process outlives the
+// call.
 //
-// To be called by a process that has touched no GPU: what a child inherits of one it cannot use.
-// Unavailable: a process has ended before its time, with its name and how; what it had to say is on
-// standard error. FailedPrecondition, DataLoss: as Serve.
+// The caller must not have used a GPU: a child cannot use what it inherits of one. Unavailable: a
+// process ended early; the message has its name and status, and its output is on standard error.
+// FailedPrecondition, DataLoss: as in Serve.
 Result<Served> ServeByProcesses(const ProcessService& service, const ServingTopology& topology,
                                 const ServingLoad& load);
 

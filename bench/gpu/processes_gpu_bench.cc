@@ -1,8 +1,8 @@
-// A model on one GPU whose instances are processes of their own, as pods are: whether processes map
-// each other's memory there, and whether they give the bits of threads of one process. Layers of
-// DeepSeek-V2-Lite and Mixtral, since each process has weights of its own; otherwise as
-// serve_gpu_bench. Processes take turns on the GPU, unless its Multi-Process Service runs: then
-// --mps, so that the lines say it.
+// A model on one GPU with instances in separate processes, like pods. It shows whether processes
+// can map each other's memory on this GPU, and whether they give the same bits as threads of one
+// process. It serves only some layers of DeepSeek-V2-Lite and Mixtral, as each process loads its
+// weights separately; otherwise it works like serve_gpu_bench. Processes take turns on the GPU
+// unless its Multi-Process Service runs. In that case give --mps, so that the lines say it.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr ServingLoad kLoad{64, 64, 64};
 
-// A service of processes before one of threads: that touches the GPU in this process.
+// Serves with processes first and threads second: threads use the GPU in this process.
 bool ServeModel(const std::string& name, const ModelDescription& model, bool has_threads,
                 kernels::cuda::Results& results) {
   ProcessService service;
@@ -44,7 +44,7 @@ bool ServeModel(const std::string& name, const ModelDescription& model, bool has
   return ServeEach(name, serve, topologies, kLoad, results);
 }
 
-// Asked by a process that ends with the answer: this one must not touch the GPU.
+// A child process checks and exits: this process must not touch the GPU.
 bool HasGpu() {
   const pid_t pid = fork();
   JANUS_CHECK(pid >= 0);

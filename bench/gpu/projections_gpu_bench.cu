@@ -1,10 +1,10 @@
-// Projections on a GPU at shapes of real models, beside what the same machine reads from its memory
-// and what an empty kernel takes: each matrix for some numbers of rows, and all of a layer one
-// after the other. One JSON line per case in the file that --results names, flushed when the case
-// ends; a case that stands there is not run again.
+// Projections on a GPU at shapes of real models: each matrix for some numbers of rows, and all
+// matrices of a layer one after the other. Beside them are the memory's read rate and the time of
+// an empty kernel. It adds one JSON line per case to the file that --results names, flushed when
+// the case ends. A case that is in the file is not run again.
 //
-// Weights are random and rotate through the arena of 4 GiB, no call's those of another before all
-// of it was read; rows stay. Times are medians of 30 calls
+// Weights are random and rotate through the arena of 4 GiB: no call reads the weights of an earlier
+// call before the whole arena was read. Rows stay the same. Times are medians of 30 calls
 // (bench/gpu/stream_times.h).
 
 #include "bench/gpu/gpu_bench.h"
@@ -101,7 +101,7 @@ class Projections {
 
 void RunAll(GpuBench& bench, Results& /*results*/) {
   Projections projections(bench);
-  for (const int64_t rows : {8, 64, 1, 32, 16, 512}) {  // what says most, first
+  for (const int64_t rows : {8, 64, 1, 32, 16, 512}) {  // the most informative first
     for (const Layer& layer : kLayers) projections.TimeLayer(layer, rows);
   }
   for (const int64_t rows : {8, 64, 1}) {

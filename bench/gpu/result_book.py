@@ -1,4 +1,4 @@
-"""The file of results of scripts/gpu: JSON lines that are flushed one by one, and which step each belongs to."""
+"""The file of results of scripts/gpu: JSON lines, flushed one by one, and the step to which each belongs."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from result_lines import result_lines
 
 
 def sections(lines):
-    """Each line with the step that it is of, and that step's digest; None: of none."""
+    """Each line with its step and that step's digest; None for a line outside steps."""
     step = digest = None
     for line in lines:
         if "run" in line or "seconds" in line:
@@ -21,7 +21,7 @@ def sections(lines):
 
 
 def case_counts(lines):
-    """Of cases of GoogleTest, by how each ended last. Lost: it took the GPU, or its process, with it."""
+    """Cases of GoogleTest by how each ended last. Lost: it ended the process or made the GPU fail."""
     last = {}
     for line in lines:
         if "begins" in line and "step" not in line:
@@ -47,8 +47,8 @@ class Book:
             file.write(("" if whole else "\n") + line + "\n")
 
     def begin(self, run):
-        """Refuses results of another GPU: they would stand for this one's."""
-        def name_of(gpu):  # without its memory, of which drivers leave more or less
+        """Refuses results of another GPU, which must not be mixed with those of this one."""
+        def name_of(gpu):  # without the memory size, which depends on the driver
             return str(gpu).split(",")[0]
         for line in self.lines():
             there = line.get("run", {}).get("gpu")
@@ -61,8 +61,8 @@ class Book:
         self.write(run=run)
 
     def retire(self, digests):
-        """Puts aside what a step has written that other programs made than those with these digests. It is not
-        read any more, by the programs either, so that the step runs again. The steps that it was."""
+        """Puts aside the lines of steps whose programs have other digests. They are not read any more, by the programs
+        either, so that the steps run again. Returns these steps."""
         lines = list(sections(self.lines()))
         stale = {step for step, digest, line in lines
                  if step in digests and line.get("begins") and "step" in line and digest != digests[step]}
@@ -85,11 +85,11 @@ class Book:
         return any(line.get("step") == step and line.get("ended") for line in self.lines())
 
     def begun(self):
-        """How often a case, or what a bench times, has begun."""
+        """How many cases of tests and benchmarks have begun."""
         return sum("bench_begins" in line or ("begins" in line and "step" not in line) for line in self.lines())
 
     def during(self):
-        """The case, or what a bench times, that began last and did not end; None: it did."""
+        """The test or benchmark case that began last and did not end; None: it ended."""
         under_way = None
         for line in self.lines():
             if "step" not in line and (name := line.get("bench_begins") or line.get("begins")):
@@ -102,7 +102,7 @@ class Book:
         return next((line["begins"] for line in reversed(self.lines()) if "begins" in line and "step" not in line), None)
 
     def failures(self):
-        """Steps and cases that did not do what they should."""
+        """Steps and cases that failed."""
         begun, ended, found = {}, set(), []
         lines = self.lines()
         done = {line["step"] for line in lines if line.get("step") and line.get("ended")}
@@ -120,5 +120,6 @@ class Book:
                 found.append(f"step {line['step']}")
             if "found" in line:
                 found.append(f"step {line['step']}: {line['found']}")
-        found += [name for name, times in begun.items() if times > 1 and name not in ended]  # they hang, or end the process
+        found += [name for name, times in begun.items() if times > 1 and name not in ended]  # it hangs, or ends the
+                                                                                             # process
         return sorted(set(found))

@@ -1,4 +1,4 @@
-"""The lines of a file of results, each a JSON object; a line that was cut short is skipped."""
+"""The lines of a file of results, each a JSON object. A truncated line is skipped."""
 
 import json
 import pathlib

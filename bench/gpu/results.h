@@ -6,12 +6,12 @@
 
 namespace janus::kernels::cuda {
 
-// A file with a JSON line before a case and one behind it, flushed, that a later run goes on with.
+// A file with a JSON line before and after each case, flushed. A later run continues it.
 class Results {
  public:
   explicit Results(const std::string& path) : path_(path), out_(path, std::ios::app) {}
   bool ok() const { return out_.good(); }
-  // The number `key` in the line of a case; negative: there is none.
+  // The number `key` in the line of a case; negative: not found.
   double Find(const std::string& name, const std::string& key) const {
     std::ifstream file(path_);
     const std::string begin = "{\"bench\": \"" + name + "\",";
@@ -24,8 +24,8 @@ class Results {
     }
     return -1.0;
   }
-  // Before a case is timed. False: it began twice and never ended, so that it hangs or ends the
-  // process, and is left out (scripts/gpu tells).
+  // Call it before a case is timed. False: the case began twice and never ended, so it hangs or
+  // ends the process. Skip it (scripts/gpu reports it).
   bool Begin(const std::string& name) {
     const std::string line = "{\"bench_begins\": \"" + name + "\"}";
     int begun = 0;
@@ -35,7 +35,7 @@ class Results {
     out_ << line << std::endl;
     return true;
   }
-  // Nothing where a field is no number, which JSON has not: of what was left out.
+  // Writes nothing if a field is not finite: the case was skipped, and JSON has no such number.
   void Write(const std::string& name, const std::string& fields) {
     if (fields.find(": nan") != std::string::npos || fields.find(": -nan") != std::string::npos ||
         fields.find(": inf") != std::string::npos || fields.find(": -inf") != std::string::npos) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// How calls go round an arena, so that none finds in a cache what another left there.
+// How calls rotate through an arena, so that no call finds in the cache what another left there.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,25 +9,25 @@
 
 namespace janus::bench {
 
-// What is read between two reads of the same bytes, at the least: caches are a tenth of it.
+// The least number of bytes read between two reads of the same bytes: ten times a cache.
 inline constexpr int64_t kRotatedBytes = int64_t{512} << 20;
 
 inline void CheckRotates(int64_t bytes) {
   JANUS_CHECK(bytes >= kRotatedBytes, bytes);
 }
 
-// So many calls that each read as many bytes as no other of them come to at least that; not fewer
-// than `least`.
+// How many calls it takes to read kRotatedBytes if each call reads `bytes` new bytes; at least
+// `least`.
 inline int64_t CallsOfATurn(int64_t bytes, int64_t least) {
   return std::max(least, (kRotatedBytes + bytes - 1) / bytes);
 }
 
-// Of so many bytes, from the first on and, behind the last, from the first again.
+// Rotates through `bytes` bytes: behind the last it begins again with the first.
 class Rotation {
  public:
   explicit Rotation(int64_t bytes) : bytes_(bytes) {}
 
-  // Where the next call's bytes begin, a multiple of 256, behind those of all calls before.
+  // Where the next call's bytes begin: a multiple of 256, behind the bytes of all calls before.
   int64_t Next(int64_t bytes) {
     const int64_t room = (bytes + 255) / 256 * 256;
     CheckRotates(bytes_ - 2 * room);
@@ -37,8 +37,8 @@ class Rotation {
     return at;
   }
 
-  // The same in units of so many bytes, for a case whose calls take `of_case` of them one after the
-  // other, the first behind the last, and again from the first of the case on: its first unit.
+  // The same in units of `unit_bytes`. The calls of a case use `of_case` units one after the other,
+  // then begin again with the case's first. Returns the first unit of the next call.
   int64_t NextUnit(int64_t unit_bytes, int64_t of_case) {
     const int64_t units = bytes_ / unit_bytes;
     CheckRotates(std::min(of_case, units) * unit_bytes);

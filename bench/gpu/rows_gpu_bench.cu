@@ -1,12 +1,12 @@
-// What goes over rows once, on a GPU: each operation over 64 MiB or more and over 64 rows, at
-// shapes of DeepSeek-V3, beside what the same machine copies and what an empty kernel takes. One
-// JSON line per case in the file that --results names, flushed when the case ends; a case that
-// stands there is not run again.
+// Operations that pass over rows once, on a GPU: each over 64 MiB or more and over 64 rows, at
+// shapes of DeepSeek-V3. Beside them are the machine's copy rate and the time of an empty kernel.
+// It adds one JSON line per case to the file that --results names, flushed when the case ends. A
+// case that is in the file is not run again.
 //
-// Bytes are those of the launch plan, read and written; `share_of_copy` is their rate over that of
-// the copy, time of the empty kernel taken from both. Rows rotate through 4 GiB, half of which is
-// read and half written, no call's those of another before all of a half was. Times are medians of
-// 30 calls (bench/gpu/stream_times.h).
+// Bytes are those of the launch plan, read and written. `share_of_copy` is their rate over that of
+// the copy, after the time of the empty kernel is subtracted from both. Rows rotate through 4 GiB:
+// one half is read, the other written. No call uses the rows of an earlier call before a whole half
+// was used. Times are medians of 30 calls (bench/gpu/stream_times.h).
 
 #include <cmath>
 #include <random>
@@ -28,7 +28,7 @@ constexpr int64_t kManyRows = 4096;  // 56 MiB in bfloat16 and 112 MiB in fp32, 
 constexpr int64_t kFewRows = 64;
 constexpr int kTopK = 8;
 
-// The arena in two: what is read, and what is written.
+// The arena in two halves: one is read, one is written.
 class RowsBench {
  public:
   RowsBench(GpuBench& bench, Results& results)
@@ -37,12 +37,12 @@ class RowsBench {
         read_(const_cast<char*>(reinterpret_cast<const char*>(bench.arena()))),
         written_(read_ + kArenaBytes / 2) {}
 
-  // The copies, of as many bytes as most operations move.
+  // Copies of as many bytes as most operations move.
   void Limits() {
     empty_ = bench_.empty();
     copied_ = TimeCopies("copy 256 MiB");
   }
-  // And once more, as GpuBench::CloseLimits.
+  // Measures the copies again, like GpuBench::CloseLimits.
   void CloseLimits() {
     const double end = TimeCopies("copy 256 MiB at the end");
     results_.Write("limits of copies",
@@ -72,12 +72,12 @@ class RowsBench {
   T* Written(int64_t bytes) {
     return reinterpret_cast<T*>(written_ + of_written_.Next(bytes));
   }
-  // What all calls read.
+  // Memory that all calls read.
   const char* shared() const { return read_; }
   Stream stream() const { return {.device = Device::kCuda, .native = bench_.stream()}; }
 
  private:
-  // Bytes a microsecond, read and written.
+  // Bytes per microsecond, read and written.
   double TimeCopies(const std::string& name) {
     const int64_t bytes = int64_t{256} << 20;
     const double time = bench_.TimeAnew(name, 2 * bytes, [&](int) {
@@ -144,7 +144,7 @@ void Rotate(RowsBench& bench, int64_t rows, int heads, int head_dim, int rotary,
 
 void Embedding(RowsBench& bench, int64_t rows, RowForm form) {
   constexpr int64_t kVocab = 129280;
-  // A call's tokens follow those of the call before, round all, which lie in random order.
+  // The tokens of a call follow those of the call before and wrap round. They are in random order.
   std::vector<int32_t> tokens(static_cast<size_t>(kVocab));
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i);
   std::shuffle(tokens.begin(), tokens.end(), std::mt19937(2));

@@ -1,4 +1,4 @@
-"""What compute-sanitizer says in a log that it shares with GoogleTest."""
+"""Reads the report of compute-sanitizer in a log that it shares with GoogleTest."""
 
 import re
 
@@ -7,12 +7,12 @@ REFUSED = re.compile(r"^========= .*(?:[Dd]evice not supported|Unable to find in
                      r"instrumented|No attachable process|Failed to initialize).*$", re.MULTILINE)
 REPORT = re.compile(r"^========= (.*(?:Invalid|Misaligned|Race reported|hazard detected|Uninitialized|Barrier error|"
                     r"MMA sequence|Program hit|out of bounds).*)$", re.MULTILINE)
-MORE_LINES = 3  # which kernel, which thread and block, which address
+MORE_LINES = 3  # kernel, thread and block, address
 
 
 def found_in(text, last_begun=None):
-    """The first report, with its kernel, thread and the case that ran; None: it found nothing. What was cut short has a
-    report without a summary."""
+    """The first report, with its kernel, its thread and the case that ran; None: no error was found. A log that was cut
+    has a report without a summary."""
     report = REPORT.search(text)
     if not report:
         return next((f"{said[0].removeprefix('========= ')}, and no report that is known here"
@@ -29,7 +29,7 @@ def found_in(text, last_begun=None):
 
 
 def unseen_in(text):
-    """Why what ran under it was not looked at; None: it was."""
+    """Why the tool did not check the program; None: it did."""
     if refused := REFUSED.search(text):
         return refused[0].removeprefix("=========").strip()
     return None if SUMMARY.search(text) else "compute-sanitizer gave no summary"

@@ -1,12 +1,12 @@
-// A model end to end on one GPU: attention and expert instances as threads of this process, each
-// with streams of its own, over a model of random weights that are made on the device and shared by
-// all. Greedy answers from 1A1E to 2A3E, which must be the same tokens, those of request 0 whatever
-// the batch, with tokens a second, the time per output token, the share of the time that is spent
-// outside of kernels, and the shares of steps that wait and that the host takes; beside the same
-// model without an exchange, and with one that does not pass through the host. One JSON line per
-// topology in the file that --results names; what stands there is not run again.
+// A model end to end on one GPU. Attention and expert instances are threads of this process, each
+// with separate streams. They share random weights that are made on the device. Greedy answers from
+// 1A1E to 2A3E must be the same tokens, and request 0 must get the same tokens in every batch. A
+// line has tokens per second, time per output token, the share of time outside kernels, and the
+// shares of steps that wait and that the host takes. Other lines are for the same model without an
+// exchange, and with one that does not pass through the host. It adds one JSON line per topology to
+// the file that --results names. A topology that is in the file is not run again.
 //
-// Mixtral has as many layers as the GPU has memory for, or --mixtral-layers; its lines say how
+// Mixtral has as many layers as fit into the GPU's memory, or --mixtral-layers. Its lines say how
 // many.
 
 #include <algorithm>
@@ -20,21 +20,21 @@
 namespace janus::bench {
 namespace {
 
-// Bytes of a layer's tensors, nearly all of them experts'.
+// Bytes of a layer's tensors. Nearly all are experts.
 int64_t LayerBytes(const ModelDescription& model) {
   const AttentionDescription& a = model.attention;
   const int64_t attention = int64_t{2} * model.hidden * (a.heads + a.kv_heads) * a.head_dim;
   return 2 * (attention + int64_t{3} * model.moe.experts * model.hidden * model.moe.intermediate);
 }
 
-// As many of Mixtral's layers as leave a sixth of the memory, at most 32, in steps of 4.
+// As many of Mixtral's layers as leave a sixth of the memory free: at most 32, in steps of 4.
 int MixtralLayersFor(uint64_t free_bytes) {
   const auto fit =
       static_cast<int>(static_cast<int64_t>(free_bytes / 6 * 5) / LayerBytes(Mixtral(1)) / 4 * 4);
   return std::clamp(fit, 4, 32);
 }
 
-// Experts of instances that share them hold replicas of half of them.
+// Expert instances that share the experts also hold replicas of half of them.
 std::vector<ServingTopology> TopologiesFor(const ModelDescription& model) {
   const int experts = model.moe.experts;
   const int half = experts - experts / 4, third = experts / 2;
@@ -64,7 +64,7 @@ bool ServeModel(const std::string& name, const ModelDescription& model, const Se
   return ServeAll(name, held, options, MakeGpuClock, topologies, load, results);
 }
 
-// What is most worth knowing comes first.
+// The most informative first.
 constexpr ServingLoad kLoads[] = {{64, 64, 128}, {1, 64, 128}, {256, 64, 128}};
 
 int Main(int argc, char** argv) {

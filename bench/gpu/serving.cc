@@ -14,7 +14,7 @@ using dataplane::LoopbackCluster;
 
 namespace {
 
-// The experts of a service that has no instances for them, on a device context of their own.
+// The experts of a service without expert instances, on a separate device context.
 class WholeModel {
  public:
   WholeModel(const dataplane::HeldModel& held, const Topology& topology,
@@ -57,7 +57,7 @@ class WholeModel {
 Status Watched(LoopbackCluster& cluster, LoadClient& client, StreamClock& clock,
                const std::vector<BusyContext*>& contexts, Served& served) {
   const kernels::Stream own = clock.own_stream();
-  clock.Mark(own);  // from which all count
+  clock.Mark(own);  // times count from this mark
   for (BusyContext* const context : contexts) context->Watch(true);
   client.Submit(3, false);
   client.AwaitTokens(3, 1);
@@ -65,7 +65,7 @@ Status Watched(LoopbackCluster& cluster, LoadClient& client, StreamClock& clock,
   const Status taken = LoadClient::TakeTokens(client.AwaitAll(3), served);
   const size_t end = clock.Mark(own);
   for (BusyContext* const context : contexts) context->Watch(false);
-  // Steps without a request run on for a moment.
+  // Steps without a request continue for a moment.
   const Status stopped = cluster.Stop();
   JANUS_CHECK(stopped.ok(), stopped.ToString());
   std::vector<std::pair<double, double>> spans;
@@ -128,7 +128,7 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
       continue;
     }
     if (IsRefused(results, line)) continue;
-    if (results.Find(line, "same_bits") == 0.0) {  // not even its own
+    if (results.Find(line, "same_bits") == 0.0) {  // it did not even repeat its own tokens
       alike = false;
       continue;
     }
@@ -136,7 +136,7 @@ bool ServeEach(const std::string& name, const ServeOne& serve,
     const Result<Served> answered = serve(topology);
     if (const Status& status = answered.status(); !status.ok()) {
       std::cerr << line << ": " << status.ToString() << '\n';
-      // What this machine cannot do is no bit that differs.
+      // A topology that this machine cannot run has no bits to compare.
       if (status.code() == StatusCode::kFailedPrecondition) {
         results.Write(line, "\"refused\": " + JsonText(status.ToString()));
         continue;

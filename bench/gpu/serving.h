@@ -14,29 +14,29 @@
 
 namespace janus::bench {
 
-// `options`: device, contexts and where weights lie; all else is set here. The clock is of the
-// contexts' device. FailedPrecondition: it is to be in place, and some member reads a peer's rows
-// through the host. DataLoss: a request had other tokens when it came again.
+// `options`: device, contexts and place of the weights; Serve sets the rest. `clock` must be for
+// the contexts' device. FailedPrecondition: the topology is in place, but a member reads a peer's
+// rows through the host. DataLoss: a request got other tokens when it was repeated.
 Result<Served> Serve(const dataplane::HeldModel& held, dataplane::LoopbackCluster::Options options,
                      StreamClock& clock, const ServingTopology& topology, const ServingLoad& load);
 
-// Every topology with the same load, a line each; the digest of each against the first's. Lines
-// that stand there are not made again: `refused`, where Serve has found a FailedPrecondition, and
-// `same_bits` 0 where a topology had other tokens when asked again, among them. False: digests
-// differ, or a topology was not served for another reason, which it writes to standard error.
+// Serves every topology with the same load, writes a line for each, and compares digests with the
+// first's. A line that is in the file is not made again, even if it has `refused` (Serve returned
+// FailedPrecondition) or `same_bits` 0 (a topology gave other tokens when it was repeated). False:
+// digests differ, or a topology failed for another reason; standard error says which.
 bool IsRefused(const kernels::cuda::Results& results, const std::string& line);
 using ServeOne = std::function<Result<Served>(const ServingTopology&)>;
 bool ServeEach(const std::string& name, const ServeOne& serve,
                const std::vector<ServingTopology>& topologies, const ServingLoad& load,
                kernels::cuda::Results& results);
 
-// Request 0 is the same in every load of one prompt and answer: whether its tokens and hashes of
-// logits are, too, of every topology, whatever else is in its batch. A line with the answer once
-// all loads have been served. False: they differ, which it writes to standard error.
+// Request 0 is the same in every load with the same prompt and answer lengths. Checks that it gets
+// the same tokens and hashes of logits in every topology and batch. Writes a line with the answer
+// when all loads have been served. False: they differ; standard error says how.
 bool SameOverLoads(const std::string& name, const std::vector<ServingTopology>& topologies,
                    std::span<const ServingLoad> loads, kernels::cuda::Results& results);
 
-// The same as ServeEach by Serve.
+// ServeEach with Serve.
 using MakeClock = std::function<std::unique_ptr<StreamClock>()>;
 bool ServeAll(const std::string& name, const dataplane::HeldModel& held,
               const dataplane::LoopbackCluster::Options& options, const MakeClock& make_clock,

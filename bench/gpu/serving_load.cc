@@ -9,7 +9,7 @@ using dataplane::RequestKey;
 
 namespace {
 
-constexpr int kHashedTokens = 8;  // of an answer: each is a copy of its logits to the host
+constexpr int kHashedTokens = 8;  // of an answer: each needs a copy of its logits
 
 RequestKey KeyOf(uint64_t wave, int i) {
   return {wave, static_cast<uint64_t>(i), 1};

@@ -1,6 +1,6 @@
 #pragma once
 
-// Models that are served and timed on a GPU with random weights, in bfloat16.
+// Models for GPU benchmarks, with random weights in bfloat16.
 
 #include <cmath>
 
@@ -93,7 +93,7 @@ inline ModelDescription Mixtral(int layers) {
   return model;
 }
 
-// So many layers of it, all with experts.
+// The model with `layers` layers, all with experts.
 inline ModelDescription OfMoeLayers(ModelDescription model, int layers) {
   model.layers = layers;
   model.dense_layers.clear();

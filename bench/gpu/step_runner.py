@@ -1,5 +1,5 @@
-"""Steps of scripts/gpu: each a program with a limit of its own, all within one deadline, over a file that they go on
-with."""
+"""Runs the steps of scripts/gpu. Each is a program with a time limit; all share one deadline and one file of results that
+a later run continues."""
 
 import contextlib
 import hashlib
@@ -12,12 +12,12 @@ import sanitizer_report
 from bounded import CUT, ROOT, ended, started
 from result_book import case_counts
 
-FOUND = 9  # by compute-sanitizer
-TORCH_SECONDS = 40  # until torch has said whether it sees a GPU
+FOUND = 9  # compute-sanitizer found an error
+TORCH_SECONDS = 40  # time for torch to say whether it sees a GPU
 
 
 def bytes_of(path):
-    """Of a program what runs: nvcc and the linker write into the rest what differs from build to build."""
+    """The part of a program that runs. In the rest, nvcc and the linker write bytes that differ from build to build."""
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(OSError, subprocess.SubprocessError):
         stripped = pathlib.Path(folder) / "stripped"
         subprocess.run(["strip", "-R", ".note.gnu.build-id", "-o", stripped, path], check=True, capture_output=True,
@@ -31,7 +31,7 @@ class Digests:
         self.known = {}
 
     def of(self, paths):
-        """None: one of them is not there."""
+        """None: a file is missing."""
         found = hashlib.sha256()
         for path in paths:
             if not path.exists():
@@ -43,16 +43,16 @@ class Digests:
 
 
 class Step:
-    """`needs`: the programs and scripts that its results depend on. `cases`: the book of its GoogleTest cases; a case that
-    was cut runs once more. `book`: the book of another program that marks when a case begins; a case that ends its
-    process is skipped. `after`: steps whose lines it compares with: it ends after them. `missing`: why it cannot run
-    here, or what finds that out within so many seconds."""
+    """`needs`: the programs and scripts on which its results depend. `cases`: the book of its GoogleTest cases; a case that
+    was cut runs once more. `book`: the book in which another program marks when a case begins; a case that ends its
+    process is skipped. `after`: the steps with whose lines it compares; it ends after them. `missing`: why it cannot run
+    here, or a function that finds this out within a number of seconds."""
 
     def __init__(self, name, seconds, *command, needs=(), cases=None, book=None, after=(), missing=None, is_watched=False):
         self.name, self.seconds, self.command = name, seconds, [str(word) for word in command]
         self.needs, self.after, self.missing = tuple(needs), tuple(after), missing
         self.cases, self.book = cases, cases or book
-        self.is_watched = is_watched  # by compute-sanitizer
+        self.is_watched = is_watched  # runs under compute-sanitizer
         self.digest = None
 
 
@@ -60,8 +60,8 @@ class Runner:
     def __init__(self, book, seconds, logs):
         self.book, self.logs = book, logs
         self.deadline = time.monotonic() + seconds
-        self.skipped = {}  # steps that could not be run, and why
-        self.log_begins = {}  # bytes that a step's log had before
+        self.skipped = {}  # steps that could not run, and why
+        self.log_begins = {}  # bytes in a step's log before this run
 
     def left(self):
         return self.deadline - time.monotonic()
@@ -74,7 +74,7 @@ class Runner:
         return log.stat().st_size if log.exists() else 0
 
     def log_text(self, name, begin=None):
-        """What it has said since the step, or the process, began."""
+        """The log since the step, or its process, began."""
         log = self.log_of(name)
         if not log.exists():
             return ""
@@ -91,7 +91,7 @@ class Runner:
                          lambda: self.book.write(step=name, stuck="it was killed and has not gone, and may hold the GPU"))
 
     def missing_of(self, step):
-        """Why it is not run, and whether that is for good."""
+        """Why it cannot run, and whether that is final."""
         if not callable(step.missing):
             return step.missing, True
         limit = min(TORCH_SECONDS, self.left())
@@ -101,7 +101,7 @@ class Runner:
             return f"it is not known within {limit:.0f} s whether it can run here", limit >= TORCH_SECONDS
 
     def run(self, step, environment=None):
-        """Whether it is done, for good or not."""
+        """Whether the step is done, successfully or not."""
         if self.book.ended(step.name):
             return True
         if self.left() < 5:
@@ -122,13 +122,13 @@ class Runner:
             begun = step.book.begun() if step.book else 0
             status = self.run_behind_faults(step, more, until, environment)
             if step.cases and status in (1, FOUND) and step.book.begun() > begun:
-                status = 0  # each case that ended has a line that says how
+                status = 0  # every case that ended has a line with its result
             if status != 0:
                 break
         return self.close(step, status) == 0
 
     def close(self, step, status):
-        """Writes what came of it. 0: it is done."""
+        """Writes the result of the step. 0: it is done."""
         text = self.log_text(step.name)
         if step.is_watched and (found := sanitizer_report.found_in(text, step.book.last_begun())):
             self.book.write(step=step.name, found=found)
@@ -143,7 +143,7 @@ class Runner:
         if status == CUT:
             self.book.write(step=step.name, cut=True, during=step.book.during() if step.book else None)
         elif status != 0:
-            # It is tried again in the next run.
+            # The next run tries it again.
             self.book.write(step=step.name, failed=status, says=says, log=str(self.log_of(step.name)))
         elif waits := [name for name in step.after if not self.book.ended(name)]:
             self.book.write(step=step.name, waits_for=waits)
@@ -153,7 +153,7 @@ class Runner:
         return status
 
     def run_behind_faults(self, step, more, until, environment):
-        """A case that ended the process, or lost it the GPU, is in the book: the next process goes on behind it."""
+        """A case that ended the process, or broke the GPU, is in the book. The next process continues behind it."""
         while True:
             begun = step.book.begun() if step.book else 0
             log_begin = self.log_size(step.name)
@@ -167,7 +167,7 @@ class Runner:
                 return status
 
     def run_all(self, steps):
-        """What is not done."""
-        # Never begun before once cut; among equals the order of value.
+        """Runs the steps and returns those that are not done."""
+        # Steps that never began come before those that were cut; otherwise the order of value.
         order = sorted(steps, key=lambda step: self.book.tries(step.name))
         return [step.name for step in order if not self.run(step)]

@@ -1,8 +1,8 @@
 #pragma once
 
-// How programs here time what they queue on a stream of a GPU: between two events round it, behind
-// a kernel that keeps the GPU busy until the host has queued all of a sample. What is short is not
-// bound by the host's launches then, and what is compared was timed in one way.
+// Times what a program queues on a stream of a GPU: between two events round it, behind a kernel
+// that keeps the GPU busy until the host has queued the whole sample. Short calls are then not
+// limited by the host's launches, and all times are comparable.
 
 #include <cuda_runtime.h>
 
@@ -23,19 +23,19 @@ inline void Check(cudaError_t error, const char* what) {
   std::exit(3);
 }
 
-// One thread that reads no memory: what lies in the cache stays there.
+// One thread that reads no memory: the cache keeps its contents.
 static __global__ void Spin(int64_t cycles) {
   const int64_t begin = clock64();
   while (clock64() - begin < cycles) {
   }
 }
 
-// At first a quarter of a millisecond or so, four times that as often as the host needs longer, up
-// to some 15 milliseconds.
+// The first spin takes about a quarter of a millisecond. If the host needs longer, the spin is
+// multiplied by four, up to about 15 milliseconds.
 inline constexpr int64_t kSpinCycles = 400'000;
 inline constexpr int64_t kMostSpinCycles = kSpinCycles << 6;
 
-// Samples and the times of their parts; each part has a place.
+// Samples and the times of their parts. Each part has a number, its place.
 class StreamTimes {
  public:
   StreamTimes(cudaStream_t stream, int64_t spin_cycles)
@@ -49,7 +49,7 @@ class StreamTimes {
   StreamTimes(const StreamTimes&) = delete;
   StreamTimes& operator=(const StreamTimes&) = delete;
 
-  // queue() queues a sample, those of its parts that are timed within Add.
+  // queue() queues a sample, and calls Add for the parts that are timed.
   template <class Queue>
   void Sample(Queue queue) {
     Spin<<<1, 1, 0, stream_>>>(spin_cycles_);
@@ -58,7 +58,7 @@ class StreamTimes {
     queue();
     const cudaError_t spun = cudaEventQuery(spun_);
     if (spun == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // else the next launch would seem to have failed
+      static_cast<void>(cudaGetLastError());  // or the next launch would seem to have failed
       return;
     }
     Check(spun, "spin");
@@ -74,9 +74,9 @@ class StreamTimes {
     places_.push_back(place);
   }
 
-  // Whether the GPU was busy with its spin when the host had queued a sample, each time.
+  // Whether the GPU was still in its spin each time the host had queued a sample.
   bool ran_ahead() const { return ran_ahead_; }
-  // By place, in microseconds.
+  // Median times by place, in microseconds.
   std::map<size_t, double> Medians() const {
     Check(cudaStreamSynchronize(stream_), "the calls");
     std::map<size_t, std::vector<float>> times;
@@ -98,17 +98,17 @@ class StreamTimes {
   const int64_t spin_cycles_;
   cudaEvent_t spun_ = nullptr;
   bool ran_ahead_ = true;
-  std::vector<cudaEvent_t> events_;  // two a part
+  std::vector<cudaEvent_t> events_;  // two for each part
   std::vector<size_t> places_;
 };
 
 struct Medians {
   std::map<size_t, double> us;  // by place
-  bool ran_ahead = true;        // else the host was too slow even for the longest spin
+  bool ran_ahead = true;        // false: the host was too slow even for the longest spin
 };
 
-// Of so many samples that queue(times, i) queues: all anew behind a longer spin where the host was
-// too slow for one of them.
+// Medians of `samples` samples that queue(times, i) queues. If the host was too slow for one, all
+// are repeated behind a longer spin.
 template <class Queue>
 Medians MediansOf(cudaStream_t stream, int samples, Queue queue) {
   for (int64_t cycles = kSpinCycles;; cycles *= 4) {
@@ -119,17 +119,18 @@ Medians MediansOf(cudaStream_t stream, int samples, Queue queue) {
   }
 }
 
-// Of a node, in microseconds.
+// Times of a node, in microseconds.
 struct NodeTimes {
   double call_us = 0.0;
   double empty_us = 0.0;
-  bool ran_ahead = true;    // as Medians has it; events in the graph wait for no host
-  bool by_replays = false;  // no events could be read in the graph: see NodeChain
+  bool ran_ahead = true;    // see Medians; events in the graph do not wait for the host
+  bool by_replays = false;  // events in the graph could not be read: see NodeChain
 };
 
-// Calls on a stream as nodes of one graph, each after the one before, and behind them as many
-// others, empty(), with events of the graph between: both are timed in the same replays. Where the
-// runtime does not read such events, the whole graph is, and beside it one of the others alone.
+// Calls on a stream as nodes of one graph, one after the other. As many other nodes, empty(),
+// follow; events in the graph separate the two parts, so that both are timed in the same replays.
+// If the runtime cannot read such events, it times the whole graph, and a graph with only the
+// others.
 class NodeChain {
  public:
   template <class Call, class Empty>
@@ -155,11 +156,11 @@ class NodeChain {
   NodeChain(const NodeChain&) = delete;
   NodeChain& operator=(const NodeChain&) = delete;
 
-  // Medians of replays.
+  // Medians over replays.
   NodeTimes Times() {
     std::vector<float> calls, empties;
     for (int i = 0; i < kCalls + 3; ++i) {
-      Spin<<<1, 1, 0, stream_>>>(kSpinCycles);  // so that no sample begins on an idle GPU
+      Spin<<<1, 1, 0, stream_>>>(kSpinCycles);  // no sample begins on an idle GPU
       Check(cudaGetLastError(), "spin");
       Check(cudaGraphLaunch(both_, stream_), "graph, launch");
       Check(cudaStreamSynchronize(stream_), "graph");
@@ -189,13 +190,13 @@ class NodeChain {
     Check(cudaGraphUpload(exec, stream_), "graph, upload");
     return exec;
   }
-  // Milliseconds from one event to the next; 0: not told.
+  // Milliseconds from one event to the next; 0: unknown.
   float Between(int event) const {
     float milliseconds = 0.0f;
     if (cudaEventElapsedTime(&milliseconds, events_[event], events_[event + 1]) == cudaSuccess) {
       return milliseconds;
     }
-    cudaGetLastError();  // else the next launch would seem to have failed
+    cudaGetLastError();  // or the next launch would seem to have failed
     return 0.0f;
   }
   static double MedianOf(std::vector<float>& times) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Two numbers of bfloat16 or four of fp8, uniform and finite, of each place others.
+// Two bfloat16 or four fp8 numbers, uniform and finite, different for each place.
 template <bool kFloat8>
 __device__ uint32_t RandomWord(uint32_t place) {
   const auto words = Philox4x32({place, 0, 0, 0}, {5, 0});
@@ -29,7 +29,7 @@ __device__ uint32_t RandomWord(uint32_t place) {
   }
 }
 
-// ---- wgmma: each of two warpgroups multiplies 64 rows of its own by 256 columns that both read
+// ---- wgmma: each of two warpgroups multiplies its 64 rows by 256 columns that both read
 
 constexpr int kColumns = 256;
 constexpr int kProducts = 16;  // between two waits
@@ -75,7 +75,7 @@ __device__ void Product(float (&d)[128], uint64_t a, uint64_t b) {
 #undef JANUS_SUMS_16
 #undef JANUS_SUMS_4
 
-// Of rows from `address` on, as kernels/cuda/wgmma.h has them.
+// A descriptor of rows from `address` on, as in kernels/cuda/wgmma.h.
 __device__ uint64_t Descriptor(const unsigned char* rows) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(rows));
   return uint64_t{(address & 0x3FFFFu) >> 4} | uint64_t{1} << 62 |
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads, 1) WgmmaProducts(float* out) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr int kOperandBytes = (2 * 64 + kColumns) * kRowBytes;
   __shared__ alignas(1024) unsigned char operands[kOperandBytes];
-  // Random, so that it does not matter which number the swizzle finds where.
+  // With random numbers it does not matter where the swizzle puts each.
   for (uint32_t i = threadIdx.x; i < kOperandBytes / 4; i += kThreads) {
     reinterpret_cast<uint32_t*>(operands)[i] =
         RandomWord<kFloat8>(blockIdx.x * (kOperandBytes / 4) + i);
@@ -112,15 +112,15 @@ __global__ void __launch_bounds__(kThreads, 1) WgmmaProducts(float* out) {
   }
   float sum = 0.0f;
   for (const float of : d) sum += of;
-  if (sum == 0x5EED.8p-20f) *out = sum;  // so that the products stay
+  if (sum == 0x5EED.8p-20f) *out = sum;  // keeps the products alive
 #endif
 }
 
 // ---- mma.sync: each warp multiplies 32 rows by 32 columns, operands and sums in registers
 
 constexpr int kMmaTurns = 4000;
-constexpr int kMmaBlocks = 2;  // on a multiprocessor
-constexpr int kMmaTiles = 8;   // 16 by 8, of a warp
+constexpr int kMmaBlocks = 2;  // per multiprocessor
+constexpr int kMmaTiles = 8;   // of a warp, 16 by 8 each
 
 template <bool kFloat8>
 __device__ void MmaProduct(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, kMmaBlocks) MmaProducts(float* out) 
   if (sum == 0x5EED.8p-20f) *out = sum;
 }
 
-// ---- Which of them
+// ---- Choice of the instruction
 
 int Capability() {
   int major = 0, minor = 0;
@@ -202,8 +202,8 @@ const char* InstructionOfProducts() {
 double ComputedPeak() {
   int khz = 0;
   Check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0), "device");
-  // Of bfloat16, by data sheets of A100, H100 and B200: their rates over multiprocessors and
-  // clocks.
+  // Operations in bfloat16 per cycle: the rates in data sheets of A100, H100 and B200, divided by
+  // multiprocessors and clocks.
   const int major = Capability() / 10;
   const double of_cycle = major == 10 ? 8192.0 : major == 9 ? 4096.0 : 2048.0;
   return of_cycle * static_cast<double>(DeviceMultiprocessors()) * khz / 1000.0;

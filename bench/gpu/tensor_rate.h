@@ -1,8 +1,8 @@
 #pragma once
 
-// What the tensor cores of this process's GPU multiply at the most: launches that do nothing else,
-// to be timed as kernels are. The computed peak, of a clock that a GPU under load does not hold, is
-// for comparison alone.
+// The highest rate at which the tensor cores of this process's GPU multiply: launches that do only
+// products, timed like other kernels. The computed peak assumes a clock that a GPU does not hold
+// under load; it is only for comparison.
 
 #include <cuda_runtime.h>
 
@@ -12,20 +12,20 @@
 
 namespace janus::kernels::cuda {
 
-// Queues about a millisecond of products of random numbers of that format, BFloat16 or Float8E4M3,
-// with fp32 sums: how many operations they are, a multiplication with its addition being two. 0:
-// this GPU has no such products, and nothing was queued. `out`: memory of 4 bytes, hardly ever
-// written.
+// Queues about a millisecond of products of random numbers in this format, BFloat16 or Float8E4M3,
+// with fp32 sums. Returns the number of operations; a multiplication with its addition counts as
+// two. 0: this GPU has no such products, and nothing was queued. `out`: 4 bytes of memory,
+// practically never written.
 //
-// On sm_90a, where the build has it, wgmma of 64 rows by 256 columns by two warpgroups on each
-// multiprocessor, both operands in shared memory. Elsewhere mma.sync over registers: on sm_100
-// less than its tensor cores can do, yet all that this build's kernels there use.
+// On sm_90a, if the build has it, each multiprocessor runs wgmma of 64 rows by 256 columns in two
+// warpgroups, with both operands in shared memory. Other GPUs run mma.sync over registers. On
+// sm_100 this is slower than its tensor cores, but it is all that this build's kernels use there.
 int64_t StartProducts(cudaStream_t stream, DType type, float* out);
 // "wgmma" or "mma.sync".
 const char* InstructionOfProducts();
 
-// Operations a microsecond in bfloat16 at the GPU's own clock: of a multiprocessor 4,096 a cycle
-// from sm_90 on, 2,048 before.
+// Operations per microsecond in bfloat16 at the GPU's nominal clock. A multiprocessor does 4,096
+// per cycle from sm_90 on, 2,048 before.
 double ComputedPeak();
 
 }  // namespace janus::kernels::cuda

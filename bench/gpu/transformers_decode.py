@@ -1,13 +1,13 @@
-"""The models of serve_gpu_bench decoded by Hugging Face transformers on the same GPU, with random
-weights of the same shapes in bfloat16. Run with the file of results that serve_gpu_bench has written:
-it says how many of Mixtral's layers were served, and gets a JSON line per model and batch that it has
-of 1A1E; what stands there is not run again. `ours_over` is the TPOT of our 1A1E over that of transformers.
+"""Decodes the models of serve_gpu_bench with Hugging Face transformers on the same GPU, with random weights
+of the same shapes in bfloat16. Run it with the file of results of serve_gpu_bench: that says how many of
+Mixtral's layers were served. It adds a JSON line for each model and batch that the file has for 1A1E; a line
+that is in the file is not made again. `ours_over` is the TPOT of our 1A1E over that of transformers.
 
     python3 bench/gpu/transformers_decode.py --results FILE
     python3 bench/gpu/transformers_decode.py --try     # both models, small, on a CPU; writes nothing
 
-Needs torch and transformers. TPOT is the mean of all steps behind the first token, as ours is and over
-the same contexts: prompts of 64 tokens, answers of 128. One of a few tokens comes before, to warm up.
+Needs torch and transformers. TPOT is the mean of all steps after the first token, as for ours, and over the
+same contexts: prompts of 64 tokens, answers of 128. A short answer comes first, to warm up.
 """
 
 import argparse
@@ -27,12 +27,12 @@ except ImportError:
     sys.exit("transformers is not installed: nothing of it beside the served models")
 
 PROMPT, ANSWER, WARM_UP = 64, 128, 4
-# Of serve_gpu_bench: processes_gpu_bench serves two layers, and answers half as long.
+# Lines of serve_gpu_bench. processes_gpu_bench serves only two layers, and answers half as long.
 OURS = re.compile(rf"Mixtral of (\d+) layers, 1A1E, batch \d+, prompt {PROMPT}, answer {ANSWER}")
 
 
 def mixtral(layers: int, scale: int = 1) -> transformers.PreTrainedModel:
-    """`scale`: by how much it is smaller."""
+    """`scale`: divides the sizes of the model."""
     return transformers.MixtralForCausalLM(transformers.MixtralConfig(
         vocab_size=32000 // scale, hidden_size=4096 // scale, intermediate_size=14336 // scale,
         num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=8,
@@ -52,7 +52,7 @@ def v2_lite(layers: int, scale: int = 1) -> transformers.PreTrainedModel:
 
 @torch.inference_mode()
 def decode_seconds(model: transformers.PreTrainedModel, batch: int, answer: int) -> float:
-    """From the first token of an answer to its last."""
+    """Seconds from the first token of an answer to its last."""
     device = model.device
     cache = transformers.DynamicCache(config=model.config)
     tokens = (torch.arange(batch * PROMPT, device=device) * 7919 + 1).view(batch, PROMPT)
@@ -75,7 +75,7 @@ def tpot_ms(model: transformers.PreTrainedModel, batch: int, answer: int) -> flo
 
 
 def layers_served(names: Iterable[str]) -> int | None:
-    """Of Mixtral; None: it was not served."""
+    """Mixtral's layers; None: it was not served."""
     return next((int(match[1]) for name in names if (match := OURS.fullmatch(name))), None)
 
 

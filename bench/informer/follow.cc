@@ -17,7 +17,7 @@ using control::Informer;
 using control::WatchEvent;
 using control::WatchEventType;
 
-constexpr Seconds kSettle{10};  // as clientgo's -settle
+constexpr Seconds kSettle{10};  // the same as clientgo's -settle
 
 MonotonicTime Later(Seconds by) {
   return MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(by);
@@ -32,7 +32,7 @@ double CpuSeconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// "VmRSS", "VmHWM" of this process, MiB.
+// `name` is "VmRSS" or "VmHWM". In MiB, for this process.
 double MemoryMib(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,4 +1,4 @@
-// What bench/informer.py runs: kube-bench COMMAND ..., see commands.h.
+// kube-bench COMMAND ...: the program that bench/informer.py runs. See commands.h.
 
 #include <cstdio>
 #include <cstdlib>

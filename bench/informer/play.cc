@@ -26,7 +26,7 @@ void SendAll(int socket, std::string_view bytes) {
   }
 }
 
-// One request's head; empty: the client has gone.
+// The head of one request; empty: the client has disconnected.
 std::string ReadHead(int socket) {
   std::string head;
   char c = 0;
@@ -57,7 +57,7 @@ std::vector<std::string> ReadLines(const std::string& file) {
   return out;
 }
 
-// Events in protobuf, each with its size before it.
+// Events in protobuf; each follows its size.
 std::vector<std::string> ReadFrames(const std::string& file) {
   const Result<std::string> bytes = ReadFile(file, int64_t{1} << 30);
   JANUS_CHECK(bytes.ok(), bytes.status().ToString());
@@ -80,8 +80,8 @@ struct Events {
   std::vector<std::string> protobuf;
 };
 
-// Tells each event when it is due, as a server does: a chunk each. A client that does not take them
-// in time delays them, and what it hears late counts from when it was due.
+// Sends each event when it is due, as a server does: one chunk each. A slow client delays the
+// events; its lateness counts from the time when an event was due.
 void Tell(int socket, const std::vector<std::string>& events, double rate, const std::string& log) {
   std::vector<MonotonicTime> due;
   due.reserve(events.size());
@@ -119,7 +119,7 @@ void Serve(const Fd& socket, const Events& events, double rate, const std::strin
     SendAll(socket.get(),
             "HTTP/1.1 200 OK\r\nContent-Type: " + type + "\r\nTransfer-Encoding: chunked\r\n\r\n");
     Tell(socket.get(), in_protobuf ? events.protobuf : events.json, rate, log);
-    ReadHead(socket.get());  // until the client has heard enough
+    ReadHead(socket.get());  // until the client has enough events and disconnects
     return;
   }
 }

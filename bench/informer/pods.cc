@@ -21,7 +21,7 @@ const Resource kConfigMaps{"", "v1", "configmaps", "ConfigMap", true};
 constexpr int kNodes = 100;
 constexpr int kThreads = 8;
 
-// An expert worker as the operator would make it.
+// An expert worker, as the operator makes it.
 constexpr char kPod[] = R"({
   "apiVersion": "v1", "kind": "Pod",
   "metadata": {
@@ -110,7 +110,7 @@ Node PodOf(int number, const Node& owner) {
   return pod;
 }
 
-// work(i) for i below `count`, on as many threads as there are connections.
+// Runs work(i) for each i below `count`, on as many threads as there are connections.
 template <class Work>
 void InParallel(int count, const Work& work) {
   std::vector<std::jthread> threads;
@@ -169,7 +169,7 @@ control::ReflectorOptions PodOptions() {
 void Fill(int count) {
   const control::SystemTimeline timeline;
   const auto client = MakeClient(timeline);
-  // Pods without an owner that is there would be collected.
+  // Pods with a missing owner would be garbage-collected.
   Node owner = Node::Map();
   owner.Add("apiVersion", Node::String("v1"));
   owner.Add("kind", Node::String("ConfigMap"));
@@ -204,7 +204,7 @@ void Churn(int count, int step, int writes, const std::string& log) {
   }
   std::vector<std::string> lines(static_cast<size_t>(writes));
   const MonotonicTime began = MonotonicClock::now();
-  // Another value each time that this runs: no watch reports a write that changes nothing.
+  // A new value in each run: a write that changes nothing causes no event.
   const int64_t first = Nanoseconds(began);
   InParallel(writes, [&](int i) {
     Node patch = Node::Map();

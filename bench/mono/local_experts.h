@@ -9,13 +9,13 @@
 
 namespace janus::bench {
 
-// The experts behind the attention side's interface without an exchange: Post computes them on the
-// spot, on the caller's threads, where the rows lie; the contributions are read where they were
-// written. On a device rows and contributions pass through pinned memory of the host, as between
-// instances that do not exchange in place, and Post waits for them.
+// The experts behind the interface of the attention side, without an exchange. Post computes them
+// at once on the caller's threads, and reads the rows where they are; the caller reads
+// contributions where they were written. On a device, rows and contributions pass through pinned
+// host memory, as between instances that do not exchange in place; Post waits for them.
 class LocalExperts final : public dataplane::AttentionExchange {
  public:
-  // `context`: where the layers compute; it outlives this.
+  // `context`: where the layers compute. It must outlive this.
   LocalExperts(const dataplane::ExchangeShape& shape, dataplane::ExpertLayers& layers,
                kernels::Context& context)
       : shape_(shape), layers_(layers), context_(context) {

@@ -9,8 +9,8 @@
 
 namespace janus::bench {
 
-// The transport of an attention instance without peers: tickets for experts go nowhere, and
-// waiting is for callers of Wake alone.
+// The transport of an attention instance without peers. It drops tickets for experts, and only Wake
+// ends a wait.
 class LoneTransport final : public dataplane::Transport {
  public:
   explicit LoneTransport(WaitPolicy policy) : policy_(policy) {}

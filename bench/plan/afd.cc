@@ -1,5 +1,5 @@
-// Published results of separating attention and experts ("AFD"), gains and losses: does the model
-// say the same sign?
+// Published results of separating attention and experts ("AFD"), gains and losses. Does the model
+// predict the same sign?
 
 #include "bench/plan/figures.h"
 #include "bench/plan/table.h"

@@ -2,7 +2,7 @@
 
 namespace janus::bench {
 
-// Tables, by publication; what each asks stands in its file.
+// Prints tables, one function per publication. Each file says what its tables ask.
 void JanusFigures();
 void MegaScaleFigures();
 void MixServeFigures();

@@ -24,7 +24,7 @@ Configuration Of(int m, int n) {
   return how;
 }
 
-// The quickest exchange and number of micro-batches of m and n; `is_random` as in DisAgg.
+// The fastest exchange and number of micro-batches for m and n. `is_random`: as in DisAgg.
 double Tpot(const Setting& setting, int m, int n, double batch, bool is_random, bool is_direct) {
   double least = HUGE_VAL;
   Configuration how = Of(m, n);
@@ -42,7 +42,7 @@ void Figure6() {
   const Setting setting = Make("deepseek-v2", "H100", "H100", 512);
   std::vector<Row> rows;
   for (const double batch : {4., 64., 512.}) {
-    // Attention as the paper times it: with gathering its rows for the experts.
+    // Attention as the paper times it, with the gathering of its rows for the experts.
     const auto attention = [&](int m, bool is_alone) {
       Configuration how = Of(m, 8);
       how.mode = ExchangeMode::kTwoPhaseParallel;
@@ -74,7 +74,7 @@ void Figure7() {
   const char* const why_plan =
       "6 instances need 95 % of an 80 GB card; 200 ms never binds by calibrated kernels, so "
       "nothing asks for more";
-  // What the paper maximises: throughput per GPU at a given batch, whatever the latency saved.
+  // The paper maximises throughput per GPU at a given batch; it ignores the latency that is saved.
   const auto most_per_gpu = [&](double batch) {
     std::optional<Plan> best;
     for (int m = 1; m <= 16; ++m) {
@@ -105,7 +105,7 @@ void Figure7() {
                 fullest.tpot_seconds * 1e3, PerGpu(fullest)),
          If(name == paper[row]), row == 0 ? why_plan : "the same"});
     ++row;
-    // The paper's baselines: 16 GPUs, 32 at the largest batch.
+    // The paper's baselines use 16 GPUs, and 32 at the largest batch.
     const int gpus = batch < 512 ? 16 : 32;
     const WholePlan whole = *EvaluateWhole(setting, {kTarget, batch}, {}, WholeConfiguration{gpus});
     const double disagg =

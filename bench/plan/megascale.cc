@@ -1,5 +1,5 @@
 // MegaScale-Infer (arXiv 2504.02263), figures 8-13 and tables 3-4: bf16, 571 tokens in and 159 out
-// (half of it is there on average), TPOT 150 ms.
+// (on average half of the answer is there), TPOT 150 ms.
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr double kContext = 571 + 80;
 constexpr PlanGoal kGoal = {0.15, 0};
 constexpr const char* kModels[] = {"mixtral-8x22b", "dbrx", "scaled-moe"};
 
-// One expert a node, two GPUs a node, gate on the attention side.
+// One expert per node, two GPUs per node, the gate on the attention side.
 Configuration Nodes(const Setting& setting, int m, int micro_batches) {
   Configuration how;
   how.m = m;
@@ -30,7 +30,7 @@ Configuration Nodes(const Setting& setting, int m, int micro_batches) {
   return how;
 }
 
-// The ampere cluster: 400 GB/s between GPUs both ways together, a 200 Gbit/s card each.
+// The ampere cluster: 400 GB/s between GPUs, both directions together, and a 200 Gbit/s card each.
 HardwareProfile Ampere() {
   HardwareProfile ampere = *FindHardware("A800");
   ampere.name = "Ampere 80GB";
@@ -45,7 +45,7 @@ struct Pairs {
   double whole_rate = 0;
 };
 
-// Devices of attention and experts with most tokens per second and cost.
+// The devices for attention and experts with most tokens per second and per cost.
 Pairs BestPair(const char* model, double context) {
   Pairs pairs;
   for (const char* a : {"L20", "H800", "A800", "H20", "L40S"}) {
@@ -69,7 +69,7 @@ Pairs BestPair(const char* model, double context) {
 }
 
 void Table3() {
-  // Per cost: memory, bandwidth, arithmetic, as printed.
+  // Memory, bandwidth and arithmetic per cost, as printed.
   struct Printed {
     const char* name;
     double memory, bandwidth, compute;
@@ -129,14 +129,15 @@ void Figure8() {
     const Setting setting = Make(*FindModel(name), Ampere(), Ampere(), kContext);
     const PlanAnswer answer = *SearchPlans(setting, kGoal, {});
     const double separated = PerGpu(answer.plans[0]);
-    // vLLM: tensor parallelism in a node, a pipeline across; TensorRT-LLM may use experts' too.
+    // vLLM: tensor parallelism within a node, a pipeline across nodes. TensorRT-LLM may also use
+    // expert parallelism.
     const auto vllm = EvaluateWhole(setting, kGoal, {}, {gpus, gpus / 8, 8, 8, false});
     std::optional<WholePlan> tensorrt;
     for (const WholePlan& plan : SearchWholes(setting, kGoal, {}, gpus)) {
       if (plan.gpus == gpus && !tensorrt) tensorrt = plan;
     }
     const double over_vllm = vllm ? separated / PerGpu(*vllm) : HUGE_VAL;
-    // vLLM 0.6.6 runs at most 256 sequences unless told otherwise.
+    // vLLM 0.6.6 runs at most 256 sequences by default.
     const auto usual =
         EvaluateWhole(setting, {kGoal.tpot_seconds, 256}, {}, {gpus, gpus / 8, 8, 8, false});
     rows.push_back({Format("%s over vLLM (%s)", name, is_scaled ? "TP8 PP2" : "TP8"),

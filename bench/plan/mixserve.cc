@@ -14,13 +14,13 @@ namespace janus::bench {
 using namespace controllers;  // NOLINT: a bench of them
 
 void MixServeFigures() {
-  // A prompt and half an answer of ShareGPT, about; its exact lengths are not stated.
+  // About a prompt and half an answer of ShareGPT. Its exact lengths are not stated.
   constexpr double kContext = 400;
   constexpr double kBatch = 16;
   const Setting setting = Make("deepseek-v3", "H20", "H20", kContext);
   struct Strategy {
     const char* name;
-    const char* published;  // total tokens per second, prompts counted
+    const char* published;  // total tokens per second, prompts included
     WholeConfiguration how;
   };
   const Strategy strategies[] = {

@@ -1,5 +1,5 @@
-// Milliseconds of CPU that a plan search takes in the default space: other work on the machine does
-// not count.
+// Milliseconds of CPU time that a plan search takes in the default space. CPU time excludes other
+// work on the machine.
 
 #include <sys/resource.h>
 
@@ -35,7 +35,7 @@ void SearchSpeed() {
     const char* experts;
     double tpot;
     double batch;
-    double ttft = 0;                 // seconds; 0: not asked for
+    double ttft = 0;                 // seconds; 0: no target
     double requests_per_second = 0;  // of 2,000 tokens in, 200 out
   };
   for (const Asked& asked : {Asked{"deepseek-v3", "H200", "H200", 0.05, 0},

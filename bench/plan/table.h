@@ -5,7 +5,7 @@
 
 namespace janus::bench {
 
-// What a publication says beside what the performance model says.
+// Compares a publication with the performance model.
 enum class Agreement { kSame, kDiffers, kNotAsked };
 
 struct Row {
@@ -13,10 +13,10 @@ struct Row {
   std::string published;
   std::string ours;
   Agreement agreement = Agreement::kNotAsked;
-  std::string why;  // where it differs or cannot be asked
+  std::string why;  // why it differs or cannot be compared
 };
 
-// A title, a line per row; `agree` heads the column of agreement ("order", "sign").
+// Prints a title and a line per row. `agree` heads the column of agreement ("order", "sign").
 void Print(const std::string& title, const char* agree, const std::vector<Row>& rows);
 
 inline Agreement If(bool is_same) {

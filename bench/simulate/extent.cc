@@ -13,7 +13,7 @@ namespace {
 
 using namespace controllers;  // NOLINT: a bench of them
 
-// Of the demand alone: a policy that meets a backlog asks for more.
+// Computed from the demand alone: a policy with a backlog would ask for more.
 int PeakOfCopies(const Setting& setting, const ScalingPolicy& scaling,
                  const std::vector<SimulatedRequest>& requests) {
   constexpr double kWindow_s = 60;

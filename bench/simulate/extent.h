@@ -4,11 +4,11 @@
 
 namespace janus::bench {
 
-// How far a demand reaches, in GPUs. Copies of the whole model that peak at 128 have something to
-// scale, and what stays three instances above the fewest that hold the model something to decide.
+// The range of a demand, in GPUs. It is large enough if copies of the whole model peak at 128 or
+// more, and if our policy stays three instances above the fewest that hold the model.
 struct Extent {
-  int peak = 0;    // what copies of the cheapest whole-model instance take in its busiest minute
-  int fewest = 0;  // one attention instance and the fewest experts that hold the model
+  int peak = 0;    // GPUs for copies of the cheapest whole-model instance in its busiest minute
+  int fewest = 0;  // one attention instance, and the fewest expert instances that hold the model
 };
 inline constexpr int kLeastPeak = 128;
 inline constexpr int kLeastAbove = 3;

@@ -34,7 +34,7 @@ void PrintPolicies(const nlohmann::json& report) {
                 policy["tpotSeconds"]["p99"].get<double>() * 1e3,
                 policy["ttftSeconds"]["p99"].get<double>(), policy["refused"].get<long long>(),
                 policy["peakGpus"].get<int>(), LeastOf(policy), policy["decisions"].size() - 1);
-    // Whose schedule it is, where it is not the oracle's own.
+    // If the oracle took another policy's schedule, print which.
     const std::string why = policy["decisions"][0]["why"];
     if (why.starts_with("as ours did")) std::printf("          %s\n", why.c_str());
   }

@@ -6,12 +6,12 @@
 
 namespace janus::bench {
 
-// A report as `janusctl simulate --json` gives it: a line per policy, with the most GPUs that it
-// paid for and the fewest that it asked for.
+// Prints a report of `janusctl simulate --json`: a line per policy, with the most GPUs that it paid
+// for and the fewest that it asked for.
 void PrintPolicies(const nlohmann::json& report);
 
-// Whether the demand reaches far enough for ours to be compared with copies of the whole model.
-// Nothing where ours was not run.
+// Prints whether the range of the demand is large enough to compare ours with copies of the whole
+// model. Prints nothing if ours was not run.
 void PrintExtent(const nlohmann::json& report, double scale, const Extent& extent);
 
 }  // namespace janus::bench

@@ -7,8 +7,8 @@ namespace janus::cli {
 
 std::vector<Arrival> PoissonArrivals(double rate_per_second, int64_t count, int input_tokens,
                                      int output_tokens, uint64_t seed) {
-  // The engine's bits are fixed by the standard; the distributions' are not, so the logarithm is
-  // taken here.
+  // The standard fixes the bits of the engine but not those of the distributions. The logarithm is
+  // therefore taken here.
   std::mt19937_64 random(seed);
   std::vector<Arrival> arrivals;
   double now = 0;

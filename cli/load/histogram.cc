@@ -38,7 +38,7 @@ double Histogram::Percentile(double percent) const {
   int64_t seen = 0;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     seen += buckets_[i];
-    // The middle of the bucket: half a percent off at most.
+    // The middle of the bucket is at most half a percent off.
     if (seen >= std::max<int64_t>(wanted, 1)) {
       return kLeast * std::exp((static_cast<double>(i) + 0.5) * kLogGrowth);
     }

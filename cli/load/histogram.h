@@ -5,9 +5,9 @@
 
 namespace janus::cli {
 
-// Durations in seconds, kept as counts in buckets that grow by 1 %: any percentile of any number of
-// them within 1 %, in fixed memory. From 1 us to 10^5 s; what lies outside counts as the bound.
-// Thread-compatible.
+// Counts durations, in seconds, in buckets that grow by 1 %. Gives any percentile within 1 % in
+// fixed memory, however many durations were added. The range is 1 us to 10^5 s; a value outside
+// counts as the nearer bound. Thread-compatible.
 class Histogram {
  public:
   Histogram();
@@ -16,7 +16,8 @@ class Histogram {
 
   int64_t count() const { return count_; }
   double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
-  // The smallest duration that at least `percent` of them do not exceed; 0 when there are none.
+  // The smallest duration that at least `percent` of all durations do not exceed; 0 if the
+  // histogram is empty.
   double Percentile(double percent) const;
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kMaxErrorBody = 64 << 10;
 
-// What the library's errors mean to who asked.
+// An error of the library in words for the caller.
 std::string Why(httplib::Error error) {
   switch (error) {
     case httplib::Error::Connection:
@@ -32,7 +32,7 @@ struct HttpClient::Connection {
     client.set_read_timeout(whole);
     client.set_write_timeout(whole);
     client.set_keep_alive(true);
-    // One write per request: the reply's first byte is timed.
+    // Without Nagle's algorithm, which would delay a request: the reply's first byte is timed.
     client.set_tcp_nodelay(true);
   }
   httplib::Client client;

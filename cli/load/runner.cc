@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// How soon `stop` is noticed.
+// How often `stop` is polled.
 constexpr std::chrono::milliseconds kStopInterval{100};
 
 double Since(MonotonicTime start, MonotonicTime now) {
@@ -45,7 +45,7 @@ Result<std::string> FindModel(const LoadOptions& options) {
   return NotFound(options.url + "/v1/models: lists no model; give --model");
 }
 
-// The prompt of a request depends on the seed and its index alone.
+// The prompt of a request depends only on the seed and its index.
 std::string RequestBody(const LoadOptions& options, const std::string& model, int64_t index,
                         const Arrival& arrival) {
   std::mt19937_64 random(options.seed * 0x9E3779B97F4A7C15u + static_cast<uint64_t>(index));
@@ -90,7 +90,7 @@ class Runner {
     MonotonicTime due;
   };
 
-  // Hands every arrival over at its time. Workers are started as the concurrency grows.
+  // Hands over every arrival at its time. Starts more workers as concurrency grows.
   void SendAll(std::vector<std::jthread>& workers) {
     for (size_t i = 0; i < arrivals_.size(); ++i) {
       const auto offset = std::chrono::duration_cast<MonotonicClock::duration>(
@@ -111,7 +111,7 @@ class Runner {
     }
   }
 
-  // False when stopped before.
+  // False if stopped before.
   bool WaitUntil(MonotonicTime due) {
     MutexLock lock(mu_);
     while (!stopping_) {
@@ -132,7 +132,7 @@ class Runner {
     while (open_ > 0) {
       if (!stopping_ && stop_()) stopping_ = true;
       if (stopping_) {
-        // Tasks that nobody has begun are not sent.
+        // Tasks that no worker has taken are not sent.
         summary_.sent -= static_cast<int64_t>(tasks_.size());
         open_ -= static_cast<int>(tasks_.size());
         tasks_.clear();
@@ -256,8 +256,8 @@ class Runner {
   MonotonicTime start_;
 
   Mutex mu_;
-  CondVar changed_;  // tasks_, done_, stopping_
-  CondVar timer_;    // open_, or time
+  CondVar changed_;  // signals tasks_, done_, stopping_
+  CondVar timer_;    // signals open_, or ends with time
   std::deque<Task> tasks_ JANUS_GUARDED_BY(mu_);
   int open_ JANUS_GUARDED_BY(mu_) = 0;
   bool done_ JANUS_GUARDED_BY(mu_) = false;

@@ -16,16 +16,16 @@ struct LoadOptions {
   std::string url = "http://127.0.0.1:8000";
   std::string api_key;        // empty: none is sent
   std::string model;          // empty: the first of /v1/models
-  int max_concurrency = 256;  // requests open at once; an arrival beyond it is skipped, counted
+  int max_concurrency = 256;  // open requests; an arrival beyond it is skipped and counted
   Seconds timeout{120};       // without a byte
   double time_scale = 1.0;    // > 1: the arrivals come faster
   double temperature = 0;
   uint64_t seed = 1;          // of the prompts' tokens
-  int token_ids_below = 256;  // prompts are random ids in [1, this)
-  bool ignore_eos = false;    // answers of full length; not every server knows it
+  int token_ids_below = 256;  // prompts are random ids from 1 to below this
+  bool ignore_eos = false;    // answers of full length; not every server supports it
 };
 
-// What became of one request. Times in seconds.
+// The result of one request. Times in seconds.
 struct RequestOutcome {
   int64_t index = 0;
   Arrival arrival;
@@ -33,10 +33,10 @@ struct RequestOutcome {
   std::string finish_reason;
   std::string error;  // empty: complete
   int output_tokens = 0;
-  double ttft = 0;  // sent to first text
-  double tpot = 0;  // per token after the first; 0 with fewer than two
+  double ttft = 0;  // from sending to the first text
+  double tpot = 0;  // per token after the first; 0 with fewer than two tokens
   double e2e = 0;
-  double late = 0;  // sent behind its arrival time
+  double late = 0;  // how long after its arrival time it was sent
 };
 
 struct LoadSummary {
@@ -48,14 +48,14 @@ struct LoadSummary {
   double seconds = 0;
   Histogram ttft;
   Histogram tpot;
-  Histogram itl;  // between two events with text of one request
+  Histogram itl;  // between two events with text of the same request
   Histogram late;
 };
 
-// Sends every arrival at its time, whatever became of the ones before (open loop), and reads the
-// streams. `on_outcome` is called for each request sent, one call at a time. Ends when all are
-// answered, or soon after `stop` says true (open streams are left).
-// Unavailable, NotFound: the endpoint does not answer, or serves no model.
+// Sends every arrival at its time even if earlier requests are still open (open loop), and reads
+// the streams. Calls `on_outcome` for each request sent, one call at a time. Returns when all are
+// answered, or soon after `stop` returns true (open streams are dropped). Unavailable: the endpoint
+// does not answer. NotFound: it serves no model.
 Result<LoadSummary> RunLoad(const LoadOptions& options, const std::vector<Arrival>& arrivals,
                             const std::function<void(const RequestOutcome&)>& on_outcome,
                             const std::function<bool()>& stop);

@@ -8,11 +8,11 @@
 
 namespace janus::cli {
 
-// Cuts a stream of bytes into the data of server-sent events, however the bytes arrive. Confined to
-// one thread.
+// Splits a stream of bytes into the data of server-sent events, wherever the chunks are cut.
+// Confined to one thread.
 class SseParser {
  public:
-  // `on_data` gets the text behind each "data:", one event each.
+  // Calls `on_data` with the text behind each "data:", once per event.
   explicit SseParser(std::function<void(std::string_view)> on_data)
       : on_data_(std::move(on_data)) {}
 
@@ -24,19 +24,19 @@ class SseParser {
   std::string line_;
 };
 
-// What one event of a streamed completion says.
+// The content of one event of a streamed completion.
 struct CompletionChunk {
   bool has_text = false;      // text of one or more tokens
-  std::string finish_reason;  // empty: goes on
+  std::string finish_reason;  // empty: the answer is not finished
   int prompt_tokens = -1;     // of `usage`, -1: not in this event
   int completion_tokens = -1;
-  std::string error;  // an error object instead
+  std::string error;  // set if the event is an error object
 };
 
-// InvalidArgument: not a completion's (or chat completion's) JSON.
+// InvalidArgument: the text is not JSON of a completion or chat completion.
 Result<CompletionChunk> ParseChunk(std::string_view json);
 
-// The message of an error reply's body, else the body's beginning.
+// The message in the body of an error reply; without one, the start of the body.
 std::string ErrorMessage(std::string_view body);
 
 }  // namespace janus::cli

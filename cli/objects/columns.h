@@ -5,8 +5,9 @@
 
 namespace janus::cli {
 
-// Rows of cells as text, columns as wide as their widest cell and three spaces apart, the first row
-// first; `indent` spaces before each. No trailing spaces; lines end with '\n'.
+// Formats rows of cells as text. Each column is as wide as its widest cell; columns are three
+// spaces apart. The first row comes first; each row starts with `indent` spaces. No trailing
+// spaces; every line ends with '\n'.
 std::string RenderColumns(const std::vector<std::vector<std::string>>& rows, int indent = 0);
 
 }  // namespace janus::cli

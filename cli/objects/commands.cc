@@ -57,7 +57,7 @@ Result<Node> Read(const RunningService& service) {
   return *std::move(object);
 }
 
-// Who owns which field is for machines, and longer than the object: as in kubectl.
+// As kubectl does: managedFields is for machines, and is longer than the rest of the object.
 void HideManagedFields(Node& object) {
   for (NodeField& field : object.fields) {
     if (field.name != "metadata") continue;
@@ -75,7 +75,7 @@ std::string Written(std::vector<Node> objects, const GetOptions& options) {
   return options.output == "json" ? WriteJsonLines(root) : WriteYaml(root);
 }
 
-// Whether all of the newest generation is ready.
+// Whether the service is ready at its newest generation.
 bool IsReady(const Node& service) {
   const int64_t generation = control::IntegerAt(service, {"metadata", "generation"}).value_or(0);
   for (const control::Condition& one : control::ReadConditions(service)) {
@@ -86,7 +86,8 @@ bool IsReady(const Node& service) {
   return false;
 }
 
-// Until the object is ready at its newest generation; not while the service cannot be.
+// Waits until the object is ready at its newest generation. Fails if the service cannot become
+// ready.
 Status Await(const RunningService& service, const control::Resource& resource,
              const control::ObjectKey& key, StopSignals& stop) {
   while (!stop.Came()) {
@@ -106,7 +107,7 @@ Status Await(const RunningService& service, const control::Resource& resource,
   return Cancelled("stopped waiting; the service goes on");
 }
 
-// Where the counts that are asked for go: a role in mode External has them from its MoERoleScaler.
+// Where the requested counts go. A role in mode External takes its count from its MoERoleScaler.
 struct Asked {
   std::vector<std::pair<Role, int>> scalers;
   Node spec = Node::Map();  // merged into the MoEService
@@ -188,7 +189,7 @@ Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop) {
                          FindRunningService(control::ReadEnvironment(), Time(), options.name));
   JANUS_ASSIGN_OR_RETURN(const Node before, Read(service));
   const Asked asked = WhatToPatch(before, options);
-  // Its own scaler first: a refusal there leaves the service as it is.
+  // Scalers come first: if one is refused, the service stays as it is.
   std::vector<control::ObjectKey> scalers;
   for (const auto& [role, count] : asked.scalers) {
     control::ObjectKey key{service.key.namespace_, control::RoleObjectName(service.key.name, role)};

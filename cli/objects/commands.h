@@ -8,9 +8,9 @@
 
 namespace janus::cli {
 
-// janusctl get, describe, scale and delete: calls to the object store of a service that another
-// janusctl serves on this machine. An empty name: the only one that runs. Errors are the store's,
-// as an API server's; NotFound: no such service runs.
+// janusctl get, describe, scale and delete. They call the object store of a service that another
+// janusctl serves on this machine. An empty name means the only running service. Errors are those
+// of the store, the same as an API server's. NotFound: no such service runs.
 
 struct GetOptions {
   std::string kind = "services";  // services, pods, events, topologies, deployments, scalers
@@ -22,16 +22,16 @@ Result<std::string> Get(const GetOptions& options);
 
 Result<std::string> Describe(const std::string& name);
 
-// Of a role in mode External its MoERoleScaler is asked, of others the MoEService.
+// Scales a role in mode External through its MoERoleScaler, other roles through the MoEService.
 struct ScaleOptions {
   std::string name;
   std::optional<int> attention;
   std::optional<int> experts;
-  bool wait = false;  // until as many serve, or a signal
+  bool wait = false;  // until that many instances serve, or a signal
 };
 Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop);
 
-// The service ends, with all that belongs to it.
+// Ends the service and deletes all its objects.
 Result<std::string> Delete(const std::string& name);
 
 }  // namespace janus::cli

@@ -65,7 +65,7 @@ const Node* ContainerOf(const Node& pod) {
   return all == nullptr || all->items.empty() ? nullptr : &all->items[0];
 }
 
-// As kubectl's column STATUS.
+// The same as kubectl's column STATUS.
 std::string StatusOfPod(const Node& pod) {
   if (FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr) return "Terminating";
   if (const Node* const container = ContainerOf(pod)) {
@@ -95,7 +95,7 @@ std::vector<std::string> PodRow(const Node& pod, WallTime now) {
                       : "no"};
 }
 
-// Of a series the last time.
+// The time of an event; of a series, the latest.
 std::string_view TimeOf(const Node& event) {
   const std::string_view last = TextAt(event, {"series", "lastObservedTime"});
   return last.empty() ? TextAt(event, {"eventTime"}) : last;

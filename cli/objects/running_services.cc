@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The socket is on this machine: who does not run refuses at once, and who is slow is waited for.
+// The socket is on this machine. A service that has stopped refuses at once; a slow one gets 30 s.
 const control::CallLimits kLimits{Seconds(30), {}};
 
 std::unique_ptr<control::ObjectApi> Reach(const std::string& socket,
@@ -40,7 +40,7 @@ std::vector<RunningService> FindRunningServices(const control::Environment& envi
        !error && at != end; at.increment(error)) {
     std::error_code none;
     const fs::path socket = fs::read_symlink(at->path() / kApiLink, none);
-    // One that was killed has left its link behind, and no socket.
+    // A janusctl that was killed leaves its link behind, without a socket.
     if (none || !fs::exists(socket, none)) continue;
     std::unique_ptr<control::ObjectApi> api = Reach(socket.string(), timeline);
     const auto services = api->List(control::kMoEServices, {}, kLimits);

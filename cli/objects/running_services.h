@@ -11,24 +11,24 @@
 
 namespace janus::cli {
 
-// In the state folder of a service that runs: where its objects are reached, a link to a socket.
+// The name of a link in the state folder of a running service. It points to the API socket.
 inline constexpr char kApiLink[] = "api";
 
-// A service that a janusctl of this user serves on this machine.
+// A service that a janusctl of the same user serves on this machine.
 struct RunningService {
   control::ObjectKey key;
   std::unique_ptr<control::ObjectApi> api;
 };
 
-// There is none, and what to do.
+// The error if no service runs. It says how to start one.
 Status NoServiceRuns();
 
-// Those that answer, by name. `timeline` outlives them.
+// All services that answer, sorted by name. `timeline` must outlive them.
 std::vector<RunningService> FindRunningServices(const control::Environment& environment,
                                                 const control::Timeline& timeline);
 
-// The one of that name; an empty name: the only one. NotFound: there is none, with what to do;
-// InvalidArgument: there are several, with their names.
+// The service with that name; with an empty name, the only one that runs. NotFound: no such
+// service, and what to do. InvalidArgument: several run; the message lists their names.
 Result<RunningService> FindRunningService(const control::Environment& environment,
                                           const control::Timeline& timeline,
                                           const std::string& name);

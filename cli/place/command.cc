@@ -26,7 +26,7 @@ constexpr std::array<std::pair<const char*, PlacementMethod>, 4> kMethods = {{
     {"search", PlacementMethod::kSearch},
 }};
 
-// nullopt: the one that is judged best.
+// nullopt: choose the method that is judged best.
 Result<std::optional<PlacementMethod>> MethodOf(const std::string& name) {
   if (name == "best") return std::optional<PlacementMethod>();
   for (const auto& [known, method] : kMethods) {
@@ -46,7 +46,7 @@ Result<std::vector<RoutingLayer>> ReadLayers(const PlaceOptions& options) {
   return layers;
 }
 
-// Sampled steps of the first or the second half of every layer's tokens.
+// Samples steps from the first or the second half of every layer's tokens.
 std::vector<LayerActivations> SampleHalf(const std::vector<RoutingLayer>& layers, bool second,
                                          const PlaceOptions& options) {
   std::vector<LayerActivations> sampled;

@@ -12,7 +12,7 @@ using controllers::RoutingLayer;
 
 constexpr int kMaxLayers = 1024;
 
-// Appends the ids of a field such as "8 26 56"; false if it is anything else.
+// Appends the ids of a field such as "8 26 56". False: the field is malformed.
 bool AppendIds(std::string_view field, std::vector<uint16_t>& ids) {
   const char* at = field.data();
   const char* const end = field.data() + field.size();
@@ -27,7 +27,7 @@ bool AppendIds(std::string_view field, std::vector<uint16_t>& ids) {
   return true;
 }
 
-// Names of layers for a message; many are cut.
+// Layer names for a message, at most kMost of them.
 std::string Join(const std::vector<std::string>& names) {
   constexpr size_t kMost = 8;
   std::string all;
@@ -35,7 +35,7 @@ std::string Join(const std::vector<std::string>& names) {
   return names.size() > kMost ? all + ", ... (" + std::to_string(names.size()) + ")" : all;
 }
 
-// `names`: of the layers that are read already, empty before the first file.
+// `names`: the layers read so far, empty before the first file.
 Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers,
                 std::vector<std::string>& names) {
   JANUS_ASSIGN_OR_RETURN(const std::string text, ReadPossiblyGzip(path));
@@ -67,7 +67,7 @@ Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers,
       const int got = static_cast<int>(layer.ids.size() - before);
       if (layer.top_k == 0) layer.top_k = got;
       if (is_read && got > 0 && got == layer.top_k) continue;
-      // How many a token has is known from the first row.
+      // The first row sets how many ids a token has.
       const std::string many = before > 0 ? std::to_string(layer.top_k) + " " : "";
       return InvalidArgument(path + ": line " + std::to_string(csv.line()) + ": column " +
                              columns[l].first + " is '" +

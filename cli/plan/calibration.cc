@@ -20,7 +20,7 @@ using controllers::LatentMeasurement;
 constexpr double kMilli = 1e-3;
 constexpr double kMicro = 1e-6;
 
-// Walks a file's rows; `take` reads fields through the getters and returns false at a bad one.
+// Reads a file row by row. `take` reads fields through the getters and returns false at a bad one.
 class MeasurementFile {
  public:
   static Result<std::string> Read(const std::string& folder, const std::string& device,
@@ -123,8 +123,8 @@ Status ReadLatent(MeasurementFile& file, Calibration& calibration) {
   return file.status();
 }
 
-// One file has both directions: rows in fp8 out, in bf16 back. Held back: 8 and 128 tokens, and in
-// a node the hidden size 6144.
+// One file has both directions: fp8 rows to the experts, bf16 rows back. Held back: 8 and 128
+// tokens, and within a node the hidden size 6144.
 Status ReadExchange(MeasurementFile& file, bool is_multinode, Calibration& calibration) {
   const std::string where = is_multinode ? " across nodes" : " in a node";
   while (file.Next()) {
@@ -156,7 +156,7 @@ Status ReadCollective(MeasurementFile& file, Calibration& calibration) {
   return file.status();
 }
 
-// Judges `cost` on measurements of its kind.
+// Compares `cost` with measurements of its kind.
 template <class Cost, class Measurement>
 ErrorSummary JudgeCost(const Cost& cost, const std::vector<Measurement>& measured) {
   return controllers::Judge(std::span<const Measurement>(measured),
@@ -180,7 +180,7 @@ class Checker {
     lines_.push_back({term, device, kind, static_cast<int>(fitted), held, goal.median, goal.p90});
   }
 
-  // Fits each kind of one term on its own; also judges the other device's fit carried over.
+  // Fits each kind of one term separately. Also judges the fit of the other device on this one.
   template <class Measurement, class Fit, class Carry>
   Status Kinds(const std::string& term, const Goal& goal,
                const std::map<std::string, Split<Measurement>>& here,

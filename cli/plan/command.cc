@@ -18,7 +18,7 @@ using controllers::PlanAnswer;
 using controllers::Setting;
 using FoundPlan = controllers::Plan;
 
-// With the shared experts where they are in its stage.
+// Includes the shared experts if they run in the attention stage.
 double AttentionOf(const FoundPlan& plan) {
   return plan.times.attention + (plan.how.micro_batches > 1 ? plan.times.shared : 0);
 }
@@ -47,12 +47,12 @@ controllers::PlanSpace SpaceOf(const PlanOptions& options) {
   return space;
 }
 
-// A service asks for first tokens in time; only traffic tells when they come.
+// A first-token target can be judged only if the traffic is known.
 bool IsFirstTokenJudged(const PlanOptions& options) {
   return options.ttft_seconds > 0 && options.traffic.requests_per_second > 0;
 }
 
-// The traffic as it is said, or as the trace says it.
+// The traffic from the options, or from the trace.
 Result<controllers::Traffic> TrafficOf(const PlanOptions& options) {
   const controllers::Traffic& said = options.traffic;
   if (options.trace.empty()) {
@@ -68,11 +68,11 @@ Result<controllers::Traffic> TrafficOf(const PlanOptions& options) {
   return traffic;
 }
 
-// What --survivable and --whole-pods add to each token's cost, or to the batch's.
+// How much --survivable and --whole-pods add to the cost of a token or of the batch.
 struct Price {
-  std::string of;    // which of them
+  std::string of;    // which of the two flags
   double share = 0;  // 0.1: a tenth dearer
-  std::string than;  // the best plan without
+  std::string than;  // the best plan without the flag
 };
 
 std::optional<Price> PriceOf(const PlanOptions& options, const Setting& setting,
@@ -92,10 +92,10 @@ std::optional<Price> PriceOf(const PlanOptions& options, const Setting& setting,
   return Price{of, times - 1, NameOf(best.how)};
 }
 
-// The best whole model as MixServe's equations have it, beside ours.
+// The best plan for the whole model by MixServe's equations, beside ours.
 struct Comparison {
   controllers::MixServeTimes theirs;
-  double exchange = 0;  // ours of a layer, seconds
+  double exchange = 0;  // our exchange time of a layer, in seconds
 };
 
 Comparison CompareWithMixServe(const Setting& setting, const controllers::WholePlan& whole,
@@ -124,7 +124,7 @@ std::string RenderFirstTokenOf(const std::string& name, const controllers::First
   return line;
 }
 
-// Times to the first token at the traffic asked for, and MixServe's forms beside.
+// Times to the first token at the given traffic, beside those of MixServe's formulas.
 std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoal& goal,
                               const PlanAnswer& answer) {
   const controllers::Traffic& traffic = goal.traffic;
@@ -165,7 +165,7 @@ std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoa
   return text + line;
 }
 
-// How many micro-batches, and why: each of them reads its experts again.
+// How many micro-batches, and why. Each one reads the experts' weights again.
 std::string RenderMicroBatches(const Setting& setting, const FoundPlan& best) {
   if (best.how.micro_batches == 1) {
     return "one micro-batch: with more of them each would read its experts again, for longer than "
@@ -186,7 +186,7 @@ std::string RenderMicroBatches(const Setting& setting, const FoundPlan& best) {
   return line;
 }
 
-// The model on one kind of GPU without separating its modules, best first.
+// Plans that keep the modules together on one kind of GPU, best first.
 std::string RenderWholes(const PlanAnswer& answer) {
   if (answer.wholes.empty()) {
     return "\nnot separated, the model keeps the target on no number of these GPUs\n";
@@ -274,7 +274,7 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
   return text;
 }
 
-// JSON has no infinity: never is null.
+// JSON has no infinity. It becomes null.
 nlohmann::ordered_json Finite(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }

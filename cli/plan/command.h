@@ -9,13 +9,13 @@
 
 namespace janus::cli {
 
-// `janusctl plan`.
+// Options of `janusctl plan`.
 struct PlanOptions {
-  std::string check_calibration;  // folder: print how far the cost model is off, nothing else
+  std::string check_calibration;  // folder: print only how far the cost model is off
   SettingOptions setting;
   double tpot_milliseconds = 100;
-  double batch = 0;  // sequences decoding at once; 0: as many as the target allows
-  // Mean keys of a sequence; 0: a prompt and half an answer of what is said of requests, or 1024.
+  double batch = 0;  // sequences decoding at once; 0: the most that the target allows
+  // Mean keys of a sequence; 0: a prompt and half an answer of the traffic, or 1024.
   double context = 0;
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
@@ -23,23 +23,24 @@ struct PlanOptions {
   int max_batch_per_attention = 1024;
   bool survivable = false;
   int instances_per_pod = 1;
-  bool whole_pods = false;     // exactly so many in each
-  bool fixed_point = false;    // try that sum rule too
-  bool all_modes = false;      // and fp8 on the wire
-  bool served = false;         // nothing that this version cannot run
+  bool whole_pods = false;     // all pods full, of the given size
+  bool fixed_point = false;    // also try this sum rule
+  bool all_modes = false;      // also try fp8 on the wire
+  bool served = false;         // only plans that this version can run
   int max_pools = 64;          // copies of mAnE side by side
-  controllers::PlanPins pins;  // what is said and not searched for
-  bool shared_node = false;    // both modules may sit in one node
-  // With requests_per_second: times to the first token are told, and without a batch the plan is
-  // the cheapest that carries it.
+  controllers::PlanPins pins;  // values that the user fixes; not searched for
+  bool shared_node = false;    // attention and experts may share a node
+  // With requests_per_second the output has times to the first token. Without a batch, the plan is
+  // the cheapest that carries this traffic.
   controllers::Traffic traffic;
-  std::string trace;        // says the traffic; a rate in `traffic` counts more
-  double ttft_seconds = 0;  // target of it, judged where the traffic is said; 0: none
+  std::string trace;        // gives the traffic; a rate in `traffic` overrides it
+  double ttft_seconds = 0;  // target; judged if the traffic is known; 0: no target
   double ttft_percentile = 0.95;
   bool json = false;
 };
 
-// The text to print. InvalidArgument, FailedPrecondition, NotFound: what is wrong and what to do.
+// Returns the text to print. InvalidArgument, FailedPrecondition, NotFound: what is wrong and what
+// to do.
 Result<std::string> Plan(const PlanOptions& options);
 
 }  // namespace janus::cli

@@ -7,11 +7,12 @@
 
 namespace janus::cli {
 
-// A HardwareProfile object as YAML (docs/api.md). `file` names it in messages. InvalidArgument:
-// each line and field that is wrong, and what is wanted.
+// Reads a HardwareProfile object from YAML (docs/api.md). `file` names it in messages.
+// InvalidArgument lists each wrong line and field, and what is expected.
 Result<HardwareProfile> ParseHardware(std::string_view text, const std::string& file);
 
-// A preset by name, or such a file: what ends in .yaml or .yml. NotFound: neither.
+// A name that ends in .yaml or .yml is a file; any other is a preset. NotFound: there is no such
+// file or preset.
 Result<HardwareProfile> ReadHardware(const std::string& name_or_file);
 
 }  // namespace janus::cli

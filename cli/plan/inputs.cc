@@ -25,7 +25,8 @@ ModelShape ShapeOf(const ModelDescription& description) {
   if (attention.latent) {
     const LatentDescription& latent = *attention.latent;
     const double rotary = attention.rope.rotary_dim;
-    // Queries from their own latent where there is one; keys' and values' expansion; the output.
+    // Weights of the queries (from their own latent if the model has one), of the expansion of keys
+    // and values, and of the output.
     const double query_input = latent.query_rank > 0 ? latent.query_rank : shape.hidden;
     shape.head_dim = latent.rank + rotary;
     shape.head_weights = query_input * attention.head_dim +
@@ -41,7 +42,7 @@ ModelShape ShapeOf(const ModelDescription& description) {
   shape.intermediate = description.moe.intermediate;
   shape.shared_intermediate = description.moe.shared_intermediate;
   shape.vocab = description.vocab;
-  // Scales are 1 in 4,096 bytes of fp8, and left out; of mxfp4 they are 1 in 17.
+  // For fp8, scales take 1 byte in 4,096 and are left out; for mxfp4 they take 1 in 17.
   const DType type = ExpertType(description);
   shape.bytes_per_weight = static_cast<double>(BitsOf(type)) / 8.0 +
                            (type == DType::kMxfp4 ? 1.0 / static_cast<double>(kMxBlock) : 0.0);
@@ -50,7 +51,7 @@ ModelShape ShapeOf(const ModelDescription& description) {
   return shape;
 }
 
-// Mean over layers of what steps of 1, 2, 4, ... tokens activate.
+// Mean over layers of the experts that steps of 1, 2, 4, ... tokens activate.
 Result<ActivationCurve> ReadActivation(const std::string& path, const ModelShape& model) {
   constexpr int kSteps = 16;
   JANUS_ASSIGN_OR_RETURN(const auto layers, ReadRouting(path, 0));

@@ -8,19 +8,19 @@
 
 namespace janus::cli {
 
-// What plan and simulate ask alike: a model on devices.
+// Options that plan and simulate share: a model on devices.
 struct SettingOptions {
-  std::string model;  // a preset, or a checkpoint's folder
+  std::string model;  // a preset, or the folder of a checkpoint
   std::string attention_hardware = "H100";
   std::string expert_hardware = "H100";
-  std::string routing;  // measured routing of the model; empty: uniform
+  std::string routing;  // measured routing of the model; empty: uniform routing
   bool fp8_kv_cache = false;
 };
 
-// A preset by name, or a checkpoint's folder. NotFound, InvalidArgument: neither.
+// `model` is a preset or the folder of a checkpoint. NotFound, InvalidArgument: it is neither.
 Result<controllers::ModelShape> ReadModel(const std::string& model);
 
-// Whether every layer that was measured is one of the model's; `path` names them.
+// Checks that every measured layer is a layer of the model. `path` names the measurement.
 Status CheckRouting(const std::string& path, const std::vector<controllers::RoutingLayer>& layers,
                     const controllers::ModelShape& model);
 

@@ -37,7 +37,7 @@ void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting) {
 
 namespace {
 
-// What a service says of its exchange is not searched for.
+// The fields of spec.exchange that the service sets are fixed, and not searched for.
 void FillPins(const control::MoEServiceSpec& spec, controllers::PlanPins& pins) {
   const control::ExchangeSpec& exchange = spec.exchange;
   switch (exchange.mode) {

@@ -8,23 +8,23 @@
 
 namespace janus::cli {
 
-// What a MoEService asks, for commands that reckon and serve nothing: a file may ask for what this
-// version does not serve.
+// Reads a MoEService for commands that only compute. The file may ask for what this version does
+// not serve.
 
-// InvalidArgument lists what is wrong with the file; NotFound: it cannot be read.
+// InvalidArgument lists what is wrong with the file. NotFound: it cannot be read.
 Result<control::MoEServiceSpec> ReadServiceSpec(const std::string& file);
 
-// The model's folder and the hardware profiles of the roles, where they are said.
+// Takes the model's folder and the hardware profiles of the roles, if the service sets them.
 void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting);
 
-// What `janusctl plan` takes of it: model and hardware, targets, maxBatchSize, the larger
-// instancesPerPod, survivable, the most instances of the roles and GPUs of all; the exchange, the
-// micro-batches and the tensor parallelism that it asks for are not searched for. Its counts are
-// what a plan is asked for.
+// Takes what `janusctl plan` uses: model and hardware, targets, maxBatchSize, the larger
+// instancesPerPod, survivable, and the limits on instances and GPUs. The exchange, the
+// micro-batches and the tensor parallelism that the service sets are fixed in the plan. The counts
+// of instances are not taken: the plan computes them.
 void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options);
 
-// What `janusctl place` takes of it: model, counts, pods, slots, survivable and a full batch of its
-// attention instances, where these are fixed.
+// Takes what `janusctl place` uses: model, counts, pods, slots, survivable, and a full batch of the
+// attention instances if that is fixed.
 void FillPlace(const control::MoEServiceSpec& spec, PlaceOptions& options);
 
 }  // namespace janus::cli

@@ -10,7 +10,7 @@ namespace janus::cli {
 namespace {
 
 constexpr double kWindow_s = 300;
-constexpr double kShortest_s = 60;  // of a trace that says a rate
+constexpr double kShortest_s = 60;  // a shorter trace gives no rate
 
 double BusiestRate(const std::vector<Arrival>& arrivals) {
   const double span = arrivals.back().seconds - arrivals.front().seconds;

@@ -7,9 +7,9 @@
 
 namespace janus::cli {
 
-// What the requests of a trace (cli/trace.h) are like: mean lengths, the law of prompt lengths, and
-// the rate of the busiest five minutes; of a shorter trace its mean rate. NotFound,
-// InvalidArgument: as ReadTrace; or all requests come within a minute, which says no rate.
+// Computes the traffic of a trace (cli/trace.h): mean lengths, the distribution of prompt lengths,
+// and the rate of the busiest five minutes. A shorter trace gives its mean rate. NotFound,
+// InvalidArgument: as ReadTrace, or all requests come within a minute, which gives no rate.
 Result<controllers::Traffic> ReadTraffic(const std::string& path);
 
 }  // namespace janus::cli

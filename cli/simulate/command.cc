@@ -48,7 +48,7 @@ controllers::ScalingPolicy SimulateOptions::DefaultScaling() {
   scaling.tpot.seconds = 0.1;
   scaling.ttft = controllers::LatencyTarget{10, 0.95};
   scaling.experts.max = 256;
-  scaling.max_batch_per_attention = 1024;  // MoEService's 256 binds long before memory
+  scaling.max_batch_per_attention = 1024;  // MoEService's 256 would bind long before memory does
   scaling.forecast.kind = controllers::ForecastKind::kEwma;
   return scaling;
 }
@@ -59,7 +59,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   if (options.setting.model.empty()) {
     return InvalidArgument("simulate: want --model, a preset or a checkpoint's folder");
   }
-  // At once and not after the work of minutes; what a file already has stays until then.
+  // Fails now rather than after minutes of work. The file keeps its content until the end.
   if (!options.html.empty() && !std::ofstream(options.html, std::ios::app)) {
     return FailedPrecondition(options.html + ": cannot be written");
   }
@@ -69,7 +69,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   if (progress) progress("reading the requests");
   JANUS_ASSIGN_OR_RETURN(const DemandRead demand, ReadDemand(options.demand));
   comparison.scaling = options.scaling;
-  comparison.predictor.max_micro_batches = 4;  // what a MoEService may ask for at most
+  comparison.predictor.max_micro_batches = 4;  // the most that a MoEService may ask for
   comparison.predictor.max_attention = options.scaling.attention.max;
   comparison.predictor.max_experts = options.scaling.experts.max;
   if (options.all_modes) comparison.predictor = WithAllModes(std::move(comparison.predictor));

@@ -12,33 +12,32 @@
 
 namespace janus::cli {
 
-// `janusctl simulate`.
+// Options of `janusctl simulate`.
 struct SimulateOptions {
   SettingOptions setting;
   DemandOptions demand;
-  // Targets, counts, granule, intervals, learning; unless said otherwise 100 ms and 10 s at P95,
-  // 1024 sequences an attention instance, and a forecast by trend.
+  // Targets, counts, granule, intervals, learning. Defaults: 100 ms and 10 s at P95, 1024 sequences
+  // per attention instance, and a forecast by trend.
   controllers::ScalingPolicy scaling = DefaultScaling();
   std::vector<std::string> policies;  // empty: all
-  double start_seconds = 120;         // of an instance, from asked for to ready
-  int growth_reserve_percent = 50;    // room that admission leaves for tokens still to come
-  double pause_milliseconds = 100;    // that a change of members stops the steps
-  double oracle_attainment = 0;       // 0: that of "ours"
+  double start_seconds = 120;         // of an instance, from the request to ready
+  int growth_reserve_percent = 50;    // memory that admission keeps free for tokens to come
+  double pause_milliseconds = 100;    // a change of members stops the steps for so long
+  double oracle_attainment = 0;       // 0: the attainment of policy "ours"
   double oracle_interval_seconds = 120;
   double window_seconds = 600;     // of the records
-  controllers::TermFactors truth;  // over what policies reckon with
-  std::string html;                // file to write
+  controllers::TermFactors truth;  // the true times, as factors of what policies assume
+  std::string html;                // output file
   bool json = false;
-  bool all_modes = false;       // ways of exchanging that this version does not serve, too
-  bool tightens_peers = false;  // peers' rules at stricter thresholds where they miss the target
+  bool all_modes = false;       // also exchange modes that this version does not serve
+  bool tightens_peers = false;  // peers that miss the target run again with stricter thresholds
 
   static controllers::ScalingPolicy DefaultScaling();
 };
 
-// The text to print; writes options.html too. `progress` is called with a line that replaces the
-// one before, or is empty. `should_stop` is asked often; once it says yes the answer is Cancelled.
-// InvalidArgument, FailedPrecondition, NotFound: what is wrong and what to
-// do.
+// Returns the text to print, and writes options.html. Calls `progress` with a line that replaces
+// the one before, or with an empty one. Calls `should_stop` often; if it returns true, the result
+// is Cancelled. InvalidArgument, FailedPrecondition, NotFound: what is wrong and what to do.
 Result<std::string> Simulate(const SimulateOptions& options,
                              const std::function<void(const std::string&)>& progress,
                              const std::function<bool()>& should_stop = {});

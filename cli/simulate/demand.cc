@@ -24,13 +24,13 @@ Status TooMany(const DemandOptions& options, double groups) {
   return InvalidArgument(text);
 }
 
-// Groups that `rows` rows of a trace become.
+// How many groups `rows` rows of a trace become.
 double GroupsOf(const DemandOptions& options, size_t rows) {
   return static_cast<double>(rows) *
          (options.scale / options.max_weight + std::min(options.scale, 1.0));
 }
 
-// Groups that are drawn from windows at their rates.
+// How many groups are drawn from windows at their rates.
 double GroupsOf(const DemandOptions& options, const std::vector<controllers::RateWindow>& windows) {
   double requests = 0;
   double length_s = kWindow_s;
@@ -41,7 +41,7 @@ double GroupsOf(const DemandOptions& options, const std::vector<controllers::Rat
   return requests * options.scale / options.max_weight;
 }
 
-// Leaves the hours asked for, from where the demand begins.
+// Keeps only the hours that were asked for. Returns when the demand begins, in seconds of the file.
 double KeepHours(const DemandOptions& options, std::vector<SimulatedRequest>& requests) {
   const double from = options.from_hours * 3600;
   const double until = options.hours > 0 ? from + options.hours * 3600 : HUGE_VAL;

@@ -7,7 +7,7 @@
 
 namespace janus::cli {
 
-// What the reader of a report wants to know besides the runs.
+// The context of a report, besides the runs.
 struct SimulationReport {
   std::string title;     // model, devices, targets
   std::string workload;  // files, scale, requests
@@ -17,11 +17,11 @@ struct SimulationReport {
   std::vector<controllers::SimulationRun> runs;
 };
 
-// A table, one policy a line.
+// A table with one line per policy.
 std::string RenderText(const SimulationReport& report);
-// Everything, windows and decisions too, for programs.
+// Everything, with windows and decisions, for programs.
 std::string RenderJson(const SimulationReport& report);
-// One page that needs nothing else: the table, plots as SVG, decisions with their reasons.
+// A self-contained page: the table, plots as SVG, decisions with their reasons.
 std::string RenderHtml(const SimulationReport& report);
 
 }  // namespace janus::cli

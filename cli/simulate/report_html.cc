@@ -15,8 +15,8 @@ using controllers::WindowRecord;
 constexpr std::array<const char*, 9> kColours = {"#1b6ca8", "#d1495b", "#edae49",
                                                  "#66a182", "#6f4e7c", "#8d96a3",
                                                  "#00798c", "#a05195", "#2f4b2f"};
-constexpr size_t kMostDecisions = 200;  // of a policy that the page lists
-constexpr size_t kMostPoints = 1500;    // of a line
+constexpr size_t kMostDecisions = 200;  // of a policy, listed on the page
+constexpr size_t kMostPoints = 1500;    // of a line in a plot
 
 std::string Escape(std::string_view text) {
   std::string escaped;
@@ -47,7 +47,7 @@ struct Line {
   std::vector<std::pair<double, double>> points;  // seconds, value
 };
 
-// Neighbours are merged to their largest, so that no peak is lost.
+// Merges neighbouring points and keeps the largest, so that no peak is lost.
 std::vector<std::pair<double, double>> Thinned(std::vector<std::pair<double, double>> points) {
   const size_t merged = (points.size() + kMostPoints - 1) / kMostPoints;
   if (merged < 2) return points;
@@ -62,7 +62,7 @@ std::vector<std::pair<double, double>> Thinned(std::vector<std::pair<double, dou
   return thin;
 }
 
-// A round number at or above the value.
+// A round number that is at least the value.
 double NiceAbove(double value) {
   if (!(value > 0)) return 1;
   const double power = std::pow(10, std::floor(std::log10(value)));
@@ -72,7 +72,7 @@ double NiceAbove(double value) {
   return 10 * power;
 }
 
-// Time along, the value up from 0; `level` is a dashed line, 0: none.
+// A plot over time with values from 0. `level` draws a dashed line; 0: no line.
 std::string Plot(const std::string& title, const std::string& unit, std::vector<Line> lines,
                  double level, double most) {
   constexpr double kWidth = 1000, kHeight = 260, kLeft = 60, kRight = 10, kTop = 10, kBottom = 24;
@@ -225,7 +225,7 @@ std::string RenderHtml(const SimulationReport& report) {
     for (const WindowRecord& w : report.runs[r].windows) {
       line.points.emplace_back(w.start_s, w.gpu_seconds / report.window_s);
     }
-    // The last window is seldom full.
+    // The last window is rarely complete.
     if (line.points.size() > 1) line.points.pop_back();
     gpus.push_back(std::move(line));
   }

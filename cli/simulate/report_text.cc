@@ -7,7 +7,7 @@
 namespace janus::cli {
 namespace {
 
-// What policies held still for, a reason a line.
+// Why policies did not act: one reason per line.
 std::string HoldsOf(const SimulationReport& report) {
   std::string text;
   char line[64];

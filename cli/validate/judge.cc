@@ -31,12 +31,12 @@ std::string TextOf(const Node& object, std::string_view field) {
 
 void JudgeService(const Node& object, const std::vector<Ground>& grounds, Verdict& out) {
   const control::ParsedService parsed = control::ParseMoEService(object);
-  // Support is judged on an object that keeps the rules.
+  // Support is judged only for an object that passes validation.
   out.schema = control::ValidateRead(object, parsed);
   if (!out.schema.empty()) return;
   for (const Ground ground : grounds) {
     FieldErrors refused = control::ValidateSupported(parsed.object, ground);
-    // As an operator with the chart's defaults does.
+    // The same check as an operator with the chart's defaults.
     if (ground == Ground::kCluster && refused.empty()) {
       refused = control::ValidateDevice(parsed.object);
     }
@@ -69,7 +69,8 @@ Verdict JudgeObject(const Node& object, const std::vector<Ground>& grounds) {
   const Node* metadata = object.Find("metadata");
   const std::string name = metadata == nullptr ? "" : TextOf(*metadata, "name");
   out.object = (kind.empty() ? "object without a kind" : kind) + (name.empty() ? "" : " ") + name;
-  // The group alone tells whose it is: another version of ours is refused by name.
+  // The group decides whether the kind is ours. Another version of our group is then refused by
+  // name.
   const std::string_view group = control::kApiVersion.substr(0, control::kApiVersion.find('/') + 1);
   if (!version.starts_with(group) && !version.empty() && !kind.empty() &&
       std::ranges::find(kKinds, kind) == kKinds.end()) {
@@ -89,7 +90,7 @@ Verdict JudgeObject(const Node& object, const std::vector<Ground>& grounds) {
   }
   for (control::FieldError& error : control::ValidateMetadata(object)) {
     const auto is_same = [&](const control::FieldError& one) { return one.path == error.path; };
-    // A label that is no text has been told of when it was read.
+    // A label that is not text was already reported when it was read.
     if (std::ranges::none_of(out.schema, is_same)) out.schema.push_back(std::move(error));
   }
   if (!out.schema.empty()) out.support.clear();

@@ -8,7 +8,7 @@ constexpr double kNano = 1e-9;
 constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
 
-// Fits a cost struct whose fields `make` takes from the values in the order of the parameters.
+// Fits a cost struct. `make` builds it from the values, in the order of the parameters.
 template <class Measurement, class Make, class PredictOne>
 auto Fit(std::span<const FitParameter> parameters, std::span<const Measurement> measured,
          const Make& make, const PredictOne& predict_one)

@@ -9,14 +9,14 @@
 
 namespace janus::controllers {
 
-// Coefficients of common/cost.h from measurements of one device and one kernel. Every Fit* starts
-// from what a present-day accelerator reaches and keeps to bounds around it; InvalidArgument as
-// FitLogarithms says. Pure.
+// Fits the coefficients of common/cost.h to measurements of one device and one kernel. Every Fit*
+// starts at the speed of a current accelerator and stays within bounds around it. InvalidArgument:
+// see FitLogarithms. Pure.
 
 // A round of one expert instance.
 struct ExpertMeasurement {
-  // (rows, how many experts had so many), fractions allowed; resident experts without rows count
-  // with rows = 0.
+  // Pairs of (rows, number of experts with that many rows); fractions are allowed. Resident experts
+  // without rows count with rows = 0.
   std::vector<std::pair<double, double>> experts;
   double seconds = 0;
 };
@@ -61,7 +61,7 @@ struct CollectiveMeasurement {
 double Predict(const CollectiveCost& cost, const CollectiveMeasurement& at);
 Result<CollectiveCost> FitCollective(std::span<const CollectiveMeasurement> measured);
 
-// Predictions beside measurements of any kind above.
+// Compares predictions with measurements of any kind above.
 template <class Predictor, class Measurement>
 ErrorSummary Judge(std::span<const Measurement> measured, const Predictor& predict) {
   std::vector<double> predicted;

@@ -8,7 +8,8 @@
 namespace janus::controllers {
 namespace {
 
-// Solves a x = b for a symmetric positive definite a [n,n] in place (Cholesky); false if it is not.
+// Solves a x = b in place (Cholesky), for a symmetric positive definite a [n,n]. False: a is not
+// positive definite.
 bool SolveSymmetric(std::vector<double>& a, std::vector<double>& b) {
   const size_t n = b.size();
   for (size_t i = 0; i < n; ++i) {
@@ -40,7 +41,7 @@ class Fitter {
          const std::function<void(std::span<const double>, std::span<double>)>& predict,
          const FitOptions& options)
       : parameters_(parameters), measured_(measured), predict_(predict), options_(options) {
-    // Parameters differ by ten orders of magnitude; each is counted in units of its own size.
+    // Parameters differ by ten orders of magnitude: each gets a unit of its order.
     for (const FitParameter& p : parameters) {
       unit_.push_back(p.start != 0 ? std::abs(p.start) : std::max(std::abs(p.high) * 0.01, 1e-300));
       values_.push_back(std::clamp(p.start, p.low, p.high));
@@ -90,7 +91,7 @@ class Fitter {
     return std::isfinite(cost) ? cost / static_cast<double>(residual.size()) : HUGE_VAL;
   }
 
-  // Forward differences, away from the nearer bound.
+  // Forward differences, in the direction away from the nearer bound.
   void Linearize() {
     std::vector<double> moved = values_;
     for (size_t j = 0; j < parameters_.size(); ++j) {
@@ -106,8 +107,8 @@ class Fitter {
     }
   }
 
-  // The damped Gauss-Newton step, cut to the box; parameters that a bound holds back are left out.
-  // Empty: no step.
+  // The damped Gauss-Newton step, cut to the bounds. Parameters that are at a bound and would leave
+  // it are fixed. Empty: no step.
   std::vector<double> Step(double damping) const {
     const size_t n = parameters_.size();
     const size_t rows = measured_.size();

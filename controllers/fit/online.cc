@@ -37,8 +37,8 @@ double WeightedMedian(std::vector<Weighted> values) {
   return values.back().value;
 }
 
-// Huber's location: starts at the median, which outliers cannot move far, and averages with weights
-// that fall where a value is farther than `width` from the centre.
+// Huber's location. It starts at the median, which outliers hardly move, and then averages with
+// weights that fall for values farther than `width` from the centre.
 double Centre(const std::vector<Weighted>& values, double width) {
   double centre = WeightedMedian(values);
   for (int i = 0; i < 3; ++i) {
@@ -146,7 +146,7 @@ std::optional<StepSample> SampleBetween(const Statistics& before, const Statisti
     const auto old = std::ranges::find_if(before.instances, [&](const InstanceStatistics& then) {
       return then.role == now.role && then.rank == now.rank;
     });
-    // Fewer than before: another incarnation counts from zero.
+    // Counters that fell: the instance restarted and counts from zero.
     if (old == before.instances.end() || now.steps < old->steps || now.rounds < old->rounds ||
         now.steps < warm_up_steps) {
       continue;

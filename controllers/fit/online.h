@@ -10,42 +10,42 @@
 
 namespace janus::controllers {
 
-// Online re-estimation: coefficients stay as calibrated, and each term of a step gets one factor
-// learned from what workers measure. Why factors: a wrong clock, a slower memory or a kernel that
-// reaches less of it scales a whole term, and a factor cannot bend the form that decides between
-// m and n. The state is a value; nothing here keeps any. Pure.
+// Re-estimates while the service runs. The calibrated coefficients stay; each term of a step gets
+// one factor, learned from the workers' measurements. A factor fits what usually goes wrong: a
+// wrong clock, a slower memory or a less efficient kernel scales a whole term. It also cannot
+// change the form that decides between m and n. The state is a value; nothing is kept here. Pure.
 
 struct Corrections {
   double attention = 1;  // of StepTimes::attention, before it enters the composition
   double experts = 1;
   double exchange = 1;
-  double step = 1;  // of the composed step: what no term sees (host time, waiting for stragglers)
+  double step = 1;  // of the composed step: what no term includes (host time, stragglers)
 
   friend bool operator==(const Corrections&, const Corrections&) = default;
 };
 
-// What was measured over some steps that ended at time_seconds: means per step.
+// Measurements over the steps that ended by time_seconds: means per step.
 struct StepSample {
   double time_seconds = 0;
   StepLoad load;
-  StepTimes seconds;    // a term that was not measured is 0 and left alone
-  double steps = 0;     // behind the means; few count less, 0: nothing was measured
-  bool is_warm = true;  // false: an instance in it was still warming up; ignored
+  StepTimes seconds;    // 0: this term was not measured and is not corrected
+  double steps = 0;     // in the means; few steps weigh less; 0: nothing was measured
+  bool is_warm = true;  // false: an instance was still warming up; the sample is ignored
 
   friend bool operator==(const StepSample&, const StepSample&) = default;
 };
 
 struct OnlineOptions {
-  // A factor says that the calibration is off, not that the cluster is another one: the largest
-  // held-out error of a calibrated term is 44 % (controllers/README.md), a throttled device runs at
-  // half its clock. Beyond 2x something is broken, and scaling is not the cure.
+  // Bounds of a factor. It corrects an error of the calibration: the largest held-out error of a
+  // calibrated term is 44 % (controllers/README.md), and a throttled device runs at half its clock.
+  // Beyond 2x something is broken, and scaling cannot repair it.
   double lowest = 0.5;
   double highest = 2;
-  double half_life_seconds = 600;  // after which a sample weighs half
+  double half_life_seconds = 600;  // after this time a sample weighs half
   int samples = 32;                // kept per term
-  double prior_samples = 2;        // weight of "the calibration is right"
-  double fewest_steps = 10;        // a sample of fewer is not taken
-  // From which |log| distance to the centre a sample pulls linearly only (Huber).
+  double prior_samples = 2;        // weight of the assumption that the calibration is right
+  double fewest_steps = 10;        // smaller samples are ignored
+  // Beyond this |log| distance to the centre a sample pulls only linearly (Huber).
   double robust_above = 0.05;
 
   friend bool operator==(const OnlineOptions&, const OnlineOptions&) = default;
@@ -54,10 +54,10 @@ struct OnlineOptions {
 struct OnlineState {
   struct Ratio {
     double time_seconds = 0;
-    double log_ratio = 0;  // log(measured / predicted without correction)
+    double log_ratio = 0;  // log(measured / uncorrected prediction)
     friend bool operator==(const Ratio&, const Ratio&) = default;
   };
-  struct Judged {  // |predicted / measured - 1| of whole steps, before the sample was learned from
+  struct Judged {  // |predicted / measured - 1| of whole steps, before learning
     double corrected = 0;
     double uncorrected = 0;
     friend bool operator==(const Judged&, const Judged&) = default;
@@ -70,14 +70,14 @@ struct OnlineState {
   friend bool operator==(const OnlineState&, const OnlineState&) = default;
 };
 
-// The state after one more sample. `predicted` is what the model says of sample.load with all
-// factors 1; `composed` what it says of the step with the state's corrections of the three terms
-// applied and the step's factor left out. A sample that is cold, too small, not finite, not
-// positive or not newer than the last changes nothing.
+// The state after one more sample. `predicted` is the prediction for sample.load with all factors
+// 1. `composed_step` is the prediction of the step with the corrections of the three terms, but
+// without the factor of the step. A sample that is cold, too small, not finite, not positive or not
+// newer than the last one changes nothing.
 OnlineState Learn(OnlineState state, const StepSample& sample, const StepTimes& predicted,
                   double composed_step, const OnlineOptions& options);
 
-// How far the model was off on samples it had not learned from yet.
+// Errors of the model on samples from which it had not learned yet.
 struct OnlineError {
   int count = 0;
   double corrected_median = 0;
@@ -87,11 +87,11 @@ struct OnlineError {
 };
 OnlineError ErrorOf(const OnlineState& state);
 
-// The sample between two looks at the workers' counters: medians over instances, so that one odd
-// instance does not show; an instance that restarted in between or has run fewer than
-// `warm_up_steps` is left out. `prompt_keys` is not in the counters. The exchange is what an
-// attention instance waits beyond the experts' time, which only tells with one micro-batch.
-// nullopt: another epoch, no step in between, or no instance left of a role.
+// The sample between two readings of the workers' counters. It takes medians over instances, so
+// that a single unusual instance does not matter. Instances that restarted in between or have run
+// fewer than `warm_up_steps` are left out. `prompt_keys` is not in the counters. The exchange is
+// the time that an attention instance waits beyond the experts' time; this is measurable only with
+// one micro-batch. nullopt: the epoch changed, there was no step, or a role has no instance left.
 std::optional<StepSample> SampleBetween(const Statistics& before, const Statistics& after,
                                         double time_seconds, uint64_t warm_up_steps,
                                         int micro_batches, double prompt_keys);

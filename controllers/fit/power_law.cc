@@ -9,7 +9,7 @@
 namespace janus::controllers {
 namespace {
 
-// One draw of rows per expert, [experts]; sums to tokens * top_k.
+// One random draw of rows per expert, [experts]. Their sum is tokens * top_k.
 std::vector<int> Draw(const PowerLawRouting& routing, std::mt19937_64& random) {
   const auto experts = static_cast<size_t>(routing.experts);
   const int total = routing.tokens * routing.top_k;
@@ -29,7 +29,7 @@ std::vector<int> Draw(const PowerLawRouting& routing, std::mt19937_64& random) {
   for (size_t e = 0; e < experts; ++e) {
     rows[e] = static_cast<int>(std::nearbyint(weight[e] / sum * total));
   }
-  // What rounding left over goes to the largest, what it added is taken from the smallest.
+  // Corrects rounding: missing rows go to the largest, extra rows are taken from the smallest.
   std::vector<size_t> order(experts);
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return rows[a] > rows[b]; });
@@ -56,7 +56,7 @@ std::vector<std::pair<double, double>> RowsOfBusiestInstance(const PowerLawRouti
     double rows = 0;
     double count = 0;
   };
-  std::map<int, Bin> bins;  // by logarithm of rows; -1: none
+  std::map<int, Bin> bins;  // by logarithm of rows; -1: no rows
   for (int draw = 0; draw < draws;) {
     const std::vector<int> rows = Draw(routing, random);
     auto busiest = rows.begin();
@@ -68,7 +68,7 @@ std::vector<std::pair<double, double>> RowsOfBusiestInstance(const PowerLawRouti
         busiest = begin;
       }
     }
-    // A token chooses an expert at most once.
+    // A token chooses an expert at most once: draws that need more are repeated.
     if (*std::max_element(busiest, busiest + local) > routing.tokens) continue;
     ++draw;
     for (auto r = busiest; r != busiest + local; ++r) {

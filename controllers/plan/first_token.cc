@@ -11,7 +11,7 @@
 namespace janus::controllers {
 namespace {
 
-// The goal's traffic as loads of a step.
+// The goal's traffic, as loads of a step.
 struct Arriving {
   Arriving(const Traffic& traffic, const Stepper& stepper)
       : traffic(traffic),
@@ -22,20 +22,20 @@ struct Arriving {
   double Step(double decode_rows, double prompt_rows) const {
     return stepper.seconds({decode_rows, stepper.context, prompt_rows, traffic.prompt_tokens / 2});
   }
-  // With what arrives within t.
+  // The step that has the load which arrives within t.
   double StepAt(double t) const { return Step(tokens * t, prompts * t); }
 
   const Traffic& traffic;
   const Stepper& stepper;
   double tokens;   // per second, decoded
-  double prompts;  // likewise, of prompts
+  double prompts;  // per second, of prompts
 };
 
 }  // namespace
 
 bool MayHaveRoom(const PlanGoal& goal, const Stepper& stepper, double prompt_rows) {
   const Arriving arriving(goal.traffic, stepper);
-  // From below towards the TPOT at which load and step agree.
+  // Approaches from below the TPOT at which load and step agree.
   double tpot = 0;
   for (int i = 0; i < 2; ++i) tpot = arriving.StepAt(tpot);
   return tpot <= goal.tpot_seconds &&

@@ -9,14 +9,15 @@
 
 namespace janus::controllers {
 
-// What is asked: latencies to keep, and either a load to carry at least cost (sequences at once, or
-// traffic) or, with neither, the most throughput per cost.
+// The goal of a plan: latencies to keep, and a load to carry at least cost (sequences at once, or
+// traffic). Without a load: the most throughput per cost.
 struct PlanGoal {
   double tpot_seconds = 0.1;
-  double batch = 0;  // sequences decoding at once, all attention instances of all pools
-  // With a rate every plan that is told of says when first tokens come (first_token.h).
+  double batch = 0;  // sequences decoding at once, over all pools
+  // With a rate, every returned plan has the time to the first token (first_token.h).
   Traffic traffic = {};
-  // First tokens of that share of the traffic's requests are to come within so long; 0: whenever.
+  // This share of the traffic's requests must get the first token within ttft_seconds; 0: no
+  // target.
   double ttft_seconds = 0;
   double ttft_percentile = 0.95;
 
@@ -24,7 +25,7 @@ struct PlanGoal {
   bool HasLoad() const { return batch > 0 || HasTraffic(); }
 };
 
-// What is not searched for but said. Where nothing is said, all that the space allows is tried.
+// Values that the user fixes. Values that are not fixed are searched within the space.
 struct PlanPins {
   std::optional<int> attention;  // m, of a pool
   std::optional<int> experts;    // n, of a pool
@@ -39,26 +40,26 @@ struct PlanPins {
   std::string whole;  // the strategy of the whole model, as NameOf says it: "DP8 EP8 PP2"
 };
 
-// What may be tried. No cap on the ratio of m to n.
+// What a search may try. The ratio of m to n is not limited.
 struct PlanSpace {
   int max_attention_gpus = 128;
   int max_expert_gpus = 256;
-  int max_gpus = 0;  // of both, and of a whole model; 0: no other limit
+  int max_gpus = 0;  // of both roles, and of a whole model; 0: no other limit
   int max_micro_batches = 4;
   int max_tensor_parallel = 8;
   int max_batch_per_attention = 1024;  // sequences
   bool is_survivable = false;          // n * C >= E without the largest pod
-  int instances_per_pod = 1;           // the most of one pod, either role
-  bool fills_pods = false;             // every pod has exactly so many, as in scaling mode External
-  bool tries_fixed_point = false;      // the sum rule FixedPoint too
-  bool tries_fp8 = false;              // rows and contributions in fp8 too
-  bool is_served_only = false;         // nothing that this version cannot run (IsServed)
+  int instances_per_pod = 1;           // the largest number in a pod of either role
+  bool fills_pods = false;             // every pod is full, as in scaling mode External
+  bool tries_fixed_point = false;      // also the sum rule FixedPoint
+  bool tries_fp8 = false;              // also rows and contributions in fp8
+  bool is_served_only = false;         // only plans that this version can run (IsServed)
   int max_pools = 1;                   // copies of mAnE side by side
   PlanPins pins = {};
 };
 
-// Whether `a` answers the goal better than `b`: less cost for a load, more tokens per second and
-// cost without one; ties go to the lower TPOT, then the fewer GPUs. Plans of either kind.
+// Whether `a` meets the goal better than `b`: less cost for a load; without a load, more tokens per
+// second and cost. Then the lower TPOT wins, then fewer GPUs. Works for plans of either kind.
 template <class A, class B>
 bool IsBetter(const PlanGoal& goal, const A& a, const B& b) {
   if (goal.HasLoad()) {
@@ -70,7 +71,7 @@ bool IsBetter(const PlanGoal& goal, const A& a, const B& b) {
   return a.gpus < b.gpus;
 }
 
-// In words, what `best` does better.
+// What `best` does better, in words.
 template <class A, class B>
 std::string WhyLost(const PlanGoal& goal, const A& plan, const B& best) {
   char text[128];

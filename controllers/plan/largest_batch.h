@@ -5,9 +5,9 @@
 
 namespace janus::controllers {
 
-// The largest whole batch in [1, most] whose `seconds(batch)` is at most `target`, given that
-// seconds never fall with the batch; 0: none. Times are close to straight lines, so it is looked
-// for where the line through what is known meets the target, and every third time in the middle.
+// The largest whole batch in [1, most] with `seconds(batch)` <= `target`; 0: even 1 is too slow.
+// seconds must not fall as the batch grows. As it is nearly linear, the search looks where the line
+// through known points meets the target, and every third time in the middle.
 template <class Seconds>
 double LargestBatch(double most, double target, const Seconds& seconds) {
   double high = std::floor(most);

@@ -16,7 +16,7 @@ double AllToAll(double bytes, int degree, double bytes_per_second) {
   return bytes / degree * (degree - 1) / bytes_per_second;
 }
 
-// Eq. 5 with `rows` = b s of all stages.
+// Eq. 5. `rows` = b s, over all stages.
 double Communication(const Setting& setting, const WholeConfiguration& how, double rows) {
   const HardwareProfile& device = setting.attention.hardware;
   const double bytes = rows / how.stages * RowBytes(setting.model);
@@ -28,7 +28,7 @@ double Communication(const Setting& setting, const WholeConfiguration& how, doub
   const double k = setting.model.top_k;
   const double exchanged =
       dp >= ep ? AllToAll(bytes / dp * k, ep, links) : AllToAll(bytes / ep * k, dp, links);
-  // A group of experts' parts serves the rows of every attention group in it.
+  // A tensor-parallel group of experts serves the rows of all attention groups in it.
   const double shared = std::max(1.0, static_cast<double>(how.tp_experts) / how.tp_attention);
   return AllReduce(bytes / dp, how.tp_attention, inner) +
          AllReduce(bytes / dp * shared, how.tp_experts, inner) + 2 * exchanged;

@@ -8,7 +8,7 @@
 namespace janus::controllers {
 namespace {
 
-// Latent attention with a query rank, 128 + 64 wide queries, 128 wide values and a latent of 512.
+// Latent attention with a query rank, queries of 128 + 64, values of 128 and a latent of 512.
 void SetLatent(ModelShape& model, double heads, double query_rank) {
   model.heads = heads;
   model.head_dim = 512 + 64;
@@ -93,8 +93,8 @@ double ModelShape::KvBytesPerToken(int tensor_parallel) const {
 }
 
 double ModelShape::Fp8BytesPerKvValue() const {
-  // A key or value of a head has one scale of 4 bytes; a latent vector one for each 128 elements,
-  // and its rope key, 64 elements in all that there are, stays in 16 bits.
+  // A key or value of a head has one scale of 4 bytes. A latent vector has one for each 128
+  // elements, and its rope key of 64 elements stays in 16 bits.
   constexpr double kScale = 4, kBlock = 128, kRope = 64;
   if (!IsLatent()) return (head_dim + kScale) / head_dim;
   const double rank = head_dim - kRope;

@@ -9,11 +9,11 @@
 
 namespace janus::controllers {
 
-// A model as a plan sees it: sizes that set times and bytes, nothing of names or mathematics.
+// A model as a plan sees it: only sizes that determine times and bytes.
 struct ModelShape {
   std::string name;
   int layers = 0;        // MoE layers
-  int dense_layers = 0;  // before them, wholly on the attention side
+  int dense_layers = 0;  // before the MoE layers; they run on the attention side
   int dense_intermediate = 0;
   double hidden = 0;  // H
   double heads = 0;
@@ -24,10 +24,10 @@ struct ModelShape {
   int experts = 0;                 // E
   int top_k = 0;                   // K
   double intermediate = 0;         // of one expert
-  double shared_intermediate = 0;  // of the shared experts together, run on the attention side
+  double shared_intermediate = 0;  // all shared experts together; they run on the attention side
   double vocab = 0;
   double bytes_per_weight = 2;
-  // Of all weights but the routed experts', and of what is computed; 0: as bytes_per_weight.
+  // Of all weights except the routed experts', in memory and in arithmetic; 0: as bytes_per_weight.
   double bytes_per_dense_weight = 0;
   double bytes_per_kv_value = 2;  // Fp8BytesPerKvValue() of a cache in fp8
 
@@ -37,21 +37,21 @@ struct ModelShape {
   }
   double AttentionWeights() const;  // per layer
   double ExpertBytes() const { return 3 * hidden * intermediate * bytes_per_weight; }
-  // Everything an attention instance holds, all tensor-parallel parts together.
+  // All that an attention instance holds, over its tensor-parallel GPUs.
   double AttentionBytes() const;
-  // One position over all layers, on one GPU of `tensor_parallel`: latents and single kv heads are
-  // replicated (MegaScale-Infer eq. 8 and JANUS count the same for tp 1).
+  // Bytes of one position over all layers, on one GPU of `tensor_parallel`. Latents and single kv
+  // heads are replicated (MegaScale-Infer eq. 8 and JANUS count the same for tp 1).
   double KvBytesPerToken(int tensor_parallel) const;
-  // bytes_per_kv_value of a cache in fp8, its scales and what it keeps in 16 bits among them
+  // bytes_per_kv_value of a cache in fp8, with its scales and the part that stays in 16 bits
   // (common/model/memory.h).
   double Fp8BytesPerKvValue() const;
 };
 
-// DeepSeek-V2 and V3 (their reports), and the models of MegaScale-Infer, Table 4, with the
-// attention of their published configurations; Scaled-MoE's is not published: 64 heads over 8.
+// DeepSeek-V2 and V3 (from their reports), and the models of MegaScale-Infer, Table 4, with the
+// attention of their published configurations. Scaled-MoE's is not published: 64 heads over 8.
 std::span<const ModelShape> ModelPresets();
 
-// By name, any case. NotFound lists the names.
+// Finds a preset by name, in any case. NotFound lists the names.
 Result<ModelShape> FindModel(std::string_view name);
 
 }  // namespace janus::controllers

@@ -8,7 +8,7 @@
 namespace janus::controllers {
 namespace {
 
-// What the busiest attention instance computes of a step; it computes no less than one row.
+// The rows of a step for the busiest attention instance: at least one row.
 AttentionRows RowsOfOne(const StepLoad& load, int instances, double context) {
   AttentionRows rows;
   rows.decode = load.decode_rows / instances;

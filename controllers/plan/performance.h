@@ -4,41 +4,41 @@
 
 namespace janus::controllers {
 
-// The rows of one step, all attention instances together; fractions are expected values.
+// The rows of one step, over all attention instances. Fractions are expected values.
 struct StepLoad {
   double decode_rows = 0;  // sequences that decode
-  double context = 1;      // mean keys of one of them
+  double context = 1;      // mean keys of such a sequence
   double prompt_rows = 0;  // prompt positions computed in the same step
-  double prompt_keys = 0;  // mean keys such a position attends to: half a prompt without a prefix
+  double prompt_keys = 0;  // mean keys of such a position: half a prompt without a prefix
 
   friend bool operator==(const StepLoad&, const StepLoad&) = default;
 };
 
-// Where the time of a MoE layer goes, of one micro-batch; seconds.
+// The times of a MoE layer, for one micro-batch, in seconds.
 struct LayerTimes {
   double attention = 0;  // T_a without shared experts
-  double shared = 0;     // shared experts: in T_a when b > 1, while waiting when b = 1
+  double shared = 0;     // shared experts: in T_a if b > 1, during the wait if b = 1
   double experts = 0;    // T_e
   double out = 0;        // rows to the experts
   double back = 0;       // contributions
-  double layer = 0;      // what ComposeLayer makes of them
+  double layer = 0;      // the result of ComposeLayer
   double activated_busiest = 0;
 };
 
-// b micro-batches of these terms: max(b T_a, b T_e, b T_out, b T_back, T_a + T_e + T_out + T_back)
-// with shared experts in T_a; for b = 1 they are computed while the instance waits.
+// The time for b micro-batches: max(b T_a, b T_e, b T_out, b T_back, T_a + T_e + T_out + T_back)
+// with shared experts in T_a. For b = 1 they run while the instance waits.
 double ComposeLayer(const LayerTimes& terms, int micro_batches);
 
-// `load.context` counts, setting.context does not.
+// Uses load.context, not setting.context.
 LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, const StepLoad& load);
-// Decode alone, `batch` sequences of setting.context keys.
+// Decode alone: `batch` sequences of setting.context keys.
 LayerTimes TimesOfLayer(const Setting& setting, const Configuration& how, double batch);
 
-// Where the time of a step goes, all layers and micro-batches; seconds. The first three are busy
-// times of the busiest instance and both directions of the exchange; they overlap, so `step` is not
-// their sum.
+// The times of a step over all layers and micro-batches, in seconds. The first three are busy
+// times: of the busiest instances, and of both directions of the exchange. They overlap: `step` is
+// not their sum.
 struct StepTimes {
-  double attention = 0;  // kernels of an attention instance: dense layers and output head too
+  double attention = 0;  // kernels of an attention instance, with dense layers and output head
   double experts = 0;    // kernels of an expert instance
   double exchange = 0;   // rows out and contributions back
   double step = 0;       // from one step's begin to the next
@@ -46,34 +46,35 @@ struct StepTimes {
   friend bool operator==(const StepTimes&, const StepTimes&) = default;
 };
 
-// A step in which decode rows and prompt rows go through every layer together: dense layers, MoE
-// layers, output head over the rows that decode. A prompt of more rows than a round may hold is
-// taken as one round.
+// A step in which decode rows and prompt rows pass through every layer together: dense layers, MoE
+// layers, and the output head for the decode rows. A prompt with more rows than a round may hold
+// counts as one round.
 StepTimes TimesOfStep(const Setting& setting, const Configuration& how, const StepLoad& load);
 
-// Time per output token with `batch` sequences decoding: the step without prompts.
+// Time per output token with `batch` sequences decoding, in steps without prompts.
 double TimePerOutputToken(const Setting& setting, const Configuration& how, double batch);
 
-// MegaScale-Infer, eq. 5: the same where its constraints 1-3 hold and T_c is that of one direction.
+// MegaScale-Infer, eq. 5. It agrees with ComposeLayer if its constraints 1-3 hold and T_c is for
+// one direction.
 double MegaScaleIterationSeconds(double attention, double experts, double communication,
                                  int micro_batches, int layers);
 
 struct MemoryUse {
   double attention_bytes = 0;  // of one GPU: weights, cache of its share of the batch, buffers
-  double expert_bytes = 0;     // of one GPU: slots asked for (else those that hold the model),
+  double expert_bytes = 0;     // of one GPU: the requested slots (or those that hold the model),
                                // spare ones, buffers
   bool fits_attention = false;
   bool fits_experts = false;
 };
 MemoryUse MemoryOf(const Setting& setting, const Configuration& how, double batch);
 
-// Rows on their way: two sets of a row and its contributions.
+// Bytes of rows in flight: two sets of a row and its contributions.
 double BufferBytes(const ModelShape& model, double rows);
 
-// Rows of one instance that buffers are reckoned for where no batch is known: two full rounds.
+// Rows of one instance for which buffers are planned if no batch is known: two full rounds.
 inline constexpr double kBufferRows = 1024;
-// Keys that an attention instance has room for beside weights and buffers; 0: the model does not
-// fit. setting.context does not count.
+// Keys for which an attention instance has room beside weights and buffers; 0: the model does not
+// fit. Does not use setting.context.
 double KvTokensOfOne(const Setting& setting, const Configuration& how);
 
 }  // namespace janus::controllers

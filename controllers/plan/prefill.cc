@@ -19,7 +19,8 @@ double PrefillUtilisation(const PromptLoad& load) {
 
 namespace {
 
-// Sakasegawa: a request waits with a probability, then on average so long; the tail is exponential.
+// Sakasegawa's queue: a request waits with this probability, on average for `seconds`. The tail is
+// exponential.
 struct Wait {
   double probability = 0;
   double seconds = 0;
@@ -51,8 +52,8 @@ double TimeToFirstToken(const PromptLoad& load, double percentile) {
 
 namespace {
 
-// P(later than t), at many t. Of lengths that are no longer than x the sum of exp(-(x - L) / w) is
-// that of exp((L - K) / w), K the longest of them, times exp((K - x) / w): no term is above 1.
+// P(later than t), for many t. For lengths up to x, the sum of exp(-(x - L) / w) equals the sum of
+// exp((L - K) / w), with K the longest of them, times exp((K - x) / w). No term exceeds 1.
 class LaterShare {
  public:
   LaterShare(const PromptLoad& load, std::span<const double> law)

@@ -9,39 +9,41 @@ namespace janus::controllers {
 
 // How long a request waits for its first token. Pure.
 
-// What a request waits for before its first token.
+// The load that delays a first token.
 struct PromptLoad {
   double requests_per_second = 0;
   double prompt_tokens = 0;                // mean
   double prompt_squared_variation = 1;     // variance over squared mean
-  double prompt_tokens_at_percentile = 0;  // length at the percentile asked for
+  double prompt_tokens_at_percentile = 0;  // length at the requested percentile
   double servers = 1;                      // attention instances that compute prompts
-  double rows_per_second_of_one = 0;       // prompt positions, one instance inside its budget
-  double step_seconds = 0;                 // the step that ends the prompt and draws the token
+  double rows_per_second_of_one = 0;       // prompt positions that one instance computes within its
+                                           // budget
+  double step_seconds = 0;                 // the step that ends the prompt and samples the token
 };
 
-// Share of the prompt capacity that is in use; 1 and more: the queue grows without end.
+// The share of prompt capacity in use. At 1 or more the queue grows without bound.
 double PrefillUtilisation(const PromptLoad& load);
 
-// Time to first token at `percentile` (0..1): the wait in an M/G/c queue (Sakasegawa 1977 for the
-// mean, its tail taken as exponential), the prompt itself, and the step that draws the token.
-// Infinite when the utilisation is 1 or more. The wait and the length are each taken at the
-// percentile, so this is at the safe side of the time that so many requests keep.
+// Time to first token at `percentile` (0..1): the wait in an M/G/c queue (mean from Sakasegawa
+// 1977, tail taken as exponential), the prompt itself, and the step that samples the token.
+// Infinite if the utilisation is 1 or more. Wait and length are each taken at the percentile, so
+// the result is an upper estimate.
 double TimeToFirstToken(const PromptLoad& load, double percentile);
 
-// The same where the lengths are known as a law (traffic.h), over load.prompt_tokens: the t for
-// which P(W + L / r + s <= t) is `percentile`, with the wait W independent of the length L, r rows
-// per second of one instance and s the step. W is 0 with probability 1 - q, else exponential, so
+// The same for a known distribution of lengths (traffic.h), relative to load.prompt_tokens. It is
+// the t with P(W + L / r + s <= t) = `percentile`. The wait W is independent of the length L, r is
+// the rows per second of one instance, s is the step. W is 0 with probability 1 - q, otherwise
+// exponential:
 //
-//   P(later than t) = mean over the law of L of  { 1                          if x < 0
-//                                                { q exp(-x / w)              else,
+//   P(later than t) = mean over L of  { 1                          if x < 0
+//                                     { q exp(-x / w)              otherwise,
 //   x = t - s - L / r;  q = u^(sqrt(2(c+1)) - 1),  w = (1 + v) / (2 c (1 - u)) mean(L) / r
 //
-// with utilisation u, c instances and the squared variation v of L (all three of Sakasegawa's
-// mean). One instance and exponential lengths make it the M/M/1 queue's exp(-(mu - lambda) t).
+// with utilisation u, c instances and the squared variation v of L (all three from Sakasegawa's
+// mean). For one instance and exponential lengths this is exp(-(mu - lambda) t), the M/M/1 queue.
 double TimeToFirstToken(const PromptLoad& load, std::span<const double> law, double percentile);
 
-// The most prompt rows whose step, `seconds(rows)`, is within `target`; 0: none are.
+// The most prompt rows for which `seconds(rows)` is within `target`; 0: no prompt row fits.
 template <class Seconds>
 double PromptRowsInStep(double target, const Seconds& seconds) {
   constexpr double kMost = 1 << 24;

@@ -14,13 +14,13 @@ namespace {
 
 constexpr size_t kRunnersUp = 5;
 
-// Of all pools.
+// Over all pools.
 double CostOf(const Setting& setting, const Configuration& how) {
   return how.AttentionGpus() * setting.attention.hardware.price +
          how.ExpertGpus() * setting.experts.hardware.price;
 }
 
-// Whether pods of the granule make up m and n.
+// Whether m and n are whole pods.
 bool IsInWholePods(const PlanSpace& space, const Configuration& how) {
   return !space.fills_pods ||
          (how.m % space.instances_per_pod == 0 && how.n % space.instances_per_pod == 0);
@@ -31,7 +31,7 @@ bool IsPinnedElsewhere(const std::optional<T>& pin, const T& value) {
   return pin && *pin != value;
 }
 
-// The ways to exchange that the space allows.
+// An exchange that the space allows.
 struct Way {
   ExchangeMode mode = ExchangeMode::kDirect;
   GateSide gate = GateSide::kExperts;
@@ -60,14 +60,14 @@ std::vector<Way> WaysOf(const PlanSpace& space) {
   return ways;
 }
 
-// What each of the pools is asked for.
+// The share of the goal for each pool.
 PlanGoal OfEachPool(PlanGoal goal, int pools) {
   goal.batch /= pools;
   goal.traffic.requests_per_second /= pools;
   return goal;
 }
 
-// Without where its time and memory go (Detail), which only plans that are told of need.
+// A plan without Detail (its times and memory), which only returned plans need.
 Plan Outline(const Setting& setting, const Configuration& how, double batch, double tpot_seconds) {
   Plan plan;
   plan.how = how;
@@ -84,7 +84,7 @@ void Detail(const Setting& setting, Plan& plan) {
   plan.memory = MemoryOf(setting, plan.how, plan.batch / plan.how.pools);
 }
 
-// Sequences of a pool that memory and the limit of a batch allow; 0: the weights do not fit.
+// Sequences of a pool that memory and the batch limit allow; 0: the weights do not fit.
 double MostSequences(const Setting& setting, const PlanSpace& space, const Configuration& how) {
   const MemoryUse none = MemoryOf(setting, how, 0);
   if (!none.fits_attention || !none.fits_experts) return 0;
@@ -97,13 +97,13 @@ double MostSequences(const Setting& setting, const PlanSpace& space, const Confi
                               static_cast<double>(space.max_batch_per_attention) * how.m}));
 }
 
-// Whether the space has it at all, whatever it is to carry.
+// Whether the space allows the configuration, for any load.
 bool IsInSpace(const Setting& setting, const PlanSpace& space, const Configuration& how) {
   if (space.is_survivable && !IsSurvivable(setting, space, how)) return false;
   return IsInWholePods(space, how);
 }
 
-// EvaluatePlan in outline.
+// EvaluatePlan without Detail.
 std::optional<Plan> Judge(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                           const Configuration& how) {
   if (!IsInSpace(setting, space, how)) return std::nullopt;
@@ -125,7 +125,7 @@ class Searcher {
 
   Result<PlanAnswer> Run() {
     for (const int tp_e : Widths(space_.pins.tp_experts)) {
-      // Latents are not split.
+      // Latents cannot be split.
       const int most = setting_.model.IsLatent() ? 1 : space_.max_tensor_parallel;
       for (const int tp_a : Widths(space_.pins.tp_attention)) {
         if (tp_a > most) continue;
@@ -163,7 +163,7 @@ class Searcher {
     return widths;
   }
 
-  // What m and n are multiples of.
+  // m and n must be multiples of this.
   int Granule() const { return space_.fills_pods ? space_.instances_per_pod : 1; }
 
   // The largest m and n of a pool.
@@ -183,7 +183,7 @@ class Searcher {
     return 0;
   }
 
-  // Pools of one size, of every number that may be cheapest.
+  // Tries pools of equal size, for every number of pools that may be cheapest.
   void TryPools(Configuration how) {
     if (space_.pins.pools) {
       how.pools = *space_.pins.pools;
@@ -191,8 +191,8 @@ class Searcher {
       return;
     }
     const int most = space_.is_served_only ? 1 : space_.max_pools;
-    // A batch that a pool of the best size has several times takes about so many of these; to look
-    // for one of fewer and larger pools first would take seconds.
+    // A batch that fills several pools of the best size needs about that many. Trying fewer and
+    // larger pools first would take seconds.
     constexpr double kAlwaysAsOne = 8192;
     int first = 1;
     if (goal_.batch > kAlwaysAsOne && most > 1) first = PoolsOfTheBestSize(how, most);
@@ -205,7 +205,7 @@ class Searcher {
     }
   }
 
-  // How many pools of most tokens per cost make up the batch.
+  // How many pools with most tokens per cost carry the batch.
   int PoolsOfTheBestSize(Configuration how, int most) const {
     PlanGoal most_throughput = goal_;
     most_throughput.batch = 0;
@@ -233,13 +233,13 @@ class Searcher {
            IsPinnedElsewhere(space_.pins.experts, how.n);
   }
 
-  // Attention instances that a pool needs for its sequences at least.
+  // The fewest attention instances that a pool needs for its sequences.
   int FewestAttention(const Configuration& how) const {
     const double sequences = goal_.batch / how.pools / space_.max_batch_per_attention;
     return std::max(static_cast<int>(std::ceil(sequences / Granule())), 1) * Granule();
   }
 
-  // Cheapest first along m, so that whatever costs more than the best is never looked at.
+  // Tries m from the cheapest up, and stops when a plan would cost more than the best.
   void TryAllForBatch(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
@@ -256,14 +256,14 @@ class Searcher {
     }
   }
 
-  // What a runner-up with one attention instance more may cost.
+  // The highest cost of a runner-up with one more attention instance.
   double MostCost() const {
     return least_cost_ + kMargin * Granule() * setting_.attention.hardware.price;
   }
 
-  // The same with traffic to carry, and a goal for first tokens, which some numbers of experts keep
-  // with no number of attention instances. While none is found, experts are added in growing
-  // strides, then those that were strided over are tried.
+  // The same for traffic, with a goal for first tokens. Some numbers of experts cannot keep this
+  // goal with any number of attention instances. Until a plan is found, experts are added in
+  // growing strides; then the numbers that were skipped are tried.
   void TryAllForFirstToken(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
@@ -284,9 +284,9 @@ class Searcher {
     }
   }
 
-  // The fewest attention instances with which first tokens come in time. With more of them prompts
-  // queue less, but each has a smaller share of a step's prompt rows: where that makes them later,
-  // still more do not help.
+  // Finds the fewest attention instances for which first tokens come in time. More instances
+  // shorten the queue but leave each a smaller share of a step's prompt rows. If that makes first
+  // tokens later, even more instances do not help.
   bool TryFewestAttention(Configuration how) {
     constexpr int kPatience = 3;
     double before = HUGE_VAL;
@@ -305,7 +305,7 @@ class Searcher {
     return false;
   }
 
-  // m and n on coarse grids, then every neighbour of the best until none is better.
+  // Tries m and n on coarse grids, then the neighbours of the best until none is better.
   void TryAllForThroughput(Configuration how) {
     const int fewest = FewestExperts(how);
     if (fewest == 0) return;
@@ -347,7 +347,8 @@ class Searcher {
     }
   }
 
-  // All micro-batch counts and modes of one m, n; keeps the best. Whether any keeps the goal.
+  // Tries all micro-batch counts and modes for one m and n, and keeps the best. Returns whether one
+  // keeps the goal.
   bool TryInner(Configuration how) {
     if (!IsWithinGpus(how)) return false;
     std::optional<Plan> best;
@@ -389,9 +390,9 @@ class Searcher {
     return true;
   }
 
-  // Of one m and n the way in which a step with what arrives within the TPOT target is shortest, at
-  // the TPOT at which load and step agree; nullopt: it is longer than the target, or memory is
-  // short.
+  // For one m and n, the exchange with the shortest step for the load that arrives within the TPOT
+  // target. The plan's TPOT is the one at which load and step agree. nullopt: it exceeds the
+  // target, or memory is short.
   std::optional<Plan> QuickestForTraffic(Configuration how, const PlanGoal& each) {
     const Traffic& traffic = each.traffic;
     const double target = goal_.tpot_seconds;
@@ -433,7 +434,8 @@ class Searcher {
     return space_.max_gpus == 0 || how.Gpus() <= space_.max_gpus;
   }
 
-  // Fills in the first token where the traffic is known. What does not carry it misses it too.
+  // Fills in the first token if the traffic is known. A plan that does not carry the traffic misses
+  // it, too.
   bool MissesFirstToken(Plan& plan) const {
     if (!goal_.HasTraffic()) return false;
     if (!plan.first_token) {
@@ -443,7 +445,7 @@ class Searcher {
     return !plan.lost_by.empty();
   }
 
-  // Of as many instances first tokens come the sooner the more prompt rows a step has room for.
+  // For the same number of instances, more prompt rows in a step mean earlier first tokens.
   bool CannotBeSooner(const Configuration& how, const Plan& missed) const {
     return goal_.batch > 0 && !MayHaveRoom(goal_, StepperOf(setting_, how, goal_.batch),
                                            missed.first_token->prompt_rows + 1);
@@ -457,8 +459,9 @@ class Searcher {
     return *std::ranges::min_element(plans, &Searcher::IsSooner);
   }
 
-  // Tokens per second grow with the batch, so the largest that memory holds bounds them. Whether
-  // that is too few to beat `best` of the same GPUs, or the walk's best and a runner-up too.
+  // Tokens per second grow with the batch: the largest batch that fits in memory is an upper bound.
+  // Returns whether even that cannot beat `best` on the same GPUs, or the best and a runner-up of
+  // the search.
   bool CannotReach(const Configuration& how, const std::optional<Plan>& best) const {
     if (goal_.HasLoad()) return false;
     const double runner_up = rates_.size() > kRunnersUp ? rates_[kRunnersUp] : 0;
@@ -476,7 +479,7 @@ class Searcher {
     std::vector<Plan> chosen;
     for (const Plan& plan : plans_) {
       if (chosen.size() > kRunnersUp) break;
-      // The grids and the walk from the best may meet a configuration twice.
+      // The grids and the walk to neighbours may visit a configuration twice.
       if (!chosen.empty() && chosen.back().how == plan.how) continue;
       chosen.push_back(plan);
       if (goal_.HasTraffic() && !chosen.back().first_token) {
@@ -491,7 +494,7 @@ class Searcher {
     for (Plan& plan : answer.plans) Detail(setting_, plan);
   }
 
-  // What would have been chosen before `best`, had first tokens not been asked for.
+  // Plans that would have been chosen before `best` without the goal for first tokens.
   std::vector<Plan> RuledOut(const Plan& best) {
     std::erase_if(missed_, [&](const Plan& plan) { return !IsBetter(goal_, plan, best); });
     std::ranges::stable_sort(missed_,
@@ -527,16 +530,16 @@ class Searcher {
     return wholes;
   }
 
-  static constexpr double kMargin = 3;  // how many instances dearer a runner-up may be
+  static constexpr double kMargin = 3;  // a runner-up may cost this many instances more
 
   const Setting& setting_;
   const PlanGoal& goal_;
   const PlanSpace& space_;
   const std::vector<Way> ways_;
   std::vector<Plan> plans_;
-  std::vector<Plan> missed_;   // of m, n and tp of which none comes in time: the soonest
+  std::vector<Plan> missed_;   // for each m, n and tp without a plan in time: the soonest
   std::vector<double> rates_;  // tokens per second and cost of the best so far, descending
-  double walk_rate_ = 0;       // likewise, of the best of the degrees that are tried
+  double walk_rate_ = 0;       // the same for the best of the current tensor-parallel degrees
   double least_cost_ = HUGE_VAL;
   int64_t tried_ = 0;
 };

@@ -13,7 +13,7 @@
 
 namespace janus::controllers {
 
-// The ways to exchange that are tried with each m, n and number of micro-batches.
+// The exchanges that are tried with each m, n and number of micro-batches.
 inline constexpr std::array<std::pair<ExchangeMode, GateSide>, 4> kExchangesTried = {
     {{ExchangeMode::kDirect, GateSide::kExperts},
      {ExchangeMode::kDirect, GateSide::kAttention},
@@ -22,59 +22,61 @@ inline constexpr std::array<std::pair<ExchangeMode, GateSide>, 4> kExchangesTrie
 
 struct Plan {
   Configuration how;
-  double batch = 0;  // of all pools
+  double batch = 0;  // over all pools
   double tpot_seconds = 0;
   double tokens_per_second = 0;
-  double cost = 0;   // GPUs times their price, of all pools
-  int gpus = 0;      // of all pools
-  LayerTimes times;  // of a pool
+  double cost = 0;   // GPUs times their price, over all pools
+  int gpus = 0;      // over all pools
+  LayerTimes times;  // of one pool
   MemoryUse memory;
-  std::optional<FirstToken> first_token;  // where the goal's traffic is known
+  std::optional<FirstToken> first_token;  // set if the goal's traffic is known
   std::string lost_by;        // of a runner-up: what the chosen one does better, or what it misses
-  bool is_ruled_out = false;  // would be better, but misses the goal's first token
+  bool is_ruled_out = false;  // better than the chosen one, but misses the goal's first token
 };
 
 struct PlanAnswer {
-  // The chosen one first, then those that would be better but miss the goal's first token (at most
-  // kMostRuledOut, the best), then runners-up of other m, n or tp.
+  // First the chosen plan; then at most kMostRuledOut plans that would be better but miss the
+  // goal's first token; then runners-up with other m, n or tp.
   std::vector<Plan> plans;
-  // Not separated: the whole model on one kind of GPU (whole_search.h), the best for the same goal
-  // first, then the best of other kinds. Either module's device may carry it; its pool is that
-  // device's, both pools where they are of one device. Empty: none keeps the goal.
+  // Plans without separation: the whole model on one kind of GPU (whole_search.h). The best for the
+  // same goal comes first, then the best of other kinds. Either module's device may carry it. Its
+  // GPU limit is that device's, or the sum of both if they are the same device. Empty: no such plan
+  // keeps the goal.
   std::vector<WholePlan> wholes;
-  // Whether separating pays: plans[0] is no worse than wholes[0] by IsBetter's first measure (cost
-  // for a batch, tokens per second and cost without), and at equal cost no slower.
+  // Whether separation pays: plans[0] is no worse than wholes[0] by IsBetter's first measure (cost
+  // for a batch; otherwise tokens per second and cost), and not slower at equal cost.
   bool is_separation_worthwhile = true;
   int64_t tried = 0;
 };
 
 inline constexpr size_t kMostRuledOut = 3;
 
-// The cheapest plan that carries the goal's load and keeps its latencies, or without a load that of
-// most throughput per cost; ties go to the lower TPOT, then the fewer GPUs. With traffic and no
-// batch the sequences are those that the traffic keeps decoding. Deterministic. InvalidArgument: a
-// goal that is no number. Where nothing keeps the goal: as WhyNoPlan says (why_none.h).
+// The cheapest plan that carries the goal's load and keeps its latencies. Without a load: the plan
+// with most throughput per cost. Ties go to the lower TPOT, then to fewer GPUs. With traffic and no
+// batch, the sequences are those that the traffic keeps decoding. Deterministic. InvalidArgument:
+// the goal has an invalid number. If no plan keeps the goal: the error of WhyNoPlan (why_none.h).
 Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
                                const PlanSpace& space);
 
-// Whether what is left without the largest pod of experts has slots for every expert.
+// Whether every expert has a slot after the largest pod of experts is lost.
 bool IsSurvivable(const Setting& setting, const PlanSpace& space, const Configuration& how);
 
-// The slots of a layer with which experts are quickest: more replicas leave AEBS more to choose,
-// but a kernel spends time on idle experts too. From those that hold the model (where it is to
-// survive, without the largest pod) to twice as many, as far as there is room for the goal's rows.
+// The number of slots per layer with which experts are fastest. More replicas give AEBS more
+// choice, but a kernel also spends time on idle experts. The search goes from the slots that hold
+// the model (without the largest pod if it must survive) to twice as many, as far as there is room
+// beside the goal's rows.
 int QuickestSlots(const Setting& setting, const PlanGoal& goal, const PlanSpace& space,
                   Configuration how);
 
-// How a configuration steps whose pools take no more sequences than `batch`, all together. Borrows
-// the setting.
+// The steps of a configuration. Its pools together take at most `batch` sequences. Borrows the
+// setting.
 Stepper StepperOf(const Setting& setting, const Configuration& how, double batch);
 
-// The setting of a whole model: both modules on the device that carries it.
+// The setting for a whole model: both modules on the device that carries it.
 Setting OnDeviceOf(const Setting& setting, const WholePlan& plan);
 
-// One configuration under the same goal; nullopt where it cannot hold the model or keep the TPOT.
-// With batch 0 at the largest batch that keeps it. The first token is not judged.
+// Evaluates one configuration for the same goal. nullopt: it cannot hold the model or keep the
+// TPOT. With batch 0 it uses the largest batch that keeps the TPOT. Does not judge the first token.
 std::optional<Plan> EvaluatePlan(const Setting& setting, const PlanGoal& goal,
                                  const PlanSpace& space, const Configuration& how);
 

@@ -10,9 +10,9 @@
 
 namespace janus::controllers {
 
-// How many distinct experts a round activates, by its rows. Points ascend by rows; between them the
-// curve is read in the logarithm of rows. Empty: uniform routing, E (1 - (1 - K/E)^rows), which
-// overstates what real routing activates.
+// How many distinct experts a round activates, by its rows. Points ascend by rows; between points
+// the curve is linear in the logarithm of rows. Empty: uniform routing, E (1 - (1 - K/E)^rows),
+// which overestimates real routing.
 struct ActivationCurve {
   struct Point {
     double rows = 0;
@@ -23,29 +23,28 @@ struct ActivationCurve {
 // Experts that `rows` rows activate under the curve.
 double ActivatedExperts(const ActivationCurve& curve, const ModelShape& model, double rows);
 
-// What rows and contributions weigh on their way between the modules. fp8 has one byte for a value
-// and four for the scale of 128 values. FixedPoint's sums are integers and stay as they are.
+// The format of rows and contributions between the modules. fp8 takes one byte per value, and four
+// for the scale of 128 values. FixedPoint's sums are integers in any format.
 enum class WireFormat : uint8_t { kBf16 = 0, kFp8 = 1 };
 
-// One way to run a model: pools of m attention instances of tp_a GPUs and n expert instances of
-// tp_e. Times, loads and memory of a configuration are those of one pool unless a comment says
-// otherwise.
+// One way to run a model: pools of m attention instances with tp_a GPUs and n expert instances with
+// tp_e. Times, loads and memory are those of one pool unless a comment says otherwise.
 struct Configuration {
   int m = 1;
   int n = 1;
   int tp_attention = 1;
   int tp_experts = 1;
   int micro_batches = 1;  // b
-  int slots = 0;          // of a layer on an expert instance; 0: as many as it has room for
+  int slots = 0;          // of a layer on an expert instance; 0: as many as fit
   ExchangeMode mode = ExchangeMode::kDirect;
-  // On the experts every instance gets every row; on attention only instances that a row needs get
-  // it, after one more hop for the ids (direct mode only).
+  // Where the gate runs. On the experts: every instance gets every row. On attention: a row goes
+  // only to instances that need it, after one more hop for the ids (direct mode only).
   GateSide gate = GateSide::kExperts;
   SumRule sum = SumRule::kContributions;
-  bool is_random = false;  // replicas chosen at random instead of by AEBS, as in JANUS's DisAgg
+  bool is_random = false;  // random replicas instead of AEBS, as in JANUS's DisAgg
   WireFormat wire = WireFormat::kBf16;
-  // Copies side by side, alike. Each has its own experts and its share of the sequences, and
-  // exchanges rows within itself alone.
+  // Identical copies side by side. Each has all experts and a share of the sequences, and exchanges
+  // rows only within itself.
   int pools = 1;
 
   int AttentionGpus() const { return pools * m * tp_attention; }  // of all pools
@@ -58,8 +57,8 @@ struct Configuration {
 // "12A12E", "4 x 12A12E".
 std::string NameOf(const Configuration& how);
 
-// Whether this version can run it: one pool, one GPU an instance, rows straight to every expert
-// instance in bf16, Contributions. What it can not run is planned to say what it would give.
+// Whether this version can run it: one pool, one GPU per instance, rows in bf16 directly to every
+// expert instance, Contributions. Other configurations are planned only to show their value.
 bool IsServed(const Configuration& how);
 
 struct Setting {
@@ -68,10 +67,10 @@ struct Setting {
   DeviceCosts experts;    // of expert instances
   ActivationCurve activation;
   double context = 1024;           // mean keys of a running sequence
-  double context_deviation = 0.5;  // of a sequence's keys, relative to the mean
-  double memory_share = 0.9;       // of a GPU that weights, cache and buffers may take
+  double context_deviation = 0.5;  // standard deviation of a sequence's keys, relative to the mean
+  double memory_share = 0.9;       // of a GPU, for weights, cache and buffers
   int spare_slots = 2;             // one expert of one layer each
-  // Instances of both modules may sit in one node (or NVLink domain): a plan that fits one
+  // Instances of both modules may share a node (or NVLink domain): a plan that fits into one
   // exchanges rows over its inner links. Otherwise rows always cross the network.
   bool shares_node = false;
 };

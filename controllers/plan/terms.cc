@@ -6,8 +6,8 @@
 namespace janus::controllers {
 namespace {
 
-// A projection of `weights` parameters over `rows` rows on one GPU, bound by reading or computing;
-// the efficiencies are those of the fitted expert kernel.
+// A projection of `weights` parameters over `rows` rows on one GPU, limited by reads or by
+// arithmetic, with the efficiencies of the fitted expert kernel.
 double DenseSeconds(const DeviceCosts& device, const ModelShape& model, double weights,
                     double rows) {
   return SoftMaximum(weights * model.DenseBytesPerWeight() / device.experts.bytes_per_second,
@@ -15,8 +15,8 @@ double DenseSeconds(const DeviceCosts& device, const ModelShape& model, double w
                      device.experts.sharpness);
 }
 
-// Latent attention was measured for DeepSeek-V3's module in fp8; another model's projections scale
-// with its weights, the part over keys stays (same latent).
+// Latent attention was measured for DeepSeek-V3's module in fp8. For another model, the projections
+// scale with its weights; the part over keys stays (same latent).
 LatentAttentionCost LatentCostOf(const DeviceCosts& device, const ModelShape& model) {
   static const ModelShape measured = *FindModel("deepseek-v3");
   LatentAttentionCost cost = device.latent;
@@ -29,21 +29,23 @@ LatentAttentionCost LatentCostOf(const DeviceCosts& device, const ModelShape& mo
   return cost;
 }
 
-// Latent attention of prompts runs expanded: 128 + 64 wide queries and keys, 128 wide values.
+// Latent attention of prompts runs in the expanded form: queries and keys of 128 + 64, values of
+// 128.
 constexpr double kExpandedQueryWidth = 128 + 64;
 constexpr double kExpandedValueWidth = 128;
 
-// Standard deviations that the largest of n normal values is above their mean: within 0.065 of the
-// true ones for 2 to 64.
+// How many standard deviations the largest of n normal values is above their mean. Exact within
+// 0.065 for 2 to 64.
 double LargestOf(int n) {
   return std::sqrt(2 * std::log(n)) - 0.6;
 }
 
-// Experts that the busiest instance reads, `slots` of E n-th parts on each (R replicas of an expert
-// on average). An instance reads each of its slots with probability activated / E / R, so chance
-// leaves a spread of mean (1 - that), the largest of n of which counts. Without spare slots there
-// is nothing to choose; with half as many again AEBS ends half an expert above the mean, and in
-// between in between (routing_bench schedule; tests/unit/controllers/plan/performance_test.cc).
+// Experts that the busiest instance reads. Each instance has `slots` slots, and R is the mean
+// number of replicas of an expert. An instance reads each slot with probability activated / E / R.
+// The spread by chance is mean (1 - that), and the largest of n counts. Without spare slots there
+// is nothing to choose; with half as many again AEBS ends half an expert above the mean; between
+// these it is interpolated (routing_bench schedule;
+// tests/unit/controllers/plan/performance_test.cc).
 double BusiestActivated(const Setting& setting, const Configuration& how, double activated,
                         double slots) {
   const double mean = activated / how.n;
@@ -57,12 +59,13 @@ double BusiestActivated(const Setting& setting, const Configuration& how, double
   const double left = std::max(1 - 2 * (replicas - 1), 0.0);
   const double over =
       how.is_random ? chance(replicas) : kScheduled + left * std::max(chance(1) - kScheduled, 0.0);
-  // Whoever gets a row reads a whole expert; less than one on average where rounds may have no row.
+  // An instance with a row reads a whole expert. Rounds may have no row, so the mean can be below
+  // one.
   const double least = 1 - std::exp(-activated);
   return std::min({std::max(mean + over, least), activated, std::max(slots, 1.0)});
 }
 
-// A link's costs where both ends of it sit in one node: no network to cross.
+// A link's costs if both its ends are in one node: there is no network to cross.
 ExchangeCost InsideNode(const ExchangeCost& cost) {
   ExchangeCost inside = cost;
   inside.network_seconds = 0;
@@ -70,7 +73,7 @@ ExchangeCost InsideNode(const ExchangeCost& cost) {
   return inside;
 }
 
-// Whether both modules sit in one node, so that rows stay on its own links.
+// Whether both modules are in one node, so that rows stay on its inner links.
 bool IsInOneNode(const Setting& setting, const Configuration& how) {
   return setting.shares_node && setting.attention.hardware.name == setting.experts.hardware.name &&
          how.m * how.tp_attention + how.n * how.tp_experts <=
@@ -80,7 +83,7 @@ bool IsInOneNode(const Setting& setting, const Configuration& how) {
 }  // namespace
 
 double HopSeconds(const ExchangeCost& cost, double messages, double card_bytes) {
-  constexpr double kMessageSeconds = 1e-6;  // posting one more message (stated, not fitted)
+  constexpr double kMessageSeconds = 1e-6;  // to post one more message (assumed, not fitted)
   return cost.fixed_seconds + cost.network_seconds + messages * kMessageSeconds +
          card_bytes / cost.network_bytes_per_second;
 }
@@ -99,7 +102,7 @@ double AllReduceSeconds(const DeviceCosts& device, int gpus, double bytes) {
   const int per_node = device.hardware.instances_per_node;
   const double inside = CollectiveSeconds(device.all_reduce, std::min(gpus, per_node), bytes);
   if (gpus <= per_node) return inside;
-  // Between nodes every card reduces and gathers its share of the message.
+  // Between nodes, every card reduces and gathers its share of the message.
   const double nodes = NodesOf(gpus, 1, per_node);
   const double card_bytes = 2 * bytes / per_node * (nodes - 1) / nodes;
   return inside + HopSeconds(device.dispatch, nodes - 1, card_bytes / 2) +
@@ -120,7 +123,7 @@ double PromptKeySeconds(const Setting& setting, int tensor_parallel) {
   const DeviceCosts& device = setting.attention;
   const double widths =
       model.IsLatent() ? kExpandedQueryWidth + kExpandedValueWidth : 2 * model.head_dim;
-  // Keys are multiplied in bf16 whatever the weights are.
+  // Keys are multiplied in bf16, whatever the format of the weights.
   const double operations = device.experts.operations_per_second *
                             device.hardware.bf16_operations_per_second /
                             device.hardware.OperationsPerSecond(model.DenseBytesPerWeight());
@@ -132,8 +135,8 @@ double AttentionSeconds(const Setting& setting, int tensor_parallel, const Atten
   const DeviceCosts& device = setting.attention;
   double seconds = rows.prompt * rows.prompt_keys * PromptKeySeconds(setting, tensor_parallel);
   if (model.IsLatent()) {
-    // The form takes one batch for projections and keys: all rows, and the keys of those that
-    // decode spread over them. Merging splits is paid at the real context.
+    // The cost form takes one batch for projections and keys: all rows, and the decode rows' keys
+    // spread over them. Merging splits costs what the real context needs.
     LatentAttentionCost cost = LatentCostOf(device, model);
     seconds += cost.split_seconds * std::log2(1 + rows.context / 64);
     cost.split_seconds = 0;
@@ -221,11 +224,11 @@ namespace {
 
 struct Returning {
   double from_instances = 0;
-  double from_nodes = 0;  // where nodes sum first, if they sum at all
+  double from_nodes = 0;  // if nodes sum first; otherwise 0
 };
 
-// Contributions: every row comes back top_k times. FixedPoint: once in four bytes a value from
-// every instance that it needed, or every node where nodes sum first.
+// Contributions: every row comes back top_k times. FixedPoint: a row comes back once, with four
+// bytes per value, from every instance that it needed, or from every node if nodes sum first.
 Returning BytesBack(const Setting& setting, const Configuration& how, int expert_nodes,
                     double rows) {
   const ModelShape& model = setting.model;
@@ -239,13 +242,13 @@ Returning BytesBack(const Setting& setting, const Configuration& how, int expert
   return {summed(how.n), summed(expert_nodes)};
 }
 
-// What the number of attention instances decides of an exchange.
+// The part of an exchange that depends on the number of attention instances.
 struct AttentionSide {
-  int messages = 0;           // that each expert instance sends back
-  int meeting_nodes = 0;      // that contributions come back to
-  double node_bytes = 0;      // of rows, that leave a node's GPUs
-  double gather_seconds = 0;  // of these, within the node
-  bool is_inside = false;     // both modules sit in one node
+  int messages = 0;           // messages that each expert instance sends back
+  int meeting_nodes = 0;      // nodes to which contributions come back
+  double node_bytes = 0;      // bytes of rows that leave a node's GPUs
+  double gather_seconds = 0;  // to gather these within the node
+  bool is_inside = false;     // both modules are in one node
 };
 
 ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, double rows,
@@ -258,7 +261,7 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
   const double one = rows / how.m * row / how.tp_attention;  // leaves an attention GPU
   const double all = rows * row / how.tp_experts;            // enters an expert GPU
   const Returning returning = BytesBack(setting, how, expert_nodes, rows);
-  // Leaving n instances (or their nodes' cards) and entering m.
+  // The busiest card: leaving n instances (or their nodes' cards), or entering m.
   const auto busiest_card = [&](double bytes) {
     return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
   };
@@ -268,7 +271,7 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
       side.is_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
   const double inner = dispatch.inner_bytes_per_second;
   ExchangeTimes times;
-  // Inside one node there is no second network to gather for.
+  // Within one node there is no second network to gather for.
   switch (side.is_inside ? ExchangeMode::kDirect : how.mode) {
     case ExchangeMode::kDirect:
       if (how.gate == GateSide::kAttention) {
@@ -281,7 +284,7 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
       times.back = HopSeconds(combine, side.messages, busiest_card(returning.from_instances));
       break;
     case ExchangeMode::kTwoPhaseSingle:
-      // Gather in the node, one transfer per expert node over one card, multicast there.
+      // Gather in the node, then one transfer per expert node over one card, then multicast there.
       times.out = side.gather_seconds +
                   HopSeconds(dispatch, expert_nodes, side.node_bytes * expert_nodes) + all / inner;
       times.back = returning.from_instances / expert_nodes / inner +
@@ -290,10 +293,10 @@ ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, 
                                        busiest_card(returning.from_nodes)));
       break;
     case ExchangeMode::kTwoPhaseParallel: {
-      // One to one over every card (JANUS's case 2): each attention GPU sends its rows to one GPU
-      // of every expert node, or to several where the node has more GPUs than there are senders;
-      // that node gathers them. On the way back an expert GPU sends to one GPU of every attention
-      // node, which hands them on. Sums are made inside the expert node before they leave it.
+      // One to one over every card (JANUS's case 2). Each attention GPU sends its rows to one GPU
+      // of every expert node, or to several if the node has more GPUs than there are senders; the
+      // node then gathers them. On the way back, an expert GPU sends to one GPU of every attention
+      // node, which distributes them. Sums are made in the expert node before they leave it.
       const double expert_gpus = static_cast<double>(how.n) * how.tp_experts;
       const double of_node = expert_gpus / expert_nodes;
       const double senders = static_cast<double>(how.m) * how.tp_attention;
@@ -331,7 +334,7 @@ ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, 
   return ComposeExchange(setting, how, rows, side);
 }
 
-// Each term where it is least: shares of bytes with the most instances, messages with the fewest,
+// Takes each term at its least: shares of bytes with the most instances, messages with the fewest,
 // node sizes at their best.
 ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, int fewest,
                             double rows) {

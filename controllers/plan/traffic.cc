@@ -9,9 +9,9 @@ namespace {
 
 constexpr size_t kCells = 256;
 
-// The mean of each of as many equal shares, so that the mean of all is 1.
+// The exponential distribution in equal shares, each at its mean; the mean of all is 1.
 std::vector<double> ExponentialLaw() {
-  // The integral of -ln(1 - u) from u on.
+  // The integral of -ln(1 - u) from u to 1.
   const auto beyond = [](double u) { return u < 1 ? (1 - u) * (1 - std::log1p(-u)) : 0; };
   std::vector<double> law;
   for (size_t i = 0; i < kCells; ++i) {

@@ -12,8 +12,8 @@ int NodesOfStage(const Setting& setting, const WholeConfiguration& how) {
   return NodesOf(how.StageGpus(), 1, setting.attention.hardware.instances_per_node);
 }
 
-// DeepEP's form: rows leave in fp8 once per expert chosen and come back in bf16. `sent` rows of
-// this GPU, over `nodes`.
+// DeepEP's form: a row leaves in fp8 once per chosen expert and comes back in bf16. This GPU sends
+// `sent` rows, over `nodes`.
 double AllToAllSeconds(const Setting& setting, double sent, double nodes) {
   const ModelShape& model = setting.model;
   const double bytes = sent * model.top_k * model.hidden;
@@ -22,21 +22,22 @@ double AllToAllSeconds(const Setting& setting, double sent, double nodes) {
          ExchangeSeconds(setting.attention.combine, {sent, 2 * bytes, experts, nodes});
 }
 
-// What experts spread over a stage cost beside their kernels; `sent`: rows whose tokens this GPU
-// has, without repetition inside an attention group.
+// The cost of experts spread over a stage, besides their kernels. `sent`: rows of the tokens on
+// this GPU, not counted again within an attention group.
 double ExpertExchangeSeconds(const Setting& setting, const WholeConfiguration& how, double sent) {
   const double row = RowBytes(setting.model);
   const int parallel = how.ExpertParallel();
   const double all = sent * how.StageGpus();
   if (how.StageGpus() == 1) return 0;
   if (how.splits_experts_across_nodes) {
-    // Every node computes a part of every row's experts: rows go to all nodes, parts come back.
+    // Every node computes a part of every row's experts: rows go to all nodes, partial results come
+    // back.
     const double away = how.tp_experts - 1;
     return HopSeconds(setting.attention.dispatch, away, away * sent * row) +
            HopSeconds(setting.attention.combine, away, away * sent * row) +
            AllToAllSeconds(setting, sent * how.tp_experts, 1);
   }
-  // Without expert parallelism every GPU computes a part of every row.
+  // Without expert parallelism, every GPU computes a part of every row.
   if (parallel == 1) return AllReduceSeconds(setting.attention, how.tp_experts, all * row);
   double seconds = AllToAllSeconds(setting, sent, NodesOfStage(setting, how));
   if (how.tp_experts > 1) {
@@ -46,7 +47,7 @@ double ExpertExchangeSeconds(const Setting& setting, const WholeConfiguration& h
   return seconds;
 }
 
-// What the busiest attention group computes; no less than one row.
+// The rows of the busiest attention group: at least one row.
 AttentionRows RowsOfGroup(const Setting& setting, const WholeConfiguration& how,
                           const StepLoad& load) {
   const double groups = static_cast<double>(how.DataParallel()) * how.stages;
@@ -113,7 +114,7 @@ double WholeTimePerOutputToken(const Setting& setting, const WholeConfiguration&
 
 double WholeBytes(const Setting& setting, const WholeConfiguration& how, double batch) {
   const ModelShape& model = setting.model;
-  // Embedding and output head sit on the first and the last stage.
+  // Embedding and output head are on the first and the last stage.
   const double ends = 2 * model.vocab * model.hidden * model.DenseBytesPerWeight();
   const double attention =
       (model.AttentionBytes() - ends) / how.stages + (how.stages > 1 ? ends / 2 : ends);

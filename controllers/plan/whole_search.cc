@@ -11,7 +11,7 @@
 namespace janus::controllers {
 namespace {
 
-// Sequences of one copy that memory and the limit of a batch allow.
+// Sequences of one copy that memory and the batch limit allow.
 double MostSequences(const Setting& setting, const PlanSpace& space,
                      const WholeConfiguration& how) {
   const double limit = static_cast<double>(space.max_batch_per_attention) * how.gpus;
@@ -33,7 +33,7 @@ WholePlan Describe(const Setting& setting, const WholeConfiguration& how, double
   return plan;
 }
 
-// GPUs of a stage that are tried: all up to a node, then nodes, ever further apart.
+// Numbers of GPUs per stage to try: all up to a node, then whole nodes at growing distances.
 std::vector<int> StageSizes(int most, int per_node) {
   std::vector<int> sizes;
   for (int gpus = 1; gpus <= std::min(most, 8); ++gpus) sizes.push_back(gpus);
@@ -47,8 +47,8 @@ std::vector<int> StageSizes(int most, int per_node) {
   return sizes;
 }
 
-// Tensor-parallel degrees inside a node that divide a stage, and the whole stage across nodes where
-// it is a power of two.
+// Tensor-parallel degrees within a node that divide a stage; and the whole stage across nodes if it
+// is a power of two.
 std::vector<int> Widths(const Setting& setting, int stage) {
   constexpr int kMostAcrossNodes = 64;
   const int per_node = setting.attention.hardware.instances_per_node;
@@ -110,16 +110,16 @@ class WholeSearcher {
     std::optional<WholePlan> plan = EvaluateWhole(setting_, goal_, space_, how);
     if (!plan || plan->gpus > most_gpus) return;
     if (!space_.pins.whole.empty() && NameOf(how) != space_.pins.whole) return;
-    if (best && goal_.HasLoad() && plan->cost > best->cost) return;  // and copies cost more still
+    if (best && goal_.HasLoad() && plan->cost > best->cost) return;  // more copies cost even more
     if (goal_.HasTraffic() && !TakeCopiesForFirstToken(*plan, most_gpus)) return;
     if (!best || IsBetter(goal_, *plan, *best)) best = std::move(plan);
   }
 
-  // The fewest copies with which first tokens come in time: the traffic is shared between them.
+  // The fewest copies for which first tokens come in time. The copies share the traffic.
   bool TakeCopiesForFirstToken(WholePlan& plan, int most_gpus) const {
     const double of_one = plan.batch / plan.copies;
     const auto keeps = [&](int copies) {
-      // With a batch asked for they share it, else each takes as many as before.
+      // Copies share a given batch; without one, each copy takes as many sequences as before.
       plan = Describe(setting_, plan.how, goal_.batch > 0 ? goal_.batch : of_one * copies, copies);
       return WhyMissed(goal_, FirstTokenOf(goal_, StepperOf(setting_, plan))).empty();
     };
@@ -135,8 +135,9 @@ class WholeSearcher {
     return keeps(enough);
   }
 
-  // Without the latency target it would take the most sequences that memory holds, and tokens per
-  // second grow with them; a given batch takes at least as many copies as memory asks for.
+  // An upper bound: without the latency target, it would take as many sequences as memory holds,
+  // and tokens per second grow with them. A given batch needs at least as many copies as memory
+  // requires.
   bool CannotReach(const WholeConfiguration& how, const WholePlan& best) const {
     const double most = MostSequences(setting_, space_, how);
     if (most < 1) return true;

@@ -8,15 +8,15 @@
 namespace janus::controllers {
 namespace {
 
-// The largest degree of tensor parallelism that is tried on so many GPUs.
+// The largest tensor-parallel degree that is tried on `gpus` GPUs.
 int WidestOn(int gpus, int max_tensor_parallel) {
   int widest = 1;
   while (widest * 2 <= std::min(gpus, max_tensor_parallel)) widest *= 2;
   return widest;
 }
 
-// The fewest GPUs of both modules together that memory leaves a way to run on; 0: none within the
-// space.
+// The fewest GPUs of both modules together that have enough memory; 0: there is no such number in
+// the space.
 int FewestThatHold(const Setting& setting, const PlanSpace& space, double rows) {
   const auto fewest = [&](int gpus, int most_wide, auto&& holds) {
     int least = 0;
@@ -42,7 +42,7 @@ int FewestThatHold(const Setting& setting, const PlanSpace& space, double rows) 
   return experts > 0 && attention > 0 ? experts + attention : 0;
 }
 
-// The whole model, where it keeps the goal.
+// Describes the whole model if it keeps the goal.
 std::string OfWhole(const std::vector<WholePlan>& wholes) {
   if (wholes.empty()) return "";
   const WholePlan& whole = wholes[0];

@@ -70,7 +70,7 @@ LayerActivations SampleActivations(const RoutingLayer& layer, int batch, int ste
   }
   const std::vector<std::vector<uint16_t>> together =
       ContiguousSteps(layer, batch, (steps + 1) / 2);
-  // A shuffled deck: tokens come again only once all have been dealt.
+  // A shuffled deck: a token is drawn again only after all others were drawn.
   std::mt19937_64 random(seed);
   std::vector<size_t> deck(tokens);
   std::iota(deck.begin(), deck.end(), size_t{0});
@@ -102,7 +102,7 @@ std::vector<std::vector<uint16_t>> ContiguousSteps(const RoutingLayer& layer, in
   std::vector<std::vector<uint16_t>> steps;
   std::vector<size_t> chosen(each);
   for (size_t s = 0; s < count; ++s) {
-    // The first at the begin, the last at the end.
+    // The first step is at the beginning of the measurement, the last at its end.
     const size_t begin = count > 1 ? (tokens - each) * s / (count - 1) : 0;
     std::iota(chosen.begin(), chosen.end(), begin);
     steps.push_back(Activated(layer, chosen));

@@ -10,7 +10,7 @@
 namespace janus::controllers {
 namespace {
 
-// Replicas as (expert, rows per replica), by falling rows, then id.
+// Experts, once per replica, by falling rows per replica, then by id.
 std::vector<uint16_t> ReplicasByFallingRows(std::span<const double> rows,
                                             std::span<const int> replicas) {
   std::vector<uint16_t> order;
@@ -26,7 +26,7 @@ bool Holds(const std::vector<uint16_t>& experts, uint16_t expert) {
   return std::ranges::find(experts, expert) != experts.end();
 }
 
-// Fills a layout replica by replica; a subclass says what a replica costs on an instance.
+// Fills a layout replica by replica. A subclass defines the cost of a replica on an instance.
 class Filler {
  public:
   explicit Filler(const ReplicaRoom& room)
@@ -35,7 +35,7 @@ class Filler {
         pod_holds_(static_cast<size_t>(room.pods()) * static_cast<size_t>(room.experts)) {}
   virtual ~Filler() = default;
 
-  // In a pod without the expert if that can be had, at the price of a swap if need be; else in any.
+  // Prefers a pod without the expert, even if this needs a swap; otherwise takes any pod.
   void Place(uint16_t expert) {
     for (const bool new_pod : {true, false}) {
       if (AddWhereCheapest(expert, new_pod) || Swap(expert, new_pod)) return;
@@ -89,8 +89,9 @@ class Filler {
     return !Holds(layout_[At(g)], expert) && !(new_pod && PodHolds(g, expert));
   }
 
-  // No instance that may take the expert has room: one of them, g, hands one of its own, j, to an
-  // instance h with room, and takes the expert. A replica that even this cannot place is dropped.
+  // All instances that may take the expert are full. One of them, g, hands an expert j to an
+  // instance h with room, and takes the new expert. A replica that cannot be placed even so is
+  // dropped.
   bool Swap(uint16_t expert, bool new_pod) {
     int from = -1;
     int to = -1;
@@ -120,7 +121,7 @@ class Filler {
 
   const ReplicaRoom& room_;
   Layout layout_;
-  std::vector<int> pod_holds_;  // [pods, E] replicas of an expert in a pod
+  std::vector<int> pod_holds_;  // [pods, E] replicas of an expert in each pod
 };
 
 class CoactivationFiller final : public Filler {
@@ -177,7 +178,7 @@ std::vector<int> ReplicateByRows(const ReplicaRoom& room, std::span<const double
   int left = room.total() - room.experts;
   JANUS_CHECK(left >= 0, room.total(), room.experts);
   std::vector<int> replicas(static_cast<size_t>(room.experts), 1);
-  // A heap of (rows per replica, -id); entries are taken in falling order.
+  // Entries (rows per replica, -id), taken from the largest down.
   std::set<std::pair<double, int>> heap;
   for (int e = 0; e < room.experts; ++e) heap.emplace(rows[static_cast<size_t>(e)], -e);
   while (left > 0 && !heap.empty()) {

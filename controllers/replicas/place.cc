@@ -28,9 +28,9 @@ int Missing(const Layout& from, const Layout& to) {
   return missing;
 }
 
-// Hill climbing over one layer's layout. A step of it takes an instance that is often the busiest
-// and gives one of the experts it runs there to another instance: in exchange for one of that
-// one's (swap), or in place of a second replica of a third expert (replace).
+// Hill climbing over one layer's layout. A move takes an instance that is often the busiest and
+// gives one of its experts to another instance: in exchange for one of that instance's experts
+// (swap), or in place of a second replica of a third expert (replace).
 class Search {
  public:
   Search(const ReplicaRoom& room, const LayerActivations& activations, const Layout* current,
@@ -81,8 +81,8 @@ class Search {
     return busy.size() - 1;
   }
 
-  // Whether a pod other than `g`'s own would hold `expert` a second time once it is on g, though a
-  // pod without it exists.
+  // Whether moving `expert` to g gives some other pod a second replica of it, although a pod
+  // without it exists.
   bool CrowdsAPod(const Layout& layout, size_t g, size_t leaving, uint16_t expert) const {
     if (room_.pod_of_instance.empty()) return false;
     const int pod = room_.pod(static_cast<int>(g));
@@ -96,7 +96,7 @@ class Search {
     return is_shared && static_cast<int>(pods.size()) < room_.pods();
   }
 
-  // Two slots and what they held before.
+  // A change of two slots, with their old contents.
   struct Change {
     bool is_made = false;
     size_t g = 0;
@@ -117,7 +117,7 @@ class Search {
     const size_t to = Draw(layout[h].size());
     const uint16_t other = layout[h][to];
     if (Draw(3) == 0) {
-      // The third expert loses a replica on h, `expert` gains one.
+      // The third expert loses a replica on h; `expert` gains one.
       if (Replicas(layout, other) < 2 || CrowdsAPod(layout, h, h, expert)) return {};
       layout[h][to] = expert;
       return {true, g, from, expert, h, to, other};
@@ -142,7 +142,7 @@ class Search {
   std::mt19937_64 random_;
 };
 
-// `blind`: what dealing the experts in turn gives.
+// `blind`: the layout from dealing experts in turn.
 Layout LayOut(const ReplicaRoom& room, const LayerActivations& activations, const Layout& blind,
               const Layout* current, const PlacementOptions& options, uint64_t seed) {
   const std::vector<int> replicas = ReplicateByRows(room, activations.rows);
@@ -159,7 +159,7 @@ Layout LayOut(const ReplicaRoom& room, const LayerActivations& activations, cons
     }
   };
   consider(PlaceByRows(room, activations, replicas));
-  // A hot expert is read once in a step, however many rows it has.
+  // A step reads a popular expert once, however many rows it has.
   const LayerActivations by_steps = {room.experts, StepsOfExperts(activations), {}, {}};
   consider(PlaceByRows(room, by_steps, ReplicateByRows(room, by_steps.rows)));
   consider(blind);
@@ -167,7 +167,8 @@ Layout LayOut(const ReplicaRoom& room, const LayerActivations& activations, cons
   return search.Run(std::move(best));
 }
 
-// Writes a layout into one layer's slots: what stays keeps its slot, the rest fills up in order.
+// Writes a layout into one layer's slots. Replicas that stay keep their slots; the others fill the
+// free slots in order.
 void WriteLayer(const Layout& layout, const Placement* current, int layer, int spare_slots,
                 Placement& placement) {
   const size_t slots = static_cast<size_t>(placement.total_slots());
@@ -192,8 +193,8 @@ void WriteLayer(const Layout& layout, const Placement* current, int layer, int s
   }
 }
 
-// Steps that a search is made from, and those that judge it, by their kind (SampleActivations gives
-// two in turn); only a search is judged.
+// Steps for the search, and steps that judge it, by kind (SampleActivations alternates between
+// two). Only a search is judged.
 struct Split {
   LayerActivations searched;
   std::array<std::vector<std::vector<uint16_t>>, 2> judging;
@@ -211,19 +212,19 @@ Split SplitSteps(const LayerActivations& all, const PlacementOptions& options) {
   return split;
 }
 
-// What a search came to on the steps that judge it, and what it is compared with, by kind.
+// The search's result on the judging steps, and the value to compare with, by kind.
 struct Verdict {
   std::array<double, 2> found = {0, 0};
   std::array<double, 2> otherwise = {0, 0};
 
-  // A gain over all, and no loss on either kind.
+  // Whether there is an overall gain, and no loss on either kind.
   bool IsGain() const {
     return found[0] <= otherwise[0] && found[1] <= otherwise[1] &&
            found[0] + found[1] <= (1 - kLeastGain) * (otherwise[0] + otherwise[1]);
   }
 };
 
-// Whether every expert's replicas are in as many pods as they can be.
+// Whether every expert's replicas are in as many pods as possible.
 bool KeepsPodsApart(const ReplicaRoom& room, const Layout& layout) {
   std::vector<std::set<int>> pods(static_cast<size_t>(room.experts));
   std::vector<int> replicas(static_cast<size_t>(room.experts));
@@ -292,18 +293,18 @@ Result<Placement> PlaceByActivation(const std::vector<int>& slots_of_instance, i
     return InvalidArgument("placement: " + std::to_string(pod_of_instance.size()) + " pods for " +
                            std::to_string(slots_of_instance.size()) + " instances");
   }
-  // Judges counts and bounds, and is the answer of the blind method.
+  // Checks counts and bounds. This is also the result of the blind method.
   JANUS_ASSIGN_OR_RETURN(
       Placement placement,
       PlaceRoundRobin({static_cast<int>(layers.size()), experts, slots_of_instance, spare_slots}));
   ReplicaRoom room{experts, slots_of_instance, pod_of_instance};
-  // An instance holds an expert once, so it has use for E slots at most.
+  // An instance holds an expert once: it can use at most E slots.
   for (int& slots : room.room) slots = std::clamp(slots - spare_slots, 0, experts);
   if (options.survivable) JANUS_RETURN_IF_ERROR(CheckSurvivable(room));
   if (options.method == PlacementMethod::kRoundRobin) return placement;
   if (current != nullptr && (current->slots_of_instance != slots_of_instance ||
                              current->layers != static_cast<int>(layers.size()))) {
-    current = nullptr;  // other instances: everything is loaded anew where it is not the same
+    current = nullptr;  // other instances: only equal experts need no load
   }
   const Layout blind = LayoutOf(placement, 0);
   std::vector<Layout> layouts;

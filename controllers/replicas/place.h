@@ -12,58 +12,58 @@
 namespace janus::controllers {
 
 enum class PlacementMethod : uint8_t {
-  kRoundRobin,    // controllers/placement.h: blind
-  kRows,          // EPLB's
+  kRoundRobin,    // blind: controllers/placement.h
+  kRows,          // as EPLB
   kCoactivation,  // JANUS, greedy replication and Algorithm 2
-  // The best of several to begin with, then local search on the real objective; taken only where
-  // steps that it was not made from show a gain.
+  // Local search for the real objective, from the best of several layouts. It is used only if it
+  // shows a gain on steps that the search has not seen.
   kSearch,
 };
 
 struct PlacementOptions {
   PlacementMethod method = PlacementMethod::kSearch;
-  // Layouts the search may judge per layer; each takes some 2 us per sampled step.
+  // How many layouts the search may judge per layer. Each takes about 2 us per sampled step.
   int evaluations = 700;
-  // What loading one replica onto an instance that has not got it must gain, in expected activated
-  // experts of the busiest instance: weight x replicas loaded is part of the search's objective.
+  // The gain that must justify loading one replica, in expected activated experts of the busiest
+  // instance. The search's objective includes weight x replicas to load.
   double movement_weight = 0.002;
-  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;  // that the service uses
-  // Whether a search is judged on steps that it was not made from, as below; else all are searched.
+  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;  // the scheduling of the service
+  // Whether other steps judge a search, as described below. If not, it uses all steps.
   bool is_judged = true;
-  // Without the largest pod there are still slots for every expert.
+  // Every expert must still have a slot without the largest pod.
   bool survivable = false;
   uint64_t seed = 1;
 };
 
-// A placement of all layers from measured routing: layers[l] of the l-th MoE layer. Per layer it
-// minimises the expected number of activated experts on the busiest instance (what a decode round
-// waits for), under the scheduling of the options over the sampled steps, plus the movement from
-// `current` (of the same shape of slots; null: none). Never two replicas of an expert on one
-// instance, replicas in different pods first, spare slots (each instance's last ones) empty; a
-// replica that stays keeps its slot. Pure and deterministic. The search is JANUS's objective taken
-// at its word; Algorithm 2 minimises co-activation instead, which only stands for it.
+// A placement of all layers from measured routing; layers[l] is the l-th MoE layer. For each layer
+// it minimises the expected number of activated experts on the busiest instance, for which a decode
+// round waits, under the scheduling of the options over the sampled steps. The movement from
+// `current` is added (same shape of slots; null: no movement cost). Two replicas of an expert are
+// never on one instance, and prefer different pods. Spare slots (each instance's last ones) stay
+// empty. A replica that stays keeps its slot. Pure and deterministic. The search optimises JANUS's
+// objective itself; Algorithm 2 minimises co-activation instead, which only approximates it.
 //
-// A search that fits one part of a measurement may lose on another. So the last third of the steps
-// is kept from it and judges it, those at even and at odd places apart: they are of two kinds where
-// SampleActivations made them. Where the search does not lower the mean over all layers by
-// kLeastGain, or is worse on either kind, the answer is `current`, or, without one, the experts
-// dealt in turn, unless these crowd pods.
+// A search may fit one part of a measurement and lose on another. Therefore it does not see the
+// last third of the steps, which judge it. Steps at even and odd places are judged separately, as
+// SampleActivations alternates between two kinds. If the search does not lower the mean over all
+// layers by kLeastGain, or is worse on either kind, the result is `current`. Without `current`, it
+// is the experts dealt in turn, unless these put replicas into too few pods.
 //
-// InvalidArgument: too few slots (with the numbers), layers of different size, a bound of
-// controllers/placement.h. FailedPrecondition: not survivable, with what would be.
+// InvalidArgument: too few slots (with the numbers), layers of different size, or a bound of
+// controllers/placement.h. FailedPrecondition: not survivable; the message says what would be.
 Result<Placement> PlaceByActivation(const std::vector<int>& slots_of_instance, int spare_slots,
                                     const std::vector<int>& pod_of_instance,
                                     std::span<const LayerActivations> layers,
                                     const Placement* current, const PlacementOptions& options);
 
-// What a placement that was searched for must gain on steps that it was not made from.
+// The gain that a searched placement needs on steps that it has not seen.
 inline constexpr double kLeastGain = 0.01;
 
-// Replicas that `next` has on an instance where `current` has none of that expert, over all layers:
-// what has to be loaded. Both of the same number of layers and instances.
+// How many replicas must be loaded over all layers: `next` has them on an instance where `current`
+// does not have that expert. Both have the same number of layers and instances.
 int64_t ReplicasToLoad(const Placement& current, const Placement& next);
 
-// One layer of a placement as sets.
+// One layer of a placement, as sets.
 Layout LayoutOf(const Placement& placement, int layer);
 
 }  // namespace janus::controllers

@@ -6,22 +6,24 @@
 namespace janus::controllers {
 namespace {
 
-// By how much an hour of requests that all attain takes caution down: slow beside a start and the
-// length of a request (minutes), as fast as bursts are forgotten.
+// How much caution falls in an hour in which all requests attain. Slow compared with a start and a
+// request's length (minutes); as fast as bursts are forgotten.
 constexpr double kPerHour = 0.25;
-// Of what is usual, so that an hour of the night counts less than one of the day.
+// Of the usual number of requests: an hour at night then counts less than one in the day.
 constexpr double kHalfLife_s = 24 * 3600;
-// At most so many hours' requests count at one decision: a flood after a quiet time is one burst.
+// The most hours' worth of requests that count in one decision: a flood after a quiet time is one
+// burst.
 constexpr double kMostHours = 0.25;
-// The gap between aim and target moves as the root of what the quantile does.
+// The gap between aim and target moves with the square root of the quantile's change.
 constexpr double kOfAim = 0.5;
-// The caution beyond which what is in place is left before it uses a target whole.
+// Above this caution, a configuration is left before it uses a whole target.
 constexpr double kLeavesEarlier = 1;
 
-// Of what may be missed; what is cut off by the bounds of caution and of GPUs is not made up for.
+// The part of the allowed misses to use. Misses beyond the bounds of caution and GPUs are not
+// compensated.
 constexpr double kSpent = 0.9;
 
-// A request attains when it keeps both targets, so the stricter one says how many may not.
+// A request attains if it keeps both targets: the stricter percentile limits the misses.
 double MayMiss(const ScalingPolicy& policy) {
   return kSpent * (1 - std::max(policy.tpot.percentile, policy.ttft ? policy.ttft->percentile : 0));
 }

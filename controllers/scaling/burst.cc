@@ -8,8 +8,8 @@ namespace janus::controllers {
 namespace {
 
 constexpr double kPerBin = 1.02;
-constexpr size_t kBins = 1 + 70 + 1;  // up to fourfold
-// Long enough for the night to know the day, short enough to follow a service that changes.
+constexpr size_t kBins = 1 + 70 + 1;  // up to four times the level
+// Long enough for the night to remember the day, short enough to follow a service that changes.
 constexpr double kHalfLife_s = 4 * 3600;
 
 }  // namespace
@@ -26,7 +26,7 @@ BurstHistory Seen(BurstHistory history, double load_over_level, double elapsed_s
 
 double BurstAt(const BurstHistory& history, double share, double most) {
   const double all = std::accumulate(history.weights.begin(), history.weights.end(), 0.0);
-  // One load beyond the share is to be expected by then.
+  // The history must be large enough to expect one load beyond the share.
   if (all <= 0 || all * (1 - share) < 1) return 1;
   double below = 0;
   size_t bin = 0;

@@ -18,7 +18,7 @@ int DivideUp(int value, int by) {
   return (value + by - 1) / by;
 }
 
-// The bounds of each of so many pools.
+// The bounds for each of `pools` pools.
 CountBounds OfEach(const CountBounds& all, int pools) {
   CountBounds each = all;
   each.min_m = RoundUp(std::max(DivideUp(all.min_m, pools), 1), all.step_m);
@@ -29,7 +29,7 @@ CountBounds OfEach(const CountBounds& all, int pools) {
   return each;
 }
 
-// The m of a pool that the limits leave for n; empty where low > high.
+// The range of m of a pool that the limits allow for n; empty if low > high.
 std::pair<int, int> RangeOfAttention(const CountBounds& each, const Predictor& predictor, int n) {
   int low = each.min_m;
   int high = each.max_m;
@@ -46,8 +46,8 @@ std::pair<int, int> RangeOfAttention(const CountBounds& each, const Predictor& p
   return {low, RoundDown(high, each.step_m)};
 }
 
-// The fewest m in [low, high] (multiples of the step) that may keep it with n, looked for around
-// `start`; 0: none.
+// The fewest m in [low, high] (multiples of the step) that may keep the target with n, searched
+// from `start`; 0: no m may.
 template <class May>
 int FewestThatMay(const May& may, int low, int high, int step, int start) {
   int m = std::clamp(start, low, high);
@@ -55,7 +55,8 @@ int FewestThatMay(const May& may, int low, int high, int step, int start) {
     while (m - step >= low && may(m - step)) m -= step;
     return m;
   }
-  // Up in growing strides, then back between the last that does not and the first that does.
+  // Grows m in increasing strides, then searches between the last m that fails and the first that
+  // may keep it.
   int fails = m;
   int stride = step;
   while (true) {
@@ -76,7 +77,7 @@ int Distance(const Counts& a, const Counts& b) {
   return std::abs(a.Attention() - b.Attention()) + std::abs(a.Experts() - b.Experts());
 }
 
-// Of one number of pools, what is better than `best`, which it replaces.
+// Searches one number of pools, and replaces `best` if it finds better counts.
 void SearchPool(const Wanted& wanted, const CountBounds& bounds, int pools, const Counts& near,
                 std::optional<Counts>& best) {
   const Predictor& predictor = wanted.predictor;
@@ -114,7 +115,7 @@ void SearchPool(const Wanted& wanted, const CountBounds& bounds, int pools, cons
   }
 }
 
-// Every allowed count.
+// Visits all allowed counts.
 template <class Visit>
 void ForEachAllowed(const CountBounds& bounds, const Predictor& predictor, const Visit& visit) {
   for (int pools = 1; pools <= bounds.max_pools; ++pools) {
@@ -193,8 +194,8 @@ std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, 
   const int first = std::clamp(near.pools, 1, std::max(bounds.max_pools, 1));
   SearchPool(wanted, bounds, first, near, best);
   for (int pools = 1; pools <= bounds.max_pools; ++pools) {
-    // A pool holds the whole model, so pools that cost more than the best with nothing to do cost
-    // more.
+    // A pool holds the whole model. If idle pools already cost more than the best, more pools do
+    // too.
     const double least = wanted.predictor.CostOf({1, bounds.fewest_n, pools});
     if (best && least > wanted.predictor.CostOf(*best)) break;
     if (pools != first) SearchPool(wanted, bounds, pools, near, best);

@@ -7,8 +7,8 @@
 
 namespace janus::controllers {
 
-// Which m and n may be asked for, under limits on GPUs and on experts : attention. Bounds are of
-// all pools together (inclusive); what a pool has is a multiple of the granules.
+// The m and n that may be asked for, under limits on GPUs and on experts : attention. Bounds are
+// inclusive and cover all pools together. The counts of a pool are multiples of the granules.
 struct CountBounds {
   int min_m = 1;
   int max_m = 1;
@@ -16,7 +16,7 @@ struct CountBounds {
   int min_n = 1;
   int max_n = 1;
   int step_n = 1;
-  int fewest_n = 1;  // that hold the model, of each pool
+  int fewest_n = 1;  // to hold the model, in each pool
   int most_m = 1;    // of a pool
   int most_n = 1;
   int max_pools = 1;
@@ -24,24 +24,24 @@ struct CountBounds {
   std::optional<Ratio> ratio_min;
   std::optional<Ratio> ratio_max;
 };
-// Bounds of a policy within what the predictor knows, rounded inwards to whole pods. Of copies of
-// the whole model: as many as the policy's GPUs of both roles have room for.
+// Bounds of a policy within those of the predictor, rounded inwards to whole pods. For copies of
+// the whole model: as many as fit into the policy's GPUs of both roles.
 CountBounds BoundsOf(const Predictor& predictor, const ScalingPolicy& policy);
 bool IsAllowed(const CountBounds& bounds, const Predictor& predictor, const Counts& counts);
 
-// The allowed counts of most GPUs; nullopt: limits exclude each other.
+// The allowed counts with most GPUs; nullopt: the limits exclude each other.
 std::optional<Counts> LargestAllowed(const CountBounds& bounds, const Predictor& predictor);
 
-// The allowed counts that are reached by starting and stopping fewest instances; of as many those
-// of fewest GPUs. nullopt: limits exclude each other.
+// The allowed counts that need the fewest starts and stops of instances; among equals, those with
+// fewest GPUs. nullopt: the limits exclude each other.
 std::optional<Counts> NearestAllowed(const CountBounds& bounds, const Predictor& predictor,
                                      Counts from);
 
-// What a search is for: keep `share` of every target under the demand.
+// The goal of a search: keep `share` of every target under the demand.
 struct Wanted {
   const Predictor& predictor;
   const ScalingPolicy& policy;
-  const Demand& demand;  // on all pools
+  const Demand& demand;  // over all pools
   double share = 1;
   const Corrections& corrections;
   double tail = 1;
@@ -51,18 +51,18 @@ struct Wanted {
   }
 };
 
-// The allowed counts of least cost that keep what is wanted; of equal cost those nearest to `near`
-// (fewest instances to start or stop), then those with fewer pools and fewer experts. nullopt: none
-// do. Pools are all of one size. Other numbers of pools than `near` has count only where they are
-// cheaper: they move more.
+// The cheapest allowed counts that keep the goal. Among equals, those nearest to `near` (fewest
+// starts and stops), then those with fewer pools, then with fewer experts. nullopt: no counts keep
+// it. All pools have one size. A number of pools other than `near`'s is chosen only if it is
+// cheaper, as it moves more.
 //
-// For every number of pools and every n the fewest m is searched: first the fewest that may keep
-// it, around that of the n before, then every m from there on, so that nothing is missed where more
-// instances lengthen a step. A test compares with asking every pair.
+// For every number of pools and every n, the fewest m is searched. It first finds the fewest that
+// may keep the goal, starting from the result for the n before. Then it checks every m from there,
+// as more instances can make a step longer. A test compares this with a check of every pair.
 std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, Counts near);
 
-// The largest share of the demand, in 64ths, for which there are such counts, and these counts;
-// nullopt: not even a 64th of it.
+// The largest share of the demand, in 64ths, that some counts carry, and these counts. nullopt: not
+// even 1/64.
 struct Partial {
   double carried = 0;
   Counts counts;

@@ -7,8 +7,8 @@
 
 namespace janus::controllers {
 
-// A function on 0, 1/64 and on, `per_doubling` points for every doubling, read linearly between its
-// points and beyond the last two. Keeps a rising function rising.
+// A tabulated function on 0, 1/64 and up, with `per_doubling` points for every doubling. It is
+// linear between points and beyond the last two. A rising function stays rising.
 class Curve {
  public:
   template <class F>

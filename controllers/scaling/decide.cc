@@ -17,11 +17,11 @@ namespace {
 
 constexpr size_t kMostStarts = 16;
 constexpr size_t kMostTails = 8;
-// A percentile of fewer requests is noise.
+// With fewer requests a percentile is noise.
 constexpr double kFewestRequests = 20;
-// Requests that may end between two decisions: beyond, a counter is broken.
+// The most requests that can end between two decisions. Above this, a counter is broken.
 constexpr double kMostEnded = 1e12;
-// How far what requests saw may pull the prediction at the percentile above the model.
+// The most by which observed latencies may raise the predicted percentile over the model's.
 constexpr double kMostTail = 1.5;
 
 double Median(std::vector<double> values) {
@@ -55,7 +55,7 @@ Counts CountsOf(const RoleState& attention, const RoleState& experts, int pools)
   return {attention.ready / count, experts.ready / count, count};
 }
 
-// Whether a role has fewer instances in `b`, all pools together.
+// Whether a role has fewer instances in `b` than in `a`, over all pools.
 bool Lacks(const Counts& b, const Counts& a) {
   return b.Attention() < a.Attention() || b.Experts() < a.Experts();
 }
@@ -94,7 +94,7 @@ class Decider {
     return true;
   }
 
-  // Inputs that no decision can be made from.
+  // Checks for inputs that allow no decision.
   bool CannotDecide() {
     if (const Status status = Validate(policy_); !status.ok()) {
       return Hold(Reason::kInvalidPolicy, status.message());
@@ -143,7 +143,7 @@ class Decider {
 
   bool IsServing() const { return IsModelIn(current_); }
 
-  // Learns from the world, once: a second look at the same moment changes nothing.
+  // Learns from the world once: a second call for the same time changes nothing.
   void Observe() {
     const double now = world_.time_seconds;
     const bool is_new = now > memory_.last_time_seconds;
@@ -204,9 +204,10 @@ class Decider {
     if (IsServing()) decision_.current = Steady(current_, now_);
   }
 
-  // A service may do far less than the model has it, as where sequences that lost their keys are
-  // computed again and again: then requests wait although it should carry them. How much more than
-  // ends does arrive is how much more it is taken to need, at most twice as much at one decision.
+  // A service may do far less than the model predicts, for example if sequences that lost their
+  // keys are computed again and again. Requests then wait although the service should carry them.
+  // The ratio of arrivals to completions becomes a factor on the demand; it at most doubles per
+  // decision.
   void LearnHowFarBehind() {
     constexpr double kMostBehind = 2;
     const double elapsed = world_.time_seconds - memory_.last_time_seconds;
@@ -228,8 +229,8 @@ class Decider {
     return more;
   }
 
-  // Requests that arrive while instances asked for now load, and that what is ready cannot serve:
-  // once a queue shows that it does not.
+  // Requests that arrive while new instances start, and that the ready ones cannot serve. Counted
+  // only once a queue shows that they cannot.
   double UnservedUntilReady() const {
     if (!IsServing() || BacklogOf(world_, policy_) <= 0) return 0;
     const Demand arriving = ArrivingDemand(world_, memory_.output_tokens);
@@ -240,11 +241,11 @@ class Decider {
                              part.least_running = 0;
                              return !Keeps(current_, part, 1);
                            }).low;
-    // Half of them: of what m-large brings, a burst seldom lasts for a whole start.
+    // Half of them: in the m-large trace a burst rarely lasts for a whole start.
     return 0.5 * (1 - carried) * arriving.requests_per_second * start_seconds_;
   }
 
-  // Late rather than early: three of four starts are faster.
+  // Rather too long than too short: three of four starts are faster.
   double StartSeconds() const {
     if (memory_.start_seconds.empty()) return policy_.start_seconds;
     std::vector<double> starts = memory_.start_seconds;
@@ -260,8 +261,8 @@ class Decider {
     return LongestWindow(policy_.attention, policy_.experts, &RolePolicy::down);
   }
 
-  // Requests that ran before the last change, or met instances that were warming up, say nothing of
-  // what is there now.
+  // Latencies of requests that ran before the last change, or on instances that were warming up, do
+  // not describe the current service.
   bool IsSettled() const {
     const double request = memory_.output_tokens *
                            std::min(world_.observed.tpot_seconds.value_or(policy_.tpot.seconds),
@@ -290,8 +291,8 @@ class Decider {
                            predictor_.Step(how, sample.load, terms).step, policy_.online);
   }
 
-  // What requests attained is the decision's own doing only where it is followed; and where nothing
-  // more may be asked for, what they miss says nothing of how much to keep in hand.
+  // Attainment counts only if decisions are followed. If no more instances may be asked for, misses
+  // do not show how large the reserve should be.
   void LearnBudget() {
     if (policy_.is_advisory || world_.is_paused || world_.is_rolling_out) return;
     const double elapsed =
@@ -299,14 +300,14 @@ class Decider {
     memory_.budget = After(memory_.budget, world_.ended, elapsed, policy_, !memory_.is_at_limit);
   }
 
-  // The TPOT at the percentile that was observed, over the one predicted for the present load.
+  // The observed TPOT at the percentile, over the predicted one for the current load.
   void LearnTail(bool is_new) {
     if (!policy_.is_learning || !IsServing()) return;
     const bool is_known = world_.observed.tpot_seconds && *world_.observed.tpot_seconds > 0 &&
                           world_.observed.tpot_requests >= kFewestRequests && IsSettled();
     double latest = 1;
     if (is_known) {
-      // Bursts within the interval are no fault of the model, whatever is kept in hand for them.
+      // Bursts within the interval are not an error of the model, even with a reserve for them.
       const Demand with_room =
           controllers::WithRoom(now_, world_.time_seconds, memory_, {}, policy_);
       const double predicted =
@@ -315,7 +316,7 @@ class Decider {
       if (is_new) PushBounded(memory_.tails, latest, kMostTails);
     }
     if (memory_.tails.size() >= 3) tail_ = Median(memory_.tails);
-    // A target that is missed is acted on before the median has moved.
+    // A missed target causes an action before the median has moved.
     if (is_known && *world_.observed.tpot_seconds > policy_.tpot.seconds) {
       tail_ = std::max(tail_, latest);
     }
@@ -329,8 +330,8 @@ class Decider {
     return false;
   }
 
-  // An action that was asked for and is not fulfilled: wait for it, give it up, or, where the load
-  // asks for more than it brings, ask for that too (false: base_ is what is on its way).
+  // Handles an action that is not fulfilled yet: wait, withdraw it or, if the load needs more than
+  // it brings, ask for more (false: base_ is then the count that is on its way).
   bool IsInFlight() {
     const double now = world_.time_seconds;
     Counts asked;
@@ -368,7 +369,8 @@ class Decider {
     const bool may_add = !memory_.pending.empty() &&
                          memory_.pending.size() < Memory::kMostPending &&
                          now > memory_.pending.back().since_seconds;
-    // What waits was reckoned with when that was asked for; only a load that rose further counts.
+    // The pending action already counts the waiting requests; only a further rise of the load
+    // matters.
     if (may_add && IsServing() && !Keeps(asked, arriving_ahead_, 1)) {
       base_ = asked;
       ahead_ = arriving_ahead_;
@@ -394,7 +396,7 @@ class Decider {
     const auto most = [](int wanted, int ready) { return wanted > ready ? std::max(ready, 1) : 0; };
     lacking.most_m = most(asked.Attention(), current_.Attention());
     lacking.most_n = most(asked.Experts(), current_.Experts());
-    // The same want of capacity again: twice as long.
+    // The same capacity is missing again: wait twice as long.
     const bool again = memory_.withdrawn && memory_.withdrawn->most_m == lacking.most_m &&
                        memory_.withdrawn->most_n == lacking.most_n;
     lacking.backoff_seconds =
@@ -424,8 +426,8 @@ class Decider {
   }
   double CostOf(Counts c) const { return predictor_.CostOf(c); }
 
-  // What may be asked for now: the policy's bounds, without ways that are disabled, and without
-  // what could not be placed lately.
+  // The counts that may be asked for now: the policy's bounds, without disabled directions and
+  // without counts that could not be placed recently.
   CountBounds BoundsNow(bool* is_capped) const {
     CountBounds b = BoundsOf(predictor_, policy_);
     const auto narrow = [](const RolePolicy& role, int ready, int step, int& low, int& high) {
@@ -461,9 +463,8 @@ class Decider {
     return Reason::kAtMax;
   }
 
-  // What is short is not taken from: while a target is in danger no role shrinks. Sizes are right
-  // for one load, and the next is not known; what turns out to be too much goes when it is cheaper
-  // without.
+  // While a target is in danger, no role shrinks. The current counts fit one load, and the next is
+  // not known. A role that turns out too large shrinks later, when that is cheaper.
   CountBounds BoundsToGrow(CountBounds bounds) const {
     bounds.min_m = std::clamp(base_.Attention(), bounds.min_m, bounds.max_m);
     bounds.min_n = std::clamp(base_.Experts(), bounds.min_n, bounds.max_n);
@@ -484,8 +485,8 @@ class Decider {
     std::optional<Counts> best;
     if (aim_ < policy_.aim) best = cheapest(ahead_, grown);
     if (aim_ < policy_.aim && !best) {
-      // No step is short enough for so low an aim, or nothing allowed carries so much: what cannot
-      // be had is not asked for.
+      // No step is short enough for so low an aim, or no allowed counts carry so much. An aim that
+      // cannot be reached is not used.
       aim_ = policy_.aim;
       leave_at = 1;
     }
@@ -505,7 +506,7 @@ class Decider {
       return;
     }
     if (!best) {
-      // What will wait is no measure of what can be carried.
+      // Requests that will wait do not measure what the counts can carry.
       if (is_at_risk && base_ == current_) decision_.demand = load_ahead_;
       const Wanted wanted = {
           predictor_, policy_, decision_.demand, aim_, memory_.online.corrections, tail_};
@@ -553,7 +554,7 @@ class Decider {
     if (is_at_risk) {
       if (!IsServing()) return Reason::kOutOfBounds;
       const Prediction then = Steady(base_, is_violated ? least_ : ahead_);
-      // Sequences that only pile up because a step is too long are no want of memory.
+      // If sequences only accumulate because a step is too long, memory is not what is missing.
       if (!std::isfinite(then.tpot_seconds)) return Reason::kSloViolated;
       if (then.kv_share > 1 || then.batch_share > 1) return Reason::kMemoryShort;
       return is_violated ? Reason::kSloViolated : Reason::kSloAtRisk;
@@ -561,7 +562,7 @@ class Decider {
     return is_outside ? Reason::kOutOfBounds : Reason::kCheaper;
   }
 
-  // Nothing cheaper carries the window's peak. Would a pod less carry the present load?
+  // No cheaper counts carry the window's peak. Would the current load fit on one pod less?
   void HoldWhatIsKept(const CountBounds& bounds) {
     if (current_.Attention() == bounds.min_m && current_.Experts() == bounds.min_n) {
       Hold(Reason::kAtMin, NameOf(current_) + " is the least that is allowed or holds the model",
@@ -583,8 +584,8 @@ class Decider {
                 policy_.tpot.seconds * 1e3, InHand().c_str()));
   }
 
-  // Not even a 64th of the load is carried: a single sequence is too slow with whatever the policy
-  // allows, or the load is too much for what may be asked for now.
+  // Not even 1/64 of the load is carried: a single sequence is too slow with any allowed counts, or
+  // the load is too large for the counts that may be asked for now.
   void HoldWithoutAny(const Wanted& wanted, Limit limit) {
     if (std::optional<Impossible> why = WhyImpossible(wanted, BoundsOf(predictor_, policy_))) {
       Hold(Reason::kImpossibleSlo, std::move(why->text));
@@ -596,7 +597,7 @@ class Decider {
         limit);
   }
 
-  // How far the rates let each role go in this period, all pools together.
+  // How far the rates allow each role to change in this period, over all pools.
   struct Ranges {
     CountRange m;
     CountRange n;
@@ -618,8 +619,8 @@ class Decider {
             AllowedNow(policy_.experts, base_.Experts(), experts, now)};
   }
 
-  // As much of a move as the rates allow: of the same pools role by role, else what carries most
-  // within the rates.
+  // The part of a move that the rates allow. With the same number of pools, role by role; otherwise
+  // the counts that carry most within the rates.
   Counts Towards(const Counts& wanted, const CountBounds& bounds, const Ranges& ranges) const {
     if (wanted.pools == base_.pools) {
       const int pools = base_.pools;
@@ -637,15 +638,15 @@ class Decider {
     return part ? part->counts : base_;
   }
 
-  // Goes to `wanted` as far as the rates allow in this period.
+  // Moves towards `wanted` as far as the rates allow in this period.
   void Move(Counts wanted, const CountBounds& bounds, Reason reason, bool is_outside) {
     const double now = world_.time_seconds;
     const Ranges ranges = RangesNow();
-    // A first service has nothing to compare a rate with.
+    // The first counts of a service have no rate.
     Counts next = !IsServing() || ranges.Has(wanted) ? wanted : Towards(wanted, bounds, ranges);
     if (next != wanted) {
       decision_.limited_by = Limit::kRate;
-      // Half of a move must not be worse than none: what is to be added comes first.
+      // Half of a move must not be worse than no move: instances are added first.
       if (!is_outside && !Keeps(next, decision_.demand, aim_) && Lacks(next, base_)) {
         next = next.pools == base_.pools
                    ? Counts{std::max(next.m, base_.m), std::max(next.n, base_.n), base_.pools}
@@ -681,7 +682,7 @@ class Decider {
         {now, next.Attention() - base_.Attention(), next.Experts() - base_.Experts()});
   }
 
-  // What is kept in hand, and what the error budget makes of the policy's aim.
+  // Describes the reserve, and the aim that the error budget makes of the policy's.
   std::string InHand() const {
     const Demand& demand = decision_.demand;
     std::string text;
@@ -710,7 +711,8 @@ class Decider {
         after.kv_share * 100, before.cost, after.cost, std::string(ToString(reason)).c_str());
   }
 
-  // The chosen one, what runs, and their neighbours, each with what it loses by.
+  // Lists the chosen counts, the current ones and their neighbours, each with the reason why it
+  // lost.
   void List(Counts chosen) {
     std::vector<Counts> all = {chosen};
     const int dm = policy_.attention.instances_per_pod;
@@ -754,14 +756,14 @@ class Decider {
   const World& world_;
   Memory memory_;
   Counts current_;  // ready
-  Counts base_;     // what a move starts from: that, or what is on its way already
+  Counts base_;     // start of a move: the ready counts, or those on their way
   Decision decision_;
   Demand now_;         // as measured
-  Demand least_;       // over the scale-up window
-  Demand ahead_;       // of that, when instances asked for now would be ready, with what waits then
-  Demand load_ahead_;  // without what will come to wait until then
-  Demand arriving_ahead_;  // and without what waits now
-  Demand peak_;            // over the scale-down window, and ahead
+  Demand least_;       // the smallest over the scale-up window
+  Demand ahead_;       // that, when new instances would be ready, with the requests waiting then
+  Demand load_ahead_;  // without requests that will start to wait until then
+  Demand arriving_ahead_;  // and without those that wait now
+  Demand peak_;            // the largest over the scale-down window, and ahead
   double start_seconds_ = 0;
   double aim_ = 0;
   double tail_ = 1;

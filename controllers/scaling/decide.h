@@ -13,24 +13,25 @@
 
 namespace janus::controllers {
 
-// The scaling decision of a service: the attention controller and the expert controller of JANUS
-// 3.4 as one joint decision, because the two modules share one latency target (docs/scaling.md has
-// one worked out by hand). Called once per interval. Pure: no clock, no I/O, nothing global; the
-// same predictor, policy, world and memory give the same outcome.
+// The scaling decision of a service. JANUS 3.4 has an attention controller and an expert
+// controller; here they make one joint decision, as both modules share one latency target
+// (docs/scaling.md has a worked example). Called once per interval. Pure: no clock, no I/O, no
+// globals. The same predictor, policy, world and memory give the same outcome.
 
-// What a decision remembers for the next one; a value that goes in and comes out. A new service, or
-// an operator that lost it, begins with an empty one and is only slower to scale down. Bounded.
+// What a decision remembers for the next one. It is passed in and returned by value. A new service,
+// or an operator that lost it, starts with an empty one; the only effect is a slower scale-down.
+// Bounded size.
 struct Memory {
   struct Sample {
     double time_seconds = 0;
     Demand demand;
-    double load = 0;       // output tokens per second that arrive: the demand without what waits
-    double keys = 0;       // held, over the seconds of a step
-    double level = 0;      // mean of the loads until then
-    double key_level = 0;  // mean of the keys until then
+    double load = 0;       // output tokens per second that arrive, without those that wait
+    double keys = 0;       // keys in use over the seconds of a step
+    double level = 0;      // mean of the loads up to this one
+    double key_level = 0;  // mean of the keys up to this one
     friend bool operator==(const Sample&, const Sample&) = default;
   };
-  struct Change {  // an action's effect on the instances of each role, all pools together
+  struct Change {  // an action's effect on each role, over all pools
     double time_seconds = 0;
     int attention = 0;  // added; negative: removed
     int experts = 0;
@@ -42,10 +43,10 @@ struct Memory {
     double since_seconds = 0;
     friend bool operator==(const Pending&, const Pending&) = default;
   };
-  // What could not be placed: no more instances of that role, all pools together, are asked for
-  // until then.
+  // Capacity that could not be placed. Until the backoff ends, no more instances of the role are
+  // asked for, over all pools.
   struct Withdrawn {
-    int most_m = 0;  // 0: attention did not lack any
+    int most_m = 0;  // 0: enough attention instances were placed
     int most_n = 0;
     double until_seconds = 0;
     double backoff_seconds = 0;
@@ -53,72 +54,73 @@ struct Memory {
   };
   struct Forecast {
     double level = 0;            // requests per second
-    double trend = 0;            // of it, per second
+    double trend = 0;            // change of the level, per second
     std::vector<double> season;  // requests per second by bin; 0: not seen yet
-    int bin = -1;                // the one being summed up
+    int bin = -1;                // the current bin; its sum is not complete
     double bin_sum = 0;
     double bin_samples = 0;
     friend bool operator==(const Forecast&, const Forecast&) = default;
   };
 
-  double last_time_seconds = -1;  // of the last decision; -1: none
+  double last_time_seconds = -1;  // of the last decision; -1: there was no decision yet
   double first_time_seconds = -1;
-  // Oldest first, as far back as the longest stabilization window, a level and a start.
+  // Oldest first. Covers the longest of: the stabilization windows, a level, a start.
   std::vector<Sample> samples;
-  std::vector<Change> changes;  // oldest first, as far back as the longest rule's period
-  // Asked for and not fulfilled, oldest first; each adds to the one before. At most kMostPending: a
-  // load that goes on rising while instances load is answered before they are there.
+  std::vector<Change> changes;  // oldest first; covers the longest period of a rule
+  // Actions that are not fulfilled, oldest first; each adds to the one before. At most
+  // kMostPending. A second action answers a load that keeps rising while instances start.
   std::vector<Pending> pending;
   static constexpr size_t kMostPending = 2;
   std::optional<Withdrawn> withdrawn;
-  double withdrawn_at_seconds = -1;  // the last withdrawal: what was asked for before it is over
-  double last_change_seconds = -1;   // when the last action was fulfilled or given up
+  double withdrawn_at_seconds = -1;  // time of the last withdrawal: earlier actions are over
+  double last_change_seconds = -1;   // when the last action was fulfilled or withdrawn
   Forecast forecast;
   double output_tokens = 0;           // last known mean
   std::vector<double> start_seconds;  // the latest starts, oldest first
-  std::vector<double> tails;          // observed over predicted TPOT at the percentile, latest last
-  BurstHistory bursts;                // of the load, over its level a start before
-  BurstHistory key_bursts;            // of the keys
-  double behind = 1;                  // requests that come over those that end, while some wait
-  ErrorBudget budget;                 // what requests attained, and what is kept in hand for it
-  bool is_at_limit = false;           // nothing allowed carried more of the last demand
+  std::vector<double> tails;          // observed over predicted TPOT at the percentile, oldest
+                                      // first
+  BurstHistory bursts;                // of the load, over its level one start earlier
+  BurstHistory key_bursts;            // the same for the keys
+  double behind = 1;                  // requests that arrive over those that end, while some wait
+  ErrorBudget budget;                 // attainment, and the reserve that it leads to
+  bool is_at_limit = false;           // no allowed counts carried more of the last demand
   OnlineState online;
 
   friend bool operator==(const Memory&, const Memory&) = default;
 };
 
 enum class Verb {
-  kHold,      // leave things as they are
-  kScale,     // go to `target`
-  kWithdraw,  // give up the action in flight: `target` is what is ready now
+  kHold,      // change nothing
+  kScale,     // change to `target`
+  kWithdraw,  // give up the pending action: `target` is what is ready now
 };
 
-// Why. One table in docs/scaling.md says for each what it means and what to do.
+// The reason. A table in docs/scaling.md explains each and says what to do.
 enum class Reason {
   // of kScale
-  kSloViolated,  // observed or predicted above the target at the present demand
-  kSloAtRisk,    // predicted above the target once instances asked for now would be ready
+  kSloViolated,  // observed or predicted above the target under the current demand
+  kSloAtRisk,    // predicted above the target by the time new instances would be ready
   kMemoryShort,  // keys and values, or sequences, do not fit
-  kOutOfBounds,  // fewer or more instances than the policy allows, or not whole pods
+  kOutOfBounds,  // too few or too many instances for the policy, or partial pods
   kCheaper,      // fewer or cheaper GPUs keep the targets
   // of kWithdraw
   kUnplaceable,     // not fulfilled in time
-  kNoLongerNeeded,  // late, and what is ready carries the load
+  kNoLongerNeeded,  // late, and the ready instances carry the load
   // of kHold
-  kSatisfied,             // the targets are kept and nothing cheaper keeps them
-  kStabilizing,           // fewer would do, but not yet for the whole window
-  kScalingInProgress,     // an action is in flight, and the load asks for no more than it brings
+  kSatisfied,             // the targets are kept, and nothing cheaper would keep them
+  kStabilizing,           // fewer would be enough, but not yet for the whole window
+  kScalingInProgress,     // an action is pending and brings enough for the load
   kRateLimited,           // the behavior's rules leave no change in this period
-  kInsufficientCapacity,  // what is wanted was withdrawn lately and waits for its backoff
-  kAtMax,                 // more would be needed than max, maxGPUs or the ratio allow
-  kAtMin,                 // fewer would do, but min or the ratio forbid it
-  kImpossibleSlo,         // no configuration keeps the target even for a single sequence
-  kNoMetrics,             // no arrivals, no lengths known yet
-  kBadStatistics,         // a number that is none; the text names it
-  kInvalidPolicy,         // the text says what Validate says
+  kInsufficientCapacity,  // the wanted counts were withdrawn recently; the backoff is not over
+  kAtMax,                 // more is needed than max, maxGPUs or the ratio allow
+  kAtMin,                 // fewer would be enough, but min or the ratio forbids it
+  kImpossibleSlo,         // no configuration keeps the target, even for a single sequence
+  kNoMetrics,             // no arrivals or lengths are known yet
+  kBadStatistics,         // a number is invalid; the text names it
+  kInvalidPolicy,         // the text is Validate's
   kRollout,
   kPaused,
-  kAdvisory,  // would act; `advised` says how
+  kAdvisory,  // it would act; `advised` says how
 };
 
 enum class Limit { kNone, kMin, kMax, kMaxGpus, kRatio, kRate, kCapacity };
@@ -127,8 +129,8 @@ std::string_view ToString(Verb verb);
 std::string_view ToString(Reason reason);
 std::string_view ToString(Limit limit);
 
-// What to run: pools, m, n, micro-batches and exchange in `how`; slots per layer of an expert
-// instance. Of copies of the whole model: m GPUs each, as many as there are pools.
+// What to run: pools, m, n, micro-batches and exchange in `how`, and slots per layer of an expert
+// instance. For copies of the whole model: each copy is a pool with m GPUs.
 struct Target {
   Configuration how;
   int slots = 0;
@@ -136,7 +138,7 @@ struct Target {
   friend bool operator==(const Target&, const Target&) = default;
 };
 
-// A configuration that was weighed.
+// A configuration that was considered.
 struct Candidate {
   Prediction prediction;
   std::string lost_by;  // empty for the chosen one
@@ -147,13 +149,13 @@ struct Decision {
   Reason reason = Reason::kSatisfied;
   std::string text;  // one sentence with the numbers
   Limit limited_by = Limit::kNone;
-  Target target;                      // of kHold: what is asked for already or runs
-  std::optional<Target> advised;      // reason kAdvisory
-  Demand demand;                      // what it was decided for
-  Prediction current;                 // what runs now, under that demand
-  Prediction chosen;                  // what `target` gives under that demand; of kScale
+  Target target;                      // of kHold: the pending or the current counts
+  std::optional<Target> advised;      // set if the reason is kAdvisory
+  Demand demand;                      // the demand of the decision
+  Prediction current;                 // the current counts under that demand
+  Prediction chosen;                  // `target` under that demand; only of kScale
   std::vector<Candidate> candidates;  // at most kMostCandidates, the chosen one first
-  double start_seconds = 0;           // after which an instance asked for now is expected
+  double start_seconds = 0;           // expected time until an instance asked for now is ready
   Corrections corrections;
   OnlineError error;
 };

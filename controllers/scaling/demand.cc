@@ -6,14 +6,15 @@
 namespace janus::controllers {
 namespace {
 
-// Sequences that the expected context weighs as much as, so that few running ones do not swing it.
+// The expected context counts as this many sequences, so that a few running ones do not distort the
+// mean.
 constexpr double kPriorSequences = 8;
-// At a decision each second they are eight minutes.
+// With a decision per second this is more than eight minutes.
 constexpr size_t kMostSamples = 512;
 
-// What decoding sequences hold. Where that is not counted apart: requests that wait may hold keys
-// too, and after a preemption nearly all keys are theirs, so an even share of the keys, or what the
-// lengths of those that decode explain if that is more.
+// The keys of a decoding sequence. If they are not counted separately, waiting requests may hold
+// keys, too; after a preemption nearly all keys are theirs. The estimate is then the larger of an
+// even share of the keys and what the lengths of decoding sequences explain.
 double ContextOf(const World& world, double prompt, double output) {
   const double expected = prompt + output / 2;
   const double used = world.now.kv_tokens_used;
@@ -49,7 +50,7 @@ Demand Combine(const std::vector<Memory::Sample>& samples, double from_seconds, 
   return all;
 }
 
-// The latest sample of at least so long ago, whose level was a mean of its whole window.
+// The latest sample that is old enough and has a level over its whole window.
 const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds) {
   const auto after =
       std::ranges::upper_bound(memory.samples, time_seconds, {}, &Memory::Sample::time_seconds);
@@ -59,7 +60,7 @@ const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds) {
   return is_whole ? &sample : nullptr;
 }
 
-// Means of the samples of the level's window.
+// Sets the means over the level's window.
 void SetLevels(std::vector<Memory::Sample>& samples) {
   Memory::Sample& now = samples.back();
   double load = 0, keys = 0, count = 0;
@@ -73,7 +74,7 @@ void SetLevels(std::vector<Memory::Sample>& samples) {
   now.key_level = keys / count;
 }
 
-// More caution never leaves less room, although of a larger share too little may be known yet.
+// More caution must not leave less room, even if too little is known yet about the larger share.
 double RoomOf(const BurstHistory& history, const ErrorBudget& budget, const ScalingPolicy& policy) {
   const double room = BurstAt(history, ShareWithRoom(budget, policy), policy.most_burst);
   const double usual = BurstAt(history, policy.tpot.percentile, policy.most_burst);
@@ -103,7 +104,8 @@ Demand ArrivingDemand(const World& world, double output_tokens) {
 }
 
 double BacklogOf(const World& world, const ScalingPolicy& policy) {
-  // A tenth of the target: who waits for all of it misses it, and a queue that is tolerated grows.
+  // A tenth of the target: a request that waits the whole target misses it, and a tolerated queue
+  // grows.
   constexpr double kShare = 0.1;
   const double patience = policy.ttft ? kShare * policy.ttft->seconds : kShare;
   const double usual = world.arrivals.front().requests_per_second * patience;
@@ -146,11 +148,11 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
   Memory::Sample sample;
   sample.time_seconds = time;
   sample.demand = now;
-  // What waits is the service's own doing: learned from, an overload would ask for room for
-  // another.
+  // Waiting requests are not part of the load: they come from an overload, and would ask for room
+  // for another one.
   sample.load = world.arrivals.front().requests_per_second * memory.output_tokens;
-  // Over the step, because sequences stay longer where steps are longer; where none was measured,
-  // as many as the load makes.
+  // Divided by the step, as sequences stay longer if steps are longer. Without a measured step: the
+  // keys that the load implies.
   const bool is_measured = world.step && world.step->seconds.step > 0;
   sample.keys =
       is_measured ? world.now.kv_tokens_used / world.step->seconds.step : sample.load * now.context;
@@ -234,7 +236,7 @@ double GrowthWithin(const Memory::Forecast& forecast, const ForecastPolicy& poli
     }
     if (now > 0) return std::clamp(most / now, 1.0, kMost);
   }
-  // A trend is not believed for longer than ten minutes.
+  // A trend is extrapolated for at most ten minutes.
   const double at = forecast.level + forecast.trend * std::min(horizon_seconds, 600.0);
   return std::clamp(at / rate, 1.0, kMost);
 }

@@ -4,39 +4,41 @@
 
 namespace janus::controllers {
 
-// The load that arrives now, served or not. Outputs that are not known yet count as
-// `output_tokens`. Its context is what the sequences hold that decode.
+// The load that arrives now, served or not. Unknown output lengths count as `output_tokens`. Its
+// context is that of the decoding sequences.
 Demand ArrivingDemand(const World& world, double output_tokens);
 
-// The load that a world makes now: what arrives, and the requests that wait beyond what arrivals
-// within a tenth of the TTFT target explain, as work to be done within recovery_seconds.
+// The current load: arrivals, and work of waiting requests, to be done within recovery_seconds.
+// Requests that arrived within a tenth of the TTFT target do not count as waiting.
 Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens);
 
-// Requests that wait although arrivals and their fluctuation do not explain it. Arrivals are known.
+// Waiting requests beyond those that arrivals and their fluctuation explain. Arrivals must be
+// known.
 double BacklogOf(const World& world, const ScalingPolicy& policy);
 
-// A demand and `requests` of its kind on top, to be done within `seconds`.
+// A demand plus `requests` of its kind, to be done within `seconds`.
 Demand WithWork(Demand demand, double requests, double seconds);
 
-// The largest (smallest) load since `from_seconds`, term by term; keys follow the heaviest sum of
-// keys, not the longest single context. Samples oldest first; without any, `now`.
+// The largest (smallest) load since `from_seconds`, term by term. Keys follow the largest sum of
+// keys, not the longest single context. Samples are oldest first; without samples, `now`.
 Demand PeakSince(const std::vector<Memory::Sample>& samples, double from_seconds,
                  const Demand& now);
 Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_seconds,
                   const Demand& now);
 
-// What a load is seen to rise above: its mean of so long. Shorter means swing with the load itself,
-// and room above them swings the service; ten minutes serve m-large and azure better than five.
+// The period of the mean above which a load rises. A shorter mean swings with the load, and room
+// above it makes the service swing; for the traces m-large and azure ten minutes are better than
+// five.
 inline constexpr double kLevelSeconds = 600;
 
-// Adds this moment to the samples, and how far its load and keys stand above their level of a start
-// ago to what is known of bursts; forgets samples that neither a level, a start nor
-// `window_seconds` asks for. For a world newer than the last.
+// Adds the current moment to the samples. Adds to the burst history how far load and keys are above
+// their level of one start ago. Drops samples that are too old for a level, a start and
+// `window_seconds`. For a world newer than the last one.
 void RememberLoad(const World& world, const Demand& now, double start_seconds,
                   double window_seconds, Memory& memory);
 
-// A demand that rises to what it is, or to what the largest level since then was seen to rise to if
-// that is more: not one on top of the other.
+// A demand with room: the larger of its value and the rise above the largest level since then. The
+// two are not added.
 Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
                 const ErrorBudget& budget, const ScalingPolicy& policy);
 
@@ -47,8 +49,8 @@ Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory
 Memory::Forecast Observe(Memory::Forecast forecast, const ForecastPolicy& policy,
                          double time_seconds, double elapsed_seconds, double rate);
 
-// By how much the rate is expected to have grown at its highest within `horizon_seconds`: 1..4. A
-// fall is never acted on before it comes.
+// The largest expected growth of the rate within `horizon_seconds`, as a factor of 1..4. A forecast
+// fall has no effect.
 double GrowthWithin(const Memory::Forecast& forecast, const ForecastPolicy& policy,
                     double time_seconds, double rate, double horizon_seconds);
 

@@ -7,7 +7,7 @@
 namespace janus::controllers {
 namespace {
 
-// One sequence and a prompt now and then, of the demand's lengths.
+// A single sequence, and rarely a prompt, with the demand's lengths.
 Demand OneSequence(const Demand& demand) {
   constexpr double kHardlyAny = 1e-9;
   Demand one = Scaled(demand, kHardlyAny);
@@ -16,7 +16,7 @@ Demand OneSequence(const Demand& demand) {
   return one;
 }
 
-// With a finite TPOT: Steady looks no further than 16 times the target.
+// A prediction with a finite TPOT: Steady stops at 16 times the target.
 Prediction AtAnyTpot(const Wanted& wanted, Counts c, const Demand& one) {
   ScalingPolicy policy = wanted.policy;
   Prediction found;
@@ -28,7 +28,7 @@ Prediction AtAnyTpot(const Wanted& wanted, Counts c, const Demand& one) {
   return found;
 }
 
-// The largest share of a target or limit that is used.
+// The largest share of a target or limit that is in use.
 double PressureOf(const Prediction& found, const ScalingPolicy& policy) {
   const double ttft = policy.ttft ? found.ttft_seconds / policy.ttft->seconds : 0;
   return std::max(

@@ -7,16 +7,16 @@
 
 namespace janus::controllers {
 
-// Targets that no allowed counts keep, not even where a single sequence of the demand's lengths is
-// all there is to do.
+// Targets that no allowed counts keep, even if a single sequence of the demand's lengths is the
+// only load.
 struct Impossible {
-  Counts nearest;    // the allowed counts that come nearest to the targets
+  Counts nearest;    // the allowed counts that come closest to the targets
   std::string text;  // what these give, what is wanted, what to do
 };
 
-// Looked for from the fewest expert instances to the most in doubling strides, each with the fewest
-// and the most attention instances that are allowed. nullopt: a single sequence is kept, so it is
-// the load that is too much; or no counts are allowed at all.
+// Checks expert instances from the fewest to the most in doubling strides, each with the fewest and
+// the most allowed attention instances. nullopt: a single sequence keeps the targets, so the load
+// is too large; or no counts are allowed.
 std::optional<Impossible> WhyImpossible(const Wanted& wanted, const CountBounds& bounds);
 
 }  // namespace janus::controllers

@@ -8,7 +8,7 @@
 namespace janus::controllers {
 namespace {
 
-// Every field of a world, once, in the order of the line; V sees name and value.
+// Visits every field of a world once, in the order of the line. V gets name and value.
 template <class V, class W>
 void VisitFields(V& v, W& w) {
   v.Number("time_seconds", w.time_seconds);
@@ -69,12 +69,12 @@ void VisitFields(V& v, W& w) {
   });
   v.Number("is_paused", w.is_paused);
   v.Number("is_rolling_out", w.is_rolling_out);
-  // Lines of before they were counted end here.
+  // Lines from versions without this counter end here.
   v.Later([&] {
     v.Number("ended_requests", w.ended.requests);
     v.Number("ended_attained", w.ended.attained);
   });
-  // And lines of before there were pools here.
+  // Lines from versions without pools end here.
   v.Later([&] {
     v.Number("pools", w.current.pools);
     v.Number("sum", w.current.sum);
@@ -141,7 +141,7 @@ class Reader {
   template <class T, class F>
   void Maybe(const char* name, std::optional<T>& value, const F& each) {
     if (Next(name) == 0) return;
-    if (!value) value.emplace();  // its later fields may follow further on
+    if (!value) value.emplace();  // its other fields may follow later in the line
     each(*value);
   }
   template <class F>

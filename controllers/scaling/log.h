@@ -8,15 +8,15 @@
 
 namespace janus::controllers {
 
-// Worlds as text, one line each, so that a log of them can be decided again: the same lines, policy
-// and predictor give the same decisions. Numbers are written with all their digits.
+// Worlds as text, one line each, so that decisions can be replayed from a log: the same lines,
+// policy and predictor give the same decisions. Numbers have all their digits.
 
 std::string ToLine(const World& world);
 
 // InvalidArgument names the field that is missing, out of order or not a number.
 Result<World> ParseWorld(std::string_view line);
 
-// The first number of a world that is negative or none, as "name is value"; empty: all are sound.
+// The first invalid or negative number of a world, as "name is value"; empty: all are valid.
 std::string UnsoundNumberOf(const World& world);
 
 }  // namespace janus::controllers

@@ -8,7 +8,7 @@
 
 namespace janus::controllers {
 
-// What the user asks of scaling: the fields of MoEService that a decision reads, with the API's
+// What the user asks of scaling: the MoEService fields that a decision reads, with the API's
 // defaults. Counts are instances.
 
 struct LatencyTarget {
@@ -18,8 +18,8 @@ struct LatencyTarget {
   friend bool operator==(const LatencyTarget&, const LatencyTarget&) = default;
 };
 
-// Rates and windows as in autoscaling/v2's behavior. A rule allows a change of `value` pods, or of
-// that percentage of the instances at the period's begin (rounded up), within any such period.
+// Rates and windows as in autoscaling/v2's behavior. Within any period, a rule allows a change of
+// `value` pods, or of that percentage of the instances at the period's start (rounded up).
 struct RateRule {
   enum class Unit { kPods, kPercent };
   Unit unit = Unit::kPods;
@@ -28,7 +28,12 @@ struct RateRule {
 
   friend bool operator==(const RateRule&, const RateRule&) = default;
 };
-enum class SelectRule { kMax, kMin, kDisabled };  // of several rules; disabled: never that way
+enum class SelectRule {
+  kMax,
+  kMin,
+  kDisabled
+};  // of several rules; disabled: this direction is
+    // forbidden
 struct Behavior {
   double stabilization_seconds = 0;
   SelectRule select = SelectRule::kMax;
@@ -37,9 +42,9 @@ struct Behavior {
   friend bool operator==(const Behavior&, const Behavior&) = default;
 };
 
-// Up at once and as far as the model says: a decision follows the load and not a ratio, so a rule
-// that bounds a ratio's error would only leave the service behind a swell. Down by the largest
-// demand of 300 s, as in autoscaling/v2.
+// Up: at once, and as far as the model says. A decision follows the load, not a ratio; a rule that
+// limits a ratio's error would only delay it. Down: to the largest demand of 300 s, as in
+// autoscaling/v2.
 Behavior DefaultScaleUp();
 Behavior DefaultScaleDown();
 
@@ -80,24 +85,24 @@ struct ScalingPolicy {
   int max_gpus = 0;   // 0: no limit
   int max_pools = 1;  // copies of mAnE side by side; this version serves one
   ForecastPolicy forecast;
-  bool is_advisory = false;               // decide and say, change nothing
+  bool is_advisory = false;               // decide and report, but change nothing
   int max_batch_per_attention = 256;      // sequences of one instance
   double interval_seconds = 15;           // between decisions
   double pending_timeout_seconds = 1200;  // an action not fulfilled by then is withdrawn
-  double backoff_seconds = 600;           // then not asked for again; doubles with every withdrawal
-  double start_seconds = 120;             // of an instance, until starts have been observed
+  double backoff_seconds = 600;           // wait before the next try; doubles with every withdrawal
+  double start_seconds = 120;             // of an instance, until starts were observed
   double warm_up_seconds = 30;            // a ready instance's first steps are not measured
-  // A configuration is moved to only where it is predicted to keep this share of every target; the
-  // one in place is left only above the whole target. The gap is the hysteresis.
+  // A new configuration must be predicted to keep this share of every target. The current one is
+  // left only above the whole target. The gap is the hysteresis.
   double aim = 0.85;
-  // Room for what the load is seen to rise to before new instances are ready, over its level; 1:
-  // none is kept.
+  // The most room for bursts before new instances are ready, as a factor on the load's level; 1: no
+  // room.
   double most_burst = 4;
-  // Move aim and room until as many requests attain as the targets ask for, where World::ended says
-  // how many do; false: keep both as they are.
+  // Adjust aim and room until as many requests attain as the targets ask for, if World::ended says
+  // how many do. False: keep both.
   bool is_budgeted = true;
-  // Queued work is to be worked off within this time. As long as a start: sooner asks for instances
-  // that stand idle once it is done.
+  // Time in which queued work must be done. As long as a start: a shorter time would ask for
+  // instances that are idle afterwards.
   double recovery_seconds = 120;
   bool is_learning = true;  // online re-estimation
   OnlineOptions online;

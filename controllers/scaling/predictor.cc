@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// z such that a normal variable stays below mean + z deviations with that probability (Abramowitz
-// and Stegun 26.2.23, off by less than 4.5e-4).
+// z such that a normal variable stays below mean + z deviations with this probability (Abramowitz
+// and Stegun 26.2.23, error below 4.5e-4).
 double NormalQuantile(double probability) {
   const double upper = std::min(probability, 1 - probability);
   const double t = std::sqrt(-2 * std::log(std::max(upper, 1e-12)));
@@ -39,7 +39,7 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
   for (int b = 1; b <= options.max_micro_batches; ++b) {
     for (const ExchangeMode mode : options.modes) {
       for (const GateSide gate : options.gates) {
-        // The gate can only sit on attention where rows go straight to the instances they need.
+        // The gate can be on attention only if rows go directly to the instances that they need.
         if (gate == GateSide::kAttention && mode != ExchangeMode::kDirect) continue;
         for (const SumRule sum : options.sums) {
           for (const WireFormat wire : options.wires)
@@ -51,14 +51,14 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
   return variants;
 }
 
-// Sequences that decode at a TPOT: what arrives stays for its outputs' time (Little). At the
-// percentile they are what the load was seen to rise to, and no fewer than independent requests
-// make: a Poisson number exceeds its mean by z deviations. One margin, the larger of the two. Pools
-// share the sequences evenly, so the Poisson number is that of all of them.
+// Sequences that decode at a TPOT: arrivals stay for the time of their outputs (Little's law). At
+// the percentile there are as many as the load was seen to rise to, and at least as many as
+// independent requests give: a Poisson number exceeds its mean by z deviations. The larger margin
+// of the two is used. Pools share the sequences evenly: the Poisson number is for all pools.
 struct Rows {
   double mean = 0;
   double high = 0;
-  double of_keys = 0;  // whose mean keys take the room that keys need at the percentile
+  double of_keys = 0;  // rows that, with mean keys, need the room for keys at the percentile
 };
 Rows RowsAt(const Demand& demand, double tpot, double z) {
   const double mean = demand.output_tokens_per_second * tpot;
@@ -74,7 +74,7 @@ double MeanPrompt(const Demand& demand) {
              : 0;
 }
 
-// Prompt rows that arrive within a TPOT when the load has risen.
+// Prompt rows that arrive within a TPOT during a burst.
 double PromptRowsAt(const Demand& demand, double tpot) {
   return demand.prompt_tokens_per_second * demand.burst * tpot;
 }
@@ -85,8 +85,9 @@ StepLoad LoadAt(const Demand& demand, double decode_rows, double prompt_rows) {
 
 }  // namespace
 
-// Attention of a layer is exactly linear in its decode rows once the projections of all rows are
-// taken out, so two curves over keys and one over rows give it without loss of form.
+// Attention of a layer is exactly linear in its decode rows after the projections of all rows are
+// subtracted. Two curves over keys and one over rows therefore give it without approximating its
+// form.
 struct Predictor::Tables {
   Setting setting;
   PredictorOptions options;
@@ -94,15 +95,15 @@ struct Predictor::Tables {
   int fewest_experts = 0;
   double kv_tokens = 0;
   double prompt_key_seconds = 0;
-  std::vector<double> busiest;  // [m] BusiestKeysFactor less 1 where each has one row
+  std::vector<double> busiest;  // [m] BusiestKeysFactor less 1, for one row each
   Curve projections;            // of all rows
-  Curve keys_per_row;           // of the mean keys: seconds a decode row
-  Curve keys_fixed;             // of the mean keys: seconds a call
+  Curve keys_per_row;           // over the mean keys: seconds per decode row
+  Curve keys_fixed;             // over the mean keys: seconds per call
   Curve shared;
   Curve dense;
   Curve head;
-  std::vector<Curve> experts;       // [n - 1] of the rows of a round
-  std::optional<WholeTable> whole;  // in place of all of these: an instance of the whole model
+  std::vector<Curve> experts;       // [n - 1], over the rows of a round
+  std::optional<WholeTable> whole;  // if set, it replaces all of these: copies of the whole model
 
   Tables(const Setting& s, const PredictorOptions& o)
       : setting(s),
@@ -154,15 +155,16 @@ struct Predictor::Tables {
     return how;
   }
 
-  // One layer's attention without shared experts; d decode and p prompt rows of an instance.
+  // One layer's attention without shared experts, for d decode rows and p prompt rows of an
+  // instance.
   double Attention(double d, double keys, double p, double prompt_keys) const {
     return projections(d + p) + d * keys_per_row(keys) + keys_fixed(keys) +
            p * prompt_keys * prompt_key_seconds;
   }
 
-  // All of a step but the exchange, corrected: it is alike in every mode.
+  // The parts of a step that are the same for every exchange mode, with corrections.
   struct Modules {
-    LayerTimes layer;  // out, back and layer still missing
+    LayerTimes layer;  // without out, back and layer
     double dense = 0;
     double rows = 0;  // of a micro-batch
   };
@@ -208,7 +210,7 @@ struct Predictor::Tables {
     return Compose(ModulesOf(how.m, how.n, how.micro_batches, load, c), how, c);
   }
 
-  // The variant in which a step with this load is shortest; ties go to the first.
+  // The variant with the shortest step for this load; ties go to the first.
   std::pair<Variant, double> BestVariant(int m, int n, const StepLoad& load,
                                          const Corrections& c) const {
     if (whole) return {variants[0], whole->Step(load, c).step};
@@ -234,8 +236,8 @@ struct Predictor::Tables {
     return BestVariant(m, n, load, c).second;
   }
 
-  // No longer than a step with any number of attention instances from `fewest` to m: they share
-  // rows as m does, none has more keys than the mean, the exchange is LeastExchange's.
+  // A lower bound for the step over all numbers of attention instances from `fewest` to m: rows are
+  // shared as for m, keys are the mean, and the exchange is LeastExchange's.
   double LeastStep(int fewest, int m, int n, const StepLoad& load, const Corrections& c) const {
     if (whole) return whole->Step(load, c).step;
     double least = kInfinite;
@@ -261,12 +263,12 @@ struct Predictor::Tables {
     return demand.kv_tokens_per_attention > 0 ? demand.kv_tokens_per_attention : kv_tokens;
   }
 
-  // That a sequence takes, with what is left for it to grow.
+  // The keys that a sequence takes, with room for it to grow.
   double KeysOfOne(const Demand& demand) const {
     return demand.context + options.growth_reserve * GrowthOf(demand);
   }
 
-  // That compute prompts, each its own.
+  // The units that compute prompts, each a different one.
   double Servers(int m) const { return whole ? whole->how().DataParallel() : m; }
 };
 
@@ -280,7 +282,7 @@ double PromptRowsWithin(double budget, double most, const StepSeconds& step_seco
   return Halve({0, most}, 12, [&](double rows) { return step_seconds(rows) > budget; }).low;
 }
 
-// The queue for first tokens where a step of `budget` seconds takes that many prompt rows.
+// The queue for first tokens if a step of `budget` seconds takes `prompt_rows`.
 PromptLoad QueueOf(const Demand& demand, double servers, double prompt_rows, double budget,
                    double tpot) {
   return {demand.requests_per_second * demand.burst,
@@ -293,7 +295,7 @@ PromptLoad QueueOf(const Demand& demand, double servers, double prompt_rows, dou
 }
 
 // The fewest prompt rows of a step, at most `most`, with which the first token comes in time;
-// infinite: not even the most do. Far cheaper than asking how many rows a step has room for.
+// infinite: even `most` is too few. Much cheaper than computing how many rows fit.
 template <class IsInTime>
 double PromptRowsNeeded(double most, const IsInTime& is_in_time) {
   if (is_in_time(0.0)) return 0;
@@ -301,8 +303,8 @@ double PromptRowsNeeded(double most, const IsInTime& is_in_time) {
   return Halve({0, most}, 16, is_in_time).high;
 }
 
-// The TPOT that makes the load that makes that TPOT, at most `limit`, where step_at(limit) <=
-// limit. The same halvings for every load, so that more load never gives a lower TPOT.
+// The TPOT, at most `limit`, that is consistent with the load it causes; step_at(limit) <= limit.
+// The halvings are the same for every load, so that more load never gives a lower TPOT.
 template <class StepAt>
 double SteadyTpot(double limit, const StepAt& step_at) {
   return Halve({0, limit}, 12, [&](double tpot) { return step_at(tpot) <= tpot; }).high;
@@ -314,7 +316,7 @@ PredictorOptions WithAllModes(PredictorOptions options) {
   options.modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseParallel};
   options.gates = {GateSide::kExperts, GateSide::kAttention};
   options.sums = {SumRule::kContributions, SumRule::kFixedPoint};
-  options.wires = {WireFormat::kFp8};  // never slower than bf16 by this model
+  options.wires = {WireFormat::kFp8};  // by this model never slower than bf16
   return options;
 }
 
@@ -454,8 +456,8 @@ bool Predictor::Keeps(int m, int n, const Demand& demand, const ScalingPolicy& p
     const double rows = RowsAt(demand, tpot, z).high;
     return tables_->Shortest(m, n, LoadAt(demand, rows, needed), corrections) <= target;
   };
-  // Memory, batch limit and the first token are judged at the TPOT there is, below the limit. At
-  // the limit each is worse, so what is kept there needs no search.
+  // Memory, batch limit and first token are judged at the actual TPOT, which is below the limit. At
+  // the limit they are all worse: what is kept there needs no search.
   if (fits() && is_in_time()) return true;
   tpot = SteadyTpot(limit, step_at);
   return fits() && is_in_time();
@@ -491,7 +493,7 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   const auto step_at = [&](double tpot) {
     return tail * tables_->Shortest(m, n, load_at(tpot), corrections);
   };
-  // The TPOT that makes the load that makes that TPOT: bisected, up to 16 times the target.
+  // The TPOT that is consistent with the load it causes, by bisection up to 16 times the target.
   double low = 0;
   double high = target;
   while (high < 16 * target && step_at(high) > high) {

@@ -11,35 +11,35 @@
 
 namespace janus::controllers {
 
-// A steady load to be carried.
+// A steady load.
 struct Demand {
   double requests_per_second = 0;
-  double prompt_tokens_per_second = 0;  // to be computed: without what the prefix cache holds
+  double prompt_tokens_per_second = 0;  // to compute: without tokens in the prefix cache
   double output_tokens_per_second = 0;
-  double context = 1;  // mean keys of a sequence that decodes
+  double context = 1;  // mean keys of a decoding sequence
   double prompt_squared_variation = 1;
   double prompt_tokens_at_percentile = 0;  // 0: the mean
-  double least_running = 0;                // sequences there are already
-  // What the load and the keys of its sequences rise to, over their means; 1: as independent
-  // requests do, a Poisson number of sequences at the target's percentile.
+  double least_running = 0;                // sequences that are running already
+  // The rise of the load, and of the keys of its sequences, over their means. 1: as for independent
+  // requests, a Poisson number of sequences at the target's percentile.
   double burst = 1;
   double key_burst = 1;
-  double kv_tokens_per_attention = 0;  // room that was observed; 0: the model's figure
-  int pools = 1;                       // it is one pool's share of a demand on so many
+  double kv_tokens_per_attention = 0;  // observed room; 0: use the model's figure
+  int pools = 1;                       // this demand is the share of one of so many pools
 
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
 // A demand with all its rates and sequences multiplied.
 Demand Scaled(const Demand& demand, double factor);
-// What each of so many pools gets of a demand on all of them.
+// The share of each pool if `pools` pools have the demand.
 Demand ShareOf(const Demand& demand, int pools);
 
-// Tokens that a sequence of it has still to write, on average.
+// Mean tokens that a sequence still has to generate.
 double GrowthOf(const Demand& demand);
 
-// How much to run: pools of m attention and n expert instances each. Of a predictor of the whole
-// model a pool is one copy of it: m is its GPUs and n is 0.
+// How much to run: pools of m attention and n expert instances each. For a predictor of the whole
+// model, a pool is one copy: m is its GPUs, and n is 0.
 struct Counts {
   int m = 0;
   int n = 0;
@@ -50,21 +50,21 @@ struct Counts {
   friend bool operator==(const Counts&, const Counts&) = default;
 };
 
-// What a configuration makes of a demand.
+// A configuration under a demand.
 struct Prediction {
   Configuration how;
   double cost = 0;           // price of all its GPUs, per unit of time
-  double batch = 0;          // mean sequences decoding, all pools
+  double batch = 0;          // mean sequences decoding, over all pools
   StepLoad load;             // of a mean step of a pool
-  StepTimes times;           // of it, corrected
-  double tpot_seconds = 0;   // at the target's percentile; infinite: the load is never carried
-  double ttft_seconds = 0;   // at the target's percentile; 0 without a target
+  StepTimes times;           // of that step, with corrections
+  double tpot_seconds = 0;   // at the target's percentile; infinite: overloaded
+  double ttft_seconds = 0;   // at the target's percentile; 0: no target
   double kv_share = 0;       // of the memory for keys and values, at the percentile
   double batch_share = 0;    // of max_batch_per_attention, at the percentile
   double prefill_share = 0;  // utilisation of the prompt budget
 
-  // The largest of TPOT and TTFT over their targets, and of the shares of memory and batch limit;
-  // what is carried keeps <= 1.
+  // The largest of: TPOT and TTFT over their targets, and the shares of memory and batch limit. At
+  // most 1 if the load is carried.
   double pressure = 0;
 };
 
@@ -74,63 +74,64 @@ struct PredictorOptions {
   int tp_attention = 1;
   int tp_experts = 1;
   int max_micro_batches = 2;
-  // The ways of exchanging that may be chosen; to begin with, what this version serves (IsServed).
+  // The exchanges that may be chosen. The defaults are those that this version serves (IsServed).
   std::vector<ExchangeMode> modes = {ExchangeMode::kDirect};
   std::vector<GateSide> gates = {GateSide::kExperts};
   std::vector<SumRule> sums = {SumRule::kContributions};
   std::vector<WireFormat> wires = {WireFormat::kBf16};
-  bool is_random = false;                 // replicas chosen at random instead of by AEBS
+  bool is_random = false;                 // random replicas instead of AEBS
   double most_rows_per_attention = 4096;  // tables end there
-  // Of the tokens that sequences have still to write: room that admission leaves for them.
+  // Share of the tokens still to be generated for which admission keeps room.
   double growth_reserve = 0;
 };
 
-// Every way that the papers have and a plan knows. Two phases over a single card are left out: over
-// every card they are no slower but by a few microseconds, and each way costs a decision time.
+// All exchanges of the papers and of a plan. Two phases over a single card are left out: over every
+// card they are at most a few microseconds slower, and each exchange makes a decision slower.
 PredictorOptions WithAllModes(PredictorOptions options);
 
-// The performance model behind tables, so that a decision can ask it thousands of times. Built once
-// for a model, its devices and options; immutable, so thread-safe. A step's terms are read from
-// tables over (instances, rows, keys), off by at most 1 % from TimesOfStep (a test holds it).
+// The performance model in tables, so that a decision can query it thousands of times. Built once
+// for a model, its devices and options; immutable, and so thread-safe. A step's terms come from
+// tables over (instances, rows, keys) and differ by at most 1 % from TimesOfStep (a test checks
+// this).
 class Predictor {
  public:
-  // InvalidArgument: hardware or options that are none; a model that fits no allowed number of
+  // InvalidArgument: invalid hardware or options, or a model that fits no allowed number of
   // instances, with the bytes.
   static Result<Predictor> Create(const Setting& setting, const PredictorOptions& options);
 
-  // Of copies of the whole model, each run as `how` says (WholeStepSeconds, off by at most 1 %):
-  // whatever asks for m and n instances gets m = how.gpus and n = 0. Nothing of it is learned.
-  // InvalidArgument: hardware that is none, or the model does not fit.
+  // For copies of the whole model, each run as `how` says (WholeStepSeconds, within 1 %): every m
+  // is how.gpus, and every n is 0. Nothing is learned for it. InvalidArgument: invalid hardware, or
+  // the model does not fit.
   static Result<Predictor> CreateWhole(const Setting& setting, const WholeConfiguration& how,
                                        double growth_reserve = 0);
-  // How each copy runs; null where attention and experts are separate.
+  // The configuration of each copy; null if attention and experts are separate.
   const WholeConfiguration* Whole() const;
 
-  // TimesOfStep with factors; how.m and how.n within the options.
+  // TimesOfStep with factors. how.m and how.n must be within the options.
   StepTimes Step(const Configuration& how, const StepLoad& load,
                  const Corrections& corrections = {}) const;
 
-  // Steady state of one pool of m attention and n expert instances under its demand, in the
+  // Steady state of one pool of m attention and n expert instances under its demand, with the
   // exchange mode, gate side and number of micro-batches that serve it best. `tail` multiplies the
-  // TPOT at the percentile (what was observed over what was predicted); 1: none known.
+  // TPOT at the percentile (observed over predicted); 1: not known.
   Prediction Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
                     const Corrections& corrections = {}, double tail = 1) const;
 
-  // Whether that keeps `share` of every target and fits memory and batch limit, judged where the
-  // TPOT is just that share of its target: more load never turns no into yes. The cheap question
-  // of a search; Steady gives the figures.
+  // Whether these counts keep `share` of every target and fit memory and batch limit. Judged at a
+  // TPOT of exactly that share of its target: more load never turns false into true. This is the
+  // cheap question of a search; Steady gives the figures.
   bool Keeps(int m, int n, const Demand& demand, const ScalingPolicy& policy, double share,
              const Corrections& corrections = {}, double tail = 1) const;
 
-  // The same of all pools under the demand on all of them.
+  // The same for all pools, under the demand on all of them.
   bool Keeps(const Counts& counts, const Demand& demand, const ScalingPolicy& policy, double share,
              const Corrections& corrections = {}, double tail = 1) const;
   Prediction Steady(const Counts& counts, const Demand& demand, const ScalingPolicy& policy,
                     const Corrections& corrections = {}, double tail = 1) const;
 
-  // False only where Keeps is false for every number of attention instances from `fewest` to m;
-  // once true, true for every larger m. Keeps itself is not so: with more instances messages and
-  // nodes grow, and a step may get longer.
+  // False only if Keeps is false for every number of attention instances from `fewest` to m. Once
+  // true, it is true for every larger m. Keeps itself is not monotonic: with more instances there
+  // are more messages and nodes, and a step may get longer.
   bool MayKeep(int fewest, int m, int n, const Demand& demand, const ScalingPolicy& policy,
                double share, const Corrections& corrections = {}, double tail = 1) const;
 
@@ -140,7 +141,7 @@ class Predictor {
   int GpusOf(int m, int n) const;
   double CostOf(const Counts& counts) const;  // of all pools
   int GpusOf(const Counts& counts) const;
-  // Keys that one attention instance has room for beside weights and buffers.
+  // Keys for which one attention instance has room beside weights and buffers.
   double KvTokensPerAttention() const;
   int SlotsPerExpert(int n) const;
 

@@ -7,7 +7,7 @@
 namespace janus::controllers {
 namespace {
 
-// Pods that one direction may change by from the present count.
+// How many pods one direction may change from the current count.
 int AllowedPods(const Behavior& behavior, int pods, int instances_per_pod, int sign,
                 const std::vector<CountChange>& changes, double now) {
   if (behavior.select == SelectRule::kDisabled) return 0;

@@ -6,7 +6,7 @@
 
 namespace janus::controllers {
 
-// An action's effect on one role at one time.
+// An action's effect on one role.
 struct CountChange {
   double time_seconds = 0;
   int added = 0;  // negative: removed
@@ -17,9 +17,9 @@ struct CountRange {
   int high = 0;
 };
 
-// How far a role's instances may go now under its behavior, as autoscaling/v2 reads it: the count
-// at a period's begin is the present one less what was added since, plus what was removed; each
-// rule allows a change from there, and `select` takes the widest or the narrowest. Counted in pods.
+// How far a role may change now under its behavior, as in autoscaling/v2. The count at a period's
+// start is the current one, minus what was added since, plus what was removed. Each rule allows a
+// change from there, and `select` takes the widest or the narrowest. Counted in pods.
 CountRange AllowedNow(const RolePolicy& role, int current, const std::vector<CountChange>& changes,
                       double now_seconds);
 

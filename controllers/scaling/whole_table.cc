@@ -16,7 +16,7 @@ double OverKeys(const Setting& setting, int tp, double rows, double keys) {
   return AttentionSeconds(setting, tp, {rows, keys, 0, 0}) - Projections(setting, tp, rows);
 }
 
-// A layer of which only prompt rows are known, which have no smallest number.
+// A layer for which only prompt rows are known; these have no lower limit.
 WholeLayerTimes OfRows(const Setting& setting, const WholeConfiguration& how, double rows) {
   return TimesOfWholeLayer(setting, how, {0, 1, std::max(rows, 1e-6), 0});
 }

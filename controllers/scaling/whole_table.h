@@ -6,13 +6,13 @@
 
 namespace janus::controllers {
 
-// WholeStepSeconds of one configuration behind curves, off by at most 1 % (a test holds it).
-// Immutable, so thread-safe.
+// WholeStepSeconds of one configuration in curves, within 1 % (a test checks this). Immutable, and
+// so thread-safe.
 class WholeTable {
  public:
   WholeTable(const Setting& setting, const WholeConfiguration& how);
 
-  // `load` is of all stages.
+  // `load` is over all stages.
   StepTimes Step(const StepLoad& load, const Corrections& corrections) const;
   const WholeConfiguration& how() const { return how_; }
 
@@ -24,17 +24,17 @@ class WholeTable {
   double layers_ = 0;
   double dense_layers_ = 0;
   double stretch_ = 1;  // the slowest stage has more layers than the mean
-  double busiest_ = 0;  // BusiestKeysFactor less 1 where each group has one row
+  double busiest_ = 0;  // BusiestKeysFactor less 1, for one row per group
   double prompt_key_seconds_ = 0;
-  Curve projections_;   // of the rows of a group
-  Curve keys_per_row_;  // of the mean keys: seconds a decode row
-  Curve keys_fixed_;    // of the mean keys: seconds a call
+  Curve projections_;   // over the rows of a group
+  Curve keys_per_row_;  // over the mean keys: seconds per decode row
+  Curve keys_fixed_;    // over the mean keys: seconds per call
   Curve shared_;
   Curve dense_;
   Curve head_;
-  Curve experts_;   // of the rows of a stage
-  Curve exchange_;  // of the rows of a GPU
-  Curve hops_;      // between stages, of the rows of a group
+  Curve experts_;   // over the rows of a stage
+  Curve exchange_;  // over the rows of a GPU
+  Curve hops_;      // between stages, over the rows of a group
 };
 
 }  // namespace janus::controllers

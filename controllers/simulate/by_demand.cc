@@ -1,4 +1,4 @@
-// Policies that divide the demand by what an instance carries.
+// Policies that divide the demand by the capacity of an instance.
 
 #include <algorithm>
 #include <cmath>
@@ -47,12 +47,12 @@ class FloorAndStep final : public Copies {
     std::string why =
         Say("floor %.0f for %.1f requests/s", floor_, seen.demand.requests_per_second);
     const double target = inputs_.strictness * inputs_.tpot_seconds;
-    // Nothing before the last action has converged.
+    // Measurements count only after the last action is complete.
     if (seen.starting == 0 && static_cast<int>(seen.instances.size()) == seen.wished.units) {
       const auto count = static_cast<double>(seen.instances.size());
       const bool all_above = std::ranges::all_of(
           seen.instances, [&](const auto& i) { return i.step_seconds > target; });
-      // The others take over its load: count / (count - 1) of what each has.
+      // The other instances take over its load: count / (count - 1) of theirs.
       const bool all_below = count > 1 && std::ranges::all_of(seen.instances, [&](const auto& i) {
                                return i.step_seconds * count / (count - 1) < kSensitivity * target;
                              });

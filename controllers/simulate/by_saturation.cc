@@ -1,4 +1,4 @@
-// Policies that look at how full instances are.
+// Policies that measure how full instances are.
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +28,7 @@ class Hpa final : public Copies {
     const double ratio = std::max(kv / count / kv_target, queue / count / queue_target);
     double wanted = seen.wished.units;
     if (std::abs(ratio - 1) > kTolerance) wanted = std::ceil(count * ratio);
-    // The default rule of scaling up: doubling or four more within 15 s.
+    // The default scale-up rule: double, or four more, within 15 s.
     wanted = std::min(wanted, std::max(2.0 * seen.wished.units, seen.wished.units + 4.0));
     wanted = std::max(wanted, 1.0);
     const auto copies = static_cast<int>(down_.Largest(seen.world.time_seconds, wanted));
@@ -64,7 +64,7 @@ class Saturation final : public Copies {
       if (spare_kv < least_spare_kv || spare_queue < least_spare_queue) {
         wanted += 1;
       } else if (unsaturated >= 2) {
-        const double more = unsaturated / (unsaturated - 1);  // each of the others then
+        const double more = unsaturated / (unsaturated - 1);  // load of each of the others then
         if (most_kv - more * kv / unsaturated >= least_spare_kv &&
             most_queue - more * queue / unsaturated >= least_spare_queue) {
           wanted -= 1;

@@ -25,7 +25,7 @@ Status CheckNames(const std::vector<std::string>& names) {
   return OkStatus();
 }
 
-// Of `seen`, `most` distinct ones from end to end of their sizes join `plans`, ascending.
+// Adds up to `most` distinct plans of `seen`, spread over their sizes, to `plans`, ascending.
 void AddSome(std::vector<Wish> seen, int most, std::vector<Wish>& plans) {
   std::ranges::stable_sort(seen, {}, [](const Wish& wish) { return wish.Gpus(); });
   std::vector<Wish> distinct;
@@ -39,7 +39,7 @@ void AddSome(std::vector<Wish> seen, int most, std::vector<Wish>& plans) {
   std::ranges::stable_sort(plans, {}, [](const Wish& wish) { return wish.Gpus(); });
 }
 
-// Whether a policy may run anything at all.
+// Checks that the bounds allow any counts at all.
 Status CheckBounds(const std::string& name, const Predictor& predictor,
                    const ScalingPolicy& scaling) {
   const CountBounds bounds = BoundsOf(predictor, scaling);
@@ -71,7 +71,7 @@ class Comparer {
     demands_ = DemandByWindow(requests, RecentArrivals::kLongest_s);
   }
 
-  // What the policies asked for are made from.
+  // Prepares what the requested policies need.
   Status Prepare() {
     JANUS_RETURN_IF_ERROR(Validate(asked_.scaling));
     JANUS_ASSIGN_OR_RETURN(predictor_, MakePredictor(belief_, false));
@@ -86,7 +86,7 @@ class Comparer {
     whole_.tpot_seconds = asked_.scaling.tpot.seconds;
     whole_.aim = asked_.scaling.aim;
     whole_.interval_s = asked_.scaling.interval_seconds;
-    // The same pool of GPUs for everyone.
+    // All policies over copies have the same number of GPUs.
     whole_.pool = asked_.scaling.attention.max + asked_.scaling.experts.max;
     for (const char* name : {"whole", "ceil", "hpa", "wva", "dynamo", "sglang"}) {
       if (!IsWanted(name)) continue;
@@ -125,7 +125,7 @@ class Comparer {
     return run;
   }
 
-  // It knows the truth, of the times too, and of plans also some that ours chose.
+  // The oracle knows the true times, and may also use plans that ours chose.
   Result<SimulationRun> RunOracle(const ProgressFunction& progress) {
     OracleOptions oracle = asked_.oracle;
     if (oracle.attainment <= 0) oracle.attainment = attained_;
@@ -136,7 +136,7 @@ class Comparer {
     JANUS_ASSIGN_OR_RETURN(SimulationRun run,
                            SimulateOracle(requests_, &*real_, plans, options_, oracle, progress));
     run.searched_gpu_hours = run.totals.gpu_hours;
-    // What ours did is a schedule too; the oracle's grid of intervals may be too coarse for it.
+    // Our run is a schedule, too. The oracle's grid of intervals may be too coarse to find it.
     if (ours_ && ours_->totals.Attainment() >= oracle.attainment &&
         ours_->totals.gpu_hours < run.searched_gpu_hours) {
       const double searched = run.searched_gpu_hours;
@@ -159,7 +159,7 @@ class Comparer {
     return Predictor::Create(setting, options);
   }
 
-  // What admission leaves room for is known to whoever decides.
+  // Every policy knows the room that admission keeps.
   double Reserve() const { return asked_.machinery.growth_reserve_percent / 100.0; }
 
   static bool IsPeersRule(std::string_view name) {
@@ -177,7 +177,7 @@ class Comparer {
     return run;
   }
 
-  // How copies may run.
+  // The ways in which copies may run.
   std::vector<WholeConfiguration> Wholes() const {
     if (!asked_.wholes.empty()) return asked_.wholes;
     constexpr int kMost = 64;
@@ -218,7 +218,7 @@ class Comparer {
   std::optional<Predictor> copies_;
   ScalingPolicy by_node_;
   WholeInputs whole_;
-  std::vector<Demand> demands_;  // of every five minutes
+  std::vector<Demand> demands_;  // one for every five minutes
   std::optional<SimulationRun> ours_;
   double attained_ = 0.99;
 };

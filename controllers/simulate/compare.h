@@ -15,7 +15,7 @@ struct PolicyName {
   std::string_view name;
   std::string_view what;
 };
-// Every policy that can be simulated, in the order of reports.
+// All policies that can be simulated, in the order of reports.
 inline constexpr std::array<PolicyName, 10> kPolicyNames = {{
     {"ours", "attention and experts apart, by Decide (docs/scaling.md)"},
     {"disagg", "JANUS's DisAgg: the same decision over whole nodes, replicas chosen at random"},
@@ -30,10 +30,10 @@ inline constexpr std::array<PolicyName, 10> kPolicyNames = {{
 }};
 
 struct Comparison {
-  Setting belief;  // what policies reckon with; its context is taken from the requests
+  Setting belief;  // what policies assume; its context is taken from the requests
   Setting truth;   // what steps really take
   PredictorOptions predictor;
-  // Targets, aim, bounds, granule, learning; how requests are judged comes from its targets.
+  // Targets, aim, bounds, granule, learning. Requests are judged by its targets.
   ScalingPolicy scaling;
   Machinery machinery;
   double window_s = 600;
@@ -41,22 +41,22 @@ struct Comparison {
   int oracle_levels = 24;
   // GPUs of JANUS's SGLang instances.
   std::vector<int> sizes = {16, 32, 64};
-  // How a copy of the whole model may run; empty: data- and expert-parallel on 8, 16, 32 or 64
-  // GPUs, and the best of every kind that a plan finds for the mean load on as many at most.
+  // How a copy of the whole model may run. Empty: data- and expert-parallel on 8, 16, 32 or 64
+  // GPUs, and the best of every kind that a plan finds for the mean load on at most that many.
   std::vector<WholeConfiguration> wholes;
-  // A peer whose rule misses the share of requests that the target asks for runs again, its
-  // thresholds and its target ever stricter, until it attains or nothing is left to try.
+  // If a peer's rule misses the target's share of requests, it runs again with stricter thresholds
+  // and target, until it attains it or nothing is left to try.
   bool tightens_peers = false;
-  int node = 8;                       // instances of a node of "disagg"
+  int node = 8;                       // instances in a node of "disagg"
   std::vector<std::string> policies;  // names of kPolicyNames; empty: all
-  std::function<bool()> should_stop;  // SimulationOptions
+  std::function<bool()> should_stop;  // see SimulationOptions
 };
 
 // Runs the requests (ascending by arrival) under each policy, in kPolicyNames' order. The oracle is
-// the cheaper of what its search finds (searched_gpu_hours) and, where that attains what is asked,
-// ours: a schedule too, for which the search's intervals may be too coarse.
-// InvalidArgument: an unknown policy (names the known), no request, a scaling policy or devices
-// that are none. FailedPrecondition: the model does not fit, or nothing keeps the target.
+// the cheaper of its search's result (searched_gpu_hours) and, if that attains the goal, our run:
+// this is a schedule, too, for which the search's intervals may be too coarse. InvalidArgument: an
+// unknown policy (the message names the known ones), no request, or an invalid scaling policy or
+// device. FailedPrecondition: the model does not fit, or nothing keeps the target.
 Result<std::vector<SimulationRun>> Compare(
     std::span<const SimulatedRequest> requests, const Comparison& comparison,
     const std::function<void(std::string_view policy, double share)>& progress);

@@ -7,7 +7,8 @@
 
 namespace janus::controllers {
 
-// What policies over copies of one whole-model instance share: the first minutes are carried.
+// Shared by policies over copies of one whole-model instance: the first copies carry the first
+// minutes.
 class Copies : public SimulatedPolicy {
  public:
   Copies(const WholeInputs& inputs, std::string_view name, double interval_s)
@@ -29,7 +30,7 @@ class Copies : public SimulatedPolicy {
   const double interval_s_;
 };
 
-// Two numbers in a sentence.
+// Formats two numbers into a sentence.
 std::string Say(const char* format, double a, double b);
 
 }  // namespace janus::controllers

@@ -82,8 +82,8 @@ void Fleet::AdvanceTo(double until) {
   AdvanceUnits(until);
 }
 
-// Draining instances get nothing new, so they run ahead to their last token; their GPUs leave a
-// drain after it.
+// Draining instances get no new requests: they can be simulated to their last token at once. Their
+// GPUs are freed a drain time later.
 void Fleet::LetGo(double until) {
   std::erase_if(members_, [&](Member& member) {
     if (!member.is_draining) return false;
@@ -134,7 +134,7 @@ void Fleet::Commit(const Wish& wish, double now) {
     }
     unit.Reshape(shape, machinery_.change_pause_s);
   }
-  size_t first = 0;  // of those that moving sequences go to
+  size_t first = 0;  // first unit that gets moved sequences
   if (members_.size() > staying) {
     for (size_t i = staying; i < members_.size(); ++i) {
       Unit::Contents all = members_[i].unit->TakeAll();
@@ -195,7 +195,7 @@ void Fleet::ApplyWhole(const Wish& wish, double now) {
   for (; staying < wish.units; ++staying) {
     Add(shape, wish.whole.gpus, wish.whole, now + machinery_.start_s);
   }
-  // Those that are not ready yet go first, the latest before; then the least loaded.
+  // First stop instances that are not ready, the latest first; then the least loaded.
   for (auto m = members_.end(); m != members_.begin() && staying > wish.units;) {
     --m;
     if (m->ready_at <= now || is_other(*m)) continue;
@@ -222,7 +222,7 @@ void Fleet::ApplyWhole(const Wish& wish, double now) {
   for (const SimulatedRequest& request : orphans) Arrive(request);
 }
 
-// By sequences it has or waits for; the first of equals.
+// Load counts running and waiting sequences. Ties go to the first.
 Fleet::Member& Fleet::LeastLoaded(double now) {
   Member* least = nullptr;
   double least_load = 0;

@@ -10,22 +10,24 @@
 
 namespace janus::controllers {
 
-// Units with their starts, ends and work: the pools of a separated service, or copies of the whole
+// Units with their starts, stops and work: the pools of a separated service, or copies of the whole
 // model. Confined to one thread.
 //
-// A change of a separated service is committed when all its instances are there; a second one may
-// be asked for meanwhile and is committed when its own are. Attention instances that go from one
-// pool to another take their sequences along; those that leave hand them over, whatever pool they
-// are of, as ever within the pause of the change. A copy of the whole model that leaves runs out.
+// A change of a separated service is committed when all its instances are ready. A second change
+// may be requested meanwhile; it is committed when its own instances are ready. Attention instances
+// that move from one pool to another keep their sequences. Those that leave hand their sequences
+// over, to any pool, within the pause of the change. A copy of the whole model that leaves finishes
+// its sequences.
 class Fleet {
  public:
   // `first` is ready at once.
   Fleet(ShapeBook* book, const Machinery& machinery, Recorder* recorder, const Wish& first);
 
   void Arrive(const SimulatedRequest& request);
-  // Work, starts and ends before `until`.
+  // Simulates work, starts and stops before `until`.
   void AdvanceTo(double until);
-  // Goes towards `wish`: after the wishes before it that it adds to, in place of the others.
+  // Starts a change to `wish`. It follows the pending wishes to which it adds, and replaces the
+  // others.
   void Apply(const Wish& wish, double now);
   bool IsEmpty() const;
 
@@ -39,16 +41,16 @@ class Fleet {
   };
   const std::vector<Pending>& pending() const { return pending_; }  // of a separated service
   double changed_at() const { return changed_at_; }  // the last commit of a separated service
-  double last_start_seconds() const { return last_start_; }  // asked for to committed, then
+  double last_start_seconds() const { return last_start_; }  // time from request to that commit
 
   struct Member {
-    int id = 0;  // never used twice
+    int id = 0;  // unique
     std::unique_ptr<Unit> unit;
-    int gpus = 0;  // beside those of the committed topology
+    int gpus = 0;  // in addition to those of the committed topology
     WholeConfiguration whole;
     double ready_at = 0;
     bool is_draining = false;
-    double drained_at = 0;  // since when
+    double drained_at = 0;  // since when it is drained
   };
   const std::vector<Member>& members() const { return members_; }
   int64_t preempted() const;
@@ -81,7 +83,7 @@ class Fleet {
   std::vector<Leaving> leaving_;
   double now_ = 0;
   int next_id_ = 0;
-  int64_t preempted_before_ = 0;  // by members that are gone
+  int64_t preempted_before_ = 0;  // by members that have left
 };
 
 }  // namespace janus::controllers

@@ -86,7 +86,7 @@ Observation Observer::Look(const Fleet& fleet, Recorder& recorder, const Wish& w
                     arrivals_.Over(now, RecentArrivals::kLongest_s)};
   const Recorder::Recent recent = recorder.TakeRecent();
   if (recent.finished > 0) {
-    // A long memory: which requests finish within one interval is chance.
+    // A long memory: within one interval it is chance which requests finish.
     const double mean = recent.output_tokens / recent.finished;
     const double share = std::min(1.0, (now - last_look_) / RecentArrivals::kLongest_s);
     output_tokens_ = output_tokens_ == 0 ? mean : output_tokens_ + share * (mean - output_tokens_);
@@ -118,7 +118,7 @@ void Observer::LookAtUnits(const Fleet& fleet, double now, Observation& seen) {
   const bool is_separate = fleet.committed().is_separate;
   double running_keys = 0;
   for (const Fleet::Member& member : fleet.members()) {
-    // What runs out elsewhere is no load of those that stay.
+    // Load on draining instances does not count for those that stay.
     if (member.is_draining || member.ready_at > now) continue;
     const Unit::Load load = member.unit->Now();
     const auto room = static_cast<double>(member.unit->shape().kv_tokens);
@@ -143,8 +143,9 @@ void Observer::LookAtUnits(const Fleet& fleet, double now, Observation& seen) {
   all.kv_tokens_running = running_keys;
 }
 
-// Means over the steps since the last look. Kernels are timed each by itself; the exchange is what
-// an attention instance waits beyond the experts' time, which only tells with one micro-batch.
+// Means over the steps since the last observation. Kernels are timed separately. The exchange is
+// the time that an attention instance waits beyond the experts' time, which is measurable only with
+// one micro-batch.
 StepSample Observer::Measure(const Configuration& how, const Unit::Counters& before,
                              const Unit::Counters& after, double now) const {
   const auto steps = static_cast<double>(after.steps - before.steps);
@@ -184,7 +185,7 @@ void Observer::LookAtService(const Fleet& fleet, double now, World& world) {
     world.experts.starting = std::max(wanted.pools * wanted.n - world.experts.ready, 0);
     world.in_flight = InFlight{wanted.m, wanted.n, fleet.pending().back().since, wanted.pools};
   }
-  // Of all pools together: means over their steps.
+  // Over all pools: means over their steps.
   Unit::Counters before, after;
   for (const Fleet::Member& pool : fleet.members()) {
     if (pool.is_draining) continue;
@@ -194,7 +195,7 @@ void Observer::LookAtService(const Fleet& fleet, double now, World& world) {
     Sum(counters, after);
     last = counters;
   }
-  // Another topology in between: its steps would be taken for this one's.
+  // Steps of another topology must not count for this one.
   if (after.steps > before.steps && !has_changed) {
     world.step = Measure(how, before, after, now);
     world.step->is_warm = fleet.changed_at() == 0 || age > machinery_.warm_up_s;
@@ -202,7 +203,7 @@ void Observer::LookAtService(const Fleet& fleet, double now, World& world) {
   seen_how_ = how;
 }
 
-// What a decision about copies of the whole model sees of them.
+// What a decision about copies of the whole model knows of them.
 void Observer::LookAtCopies(const Fleet& fleet, double now, World& world) {
   const WholeConfiguration& whole = fleet.committed().whole;
   int ready = 0;

@@ -10,30 +10,30 @@
 
 namespace janus::controllers {
 
-// What an operator could measure of a simulated fleet, nothing of the future: the World that a
-// scaling decision sees, and what policies over whole-model instances look at.
+// What an operator could measure of a simulated fleet, without knowing the future: the World for a
+// scaling decision, and the inputs of policies over whole-model instances.
 struct Observation {
-  // Of copies of the whole model roles count their GPUs as attention, `current` has one copy's as m
-  // and as many pools as copies are ready, and no step is told.
+  // For copies of the whole model: roles count GPUs as attention instances, `current` has one
+  // copy's GPUs as m and the ready copies as pools, and there are no step times.
   World world;
-  Demand demand;  // what arrived in the last minutes, without what waits
+  Demand demand;  // arrivals of the last minutes, without waiting requests
   struct Instance {
-    double kv_share = 0;      // of its room for keys, 0..1
+    double kv_share = 0;      // share of room for keys in use, 0..1
     double queued = 0;        // requests that find no room
-    double step_seconds = 0;  // mean since the last look
+    double step_seconds = 0;  // mean since the last observation
   };
   std::vector<Instance> instances;  // ready whole-model instances
   int starting = 0;
-  Wish wished;  // what is asked for already
+  Wish wished;  // what the policy has asked for already
 };
 
-// Arrivals lately, in buckets, so that a look costs the same at any rate. Confined to one thread.
+// Recent arrivals in buckets, so that a query costs the same at any rate. Confined to one thread.
 class RecentArrivals {
  public:
   void Add(const SimulatedRequest& request);
-  // Rates of the last `seconds`, of at most kLongest_s.
+  // Rates over the last `seconds`, at most kLongest_s.
   ArrivalWindow Over(double now, double seconds);
-  // Of all that is remembered: variance over squared mean of prompt lengths, and the share of
+  // Over all that is remembered: variance over squared mean of prompt lengths, and the share of
   // prompt tokens that were computed before.
   double PromptSquaredVariation() const;
   double CachedShare() const;
@@ -54,10 +54,10 @@ class RecentArrivals {
   std::deque<Bucket> buckets_ = {Bucket{}};
 };
 
-// Looks at a fleet before every decision. Confined to one thread.
+// Observes a fleet before every decision. Confined to one thread.
 class Observer {
  public:
-  // `truth`: the times that workers measure. `scaling`: how demand is reckoned from a world.
+  // `truth`: the times that workers measure. `scaling`: how demand is computed from a world.
   Observer(const ShapeBook* truth, const Machinery& machinery, const ScalingPolicy& scaling);
 
   void OnArrival(const SimulatedRequest& request) { arrivals_.Add(request); }
@@ -74,14 +74,14 @@ class Observer {
   const Machinery machinery_;
   const ScalingPolicy scaling_;
   RecentArrivals arrivals_;
-  std::map<int, Unit::Counters> counters_;  // by member, at the last look
+  std::map<int, Unit::Counters> counters_;  // by member, at the last observation
   double output_tokens_ = 0;                // of finished requests, smoothed
   double last_look_ = 0;
-  Configuration seen_how_;  // at the last look
+  Configuration seen_how_;  // at the last observation
   bool grew_m_ = false;     // with the last commit
   bool grew_n_ = false;
-  int copies_ = 0;         // ready, at the last look
-  double grew_at_ = -1e9;  // when there were more of them
+  int copies_ = 0;         // ready, at the last observation
+  double grew_at_ = -1e9;  // when their number last grew
 };
 
 }  // namespace janus::controllers

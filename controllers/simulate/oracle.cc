@@ -21,7 +21,8 @@ class Schedule final : public SimulatedPolicy {
       : plans_(plans), choices_(choices), interval_s_(interval_s), start_s_(start_s) {}
 
   std::string_view name() const override { return "oracle"; }
-  // Decisions fall on multiples of it, so that both a start before an interval and its begin do.
+  // Decisions are at multiples of it. An interval's begin is one of them, and so is the time of one
+  // start before.
   double interval_s() const override { return kTick; }
 
   Beginning Begin(const Demand& /*first*/) override { return {plans_[choices_[0]]}; }
@@ -30,7 +31,7 @@ class Schedule final : public SimulatedPolicy {
     const double now = seen.world.time_seconds;
     const Wish& running = plans_[choices_[At(now)]];
     const Wish& next = plans_[choices_[At(now + start_s_)]];
-    // A larger plan is asked for a start ahead, a smaller one when its interval begins.
+    // A larger plan is requested one start ahead, a smaller one when its interval begins.
     const Configuration& a = running.how;
     const Configuration& b = next.how;
     const bool is_growing = b.m > a.m || b.n > a.n || b.pools > a.pools;
@@ -59,7 +60,7 @@ int GpusWhileChanging(const Wish& from, const Wish& to) {
          std::max(from.how.ExpertGpus(), to.how.ExpertGpus());
 }
 
-// What a plan misses within `margin` intervals of each.
+// The requests that a plan misses within `margin` intervals around each interval.
 std::vector<std::vector<int64_t>> Around(const std::vector<std::vector<int64_t>>& missed,
                                          int margin) {
   std::vector<std::vector<int64_t>> around = missed;
@@ -74,8 +75,8 @@ std::vector<std::vector<int64_t>> Around(const std::vector<std::vector<int64_t>>
   return around;
 }
 
-// What each plan would miss with a share of its GPUs taken away: what the best of those plans
-// within it does that take no more than the rest. A schedule of them has that much in hand.
+// The requests that each plan would miss after losing a share of its GPUs: those of the best
+// smaller plan that takes no more than the rest. A schedule of such plans has that reserve.
 std::vector<std::vector<int64_t>> WithInHand(const std::vector<std::vector<int64_t>>& missed,
                                              const std::vector<Wish>& plans, double share) {
   if (share == 0) return missed;
@@ -100,9 +101,9 @@ std::vector<std::vector<int64_t>> WithInHand(const std::vector<std::vector<int64
   return with;
 }
 
-// How many requests may wait. What waits longer than the target for the first token misses it and
-// makes what comes later miss it too, for as long as there is no more capacity than load; so no
-// more than arrive in half of it.
+// How many requests may wait. A request that waits longer than the target for its first token
+// misses it, and so do the requests behind it, until there is more capacity than load. The limit is
+// the number that arrives in half of the target.
 int64_t MostWaiting(std::span<const SimulatedRequest> requests, const SimulationOptions& options) {
   constexpr int64_t kLeast = 2000;
   if (options.level.ttft_seconds <= 0) return std::min(options.machinery.most_waiting, kLeast);
@@ -117,7 +118,7 @@ int64_t MostWaiting(std::span<const SimulatedRequest> requests, const Simulation
   return std::min(options.machinery.most_waiting, std::max(patient, 4 * largest));
 }
 
-// While it lasts, so many requests may wait.
+// Limits how many requests may wait, for the life of this object.
 class Shedding {
  public:
   Shedding(ShapeBook* book, int64_t most_waiting)
@@ -131,7 +132,7 @@ class Shedding {
   const int64_t before_;
 };
 
-// The schedule of least GPU seconds plus `price` times the requests that miss.
+// The schedule with the least sum of GPU seconds and `price` times missed requests.
 std::vector<int> Cheapest(const std::vector<Wish>& plans,
                           const std::vector<std::vector<int64_t>>& missed, double interval_s,
                           double start_s, double price) {
@@ -166,7 +167,7 @@ std::vector<int> Cheapest(const std::vector<Wish>& plans,
   return choices;
 }
 
-// What a schedule takes until `end_s`, without those that leave late: no more than it will.
+// GPU hours of a schedule until `end_s`, without instances that leave late: a lower bound.
 double GpuHoursOf(const std::vector<Wish>& plans, const std::vector<int>& choices,
                   double interval_s, double start_s, double end_s) {
   double seconds = 0;
@@ -185,7 +186,7 @@ double GpuHoursOf(const std::vector<Wish>& plans, const std::vector<int>& choice
 std::vector<Wish> PlansForLevels(const Predictor& predictor, const ScalingPolicy& scaling,
                                  std::span<const SimulatedRequest> requests, double window_s,
                                  int levels) {
-  // Demand is output tokens a second here: windows differ in lengths as much as in rate.
+  // Here demand is in output tokens per second, as windows differ in lengths as much as in rate.
   double least = std::numeric_limits<double>::infinity();
   double most = 0;
   for (const Demand& demand : DemandByWindow(requests, window_s)) {
@@ -196,7 +197,7 @@ std::vector<Wish> PlansForLevels(const Predictor& predictor, const ScalingPolicy
   const Demand mean = DemandOf(requests, requests.back().arrival + 1);
   std::vector<Wish> plans;
   for (int i = 0; i < levels; ++i) {
-    // Bursts within a window are above its mean.
+    // Bursts within a window exceed its mean.
     const double tokens = least * std::pow(1.5 * most / least, levels > 1 ? i / (levels - 1.0) : 1);
     const Wish plan = CheapestSeparated(predictor, scaling,
                                         Scaled(mean, tokens / mean.output_tokens_per_second), 1)
@@ -214,7 +215,7 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
   if (requests.empty()) return InvalidArgument("simulate: there are no requests");
   if (plans.empty()) return FailedPrecondition("simulate: the oracle has no plan to choose from");
   const auto intervals = static_cast<size_t>(requests.back().arrival / oracle.interval_s) + 1;
-  // An overload is not to spoil the intervals that follow it, of a plan or of a schedule.
+  // An overload must not affect the intervals that follow it, in a plan or in a schedule.
   const Shedding shedding(truth, MostWaiting(requests, options));
   SimulationOptions by_interval = options;
   by_interval.window_s = oracle.interval_s;
@@ -244,8 +245,9 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
     return FailedPrecondition(text);
   }
   std::optional<SimulationRun> cheapest;
-  // What one interval leaves undone falls into the next, which runs of a single plan do not show.
-  // So a plan must be enough for so many intervals around, or with less than it has.
+  // Work that one interval leaves undone falls into the next; runs of a single plan do not show
+  // this. Plans must therefore be sufficient for `around` neighbouring intervals, or with fewer
+  // GPUs than they have.
   struct Care {
     int around = 0;
     double in_hand = 0;  // share of its GPUs
@@ -265,15 +267,16 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
   for (size_t c = 0; c < kCares.size(); ++c) {
     const std::vector<std::vector<int64_t>> around =
         WithInHand(Around(missed, kCares[c].around), plans, kCares[c].in_hand);
-    // The price of one missed request, GPU seconds; from nothing to more than a day of every GPU.
+    // The logarithm of the price of a missed request in GPU seconds: from nothing to more than a
+    // day of all GPUs.
     double low = std::log(1e-3);
     double high = std::log(1e7);
     for (int i = 0; i < oracle.prices; ++i) {
-      // First the highest price: a schedule that attains what is asked for.
+      // The highest price comes first: a schedule that attains the goal.
       const double price = i == 0 ? high : (low + high) / 2;
       const std::vector<int> choices =
           Cheapest(plans, around, oracle.interval_s, options.machinery.start_s, std::exp(price));
-      // One that takes more than the cheapest so far is not run; only a lower price helps.
+      // A schedule that takes more than the cheapest so far is not run; only a lower price helps.
       if (cheapest && GpuHoursOf(plans, choices, oracle.interval_s, options.machinery.start_s,
                                  requests.back().arrival) >= cheapest->totals.gpu_hours) {
         if (i > 0) high = price;
@@ -293,7 +296,8 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
     }
   }
   if (cheapest) return std::move(*cheapest);
-  // Changing costs it the attainment: the cheapest plan that attains it all the time.
+  // If every change costs attainment: the cheapest plan that attains the goal when it runs all the
+  // time.
   for (const Wish& plan : plans) {
     const auto always = MakeFixed("oracle", {plan});
     JANUS_ASSIGN_OR_RETURN(SimulationRun run, Simulate(requests, truth, always.get(), options, {}));

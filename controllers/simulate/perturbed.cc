@@ -47,7 +47,8 @@ void Stretch(CollectiveCost& cost, double by) {
 }  // namespace
 
 Setting Perturbed(Setting setting, const TermFactors& factors) {
-  // What an expert kernel reaches on the attention device stands for its dense projections.
+  // The efficiency of an expert kernel on the attention device also stands for its dense
+  // projections.
   Stretch(setting.attention.experts, factors.attention);
   Stretch(setting.attention.latent, factors.attention);
   Stretch(setting.attention.grouped, factors.attention);

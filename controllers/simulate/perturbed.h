@@ -4,7 +4,7 @@
 
 namespace janus::controllers {
 
-// What a truth's terms take over what a policy believes.
+// The true times of terms, over what a policy assumes.
 struct TermFactors {
   double attention = 1;
   double experts = 1;
@@ -13,8 +13,8 @@ struct TermFactors {
   friend bool operator==(const TermFactors&, const TermFactors&) = default;
 };
 
-// A setting whose coefficients make every term of a step longer by its factor. Posting a message
-// (plan/terms.cc, 1 us, not a coefficient) stays.
+// The setting with coefficients that scale every term of a step by its factor. The time to post a
+// message is not a coefficient and stays (plan/terms.cc, 1 us).
 Setting Perturbed(Setting setting, const TermFactors& factors);
 
 }  // namespace janus::controllers

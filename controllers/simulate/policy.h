@@ -8,19 +8,18 @@
 
 namespace janus::controllers {
 
-// A way to decide how much to run. Deterministic; remembers what it likes. Confined to one thread.
+// A policy that decides how much to run. Deterministic; may keep state. Confined to one thread.
 class SimulatedPolicy {
  public:
   struct Beginning {
     Wish wish;
     std::string why = "to begin with";
-    std::string_view lacks = {};  // as Answer::hold, where not even this keeps the targets
+    std::string_view lacks = {};  // a reason as in Answer::hold, if even this misses the targets
   };
   struct Answer {
-    std::optional<Wish> wish;  // nullopt: leave things as they are
+    std::optional<Wish> wish;  // nullopt: change nothing
     std::string why;
-    // Without a wish: what it is held for, by a name that is never freed; empty: no reason was
-    // given.
+    // Without a wish: the reason for it. The name must never be freed. Empty: no reason.
     std::string_view hold = {};
   };
 
@@ -28,7 +27,7 @@ class SimulatedPolicy {
   virtual std::string_view name() const = 0;
   // Seconds between decisions.
   virtual double interval_s() const = 0;
-  // What runs when the first request comes, ready; `first` is the demand of the first minutes.
+  // The plan that is ready when the first request comes. `first`: demand of the first minutes.
   virtual Beginning Begin(const Demand& first) = 0;
   virtual Answer Decide(const Observation& seen) = 0;
 };

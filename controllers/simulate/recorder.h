@@ -10,13 +10,14 @@
 
 namespace janus::controllers {
 
-// What requests are promised. A request attains it when both of its latencies do.
+// The target latencies of requests. A request attains it if it keeps both.
 struct ServiceLevel {
   double tpot_seconds = 0.1;  // mean time between its tokens
-  double ttft_seconds = 0;    // 0: none
+  double ttft_seconds = 0;    // 0: no target
 };
 
-// A window of a simulation, by when requests arrived; latencies and GPUs by when they happened.
+// A window of a simulation. Requests count by arrival; latencies and GPUs count by when they
+// happened.
 struct WindowRecord {
   double start_s = 0;
   int64_t arrived = 0;  // requests
@@ -39,12 +40,12 @@ struct DecisionRecord {
   int gpus = 0;
 };
 
-// Decisions of one reason that left things as they were.
+// Decisions with the same reason that changed nothing.
 struct HoldRecord {
   std::string reason;  // by name
   int64_t count = 0;
   double first_s = 0;  // when it came first
-  std::string why;     // what it said then
+  std::string why;     // its text then
 };
 
 struct Totals {
@@ -52,8 +53,8 @@ struct Totals {
   int64_t finished = 0;
   int64_t refused = 0;
   int64_t attained = 0;
-  int64_t input_tokens = 0;   // of finished ones
-  int64_t output_tokens = 0;  // of finished ones
+  int64_t input_tokens = 0;   // of finished requests
+  int64_t output_tokens = 0;  // of finished requests
   int64_t preempted = 0;
   double gpu_hours = 0;
   int peak_gpus = 0;
@@ -69,7 +70,7 @@ struct Totals {
   }
 };
 
-// Listens to units and keeps the figures of a run. Confined to one thread.
+// Gets events from units and keeps the figures of a run. Confined to one thread.
 class Recorder final : public UnitListener {
  public:
   Recorder(ServiceLevel level, double window_s, double percentile);
@@ -80,24 +81,24 @@ class Recorder final : public UnitListener {
   void OnRefused(const SimulatedRequest& request, double now) override;
   // `gpus` cost money from the last call until `now`.
   void OnGpus(double now, int gpus);
-  // From now on nothing is paid.
+  // From now on GPUs cost nothing.
   void EndBilling() { is_billing_ = false; }
 
-  // Since the last look, of requests that got their first token or finished. Groups count as one
-  // each: a hundred alike requests are one observation.
+  // Figures since the last call, for requests that got their first token or finished. A group
+  // counts once: a hundred identical requests are one observation.
   struct Recent {
     int64_t tpot_groups = 0;
     int64_t ttft_groups = 0;
     double tpot = 0;  // at the percentile
     double ttft = 0;
     double finished = 0;       // requests
-    double output_tokens = 0;  // of these, sum
+    double output_tokens = 0;  // their sum
     Ended ended;
   };
   Recent TakeRecent();
 
   Totals Sum() const;
-  // Windows up to `now`; percentiles of the last one are taken here.
+  // Windows up to `now`. Also computes the percentiles of the last one.
   std::vector<WindowRecord> TakeWindows(double now);
 
  private:
@@ -108,7 +109,7 @@ class Recorder final : public UnitListener {
   const double window_s_;
   const double percentile_;
   std::vector<WindowRecord> windows_;
-  size_t open_window_ = 0;  // whose latencies are being collected
+  size_t open_window_ = 0;  // the window that collects latencies now
   DurationHistogram window_tpot_, window_ttft_;
   DurationHistogram all_tpot_, all_ttft_;
   DurationHistogram recent_tpot_, recent_ttft_;

@@ -67,7 +67,7 @@ class Fixed final : public SimulatedPolicy {
   const SeparatedChoice choice_;
 };
 
-// Of a demand that no allowed counts carry whole.
+// Chooses for a demand that no allowed counts carry completely.
 SeparatedChoice ChooseForPart(const Wanted& wanted, const CountBounds& bounds, Counts* counts) {
   SeparatedChoice choice;
   if (const auto part = CheapestForMost(wanted, bounds, {bounds.min_m, bounds.min_n})) {
@@ -119,7 +119,7 @@ SeparatedChoice CheapestSeparated(const Predictor& predictor, const ScalingPolic
 SeparatedChoice CheapestForBusiest(const Predictor& predictor, const ScalingPolicy& scaling,
                                    std::span<const Demand> demands, double share) {
   SeparatedChoice most;
-  most.wish.how.m = most.wish.how.n = 0;  // less than any
+  most.wish.how.m = most.wish.how.n = 0;  // less than any other
   for (const Demand& demand : demands) {
     SeparatedChoice choice = CheapestSeparated(predictor, scaling, demand, share);
     if (choice.wish.Gpus() > most.wish.Gpus()) most = std::move(choice);

@@ -7,30 +7,31 @@
 
 namespace janus::controllers {
 
-// Policies that decide by the performance model: attention and experts apart, or, with a predictor
-// of the whole model, copies of that. `name` and `predictor` outlive them.
+// Policies that decide by the performance model: separate attention and experts or, with a
+// predictor of the whole model, copies of it. `name` and `predictor` must outlive them.
 
-// Decide (scaling/decide.h) in a loop, its memory kept between calls.
+// Decide (scaling/decide.h) in a loop. Its memory is kept between calls.
 std::unique_ptr<SimulatedPolicy> MakeDecided(std::string_view name, const Predictor* predictor,
                                              const ScalingPolicy& scaling);
 
-// The cheapest allowed service, or copies, that keep a share of the targets under a demand. Where
-// none does, and `reason` and `text` say so: the one that does so under the largest part of it
-// (kAtMax), or what comes nearest for a single sequence, if not even that is kept (kImpossibleSlo).
+// The cheapest allowed service, or copies, that keep a share of the targets under a demand. If
+// no counts do, `reason` and `text` say so, and the choice is the one that keeps them under the
+// largest part of the demand (kAtMax). If not even a single sequence keeps them, it is the closest
+// for a single sequence (kImpossibleSlo).
 struct SeparatedChoice {
   Wish wish;
   Reason reason = Reason::kSatisfied;
   std::string text = {};
 };
-// LargestAllowed of the policy's bounds is to have a value.
+// LargestAllowed for the policy's bounds must have a value.
 SeparatedChoice CheapestSeparated(const Predictor& predictor, const ScalingPolicy& scaling,
                                   const Demand& demand, double share);
 
-// The same for the busiest of several demands: the one that costs most.
+// The choice that costs most over several demands.
 SeparatedChoice CheapestForBusiest(const Predictor& predictor, const ScalingPolicy& scaling,
                                    std::span<const Demand> demands, double share);
 
-// One plan, all the time.
+// Runs one plan all the time.
 std::unique_ptr<SimulatedPolicy> MakeFixed(std::string_view name, const SeparatedChoice& choice);
 
 }  // namespace janus::controllers

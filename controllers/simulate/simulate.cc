@@ -39,7 +39,7 @@ class Simulation {
       }
       fleet.AdvanceTo(request.arrival);
       if (request.arrival >= window_end) {
-        recorder_.OnGpus(request.arrival, fleet.Gpus());  // closes the windows before
+        recorder_.OnGpus(request.arrival, fleet.Gpus());  // closes earlier windows
         window_end = (std::floor(request.arrival / options_.window_s) + 1) * options_.window_s;
       }
       recorder_.OnArrival(request);

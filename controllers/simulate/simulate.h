@@ -15,33 +15,33 @@ struct SimulationOptions {
   ServiceLevel level;
   Machinery machinery;
   double window_s = 600;  // of the records
-  // How policies are told latencies (at which percentile) and demand.
+  // How policies get latencies (at which percentile) and demand.
   ScalingPolicy scaling;
-  // Asked often; once it says yes the run ends with Cancelled. Empty: never.
+  // Called often. If it returns true, the run ends with Cancelled. Empty: never.
   std::function<bool()> should_stop = {};
 };
 
-// What one policy made of a workload.
+// The run of one policy over a workload.
 struct SimulationRun {
   std::string policy;
   Totals totals;
   std::vector<WindowRecord> windows;
-  std::vector<DecisionRecord> decisions;     // changes only
+  std::vector<DecisionRecord> decisions;     // only changes
   std::vector<Wish> wishes;                  // of the decisions
   std::vector<HoldRecord> holds;             // the most frequent first
   std::vector<std::pair<double, int>> gpus;  // from a time on, ascending
-  double end_s = 0;                          // when the last request was done
-  double searched_gpu_hours = 0;             // of Compare's oracle: compare.h
-  double strictness = 1;                     // of a peer's rule: WholeInputs
+  double end_s = 0;                          // when the last request ended
+  double searched_gpu_hours = 0;             // of Compare's oracle: see compare.h
+  double strictness = 1;                     // of a peer's rule: see WholeInputs
 };
 
-// Progress, 0..1; called every now and then.
+// Called from time to time with the progress, 0..1.
 using ProgressFunction = std::function<void(double)>;
 
-// Runs `requests` (ascending by arrival, not empty) under a policy, to the last token. GPUs are
-// paid from 0 to the last arrival; what is left then runs out unpaid, alike for every policy.
-// Deterministic. `truth` gives the times of steps; the policy decides by what it was made with.
-// FailedPrecondition: what the policy asks for cannot hold the model. Cancelled: it was stopped.
+// Runs `requests` (ascending by arrival, not empty) under a policy, until the last token. GPUs are
+// paid from 0 to the last arrival; for every policy, the rest of the work is free. Deterministic.
+// `truth` gives the times of steps; the policy has its own model. FailedPrecondition: the policy
+// asked for something that cannot hold the model. Cancelled: should_stop returned true.
 Result<SimulationRun> Simulate(std::span<const SimulatedRequest> requests, ShapeBook* truth,
                                SimulatedPolicy* policy, const SimulationOptions& options,
                                const ProgressFunction& progress);

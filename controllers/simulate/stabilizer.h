@@ -6,7 +6,8 @@
 
 namespace janus::controllers {
 
-// The largest value of a window that ends now, as a pod autoscaler stabilizes going down.
+// The largest value in a window that ends now, like the scale-down stabilization of a pod
+// autoscaler.
 class Stabilizer {
  public:
   explicit Stabilizer(double window_s) : window_s_(window_s) {}

@@ -58,7 +58,7 @@ double MeanPromptKeys(std::span<const SimulatedRequest> requests) {
 
 double SteadyStep(const UnitShape& shape, const Demand& demand) {
   const double infinite = std::numeric_limits<double>::infinity();
-  // Sequences that decode and prompt rows both grow with the step that they lengthen.
+  // Decoding sequences and prompt rows grow with the step time, which they make longer.
   double step = 0;
   const double reserved = GrowthOf(demand) * shape.growth_reserve_percent / 100;
   for (int i = 0; i < 100; ++i) {

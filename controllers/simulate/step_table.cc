@@ -7,9 +7,10 @@
 namespace janus::controllers {
 namespace {
 
-// Point 0 is none, point i > 0 is 2^((i - 1) / 4) rows; up to a million.
+// Point 0 is no row, point i > 0 is 2^((i - 1) / 4) rows; up to a million.
 constexpr int kRowPoints = 1 + 4 * 20 + 1;
-// Point i is 2^(4 + i / 2) keys; up to 16 million. Fewer keys than the first point count as it.
+// Point i is 2^(4 + i / 2) keys; up to 16 million. Fewer keys than the first point count as the
+// first point.
 constexpr int kKeyPoints = 2 * 20 + 1;
 
 template <int kCount>
@@ -37,7 +38,7 @@ StepTable::Cell StepTable::CellOf(double rows, double context) const {
   cell.key = context < KeysAt(0)
                  ? 0
                  : std::min(static_cast<int>(2 * (std::log2(context) - 4)), kKeyPoints - 2);
-  // The logarithm is rounded.
+  // Corrects a rounded logarithm.
   if (KeysAt(cell.key + 1) <= context) cell.key = std::min(cell.key + 1, kKeyPoints - 2);
   return cell;
 }
@@ -50,7 +51,7 @@ double StepTable::PromptsAt(int i) const {
 double StepTable::Point(int row, int key, int prompt) {
   if (points_.empty()) points_.assign(size_t{kPromptPoints} * kRowPoints * kKeyPoints, -1);
   double& point = points_[static_cast<size_t>((prompt * kRowPoints + row) * kKeyPoints + key)];
-  // A step of prompts alone begins where one row decodes.
+  // A step with only prompts counts as one decode row.
   if (point < 0) {
     point = model_(RowsAt(row == 0 && prompt == 0 ? 1 : row), KeysAt(key), PromptsAt(prompt));
   }

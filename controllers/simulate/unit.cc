@@ -51,7 +51,7 @@ void Unit::Arrive(const SimulatedRequest& request) {
 }
 
 int64_t Unit::Fitting(int slot) const {
-  // One key more per request, so that the step that follows finds room.
+  // One more key per request, so that the next step finds room.
   const int64_t keys = shape_.kv_tokens - running_keys_ - prompt_keys_ - running_rows_;
   const int64_t places = shape_.most_running - running_rows_ - prompt_requests_;
   const Sequence& one = slots_[slot];
@@ -68,7 +68,7 @@ void Unit::Admit() {
     const int slot = waiting_.front();
     const auto weight = static_cast<int32_t>(Fitting(slot));
     if (weight == 0) {
-      // Nothing else takes room, so there will never be more.
+      // If the unit is otherwise empty, there will never be more room.
       const bool is_alone = running_rows_ == 0 && prompts_.empty();
       if (!is_alone) return;
       waiting_.pop_front();
@@ -130,7 +130,7 @@ void Unit::MakeRoom() {
   while (running_rows_ > 0 && running_keys_ + prompt_keys_ + running_rows_ > shape_.kv_tokens) {
     const int slot = youngest_;
     Preempt(slot);
-    // Alone and still too large: it can never go on.
+    // Alone and still too large: it can never continue.
     if (running_rows_ == 0 && prompts_.empty() &&
         slots_[slot].PromptTokens() + 1 > shape_.kv_tokens) {
       waiting_.pop_front();
@@ -203,7 +203,7 @@ void Unit::Run(double until) {
   const auto rows = static_cast<double>(running_rows_);
   const double keys = MeanKeys();
   const StepTable::Line line = shape_.steps->At(rows, keys, static_cast<double>(shared_rows_));
-  // The keys grow by one a step; the line holds until its end.
+  // The keys grow by one per step. The line is valid only until its end.
   if (running_rows_ > 0 && line.until - keys < static_cast<double>(steps)) {
     steps = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(line.until - keys)));
   }
@@ -212,7 +212,7 @@ void Unit::Run(double until) {
     const auto n = static_cast<double>(k);
     return n * line.seconds + slope * n * (n - 1) / 2;
   };
-  // No step begins at or after `until`: the fewest steps that reach it.
+  // No step begins at or after `until`: finds the fewest steps that reach it.
   if (now_ + seconds_of(steps) > until) {
     int64_t low = 0;  // not enough
     int64_t high = steps;
@@ -246,7 +246,7 @@ void Unit::Run(double until) {
     slots_[share.slot].prompt_left -= steps * share.rows;
     prompt_tokens_left_ -= steps * share.rows;
   }
-  // Sequences that ended, then prompts that are done: the order of their last tokens' rows.
+  // Ended sequences come first, then finished prompts: the order of their last tokens' rows.
   for (DropStaleEndings(); !endings_.empty() && endings_.front().step <= step_;
        DropStaleEndings()) {
     const int slot = endings_.front().slot;
@@ -264,7 +264,7 @@ void Unit::Run(double until) {
                  worked_on);
 }
 
-// The prompt's last step has drawn a token.
+// The prompt's last step has sampled a token.
 void Unit::Start(int slot) {
   Sequence& sequence = slots_[slot];
   const int32_t weight = sequence.request.weight;
@@ -317,7 +317,7 @@ std::vector<SimulatedRequest> Unit::TakeWaiting() {
   std::vector<SimulatedRequest> taken;
   std::deque<int> kept;
   for (const int slot : waiting_) {
-    if (slots_[slot].generated > 0) {  // it has begun here
+    if (slots_[slot].generated > 0) {  // it has begun on this unit
       kept.push_back(slot);
       continue;
     }

@@ -12,103 +12,107 @@
 
 namespace janus::controllers {
 
-// What a deployment unit can hold and how fast it steps. A unit is one service of m attention and n
-// expert instances, or one whole-model instance: whatever shares one batch and steps together.
+// The capacity and speed of a deployment unit. A unit shares one batch and steps together: one
+// service of m attention and n expert instances, or one whole-model instance.
 struct UnitShape {
   std::shared_ptr<StepTable> steps;  // may be shared by units of one thread
   int64_t kv_tokens = 0;             // keys there is room for, all GPUs together
-  int64_t most_running = 0;          // sequences that decode or whose prompt is computed
-  // That compute prompts, each its own: of a step's prompt rows one request gets at most a share.
+  int64_t most_running = 0;          // sequences that decode or compute their prompt
+  // How many instances compute prompts, each a different one. A request gets at most one instance's
+  // share of a step's prompt rows.
   int instances = 1;
-  int64_t most_waiting = 0;  // requests; beyond them new ones are refused
-  // Room that admission leaves for what those admitted will yet write, percent of it. Without any,
-  // a service short of keys admits, preempts and computes again, and does little else.
+  int64_t most_waiting = 0;  // further requests are refused
+  // Room that admission keeps, in percent of the tokens that admitted sequences still have to
+  // generate. With 0, a service short of keys admits, preempts and computes again, and does little
+  // else.
   int growth_reserve_percent = 0;
 };
 
-// What became of `weight` alike requests.
+// The result of `weight` identical requests.
 struct Finished {
   SimulatedRequest request;
   double first_token = 0;  // when; seconds from the start
   double end = 0;
 };
 
-// Who is told. Called in order of time within a unit.
+// Gets a unit's events, in order of time.
 class UnitListener {
  public:
   virtual ~UnitListener() = default;
   virtual void OnFirstToken(const SimulatedRequest& request, double now) = 0;
   virtual void OnFinished(const Finished& finished) = 0;
-  // Its queue was full, or it needs more keys than there is room for.
+  // The queue was full, or the request needs more keys than fit.
   virtual void OnRefused(const SimulatedRequest& request, double now) = 0;
 };
 
-// Continuous batching with chunked prompts, in steps. At a step's begin
-//   1. requests that have arrived are admitted in order of arrival while running and prompt rows
-//      have a place, and the keys of their prompts beside the growth reserve; a group that finds
-//      room for some goes in parts;
-//   2. while the keys that this step writes have no place, the youngest sequence loses its keys and
-//      goes back to the front of the queue; its prompt is then all its tokens so far;
-//   3. prompts share the step's prompt rows (StepTable::PromptRows) in order of arrival, each at
-//      most what one instance computes.
-// At its end every running sequence has one token more, and so has a request whose prompt is done.
+// Continuous batching with chunked prompts, in steps. When a step begins,
+//   1. requests that have arrived are admitted in order of arrival, if there is a place for their
+//      rows, and room for the keys of their prompts beside the growth reserve; a group that fits
+//      only partly is split;
+//   2. while there is no room for the keys that this step writes, the youngest sequence loses its
+//      keys and returns to the front of the queue; its prompt is then all its tokens so far;
+//   3. prompts share the step's prompt rows (StepTable::PromptRows) in order of arrival; each gets
+//      at most what one instance computes.
+// When it ends, every running sequence has one more token, and so has every request that finished
+// its prompt.
 //
-// What the unit does is that, exactly; how, is in jumps: between two changes of who is in the batch
-// nothing but the keys grows, and the time of k steps is the sum of a line. Confined to one thread.
+// The result is exact, but the unit jumps over steps: while the batch does not change, only the
+// keys grow, and the time of k steps is the sum of a line. Confined to one thread.
 class Unit {
  public:
   Unit(UnitShape shape, double now, UnitListener* listener);
 
-  // A request arrives; not before any that came earlier. It joins the first step that begins at or
+  // A request arrives. Calls must be in order of arrival. It joins the first step that begins at or
   // after its time.
   void Arrive(const SimulatedRequest& request);
   // Runs every step that begins before `until`; the last one may end after it.
   void AdvanceTo(double until);
-  // From the next step on, another shape, after a pause in which nothing runs. Sequences that no
-  // longer find room for their keys are preempted.
+  // Changes the shape from the next step on, after a pause without steps. Sequences are
+  // preempted if their keys no longer fit.
   void Reshape(const UnitShape& shape, double pause);
-  // Takes away the requests that have not been admitted; ascending by arrival.
+  // Removes and returns requests that have not been admitted, ascending by arrival.
   std::vector<SimulatedRequest> TakeWaiting();
-  // A sequence with its keys, on its way to another unit.
+  // A sequence with its keys, moving to another unit.
   struct InProgress {
     SimulatedRequest request;
     int32_t generated = 0;  // tokens
     double first_token = 0;
   };
-  // Takes away the youngest running groups, no more than `rows` sequences of them.
+  // Removes and returns the youngest running groups, at most `rows` sequences.
   std::vector<InProgress> TakeRunning(int64_t rows);
-  // Takes away everything. Prompts that are not done begin anew elsewhere.
+  // Removes and returns everything. Unfinished prompts start again elsewhere.
   struct Contents {
     std::vector<InProgress> running;
     std::vector<InProgress> waiting;  // without keys
   };
   Contents TakeAll();
-  // It goes on here from `now`; where its keys find no room, it waits to be computed again.
+  // The sequence continues here from `now`. If its keys find no room, it waits to be computed
+  // again.
   void Adopt(const InProgress& sequence, double now);
-  // It waits here, as one that was preempted does.
+  // The sequence waits here like a preempted one.
   void AdoptWaiting(const InProgress& sequence, double now);
 
   struct Load {
     int64_t running = 0;         // sequences that decode
     int64_t waiting = 0;         // requests without a first token, and preempted ones
-    int64_t queued = 0;          // of these, those that find no room
+    int64_t queued = 0;          // of these, requests that find no room
     int64_t waiting_tokens = 0;  // of their prompts, not computed yet
     int64_t kv_tokens = 0;
-    int64_t running_kv_tokens = 0;  // of these, of sequences that decode
-    double oldest_arrival = 0;      // of the waiting; now if none
+    int64_t running_kv_tokens = 0;  // of these, keys of decoding sequences
+    double oldest_arrival = 0;      // of waiting requests; if none waits: now
   };
   Load Now() const;
   bool IsEmpty() const { return running_rows_ == 0 && prompts_.empty() && waiting_.empty(); }
-  double now() const { return now_; }  // begin of the next step
+  double now() const { return now_; }  // when the next step begins
   const UnitShape& shape() const { return shape_; }
 
-  // Sums over steps since the start; differences between two looks are means of a time.
+  // Sums over steps since the start. The difference of two readings gives means over that time.
   struct Counters {
     int64_t steps = 0;           // with at least one row
     int64_t decoding_steps = 0;  // with a running sequence
     int64_t decode_tokens = 0;   // rows of running sequences
     int64_t prompt_tokens = 0;   // rows of prompts
-    double decode_keys = 0;      // over all of decode_tokens
+    double decode_keys = 0;      // summed over decode_tokens
     double busy_seconds = 0;
     int64_t preempted = 0;  // sequences
   };
@@ -119,14 +123,14 @@ class Unit {
     SimulatedRequest request;
     int32_t generated = 0;  // tokens
     double first_token = 0;
-    int64_t prompt_left = 0;  // tokens of the group's prompts that are not computed yet
-    int64_t last_step = 0;    // after which it has all its tokens
-    int older = -1;           // running sequences by the time they began
+    int64_t prompt_left = 0;  // prompt tokens of the group that are not computed yet
+    int64_t last_step = 0;    // the step after which it has all its tokens
+    int older = -1;           // previous running sequence, by start
     int younger = -1;
-    uint32_t life = 0;  // of the slot, to tell stale heap entries
+    uint32_t life = 0;  // of the slot; detects stale heap entries
 
     int64_t PromptTokens() const { return int64_t{request.input} + generated; }
-    // Of these, to be computed: all once keys were lost.
+    // Prompt tokens to compute: all of them after keys were lost.
     int64_t PromptRows() const { return PromptTokens() - (generated == 0 ? request.cached : 0); }
   };
   struct Ending {
@@ -137,12 +141,12 @@ class Unit {
       return step != other.step ? step > other.step : slot > other.slot;
     }
   };
-  struct Share {  // of a step's prompt rows
+  struct Share {  // a share of a step's prompt rows
     int slot;
     int64_t rows;
   };
 
-  // How many of the group find room now.
+  // How many requests of the group fit now.
   int64_t Fitting(int slot) const;
   int NewSlot();
   int NewSlotOf(const InProgress& moved);
@@ -150,12 +154,12 @@ class Unit {
   void Admit();
   void MakeRoom();
   void Preempt(int slot);
-  // Out of the running ones, with what it has generated.
+  // Removes it from the running sequences, with what it has generated.
   void TakeOut(int slot);
-  void PutIn(int slot);     // among the running ones, as the youngest
-  double MeanKeys() const;  // of a running sequence; 1 without any
+  void PutIn(int slot);     // adds it to the running sequences, as the youngest
+  double MeanKeys() const;  // of a running sequence; if none runs: 1
   void ShareOutPromptRows();
-  // Steps until something but the keys changes, at most `most`.
+  // Steps until something other than the keys changes, at most `most`.
   int64_t StepsToNextChange() const;
   void Run(double until);
   void Start(int slot);
@@ -169,7 +173,7 @@ class Unit {
   std::vector<Sequence> slots_;
   std::vector<int> free_;
   std::deque<int> waiting_;      // not admitted; the front is next
-  std::deque<int> prompts_;      // admitted, prompt not done
+  std::deque<int> prompts_;      // admitted, prompt not finished
   std::vector<Ending> endings_;  // a heap, earliest first
   std::vector<Share> shares_;
   int oldest_ = -1;
@@ -182,7 +186,7 @@ class Unit {
   int64_t running_keys_ = 0;
   int64_t prompt_keys_ = 0;  // room taken by prompts that are being computed
   int64_t shared_rows_ = 0;  // sum of shares_
-  int64_t tokens_left_ = 0;  // that those admitted will yet write
+  int64_t tokens_left_ = 0;  // that admitted sequences still have to generate
   Counters counters_;
 };
 

@@ -8,7 +8,7 @@
 namespace janus::controllers {
 
 // What a policy wants to run: one separated service of `how.pools` pools, or `units` copies of the
-// whole model, each as `whole` says.
+// whole model, configured by `whole`.
 struct Wish {
   bool is_separate = true;
   Configuration how;

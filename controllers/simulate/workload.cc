@@ -8,7 +8,7 @@
 namespace janus::controllers {
 namespace {
 
-// The engine's bits are fixed by the standard; the distributions' are not.
+// The standard fixes the bits of the engine, but not those of the distributions.
 class Random {
  public:
   explicit Random(uint64_t seed) : engine_(seed) {}
@@ -54,7 +54,7 @@ bool IsEarlier(const SimulatedRequest& a, const SimulatedRequest& b) {
   return a.arrival < b.arrival;
 }
 
-// The curve of a quantile function through given points.
+// A quantile function as a curve through given points.
 class LengthCurve {
  public:
   explicit LengthCurve(const LengthDistribution& d) {
@@ -80,7 +80,8 @@ class LengthCurve {
     double tokens;
   };
 
-  // Until the mean is right, which grows with every point, or the limit is reached.
+  // Raises a point until the mean is right or the limit is reached. The mean grows with every
+  // point.
   void Raise(Point& point, double most, double mean) {
     double low = point.tokens;
     double high = most;
@@ -113,13 +114,13 @@ std::vector<SimulatedRequest> SpreadDemand(std::span<const SimulatedRequest> row
   if (rows.empty()) return spread;
   const WindowRates rates(rows, replay.window_s);
   Random random(replay.seed);
-  double owed = random.Uniform();  // requests not yet given out, so that none are lost to rounding
+  double owed = random.Uniform();  // requests not created yet: rounding then loses none
   for (const SimulatedRequest& row : rows) {
     owed += replay.factor * row.weight;
     const auto requests = static_cast<int64_t>(owed);
     owed -= static_cast<double>(requests);
     const int64_t groups = (requests + replay.max_weight - 1) / replay.max_weight;
-    // A trace that is replayed as it is keeps its times.
+    // A trace that is replayed unchanged keeps its times.
     const double interval = requests > 1 ? rates.MeanGap(row.arrival) : 0;
     for (int64_t g = 0; g < groups; ++g) {
       SimulatedRequest group = row;

@@ -29,7 +29,7 @@ SEQUENCES = {"maxBatchSize": 65535, "maxModelLen": 1 << 24, "kvBytes": 1 << 40, 
 
 
 def pod_name(i):
-    """The longest that there are: of a service of 40 characters, of an instance after many others."""
+    """The longest names: of a service with 40 characters, and an instance after many others."""
     return f"{'s' * 40}-{'attention' if i < 256 else 'experts'}-{'r' * 10}-{10_000 + i}"
 
 
@@ -67,14 +67,14 @@ class CrdsTest(ClusterCase):
     def test_all_are_small_enough_and_installed_by_a_client_side_apply(self):
         self.assertEqual(len(CRDS), 4)
         self.assertLess(sum(path.stat().st_size for path in CRDS), 200_000)
-        for path in CRDS:  # setUpClass has applied them; again is no change
+        for path in CRDS:  # setUpClass has applied them; doing it again changes nothing
             self.assertIn("unchanged", self.kubectl("apply", "-f", path, namespaced=False))
         self.assertIn("Latency targets", self.kubectl("explain", "moesvc.spec.slo"))
 
     def test_the_minimal_object_is_taken_and_read_back(self):
         self.kubectl("apply", "-f", "-", text=json.dumps(MINIMAL))
         read = json.loads(self.kubectl("get", "moesvc", "chat", "-o", "json"))
-        # Scalars are defaulted where their object was written, and nothing else is added.
+        # Scalars get defaults if their object is present; no object is added.
         expected = json.loads(json.dumps(MINIMAL["spec"]))
         expected.update(device="Auto", paused=False, suspend=False)
         expected["model"]["dtype"] = "Auto"
@@ -111,7 +111,7 @@ class CrdsTest(ClusterCase):
                             "spec.model.source.type", "may not change")
 
     def test_objects_survive_the_upgrade_from_an_older_text(self):
-        # The kind under a group of its own, first as a version had it that did not know two of its fields.
+        # The kind in a separate API group, first in a version that lacks two of its fields.
         path = next(path for path in CRDS if path.stem == "moeservices")
         text = self.kubectl("create", "--dry-run=client", "-o", "json", "-f", path, namespaced=False)
         new = json.loads(text.replace("serving.janus.dev", f"{self.namespace}.test"))
@@ -151,7 +151,7 @@ class CrdsTest(ClusterCase):
         wait_for(lambda: "suspend" in self.server.request("GET", f"{objects}/chat")[1]["spec"],
                  "the server to read by the new text")
         _, read = self.server.request("GET", f"{objects}/chat")
-        # As it was stored, and what the new text defaults.
+        # The stored object, with the defaults of the new definition.
         self.assertEqual(read["spec"], {**made["spec"], "suspend": False})
         self.assertEqual(read["spec"]["roles"]["experts"]["podTemplate"], template)
         self.assertEqual(read["status"], made["status"])
@@ -182,8 +182,8 @@ class CrdsTest(ClusterCase):
         self.assertEqual(scale["status"], {"replicas": 2, "selector": "serving.janus.dev/role=experts"})
 
     def test_the_largest_topology_is_stored(self):
-        # 1,280 members with the longest names; 196,608 slots, each with any of 4,096 experts (the most
-        # that a layer has); one such topology committed, the next one proposed, and each member's word.
+        # 1,280 members with the longest names; 196,608 slots, each with any of 4,096 experts (the most that a layer
+        # has). One such topology is committed, the next one proposed, and each member has a status.
         draw = random.Random(1)
         experts = [draw.randrange(4096) for _ in range(196_608)]
         planes = bytes(one & 255 for one in experts) + bytes(one >> 8 for one in experts)
@@ -223,7 +223,7 @@ class CrdsTest(ClusterCase):
         self.assertEqual(patch({"lastEpoch": 6, "proposed": topology(6, 2)})[0], 200)
 
     def test_rules_cost_what_the_readme_says(self):
-        # What the API server reckons by its own code, in the pinned module.
+        # What the API server itself estimates, with the code of the pinned module.
         need_modules("k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel")
         done = subprocess.run(["go", "run", "-trimpath", "./rulecost", *CRDS], cwd=MODULES,
                               capture_output=True, text=True, check=False)
@@ -245,7 +245,7 @@ class CrdsTest(ClusterCase):
         lines = subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines()
         wrong = []
         refused = 0
-        versions = {}  # of objects that are there, so that they can be given a status
+        versions = {}  # of existing objects, to update their status
         changes = 0
         for line in map(json.loads, lines):
             place = "" if line["plural"] == "hardwareprofiles" else f"/namespaces/{self.namespace}"

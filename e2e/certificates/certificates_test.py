@@ -1,8 +1,8 @@
-"""Who is let in, and with which certificates: python3 e2e/certificates/certificates_test.py
+"""Which connections are accepted, and with which certificates: python3 e2e/certificates/certificates_test.py
 
-Two services in real pods on two nodes. While one of them is asked without a pause, its certificates are all issued
-anew, at the end by another authority, and a pod of the other service knocks at its workers, at their calls and at their
-exchange; none of its requests may fail, and every answer to a prompt must be the same.
+Two services run in real pods on two nodes. One of them is asked without a pause. Meanwhile all its certificates are
+issued again, at the end by another authority. A pod of the other service tries to connect to its workers, to their gRPC
+and exchange ports. None of the requests may fail, and every answer to a prompt must be the same.
 """
 
 import base64
@@ -25,7 +25,8 @@ WORKERS, GATEWAYS = ("attention", "experts"), ("gateway",)
 CALLS = "janus.v1.Control"
 EMPTY_MESSAGE = bytes(5)  # in gRPC's frame
 
-# What a worker shows in a handshake: its certificate. It asks for one, and any will do to see its own.
+# Prints the certificate that a worker shows in a handshake. The worker requires one from the client; any certificate is
+# enough to see the worker's.
 SHOWN = """
 import socket, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -35,8 +36,8 @@ with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=3
     print(ssl.DER_cert_to_PEM_cert(door.getpeercert(True)))
 """
 
-# Somebody at a worker's exchange who says a whole HELLO (dataplane/comm/wire/wire.h) as experts 0 of an epoch, but does not
-# know its key; what is answered.
+# A client at a worker's exchange port. It sends a complete HELLO (dataplane/comm/wire/wire.h) as experts 0 of an epoch
+# but does not know the epoch's key. Prints the answer.
 VERSION = re.search(r"kProtocolVersion = (\d+);", (ROOT / "dataplane/comm/wire/wire.h").read_text())[1]
 HELLO = f"""
 import os, socket, struct, sys
@@ -48,7 +49,7 @@ with socket.create_connection((sys.argv[1], 9001), timeout=30) as door:
 print(answer[120:376].rstrip(bytes(1)).decode())
 """
 
-# Strangers at the doors of the exchange, who say nothing, noise, or noise without an end, until standard input ends.
+# Clients at the exchange ports that send nothing, random bytes, or endless random bytes, until standard input ends.
 STRANGERS = """
 import os, socket, sys
 doors = []
@@ -70,7 +71,7 @@ sys.stdin.read()
 
 
 class CertificatesTest(ServedCase):
-    # How long a new authority is known before it signs: longer than the kubelets of this suite take.
+    # A new authority is trusted for this long before it signs: longer than the kubelets of this suite need.
     values = {"certificates__spreadSeconds": 10}
 
     def pods(self, roles, service="demo"):
@@ -78,7 +79,7 @@ class CertificatesTest(ServedCase):
                 if pod["metadata"]["labels"].get("serving.janus.dev/role", "gateway") in roles]
 
     def who_runs(self):
-        """Identities and starts of all pods, and the epoch."""
+        """The identity and starts of all pods, and the epoch."""
         return ({pod["metadata"]["uid"]: pod["status"]["containerStatuses"][0]["restartCount"]
                  for pod in self.pods(WORKERS + GATEWAYS)}, self.get("moesvc/demo")["status"]["topology"]["epoch"])
 
@@ -89,7 +90,7 @@ class CertificatesTest(ServedCase):
         return {name: base64.b64decode(value).decode() for name, value in data.items()}
 
     def folder_of(self, name, pair):
-        """A Secret as pods have it, on every machine."""
+        """Writes a Secret as pods get it, into a folder that every machine sees."""
         folder = self.models / name
         folder.mkdir(exist_ok=True)
         for file, text in pair.items():
@@ -97,13 +98,13 @@ class CertificatesTest(ServedCase):
         return folder
 
     def authorities(self):
-        """Of all roles alike, or None."""
+        """The authorities that all roles trust, or None if roles differ."""
         found = {tuple(re.findall("-----BEGIN.*?-----END CERTIFICATE-----", self.secret(role)["ca.crt"], re.S))
                  for role in WORKERS + GATEWAYS}
         return set(found.pop()) if len(found) == 1 else None
 
     def forged(self):
-        """Of an authority that calls itself the service's, and is not."""
+        """A certificate of an authority that has the same name as the service's, but another key."""
         folder = self.models / "forged"
         folder.mkdir(exist_ok=True)
         for words in (("-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt"),
@@ -114,10 +115,10 @@ class CertificatesTest(ServedCase):
                             "-days", "1", *words], cwd=folder, check=True, capture_output=True)
         return folder
 
-    # Certificates that are renewed.
+    # Certificate renewal.
 
     def all_show_their_last(self):
-        """Kubelets look at Secrets about once a minute, or when a pod is changed."""
+        """Kubelets read Secrets about once a minute, or when a pod is changed."""
         pair = self.folder_of("asking", self.secret("gateway"))
         wanted = {role: self.secret(role)["tls.crt"].strip() for role in WORKERS}
         pods = self.pods(WORKERS + GATEWAYS)
@@ -137,15 +138,15 @@ class CertificatesTest(ServedCase):
         start = time.monotonic()
         self.kubectl("annotate", "moesvc", "demo", "serving.janus.dev/certificatesRenewedAt=now")
         wait_for(lambda: self.secret("attention")["tls.key"] != key, "other keys")
-        # The operator's own stays.
+        # The operator's certificate authority stays.
         wait_for(lambda: self.all_show_their_last() and len((self.authorities() or old) & old) == 1,
                  "the end of the old authority")
         wait_for(self.all_show_their_last, "every worker to show its last certificate")
         print(f"{time.monotonic() - start:.0f} s until nobody knew the old authority", flush=True)
         askers.await_more(6)
         self.assertEqual(self.who_runs(), before)
-        # Connections made from now on are of the new ones: of the operator and its relay to a pod more, of one more
-        # gateway to all.
+        # New connections use the new certificates: the operator and its relay connect to one more pod, and one more
+        # gateway connects to all workers.
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
                      '{"spec": {"roles": {"experts": {"replicas": 3}}, "gateway": {"replicas": 2}}}')
         self.kubectl("wait", "--for=jsonpath={.status.topology.n}=3", "moesvc/demo", TIMEOUT)
@@ -153,10 +154,10 @@ class CertificatesTest(ServedCase):
         askers.await_more(6)
         self.check_answers(askers)
 
-    # Who is not let in.
+    # Connections that are refused.
 
     def network_of(self, pod):
-        """A pod's, as a command's first words on its node."""
+        """The first words of a command that runs in the pod's network, on its node."""
         node = next(node for node in self.nodes if node.box.name == pod["spec"]["nodeName"])
         look = (f'for n in /run/netns/*; do nsenter --net=$n ip -o -4 addr | grep -qF "inet {pod["status"]["podIP"]}/" '
                 '&& echo $n; done; true')
@@ -164,7 +165,7 @@ class CertificatesTest(ServedCase):
                                                *(str(word) for word in words))
 
     def refused(self, pod):
-        """By a worker, by reason."""
+        """Connections that a worker refused, by reason."""
         page = self.nodes[0].box.run("curl", "-sf", f"http://{pod['status']['podIP']}:9100/metrics")
         return {reason: float(value) for reason, value in
                 re.findall(r'^janus_connections_refused_total{.*?reason="([^"]*)".*?} (\S+)$', page, re.M)}
@@ -185,8 +186,8 @@ class CertificatesTest(ServedCase):
                    "role": self.folder_of("member", self.secret("gateway"))}
 
         def call(worker, scheme, *words):
-            # A server may answer before it has all of a request, and reset the stream then (RFC 9113, 8.1). This
-            # curl drops the answer where it had not sent all, and says 92.
+            # A server may answer before it has received the whole request, and then reset the stream (RFC 9113, 8.1).
+            # If this curl has not sent everything, it drops the answer and exits with 92.
             for _ in range(5):
                 said = subprocess.run(
                     pod("curl", "-sS", "-i", "-k", "--max-time", "60", "-H", "content-type: application/grpc", "-H",
@@ -198,7 +199,7 @@ class CertificatesTest(ServedCase):
             return said
 
         for worker in self.pods(WORKERS):
-            # Another service's authority is one that nobody here knows.
+            # The authority of another service is unknown here.
             for reason, words in (("handshake", ("http", "--http2-prior-knowledge")),
                                   ("handshake", ("https", "--http2")),
                                   *((reason if reason == "role" else "unknown_authority",
@@ -217,13 +218,13 @@ class CertificatesTest(ServedCase):
                     now = self.refused(worker)
                     self.assertEqual({one for one in now if now[one] > counted[one]}, {reason})
 
-        # Who waits at the exchange's doors while an epoch is prepared is in nobody's way, and is sent away.
+        # Clients that wait at the exchange ports must not block the preparation of an epoch, and are disconnected.
         before_strangers = {worker["metadata"]["name"]: self.refused(worker) for worker in self.pods(WORKERS)}
         for worker in self.pods(WORKERS):
             strangers = subprocess.Popen(pod(PYTHON, "-c", STRANGERS, worker["status"]["podIP"]), text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             self.addCleanup(strangers.communicate)
-            # Three at each port that is open: the exchange's own, and UCX's.
+            # Three at each open port: the exchange's and UCX's.
             self.assertGreaterEqual(int(strangers.stdout.readline()), 6)
         askers.await_more(6)
         self.assertEqual(self.who_runs(), before)
@@ -236,7 +237,7 @@ class CertificatesTest(ServedCase):
             for reason in ("exchange_malformed", "exchange_timeout") if counted else ():
                 wait_for(lambda: self.refused(worker)[reason] > counted[reason], f"a count of {reason}")
 
-        # After the change: who knows the epoch that is over, or its key.
+        # After the change: clients that know the old epoch, or its key.
         epoch = self.get("moesvc/demo")["status"]["topology"]["epoch"]
         pod = self.network_of(self.pods(GATEWAYS, "other")[0])
         for worker in self.pods(WORKERS):

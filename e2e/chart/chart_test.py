@@ -1,8 +1,8 @@
 """The chart on a real API server, with fake pods: python3 e2e/chart/chart_test.py
 
-Whether its rights are those that the operator needs is asked of janus-operator itself, which runs beside
-the cluster with the flags of the chart's Deployment and the token of its service account; its workers are
-those of operator/operator_test.py. What it used stands in the API server's audit log.
+The test runs janus-operator itself beside the cluster, with the flags of the chart's Deployment and the token of its
+service account, to check that it has exactly the rights that it needs. Its workers are those of
+operator/operator_test.py. The rights that it used are in the API server's audit log.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class ChartTest(ClusterCase):
         super().setUp()
         self.folder = ROOT / "build" / "e2e" / self.namespace
         self.folder.mkdir(parents=True, exist_ok=True)
-        # Pods that the restricted standard does not let in would be missing from what is installed.
+        # Pods that the restricted standard refuses would then be missing after the install.
         self.kubectl("label", "namespace", self.namespace, "pod-security.kubernetes.io/enforce=restricted",
                      namespaced=False)
 
@@ -78,25 +78,25 @@ class ChartTest(ClusterCase):
                          *words)
 
     def uninstall(self):
-        # Without --wait: it would wait for the kinds too, which stay.
+        # Without --wait: it would also wait for the kinds, which stay.
         self.try_helm("-n", self.namespace, "uninstall", "janus-operator", "--ignore-not-found")
         self.try_kubectl("delete", "crd", "--ignore-not-found", "--wait=false", *KINDS)
         wait_for(self.kinds_are_gone, "the end of the kinds")
 
     def kinds_are_gone(self):
-        """One whose objects could not be listed just then, as another's end sets up storage anew, the server looks at
-        again when it changes, or after five minutes."""
+        """If the objects of a kind could not be listed because the storage of another was being set up, the server tries
+        again after a change of the kind, or after five minutes. An annotation is such a change."""
         left = self.try_kubectl("get", "crd", "-o", "name").stdout.split()
         for one in left:
             self.try_kubectl("annotate", "--overwrite", one, f"looked-at={time.monotonic()}")
         return not left
 
     def install(self, **values):
-        """As on nodes that have the images."""
+        """Installs the chart as on nodes that have the images."""
         self.addCleanup(self.uninstall)
         return self.helm_and_wait("install", CHART, *setting(image__pullPolicy="Never", **values))
 
-    # What a chart is by itself.
+    # The chart without a cluster.
 
     def test_lint_has_nothing_to_say(self):
         self.assertEqual(len(VALUE_SETS), 6)
@@ -108,7 +108,7 @@ class ChartTest(ClusterCase):
         for name in ("janus-operator", "janus-gateway", "janus-worker", "janusctl"):
             said = subprocess.run([BIN / name, "--version"], capture_output=True, text=True, check=True).stdout
             self.assertEqual(said.strip(), f"{name} {version}")
-        # What images are tagged with.
+        # The tag of images.
         self.assertIn(f"project(janus VERSION {version} ", (ROOT / "CMakeLists.txt").read_text())
 
     def test_what_cannot_be_is_refused_with_its_reason(self):
@@ -131,11 +131,11 @@ class ChartTest(ClusterCase):
             self.assertIn(words, done.stderr)
 
     def rendered(self, *words):
-        """Its objects, by (kind, name)."""
+        """The objects of the chart, by (kind, name)."""
         text = self.helm("template", "janus-operator", CHART, *words)
         objects = self.kubectl("create", "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
                                text=text, namespaced=False)
-        # kubectl prints one after the other.
+        # kubectl prints the objects one after the other.
         found, decoder = {}, json.JSONDecoder()
         while objects.strip():
             one, end = decoder.raw_decode(objects.lstrip())
@@ -189,7 +189,7 @@ class ChartTest(ClusterCase):
             self.assertEqual({name: json.loads(text) for name, text in found.items()},
                              {f"janus-{path.name}": json.loads(path.read_text())
                               for path in (folder / "dashboards").glob("*.json")})
-        # Every query of theirs goes by namespace and service of a MoEService.
+        # All their queries use the namespace and service of a MoEService.
         _, objects = self.rendered("-f", CHART / "ci" / "every-knob-values.yaml")
         endpoint, = objects["ServiceMonitor", "moe"]["spec"]["endpoints"]
         self.assertTrue(endpoint["honorLabels"])
@@ -211,7 +211,7 @@ class ChartTest(ClusterCase):
     # From install to uninstall.
 
     def everything(self):
-        """Names of all objects in the cluster but those that it makes of itself, or about what happened."""
+        """Names of all objects in the cluster, except those that the cluster makes itself, and events."""
         kinds = self.kubectl("api-resources", "--verbs=list", "-o", "name", namespaced=False).split()
         kinds = ",".join(sorted({kind for kind in kinds if not kind.startswith(("events", "componentstatuses"))}))
         names = self.kubectl("get", kinds, "-A", "--ignore-not-found", "--no-headers", "-o", "custom-columns="
@@ -232,7 +232,7 @@ class ChartTest(ClusterCase):
             self.assertEqual(left, set())
 
     def older_chart(self):
-        """The chart as a version had it whose kind had another short name."""
+        """The chart of an older version, in which the kind had another short name."""
         older = self.folder / "older"
         shutil.copytree(CHART, older)
         path = older / "definitions" / "moeservices.yaml"
@@ -256,7 +256,7 @@ class ChartTest(ClusterCase):
         self.helm_and_wait("install", self.older_chart(), *values)
         self.assertEqual(self.deployment()["status"]["readyReplicas"], 2)
         self.assertEqual(self.short_names(), "olderservice")
-        # A leader, as janus-operator writes it, and a service: neither is the release's to change.
+        # A leader's Lease, as janus-operator writes it, and a service: a release must change neither.
         self.kubectl("patch", "lease", "janus-operator", "--type=merge", "-p",
                      json.dumps({"spec": {"holderIdentity": "me", "leaseTransitions": 7}}))
         self.kubectl("apply", "-f", "-", text=json.dumps(SERVICE))
@@ -293,12 +293,12 @@ class ChartTest(ClusterCase):
     # Rights.
 
     def start(self):
-        """janus-operator as the chart would start it in a pod."""
+        """Starts janus-operator with what the chart gives it in a pod."""
         program = BIN / "operator-with-prompt-members"
         self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev {program.name}")
         pod = self.deployment()["spec"]["template"]["spec"]
         flags = {flag.split("=")[0]: flag for flag in pod["containers"][0]["args"]}
-        for page in ("--metrics-address", "--health-address"):  # of the network that it shares with the cluster
+        for page in ("--metrics-address", "--health-address"):  # ports of the network that it shares with the cluster
             self.assertIn(page, flags)
             flags[page] = f"{page}=127.0.0.1:0"
         token = self.kubectl("create", "token", pod["serviceAccountName"], "--duration=1h").strip()
@@ -321,12 +321,12 @@ class ChartTest(ClusterCase):
         return process
 
     def audited(self):
-        """What janus-operator asked for of the API."""
+        """The requests of janus-operator to the API."""
         user = f'"username":"system:serviceaccount:{self.namespace}:janus-operator"'
         with open(self.state / "log" / "audit.log", encoding="utf-8") as log:
             for line in log:
                 if not line.endswith("\n"):
-                    break  # it is being written
+                    break  # the last line is not complete yet
                 if user in line:
                     yield json.loads(line)
 
@@ -335,8 +335,8 @@ class ChartTest(ClusterCase):
                 if one.get("responseStatus", {}).get("code") == 403]
 
     def used(self):
-        """(group, resource, verb). What is applied and not there yet is made, for which the server asks the right to
-        create as well."""
+        """(group, resource, verb). An apply of a missing object creates it; for this the server also checks the right to
+        create."""
         found = set()
         for one in self.audited():
             on = one["objectRef"]
@@ -347,7 +347,7 @@ class ChartTest(ClusterCase):
         return found
 
     def granted(self):
-        """(group, resource, verb) of all roles that are bound to the service account."""
+        """(group, resource, verb) of all roles that the service account has."""
         found = set()
         for binding in json.loads(self.kubectl("get", "clusterrolebindings,rolebindings", "-A", "-o", "json",
                                                namespaced=False))["items"]:
@@ -363,7 +363,7 @@ class ChartTest(ClusterCase):
         return found
 
     def services_left(self, **values):
-        """Exit code and words of what the hook of an uninstall runs, with the rights that it has."""
+        """Exit code and output of the uninstall hook's command, with the hook's rights."""
         _, objects = self.rendered(*setting(image__pullPolicy="Never", **values))
         job = objects["Job", "janus-operator-no-services-left"]
         self.assertEqual(job["metadata"]["annotations"]["helm.sh/hook"], "pre-delete")
@@ -408,13 +408,13 @@ class ChartTest(ClusterCase):
                      "pod-security.kubernetes.io/enforce=privileged", namespaced=False)
 
     def start_plain_api_server(self):
-        """One that streams no lists, as older ones: there `list` is needed beside `watch`."""
-        self.plane.box.stop("kube-apiserver", signal.SIGKILL)  # else it waits a minute for watches
+        """An API server that does not stream lists, like older ones: `list` is then needed beside `watch`."""
+        self.plane.box.stop("kube-apiserver", signal.SIGKILL)  # otherwise it waits a minute for watches
         self.plane.start_api_server("--feature-gates=WatchList=false")
         self.plane.await_ready()
 
     def fail_creates(self, group, resource):
-        """The server does not know whether it did it: a webhook that nobody answers."""
+        """A webhook that does not answer: the server does not know whether the create happened."""
         name = f"{resource}-{self.namespace}"
         self.kubectl("apply", "-f", "-", namespaced=False, text=json.dumps({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -433,7 +433,7 @@ class ChartTest(ClusterCase):
         self.allow_host_paths()
         self.install(hostPaths="{%s/examples}" % ROOT, certificates__leafSeconds=60)
         process = self.start()
-        # Whose creates are in doubt looks.
+        # If the result of a create is unknown, the operator reads the object.
         doubts = [("", "pods"), ("serving.janus.dev", "moetopologies")]
         mend = [self.fail_creates(*what) for what in doubts]
         self.apply(1, 2)
@@ -441,7 +441,7 @@ class ChartTest(ClusterCase):
             self.await_use(*what, "get")
             end()
         self.await_whole(3)
-        # What was made by POST and changed by others is read before it is mended.
+        # Objects made by POST and changed by others are read before they are repaired.
         for group, resource, name in (("", "serviceaccounts", "demo-worker"), ("", "services", "demo"),
                                       ("apps", "deployments", "demo-gateway")):
             self.kubectl("label", "--overwrite", resource, name, "app.kubernetes.io/name=other")
@@ -450,7 +450,7 @@ class ChartTest(ClusterCase):
         self.apply(1, 1)
         self.await_whole(2)
         self.await_use("serving.janus.dev", "moetopologies/status", "update")
-        # A role that is scaled from outside, and no more.
+        # A role that is scaled from outside, then no longer.
         end = self.fail_creates("serving.janus.dev", "moerolescalers")
         self.patch_experts(replicas=None, scaling={"mode": "External"})
         self.await_use("serving.janus.dev", "moerolescalers", "get")
@@ -460,25 +460,25 @@ class ChartTest(ClusterCase):
         self.await_use("serving.janus.dev", "moerolescalers", "patch")
         self.patch_experts(replicas=1, scaling=None)
         self.await_use("serving.janus.dev", "moerolescalers", "delete")
-        # Another model beside the one that serves, whose topology goes with it.
+        # Another model beside the one that serves. When it is removed, its topology is removed, too.
         self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps(
             {"spec": {"model": {"dtype": "Float16"}, "rollout": {"type": "SideBySide", "drainSeconds": 1}}}))
         self.await_use("serving.janus.dev", "moetopologies", "delete")
-        # NetworkPolicies, as long as they are asked for.
+        # NetworkPolicies, as long as the service asks for them.
         self.ask_for_policies(True)
         self.await_use("networking.k8s.io", "networkpolicies", "create")
         self.kubectl("label", "--overwrite", "networkpolicy", "demo-workers", "app.kubernetes.io/name=other")
         self.await_use("networking.k8s.io", "networkpolicies", "patch")
         self.ask_for_policies(False)
         self.await_use("networking.k8s.io", "networkpolicies", "delete")
-        # The same twice is one Event that is written on.
+        # A repeated event updates the existing Event.
         for _ in range(2):
             uid = self.kubectl("get", "deployment", "demo-gateway", "-o", "jsonpath={.metadata.uid}")
             self.kubectl("delete", "deployment", "demo-gateway")
             wait_for(lambda uid=uid: self.try_kubectl(
                 "-n", self.namespace, "get", "deployment", "demo-gateway", "-o",
                 "jsonpath={.metadata.uid}").stdout not in ("", uid), "another Deployment")
-        # A node that is gone, and a worker on it.
+        # A node that has disappeared, with a worker on it.
         node = self.workers()[0]["spec"]["nodeName"]
         self.kubectl("delete", "node", node, "--wait=false", namespaced=False)
         self.await_use("", "nodes", "get")

@@ -1,7 +1,7 @@
-"""The chart's alerts and dashboards, against what is exported: python3 e2e/chart/monitoring_test.py
+"""The chart's alerts and dashboards, compared with the exported metrics: python3 e2e/chart/monitoring_test.py
 
-It needs no cluster: promtool plays alerts.yaml, and Prometheus' own parser says what each query asks for, which
-has to be in docs/metrics.md (printed from the declarations).
+It needs no cluster. promtool runs alerts.yaml. Prometheus' own parser lists the metrics of each query, which must be in
+docs/metrics.md (printed from the declarations).
 """
 
 import collections
@@ -22,9 +22,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "charts" / "janus-operator" / "monitoring"
 ALERTS, CASES = MONITORING / "alerts.yaml", pathlib.Path(__file__).with_name("alerts.yaml")
 DASHBOARDS = sorted((MONITORING / "dashboards").glob("*.json"))
-# What a scrape by the chart's monitors adds to every series.
+# Labels that a scrape by the chart's monitors adds to every series.
 TARGET = {"namespace", "service", "pod", "container", "job", "instance", "endpoint"}
-# What Grafana puts in.
+# Values for Grafana's variables.
 VARIABLES = {"$__rate_interval": "5m", "$namespace": "a", "$service": "b", "$job": "c"}
 
 
@@ -46,7 +46,7 @@ def declared():
 
 
 def reasons():
-    """By condition, as docs/conditions.md has them."""
+    """Reasons by condition, from docs/conditions.md."""
     found = collections.defaultdict(set)
     for reason, conditions in re.findall(r"(?m)^\| `(\w+)` \| ([\w, ]+) \| [\w, ]+ \|",
                                          (ROOT / "docs" / "conditions.md").read_text()):
@@ -56,7 +56,7 @@ def reasons():
 
 
 def anchors(page):
-    """Of its headings, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them."""
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
             for heading in re.findall(r"(?m)^#+ (.+)$", page.read_text())}
 
@@ -88,7 +88,7 @@ class MonitoringTest(unittest.TestCase):
         self.promtool("test", "rules", CASES)
 
     def fired(self):
-        """Sets of labels by alert, as the cases expect them."""
+        """Expected sets of labels by alert, from the cases."""
         found = collections.defaultdict(list)
         for case in self.cases:
             for check in case.get("promql_expr_test", []):
@@ -106,7 +106,7 @@ class MonitoringTest(unittest.TestCase):
         checks = self.cases[0]["promql_expr_test"]
         self.assertTrue(checks and all(check["expr"] == 'ALERTS{alertstate="firing"}' and "exp_samples" not in check
                                        for check in checks))
-        # Which has series of all that any alert asks for.
+        # The first case has series for everything that any alert uses.
         there = {re.match("[a-z0-9_:]+", one["series"])[0] for one in self.cases[0]["input_series"]}
         there |= {rule["record"] for rule in self.rules if "record" in rule}
         asked = {one["metric"] for answer in self.judged([rule["expr"] for rule in self.alerts.values()])
@@ -125,7 +125,7 @@ class MonitoringTest(unittest.TestCase):
                 self.assertTrue((ROOT / page).is_file(), page)
                 if anchor:
                     self.assertIn(anchor, anchors(ROOT / page))
-                # A label that the alert has not is nothing where it is told.
+                # A label that the alert does not have would be empty in the text.
                 told = set(re.findall(r"\$labels\.(\w+)", " ".join(annotations.values())))
                 for labels in fired[name]:
                     self.assertEqual(told - set(labels), set())
@@ -140,7 +140,7 @@ class MonitoringTest(unittest.TestCase):
         return answers
 
     def check(self, queries, known):
-        """`queries`: (where it stands, the text)."""
+        """`queries`: (place, text)."""
         for (where, query), answer in zip(queries, self.judged([query for _, query in queries])):
             with self.subTest(where, query=query):
                 self.assertTrue(answer["selections"], "it asks for nothing")
@@ -181,7 +181,7 @@ class MonitoringTest(unittest.TestCase):
             for variable in dashboard["templating"]["list"]:
                 if variable["type"] == "query":
                     series, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"]).groups()
-                    # By which the parser sees the label too.
+                    # In this form the parser reports the label, too.
                     queries.append((f"{path.name}: {variable['name']}", f"sum by ({label}) ({series})"))
             for panel in dashboard["panels"]:
                 self.assertTrue(panel["targets"], panel["title"])
@@ -210,7 +210,7 @@ class MonitoringTest(unittest.TestCase):
                         self.assertTrue(one["x"] >= other["x"] + other["w"] or other["x"] >= one["x"] + one["w"] or
                                         one["y"] >= other["y"] + other["h"] or other["y"] >= one["y"] + one["h"],
                                         "two panels at one place")
-                # A line that differs is a query or a panel's setting, for who reads what has changed.
+                # With one query or setting per line, a diff shows what changed.
                 self.assertLess(max(map(len, path.read_text().splitlines())), 700)
 
 

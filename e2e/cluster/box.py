@@ -1,9 +1,8 @@
-"""Machines of the test cluster: each is a first process with its own pid, mount, network, uts and ipc
-namespaces, so that killing it ends all that runs there, and nothing of this machine's own links,
-mounts or rules is touched.
+"""Machines of the test cluster. Each is a first process with separate pid, mount, network, uts and ipc namespaces: killing
+it ends all that runs in it. The real machine's links, mounts and rules stay as they are.
 
-Whose a process is stands in its environment (MARK = the cluster's folder), which children inherit: so
-what a killed run left is found again whatever it had recorded, and a reused pid is never mistaken.
+The environment of a process says to which cluster it belongs (MARK = the cluster's folder), and children inherit it. All
+that a killed run left behind can therefore be found, whatever it had recorded, and a reused pid is never mistaken.
 """
 
 import os
@@ -18,9 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from limits import limit  # noqa: E402
 
 MARK = "JANUS_TEST_CLUSTER"
-# For any one thing; on a machine of its own each takes seconds, beside others' work a minute and more.
+# For any single wait. On an idle machine each takes seconds; on a busy one a minute or more.
 DEADLINE_SECONDS = limit(300)
-# Below these a machine writes for itself; /run is a fresh tmpfs.
+# Each machine has separate folders below these paths; /run is a fresh tmpfs.
 PRIVATE = ("/var/lib/kubelet", "/var/lib/cni", "/var/lib/containerd", "/var/log/pods",
            "/var/log/containers", "/etc/cni")
 
@@ -30,7 +29,7 @@ class ClusterError(Exception):
 
 
 def wait_for(condition, what):
-    """Polls, because what is awaited is other processes' doing; the condition's value."""
+    """Polls, as it waits for other processes. Returns the condition's value."""
     end = time.monotonic() + DEADLINE_SECONDS
     while True:
         value = condition()
@@ -42,10 +41,10 @@ def wait_for(condition, what):
 
 
 def start_time(pid):
-    """When the process began, in clock ticks since boot; None when there is none."""
+    """When the process began, in clock ticks since boot; None if there is no such process."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        # One whose first thread has ended holds its ports until the others have.
+        # If only the first thread of a process has ended, the process still holds its ports.
         has_ended = fields[0] == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
     except (OSError, IndexError):
         return None
@@ -53,7 +52,7 @@ def start_time(pid):
 
 
 def marked(folder):
-    """Processes of this cluster, as (pid, its innermost pid)."""
+    """Processes of this cluster, as (pid, pid in its innermost namespace)."""
     mark = f"{MARK}={folder}".encode()
     found = []
     for entry in pathlib.Path("/proc").iterdir():
@@ -78,7 +77,7 @@ def kill_all(folder):
 
     def rest():
         pids = [(pid, inner) for pid, inner in marked(folder) if pid != own]
-        # Outside of any machine, or the machine itself: the kernel ends what is inside.
+        # Only processes outside of machines, and the machines themselves: the kernel ends what is inside.
         for pid, _ in [p for p in pids if p[1] == 1 or p[0] == p[1]] or pids:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -99,7 +98,7 @@ class Box:
         self.log = folder / "log"
 
     def create(self, pause):
-        """`pause`: the program that becomes its first process."""
+        """Starts the machine. `pause`: the program that becomes its first process."""
         self.own.mkdir(parents=True, exist_ok=True)
         self.log.mkdir(exist_ok=True)
         ready = self.own / "ready"
@@ -107,7 +106,7 @@ class Box:
         binds = "\n".join(
             f"mkdir -p {path} {self.own}/root{path}; mount --bind {self.own}/root{path} {path}"
             for path in PRIVATE)
-        # An empty resolv.conf: the pull of a missing image fails at once, not after ten seconds.
+        # With an empty resolv.conf, pulling a missing image fails at once instead of after ten seconds.
         script = f"""set -eu
 hostname {self.name}
 mount --make-rshared /
@@ -141,8 +140,8 @@ exec {pause}
         return {**os.environ, MARK: str(self.folder), "JANUS_TEST_MACHINE": self.name, **more}
 
     def find(self):
-        """Its first process, as this machine numbers it. None: nobody shows as it, as in the moment between two
-        programs, when a process has no environment."""
+        """The pid of its first process outside the machine. None: it was not found; a process that has just started a
+        program has no environment for a moment."""
         own = f"JANUS_TEST_MACHINE={self.name}".encode()
         for pid, inner in marked(self.folder):
             try:
@@ -153,7 +152,7 @@ exec {pause}
         return None
 
     def pid(self):
-        """The recorded first process; refused when it has ended."""
+        """The recorded first process. Fails if it has ended."""
         try:
             pid, began = (int(word) for word in (self.own / "pid").read_text().split())
         except (OSError, ValueError):
@@ -175,14 +174,14 @@ exec {pause}
         return done.stdout
 
     def start(self, program, *words, **environment):
-        """A daemon, its output in log/<machine>-<program>.log."""
+        """Starts a daemon. Its output goes to log/<machine>-<program>.log."""
         with open(self.log / f"{self.name}-{program}.log", "ab") as log:
-            # Nobody's child here: it outlives who started it, and is found by its mark.
+            # It is not our child: it outlives this process and is found by its mark.
             subprocess.run(["setsid", "--fork", *self.command(*words)], stdin=subprocess.DEVNULL, stdout=log,
                            stderr=log, env=self.environment(**environment), check=True)
 
     def processes(self, program):
-        """Pids, as this machine numbers them, of what runs that file there."""
+        """Pids outside the machine of the processes in it that run this file."""
         space = os.readlink(f"/proc/{self.pid()}/ns/pid")
         found = []
         for pid, _ in marked(self.folder):
@@ -195,7 +194,7 @@ exec {pause}
         return found
 
     def stop(self, program, number=signal.SIGTERM):
-        """Ends a daemon and waits for it: an API server lives on for seconds with open watches."""
+        """Ends a daemon and waits for it: with open watches, an API server takes seconds."""
         for pid in self.processes(program):
             began = start_time(pid)
             os.kill(pid, number)

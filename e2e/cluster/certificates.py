@@ -1,4 +1,4 @@
-"""Keys, certificates and kubeconfigs of the test cluster, by openssl: ECDSA, about a second."""
+"""Keys, certificates and kubeconfigs of the test cluster, made by openssl: ECDSA, in about a second."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ SERVICE_NETWORK = "10.96.0.0/16"
 
 
 def address(number):
-    """Of node `number`."""
+    """The address of node `number`."""
     return f"172.30.0.{10 + number}"
 
 
@@ -57,7 +57,7 @@ class Certificates:
             "current-context": "test"}, indent=1) + "\n")
 
     def create(self, nodes):
-        """All that a control plane and so many nodes need; nothing when it is there."""
+        """Makes all that a control plane and `nodes` nodes need, unless it exists."""
         done = self.path(f"nodes-{nodes}")
         if done.exists():
             return

@@ -1,9 +1,9 @@
-"""The test cluster itself: it comes up, does what a cluster does, and leaves nothing behind.
+"""The test cluster itself: it starts, works like a cluster, and leaves nothing behind.
 
     python3 e2e/cluster/cluster_test.py            both tiers, as far as this machine can
     JANUS_SOAK=1 python3 e2e/cluster/cluster_test.py     20 cycles of each
 
-Its own cluster, "self-test", beside whatever else runs.
+It uses a separate cluster, "self-test", beside all others.
 """
 
 import json
@@ -36,7 +36,7 @@ FOLDER = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".l
     / "janus/cluster/self-test"
 
 
-# Of an `up`, by the first file that each leaves in the cluster's folder.
+# Phases of an `up`, by the first file that each creates in the cluster's folder.
 PHASES = ("tier", "pki/ca.crt", "control-plane/ready", "log/control-plane-etcd.log",
           "log/control-plane-kube-apiserver.log", "node1/ready", "log/node1-containerd.log", "node2/ready",
           "log/control-plane-kube-controller-manager.log", "log/node1-kubelet.log", "log/node2-kube-proxy.log")
@@ -47,7 +47,7 @@ def cluster(*words, **options):
 
 
 def machine():
-    """What a cluster could leave on this machine: everything but processes, which carry its mark."""
+    """What a cluster could leave on this machine, except processes, which carry its mark."""
     def lines(*command):
         return set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines())
     mounts = {line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()}
@@ -63,8 +63,8 @@ def machine():
 
 
 def rules(saved):
-    """Without the time at which they were asked for, and without what has passed by them since: where a machine has
-    tables of its own both differ each time."""
+    """Rules without the time of the query and without packet counts. On a machine with separate tables both differ
+    each time."""
     return {re.sub(r"\[\d+:\d+\]", "", line) for line in saved if not line.startswith("#")}
 
 
@@ -83,13 +83,13 @@ class RulesTest(unittest.TestCase):
 
 
 class SysctlsTest(unittest.TestCase):
-    """With settings that are files of its own."""
+    """Tests with settings in test files."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="janus-sysctls-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        for name in sysctls.NAMES[1:]:  # the kernel has not all of them
+        for name in sysctls.NAMES[1:]:  # some kernels do not have all of them
             self.settings().file(name).parent.mkdir(parents=True, exist_ok=True)
             self.settings().file(name).write_text("1\n")
         self.one, self.other = self.folder / "one", self.folder / "other"
@@ -97,11 +97,11 @@ class SysctlsTest(unittest.TestCase):
             cluster_folder.mkdir()
 
     def settings(self):
-        """As each program that is started makes it anew."""
+        """A new object, as in each program that starts."""
         return sysctls.Sysctls(self.folder / "book.json", self.folder / "sys")
 
     def write(self, value):
-        """What a kubelet does."""
+        """Sets the values like a kubelet."""
         for name in sysctls.NAMES[1:]:
             self.settings().file(name).write_text(value)
 
@@ -112,9 +112,9 @@ class SysctlsTest(unittest.TestCase):
         for first, last in ((self.one, self.other), (self.other, self.one)):
             self.settings().hold(self.one)
             self.write("0")
-            self.settings().hold(self.other)  # sees what the first has made of them
+            self.settings().hold(self.other)  # sees the values that the first has set
             self.settings().release(first)
-            self.settings().release(first)  # a second down
+            self.settings().release(first)  # a second `down`
             self.assertEqual(self.values(), {"0"}, "the other still needs them")
             self.settings().release(last)
             self.assertEqual(self.values(), {"1"})
@@ -182,7 +182,7 @@ class ClusterTest(unittest.TestCase):
         self.kubectl("wait", "--for=condition=Available", "deployment/web", TIMEOUT)
         addresses = self.kubectl("get", "pods", "-o", "jsonpath={.items[*].status.podIP}").split()
         self.assertEqual(len(addresses), 3)
-        # One process can answer for the address of every fake pod.
+        # A single process can answer for the address of every fake pod.
         serve = ("import http.server,sys;"
                  "http.server.HTTPServer((sys.argv[1],8080),http.server.SimpleHTTPRequestHandler).handle_request()")
         with subprocess.Popen([CLUSTER, "run", sys.executable, "-c", serve, addresses[0]],
@@ -225,7 +225,7 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(all(name.startswith("web-") for name in answers), answers)
 
     def test_nothing_is_left_of_an_up_that_was_killed(self):
-        """At a seeded moment of some of its phases (JANUS_SOAK=1: of each, five times)."""
+        """At a seeded moment of some of its phases (JANUS_SOAK=1: of each phase, five times)."""
         if os.geteuid() != 0:
             cannot_run("api", "it needs root, for namespaces")
         tier = "api" if needs.missing("node") else "node"
@@ -242,7 +242,7 @@ class ClusterTest(unittest.TestCase):
                 self.assert_nothing_left()
 
     def kill_in(self, tier, phase, delay):
-        """An `up`, so long after its phase has left its first trace."""
+        """Starts an `up`, and kills it some time after the phase left its first trace."""
         with subprocess.Popen([CLUSTER, "up", tier], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True) as half:
             try:

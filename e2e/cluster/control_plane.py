@@ -1,12 +1,11 @@
-"""etcd, API server, controller-manager, scheduler, and KWOK for pods that only the API knows."""
+"""etcd, API server, controller-manager, scheduler, and KWOK for pods that exist only in the API."""
 
 import re
 
 from box import Box, ClusterError, wait_for
 from certificates import CONTROL_PLANE, SERVICE_NETWORK
 
-# Every fake pod's address is in it, and local to the control plane's machine: a test there can
-# answer for any of them.
+# The network of fake pods. It is local to the control plane's machine: a test there can answer for any pod.
 FAKE_PODS = "100.64.0.0/12"
 
 
@@ -31,10 +30,10 @@ class ControlPlane:
             f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=etcd={peer}",
-            "--unsafe-no-fsync", "--log-level=warn")  # nothing here outlives the machine
+            "--unsafe-no-fsync", "--log-level=warn")  # the data need not outlive the machine
 
     def start_api_server(self, *more):
-        """`more`: flags beside its own."""
+        """`more`: additional flags."""
         pki = self.pki
         self.box.start(
             "kube-apiserver", self.programs / "kube-apiserver",
@@ -46,7 +45,7 @@ class ControlPlane:
             f"--kubelet-client-key={pki}/apiserver-kubelet-client.key",
             f"--kubelet-certificate-authority={pki}/ca.crt",
             "--kubelet-preferred-address-types=InternalIP",
-            # Aggregation: an authority of its own, and endpoints by route, as no proxy runs here.
+            # Aggregation: a separate authority, and endpoints by route, as there is no proxy here.
             f"--requestheader-client-ca-file={pki}/front-ca.crt",
             "--requestheader-allowed-names=front-proxy-client",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
@@ -62,11 +61,11 @@ class ControlPlane:
             f"--admission-control-config-file={self.folder}/config/admission.yaml",
             "--allow-privileged=true", "--profiling=false",
             f"--audit-policy-file={self.folder}/config/audit.yaml",
-            # An oracle: what is rotated away would be missed.
+            # Tests read this log: a rotated part would be missing.
             f"--audit-log-path={self.folder}/log/audit.log", "--audit-log-maxsize=4096", *more)
 
     def start_controllers(self):
-        """Where tests wait, shorter than a cluster's own."""
+        """Intervals for which tests wait are shorter than usual."""
         pki = self.pki
         self.box.start(
             "kube-controller-manager", self.programs / "kube-controller-manager",
@@ -89,9 +88,9 @@ class ControlPlane:
             "--leader-elect=false", "--kube-api-qps=200", "--kube-api-burst=400")
 
     def start_kwok(self):
-        """Only for nodes that say so; they and their pods are the API's alone."""
+        """Only for nodes that ask for it; they and their pods exist only in the API."""
         self.box.run("ip", "route", "replace", "local", FAKE_PODS, "dev", "lo")
-        # KWOK would set the readiness gates of a pod, which a kubelet leaves to whoever they are of.
+        # KWOK would set the readiness gates of a pod. A kubelet leaves them to the controllers to which they belong.
         stages, count = re.subn(r"\{\{ range \.spec\.readinessGates \}\}.*?\{\{ end \}\}\n", "",
                                 (self.programs / "kwok-stages.yaml").read_text(), flags=re.DOTALL)
         if count == 0:

@@ -1,4 +1,4 @@
-"""Container images without a registry: a folder as the one layer of a docker-archive."""
+"""Makes container images without a registry: a folder becomes the single layer of a docker-archive."""
 
 import hashlib
 import io
@@ -7,7 +7,7 @@ import tarfile
 
 
 def _plain(info):
-    """The same bytes whoever made the folder, and when."""
+    """Removes owner and time, so that the bytes are the same for every maker."""
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     info.mtime = 0

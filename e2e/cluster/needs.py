@@ -1,7 +1,7 @@
 """What this machine lacks for the tests' clusters, in one line: needs.py build|api|node|images
 
-build: what compiles their programs (e2e/build). api and node: what the tiers of e2e/cluster need beside that. images:
-what makes images of Janus' own programs, and what asks them then.
+build: to compile their programs (e2e/build). api and node: what else the tiers of e2e/cluster need. images: to make
+images of Janus' programs, and to use them in tests.
 """
 
 import os
@@ -12,10 +12,10 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# With the openai client.
+# A Python with the openai client.
 PYTHON = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus/test-venv/bin/python"
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-# Programs, by tier, and the Debian package of each.
+# Programs by tier, with the Debian package of each.
 PROGRAMS = {
     "build": {"flock": "util-linux", "awk": "mawk", "tar": "tar", "gcc": "gcc"},
     "api": {"curl": "curl", "diff": "diffutils", "ip": "iproute2", "mount": "mount", "nsenter": "util-linux",
@@ -28,7 +28,7 @@ BENEATH = {"build": ("build",), "api": ("build", "api"), "node": ("build", "api"
 
 
 def wanted_go():
-    """The newest that any of the modules asks for."""
+    """The newest version that any of the modules requires."""
     versions = [re.search(r"^go (\S+)$", path.read_text(), re.M)[1]
                 for path in sorted((HERE.parent / "build").glob("*/go.mod"))]
     return max(versions, key=numbers)
@@ -43,7 +43,7 @@ def missing_go():
     how = f"install Go {wanted} or newer (https://go.dev/doc/install) and put it into PATH"
     if shutil.which("go") is None:
         return f"Go is not installed; {how}"
-    # Without a module's wish: a newer toolchain may not be had.
+    # Ignores the module's request: a newer toolchain may not be available.
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd="/",
                           env={**os.environ, "GOTOOLCHAIN": "local"}).stdout.strip()
     if numbers(said) < numbers(wanted):
@@ -82,7 +82,7 @@ def missing_cgroups():
 
 
 def missing(tier):
-    """Why this machine cannot have the tier; empty when it can."""
+    """Why this machine cannot run the tier; empty: it can."""
     if tier == "images":
         venv = "" if PYTHON.exists() else f"no {PYTHON}; scripts/deps test makes it"
         return "; ".join(filter(None, (missing_programs(tier), venv)))

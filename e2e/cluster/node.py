@@ -1,4 +1,4 @@
-"""A node: containerd, kubelet and kube-proxy in a machine of their own, on a cable to the bridge."""
+"""A node: containerd, kubelet and kube-proxy in a separate machine, with a cable to the bridge."""
 
 import os
 import pathlib
@@ -13,18 +13,18 @@ from image import write_image
 from needs import CGROUPS
 
 HERE = pathlib.Path(__file__).resolve().parent
-GPUS = 4  # that each node claims to have
+GPUS = 4  # GPUs that each node claims to have
 MIG_SLICES = ("nvidia.com/mig-1g.18gb", 7)
 
 
 def cgroup_hierarchies():
-    """Of cgroup v1: one folder for each controller."""
+    """The folders of cgroup v1: one for each controller."""
     return [path for path in CGROUPS.iterdir() if (path / "cgroup.procs").exists()
             and path.name not in ("unified",)]
 
 
 def cgroup_name(folder, node):
-    """Groups are the machine's, where clusters of one name but of another state folder may stand."""
+    """Groups are global on the machine: clusters with the same name and another state folder may exist."""
     return f"janus-{folder.name}-{zlib.crc32(str(folder).encode()):08x}-{node}"
 
 
@@ -38,14 +38,14 @@ def remove_cgroups(folder):
             try:
                 path.rmdir()
             except OSError:
-                pass  # its last process is on its way out
+                pass  # its last process is just ending
         return not left
 
     wait_for(rest, "the removal of the nodes' cgroups")
 
 
 def make_images(folder, programs):
-    """Of what every cluster runs; once per set of programs."""
+    """Images that every cluster runs; made once per set of programs."""
     images = programs / "images"
     if images.exists():
         return
@@ -80,7 +80,7 @@ class Node:
         self.box = Box(folder, self.name)
 
     def write(self, template, name=None):
-        """A configuration file of this node's own; returns its path."""
+        """Writes a configuration file of this node; returns its path."""
         out = self.box.own / (name or template)
         out.parent.mkdir(parents=True, exist_ok=True)
         values = {"pki": self.folder / "pki", "run": self.folder, "node": self.name,
@@ -89,14 +89,14 @@ class Node:
         return out
 
     def create(self, nodes):
-        """The machine, its cable to the bridge, its routes to the other nodes' pods, its cgroups."""
+        """Makes the machine, its cable to the bridge, its routes to the other nodes' pods, and its cgroups."""
         self.write("bridge.conflist", "root/etc/cni/net.d/10-bridge.conflist")
         self.box.create(self.programs / "pause")
         cable = f"to-{self.name}"
         plane = self.control_plane.box
         plane.run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0")
         plane.run("ip", "link", "set", cable, "master", "nodes", "up")
-        # Only the network of the other machine: the pid names a process of this one.
+        # Only the network of the other machine: its pid is a process of this machine.
         subprocess.run(["nsenter", "-t", str(plane.pid()), "-n", "ip", "link", "set", "eth0", "netns",
                         str(self.box.pid())], check=True)
         self.box.run("ip", "addr", "add", f"{address(self.number)}/24", "dev", "eth0")
@@ -110,7 +110,7 @@ class Node:
         for hierarchy in cgroup_hierarchies():
             (hierarchy / cgroup_name(self.folder, self.name)).mkdir(exist_ok=True)
         cpuset = CGROUPS / "cpuset"
-        for what in ("cpuset.cpus", "cpuset.mems"):  # a new one is empty, and takes no process
+        for what in ("cpuset.cpus", "cpuset.mems"):  # a new one is empty and accepts no process
             if (cpuset / what).exists():
                 value = (cpuset / what).read_text()
                 (cpuset / cgroup_name(self.folder, self.name) / what).write_text(value)
@@ -148,7 +148,7 @@ class Node:
                  f"{self.name} to be Ready")
 
     def claim_gpus(self):
-        """As a device plugin would, for the scheduler; nobody is given a device."""
+        """Like a device plugin, for the scheduler only; no pod gets a device."""
         mig, slices = MIG_SLICES
         capacity = f'{{"nvidia.com/gpu": "{GPUS}", "{mig}": "{slices}"}}'
         self.control_plane.kubectl("patch", "node", self.name, "--subresource=status", "--type=merge",

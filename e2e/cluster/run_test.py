@@ -1,6 +1,6 @@
-"""What e2e/run.py tells of suites, and what a machine is told that it lacks: python3 e2e/cluster/run_test.py
+"""The report of e2e/run.py, and what it says is missing on a machine: python3 e2e/cluster/run_test.py
 
-Its suites are a few lines each; no cluster.
+Its suites have a few lines each; no cluster is needed.
 """
 
 import json
@@ -57,7 +57,7 @@ class FolderCase(unittest.TestCase):
 
 class RunTest(FolderCase):
     def run_suites(self, *texts, code=0, **variables):
-        """What became of suites of these texts; what was printed is kept."""
+        """Runs suites with these texts. Returns their results; the output is kept."""
         suites = [self.folder / f"suite{i}_test.py" for i in range(len(texts))]
         for suite, text in zip(suites, texts):
             suite.write_text(HEAD + text)
@@ -103,7 +103,7 @@ class RunTest(FolderCase):
         self.assertIn("no cgroups", self.said.partition("=== suites")[2])
 
     def test_what_is_required_may_not_be_skipped(self):
-        for required in ("node", "images", "build images"):  # images stand on nodes
+        for required in ("node", "images", "build images"):  # images need nodes
             result, = self.run_suites(NO_NODES, code=1, JANUS_REQUIRE=required)
             self.assertEqual((result["status"], result["failures"][0]["test"]), ("failed", "NoNodes"))
             self.assertIn("no cgroups", result["reason"])
@@ -119,7 +119,7 @@ class RunTest(FolderCase):
 
 class NeedsTest(FolderCase):
     def lacking(self, *programs, go=None):
-        """What a machine is told that has what this one has but for these; `go`: what its Go says it is."""
+        """The report for a machine that lacks these programs; `go`: the version that its Go reports."""
         for program in (one for tier in needs.PROGRAMS.values() for one in tier if "/" not in one):
             if program not in programs and shutil.which(program):
                 (self.folder / program).symlink_to(shutil.which(program))
@@ -146,7 +146,8 @@ class NeedsTest(FolderCase):
         self.assertNotIn("Go is", self.lacking(go="go1.100"))
 
 
-# Its modules are a folder that has what is collected of them; what it builds is a line, and told in `built`.
+# The modules are a folder with the files that are collected from them. A build writes one line, and adds its name to
+# `built`.
 GO = """#!/bin/bash
 case $1 in
   env) echo go99.0 ;;
@@ -183,7 +184,7 @@ class BuildTest(FolderCase):
                             "GO_BUILT": str(self.folder / "built"), "XDG_CACHE_HOME": str(self.folder / "cache")}
 
     def build(self, tier="node"):
-        """(its folder, what was compiled for it)."""
+        """(the printed folder, what was compiled for it)."""
         book = self.folder / "built"
         book.write_text("")
         done = subprocess.run([self.tree / "build" / "build", tier], capture_output=True, text=True, check=False,
@@ -216,7 +217,7 @@ class BuildTest(FolderCase):
 
 
 class MadeImagesTest(FolderCase):
-    """Of programs that are text, and of a maker that counts."""
+    """With programs that are text, and a maker that counts its calls."""
 
     def setUp(self):
         super().setUp()

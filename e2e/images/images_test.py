@@ -1,7 +1,7 @@
 """The images, in pods of real kubelets: python3 e2e/images/images_test.py
 
-They are built from this machine's programs by the stages that make the shipped ones (scripts/images), and the
-operator is installed by the chart. From an object to tokens that a client of the endpoint reads.
+They are built from this machine's programs by the stages that make the released images (scripts/images), and the chart
+installs the operator. The test goes from an object to tokens that a client of the endpoint reads.
 """
 
 import base64
@@ -21,7 +21,8 @@ from limits import TIMEOUT  # noqa: E402
 from made_images import configuration, made_images  # noqa: E402
 from tiers import required  # noqa: E402
 
-# Knocks at a worker's gRPC port, and says whether the door stays open: plain, or with a certificate and key (PEM).
+# Connects to a worker's gRPC port, plain or with a certificate and key (PEM), and prints whether the connection stays
+# open.
 KNOCK = """
 import socket, ssl, sys, tempfile
 address, pair = sys.argv[1], sys.argv[2]
@@ -70,8 +71,8 @@ class ImagesTest(ImagesCase):
                      "gateway": {"replicas": 1}, **more}}))
 
     def give_nodes_the_cuda_image(self):
-        """Of a worker with CUDA where one was compiled, else the one without under its name; what it is called, and what
-        its worker says."""
+        """Gives nodes the worker image with CUDA if one was compiled, and otherwise the plain one under its name. Returns
+        its name, and what its worker reports."""
         name = self.images[-1].replace("worker-cpu", "worker-cuda")
         self.assertNotEqual(name, self.images[-1])
         programs, why_none = find_cuda_programs()
@@ -88,7 +89,7 @@ class ImagesTest(ImagesCase):
         return name, "--device cuda: no GPU that can be used: cudaErrorInsufficientDriver"
 
     def test_workers_on_gpus_have_the_image_for_them_and_say_what_their_node_lacks(self):
-        """Its nodes claim GPUs, and give nobody any."""
+        """Its nodes claim to have GPUs, but no pod gets one."""
         image, words = self.give_nodes_the_cuda_image()
         gpu = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
         self.apply("demo", device="Auto", roles={"attention": {"replicas": 1, **gpu},

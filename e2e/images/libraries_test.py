@@ -1,6 +1,6 @@
-"""What scripts/images.d/root brings along for a worker: python3 e2e/images/libraries_test.py
+"""The libraries that scripts/images.d/root adds for a worker: python3 e2e/images/libraries_test.py
 
-Drivers of RDMA devices, which libibverbs loads by name, and a UCX that no package brought.
+They include drivers of RDMA devices, which libibverbs loads by name, and a UCX that belongs to no package.
 """
 
 import os
@@ -18,7 +18,7 @@ from tiers import cannot_run  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAKER = ROOT / "scripts" / "images.d" / "root"
 DRIVERS = "usr/lib/x86_64-linux-gnu/libibverbs"
-# Of the node's driver, where there is a GPU.
+# Libraries of the node's driver, if there is a GPU.
 OF_THE_NODE = {"libcuda.so.1", "libnvidia-ml.so.1"}
 
 
@@ -34,7 +34,7 @@ class RootCase(unittest.TestCase):
         return worker
 
     def assert_complete(self, files):
-        """All that its files are linked with lies inside; the number of asked-for names."""
+        """Checks that every library that its files need is inside. Returns the number of needed names."""
         programs = [file for file in files.rglob("*") if file.is_file() and not file.is_symlink()]
         inside = {file.name for file in files.rglob("*.so*")}
         asked = {(file, name) for file in programs for name in dynamic(file, "NEEDED")}
@@ -66,7 +66,7 @@ class DriversTest(RootCase):
 
 
 class OwnUcxTest(RootCase):
-    """A worker that was linked with the UCX of scripts/deps ucx."""
+    """A worker that is linked with the UCX of scripts/deps ucx."""
 
     def setUp(self):
         super().setUp()
@@ -99,7 +99,7 @@ class OwnUcxTest(RootCase):
             shutil.copy(file, bare / "lib")
         program = self.folder / "janus-worker"
         shutil.copy(self.program, program)
-        # Its own libraries, under another prefix.
+        # Its libraries, under another prefix.
         done = call(MAKER, program, self.folder / "files",
                     environment={**os.environ, "LD_LIBRARY_PATH": str(bare / "lib")})
         self.assertEqual(done.returncode, 1, done.stderr)

@@ -1,8 +1,8 @@
 """The image of workers on NVIDIA GPUs: python3 e2e/images/worker_cuda_test.py
 
-It is built of a janus-worker with CUDA that was compiled before (find_cuda_programs) by the stage that makes the
-shipped one. There is no GPU here: a driver's library that finds none
-is put into the container where NVIDIA's runtime puts the true one.
+It is built from a janus-worker with CUDA that was compiled before (find_cuda_programs), by the stage that makes the
+released image. There is no GPU here. A stub of the driver's library, which finds no GPU, is put into the container in
+the place where NVIDIA's runtime puts the real one.
 """
 
 import json
@@ -21,9 +21,9 @@ from tiers import cannot_run  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-# What the driver's own library is linked with (libcuda.so.535.261.03 of Debian's libcuda1, by readelf).
+# The libraries that the driver's library is linked with (libcuda.so.535.261.03 of Debian's libcuda1, by readelf).
 DRIVERS_NEEDS = ("libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "librt.so.1")
-# Of a driver of CUDA 13.0 on a machine without a GPU: as much as the runtime asks of it then.
+# A stub for a driver of CUDA 13.0 on a machine without a GPU, with what the runtime calls in that case.
 DRIVER = """
 #include <string.h>
 static int NoDevice(void) { return 100; }
@@ -45,7 +45,7 @@ int cuGetProcAddress(const char* name, void** out, int version, unsigned long fl
 
 
 class BuildahCase(unittest.TestCase):
-    """A store of its own, in a folder that goes with the class."""
+    """Has a separate store, in a folder that is deleted with the class."""
 
     @classmethod
     def setUpClass(cls):
@@ -101,7 +101,7 @@ class WorkerCudaImageTest(BuildahCase):
         cls.image = built.split()[-1]
 
     def container(self):
-        """The name of one of the image, and the folder of its files."""
+        """The name of a container of the image, and the folder of its files."""
         name = self.buildah("from", "--pull-never", self.image).strip()
         self.addCleanup(self.buildah, "rm", name)
         return name, pathlib.Path(self.buildah("mount", name).strip())
@@ -124,7 +124,7 @@ class WorkerCudaImageTest(BuildahCase):
         self.assertEqual(config["Labels"]["org.opencontainers.image.licenses"], "Apache-2.0")
         variables = dict(one.split("=", 1) for one in config["Env"])
         self.assertEqual(variables.pop("NVIDIA_DRIVER_CAPABILITIES"), "compute,utility")
-        # NVIDIA_VISIBLE_DEVICES is the device plugin's; by CUDA_VERSION the runtime would take all GPUs.
+        # NVIDIA_VISIBLE_DEVICES belongs to the device plugin. With CUDA_VERSION set, the runtime would take all GPUs.
         self.assertLessEqual(set(variables), {"PATH"})
 
     def test_all_that_it_is_linked_with_lies_inside_but_for_the_driver(self):
@@ -167,11 +167,12 @@ class WorkerCudaImageTest(BuildahCase):
         self.assertEqual(done.returncode, 2)
 
     def put_driver(self, folder):
-        """Where a node's driver of this version would lie."""
+        """Puts the stub where a node's driver of this version would be."""
         source = self.folder / "driver.c"
         source.write_text(DRIVER)
         folder.mkdir(parents=True, exist_ok=True)
-        # By these names glibc has them since 2.34 for who was linked before, and nothing is linked with them by -l.
+        # glibc 2.34 and later keep these names only for programs linked before. -l does not link them, so they are
+        # named here.
         old = [f"/{LIBRARIES}/{name}" for name in DRIVERS_NEEDS]
         file = folder / "libcuda.so.580.65.06"
         output("cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-Wl,--no-as-needed", source, *old, "-o", file)
@@ -192,7 +193,7 @@ class WorkerCudaImageTest(BuildahCase):
         container, files = self.container()
         self.put_driver(files / "usr/lib64")
         self.assertIn("cudaErrorInsufficientDriver", self.run_on_cuda(container).stderr)
-        # As its hook update-ldcache does.
+        # Like the runtime's hook update-ldcache.
         (files / "etc/ld.so.conf.d/00-nvcr-1.conf").write_text("/usr/lib64\n")
         output("ldconfig", "-r", files, "-f", "/etc/ld.so.conf", "-C", "/etc/ld.so.cache")
         self.assert_finds_no_gpu(container)

@@ -1,9 +1,9 @@
-"""README's way onto a cluster, run as it stands there: python3 e2e/install/install_test.py
+"""The README's way onto a cluster, with its commands as written there: python3 e2e/install/install_test.py
 
-Its commands are taken out of README.md. They push to a registry that runs in the cluster's network, and the nodes
-pull from it. Replaced are the registry's name, by its address, and `scripts/deps images`, left out; and the images take
-this machine's programs. With JANUS_SOAK=1 they are compiled as for anybody, which needs the networks of this machine and
-of the cluster one after the other: built first, pushed then. At the end of each block the test looks at what it led to.
+The commands are taken from README.md. They push to a registry that runs in the cluster's network, and the nodes pull from
+it. The registry's name is replaced by its address, `scripts/deps images` is left out, and the images take this machine's
+programs. With JANUS_SOAK=1 the images are compiled as a user does it. This needs the network of this machine and then that
+of the cluster: all images are built first, then pushed. After each block the test checks its result.
 """
 
 import datetime
@@ -44,7 +44,7 @@ for prompt in sys.argv[2:]:
 
 
 def readme_blocks():
-    """The commands of its section, block by block."""
+    """The commands of the README's section, block by block."""
     section = re.search("^## On a cluster\n(.*?)^## ", (ROOT / "README.md").read_text(), re.M | re.S)[1]
     return re.findall("^```sh\n(.*?)^```", section, re.M | re.S)
 
@@ -77,7 +77,8 @@ class InstallTest(ClusterCase):
 
     @classmethod
     def start_registry(cls):
-        """In the control plane's network, without TLS: both ends are told so, as people do with one of their own."""
+        """A registry in the control plane's network, without TLS. Both ends are configured for this, as users do it with
+        a private registry."""
         cls.registry = f"{CONTROL_PLANE}:5000"
         kept = cls.state / "registry"
         kept.mkdir()
@@ -94,7 +95,7 @@ class InstallTest(ClusterCase):
                  "the registry")
 
     def replaced(self, command):
-        """As it can be done here; empty: not at all."""
+        """The command in a form that works here; empty: left out."""
         if command.startswith("scripts/deps images"):
             return ""
         command = command.replace(REGISTRY, f"{self.registry}/team")
@@ -103,13 +104,13 @@ class InstallTest(ClusterCase):
         return command
 
     def where(self, command):
-        """What it begins with, by the network it needs."""
+        """The first words of a command, by the network that it needs."""
         if command.startswith("scripts/images "):
             return [] if SOAK else self.into_its_network()
         return [CLUSTER, "run"]
 
     def into_its_network(self):
-        """The cluster's network and this machine's files."""
+        """Runs in the cluster's network with this machine's files."""
         return ["nsenter", f"--net=/proc/{self.plane.box.pid()}/ns/net", "--"]
 
     def push(self, images):
@@ -118,7 +119,7 @@ class InstallTest(ClusterCase):
                            stdout=subprocess.DEVNULL, env=self.environment)
 
     def run_block(self, text):
-        """Its commands, one by one, in the repository's folder and where the cluster's network is reached; what each
+        """Runs its commands one by one in the repository's folder, with access to the cluster's network. Returns what each
         printed."""
         said = []
         for command in filter(None, map(self.replaced, text.replace("\\\n", " ").strip().splitlines())):
@@ -152,12 +153,13 @@ class InstallTest(ClusterCase):
                               check=False, env=self.environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         chunks = [json.loads(line) for line in done.stdout.splitlines()]
-        # How many tokens come at once is the machine's doing; an answer that is kept until it is whole is one chunk.
+        # How many tokens arrive together depends on the machine. Without streaming, the whole answer would be one
+        # chunk.
         self.assertGreater(max(len(one) for one in chunks), 1, "it streams")
         return ["".join(one) for one in chunks]
 
     def as_janusctl_serves(self):
-        """What `janusctl serve` makes of the same prompts, of the same object but for what makes pods."""
+        """The answers of `janusctl serve` to the same prompts, with the same object except for the parts that make pods."""
         from serving import free_port
         port, folder = free_port(), self.state / "serve"
         folder.mkdir()
@@ -187,7 +189,7 @@ class InstallTest(ClusterCase):
         return [entry for entry in written if entry.get("responseStatus", {}).get("code", 0) in (200, 201)]
 
     def print_share(self, applied, answered):
-        """What of it was the operator's, by the server's log."""
+        """The operator's share of the time, from the server's log."""
         log = self.audited()
 
         def times(verb, resource, user, subresource=None):
@@ -198,7 +200,7 @@ class InstallTest(ClusterCase):
         operator = ":janus-system:janus-operator"
         created = min(times("patch", "moeservices", "") + times("create", "moeservices", ""))
         pods = times("create", "pods", operator)
-        committed = times("patch", "pods", operator, "status")  # members are labelled once they have been told
+        committed = times("patch", "pods", operator, "status")  # members are labelled after they were told
         ready = max(one for one in times("patch", "pods", "system:node:", "status") if one < min(committed))
         print(f"apply -> last pod created {(max(pods) - created).total_seconds():.3f} s; last container ready -> "
               f"members told {(min(committed) - ready).total_seconds():.3f} s; apply -> first answer complete "
@@ -237,7 +239,7 @@ class InstallTest(ClusterCase):
         whole = self.as_janusctl_serves()
         self.assertEqual(self.ask([CLUSTER, "run"], url), whole)
 
-        # Step by step: between them it still answers, and the same.
+        # Step by step: in between, the service still answers, with the same text.
         lines = blocks[2].strip().splitlines()
         self.run_block("\n".join(lines[:2]))
         self.assertEqual(self.replicas()["status"]["topology"]["n"], 3)

@@ -20,7 +20,7 @@ class ClientTest(ClusterCase):
         cls.install_crds()
 
     def test_it_conforms_to_the_suite(self):
-        # Pods are refused until their account is there.
+        # Pods are refused until their service account exists.
         wait_for(lambda: self.try_kubectl("-n", self.namespace, "get", "serviceaccount", "default")
                  .returncode == 0, "the namespace's default service account")
         program = BIN / "kube-conformance"

@@ -1,8 +1,8 @@
 """Leader election on a real API server: python3 e2e/kube/failover_test.py
 
-Two processes stand for election and act while they lead; the audit log says who acted when. How long
-a change of hands took is printed, not judged: a busy machine takes what time it takes. Judged is whether
-the lease ran out, as it must after a leader that was killed, and must not after one that gave it up.
+Two processes are candidates and act while they lead; the audit log shows which one acted when. The time of a change of
+leader is printed but not judged: it depends on the machine's load. The test checks whether the lease expired. It must
+expire after a leader was killed, and must not expire after a leader released it.
 """
 
 import collections
@@ -22,7 +22,7 @@ from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 Act = collections.namedtuple("Act", "time term identity")
-LEASE_SECONDS = 15  # client-go's
+LEASE_SECONDS = 15  # client-go's default
 
 
 def seconds(timestamp):
@@ -50,7 +50,7 @@ class FailoverTest(ClusterCase):
         return process
 
     def writes(self, resource):
-        """Those of the candidates that the server did, as the audit log has them."""
+        """Writes of the candidates that the server did, from the audit log."""
         log = self.state_folder() / "log" / "audit.log"
         for line in log.read_text(encoding="utf-8").splitlines():
             if f'"{self.namespace}"' not in line or "kube-candidate" not in line:
@@ -60,7 +60,7 @@ class FailoverTest(ClusterCase):
                 yield event
 
     def acts(self):
-        """In the order in which the server was asked."""
+        """In the order of the requests to the server."""
         found = []
         for event in self.writes("configmaps"):
             _, term, identity, _ = event["objectRef"]["name"].split("-")
@@ -69,19 +69,19 @@ class FailoverTest(ClusterCase):
         return sorted(found)
 
     def await_acts(self, wanted, what):
-        """Those of `wanted`, once there are ten."""
+        """The acts that are `wanted`, when there are ten of them."""
         return wait_for(lambda: (lambda acts: acts if len(acts) >= 10 else None)(
             [act for act in self.acts() if wanted(act)]), what)
 
     def await_leader(self):
-        """A first leader that acts, its name; the other one sees it."""
+        """Waits for a first leader that acts, and until the other one sees it. Returns the leader's name."""
         leader = self.await_acts(lambda act: True, "a first leader's acts")[0].identity
         other = "b" if leader == "a" else "a"
         wait_for(lambda: f"leader {leader}" in self.candidates[other].out.read_text(), "the other's view")
         return leader, other
 
     def check(self):
-        """Of the terms there were: each has one leader, and hands change with the term."""
+        """Checks the terms so far: each has one leader, and leaders change only with the term."""
         acts = self.acts()
         leaders = collections.defaultdict(set)
         for act in acts:
@@ -90,7 +90,7 @@ class FailoverTest(ClusterCase):
         return acts
 
     def pause_of_the_lease(self, leader, other):
-        """From the old leader's last write of the lease to the new one's first."""
+        """The time from the old leader's last write of the lease to the new leader's first."""
         times = {name: [seconds(event["requestReceivedTimestamp"]) for event in self.writes("leases")
                         if f"kube-candidate-{name}/" in event["userAgent"]] for name in (leader, other)}
         return min(times[other]) - max(times[leader])
@@ -114,7 +114,7 @@ class FailoverTest(ClusterCase):
 
     def test_a_leader_that_is_killed_is_followed(self):
         leader, other = self.hand_over(signal.SIGKILL, "22 s")
-        # The other one counts from when it saw the last write.
+        # The other candidate counts from when it saw the last write.
         self.assertGreater(self.pause_of_the_lease(leader, other), LEASE_SECONDS, "the lease had not run out")
 
     def test_a_leader_that_slept_through_its_term_acts_no_more_in_it(self):
@@ -128,7 +128,7 @@ class FailoverTest(ClusterCase):
         wait_for(lambda: len(self.acts()) >= count + 10, "ten more acts")
         acts = self.check()
         self.assertEqual(first.term, slept_at + 1)
-        # What was on its way when it was stopped may still arrive, and says which term it is of.
+        # A request in flight when the leader was stopped may still arrive; it carries its term.
         late = [act for act in acts if act.identity == leader and act.time > first.time]
         self.assertLessEqual(len(late), 1)
 

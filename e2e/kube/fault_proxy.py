@@ -1,26 +1,25 @@
 #!/usr/bin/env python3
-"""A proxy before an API server that spoils chosen requests.
+"""A proxy in front of an API server that spoils chosen requests.
 
     fault_proxy.py FOLDER SERVER CA CERTIFICATE KEY
 
-FOLDER holds server.crt and server.key, whom it is to its clients; CA, CERTIFICATE and KEY are for
-SERVER (host:port). It writes its port to FOLDER/port and, to FOLDER/requests, a line for each request:
-number, what was done to it, method, path, class. What to do stands in FOLDER/faults.json, by the request's
-number, {"7": "lost"}, or for the requests of a class one after the other, {"watch": ["cut@1"]}. Classes are
-list (a page of one), stream (a watch that begins with a list), watch, and call for all else. As long as
-there is something left for lists or streams, watches for which nothing is left are ended with "expire".
+FOLDER holds server.crt and server.key, with which it identifies itself to its clients; CA, CERTIFICATE and KEY are for
+SERVER (host:port). It writes its port to FOLDER/port and, to FOLDER/requests, a line for each request: number, what was
+done to it, method, path, class. FOLDER/faults.json says what to do, by the request's number, {"7": "lost"}, or for the
+requests of a class one after the other, {"watch": ["cut@1"]}. Classes are list (a page of one), stream (a watch that
+begins with a list), watch, and call for all others. As long as there are faults left for lists or streams, watches
+without a fault are ended with "expire".
 
-    429, 500, 503    the request is refused with that, and not passed on
+    429, 500, 503    the request is refused with this status and not passed on
     reset            the connection ends, and the request is not passed on
     lost             it is passed on, and the connection ends before the reply
     half             the connection ends in the middle of the reply (a watch: after its first event)
-    stall            it is passed on, and the reply does not come
+    stall            it is passed on, and the reply is withheld
     cut@N            after N events of a watch (pieces of a reply) the connection ends within the next one
-    hang@N           the same, but it stays and nothing more comes
-    garble@N         the same, but the rest of that one is noise, and the reply goes on
-    quiet            a watch begins, and nothing comes
+    hang@N           the same, but the connection stays open and silent
+    garble@N         the same, but the rest of that event is noise, and the reply continues
+    quiet            a watch begins, and no event arrives
     expire           the first event of a watch says that its version is too old (410)
-
 SIGHUP: reads server.crt and server.key again and ends every connection.
 """
 
@@ -34,11 +33,11 @@ import sys
 import threading
 import time
 
-STALL_SECONDS = 7  # longer than the client's patience
+STALL_SECONDS = 7  # longer than the client's timeout
 
 
 class Ended(Exception):
-    """One side's connection has."""
+    """One side's connection has ended."""
 
 
 class Stream:
@@ -66,14 +65,14 @@ class Stream:
         return self.take(self.rest.index(mark) + len(mark))
 
     def head(self):
-        """Bytes of a head, its first line, its fields in small letters."""
+        """Bytes of a head, its first line, and its fields in lower case."""
         raw = self.until(b"\r\n\r\n")
         first, *lines = raw.decode("latin-1").split("\r\n")
         fields = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
         return raw, first, fields
 
     def body(self, fields):
-        """The body's pieces as they come, framing included."""
+        """The pieces of the body as they arrive, with their framing."""
         if fields.get("transfer-encoding") == "chunked":
             while True:
                 size = self.until(b"\r\n")
@@ -87,7 +86,7 @@ class Stream:
 
 
 def class_of(method, path):
-    """Of collections of the API, those of one kind of object."""
+    """The class of a request. Only collections of one kind of object count as lists and watches."""
     place, _, query = path.partition("?")
     if method != "GET" or not place.endswith("/configmaps"):
         return "call"
@@ -97,7 +96,7 @@ def class_of(method, path):
 
 
 def garbled(piece, is_chunk):
-    """The same framing around what can be nothing."""
+    """Keeps the framing and the first half; replaces the rest by invalid bytes."""
     begin = piece.index(b"\r\n") + 2 if is_chunk else 0
     end = len(piece) - (2 if is_chunk else 0)
     middle = (begin + end) // 2
@@ -117,7 +116,7 @@ class Proxy(socketserver.ThreadingTCPServer):
         self.to_server.load_cert_chain(certificate, key)
         self.lock = threading.Lock()
         self.count = 0
-        self.spent = {}  # by class: how much of what is planned for it
+        self.spent = {}  # by class: how many of its planned faults were used
         self.open = set()
         self.reload()
 
@@ -155,7 +154,7 @@ class Proxy(socketserver.ThreadingTCPServer):
         return faults[kind][self.spent[kind] - 1]
 
     def handle_error(self, request, client_address):
-        pass  # a connection that ends is nothing to tell of
+        pass  # the end of a connection need not be reported
 
 
 class Connection(socketserver.BaseRequestHandler):
@@ -179,14 +178,14 @@ class Connection(socketserver.BaseRequestHandler):
                 self.server.open.discard(client_socket)
 
     def hold(self, client):
-        """Says nothing until the client has enough of it."""
+        """Sends nothing until the client gives up."""
         client.sock.settimeout(60)
         while client.sock.recv(65536):
             pass
         return False
 
     def one(self, client, server):
-        """A request and its reply; False: the connection is to end."""
+        """Handles a request and its reply; False: the connection must end."""
         head, first, fields = client.head()
         body = b"".join(client.body(fields))
         method, path, _ = first.split(" ", 2)
@@ -211,7 +210,7 @@ class Connection(socketserver.BaseRequestHandler):
         if fault in ("lost", "stall"):
             if "watch=" not in path:
                 for _ in pieces:
-                    pass  # it is done
+                    pass  # the server has done the request
             if fault == "stall":
                 time.sleep(STALL_SECONDS)
             return False

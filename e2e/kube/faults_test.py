@@ -1,9 +1,9 @@
-"""operator/kube while the way to a real API server, and the server itself, fail:
+"""operator/kube while the connection to a real API server, and the server itself, fail:
 python3 e2e/kube/faults_test.py
 
-Each test runs kube-workload (tests/workload), which brings ConfigMaps through rounds and follows them, and does
-something to the server meanwhile. It must end as if nothing had happened; the audit log says that every
-write was done once.
+Each test runs kube-workload (tests/workload), which changes ConfigMaps in rounds and watches them, and causes faults of
+the server meanwhile. The workload must end as if there had been no fault. The audit log must show that every write was
+done once.
 """
 
 import base64
@@ -32,10 +32,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 IN_FULL = bool(os.environ.get("JANUS_SOAK"))
 OBJECTS = 3
-# The server forgets a token a minute after its end.
+# The server forgets a token one minute after it expired.
 LEEWAY_SECONDS = 60
 FAULTS = ("429", "500", "503", "reset", "lost", "half", "stall")
-# What can befall lists and watches, each once at a place that is drawn: in which event, or piece, of it.
+# Faults of lists and watches, each once at a random place: an event, or a piece of the reply.
 LIST_FAULTS = ("429", "500", "503", "410", "reset", "lost", "stall", "cut", "garble")
 WATCH_FAULTS = ("429", "500", "410", "reset", "quiet", "expire", "cut", "hang", "garble")
 STREAM_FAULTS = ("500", "reset", "expire", "cut", "hang", "garble")
@@ -63,7 +63,7 @@ class FaultsTest(ClusterCase):
     # The workload.
 
     def start(self, rounds=0):
-        """It goes on until its standard input is closed, or for so many rounds."""
+        """It runs until its standard input is closed, or for `rounds` rounds."""
         program = BIN / "kube-workload"
         self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev kube-workload")
         process = subprocess.Popen(
@@ -76,7 +76,7 @@ class FaultsTest(ClusterCase):
         return process
 
     def finish(self, process, earlier=()):
-        """Lets it end; what it wrote, and the server did, is then right. `earlier`: another's writes."""
+        """Lets it end, and checks what it and the server wrote. `earlier`: writes of another workload."""
         out, errors = process.communicate(timeout=limit(300))
         self.assertEqual(process.returncode, 0, out + errors)
         print(f"{self._testMethodName}: {out.strip()}", file=sys.stderr)
@@ -90,7 +90,7 @@ class FaultsTest(ClusterCase):
         self.assertEqual(seen, {f"w-{i}": str(rounds) for i in range(OBJECTS)})
 
     def writes(self):
-        """(verb, name) of each write of the workload that the server did, by its audit log."""
+        """(verb, name) of each write of the workload that the server did, from its audit log."""
         done = []
         with open(self.state / "log" / "audit.log", encoding="utf-8") as log:
             for line in log:
@@ -105,7 +105,7 @@ class FaultsTest(ClusterCase):
         return done
 
     def await_rounds(self):
-        """Two more."""
+        """Waits for two more rounds."""
         count = len(self.writes()) + 2 * OBJECTS
         wait_for(lambda: len(self.writes()) >= count, "two rounds of writes")
 
@@ -120,7 +120,7 @@ class FaultsTest(ClusterCase):
         self.kubeconfig.write_text(json.dumps(config))
 
     def start_proxy(self, faults):
-        """Before the API server, and the way the workload takes from now on."""
+        """Starts the proxy in front of the API server. From now on the workload uses it."""
         pki = self.state / "pki"
         self.new_authority()
         (self.folder / "faults.json").write_text(json.dumps(faults))
@@ -139,7 +139,7 @@ class FaultsTest(ClusterCase):
         return proxy
 
     def new_authority(self):
-        """A certificate for the proxy, of an authority that is new."""
+        """A certificate for the proxy, by a new authority."""
         made = Certificates(self.folder / "made")
         made.authority("ca")
         made.leaf("server", "/CN=proxy", "serverAuth", "IP:127.0.0.1")
@@ -197,7 +197,7 @@ class FaultsTest(ClusterCase):
         self.await_rounds()
         self.plane.box.run("iptables", "-I", *rule)
         try:
-            line = process.stderr.readline()  # a call has come to its end
+            line = process.stderr.readline()  # a call has ended
         finally:
             self.plane.box.run("iptables", "-D", *rule)
         self.assertIn("DEADLINE", line.upper())
@@ -222,7 +222,7 @@ class FaultsTest(ClusterCase):
         self.finish(process)
 
     def token(self, ends_in):
-        """A service account's, as the API server signs them."""
+        """A token of a service account, as the API server signs them."""
         account = json.loads(self.kubectl("get", "serviceaccount", "worker", "-o", "json"))
         now = int(time.time())
         claims = {"iss": "https://kubernetes.default.svc", "aud": ["https://kubernetes.default.svc"],
@@ -261,7 +261,7 @@ class FaultsTest(ClusterCase):
         process = self.start()
         self.await_rounds()
         self.plane.box.stop("kube-apiserver", signal.SIGKILL)
-        time.sleep(60 if IN_FULL else 5)  # how long it is away is what is asked here
+        time.sleep(60 if IN_FULL else 5)  # the time without a server is what is tested
         self.plane.start_api_server()
         self.plane.await_ready()
         self.await_rounds()

@@ -1,12 +1,12 @@
-"""What an edit of each field of MoEService's spec moves, as docs/kubernetes.md promises it.
+"""What an edit of each field of MoEService's spec changes, as docs/kubernetes.md promises.
 
-ROWS has one Edit for each leaf of the schema, by its path. edits_test.py carries them out, and holds this table to the
-schema.
+ROWS has one Edit for each leaf of the schema, by its path. edits_test.py makes these edits, and checks that the table
+covers the schema.
 """
 
 import dataclasses
 
-# What of a service may move: pods of a role (one and all replaced; "+", "-": more or fewer, nobody replaced), the
+# What an edit may change: pods of a role (the name: all are replaced; "+", "-": more or fewer, no pod is replaced), the
 # topology, the gateway's Deployment, the Service, the PodDisruptionBudgets, the MoERoleScalers, the NetworkPolicies.
 ATTENTION, EXPERTS = {"attention", "epoch"}, {"experts", "epoch"}
 BOTH = ATTENTION | EXPERTS
@@ -14,7 +14,7 @@ EPOCH, GATEWAY, ENDPOINT, NOTHING = {"epoch"}, {"gateway"}, {"endpoint"}, set()
 
 
 def at(path, value):
-    """A tree with the value at that dotted path."""
+    """A tree with the value at this dotted path."""
     for name in reversed(path.split(".")):
         value = {name: value}
     return value
@@ -27,7 +27,7 @@ def value_at(tree, path):
 
 
 def merged(tree, other):
-    """As a JSON merge patch: null takes away."""
+    """A JSON merge patch: null removes a field."""
     out = dict(tree)
     for name, value in other.items():
         if value is None:
@@ -39,18 +39,18 @@ def merged(tree, other):
 
 @dataclasses.dataclass
 class Edit:
-    after: dict  # over the service as it was
+    after: dict  # merged into the service
     moves: set = dataclasses.field(default_factory=set)
-    before: dict = dataclasses.field(default_factory=dict)  # what the service has besides
-    stalled: str = ""  # the reason for which it is not carried out
-    refused: str = ""  # the API server's words, where it does not take the edit
+    before: dict = dataclasses.field(default_factory=dict)  # fields that the service has in addition
+    stalled: str = ""  # the reason if the edit is not carried out
+    refused: str = ""  # the API server's message if it refuses the edit
 
 
 ROWS = {}
 
 
 def row(path, value, moves=None, before=None, **more):
-    """`value`: of that field; or a tree, where others change with it."""
+    """`value`: the value of the field; or a tree, if other fields change with it."""
     is_tree = isinstance(value, dict) and value_at(value, path) is not None
     ROWS[path] = Edit(value if is_tree else at(path, value), moves or set(), before or {}, **more)
 
@@ -60,7 +60,7 @@ def not_supported(path, value, before=None):
 
 
 def source(kind, **member):
-    """Of a model, in place of the one that a service has."""
+    """A source of a model, which replaces the service's source."""
     name = kind[0].lower() + kind[1:]
     return at("model.source", {"type": kind, **({} if kind == "HostPath" else {"hostPath": None}), name: member})
 
@@ -69,18 +69,18 @@ MAY_NOT_CHANGE = "may not change; create another MoEService"
 HUB = source("HuggingFace", repo="a/b", revision="one", tokenSecretRef={"name": "token", "key": "one"})
 row("model.source.type", source("Image", path="/models/demo"), refused=MAY_NOT_CHANGE)
 row("model.source.huggingFace.repo", "a/c", before=HUB, refused=MAY_NOT_CHANGE)
-# Nothing of it is built, so that nothing is there that an edit could move.
+# Nothing is built for these sources: an edit can change nothing.
 not_supported("model.source.huggingFace.revision", "two", HUB)
 not_supported("model.source.huggingFace.tokenSecretRef.name", "other", HUB)
 not_supported("model.source.huggingFace.tokenSecretRef.key", "two", HUB)
-# The same weights at another place: the fake workers find those of one model everywhere.
+# The same weights at another place: the fake workers find the weights of one model everywhere.
 CLAIM = source("PersistentVolumeClaim", claimName="models-one", path="demo")
 row("model.source.persistentVolumeClaim.claimName", "models-two", BOTH | GATEWAY, CLAIM)
 row("model.source.persistentVolumeClaim.path", "other", BOTH | GATEWAY, CLAIM)
 row("model.source.image.path", "/models/other", BOTH | GATEWAY, source("Image", path="/models/demo"))
 row("model.source.hostPath.path", "@other", BOTH | GATEWAY)  # edits_test.py knows the folder
 row("model.name", "another", GATEWAY)
-row("model.dtype", "Float32", BOTH)  # beside what serves, in a topology of its own
+row("model.dtype", "Float32", BOTH)  # beside what serves, in another topology
 row("model.maxModelLen", 512, ATTENTION)
 CACHE = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "cache", "path": "below"}}
 for leaf in ("type", "persistentVolumeClaim.claimName", "persistentVolumeClaim.path"):
@@ -93,7 +93,7 @@ row("slo.tpot.percentile", "P99", NOTHING, TARGETS)
 row("slo.ttft.targetMilliseconds", 600, NOTHING, TARGETS)
 row("slo.ttft.percentile", "P99", NOTHING, TARGETS)
 
-# Taken away, the image stays that is pinned (docs/design/006-one-control-plane.md).
+# If the field is removed, the pinned image stays (docs/design/006-one-control-plane.md).
 row("image", "worker:2", BOTH)
 row("imagePullSecrets", [{"name": "pull"}], BOTH | GATEWAY)
 row("device", "CPU", BOTH)
@@ -127,7 +127,7 @@ role_rows("attention", ATTENTION)
 role_rows("experts", EXPERTS)
 row("roles.attention.maxBatchSize", 32, ATTENTION)
 not_supported("roles.attention.kvCache.blockSize", 32)
-row("roles.attention.kvCache.dtype", "FP8", BOTH)  # as model.dtype
+row("roles.attention.kvCache.dtype", "FP8", BOTH)  # like model.dtype
 row("roles.attention.kvCache.memoryPercent", 50, ATTENTION)
 row("roles.attention.kvCache.size", "256Mi", ATTENTION)
 not_supported("roles.attention.kvCache.prefixCache", "Exact")

@@ -1,7 +1,7 @@
-"""A service that serves, edited in each field of its spec: python3 e2e/operator/edits_test.py
+"""Edits each field of the spec of a running service: python3 e2e/operator/edits_test.py
 
-For each row of edits.py a service of its own is brought up beside fake pods, edited by `kubectl apply`, and given its
-old value again. Only what the row names may move; nothing may be left behind.
+For each row of edits.py, a service is started with fake pods, edited by `kubectl apply`, and given its old value again.
+Only what the row names may change; nothing may be left behind.
 """
 
 import json
@@ -16,7 +16,7 @@ from edits import ROWS, merged, value_at  # noqa: E402
 from operator_case import OperatorCase  # noqa: E402
 
 DEMO = f"{ROOT}/examples/demo-model"
-# A path may be absolute alone; whether there is anything is the pods' to find out.
+# The path only has to be absolute. The pods find out whether anything is there.
 OTHER = f"{ROOT}/examples/other-model"
 BASE = {"model": {"source": {"type": "HostPath", "hostPath": {"path": DEMO}}},
         "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 1}}, "gateway": {"replicas": 1}}
@@ -28,7 +28,7 @@ SERVICE, ROLE = "serving.janus.dev/service", "serving.janus.dev/role"
 
 
 def leaves(schema, path=""):
-    """Dotted paths of all fields that have no fields of their own in the schema, with their defaults."""
+    """Dotted paths of all schema fields without subfields, with their defaults."""
     for name, one in schema["properties"].items():
         if "properties" in one:
             yield from leaves(one, f"{path}{name}.")
@@ -37,7 +37,7 @@ def leaves(schema, path=""):
 
 
 def movement(role, before, after):
-    """In the words of edits.py."""
+    """The change in the terms of edits.py."""
     if before == after:
         return set()
     if before < after:
@@ -48,7 +48,7 @@ def movement(role, before, after):
 
 
 class World:
-    """All services of a namespace with what belongs to each, as the server has it at about one time."""
+    """All services of a namespace with their objects, as the server has them at about the same time."""
 
     def __init__(self, server, namespace):
         self.lists = {}
@@ -70,7 +70,7 @@ class World:
         return {one["type"]: one for one in self.services[service].get("status", {}).get("conditions", [])}
 
     def is_settled(self, service, stalled):
-        """Nothing is on its way: what is wanted is there, or it is said that it cannot be."""
+        """Nothing is in progress: the service is as wanted, or its conditions say that it cannot be."""
         generation, conditions = self.services[service]["metadata"]["generation"], self.conditions(service)
         if not conditions or any(one["observedGeneration"] != generation for one in conditions.values()):
             return False
@@ -98,7 +98,7 @@ class World:
                 and (not pods if is_asleep else there == members))
 
     def state(self, service):
-        """What an edit may move."""
+        """Everything that an edit may change."""
         topology = self.of("moetopologies", service)
         return {**{role: {pod["metadata"]["uid"] for pod in self.pods(service) if pod["metadata"]["labels"][ROLE] == role}
                    for role in ("attention", "experts")},
@@ -113,7 +113,7 @@ class World:
                 "policies": {one["metadata"]["name"]: one["spec"] for one in self.of("networkpolicies", service)}}
 
     def shape(self, service):
-        """What it comes back to with its old spec."""
+        """What must be the same again with the old spec."""
         return {"pods": sorted((pod["metadata"]["labels"][ROLE], pod["metadata"]["labels"]["serving.janus.dev/revision"])
                                for pod in self.pods(service)),
                 "conditions": {kind: (one["status"], one["reason"]) for kind, one in self.conditions(service).items()},
@@ -136,7 +136,7 @@ class EditsTest(OperatorCase):
         assert done.returncode == 0, done.stderr
 
     def make_claims(self):
-        """Bound, as those of models are; to nothing, as nobody mounts them."""
+        """Bound volumes for models; they point nowhere, as they are never mounted."""
         for name in ("models-one", "models-two"):
             volume = f"{name}-{self.namespace}"
             self.kubectl("apply", "-f", "-", namespaced=False, text=json.dumps({
@@ -161,7 +161,7 @@ class EditsTest(OperatorCase):
         self.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
 
     def await_settled(self, stalled):
-        """`stalled`: the reason by service. The world then."""
+        """`stalled`: the reason by service. Returns the world when all services are settled."""
         world = None
 
         def holds():
@@ -176,13 +176,13 @@ class EditsTest(OperatorCase):
                 if not world.is_settled(service, reason):
                     print(f"{service} ({self.paths[service]}):", json.dumps(world.conditions(service)), file=sys.stderr)
             raise
-        # Whatever the operator still had to do it has done, too.
+        # The operator has also finished all its work.
         wait_for(lambda: not any(self.metrics(self.operator)[name] for name in (
             "workqueue_depth", "controller_runtime_active_workers")), "an operator with nothing to do")
         return World(self.server, self.namespace)
 
     def walk(self, rows):
-        """Each on a service of its own, all at once."""
+        """Each edit on a separate service, all at once."""
         self.server = self.api_server()
         self.operator = self.start("operator-0", "--leader-election=false", "--api-qps=1000", "--api-burst=1000")
         self.paths = {f"row-{i}": path for i, path in enumerate(rows)}

@@ -1,8 +1,8 @@
-"""Leaders that sleep through their term, at each call that decides: python3 e2e/operator/fences_test.py
+"""Leaders that are stopped during their term, at each call that decides: python3 e2e/operator/fences_test.py
 
-A leader is stopped (SIGSTOP) when a write of its MoETopology has left it and has not reached the server, or when a call
-to its workers has begun and none of them has heard of it. Another one takes over; then the call goes on, and its caller
-awakes. JANUS_SEED chooses the positions; with JANUS_SOAK all are tried.
+A leader is stopped (SIGSTOP) when a write of its MoETopology has left it but not reached the server, or when a call to its
+workers has begun but has not reached any of them. Another operator takes over. Then the call continues, and the first
+operator wakes up. JANUS_SEED chooses the positions; with JANUS_SOAK all are tried.
 """
 
 import fcntl
@@ -19,15 +19,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster_case import wait_for  # noqa: E402
 from held_case import HeldCase  # noqa: E402
 
-# What the user does: the first epoch, one with more, one of another model; that with time for running answers, or none.
+# Steps of the user: a first epoch, one with more instances, one of another model, and the last with no time for running
+# answers.
 FIRST, MORE, OTHER, AT_ONCE = "first", "more", "other", "at_once"
-# (what the call is, while which of these, the write that it is or that it follows, whether it is a call to workers)
+# (name of the call, step during which it happens, the write that it is or that it follows, whether it is a call to
+# workers)
 POSITIONS = [("make", FIRST, "make", False)]
 for _step in (FIRST, MORE, OTHER):
     POSITIONS += [("propose", _step, "propose", False), ("prepare", _step, "propose", True),
                   ("commit", _step, "commit", False), ("tell", _step, "commit", True)]
 POSITIONS += [("end", OTHER, "end", False), ("drain", OTHER, "end", True), ("leave", AT_ONCE, "end", True)]
-# Of one who found something proposed.
+# Calls of a successor that found a proposal.
 SUCCESSORS = [("raise", MORE, "raise", False), ("tell_again", MORE, "raise", True),
               ("abort_call", FIRST, "raise", True), ("abort", MORE, "abort", False)]
 VERBS = {"prepare": "prepare", "tell": "commit", "tell_again": "commit", "drain": "drain", "leave": "drain",
@@ -47,7 +49,7 @@ class FencesTest(HeldCase):
         return json.dumps(tree)
 
     def stop_at(self, process, write, is_call, act):
-        """Lets it come to that write while `act` is done; then it is stopped there, or at the call that follows."""
+        """Runs `act`, and stops the operator at that write, or at the call that follows."""
         (self.folders[process.name] / "held").unlink(missing_ok=True)
         self.hold(process, write)
         act()
@@ -55,7 +57,7 @@ class FencesTest(HeldCase):
         if not is_call:
             self.stop(process)
             return
-        # The workers are a file, and hear of nothing while somebody else has it.
+        # The workers are a file. While the test holds its lock, calls do not reach them.
         with open(self.book, "a", encoding="utf-8") as book:
             fcntl.flock(book, fcntl.LOCK_EX)
             self.let_go(process)
@@ -65,10 +67,10 @@ class FencesTest(HeldCase):
                      f"{process.name} to call its workers")
             self.stop(process)
 
-    # What is seen.
+    # What the test observes.
 
     def writes_by_operator(self):
-        """(when, operator, code, verb, resource) of each write, Leases and Events left out, in their order."""
+        """(when, operator, code, verb, resource) of each write in order, without Leases and Events."""
         names = {f"JTI={token}": name for name, token in self.tokens.items()}
         found = []
         for entry in self.audited("janus-operator"):
@@ -80,13 +82,13 @@ class FencesTest(HeldCase):
         return sorted(found)
 
     def orders(self, process):
-        """Lines of the book."""
+        """The lines of this operator in the workers' file."""
         return [line.split() for line in self.book.read_text().splitlines() if line.split()[5] == str(process.pid)]
 
-    # A position.
+    # One position.
 
     def act_of(self, step):
-        """What the user does, and the counts that follow."""
+        """The user's step, and the counts that follow."""
         if step in (OTHER, AT_ONCE):
             self.more = {"model": {"dtype": "Float32"},
                          "rollout": {"type": "Recreate", "drainSeconds": 300 if step == OTHER else 0}}
@@ -103,7 +105,8 @@ class FencesTest(HeldCase):
             self.await_whole(1, 2)
         act, counts = self.act_of(step)
         if is_successor:
-            # The first one, stopped at its Prepare, leaves a proposal; who follows is stopped, and the first goes on.
+            # The first operator, stopped at its Prepare, leaves a proposal. Its successor is stopped, and the first one
+            # continues.
             self.stop_at(new, write, is_call,
                          lambda: self.stop_at(old, "propose", True, act))
             old, new = new, old
@@ -123,10 +126,10 @@ class FencesTest(HeldCase):
         if is_call:
             late = wait_for(lambda: self.orders(old)[told:], "its call to go on")
             self.assertEqual(late[0][1], VERBS[name])
-        # Another edit, which both see.
+        # Another edit, which both operators see.
         self.apply(1, 1)
         self.await_whole(1, 1)
-        # The pass in which it was goes on to its end; nobody listens.
+        # The old leader finishes the pass that it was in; workers and server reject its calls.
         self.assertEqual({words[-1] for words in self.orders(old)[told:]}, {"refused"} if is_call else set())
         late = [entry for entry in self.writes_by_operator() if entry[0] > first and entry[1] == old.name]
         self.assertEqual([entry for entry in late if entry[2] < 300], [], "accepted from the old leader")
@@ -138,7 +141,7 @@ def add_tests():
     tests = [(position, False) for position in POSITIONS] + [(position, True) for position in SUCCESSORS]
     chosen = tests
     if "JANUS_SOAK" not in os.environ:
-        # Of each kind.
+        # One of each kind.
         kinds = [[one for one in tests if (one[0][3], one[1]) == kind] for kind in
                  ((False, False), (True, False), (False, True), (True, True))]
         chosen = [random.Random(SEED).choice(kind) for kind in kinds]

@@ -1,4 +1,4 @@
-"""Operators that reach the API server through holding_proxy.py, each by a proxy and with a token of its own."""
+"""Operators that reach the API server through holding_proxy.py. Each has its own proxy and token."""
 
 import base64
 import json
@@ -55,7 +55,7 @@ class HeldCase(OperatorCase):
         (self.folders[process.name] / "hold").unlink()
 
     def answer(self, process):
-        """Of the server to what was held."""
+        """The server's answer to the held request."""
         held = self.folders[process.name] / "held"
         return wait_for(lambda: held.exists() and held.read_text() not in ("", "held") and held.read_text(), "an answer")
 
@@ -64,7 +64,7 @@ class HeldCase(OperatorCase):
         threads = pathlib.Path(f"/proc/{process.pid}/task")
 
         def are_stopped():
-            """All of them: one that has not run since could still take a lock, and keep it while it is stopped."""
+            """All threads are stopped. One that still runs could take a lock, and keep it while it is stopped."""
             try:
                 return all((thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
                            for thread in threads.iterdir())

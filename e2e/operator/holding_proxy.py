@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""A proxy before an API server that holds a chosen request until it is let go.
+"""A proxy in front of an API server that holds a chosen request until the test releases it.
 
     holding_proxy.py FOLDER SERVER CA
 
-FOLDER as for kube/fault_proxy.py. It holds the next write of a MoETopology of the kind that stands in FOLDER/hold: it writes FOLDER/held
-when that has come, passes it on when FOLDER/hold is gone, and then writes the server's status to FOLDER/held. The kinds:
+FOLDER is the same as for kube/fault_proxy.py. FOLDER/hold names a kind of write to a MoETopology, and the proxy holds the next
+write of this kind. It writes FOLDER/held when the request has arrived, passes it on when FOLDER/hold is removed, and then
+writes the server's status to FOLDER/held. The kinds:
 
-    make             the object
-    raise            its fence, the first that a new leader writes
-    propose, abort   what is proposed comes; goes
-    commit           what was proposed is committed
+    make             the object is created
+    raise            its fence is raised: the first write of a new leader
+    propose, abort   a proposal is added; removed
+    commit           the proposal is committed
     end              what is committed is ended
-    7                nothing of all that: the seventh request, but for watches, Leases and Events
+    7                another rule: the seventh request, not counting watches, Leases and Events
 
-FOLDER/requests has a line for each of those that count.
+FOLDER/requests has a line for each request that counts.
 
-Clients bring credentials of their own: this one has none.
+Clients send their own credentials; the proxy has none.
 """
 
 import json
@@ -31,7 +32,7 @@ import fault_proxy  # noqa: E402
 
 
 def kind_of(method, before, spec):
-    """`before`: the last that this client wrote."""
+    """`before`: the spec that this client wrote last."""
     if method == "POST":
         return "make"
     if before is None or spec["fence"] != before["fence"]:
@@ -45,7 +46,7 @@ def kind_of(method, before, spec):
 
 class HoldingProxy(fault_proxy.Proxy):
     def __init__(self, folder, server, authority):
-        # As the base does, without a certificate.
+        # The same as the base class, but without a certificate.
         fault_proxy.socketserver.ThreadingTCPServer.__init__(self, ("127.0.0.1", 0), HoldingConnection)
         self.folder = folder
         host, port = server.rsplit(":", 1)
@@ -58,7 +59,7 @@ class HoldingProxy(fault_proxy.Proxy):
         self.reload()
 
     def hold(self, method, path, body):
-        """Whether this one was held. Returns when it may go on."""
+        """Whether this request was held. Returns when it may continue."""
         if "watch=" in path or "/leases" in path or "/events" in path:
             return False
         kind = ""

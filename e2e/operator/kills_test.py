@@ -1,7 +1,7 @@
-"""An operator killed (SIGKILL) anywhere in a service's life: python3 e2e/operator/kills_test.py
+"""An operator killed (SIGKILL) at any time in a service's life: python3 e2e/operator/kills_test.py
 
-Positions are its requests to the API server, some of them before and some after the server has done what they ask.
-JANUS_SEED chooses them: three; with JANUS_SOAK twenty.
+Positions are its requests to the API server, some before and some after the server has done them. JANUS_SEED chooses
+three; with JANUS_SOAK twenty.
 """
 
 import os
@@ -23,7 +23,7 @@ PODS = 5
 
 class KillsTest(HeldCase):
     def begin(self, name):
-        """A world of its own."""
+        """A separate namespace and operator for this kill."""
         first = self.namespace
         self.namespace = f"{first.rpartition('-')[0][:40]}-{name}-{os.getpid()}"
         self.setUp()
@@ -34,7 +34,7 @@ class KillsTest(HeldCase):
         return log.read_text().splitlines() if log.exists() else []
 
     def live(self, is_over=lambda: False):
-        """Whether it came to its end. Nobody waits for what an operator that is no more does not do."""
+        """Whether the operator reached the end of its work. Stops waiting once it is dead."""
         for counts in COUNTS:
             self.apply(*counts)
             wait_for(lambda counts=counts: is_over() or self.is_whole(*counts), f"{counts}, or the operator's end")
@@ -48,7 +48,7 @@ class KillsTest(HeldCase):
             pod["metadata"]["labels"].get("serving.janus.dev/member") == "true" for pod in workers.values())
 
     def world(self):
-        """What is left in the end, without names that are drawn."""
+        """The final state, without random names."""
         return {"children": sorted((kind, one["metadata"]["name"]) for kind in ("services", "deployments", "pdb")
                                    for one in self.get(kind)["items"]),
                 "conditions": sorted((one["type"], one["status"], one["reason"])
@@ -70,7 +70,7 @@ class KillsTest(HeldCase):
         wanted = self.settled()
         operator.kill()
         chosen = random.Random(self.seed())
-        # The last few are of who looks whether all is well, and may not come.
+        # The last few requests only check that all is well, and may not come.
         for number in sorted(chosen.sample(range(1, count * 9 // 10), KILLS)):
             is_done = chosen.random() < 0.5
             with self.subTest(request=number, of=count, is_done=is_done):

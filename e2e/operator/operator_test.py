@@ -1,7 +1,7 @@
 """janus-operator on a real API server, with fake pods: python3 e2e/operator/operator_test.py
 
-The program is janus-operator but for its workers, which do at once what they are told and remember the
-highest fence together (tests/operator). What it did is asked of the API and of the server's audit log.
+The program is janus-operator except for its workers. They do at once what it asks, and together remember the highest
+fence (tests/operator). The test reads the results from the API and from the server's audit log.
 """
 
 import json
@@ -68,14 +68,14 @@ class OperatorTest(OperatorCase):
         self.apply(1, 2)
         self.await_whole(1, 2)
         wait_for(lambda: self.get("deployment/demo-gateway")["status"].get("availableReplicas") == 2, "gateways")
-        # `kubectl diff` ends with 1 where there is a difference.
+        # `kubectl diff` exits with 1 if there is a difference.
         self.kubectl("diff", "-f", "-", text=self.object(1, 2))
         wait_for(lambda: self.metrics(process)["janus_events_waiting"] == 0, "all Events written")
 
         def passes():
             return self.metrics(process)["controller_runtime_reconcile_time_seconds_count"]
 
-        # A pass after everything was seen; then whoever applies again, or annotates, moves nothing.
+        # Waits for a pass after everything was seen. After that, applying again or annotating changes nothing.
         for text in ("1", "2"):
             before, count = self.writes(), passes()
             self.kubectl("apply", "-f", "-", text=self.object(1, 2))
@@ -85,7 +85,7 @@ class OperatorTest(OperatorCase):
         self.assertEqual(self.writes(), before)
 
         def requests():
-            """But for watches that the server ended."""
+            """Requests, without watches that the server ended."""
             values = self.metrics(process)
             return values["rest_client_requests_total"] - values["reflector_watches_total"]
 
@@ -94,7 +94,7 @@ class OperatorTest(OperatorCase):
         self.assertEqual(requests(), idle, "requests of an operator with nothing to do")
 
     def test_its_doors_are_closed_and_opened_as_it_asks(self):
-        """Of the objects alone: the cluster's network has nobody who enforces them."""
+        """Checks only the objects: the cluster's network does not enforce them."""
         self.start("operator-0")
         demo = json.loads(self.object(1, 2))
         demo["spec"]["security"] = {"networkPolicy": True}
@@ -106,7 +106,7 @@ class OperatorTest(OperatorCase):
             return {one["metadata"]["name"]: one for one in self.get("networkpolicies")["items"]}
 
         def taken(selector):
-            """Names of the pods that it selects, by the server."""
+            """Names of the pods that it selects, as the server reports."""
             labels = ",".join(f"{name}={value}" for name, value in selector["matchLabels"].items())
             return set(self.kubectl("get", "pods", "-l", labels, "-o", "name").split())
 
@@ -125,7 +125,7 @@ class OperatorTest(OperatorCase):
                                             namespaced=False))
         labels = installed["spec"]["template"]["metadata"]["labels"]
         self.assertLessEqual(peer["podSelector"]["matchLabels"].items(), labels.items())
-        # kubectl's words on it are those of who set it up.
+        # kubectl's description shows what the policy means to a user.
         described = self.kubectl("describe", "networkpolicy", "demo-workers")
         for words in ("To Port: 9000/TCP", "To Port: 9001/TCP", "Not affecting egress traffic"):
             self.assertIn(words, described)
@@ -151,7 +151,7 @@ class OperatorTest(OperatorCase):
         self.assertIn("use HostPath, PersistentVolumeClaim or Image", stalled["message"])
 
     def test_a_template_that_the_server_does_not_take_is_an_invalid_spec(self):
-        """Of the gateway's Deployment, whose apply is answered by 500, as of a worker's pod, whose create is by 422."""
+        """A refused apply of the gateway's Deployment (500) is reported like a refused create of a worker's pod (422)."""
         process = self.start("operator-0")
         for where in ({"gateway": {"podTemplate": {"spec": {"containers": [{"name": "gateway", "bogusField": 1}]}}}},
                       {"gateway": {"podTemplate": {"spec": {"containers": [
@@ -177,7 +177,7 @@ class OperatorTest(OperatorCase):
         self.assertGreater(self.metrics(process)["controller_runtime_reconcile_total"], 0)
 
     def test_pods_may_wait_in_a_queue(self):
-        """Of Kueue and the like: what its webhook would add is in the template here."""
+        """Queues of Kueue and the like: here the template has what their webhook would add."""
         self.start("operator-0")
         demo = json.loads(self.object(1, 2))
         for role, queue in (("attention", "a"), ("experts", "b")):
@@ -201,7 +201,7 @@ class OperatorTest(OperatorCase):
         self.await_whole(1, 2)
 
     def lose_leader(self, how):
-        """Two operators; the leader is lost while it brings the service up. The processes, the lost one first."""
+        """Two operators; the leader is lost while it starts the service. Returns the processes, the lost one first."""
         operators = {name: self.start(name) for name in ("operator-0", "operator-1")}
         holder = wait_for(lambda: self.try_kubectl(
             "-n", self.namespace, "get", "lease", "janus-operator", "-o",

@@ -1,7 +1,7 @@
-"""What befalls a service on a real API server, with fake pods: python3 e2e/operator/upheaval_test.py
+"""Disturbances of a service on a real API server, with fake pods: python3 e2e/operator/upheaval_test.py
 
-Nodes that are drained, tainted or lost, and people who change their mind. The operator is that of
-operator_test.py; pods and nodes are KWOK's.
+Nodes are drained, tainted or lost, and users change their mind. The operator is that of operator_test.py; pods and nodes
+are KWOK's.
 """
 
 import concurrent.futures
@@ -31,14 +31,14 @@ class UpheavalTest(OperatorCase):
         self.await_whole(1, 3)
 
     def node_of(self, role):
-        """One that has a worker of the role."""
+        """A node that has a worker of the role."""
         return next(pod["spec"]["nodeName"] for name, pod in sorted(self.workers().items()) if f"-{role}-" in name)
 
     def workers_on(self, node):
         return [name for name, pod in self.workers().items() if pod["spec"].get("nodeName") == node]
 
     def evictions(self):
-        """(name, code) of those that were asked for, in their order."""
+        """(name, code) of the requested evictions, in order."""
         return [(entry["objectRef"]["name"], entry["responseStatus"]["code"]) for entry in self.audited("kubectl")
                 if entry["objectRef"].get("subresource") == "eviction"]
 
@@ -51,7 +51,7 @@ class UpheavalTest(OperatorCase):
         node = self.node_of("experts")
         leaving = set(self.workers_on(node))
         self.addCleanup(self.try_kubectl, "uncordon", node)
-        # While the operator stands still, nothing replaces the workers: the server must refuse to evict them.
+        # While the operator is stopped, workers are not replaced: the server must refuse to evict them.
         self.operator.send_signal(signal.SIGSTOP)
         with concurrent.futures.ThreadPoolExecutor() as threads:
             drain = threads.submit(self.kubectl, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", TIMEOUT,
@@ -79,7 +79,7 @@ class UpheavalTest(OperatorCase):
         node = self.node_of("experts")
         self.addCleanup(self.add_fake_node, node)
         self.addCleanup(self.try_kubectl, "delete", "node", node)
-        # Nobody hears of it any more, and has not for longer than the operator waits.
+        # The node sends no heartbeat, and has not sent one for longer than the operator waits.
         self.kubectl("annotate", "node", node, "kwok.x-k8s.io/node-", namespaced=False)
         self.kubectl("-n", "kube-node-lease", "delete", "lease", node, "--ignore-not-found", namespaced=False)
         since = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=90)).strftime(
@@ -111,7 +111,7 @@ class UpheavalTest(OperatorCase):
         wait_for(lambda: not left(), "everything gone")
 
     def test_who_applies_the_same_again_and_again_moves_nothing(self):
-        """As Argo CD does; with JANUS_SOAK every ten seconds for five minutes."""
+        """Applies the same object again, like Argo CD; with JANUS_SOAK every ten seconds for five minutes."""
         wait_for(lambda: self.get("deployment/demo-gateway")["status"].get("availableReplicas") == 2, "gateways")
         wait_for(lambda: self.metrics(self.operator)["janus_events_waiting"] == 0, "all Events written")
         epoch = self.get("moesvc/demo")["status"]["topology"]["epoch"]
@@ -126,7 +126,7 @@ class UpheavalTest(OperatorCase):
             self.kubectl("apply", "--server-side", "--field-manager=argocd-controller", "--force-conflicts", "-f", "-",
                          text=text)
             if is_soak:
-                time.sleep(10)  # the interval itself is what is tried
+                time.sleep(10)  # the interval itself is tested
         self.assertEqual(self.get("moesvc/demo")["metadata"]["resourceVersion"], version)
         self.assertEqual(self.get("moesvc/demo")["status"]["topology"]["epoch"], epoch)
         self.assertEqual(self.writes(), before)

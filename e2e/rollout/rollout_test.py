@@ -1,6 +1,6 @@
-"""A service that goes over to another model, in real pods on two nodes: python3 e2e/rollout/rollout_test.py
+"""A service that changes to another model, in real pods on two nodes: python3 e2e/rollout/rollout_test.py
 
-It is asked without a pause meanwhile. None of the requests may fail, and every answer must be all of one model.
+It is asked without a pause meanwhile. No request may fail, and every answer must come from a single model.
 """
 
 import json
@@ -16,7 +16,7 @@ from served_case import OF_WORKERS, ServedCase  # noqa: E402
 
 
 def spoil(folder):
-    """Another model of the same shape: of every number a bit of the mantissa, an eighth of it up or down."""
+    """Another model of the same shape: changes one bit of each number's mantissa, an eighth of it up or down."""
     weights = folder / "model.safetensors"
     data = bytearray(weights.read_bytes())
     begin = 8 + int.from_bytes(data[:8], "little")
@@ -32,7 +32,7 @@ class RolloutTest(ServedCase):
         return {uid for uid, *_ in self.states(OF_WORKERS).values()}
 
     def await_replaced(self, before):
-        """All that was, gone; one topology."""
+        """All old pods have gone; there is one topology."""
         def holds():
             return self.condition("Progressing")[1] == "Complete" and not before & self.pods()
 
@@ -41,7 +41,7 @@ class RolloutTest(ServedCase):
         self.assertEqual(len(self.get("moetopologies")["items"]), 1)
 
     def go_over(self, rollout, **model):
-        """Texts of before and after, by prompt."""
+        """Texts before and after the change, by prompt."""
         self.apply("demo", "demo", gateway={"replicas": 2}, rollout=rollout,
                    roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}})
         self.await_served("demo")
@@ -61,7 +61,7 @@ class RolloutTest(ServedCase):
 
     def test_another_model_comes_beside_the_one_that_serves(self):
         other = self.other_model("beside")
-        # And another tokenizer: a digest of every byte is what tells.
+        # Also another tokenizer: a digest of every byte shows the difference.
         with open(other / "generation_config.json", "a", encoding="utf-8") as config:
             config.write("\n")
         self.go_over({"drainSeconds": 60}, source={"hostPath": {"path": str(other)}})

@@ -1,7 +1,7 @@
 """Mode External on a real API server, with fake pods: python3 e2e/scale/scale_test.py
 
-Who scales is kubectl, and the HorizontalPodAutoscalers of examples/autoscaling, whose metrics an adapter of the
-test's own serves by aggregation (support/external_metrics.py). The operator is that of operator/operator_test.py.
+kubectl scales, and so do the HorizontalPodAutoscalers of examples/autoscaling. An adapter in the test serves their metrics
+by aggregation (support/external_metrics.py). The operator is that of operator/operator_test.py.
 """
 
 import json
@@ -45,7 +45,7 @@ class ScaleTest(OperatorCase):
         wait_for(lambda: self.condition(what, kind)[:2] == (status, reason), f"{kind} of {what}: {status}, {reason}")
 
     def await_scaled(self, attention, experts):
-        """Whole, as the scalers tell it, and with everybody who was there from the beginning."""
+        """Complete, as the scalers report it, and with all pods of the beginning."""
         def holds():
             return [self.get(f"mrs/demo-{role}").get("status", {}).get("replicas")
                     for role in ("attention", "experts")] == [attention, experts]
@@ -55,12 +55,12 @@ class ScaleTest(OperatorCase):
         self.assertEqual({**there, **self.first}, there, "somebody was replaced")
 
     def told(self, reason):
-        """Notes of the operator's Events, by its log: the server gets only so many at a time of one object."""
+        """Notes of the operator's Events, from its log: the server accepts only some events per object and time."""
         return re.findall(rf'message="event" .*reason={reason} note="([^"]*)"',
                           (self.folder / "operator-0.log").read_text())
 
     def writes_of_scalers(self):
-        """(verb, subresource) of each write of the operator's."""
+        """(verb, subresource) of each write of the operator to scalers."""
         return {(one["verb"], one["objectRef"].get("subresource", "")) for one in self.audited("janus-operator")
                 if one["objectRef"]["resource"] == "moerolescalers"
                 and one["verb"] not in ("get", "list", "watch")}
@@ -78,7 +78,7 @@ class ScaleTest(OperatorCase):
         wait_for(lambda: "ScaledUp" in self.kubectl("describe", "moesvc", "demo"), "an Event ScaledUp")
         self.assertEqual(self.condition("moesvc/demo", "ScalingReady")[:2], ("True", "External"))
 
-        # Beyond what the service allows.
+        # More than the service allows.
         self.kubectl("scale", "mrs/demo-attention", "--replicas=99")
         self.await_condition("moesvc/demo", "ScalingReady", "True", "AtMax")
         self.assertEqual(self.condition("moesvc/demo", "ScalingReady")[2],
@@ -89,7 +89,7 @@ class ScaleTest(OperatorCase):
         self.await_scaled(1, 2)
         self.assertIn("experts: from 4 to 2 instances", self.told("ScaledDown"))
         self.assertEqual(self.get("mrs/demo-attention")["spec"]["replicas"], 0, "the operator has written it")
-        # Made once, and its status alone since.
+        # Created once; since then only its status was written.
         self.assertEqual(self.writes_of_scalers(), {("create", ""), ("update", "status")})
         self.kubectl("autoscale", "moerolescaler", "demo-experts", "--min=2", "--max=4", "--cpu=50%")
         wait_for(lambda: self.condition("hpa/demo-experts", "AbleToScale")[0] == "True", "an HPA that reads /scale")

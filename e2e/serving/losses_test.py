@@ -1,8 +1,8 @@
-"""What a service on two real nodes may lose while it is asked: python3 e2e/serving/losses_test.py
+"""Losses that a service on two real nodes must survive while it is asked: python3 e2e/serving/losses_test.py
 
-Each kind of worker ends in each way, nodes are drained one after the other, and (JANUS_SOAK=1) one is cut off. Clients
-ask without a pause; none of their requests may fail, and every answer to a prompt must be the same. A service that
-sleeps holds no pod of a worker, and wakes up as it was.
+Each kind of worker ends in each way, nodes are drained one after the other, and (JANUS_SOAK=1) one is cut off. Clients ask
+without a pause. No request may fail, and every answer to a prompt must be the same. A suspended service has no worker pods,
+and resumes as it was.
 """
 
 import json
@@ -19,7 +19,7 @@ from served_case import OF_GATEWAYS, OF_WORKERS, ServedCase  # noqa: E402
 
 SERVICE = "serving.janus.dev/service=demo"
 HOST = "kubernetes.io/hostname"
-# Of a role's pods as few as possible on a node.
+# Spreads a role's pods over the nodes.
 SPREAD = {"spec": {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
     {"weight": 100, "podAffinityTerm": {
         "topologyKey": HOST, "matchLabelKeys": ["serving.janus.dev/role"],
@@ -41,7 +41,7 @@ class LossesTest(ServedCase):
         return sorted(pod["spec"]["nodeName"] for pod in self.living(kind).values())
 
     def await_whole(self, epoch):
-        """As many serve as are wanted, in a later epoch."""
+        """Waits until as many instances serve as are wanted, in a later epoch."""
         wait_for(lambda: self.epoch() > epoch and len(self.living(OF_WORKERS)) == self.size and self.is_ready(),
                  f"a whole service after epoch {epoch}")
 
@@ -89,7 +89,7 @@ class LossesTest(ServedCase):
         self.check_answers(askers)
 
     def cut_off(self, node, is_cut):
-        """Its cable: what runs there goes on, and hears from nobody."""
+        """Cuts the node's cable: its processes continue, but get no messages."""
         self.nodes[0].control_plane.box.run("ip", "link", "set", f"to-{node}", "down" if is_cut else "up")
 
     def give_back(self, node):
@@ -104,7 +104,7 @@ class LossesTest(ServedCase):
 
     @unittest.skipUnless("JANUS_SOAK" in os.environ, "two minutes, most of them until Kubernetes gives the node up")
     def test_a_node_that_is_cut_off_costs_no_request_of_gateways_elsewhere(self):
-        # Where the name server is, too.
+        # Includes the name server's node.
         self.place_name_server("node1")
         self.addCleanup(self.place_name_server, None)
         self.serve(2, 2, {"podTemplate": {"spec": {"nodeSelector": {HOST: "node1"}}}})
@@ -116,7 +116,7 @@ class LossesTest(ServedCase):
         wait_for(lambda: self.nodes_of(OF_WORKERS) == ["node1"] * 4, "others in the place of those that are lost")
         self.await_whole(epoch)
         askers.await_more(12)
-        # Back again, those of before find that nobody wants them.
+        # When the node is back, its old pods are removed, as they are not wanted any more.
         epoch = self.epoch()
         self.give_back("node2")
         wait_for(lambda: len(self.all_pods(OF_WORKERS)) == self.size, "the lost ones' end")
@@ -125,7 +125,7 @@ class LossesTest(ServedCase):
         self.check_answers(askers)
 
     def answer(self):
-        """HTTP status, and what was said."""
+        """HTTP status and body."""
         said = self.nodes[0].box.run("curl", "-s", "-w", "\n%{http_code}", "--json", json.dumps(
             {"model": "demo", "prompt": "It is a truth", "max_tokens": 16, "temperature": 0}),
             f"{self.url('demo')}/completions")

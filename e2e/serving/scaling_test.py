@@ -1,7 +1,7 @@
 """A service on two real nodes that is scaled while it is asked: python3 e2e/serving/scaling_test.py
 
-By its spec, by `kubectl scale` and by a HorizontalPodAutoscaler on an external metric. Each role moves for itself: who
-is not too many stays, and nobody is started again. Clients ask without a pause; none of their requests may fail, and
+It is scaled by its spec, by `kubectl scale` and by a HorizontalPodAutoscaler on an external metric. Each role moves
+separately: instances that are still wanted stay and do not restart. Clients ask without a pause. No request may fail, and
 every answer to a prompt must be the same.
 """
 
@@ -31,7 +31,7 @@ class ScalingTest(ServedCase):
                             for least in (1, 2)))
 
     def status_of_roles(self):
-        """Committed instances of those that are wanted, as people see them."""
+        """Committed and wanted instances of the roles, as users see them."""
         return tuple(role["ready"] for role in sorted(self.get("moesvc/demo")["status"]["roles"],
                                                       key=lambda role: role["name"]))
 
@@ -39,8 +39,8 @@ class ScalingTest(ServedCase):
         return {name: (uid, starts) for name, (uid, starts, _) in self.states(OF_WORKERS).items()}
 
     def scaled(self, attention, experts, scale):
-        """`scale` brings the service to that many instances, in a later epoch. Of a role that grows or stays
-        everybody is still there, of one that shrinks nobody is new."""
+        """`scale` brings the service to these counts, in a later epoch. A role that grows or stays keeps all its instances;
+        one that shrinks gets no new ones."""
         before, epoch = self.identities(), self.epoch()
         scale()
         wait_for(lambda: self.status_of_roles() == (f"{attention}/{attention}", f"{experts}/{experts}")

@@ -1,8 +1,8 @@
 """Services in real pods on two nodes, from images of this machine's programs: python3 e2e/serving/serving_test.py
 
-The golden continuations, and what clients notice while the operator is away (JANUS_SOAK=1: for ten minutes), becomes
-another release, or replaces the gateways: nothing. They ask without a pause; none of their requests may fail, and every
-answer to a prompt must be the same.
+It checks the golden continuations. Clients must notice nothing while the operator is away (JANUS_SOAK=1: for ten minutes),
+becomes another release, or replaces the gateways. They ask without a pause. No request may fail, and every answer to a
+prompt must be the same.
 """
 
 import concurrent.futures
@@ -26,19 +26,19 @@ from served_case import OF_GATEWAYS, OF_WORKERS, ServedCase  # noqa: E402
 from serving import GOLDEN, Service, copy_golden  # noqa: E402
 
 IS_SOAK = "JANUS_SOAK" in os.environ
-SECONDS_WITHOUT = 600  # of the long form
+SECONDS_WITHOUT = 600  # in the long form
 FAMILIES = ("mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3")
 
 
 def apart(service):
-    """Of a role's pods no two on a node."""
+    """No two pods of a role on the same node."""
     return {"spec": {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "matchLabelKeys": ["serving.janus.dev/role"],
          "labelSelector": {"matchLabels": {"serving.janus.dev/service": service}}}]}}}}
 
 
 class ServingTest(ServedCase):
-    # The service, asked without a pause.
+    # A service that is asked without a pause.
 
     def serve_demo(self):
         self.apply("demo", "demo", gateway={"replicas": 2},
@@ -55,12 +55,12 @@ class ServingTest(ServedCase):
         return re.search(r"^janus_holding(?:{.*})? 1$", self.page(pod), re.M) is not None
 
     def troubles_since(self, moment):
-        """What pods of the service complained of."""
+        """Warnings and errors of the service's pods."""
         said = self.kubectl("logs", "-l", "serving.janus.dev/service=demo", "--prefix", "--tail=-1",
                             f"--since-time={moment}")
         return [line for line in said.splitlines() if re.search(r"level=(warn|error)", line)]
 
-    # The operator away.
+    # Without an operator.
 
     def scale_operator(self, replicas):
         self.kubectl("-n", "janus-system", "scale", "deployment/janus-operator", f"--replicas={replicas}",
@@ -75,13 +75,13 @@ class ServingTest(ServedCase):
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         objects = self.get("moesvc,moetopologies,pdb,services,deployments")
         if IS_SOAK:
-            time.sleep(SECONDS_WITHOUT)  # the time itself is what is tried
+            time.sleep(SECONDS_WITHOUT)  # the duration itself is tested
         askers.await_more(60)
         self.assertEqual(self.get("moesvc,moetopologies,pdb,services,deployments"), objects)
         self.assertEqual((self.states(OF_WORKERS), self.states(OF_GATEWAYS)), (workers, gateways))
         self.assertEqual(self.troubles_since(moment), [])
 
-        # Things break. A gateway is made anew by its Deployment, and learns from workers whom to ask.
+        # Failures: a gateway pod is replaced by its Deployment and learns the topology from workers.
         first = sorted(gateways)[0]
         self.kubectl("delete", "pod", first)
         self.kubectl("rollout", "status", "deployment/demo-gateway", TIMEOUT)
@@ -109,7 +109,7 @@ class ServingTest(ServedCase):
     # Another operator.
 
     def newer_chart(self):
-        """The chart as a later version has it, whose images are those of this one."""
+        """The chart as a later version, with the images of this one."""
         folder = ROOT / "build" / "e2e" / self.namespace / "newer"
         shutil.copytree(CHART, folder)
         path = folder / "Chart.yaml"
@@ -124,7 +124,7 @@ class ServingTest(ServedCase):
         return folder, version
 
     def await_leader_among(self, pods):
-        """One of them keeps the service."""
+        """One of them leads and manages the service."""
         def leads():
             pages = [self.nodes[0].box.run("curl", "-s", f"http://{pod['status']['podIP']}:8080/metrics")
                      for pod in pods]
@@ -133,7 +133,7 @@ class ServingTest(ServedCase):
         wait_for(leads, "a pass of the other operator")
 
     def change_operator(self, *words):
-        """All its pods are others then, and one of them has looked at the service."""
+        """Waits until all its pods are new, and one of them has processed the service."""
         before = {pod["metadata"]["uid"] for pod in self.operators()}
         self.helm(*words, "--wait", TIMEOUT)
         wait_for(lambda: not before & {pod["metadata"]["uid"] for pod in self.operators()}, "the earlier ones' end")
@@ -145,7 +145,7 @@ class ServingTest(ServedCase):
         askers = self.serve_demo()
         self.addCleanup(self.try_helm, "rollback", "janus-operator", revision, "--wait", TIMEOUT)
         state = self.states(OF_WORKERS), self.states(OF_GATEWAYS), self.epoch()
-        # The default of workers' images is another one, too; gateways are of the operator's version unless it is said.
+        # The default image of workers is different, too. Gateways have the operator's version unless it is set.
         self.change_operator("upgrade", "janus-operator", newer, *self.settings(
             podLabels__team="serving", debug="true", workers=2, api__qps=20, resources__requests__cpu="50m",
             certificates__leafSeconds=86400, defaults__gatewayImage__tag=version))
@@ -172,7 +172,7 @@ class ServingTest(ServedCase):
     # Golden continuations.
 
     def serve_here(self, family, bodies):
-        """What `janusctl serve` answers."""
+        """The answers of `janusctl serve`."""
         local = Service()
         local.open(functools.partial(copy_golden, family=family))
         self.addCleanup(local.close)
@@ -183,7 +183,7 @@ class ServingTest(ServedCase):
         return answers
 
     def all_exchange_for(self, service, bodies, wanted):
-        """Whether each worker has sent rows or contributions, once the requests, asked at once, were answered."""
+        """Sends the requests at once. Returns whether each worker has sent rows or contributions after the answers."""
         def ask(body):
             said = self.nodes[0].box.run("curl", "-sf", "--json", json.dumps(body), f"{self.url(service)}/completions")
             return json.loads(said)["choices"][0]["token_ids"]
@@ -194,7 +194,7 @@ class ServingTest(ServedCase):
         return len(sent) == 4 and all(float(number) > 0 for number in sent)
 
     def links(self, service):
-        """How workers reach those on the other node: (role and rank, theirs, transport)."""
+        """How workers are connected to those on the other node: (role and rank, theirs, transport)."""
         pods = {pod["metadata"]["uid"]: pod for pod in self.get("pods", "-l", OF_WORKERS)["items"]}
         topology = self.get(f"moetopology/{self.get(f'moesvc/{service}')['status']['topology']['name']}")
         members, ranks = {}, {"attention": 0, "experts": 0}
@@ -230,7 +230,8 @@ class ServingTest(ServedCase):
             wait_for(functools.partial(self.all_exchange_for, service, bodies, wanted),
                      "each instance to have its part in an answer")
             links = self.links(service)
-            # Attention instances have both of the other node, expert instances the attention instance there.
+            # An attention instance connects to both expert instances of the other node, an expert instance to the
+            # attention instance there.
             self.assertEqual(len(links), 6, links)
             for own, peer, transport in links:
                 self.assertRegex(transport, "^UCX tcp/", f"from {own} to {peer} of {service}")

@@ -1,8 +1,8 @@
 """Asks an endpoint without a pause, with the official client: asker.py URL ASKERS MAX_TOKENS PROMPT...
 
-Each asker takes the prompts in turn, greedily, on a connection of its own for every request, until standard input ends.
-A line there is answered with how many answers came so far; the last line says how many came, what failed, every text
-that was among the answers to each prompt, and the longest that anybody waited for a first or a next token.
+Each asker takes the prompts in turn, greedily, with a new connection for every request, until standard input ends. A line
+on standard input is answered with the number of answers so far. The last line has the number of answers, the failures,
+every text among the answers to each prompt, and the longest wait for a first or a next token.
 """
 
 import collections
@@ -61,7 +61,7 @@ def main():
             which += 1
             try:
                 tally.answered(prompt, *answer(url, prompt, max_tokens))
-            except Exception as error:  # whatever a client sees  # pylint: disable=broad-except
+            except Exception as error:  # as a client sees it  # pylint: disable=broad-except
                 tally.failed(error)
 
     threads = [threading.Thread(target=ask, args=(which,)) for which in range(askers)]

@@ -1,4 +1,4 @@
-"""Clients of an endpoint that ask without a pause (asker.py), as tests start, watch and end them."""
+"""Clients that ask an endpoint without a pause (asker.py): tests start, watch and end them."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ PROMPTS = ("It is a truth universally acknowledged", "Elizabeth looked out of th
 
 
 class Askers:
-    """Three of them, on a node, where Services have their addresses; until `end`."""
+    """Three askers on a node, where Services have their addresses; until `end`."""
 
     def __init__(self, node, url):
         self.process = subprocess.Popen(node.box.command(PYTHON, "-B", ASKER, url, "3", "40", *PROMPTS),
@@ -21,7 +21,7 @@ class Askers:
                                         text=True)
 
     def answers(self):
-        """How many came so far."""
+        """How many answers came so far."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
@@ -31,7 +31,7 @@ class Askers:
         wait_for(lambda: self.answers() >= before + count, f"{count} more answers")
 
     def end(self):
-        """What they saw."""
+        """Ends the askers and returns their results."""
         self.process.stdin.close()
         return json.loads(self.process.stdout.read())
 

@@ -1,8 +1,8 @@
-"""What the suites on a cluster have in common.
+"""The common base of the suites on a cluster.
 
-With KUBECONFIG they run on that cluster, with kubectl from PATH; otherwise each suite brings up the
-test cluster of its tier (e2e/cluster) and takes it down again. Where neither can be, every test of
-the suite is skipped with the reason, or fails with it where JANUS_REQUIRE names the tier (tiers.py).
+With KUBECONFIG they run on that cluster, with kubectl from PATH. Otherwise each suite starts the test cluster of its tier
+(e2e/cluster) and stops it again. If neither is possible, every test of the suite is skipped with the reason, or fails with
+it if JANUS_REQUIRE names the tier (tiers.py).
 """
 
 import http.client
@@ -43,7 +43,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def listens(path):
-    """A socket is there, by its name, before somebody listens to it."""
+    """A socket's name exists before a process listens on it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(path))
@@ -53,7 +53,7 @@ def listens(path):
 
 
 def need_modules(package):
-    """Go, and the modules of e2e/build/kube with that package, whether they are here or can be had."""
+    """Requires Go and the modules of e2e/build/kube with this package, present or downloadable."""
     reason = missing("build")
     if not reason:
         done = subprocess.run(["go", "list", "-mod=readonly", package], cwd=MODULES, check=False, capture_output=True,
@@ -64,8 +64,8 @@ def need_modules(package):
 
 
 class ApiServer:
-    """The API server over kubectl's proxy, which knows the credentials; a file's socket crosses
-    network namespaces."""
+    """The API server behind kubectl's proxy, which has the credentials. A socket file can be reached from other network
+    namespaces."""
 
     def __init__(self, kubectl_command, environment):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-proxy-"))
@@ -77,7 +77,7 @@ class ApiServer:
         self.connection = _UnixConnection(path)
 
     def request(self, method, path, body=None, content="application/json"):
-        """(HTTP status, body): decoded where it is JSON. A path that is not served yet answers 404 in plain text."""
+        """(HTTP status, body); JSON is decoded. A path that is not served yet gives 404 in plain text."""
         self.connection.request(method, path, None if body is None else json.dumps(body),
                                 {"Content-Type": content, "Accept": "application/json"})
         response = self.connection.getresponse()
@@ -93,8 +93,8 @@ class ApiServer:
 
 
 class ClusterCase(unittest.TestCase):
-    """`tier` is "api" or "node". Each test has a namespace of its own, `self.namespace`; when it fails,
-    the namespace's events and objects and its slice of the audit log are kept in build/e2e/<test>."""
+    """`tier` is "api" or "node". Each test has a separate namespace, `self.namespace`. If it fails, the namespace's events
+    and objects and its part of the audit log are kept in build/e2e/<test>."""
 
     tier = "api"
 
@@ -119,8 +119,8 @@ class ClusterCase(unittest.TestCase):
 
     @classmethod
     def _enter(cls, plane):
-        """What `cluster kubectl` and `cluster run` begin with, without a Python of theirs each time, which takes longer
-        than kubectl. `in_network`: what of the cluster's network a program needs."""
+        """The first words of `cluster kubectl` and `cluster run`. Without their Python, which takes longer than kubectl.
+        `in_network`: for a program that needs the cluster's network."""
         kubeconfig, cache = plane.pki / "admin.kubeconfig", plane.folder / "kube-cache"
         cls.kubectl_command = plane.box.command(plane.programs / "kubectl", f"--kubeconfig={kubeconfig}")
         cls.kubectl_environment = {**plane.box.environment(), "KUBECACHEDIR": str(cache)}
@@ -129,13 +129,13 @@ class ClusterCase(unittest.TestCase):
 
     @classmethod
     def state_folder(cls):
-        """Of the cluster that this suite brought up."""
+        """The state folder of the cluster that this suite started."""
         base = pathlib.Path(os.environ.get("XDG_STATE_HOME", pathlib.Path.home() / ".local" / "state"))
         return base / "janus" / "cluster" / cls.environment.get("JANUS_CLUSTER", "")
 
     @classmethod
     def add_fake_node(cls, name):
-        """One whose pods KWOK runs."""
+        """A node whose pods KWOK runs."""
         done = cls.try_kubectl("create", "-f", "-", text=json.dumps({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"}},
@@ -168,7 +168,7 @@ class ClusterCase(unittest.TestCase):
         return result
 
     def seed(self):
-        """Of what the test draws; it is told where the test fails."""
+        """The seed of the test's random choices. It is printed if the test fails."""
         self.used_seed = int(os.environ.get("JANUS_SEED", "1"))
         return self.used_seed
 
@@ -193,7 +193,7 @@ class ClusterCase(unittest.TestCase):
                               capture_output=True, text=True, check=False, env=cls.kubectl_environment)
 
     def kubectl(self, *words, text=None, namespaced=True):
-        """Its output; a failure fails the test with what it said."""
+        """The output. A failure fails the test with the error text."""
         place = ("-n", self.namespace) if namespaced else ()
         done = self.try_kubectl(*place, *words, text=text)
         self.assertEqual(done.returncode, 0, done.stderr)

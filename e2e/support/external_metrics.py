@@ -1,7 +1,7 @@
 """external.metrics.k8s.io by aggregation: external_metrics.py CERTIFICATE KEY ADDRESS PORT FOLDER
 
-Stands in for an adapter of a monitoring system: of metric NAME it says what the file FOLDER/NAME holds, and
-that there is none where there is no such file.
+Stands in for an adapter of a monitoring system. The value of metric NAME is the content of the file FOLDER/NAME; without
+such a file the metric does not exist.
 """
 
 import datetime

@@ -24,8 +24,8 @@ REGISTRY = "janus.test"
 
 
 class ImagesCase(ClusterCase):
-    """`models` is a folder of every machine, readable by anybody's user; `images` the names of what was built;
-    `values` what else Helm is told."""
+    """`models` is a folder that every machine and every user can read; `images` are the names of the built images;
+    `values` are additional Helm values."""
 
     tier = "node"
     values = {}
@@ -56,7 +56,7 @@ class ImagesCase(ClusterCase):
 
     @classmethod
     def give_nodes(cls, archives):
-        """All nodes at once."""
+        """Imports the images on all nodes at once."""
         def give(node):
             for archive in archives:
                 node.ctr("images", "import", archive)
@@ -65,7 +65,7 @@ class ImagesCase(ClusterCase):
 
     @classmethod
     def settings(cls, **more):
-        """What Helm is told of values; `__` in a name is a dot."""
+        """Helm's --set arguments; `__` in a name is a dot."""
         values = {"global__imageRegistry": REGISTRY, "image__pullPolicy": "Never", "hostPaths": f"{{{cls.models}}}",
                   **cls.values, **more}
         return [word for name, value in values.items() for word in ("--set", f"{name.replace('__', '.')}={value}")]
@@ -77,7 +77,7 @@ class ImagesCase(ClusterCase):
                               env={**cls.environment, "HELM_CACHE_HOME": f"{cls.state}/helm"})
 
     def helm(self, *words):
-        """Its output; a failure fails the test with what it said."""
+        """The output. A failure fails the test with the error text."""
         done = self.try_helm(*words)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout

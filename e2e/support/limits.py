@@ -1,7 +1,7 @@
-"""How long tests wait until something is true, by how slow the machine may be.
+"""How long tests wait for a condition on slow machines.
 
-JANUS_TIME_SCALE stretches every such limit; without it a machine that sets CI has ten times as long. It is for waits
-alone: what must not happen within a time is asked of that time.
+JANUS_TIME_SCALE multiplies every such limit; if CI is set and it is not, the factor is ten. It is only for waits: a check
+that something does not happen within a time uses the time itself.
 """
 
 import math
@@ -14,8 +14,8 @@ from janus_test import scaled  # noqa: E402
 
 
 def limit(seconds):
-    """Whole seconds; what is given is enough for a machine that does nothing else."""
+    """Whole seconds. `seconds` is enough for an idle machine."""
     return math.ceil(scaled(seconds))
 
 
-TIMEOUT = f"--timeout={limit(300)}s"  # what kubectl and Helm are told
+TIMEOUT = f"--timeout={limit(300)}s"  # for kubectl and Helm

@@ -1,7 +1,7 @@
 """Images of programs of this machine (scripts/images --programs), made once and kept outside the tree.
 
-They lie as docker-archives in a folder that is named by all that goes into them: the programs and the libraries that
-they load, what makes images of them, and what dpkg knows. The label of the commit is that of the one that made them.
+They are docker-archives in a folder named by a hash of all their inputs: the programs and their libraries, the tools that
+make the images, and dpkg's data. The label of the commit is that of the run that made them.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import tarfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "janus" / "images"
 TARGETS = ("operator", "gateway", "worker-cpu")
-KEPT = 3  # of each set of targets, the last used
+KEPT = 3  # the last used, for each set of targets
 
 
 def program_of(target):
@@ -49,7 +49,7 @@ def locked(folder):
 
 
 def make(programs, registry, folder, targets):
-    """Of a store that goes with it."""
+    """Uses a store that is deleted afterwards."""
     store = folder / "store"
     store.mkdir()
     (store / "storage.conf").write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{store}/images"\n'
@@ -64,7 +64,7 @@ def make(programs, registry, folder, targets):
 
 
 def made_images(programs, registry, targets=TARGETS):
-    """(their names, their archives), in the order of the targets."""
+    """(names, archives), in the order of the targets."""
     programs = pathlib.Path(programs)
     for target in targets:
         program = programs / program_of(target)
@@ -78,7 +78,7 @@ def made_images(programs, registry, targets=TARGETS):
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir()
             make(programs, registry, new, targets)
-            new.rename(folder)  # whole, whenever this is killed
+            new.rename(folder)  # complete even if this process is killed
         folder.touch()
         kept = sorted((path for path in kind.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
         for old in kept[:-KEPT]:
@@ -89,7 +89,7 @@ def made_images(programs, registry, targets=TARGETS):
 
 
 def configuration(archive):
-    """What an image says of itself."""
+    """The configuration of an image."""
     with tarfile.open(archive) as tar:
         manifest, = json.load(tar.extractfile("manifest.json"))
         return json.load(tar.extractfile(manifest["Config"]))["config"]

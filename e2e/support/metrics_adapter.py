@@ -1,4 +1,4 @@
-"""An adapter of a monitoring system, as HorizontalPodAutoscalers ask it (external_metrics.py)."""
+"""An adapter of a monitoring system for HorizontalPodAutoscalers (external_metrics.py)."""
 
 import json
 import pathlib
@@ -16,7 +16,7 @@ PORT = 9443
 
 
 class MetricsAdapter:
-    """Registered with the API server until the test ends."""
+    """Is registered with the API server until the test ends."""
 
     def __init__(self, case, folder):
         self.folder = folder / "metrics"
@@ -44,7 +44,7 @@ class MetricsAdapter:
         case.kubectl("wait", "--for=condition=Available", f"apiservice/{API}", TIMEOUT, namespaced=False)
 
     def measure(self, **values):
-        """What it says of these metrics from now on."""
+        """Sets the values of these metrics."""
         for name, value in values.items():
             (self.folder / f".{name}").write_text(str(value))
             (self.folder / f".{name}").rename(self.folder / name)

@@ -1,4 +1,4 @@
-"""janus-operator on the test cluster, beside workers that do at once what they are told."""
+"""janus-operator on the test cluster, with workers that do at once what it asks."""
 
 import json
 import os
@@ -15,8 +15,8 @@ BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin
 
 
 class OperatorCase(ClusterCase):
-    """A cluster with two fake nodes, fake-a and fake-b, and the kinds of the API. Operators have the rights that the
-    chart gives them, in the test's namespace."""
+    """A cluster with two fake nodes, fake-a and fake-b, and the kinds of the API. Operators have the rights that the chart
+    gives them, in the test's namespace."""
 
     @classmethod
     def setUpClass(cls):
@@ -30,7 +30,7 @@ class OperatorCase(ClusterCase):
     @classmethod
     def tearDownClass(cls):
         super().tearDownClass()
-        # Beside e2e/chart, where the chart gives just what is used: nothing else is needed anywhere.
+        # The chart gives exactly the rights that e2e/chart uses; other suites must need no more.
         refused = refusals(cls.state_folder() / "log" / "audit.log")
         if refused:
             raise AssertionError(f"janus-operator has no right to {refused}")
@@ -80,7 +80,7 @@ class OperatorCase(ClusterCase):
         return int(status), text
 
     def metrics(self, process):
-        """Sums over their labels of all that are no histogram's buckets."""
+        """Metrics summed over their labels, without buckets of histograms."""
         values = {}
         for line in self.page(process.metrics, "metrics")[1].splitlines():
             if line.startswith("#") or "_bucket{" in line:
@@ -116,7 +116,7 @@ class OperatorCase(ClusterCase):
                    for one in service.get("status", {}).get("conditions", []))
 
     def await_whole(self, attention, experts):
-        """Ready at this generation, and exactly the workers that are wanted, all of them members."""
+        """Waits until the service is ready at this generation and has exactly the wanted workers, all of them members."""
         def holds():
             if not self.is_ready():
                 return False
@@ -134,35 +134,35 @@ class OperatorCase(ClusterCase):
     # The audit log.
 
     def audited(self, agent):
-        """What callers of that name did in this namespace."""
+        """Requests of callers with that name in this namespace."""
         with open(self.state_folder() / "log" / "audit.log", encoding="utf-8") as log:
             for line in log:
                 if not line.endswith("\n"):
-                    break  # it is being written
+                    break  # the last line is not complete yet
                 if f'"namespace":"{self.namespace}"' in line and f'"userAgent":"{agent}/' in line:
                     yield json.loads(line)
 
     def writes(self):
-        """(verb, resource, name, code) of each write of operators in this namespace, Leases and Events left out."""
+        """(verb, resource, name, code) of each write of operators in this namespace, without Leases and Events."""
         return [(entry["verb"], entry["objectRef"]["resource"], entry["objectRef"].get("name", ""),
                  entry["responseStatus"]["code"]) for entry in self.audited("janus-operator")
                 if entry["objectRef"]["resource"] not in ("leases", "events")
                 and entry["verb"] not in ("get", "list", "watch")]
 
     def created_pods(self):
-        """Names of the pods that the server made for operators."""
+        """Names of the pods that the server created for operators."""
         return [name for verb, resource, name, code in self.writes()
                 if (verb, resource, code) == ("create", "pods", 201)]
 
     def bound_pods(self):
-        """Names of the workers' pods that the scheduler bound, once for each that was made. The server makes one too
-        whose caller is killed meanwhile, but books it as timed out."""
+        """Names of the workers' pods that the scheduler bound, once for each that was created. If the caller is killed
+        during a create, the server still creates the pod but logs the request as timed out."""
         return [entry["objectRef"]["name"] for entry in self.audited("kube-scheduler")
                 if entry["objectRef"].get("subresource") == "binding" and entry["responseStatus"]["code"] == 201
                 and re.search("-(attention|experts)-", entry["objectRef"]["name"])]
 
     def check_books(self, pods):
-        """So many pods were made, none of them twice, and no worker took what an earlier leader said."""
+        """Checks that `pods` pods were created, none twice, and that no worker accepted a call of a deposed leader."""
         made = self.bound_pods()
         self.assertEqual(len(made), pods, made)
         self.assertEqual(len(set(made)), pods, made)

@@ -1,4 +1,4 @@
-"""Programs that a test runs, and what ELF files are linked with."""
+"""Runs programs, and reads the libraries of ELF files."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ def call(*words, environment=None):
 
 
 def output(*words, environment=None):
-    """Its output; a failure is an error with what it said."""
+    """The output. A failure raises an error with the output."""
     done = call(*words, environment=environment)
     if done.returncode != 0:
         raise AssertionError(f"{words}: {done.returncode}\n{done.stdout}{done.stderr}")
@@ -18,7 +18,7 @@ def output(*words, environment=None):
 
 
 def dynamic(file, tag):
-    """What its dynamic section has of it: NEEDED, the libraries that it is linked with. No ELF file has any."""
+    """The entries of its dynamic section with this tag; NEEDED: linked libraries. Empty for a file that is not ELF."""
     if file.read_bytes()[:4] != b"\x7fELF":
         return []
     return re.findall(rf"\({tag}\).*\[(.*)\]", output("readelf", "-dW", file))

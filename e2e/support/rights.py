@@ -1,4 +1,4 @@
-"""Under which rights janus-operator runs on a test cluster, and whether they were enough."""
+"""The rights of janus-operator on a test cluster, and whether they were sufficient."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ CHART = pathlib.Path(__file__).resolve().parents[2] / "charts" / "janus-operator
 
 
 def rights_of_the_chart(programs, namespace, environment):
-    """Its account and roles, as the chart gives them to an operator of that namespace alone (YAML)."""
+    """The account and roles that the chart gives to an operator of a single namespace (YAML)."""
     done = subprocess.run(
         [programs / "helm", "template", "janus-operator", CHART, "-n", namespace, "--set",
          "namespaced=true,image.pullPolicy=Never", "--show-only", "templates/rbac.yaml", "--show-only",
@@ -23,7 +23,7 @@ def rights_of_the_chart(programs, namespace, environment):
 
 
 def write_kubeconfig(path, token, pki):
-    """Of who has the token, for programs in the cluster's network."""
+    """A kubeconfig with this token, for programs in the cluster's network."""
     authority = base64.b64encode((pki / "ca.crt").read_bytes()).decode()
     path.write_text(json.dumps({
         "apiVersion": "v1", "kind": "Config", "current-context": "it",
@@ -34,7 +34,7 @@ def write_kubeconfig(path, token, pki):
 
 
 def refusals(audit_log):
-    """What operators asked for without a right to it: (verb, URI). Other refusals, as of a quota, have none of this."""
+    """Requests of operators that were refused for a missing right: (verb, URI). Refusals for a quota and the like are left out."""
     found = []
     with open(audit_log, encoding="utf-8") as log:
         for line in log:

@@ -1,9 +1,9 @@
-"""Runs one suite and writes down what becomes of each test: run_suite.py SUITE RESULTS [TEST...]
+"""Runs one suite and records the result of each test: run_suite.py SUITE RESULTS [TEST...]
 
-RESULTS gets a line of JSON for each thing that happens, as it happens, so that it tells of a suite that is killed too:
-{"planned": [TEST...]}, and then {"test": TEST, "outcome": begun|passed|failed|skipped, "reason": ...}, each with the
-time "at" which it was written. A test is named as the suite takes it: "CrdsTest.test_x", or "CrdsTest" for what went
-before all tests of a class or after them.
+RESULTS gets a line of JSON for each event when it happens, so that a suite that is killed is recorded, too:
+{"planned": [TEST...]}, and then {"test": TEST, "outcome": begun|passed|failed|skipped, "reason": ...}, each with the time
+"at" which it was written. Test names are those that the suite accepts: "CrdsTest.test_x", or "CrdsTest" for the setup
+before all tests of a class, or the cleanup after them.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ import unittest
 
 
 def name_of(test):
-    test = getattr(test, "test_case", test)  # of a subtest
+    test = getattr(test, "test_case", test)  # if it is a subtest
     of_class = re.fullmatch(r"\w+ \((?:.*\.)?(\w+)\)", test.id())  # setUpClass and its like
     return of_class[1] if of_class else test.id().split(".", 1)[1]
 

@@ -1,4 +1,4 @@
-"""Services of models that stand on every node, and clients who ask them without a pause."""
+"""Services of models that every node has, and clients that ask them without a pause."""
 
 import json
 import subprocess
@@ -12,17 +12,17 @@ OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes
 
 
 class ServedCase(ImagesCase):
-    # Services; "demo" where none is named.
+    # Services; the default name is "demo".
 
     def apply(self, name, model, **spec):
-        """A service of a folder of `models`."""
+        """Applies a service whose model is a folder of `models`."""
         self.kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
             "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/{model}"}}},
                      "device": "CPU", **spec}}))
 
     def url(self, service):
-        """Where nodes reach it."""
+        """The URL at which nodes reach it."""
         return f"http://{self.kubectl('get', 'service', service, '-o', 'jsonpath={.spec.clusterIP}')}/v1"
 
     def await_served(self, service):
@@ -35,12 +35,12 @@ class ServedCase(ImagesCase):
         return self.get("pods", "-l", f"serving.janus.dev/service={service},{kind}")["items"]
 
     def living(self, kind):
-        """Pods that are not on their way out, by name."""
+        """Pods that are not being deleted, by name."""
         return {pod["metadata"]["name"]: pod for pod in self.all_pods(kind)
                 if "deletionTimestamp" not in pod["metadata"]}
 
     def states(self, kind, service="demo"):
-        """Of all pods, by name: identity, starts, and whether ready."""
+        """Identity, starts and readiness of all pods, by name."""
         found = {}
         for pod in self.all_pods(kind, service):
             ready = [one["status"] for one in pod["status"].get("conditions", []) if one["type"] == "Ready"]
@@ -59,23 +59,23 @@ class ServedCase(ImagesCase):
     def is_ready(self):
         return self.condition("Ready")[0] == "True"
 
-    # Who asks.
+    # Clients.
 
     def ask_demo(self, answers=6):
-        """It is asked from now on, and has given so many answers."""
+        """Starts clients, and waits for this many answers."""
         askers = Askers(self.nodes[0], self.url("demo"))
         self.addCleanup(askers.close)
         askers.await_more(answers)
         return askers
 
     def check_answers(self, askers):
-        """None failed, and all to a prompt were the same."""
+        """Checks that no request failed and that all answers to a prompt were the same."""
         texts = self.answers_of(askers)
         self.assertEqual({prompt: len(texts[prompt]) for prompt in PROMPTS}, {prompt: 1 for prompt in PROMPTS}, texts)
         return texts
 
     def answers_of(self, askers):
-        """None failed; every text that was among the answers, by prompt."""
+        """Checks that no request failed. Returns every text among the answers, by prompt."""
         seen = askers.end()
         print(f"{self._testMethodName}: {seen['answers']} answers, longest wait for a token "
               f"{seen['longest_wait']:.2f} s", flush=True)

@@ -1,14 +1,14 @@
-"""What a machine may lack, by tier, and whether it may: JANUS_REQUIRE="node images" names what must be there."""
+"""Tiers are what a machine may lack. JANUS_REQUIRE="node images" names the tiers that it must have."""
 
 import os
 import unittest
 
-# Each with the one that it stands on.
+# Each tier with the tier that it needs.
 TIERS = {"build": None, "api": "build", "node": "api", "images": "node", "cuda": None, "ucx": None}
 
 
 def required():
-    """Those that are named, and what they stand on."""
+    """The tiers that are named, and those that they need."""
     found = set()
     for tier in os.environ.get("JANUS_REQUIRE", "").split():
         if tier not in TIERS:
@@ -20,7 +20,7 @@ def required():
 
 
 def cannot_run(tier, reason):
-    """Skips the test or class that calls it, or fails it where the tier is required."""
+    """Skips the calling test or class, or fails it if the tier is required."""
     if tier in required():
         raise AssertionError(f"JANUS_REQUIRE names {tier}, or what stands on it: {reason}")
     raise unittest.SkipTest(reason)

@@ -1,4 +1,4 @@
-"""Builds a preset, going on after an error, and tells what did not build."""
+"""Builds a preset, continues after an error, and reports what did not build."""
 
 import re
 import time
@@ -8,8 +8,8 @@ from outcome import Failure, Outcome
 
 
 def build(name, preset, targets, log, until=None, shown=True):
-    """Configures a preset and builds the targets (all, where there are none). One failure for each that did not
-    build. Raises process.Cut at `until`."""
+    """Configures a preset and builds the targets (all, if there are none). One failure for each target that did not build.
+    Raises process.Cut at `until`."""
     begun = time.monotonic()
     outcome = Outcome(name)
     folder = f"build/{preset}"

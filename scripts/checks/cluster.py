@@ -1,4 +1,4 @@
-"""Runs suites of e2e/ through e2e/run.py, which reports every one of them."""
+"""Runs suites of e2e/ through e2e/run.py, which reports each of them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ def run(name, suites, log, lanes=2, until=None, shown=True):
     outcome = Outcome(name)
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
-    # Ten times a suite's waits, as for other tests under CI, would let one that hangs take the run's whole time.
+    # Under CI other tests wait ten times as long. Here a hanging suite would then take the time of the whole run.
     patience = {"JANUS_TIME_SCALE": os.environ.get("JANUS_TIME_SCALE", "3")}
     process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, until, patience, shown)
     outcome.seconds = time.monotonic() - begun

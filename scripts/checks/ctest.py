@@ -1,4 +1,4 @@
-"""Runs ctest and tells which tests of which suite failed. A suite is one of ctest's tests: often a GoogleTest program."""
+"""Runs ctest and reports which tests of which suite failed. A suite is one of ctest's tests: often a GoogleTest program."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 import process
 from outcome import Failure, Outcome
 
-HUNG_SECONDS = 1800  # ends what hangs; no test is to come near it
+HUNG_SECONDS = 1800  # ends a hanging test; normal tests take much less
 
 
 def suites(folder):
@@ -27,7 +27,7 @@ def suites(folder):
 
 
 def _commands(folder):
-    """By suite, also of programs that are not built yet: of these ctest tells no command."""
+    """Commands by suite, also for programs that are not built yet, for which ctest reports no command."""
     commands = {}
     for file in (process.ROOT / folder).rglob("CTestTestfile.cmake"):
         for name, words in re.findall(r"^add_test\((?:\[=\[)?([\w.-]+)(?:\]=\])? (.*)\)$", file.read_text(), re.M):
@@ -47,7 +47,7 @@ def programs_of(names, found, folder):
 
 
 def _gtest_command(suite, found, test):
-    """The command for one case, or None where the suite is no GoogleTest program."""
+    """The command for one case; None: the suite is not a GoogleTest program."""
     command = found.get(suite, {}).get("command", [])
     if not command or not re.fullmatch(r"[\w/]+\.[\w/]+", test):
         return None
@@ -60,7 +60,7 @@ def _gtest_command(suite, found, test):
 
 
 def _failed_cases(text):
-    """Of a suite's output: the cases of GoogleTest, pytest or unittest that failed."""
+    """The failed cases of GoogleTest, pytest or unittest in a suite's output."""
     cases = re.findall(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", text, re.M)
     cases += [name for name in re.findall(r"^FAILED (\S+)", text, re.M) if "::" in name]
     cases += [f"{where}.{name}" for name, where in re.findall(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)", text, re.M)]
@@ -68,7 +68,7 @@ def _failed_cases(text):
 
 
 def _count(text):
-    """(passed, skipped) cases by the suite's own words; (1, 0) where it tells none."""
+    """(passed, skipped) cases from the suite's output; (1, 0) if it reports none."""
     passed = [int(n) for n in re.findall(r"^\[  PASSED  \] (\d+) tests?\.", text, re.M)]
     skipped = [int(n) for n in re.findall(r"^\[  SKIPPED \] (\d+) tests?[,.]", text, re.M)]
     if passed:
@@ -127,8 +127,8 @@ def _run_once(name, folder, names, log, lanes, until, environment, shown):
 
 
 def run(name, folder, names, log, lanes=3, until=None, environment=None, shown=True):
-    """Runs these suites of a build folder. Those labelled `timing` run after the others and alone, and once more where
-    they fail: a pass then is reported as FLAKY. Raises process.Cut at `until`."""
+    """Runs these suites of a build folder. Those labelled `timing` run last, one at a time, and once more if they fail: a
+    pass is then reported as FLAKY. Raises process.Cut at `until`."""
     begun = time.monotonic()
     found = suites(folder)
     timing = [n for n in names if "timing" in found[n]["labels"]]

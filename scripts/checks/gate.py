@@ -1,12 +1,12 @@
 """All phases of the gate: scripts/test [quick] [PHASE...]
 
-Runs every phase that can still run after a failure, and ends with one list of what failed and how to repeat it; the last
+Runs every phase that can still run after a failure, and ends with one list of failures and how to repeat them. The last
 line is 'N passed, N failed, N skipped'. `quick`: the build, its tests and one served prompt. PHASE: only these.
 
 Phases: packages, lint, build, tests, served, cluster (the core suites of e2e/), tidy (of what changed lately).
-JANUS_REQUIRE names what this machine must be able to run ("api node images"): where it cannot, that is a failure. After
-its verdict the gate runs the stalest shards of scripts/nightly for eight minutes (JANUS_STALEST_MINUTES): a red shard
-is told first and last, and changes nothing of the verdict. Logs and times lie in build/gate/.
+JANUS_REQUIRE names what this machine must be able to run ("api node images"); if it cannot, this is a failure. After its
+verdict the gate runs the stalest shards of scripts/nightly for eight minutes (JANUS_STALEST_MINUTES). A red shard is
+reported first and last, but does not change the verdict. Logs and times are in build/gate/.
 """
 
 import json
@@ -25,7 +25,7 @@ import shards
 from outcome import Failure, Outcome, problems, times_table, verdict
 
 LOGS = process.ROOT / "build" / "gate"
-LAST_SECOND = 80 * 60  # nothing of nightly runs beyond it: a whole run may take ninety minutes
+LAST_SECOND = 80 * 60  # the latest end of nightly shards: a whole run may take ninety minutes
 
 
 class Gate:
@@ -101,7 +101,7 @@ class Gate:
             outcome.suites.append((f"{phase} {check}", time.monotonic() - begun, "failed" if outcome.failures else "passed"))
         return outcome
 
-    # The cluster's programs are compiled beside ours, at the lowest priority.
+    # The cluster's programs are compiled at the same time as ours, at the lowest priority.
     def _start_cluster_programs(self):
         path = LOGS / "cluster-programs.log"
         log = open(path, "wb")  # pylint: disable=consider-using-with

@@ -2,13 +2,13 @@
 
   NAME...            runs these shards
   --status           the table of all shards; exit 1: one is red; 3: none is red, some are stale
-  --stalest MINUTES  runs the shards whose result is oldest, as far as they fit into these minutes; what does not end in
-                     time is cut, and stays stale
+  --stalest MINUTES  runs the shards with the oldest results, as far as they fit into these minutes; a shard that does not
+                     end in time is cut, and stays stale
   --all              runs every shard that is stale or red
   --list             the names of the shards
 
 A shard's result is kept outside the tree ($XDG_CACHE_HOME/janus/nightly/NAME), with its logs and a hash of the sources
-that it depends on. A result is stale once one of these has changed. .ci/nightly.toml says what each shard runs.
+that it depends on. A result is stale if one of these has changed. .ci/nightly.toml says what each shard runs.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def table(all_shards):
 
 
 def red_lines(all_shards):
-    """What is red, with the commands that repeat it; nothing where nothing is."""
+    """The red shards, with the commands that repeat them; empty: there is no red shard."""
     lines = []
     for shard in all_shards:
         now, record = shards.state(shard)
@@ -58,7 +58,7 @@ def show_result(status, outcome):
 
 
 def stalest(all_shards, minutes, shown=False):
-    """Runs what is due, the oldest first, as far as it fits. Returns [(status, outcome)]."""
+    """Runs due shards, the oldest first, as far as they fit. Returns [(status, outcome)]."""
     until = time.monotonic() + 60 * minutes
     waiting = [s for s in all_shards if shards.due(s)]
     waiting.sort(key=lambda s: (shards.kept(s) or {"at": 0})["at"])

@@ -1,4 +1,4 @@
-"""What a suite, a phase or a shard came to, and how it is reported."""
+"""The result of a suite, a phase or a shard, and its report."""
 
 import dataclasses
 
@@ -6,14 +6,14 @@ import dataclasses
 @dataclasses.dataclass
 class Failure:
     suite: str
-    test: str  # "" where the suite as a whole failed
+    test: str  # "": the suite as a whole failed
     repeat: str  # the command that runs it again
     reason: str = ""
 
 
 @dataclasses.dataclass
 class Outcome:
-    """Counts are of tests where a suite tells them, else of suites."""
+    """Counts are of tests if a suite reports them, otherwise of suites."""
 
     name: str
     seconds: float = 0.0
@@ -24,7 +24,7 @@ class Outcome:
     suites: list = dataclasses.field(default_factory=list)  # (name, seconds, "passed" | "failed" | "skipped")
 
     def add(self, other):
-        """Takes over the counts, but for the seconds, which may have run side by side."""
+        """Adds the counts, but not the seconds: these may have run at the same time."""
         self.passed += other.passed
         self.failures += other.failures
         self.skipped += other.skipped
@@ -45,7 +45,7 @@ def verdict(outcomes):
 
 
 def problems(outcomes):
-    """The lines that list what failed, was skipped and passed on a second try only."""
+    """Lines with failures, skips, and tests that passed only on a second try."""
     lines = []
     if any(o.failures for o in outcomes):
         lines.append("Failed (phase, suite, test; then the command that repeats it):")
@@ -65,7 +65,7 @@ def problems(outcomes):
 
 
 def times_table(rows):
-    """Markdown of (kind, name, seconds, how it ended) rows."""
+    """Markdown of (kind, name, seconds, result) rows."""
     lines = ["| kind | name | seconds | result |", "|---|---|---|---|"]
     lines += [f"| {kind} | {name} | {seconds:.0f} | {how} |" for kind, name, seconds, how in rows]
     return "\n".join(lines) + "\n"

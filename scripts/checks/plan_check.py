@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether .ci/gate.toml and .ci/nightly.toml fit the tree and the time that a change has."""
+"""Checks that .ci/gate.toml and .ci/nightly.toml fit the tree and the time limit of a change."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Runs a command of the repository: a session of its own, its output on the screen and in a log, a limit of time."""
+"""Runs a command of the repository in a separate session, with its output on the screen and in a log, and a time limit."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 
 
 class Cut(Exception):
-    """The time that a command was given ended before it did."""
+    """The command's time ended before the command did."""
 
 
 _running = set()
@@ -27,8 +27,8 @@ def _session(pid):
 
 
 def _kill(session):
-    """Every process of the session. A process group is not enough: ninja gives each of its commands one of its own."""
-    until = time.monotonic() + 10  # what hangs in the kernel dies later
+    """Every process of the session. A process group is not enough: ninja starts a new group for each of its commands."""
+    until = time.monotonic() + 10  # a process that hangs in the kernel dies later
     while time.monotonic() < until:
         found = [int(p.name) for p in pathlib.Path("/proc").iterdir()
                  if p.name.isdigit() and _session(p.name) == session and not _is_dead(p.name)]
@@ -50,18 +50,18 @@ def _is_dead(pid):
 
 
 def end_on_signals():
-    """SIGTERM ends the program as Ctrl-C does, so that kill_all() still runs."""
+    """Lets SIGTERM end the program like Ctrl-C, so that kill_all() still runs."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def kill_all():
-    """Ends what run() and start() have begun and what is left of it."""
+    """Ends what run() and start() have started, and what is left of it."""
     for session in list(_running):
         _kill(session)
 
 
 def start(text, log, environment=None, nice=0):
-    """Begins a bash command, whose words go to `log` alone. env.sh is read first: what a phase has installed counts."""
+    """Starts a bash command; its output goes only to `log`. It reads env.sh first, to find what a phase has installed."""
     process = subprocess.Popen(
         ["bash", "-c", f"set -euo pipefail; source scripts/env.sh; {text}"], cwd=ROOT, stdin=subprocess.DEVNULL,
         stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, **(environment or {})},
@@ -71,19 +71,19 @@ def start(text, log, environment=None, nice=0):
 
 
 def end(process, until=None):
-    """Waits for what start() began, at most until `until` of time.monotonic(): its exit status. Raises Cut."""
+    """Waits for the process of start() until `until` (time.monotonic()). Returns its exit status. Raises Cut."""
     try:
         return process.wait(None if until is None else max(until - time.monotonic(), 0))
     except subprocess.TimeoutExpired:
         raise Cut from None
     finally:
-        _kill(process.pid)  # also what a command has left behind
+        _kill(process.pid)  # also kills what a command has left behind
         process.wait()
         _running.discard(process.pid)
 
 
 def run(text, log, until=None, environment=None, shown=True):
-    """Runs a bash command to its end: its exit status. Raises Cut at `until`. Its words go to the file `log` and, where `shown`, to the screen as well."""
+    """Runs a bash command. Returns its exit status. Raises Cut at `until`. Output goes to `log`; if `shown`, to the screen, too."""
     log = pathlib.Path(log)
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "wb") as out:

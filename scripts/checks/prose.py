@@ -71,7 +71,7 @@ def comments(name, text):
 
 
 def visible_lines(text):
-    """(line number, line) of a page without code blocks, quotations, inline code and the targets of links."""
+    """(line number, line) of a page, without code blocks, quotations, inline code and targets of links."""
     in_code = False
     for number, line in enumerate(text.split("\n"), 1):
         if line.lstrip().startswith("```"):
@@ -81,7 +81,7 @@ def visible_lines(text):
 
 
 def sentences(text):
-    """(line number, sentence): a blank line, a heading, a table or an item of a list ends one too."""
+    """(line number, sentence): a blank line, a heading, a table or a list item also ends a sentence."""
     first, words = 0, []
     for number, line in [*visible_lines(text), (0, "")]:
         is_prose = line.strip() and not line.startswith(("|", "#"))
@@ -139,7 +139,7 @@ def counts_of(hits, words, bounds):
 
 
 def complaints(hits, words, bounds, changed=()):
-    """Lines that say what exceeds its bound, and where; hits of `changed` files come first, if there are any."""
+    """Lines that say which bound is exceeded, and where. Hits of `changed` files come first."""
     for kind, count in counts_of(hits, words, bounds).items():
         if count <= bounds[kind]:
             continue
@@ -152,7 +152,7 @@ def complaints(hits, words, bounds, changed=()):
 
 
 def lowered(config, counts):
-    """The text of the configuration with every bound that is above its count set to it. The words are a budget: that stays."""
+    """The configuration with every bound lowered to its count if it is higher. The bound on words is a budget and stays."""
     for kind, count in counts.items():
         if kind == "words_in_pages":
             continue
@@ -161,7 +161,7 @@ def lowered(config, counts):
 
 
 def changed_files():
-    """Those that differ from the last commit, new ones included."""
+    """Files that differ from the last commit, including new ones."""
     done = subprocess.run("git diff --name-only HEAD; git ls-files -o --exclude-standard", shell=True, cwd=ROOT,
                           capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines())

@@ -1,4 +1,4 @@
-"""The shards of scripts/nightly: what each runs and depends on (.ci/nightly.toml), and the result kept of each."""
+"""The shards of scripts/nightly: what each runs and depends on (.ci/nightly.toml), and its kept result."""
 
 import dataclasses
 import json
@@ -18,22 +18,22 @@ from outcome import Failure, Outcome
 PLAN = process.ROOT / ".ci" / "nightly.toml"
 STORE = process.CACHE / "nightly"
 
-NOT_TO_BE_HAD = 77  # a command returns it where this machine cannot have what it needs
+NOT_TO_BE_HAD = 77  # exit status of a command if this machine lacks what it needs
 
 
 @dataclasses.dataclass
 class Shard:
     name: str
-    cold_minutes: int  # what it takes with nothing cached: counted while no time is recorded
+    cold_minutes: int  # time with nothing cached; used until a time is recorded
     sources: list
-    preset: str = ""  # of a build folder whose tests it runs
+    preset: str = ""  # its build folder has the tests
     tests: list = dataclasses.field(default_factory=list)  # patterns of ctest's names
-    rest: bool = False  # all tests of the preset that no other shard of the preset names
-    targets: list = dataclasses.field(default_factory=list)  # what to build beside the tests' own programs
-    label: str = ""  # only tests with this label of ctest's
+    rest: bool = False  # all tests of the preset that no other shard names
+    targets: list = dataclasses.field(default_factory=list)  # what to build besides the tests' programs
+    label: str = ""  # only tests with this ctest label
     without_label: str = ""
     fresh_seed: bool = False
-    suites: list = dataclasses.field(default_factory=list)  # of e2e/
+    suites: list = dataclasses.field(default_factory=list)  # suites of e2e/
     run: str = ""  # bash
     family: str = ""
 
@@ -53,7 +53,7 @@ def load():
 
 
 def _names(shard, shards):
-    """Of ctest's suites, those of this shard."""
+    """The suites of ctest that belong to this shard."""
     found = ctest.suites(f"build/{shard.preset}")
     with_label = [n for n, test in found.items()
                   if (not shard.label or shard.label in test["labels"]) and shard.without_label not in test["labels"]]
@@ -111,7 +111,7 @@ def _run_command(shard, folder, until, shown):
 
 
 def run(shard, shards, limit=None, shown=True):
-    """Runs a shard, at most `limit` seconds, and keeps its result. Returns (status, outcome)."""
+    """Runs a shard for at most `limit` seconds, and keeps its result. Returns (status, outcome)."""
     folder = STORE / shard.name
     folder.mkdir(parents=True, exist_ok=True)
     sources = tree.hash_of(shard.sources)
@@ -133,7 +133,7 @@ def run(shard, shards, limit=None, shown=True):
 
 
 def _keep(shard, status, sources, outcome):
-    """A shard that was cut keeps an older verdict, which its old sources make stale, and loses its time: it did not fit."""
+    """A shard that was cut keeps its older result, which is stale by its old sources, and loses its time: it did not fit."""
     before = kept(shard)
     record = {
         "status": status, "sources": sources, "seconds": round(outcome.seconds, 1), "at": time.time(),
@@ -150,7 +150,7 @@ def _keep(shard, status, sources, outcome):
 
 
 def kept(shard):
-    """The result that is kept of a shard, or None."""
+    """The kept result of a shard, or None."""
     try:
         return json.loads((STORE / shard.name / "result.json").read_text())
     except (OSError, ValueError):
@@ -158,8 +158,8 @@ def kept(shard):
 
 
 def state(shard):
-    """(state, record): green, red, skipped, or stale where it never ended or its sources have changed since. Red stays red
-    until a run ends otherwise."""
+    """(state, record): green, red, skipped, or stale (the shard never ended, or its sources have changed). Red stays red
+    until a run ends with another result."""
     record = kept(shard)
     if record is None:
         return "stale", None
@@ -178,7 +178,7 @@ def expected_seconds(shard):
 
 
 def due(shard):
-    """Whether another run would tell something new."""
+    """Whether another run would give a new result."""
     now, record = state(shard)
     return now == "stale" or (now == "red" and record["sources"] != tree.hash_of(shard.sources))
 

@@ -1,4 +1,4 @@
-# What the `run` commands of .ci/nightly.toml are made of. Sourced.
+# Functions for the `run` commands of .ci/nightly.toml. Sourced.
 # shellcheck shell=bash
 
 build() { # PRESET TARGET...
@@ -11,7 +11,7 @@ ctest_in() { # FOLDER [CTEST OPTIONS...]
   GTEST_BRIEF=1 ctest --test-dir "$1" --output-on-failure --no-tests=error -j2 "${@:2}"
 }
 check() { ctest_in "build/$1" "${@:2}"; } # PRESET [CTEST OPTIONS...]
-# Ends the shard as skipped where scripts/deps cannot bring the group here.
+# Ends the shard as skipped if scripts/deps cannot install the group here.
 have() { # GROUP
   scripts/deps "$1" || exit 77
 }

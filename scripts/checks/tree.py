@@ -1,4 +1,4 @@
-"""The files of the tree, and hashes of the sources that a check depends on; uncommitted ones included."""
+"""The files of the tree, and hashes of the sources that a check depends on, including uncommitted ones."""
 
 import functools
 import hashlib
@@ -20,7 +20,7 @@ def _hash(name):
     path = process.ROOT / name
     if path.is_symlink():
         return hashlib.sha256(str(path.readlink()).encode()).digest()
-    if not path.is_file():  # deleted, and not yet committed
+    if not path.is_file():  # deleted but not committed
         return b""
     return hashlib.sha256(path.read_bytes()).digest()
 

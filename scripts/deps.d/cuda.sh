@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The group "cuda" of scripts/deps: a CUDA toolkit from NVIDIA's wheels, for compiling kernels/cuda
-# where none is installed. 0.5 GB in the cache, outside the tree. It brings no driver: what runs the
-# kernels is a machine with one.
+# The group "cuda" of scripts/deps: a CUDA toolkit from NVIDIA's wheels, for compiling kernels/cuda if none
+# is installed. It takes 0.5 GB in the cache, outside the tree. It has no driver: kernels run only on a
+# machine that has one.
 #
 # Sourced, it defines deps_cuda; run, it calls it. Safe to run twice. CMake's preset `cuda` finds it.
 
-# 13.0 runs on drivers from 580 on. Every part is pinned, because bounds on registers
-# (kernels/cuda/bounds.txt) are a claim about one compiler.
+# 13.0 runs on drivers from 580 on. Every part is pinned: the bounds on registers (kernels/cuda/bounds.txt)
+# hold for one compiler.
 JANUS_CUDA_WHEELS=(
   nvidia-cuda-nvcc==13.0.88
   nvidia-nvvm==13.0.88
@@ -15,13 +15,13 @@ JANUS_CUDA_WHEELS=(
   nvidia-cuda-cccl==13.0.85
 )
 
-# The wheels lack lib64 and the unversioned .so links that CMake's check of the compiler wants.
+# The wheels lack lib64 and the unversioned .so links that CMake's compiler check needs.
 cuda_root_from_wheels() { # SITE_PACKAGES ROOT
   local wheels=$1/nvidia/cu13 root=$2 file base
   mkdir -p "$root/bin" "$root/include" "$root/lib64/stubs"
   ln -s "$wheels/nvvm" "$root/nvvm"
   ln -s "$wheels"/include/* "$root/include/"
-  # nvcc takes its root from its own real path: copied, never linked.
+  # nvcc finds its root from its real path: it must be copied, not linked.
   cp "$wheels/bin/nvcc" "$wheels/bin/nvcc.profile" "$root/bin/"
   for file in "$wheels"/bin/*; do
     [[ -e $root/bin/${file##*/} ]] || ln -s "$file" "$root/bin/"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What the groups that bring Python packages ask of Debian. Sourced by them.
+# What the groups with Python packages need from Debian. They source this file.
 
-# The package of the venv module, which Debian's python3 comes without; nothing where it is there.
+# The package of the venv module, which Debian's python3 lacks; nothing if the module is installed.
 venv_package() { python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv; }
 
-# install_debian GROUP PACKAGE...: installs them, or prints them for root to install. Nothing without a package.
+# install_debian GROUP PACKAGE...: installs them, or prints them for root to install. Does nothing without a
+# package.
 install_debian() {
   local group=$1
   shift

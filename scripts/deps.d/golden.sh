@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# The group "golden" of scripts/deps: what makes golden files and the demo model (tests/golden,
-# examples/demo-model). Building, testing and running Janus need none of it.
+# The group "golden" of scripts/deps: tools that make golden files and the demo model (tests/golden,
+# examples/demo-model). Building, testing and running Janus do not need them.
 #
 # Sourced, it defines deps_golden; run, it calls it. Safe to run twice.
 #
-# Torch comes from PyPI, whose Linux build wants several GB of CUDA libraries; they are left out and
-# stood in for (tests/golden/cpu_stubs.py), so this environment must never meet a GPU. 1.8 GB.
+# Torch comes from PyPI. Its Linux build needs several GB of CUDA libraries; they are left out and
+# replaced by stubs (tests/golden/cpu_stubs.py). This environment must therefore never be used with a
+# GPU. It takes 1.8 GB.
 
-# Every package is pinned: a golden file is a claim about one version.
+# Every package is pinned: a golden file is valid for one version.
 JANUS_GOLDEN_WITHOUT_THEIR_NEEDS=(
   torch==2.15.0
   nvidia-cuda-runtime==13.2.86
@@ -36,7 +37,8 @@ deps_golden() {
   here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)" || return 1
   venv="${XDG_CACHE_HOME:-$HOME/.cache}/janus/golden-venv"
 
-  # The novels the demo model and the golden tokenizers learn from; gcc and readelf for stand-ins.
+  # The novels that the demo model and the golden tokenizers learn from; gcc and readelf for the
+  # stubs.
   local missing=()
   [[ -f /usr/lib/R/site-library/janeaustenr/data/Rdata.rdb ]] || missing+=(r-cran-janeaustenr)
   command -v gcc >/dev/null || missing+=(gcc)
@@ -53,7 +55,8 @@ deps_golden() {
     return 1
   fi
 
-  # The stamp names what is installed: another pin in this file means another installation.
+  # The stamp lists what is installed: if a pin in this file changes, the environment is installed
+  # again.
   local stamp="$venv/janus-packages" want
   want="$(printf '%s\n' "${JANUS_GOLDEN_WITHOUT_THEIR_NEEDS[@]}" "${JANUS_GOLDEN_PACKAGES[@]}")"
   if [[ -f $stamp && "$(<"$stamp")" == "$want" ]]; then
@@ -63,7 +66,8 @@ deps_golden() {
   echo "golden: installing torch, transformers and their needs into $venv (a minute, 1.8 GB)"
   python="$venv/bin/python"
   [[ -x $python ]] || python3 -m venv "$venv" || return 1
-  # The packages below come first: their needs are met before torch, whose own are not to be.
+  # The packages below come first, with their dependencies. Torch is then installed without
+  # dependencies.
   "$python" -m pip install --quiet --disable-pip-version-check \
     "${JANUS_GOLDEN_PACKAGES[@]}" || return 1
   "$python" -m pip install --quiet --disable-pip-version-check --no-deps \

@@ -17,7 +17,8 @@ deps_test() {
   local venv="${XDG_CACHE_HOME:-$HOME/.cache}/janus/test-venv" python
   # shellcheck disable=SC2046 # no word where it is there
   install_debian test $(venv_package) || return 1
-  # The stamp names what is installed: another pin in this file means another installation.
+  # The stamp lists what is installed: if a pin in this file changes, the environment is installed
+  # again.
   local stamp="$venv/janus-packages" want
   want="$(printf '%s\n' "${JANUS_TEST_PACKAGES[@]}")"
   if [[ -f $stamp && "$(<"$stamp")" == "$want" ]]; then

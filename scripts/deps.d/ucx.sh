@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The group "ucx" of scripts/deps: a UCX newer than Debian's that knows CUDA, for tests. It is the one of NVIDIA's wheel,
-# which was built without RDMA: no worker that is to use a network device is built with it. In the cache, outside the tree.
+# The group "ucx" of scripts/deps: a UCX newer than Debian's, with CUDA support, for tests. It is that of NVIDIA's wheel,
+# which was built without RDMA: do not build a worker for a network device with it. It is in the cache, outside the tree.
 #
-# Sourced, it defines deps_ucx; run, it calls it. Safe to run twice. CMake takes it by
+# Sourced, it defines deps_ucx; run, it calls it. Safe to run twice. CMake uses it with
 # -DCMAKE_PREFIX_PATH=~/.cache/janus/ucx-1.22.
 
 JANUS_UCX_WHEEL=libucx-cu13==1.22.0

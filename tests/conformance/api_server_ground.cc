@@ -1,4 +1,4 @@
-// A real API server: $KUBECONFIG, and $JANUS_NAMESPACE, which is there; with the kinds of crds/.
+// A real API server with the kinds of crds/: $KUBECONFIG, and $JANUS_NAMESPACE, which must exist.
 
 #include <cstdlib>
 #include <utility>

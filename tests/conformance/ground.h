@@ -7,17 +7,17 @@
 
 namespace janus::control {
 
-// What a conformance run stands on: whoever links the suite says what it is held against.
+// The API under test in a conformance run. The program that links the suite defines it.
 struct Ground {
   virtual ~Ground() = default;
   virtual ObjectApi& api() = 0;
-  // The same objects, for a field manager of another name.
+  // The same objects, with another field manager.
   virtual ObjectApi& other_api() = 0;
-  // Is there, and nobody else writes into it.
+  // A namespace that exists and in which only the test writes.
   virtual std::string ns() const = 0;
 };
 
-// Once per program. Aborts with the reason where there is none.
+// Called once per program. Aborts with the reason if there is no API.
 std::unique_ptr<Ground> MakeGround();
 
 }  // namespace janus::control

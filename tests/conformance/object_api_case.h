@@ -21,8 +21,8 @@ inline const Resource kScalers{"serving.janus.dev", "v1alpha1", "moerolescalers"
 inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment", true};
 inline const CallLimits kLimits;
 
-// What the cases have in common: the ground they stand on, objects to write there, and calls with
-// the usual options.
+// Shared by the cases: the API under test, objects to write there, and calls with the usual
+// options.
 class ObjectApiTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { ground_ = MakeGround().release(); }
@@ -31,7 +31,7 @@ class ObjectApiTest : public testing::Test {
   ObjectApi& api() { return ground_->api(); }
   ObjectApi& other_api() { return ground_->other_api(); }
   std::string ns() const { return ground_->ns(); }
-  // Names are of one test alone.
+  // A name that no other test uses.
   ObjectKey Key(const std::string& suffix = "") const {
     std::string name = testing::UnitTest::GetInstance()->current_test_info()->name() + suffix;
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) {
@@ -54,7 +54,7 @@ class ObjectApiTest : public testing::Test {
                   R"("spec":{"service":"chat","role":"experts","replicas":)" +
                       std::to_string(replicas) + "}");
   }
-  // `object` with an owner; it blocks the owner's deletion if asked to.
+  // `object` with an owner. With `blocks`, it blocks the owner's deletion.
   Node Owned(Node object, const Node& owner, bool blocks = false) const {
     Node reference = Node::Map();
     for (const std::string_view field : {"apiVersion", "kind"}) {
@@ -78,8 +78,7 @@ class ObjectApiTest : public testing::Test {
     const ApiResult<Node> found = api().Get(resource, key, Subresource::kNone, kLimits);
     return found.ok() ? StatusCode::kOk : found.error().code;
   }
-  // Until the config map is gone, or the watch's time has passed: what a cluster's controllers do
-  // takes them a moment.
+  // Waits until the config map is gone or the watch ends: a cluster's controllers need a moment.
   bool IsGoneInTime(const ObjectKey& key) {
     WatchOptions options;
     options.selection = {ns(), "", "metadata.name=" + key.name};
@@ -107,7 +106,7 @@ class ObjectApiTest : public testing::Test {
     EXPECT_TRUE(made.ok()) << made.status().ToString();
     return made.ok() ? *std::move(made) : Node::Map();
   }
-  // "ok", or the code and, if there are causes, the field of the first: "422 spec.replicas".
+  // "ok", or the code and the field of the first cause, if there is one: "422 spec.replicas".
   static std::string Verdict(const ApiResult<Node>& result) {
     if (result.ok()) return "ok";
     const ApiError& error = result.error();
@@ -129,7 +128,7 @@ class ObjectApiTest : public testing::Test {
     EXPECT_TRUE(read.ok()) << read.status().ToString();
     return read.ok() ? *std::move(read) : Node::Map();
   }
-  // A Deployment that runs nothing, with such containers and labels {"a":"b"}.
+  // A Deployment that runs nothing, with these containers and the labels {"a":"b"}.
   Node Deployment(const ObjectKey& key,
                   const std::string& containers = R"([{"name":"a","image":"x"}])") const {
     return Object(kDeployments, key,
@@ -137,7 +136,7 @@ class ObjectApiTest : public testing::Test {
                   R"({"metadata":{"labels":{"a":"b"}},"spec":{"containers":)" +
                       containers + "}}}");
   }
-  // The first `count` events of what happens to this test's config maps after `version`.
+  // The first `count` events of this test's config maps after `version`.
   std::vector<WatchEvent> Watch(const std::string& version, size_t count) {
     WatchOptions options;
     options.selection.namespace_ = ns();

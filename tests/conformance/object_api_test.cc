@@ -1,4 +1,4 @@
-// What every ObjectApi must do alike: the real API server, and whatever stands in for it.
+// What every ObjectApi must do: a real API server, and all that stand in for it.
 
 #include <gtest/gtest.h>
 
@@ -237,11 +237,11 @@ TEST_F(ObjectApiTest, AWatchTellsAllThatHappensInOrderAndResumes) {
   EXPECT_EQ(events[2].type, WatchEventType::kDeleted);
   EXPECT_EQ(events[3].type, WatchEventType::kAdded);
   EXPECT_EQ(TextAt(events[1].object, {"data", "key"}), "two");
-  // One name, two objects.
+  // Two objects with the same name.
   EXPECT_EQ(UidOf(events[2].object), UidOf(first));
   EXPECT_EQ(UidOf(events[3].object), UidOf(second));
   EXPECT_NE(UidOf(first), UidOf(second));
-  // From an event on: what came after it, and nothing twice.
+  // A watch from an event on gives what came after it, and nothing twice.
   const std::vector<WatchEvent> rest = Watch(std::string(ResourceVersionOf(events[1].object)), 2);
   ASSERT_EQ(rest.size(), 2U);
   EXPECT_EQ(rest[0].type, WatchEventType::kDeleted);
@@ -294,7 +294,7 @@ TEST_F(ObjectApiTest, AWatchMayTellFirstWhatIsThereAndWhereThatEnds) {
   ASSERT_TRUE(api().Delete(kConfigMaps, Key("-gone"), {}, kLimits).ok());
   const Node last = MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-c"))));
   const std::string newest(ResourceVersionOf(last));
-  // The newest state, and one that is not older than what was seen.
+  // The newest state, and a state that is at least as new as one seen before.
   for (const std::string& version : {std::string(), newest}) {
     SCOPED_TRACE(version);
     WatchOptions options;
@@ -325,10 +325,10 @@ TEST_F(ObjectApiTest, AWatchMayTellFirstWhatIsThereAndWhereThatEnds) {
                     {});
     ASSERT_TRUE(end.ok()) << end.status().ToString();
     ASSERT_EQ(told.size(), 6U);
-    std::sort(told.begin(), told.begin() + 3);  // of the initial events there is no order
+    std::sort(told.begin(), told.begin() + 3);  // the initial events have no order
     EXPECT_EQ(told, (std::vector<std::string>{"+-a", "+-b", "+-c", "end", "+-later" + version,
                                               "--later" + version}));
-    // Where it ended a watch goes on: nothing of what was told comes again.
+    // A watch continues where the last one ended: no event comes twice.
     const std::vector<WatchEvent> rest = Watch(end_version, 2);
     ASSERT_EQ(rest.size(), 2U);
     EXPECT_EQ(KeyOf(rest[0].object).name, Key("-later" + version).name);
@@ -336,7 +336,7 @@ TEST_F(ObjectApiTest, AWatchMayTellFirstWhatIsThereAndWhereThatEnds) {
   }
 }
 
-// Whether lists are streamed, or come in pages.
+// Whether lists are streamed or come in pages.
 class InformerConformanceTest : public ObjectApiTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Lists, InformerConformanceTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Streamed" : "InPages"; });
@@ -362,7 +362,7 @@ TEST_P(InformerConformanceTest, FollowsFromAListOn) {
         if (delta.type == DeltaType::kAdded) {
           added.push_back(delta.key);
           if (added.size() != 5) return;
-          // Told while the list's end is taken in: the watch must begin before this.
+          // Done while the list's end is processed: the watch must begin before it.
           MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-5"))));
           EXPECT_TRUE(api().Delete(kConfigMaps, Key("-0"), {}, kLimits).ok());
         } else if (delta.type == DeltaType::kDeleted) {
@@ -519,7 +519,7 @@ TEST_F(ObjectApiTest, OnlyASpecThatChangesRaisesTheGeneration) {
       Merge(kScalers, Key(), R"({"status":{"observedGeneration":2}})", Subresource::kStatus);
   EXPECT_EQ(generation(seen), 2);
   EXPECT_EQ(IntegerAt(*seen, {"status", "observedGeneration"}), 2);
-  EXPECT_EQ(FindAt(*seen, {"status", "replicas"}), nullptr);  // was not written by that road
+  EXPECT_EQ(FindAt(*seen, {"status", "replicas"}), nullptr);  // the call did not write it
 }
 
 TEST_F(ObjectApiTest, AnApplyThatWouldTakeAnothersFieldIsAConflictUnlessForced) {
@@ -528,7 +528,7 @@ TEST_F(ObjectApiTest, AnApplyThatWouldTakeAnothersFieldIsAConflictUnlessForced) 
                      Subresource::kNone, {{}, force}, kLimits);
   };
   ASSERT_TRUE(apply(api(), R"({"mine":"1","shared":"s"})", false).ok());
-  // The same value is shared, another key is nobody's yet.
+  // Both managers own the same value; another key has no owner yet.
   const ApiResult<Node> beside = apply(other_api(), R"({"shared":"s","theirs":"2"})", false);
   ASSERT_TRUE(beside.ok()) << beside.status().ToString();
   const ApiResult<Node> refused = apply(other_api(), R"({"mine":"3","theirs":"2"})", false);
@@ -540,7 +540,7 @@ TEST_F(ObjectApiTest, AnApplyThatWouldTakeAnothersFieldIsAConflictUnlessForced) 
   const ApiResult<Node> forced = apply(other_api(), R"({"mine":"3","theirs":"2"})", true);
   ASSERT_TRUE(forced.ok()) << forced.status().ToString();
   EXPECT_EQ(WriteJson(*forced->Find("data")), R"({"mine":"3","shared":"s","theirs":"2"})");
-  // What was taken is left alone, what is ours alone goes.
+  // Fields that another manager took stay; those that only we own are removed.
   const ApiResult<Node> left = apply(api(), R"({"new":"4"})", false);
   ASSERT_TRUE(left.ok()) << left.status().ToString();
   EXPECT_EQ(WriteJson(*left->Find("data")), R"({"mine":"3","new":"4","theirs":"2"})");
@@ -633,7 +633,7 @@ TEST_F(ObjectApiTest, AListGoesOnAsItBegan) {
   MustCreate(kConfigMaps, Labelled(ConfigMap(Key("-4"))));
   options.continue_token = first->continue_token;
   std::vector<ObjectKey> rest;
-  // The last chunk may be empty: the server looks at the selection after it has cut the chunks.
+  // The last chunk may be empty: the server applies the selection after it has made the chunks.
   while (!options.continue_token.empty()) {
     const ApiResult<ObjectList> next = api().List(kConfigMaps, options, kLimits);
     ASSERT_TRUE(next.ok()) << next.status().ToString();
@@ -665,8 +665,8 @@ TEST_F(ObjectApiTest, ManagedFieldsSayWhoOwnsWhat) {
   EXPECT_EQ(owner_of_key(), "somebody-else Update;");
 }
 
-// As one hands what was created over to server-side apply: who created owns by "Update", and what
-// such an owner said an apply never takes away.
+// Objects that were created can be handed over to server-side apply. The creator owns fields by
+// "Update", and an apply never removes those.
 TEST_F(ObjectApiTest, WhatWasCreatedMayBeHandedOverToApply) {
   MustCreate(kConfigMaps, Object(kConfigMaps, Key(), R"("data":{"kept":"1","dropped":"2"})"));
   const auto apply = [&] {
@@ -717,7 +717,7 @@ TEST_F(ObjectApiTest, AnUpdateThatSaysNothingOfManagedFieldsLeavesThem) {
   EXPECT_EQ(WriteJson(*FindAt(*updated, {"metadata", "managedFields"})), was);
 }
 
-// A kubelet writes a pod's status, and labels with it; other kinds take a status alone.
+// A kubelet writes a pod's status, and labels with it. Other kinds accept only a status.
 TEST_F(ObjectApiTest, APodsLabelsAreAppliedWithItsStatus) {
   const Resource pods{"", "v1", "pods", "Pod", true};
   MustCreate(pods, Object(pods, Key(), R"("spec":{"containers":[{"name":"a","image":"b"}]})"));
@@ -731,7 +731,7 @@ TEST_F(ObjectApiTest, APodsLabelsAreAppliedWithItsStatus) {
   const ApiResult<Node> labelled = apply(R"({"test":"yes"})");
   ASSERT_TRUE(labelled.ok()) << labelled.status().ToString();
   EXPECT_EQ(TextAt(*labelled, {"metadata", "labels", "test"}), "yes");
-  // A label that the status' manager leaves out the next time goes.
+  // A label that the status manager leaves out in the next apply is removed.
   const ApiResult<Node> without = apply("{}");
   ASSERT_TRUE(without.ok()) << without.status().ToString();
   EXPECT_EQ(TextAt(*without, {"metadata", "labels", "test"}), "");
@@ -764,12 +764,12 @@ TEST_F(ObjectApiTest, AnImmutableConfigMapKeepsItsData) {
   EXPECT_TRUE(Merge(kConfigMaps, Key(), R"({"metadata":{"labels":{"a":"b"}}})").ok());
 }
 
-// What a server adds to an object of a built-in kind, and what of it may not change then.
+// What a server adds to an object of a built-in kind, and which part must not change afterwards.
 struct BuiltIn {
   const char* name;
   Resource resource;
   const char* fields;
-  // Paths like spec.ports.0.protocol, each with its JSON.
+  // Paths such as spec.ports.0.protocol, each with its JSON.
   std::vector<std::pair<std::string, std::string>> read;
   const char* refused_patch = nullptr;
 };

@@ -1,4 +1,4 @@
-// What is refused alike, and by which code and cause.
+// What every API must refuse, with which code and cause.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class RefusalsTest : public ObjectApiTest {
   std::vector<std::pair<Resource, Node>> OneOfEach(const std::string& suffix) const {
     return {{kConfigMaps, ConfigMap(Key(suffix))}, {kScalers, Scaler(Key(suffix))}};
   }
-  // What an apply names by itself.
+  // An object with only these fields, for an apply.
   Node Named(const Resource& resource, const ObjectKey& key, const std::string& metadata) const {
     return *ParseJson(R"({"apiVersion":")" + resource.ApiVersion() + R"(","kind":")" +
                           resource.kind + R"(","metadata":{"name":")" + key.name +
@@ -44,7 +44,7 @@ class RefusalsTest : public ObjectApiTest {
     SetAt(object, {"metadata", "resourceVersion"}, Node::String(version));
     return object;
   }
-  // A scaler's status with such a condition, or two.
+  // A scaler's status with these conditions.
   static std::string Conditions(const std::vector<std::string>& changes) {
     std::string list;
     for (const std::string& change : changes) {
@@ -110,7 +110,8 @@ TEST_F(RefusalsTest, ContainersAndPortsAreToldApart) {
   EXPECT_EQ(Verdict(Apply(services, ports)), "500");
 }
 
-// A create takes what an apply would not, and an apply puts one in the place of all.
+// A create accepts duplicate names that an apply refuses. An apply then replaces all of them by
+// one.
 TEST_F(RefusalsTest, VariablesOfOneNameAreTakenUnlessApplied) {
   const auto with = [&](const std::string& variables) {
     return Deployment(Key(), R"([{"name":"a","image":"x","env":[)" + variables + "]}]");
@@ -137,7 +138,7 @@ TEST_F(RefusalsTest, AnOwnerThatIsNamedTwiceIsNamedOnce) {
     ASSERT_NE(FindAt(made, {"metadata", "ownerReferences"}), nullptr);
     EXPECT_EQ(FindAt(made, {"metadata", "ownerReferences"})->items.size(), 1U);
     EXPECT_EQ(Verdict(Apply(resource, twice)), "500");
-    // Two that differ are two.
+    // Two references that differ both stay.
     SetAt(list->items.at(1), {"controller"}, Node::Bool(true));
     const ApiResult<Node> both = Merge(
         resource, KeyOf(object), R"({"metadata":{"ownerReferences":)" + WriteJson(*list) + "}}");
@@ -254,7 +255,7 @@ TEST_F(RefusalsTest, AnothersUidIsAConflictOrCannotBe) {
   }
 }
 
-// Of a custom resource's status the server drops the metadata before it looks.
+// For a custom resource's status the server drops the metadata before it checks.
 TEST_F(RefusalsTest, AnothersUidWithAStatusCountsByTheKind) {
   const std::string patch =
       R"({"metadata":{"uid":")" + kAnotherUid + R"("},"status":{"replicas":1}})";
@@ -299,7 +300,7 @@ TEST_F(RefusalsTest, AVersionIsANumberAndZeroIsAny) {
     EXPECT_EQ(Verdict(Apply(resource, WithVersion(object, "abc"))), "500");
     EXPECT_EQ(Verdict(Apply(resource, WithVersion(object, "1"))), "409");
     EXPECT_EQ(Verdict(Merge(resource, Key(), R"({"metadata":{"resourceVersion":"1"}})")), "409");
-    // Of a custom resource any is none that an update may mean.
+    // For a custom resource, no update is valid with this version.
     EXPECT_EQ(Verdict(Merge(resource, Key(), R"({"metadata":{"resourceVersion":"0"}})")),
               resource.kind == "ConfigMap" ? "ok" : "422 metadata.resourceVersion");
   }
@@ -329,7 +330,7 @@ TEST_F(RefusalsTest, AGeneratedNameIsJudgedAsAName) {
     ASSERT_TRUE(dry.ok()) << dry.status().ToString();
     EXPECT_TRUE(KeyOf(*dry).name.starts_with("dry-"));
     EXPECT_EQ(Find(resource, KeyOf(*dry)), StatusCode::kNotFound);
-    // A name goes before it.
+    // A given name overrides it.
     Node both = object;
     SetAt(both, {"metadata", "generateName"}, Node::String("other-"));
     EXPECT_EQ(KeyOf(MustCreate(resource, both)), Key());
@@ -337,7 +338,7 @@ TEST_F(RefusalsTest, AGeneratedNameIsJudgedAsAName) {
   }
 }
 
-// Of a kind whose names are shorter than what is generated at most.
+// A kind with names that are limited to less than the longest generated name.
 TEST_F(RefusalsTest, AGeneratedNameThatIsTooLongIsRefused) {
   Node service = Object(kServices, Key(),
                         R"("spec":{"model":{"source":{"type":"HuggingFace","huggingFace":)"
@@ -351,7 +352,8 @@ TEST_F(RefusalsTest, AGeneratedNameThatIsTooLongIsRefused) {
   EXPECT_TRUE(api().Delete(kServices, KeyOf(made), {}, kLimits).ok());
 }
 
-// All at once; rules between fields where nothing is missing, of another type or beyond a list.
+// All errors are reported at once; rules between fields only if no field is missing, has another
+// type or exceeds a list's limit.
 TEST_F(RefusalsTest, WhatIsMissingHidesNoBound) {
   const auto fields = [&](const std::string& spec, const std::string& label = "a") {
     Node service = Object(kServices, {ns(), "told-at-once"}, R"("spec":)" + spec);
@@ -361,7 +363,7 @@ TEST_F(RefusalsTest, WhatIsMissingHidesNoBound) {
     std::set<std::string> out;
     if (made.ok()) return out;
     EXPECT_EQ(made.error().http_status, 422);
-    // A server tells of rules that it has not looked at by a cause of no field.
+    // A server reports rules that it did not check as a cause without a field.
     for (const ApiCause& cause : made.error().causes) {
       if (cause.field.find('.') != std::string::npos) out.insert(cause.field);
     }
@@ -385,7 +387,7 @@ TEST_F(RefusalsTest, WhatIsMissingHidesNoBound) {
 }
 
 struct StatusValue {
-  const char* change;  // of the condition's fields
+  const char* change;  // for the condition's fields
   const char* verdict;
 };
 void PrintTo(const StatusValue& value, std::ostream* out) {

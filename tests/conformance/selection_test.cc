@@ -1,4 +1,4 @@
-// What lists and watches are about: selectors and versions.
+// What lists and watches select: selectors and versions.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 class SelectionTest : public ObjectApiTest {
  protected:
-  // "a b", or the code.
+  // The names, as "a b", or the code.
   std::string Names(const Selection& selection) {
     ListOptions options;
     options.selection = selection;

@@ -1,5 +1,5 @@
-// The store of this process as another one reaches it: over its socket, by the client that speaks
-// to API servers. Watches, which the socket does not offer, are the store's own.
+// This process' store, reached over its socket by the client for API servers. The socket offers no
+// watches; these use the store directly.
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-// The store of this process, in real time: informers wait beside those who write.
+// This process' store, in real time: informers wait in threads beside the writers.
 
 #include "operator/local/store/store_client.h"
 #include "tests/conformance/ground.h"

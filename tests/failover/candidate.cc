@@ -1,7 +1,7 @@
 // A candidate for the lease "leader" in $JANUS_NAMESPACE of $KUBECONFIG's cluster, until SIGTERM:
-// kube-candidate IDENTITY. While it leads it makes ConfigMaps, named for the term in which it
-// decided to, so that the server's audit log tells who acted when. Says on stdout whom it sees
-// leading.
+// kube-candidate IDENTITY. While it leads it creates ConfigMaps. Their names have the term in which
+// it decided to, so that the server's audit log shows which candidate acted when. Prints the leader
+// that it sees on stdout.
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +18,7 @@ namespace {
 
 const Resource kConfigMaps{"", "v1", "configmaps", "ConfigMap", true};
 constexpr Seconds kBetweenActs{0.05};
-// Less than what lies between a leader's last moment and its successor's first, 15 s - 10 s.
+// Less than the time between a leader's last moment and its successor's first, 15 s - 10 s.
 constexpr Seconds kActTimeout{4};
 
 MonotonicTime Later(const Timeline& timeline, Seconds by) {
@@ -84,7 +84,7 @@ int Run(const std::string& identity) {
   });
   signals.Wait();
   acting.request_stop();
-  acting.join();  // nothing is done after the lease is given up
+  acting.join();  // nothing is written after the lease is released
   campaigning.request_stop();
   campaigning.join();
   const Status released = election.Release();

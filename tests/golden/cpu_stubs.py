@@ -1,12 +1,11 @@
-"""Makes PyPI's CUDA build of torch importable on a machine that has no CUDA.
+"""Makes PyPI's CUDA build of torch importable on a machine without CUDA.
 
-PyPI carries no CPU-only torch for Linux on x86-64, and the CUDA build's libraries name several GB
-of others in their dynamic sections. None of those is called on a CPU, but the loader wants every
-library, version name and symbol to be there. This script, run with a virtual environment's own
-python, reads from torch's libraries what they want and links small stand-ins beside them. Libraries
-that the environment does have (libcudart, libcupti) stay as they are.
+PyPI has no CPU-only torch for Linux on x86-64, and the CUDA build's libraries are linked with others of several GB. On a
+CPU none of these is called, but the loader requires every library, version name and symbol. This script runs with the
+python of a virtual environment. It reads what torch's libraries need, and links small stubs beside them. Libraries that
+the environment has (libcudart, libcupti) stay as they are.
 
-Never run it in an environment that is to meet a GPU. Running it twice does no harm.
+Never use such an environment with a GPU. Running the script twice does no harm.
 """
 
 import collections
@@ -25,7 +24,7 @@ def readelf(option: str, library: pathlib.Path) -> str:
 
 
 def wanted():
-    """What torch's libraries want of CUDA's: names, versions per name, symbols per version."""
+    """What torch's libraries need from CUDA: library names, versions per library, symbols per version."""
     libraries: set[str] = set()
     versions: dict[str, set[str]] = collections.defaultdict(set)
     symbols: dict[str, set[str]] = collections.defaultdict(set)
@@ -46,7 +45,7 @@ def wanted():
 
 
 def make_stub(library: str, versions: set[str], symbols: dict[str, set[str]]) -> None:
-    """Links TORCH/library: every symbol a block of zeros, under its version name if any."""
+    """Links TORCH/library: every symbol is a block of zeros, under its version name if it has one."""
     source, script = TORCH / "stub.c", TORCH / "stub.map"
     named = symbols[""].union(*(symbols[v] for v in versions))
     source.write_text("".join(f"char {s}[64];\n" for s in sorted(named)))
@@ -66,7 +65,7 @@ def main() -> None:
     libraries, versions, symbols = wanted()
     made = 0
     for library in sorted(libraries):
-        # libcuda is the driver's: torch opens it itself where there is one.
+        # libcuda belongs to the driver: torch opens it itself if it exists.
         real = any(SITE.glob(f"nvidia/**/{library}"))
         if real or library.startswith(("libcudart", "libcuda.")) or (TORCH / library).exists():
             continue

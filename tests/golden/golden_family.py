@@ -1,4 +1,4 @@
-"""What every make_<family>.py shares: from a family's random checkpoint to its golden files.
+"""Shared by every make_<family>.py: from a family's random checkpoint to its golden files.
 
 README.md beside this file explains the files. Everything is float32 on one thread, from seeds.
 """
@@ -16,13 +16,13 @@ import safetensors.torch
 import torch
 import transformers
 
-# The largest difference from these logits that an fp32 implementation may show, in units of the
-# logits' range, and how far every mutation of sensitivity.json must move them.
+# The largest difference from these logits allowed to an fp32 implementation, in units of the logits' range; and how far
+# every mutation of sensitivity.json must move them.
 TOLERANCE = 2e-4
 MOVES = 100 * TOLERANCE
 # The least gap between the two best logits over all greedy steps, in units of the range.
 LEAST_MARGIN = 5e-3
-# The least gap between the last expert chosen and the first one not, in what they are chosen by.
+# The least gap between the last chosen expert and the first one not chosen, in the scores that decide.
 LEAST_ROUTER_GAP = 2e-4
 
 LEAST_DISTINCT = 8
@@ -36,14 +36,14 @@ Weights = dict[str, torch.Tensor]
 
 @dataclasses.dataclass
 class Family:
-    """A family's part: its configs and weights, what is run and what is mutated."""
+    """The part of a family: its configs and weights, the cases that run, and the mutations."""
 
     folder: str
     configs: dict[str, dict]  # file -> config; config.json and config.published.json are one model
-    # Case -> (config, prompt length, seed of the prompt as found by --search, greedy tokens wanted).
+    # Case -> (config, prompt length, seed of the prompt (found by --search), whether greedy tokens are needed).
     cases: dict[str, tuple[str, int, int, bool]]
     make_weights: Callable[[], Weights]
-    # The rows of sensitivity.json; gets, per MoE layer, an expert that shows in the kept logits.
+    # The rows of sensitivity.json. The argument has, per MoE layer, an expert that affects the kept logits.
     mutations: Callable[[list[int]], list[dict]]
 
     @property
@@ -59,7 +59,7 @@ class Family:
 
 
 def matrices(seed: int):
-    """(matrix, norm): random tensors, scaled so that each of them shows in the logits."""
+    """(matrix, norm): functions for random tensors, scaled so that each of them affects the logits."""
     rng = np.random.Generator(np.random.PCG64(seed))
 
     def matrix(rows, columns, gain):
@@ -72,7 +72,7 @@ def matrices(seed: int):
 
 
 def head_matrix(rng, matrix, vocab: int, hidden: int):
-    """Rows of unequal length: the larger ones stand out, which keeps greedy steps off near-ties."""
+    """Rows of unequal length. The larger ones stand out, so that greedy steps avoid near-ties."""
     return matrix(vocab, hidden, 1.0) * np.exp(rng.standard_normal((vocab, 1)) * 0.5)
 
 
@@ -81,7 +81,7 @@ def to_torch(arrays: dict) -> Weights:
 
 
 def with_values(config: dict, values: dict) -> dict:
-    """A copy of the config with values set at JSON pointers."""
+    """A copy of the config, with values set at JSON pointers."""
     out = copy.deepcopy(config)
     for pointer, value in values.items():
         *path, last = pointer.strip("/").split("/")
@@ -93,7 +93,7 @@ def with_values(config: dict, values: dict) -> dict:
 
 
 def make_model(config: dict, weights: dict[str, torch.Tensor]):
-    """A transformers model of this config with these weights, without those it has no place for."""
+    """A transformers model with this config and these weights; weights for which it has no place are left out."""
     surplus = [f"model.layers.{i}." for i in range(config["num_hidden_layers"], 99)]
     if config["tie_word_embeddings"]:
         surplus.append("lm_head.")
@@ -119,10 +119,10 @@ def make_prompt(family: Family, length: int, seed: int) -> list[int]:
 
 
 def open_scores(model, output) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Per MoE layer what experts are chosen by, and the gap between groups kept and left.
+    """For each MoE layer, the scores that choose experts, and the gap between kept and dropped groups.
 
-    Experts of groups that are left have -inf. Logits decide, and a group's best logit; or where the
-    gate corrects its scores by a bias, these sums, and the sum of a group's two best.
+    Experts of dropped groups have -inf. Scores are the logits, and a group's best logit. If the gate corrects its scores
+    by a bias, they are the corrected scores, and the sum of a group's two best.
     """
     config = model.config
     biases = [m.e_score_correction_bias for m in model.modules() if is_corrected(m)]
@@ -150,9 +150,9 @@ def is_corrected(module) -> bool:
 
 
 def least_router_gap(model, output) -> float:
-    """The least gap between the last expert chosen and the first one left, over all tokens.
+    """The least gap between the last chosen expert and the first one not chosen, over all tokens.
 
-    Where only the best groups of experts are chosen from, of the groups too.
+    If experts are chosen only from the best groups, also the gap between groups.
     """
     scores, gaps = open_scores(model, output)
     k = model.config.num_experts_per_tok
@@ -179,9 +179,9 @@ def range_of(logits: torch.Tensor) -> float:
 
 @torch.no_grad()
 def greedy(model, prompt: list[int]) -> tuple[list[int], list[float], float]:
-    """(ids, margin of each, least router gap): every step computed from nothing, without a cache.
+    """(ids, margin of each, least router gap). Every step is computed from the start, without a cache.
 
-    Decoding goes on past end tokens; the cases have none.
+    Decoding continues past end tokens; the cases have none.
     """
     ids, margins = list(prompt), []
     for _ in range(GREEDY_TOKENS):
@@ -194,7 +194,7 @@ def greedy(model, prompt: list[int]) -> tuple[list[int], list[float], float]:
 
 @torch.no_grad()
 def cached_margins(model, prompts: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """(ids, least margin in units of the range) per prompt, decoded as one batch with a cache."""
+    """(ids, least margin in units of the range) for each prompt, decoded as one batch with a cache."""
     step, cache = torch.tensor(prompts), transformers.DynamicCache(config=model.config)
     ids, margins, width = [], [], None
     for _ in range(GREEDY_TOKENS):
@@ -210,7 +210,7 @@ def cached_margins(model, prompts: list[list[int]]) -> tuple[torch.Tensor, torch
 
 
 def search(family: Family, seeds: int = 512, batch: int = 64) -> None:
-    """Prints, per case, the seeds with the largest least margins that keep off router ties."""
+    """Prints, for each case, the seeds with the largest least margins that avoid router ties."""
     weights = family.make_weights()
     models = {name: make_model(config, weights) for name, config in family.configs.items()}
     for case, (config, length, _, wanted) in family.cases.items():
@@ -222,7 +222,7 @@ def search(family: Family, seeds: int = 512, batch: int = 64) -> None:
             ids, least = cached_margins(model, prompts)
             ended = torch.isin(ids, torch.tensor(GENERATION_CONFIG["eos_token_id"])).any(1)
             distinct = [len(set(row)) for row in ids.tolist()]
-            # Answers that repeat a few tokens say little.
+            # Answers that repeat a few tokens test little.
             found += [
                 (least[i].item(), first + i, distinct[i], prompts[i] + ids[i].tolist())
                 for i in range(batch)
@@ -267,10 +267,10 @@ def tensor_mutation(name: str, scale: float = 1.5) -> dict:
 
 @torch.no_grad()
 def sensitivity(family: Family, weights: Weights, logits: Weights, prompts: dict[str, list[int]]):
-    """The mutations, each with how far it moves the golden logits in units of their range."""
+    """The mutations, each with how far it moves the golden logits, in units of their range."""
     model = make_model(family.config, weights)
     output = model(input_ids=torch.tensor([prompts["prompt17"]]), output_router_logits=True)
-    # The expert that weighs most for the prompt's last token: its tensors show in the kept logits.
+    # The expert with the largest weight for the prompt's last token: its tensors affect the kept logits.
     k = model.config.num_experts_per_tok
     chosen = [scores[-1].topk(k).indices for scores in open_scores(model, output)[0]]
     heaviest = [of[r[-1][of].argmax()].item() for r, of in zip(output.router_logits, chosen)]
@@ -308,7 +308,7 @@ def sensitivity(family: Family, weights: Weights, logits: Weights, prompts: dict
 
 
 def write_json(path: pathlib.Path, value, rows: str | None = None) -> None:
-    """JSON with an indent; the list under `rows` gets one line per element."""
+    """JSON with an indent. The list under `rows` gets one line per element."""
     if rows is None:
         text = json.dumps(value, indent=2)
     else:
@@ -378,7 +378,7 @@ def write(family: Family, folder: pathlib.Path) -> None:
 
 
 def same(old, new) -> bool:
-    """Equal JSON, numbers that are not whole to 1e-4: rounding may differ between processors."""
+    """Whether two JSON values are equal; fractions only to 1e-4, as rounding may differ between processors."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(same(old[k], new[k]) for k in old)
     if isinstance(old, list) and isinstance(new, list):
@@ -389,7 +389,7 @@ def same(old, new) -> bool:
 
 
 def check(family: Family) -> None:
-    """Ends with an error unless the files on disk are what this script writes."""
+    """Exits with an error unless the files on disk are what this script writes."""
     with tempfile.TemporaryDirectory() as temporary:
         fresh = pathlib.Path(temporary)
         write(family, fresh)
@@ -420,7 +420,7 @@ def main(*families: Family) -> None:
     parser.add_argument("--check", action="store_true", help="compare the files with a fresh run")
     parser.add_argument("--search", action="store_true", help="print seeds without near-ties")
     args = parser.parse_args()
-    # One thread: sums are then added in one order on every machine.
+    # With one thread, sums are added in the same order on every machine.
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()

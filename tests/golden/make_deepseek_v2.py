@@ -27,9 +27,9 @@ from golden_family import (
 
 WEIGHT_SEED = 2
 
-# No two sizes are alike, so none can be mixed up. YaRN's ramp begins and ends between the first and
-# the last of the 8 pairs; its two scales differ, so that both the rotation and the softmax show
-# them. The epsilon is far from 1e-6, which the norms of the latent vectors have all the same.
+# No two sizes are equal: mixing them up fails. YaRN's ramp begins and ends between the first and the last of the 8
+# pairs. Its two scales differ, so that both the rotation and the softmax show them. The epsilon is far from 1e-6, which
+# the norms of the latent vectors always have.
 V2 = {
     "architectures": ["DeepseekV2ForCausalLM"],
     "attention_bias": False,
@@ -94,7 +94,7 @@ LITE = {
 
 
 def published(config: dict) -> dict:
-    """The same model as the published checkpoints spell it."""
+    """The same model, as the published checkpoints write it."""
     out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype", "head_dim")}
     rope = dict(config["rope_parameters"])
     out["rope_theta"] = rope.pop("rope_theta")
@@ -113,7 +113,7 @@ def published(config: dict) -> dict:
 
 
 def make_weights(c: dict) -> Weights:
-    """Random weights under the hub's names, scaled so that each of them shows in the logits."""
+    """Random weights under the hub's names, scaled so that each of them affects the logits."""
     rng, matrix, norm = matrices(WEIGHT_SEED)
     hidden, heads, rank = c["hidden_size"], c["num_attention_heads"], c["kv_lora_rank"]
     nope, rope, value = c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["v_head_dim"]
@@ -167,7 +167,7 @@ def group_mutations(c: dict) -> list[dict]:
 
 
 def mutations(c: dict, groups: list[dict], expert_of: list[int]) -> list[dict]:
-    """What V2's and V3's forms have in common, with those of the choice from groups."""
+    """The mutations that V2's and V3's forms share, with those of the choice from groups."""
     config, tensor = config_mutation, tensor_mutation
     heads, nope = 2 * c["num_attention_heads"], c["qk_nope_head_dim"]
 
@@ -248,7 +248,7 @@ def mutations(c: dict, groups: list[dict], expert_of: list[int]) -> list[dict]:
         out.append(tensor(layer + "input_layernorm.weight"))
         queries = ["q_proj"] if c["q_lora_rank"] is None else ["q_a_layernorm", "q_b_proj"]
         if c["q_lora_rank"] is not None:
-            # A norm follows, which takes any factor out again but for its sign.
+            # A norm follows, which cancels any factor except its sign.
             out.append(tensor(layer + "self_attn.q_a_proj.weight", -1.0))
         parts = [*queries, "kv_a_proj_with_mqa", "kv_a_layernorm", "kv_b_proj", "o_proj"]
         out += [tensor(f"{layer}self_attn.{part}.weight") for part in parts]

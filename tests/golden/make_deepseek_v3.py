@@ -15,7 +15,7 @@ from golden_family import Weights, config_mutation, main, matrices, to_torch
 
 BIAS_SEED = 3
 
-# No two sizes are alike, so none can be mixed up; smaller than V2's.
+# No two sizes are equal: mixing them up fails. They are smaller than V2's.
 V3 = {
     **v2.V2,
     "architectures": ["DeepseekV3ForCausalLM"],
@@ -34,12 +34,12 @@ V3 = {
     "v_head_dim": 20,
     "vocab_size": 192,
 }
-# V3 chooses in one way, which transformers does not name.
+# V3 has a single way to choose, which transformers does not name.
 del V3["topk_method"]
 
 
 def published(config: dict) -> dict:
-    """The same model as the published checkpoints spell it."""
+    """The same model, as the published checkpoints write it."""
     out = v2.published(config)
     del out["rope_interleave"], out["output_router_logits"]
     out |= {
@@ -52,8 +52,8 @@ def published(config: dict) -> dict:
 
 
 def make_weights(c: dict) -> Weights:
-    """V2's, with biases that change what is chosen, and parts of the layer that predicts a second
-    token, which is not to be loaded."""
+    """V2's weights, with biases that change which experts are chosen, and parts of the layer that predicts a second token,
+    which must not be loaded."""
     out = v2.make_weights(c)
     rng, matrix, norm = matrices(BIAS_SEED)
     for i in range(c["first_k_dense_replace"], c["num_hidden_layers"]):

@@ -30,8 +30,8 @@ CASES = {
     "tied17": ("config.tied.json", 17, 65, False),
 }
 
-# head_dim * heads is not hidden_size, so q, o and the residual stream cannot be mixed up; the
-# epsilon is of the size of the embeddings' mean square, so that where it stands matters.
+# head_dim * heads differs from hidden_size, so that q, o and the residual stream cannot be mixed
+# up. The epsilon is as large as the embeddings' mean square, so that its place matters.
 CONFIG = {
     "architectures": ["MixtralForCausalLM"],
     "attention_dropout": 0.0,
@@ -64,7 +64,7 @@ CONFIG = {
 }
 
 def published(config: dict) -> dict:
-    """The same model as hub checkpoints before transformers 5 spell it."""
+    """The same model, as hub checkpoints before transformers 5 write it."""
     out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
     out["rope_theta"] = config["rope_parameters"]["rope_theta"]
     out["torch_dtype"] = config["dtype"]
@@ -81,7 +81,7 @@ CONFIGS = {
 
 
 def make_weights() -> Weights:
-    """Random weights under the hub's names, scaled so that each of them shows in the logits."""
+    """Random weights under the hub's names, scaled so that each of them affects the logits."""
     rng, matrix, norm = matrices(WEIGHT_SEED)
     c = CONFIG
     hidden, inner = c["hidden_size"], c["intermediate_size"]
@@ -108,7 +108,7 @@ def make_weights() -> Weights:
 
 
 def mutations(expert_of: list[int]) -> list[dict]:
-    """What sensitivity.json lists; expert_of[layer] is the expert whose tensors are mutated."""
+    """The rows of sensitivity.json. expert_of[layer] is the expert whose tensors are mutated."""
 
     config, tensor = config_mutation, tensor_mutation
 

@@ -71,7 +71,7 @@ CONFIG = {
 
 
 def published(config: dict) -> dict:
-    """The same model as the published checkpoints spell it."""
+    """The same model, as the published checkpoints write it."""
     out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
     out |= {
         "max_window_layers": 4,
@@ -100,7 +100,7 @@ CASES = {
 
 
 def make_weights() -> Weights:
-    """Random weights under the hub's names, scaled so that each of them shows in the logits."""
+    """Random weights under the hub's names, scaled so that each of them affects the logits."""
     rng, matrix, norm = matrices(WEIGHT_SEED)
     c = CONFIG
     hidden, head = c["hidden_size"], c["head_dim"]
@@ -180,7 +180,7 @@ def mutations(expert_of: list[int]) -> list[dict]:
     for i in range(CONFIG["num_hidden_layers"]):
         layer = f"model.layers.{i}."
         out.append(tensor(layer + "input_layernorm.weight"))
-        # A norm follows queries and keys, which takes any factor out again but for its sign.
+        # A norm follows queries and keys, which cancels any factor except its sign.
         out += [tensor(f"{layer}self_attn.{p}_proj.weight", -1.0) for p in "qk"]
         parts = ["v_proj", "o_proj", "q_norm", "k_norm"]
         out += [tensor(f"{layer}self_attn.{part}.weight") for part in parts]

@@ -4,10 +4,9 @@
     $V/bin/python tests/golden/make_tokenizer.py              # writes both folders anew
     $V/bin/python tests/golden/make_tokenizer.py --check      # says whether the files reproduce
 
-Two kinds, because published checkpoints have both: byte-level BPE (GPT-2's way, every byte is a
-letter of the alphabet) and BPE over characters with one token per byte for what is not known
-(the way of Llama and Mixtral, a word's leading blank written as U+2581). The text they are trained
-on is Austen's; see examples/demo-model/prepare.py.
+There are two kinds, because published checkpoints have both: byte-level BPE (as in GPT-2: every byte is a letter of the
+alphabet), and BPE over characters with one token per byte for unknown characters (as in Llama and Mixtral: a word's leading
+blank is written as U+2581). They are trained on text by Austen; see examples/demo-model/prepare.py.
 """
 
 import argparse
@@ -23,12 +22,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "examples" / "demo-model"))
 import prepare  # noqa: E402
 
-VOCABULARY = 512  # as many as the golden models have
-# <s> is 1 and </s> 2, as the golden models' config.json says.
+VOCABULARY = 512  # the same as in the golden models
+# <s> is 1 and </s> is 2, as in the golden models' config.json.
 SPECIAL = ["<unk>", "<s>", "</s>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<pad>"]
 
-# Indented over several lines on purpose: it renders rightly only where blocks trim the line feed
-# after them and the blanks before them, as transformers sets Jinja up.
+# Indented over several lines on purpose: it renders correctly only if blocks trim the line feed
+# after them and the blanks before them, as transformers configures Jinja.
 CHAT_TEMPLATE = """\
 {{- bos_token }}
 {%- if messages[0]['role'] == 'system' %}
@@ -119,7 +118,7 @@ def byte_fallback() -> tokenizers.Tokenizer:
     out.normalizer = tokenizers.normalizers.Sequence(
         [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
     )
-    # Only the training needs words apart: without it merges would run across them.
+    # Only the training needs separate words: without this, merges would run across them.
     out.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="never")
     train(out, SPECIAL + [f"<0x{byte:02X}>" for byte in range(256)], [])
     out.pre_tokenizer = None
@@ -132,7 +131,7 @@ def byte_fallback() -> tokenizers.Tokenizer:
             decoders.Strip(" ", 1, 0),
         ]
     )
-    # The byte tokens were made special for the training alone; as such they would match in text.
+    # The byte tokens were special only for the training; special tokens would match in text.
     data = json.loads(out.to_str())
     data["added_tokens"] = [t for t in data["added_tokens"] if t["content"] in SPECIAL]
     return tokenizers.Tokenizer.from_str(json.dumps(data))
@@ -167,7 +166,7 @@ def tokenizer_config() -> dict:
 
 
 def cases(folder: pathlib.Path) -> dict:
-    """What transformers makes of TEXTS and CHATS with the tokenizer in this folder."""
+    """The results of transformers for TEXTS and CHATS with the tokenizer in this folder."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     encode, decode, chat = [], [], []
     for text in TEXTS:
@@ -182,7 +181,7 @@ def cases(folder: pathlib.Path) -> dict:
 
     for text in TEXTS:
         add_decode(tokenizer.encode(text))
-    # Characters of several tokens cut short, at the end and by another token.
+    # Characters of several tokens, cut at the end or by another token.
     emoji = tokenizer.encode("🙂", add_special_tokens=False)
     for cut in range(1, len(emoji)):
         add_decode(emoji[:cut])
@@ -227,7 +226,7 @@ def write(root: pathlib.Path) -> None:
 
 
 def check() -> None:
-    """Ends with an error unless the files on disk are what this script writes."""
+    """Exits with an error unless the files on disk are what this script writes."""
     with tempfile.TemporaryDirectory() as temporary:
         fresh = pathlib.Path(temporary)
         write(fresh)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench/driver.cc on a CPU: driver_test.sh DRIVER. The same answer and logits from every topology,
-# others from another seed, and what it refuses.
+# bench/driver.cc on a CPU: driver_test.sh DRIVER. Every topology gives the same answer and logits, another seed
+# gives others, and invalid arguments are refused.
 driver=$1
 failed=0
 
@@ -9,10 +9,10 @@ fail() {
   failed=1
 }
 
-# Tokens and logits alone.
+# Prints only tokens and logits.
 answer() { "$driver" --device cpu --max-tokens 12 --tokens 5,17,3,2 "$@" | sed -n '2,3p'; }
 
-# WORD ARGUMENT...: the arguments, in a line with the word.
+# refuses WORD ARGUMENT...: the arguments must be refused, with a line that has the word.
 refuses() {
   word=$1
   shift
@@ -32,7 +32,7 @@ for model in small small_latent small_sigmoid small_fp8 small_mxfp4; do
   other=$(answer --model $model --seed 8)
   [ "$(echo "$one" | tail -1)" != "$(echo "$other" | tail -1)" ] || fail "$model: seeds 7 and 8 have the same logits"
 done
-# The digest is of every token's logits: those of an answer's begin are others.
+# The digest covers every token's logits: a shorter answer has another one.
 [ "$(answer --max-tokens 12 | tail -1)" != "$(answer --max-tokens 11 | tail -1)" ] ||
   fail "the digest of 11 tokens is that of 12"
 

@@ -1,5 +1,5 @@
-// The test of the preset `minimal`: with a C++ compiler alone, a small random model gives the same
-// tokens from one attention and one expert instance as from two and three with replicas.
+// The test of the preset `minimal`, which needs only a C++ compiler: a small random model gives the
+// same tokens with one attention and one expert instance as with two and three and replicas.
 
 #include <cstdio>
 #include <vector>

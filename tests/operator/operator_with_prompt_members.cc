@@ -1,5 +1,5 @@
-// janus-operator as it is, but for its workers: they are lines of the file $JANUS_FENCE_BOOK, which
-// all operators of a test share, and do at once what they are told. All have the demo model.
+// janus-operator with other workers: lines of the file $JANUS_FENCE_BOOK, which all operators of a
+// test share. They do at once what the operator asks. All have the demo model.
 
 #include <unistd.h>
 

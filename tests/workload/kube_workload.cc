@@ -1,12 +1,12 @@
 // kube-workload OBJECTS ROUNDS
 //
-// Brings so many ConfigMaps, one after another, to data.round = 1, 2, ..., until ROUNDS or, when
-// that is 0, until its standard input ends, while an informer follows them. It acts on error codes
-// alone, as a reconciler does: what may work later is tried again, from a fresh read. Ends with 0
-// when the server, and the informer's copy, are as wanted.
+// Sets data.round of OBJECTS ConfigMaps to 1, 2, ..., one object after another, until ROUNDS or, if
+// that is 0, until its standard input ends. An informer follows them. Like a reconciler, it reacts
+// only to error codes: it retries temporary errors after a fresh read. Exits with 0 if the server
+// and the informer's copy are as wanted.
 //
-// $KUBECONFIG is the server's, $JANUS_NAMESPACE is there. Prints a line when it begins and one at
-// the end; every error it met, by code, on standard error.
+// $KUBECONFIG names the server; $JANUS_NAMESPACE must exist. Prints a line at the start and one at
+// the end, and every error, by code, on standard error.
 
 #include <poll.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ std::string RoundOf(const Node& object) {
   return std::string(TextAt(object, {"data", "round"}));
 }
 
-// Whether what the error speaks of can pass; said once for each way to fail.
+// Whether the error may be temporary. Prints each error.
 bool MayPass(const std::string& what, const ApiError& error) {
   std::fprintf(stderr, "%s: %s%s\n", what.c_str(), error.ToStatus().ToString().c_str(),
                error.outcome_unknown ? " (perhaps done)" : "");
@@ -88,7 +88,7 @@ class Workload {
   }
   void Wait(Seconds time) const { timeline_.WaitUntil(Add(timeline_.Now(), time), {}); }
 
-  // One object to one round.
+  // Sets one object to one round.
   bool Bring(const std::string& name, const std::string& round) {
     for (int attempt = 1;; ++attempt) {
       const ApiResult<Node> done = TryBring(name, round);

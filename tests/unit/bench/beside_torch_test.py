@@ -1,4 +1,4 @@
-"""What stands beside torch and transformers: which cases, and what is made of their times. Nothing of torch runs."""
+"""The comparison with torch and transformers: which cases run, and what is computed from their times. torch does not run."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ import transformers_decode  # noqa: E402
 
 
 class Clock:
-    """A GPU that is through with what is queued `queue_cycles` after it began, as far as a spin goes."""
+    """A GPU that has finished its queue `queue_cycles` after it began; a spin of up to that time is too short."""
 
     def __init__(self, queue_cycles):
         self.queue_cycles, self.spun, self.spins = queue_cycles, 0, []
@@ -42,7 +42,7 @@ class Clock:
 
 class FreeChoice(unittest.TestCase):
     def compare(self, *lines, took=10.0, is_ahead=True):
-        """The lines of what is compared, by name."""
+        """The lines of the comparison, by name."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "results"
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -24,7 +24,7 @@ std::vector<uint32_t> PagesOf(Cache& cache, int64_t page_bytes) {
   return words;
 }
 
-// The deviation of `of`, all of which are finite.
+// The deviation of `of`. All values must be finite.
 double DeviationOf(const std::vector<float>& of) {
   double sum = 0.0, squares = 0.0;
   for (const float x : of) {
@@ -58,7 +58,7 @@ class CacheWords : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(All, CacheWords, testing::Values(DType::kBFloat16, DType::kFloat8E4M3),
                          [](const auto& info) { return std::string(ToString(info.param)); });
 
-// As the reference's attention reads them.
+// Keys and values as the reference's attention reads them.
 TEST_P(CacheWords, AreKeysAndValuesNearADeviationOf1) {
   kernels::KvCache cache{.dtype = GetParam(), .kv_heads = 2, .head_dim = 64};
   const std::vector<uint32_t> words = PagesOf(cache, kernels::KvPageBytes(GetParam(), 2, 64));
@@ -77,7 +77,7 @@ TEST_P(CacheWords, AreKeysAndValuesNearADeviationOf1) {
     return y;
   };
   std::vector<float> of_one;
-  // A row that sees its first key alone has that key's value.
+  // A row that sees only its first key gets that key's value.
   for (int page = 0; page < kPages; ++page) {
     const kernels::KvRow row{table.data() + page, 0};
     const std::vector<float> queries = Queries(4 * 64);
@@ -86,7 +86,7 @@ TEST_P(CacheWords, AreKeysAndValuesNearADeviationOf1) {
   }
   EXPECT_GT(DeviationOf(of_one), 0.6);
   EXPECT_LT(DeviationOf(of_one), 1.2);
-  // And of all keys.
+  // The same for all keys.
   const kernels::KvRow row{table.data(), kPages * kernels::kPageTokens - 1};
   std::vector<float> queries = Queries(4 * 64);
   for (float& q : queries) q *= 2.0f;

@@ -27,8 +27,8 @@ TEST(DealRows, WithoutDeviationIsEven) {
   }
 }
 
-// Of 4,064 rows beside one each, 32 experts, deviation 0.1 of their number: the normal density at
-// half an expert from the middle, 1 / (3.2 sqrt(2 pi)) * exp(-(0.5 / 3.2)^2 / 2).
+// 4,064 rows beside one each, 32 experts, deviation 0.1 of their number: the normal density at half
+// an expert from the middle, 1 / (3.2 sqrt(2 pi)) * exp(-(0.5 / 3.2)^2 / 2).
 TEST(DealRows, SkewIsThatOfTheNormalDistribution) {
   const std::vector<int> of = DealRows(32, 4096, 0.1);
   EXPECT_NEAR(of[15], 1 + 4064 * 0.12316, 1.5);

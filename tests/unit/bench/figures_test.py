@@ -20,7 +20,7 @@ def bench(name, **fields):
 
 
 AEBS = "AEBS of 512 rows of 8 in 256, {}, {} instances, slots {} %"
-# As the programs write them.
+# Lines as the programs write them.
 LINES = [
     {"run": {"gpu": "NVIDIA H200", "driver": "1", "commit": "abc", "command": "scripts/gpu all",
              "off": {"NCCL": "not used"}}},

@@ -13,7 +13,7 @@ TEST(FitLine, FindsALineThatGoesThroughAllPoints) {
   EXPECT_NEAR(line.b, 11.2, 1e-9);
 }
 
-// 17 us and 4,800 bytes a us, of which attention reads up to 34 GB.
+// 17 us, and 4,800 bytes per us. Attention reads up to 34 GB.
 TEST(FitLine, BytesLeaveDigitsForTheRest) {
   Points points;
   for (double bytes = 1e6; bytes < 4e10; bytes *= 3) points.emplace_back(bytes, 17 + bytes / 4800);
@@ -22,14 +22,14 @@ TEST(FitLine, BytesLeaveDigitsForTheRest) {
   EXPECT_NEAR(1.0 / line.b, 4800.0, 1e-6);
 }
 
-// The longest two are 5 % off: equal weights would make of the 8 us 11.2.
+// The longest two are 5 % off: equal weights would turn the 8 us into 11.2.
 TEST(FitLine, WhatIsOffByAShareOfItselfLeavesA) {
   const Points points{{1, 18}, {2, 28}, {4, 48}, {8, 88}, {16, 168 * 1.05}, {32, 328 * 0.95}};
   EXPECT_NEAR(FitLine(points).a, 8.0, 0.6);
   EXPECT_NEAR(FitLine(points).b, 10.0, 0.3);
 }
 
-// Two points at x = 2, of which the lower weighs four times the higher.
+// Two points at x = 2: the lower one weighs four times as much as the higher.
 TEST(FitLine, WeighsByRelativeDifferences) {
   const Line line = FitLine(Points{{1, 1}, {2, 1}, {2, 2}});
   EXPECT_NEAR(line.a + 2 * line.b, 1.2, 1e-12);

@@ -9,7 +9,7 @@ struct Bench {
   int steps = 40;
   double share = 1.25;
 
-  // What is said of it; empty: taken.
+  // The error text; empty: the flags are accepted.
   std::string Take(const std::vector<std::string>& args) {
     testing::internal::CaptureStderr();
     const bool is_taken = TakeFlags(

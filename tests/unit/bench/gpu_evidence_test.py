@@ -1,4 +1,4 @@
-"""scripts/gpu over programs that are scripted here: what runs, in which order, and what a later run makes of it."""
+"""scripts/gpu with scripted programs: what runs, in which order, and what a later run does with the results."""
 
 import contextlib
 import io
@@ -32,11 +32,12 @@ from result_book import Book  # noqa: E402
 
 CASES = os.environ.get("JANUS_CASES")  # the parity cases, compiled for the host
 
-# Seconds that a run may take. No machine is so slow that a run ends for it; a test that wants the end moves the clock.
+# Seconds that a run may take, long enough for any machine. A test that needs the end moves the clock.
 LONG = 3600
 
-# Does what the folder `script` has under its name: the exit of its next run, or how long it sleeps. Says in `calls`
-# with which arguments it ran. Otherwise a program of cases has one that passes, and compute-sanitizer finds nothing.
+# Reads the file in the folder `script` with the program's name: the exit status of its next run, or how long it sleeps.
+# Writes its arguments to `calls`. By default, a program of cases has one that passes, and compute-sanitizer finds
+# nothing.
 FAKE = f"#!{pathlib.Path(sys.executable).resolve()} -ES\n" + """
 import hashlib, json, pathlib, sys, time
 me = pathlib.Path(sys.argv[0])
@@ -93,7 +94,7 @@ class GpuTest(unittest.TestCase):
         for name in ("compute-sanitizer", *evidence.PROGRAMS):
             self.program(name, FAKE)
         self.program("nvidia-smi", "#!/bin/sh\necho \"a GPU, 1 MiB\"\n")
-        # Only what is scripted, and what scripts need.
+        # Only the scripted programs, and what scripts need.
         (self.folder / "python3").symlink_to(pathlib.Path(sys.executable).resolve())
         for name in ("git", "sh", "env", "strip"):
             (self.folder / name).symlink_to(subprocess.run(["which", name], capture_output=True, text=True,
@@ -120,7 +121,7 @@ class GpuTest(unittest.TestCase):
         return done
 
     def run_until(self, is_over):
-        """A run of all in this process, whose time is over as soon as that holds. What it says, and its status."""
+        """Runs everything in this process; its time ends as soon as is_over() holds. Returns the output and the status."""
         (self.folder / "calls").write_text("")
         whole = LONG
         clock = types.SimpleNamespace(monotonic=lambda: time.monotonic() + (whole if is_over() else 0))
@@ -206,7 +207,7 @@ class GpuTest(unittest.TestCase):
 
     def test_what_has_no_time_is_open_and_comes_before_what_was_cut(self):
         self.script("experts_gpu_bench", "sleep")
-        # The program says so itself: the book names a step before its program runs.
+        # The program itself records the call: the book names a step before its program runs.
         status, said = self.run_until(lambda: "experts_gpu_bench" in (self.folder / "calls").read_text())
         self.assertEqual(status, 0, "to be cut is no failure")
         self.assertEqual(self.names(), ["machine", "kernels_gpu_test", "kernels_gpu_test", evidence.DEVICE, evidence.DEVICE, "experts"])
@@ -496,8 +497,8 @@ class GpuTest(unittest.TestCase):
     ALL = " ".join(evidence.PROGRAMS)
 
     def build(self, *programs, targets=ALL, fails="", fresh="", seconds=scaled(20), needs=None):
-        """What cmake was asked by a build where only these programs are, and what came of it. `fails`: the first words of
-        what fails, or that there is no time; `fresh`: the programs that ninja calls up to date."""
+        """The calls of cmake in a build with only these programs, and its result. `fails`: the first words of the call that
+        fails, or "time" if the time ends; `fresh`: the programs that ninja reports as up to date."""
         calls = self.folder / "cmake-calls"
         calls.unlink(missing_ok=True)
         (self.folder / "ninja").unlink(missing_ok=True)
@@ -632,7 +633,7 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
         self.assertEqual((asked[1], "40 s" in self.last()["skipped"]), (step_runner.TORCH_SECONDS, True))
 
     def assert_has_gone(self, pid):
-        """Within 10 s (scaled): who is killed is there until it is scheduled."""
+        """Within 10 s (scaled): a killed process exists until it is scheduled."""
         until = time.monotonic() + scaled(10)
         while time.monotonic() < until:
             try:
@@ -644,7 +645,7 @@ case " {fresh} " in *" $4 "*) echo "ninja: no work to do." ;; *) echo "[1/2] nvc
         self.fail(f"process {pid} is still there")
 
     def assert_cut_with_its_child(self):
-        """Of a program `parent` that is cut once it has said in the file `child` which child it has."""
+        """Checks a program `parent` that is cut after it has written its child's pid to the file `child`."""
         child = self.folder / "child"
 
         def ended(program, _, stuck):

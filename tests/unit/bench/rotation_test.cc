@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kArena = int64_t{4} << 30;
 
-// Which parts of the arena were read when, counted in bytes read.
+// When each part of the arena was read, counted in bytes read.
 class Reads {
  public:
   void Read(int64_t at, int64_t bytes) {
@@ -29,7 +29,7 @@ class Reads {
   int64_t shortest_ = INT64_MAX;
 };
 
-// Of a case that runs `runs` calls of its list.
+// Runs a case with `runs` calls from its list.
 void RunCase(Rotation& rotation, Reads& reads, int64_t unit, int64_t units_of_call, int64_t runs) {
   const int64_t units = kArena / unit;
   const int64_t calls = CallsOfATurn(unit * units_of_call, 33);
@@ -54,7 +54,7 @@ TEST(Rotation, ReadsMuchBetweenTwoReadsOfTheSameBytes) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   for (int turn = 0; turn < 4; ++turn) {
     RunCase(rotation, reads, 12 * kMiB, 1, 33);   // an expert in mxfp4
-    RunCase(rotation, reads, 12 * kMiB, 1, 153);  // all samples anew, four times
+    RunCase(rotation, reads, 12 * kMiB, 1, 153);  // all samples repeated four times
     RunCase(rotation, reads, 12 * kMiB, 4, 33);
     for (int i = 0; i < 33; ++i) reads.Read(rotation.Next(4 * kMiB), 4 * kMiB);  // a matrix
     RunCase(rotation, reads, 42 * kMiB, 1, 33);

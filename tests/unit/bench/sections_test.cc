@@ -5,7 +5,7 @@
 namespace janus::bench {
 namespace {
 
-// Three sections that note what was printed; a row of the second ends in an error.
+// Three sections that record what was printed. A row of the second ends in an error.
 struct Bench {
   std::vector<std::string> printed;
   std::vector<Section> sections = {

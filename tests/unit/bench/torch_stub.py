@@ -1,4 +1,4 @@
-"""As much of torch and transformers as the scripts beside them name before they run anything."""
+"""The names of torch and transformers that the scripts use when they are imported."""
 
 import sys
 import types

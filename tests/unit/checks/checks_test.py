@@ -1,4 +1,4 @@
-"""What scripts/test and scripts/nightly tell of suites that fail, are skipped, pass on a second try or are cut."""
+"""The report of scripts/test and scripts/nightly for suites that fail, are skipped, pass on a second try or are cut."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ import tree  # noqa: E402
 
 
 class CtestTest(unittest.TestCase):
-    """A build folder of four suites that are shell commands."""
+    """A build folder with suites that are shell commands."""
 
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=ROOT / "build"))
@@ -166,12 +166,12 @@ class ProcessTest(unittest.TestCase):
     def test_the_limit_ends_a_command_and_its_children(self):
         with tempfile.TemporaryDirectory() as folder:
             pid = pathlib.Path(folder) / "pid"
-            # As ninja does: a process group of its own.
+            # Like ninja, which starts a new process group.
             with self.assertRaises(process.Cut):
                 process.run(f"set -m; sleep 600 & echo $! >{pid}; wait", f"{folder}/log", time.monotonic() + 1, shown=False)
             self.await_end(int(pid.read_text()))
 
-    # It was killed, and is there until it is scheduled once more.
+    # A killed process exists until it is scheduled once more.
     def await_end(self, pid):
         until = time.monotonic() + 60
         while self.runs(pid):

@@ -83,7 +83,7 @@ TEST_F(PossiblyGzip, SaysWhichFileIsMissingOrDamaged) {
   EXPECT_NE(status.message().find("damaged.csv.gz"), std::string::npos) << status.message();
 }
 
-// Cut at a line's end the rest would pass for the whole.
+// If a file is cut at the end of a line, its text looks complete.
 TEST_F(PossiblyGzip, SaysThatAFileIsCutShort) {
   std::string rows = "a,b\n";
   for (int i = 0; i < 20'000; ++i) rows += std::to_string(i * 7919 % 10'007) + ",2\n";

@@ -15,7 +15,7 @@ class ScreenTest : public testing::Test {
     close(fds_[0]);
     close(fds_[1]);
   }
-  // What was written since the last call.
+  // The output since the last call.
   std::string Written() {
     char buffer[4096];
     const ssize_t mark = write(fds_[1], "\0", 1);

@@ -112,7 +112,7 @@ TEST(RenderTable, FitsEightyColumns) {
 TEST(RenderTable, SaysHowOftenAStepWasGivenUp) {
   Statistics now = After();
   for (InstanceStatistics& one : now.instances) {
-    one.steps_aborted = 3;  // everybody leaves each
+    one.steps_aborted = 3;  // all members abort each
     one.rounds_missed = 2;
   }
   const ServiceView view = Summarize(Before(), now, Seconds(2));

@@ -13,7 +13,7 @@ TEST(Narrow, BracketsWhereTheExcessCeases) {
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int i = 0; i < 1000; ++i) {
     const double root = uniform(random);
-    // Straight, bent to either side, and nearly flat at one end.
+    // Straight, convex, concave, and nearly flat at one end.
     const double power = std::exp2(6 * uniform(random) - 3);
     const double scale = std::exp2(20 * uniform(random) - 10);
     const auto excess = [&](double x) {

@@ -77,8 +77,9 @@ TEST(RoundRobin, RefusesImpossibleRequests) {
   EXPECT_FALSE(PlaceRoundRobin({64, 256, {4096}, 0}).ok());
 }
 
-// Over random requests: valid, first replicas balanced to one, spare slots empty, nothing left
-// empty that could be filled, the same answer twice.
+// For random requests: the placement is valid, first replicas differ by at most one per instance,
+// spare slots are empty, no slot that could be filled is empty, and a second call gives the same
+// result.
 TEST(RoundRobin, HoldsItsPromisesForAnyRequest) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed));
@@ -138,7 +139,7 @@ std::vector<HeldExperts> HeldBy(const Placement& placement) {
   return held;
 }
 
-// Of an instance, what it has now and did not have.
+// How many experts an instance must load: it has them now and did not before.
 int Loaded(const HeldExperts& before, const HeldExperts& after) {
   int loaded = 0;
   for (size_t layer = 0; layer < after.size(); ++layer) {
@@ -172,7 +173,7 @@ TEST(PlaceKeeping, TheSameInstancesHaveTheSame) {
 TEST(PlaceKeeping, WhoComesInAnothersPlaceLoadsWhatThatHadAndNobodyElseLoads) {
   const PlacementRequest request = Slots(std::vector<int>(10, 28));
   std::vector<HeldExperts> held = HeldBy(*PlaceRoundRobin(request));
-  // The first has gone, and who comes is the last.
+  // The first instance has left; a new one joins at the end.
   const HeldExperts lost = held.front();
   held.erase(held.begin());
   held.emplace_back();
@@ -204,8 +205,8 @@ TEST(PlaceKeeping, OneFewerIsSharedOutAmongTheOthers) {
   }
 }
 
-// Whatever comes and goes: every expert is there, nobody has one twice or more than fits, replicas
-// are as even as where they are dealt anew, and the same again changes nothing.
+// For any change: every expert is placed, no instance has an expert twice or more experts than fit,
+// replicas are as even as in a new placement, and the same request changes nothing.
 TEST(PlaceKeeping, HoldsItsRulesUnderAnyChange) {
   std::mt19937 random(20261127);
   const auto below = [&](size_t bound) { return random() % bound; };

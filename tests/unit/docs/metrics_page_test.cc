@@ -21,14 +21,14 @@
 #include "tests/support/contains.h"
 #include "tests/support/paths.h"
 
-// docs/metrics.md: its tables are printed from the declarations, what stands between them is
-// written by hand.
+// docs/metrics.md: its tables are printed from the declarations; the text between them is written
+// by hand.
 namespace janus {
 namespace {
 
 struct Table {
   std::string_view name;     // of the array
-  std::string_view heading;  // the one it stands under
+  std::string_view heading;  // the heading above it
   std::span<const MetricDeclaration> metrics;
 };
 
@@ -82,7 +82,8 @@ std::string Printed(std::span<const MetricDeclaration> metrics) {
   return out;
 }
 
-// The page with every table as it is declared; `placed`: the headings under which one was.
+// The page with every table printed again from the declarations. `placed`: the headings above the
+// tables.
 std::string Fresh(const std::string& page, std::multiset<std::string>& placed) {
   std::string out;
   std::string heading;
@@ -122,7 +123,7 @@ TEST(MetricsPage, ShowsTheMetricsAsTheyAreDeclared) {
                 << " docs/metrics.md";
 }
 
-// Every source of the programs, comments left out.
+// The text of every source of the programs, without comments.
 std::string Sources() {
   std::string out;
   for (const char* room :
@@ -152,7 +153,7 @@ TEST(MetricsPage, ShowsEveryTableThereIs) {
   EXPECT_EQ(declared, shown);
 }
 
-// The other way: nothing is declared that no code exports.
+// The other direction: every declared metric is exported by code.
 TEST(MetricsPage, ShowsNoMetricThatNobodyExports) {
   const std::string sources = Sources();
   const auto uses = [&](std::string_view name) {
@@ -171,7 +172,7 @@ TEST(MetricsPage, ShowsNoMetricThatNobodyExports) {
   for (const auto& [name, times] : declarations) EXPECT_GE(uses(name), 2 * times) << name;
 }
 
-// Names of client-go, controller-runtime and vLLM are as they are.
+// Names from client-go, controller-runtime and vLLM stay as they are.
 TEST(MetricsPage, NamesAndUnitsFollowPrometheus) {
   const auto ends_with = [](std::string_view name, std::string_view unit) {
     if (name.ends_with("_total")) name.remove_suffix(6);

@@ -6,7 +6,7 @@
 #include "dataplane/gateway/api/parameters.h"
 #include "tests/support/paths.h"
 
-// docs/openai-api.md: its table of parameters is printed from the rows by which bodies are read.
+// docs/openai-api.md: its table of parameters is printed from the rows that parse request bodies.
 namespace janus {
 namespace {
 

@@ -128,7 +128,7 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
   in.device = {"mlx5_3", 2, "InfiniBand", 400'000'000'000, "same PCIe switch as GPU 0000:3b:00.0"};
   const v1::InstanceStatistics wire = ToProto(in);
-  // Every field is set above, so equal bytes mean that none is lost.
+  // Every field is set above: equal bytes mean that no field is lost.
   EXPECT_EQ(ToProto(FromProto(wire)).SerializeAsString(), wire.SerializeAsString());
   EXPECT_EQ(FromProto(wire).tpot_counts, in.tpot_counts);
   EXPECT_EQ(FromProto(wire).ttft_counts, in.ttft_counts);

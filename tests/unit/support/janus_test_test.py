@@ -1,4 +1,4 @@
-"""The seed and the time limits of the tests in Python: they are those of the tests in C++."""
+"""The seed and the time limits of the Python tests. They must equal those of the C++ tests."""
 
 import contextlib
 import io

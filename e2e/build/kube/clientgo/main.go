@@ -1,8 +1,8 @@
-// The peer of operator/kube's informer, for bench/informer.py: client-go's, with a transform that keeps
+// The counterpart of operator/kube's informer, for bench/informer.py: client-go's, with a transform that keeps
 // the same fields.
 //
-//	clientgo follow -count 10000 [-format protobuf]   until so many pods are in its store; its cost
-//	clientgo hear [-server URL] -count 30000 -log FILE [-format protobuf]   until so many events came; when each did
+//	clientgo follow -count 10000 [-format protobuf]   until count pods are in its store; prints the cost
+//	clientgo hear [-server URL] -count 30000 -log FILE [-format protobuf]   until count events came; logs when
 package main
 
 import (
@@ -36,7 +36,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// What bench/informer/pods.cc keeps of a pod.
+// Keeps the same fields of a pod as bench/informer/pods.cc.
 func keep(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -80,7 +80,7 @@ func clientFor(server, format string) kubernetes.Interface {
 	if server == "" {
 		config = must(clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG")))
 	}
-	// Left open, it is protobuf for the kinds that have it, and JSON for the others.
+	// By default it is protobuf for the kinds that have it, and JSON for the others.
 	if format == "json" {
 		config.ContentType = "application/json"
 		config.AcceptContentTypes = "application/json"

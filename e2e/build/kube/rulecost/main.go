@@ -1,5 +1,5 @@
-// Prints what the API server reckons that each CEL rule of a CustomResourceDefinition may cost at the
-// most: rulecost FILE... A rule may come to 10,000,000 and a definition to 100,000,000.
+// Prints the API server's estimate of the highest cost of each CEL rule of a CustomResourceDefinition:
+// rulecost FILE... A rule may cost 10,000,000 and a definition 100,000,000.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 
 var environmentSet = environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 
-// times: how often the rules of s can be called, once for each item of the lists and maps above.
+// times: how often the rules of s can be called: once for each item of the lists and maps above.
 func visit(s *schema.Structural, path string, times uint64, total *uint64) {
 	results, err := cel.Compile(s, model.SchemaDeclType(s, s.XEmbeddedResource), celconfig.PerCallLimit,
 		environmentSet, cel.NewExpressionsEnvLoader())

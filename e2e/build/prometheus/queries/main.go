@@ -1,6 +1,6 @@
-// Says what PromQL asks for: reads a list of queries as JSON strings and prints for each what it selects and
-// by which labels it puts series together, as Prometheus' own parser has it, or what is wrong with it.
-// With the name of a file of YAML it prints what is in it as JSON, for who reads no YAML.
+// Describes PromQL queries. It reads a list of queries as JSON strings and prints, for each, what it selects and
+// by which labels it groups series, as Prometheus' own parser reports it; or what is wrong with it. With the name
+// of a YAML file it prints its contents as JSON, for callers without a YAML parser.
 package main
 
 import (
@@ -16,11 +16,11 @@ import (
 type selection struct {
 	Metric string   `json:"metric"`
 	Labels []string `json:"labels"` // of its matchers
-	// What it names of a label: with "=~" and "!~" a regular expression.
+	// The values that it names for a label: with "=~" and "!~" a regular expression.
 	Values map[string]string `json:"values"`
 }
 
-// Labels that an operation names, beside what is selected below it.
+// Labels that an operation names, in addition to the selections below it.
 type grouping struct {
 	Labels  []string `json:"labels"`
 	Metrics []string `json:"metrics"`
@@ -39,7 +39,7 @@ func selectionsOf(node parser.Node) []selection {
 			out := selection{Metric: one.Name, Labels: []string{}, Values: map[string]string{}}
 			for _, matcher := range one.LabelMatchers {
 				if matcher.Name == labels.MetricName {
-					// {__name__="..."}, or {__name__=~"..."}, which names none.
+					// {__name__="..."}, or {__name__=~"..."}, which has no name.
 					if out.Metric == "" && matcher.Type == labels.MatchEqual {
 						out.Metric = matcher.Value
 					}

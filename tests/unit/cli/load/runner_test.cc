@@ -20,12 +20,12 @@ std::string Event(const std::string& json) {
   return "data: " + json + "\n\n";
 }
 
-// A server that answers every completion by the events it was given. Its listen backlog is the
-// library's 5: tests open fewer connections at a time.
+// A server that answers every completion with scripted events. Its listen backlog is the library's
+// 5: tests open fewer connections at a time.
 class ScriptedServer {
  public:
   ScriptedServer() {
-    // A connection that is kept open keeps its thread.
+    // A connection that is kept open holds its thread.
     server_.new_task_queue = [] { return new httplib::ThreadPool(8); };
     server_.Get("/v1/models", [this](const httplib::Request& request, httplib::Response& response) {
       if (!key.empty() && request.get_header_value("Authorization") != "Bearer " + key) {
@@ -91,7 +91,7 @@ class ScriptedServer {
       Event(R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}})"),
       "data: [DONE]\n\n"};
   int status = 200;
-  std::string key;  // asked for, unless empty
+  std::string key;  // required, unless empty
 
  private:
   httplib::Server server_;
@@ -182,8 +182,8 @@ TEST_F(RunLoadTest, DrawsThePromptOfARequestFromItsIndexAndSeed) {
   EXPECT_EQ(server_.bodies()[0], server_.bodies()[1]);
 }
 
-// The server answers once all arrivals are handed over: the runner asks whether to stop once before
-// each, and again while it waits for the end.
+// The server answers after all arrivals were handed over. The runner calls `stop` once before each
+// arrival, and again while it waits for the end.
 TEST_F(RunLoadTest, SkipsAndCountsWhatPassesItsConcurrency) {
   server_.Hold();
   on_stop_question_ = [this, asked = 0]() mutable {

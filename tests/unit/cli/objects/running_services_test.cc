@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A service of this user: its objects at a socket, and the link to it in its state folder.
+// A service of this user: a socket with its objects, and the link to it in its state folder.
 class Served {
  public:
   Served(const TempFolder& folder, const control::Timeline& timeline, const std::string& name)
@@ -35,7 +35,7 @@ class Served {
     const auto made = user_.Create(control::kMoEServices, object, {}, {});
     EXPECT_TRUE(made.ok()) << made.status().message();
   }
-  // As one that is killed leaves it behind.
+  // Leaves the files as after a kill.
   void Kill() { server_.reset(); }
 
  private:
@@ -58,7 +58,7 @@ class RunningServicesTest : public testing::Test {
 TEST_F(RunningServicesTest, NoneRuns) {
   EXPECT_EQ(Find("").status(),
             NotFound("no service runs here; janusctl serve starts one, kubectl is for clusters"));
-  // Of a run that has ended.
+  // The folder of a run that has ended.
   fs::create_directories(folder_.path() + "/state/janus/old");
   EXPECT_EQ(Find("old").status().code(), StatusCode::kNotFound);
 }

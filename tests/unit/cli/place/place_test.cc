@@ -51,7 +51,7 @@ TEST_F(PlaceFiles, AFoldersFilesMeasureTheSameLayers) {
                                   "layer0, layer1; the files of a folder measure the same layers"),
             std::string::npos)
       << status.message();
-  // In another order they are the same ones.
+  // Columns in another order are the same layers.
   Write("b.csv", "layer1,layer0\n3 0,2 1\n");
   const auto layers = ReadRouting(folder_.string(), 0);
   ASSERT_TRUE(layers.ok()) << layers.status().ToString();
@@ -59,7 +59,7 @@ TEST_F(PlaceFiles, AFoldersFilesMeasureTheSameLayers) {
   EXPECT_EQ((*layers)[1].ids, (std::vector<uint16_t>{0, 3, 3, 0}));
 }
 
-// Every layer is to be the model's, not the first alone.
+// Every layer must belong to the model, not only the first.
 TEST_F(PlaceFiles, ALayerOfAnotherModelIsRefused) {
   std::string text = "layer0,layer1\n";
   for (int i = 0; i < 8; ++i) {
@@ -91,7 +91,7 @@ TEST_F(PlaceFiles, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(ErrorOf("layer1\n1 2\n1 x\n").find("line 3: column layer1 is '1 x'; want 2 expert ids"),
             std::string::npos);
   EXPECT_NE(ErrorOf("layer1\n1 2\n1\n").find("line 3"), std::string::npos);
-  // Of the first row nothing is known yet of how many there are.
+  // For the first row it is not known yet how many ids a token has.
   for (const char* row : {"1 nan", "1 70000", "1 -2"}) {
     EXPECT_NE(ErrorOf((std::string("layer1\n") + row + "\n").c_str())
                   .find(std::string("is '") + row + "'; want expert ids, 0 to 65535, separated"),
@@ -109,7 +109,7 @@ TEST_F(PlaceFiles, AnExpertBeyondTheModelIsRefused) {
   EXPECT_NE(ReadRouting(path, 4).status().message().find("chose expert 5 of 4"), std::string::npos);
 }
 
-// On real decode routing, judged on what was not used: half as many slots again and 8 instances.
+// On real decode routing, judged on the unused half, with 50 % spare slots and 8 instances.
 TEST(Place, SearchBeatsThePaperOnUnseenRoutingOfARealModel) {
   PlaceOptions options;
   options.routing = test::SourceDir() + "/data/routing/gptoss20b_decode/part0.csv.gz";

@@ -14,8 +14,8 @@ namespace {
 
 const std::string kFolder = test::SourceDir() + "/data/calibration";
 
-// Every kind that has a goal meets it on batch sizes, contexts and shapes the fit did not see, but
-// for one kernel, whose times the form does not follow; that it does not is part of the claim.
+// Every kind that has a goal meets it on batch sizes, contexts and shapes that the fit did not see.
+// The exception is one kernel with times that do not follow the form; the test expects this, too.
 TEST(Calibration, HeldOutErrorsMeetTheirGoals) {
   const Result<std::vector<CalibrationLine>> lines = CheckCalibration(kFolder);
   ASSERT_TRUE(lines.ok()) << lines.status().ToString();
@@ -68,7 +68,7 @@ TEST(Calibration, CompiledCoefficientsAreTheFits) {
   }
 }
 
-// What the data say by eye: about 16 us (H100) and 11 us (H200) per activated expert in decode.
+// A rough reading of the data: about 16 us (H100) and 11 us (H200) per activated expert in decode.
 TEST(Calibration, OneExpertOfDeepSeekV3CostsItsRead) {
   const ExpertShape shape = {7168, 2048, 1, 1};
   EXPECT_NEAR(OneExpertSeconds(controllers::CostsOf(*FindHardware("H100"), 1)->experts, shape, 1),

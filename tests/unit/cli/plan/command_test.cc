@@ -67,7 +67,7 @@ TEST(PlanInputs, ReadThePresetFromItsConfig) {
   EXPECT_EQ(read->shared_intermediate, preset.shared_intermediate);
   EXPECT_EQ(read->vocab, preset.vocab);
   EXPECT_EQ(read->bytes_per_weight, preset.bytes_per_weight);
-  EXPECT_EQ(read->bytes_per_dense_weight, 2);  // cast on loading; the preset computes in fp8
+  EXPECT_EQ(read->bytes_per_dense_weight, 2);  // cast when it is loaded; the preset computes in fp8
 }
 
 TEST(PlanInputs, CountScalesOfMxfp4AndNoneOfItsAttention) {
@@ -162,7 +162,7 @@ TEST(PlanCommand, TimesToTheFirstTokenStandBesideMixServes) {
   EXPECT_TRUE(Says(Plan(options), "steps of 100 ms have no room for what comes"));
 }
 
-// Where hardly anybody comes the figure is a step and the prompt at the percentile, which of
+// With hardly any arrivals, the figure is a step and the prompt at the percentile, which for
 // exponential lengths is 3.0 times the mean.
 TEST(PlanCommand, TheFirstTokenIsThatOfALongPrompt) {
   PlanOptions options = Asking("deepseek-v3", "H200");
@@ -178,7 +178,7 @@ TEST(PlanCommand, TheFirstTokenIsThatOfALongPrompt) {
   EXPECT_NEAR(token.at("seconds").get<double>(), expected, 0.01 * expected);
 }
 
-// Eight sequences at once do not make the 20,000 tokens/s of 50 requests/s.
+// Eight sequences at once cannot produce the 20,000 tokens/s of 50 requests/s.
 TEST(PlanCommand, APlanThatDoesNotCarryTheTrafficIsNotChosen) {
   PlanOptions options = Asking("deepseek-v3", "H200");
   options.batch = 8;
@@ -188,7 +188,8 @@ TEST(PlanCommand, APlanThatDoesNotCarryTheTrafficIsNotChosen) {
   EXPECT_TRUE(Says(text, "the traffic needs 20000 tokens/s, the plan decodes "));
 }
 
-// Without a batch the traffic says how many sequences there are, and its lengths their context.
+// Without a batch, the traffic determines how many sequences there are, and its lengths their
+// context.
 TEST(PlanCommand, TrafficAloneIsALoadToCarry) {
   PlanOptions options = Asking("deepseek-v3", "H200");
   options.traffic = {500, 600, 110};
@@ -234,7 +235,7 @@ TEST(PlanCommand, WhatIsSaidIsNotSearchedFor) {
   for (const auto& whole : root.at("notSeparated")) EXPECT_EQ(whole.at("strategy"), "DP16 EP16");
 }
 
-// A batch that no single pool keeps is shared by several.
+// A batch that no single pool can keep is shared by several.
 TEST(PlanCommand, ALargeBatchTakesPools) {
   PlanOptions options = Asking("deepseek-v3", "H200");
   options.tpot_milliseconds = 50;

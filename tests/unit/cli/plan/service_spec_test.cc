@@ -113,7 +113,8 @@ TEST_F(ServiceSpec, APlacementTakesWhatTheServiceAsks) {
   EXPECT_EQ(options.batch, 3 * 128);
 }
 
-// The target of first tokens is judged where the traffic is said, and said to be open where not.
+// The first-token target is judged if the traffic is known. If not, the output says that it is
+// open.
 TEST_F(ServiceSpec, AFirstTokenWithoutTrafficIsNotJudgedAndSaysSo) {
   PlanOptions options;
   FillPlan(Read(std::string(kService)), options);
@@ -143,7 +144,7 @@ TEST_F(ServiceSpec, SaysWhatIsWrong) {
             std::string::npos);
 }
 
-// The routing that is placed is to be the model's.
+// The routing must belong to the model.
 TEST_F(ServiceSpec, APlacementOfAnotherModelsRoutingIsRefused) {
   PlaceOptions options;
   options.model = "mixtral-8x22b";

@@ -79,7 +79,7 @@ TEST_F(SimulateCommand, JsonHoldsEveryWindowAndDecision) {
   }
 }
 
-// The table, the page and the JSON say that the target is out of reach, and what is within it.
+// The table, the page and the JSON say that the target cannot be reached, and what can.
 TEST_F(SimulateCommand, AnImpossibleTargetIsToldEverywhere) {
   options_.scaling.tpot.seconds = 0.001;
   options_.policies = {"ours"};
@@ -119,7 +119,7 @@ TEST_F(SimulateCommand, ReadsRates) {
   const auto text = Simulate(options_, {});
   ASSERT_TRUE(text.ok()) << text.status().ToString();
   const auto root = nlohmann::json::parse(*text);
-  // 20 a second for 600 s, then 10: those of a random process, within five of its deviations.
+  // 20 per second for 600 s, then 10: from a random process, within five standard deviations.
   std::map<bool, int64_t> arrived;
   for (const auto& window : root["policies"][0]["windows"]) {
     arrived[window["startSeconds"].get<double>() < 600] += window["arrived"].get<int64_t>();
@@ -128,7 +128,7 @@ TEST_F(SimulateCommand, ReadsRates) {
   EXPECT_NEAR(static_cast<double>(arrived[false]), 6'000, 5 * std::sqrt(6'000));
 }
 
-// A trace that begins on its third day: nothing is decided or paid for before it.
+// A trace that begins on its third day: no policy decides or pays for the time before.
 TEST_F(SimulateCommand, ATraceThatBeginsLateIsReplayedFromItsFirstWindow) {
   const auto late = [&](double from) {
     std::string trace = "arrival_s,input_tokens,output_tokens\n";
@@ -151,7 +151,8 @@ TEST_F(SimulateCommand, ATraceThatBeginsLateIsReplayedFromItsFirstWindow) {
   EXPECT_NEAR(third["policies"][0]["gpuHours"].get<double>(),
               begun["policies"][0]["gpuHours"].get<double>(), 1e-6);
   EXPECT_EQ(third["policies"][0]["decisions"].size(), begun["policies"][0]["decisions"].size());
-  // In the middle of a window the window's begin counts; hours that are asked for count more.
+  // If the trace begins in the middle of a window, the window's start counts. Hours that the user
+  // gives override it.
   options_.demand.trace = late(3 * 86'400 + 300);
   EXPECT_NE(nlohmann::json::parse(*Simulate(options_, {}))["workload"].get<std::string>().find(
                 " from hour 72.00 of its clock"),
@@ -162,7 +163,7 @@ TEST_F(SimulateCommand, ATraceThatBeginsLateIsReplayedFromItsFirstWindow) {
             std::string::npos);
 }
 
-// A scale that would ask for all memory is refused before anything is spread.
+// A scale that would need all memory is refused before any work.
 TEST_F(SimulateCommand, AScaleOfTooManyGroupsIsRefused) {
   for (const double scale : {1e9, 1e30}) {
     options_.demand.scale = scale;

@@ -11,7 +11,7 @@ using control::Ground;
 
 const std::vector<Ground> kBoth = {Ground::kMachine, Ground::kCluster};
 
-// What is printed of a text, and whether all of it is good.
+// The text printed for an input, and whether all of it is good.
 std::string Described(const std::string& text, const std::vector<Ground>& grounds = kBoth) {
   const Result<std::vector<Verdict>> verdicts = Judge(text, "s.yaml", grounds);
   if (!verdicts.ok()) return verdicts.status().message();

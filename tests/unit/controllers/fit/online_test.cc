@@ -148,7 +148,7 @@ TEST(SampleBetween, TakesDifferencesOfCounters) {
 
 TEST(SampleBetween, ARestartedOrColdInstanceIsLeftOut) {
   Statistics after = At(1200);
-  after.instances[0] = Worker(Role::kAttention, 0, 5, 5);  // a new incarnation
+  after.instances[0] = Worker(Role::kAttention, 0, 5, 5);  // it has restarted
   EXPECT_NEAR(SampleBetween(At(1000), after, 15, 100, 1, 0)->seconds.attention, 0.02, 1e-9);
   EXPECT_FALSE(SampleBetween(At(10), At(50), 15, 100, 1, 0)) << "all are cold";
   after = At(1200);

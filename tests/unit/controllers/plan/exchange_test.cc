@@ -12,13 +12,13 @@ ExchangeTimes Times(const Configuration& how, double rows) {
   return TimesOfExchange(On("deepseek-v3", "H200"), how, rows);
 }
 
-// With one expert node a node's rows leave over every card of it, not over a single one.
+// With one expert node, a node's rows leave over all its cards, not over a single one.
 TEST(Exchange, TwoPhasesUseEveryCard) {
   const Setting setting = On("deepseek-v3", "H200");
   Configuration how = Make(8, 8);
   how.mode = ExchangeMode::kTwoPhaseParallel;
   constexpr double kRows = 8192;
-  const double card = kRows / 8 * RowBytes(setting.model);  // of each GPU's own rows
+  const double card = kRows / 8 * RowBytes(setting.model);  // from one GPU's own rows
   const double gathered =
       CollectiveSeconds(setting.experts.all_gather, 8, kRows * RowBytes(setting.model));
   EXPECT_NEAR(Times(how, kRows).out, HopSeconds(setting.attention.dispatch, 1, card) + gathered,
@@ -46,7 +46,7 @@ TEST(Exchange, Fp8HalvesWhatContributionsWeigh) {
   EXPECT_EQ(Times(how, kRows).back, integers) << "sums are integers whatever the wire";
 }
 
-// What a search leaves out by it is never missed.
+// A search that skips configurations by this bound misses none that is good enough.
 TEST(Exchange, TheLeastIsNoMoreThanWithAnyNumberOfInstances) {
   const Setting setting = On("deepseek-v3", "H200");
   for (const ExchangeMode mode :

@@ -9,7 +9,7 @@
 namespace janus::controllers {
 namespace {
 
-// A step of 10 ms, 0.1 ms a row that decodes and 0.01 ms a row of a prompt.
+// A step takes 10 ms, 0.1 ms per decode row and 0.01 ms per prompt row.
 Stepper ByHand(double most_sequences) {
   return {
       [](const StepLoad& load) { return 0.01 + 1e-4 * load.decode_rows + 1e-5 * load.prompt_rows; },
@@ -31,12 +31,13 @@ TEST(FirstTokenOf, SettlesWhereLoadAndStepAgree) {
   EXPECT_NEAR(token.decoding, 2000 * 0.01 / 0.7, 1e-2);
   const double rows = std::floor((0.1 - 0.01 - 1e-4 * token.decoding) / 1e-5);
   EXPECT_NEAR(token.prompt_rows, rows, 1);
-  // One instance, exponential lengths: the M/M/1 queue of mu = rows a second over 1000, and a step.
+  // One instance and exponential lengths: an M/M/1 queue with mu = rows per second / 1000, and a
+  // step.
   const double mu = token.prompt_rows / 0.1 / 1000;
   EXPECT_NEAR(token.seconds, std::log(20) / (mu - 10) + 0.1, 0.01 * token.seconds);
 }
 
-// 29 sequences decode, whatever the plan takes: fewer at once do not carry them.
+// 29 sequences decode. A plan that takes fewer at once does not carry them.
 TEST(FirstTokenOf, ALoadOfMoreSequencesThanThePlanTakesIsNotCarried) {
   const FirstToken token = FirstTokenOf(Asking(10), ByHand(28));
   EXPECT_EQ(token.why_not, "beside its prompts 29 sequences decode, the plan takes 28");
@@ -51,7 +52,7 @@ TEST(FirstTokenOf, ALoadOfMoreTokensThanThePlanDecodesIsNotCarried) {
   EXPECT_TRUE(std::isinf(token.seconds));
 }
 
-// At 40 requests/s what comes within a step of 100 ms takes 10 + 80 + 40 ms.
+// At 40 requests/s, the load that arrives within a step of 100 ms takes 10 + 80 + 40 ms.
 TEST(FirstTokenOf, ALoadThatNoStepHasRoomForIsNotCarried) {
   const FirstToken token = FirstTokenOf(Asking(40), ByHand(1e6));
   EXPECT_EQ(token.why_not,

@@ -43,7 +43,7 @@ TEST(ActivatedExperts, AMeasuredCurveIsReadBetweenItsPoints) {
   EXPECT_NEAR(ActivatedExperts(curve, model, 0.5), 4, 1e-9);
 }
 
-// The per-layer form: whichever stage is slowest, or one micro-batch's way through all of them.
+// A layer takes as long as its slowest stage, or as one micro-batch through all stages.
 TEST(Performance, ALayerIsItsSlowestStageOrTheWayThroughAll) {
   const Setting setting = On("dbrx", "A100");
   for (const int b : {2, 3, 4}) {
@@ -91,9 +91,9 @@ TEST(Performance, RandomReplicasReadMoreThanAebs) {
   EXPECT_GT(TimesOfLayer(setting, how, 64).activated_busiest, aebs);
 }
 
-// Against measured routing (routing_bench schedule: DeepSeek-V2-Lite, law placed on law, 64
+// Compares with measured routing (routing_bench schedule: DeepSeek-V2-Lite, law placed on law, 64
 // experts, top 6): experts of the busiest instance by instances, spare slots and rows, from what a
-// step activated there. Within a tenth and a quarter of an expert.
+// step activated there. The difference is at most a tenth plus a quarter of an expert.
 TEST(Performance, TheBusiestInstanceReadsWhatMeasuredRoutingMakesItRead) {
   struct Case {
     int n;
@@ -122,7 +122,7 @@ TEST(Performance, TheBusiestInstanceReadsWhatMeasuredRoutingMakesItRead) {
   }
 }
 
-// More instances than experts: whoever gets rows reads a whole expert for them.
+// More instances than experts: an instance with rows reads a whole expert.
 TEST(Performance, TheBusiestInstanceReadsAtLeastOneExpert) {
   const Setting setting = On("dbrx", "A100");
   EXPECT_GE(TimesOfLayer(setting, Make(8, 64), 4096).activated_busiest, 0.999);
@@ -203,7 +203,7 @@ TEST(Performance, MicroBatchesGainAsInMegaScaleFigure12) {
   }
 }
 
-// MegaScale-Infer, Fig. 13: throughput per GPU rises to about 8 attention nodes, then falls.
+// MegaScale-Infer, Fig. 13: throughput per GPU rises up to about 8 attention nodes, then falls.
 TEST(Performance, BestAttentionDegreeOfDbrxIsAsInMegaScaleFigure13) {
   const Setting setting = On("dbrx", "A100", 651);
   const auto per_gpu = [&](int m) {

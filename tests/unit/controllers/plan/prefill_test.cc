@@ -39,14 +39,15 @@ TEST(Step, PromptsAndKeysOnlyEverAddTime) {
   }
 }
 
-// In large rounds of prompts every expert is bound by its rows: twice the rows, twice the time.
+// In large rounds of prompts every expert is limited by its rows: twice the rows take twice the
+// time.
 TEST(Step, LargePromptsAreBoundByTheirRows) {
   const Setting setting = On("deepseek-v3", "H200");
   const double once = TimesOfStep(setting, Make(8, 16), {0, 1, 65536, 1024}).experts;
   EXPECT_NEAR(TimesOfStep(setting, Make(8, 16), {0, 1, 131072, 1024}).experts / once, 2, 0.1);
 }
 
-// One prompt position over its keys: 2 x (192 + 128) operations a head and key of a latent model.
+// One prompt position over its keys: 2 x (192 + 128) operations per head and key of a latent model.
 TEST(Step, KeysOfAPromptCostTheirOperations) {
   const Setting setting = On("deepseek-v3", "H200");
   const Configuration how = Make(1, 16);
@@ -68,8 +69,8 @@ PromptLoad Prompts(double requests_per_second) {
   return load;
 }
 
-// One server and exponential lengths are an M/M/1 queue: service 0.1 s, half used, the wait's 95th
-// percentile ln(0.5 / 0.05) / (10 - 5).
+// One server and exponential lengths are an M/M/1 queue: service 0.1 s, utilisation one half, the
+// wait's 95th percentile ln(0.5 / 0.05) / (10 - 5).
 TEST(TimeToFirstToken, OfOneServerIsTheQueueOfTheTextbook) {
   EXPECT_DOUBLE_EQ(PrefillUtilisation(Prompts(5)), 0.5);
   EXPECT_NEAR(TimeToFirstToken(Prompts(5), 0.95), std::log(10) / 5 + 0.1 + 0.05, 1e-9);
@@ -95,7 +96,7 @@ TEST(TimeToFirstToken, GrowsWithLoadAndVariationAndFallsWithServers) {
       << "four servers at the same utilisation wait less";
 }
 
-// The share of requests whose first token comes later, summed over the law as prefill.h has it.
+// The share of requests with a later first token, summed over the distribution as in prefill.h.
 double ShareOfLater(const PromptLoad& load, std::span<const double> law, double seconds) {
   const double utilisation = PrefillUtilisation(load);
   const double mean = load.prompt_tokens / load.rows_per_second_of_one;
@@ -109,21 +110,22 @@ double ShareOfLater(const PromptLoad& load, std::span<const double> law, double 
   return later / static_cast<double>(law.size());
 }
 
-// With lengths as a law, wait and prompt together are one M/M/1 sojourn: exponential at mu -
-// lambda.
+// With a distribution of lengths, wait and prompt together are one M/M/1 sojourn: exponential with
+// rate mu - lambda.
 TEST(TimeToFirstToken, OfExponentialPromptsIsTheSojournOfTheTextbook) {
   const std::span<const double> law = PromptLawOf({});
   for (const double percentile : {0.5, 0.9, 0.95, 0.99}) {
     const double exact = std::log(1 / (1 - percentile)) / (10 - 5) + 0.05;
     EXPECT_NEAR(TimeToFirstToken(Prompts(5), law, percentile), exact, 0.01 * exact) << percentile;
   }
-  // Each at its 95th percentile is later than both together.
+  // The sum of the two 95th percentiles exceeds the 95th percentile of the sum.
   PromptLoad apart = Prompts(5);
   apart.prompt_tokens_at_percentile = std::log(20) * 1000;
   EXPECT_GT(TimeToFirstToken(apart, 0.95), 1.2 * TimeToFirstToken(Prompts(5), law, 0.95));
 }
 
-// Alone in the service a request waits for its own prompt: at the 95th percentile 3 times the mean.
+// Without other load a request waits only for its own prompt: at the 95th percentile 3 times the
+// mean.
 TEST(TimeToFirstToken, WithoutLoadIsThePromptAtThePercentile) {
   const double seconds = TimeToFirstToken(Prompts(0), PromptLawOf({}), 0.95);
   EXPECT_NEAR(seconds, std::log(20) * 0.1 + 0.05, 0.003);
@@ -138,7 +140,8 @@ TEST(TimeToFirstToken, OfPromptsOfOneLengthIsTheWaitAndThatLength) {
   EXPECT_NEAR(ShareOfLater(alike, law, median), 0.5, 1e-6);
 }
 
-// By the sum over the law itself, before that time more come later than may, after it no more.
+// Checked with the sum over the distribution: before that time too many first tokens come later,
+// after it not.
 TEST(TimeToFirstToken, IsWhereTheShareOfLaterFallsToWhatMay) {
   std::mt19937 random(43);
   std::uniform_real_distribution<double> uniform(0, 1);

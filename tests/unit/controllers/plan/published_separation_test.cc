@@ -8,8 +8,7 @@ namespace {
 enum class Sign { kGain, kLoss };
 enum class Ours { kSame, kDiffers };
 
-// The signs as they are published, and where the model says another one: controllers/README.md has
-// the figures.
+// The published signs, and whether the model differs. controllers/README.md has the figures.
 struct Known {
   const char* setting;
   Sign published;
@@ -17,20 +16,24 @@ struct Known {
 };
 constexpr Known kKnown[] = {
     {"Qwen3-235B 8K, GB200, A7:F1 trays over EP4", Sign::kGain, Ours::kSame},
-    // Measured ranks of a wide whole wait for each other and have uneven rows: the model's do not.
+    // The measured ranks of a wide whole model wait for each other and have uneven rows; the
+    // model's do not.
     {"Qwen3-235B 8K, GB200, A7:F1 trays over EP16", Sign::kGain, Ours::kDiffers},
     {"Qwen3-235B 16K, GB200, A11:F1 trays over EP4", Sign::kGain, Ours::kSame},
-    {"Qwen3-235B 16K, GB200, A11:F1 trays over EP16", Sign::kGain, Ours::kDiffers},  // as above
+    {"Qwen3-235B 16K, GB200, A11:F1 trays over EP16", Sign::kGain, Ours::kDiffers},  // the same
+                                                                                     // reason
     {"MiniMax-M2.5 8K, GB200, A17:F1 trays over EP4", Sign::kGain, Ours::kSame},
-    {"MiniMax-M2.5 8K, GB200, A17:F1 trays over EP16", Sign::kGain, Ours::kDiffers},  // as above
+    {"MiniMax-M2.5 8K, GB200, A17:F1 trays over EP16", Sign::kGain, Ours::kDiffers},  // the same
+                                                                                      // reason
     {"MiniMax-M2.5 16K, GB200, A17:F1 trays over EP4", Sign::kGain, Ours::kSame},
     {"MiniMax-M2.5 16K, GB200, A17:F1 trays over EP16", Sign::kLoss, Ours::kSame},
     {"DeepSeek-V3.2 16K, Ascend A3, 48A16F over EP64", Sign::kLoss, Ours::kSame},
-    // A die is measured at a third of what reading its weights allows, for reasons and with a batch
-    // that are not stated: 16 dies that read 16 experts each weigh more in the model.
+    // A die is measured at a third of the rate that reading its weights allows; the reason and the
+    // batch are not stated. In the model, 16 dies that read 16 experts each gain more.
     {"DeepSeek-V3.2 16K, Ascend A3, 64A16F over EP64", Sign::kGain, Ours::kDiffers},
     {"DeepSeek-V3.2 32K, Ascend A3, 48A16F over EP64", Sign::kLoss, Ours::kSame},
-    {"DeepSeek-V3.2 32K, Ascend A3, 64A16F over EP64", Sign::kGain, Ours::kDiffers},  // as above
+    {"DeepSeek-V3.2 32K, Ascend A3, 64A16F over EP64", Sign::kGain, Ours::kDiffers},  // the same
+                                                                                      // reason
     {"Qwen3-30B, two micro-batches of one batch, GPU", Sign::kLoss, Ours::kSame},
     {"Qwen3-30B, two micro-batches of one batch, Ascend 910C", Sign::kLoss, Ours::kSame},
     {"experts fit beside attention, batch 1", Sign::kLoss, Ours::kSame},
@@ -55,7 +58,7 @@ TEST(PublishedSeparations, SignsAreAsPublishedButForTheFiveThatAreNamed) {
   }
 }
 
-// At 128K the sweep is flat: ours has its best at 7 trays, where the published one is at 15.
+// At 128K the sweep is flat: our best is at 7 trays, the published one at 15.
 TEST(PublishedTraySweeps, TheBestNumberOfTraysIsThePublishedOneUpTo64K) {
   const std::vector<TraySweep> sweeps = PublishedTraySweeps();
   ASSERT_EQ(sweeps.size(), 4u);

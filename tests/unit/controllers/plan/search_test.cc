@@ -26,7 +26,7 @@ TEST(SearchPlans, TheChosenPlanKeepsTheGoalAndNoCheaperOneDoes) {
   ASSERT_TRUE(answer.ok()) << answer.status().ToString();
   const Plan& best = answer->plans[0];
   EXPECT_LE(best.tpot_seconds, 0.03);
-  // Exhaustively, for tp 1.
+  // Exhaustive search, for tp 1.
   for (int m = 1; m <= 16; ++m) {
     for (int n = 1; n <= 32; ++n) {
       for (int b = 1; b <= 4; ++b) {
@@ -46,7 +46,7 @@ TEST(SearchPlans, TheChosenPlanKeepsTheGoalAndNoCheaperOneDoes) {
   }
 }
 
-// Traffic whose first tokens the cheapest plan for the decoding alone makes late.
+// Traffic for which the cheapest plan for decoding alone gives late first tokens.
 PlanGoal WithFirstToken(double batch, double seconds) {
   PlanGoal goal = {0.1, batch};
   goal.traffic = {4, 2000, 200};
@@ -54,7 +54,7 @@ PlanGoal WithFirstToken(double batch, double seconds) {
   return goal;
 }
 
-// Calls visit(plan, seconds to its first token) for each that keeps the TPOT.
+// Calls visit(plan, seconds to its first token) for each plan that keeps the TPOT.
 template <class Visit>
 void ForEveryPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& space, int most_m,
                   int most_n, const Visit& visit) {
@@ -95,7 +95,7 @@ TEST(SearchPlans, TheChosenPlanKeepsTheFirstTokenAndNoCheaperOneDoes) {
   EXPECT_GT(tried, 10);
 }
 
-// Of all plans, up to the hundredth that strides over numbers of experts may miss.
+// Compares with all plans. Strides over numbers of experts may miss by a hundredth.
 TEST(SearchPlans, AFirstTokenThatOnlyTheSoonestKeepsIsFound) {
   for (const double rate : {1., 4., 16.}) {
     const Setting setting = On("deepseek-v2", "H100", "H100");
@@ -119,7 +119,7 @@ TEST(SearchPlans, AFirstTokenThatOnlyTheSoonestKeepsIsFound) {
 
 TEST(SearchPlans, WhatMissesTheFirstTokenIsRuledOutWithItsReason) {
   for (const double batch : {0., 256.}) {
-    // A little earlier than the plan that is best for the decoding alone.
+    // A little earlier than the plan that is best for decoding alone.
     const Setting setting = On("deepseek-v2", "H100", "H100");
     PlanGoal goal = WithFirstToken(batch, 0);
     const double late = SearchPlans(setting, goal, {})->plans[0].first_token->seconds;
@@ -172,7 +172,7 @@ TEST(SearchPlans, AFirstTokenThatNoneKeepsNamesTheSoonest) {
   EXPECT_NE(status.message().find(" s, 0.1 s wanted"), std::string::npos) << status.message();
 }
 
-// Copies share the traffic: as many as first tokens ask for.
+// Copies share the traffic. The plan takes as many as first tokens need.
 TEST(SearchPlans, AWholeTakesTheCopiesThatFirstTokensAskFor) {
   const Setting setting = On("deepseek-v2", "H100", "H100");
   PlanGoal goal = WithFirstToken(0, 1);
@@ -234,7 +234,7 @@ TEST(SearchPlans, NoConfigurationIsListedTwice) {
 }
 
 TEST(SearchPlans, AttentionMayOutnumberExpertsManyTimes) {
-  // Long contexts want attention: no cap on the ratio.
+  // Long contexts need attention; the ratio has no limit.
   const PlanAnswer answer = *SearchPlans(On("deepseek-v3", "H200", "H200", 131072), {0.1, 0}, {});
   EXPECT_GT(answer.plans[0].how.m, 4 * answer.plans[0].how.n);
 }
@@ -259,7 +259,7 @@ TEST(SearchPlans, SaysNotToSeparateWhereTheWholeModelIsCheaper) {
   EXPECT_TRUE(mixed.is_separation_worthwhile);
 }
 
-// The pools are of different devices: either may carry the whole, at its own price and size.
+// The pools have different devices. Either may carry the whole model, with its own price and size.
 TEST(SearchPlans, TheWholeIsTriedOnEitherDevice) {
   PlanSpace space;
   space.max_attention_gpus = 16;
@@ -308,8 +308,8 @@ TEST(SearchPlans, WholePodsAreMultiplesAndCostNoLess) {
   }
 }
 
-// k = 8 contributions of two bytes a value, or one sum of four from every node that a row needs: a
-// row needs nearly all of few nodes.
+// k = 8 contributions of two bytes per value, or one sum of four bytes from every node that a row
+// needs. If there are few nodes, a row needs nearly all of them.
 TEST(SearchPlans, FixedPointSumsPayBelowHalfOfTopKNodes) {
   const Setting setting = On("deepseek-v3", "H200", "H200");
   const auto back = [&](int n, SumRule sum) {
@@ -330,7 +330,7 @@ TEST(SearchPlans, FixedPointSumsPayBelowHalfOfTopKNodes) {
   EXPECT_FALSE(IsBetter({0.05, 0}, served, SearchPlans(setting, {0.05, 0}, space)->plans[0]));
 }
 
-// Slots are chosen, not filled: where a step reads every expert anyway a replica only costs.
+// Slots are chosen, not just filled: if a step reads every expert anyway, a replica only costs.
 TEST(SearchPlans, SlotsAreAsManyAsPay) {
   const Setting setting = On("deepseek-v3", "H200", "H200", 1024);
   for (const double batch : {32., 8192.}) {
@@ -354,7 +354,7 @@ TEST(SearchPlans, ABatchLimitIsKept) {
   for (const WholePlan& plan : answer.wholes) EXPECT_LE(plan.batch, 32 * plan.gpus);
 }
 
-// One node's own links instead of the network, for plans that fit it.
+// Plans that fit in one node use its inner links instead of the network.
 TEST(SearchPlans, ASharedNodeExchangesInside) {
   Setting setting = On("deepseek-v2", "H100", "H100");
   Configuration how;
@@ -380,7 +380,7 @@ TEST(SearchPlans, AModelLargerThanThePoolIsNamedWithItsBytes) {
       << status.message();
 }
 
-// Not as a latency that is missed: no GPU count that is allowed holds the weights.
+// The error is not a missed latency: no allowed number of GPUs holds the weights.
 TEST(SearchPlans, AModelLargerThanTheLimitsOnGpusIsNamedToo) {
   PlanSpace space;
   space.max_attention_gpus = 1;
@@ -395,7 +395,7 @@ TEST(SearchPlans, AModelLargerThanTheLimitsOnGpusIsNamedToo) {
   const std::string both = SearchPlans(setting, {0.1, 64}, space).status().message();
   EXPECT_NE(both.find("deepseek-v3 does not fit 4 GPUs: apart it takes "), std::string::npos)
       << both;
-  // As many as it says are enough for a weak target, and one fewer are not.
+  // The number that it names is enough for a weak target, and one fewer is not.
   const int fewest = std::stoi(both.substr(both.find("takes ") + 6));
   space.max_gpus = fewest;
   EXPECT_TRUE(SearchPlans(setting, {10, 64}, space).ok());
@@ -413,7 +413,7 @@ TEST(SearchPlans, AnImpossibleTargetNamesTheFastestPlan) {
 }
 
 TEST(SearchPlans, WhatTheWholeModelKeepsIsSaidWhereNoPlanDoes) {
-  // One sequence: a hop more per layer is what separated plans cannot do without.
+  // One sequence: separated plans cannot avoid one more hop per layer.
   const Setting setting = On("deepseek-v3", "H200", "H200");
   const Status status = SearchPlans(setting, {0.011, 1}, {}).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();

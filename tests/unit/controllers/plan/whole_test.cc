@@ -27,8 +27,8 @@ TEST(Whole, OneGpuExchangesNothing) {
   EXPECT_GT(TimesOfWholeLayer(setting, {2}, {64, 1024, 0, 0}).exchange, 0);
 }
 
-// Each row must reach every GPU of a pure tensor-parallel group once; with experts spread it leaves
-// once per expert.
+// In a pure tensor-parallel group each row must reach every GPU once. With experts spread, it
+// leaves once per expert.
 TEST(Whole, TensorParallelExpertsSumOnce) {
   const Setting setting = On("deepseek-v3", "H200");
   const StepLoad load = {4096, 1024, 0, 0};
@@ -39,8 +39,8 @@ TEST(Whole, TensorParallelExpertsSumOnce) {
             TimesOfWholeLayer(setting, {8, 1, 8, 8, false}, load).exchange);
 }
 
-// Every row goes to all nodes, but once instead of once per expert: less to send for top-8 on two
-// nodes, more on eight.
+// Every row goes to all nodes, but only once instead of once per expert. For top-8 this is less to
+// send on two nodes, and more on eight.
 TEST(Whole, SplittingExpertsOverNodesPaysForFewNodes) {
   const Setting setting = On("deepseek-v3", "H200");
   const auto gain = [&](int nodes) {
@@ -57,19 +57,19 @@ TEST(Whole, AnAllReduceAcrossNodesCostsMoreThanInside) {
   const double inside = AllReduceSeconds(setting.attention, 8, 1e6);
   const double across = AllReduceSeconds(setting.attention, 16, 1e6);
   EXPECT_EQ(AllReduceSeconds(setting.attention, 1, 1e6), 0);
-  // Two hops, and an eighth of the message over each card, half of it both ways.
+  // Two hops, and an eighth of the message over each card, half of it in each direction.
   EXPECT_GT(across - inside, 1e6 / 8 / setting.attention.dispatch.network_bytes_per_second);
 }
 
-// With as many groups in flight as stages, a token's way is that of one group through all layers:
-// p stages of g GPUs with p times the sequences take the time of one stage of g with all layers.
+// With as many groups in flight as stages, a token takes as long as one group through all layers: p
+// stages of g GPUs with p times the sequences take as long as one stage of g with all layers.
 TEST(Whole, APipelineTakesTheStepOfItsGroupAndTheHopsBetween) {
   const Setting setting = On("mixtral-8x22b", "A100");  // 56 layers: stages are even
   const double one = WholeTimePerOutputToken(setting, {8}, 256);
   const double two = WholeTimePerOutputToken(setting, {16, 2}, 512);
   EXPECT_GT(two, one);
   EXPECT_LT(two, one + 1e-3);
-  const Setting uneven = On("deepseek-v3", "H200");  // 61 layers on 8 stages: 8 a stage
+  const Setting uneven = On("deepseek-v3", "H200");  // 61 layers on 8 stages: 8 per stage
   EXPECT_GT(WholeTimePerOutputToken(uneven, {64, 8}, 512),
             WholeTimePerOutputToken(uneven, {8}, 64) * 64 / 61);
 }
@@ -83,10 +83,10 @@ TEST(Whole, MemoryIsEquationEightOfTheWhole) {
   // TP 2 of attention, 2 x EP 4 of experts, all layers.
   EXPECT_NEAR(WholeBytes(setting, {8, 1, 2, 2, false}, 0), (attention + ends) / 2 + experts / 8,
               1e6);
-  // Two stages: half the layers, one end.
+  // Two stages: half of the layers, and one of the ends.
   EXPECT_NEAR(WholeBytes(setting, {8, 2, 2, 2, false}, 0),
               (attention / 2 + ends / 2) / 2 + experts / 2 / 4, 1e6);
-  // Keys of half the sequences (DP 4 x 1 stage), heads of half.
+  // Keys of half of the sequences (DP 4 x 1 stage), and half of the heads.
   const double keys =
       WholeBytes(setting, {8, 1, 2, 2, false}, 64) - WholeBytes(setting, {8, 1, 2, 2, false}, 0);
   EXPECT_NEAR(keys, 16 * 1000 * model.KvBytesPerToken(2), 2e7);
@@ -109,7 +109,7 @@ TEST(Whole, LoadNeverMakesAStepFaster) {
   }
 }
 
-// Exhaustively over one kind: no configuration of it does better than the one reported.
+// Exhaustively over one kind: no configuration is better than the reported one.
 TEST(SearchWholes, TheBestOfEveryKindIsFound) {
   const Setting setting = On("dbrx", "A100", 651);
   for (const double batch : {0., 3000.}) {

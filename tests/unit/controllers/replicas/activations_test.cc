@@ -5,7 +5,7 @@
 namespace janus::controllers {
 namespace {
 
-// Four tokens of two experts each, of four.
+// Four tokens with two of four experts each.
 RoutingLayer Small() {
   return {4, 2, {0, 1, 0, 2, 0, 1, 3, 0}};
 }

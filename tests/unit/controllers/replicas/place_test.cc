@@ -82,13 +82,14 @@ TEST(PlaceByCoactivation, SpreadsWhatIsChosenTogether) {
   pair(2, 3, 5);
   pair(0, 2, 1);
   const Layout layout = PlaceByCoactivation(room, a, std::vector<int>{1, 1, 1, 1});
-  // 0 to the first; 1 costs 6 there, 0 on the second; 2 costs 1 and 0: second; 3 takes what is
-  // left.
+  // 0 goes to the first instance. 1 costs 6 there, 0 on the second. 2 costs 1 and 0: the second. 3
+  // takes the free slot.
   EXPECT_EQ(layout, (Layout{{0, 3}, {1, 2}}));
 }
 
 TEST(PlaceByCoactivation, SwapsWhenOnlyInstancesThatHoldTheExpertHaveRoom) {
-  // Expert 0 goes first to instances 0 and 1, and with it the last room of 2 is taken by others.
+  // Expert 0 goes to instances 0 and 1 first. Others then take the last room of instance 1, which
+  // expert 2 would need.
   const ReplicaRoom room = {3, {1, 3}, {}};
   LayerActivations a;
   a.experts = 3;
@@ -142,7 +143,7 @@ TEST_P(EveryMethod, MakesAValidPlacement) {
     }
     first += shape.slots[g];
   }
-  // The same again gives the same bits.
+  // A second call gives the same bits.
   EXPECT_EQ(*placed,
             *PlaceByActivation(shape.slots, shape.spare, shape.pods, layers, nullptr, options));
 }
@@ -199,10 +200,10 @@ TEST(Search, IsNeverWorseThanWhatItBeginsWith) {
   }
 }
 
-// A search that fits the first half of a measurement and loses on the second is not taken.
+// A search that fits the first half of a measurement but loses on the second is not used.
 TEST(Search, IsTakenOnlyWhereStepsThatItHasNotSeenShowAGain) {
   const std::vector<int> slots(5, 7);
-  // Halves of different routing: experts of the second are not those of the first.
+  // The halves have different routing: they use different experts.
   LayerActivations layer = SampleActivations(Skewed(24, 4, 600, 3), 6, 24, 3);
   for (size_t s = 16; s < layer.steps.size(); ++s) {
     for (uint16_t& e : layer.steps[s]) e = static_cast<uint16_t>(23 - e);
@@ -219,8 +220,8 @@ TEST(Search, IsTakenOnlyWhereStepsThatItHasNotSeenShowAGain) {
   EXPECT_NE(fitted, dealt);
 }
 
-// Without a single step of the search: what it begins with is better than any other method where
-// replicas by rows and dealing in turn are both beaten by replicas by activation.
+// The search makes no step: its start is better than any other method, in a case in which replicas
+// by activation beat replicas by rows and dealing in turn.
 TEST(Search, BeginsAlsoWithReplicasByActivation) {
   const std::vector<int> slots(5, 7);
   PlacementOptions options;
@@ -273,7 +274,7 @@ TEST(Search, AnUnchangedWorldMovesNothing) {
   PlacementOptions options;
   options.movement_weight = 0.05;
   Placement now = *PlaceByActivation(slots, 0, {}, layers, nullptr, options);
-  // Climbs until no single move pays for itself, then stays.
+  // Climbs until no single move is worth its cost, then stays.
   for (int i = 0; i < 6; ++i) now = *PlaceByActivation(slots, 0, {}, layers, &now, options);
   const Placement again = *PlaceByActivation(slots, 0, {}, layers, &now, options);
   EXPECT_EQ(ReplicasToLoad(now, again), 0);

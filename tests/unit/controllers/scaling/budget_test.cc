@@ -23,8 +23,8 @@ ErrorBudget Live(ErrorBudget budget, double hours, double attained, bool may_gro
   return budget;
 }
 
-// A service that misses half as much with every step of caution, by day and by night, what is
-// missed coming a quarter of an hour after what was decided.
+// A service that halves its misses with every step of caution, by day and by night. Misses follow a
+// decision after a quarter of an hour.
 TEST(ErrorBudget, SettlesWhereAsManyAttainAsAreAskedFor) {
   for (const double missed_without : {0.1, 0.05, 0.01}) {
     std::mt19937 random(31);
@@ -34,7 +34,7 @@ TEST(ErrorBudget, SettlesWhereAsManyAttainAsAreAskedFor) {
     constexpr int kMinutes = 14 * 24 * 60;
     for (int i = 0; i < kMinutes; ++i) {
       const double requests = 1000 * (1.2 + std::sin(i / 229.0));
-      // One interval of ten has it all.
+      // All misses fall into one interval of ten.
       const double missed =
           random() % 10 == 0 ? 10 * missed_without * std::exp2(-cautions[cautions.size() - 15]) : 0;
       const Ended ended = {requests, requests * (1 - std::min(missed, 1.0))};
@@ -62,7 +62,7 @@ TEST(ErrorBudget, StaysAsItIsWhereNineTenthsOfWhatMayBeMissedAre) {
   EXPECT_GT(Live({}, 48, 0.95).caution, 0.5) << "all of it is too much";
 }
 
-// What is usual is a rate: intervals in which nothing ends are a part of it.
+// The usual number of requests is a rate: intervals without any are part of it.
 TEST(ErrorBudget, LearnsAsFastWhereRequestsEndInOneIntervalOfMany) {
   const double each = Live({}, 4, 1).caution;
   EXPECT_NEAR(each, -1, 0.01);

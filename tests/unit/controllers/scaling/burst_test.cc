@@ -86,7 +86,7 @@ World Seen(double time, Counts at, double requests_per_second) {
   return world;
 }
 
-// What so many of these requests are once their sequences hold 1,000 keys.
+// The demand of this rate of requests when their sequences hold 1,000 keys.
 Demand AtRate(double requests_per_second) {
   Demand demand;
   demand.requests_per_second = requests_per_second;
@@ -96,10 +96,10 @@ Demand AtRate(double requests_per_second) {
   return demand;
 }
 
-// Decisions every minute; whatever is asked for is there at the next.
+// Decisions every minute. What is asked for is ready at the next one.
 struct Service {
   Counts at = {8, 16};
-  double attained = -1;  // of the requests that end; < 0: nobody counts
+  double attained = -1;  // of requests that end; < 0: not counted
   Memory memory;
   Decision last;
   int actions = 0;
@@ -125,7 +125,7 @@ struct Service {
 double Calm(int /*minute*/) {
   return 20;
 }
-// One minute of ten doubles.
+// The load doubles in one of ten minutes.
 double Bursting(int minute) {
   return minute % 10 == 0 ? 40 : 20;
 }
@@ -140,14 +140,14 @@ TEST(HeadRoom, IsKeptWhereTheLoadBurstsAndOnlyThere) {
   // Over a level of 22 requests a second.
   EXPECT_NEAR(BurstAt(bursting.memory.bursts, 0.95, 4), 40 / 22.0, 0.1);
   EXPECT_GT(bursting.Gpus(), calm.Gpus());
-  // A burst finds room, so nothing moves any more.
+  // Bursts find room: nothing changes any more.
   bursting.Live(120, policy, Bursting);
   EXPECT_EQ(bursting.actions, 0) << bursting.last.text;
   EXPECT_NE(bursting.last.text.find("room for 1.8"), std::string::npos) << bursting.last.text;
   const Demand burst = AtRate(40);
   EXPECT_TRUE(DeepSeekV3().Keeps(bursting.at.m, bursting.at.n, burst, policy, 1));
   EXPECT_FALSE(DeepSeekV3().Keeps(calm.at.m, calm.at.n, burst, policy, 1));
-  // And the room goes when bursts are over.
+  // The room is given up after the bursts have ended.
   bursting.Live(2 * 24 * 60, policy, Calm);
   EXPECT_EQ(bursting.Gpus(), calm.Gpus()) << bursting.last.text;
 }
@@ -253,7 +253,7 @@ TEST(Budget, WhatIsNotMissedGivesRoomBackButNotTheLevel) {
   EXPECT_GE(service.last.demand.burst, 1);
   const Demand level = AtRate(22);
   EXPECT_TRUE(DeepSeekV3().Keeps(service.at.m, service.at.n, level, policy, 1));
-  // And when too much is missed, all of it comes back, and more.
+  // If too many requests miss, all of the room comes back, and more.
   service.attained = 0.8;
   service.Live(24 * 60, policy, Bursting);
   EXPECT_EQ(service.memory.budget.caution, kMostCaution);
@@ -280,7 +280,7 @@ TEST(Budget, AnAimThatFellIsActedOnWithoutAChangeOfLoad) {
 
 TEST(Budget, WhatIsMissedGrowsRoomUpToTheMostThatIsAllowed) {
   ScalingPolicy policy = Policy();
-  // Bursts that the percentile does not see.
+  // Bursts that the percentile does not include.
   const auto seldom = [](int minute) { return minute % 60 == 0 ? 50.0 : 20.0; };
   Service service;
   service.Live(240, policy, seldom);
@@ -296,7 +296,7 @@ TEST(Budget, WhatIsMissedGrowsRoomUpToTheMostThatIsAllowed) {
   EXPECT_EQ(service.last.demand.burst, 1.5);
 }
 
-// What is kept in hand for bursts is no fault of the model, so it does not correct the percentile.
+// A reserve for bursts is not an error of the model, and does not correct the percentile.
 TEST(Budget, IsNotLearnedFromAsAFaultOfTheModel) {
   const ScalingPolicy policy = Policy();
   Service service;
@@ -318,7 +318,7 @@ TEST(Budget, WithoutEvidenceDecisionsAreWhatTheyWereWithoutOne) {
   without.is_budgeted = false;
   Service with;
   Service other;
-  other.attained = 0.3;  // not looked at
+  other.attained = 0.3;  // not used
   for (int i = 0; i < 60; ++i) {
     with.Live(5, Policy(), Bursting);
     other.Live(5, without, Bursting);
@@ -351,7 +351,7 @@ TEST(Budget, WhatIsMissedAtTheMostThatIsAllowedAsksForNoMore) {
   }
 }
 
-// Experts are what is short, and there are no more of them: attention would not help.
+// Experts are short, and there are no more of them: attention would not help.
 TEST(Budget, WhatIsMissedForWantOfOneRoleAsksForNoMoreOfTheOther) {
   ScalingPolicy policy = Policy();
   policy.experts.max = 16;
@@ -362,7 +362,7 @@ TEST(Budget, WhatIsMissedForWantOfOneRoleAsksForNoMoreOfTheOther) {
   EXPECT_LT(service.memory.budget.caution, 0.5) << "what was missed on the way there counts";
 }
 
-// No step is shorter than some 16 ms: seven tenths of 20 ms are never kept, all of them are.
+// No step is shorter than about 16 ms: seven tenths of 20 ms are never kept, but 20 ms are.
 TEST(Budget, AnAimThatNoStepReachesIsNotAskedFor) {
   ScalingPolicy policy = Policy();
   policy.tpot.seconds = 0.02;
@@ -383,8 +383,8 @@ TEST(Budget, AnAimThatNoStepReachesIsNotAskedFor) {
   }
 }
 
-// At half-hour decisions too few loads are known for the percentile, and enough for a smaller
-// share.
+// With decisions every half hour, too few loads are known for the percentile, but enough for a
+// smaller share.
 TEST(Budget, LessCautionNeverMeansMoreRoom) {
   Service service;
   for (int i = 1; i <= 24; ++i) {
@@ -420,7 +420,7 @@ TEST(Budget, MoreLoadNeverMeansFewerGpusWhateverWasMissed) {
   }
 }
 
-// All keys of a full service are of prompts that wait to be computed again.
+// All keys of a full service belong to preempted prompts that wait to be computed again.
 TEST(DemandOf, DoesNotTakeTheKeysOfPreemptedRequestsForLongSequences) {
   World world = Seen(60, {8, 16}, 20);
   world.now.running = 0;

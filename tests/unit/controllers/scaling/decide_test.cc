@@ -41,7 +41,7 @@ ScalingPolicy Policy() {
   return policy;
 }
 
-// Runs decisions every 15 s under a constant load; whatever is asked for is there at the next.
+// Runs decisions every 15 s under a constant load. What is asked for is ready at the next one.
 struct Settled {
   Counts counts;
   Memory memory;
@@ -147,7 +147,7 @@ TEST(Decide, KeepsToTheBoundsAndToWholePods) {
         Decide(DeepSeekV3(), policy,
                Seen(10, m, n, std::exp2(static_cast<double>(random() % 90) / 10)), {});
     if (out.decision.verb != Verb::kScale) continue;
-    // By the policy's own numbers: bounds that are wrong would allow themselves.
+    // Checks against the policy's numbers: wrong computed bounds would allow themselves.
     const Configuration& how = out.decision.target.how;
     EXPECT_GE(how.m, policy.attention.min) << out.decision.text;
     EXPECT_LE(how.m, policy.attention.max) << out.decision.text;
@@ -243,7 +243,7 @@ TEST(Decide, EveryHoldHasItsReason) {
   EXPECT_NE(wrong.text.find("aim"), std::string::npos);
 }
 
-// What the target could be is said, also where it is far below what any GPUs reach.
+// The text says which target would be possible, even if it is far from what any GPUs reach.
 TEST(Decide, AnImpossibleTargetSaysWhatIsBest) {
   for (const double tpot : {1e-6, 1e-4, 5e-3}) {
     ScalingPolicy policy = Policy();
@@ -256,7 +256,7 @@ TEST(Decide, AnImpossibleTargetSaysWhatIsBest) {
     ASSERT_NE(at, nullptr) << no.text;
     ASSERT_EQ(std::sscanf(at, "TPOT %lf ms at best (%dA%dE)", &best, &m, &n), 3) << no.text;
     ASSERT_TRUE(std::isfinite(best)) << no.text;
-    // As the model has it of one sequence.
+    // The model's value for one sequence.
     double least = HUGE_VAL;
     for (const ExchangeMode mode :
          {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {

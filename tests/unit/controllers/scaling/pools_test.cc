@@ -9,7 +9,7 @@
 namespace janus::controllers {
 namespace {
 
-// Rows go straight to every expert instance, which is what limits one pool.
+// Rows go directly to every expert instance, which limits one pool.
 const Predictor& Direct() {
   static const Predictor predictor = [] {
     PredictorOptions options;
@@ -29,7 +29,7 @@ ScalingPolicy Policy(int max_pools) {
   return policy;
 }
 
-// Short prompts, so that decoding decides.
+// Prompts are short, so that decoding decides.
 World Busy(double time, const Counts& at, double requests_per_second) {
   World world = Seen(time, at.Attention(), at.Experts(), requests_per_second);
   world.arrivals[0].prompt_tokens_per_second = requests_per_second;
@@ -52,8 +52,8 @@ TEST(Pools, CarryWhatOneCannot) {
   EXPECT_EQ(more.chosen.how.pools, more.target.how.pools);
 }
 
-// What a pool gets of a demand is judged as that demand on a service of its own would be, but for
-// the fluctuation, of which all pools together have less.
+// A pool under its share of a demand is judged like a separate service with that demand, except for
+// the fluctuation, which is smaller for all pools together.
 TEST(Pools, KeepWhatEachKeepsOfItsShare) {
   Demand demand;
   demand.requests_per_second = 100;
@@ -99,7 +99,7 @@ TEST(Pools, AWorldWithThemIsReplayed) {
   EXPECT_EQ(*read, world);
 }
 
-// While instances load, a load that goes on rising is answered; the same load is not.
+// While instances start, a load that keeps rising gets an answer; an unchanged load does not.
 TEST(Growth, ASecondActionAnswersALoadThatRisesFurther) {
   const ScalingPolicy policy = Policy(8);
   const Counts at = {8, 16};
@@ -118,7 +118,7 @@ TEST(Growth, ASecondActionAnswersALoadThatRisesFurther) {
   EXPECT_EQ(Decide(Direct(), policy, Busy(45, at, 1400), out.memory).decision.reason,
             Reason::kScalingInProgress)
       << "two at a time";
-  // The first is there, then the second.
+  // First one action is fulfilled, then the other.
   out = Decide(Direct(), policy, Busy(120, {first.m, first.n, first.pools}, 700),
                std::move(out.memory));
   EXPECT_EQ(out.memory.pending.size(), 1u);
@@ -127,7 +127,7 @@ TEST(Growth, ASecondActionAnswersALoadThatRisesFurther) {
   EXPECT_TRUE(out.memory.pending.empty());
 }
 
-// Keys short by a factor of 13: attention grows, and neither role is taken from.
+// Keys are short by a factor of 13: attention grows, and neither role shrinks.
 TEST(Growth, WhatIsShortIsNotTakenFrom) {
   for (const double context : {60'000.0, 120'000.0, 200'000.0}) {
     World world = Busy(0, {15, 9}, 60);

@@ -165,7 +165,7 @@ TEST(Predictor, WhatCannotBeIsRefusedWithItsReason) {
   EXPECT_FALSE(Predictor::Create(On("deepseek-v3", "H100"), no_mode).ok());
 }
 
-// All allowed counts asked, the least cost taken.
+// Evaluates all allowed counts and takes the cheapest.
 std::optional<Counts> ByAsking(const Wanted& wanted, const CountBounds& b) {
   std::optional<Counts> best;
   for (int pools = 1; pools <= b.max_pools; ++pools) {
@@ -181,7 +181,7 @@ std::optional<Counts> ByAsking(const Wanted& wanted, const CountBounds& b) {
   return best;
 }
 
-// With up to four micro-batches more attention instances often lengthen a step.
+// With up to four micro-batches, more attention instances often make a step longer.
 class CheapestOfMicroBatches : public testing::TestWithParam<std::pair<int, const char*>> {};
 
 TEST_P(CheapestOfMicroBatches, CostsWhatAskingEveryPairFinds) {
@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(All, CheapestOfMicroBatches,
                          testing::Values(std::pair(1, "H200"), std::pair(2, "H200"),
                                          std::pair(4, "H200"), std::pair(4, "H100")));
 
-// What Cheapest leaves out it may leave out.
+// Cheapest must not skip counts that would keep the target.
 TEST(Predictor, MayKeepIsNeverFalseWhereSomethingBelowIsKept) {
   PredictorOptions options;
   options.max_attention = options.max_experts = 96;
@@ -254,7 +254,7 @@ TEST(Predictor, MayKeepIsNeverFalseWhereSomethingBelowIsKept) {
   EXPECT_GT(lengthened, 0) << "otherwise this shows nothing";
 }
 
-// Of whatever sum, inside a node and across.
+// For any sum rule, within a node and across nodes.
 void ExpectLeast(const Setting& setting, Configuration how) {
   for (how.n = 1; how.n <= 64; how.n += 3) {
     for (const double rows : {1.0, 64.0, 1000.0, 20000.0}) {

@@ -1,6 +1,6 @@
-// Every reason is led to by a world, with figures that come by hand: a step takes 20 ms and 0.1 ms
-// per sequence of an attention instance, so 1A1E keeps 100 ms up to 8000 tokens/s and 85 ms up to
-// 7647. decide_test.cc has the reasons that need more than one role or one look.
+// A world for every reason, with figures that can be computed by hand. A step takes 20 ms, and 0.1
+// ms per sequence of an attention instance: 1A1E keeps 100 ms up to 8000 tokens/s, and 85 ms up to
+// 7647. Reasons that need more than one role or decision are in decide_test.cc.
 
 #include <gtest/gtest.h>
 
@@ -57,7 +57,8 @@ TEST(Reasons, SloAtRiskWhereTheLoadWillBeTooMuchBeforeNewInstancesAreReady) {
   EXPECT_GT(out.decision.demand.output_tokens_per_second, 8000) << "the one expected is not";
 }
 
-// Nothing keeps a millisecond, so the load does not say where to go: to what the limits allow.
+// Nothing keeps a millisecond. The load then gives no direction, and the counts go as far as the
+// limits allow.
 TEST(Reasons, WhereNothingKeepsTheTargetOnlyTheLimitsSayWhereToGo) {
   ScalingPolicy policy = Policy();
   policy.tpot.seconds = 1e-3;
@@ -122,7 +123,8 @@ TEST(Reasons, RateLimitedWhereThePeriodsPodHasBeenAdded) {
   EXPECT_EQ(out.decision.target.how.m, 3) << "a new period: " << out.decision.text;
 }
 
-// 2A1E carries 8/9 of 17000 tokens/s at 85 ms, and nothing more is allowed: by what, is said.
+// 2A1E carries 8/9 of 17000 tokens/s at 85 ms, and no more is allowed. The text says by which
+// limit.
 TEST(Reasons, AtMaxWhereMoreIsNeededThanIsAllowed) {
   ScalingPolicy by_count = Policy();
   by_count.attention.max = 2;
@@ -148,7 +150,7 @@ TEST(Reasons, AtMinWhereNothingLessIsAllowed) {
   EXPECT_EQ(decision.limited_by, Limit::kMin);
 }
 
-// Conditions of objects, logs and docs/scaling.md have these words.
+// Conditions of objects, logs and docs/scaling.md use these words.
 TEST(Reasons, EachHasItsName) {
   const std::pair<Reason, std::string_view> names[] = {
       {Reason::kSloViolated, "SLOViolated"},

@@ -31,7 +31,7 @@ TEST(WholeTable, IsWithinAPercentOfTheModel) {
   }
 }
 
-// A decision about copies asks the same questions as one about attention and experts.
+// Decisions about copies use the same questions as those about attention and experts.
 TEST(WholePredictor, CopiesAreCountedAsPools) {
   const Predictor copies = *Predictor::CreateWhole(On("deepseek-v3", "H200"), {16});
   ScalingPolicy policy;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of the scaling decision share: a world, and a model whose figures come by hand.
+// Shared by the tests of the scaling decision: a world, and a model that can be computed by hand.
 
 #include <ostream>
 
@@ -23,7 +23,7 @@ inline World Seen(double time, int m, int n, double requests_per_second) {
   return world;
 }
 
-// A model whose step is 20 ms and 0.1 ms per sequence of an attention instance.
+// A model with a step of 20 ms, and 0.1 ms per sequence of an attention instance.
 inline Setting ByHand() {
   Setting setting;
   ModelShape& model = setting.model;

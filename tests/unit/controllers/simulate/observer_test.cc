@@ -8,8 +8,8 @@
 namespace janus::controllers {
 namespace {
 
-// Far more than it can compute: prompts that are being computed and sequences that were preempted
-// hold most of the keys, and few sequences decode.
+// Far more than the service can compute: prompts being computed and preempted sequences hold most
+// of the keys, and few sequences decode.
 std::vector<SimulatedRequest> TooMany() {
   std::vector<SimulatedRequest> requests;
   for (int i = 0; i < 6000; ++i) requests.push_back({0.02 * i, 2000, 100, 10});
@@ -31,7 +31,7 @@ TEST(Observer, TheContextOfRunningSequencesIsTheirsAlone) {
   }
 }
 
-// The rate that a policy is told is what arrives; what waits is told apart.
+// A policy gets the rate of arrivals, and separately the requests that wait.
 TEST(Observer, ABacklogIsNoArrival) {
   Simulated world;
   Scripted policy({WholeInstances(1, 16)}, 15);
@@ -53,7 +53,7 @@ TEST(Observer, CountsInstancesOfAllPools) {
   EXPECT_EQ(seen.experts.ready, 24);
   EXPECT_EQ(seen.current.pools, 3);
   ASSERT_TRUE(seen.step);
-  // A step is one pool's, the occupancy all pools'.
+  // The step is for one pool, the occupancy for all pools.
   EXPECT_NEAR(seen.step->load.decode_rows * 3, seen.now.running, 0.5 * seen.now.running);
 }
 

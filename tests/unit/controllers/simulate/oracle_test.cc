@@ -29,7 +29,7 @@ TEST(Oracle, CostsNoMoreThanAnyScheduleOfItsPlansThatAttainsAsMuch) {
       ASSERT_TRUE(oracle.ok()) << oracle.status().ToString();
       EXPECT_GE(oracle->totals.Attainment(), attainment);
       ExpectConservation(requests, *oracle);
-      // Every plan all the time, and random schedules.
+      // Each plan all the time, and random schedules.
       std::mt19937_64 random(seed);
       for (size_t other = 0; other < 15; ++other) {
         std::vector<Wish> wishes;
@@ -46,8 +46,8 @@ TEST(Oracle, CostsNoMoreThanAnyScheduleOfItsPlansThatAttainsAsMuch) {
   }
 }
 
-// Half as much again as the plan carries: what it refuses misses, and not, behind a queue that is
-// there for good, every request after the first seconds.
+// One and a half times the load that the plan carries. Only the refused requests miss. Without
+// refusals, there would be a permanent queue and every later request would miss.
 TEST(Oracle, AQueueThatCannotBeServedIsRefused) {
   Simulated world;
   world.scaling.max_batch_per_attention = 32;
@@ -63,7 +63,7 @@ TEST(Oracle, AQueueThatCannotBeServedIsRefused) {
   ASSERT_TRUE(oracle.ok()) << oracle.status().ToString();
   EXPECT_LT(oracle->totals.Attainment(), 0.7);
   EXPECT_GT(oracle->totals.refused, 0);
-  // Others may let wait what they let wait before.
+  // Other policies may let as many requests wait as before.
   EXPECT_EQ(book.Separate(plan.how).most_waiting, world.machinery.most_waiting);
 }
 

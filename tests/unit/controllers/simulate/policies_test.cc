@@ -33,7 +33,8 @@ const SimulationRun& RunOf(const std::vector<SimulationRun>& runs, std::string_v
   return *std::ranges::find(runs, name, &SimulationRun::policy);
 }
 
-// Whatever the size of the copies: a baseline that may take more pays more than it would have.
+// The limit holds for every size of copies: a baseline with more GPUs would cost more than it
+// could.
 TEST(Policies, CopiesOfEverySizeTakeNoMoreThanThePool) {
   Simulated world;
   WholeInputs inputs = Whole(world);
@@ -45,7 +46,7 @@ TEST(Policies, CopiesOfEverySizeTakeNoMoreThanThePool) {
     EXPECT_EQ(CopiesFor(inputs, much), 96 / gpus);
   }
   for (const int gpus : {16, 64}) {
-    inputs.how = {gpus};  // the cheapest size, which the sizes of this policy are not bound to
+    inputs.how = {gpus};  // the cheapest size; this policy is not limited to it
     const auto policy = MakeWholeSizes(inputs, {16, 32, 64});
     EXPECT_LE(policy->Begin(much).wish.Gpus(), 96) << gpus;
   }
@@ -69,14 +70,14 @@ TEST(Policies, AllConserveRequestsTokensAndGpuHours) {
   }
 }
 
-// In every run: whoever attains no less than the oracle pays no less than its search found. Of the
-// search, because ours would take the oracle's place where it is cheaper.
+// In every run, a policy that attains at least as much as the oracle pays at least as much as the
+// oracle's search found. (The oracle itself may be our run, if that is cheaper.)
 TEST(Policies, NoneIsCheaperThanTheOracleAndAttainsAsMuch) {
   Simulated world;
   for (const uint64_t seed : {1u, 2u}) {
     const auto requests = Wave(30, 120, 3600, seed);
     Comparison comparison = Compared(world);
-    comparison.scaling.most_burst = 1;  // the cheaper, the nearer
+    comparison.scaling.most_burst = 1;  // as cheap as possible, to come close
     comparison.policies = {"ours", "disagg", "static", "oracle"};
     const auto runs = Compare(requests, comparison, {});
     ASSERT_TRUE(runs.ok()) << runs.status().ToString();
@@ -89,7 +90,7 @@ TEST(Policies, NoneIsCheaperThanTheOracleAndAttainsAsMuch) {
   }
 }
 
-// One interval of two hours is one plan for both, and ours follows the load.
+// Intervals of two hours need one plan for both loads; our policy follows the load.
 TEST(Policies, OursStandsForTheOracleWhereItsIntervalsAreTooCoarse) {
   Simulated world;
   const auto requests = Wave(20, 200, 2 * 3600, 3);
@@ -125,7 +126,7 @@ Comparison OursByTheMinute(const Simulated& world) {
   return comparison;
 }
 
-// Three minutes of fifteen bring two and a half times the load: a start of two minutes is too late.
+// Three of fifteen minutes bring two and a half times the load: a start of two minutes is too late.
 std::vector<SimulatedRequest> InBursts(double hours) {
   std::mt19937_64 random(16);
   std::vector<SimulatedRequest> requests;
@@ -149,11 +150,11 @@ TEST(Policies, RoomForBurstsKeepsTheTargetThatIsMissedWithoutIt) {
   ASSERT_TRUE(without.ok() && with.ok());
   EXPECT_LT(without->front().totals.Attainment(), world.scaling.tpot.percentile);
   EXPECT_GE(with->front().totals.Attainment(), world.scaling.tpot.percentile);
-  // The room is for the burst, not for more.
+  // The room covers the burst and not more.
   EXPECT_LT(with->front().totals.gpu_hours, 1.15 * without->front().totals.gpu_hours);
 }
 
-// The room alone keeps more than is asked for.
+// The room alone keeps more than the target.
 TEST(Policies, TheErrorBudgetGivesBackWhatKeepsMoreThanTheTarget) {
   Simulated world;
   const auto requests = InBursts(12);
@@ -175,7 +176,7 @@ const HoldRecord* HoldOf(const SimulationRun& run, std::string_view reason) {
   return found == run.holds.end() ? nullptr : &*found;
 }
 
-// A TPOT that no GPUs reach is said, with what they do reach, and no pool is filled for it.
+// If no GPUs reach a TPOT, the policy says so, says what they reach, and does not fill the pool.
 TEST(Policies, AnImpossibleTargetIsHeldByNameAndTakesNoFullPool) {
   Simulated world;
   world.scaling.tpot.seconds = 0.001;
@@ -196,12 +197,12 @@ TEST(Policies, AnImpossibleTargetIsHeldByNameAndTakesNoFullPool) {
     EXPECT_LT(run.totals.peak_gpus, (world.scaling.attention.max + world.scaling.experts.max) / 2);
     ExpectConservation(requests, run);
   }
-  // At the begin, and at every decision.
+  // At the beginning, and at every decision.
   EXPECT_GT(HoldOf(RunOf(*runs, "ours"), "ImpossibleSLO")->count, 50);
   EXPECT_EQ(HoldOf(RunOf(*runs, "static"), "ImpossibleSLO")->count, 1);
 }
 
-// A first token that comes too late however little there is to do is told apart from the TPOT.
+// A first token that is too late even without load has a reason other than that of the TPOT.
 TEST(Policies, AnImpossibleFirstTokenSaysSo) {
   Simulated world;
   world.scaling.ttft = LatencyTarget{0.01, 0.95};
@@ -215,7 +216,7 @@ TEST(Policies, AnImpossibleFirstTokenSaysSo) {
   EXPECT_EQ(hold->why.find("TPOT"), std::string::npos) << hold->why;
 }
 
-// A load that is too much is not a target that is impossible.
+// A load that is too large does not make a target impossible.
 TEST(Policies, ALoadBeyondTheBoundsIsAtMax) {
   Simulated world;
   world.scaling.attention.max = 1;
@@ -240,7 +241,7 @@ TEST(Policies, LimitsThatLeaveNothingAreRefused) {
       << runs.status().message();
 }
 
-// Every decision either changes something or is counted by what it was held for.
+// Every decision either changes something or is counted under its reason.
 TEST(Policies, HoldsAreCountedByReason) {
   Simulated world;
   const auto requests = Wave(40, 160, 7200, 14);
@@ -275,7 +276,7 @@ TEST(Policies, NamesOneThatIsUnknown) {
 }
 
 TEST(WholePolicies, FollowTheLoad) {
-  // Few sequences at once, so that those notice that look at queues.
+  // Few sequences at once, so that policies that watch queues react.
   Simulated world;
   world.scaling.max_batch_per_attention = 1;
   ShapeBook book(world.setting, world.machinery, world.scaling, 300);

@@ -24,7 +24,7 @@ TEST(Pools, ConserveRequestsTokensAndGpuHoursWhileTheyComeAndGo) {
   }
 }
 
-// Each steps as the plan has it with its share of the load.
+// Each pool steps as the plan predicts for its share of the load.
 TEST(Pools, StepWithTheirShareOfTheLoad) {
   Simulated world;
   world.scaling.ttft.reset();
@@ -34,7 +34,7 @@ TEST(Pools, StepWithTheirShareOfTheLoad) {
   EXPECT_NEAR(three.totals.gpu_hours, 3 * one.totals.gpu_hours, 0.01 * three.totals.gpu_hours);
 }
 
-// Sequences move with the instances that hold them: nothing is computed again where there is room.
+// Sequences move with the instances that hold them. If there is room, nothing is computed again.
 TEST(Pools, AServiceThatIsSplitPreemptsNothing) {
   Simulated world;
   Scripted policy({Pools(1, 8, 16), Pools(1, 8, 16), Pools(2, 4, 8)}, 300);
@@ -43,7 +43,7 @@ TEST(Pools, AServiceThatIsSplitPreemptsNothing) {
   EXPECT_EQ(run.totals.refused, 0);
 }
 
-// A load of ten times the one before, with long prompts.
+// A load that becomes ten times as high, with long prompts.
 std::vector<SimulatedRequest> Step(double before, double at, double until) {
   std::vector<SimulatedRequest> requests = Steadily(before, at, 4000, 150, 8);
   for (SimulatedRequest request : Steadily(10 * before, until - at, 4000, 150, 9)) {
@@ -53,7 +53,7 @@ std::vector<SimulatedRequest> Step(double before, double at, double until) {
   return requests;
 }
 
-// Remembers what another policy saw and wanted.
+// Records what another policy saw and wanted.
 class Watched final : public SimulatedPolicy {
  public:
   explicit Watched(std::unique_ptr<SimulatedPolicy> policy) : policy_(std::move(policy)) {}
@@ -93,7 +93,7 @@ TEST(Growth, AStepOfTenTimesTheLoadIsMetWithinTwoStarts) {
         experts = seen.experts.ready;
         continue;
       }
-      // Until it is there, neither role has fewer than before.
+      // Until the change is complete, neither role has fewer instances than before.
       if (seen.time_seconds <= kStep_s + 2 * kStart_s) {
         EXPECT_GE(seen.attention.ready, attention) << seen.time_seconds;
         EXPECT_GE(seen.experts.ready, experts) << seen.time_seconds;

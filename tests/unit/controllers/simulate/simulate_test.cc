@@ -11,8 +11,9 @@
 namespace janus::controllers {
 namespace {
 
-// One request, one instance of each kind it needs, on points of the step table: a step over its
-// 256 prompt rows, then one over 256 keys and one over 257, each what the plan's model says.
+// One request and one instance of each kind, at points of the step table: one step over its 256
+// prompt rows, then one over 256 keys and one over 257. Each takes as long as the plan's model
+// says.
 TEST(Simulate, TakesTheStepsOfASingleRequestByHand) {
   Simulated world;
   const Wish wish = Separated(1, 8);
@@ -31,8 +32,8 @@ TEST(Simulate, TakesTheStepsOfASingleRequestByHand) {
   EXPECT_NEAR(run.totals.tpot_p50, tpot, 0.02 * tpot);
 }
 
-// 100 requests of one token each arrive while one is computed; a step has room for 4,096 prompt
-// rows, so 101 prompts of 512 take 1 + 12.5 steps.
+// 100 requests of one token each arrive while another is computed. A step has room for 4,096 prompt
+// rows: 101 prompts of 512 take 1 + 12.5 steps.
 TEST(Simulate, PromptsQueueForTheRowsOfAStep) {
   Simulated world;
   world.scaling.tpot.seconds = 10;  // no step is ever too long for prompts
@@ -44,7 +45,7 @@ TEST(Simulate, PromptsQueueForTheRowsOfAStep) {
   ASSERT_TRUE(run.ok());
   const double all = TimesOfStep(world.setting, wish.how, {0, 16, 4096, 300}).step;
   EXPECT_EQ(run->totals.finished, 101);
-  // The group of 100 ends together: after the first request's step, 12 full ones and a half.
+  // The group of 100 ends together: after the first request's step, 12 full steps and half a step.
   EXPECT_GT(run->totals.ttft_p99, 12 * all);
   EXPECT_LT(run->totals.ttft_p99, 14 * all);
 }
@@ -53,14 +54,14 @@ TEST(Simulate, PaysForInstancesFromAskedForToGone) {
   Simulated world;
   world.machinery.start_s = 100;
   world.machinery.drain_s = 50;
-  // One request at the begin and one at the end, so that nothing else matters.
+  // One request at the beginning and one at the end: their work hardly matters.
   const std::vector<SimulatedRequest> requests = {{0, 10, 10, 1}, {1000, 10, 10, 1}};
   Scripted policy({Separated(2, 8), Separated(4, 8), Separated(4, 8), Separated(1, 8)}, 200);
   const SimulationRun run = world.Run(requests, policy);
-  // 10 GPUs to 200, 12 from the asking at 200 to 600, then 9, and the 3 that leave 50 s longer.
+  // 10 GPUs until 200; 12 from the request at 200 until 600; then 9, and 3 for another 50 s.
   EXPECT_NEAR(run.totals.gpu_hours * 3600, 10 * 200 + 12 * 400 + 9 * 400 + 3 * 50, 1e-6);
   EXPECT_EQ(run.totals.peak_gpus, 12);
-  // The new instances are members 100 s after they were asked for.
+  // New instances become members 100 s after the request.
   ASSERT_EQ(policy.looks.size(), 5u);
   EXPECT_EQ(policy.looks[0].world.current.m, 2);  // at 200
   EXPECT_EQ(policy.looks[1].world.current.m, 4);  // at 400
@@ -74,7 +75,7 @@ TEST(Simulate, PaysForWholeInstancesUntilTheirLastSequenceEnded) {
   const std::vector<SimulatedRequest> requests = {{0, 10, 10, 1}, {1000, 10, 10, 1}};
   Scripted policy({WholeInstances(1, 16), WholeInstances(3, 16), WholeInstances(1, 16)}, 200);
   const SimulationRun run = world.Run(requests, policy);
-  // Two more from 200; given up at 400 when they are empty.
+  // Two more from 200; at 400 they are empty and stop.
   EXPECT_NEAR(run.totals.gpu_hours * 3600, 16 * 1000 + 32 * 200 + 32 * 50, 1e-6);
 }
 
@@ -124,9 +125,9 @@ TEST(Simulate, MoreInstancesAttainNoLessAndMoreLoadNoMore) {
   EXPECT_LT(last, 0.5);
 }
 
-// What the plan says of a steady load is what the simulation settles at: the median TPOT within 4 %
-// (the grid of step times, a step per varying number of sequences), with few and many sequences and
-// with prompts.
+// The simulation settles at the plan's value for a steady load: the median TPOT within 4 % (from
+// the grid of step times, and steps with varying numbers of sequences), with few and many sequences
+// and with prompts.
 TEST(Simulate, SettlesAtThePlansTpot) {
   Simulated world;
   world.scaling.ttft.reset();
@@ -150,8 +151,8 @@ TEST(Simulate, SettlesAtThePlansTpot) {
   }
 }
 
-// The time to first token of the plan (a queue of prompts) and of the simulation, which knows each
-// request: within a third at the 95th percentile.
+// The time to first token of the plan (a queue of prompts) and of the simulation (which knows each
+// request) differ by less than a third at the 95th percentile.
 TEST(Simulate, FirstTokensComeAboutWhenThePlanSays) {
   Simulated world;
   const auto predictor = Predictor::Create(world.setting, {32, 64});
@@ -174,7 +175,7 @@ TEST(Simulate, ShowsAnOperatorWhatItCouldMeasure) {
   EXPECT_EQ(seen.experts.ready, 10);
   EXPECT_FALSE(seen.in_flight.has_value());
   ASSERT_TRUE(seen.step.has_value());
-  // The measured step is the model's of the measured load, up to the chance within 60 s.
+  // The measured step equals the model's for the measured load, except for chance within 60 s.
   const double modelled = TimesOfStep(world.setting, seen.current, seen.step->load).step;
   EXPECT_NEAR(seen.step->seconds.step, modelled, 0.03 * modelled);
   ASSERT_TRUE(seen.observed.tpot_seconds.has_value());
@@ -194,7 +195,7 @@ TEST(Simulate, RefusesAWishThatCannotHoldTheModel) {
       << run.status().message();
 }
 
-// A prompt that was computed elsewhere takes its room and one row.
+// A prompt that was computed elsewhere takes its room, and one row.
 TEST(Simulate, CachedPromptsTakeRoomButNoTime) {
   Simulated world;
   const SimulationRun cold = world.Always({{0, 4096, 2, 1}}, Separated(1, 8));
@@ -203,7 +204,7 @@ TEST(Simulate, CachedPromptsTakeRoomButNoTime) {
   EXPECT_EQ(warm.totals.tpot_p50, cold.totals.tpot_p50);
 }
 
-// Of requests: what an operator's gateways count, not groups.
+// Counts requests, as an operator's gateways do, not groups.
 TEST(Recorder, CountsOnceWhatEndedAndWhatAttained) {
   Recorder recorder({0.1, 10}, 3600, 0.95);
   const SimulatedRequest request = {0, 10, 11, 3};
@@ -229,7 +230,7 @@ TEST(Perturbed, StretchesEachTermByItself) {
   EXPECT_EQ(attention.exchange, plain.exchange);
   EXPECT_NEAR(experts.experts, 0.8 * plain.experts, 1e-9);
   EXPECT_EQ(experts.attention, plain.attention);
-  // Posting a message is no coefficient.
+  // The time to post a message is not a coefficient.
   EXPECT_NEAR(exchange.exchange, 1.2 * plain.exchange, 0.05 * plain.exchange);
   EXPECT_EQ(exchange.experts, plain.experts);
 }

@@ -11,7 +11,7 @@
 namespace janus::controllers {
 namespace {
 
-// What happened, by when.
+// What happened, and when.
 struct Event {
   enum class Kind { kFirstToken, kFinished, kRefused };
   Kind kind;
@@ -45,8 +45,8 @@ class Log final : public UnitListener {
   std::vector<Event> events;
 };
 
-// The specification: the rules of Unit's comment, one step after another, every request by itself
-// (no groups), nothing clever.
+// The specification: the rules in Unit's comment, step by step, with every request separately (no
+// groups), in the simplest form.
 class EveryStep {
  public:
   EveryStep(const UnitShape& shape, UnitListener* listener) : shape_(shape), listener_(listener) {}
@@ -160,7 +160,7 @@ class EveryStep {
   std::vector<One> running_;
 };
 
-// Grows with rows, keys and prompt rows, with a bend in each.
+// Grows with rows, keys and prompt rows, and is not linear in any of them.
 double StepSeconds(double rows, double context, double prompt_rows) {
   return 0.01 + 2e-4 * std::sqrt(rows) + 1e-8 * rows * context + 1e-9 * context * context +
          2e-5 * prompt_rows;
@@ -271,7 +271,7 @@ TEST(Unit, LosesNoRequestAndNoToken) {
       decoded += event.weight * (event.output - 1);
       prompts += event.weight * event.input;
     }
-    // Preempted sequences compute tokens again as prompts, never fewer.
+    // Preempted sequences compute tokens again as prompts; the number never falls.
     const Unit::Counters& counters = unit.counters();
     EXPECT_GE(counters.prompt_tokens, prompts);
     EXPECT_LE(counters.decode_tokens, decoded);

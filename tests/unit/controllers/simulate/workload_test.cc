@@ -48,7 +48,7 @@ TEST(SpreadDemand, SpreadsARowOverItsIntervalInGroupsOfTheLargestWeight) {
   ASSERT_EQ(spread.size(), 4800u);
   for (size_t i = 0; i < spread.size(); ++i) {
     ASSERT_EQ(spread[i].weight, 100);
-    // Rows come once a second, so the groups of row r lie in [r, r + 1), a quarter each.
+    // Rows come once a second: the groups of row r are in [r, r + 1), each in its quarter.
     ASSERT_GE(spread[i].arrival, static_cast<double>(i) / 4 - 0.01) << i;
     ASSERT_LE(spread[i].arrival, static_cast<double>(i + 1) / 4 + 0.01) << i;
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of the simulator share: a small service, a load, a policy that follows a list.
+// Shared by tests of the simulator: a small service, a load, a policy that follows a list.
 
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ inline std::vector<SimulatedRequest> Steadily(double rate, double seconds, int32
   }
 }
 
-// Follows a list of wishes, one each so many seconds; keeps what it saw.
+// Follows a list of wishes, each for some seconds; records what it saw.
 class Scripted final : public SimulatedPolicy {
  public:
   Scripted(std::vector<Wish> wishes, double every_s)
@@ -113,7 +113,7 @@ class Scripted final : public SimulatedPolicy {
   size_t at_ = 0;
 };
 
-// A model whose times are true.
+// A model that assumes the true times.
 struct Simulated {
   Setting setting = DeepSeekV2();
   ScalingPolicy scaling = Targets();
@@ -133,8 +133,8 @@ struct Simulated {
   }
 };
 
-// Every request ends once, every token that was asked for is generated, and GPU-hours are the
-// integral of the GPUs over time.
+// Checks that every request ends once, that every requested token is generated, and that GPU-hours
+// are the integral of the GPUs over time.
 inline void ExpectConservation(const std::vector<SimulatedRequest>& requests,
                                const SimulationRun& run) {
   int64_t count = 0, input = 0, output = 0;
