@@ -122,14 +122,14 @@ class CostReducingPaths {
   }
 
  private:
-  // Applies one path; false when there is none.
+  // Applies one path; false: there is no path.
   bool ReduceOnce() {
     const auto [least, most] = std::ranges::minmax(work_.load());
     if (most - least < 2) return false;
     ComputeReach();
-    // What one search saw without an end is closed under hops and holds loads of at least its
-    // start's less one, so a later search from an equal or smaller load can end nowhere in it:
-    // `seen_` is kept from start to start.
+    // A search without a result has seen a set closed under hops. All loads in it are at least its
+    // start's load minus one. So a later search from an equal or smaller load cannot end in that
+    // set, and `seen_` is kept from start to start.
     std::fill_n(work_.seen_.data(), words_, uint64_t{0});
     for (int32_t level = most; level >= least + 2; --level) {
       for (size_t g = 0; g < instances_; ++g) {
@@ -176,8 +176,8 @@ class CostReducingPaths {
     return false;
   }
 
-  // From the end backwards: each hop is decided by the assignment before the path, since no two
-  // hops of a path leave the same instance.
+  // Goes backwards from the end. Each hop uses the assignment before the path, because no two hops
+  // of a path leave the same instance.
   void Apply(size_t start, size_t end) {
     --work_.load_[start];
     ++work_.load_[end];

@@ -8,12 +8,12 @@
 
 namespace janus {
 
-// Activated-Expert-Balanced Scheduling (JANUS, Algorithm 1): which replica runs each activated
-// expert of a round, so that the busiest instance runs few distinct experts (each costs one read of
-// its weights). Every expert instance computes it for itself from the same ids and must come to the
-// same answer, so the orders that the paper leaves open are fixed here. Integers only, no clock, no
-// allocation within a call: this is the specification of the device kernels and what controllers
-// and simulator call.
+// Activated-Expert-Balanced Scheduling (JANUS, Algorithm 1): chooses the replica that runs each
+// activated expert of a round, so that the busiest instance runs few distinct experts (each costs
+// one read of its weights). Every expert instance computes the same result from the same ids
+// without messages. So the orders that the paper leaves open are fixed here. Uses integers only, no
+// clock, and no allocation within a call. This is the specification of the device kernels;
+// controllers and simulator call it too.
 
 // Where a replica sits; default: nowhere.
 struct Replica {
@@ -23,7 +23,7 @@ struct Replica {
   friend bool operator==(const Replica&, const Replica&) = default;
 };
 
-// The replicas of one layer, as arrays a device can take over. Thread-compatible.
+// The replicas of one layer, in arrays that a device can copy. Thread-compatible.
 struct LayerPlacement {
   int experts = 0;                    // E
   int instances = 0;                  // n
@@ -62,7 +62,7 @@ class AebsWorkspace {
   std::vector<Replica> replica_of_;  // [E]
   std::vector<int32_t> load_;        // [n]
   size_t num_instances_ = 0;
-  // Of the path search.
+  // For the path search.
   std::vector<uint64_t> reach_;     // [n,mask_words]: instances that could take over an expert of g
   std::vector<uint64_t> seen_;      // [mask_words]
   std::vector<uint16_t> previous_;  // [n]
@@ -72,27 +72,28 @@ class AebsWorkspace {
 // Line 1: the distinct experts among `ids`, ascending. Every id is below `experts` (checked).
 void CollectActivated(std::span<const uint16_t> ids, int experts, AebsWorkspace& work);
 
-// Lines 2-13 of the paper for what was collected: experts with one replica go to their instance;
-// then the others by ascending id, each to its instance of least load, the lowest rank among
+// Lines 2-13 of the paper for the collected experts. Experts with one replica go to its instance.
+// Then the others, by ascending id, go to their instance of least load, the lowest rank among
 // equals. Every collected expert has a replica (checked), here and below.
 void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work);
 
-// The optimum: the same greedy step by (number of replicas, id), then cost-reducing paths until
-// none is left: a chain of instances, each able to hand one expert on to the next, whose last
-// carries at least two fewer than its first. Without such a path the assignment is an optimal
-// semi-matching (Harvey, Ladner, Lovasz, Tamir: "Semi-matchings for bipartite graphs and load
-// balancing", 2003, Theorems 1 and 2): it minimises the sum over instances of every convex function
-// of the load at once. So the largest load is least, and the loads in descending order are
-// lexicographically least (take B^load with B > n). Order, so that all instances agree: paths start
-// at the most loaded instance, lowest rank first; breadth first, neighbours by ascending rank; the
-// first instance found that has two fewer ends the path; each hop hands on the lowest expert id.
+// The optimum. It takes the same greedy step by (number of replicas, id), then applies
+// cost-reducing paths as long as there are any. A path is a chain of instances that each hand one
+// expert on to the next; its last instance has at least two experts fewer than its first. Without
+// such a path the assignment is an optimal semi-matching (Harvey, Ladner, Lovasz, Tamir:
+// "Semi-matchings for bipartite graphs and load balancing", 2003, Theorems 1 and 2): it minimises
+// the sum over instances of every convex function of the load at once. So the largest load is
+// minimal, and the loads in descending order are lexicographically minimal (take B^load with B >
+// n). The order is fixed, so that all instances agree. Paths start at the most loaded instance,
+// lowest rank first. The search is breadth first, neighbours by ascending rank. The first instance
+// found with two experts fewer ends the path. Each hop hands on the lowest expert id.
 void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
 
 // Lines 14-17: replicas[i] = where ids[i] runs. Both have T*k entries.
 void RemapToReplicas(std::span<const uint16_t> ids, const AebsWorkspace& work,
                      std::span<Replica> replicas);
 
-// The whole of it: kAebs is the exact form, kAebsGreedy the paper's.
+// All steps: kAebs uses AssignExact, kAebsGreedy the paper's AssignGreedy.
 void ScheduleActivatedExperts(SchedulingPolicy policy, const LayerPlacement& placement,
                               std::span<const uint16_t> ids, AebsWorkspace& work,
                               std::span<Replica> replicas);

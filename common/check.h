@@ -6,7 +6,7 @@
 namespace janus {
 
 // Prints file, line, the broken condition and the values, then aborts. A restart is cheap and
-// tested; going on with a broken invariant is neither.
+// tested; continuing with a broken invariant is not.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition,
                               const std::string& values);
 

@@ -9,13 +9,13 @@ using MonotonicClock = std::chrono::steady_clock;
 using MonotonicTime = MonotonicClock::time_point;
 using WallTime = std::chrono::system_clock::time_point;
 
-// Where time comes from. Only the loop of a binary holds one; pure code takes `now` as a value.
-// Implementations are thread-safe.
+// The source of time. Only the main loop of a binary holds a clock; pure code gets `now` as a
+// value. Implementations are thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual MonotonicTime Now() const = 0;  // intervals and deadlines
-  virtual WallTime WallNow() const = 0;   // what people read: status, logs
+  virtual WallTime WallNow() const = 0;   // for people: status, logs
 };
 
 class SystemClock final : public Clock {

@@ -7,25 +7,25 @@
 
 namespace janus {
 
-// What a write to a worker carries: whose, and how new.
+// Every write to a worker carries this: which service sends it, and how new it is.
 struct Stamp {
   std::string service_uid;
   uint64_t fence = 0;
   uint64_t epoch = 0;
 };
 
-// How far a worker is with preparing an epoch.
+// A worker's progress in preparing an epoch.
 struct PrepareProgress {
   std::string phase;  // "weights", "connect", "memory", "instance"
   uint64_t bytes_done = 0;
   uint64_t bytes_total = 0;
 };
 
-// What a worker says of the model that it would load, and of its room.
+// A worker's report on the model that it would load, and on its memory and cores.
 struct ModelReport {
-  std::string config_json;  // the checkpoint's
-  std::string digest;       // of that and of its weights
-  std::string text_digest;  // of its tokenizer; empty: it has none, or it was not told
+  std::string config_json;  // of the checkpoint
+  std::string digest;       // of config.json and the weights
+  std::string text_digest;  // of its tokenizer; empty: it has none, or the report lacks it
   ProcessRoom room;
 };
 

@@ -9,7 +9,7 @@ double SoftMaximum(double a, double b, double sharpness) {
   const double larger = std::max(a, b);
   const double smaller = std::min(a, b);
   if (larger <= 0) return 0;
-  // Scaled by the larger, so that no power over- or underflows.
+  // Scaled by the larger, so that no power overflows or underflows.
   return larger * std::pow(1 + std::pow(smaller / larger, sharpness), 1 / sharpness);
 }
 
@@ -46,7 +46,7 @@ double GroupedAttentionSeconds(const GroupedAttentionCost& cost, const GroupedSh
   const double bytes = batch * keys * shape.KvBytesPerKey();
   double read = bytes / cost.bytes_per_second;
   if (state == KvCacheState::kWarm && bytes > 0) {
-    // Least-recently-used caches fall off sharply: all of it stays, or next to nothing.
+    // A least-recently-used cache has a sharp limit: either everything stays, or almost nothing.
     const double missed = 1 / (1 + std::pow(cost.cache_bytes / bytes, 8));
     read = missed * read + (1 - missed) * bytes / cost.cached_bytes_per_second;
   }

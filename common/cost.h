@@ -9,9 +9,8 @@ namespace janus {
 // measurements, and workers get them in Prepare. Seconds, bytes and operations throughout; every
 // function is pure, and non-negative arguments give a non-negative time.
 
-// A term that is bound by `a` or by `b`, whichever is longer, without a corner where they meet:
-// (a^p + b^p)^(1/p) with p = sharpness >= 1. p = 1 adds them (no overlap), large p takes the
-// larger.
+// The time of work bound by `a` or by `b`, whichever is longer, with a smooth transition: (a^p +
+// b^p)^(1/p) with p = sharpness >= 1. p = 1 adds them (no overlap); a large p takes the larger one.
 double SoftMaximum(double a, double b, double sharpness);
 
 // Experts -----------------------------------------------------------------------------------------
@@ -40,13 +39,13 @@ struct ExpertCost {
 // One expert with `rows` rows, alone: reading its weights and computing its rows. rows > 0.
 double OneExpertSeconds(const ExpertCost& cost, const ExpertShape& shape, double rows);
 
-// A round of one instance: rows_of_expert[i] rows for its i-th resident expert; an expert with 0
-// rows is idle and its weights are not read. Decode is the regime where reading dominates (time
-// follows the number of activated experts), large rounds the one where rows do.
+// A round of one instance: rows_of_expert[i] rows for its i-th resident expert. An expert with 0
+// rows is idle, and its weights are not read. In decode reading dominates (time follows the number
+// of activated experts), in large rounds the rows do.
 double ExpertRoundSeconds(const ExpertCost& cost, const ExpertShape& shape,
                           std::span<const double> rows_of_expert);
 
-// The same with `rows` rows spread evenly over `activated` of `resident` experts; all may be
+// The same with `rows` rows spread evenly over `activated` of `resident` experts. All may be
 // fractional (expected values). activated <= resident.
 double ExpertRoundSeconds(const ExpertCost& cost, const ExpertShape& shape, double activated,
                           double resident, double rows);
@@ -71,8 +70,8 @@ struct GroupedShape {
 struct GroupedAttentionCost {
   double fixed_seconds = 0;
   double bytes_per_second = 1;         // of keys and values out of device memory
-  double cached_bytes_per_second = 1;  // while all of them stay in the last-level cache
-  double cache_bytes = 0;              // where that ends
+  double cached_bytes_per_second = 1;  // if all of them stay in the last-level cache
+  double cache_bytes = 0;              // size of that cache
   double kv_head_seconds = 0;          // per row and kv head, at head_dim 128
   double query_head_seconds = 0;       // per row and query head, at head_dim 128
   double operation_seconds = 0;        // per multiply-add pair of q.k and p.v
@@ -80,8 +79,8 @@ struct GroupedAttentionCost {
   double sharpness = 1;
 };
 
-// What is measured by repeating one call finds small caches warm; in serving the other layers have
-// passed through since, so plans say kCold.
+// Measurements that repeat one call find small caches warm. In serving, the other layers have used
+// the cache since, so plans use kCold.
 enum class KvCacheState { kCold, kWarm };
 
 // Decode kernel: `batch` rows, each with `context` keys.
@@ -106,16 +105,16 @@ double LatentAttentionSeconds(const LatentAttentionCost& cost, double heads, dou
 
 // Exchange ----------------------------------------------------------------------------------------
 
-// One direction of an all-pairs exchange of rows in which every instance sends as much as it
-// receives: bytes leave through the instance's own link, and share `1 - 1/nodes` of them through
-// its network card.
+// One direction of an exchange between all pairs, in which every instance sends as much as it
+// receives. All bytes leave through the instance's own link, and the share `1 - 1/nodes` of them
+// through its network card.
 struct ExchangeCost {
   double fixed_seconds = 0;             // one hop inside a node
-  double network_seconds = 0;           // more, as far as peers sit on other nodes
+  double network_seconds = 0;           // additional, in proportion to peers on other nodes
   double peer_seconds = 0;              // per expert (signal) that the kernel waits for
   double inner_bytes_per_second = 1;    // inside a node
   double network_bytes_per_second = 1;  // between nodes, per instance
-  double row_seconds = 0;               // per row, whatever its bytes
+  double row_seconds = 0;               // per row, independent of its size
   double sharpness = 1;
 };
 

@@ -16,8 +16,8 @@ WaitPolicy WaitPolicy::ForThreads(int threads) {
 }
 
 void Doorbell::Ring() {
-  // Sequentially consistent with Sleep: either the sleeper's futex sees the new value, or we see
-  // the sleeper.
+  // Sequentially consistent with Sleep: either the sleeper's futex call sees the new value, or we
+  // see the sleeper.
   rung_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) != 0) {
     syscall(SYS_futex, &rung_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);

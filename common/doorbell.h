@@ -11,26 +11,27 @@
 
 namespace janus {
 
-// How a thread waits: spin for `spin`, then give the core away `yields` times, then sleep. With
-// more waiting threads than cores spinning takes the core from the very peer that is awaited (8
-// spinning processes on 2 cores: milliseconds per hop; yielding: microseconds), so spin is 0 there.
+// How a thread waits: it spins for `spin`, then yields the core `yields` times, then sleeps. With
+// more waiting threads than cores, spinning takes the core from the awaited peer. (With 8 spinning
+// processes on 2 cores a hop takes milliseconds, with yielding microseconds.) So spin is 0 in that
+// case.
 struct WaitPolicy {
   std::chrono::microseconds spin{0};
   int yields = 64;
 
-  // Spins for 50 us, and only where this process may use a core for every one of `threads`; a
+  // Spins for 50 us if this process may use a core for each of `threads`, otherwise not at all. A
   // worker measures instead (wait_policy.h).
   static WaitPolicy ForThreads(int threads);
 };
 
-// An event count in one word that may lie in memory shared between processes. Writers publish, then
-// Ring(); a waiter observes, checks what it waits for, and sleeps only if nothing was rung since.
-// Thread-safe; all-zero memory is a valid Doorbell.
+// An event count in one word, which may lie in memory shared between processes. Writers publish,
+// then call Ring(). A waiter observes the count, checks its condition, and sleeps only if no ring
+// came since. Thread-safe; all-zero memory is a valid Doorbell.
 class Doorbell {
  public:
   void Ring();
   uint32_t Observe() const { return rung_.load(std::memory_order_acquire); }
-  // Returns when rung since `observed`, at the deadline, or for no reason.
+  // Returns if rung since `observed`, at the deadline, or spuriously.
   void Sleep(uint32_t observed, MonotonicTime deadline);
 
  private:
@@ -45,19 +46,18 @@ inline void CpuRelax() {
 #endif
 }
 
-// How a waiter sleeps once spinning and yielding have not helped. Prepare comes before the last
-// look at what is waited for: whatever happens after it must end Park. Cancel: that look was
-// successful.
+// How a waiter sleeps after spinning and yielding. Prepare is called before the last check of the
+// condition; any event after Prepare must end Park. Cancel: that check was successful.
 class Parker {
  public:
   virtual ~Parker() = default;
   virtual void Prepare() = 0;
-  virtual void Park(MonotonicTime deadline) = 0;  // may return early, for no reason
+  virtual void Park(MonotonicTime deadline) = 0;  // may return early, spuriously
   virtual void Cancel() {}
 };
 
-// The one waiting primitive: returns ready(), which became true before `deadline` or did not.
-// `ready` is called often and from this thread only.
+// The only waiting primitive. Returns ready(): true if it became true before `deadline`. `ready` is
+// called often, and from this thread only.
 template <class Ready>
 bool WaitUntil(Parker& parker, const WaitPolicy& policy, MonotonicTime deadline, Ready&& ready) {
   if (ready()) return true;
@@ -85,7 +85,7 @@ bool WaitUntil(Parker& parker, const WaitPolicy& policy, MonotonicTime deadline,
   }
 }
 
-// Sleeps on a doorbell, which whatever makes `ready` true must ring afterwards.
+// Sleeps on a doorbell. Code that makes `ready` true must ring it afterwards.
 class DoorbellParker final : public Parker {
  public:
   explicit DoorbellParker(Doorbell& bell) : bell_(bell) {}

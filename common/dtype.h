@@ -6,8 +6,8 @@
 
 namespace janus {
 
-// Number formats of weights, caches and wire rows. Accumulation is always fp32. Float8E4M3 is a
-// format of weights and of caches alone, Mxfp4 of weights alone, both with scales beside them.
+// Number formats of weights, caches and wire rows. Accumulation is always fp32. Float8E4M3 is only
+// for weights and caches, Mxfp4 only for weights; both have scales beside them.
 enum class DType : uint8_t {
   kFloat32 = 0,
   kBFloat16 = 1,
@@ -30,26 +30,25 @@ constexpr int64_t BitsOf(DType type) {
   }
   return 16;
 }
-// Bytes of one element; of Mxfp4, two of whose elements share a byte, 0.
+// Bytes of one element; 0 for Mxfp4, because two of its elements share a byte.
 constexpr int64_t SizeOf(DType type) {
   return BitsOf(type) / 8;
 }
-// Of so many elements, an even number where the format is Mxfp4.
+// Bytes of so many elements; for Mxfp4 the number must be even.
 constexpr int64_t BytesOf(DType type, int64_t elements) {
   return elements * BitsOf(type) / 8;
 }
 
-// Float8E4M3 weights have a scale for each block of so many rows and columns; the last ones of a
-// matrix may have fewer.
+// Float8E4M3 weights have one scale per block of this many rows and columns. The last blocks of a
+// matrix may be smaller.
 inline constexpr int64_t kScaleBlock = 128;
 constexpr int64_t ScaleBlocks(int64_t extent) {
   return (extent + kScaleBlock - 1) / kScaleBlock;
 }
 
-// OCP Microscaling 1.0, MXFP4: weights [N,K] have a scale for each block of so many consecutive
-// ones of a row, in E8M0: scales [N,K/32], a byte each. K is a multiple of it. A weight takes 4
-// bits, in E2M1; of the two in a byte the one of lower index has the lower bits: weights [N,K/2],
-// in bytes.
+// OCP Microscaling 1.0, MXFP4: weights [N,K] have one E8M0 scale for each block of this many
+// consecutive weights of a row: scales [N,K/32], one byte each. K is a multiple of it. A weight has
+// 4 bits, in E2M1: weights [N,K/2] in bytes, the lower index in the lower bits.
 inline constexpr int64_t kMxBlock = 32;
 
 constexpr std::string_view ToString(DType type) {
@@ -153,12 +152,12 @@ constexpr float FromFloat4E2M1(uint8_t bits) {
   if (exponent == 0) return sign * 0.5f * static_cast<float>(fraction);
   return sign * std::bit_cast<float>((exponent + 126u) << 23 | fraction << 22);
 }
-// To the nearest, ties to an even fraction; beyond 6 it becomes 6. Not for NaN.
+// Rounds to nearest, ties to an even fraction; beyond 6 it becomes 6. Not for NaN.
 constexpr uint8_t ToFloat4E2M1(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const float magnitude = std::bit_cast<float>(bits & 0x7fffffffu);
-  // Above the middle of two neighbours the larger one is nearer; in the middle itself it is taken
-  // where its fraction is even.
+  // Above the middle of two neighbours the larger one is nearer. In the middle itself the one with
+  // the even fraction is taken.
   constexpr float kMiddle[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
   uint8_t code = 0;
   while (code < 7 && (magnitude > kMiddle[code] || (magnitude == kMiddle[code] && code % 2 != 0))) {
@@ -172,12 +171,12 @@ constexpr float FromE8M0(uint8_t bits) {
   if (bits == 0xffu) return std::bit_cast<float>(0x7fc00000u);
   return bits == 0 ? 0x1p-127f : std::bit_cast<float>(static_cast<uint32_t>(bits) << 23);
 }
-// The largest scale under which every E2M1 number is one of bfloat16: those of less are subnormal
-// there at worst, which is exact too, and 6 times the next would be beyond the largest. Weights
-// have no larger one.
+// The largest scale with which every E2M1 number is exact in bfloat16: 6 times the next scale would
+// overflow. (Small scales at worst give subnormals, which are exact too.) Larger scales in weights
+// are refused.
 inline constexpr uint8_t kMaxMxScale = 252;
 
-// Weight `index` of a matrix in Mxfp4 whose rows are whole blocks. Exact.
+// Weight `index` of an Mxfp4 matrix with whole blocks in each row. Exact.
 constexpr float Mxfp4Weight(const uint8_t* weights, const uint8_t* scales, int64_t index) {
   const auto code = static_cast<uint8_t>(weights[index / 2] >> (index % 2 * 4) & 15);
   return FromFloat4E2M1(code) * FromE8M0(scales[index / kMxBlock]);

@@ -7,10 +7,11 @@
 
 namespace janus {
 
-// How much memory the members of an epoch keep for each other: one definition for the transports,
-// which allocate it, and for plans, which reserve it. Bytes; "aligned" is to 64. Pure.
+// How much memory the members of an epoch keep for each other. One definition serves the
+// transports, which allocate it, and the plans, which reserve it. In bytes; "aligned" is to 64.
+// Pure.
 
-// What the exchange is laid out for.
+// The parameters of an exchange's layout.
 struct ExchangeSize {
   int m = 0;
   int n = 0;
@@ -30,8 +31,8 @@ inline constexpr size_t kQueueCounters = 128;
 inline constexpr size_t kSlotHead = 128;       // sequence number and header
 inline constexpr size_t kContributionRef = 4;  // row and top-k slot of a contribution
 inline constexpr size_t kFlag = 64;            // of one reader of one slot
-inline constexpr size_t kSegmentPage = 4096;   // flags begin at one
-inline constexpr size_t kLandingSets = 2;      // of what comes over a network
+inline constexpr size_t kSegmentPage = 4096;   // flags begin at a page
+inline constexpr size_t kLandingSets = 2;      // sets of landing memory for a network
 inline constexpr size_t kSmallMessage = 64;    // over a network: a credit
 inline constexpr size_t kCredits = 4;
 inline constexpr size_t kGreeting = 1024;
@@ -48,13 +49,13 @@ constexpr size_t RowSlotBytes(const ExchangeSize& size) {
   return static_cast<size_t>(size.max_rows) * size.row_bytes;
 }
 
-// Payload of `count` contributions: where each belongs, then the vectors.
+// Payload of `count` contributions: their references, then the vectors.
 constexpr size_t ContributionBytes(size_t count, size_t row_bytes) {
   return exchange_size::Aligned(count * exchange_size::kContributionRef) + count * row_bytes;
 }
 
-// Payload of a slot of an expert instance, for one attention instance: at most every (row, top-k
-// slot) of it.
+// Payload of an expert instance's slot for one attention instance: at most one contribution for
+// every (row, top-k slot).
 constexpr size_t ContributionSlotBytes(const ExchangeSize& size) {
   return ContributionBytes(static_cast<size_t>(size.max_rows) * static_cast<size_t>(size.top_k),
                            size.row_bytes);
@@ -71,14 +72,14 @@ constexpr size_t ControlQueueBytes() {
   return kQueueCounters + kQueueDepth * (kMessageHeader + kMostControlPayload);
 }
 
-// The segment of one member: a queue to every member, its slots, and on pages of their own the
+// The segment of one member: a queue for every other member, its slots, and, page-aligned, the
 // flags of their readers.
 size_t SegmentBytes(const ExchangeSize& size, Role role);
 
-// What a member that reaches its peers over a network allocates beside that: where their slots
-// land, and queues in both directions.
+// The additional memory of a member that reaches its peers over a network: landing memory for their
+// slots, and queues in both directions.
 size_t NetworkBytes(const ExchangeSize& size, Role role);
-// Of that: the queues with one peer, and where one slot's payload lands.
+// Parts of that: the queues for one peer, and the landing memory of one slot's payload.
 size_t NetworkQueueBytes();
 constexpr size_t LandingBytes(size_t payload) {
   return exchange_size::Aligned(exchange_size::kMessageHeader + payload);

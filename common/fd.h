@@ -22,7 +22,7 @@ class Fd {
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  // Gives the descriptor away unclosed.
+  // Returns the descriptor without closing it.
   int Release() { return std::exchange(fd_, -1); }
   void Reset() {
     if (fd_ >= 0) close(fd_);

@@ -7,8 +7,8 @@
 
 namespace janus {
 
-// A 64-bit FNV-1a hash (Fowler, Noll, Vo 1991): tells what was mixed in, in its order. Against
-// mistakes, not against malice. Confined.
+// A 64-bit FNV-1a hash (Fowler, Noll, Vo 1991) of the mixed values and their order. It protects
+// against mistakes, not against attacks. Confined.
 class Fingerprint {
  public:
   Fingerprint& Mix(std::string_view text) {
@@ -18,7 +18,7 @@ class Fingerprint {
     }
     return *this;
   }
-  // As 8 bytes, so that neighbours cannot run into each other.
+  // As 8 bytes, so that neighbouring values cannot be confused.
   Fingerprint& Mix(uint64_t number) {
     for (int shift = 0; shift < 64; shift += 8) {
       hash_ ^= number >> shift & 0xff;

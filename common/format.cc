@@ -12,7 +12,7 @@ std::string Format(const char* format, ...) {
   va_copy(again, arguments);
   const int length = std::vsnprintf(nullptr, 0, format, arguments);
   va_end(arguments);
-  // The byte behind the last one is the string's own 0.
+  // vsnprintf also writes the terminating 0, which the string has already.
   std::string out(length > 0 ? static_cast<size_t>(length) : 0, '\0');
   std::vsnprintf(out.data(), out.size() + 1, format, again);
   va_end(again);

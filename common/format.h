@@ -4,7 +4,7 @@
 
 namespace janus {
 
-// printf into a string, whole.
+// printf into a string, without truncation.
 [[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...);
 
 }  // namespace janus

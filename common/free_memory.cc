@@ -17,7 +17,7 @@ std::optional<int64_t> ReadNumber(const std::string& path) {
   return value;
 }
 
-// What the limits of our cgroup and of those above it leave.
+// What the limits of our cgroup and its ancestors leave.
 std::optional<int64_t> CgroupRoom() {
   std::ifstream in("/proc/self/cgroup");
   std::string line;

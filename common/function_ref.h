@@ -9,8 +9,8 @@ namespace janus {
 template <class Signature>
 class FunctionRef;
 
-// A borrowed callable for the length of one call: never owns, never allocates. The callable must
-// outlive the call it is passed to.
+// A reference to a callable for the length of one call: never owns, never allocates. The callable
+// must outlive that call.
 template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:

@@ -10,8 +10,8 @@
 
 namespace janus {
 
-// A kind of accelerator as a user names it (the object HardwareProfile). Data-sheet figures: what
-// kernels reach of them is in the coefficients of common/cost.h.
+// A kind of accelerator under its user-visible name (the object HardwareProfile). The figures are
+// from the data sheet. How much of them kernels reach is in the coefficients of common/cost.h.
 struct HardwareProfile {
   std::string name;
   double memory_bytes = 0;
@@ -23,7 +23,7 @@ struct HardwareProfile {
   int instances_per_node = 8;
   double price = 1;  // per instance and time, any unit
 
-  // Weights of one byte are fp8; those of less are multiplied in bf16.
+  // Weights of one byte are fp8; smaller ones are multiplied in bf16.
   double OperationsPerSecond(double bytes_per_weight) const {
     const bool is_fp8 = bytes_per_weight == 1;
     return is_fp8 && fp8_operations_per_second > 0 ? fp8_operations_per_second
@@ -31,19 +31,20 @@ struct HardwareProfile {
   }
 };
 
-// InvalidArgument names the field: every figure but fp8 positive and finite, a name.
+// InvalidArgument names the field: the name is empty, or a figure other than fp8 is not positive
+// and finite.
 Status Validate(const HardwareProfile& profile);
 
 // The devices of the papers (MegaScale-Infer, Table 3 and 7.1; prices relative to L20), and H100
-// and H200 of the calibration data. The table has no price for these two: H100 takes H800's, H200
-// that in proportion to its memory bandwidth; A100 takes A800's.
+// and H200 of the calibration data. The table has no price for these two: H100 takes H800's, and
+// H200 that price in proportion to its memory bandwidth. A100 takes A800's.
 std::span<const HardwareProfile> HardwarePresets();
 
-// By name, any case. NotFound lists the names.
+// By name, in any case. NotFound lists the names.
 Result<HardwareProfile> FindHardware(std::string_view name);
 
-// Coefficients measured on one device, carried over to another by its data sheet: reads scale with
-// memory bandwidth, computing with operations, the fixed parts stay. `bytes_per_weight` chooses the
+// Converts coefficients measured on one device to another by their data sheets: reads scale with
+// memory bandwidth, computing with operations, and fixed parts stay. `bytes_per_weight` chooses the
 // arithmetic.
 ExpertCost CarryOver(const ExpertCost& cost, const HardwareProfile& from, const HardwareProfile& to,
                      double bytes_per_weight);

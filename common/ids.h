@@ -7,7 +7,8 @@
 
 namespace janus {
 
-// An integer that cannot be mistaken for another kind of integer: logical expert 3 is not slot 3.
+// An integer type that the compiler does not confuse with other integers: logical expert 3 is not
+// slot 3.
 template <class Tag>
 struct Id {
   int32_t value = -1;

@@ -10,7 +10,7 @@ namespace janus {
 namespace {
 
 constexpr double kFirst = 1e-3;       // seconds, bound 0
-constexpr double kToADoubling = 8.0;  // buckets
+constexpr double kToADoubling = 8.0;  // buckets per doubling
 
 double Bound(int bucket) {
   return kFirst * std::exp2(bucket / kToADoubling);
@@ -49,7 +49,7 @@ std::optional<Seconds> LatencyCounts::Percentile(double share) const {
   for (int i = 0; i < kBuckets; ++i) {
     const auto here = static_cast<double>(counts[static_cast<size_t>(i)]);
     const double least = i == 0 ? 0 : Bound(i - 1);
-    if (i == kBuckets - 1) return Seconds(least);  // by so much at least
+    if (i == kBuckets - 1) return Seconds(least);  // at least that much
     if (here > 0 && below + here >= wanted) {
       return Seconds(least + (Bound(i) - least) * (wanted - below) / here);
     }

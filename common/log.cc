@@ -57,7 +57,7 @@ std::string Timestamp() {
   return text;
 }
 
-// A string of JSON (RFC 8259): bytes that are no UTF-8 become U+FFFD, as no reader takes them.
+// A JSON string (RFC 8259). Invalid UTF-8 becomes U+FFFD, because readers do not accept it.
 std::string JsonString(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
@@ -88,7 +88,7 @@ std::string TextField(const LogField& field) {
 }
 
 std::string JsonField(const LogField& field) {
-  // An infinity is no number of JSON.
+  // JSON has no infinity.
   const bool bare =
       field.is_number && field.value.find_first_not_of("-0123456789.") == std::string::npos;
   return "," + JsonString(field.key) + ":" + (bare ? field.value : JsonString(field.value));
@@ -117,8 +117,8 @@ void Logger::Write(LogLevel level, std::string_view message,
   line += subject_;
   for (const LogField& field : fields) line += Field(format_, field);
   line += is_json ? "}\n" : "\n";
-  // One write, so that lines of several threads and processes do not mix. A log that cannot be
-  // written has nowhere to say so.
+  // One write, so that lines of several threads and processes do not mix. If it fails, there is no
+  // place to report that.
   [[maybe_unused]] const ssize_t written = write(fd_, line.data(), line.size());
 }
 

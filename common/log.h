@@ -12,7 +12,7 @@ namespace janus {
 
 enum class LogLevel : uint8_t { kDebug, kInfo, kWarning, kError };
 
-// kText: `TIME LEVEL message="..." key=value ...`. kJson: an object a line, with time, level,
+// kText: `TIME LEVEL message="..." key=value ...`. kJson: one object per line, with time, level,
 // message and the fields.
 enum class LogFormat : uint8_t { kText, kJson };
 
@@ -29,15 +29,15 @@ struct LogField {
 };
 
 // Writes one line per call: time (RFC 3339, UTC), level, a constant message, then fields. Error:
-// someone must act. Warning: it heals, but look. Info: a change of state. Debug: for the author.
-// Nothing per token. Copies share the sink. Thread-safe: a line is written by one call.
+// someone must act. Warning: it recovers, but look. Info: a change of state. Debug: for developers.
+// Do not log per token. Copies share the sink. Thread-safe: one system call writes a line.
 class Logger {
  public:
-  // Lines go to file descriptor `fd` (not owned).
+  // Writes to file descriptor `fd` (not owned).
   explicit Logger(int fd = 2, LogLevel least = LogLevel::kInfo, LogFormat format = LogFormat::kText)
       : fd_(fd), least_(least), format_(format) {}
 
-  // A logger whose lines carry `fields` as well.
+  // Returns a logger that adds `fields` to its lines.
   Logger With(std::initializer_list<LogField> fields) const;
 
   void Debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
@@ -60,7 +60,7 @@ class Logger {
   int fd_;
   LogLevel least_;
   LogFormat format_;
-  std::string subject_;  // the fields of With(), as they stand in a line
+  std::string subject_;  // the fields of With(), as text
 };
 
 }  // namespace janus

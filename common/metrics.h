@@ -15,8 +15,8 @@
 
 namespace janus {
 
-// Typed handles that code counts with, what is declared of them, and what a scrape sees of them;
-// common/exposition/metrics_text.h prints it. Updates are relaxed atomics: a scrape may see one
+// Typed handles for counting, the declarations of metrics, and the values for a scrape;
+// common/exposition/metrics_text.h prints them. Updates are relaxed atomics: a scrape may see a
 // sample of a histogram before its sum. Handles are thread-safe.
 
 class Counter {
@@ -38,8 +38,8 @@ class Gauge {
   std::atomic<double> value_ = 0;
 };
 
-// What a histogram holds: counts[i] samples lie above bounds[i - 1] and not above bounds[i]; the
-// last count is of those above all bounds.
+// A histogram's content: counts[i] samples lie above bounds[i - 1] and not above bounds[i]. The
+// last count is for samples above all bounds.
 struct HistogramSample {
   std::vector<double> bounds;
   std::vector<uint64_t> counts;  // one more than bounds
@@ -64,20 +64,19 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;  // name,
 
 enum class MetricType { kCounter, kGauge, kHistogram };
 
-// A metric as it is declared: once, in a table of the room that exports it, from which
-// docs/metrics.md is printed (tests/unit/docs/metrics_page_test.cc).
+// The declaration of a metric, once, in a table of the folder that exports it. docs/metrics.md is
+// printed from these tables (tests/unit/docs/metrics_page_test.cc).
 struct MetricDeclaration {
   std::string_view name;
   MetricType type;
-  // Names of its labels in their order, with "," between them; "?" behind one that not every series
-  // has. A table may say of all of its metrics that they have others before these.
+  // Names of its labels in their order, separated by ","; "?" behind one that not every series has.
+  // A table may prepend common labels to all its metrics.
   std::string_view labels;
-  std::string_view unit;  // "seconds", "bytes"; else what is counted: "requests"
-  std::string_view help;  // sentences: the HELP line of a scrape, and what the page says
+  std::string_view unit;  // "seconds", "bytes"; otherwise the things counted: "requests"
+  std::string_view help;  // sentences for the HELP line of a scrape and for the page
 };
 
-// One of a table's declarations. There is no other way to a metric, so none is exported that the
-// page lacks.
+// A declaration from one of the tables. It is the only way to make a metric, so the page lists all.
 class Metric {
  public:
   // Does not compile if the table lacks that name.
@@ -95,14 +94,14 @@ class Metric {
     for (const MetricDeclaration& one : table) {
       if (one.name == name) return &one;
     }
-    ThereIsNoSuchMetric();  // no constant expression
+    ThereIsNoSuchMetric();  // not a constant expression
     return nullptr;
   }
 
   const MetricDeclaration* declaration_;
 };
 
-// Whether the labels are those that were declared, in their order.
+// Whether the labels are the declared ones, in their order.
 bool AreDeclared(const MetricLabels& labels, std::string_view declared);
 
 // All series of one metric, as a scrape sees them.
@@ -112,11 +111,11 @@ struct MetricFamily {
   std::string name;
   std::string help;
   MetricType type;
-  std::string_view label_names;  // as they are declared
+  std::string_view label_names;  // as declared
   struct Series {
     MetricLabels labels;
-    double value = 0;           // of a counter or gauge
-    HistogramSample histogram;  // of a histogram
+    double value = 0;           // for a counter or gauge
+    HistogramSample histogram;  // for a histogram
   };
   std::vector<Series> series;
 };
@@ -124,11 +123,11 @@ struct MetricFamily {
 // Owns metrics; references stay valid as long as it lives. Thread-safe.
 class MetricRegistry {
  public:
-  // Series of one metric have other values of its labels each.
+  // Each series of a metric needs different values of its labels.
   Counter& AddCounter(Metric metric, MetricLabels labels);
   Gauge& AddGauge(Metric metric, MetricLabels labels);
-  // A gauge that is asked by each scrape, on its thread; no number: there is no sample then. `read`
-  // must not come back to the registry.
+  // A gauge that calls `read` at each scrape, on the scraping thread. NaN: no sample this time.
+  // `read` must not call the registry.
   void AddGauge(Metric metric, MetricLabels labels, std::function<double()> read);
   Histogram& AddHistogram(Metric metric, MetricLabels labels, std::vector<double> bounds);
 
@@ -141,7 +140,7 @@ class MetricRegistry {
     MetricLabels labels;
     std::unique_ptr<Counter> counter = {};
     std::unique_ptr<Gauge> gauge = {};
-    std::function<double()> read = {};  // of a gauge that is asked
+    std::function<double()> read = {};  // for a gauge that is read at each scrape
     std::unique_ptr<Histogram> histogram = {};
   };
   Entry& Add(Entry entry, MetricType type);

@@ -21,7 +21,7 @@
 
 namespace janus {
 
-// std::mutex with the annotations that libstdc++'s own lacks.
+// std::mutex with annotations, which libstdc++'s mutex lacks.
 class JANUS_CAPABILITY("mutex") Mutex {
  public:
   void Lock() JANUS_ACQUIRE() { mu_.lock(); }

@@ -6,7 +6,7 @@
 namespace janus {
 
 // Philox4x32-10: a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
-// as easy as 1, 2, 3", 2011). The same key and counter give the same four words everywhere; there
+// as easy as 1, 2, 3", 2011). The same key and counter give the same four words everywhere. There
 // is no state to carry, save or replay.
 constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
                                              std::array<uint32_t, 2> key) {
@@ -21,8 +21,8 @@ constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// The uniform number in [0,1), a multiple of 2^-53, that belongs to a position of a request with
-// this seed. Nothing else enters: not the batch, not the stream, not how often it was asked.
+// The uniform number in [0,1), a multiple of 2^-53, for a position of a request with this seed. It
+// depends on nothing else: not the batch, the stream, or the number of calls.
 constexpr double UniformAt(uint64_t seed, uint64_t position) {
   const std::array<uint32_t, 4> words =
       Philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0},

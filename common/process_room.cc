@@ -15,16 +15,16 @@
 namespace janus {
 namespace {
 
-// No machine has as much: what version 1 says where nothing is limited.
+// Above any real machine: version 1 reports such a number if there is no limit.
 constexpr int64_t kNoLimit = int64_t{1} << 50;
 
-// A process's group in one hierarchy: where that is mounted, and the group's path there.
+// A process's group in one hierarchy: its mount point, and the group's path there.
 struct Group {
   std::string mount;
   std::string path;
 };
 
-// The numbers at the beginning of a file; fewer where words follow ("max").
+// The numbers at the beginning of a file, up to the first word ("max").
 std::vector<int64_t> Numbers(const std::string& path) {
   std::ifstream in(path);
   std::vector<int64_t> out;
@@ -51,7 +51,7 @@ std::optional<int64_t> CoresLimit(const std::string& folder) {
   return std::max<int64_t>(quota[0] / quota[1], 1);
 }
 
-// Where the groups of this process are for `controller`, of whatever version.
+// The groups of this process for `controller`, of either version.
 std::vector<Group> GroupsOf(const std::string& root, const std::string& controller) {
   std::vector<Group> out;
   std::ifstream in(root + "/proc/self/cgroup");
@@ -72,7 +72,7 @@ std::vector<Group> GroupsOf(const std::string& root, const std::string& controll
   return out;
 }
 
-// The least of what a group and those above it say.
+// The least value of a group and its ancestors.
 std::optional<int64_t> Least(
     const std::vector<Group>& groups,
     const std::function<std::optional<int64_t>(const std::string& folder)>& read) {
@@ -89,7 +89,7 @@ std::optional<int64_t> Least(
   return least;
 }
 
-// "Name:   42 kB" in a file of /proc, in bytes; 0: it is not there.
+// "Name:   42 kB" in a file of /proc, in bytes; 0: not found.
 int64_t KilobytesOf(const std::string& text, const std::string& name) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
@@ -119,7 +119,7 @@ Result<ProcessRoom> ReadProcessRoom(const std::string& root) {
     out.memory_is_limited = true;
   } else {
     JANUS_ASSIGN_OR_RETURN(out.memory_bytes, ParseMemAvailable(machine));
-    // It has these already, and is asked what it could have in all.
+    // The process holds these already; the caller wants the total that it could have.
     out.memory_bytes += KilobytesOf(process, "RssAnon") + KilobytesOf(process, "RssShmem");
   }
   out.cores = UsableCores();

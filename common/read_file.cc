@@ -33,7 +33,7 @@ Result<std::string> Read(const std::string& path, int64_t most_bytes, bool pipes
   if (fstat(fd.get(), &info) != 0) return SystemError(path, errno);
   if (S_ISDIR(info.st_mode)) return InvalidArgument(path + ": is a folder; want a file");
   if (!S_ISREG(info.st_mode) && !pipes) return InvalidArgument(path + ": not a regular file");
-  // The size is a hint: files of /proc say 0, and a file may grow while it is read.
+  // The size is only a hint: files of /proc report 0, and a file may grow while it is read.
   std::string text;
   size_t filled = 0;
   const auto most = static_cast<size_t>(most_bytes);

@@ -7,10 +7,10 @@
 namespace janus {
 namespace {
 
-constexpr int kSweeps = 4;        // of pouring once more
-constexpr int kSearches = 24;     // limits tried
+constexpr int kSweeps = 4;        // repetitions of pouring
+constexpr int kSearches = 24;     // limits that are tried
 constexpr int kHops = 8;          // instances that rows are handed on through
-constexpr int64_t kEnough = 512;  // 1/kEnough of the cost is not worth a search
+constexpr int64_t kEnough = 512;  // a gain below cost/kEnough is not worth a search
 
 }  // namespace
 
@@ -96,8 +96,8 @@ class RowSplitter {
     least_ = std::max(Busiest(), (total + n - 1) / n);
   }
 
-  // How `rows` lie over the first `count` of order_: each gets `least`; the first `wet` of them get
-  // more, up to a level of `level` cost, the first `over` of those one row more still.
+  // How `rows` are spread over the first `count` of order_. Each gets `least`. The first `wet` of
+  // them get more, up to the cost `level`, and the first `over` of those get one row more.
   struct Level {
     size_t count = 0;
     int64_t least = 0;
@@ -118,7 +118,7 @@ class RowSplitter {
     result.over = (rest + sum) % wet;
     return result;
   }
-  // What the i-th of order_ costs with a share of K.
+  // The cost of the i-th instance of order_ with a share of K.
   int64_t Base(size_t i) { return CostAt(static_cast<size_t>(work_.order_[i])) + crossover_; }
 
   int32_t ShareOf(const Level& level, size_t i) {
@@ -127,7 +127,8 @@ class RowSplitter {
     return static_cast<int32_t>(level.least + more);
   }
 
-  // Takes the expert's rows off its instances and pours them anew; whether a share is another now.
+  // Takes the expert's rows off its instances and pours them anew. Returns whether a share has
+  // changed.
   bool Pour(size_t expert) {
     const int64_t rows = work_.rows_[expert];
     if (rows == 0) return false;
@@ -169,8 +170,8 @@ class RowSplitter {
     return is_changed;
   }
 
-  // Lowers the busiest towards the bound: half of what is left of the way at once; when that cannot
-  // be done, half of that, and so on.
+  // Lowers the busiest instance towards the bound: by half of the remaining distance at once; if
+  // that fails, by half of that, and so on.
   void HandOnFromTheBusiest() {
     ListHeld();
     int64_t busiest = Busiest();
@@ -207,7 +208,7 @@ class RowSplitter {
       before += work_.held_first_[g];
       work_.held_first_[g] = before;
     }
-    // Filled from the back, so that what was the end of an instance's list becomes its begin.
+    // Filled from the back, so that the end of an instance's list becomes its beginning.
     for_each([&](uint16_t, size_t r) {
       work_.held_[static_cast<size_t>(--work_.held_first_[placement_.replicas[r].instance])] =
           static_cast<int32_t>(r);
@@ -232,11 +233,12 @@ class RowSplitter {
     }
   }
 
-  // Rows that a share of `share` rows gives to one of `other` on an instance with `room` cost left,
-  // of which `need` would do. What stays is nothing or at least K: less would cost K all the same.
+  // Rows that a share of `share` rows hands to a share of `other` rows, on an instance with `room`
+  // cost left. `need` would suffice. The rest is nothing or at least K rows, because fewer would
+  // cost K too.
   int64_t RowsThatFit(int64_t share, int64_t other, int64_t need, int64_t room) const {
     if (room <= 0 || (other == 0 && room < crossover_)) return 0;
-    const int64_t below = std::max(crossover_ - other, int64_t{0});  // free of cost there
+    const int64_t below = std::max(crossover_ - other, int64_t{0});  // cost nothing there
     const int64_t takes = other == 0 ? room : room + below;
     if (takes >= share && Cost(share) <= need) return share;
     const int64_t part = std::min({takes, share - crossover_, std::max(need, below)});
@@ -244,9 +246,10 @@ class RowSplitter {
     return takes >= share ? share : 0;
   }
 
-  // Whether instance g can be brought to `limit` by handing on rows to instances not seen, which
-  // stay within the limit or are brought to it by handing on others. An instance is tried once in a
-  // search. `received`: what g was just given and must keep, so that it can be taken back.
+  // Whether instance g can be brought to `limit` by handing rows on to instances not seen yet.
+  // Those stay within the limit, or are brought to it by handing on others. Each instance is tried
+  // once per search. `received`: the expert that g just got rows of and must keep, so that the move
+  // can be undone.
   bool BringTo(size_t g, int64_t limit, int hops, const uint16_t* received) {
     work_.seen_[g] = 1;
     const auto for_each_pair = [&](auto&& visit) {
@@ -294,8 +297,8 @@ class RowSplitter {
   RowSplitWorkspace& work_;
   const int64_t crossover_;  // K
   const size_t instances_;
-  size_t first_multi_ = 0;  // by_replicas from here on have two replicas or more
-  int64_t least_ = 0;       // no split costs the busiest less
+  size_t first_multi_ = 0;  // by_replicas from here on: two replicas or more
+  int64_t least_ = 0;       // lower bound of the busiest instance's cost
 };
 
 void SplitRows(const LayerPlacement& placement, int crossover_rows, RowSplitWorkspace& work) {

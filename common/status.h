@@ -13,7 +13,7 @@ namespace janus {
 
 // Why a call failed, for the caller to act on; the numbers are gRPC's. Which code to choose:
 // InvalidArgument for outside data that can never work, Unavailable to retry the same call, Aborted
-// to retry from a fresh read, ResourceExhausted for a limit reached, FailedPrecondition when
+// to retry from a fresh read, ResourceExhausted for a limit that is reached, FailedPrecondition if
 // something must be fixed first, Internal for a broken invariant or a device error.
 enum class StatusCode : int {
   kOk = 0,
@@ -36,7 +36,7 @@ enum class StatusCode : int {
 
 std::string_view ToString(StatusCode code);
 
-// Outcome of a call without a value. Thread-compatible.
+// The outcome of a call without a value. Thread-compatible.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -46,7 +46,7 @@ class [[nodiscard]] Status {
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // Says what the caller was doing, so that a message reads like a path: "load weights: <message>".
+  // Adds what the caller was doing, so that a message reads like a path: "load weights: <message>".
   Status Annotate(std::string_view doing) &&;
   Status Annotate(std::string_view doing) const&;
 
@@ -106,7 +106,7 @@ inline Status DataLoss(std::string m) {
   return {StatusCode::kDataLoss, std::move(m)};
 }
 
-// A value or the reason there is none. value() of a failed Result aborts with the message.
+// A value, or the status of its failure. value() of a failed Result aborts with the message.
 template <class T>
 class [[nodiscard]] Result {
  public:

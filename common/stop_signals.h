@@ -9,10 +9,10 @@
 
 namespace janus {
 
-// SIGINT, SIGTERM and SIGHUP as something to wait for. Made first in main, before any thread
-// starts, so that all threads inherit the blocked signals. They stay blocked to the end of the
-// process: one more of them while it ends changes nothing of how it ends. SIGPIPE is ignored: a
-// reader that has gone is an error of the write. Confined to one thread.
+// Makes it possible to wait for SIGINT, SIGTERM and SIGHUP. Construct it first in main, before any
+// thread starts, so that all threads inherit the blocked signals. They stay blocked to the end of
+// the process, so a further signal does not change how it ends. SIGPIPE is ignored: if a reader has
+// gone, the write returns an error. Confined to one thread.
 class StopSignals {
  public:
   StopSignals() {
@@ -27,10 +27,10 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Readable once one came.
+  // Readable once a signal has arrived.
   int fd() const { return fd_; }
 
-  // Returns when one has come, from outside or by Request.
+  // Returns when a signal arrives, from outside or by Request.
   void Wait() {
     pollfd readable{fd_, POLLIN, 0};
     while (!Came()) poll(&readable, 1, -1);
@@ -39,7 +39,7 @@ class StopSignals {
   // Asks this process to end. Thread-safe.
   static void Request() { kill(getpid(), SIGTERM); }
 
-  // The next one's number, none while there is none.
+  // The number of the next pending signal, if any.
   std::optional<int> Next() {
     signalfd_siginfo info;
     if (read(fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return std::nullopt;
@@ -47,7 +47,7 @@ class StopSignals {
     return static_cast<int>(info.ssi_signo);
   }
 
-  // Whether one came since the last call or before.
+  // Whether a signal has arrived since the last call.
   bool Came() {
     while (Next()) {
     }

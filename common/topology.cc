@@ -92,7 +92,7 @@ Status Validate(const Placement& placement, int layers, int experts) {
 uint64_t TopologyHash(const Topology& topology) {
   Fingerprint hash;
   const auto number = [&](auto value) { hash.Mix(static_cast<uint64_t>(value)); };
-  // With its length, so that one text cannot run into the next.
+  // With its length, so that neighbouring texts cannot be confused.
   const auto text = [&](const std::string& value) { hash.Mix(uint64_t{value.size()}).Mix(value); };
   number(topology.epoch);
   for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {

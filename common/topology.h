@@ -14,8 +14,8 @@ enum class Role : uint8_t { kAttention = 0, kExperts = 1 };
 enum class ExchangeMode : uint8_t { kDirect = 0, kTwoPhaseSingle = 1, kTwoPhaseParallel = 2 };
 enum class GateSide : uint8_t { kExperts = 0, kAttention = 1 };
 enum class SumRule : uint8_t { kContributions = 0, kFixedPoint = 1 };
-// How pairs of instances talk. kAuto: over shared memory inside a memory domain, over the network
-// across. The others force one for every pair.
+// How pairs of instances communicate. kAuto: over shared memory inside a memory domain, over the
+// network outside it. The others force one way for every pair.
 enum class ExchangeTransport : uint8_t { kAuto = 0, kSharedMemory = 1, kTcp = 2 };
 enum class SchedulingPolicy : uint8_t { kAebs = 0, kAebsGreedy = 1 };
 
@@ -24,40 +24,39 @@ std::string_view ToString(ExchangeMode mode);
 std::string_view ToString(ExchangeTransport transport);
 std::string_view ToString(SchedulingPolicy policy);
 
-// What an attention instance has for sequences, from its first epoch to its end: a later epoch says
-// the same of it. Instances of one epoch may differ. 0: the worker's default
-// (proto/topology.proto).
+// An attention instance's room for sequences, constant for its life: a later epoch has the same.
+// Instances of one epoch may differ. 0: the worker's default (proto/topology.proto).
 struct SequenceRoom {
   int max_batch_size = 0;     // running sequences
-  int64_t max_model_len = 0;  // positions of one
-  int64_t kv_bytes = 0;       // keys and values of those that run
-  int64_t swap_bytes = 0;     // and of those that gave way
+  int64_t max_model_len = 0;  // per sequence
+  int64_t kv_bytes = 0;       // keys and values of running sequences
+  int64_t swap_bytes = 0;     // those of preempted sequences
   friend bool operator==(const SequenceRoom&, const SequenceRoom&) = default;
 };
 
-// One worker of a module. Identity is (pod_uid, index, incarnation); its rank is its position in
-// the topology's list of its role.
+// One worker of a module. (pod_uid, index, incarnation) identifies it. Its rank is its position in
+// the topology's list for its role.
 struct Instance {
   Role role = Role::kAttention;
   std::string pod_uid;
   int index = 0;                 // within the pod
-  int incarnation = 0;           // raised by every restart of (pod, index)
-  std::string node;              // the pod: groups rows for the two-phase modes
+  int incarnation = 0;           // grows with every restart of (pod, index)
+  std::string node;              // the pod: the two-phase modes group rows by it
   std::string domain;            // memory domain: instances of one domain can map the same memory
   std::string address;           // gRPC target, e.g. "unix:/run/.../attention-0.sock"
   std::string exchange_address;  // where its exchange listens, e.g. "unix:/run/.../attention-0.x"
-  int slots = 0;                 // expert instances: C, spare slots included
+  int slots = 0;                 // expert instances: C, including spare slots
   SequenceRoom sequences;        // attention instances
   friend bool operator==(const Instance&, const Instance&) = default;
 };
 
-// Which logical expert sits in which slot, per layer. Slots are listed instance after instance.
+// Which logical expert is in which slot, per layer. Slots are listed instance after instance.
 struct Placement {
   static constexpr uint16_t kEmpty = 0xFFFF;
 
   int layers = 0;
   std::vector<int> slots_of_instance;  // [n]
-  std::vector<uint16_t> expert_of;     // [layers, sum of slots_of_instance]; kEmpty where none
+  std::vector<uint16_t> expert_of;     // [layers, sum of slots_of_instance]; kEmpty: empty slot
 
   int total_slots() const;
   // Index of an instance's first slot within a layer's list.
@@ -69,8 +68,8 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-// Every expert of every layer has a replica, ids are below `experts`, no instance holds two
-// replicas of one expert. InvalidArgument names layer, slot and expert.
+// Checks that every expert of every layer has a replica, ids are below `experts`, and no instance
+// holds two replicas of one expert. InvalidArgument names layer, slot and expert.
 Status Validate(const Placement& placement, int layers, int experts);
 
 inline constexpr int kMaxMicroBatches = 4;
@@ -94,11 +93,11 @@ struct Topology {
   int n() const { return static_cast<int>(experts.size()); }
 };
 
-// Of everything that its members must agree on, instances and placement included; equal topologies
-// give equal hashes.
+// A hash of everything that its members must agree on, including instances and placement. Equal
+// topologies give equal hashes.
 uint64_t TopologyHash(const Topology& topology);
 
-// m, n >= 1, ranks' addresses present, bounds of api.md, placement valid for the model.
+// Checks m, n >= 1, the addresses, the bounds of api.md, and the placement for the model.
 Status Validate(const Topology& topology, int layers, int experts);
 
 }  // namespace janus

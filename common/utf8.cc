@@ -11,7 +11,7 @@ size_t FindBrokenUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const uint8_t first = byte(i);
     size_t length = 1;
-    // What the second byte may be; further ones are 80..BF.
+    // The range of the second byte; further ones are 80..BF.
     uint8_t low = 0x80, high = 0xBF;
     if (first >= 0xC2 && first <= 0xDF) {
       length = 2;

@@ -5,8 +5,8 @@
 
 namespace janus {
 
-// The place of the first byte that is no part of well-formed UTF-8 (RFC 3629: no overlong form, no
-// surrogate, nothing above U+10FFFF), npos where there is none. Pure.
+// The position of the first byte that is not part of well-formed UTF-8 (RFC 3629: no overlong form,
+// no surrogate, nothing above U+10FFFF); npos: all is well-formed. Pure.
 size_t FindBrokenUtf8(std::string_view text);
 
 }  // namespace janus

@@ -29,7 +29,7 @@ std::string ControlGroup() {
   return "";
 }
 
-// The smallest quota from the group up to the root.
+// The smallest quota of the group and its ancestors.
 std::optional<double> Quota() {
   std::optional<double> least;
   for (std::string group = ControlGroup();;) {
@@ -41,7 +41,7 @@ std::optional<double> Quota() {
   }
 }
 
-// Two threads that only sleep and wake each other.
+// Two threads that only sleep and wake each other up.
 class PingPong {
  public:
   PingPong() : other_([this] { Answer(); }) {}

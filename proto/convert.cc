@@ -28,7 +28,7 @@ void Fill(const Instance& from, v1::Instance& to) {
   room.set_swap_bytes(static_cast<uint64_t>(from.sequences.swap_bytes));
 }
 
-// Numbers that our structs hold as int.
+// For numbers that our structs hold as int.
 Result<int> ToInt(uint32_t value, const std::string& field) {
   if (value > INT32_MAX) return InvalidArgument("topology: " + field + " " + std::to_string(value));
   return static_cast<int>(value);
@@ -157,14 +157,14 @@ Result<Topology> FromProto(const v1::Topology& from) {
   return to;
 }
 
-// Without what follows the last request.
+// Leaves out the zeros behind the last count.
 void ToProto(const LatencyCounts& latency, google::protobuf::RepeatedField<uint64_t>& to) {
   size_t size = latency.counts.size();
   while (size > 0 && latency.counts[size - 1] == 0) --size;
   to.Add(latency.counts.begin(), latency.counts.begin() + static_cast<ptrdiff_t>(size));
 }
 
-// More than there are buckets comes of another version, and says nothing here.
+// More entries than buckets come from another version, and are ignored.
 LatencyCounts FromProto(const google::protobuf::RepeatedField<uint64_t>& counts) {
   LatencyCounts to;
   if (counts.size() <= LatencyCounts::kBuckets) std::ranges::copy(counts, to.counts.begin());
@@ -383,7 +383,7 @@ v1::DescribeModelReply ToProto(const ModelReport& report) {
 }
 
 Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
-  // Of 64 bits of digest; and no machine is as large.
+  // A digest has 64 bits, and no machine is larger.
   constexpr size_t kLongestDigest = 64;
   constexpr uint64_t kMostMemory = uint64_t{1} << 50;
   constexpr uint32_t kMostCores = 1 << 16;

@@ -10,8 +10,8 @@
 #include "proto/control.pb.h"
 #include "proto/topology.pb.h"
 
-// The only place where wire types meet ours. From... judges what came from outside: unknown enum
-// values, sizes that do not fit; the result still has to pass Validate(Topology).
+// The only code that converts between wire types and ours. From... checks values from outside:
+// unknown enum values, sizes that do not fit. The result still has to pass Validate(Topology).
 namespace janus {
 
 v1::Topology ToProto(const Topology& topology);
@@ -29,8 +29,8 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply);
 
 Statistics FromProto(const v1::Statistics& statistics);
 
-// Into a reply, beside what is there. Of what came, a round or a layer that is none (a size that
-// does not fit, an expert or layer beyond what there can be) is left out.
+// Appends to a reply. RoutingFromProto skips invalid rounds and layers (a size that does not fit,
+// an impossible expert or layer).
 void AddToProto(const RoutingStatistics& routing, v1::Statistics& to);
 RoutingStatistics RoutingFromProto(const v1::Statistics& statistics);
 
@@ -39,8 +39,8 @@ v1::SchedulingPolicy ToProto(SchedulingPolicy policy);
 // UNSPECIFIED gives the default named in topology.proto.
 Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy);
 
-// Codes are the same numbers. 16, UNAUTHENTICATED, is not among ours: to act on it is to act on a
-// refused permission; and a code that gRPC does not know is Unknown.
+// Both use the same numbers. 16, UNAUTHENTICATED, becomes PermissionDenied, because callers act the
+// same on both. A code that gRPC does not define becomes Unknown.
 grpc::Status ToGrpc(const Status& status);
 Status FromGrpc(const grpc::Status& status);
 Status FromGrpc(uint32_t code, std::string message);

@@ -12,12 +12,12 @@ std::shared_ptr<grpc::Channel> DialInstance(
   constexpr int kMaxMessageBytes = 64 << 20;
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // How long an attempt may take. A TLS handshake takes time on both machines, which may be busy.
+  // Time for one attempt. A TLS handshake takes time on both machines, which may be busy.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, credentials != nullptr ? 10'000 : 1'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-  // A stream may carry no request for hours; pings still notice that a host is gone.
+  // A stream may carry no request for hours; pings still detect a lost host.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -32,7 +32,7 @@ prometheus::ClientMetric MetricOf(MetricType type, const MetricFamily::Series& s
       const HistogramSample& sample = series.histogram;
       for (size_t i = 0; i < sample.counts.size(); ++i) {
         count += sample.counts[i];
-        // The serializer adds the last one, of infinity, by itself.
+        // The serializer adds the last bucket, up to infinity, by itself.
         if (i < sample.bounds.size()) metric.histogram.bucket.push_back({count, sample.bounds[i]});
       }
       metric.histogram.sample_count = count;

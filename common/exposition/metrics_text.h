@@ -7,7 +7,7 @@
 
 namespace janus {
 
-// In the Prometheus text format 0.0.4, as a scraper reads it.
+// Prints the families in the Prometheus text format 0.0.4.
 std::string PrometheusText(const std::vector<MetricFamily>& families);
 inline constexpr const char* kPrometheusContentType = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -8,7 +8,7 @@
 namespace janus {
 namespace {
 
-// The family that config.json names: by architecture, else by model_type.
+// The family that config.json names: by architecture, otherwise by model_type.
 const ModelFamily* FindFamily(ConfigReader& config) {
   const std::vector<std::string> architectures = config.Strings("architectures");
   const std::string model_type = config.StringOr("model_type", "");
@@ -34,7 +34,7 @@ const ModelFamily* FindFamily(ConfigReader& config) {
   return nullptr;
 }
 
-// A block of weights with one scale lies in one row.
+// A block of weights with one scale must lie within one row.
 void CheckMxfp4Sizes(ConfigReader& config, const ModelDescription& model) {
   if (model.mxfp4 == Mxfp4Layout::kNone) return;
   const auto check = [&](std::string_view field, int inputs) {

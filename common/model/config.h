@@ -8,11 +8,11 @@
 
 namespace janus {
 
-// config.json's text as a description, for every family we know: as published on the hub and as
-// transformers 5 writes it. InvalidArgument names the field, its value and what is wanted: an
-// unknown architecture (with those supported), quantization_config, another rope than the plain
-// one, sizes that cannot be. A checkpoint that does not say its dtype is taken as Float32, which
-// holds every value of the others.
+// Parses config.json's text into a description, for every known family: in the form published on
+// the hub and that of transformers 5. InvalidArgument names the field, its value and the expected
+// one: an unknown architecture (with the supported ones), an unsupported quantization_config or
+// rope, impossible sizes. A checkpoint without a dtype counts as Float32, which holds every value
+// of the other types.
 Result<ModelDescription> ParseModelConfig(std::string_view json);
 
 // The text of `<model_dir>/config.json`. NotFound: the folder or the file is missing.

@@ -10,7 +10,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kMaxBytes = 16 << 20;
 
-// The value for a message: short, whatever it is.
+// A short text of the value, for a message.
 std::string Show(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";

@@ -10,10 +10,10 @@
 
 namespace janus {
 
-// Reads the fields of a JSON object and remembers the first thing that is wrong, so that a family
-// reads its config.json top to bottom and asks once at the end. A field is named by its path
-// ("rope_parameters.rope_theta"); null counts as absent, as transformers writes it. A getter that
-// fails returns its lower bound, fallback or an empty value. Thread-compatible.
+// Reads the fields of a JSON object and remembers the first error, so that a family reads its
+// config.json top to bottom and checks once at the end. A field is named by its path
+// ("rope_parameters.rope_theta"). null counts as absent, because transformers writes it so. A
+// getter that fails returns its lower bound, fallback or an empty value. Thread-compatible.
 class ConfigReader {
  public:
   // InvalidArgument: not one JSON object (with the byte), or more than 16 MiB.
@@ -23,27 +23,27 @@ class ConfigReader {
   ConfigReader& operator=(ConfigReader&&) noexcept;
 
   bool Has(std::string_view path) const;
-  // Whether there is nothing in it: absent, or an object or a list without entries.
+  // Whether the field is absent, or an object or a list without entries.
   bool IsEmpty(std::string_view path) const;
-  // What is there, for a message: short, whatever it is; empty: nothing is.
+  // The value as a short text for a message; empty: absent.
   std::string Shown(std::string_view path) const;
 
-  // An integer in [low, high]; a float of integral value is refused.
+  // An integer in [low, high]; refuses a float, even with an integral value.
   int64_t Integer(std::string_view path, int64_t low, int64_t high);
   int64_t IntegerOr(std::string_view path, int64_t fallback, int64_t low, int64_t high);
   // A finite number in [low, high].
   double NumberOr(std::string_view path, double fallback, double low, double high);
   bool BoolOr(std::string_view path, bool fallback);
   std::string StringOr(std::string_view path, std::string_view fallback);
-  // A list of strings, or nothing when the field is absent.
+  // A list of strings; empty if the field is absent.
   std::vector<std::string> Strings(std::string_view path);
-  // One integer or a list of them, each in [low, high]; nothing when the field is absent.
+  // One integer or a list of them, each in [low, high]; empty if the field is absent.
   std::vector<int64_t> Integers(std::string_view path, int64_t low, int64_t high);
 
-  // Remembers "<path>: <message>" unless something was wrong before.
+  // Remembers "<path>: <message>" unless there was an earlier error.
   void Fail(std::string_view path, std::string message);
 
-  // What was wrong first; InvalidArgument.
+  // The first error; InvalidArgument.
   const Status& status() const { return status_; }
 
  private:

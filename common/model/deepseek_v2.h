@@ -9,10 +9,9 @@ namespace janus {
 // YaRN, experts chosen from the best groups or from all, shared experts, dense first layers.
 //
 // Absent fields take the defaults of the published configuration class, which transformers shares.
-// Where that code and transformers 5 read a field differently, what the published code computes
-// counts: moe_layer_freq, and norm_topk_prob (which then replaces routed_scaling_factor), are
-// ignored by transformers. The norms of both latent vectors have an epsilon of 1e-6 in either,
-// whatever rms_norm_eps says.
+// If that code and transformers 5 read a field differently, the published code counts: transformers
+// ignores moe_layer_freq and norm_topk_prob (which then replaces routed_scaling_factor). In both,
+// the norms of the latent vectors have an epsilon of 1e-6, independent of rms_norm_eps.
 ModelDescription ReadDeepseekV2Config(ConfigReader& config);
 
 }  // namespace janus

@@ -23,7 +23,7 @@ MoeDescription ReadMoe(ConfigReader& config) {
   MoeDescription moe;
   ReadExperts(config, "n_routed_experts", 256, "num_experts_per_tok", 8, moe);
   ReadExpertSizes(config, 2048, 1, moe);
-  // V3's classes know one way to choose, and configs of transformers do not name it.
+  // V3's classes know only one way to choose, and configs of transformers omit it.
   RefuseOtherThan(config, "scoring_func", "sigmoid");
   RefuseOtherThan(config, "topk_method", "noaux_tc");
   moe.score = GateScore::kSigmoid;

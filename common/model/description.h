@@ -10,24 +10,24 @@
 
 namespace janus {
 
-// YaRN (Peng et al. 2023): pairs that turn often within `original_positions` keep their frequency,
-// pairs that turn seldom get theirs divided by `factor`, with a ramp between.
+// YaRN (Peng et al. 2023): pairs that turn often within `original_positions` keep their frequency.
+// Pairs that turn seldom get theirs divided by `factor`, with a ramp between.
 struct YarnDescription {
   double factor = 1.0;
-  double original_positions = 0.0;  // the length the model was first trained for
+  double original_positions = 0.0;  // the length of the model's first training
   double beta_fast = 32.0;          // turns within it from which a pair keeps its frequency
   double beta_slow = 1.0;           // turns below which it is divided
   bool truncate = true;             // the ramp begins and ends at whole pairs
 };
 
-// Which two elements of a head turn together.
+// Which two elements of a head rotate together.
 enum class RopePairing : uint8_t {
   kHalves,       // (i, i + rotary_dim/2)
   kInterleaved,  // (2i, 2i + 1)
 };
 
 // Rotary position embedding: pair i of a head turns by position * theta^(-2i/rotary_dim), or by
-// what YaRN makes of that.
+// YaRN's modification of that.
 struct RopeDescription {
   double theta = 10000.0;
   int rotary_dim = 0;  // <= head_dim; 0 only for a model without rotary embedding
@@ -37,24 +37,25 @@ struct RopeDescription {
 };
 
 // Multi-head latent attention (DeepSeek-V2, 2024): keys and values of all heads are projections of
-// one normed latent vector per position, which is what the cache holds, beside one key of
-// rope.rotary_dim elements that all heads share.
+// one normed latent vector per position. The cache holds that vector and one key of rope.rotary_dim
+// elements, which all heads share.
 struct LatentDescription {
   int rank = 0;                // of the latent vector, "kv_lora_rank"
   int value_dim = 0;           // elements of a head's value
-  int query_rank = 0;          // of the queries' own latent vector; 0: projected directly
-  float norm_epsilon = 1e-6f;  // of both latent vectors' norms
+  int query_rank = 0;          // of the queries' latent vector; 0: projected directly
+  float norm_epsilon = 1e-6f;  // in the norms of both latent vectors
 };
 
-// Grouped-query or latent attention. A head of query and key has head_dim elements: with `latent`,
-// head_dim - rope.rotary_dim projected from the latent vector, then rope.rotary_dim that turn.
+// Grouped-query or latent attention. A head of query and key has head_dim elements. With `latent`,
+// head_dim - rope.rotary_dim of them are projected from the latent vector, and the last
+// rope.rotary_dim turn.
 struct AttentionDescription {
   int heads = 0;
   int kv_heads = 0;  // divides heads; with `latent` equal to heads
   int head_dim = 0;
   float scale = 0.0f;      // multiplies q.k, usually head_dim^-0.5
-  int sliding_window = 0;  // keys a row sees, itself included; 0 = all before it
-  bool head_norm = false;  // each query and key head is RMS-normed before it turns
+  int sliding_window = 0;  // keys that a row sees, including itself; 0: all before it
+  bool head_norm = false;  // each query and key head is RMS-normed before rope
   RopeDescription rope;
   std::optional<LatentDescription> latent;
 
@@ -64,8 +65,8 @@ struct AttentionDescription {
 // How gate logits become top-k weights.
 enum class GateScore : uint8_t {
   kSoftmax,  // over all experts; the largest are chosen
-  // Of each expert by itself; what is chosen are the largest sums with a bias per expert, which the
-  // weights leave out (DeepSeek-V3, 2024, 2.1.2).
+  // For each expert separately. The largest sums with a per-expert bias are chosen; the weights
+  // exclude the bias (DeepSeek-V3, 2024, 2.1.2).
   kSigmoid,
 };
 
@@ -74,44 +75,44 @@ struct MoeDescription {
   int top_k = 0;         // K per token
   int intermediate = 0;  // I of one expert
   GateScore score = GateScore::kSoftmax;
-  bool renormalize = false;     // divide the K weights by their sum
-  float weight_scale = 1.0f;    // multiplies the K weights in the end, "routed_scaling_factor"
-  int groups = 1;               // experts fall into so many groups of neighbours, "n_group"
-  int top_groups = 1;           // only experts of the best so many groups are chosen from; a group
-                                // is as good as its best expert (kSoftmax), its two best (kSigmoid)
+  bool renormalize = false;   // divide the K weights by their sum
+  float weight_scale = 1.0f;  // multiplies the K weights in the end, "routed_scaling_factor"
+  int groups = 1;             // number of groups of neighbouring experts, "n_group"
+  int top_groups = 1;         // only experts of so many best groups are chosen; a group's score is
+                              // that of its best expert (kSoftmax) or two best (kSigmoid)
   int shared_intermediate = 0;  // of the shared experts together, which every token visits; 0: none
 
   bool has_gate_bias() const { return score == GateScore::kSigmoid; }
 };
 
-// In which tensors a checkpoint has its routed experts' weights in mxfp4 (common/dtype.h), of "x"
-// for "x.weight".
+// Names of the tensors with a checkpoint's routed experts in mxfp4 (common/dtype.h), "x" for
+// "x.weight".
 enum class Mxfp4Layout : uint8_t {
   kNone,               // they are not in mxfp4
   kCompressedTensors,  // "x.weight_packed" and "x.weight_scale"
   kQuark,              // "x.weight" and "x.weight_scale"
 };
 
-// What a family's config.json says, in the terms that engine and experts need; nothing of JSON and
-// no tensor name reaches them. Made by common/model/config.h, one small file per family.
+// The content of a family's config.json in the terms of engine and experts; they see neither JSON
+// nor tensor names. Made by common/model/config.h, with one small file per family.
 struct ModelDescription {
   std::string family;             // "mixtral"
   std::string architecture;       // "MixtralForCausalLM"
-  DType dtype = DType::kFloat32;  // of the checkpoint, or what the service asks to compute in
+  DType dtype = DType::kFloat32;  // of the checkpoint, or the type that the service computes in
   int vocab = 0;
   int hidden = 0;  // H
   int layers = 0;
-  // Layers with one dense FFN in place of experts, ascending; their rows stay where they are. All
-  // others are MoE layers, of which there is at least one: counted on their own from 0, they are
-  // what placements, rounds and expert instances know of layers.
+  // Layers with one dense FFN in place of experts, ascending; they have no exchange. All others are
+  // MoE layers, and there is at least one. Placements, rounds and expert instances count only MoE
+  // layers, from 0.
   std::vector<int> dense_layers;
   int dense_intermediate = 0;  // of that FFN
   int64_t max_positions = 0;   // longest sequence, prompt and answer together
   float norm_epsilon = 1e-5f;
   bool tied_embeddings = false;
-  // The checkpoint has projections in Float8E4M3 with a scale for each block of 128 by 128.
+  // Projections in the checkpoint are in Float8E4M3 with a scale for each block of 128 by 128.
   bool has_fp8_weights = false;
-  // Of routed experts alone; then H and I are multiples of kMxBlock.
+  // Only for routed experts; then H and I are multiples of kMxBlock.
   Mxfp4Layout mxfp4 = Mxfp4Layout::kNone;
   AttentionDescription attention;
   MoeDescription moe;
@@ -122,8 +123,8 @@ struct ModelDescription {
   }
 };
 
-// The type of routed experts' weights in memory. All others are cast to model.dtype when they are
-// loaded: experts are nearly all of a model, and read most.
+// The type of routed experts' weights in memory. All other weights are cast to model.dtype when
+// loaded. Experts are not cast, because they are nearly all of a model and are read most.
 inline DType ExpertType(const ModelDescription& model) {
   if (model.mxfp4 != Mxfp4Layout::kNone) return DType::kMxfp4;
   return model.has_fp8_weights ? DType::kFloat8E4M3 : model.dtype;

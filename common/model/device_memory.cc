@@ -9,13 +9,13 @@ namespace {
 
 constexpr int64_t kFloat = 4;
 constexpr int64_t kPointer = 8;
-// Keys whose softmax states are merged with others': kernels/kernels.h, kKeySplit.
+// Keys per split; the softmax states of splits are merged (kernels/kernels.h, kKeySplit).
 constexpr int64_t kSplitKeys = 1024;
-// Each buffer begins at a multiple of as many.
+// Alignment of each buffer.
 constexpr int64_t kGap = 512;
 constexpr int64_t kGraph = int64_t{32} << 10;
 constexpr int kMostRecordedRows = 512;  // of a round at an expert instance
-// A row, where it goes and its weight; an expert, with the tensors that it has.
+// A contribution: row, destination and weight. An active expert: its tensors.
 constexpr int64_t kContribution = 24;
 constexpr int64_t kActiveExpert = 56;
 
@@ -27,12 +27,12 @@ int64_t RowBytes(const ModelDescription& model) {
   return int64_t{model.hidden} * SizeOf(WireType(model));
 }
 
-// A row of an FFN's hidden activations.
+// Bytes of one row of an FFN's hidden activations.
 int64_t HiddenBytes(int64_t intermediate, int64_t wire) {
   return CeilDiv(intermediate * wire, 64) * 64;
 }
 
-// The rows of a part, and of all parts.
+// Rows of one part, and of all parts.
 int64_t PartRows(const RoundRoom& room) {
   return CeilDiv(room.rows, room.micro_batches);
 }
@@ -48,7 +48,7 @@ int64_t GroupedBytes(const AttentionDescription& a, int64_t rows, int64_t keys) 
 }
 
 // Queries and their latent vectors, keys, and for 64 rows at a time queries and results in the
-// latent space; beside them either the states of splits there, or keys that are expanded.
+// latent space. Also either the states of splits there, or expanded keys.
 int64_t LatentBytes(const AttentionDescription& a, int64_t wire, int64_t rows, int64_t keys) {
   const LatentDescription& l = *a.latent;
   const int64_t at_once = std::min<int64_t>(rows, 64);
@@ -57,7 +57,7 @@ int64_t LatentBytes(const AttentionDescription& a, int64_t wire, int64_t rows, i
               kFloat * (int64_t{a.heads} * a.head_dim + l.rank + a.rope.rotary_dim));
   const int64_t in_latent_space = 2 * kFloat * at_once * a.heads * l.rank;
   const int64_t states = kFloat * (at_once + keys / kSplitKeys) * a.heads * (int64_t{l.rank} + 2);
-  // Either of up to 64 heads at once, or an area for each of 128 blocks of threads.
+  // Either for up to 64 heads at once, or one area for each of 128 thread blocks.
   const int64_t heads = std::min(a.heads, 64);
   const int64_t shared =
       heads * (2048 * 2 * 2 * 128 + std::min<int64_t>(rows, 512) * 130 * kFloat) + 2048 * 2 * 64 +
@@ -70,7 +70,7 @@ int64_t LatentBytes(const AttentionDescription& a, int64_t wire, int64_t rows, i
   return own + in_latent_space + std::max(states, is_shared ? shared : areas);
 }
 
-// 1, 2, 3, 4, 6, 8, 12, ...: as many recordings as serve up to `rows`.
+// The number of recordings (for 1, 2, 3, 4, 6, 8, 12, ... rows) that serve up to `rows`.
 int64_t Recordings(int64_t rows) {
   int64_t count = 0;
   for (int64_t power = 1; power <= rows; power *= 2)
@@ -89,8 +89,8 @@ int64_t AttentionDeviceBytes(const ModelDescription& model, const RoundRoom& roo
   const int64_t attended = int64_t{a.heads} * (a.latent ? a.latent->value_dim : a.head_dim);
   const int64_t local = std::max(model.dense_layers.empty() ? 0 : model.dense_intermediate,
                                  model.moe.shared_intermediate);
-  constexpr int64_t kDrawn = 40 + 172;  // how a token is drawn, and what was
-  constexpr int64_t kPlaces = 24;       // token, position, where its pages are listed
+  constexpr int64_t kDrawn = 40 + 172;  // parameters and result of drawing a token
+  constexpr int64_t kPlaces = 24;       // token, position, place of its page list
   const int64_t pages = CeilDiv(keys, kPageTokens);
   int64_t bytes = rows * (2 * kFloat * hidden + row + kPlaces) + part * wire * attended +
                   kFloat * model.vocab * (int64_t{room.batch} + 3) + kDrawn * room.rows +
@@ -111,12 +111,12 @@ int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, 
   const int64_t rows = int64_t{senders} * room.rows;
   const int64_t pairs = rows * model.moe.top_k;
   const int64_t row = RowBytes(model);
-  // The fast gate adds up pieces of 256 of the hidden size, of up to 512 rows.
+  // The fast gate sums pieces of 256 of the hidden size, for up to 512 rows.
   const int64_t gate =
       kFloat * experts * (rows + CeilDiv(model.hidden, 256) * std::min<int64_t>(rows, 512));
-  // Id, weight, where it is computed, its place in the lists.
+  // Id, weight, assigned replica, place in the lists.
   constexpr int64_t kPair = 2 + 4 + 4 + kContribution;
-  // Of a layer: which replicas an expert has and where, its slots' tensors.
+  // Per layer: the replicas of each expert and their places, and the tensors of its slots.
   const int64_t tables = int64_t{model.moe_layers()} *
                          (16 * experts + 8 * int64_t{instances} * slots + kActiveExpert * slots);
   return rows * (row + kPointer + 4) + gate +

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kPlaces = 64;
 constexpr uint64_t kPlaceBytes = 64;
-// Far more than any header; the loader refuses a file whose header says more than the file holds.
+// Far more than any real header. The loader refuses a file if its header is longer than the file.
 constexpr uint64_t kMostHeaderBytes = uint64_t{256} << 20;
 
 Status MixRange(const std::string& path, int fd, uint64_t at, uint64_t bytes, Fingerprint& digest) {
@@ -27,7 +27,7 @@ Status MixRange(const std::string& path, int fd, uint64_t at, uint64_t bytes, Fi
     const ssize_t got = pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Unavailable(path + ": " + std::strerror(errno));
-    if (got == 0) return OkStatus();  // shorter than it says: the loader names that
+    if (got == 0) return OkStatus();  // shorter than its header tells: the loader reports it
     digest.Mix(std::string_view(buffer.data(), static_cast<size_t>(got)));
     at += static_cast<uint64_t>(got);
     bytes -= static_cast<uint64_t>(got);

@@ -36,7 +36,7 @@ DType ReadDtype(ConfigReader& config) {
 
 constexpr std::string_view kQuantization = "quantization_config";
 
-// Fails unless the field is absent or says what is supported.
+// Fails unless the field is absent or has the supported value.
 void ExpectText(ConfigReader& config, const std::string& field, const std::string& supported) {
   const std::string text = config.StringOr(field, supported);
   if (text != supported) {
@@ -52,7 +52,7 @@ void ExpectEmpty(ConfigReader& config, const std::string& field, const std::stri
   if (!config.IsEmpty(field)) config.Fail(field, "is not empty; " + why);
 }
 
-// fp8 as DeepSeek and Qwen publish it.
+// fp8 in the form that DeepSeek and Qwen publish.
 void ReadFp8(ConfigReader& config) {
   const std::string group(kQuantization);
   ExpectText(config, group + ".fmt", "e4m3");
@@ -67,7 +67,7 @@ void ReadFp8(ConfigReader& config) {
   }
 }
 
-// mxfp4 as compressed-tensors writes it (llm-compressor). Which modules are in it the loader tells
+// mxfp4 in the form of compressed-tensors (llm-compressor). The loader finds the quantized modules
 // by their tensors.
 void ReadCompressedTensors(ConfigReader& config) {
   const std::string group(kQuantization);
@@ -89,7 +89,7 @@ void ReadCompressedTensors(ConfigReader& config) {
   ExpectText(config, group + ".sparsity_config.format", "dense");
 }
 
-// mxfp4 as AMD Quark writes it; likewise.
+// mxfp4 in the form of AMD Quark. The loader finds the quantized modules by their tensors.
 void ReadQuark(ConfigReader& config) {
   const std::string group(kQuantization);
   const std::string weight = group + ".global_quant_config.weight";
@@ -138,7 +138,7 @@ void RefuseUnsupported(ConfigReader& config) {
   }
 }
 
-// YaRN's 0.1 * mscale * ln(factor) + 1; 1 where nothing is stretched.
+// YaRN's 0.1 * mscale * ln(factor) + 1; 1 if nothing is stretched.
 double YarnScale(double factor, double mscale) {
   return factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }
@@ -207,7 +207,7 @@ RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_th
     if (type == "yarn") {
       ReadYarn(config, group, rope);
     } else if (config.NumberOr(factor, 1.0, 0.0, 1e9) != 1.0) {
-      // A group without a type of its own that scales nevertheless: an older spelling.
+      // An older spelling: the group has a factor but no type.
       config.Fail(factor, "scales a rope whose type is not given; supported: default, yarn");
     }
   }

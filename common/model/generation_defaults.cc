@@ -19,12 +19,12 @@ std::string Shown(const Json& value) {
   return text;
 }
 
-// Reads fields one by one; a value that means nothing is noted and counts as absent.
+// Reads fields one by one; an unusable value is noted and counts as absent.
 class Reader {
  public:
   Reader(const Json& root, std::vector<std::string>* left_out) : root_(root), left_out_(left_out) {}
 
-  // A number in [low, high]; of integers 50.0 is one, too.
+  // A number in [low, high]; as an integer 50.0 is valid too.
   std::optional<double> Number(const char* field, double low, double high, bool whole,
                                const char* wanted) {
     const Json* value = Find(field);
@@ -40,7 +40,7 @@ class Reader {
     LeaveOut(field, *value, "want true or false");
     return std::nullopt;
   }
-  // One id or a list of them, without those that are no token of the model.
+  // One id or a list of them, without those that are not in the vocabulary.
   std::vector<int> Tokens(const char* field, int vocab) {
     const Json* value = Find(field);
     std::vector<int> out;
@@ -97,7 +97,7 @@ Result<GenerationDefaults> ParseGenerationConfig(std::string_view json, int voca
   ReadTokens(reader, vocab, &out);
   out.do_sample = reader.Bool("do_sample");
   out.temperature = reader.Number("temperature", 0, 100, false, "want 0 to 100");
-  // -1 is how some write "all".
+  // Some checkpoints write -1 for "all".
   const auto top_k = reader.Number("top_k", -1, INT32_MAX, true, "want -1 or 0 (all), or more");
   if (top_k) out.top_k = std::max(0, static_cast<int>(*top_k));
   out.top_p = reader.Number("top_p", 0, 1, false, "want 0 to 1");

@@ -6,7 +6,7 @@
 namespace janus {
 namespace {
 
-// Numbers by their bits: what reads as equal in text may still differ.
+// Mixes numbers by their bits, because values that print alike may differ.
 template <typename T>
   requires std::integral<T> || std::is_enum_v<T>
 void MixField(T value, Fingerprint& out) {
@@ -18,7 +18,7 @@ void MixField(double value, Fingerprint& out) {
 void MixField(float value, Fingerprint& out) {
   out.Mix(uint64_t{std::bit_cast<uint32_t>(value)});
 }
-// With their lengths, so that neighbours cannot run into each other.
+// With their lengths, so that neighbouring texts cannot be confused.
 void MixField(const std::string& value, Fingerprint& out) {
   out.Mix(uint64_t{value.size()}).Mix(value);
 }
@@ -27,7 +27,7 @@ void MixField(const std::vector<int>& values, Fingerprint& out) {
   for (const int value : values) MixField(value, out);
 }
 
-// Named before the templates that call them.
+// Declared before the templates that call them.
 void MixField(const YarnDescription& yarn, Fingerprint& out);
 void MixField(const LatentDescription& latent, Fingerprint& out);
 void MixField(const RopeDescription& rope, Fingerprint& out);

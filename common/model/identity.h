@@ -5,8 +5,8 @@
 
 namespace janus {
 
-// Mixes every field of the description: two that differ in any give different fingerprints. The
-// source does not compile when a struct has got a field that it does not know.
+// Mixes every field of the description: descriptions that differ in any field give different
+// fingerprints. The source does not compile if a struct has a field that it does not mix.
 void Mix(const ModelDescription& model, Fingerprint& fingerprint);
 
 }  // namespace janus

@@ -40,7 +40,7 @@ int64_t LargestAttentionTensorBytes(const ModelDescription& model) {
   const LatentDescription l = a.latent.value_or(LatentDescription());
   const int64_t query = int64_t{a.heads} * a.head_dim;
   const int64_t expanded = a.latent ? int64_t{a.heads} * (a.nope_dim() + l.value_dim) : 0;
-  // Keys and values have fewer heads than queries, and a latent query's parts fewer inputs.
+  // Keys and values have fewer heads than queries, and a latent query's parts have fewer inputs.
   const int64_t elements =
       std::max({int64_t{model.vocab} * hidden, query * (l.query_rank > 0 ? l.query_rank : hidden),
                 hidden * (a.latent ? int64_t{a.heads} * l.value_dim : query), l.query_rank * hidden,
@@ -72,7 +72,7 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
   const int64_t hidden = model.hidden;
   const AttentionDescription& a = model.attention;
   const int64_t query = int64_t{a.heads} * a.head_dim;
-  // Keys and values of a row; of latent attention the latent vectors, and for 64 rows at a time
+  // Keys and values of a row; for latent attention the latent vectors and, for 64 rows at a time,
   // queries and results in the latent space.
   const int64_t key_value = a.latent ? a.latent->rank + a.rope.rotary_dim + 2 * a.latent->query_rank
                                      : int64_t{2} * a.kv_heads * a.head_dim;
@@ -82,7 +82,7 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
   const int64_t local = std::max(model.dense_intermediate, model.moe.shared_intermediate);
   const int64_t wire = SizeOf(WireType(model));
   constexpr int64_t kFloat = 4;
-  constexpr int64_t kPartials = int64_t{4} << 20;  // of attention's splits
+  constexpr int64_t kPartials = int64_t{4} << 20;  // for attention's splits
   constexpr int64_t kRowOverhead = 64;             // token, position, pages
   const int64_t per_row = kFloat * ((local > 0 ? 3 : 2) * hidden + query + key_value) +
                           wire * (hidden + query + local) + int64_t{model.moe.top_k} * 8 +
@@ -95,7 +95,7 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
 int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows) {
   const int64_t contributions = int64_t{senders} * rows * model.moe.top_k;
   const int64_t wire = SizeOf(WireType(model));
-  // Expert, weight, replica and the two pointers and weight of the grouped operation.
+  // Per assignment: expert, weight, replica, and the grouped operation's two pointers and weight.
   constexpr int64_t kAssignment = 48;
   constexpr int64_t kFloat = 4;
   return contributions * (model.moe.intermediate * wire + kAssignment) +
@@ -113,7 +113,7 @@ int64_t Fp8KvBytesPerToken(const ModelDescription& model) {
   constexpr int64_t kScale = 4;
   const AttentionDescription& a = model.attention;
   if (!a.latent) return int64_t{2} * a.kv_heads * (a.head_dim + kScale) * model.layers;
-  // Whole words: the latent vector, its blocks' scales, the rope key.
+  // In whole words: the latent vector, its blocks' scales, the rope key.
   const int64_t rank = a.latent->rank;
   return ((rank + 3) / 4 * 4 + ScaleBlocks(rank) * kScale + (a.rope.rotary_dim + 1) / 2 * 4) *
          model.layers;

@@ -5,8 +5,9 @@
 
 namespace janus {
 
-// Mixtral (Jiang et al. 2024): grouped-query attention with rope, softmax gate over the top k whose
-// weights are divided by their sum, every layer sparse. Absent fields take transformers' defaults.
+// Mixtral (Jiang et al. 2024): grouped-query attention with rope, every layer sparse. The gate's
+// softmax weights of the top k experts are divided by their sum. Absent fields take transformers'
+// defaults.
 ModelDescription ReadMixtralConfig(ConfigReader& config);
 
 }  // namespace janus

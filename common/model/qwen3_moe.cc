@@ -10,7 +10,7 @@ ModelDescription ReadQwen3MoeConfig(ConfigReader& config) {
   ModelDescription model = ReadSizes(config, 1e-6);
   model.attention = ReadGroupedQueryAttention(config, model.hidden, 4, 1e4);
   model.attention.head_norm = true;
-  // Published files carry a sliding_window that is switched off.
+  // Published files have a sliding_window that is switched off.
   model.attention.sliding_window = 0;
   if (config.BoolOr("use_sliding_window", false)) {
     config.Fail("use_sliding_window", "is true; that is not supported for this family");

@@ -5,10 +5,10 @@
 
 namespace janus {
 
-// Qwen3-MoE (Qwen3 technical report, 2025): grouped-query attention whose query and key heads are
-// normed, no shared experts, dense layers by mlp_only_layers and decoder_sparse_step. Absent fields
+// Qwen3-MoE (Qwen3 technical report, 2025): grouped-query attention with normed query and key
+// heads, no shared experts, dense layers by mlp_only_layers and decoder_sparse_step. Absent fields
 // take transformers' defaults. A sliding window is refused: published code and transformers
-// disagree on the layers that have it.
+// disagree on which layers have it.
 ModelDescription ReadQwen3MoeConfig(ConfigReader& config);
 
 }  // namespace janus

@@ -16,18 +16,19 @@
 
 namespace janus::dataplane {
 
-// What one epoch may have another of than the one before it.
+// What may differ from one epoch to the next.
 struct AttentionPace {
   int max_waiting = 4096;    // requests not yet admitted; beyond it new ones are refused
   Seconds tpot_target{0.1};  // a step that computes prompts should take no longer
   StepDeadlines deadlines;
 };
 
-// What one epoch gives an attention instance: its place among the members, the way to them, and the
-// layers with buffers cut for the epoch's rounds. Made by AttentionInstance::Enter while another
-// epoch runs; then confined to the step thread.
+// What one epoch gives an attention instance: its place among the members, the connections to them,
+// and the layers with buffers for the epoch's rounds. AttentionInstance::Enter makes it while
+// another epoch runs. Then it is confined to the step thread.
 struct AttentionEpoch {
-  // Of a member whose experts read its GPU's memory: the rows of each micro-batch there.
+  // Per micro-batch: the rows in this member's GPU memory; empty unless the experts read them
+  // there.
   static std::vector<std::byte*> SentRows(AttentionExchange& exchange, int micro_batches) {
     std::vector<std::byte*> sent;
     for (int i = 0; i < micro_batches && exchange.DeviceRows(i) != nullptr; ++i) {
@@ -56,13 +57,13 @@ struct AttentionEpoch {
         sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)),
         timings(*on.context, clock, MaxTimings(model.layers, in.micro_batches)) {}
 
-  // In `sampling`: parameters of each row, then what was drawn for row `row`.
+  // Offsets in `sampling`: first the parameters of each row, then the token drawn for each row.
   static constexpr size_t SampledAt(int max_rows, int row) {
     return static_cast<size_t>(max_rows) * sizeof(kernels::SamplingParams) +
            static_cast<size_t>(row) * sizeof(kernels::SampledToken);
   }
 
-  // Of a step: a round has five, and some lie around all.
+  // Per step: five for each round, and a few around all rounds.
   static constexpr size_t MaxTimings(int layers, int micro_batches) {
     return 5 * static_cast<size_t>(layers) * static_cast<size_t>(micro_batches) + 8;
   }

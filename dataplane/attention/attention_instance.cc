@@ -15,15 +15,15 @@
 namespace janus::dataplane {
 namespace {
 
-// What the time between two marks of a step went to.
+// What the time between two marks of a step was spent on.
 enum Laps : int {
-  kHost,     // nothing of the GPU's, or of the kernels'
-  kKernels,  // what is no round's
+  kHost,     // work of the host alone
+  kKernels,  // kernels outside of rounds
   kAttention,
   kSend,
   kShared,
   kReceive,
-  kReceiveNothing,  // of a round without rows
+  kReceiveNothing,  // for a round without rows
   kCombine,
 };
 
@@ -41,7 +41,7 @@ kernels::SamplingParams ParamsOf(const Sequence& sequence) {
 
 TokenLogprobs LogprobsOf(const kernels::SampledToken& drawn) {
   TokenLogprobs out;
-  // Without a token the logits are unsound; its drawing ends the request with that.
+  // Without a token the logits are unsound. Drawing from them ends the request with that error.
   out.logprob = drawn.token < 0 ? -INFINITY : drawn.logprob;
   for (int i = 0; i < drawn.num_top; ++i) {
     out.top.emplace_back(drawn.top_tokens[i], drawn.top_logprobs[i]);
@@ -49,7 +49,7 @@ TokenLogprobs LogprobsOf(const kernels::SampledToken& drawn) {
   return out;
 }
 
-// Rows of the batch, by index, whose logits score the prompt's next token.
+// Rows of the batch, by index, with logits that score the next token of a prompt.
 std::vector<int32_t> RowsToScore(const Batch& batch) {
   std::vector<int32_t> rows;
   for (size_t i = 0; i < batch.rows.size(); ++i) {
@@ -59,14 +59,14 @@ std::vector<int32_t> RowsToScore(const Batch& batch) {
   return rows;
 }
 
-// What a round is missed for.
+// What a missed round was waiting for.
 struct WaitedFor {
   RoundKey round;
   std::string who;
 };
 constexpr const char* kForTheGpu = "waiting for the GPU";
 
-// The earliest round that the GPU waits in for those of peers; nothing: it waits for none.
+// The earliest round for which the GPU waits for peers; absent: it does not wait.
 std::optional<WaitedFor> HeldUpBy(const std::vector<AttentionExchange::LateExpert>& behind) {
   if (behind.empty()) return std::nullopt;
   WaitedFor wait{behind.front().round,
@@ -78,7 +78,8 @@ std::optional<WaitedFor> HeldUpBy(const std::vector<AttentionExchange::LateExper
   return wait;
 }
 
-// Checks what sampling would refuse in the middle of a step, which would fail the step for all.
+// Checks the values that sampling would refuse in the middle of a step, where a refusal would fail
+// the step for all requests.
 Status ValidateSampling(const Request& request) {
   const auto refuse = [](const char* field, auto value, const char* want) {
     return InvalidArgument(std::string(field) + " is " + std::to_string(value) + "; want " + want);
@@ -100,7 +101,7 @@ Status ValidateSampling(const Request& request) {
   return OkStatus();
 }
 
-// Likewise: every change is finite, and none divides by zero.
+// Checks that every change is finite and that none divides by zero.
 Status ValidateChanges(const SamplingChanges& changes, int vocab) {
   const auto refuse = [](const char* field, auto value, const char* want) {
     return InvalidArgument(std::string(field) + " is " + std::to_string(value) + "; want " + want);
@@ -183,7 +184,7 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
   const kernels::Context& own =
       options_.context != nullptr ? *options_.context : kernels::HostContext();
   JANUS_CHECK(&context == &own, context.numerics(), own.numerics());
-  const bool all_logits = WantsAllLogits();  // else a sequence has those of one row
+  const bool all_logits = WantsAllLogits();  // otherwise only one row of a sequence has logits
   auto epoch = std::make_unique<AttentionEpoch>(
       topology, rank, transport, exchange, model_, weights_, *cache_, place, clock_, pace,
       all_logits ? topology.max_rows_per_round : options_.max_batch);
@@ -238,7 +239,7 @@ Status AttentionInstance::Submit(Request request) {
   return OkStatus();
 }
 
-// Cancels are bounded by the requests they end: the callers send one per request.
+// The queue of cancels is bounded by the requests: callers send one cancel per request.
 void AttentionInstance::Cancel(const RequestKey& key) {
   const MutexLock lock(mu_);
   Post(key);
@@ -267,7 +268,7 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
     const MutexLock lock(mu_);
     taken.swap(inbox_);
     scheduler_waiting_ += inbox_requests_;
-    scheduler_open_ += inbox_requests_;  // at no moment does a request count nowhere
+    scheduler_open_ += inbox_requests_;  // a request is counted at every moment
     inbox_requests_ = 0;
   }
   for (Inbound& inbound : taken) {
@@ -281,7 +282,7 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
       event.error = std::move(submitted);
       events.push_back(std::move(event));
     } else if (const auto* key = std::get_if<RequestKey>(&inbound)) {
-      // No client waits for this event, but it carries the load, which is smaller now.
+      // No client waits for this event, but it reports the load, which is smaller now.
       if (scheduler_.Cancel(*key)) {
         TokenEvent event;
         event.key = *key;
@@ -333,7 +334,7 @@ MonotonicTime AttentionInstance::DemandExpires() const {
   return Later(demand_sent_at_, epoch_->control->detection());
 }
 
-// Between steps: work that no demand has announced yet is announced for the next ticket.
+// Between steps: sends a demand for work that no demand has reported yet, for the next ticket.
 Status AttentionInstance::OfferWork() {
   if (scheduler_.idle()) {
     work_since_.reset();
@@ -464,7 +465,7 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
   return OkStatus();
 }
 
-// What was announced of work here counted on the step that is given up, so it is said anew.
+// The demand sent before counted on the step that is given up, so this sends a new one.
 Status AttentionInstance::LeaveStep() {
   JANUS_RETURN_IF_ERROR(epoch_->control->Leave(
       epoch_->exchange,
@@ -511,7 +512,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   if (scored.empty()) {
     JANUS_RETURN_IF_ERROR(Finish(batch, logits, events));
   } else {
-    // The prompts' logits take the place of those drawn from, which are then computed again.
+    // Scoring overwrites the logits that tokens are drawn from, so these are computed again.
     JANUS_RETURN_IF_ERROR(ScorePrompts(scored, batch, events));
     JANUS_ASSIGN_OR_RETURN(const std::span<const float> again, epoch_->layers.Logits(wanted_rows_));
     JANUS_RETURN_IF_ERROR(Finish(batch, again, events));
@@ -531,7 +532,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   return OkStatus();
 }
 
-// No step runs from then on.
+// Sets work_since_. No step runs from `now` on.
 void AttentionInstance::NoteWork(MonotonicTime now) {
   work_since_.reset();
   if (!scheduler_.idle()) work_since_ = now;
@@ -542,7 +543,7 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
   RoundKey key;
   key.epoch = epoch_->topology.epoch;
   key.step = ticket.step;
-  // Per micro-batch: the MoE layer whose rows are with the experts; -1: none.
+  // Per micro-batch: the MoE layer of the rows that the experts have; -1: none.
   std::array<int, kMaxMicroBatches> away;
   away.fill(-1);
   const auto collect = [&](int i) -> Status {
@@ -561,7 +562,7 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
         JANUS_RETURN_IF_ERROR(EndTiming(kKernels));
         continue;
       }
-      // A micro-batch of no rows is announced in the first round and then left out.
+      // An empty micro-batch is sent in the first round and then left out.
       if (epoch_->layers.rows(i) == 0 && moe > 0) continue;
       key.layer = static_cast<uint16_t>(moe);
       key.micro_batch = static_cast<uint8_t>(i);
@@ -578,7 +579,7 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
 Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   const int rows = epoch_->layers.rows(key.micro_batch);
   std::byte* const out = epoch_->exchange.Rows(key.micro_batch).data();
-  // Without rows the round is only announced.
+  // Without rows only the header is sent.
   const auto of = [&](int what) { return rows == 0 ? int{kHost} : what; };
   const MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
@@ -677,7 +678,7 @@ Status AttentionInstance::Collect(const RoundKey& key) {
 
 Status AttentionInstance::Missed(const RoundKey& round, const Status& why) {
   JANUS_RETURN_IF_ERROR(epoch_->control->Miss(round, why));
-  // At once: giving the step up may take as long as the slowest member.
+  // Update the counts now: giving the step up may take as long as the slowest member.
   const MutexLock lock(mu_);
   CountMessages();
   return Aborted("the step is given up");
@@ -784,7 +785,7 @@ bool AttentionInstance::LogitsAreRead(const Batch& batch) const {
   });
 }
 
-// One call for all rows that have logits, also where only WantsAllLogits asked for them.
+// One call for all rows with logits, including those that only WantsAllLogits requested.
 Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> logits) {
   kernels::Staging& sampling = epoch_->sampling;
   const int rows = static_cast<int>(wanted_rows_.size());
@@ -797,7 +798,8 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
     const kernels::SamplingParams from =
         row.last ? ParamsOf(*row.sequence) : kernels::SamplingParams();
-    // One by one: what lies between them goes up, too, and stays the staging's.
+    // Assign the fields one by one, so that the padding between them stays as the staging
+    // initialised it.
     kernels::SamplingParams& params = all_params[i];
     params.temperature = from.temperature;
     params.top_k = from.top_k;
@@ -818,7 +820,7 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   JANUS_RETURN_IF_ERROR(
       sampling.Push(0, static_cast<size_t>(rows) * sizeof(kernels::SamplingParams)));
   const Status sampled = kernels::Sample(epoch_->place.stream, args);
-  // Rows of unsound logits have no token; the others do.
+  // Rows with unsound logits get no token; the others do.
   if (sampled.code() != StatusCode::kDataLoss) JANUS_RETURN_IF_ERROR(sampled);
   JANUS_RETURN_IF_ERROR(
       sampling.Pull(first_drawn, static_cast<size_t>(rows) * sizeof(kernels::SampledToken)));
@@ -863,7 +865,7 @@ void AttentionInstance::NoteToken(Sequence& sequence, FinishReason finish) {
   const int drawn = sequence.generated() - sequence.given;
   if (drawn == 1) {
     sequence.first_token = now;
-    // The user has the first token of a replay since long ago.
+    // For a replay, the user has had the first token for a long time.
     if (sequence.given == 0) ttft_counts_.Add(Seconds(now - sequence.request.arrived));
   }
   if (finish == FinishReason::kNone || drawn < 2) return;
@@ -899,7 +901,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.step_seconds_median = step_seconds_.value();
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
-  // Handing over what the step before brought is part of it; this step's is still to come.
+  // It includes handing over the previous step's tokens; this step's are handed over later.
   statistics_.host_seconds += (took - wait_ - kernels_ + emission_).count();
   emission_ = Seconds(0);
   CountMessages();
@@ -913,7 +915,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
 InstanceStatistics AttentionInstance::statistics() const {
   const MutexLock lock(mu_);
   InstanceStatistics now = statistics_;
-  // What came while a step runs counts, however long that takes.
+  // Includes requests that arrived during the running step, however long that takes.
   now.waiting = static_cast<uint64_t>(scheduler_waiting_ + inbox_requests_);
   return now;
 }

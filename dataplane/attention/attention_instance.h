@@ -26,48 +26,48 @@
 #include "dataplane/weights/attention_weights.h"
 
 // The attention side: layers, sampling, and the instance that runs them step by step. It knows the
-// experts by the exchange alone.
+// experts only through the exchange.
 //
 // May include: dataplane/steps, dataplane/comm/exchange, /transport and /wire, dataplane/engine,
 // dataplane/weights, kernels, common.
 namespace janus::dataplane {
 
-// For the instance's life.
+// Constant for the life of the instance.
 struct AttentionOptions {
   int max_batch = 256;        // running sequences, 1..max rows per round
   int64_t max_model_len = 0;  // positions per sequence; 0: the model's
   int64_t kv_bytes = int64_t{1} << 30;
-  int64_t swap_bytes = int64_t{1} << 30;  // of the host, pinned beside a device; 0: none
-  // Whether keys and values, or latent vectors, are held in Float8E4M3 with scales (kernels.h), not
-  // in the model's wire type: other bits, half the memory of bfloat16.
+  int64_t swap_bytes = int64_t{1} << 30;  // host memory for preempted sequences; 0: none
+  // Whether keys and values, or latent vectors, are stored in Float8E4M3 with scales (kernels.h)
+  // instead of the model's wire type. That halves the memory of bfloat16, and the bits differ.
   bool fp8_cache = false;
-  // The same rows may be given up so many times in a row. One lost message costs one repeat, so
-  // what still fails at the fourth attempt is no accident, and its requests had better end with an
-  // error.
+  // How often in a row the same rows may be given up. One lost message costs one repeat. If the
+  // fourth attempt fails too, it is no accident, and the requests end with an error.
   int most_repeats = 3;
-  // Of a decode step's time, what prompts have where the target leaves them less.
+  // Share of a decode step's time that prompts get even if the target leaves them less.
   double least_prefill_share = 0.1;
   bool logits_hashes = true;  // requests may ask for hashes of the logits
-  // Where it computes and has its keys and values, for life; null: the host. Weights lie there too.
+  // Where the instance computes and keeps its keys and values, for life; null: the host. Weights
+  // lie there too.
   kernels::Context* context = nullptr;
-  // Of a GPU: whether what steps of up to max_batch rows start is recorded as each epoch is
+  // For a GPU: whether the launches of steps of up to max_batch rows are recorded when an epoch is
   // prepared. The tokens are the same either way.
   bool graphs = true;
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;  // outlives the instance; null: no metrics
-  std::stop_token departing;       // requested: an epoch that peers have left ends without an error
+  std::stop_token departing;       // once requested, an epoch that peers leave ends with OK
 };
 
 // One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
-// 0 coordinates the steps of all.
+// 0 coordinates the steps of all instances.
 //
-// It lasts over epochs (docs/design/007): Enter makes what the next one gives it while another
-// runs, Run serves one, and its requests go on in the next where they were in the last. Between
-// two, Hold keeps them. A sequence moves on at the end of a step alone (MarkComputed, Append): a
-// step that is given up before, or cut by the end of its epoch, has written keys and values, which
-// the next one writes again, and nothing else.
+// It outlives epochs (docs/design/007). Enter prepares the next epoch while another runs, and Run
+// serves one. Requests continue in the next epoch where they stopped in the last. Hold keeps them
+// between two epochs. A sequence advances only at the end of a step (MarkComputed, Append). A step
+// that is given up, or cut by the end of its epoch, leaves only keys and values behind, which the
+// next step overwrites.
 //
-// The step thread runs Run, Hold and Leave, one at a time; Enter, Submit, Cancel, CancelStream and
+// The step thread runs Run, Hold and Leave, one at a time. Enter, Submit, Cancel, CancelStream and
 // statistics are thread-safe.
 class AttentionInstance {
  public:
@@ -80,37 +80,39 @@ class AttentionInstance {
   AttentionInstance(const AttentionInstance&) = delete;
   AttentionInstance& operator=(const AttentionInstance&) = delete;
 
-  // What the topology's epoch gives this instance; it allocates. `transport`, `exchange` and the
-  // place's team and context must outlive it, and it must go before the instance. InvalidArgument:
-  // the epoch's rounds have less room than maxBatchSize. ResourceExhausted: the device's memory is
-  // short.
+  // Prepares this instance for the topology's epoch; allocates. `transport`, `exchange` and the
+  // place's team and context must outlive the result. Destroy the result before the instance.
+  // InvalidArgument: the epoch's rounds have less room than maxBatchSize. ResourceExhausted: too
+  // little device memory.
   Result<std::unique_ptr<AttentionEpoch>> Enter(const Topology& topology, Rank rank,
                                                 Transport& transport, AttentionExchange& exchange,
                                                 const kernels::Place& place,
                                                 const AttentionPace& pace = {}) const;
 
-  // Takes a request in. InvalidArgument names the token or the sampling value that cannot be.
+  // Takes a request in. InvalidArgument names an invalid token or sampling value.
   // ResourceExhausted: the queue is full. After OK exactly one event with a finish reason follows;
-  // kError where it can never run here (too long, too few pages).
+  // kError if the request can never run here (too long, too few pages).
   Status Submit(Request request);
   // Ends a request; its last event is kCancelled unless another ended it before.
   void Cancel(const RequestKey& key);
   // Ends all requests of a gateway's connection.
   void CancelStream(uint64_t stream);
 
-  // Steps in the epoch until stopped (OK, and the peers are told) or until the exchange fails (the
-  // peer and the round are named). That a peer goes which said it was stopped is no failure where
-  // the own stop follows.
+  // Runs steps in the epoch until stopped (OK, after a goodbye to the peers) or until the exchange
+  // fails (the error names the peer and the round). The loss of a peer that has sent a goodbye is
+  // no failure if this instance is stopped too.
   Status Run(AttentionEpoch& epoch, std::stop_token stop);
-  // Takes requests in and lets them be cancelled, and computes nothing, until stopped.
+  // Takes requests and cancels in, without computing, until stopped.
   void Hold(const std::stop_token& stop);
-  // Ends all requests, kCancelled, for others to compute, and takes no more: Submit is Unavailable
-  // until Rejoin.
+  // Ends all requests with kCancelled, so that other instances can compute them. Submit is then
+  // Unavailable until Rejoin.
   void Leave();
-  // Requests are taken as the epoch's pace says. Before its Run; thread-safe.
+  // Takes requests again, bounded by the epoch's pace. Call it before Run of that epoch;
+  // thread-safe.
   void Rejoin(const AttentionEpoch& epoch);
 
-  // Waits until no request is open; false at the deadline. Any thread but the step thread.
+  // Waits until there is no open request; false at the deadline. From any thread but the step
+  // thread.
   bool WaitIdle(MonotonicTime deadline);
 
   InstanceStatistics statistics() const;
@@ -118,7 +120,7 @@ class AttentionInstance {
   int64_t max_model_len() const { return max_model_len_; }
 
  protected:
-  // For subclasses. The errors of Create.
+  // Errors: those of Create.
   static Result<std::unique_ptr<KvPagePool>> CreatePages(const AttentionOptions& options,
                                                          const ModelDescription& model);
   AttentionInstance(const AttentionOptions& options, const ModelDescription& model,
@@ -126,15 +128,15 @@ class AttentionInstance {
                     std::unique_ptr<KvPagePool> cache);
 
   // Decisions of a step that a subclass may override; the step thread calls them. These defaults
-  // are what serving does. The most prompt positions that the step computes; its ticket grants
-  // `granted`.
+  // are what serving does. PrefillRows: the most prompt positions that the step computes; its
+  // ticket grants `granted`.
   virtual int PrefillRows(uint64_t /*step*/, int granted) { return granted; }
-  // Whether the newest sequence gives way before the step although there is room.
+  // Whether the newest sequence is preempted before the step although there is room.
   virtual bool PreemptsBefore(uint64_t /*step*/) { return false; }
-  // Whether every computed position has logits, which OnLogits gets; else those have that draw a
-  // token. The same for the life of the instance.
+  // Whether OnLogits gets the logits of every computed position. Otherwise only positions that draw
+  // a token have logits. Constant for the life of the instance.
   virtual bool WantsAllLogits() const { return false; }
-  // logits: [V], of a position that was computed.
+  // logits: [V], of one computed position.
   virtual void OnLogits(const RequestKey&, int /*position*/, std::span<const float> /*logits*/) {}
 
  private:
@@ -150,10 +152,10 @@ class AttentionInstance {
   Status CheckTokens(std::span<const int32_t> tokens, const char* whose) const;
   void DrainInbox(std::vector<TokenEvent>& events);
   bool InboxPending() const { return inbox_pending_.load(std::memory_order_acquire); }
-  // What the step `for_step` would get from here; the caller says it.
+  // This instance's demand for the step `for_step`; the caller sends it.
   Demand MakeDemand(uint64_t for_step, const Scheduler::Outlook& outlook);
   Status SendDemand(uint64_t for_step, const Scheduler::Outlook& outlook);
-  // When to say it again if no ticket has come: a demand may be lost.
+  // When to send the demand again if no ticket arrives: a demand may be lost.
   MonotonicTime DemandExpires() const;
   Status OfferWork();
   // Aborted: the step is given up.
@@ -165,26 +167,28 @@ class AttentionInstance {
   Status RunLayers(const Ticket& ticket);
   Status SendRound(const RoundKey& key, int layer);
   Status Collect(const RoundKey& key);
-  // Until a GPU has run what it was given, of rounds up to this one. As Collect otherwise.
+  // Waits until a GPU has run its queued work, of rounds up to this one. Errors as for Collect.
   Status AwaitGpu(const RoundKey& key);
-  // What the timings of the step were.
+  // Observes the timings of the step.
   Status ObserveTimings();
   Status EndTiming(int what) { return epoch_->timings.EndTiming(what); }
-  // The logits of the wanted rows, and what is drawn from them, once the GPU has come so far.
+  // The logits of the wanted rows, and the tokens drawn from them, once the GPU has computed them.
   Result<std::span<const float>> Sample(const Batch& batch);
   Status Finish(const Batch& batch, std::span<const float> logits, std::vector<TokenEvent>& events);
   Status SampleRows(const Batch& batch, std::span<const float> logits);
-  // Log probabilities of the batch's prompt rows that want them, before any token of theirs.
+  // Log probabilities of the batch's prompt rows that want them, before their sequences draw a
+  // token.
   Status ScorePrompts(std::span<const int32_t> rows, const Batch& batch,
                       std::vector<TokenEvent>& events);
   Status ScoreRows(std::span<const int32_t> rows, const Batch& batch,
                    std::vector<TokenEvent>& events);
-  // The token of a request that changes its logits, and its log probabilities without the changes.
+  // Draws the token of a request that changes its logits. The log probabilities are without the
+  // changes.
   Result<kernels::SampledToken> DrawChanged(const Sequence& sequence,
                                             std::span<const float> logits);
-  // Whether the host reads the logits themselves.
+  // Whether the host needs the logits themselves.
   bool LogitsAreRead(const Batch& batch) const;
-  // What was drawn for the wanted rows, on the host.
+  // The tokens drawn for the wanted rows, on the host.
   std::span<const kernels::SampledToken> drawn() const;
   void AddEvent(const BatchRow& row, const kernels::SampledToken& drawn,
                 std::span<const float> logits, std::vector<TokenEvent>& events);
@@ -209,7 +213,7 @@ class AttentionInstance {
   int scheduler_waiting_ JANUS_GUARDED_BY(mu_) = 0;  // as of the last step
   int scheduler_open_ JANUS_GUARDED_BY(mu_) = 0;     // waiting and running, as of the last step
   CondVar idle_;
-  Transport* steps_by_ JANUS_GUARDED_BY(mu_) = nullptr;  // of the epoch that runs
+  Transport* steps_by_ JANUS_GUARDED_BY(mu_) = nullptr;  // of the running epoch
   CondVar inbox_changed_;                                // for Hold
   bool has_left_ JANUS_GUARDED_BY(mu_) = false;
   InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
@@ -219,13 +223,13 @@ class AttentionInstance {
   std::stop_token stop_;
   std::unique_ptr<KvPagePool> cache_;
   Scheduler scheduler_;
-  AttentionEpoch* epoch_ = nullptr;  // that runs
-  MessageCounts counted_;            // in the epochs before
+  AttentionEpoch* epoch_ = nullptr;  // the running one
+  MessageCounts counted_;            // in earlier epochs
   uint64_t demand_sent_for_ = 0;     // step of the last demand
   bool demand_sent_work_ = false;
   MonotonicTime demand_sent_at_;
   Demand last_step_;  // how the last step went, for the next demand
-  // Since when it has had work and no step has run; nothing: it has none.
+  // Since when there has been work without a running step; absent: no work.
   std::optional<MonotonicTime> work_since_;
   Seconds coordinator_wait_{0};  // before the running step
   int given_up_ = 0;  // steps in a row since the last one that ended, while there was work
@@ -235,7 +239,7 @@ class AttentionInstance {
   LatencyCounts ttft_counts_;          // of requests that had their first token here
   Seconds wait_{0};                    // for the experts, within the running step
   Seconds kernels_{0};                 // within the running step
-  Seconds emission_{0};                // handing over what the step before brought
+  Seconds emission_{0};                // time to hand over the tokens of the previous step
   std::vector<int32_t> wanted_rows_;   // of the batch, those that have logits
   std::vector<float> changed_logits_;  // of one row
   RoundKey last_round_;                // of the running step

@@ -6,8 +6,9 @@
 namespace janus::dataplane {
 namespace {
 
-// What lets the splits of long contexts be computed apart: on a GPU for a row each of sequences
-// that fill the cache; rows of a prompt beyond these find blocks of their own.
+// Workspace to compute the splits of long contexts in parallel. On a GPU it suffices for one row of
+// each sequence when the sequences fill the cache; further rows of prompts keep enough blocks busy
+// by themselves.
 size_t WorkspaceBytes(const AttentionDescription& a, const KvPagePool& cache,
                       const kernels::Place& place, int max_rows) {
   if (place.stream.device != kernels::Device::kCuda) return size_t{4} << 20;

@@ -16,7 +16,7 @@ class GroupedAttention final : public SelfAttention {
   bool has_classes() const override { return false; }
 
  private:
-  // Queries, keys and values of the rows into qkv_, turned by their positions.
+  // Writes queries, keys and values of the rows into qkv_, rotated by their positions.
   Status ProjectRows(const kernels::Stream& on, const AttentionLayerWeights& w,
                      const AttentionRows& rows, const void* x);
   kernels::KvCache View(int layer) const;

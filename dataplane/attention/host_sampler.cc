@@ -43,7 +43,7 @@ Result<std::span<const kernels::SampledToken>> HostSampler::Run(std::span<const 
   args.workspace = workspace_.data();
   args.workspace_bytes = static_cast<int64_t>(workspace_.size());
   const Status sampled = kernels::Sample(stream_, args);
-  // Rows of unsound logits have no token; the others do.
+  // Rows with unsound logits get no token; the others do.
   if (sampled.code() != StatusCode::kDataLoss) JANUS_RETURN_IF_ERROR(sampled);
   return std::span<const kernels::SampledToken>(drawn_);
 }

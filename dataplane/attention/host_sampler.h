@@ -10,19 +10,19 @@
 
 namespace janus::dataplane {
 
-// Draws and scores on the host, from logits that lie there: what a request changes of its logits,
-// and log probabilities of tokens that were not drawn. On a host's team it uses the place's own
-// stream; beside a GPU one thread with AVX2, which every host has, so that a replay on another
-// machine has the same bits. Confined to the step thread.
+// Draws and scores on the host, from logits in host memory. Used for requests that change their
+// logits, and for log probabilities of tokens that were not drawn. On a host context it uses the
+// place's own stream. Beside a GPU it uses one thread with AVX2, which every host has, so that a
+// replay on another machine gives the same bits. Confined to the step thread.
 class HostSampler {
  public:
   HostSampler(const kernels::Place& place, int64_t vocab);
 
-  // What `params` draw from the row [V].
+  // Draws from the row [V] with `params`.
   Result<kernels::SampledToken> Draw(std::span<const float> logits,
                                      const kernels::SamplingParams& params);
-  // Of rows [n, V] the log probability of one token each, and of the `top` likeliest. A row that
-  // holds a NaN has token -1.
+  // For each row of [n, V]: the log probability of one given token, and of the `top` likeliest. A
+  // row with a NaN has token -1.
   Result<std::span<const kernels::SampledToken>> Score(std::span<const float> logits,
                                                        std::span<const int32_t> tokens,
                                                        std::span<const int> top);

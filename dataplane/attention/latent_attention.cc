@@ -8,11 +8,11 @@
 namespace janus::dataplane {
 namespace {
 
-// Rows that are in the latent space at a time, where a row is heads * rank wide (256 KB for
-// DeepSeek-V2): enough to share the reads of the expansions.
+// Rows that are in the latent space at a time. A row is heads * rank wide there (256 KB for
+// DeepSeek-V2). 64 rows are enough to share the reads of the expansion weights.
 constexpr int kAbsorbedRows = 64;
-// Areas of ExpandedAttention's workspace on a GPU, where each is a block's: about as many as one
-// has multiprocessors.
+// Areas of ExpandedAttention's workspace on a GPU, one for each running block: about as many as a
+// GPU has multiprocessors.
 constexpr int kDeviceAreas = 128;
 
 bool SharesExpansion(const AttentionDescription& a, const kernels::LatentCache& view,
@@ -20,8 +20,8 @@ bool SharesExpansion(const AttentionDescription& a, const kernels::LatentCache& 
   return place.stream.device == kernels::Device::kCuda &&
          kernels::HasSharedExpansion(view, expand_dtype, a.nope_dim(), a.latent->value_dim);
 }
-// Expanding takes a GPU fewer multiplications, but over some caches it has a form on the tensor
-// cores for absorbed queries alone, which then is far faster.
+// Expanding costs a GPU fewer multiplications. But for some caches only absorbed queries have a
+// kernel on the tensor cores, which is far faster.
 bool AbsorbsPrompts(const AttentionDescription& a, const kernels::LatentCache& view,
                     DType expand_dtype, const kernels::Place& place) {
   return place.stream.device == kernels::Device::kCuda &&
@@ -29,10 +29,11 @@ bool AbsorbsPrompts(const AttentionDescription& a, const kernels::LatentCache& v
          !SharesExpansion(a, view, expand_dtype, place);
 }
 
-// Of both forms, which run one after the other. What a GPU's absorbed form deals splits with is for
-// a row each of sequences that fill the cache, as many as a call has; the CPU's uses nothing.
+// Bytes for both forms, which run one after the other. On a GPU the absorbed form needs room for
+// the splits of one row of each sequence when the sequences fill the cache, with as many rows as
+// one call has. On a CPU it needs none.
 struct Workspace {
-  int64_t expanded;  // more is not given: a chunk of what it expands is to stay in the cache
+  int64_t expanded;  // not more, so that an expanded chunk stays in the CPU's cache
   int64_t absorbed;
 };
 Workspace WorkspaceOf(const AttentionDescription& a, const kernels::LatentCache& view,

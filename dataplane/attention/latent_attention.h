@@ -6,11 +6,12 @@
 namespace janus::dataplane {
 
 // Multi-head latent attention (DeepSeek-V2). The cache holds a normed latent vector and one rope
-// key per position. Prompt positions expand keys and values from it, generated ones take their
-// queries into the latent space and attend there: the same function in other algebra, so other
-// bits. On a GPU prompts do so too where only that form is a fast one, as over fp8. Which form
-// computes a position follows its class alone, so a position has the same bits whenever it is
-// computed, and however many of its sequence are computed with it.
+// key per position. Prompt positions expand keys and values from the latent vector. Generated
+// positions transform their queries into the latent space and attend there. Both compute the same
+// function by different algebra, so the bits differ. On a GPU prompts also use the latent form
+// where only that form is fast, as over fp8. The form depends only on the position's class. So a
+// position has the same bits whenever it is computed, and however many of its sequence are computed
+// with it.
 class LatentAttention final : public SelfAttention {
  public:
   LatentAttention(const ModelDescription& model, const AttentionWeights& weights,
@@ -28,7 +29,7 @@ class LatentAttention final : public SelfAttention {
                         const AttentionRows& rows, const void* x);
   Status WriteLatents(const kernels::Stream& on, int layer, const AttentionRows& rows,
                       const void* x);
-  // Rows first..first+count-1, all of one form; at most kAbsorbedRows for Absorbed.
+  // Rows first..first+count-1, all with the same form; at most kAbsorbedRows for Absorbed.
   Status Expanded(const kernels::Stream& on, int layer, const AttentionRows& rows, int first,
                   int count, void* y);
   Status Absorbed(const kernels::Stream& on, int layer, const AttentionRows& rows, int first,
@@ -42,7 +43,7 @@ class LatentAttention final : public SelfAttention {
   const AttentionWeights& weights_;
   const KvPagePool& cache_;
   const int64_t q_width_;      // heads * head_dim
-  const int64_t entry_width_;  // R + P: what the cache holds of a position
+  const int64_t entry_width_;  // R + P: elements that the cache holds per position
   const bool absorbs_prompts_;
   const kernels::Buffer inv_freq_;  // [P/2]
 
@@ -51,9 +52,9 @@ class LatentAttention final : public SelfAttention {
   kernels::Buffer queries_;         // fp32 [T,heads,D]
   kernels::Buffer entries_;         // fp32 [T,R+P]
   kernels::Buffer absorbed_;        // fp32 [kAbsorbedRows,heads,R]: queries in the latent space
-  kernels::Buffer attended_;        // fp32 [kAbsorbedRows,heads,R]: what they brought
+  kernels::Buffer attended_;        // fp32 [kAbsorbedRows,heads,R]: output in the latent space
   kernels::Buffer workspace_;       // of either form
-  int64_t expanded_bytes_ = 0;      // of it, for the expanded one
+  int64_t expanded_bytes_ = 0;      // the part of it that the expanded form uses
 };
 
 }  // namespace janus::dataplane

@@ -9,7 +9,7 @@
 namespace janus::dataplane {
 namespace {
 
-// The widest FFN on this side.
+// The widest FFN of the attention side.
 int LocalIntermediate(const ModelDescription& model) {
   return std::max(model.dense_layers.empty() ? 0 : model.dense_intermediate,
                   model.moe.shared_intermediate);
@@ -22,14 +22,14 @@ AttentionLayers::StepLayout AttentionLayers::StepLayout::For(const ModelDescript
                                                              int room_rows, bool is_host) {
   const auto rows = static_cast<size_t>(room_rows);
   StepLayout l;
-  l.rows = 0;  // what needs the widest alignment comes first
+  l.rows = 0;  // first, because it needs the widest alignment
   l.experts = l.rows + rows * sizeof(kernels::KvRow);
   const bool has_local = !is_host && LocalIntermediate(model) > 0;
   const int experts = has_local ? model.layers * parts : 0;
   l.tokens = l.experts + static_cast<size_t>(experts) * sizeof(kernels::ActiveExpert);
   l.positions = l.tokens + rows * sizeof(int32_t);
   l.tables = l.positions + rows * sizeof(int32_t);
-  // A page is one sequence's.
+  // A page belongs to one sequence, so num_pages() entries suffice.
   l.bytes = l.tables + (is_host ? 0 : static_cast<size_t>(cache.num_pages()) * sizeof(int32_t));
   return l;
 }
@@ -57,7 +57,7 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   const auto wire_bytes = static_cast<size_t>(SizeOf(wire_));
   classes_.resize(rows);
   residual_ = context_.AllocateOrNote(rows * hidden * sizeof(float));
-  // Logits may be asked for of all rows at once.
+  // Logits may be requested for all rows at once.
   normed_ = context_.AllocateOrNote(rows * row_bytes_);
   attended_ = context_.AllocateOrNote(
       part_rows * static_cast<size_t>(AttendedWidth(model.attention)) * wire_bytes);
@@ -71,7 +71,7 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   if (!is_host_) PrepareDevice(cache.spare_page());
 }
 
-// What only a GPU needs: a place for rows that are on their way, and tables of where that is.
+// Allocates what only a GPU needs: buffers for rows on their way, and tables of their addresses.
 void AttentionLayers::PrepareDevice(int32_t spare_page) {
   const auto rows = static_cast<size_t>(room_rows_);
   const auto hidden = static_cast<size_t>(model_.hidden);
@@ -95,7 +95,7 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
   unused_table_ = context_.AllocateCopyOrNote(unused.data(), unused.size() * sizeof(unused[0]));
   if (local_.size() == 0) return;
   std::vector<kernels::Contribution> local(rows);
-  // What lies between the fields goes up, too.
+  // Clear the padding between the fields, because it is copied to the device too.
   std::memset(static_cast<void*>(local.data()), 0, rows * sizeof(local[0]));
   for (size_t i = 0; i < rows; ++i) {
     const auto part_room = static_cast<size_t>(part_room_);
@@ -176,8 +176,9 @@ Status AttentionLayers::Begin(const Batch& batch) {
   return step_.Push(0, used);
 }
 
-// Where the rows' sequences have their pages: on the host where those keep it, on a GPU copied,
-// once for the rows of a sequence, which are neighbours. Returns how many page numbers were copied.
+// Fills in the rows' positions and block tables. On the host these point to the sequence's own
+// table. For a GPU the table is copied, once for the neighbouring rows of a sequence. Returns how
+// many page numbers were copied.
 size_t AttentionLayers::PlaceRows(const Batch& batch) {
   auto* const rows = step_.host_at<kernels::KvRow>(layout_.rows);
   auto* const tokens = step_.host_at<int32_t>(layout_.tokens);
@@ -212,8 +213,8 @@ size_t AttentionLayers::PlaceRows(const Batch& batch) {
   return end;
 }
 
-// What is computed of a part whose launches were recorded for more rows than it has: a sequence of
-// its own on the spare page.
+// If a part's launches were recorded for more rows than it has, the further rows get the form of a
+// separate sequence on the spare page.
 void AttentionLayers::PlaceUnused(int part) {
   PartRows& own = parts_[static_cast<size_t>(part)];
   if (own.rows == 0) return;
@@ -232,7 +233,7 @@ void AttentionLayers::PlaceUnused(int part) {
   }
 }
 
-// The FFN beside the routed experts, of each layer for each part: as one expert that has all rows.
+// For each layer and part, describes the local FFN as one expert that gets all rows.
 void AttentionLayers::PlaceLocalExperts() {
   if (local_.size() == 0) return;
   auto* const experts = step_.host_at<kernels::ActiveExpert>(layout_.experts);
@@ -320,7 +321,7 @@ Status AttentionLayers::Ffn(const kernels::Stream& on, int layer, int intermedia
     args.experts = step_.device_at<kernels::ActiveExpert>(layout_.experts) +
                    layer * room_.micro_batches + rows.part;
     args.contributions = device_local_rows_.as<kernels::Contribution>();
-    args.num_contributions = rows.at + rows.count;  // the expert's begin at `at`
+    args.num_contributions = rows.at + rows.count;  // those of the expert begin at `at`
   }
   args.num_experts = 1;
   args.hidden = model_.hidden;
@@ -353,7 +354,8 @@ Status AttentionLayers::Combine(const kernels::Stream& on, const Rows& rows,
   return kernels::CombineSlots(on, args);
 }
 
-// To a GPU those of the host go gathered, the first of them to the last as one piece.
+// For a GPU, gathers the contributions that are on the host. One copy takes the range from the
+// first to the last of them.
 Status AttentionLayers::TakeExperts(int part, std::span<const void* const> contributions,
                                     std::span<const uint8_t> on_device) {
   const Rows rows = RowsOf(part);
@@ -411,7 +413,7 @@ Status AttentionLayers::Dense(const kernels::Stream& on, int layer, const Rows& 
 Result<std::span<const float>> AttentionLayers::Logits(std::span<const int32_t> rows) {
   const auto hidden = static_cast<size_t>(model_.hidden);
   const auto vocab = static_cast<size_t>(model_.vocab);
-  // Neighbours in one piece.
+  // Copies neighbouring rows in one piece.
   for (size_t i = 0, end = 0; i < rows.size(); i = end) {
     const int at = PlaceOf(rows[i]);
     for (end = i + 1; end < rows.size() && PlaceOf(rows[end]) == at + static_cast<int>(end - i);) {

@@ -19,78 +19,78 @@
 namespace janus::dataplane {
 
 // The attention side of the model over one batch: everything but the routed experts. The residual
-// stream is fp32; inputs of projections and rows for the experts are of the wire type.
+// stream is fp32. Inputs of projections and rows for the experts have the wire type.
 //
-// An MoE layer is Attend, SharedExperts (while the rows are with the routed ones), TakeExperts and
-// AddExperts; a dense layer is DenseLayer alone. Each is of one part of the batch, a micro-batch of
-// it (micro_batch.h), and parts of a layer come in any order. A part has a place of its own in
-// every buffer, whatever the others hold.
+// An MoE layer is Attend, SharedExperts (while the rows are with the routed experts), TakeExperts
+// and AddExperts. A dense layer is DenseLayer alone. Each call computes one part of the batch, a
+// micro-batch (micro_batch.h). The parts of a layer may be computed in any order. A part has its
+// own area in every buffer.
 //
-// On a GPU everything lies in its memory, weights and cache included. What a step tells of its rows
-// goes up in one copy (Begin), rows for the experts come down into the exchange's slot (Attend),
-// contributions go up gathered (TakeExperts); but what the experts read, or have, in a GPU's memory
-// stays where it is. All of it is queued: a caller that reads a result on the host waits for the
-// context first. Parts for which launches were recorded (Record) are computed by one launch each,
-// for as many rows as those were recorded with: what is computed beyond the part's own goes to the
-// cache's spare page and is never read.
+// On a GPU everything lies in its memory, including weights and cache. A step's row descriptions go
+// up in one copy (Begin). Rows for the experts come down into the exchange's slot (Attend), and
+// gathered contributions go up (TakeExperts). What the experts read or write in GPU memory stays
+// there instead. All of this is queued: a caller must wait for the context before it reads a result
+// on the host. If the launches of a part were recorded (Record), one launch starts each piece of
+// work. It computes as many rows as were recorded. Rows beyond the part's own write to the cache's
+// spare page, and their results are not read.
 //
-// Confined to the step thread. Buffers are sized once; on the host the logits grow, to the most
-// rows that were asked for at once. What the place's context has not enough memory for it tells by
-// TakeFailure.
+// Confined to the step thread. Buffers are sized once; only the host's logits grow, to the most
+// rows requested at once. If the context lacks memory, it reports that by TakeFailure.
 class AttentionLayers {
  public:
   struct Room {
     int max_rows = 0;
     int micro_batches = 1;  // the parts of a batch
-    // Of a GPU alone: the most rows that logits are asked for at once, and whether they are wanted
-    // on the host.
+    // Only for a GPU: the most rows that logits are requested for at once, and whether the host
+    // needs the logits.
     int most_logits = 0;
     bool logits_on_host = false;
-    // Where each part's rows for the experts lie, [part's rows, H] of the wire type, where the
-    // experts read them in the GPU's memory; empty: they come down.
+    // Where each part's rows for the experts lie in GPU memory, [part's rows, H] of the wire type,
+    // if the experts read them there. Empty: rows are copied to the host.
     std::vector<std::byte*> sent = {};
   };
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
                   const KvPagePool& cache, const kernels::Place& place, const Room& room);
 
-  // Of a GPU, before the first batch: records what parts of up to so many rows start, of models
-  // whose attention computes prompts by launches of their own of generated rows alone. Beside steps
-  // of others; takes memory of the device.
+  // Only for a GPU, before the first batch: records the launches of parts of up to so many rows.
+  // Models that compute prompts by other launches record only parts of generated rows. May run
+  // while other epochs run steps. Takes device memory.
   Status Record(int most_rows);
 
-  // Takes up a batch (at most max_rows rows, which must stay valid), of which the first layer
-  // embeds the tokens.
+  // Starts a batch of at most max_rows rows, which must stay valid. The first layer embeds its
+  // tokens.
   Status Begin(const Batch& batch);
-  // Rows of a part of it.
+  // Rows of one part of the batch.
   int rows(int part) const { return parts_[static_cast<size_t>(part)].rows; }
 
-  // A part through one layer's attention, up to the FFN's input, which goes to `out` [rows, H] of
-  // the wire type, in the host's memory, or where Room::sent says. Rows of one sequence must be
-  // attended in order of position within a layer.
+  // Computes one layer of a part up to the FFN's input. That goes to `out` [rows, H] of the wire
+  // type, in host memory, or where Room::sent says. Within a layer, rows of one sequence must be
+  // attended in order of position.
   Status Attend(int layer, int part, std::byte* out);
 
   // Computes the shared experts on what Attend gave; a no-op for models without.
   Status SharedExperts(int layer, int part, const std::byte* rows);
 
-  // Takes up the experts' contributions, pointers [rows, K] to rows [H] of the wire type. Those of
-  // which on_device is not 0 are addresses of the GPU's operations; empty: none is. Of the others
-  // the rows are there now, until AddExperts has returned; of those, for what is queued then.
+  // Takes the experts' contributions, pointers [rows, K] to rows [H] of the wire type. If on_device
+  // is not 0, the pointer is a GPU address, and the row is there for work queued from now on.
+  // Otherwise the row must be there now. All rows must stay valid until AddExperts has returned.
+  // Empty on_device: all rows are on the host.
   Status TakeExperts(int part, std::span<const void* const> contributions,
                      std::span<const uint8_t> on_device = {});
-  // Adds them, then what SharedExperts computed, to the residual stream.
+  // Adds them, then the output of SharedExperts, to the residual stream.
   Status AddExperts(int part);
 
-  // A whole layer without experts.
+  // Computes a whole layer without experts.
   Status DenseLayer(int layer, int part);
 
   // Logits of the given rows of the batch (indices ascending), [rows.size(), V], where sampling
-  // reads them; valid until the next call.
+  // reads them. Valid until the next call.
   Result<std::span<const float>> Logits(std::span<const int32_t> rows);
-  // The same where the host reads them.
+  // The same logits in host memory.
   Result<std::span<const float>> OnHost(std::span<const float> logits);
 
  private:
-  // What a step tells of its rows, by offset. T is room_rows_, parts one after the other.
+  // Offsets of a step's row descriptions. T is room_rows_, parts one after the other.
   struct StepLayout {
     size_t rows = 0;       // KvRow [T]
     size_t experts = 0;    // of a GPU: ActiveExpert [layers, b], the local FFN of each part
@@ -105,21 +105,22 @@ class AttentionLayers {
   struct PartRows {
     int first = 0;  // of the batch
     int rows = 0;
-    int recorded = 0;  // for how many rows what it starts was recorded; 0: it is started anew
-    std::span<const void* const> contributions;  // that were taken up
+    int recorded = 0;  // number of rows that its recorded launches compute; 0: not recorded
+    std::span<const void* const> contributions;  // as passed to TakeExperts
   };
-  // Of a GPU: a part's contributions, on their way to it. Of its own, since what another part took
-  // up may lie behind what the stream waits for, which the host then would, too.
+  // For a GPU: a part's contributions on their way up. Each part has its own staging. Otherwise the
+  // host would wait for copies of another part, which may be queued behind the stream's waits for
+  // peers.
   struct Taken {
     kernels::Staging rows;      // [part_room_, K, H] of the wire type
     kernels::Staging pointers;  // [part_room_, K], into it or to what lies on a device
   };
-  // What a device computes of one layer for one part.
+  // Pieces of a layer's work for one part that a device starts by one launch.
   enum class Work : unsigned char {
     kLayer = 0,  // attention up to the rows for the experts, or all of a dense layer
     kLocal = 1,  // the shared experts
   };
-  // What is computed at once: rows of a part, from row `at` of the buffers on.
+  // Rows of a part that are computed together, starting at row `at` of the buffers.
   struct Rows {
     int part;
     int at;
@@ -128,7 +129,7 @@ class AttentionLayers {
   };
 
   void PrepareDevice(int32_t spare_page);
-  // Where a part's rows for the experts lie in the device's memory.
+  // Where a part's rows for the experts lie in device memory.
   std::byte* SentRows(int part) const;
   // The first row of a part in the buffers.
   int RowAt(int part) const { return part * part_room_; }
@@ -138,18 +139,18 @@ class AttentionLayers {
   size_t PlaceRows(const Batch& batch);
   void PlaceUnused(int part);
   void PlaceLocalExperts();
-  // The work of a layer on rows in the device's memory, as one launch where it was recorded.
+  // Starts the work of a layer on rows in device memory, by one launch if it was recorded.
   Status Start(Work work, int layer, int part);
   Status StartOn(const kernels::Stream& on, Work work, int layer, const Rows& rows);
   size_t PieceOf(Work work, int layer, int part) const;
-  // Attend into the device's memory, where `out` may be the host's if that is the same.
+  // Attend into device memory. `out` may be host memory if the device is the host.
   Status AttendInto(const kernels::Stream& on, int layer, const Rows& rows, std::byte* out);
   Status EmbedRows(const kernels::Stream& on, const Rows& rows);
-  // The layer's local FFN over rows [count, H] of the wire type, into local_. On a GPU they are
-  // those of to_experts_.
+  // The layer's local FFN over rows [count, H] of the wire type, into local_. On a GPU the rows are
+  // those in to_experts_.
   Status Ffn(const kernels::Stream& on, int layer, int intermediate, const Rows& rows,
              const std::byte* x);
-  // DenseLayer, with rows for the FFN in the device's memory.
+  // DenseLayer on rows in device memory.
   Status Dense(const kernels::Stream& on, int layer, const Rows& rows, std::byte* x);
   // residual += contributions in slot order, then (if `local`) local_.
   Status Combine(const kernels::Stream& on, const Rows& rows,
@@ -177,15 +178,15 @@ class AttentionLayers {
   kernels::Buffer residual_;            // fp32 [T,H]
   kernels::Buffer normed_;              // [T,H] of the wire type
   kernels::Buffer attended_;            // [T, AttendedWidth] of the wire type
-  kernels::Buffer picked_;              // fp32 [T,H]: rows whose logits are asked for
+  kernels::Buffer picked_;              // fp32 [T,H]: the rows that need logits
   kernels::Buffer logits_;              // fp32; on the host it grows to the most rows asked for
-  kernels::Buffer host_logits_;         // of a GPU
-  // Of a dense layer's FFN or the shared experts; empty for models with neither.
+  kernels::Buffer host_logits_;         // host copy of a GPU's logits
+  // For a dense layer's FFN or the shared experts; empty for models with neither.
   kernels::Buffer local_;  // fp32 [T,H]
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
-  // Of a GPU: rows on their way to the experts and back.
-  kernels::Buffer to_experts_;         // [T,H] of the wire type; none where Room::sent says
+  // For a GPU: rows on their way to the experts and back.
+  kernels::Buffer to_experts_;         // [T,H] of the wire type; empty if Room::sent is used
   kernels::Buffer device_local_rows_;  // Contribution [T]: from there to local_
   std::vector<Taken> taken_;           // by part
   kernels::Buffer unused_table_;       // int32: the spare page, for as many positions as a part has

@@ -7,7 +7,8 @@
 namespace janus::dataplane {
 namespace {
 
-// The pair, counted in dimensions, that turns `rotations` times within the original positions.
+// The pair of dimensions, as a fractional index, that turns `rotations` times within the original
+// positions.
 double DimensionOf(double rotations, const RopeDescription& rope) {
   const double positions = rope.yarn->original_positions;
   return rope.rotary_dim * std::log(positions / (rotations * 2 * std::numbers::pi)) /
@@ -32,7 +33,7 @@ std::vector<float> InverseFrequencies(const RopeDescription& rope) {
   }
   low = std::max(low, 0.0);
   high = std::min(high, static_cast<double>(rope.rotary_dim - 1));
-  if (low == high) high += 0.001;  // no division by zero
+  if (low == high) high += 0.001;  // avoids division by zero
   for (size_t i = 0; i < out.size(); ++i) {
     const float ramp =
         (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);

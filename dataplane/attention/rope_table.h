@@ -7,8 +7,9 @@
 
 namespace janus::dataplane {
 
-// The angle per position of each pair, [rotary_dim/2], plain or YaRN. In fp32 step by step, as the
-// reference implementations compute the table: at long positions its rounding shows.
+// The angle per position of each pair, [rotary_dim/2], plain or YaRN. Computed in fp32 in the same
+// steps as the reference implementations, because at long positions the rounding of the table is
+// visible.
 std::vector<float> InverseFrequencies(const RopeDescription& rope);
 // The same in the context's memory.
 kernels::Buffer InverseFrequenciesIn(kernels::Context& context, const RopeDescription& rope);

@@ -20,7 +20,7 @@ void EmissionThread::Push(StepOutput&& output) {
     const MutexLock lock(mu_);
     while (pending_.size() >= kMostSteps) changed_.Wait(mu_);
     pending_.push_back(std::move(output));
-    if (pending_.size() > 1) return;  // it was woken for the first and takes all
+    if (pending_.size() > 1) return;  // the thread was woken for the first, and takes all
   }
   changed_.NotifyAll();
 }

@@ -8,9 +8,9 @@
 
 namespace janus::dataplane {
 
-// Passes what steps bring on to another sink from a thread of its own, so that messages are built
-// while the next step runs. Nothing is lost and the order stays. Bounded: with kMostSteps steps
-// undelivered, Push waits for the oldest; sinks do not block, so that is a matter of CPU time.
+// Passes the output of steps to another sink on its own thread, so that messages are built while
+// the next step runs. It loses nothing and keeps the order. Bounded: with kMostSteps undelivered
+// steps, Push waits for the oldest. Sinks do not block, so it waits only for CPU time.
 //
 // Thread-safe.
 class EmissionThread final : public TokenSink {
@@ -19,7 +19,7 @@ class EmissionThread final : public TokenSink {
 
   // `to` must outlive this.
   explicit EmissionThread(TokenSink& to);
-  // Delivers what is left.
+  // Delivers the remaining steps.
   ~EmissionThread() override;
 
   void Push(StepOutput&& output) override;

@@ -17,23 +17,22 @@ namespace janus::dataplane {
 
 struct KvPagePoolOptions {
   int layers = 0;
-  int64_t page_bytes = 0;         // of one layer's page; what it holds is the attention's affair
-  DType dtype = DType::kFloat32;  // of what it holds, for the attention
-  int64_t bytes = 0;              // of device pages, all layers
-  int64_t swap_bytes = 0;         // of host memory for preempted sequences, in whole pages
-  kernels::Context* context = nullptr;  // whose memory the pages are; null: the host's
-  Logger log{2, LogLevel::kWarning};    // told once each why sequences are not swapped out
+  int64_t page_bytes = 0;               // of one layer's page; only the attention knows the content
+  DType dtype = DType::kFloat32;        // of the elements, for the attention
+  int64_t bytes = 0;                    // of device pages, all layers
+  int64_t swap_bytes = 0;               // of host memory for preempted sequences, in whole pages
+  kernels::Context* context = nullptr;  // the pages lie in its memory; null: the host
+  Logger log{2, LogLevel::kWarning};    // why sequences are not swapped out, each reason once
 };
 
-// The pages of one attention instance, handed out by number; a page number means the same positions
-// in every layer. Beside those that `bytes` are enough for there is one that no sequence is given.
-// Host memory for preempted sequences is taken at creation, too; if that fails there is
-// none, which only costs time. On the host addresses are mapped at creation, without a
-// reservation: memory is taken as pages are first written, so a plan for the machine counts all of
-// it.
+// The pages of one attention instance, identified by numbers. A page number means the same
+// positions in every layer. There is one page more than `bytes` pay for, the spare page. Host
+// memory for preempted sequences is allocated at creation. If that fails the pool works without it,
+// which only costs time. On the host, creation only maps addresses, without a reservation: memory
+// is used as pages are first written. So a plan for the machine must count all of it.
 //
-// Copies between the two are queued on the stream of the steps, and the host waits for none: the
-// next owner of a page writes it after the copy that reads it.
+// Copies between the two are queued on the stream of the steps, and the host does not wait for
+// them. The next owner of a page writes it only after the copy that reads it.
 //
 // Confined to the step thread.
 class KvPagePool {
@@ -44,10 +43,10 @@ class KvPagePool {
   KvPagePool& operator=(const KvPagePool&) = delete;
 
   int num_pages() const { return num_pages_; }
-  // A page that no sequence owns. Rows whose results are discarded write there.
+  // A page that no sequence owns. Rows with discarded results write there.
   int32_t spare_page() const { return num_pages_; }
   int free_pages() const { return static_cast<int>(free_.size()); }
-  // Bytes of host memory.
+  // Bytes of host memory in use.
   int64_t swap_used() const {
     return int64_t{swap_.given()} * options_.layers * options_.page_bytes;
   }
@@ -60,18 +59,18 @@ class KvPagePool {
   // Gives back all of `pages` and empties it.
   void Release(std::vector<int32_t>& pages);
 
-  // A preempted sequence's pages in host memory, by their numbers there. Given back by Drop.
+  // A preempted sequence's pages in host memory, by their numbers there. Drop frees them.
   struct Swapped {
     std::vector<int32_t> numbers;
     int pages() const { return static_cast<int>(numbers.size()); }
   };
-  // Copies the pages out and releases them; false when swap memory is short, or when the device
-  // fails, which its next operation tells (nothing changed).
+  // Copies the pages out and releases them. False (and nothing changed): swap memory is short, or
+  // the device has failed, which its next operation reports.
   bool SwapOut(std::vector<int32_t>& pages, Swapped& out);
-  // Brings them back into newly taken pages; false when too few are free, or when the device fails,
-  // which its next operation tells (nothing changed).
+  // Copies them back into newly allocated pages. False (and nothing changed): too few pages are
+  // free, or the device has failed, which its next operation reports.
   bool SwapIn(Swapped& in, std::vector<int32_t>& pages);
-  // Forgets a swapped sequence.
+  // Frees the pages of a swapped sequence.
   void Drop(Swapped& in);
 
   // A layer's pages, one after the other; page_bytes() from one to the next.
@@ -83,7 +82,8 @@ class KvPagePool {
   explicit KvPagePool(const KvPagePoolOptions& options);
   std::byte* PageAt(int layer, int32_t page) const;
   void AllocateSwapRoom();
-  // Of each layer, as one copy each, the pages that are neighbours here and in the host's memory.
+  // Copies pages in each layer; pages that are neighbours both here and in host memory go in one
+  // copy.
   using QueueCopy = FunctionRef<Status(std::byte* page, std::byte* swapped, size_t bytes)>;
   Status CopyRuns(std::span<const int32_t> pages, std::span<const int32_t> swapped,
                   QueueCopy queue_copy) const;

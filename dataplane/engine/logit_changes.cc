@@ -42,7 +42,7 @@ void LogitChanges::Apply(std::span<float> logits) const {
   ApplyMinP(logits);
 }
 
-// Each token by itself: the order within a table does not show.
+// Handles each token separately, so the order of the tables does not matter.
 void LogitChanges::ApplyPenalties(std::span<float> logits) const {
   const SamplingChanges& changes = request_.changes;
   for (const int32_t token : seen_) {
@@ -60,7 +60,7 @@ void LogitChanges::ApplyPenalties(std::span<float> logits) const {
   }
 }
 
-// p < min_p * p_max, of probabilities at the request's temperature: a bound on the logits.
+// p < min_p * p_max, with probabilities at the request's temperature, is a bound on the logits.
 void LogitChanges::ApplyMinP(std::span<float> logits) const {
   const float min_p = request_.changes.min_p;
   if (min_p <= 0.0f || request_.temperature < kernels::kMinTemperature) return;

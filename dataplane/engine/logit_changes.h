@@ -10,18 +10,18 @@
 
 namespace janus::dataplane {
 
-// A request's changes of its own logits, with what they remember of its tokens. It depends on the
-// request and its tokens alone, so that a replay has the same; and it sees one row, so that no
-// other request's bits change. The order and the formulas are vLLM's. Thread-compatible.
+// The changes that one request makes to its logits, and what they depend on of its tokens. They
+// depend only on the request and its tokens, so a replay gives the same. They see one row, so other
+// requests' bits do not change. Order and formulas are vLLM's. Thread-compatible.
 class LogitChanges {
  public:
-  // `request` must outlive it, its `generated` aside.
+  // `request` must outlive it, except for `generated`.
   explicit LogitChanges(const Request& request);
 
-  // One more token of the answer, drawn here or elsewhere.
+  // Adds one more token of the answer, drawn here or elsewhere.
   void Note(int32_t token);
 
-  // Changes the logits [V] from which the next token is drawn. -infinity: it cannot be drawn.
+  // Changes the logits [V] from which the next token is drawn. -infinity excludes a token.
   void Apply(std::span<float> logits) const;
 
  private:
@@ -30,7 +30,7 @@ class LogitChanges {
 
   const Request& request_;
   std::unordered_map<int32_t, int> counts_;  // of the answer's tokens
-  std::unordered_set<int32_t> seen_;         // with a repetition penalty: the prompt's and these
+  std::unordered_set<int32_t> seen_;         // with a repetition penalty: of prompt and answer
   int generated_ = 0;
 };
 

@@ -20,8 +20,8 @@ struct RequestKey {
   friend auto operator<=>(const RequestKey&, const RequestKey&) = default;
 };
 
-// What changes a position's logits before its token is drawn (logit_changes.h). As they are, the
-// values change nothing.
+// What changes a position's logits before its token is drawn (logit_changes.h). The defaults change
+// nothing.
 struct SamplingChanges {
   std::vector<std::pair<int32_t, float>> bias;  // token -> what is added; each token once
   int min_tokens = 0;               // stop tokens cannot be drawn before so many are generated
@@ -39,8 +39,8 @@ struct SamplingChanges {
 struct Request {
   RequestKey key;
   std::vector<int32_t> prompt;  // token ids, at least one
-  // What was generated before, at another instance: computed again as generated positions, then the
-  // answer goes on behind it with the tokens and bits it would have had there.
+  // What another instance has generated for this request. It is computed again as generated
+  // positions. Then the answer continues with the same tokens and bits as it would have there.
   std::vector<int32_t> generated;
   int max_tokens = 1;        // to generate, `generated` included
   float temperature = 0.0f;  // 0: greedy
@@ -51,7 +51,7 @@ struct Request {
   std::vector<int32_t> stop_tokens;  // end the answer; the stop token is its last token
   bool ignore_stop_tokens = false;
   int logprobs = -1;         // -1: none; n: of the token and of the n likeliest
-  int prompt_logprobs = -1;  // the same of each prompt token but the first
+  int prompt_logprobs = -1;  // the same for each prompt token but the first
   bool want_logits_hash = false;
   std::string client_request_id;  // for logs
   std::string traceparent;
@@ -65,18 +65,19 @@ struct TokenLogprobs {
   std::vector<std::pair<int32_t, float>> top;  // by descending logprob
 };
 
-// What one step brought one request.
+// The output of one step for one request.
 struct TokenEvent {
   RequestKey key;
   int32_t token = -1;  // -1: none, only the finish
   FinishReason finish = FinishReason::kNone;
-  Status error;  // with kError; the code tells the client whether to mend, wait or give up
+  Status error;  // with kError; the code tells the client whether to change the request, wait or
+                 // give up
   bool has_logprobs = false;
   TokenLogprobs logprobs;
   bool has_logits_hash = false;
   uint64_t logits_hash = 0;
-  std::vector<TokenLogprobs> prompt_logprobs;  // of neighbouring positions
-  int prompt_logprobs_from = 0;                // the first one's
+  std::vector<TokenLogprobs> prompt_logprobs;  // of consecutive positions
+  int prompt_logprobs_from = 0;                // the first of these positions
 };
 
 struct StepOutput {
@@ -87,7 +88,7 @@ struct StepOutput {
   uint32_t running = 0;
 };
 
-// Takes what a step brought; must not block on anything but the machine's cores.
+// Receives the output of steps. It may use CPU time but must not block otherwise.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;

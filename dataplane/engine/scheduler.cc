@@ -50,7 +50,7 @@ Status Scheduler::Submit(Request request) {
   return OkStatus();
 }
 
-// What was generated must leave something to generate.
+// Checks that there is something left to generate.
 Status Scheduler::CheckReplay(const Request& request) const {
   const auto given = static_cast<int64_t>(request.generated.size());
   if (given == 0) return OkStatus();
@@ -109,11 +109,12 @@ std::vector<RequestKey> Scheduler::CancelWhere(FunctionRef<bool(const RequestKey
 
 bool Scheduler::TakePagesBack(Sequence& sequence) {
   if (sequence.swapped.pages() > 0) {
-    // Without room for its next row it would be preempted again at once, copied twice for nothing.
+    // Without room for its next row the sequence would be preempted again at once, and both copies
+    // wasted.
     return KvPagePool::PagesFor(sequence.computed + 1) <= cache_.free_pages() &&
            cache_.SwapIn(sequence.swapped, sequence.pages);
   }
-  // A sequence that is dropped again before it is complete was computed for nothing. So leave a
+  // If a sequence is dropped again before it is complete, its computation is wasted. So leave a
   // page for every running sequence.
   const int pages = KvPagePool::PagesFor(static_cast<int64_t>(sequence.tokens.size()) + 1);
   return pages + running() <= cache_.free_pages() && cache_.Grow(sequence.pages, pages);
@@ -148,7 +149,7 @@ void Scheduler::PreemptNewest() {
 }
 
 void Scheduler::AddDecodeRows(const BatchLimits& limits, Batch& batch) {
-  // running_ may shrink from its end while pages are found for an older sequence.
+  // running_ may lose its last entries while pages are found for an older sequence.
   for (size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     if (!sequence.decoding()) continue;
@@ -187,7 +188,7 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
     if (!has_room()) return;
     if (!sequence->decoding()) AddChunk(*sequence, limits, batch);
   }
-  // A preempted sequence is older than whatever waits; let it have the pages first.
+  // A preempted sequence is older than any waiting one; let it have the pages first.
   while (away_.empty() && !waiting_.empty() && running() < options_.max_batch && has_room()) {
     Sequence& first = *waiting_.front();
     const int pages = KvPagePool::PagesFor(static_cast<int64_t>(first.tokens.size()) + 1);

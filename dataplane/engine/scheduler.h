@@ -11,16 +11,16 @@
 #include "dataplane/engine/logit_changes.h"
 #include "dataplane/engine/request.h"
 
-// What an attention instance does with its sequences, whatever computes them: which rows a step
-// has, where keys and values lie, which tokens go to the gateways.
+// Manages an attention instance's sequences, independent of what computes them: the rows of a step,
+// the places of keys and values, and the tokens for the gateways.
 //
 // May include: kernels, common.
 namespace janus::dataplane {
 
-// How a position is computed depends on nothing but whether it is one of its request's prompt or
-// one that was generated: never on when, beside which requests or how often. Families whose
-// attention has two forms (latent attention: expanded for prompt positions, absorbed for generated
-// ones) choose by it; where both are one algorithm it does not show.
+// A position's form of computation depends only on whether it is in its request's prompt or was
+// generated. It never depends on when, beside which requests or how often it is computed. Families
+// with two forms of attention choose by this class (latent attention: expanded for prompt
+// positions, absorbed for generated ones). Other families compute both classes alike.
 enum class PositionClass : uint8_t { kPrompt, kGenerated };
 
 // A request on its way through the engine. Positions 0..computed-1 have keys and values in `pages`.
@@ -28,8 +28,9 @@ struct Sequence {
   explicit Sequence(Request r);
 
   int remaining() const { return static_cast<int>(tokens.size()) - computed; }
-  // All is computed but the token generated last, whose row is the next one. Otherwise there are
-  // positions to catch up with: the prompt's, and after a loss of keys and values generated ones.
+  // True if only the token generated last is not computed yet; it is the next row. Otherwise there
+  // are positions to catch up with: the prompt, or generated positions that lost their keys and
+  // values.
   bool decoding() const {
     return remaining() <= 1 && computed >= static_cast<int>(request.prompt.size());
   }
@@ -38,19 +39,19 @@ struct Sequence {
                                                               : PositionClass::kGenerated;
   }
   int generated() const { return static_cast<int>(tokens.size() - request.prompt.size()); }
-  // The position whose token's logprob among the prompt's comes from the logits of `position`.
+  // Whether the logits of `position` score a prompt token: the one at position + 1.
   bool ScoresAt(int position) const {
     return request.prompt_logprobs >= 0 && position + 1 >= scored &&
            position + 1 < static_cast<int>(request.prompt.size());
   }
 
-  Request request;  // its `generated` is in `tokens`
-  int given = 0;    // of the generated tokens, drawn elsewhere: a replay
+  Request request;  // its `generated` is moved to `tokens`
+  int given = 0;    // generated tokens that another instance drew: a replay
   int known = 0;    // positions that were computed before, here or elsewhere
   uint64_t arrival = 0;
   std::vector<int32_t> tokens;            // prompt, then what was generated
-  std::unique_ptr<LogitChanges> changes;  // of its logits; null: none
-  int scored = 1;  // prompt positions whose logprobs are out; the first has none
+  std::unique_ptr<LogitChanges> changes;  // of its logits; null: no changes
+  int scored = 1;  // prompt positions that have been scored; the first has no score
   int computed = 0;
   MonotonicTime first_token;  // when the first generated token was drawn
   std::vector<int32_t> pages;
@@ -75,7 +76,7 @@ struct Batch {
 
 struct BatchLimits {
   int rows = 0;          // at most
-  int prefill_rows = 0;  // of them positions to catch up with
+  int prefill_rows = 0;  // of these, at most so many positions to catch up with
 };
 
 struct SchedulerOptions {
@@ -83,10 +84,10 @@ struct SchedulerOptions {
   int64_t max_model_len = 0;  // positions per sequence
 };
 
-// Decides which sequences run and which rows a step computes. Oldest first throughout; the newest
-// running sequence gives way when pages run out: its keys and values go to host memory, or, when
-// that is short too, they are dropped and computed again later, prompt positions as prompt rows and
-// generated ones as generated rows, several of a sequence in a step, within the prefill budget.
+// Decides which sequences run and which rows a step computes. Older sequences come first. If pages
+// run out, the newest running sequence is preempted: its keys and values are copied to host memory.
+// If that is full too, they are dropped and computed again later, within the prefill budget: prompt
+// positions as prompt rows, generated ones as generated rows, several of a sequence in one step.
 //
 // Confined to the step thread.
 class Scheduler {
@@ -94,29 +95,28 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, KvPagePool& cache)
       : options_(options), cache_(cache) {}
 
-  // InvalidArgument: can never run here (length, pages). How many may wait the caller decides.
+  // InvalidArgument: can never run here (length, pages). The caller bounds how many requests wait.
   Status Submit(Request request);
-  // Ends a request wherever it is. False: there is none of this key (it has finished meanwhile).
+  // Ends a request in any state. False: unknown key, because the request has finished meanwhile.
   bool Cancel(const RequestKey& key);
   // Ends every request of a gateway's connection.
   void CancelStream(uint64_t stream);
-  // Ends every request; whose they were.
+  // Ends every request and returns their keys.
   std::vector<RequestKey> CancelAll();
 
-  // The rows of the next step. Admits, brings back and preempts.
+  // Forms the rows of the next step; admits, swaps in and preempts sequences for that.
   Batch FormBatch(const BatchLimits& limits);
-  // Takes the newest running sequence off the device, if one runs. Not while a batch is being
-  // computed.
+  // Preempts the newest running sequence, if there is one. Not while a batch is being computed.
   void PreemptNewest();
 
   // The batch has been computed: its rows' keys and values are in the cache.
   void MarkComputed(const Batch& batch);
-  // Appends a generated token and says whether that ends the sequence.
+  // Appends a generated token. Returns whether that ends the sequence, and why.
   FinishReason Append(Sequence& sequence, int32_t token);
   // Removes a finished sequence.
   void Remove(const Sequence& sequence);
 
-  // What the step after `batch` (just formed, not yet computed) would bring if no sequence ended.
+  // What the step after `batch` (just formed, not yet computed) would compute if no sequence ended.
   struct Outlook {
     int decode_rows = 0;
     int64_t prefill_rows = 0;
@@ -130,9 +130,9 @@ class Scheduler {
   uint64_t preempted() const { return preempted_; }
   // Rows of positions that had been computed before.
   uint64_t recomputed() const { return recomputed_; }
-  // Sequences whose keys and values are in host memory now.
+  // Sequences that have their keys and values in host memory now.
   int swapped() const;
-  // Generated tokens that requests came with, as their instance was lost.
+  // Generated tokens that requests brought along because their previous instance was lost.
   uint64_t replayed() const { return replayed_; }
 
  private:

@@ -10,28 +10,28 @@
 
 namespace janus::dataplane {
 
-// Memory of the host for the pages of preempted sequences, pinned where there is a device, so that
-// no copy between the two holds the host up. As many pages as it was made for, taken once: while
-// steps run nothing is taken or given back. Given out by number, like a KvPagePool's; a number
-// means the same page in every layer, and neighbours lie one after the other.
+// Host memory for the pages of preempted sequences. Beside a device it is pinned, so that copies do
+// not block the host. It is allocated once, with a fixed number of pages, and steps do not
+// allocate. Pages have numbers, as in KvPagePool: a number means the same page in every layer, and
+// neighbouring numbers are adjacent in memory.
 //
-// The host neither reads nor writes it. Whose copies are queued on one stream may have a page that
-// was just given back: the copy that overwrites it runs after those that read it.
+// The host neither reads nor writes it. If all copies are queued on one stream, a page may be
+// reused as soon as it is given back: the copy that overwrites it runs after those that read it.
 //
 // Confined to the step thread.
 class SwapRoom {
  public:
-  // Without room until TakePages.
+  // Empty until TakePages.
   SwapRoom() = default;
 
-  // For `pages` of `page_bytes` in each of `layers`. ResourceExhausted: there is not so much
-  // memory, and no room is had.
+  // Allocates `pages` of `page_bytes` in each of `layers`. ResourceExhausted: there is not so much
+  // memory; it stays empty.
   Status TakePages(kernels::Context& context, int layers, size_t page_bytes, int pages);
 
   int pages() const { return static_cast<int>(is_given_.size()); }
   int given() const { return given_; }
-  // Appends `count` numbers, neighbours where there are so many, else the lowest; false (and
-  // nothing changed) when too few are free.
+  // Appends `count` numbers: a run of neighbours if there is one, otherwise the lowest free ones.
+  // False (and nothing changed): too few are free.
   bool Give(int count, std::vector<int32_t>& to);
   // Gives back all of `pages` and empties it.
   void TakeBack(std::vector<int32_t>& pages);
@@ -43,7 +43,7 @@ class SwapRoom {
   }
 
  private:
-  // Where `count` free ones begin; -1: nowhere.
+  // The first number of a run of `count` free pages; -1: there is no such run.
   int32_t FindRun(int count) const;
 
   size_t page_bytes_ = 0;

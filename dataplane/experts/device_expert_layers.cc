@@ -8,12 +8,13 @@
 namespace janus::dataplane {
 namespace {
 
-// For so many rows at once the gate has room; more are more launches.
+// The gate has workspace for so many rows at once; more rows take several launches.
 constexpr int64_t kMostGateRows = 512;
-// Rounds of up to so many rows are recorded: beyond, launches take less time than what they start.
+// Rounds of up to so many rows are recorded. Beyond, launching takes less time than the work
+// itself.
 constexpr int kMostRecordedRows = 512;
 
-// The arrays of placements one after the other, as the device reads them.
+// Writes the arrays of the placements one after the other, as the device reads them.
 class TableWriter {
  public:
   template <class T>
@@ -65,7 +66,7 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
   } else {
     context_.NoteFailure(std::move(event).status());
   }
-  // Without its memory there is nothing to record.
+  // If an allocation failed, there is nothing to record.
   if (options.graphs && CanRoute() && !context_.has_noted_failure()) {
     context_.NoteFailure(RecordAll());
   }
@@ -139,7 +140,7 @@ bool DeviceExpertLayers::CanRoute() const {
   return slots_ >= 1 && slots_ <= kernels::kMostRoutedSlots;
 }
 
-// Where splits are possible and not likely the device goes on, and the host looks.
+// If splits are possible but unlikely, the device schedules, and the host checks afterwards.
 bool DeviceExpertLayers::RoutesItself() const {
   const int64_t ids = int64_t{rows_} * model_.moe.top_k;
   if (ids > kernels::kMostRoutedIds || !CanRoute()) return false;
@@ -210,7 +211,7 @@ Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int lay
   kernels::GroupedExpertFfnArgs args = FfnOverLists(layer);
   args.num_experts = kernels::RoutedExperts(rows, model_.moe.top_k, slots);
   args.num_contributions = int64_t{rows} * model_.moe.top_k;
-  // AEBS deals them out to all instances.
+  // AEBS spreads them over all instances.
   const int instances = placements_[static_cast<size_t>(layer)].instances;
   args.likely_contributions = (args.num_contributions + instances - 1) / instances;
   return kernels::GroupedExpertFfn(on, args);
@@ -234,7 +235,7 @@ Status DeviceExpertLayers::Assign() {
   JANUS_RETURN_IF_ERROR(routes_ ? StartWork(Work::kRoute)
                                 : kernels::GateTopK(stream_, GateOf(layer_, rows_)));
   JANUS_RETURN_IF_ERROR(gate_ids_.Pull(0, routed().size() * sizeof(uint16_t)));
-  // Which of the host's lists have.
+  // Only the host's lists need the weights.
   if (!routes_) JANUS_RETURN_IF_ERROR(gate_weights_.Pull(0, routed().size() * sizeof(float)));
   return context_.Record(*ids_are_down_);
 }

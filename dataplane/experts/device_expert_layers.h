@@ -9,15 +9,15 @@
 
 namespace janus::dataplane {
 
-// On a GPU: rows go up from the exchange's slots as they arrive and contributions come down into
-// them, but for what peers have, or read, in a GPU's memory: that stays where it is. Once all rows
-// are there the device gates them, schedules and computes without the host (kernels/aebs_round.h),
-// as two pieces that were recorded for numbers of rows. Meanwhile the host schedules for itself,
-// from the ids alone, and lays out the replies, whose sizes are its to know.
+// For a GPU. Rows are copied up from the exchange's slots as they arrive, and contributions are
+// copied down into them. Payloads that peers have, or read, in GPU memory stay there. Once all rows
+// have arrived the device gates, schedules and computes without the host (kernels/aebs_round.h), in
+// two pieces that were recorded for certain numbers of rows. Meanwhile the host computes the same
+// schedule from the ids, and lays out the replies, because it must know their sizes.
 //
-// Large rounds, in which an expert's rows may be split over its replicas, are scheduled by the
-// host, which then writes the lists of each expert's rows. Where that shows only in the ids of a
-// round that the device has scheduled, its lists are written anew.
+// In large rounds an expert's rows may be split over its replicas. The host schedules such rounds
+// and writes the lists of each expert's rows. If the ids show only afterwards that a round is
+// split, the host replaces the device's lists.
 class DeviceExpertLayers final : public ExpertLayers {
  public:
   DeviceExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
@@ -30,7 +30,7 @@ class DeviceExpertLayers final : public ExpertLayers {
   Status Compute(Begun begin) override;
 
  private:
-  // What is started at once.
+  // Pieces of a round that are started by one launch.
   enum class Work : unsigned char {
     kRoute = 0,    // the gate, AEBS, the lists
     kExperts = 1,  // the FFN over them
@@ -41,28 +41,29 @@ class DeviceExpertLayers final : public ExpertLayers {
   Status GateRows(size_t sender) override;
   void PlaceTables();
   Status RecordAll();
-  // Whether the device can, by the instance's slots; and whether it does, this round.
+  // CanRoute: whether the device can schedule, given the instance's slots. RoutesItself: whether it
+  // schedules this round.
   bool CanRoute() const;
   bool RoutesItself() const;
-  // Whose rows there are, how many, where they are, in order, and where the contributions to their
-  // senders go; as many pointers to rows as are computed.
+  // Copies the description of the round up: the number of rows, pointers to `computed` rows in
+  // order, each sender's first row, and where the contributions to each sender go.
   Status PushRows(int computed);
-  // In round_.
+  // Offsets in round_.
   size_t FirstRowsAt() const { return kRepliesAt + senders_.size() * sizeof(std::byte*); }
   size_t PointersAt() const {
     return AlignUp(FirstRowsAt() + senders_.size() * sizeof(int32_t), alignof(void*));
   }
-  // The first contribution to a sender.
+  // Where the first contribution to a sender goes.
   std::byte* RepliesTo(size_t sender) const;
   Status StartWork(Work work);
   Status StartOn(const kernels::Stream& on, Work work, int layer, int rows);
   kernels::GateTopKArgs GateOf(int layer, int rows) const;
-  // The FFN over the lists in the device's memory, but for their lengths.
+  // Arguments of the FFN over the lists in device memory, without their lengths.
   kernels::GroupedExpertFfnArgs FfnOverLists(int layer) const;
   void TakeIds();
-  // Of what the host scheduled.
+  // Computes from the lists that the host scheduled.
   Status ComputeLists(Begun begin);
-  // The first of a sender's rows in a device's memory.
+  // The first of a sender's rows in device memory.
   const std::byte* DeviceRows(size_t sender) const;
 
   const kernels::Stream stream_;
@@ -77,18 +78,17 @@ class DeviceExpertLayers final : public ExpertLayers {
   // [m * R_max].
   kernels::Staging round_;
   kernels::Buffer gate_logits_;                // fp32 [m * R_max, E]
-  kernels::Buffer gate_workspace_;             // of the most rows at once
+  kernels::Buffer gate_workspace_;             // for the most rows at once
   kernels::Staging gate_ids_;                  // uint16 [m * R_max, K]
   kernels::Staging gate_weights_;              // fp32, likewise
   kernels::Buffer tables_;                     // of the placements
   std::vector<kernels::PlacementView> views_;  // per layer, into it
-  kernels::Buffer tensors_;                    // ActiveExpert [layers, C]: without rows
+  kernels::Buffer tensors_;                    // ActiveExpert [layers, C], without rows
   kernels::Buffer scratch_;                    // of RouteRound
   const size_t contributions_at_;              // in work_
-  kernels::Staging work_;  // ActiveExpert [C], Contribution [m * R_max * K]; the device's or the
-                           // host's lists
+  kernels::Staging work_;  // ActiveExpert [C], Contribution [m * R_max * K]: the lists
   kernels::Buffer ffn_workspace_;
-  kernels::Buffer replies_;  // [m, R_max * K, H] of the wire type; none with device_replies
+  kernels::Buffer replies_;  // [m, R_max * K, H] of the wire type; empty with device_replies
 };
 
 }  // namespace janus::dataplane

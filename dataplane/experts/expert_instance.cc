@@ -23,10 +23,10 @@ RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topolog
               static_cast<size_t>(model.moe.top_k)};
 }
 
-// What the time between two marks of a round went to.
+// What the time between two marks of a round was spent on.
 enum Laps : int { kReceive, kGate, kAebs, kExperts, kSend };
 
-// At most, in a step: a round has two for each sender, and three.
+// Most timings of a step: each round has two per sender, and three more.
 size_t MaxTimings(const ModelDescription& model, const Topology& topology) {
   return static_cast<size_t>(model.moe_layers()) * static_cast<size_t>(topology.micro_batches) *
          (2 * static_cast<size_t>(topology.m()) + 4);
@@ -113,7 +113,7 @@ Status ExpertInstance::LeaveStep() {
 
 Status ExpertInstance::Missed(const RoundKey& round, const Status& why) {
   JANUS_RETURN_IF_ERROR(control_.Miss(round, why));
-  // At once: giving the step up may take as long as the slowest member.
+  // Update the counts now: giving the step up may take as long as the slowest member.
   const MutexLock lock(mu_);
   CountMessages();
   return Aborted("the step is given up");
@@ -138,7 +138,8 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   rows_ = rounds_ = activated_ = 0;
   JANUS_RETURN_IF_ERROR(timings_.Start());
   const int b = micro_batches_;
-  // The participants that still have rows, per micro-batch: the headers of the first layer say it.
+  // Per micro-batch, the participants that still have rows. The headers of the first layer tell
+  // that.
   std::vector<std::vector<bool>> active(static_cast<size_t>(b), participants);
   for (int layer = 0; layer < model_.moe_layers(); ++layer) {
     for (int i = 0; i < b; ++i) {
@@ -202,7 +203,7 @@ Status ExpertInstance::AwaitRound(const RoundKey& key, bool of_device, FunctionR
   return waited.code() == StatusCode::kDeadlineExceeded ? Missed(key, why) : why;
 }
 
-// Gates the rows that are here while it waits for the others.
+// Waits for the rows, and gates those that are here meanwhile.
 Status ExpertInstance::AwaitRows(const RoundKey& key) {
   wait_began_ = clock_.Now();
   for (;;) {
@@ -282,7 +283,7 @@ Status ExpertInstance::Answer(const RoundKey& key) {
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
   JANUS_RETURN_IF_ERROR(EndTiming(kExperts));
   if (exchange_.PostsBehindGpu()) {
-    // With a deadline of its own, however late the rows came.
+    // This wait gets a full deadline, however late the rows were.
     wait_began_ = clock_.Now();
     JANUS_RETURN_IF_ERROR(AwaitGpu(
         key, [&] { return timings_.Query(); },
@@ -295,7 +296,7 @@ Status ExpertInstance::Answer(const RoundKey& key) {
     JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
   }
   JANUS_RETURN_IF_ERROR(EndTiming(kSend));
-  // While attention goes on with the answer.
+  // Record the routing now, while attention continues with the answer.
   if (options_.routing != nullptr) options_.routing->Add(key, layers_->routed(), all_here_);
   rows_ += static_cast<uint64_t>(layers_->rows());
   ++rounds_;

@@ -22,7 +22,7 @@
 #include "kernels/device/stopwatch.h"
 
 // The expert side: gate, scheduling, expert FFNs, and the instance that runs them round by round.
-// It knows attention by the exchange alone.
+// It knows attention only through the exchange.
 //
 // May include: dataplane/steps, dataplane/comm/exchange, /transport and /wire, dataplane/weights,
 // kernels, common.
@@ -30,34 +30,34 @@ namespace janus::dataplane {
 
 struct ExpertOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
-  int crossover_rows = 0;  // common/row_split.h; alike for all instances
-  bool graphs = true;  // of a GPU: whether what rounds start is recorded as an epoch is prepared
+  int crossover_rows = 0;  // common/row_split.h; equal on all instances
+  bool graphs = true;      // for a GPU: whether launches are recorded when an epoch is prepared
   StepDeadlines deadlines;
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;    // outlives the instance; null: no metrics
   RoutingRecord* routing = nullptr;  // outlives the instance; null: no record
-  std::stop_token departing;  // requested: an epoch that peers have left ends without an error
+  std::stop_token departing;  // once requested, an epoch that peers have left ends without an error
 };
 
-// One expert instance in one epoch: steps, tickets and the exchange around ExpertLayers. For every
-// round it has all rows of all participants, and it sends every participant its contributions.
+// One expert instance in one epoch: steps, tickets and the exchange around ExpertLayers. In every
+// round it gets all rows of all participants, and sends every participant its contributions.
 //
 // Run is the step thread; statistics is thread-safe.
 class ExpertInstance {
  public:
-  // `weights`, `transport`, `exchange` and `clock` must outlive the instance. What the place's
-  // context refuses it tells by TakeFailure.
+  // `weights`, `transport`, `exchange` and `clock` must outlive the instance. If the context lacks
+  // memory, it reports that by TakeFailure.
   ExpertInstance(const ExpertOptions& options, const ModelDescription& model,
                  const ExpertWeights& weights, const Topology& topology, Rank rank,
                  Transport& transport, ExpertExchange& exchange, const Clock& clock,
                  const kernels::Place& place);
 
-  // Serves steps until stopped (OK, and the peers are told) or until the exchange fails (the peer
-  // and the round are named). That a peer goes which said it was stopped is no failure where the
-  // own stop follows.
+  // Serves steps until stopped (OK, after a goodbye to the peers) or until the exchange fails (the
+  // error names the peer and the round). The loss of a peer that has sent a goodbye is no failure
+  // if this instance is stopped too.
   Status Run(std::stop_token stop);
 
-  // Before Run: goes on counting where the instance of the epoch before has ended.
+  // Before Run: continues the counts of the previous epoch's instance.
   void CountOnFrom(const InstanceStatistics& before);
   InstanceStatistics statistics() const;
 
@@ -75,20 +75,20 @@ class ExpertInstance {
   Status Missed(const RoundKey& round, const Status& why);
   Status LeaveStep();
   void CountMessages() JANUS_REQUIRES(mu_);
-  // Waits for the transport, or a GPU, until `ready` or what ends the step; `what`, asked where the
-  // round is missed, says what for. Cancelled: stopped. Aborted: the step is given up.
+  // Waits for the transport, or a GPU, until `ready` or an event that ends the step. `what`
+  // describes the wait if the round is missed. Cancelled: stopped. Aborted: the step is given up.
   Status AwaitRound(const RoundKey& key, bool of_device, FunctionRef<bool()> ready,
                     FunctionRef<std::string()> what);
-  // AwaitRound until what a GPU is asked for has come; at once where it has, or there is none.
+  // AwaitRound until `ask` returns true; returns at once if it already does, or without a GPU.
   Status AwaitGpu(const RoundKey& key, FunctionRef<Result<bool>()> ask,
                   FunctionRef<std::string()> what);
   Status AwaitRows(const RoundKey& key);
   // Waits until every expert of the round is assigned to an instance.
   Status AwaitAssigned(const RoundKey& key);
   Status Answer(const RoundKey& key);
-  // Until a GPU has run the step's last round, which `key` is.
+  // Waits until a GPU has run the step's last round, `key`.
   Status AwaitEnd(const RoundKey& key);
-  // What the timings of the step were.
+  // Observes the timings of the step.
   Status ObserveTimings();
   Status EndTiming(int what) { return timings_.EndTiming(what); }
 
@@ -105,7 +105,7 @@ class ExpertInstance {
 
   mutable Mutex mu_;
   InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
-  MessageCounts counted_ JANUS_GUARDED_BY(mu_);  // in the epochs before
+  MessageCounts counted_ JANUS_GUARDED_BY(mu_);  // in earlier epochs
 
   // Confined to the step thread.
   std::stop_token stop_;

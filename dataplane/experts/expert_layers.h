@@ -18,14 +18,15 @@
 
 namespace janus::dataplane {
 
-// The expert side of the model over the rows of one round, as one expert instance sees it: gate and
-// top-k of every row, which instance computes it (one replica for each activated expert, AEBS, or
-// in large rounds shares of its rows; computed alike by every instance), and the FFN of what fell
-// to this instance. It knows no peer and no transport; a round is Begin, Gate for every attention
-// instance that takes part, Assign, Start, then, once it IsAssigned, Compute.
+// The expert side of the model over the rows of one round, as one expert instance computes it. The
+// gate and top-k run for every row. Then each activated expert is assigned to one replica (AEBS);
+// in large rounds its rows may be split over replicas. Every instance computes the same assignment.
+// Then the FFN computes this instance's share. It knows no peer and no transport. A round is Begin,
+// Gate for every attention instance that takes part, Assign, Start, and, once IsAssigned returns
+// true, Compute.
 //
-// Here is what does not depend on where it computes: host_expert_layers.h has the rest for a CPU,
-// device_expert_layers.h for a GPU.
+// This class has the parts that do not depend on the device: host_expert_layers.h has the rest for
+// a CPU, device_expert_layers.h for a GPU.
 //
 // Confined to the step thread. Buffers are sized once for m * R_max rows.
 class ExpertLayers {
@@ -36,31 +37,33 @@ class ExpertLayers {
 
   void Begin(int layer);
 
-  // Gate and top-k of what attention instance `from` has sent, which must stay valid until Compute
-  // has returned. In any order of senders, each once at most; those that are not gated take no
-  // part. `replies`: where contributions to it go on the device, as ExpertExchange::DeviceReplies
-  // says; null, for each sender, unless ExpertLayersOptions::device_replies.
+  // Gate and top-k of the rows from attention instance `from`, which must stay valid until Compute
+  // has returned. Call it at most once per sender, in any order. Senders without a call take no
+  // part. `replies`: where contributions to `from` go on the device, as
+  // ExpertExchange::DeviceReplies returns it. Null for every sender unless
+  // ExpertLayersOptions::device_replies is set.
   Status Gate(Rank from, const ArrivedRows& rows, std::byte* replies = nullptr);
 
-  // Which instance computes which expert of which gated row. On a GPU it is queued, behind the rows
-  // that are on their way to it.
+  // Assigns the experts of all gated rows to instances. On a GPU it is queued behind the rows that
+  // are on their way.
   virtual Status Assign() = 0;
-  // On a GPU: queues what Compute needs no host for.
+  // On a GPU: queues the part of Compute that needs no host.
   virtual Status Start() { return OkStatus(); }
-  // Whether Compute would not have to wait for what Assign has queued.
+  // Whether Compute can run without waiting for the work that Assign has queued.
   virtual Result<bool> IsAssigned() { return true; }
 
   // Room for `count` contributions to `to`, as ExpertExchange::Begin gives it.
   using Begun = FunctionRef<ExpertExchange::Outgoing(Rank to, int count)>;
-  // Computes this instance's contributions to every gated sender, in order of rank, none included.
-  // When it returns they are where `begin` said, or will be, there or on the device, once that has
-  // run what it was given: rows and replies stay valid until then.
+  // Computes this instance's contributions to every gated sender, in order of rank. A sender
+  // without contributions gets an empty reply. Afterwards they are where `begin` said, or will be
+  // there or on the device when it has run its queued work. Rows and replies must stay valid until
+  // then.
   virtual Status Compute(Begun begin) = 0;
 
-  // Of the round computed last.
+  // Counts of the last computed round.
   int rows() const { return rows_; }
   int activated() const { return activated_; }
-  // The experts that its rows chose, [rows, K], by (rank, row).
+  // The experts that the rows of the round chose, [rows, K], by (rank, row).
   std::span<const uint16_t> routed() const {
     return std::span(ids_).first(static_cast<size_t>(rows_) *
                                  static_cast<size_t>(model_.moe.top_k));
@@ -70,19 +73,19 @@ class ExpertLayers {
   struct Sender {
     bool gated = false;
     const std::byte* rows = nullptr;
-    bool on_device = false;  // its rows
+    bool on_device = false;  // whether `rows` is in device memory
     std::byte* replies = nullptr;
     int count = 0;
-    int contributions = 0;       // that this instance computes for it
+    int contributions = 0;       // how many this instance computes for it
     std::byte* reply = nullptr;  // where they go
   };
-  // What fell to this instance: the at-th contribution to a sender, of a row and top-k slot.
+  // One contribution of this instance: the at-th to a sender, for one row and top-k slot.
   struct Piece {
     size_t sender;
-    size_t pair;           // row * K + slot, of the sender's
-    size_t pair_of_round;  // the same among all that were gated, by (rank, row)
+    size_t pair;           // row * K + slot, in the sender's numbering
+    size_t pair_of_round;  // the same among all gated rows, by (rank, row)
     size_t at;
-    int slot;  // of the instance
+    int slot;  // expert slot of this instance
   };
 
   ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
@@ -91,24 +94,25 @@ class ExpertLayers {
 
   virtual Status GateRows(size_t sender) = 0;
 
-  // From the round's ids, by (rank, row), in ids_: which instance computes what, and how much of it
-  // falls to each of this instance's slots. Internal: a slot without an expert was assigned work.
+  // Computes the assignment from the round's ids in ids_, by (rank, row), and counts the work of
+  // each of this instance's slots. Internal: work was assigned to a slot without an expert.
   Result<Regime> Schedule();
-  // Begins every reply and calls `each` for what fell to this instance, in the order of the
+  // Begins every reply, and calls `each` for this instance's contributions in the order of the
   // replies.
   void LayReplies(Begun begin, FunctionRef<void(const Piece&)> each);
-  // Then: the activated slots, and the contributions that `each` placed by ListedAt.
+  // Afterwards: lists the activated slots and the contributions that `each` placed by ListedAt.
   int ListActive(kernels::ActiveExpert* active) const;
-  // Where a piece stands among the contributions listed by slot; once a piece, in their order.
+  // The index of a piece in the list of contributions by slot. Call it once per piece, in their
+  // order.
   size_t ListedAt(const Piece& piece);
 
-  size_t pairs() const { return ids_.size(); }  // most of a round
+  size_t pairs() const { return ids_.size(); }  // most of one round
   const ExpertLayerWeights& layer_weights() const {
     return weights_.layers[static_cast<size_t>(layer_)];
   }
-  // What the gate is asked in the layer, but for where rows, ids and weights lie.
+  // The gate's arguments for the layer, without the addresses of rows, ids and weights.
   kernels::GateTopKArgs GateOf(int layer) const;
-  // What the FFN is asked in it, but for lists and workspace.
+  // The FFN's arguments for the layer, without lists and workspace.
   kernels::GroupedExpertFfnArgs FfnOf(int layer) const;
 
   const ModelDescription model_;
@@ -135,22 +139,22 @@ class ExpertLayers {
   AebsWorkspace aebs_;
   RowSplitWorkspace split_;
   std::vector<int> slot_first_;
-  std::vector<int> next_;  // of each slot's list
+  std::vector<int> next_;  // next entry of each slot's list
 };
 
-// As an operation takes them, with no rows.
+// The tensors as operations take them, without rows.
 kernels::ActiveExpert WeightsOf(const FfnTensors& tensors);
 
 struct ExpertLayersOptions {
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   int crossover_rows = 0;  // as ScheduleRound (common/row_split.h) takes it
-  bool graphs = true;      // of a GPU: whether what rounds start is recorded
-  // Of a GPU: whether every sender says where its contributions go on the device.
+  bool graphs = true;      // for a GPU: whether launches are recorded
+  // For a GPU: whether every Gate call passes `replies`.
   bool device_replies = false;
 };
-// For the place's device. `weights` holds what `rank` has in the topology's placement and must
-// outlive it, as the place's team and context must. What the context has not enough memory for it
-// tells by TakeFailure.
+// Makes the layers for the place's device. `weights` holds the experts of `rank` in the topology's
+// placement. It must outlive the result, as must the place's team and context. If the context lacks
+// memory, it reports that by TakeFailure.
 std::unique_ptr<ExpertLayers> MakeExpertLayers(const ModelDescription& model,
                                                const ExpertWeights& weights,
                                                const Topology& topology, Rank rank,

@@ -6,8 +6,8 @@
 
 namespace janus::dataplane {
 
-// On a CPU: rows are gated as they arrive, and read and contributions written where the exchange
-// has them.
+// For a CPU. Rows are gated as they arrive. Rows and contributions are read and written directly in
+// the exchange's slots.
 class HostExpertLayers final : public ExpertLayers {
  public:
   HostExpertLayers(const ModelDescription& model, const ExpertWeights& weights,

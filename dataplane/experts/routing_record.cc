@@ -39,7 +39,7 @@ void RoutingRecord::BeginStep() {
   std::fill(step_rows_.begin(), step_rows_.end(), 0);
 }
 
-// To the next layer that is told of.
+// Moves to the next layer that this instance reports.
 void RoutingRecord::TurnOn() {
   turn_ += epoch_.instances;
   if (turn_ >= epoch_.layers) turn_ = epoch_.rank;

@@ -13,29 +13,30 @@
 
 namespace janus::dataplane {
 
-// What an expert instance remembers of routing, for placement and scaling: always how often each
-// expert was chosen (popularity), and now and then a whole round, the experts of every row of it.
+// An expert instance's record of routing, for placement and scaling. It counts how often each
+// expert was chosen (popularity), and sometimes samples a whole round: the chosen experts of every
+// row.
 //
-// Every expert instance sees all rows, so a rule says who tells of what: layer l is told of by the
-// instance of rank l mod n, and what the instances of a service tell can be added up. Counts are
-// kept over epochs, as long as the process lives: who gives a layer to another one keeps what it
-// has counted, and the other one counts from there on.
+// Every expert instance sees all rows, so a rule decides which instance reports what: the instance
+// of rank l mod n reports layer l. So the reports of a service's instances can be added up. Counts
+// are kept over epochs, as long as the process lives. If another instance takes over a layer, the
+// old one keeps its counts and the new one counts from there on.
 //
-// A step counts when it has ended here. Of one that is given up nothing stays; one that was given
+// A step counts when it has ended here. A step that is given up adds nothing. A step that was given
 // up elsewhere after it had ended here counts again when it is repeated, as do the instance's rows.
 //
-// Cost, of a step: an increment for each (row, chosen expert) of the layers told of, an addition
-// for each (layer told of, expert) at its end, and the copy of one round at most once in
-// `Limits::between`. Nothing is allocated but by Enter and Read.
+// Cost per step: one increment for each (row, chosen expert) of the reported layers, one addition
+// for each (reported layer, expert) at its end, and a copy of one round at most once in
+// `Limits::between`. Only Enter and Read allocate.
 //
 // Enter, BeginStep, Add and EndStep belong to the step thread; Read is thread-safe.
 class RoutingRecord {
  public:
   struct Limits {
-    // Of the sampled rounds together; the oldest give way to the newest.
+    // Of all sampled rounds together; the newest replace the oldest.
     size_t ids = size_t{512} << 10;  // 1 MiB
     size_t rounds = 256;
-    Seconds between{1};  // from one to the next; the layers told of take turns
+    Seconds between{1};  // from one sample to the next; the reported layers take turns
   };
 
   RoutingRecord() : RoutingRecord(Limits()) {}
@@ -50,15 +51,15 @@ class RoutingRecord {
     int instances = 0;         // n
     size_t most_of_round = 0;  // (row, expert) pairs
   };
-  // Before the first step of an epoch. The model is the same for life.
+  // Call it before the first step of an epoch. The model never changes.
   void Enter(const Epoch& epoch);
 
   void BeginStep();
-  // Of a round: the experts of each of its rows, [T, K], in the order of the exchange.
+  // Adds a round: the experts of each of its rows, [T, K], in the order of the exchange.
   void Add(const RoundKey& round, std::span<const uint16_t> ids, MonotonicTime now);
   void EndStep();
 
-  // `rounds`: at most so many of the newest ones, oldest first.
+  // `rounds`: returns at most so many of the newest rounds, oldest first.
   RoutingStatistics Read(bool popularity, size_t rounds) const;
 
  private:
@@ -80,12 +81,12 @@ class RoutingRecord {
 
   // Confined to the step thread.
   Epoch epoch_;
-  std::vector<uint32_t> step_tokens_;  // [layers told of, E], of the step that runs
-  std::vector<uint64_t> step_rows_;    // [layers told of]
+  std::vector<uint32_t> step_tokens_;  // [reported layers, E], of the running step
+  std::vector<uint64_t> step_rows_;    // [reported layers]
   bool has_counted_ = false;
   int turn_ = 0;  // the layer that is sampled next
   std::optional<MonotonicTime> sampled_;
-  std::vector<uint16_t> taken_;  // the round sampled of the step that runs
+  std::vector<uint16_t> taken_;  // the sampled round of the running step
   std::optional<Sample> taken_as_;
   uint64_t too_large_now_ = 0;
 

@@ -34,7 +34,8 @@ void Answer::Keep(int32_t token, const PositionLogprobs& logprobs, const std::st
   characters_ += std::ranges::count_if(piece, [](char c) { return (c & 0xC0) != 0x80; });
 }
 
-// A token leaves when its text is out. At the end those that are wholly behind a stop string go.
+// A token is released when its text is. At the end, tokens wholly behind a stop string are released
+// too.
 void Answer::Release(Delta* delta) {
   released_ += delta->text.size();
   const bool ended = finish_ != Finish::kNone;
@@ -59,7 +60,7 @@ Result<Answer::Delta> Answer::Push(const TokenEvent& event) {
     ++completion_tokens_;
     delta.token_ids.push_back(event.tokens[i]);
     if (i < event.logits_hashes.size()) delta.logits_hashes.push_back(event.logits_hashes[i]);
-    // The token that ends the answer is no part of its text, unless that is asked for.
+    // The token that ends the answer belongs to its text only if include_stop is set.
     if (event.finish == Finish::kStop && i + 1 == n && !include_stop_) {
       if (scores_end_) Keep(event.tokens[i], want_logprobs_ ? event.logprobs[i] : none, "");
       break;

@@ -12,23 +12,23 @@ namespace janus::gateway {
 
 struct AnswerOptions {
   std::vector<std::string> stop{};  // strings that end it
-  bool include_stop = false;        // what ends it stays in the text: the string, or the stop token
+  bool include_stop = false;        // the stop string or stop token stays in the text
   bool skip_special_tokens = true;
   bool want_logprobs = false;
-  // The token that ends the answer has log probabilities too, and no text. Clients that score an
-  // echoed prompt leave out the last token, and count on one that was generated.
+  // The token that ends the answer gets log probabilities too, but no text. Clients that score an
+  // echoed prompt drop the last token, and expect that it was generated.
   bool scores_end = false;
-  int64_t min_tokens = 0;   // stop strings are not looked for before so many tokens
-  int64_t text_offset = 0;  // characters before its text, where the prompt is echoed
+  int64_t min_tokens = 0;   // stop strings count only after so many tokens
+  int64_t text_offset = 0;  // characters before its text, if the prompt is echoed
 };
 
-// One answer from its tokens: text in whole characters, ended by stop strings, with the log
-// probabilities of the tokens whose text is out. Thread-compatible.
+// Turns tokens into one answer: text in whole characters, ended by stop strings, with the log
+// probabilities of tokens when their text is complete. Thread-compatible.
 class Answer {
  public:
   struct TokenText {
     int32_t token = 0;
-    std::string bytes;        // what it adds to the text, may be no UTF-8
+    std::string bytes;        // what it adds to the text; may be incomplete UTF-8
     int64_t text_offset = 0;  // characters of the answer, and of an echoed prompt, before it
     PositionLogprobs logprobs;
   };
@@ -38,26 +38,26 @@ class Answer {
     std::string text;
     std::vector<TokenText> tokens;  // only if log probabilities were asked for
     std::vector<int32_t>
-        token_ids;  // all generated, also those of held back text and the stop token
+        token_ids;  // all generated, including the stop token and those with text held back
     std::vector<uint64_t> logits_hashes;
   };
 
   // `tokenizer` must outlive it.
   static Result<Answer> Create(const text::Tokenizer& tokenizer, AnswerOptions options);
 
-  // Nothing once finished. Internal: the instance sent an impossible event.
+  // Returns nothing once finished. Internal: the instance sent an impossible event.
   Result<Delta> Push(const TokenEvent& event);
 
-  // kStop also for a stop string: the instance then knows nothing of the end yet.
+  // kStop also for a stop string; the instance does not know of that end yet.
   Finish finish() const { return finish_; }
   bool stopped_by_string() const { return matcher_.matched(); }
-  // Generated, the stop token included.
+  // Generated tokens, including the stop token.
   int64_t completion_tokens() const { return completion_tokens_; }
 
  private:
   struct Waiting {
     TokenText text;
-    size_t begin, end;  // bytes of the answer its text took
+    size_t begin, end;  // the bytes of its text in the answer
   };
   Answer(const text::Tokenizer& tokenizer, text::Detokenizer detokenizer, AnswerOptions options)
       : tokenizer_(&tokenizer),
@@ -81,9 +81,9 @@ class Answer {
   int64_t min_tokens_;
   Finish finish_ = Finish::kNone;
   int64_t completion_tokens_ = 0;
-  size_t produced_ = 0;  // bytes the detokenizer gave
-  int64_t characters_;   // before what comes next
-  size_t released_ = 0;  // bytes given out
+  size_t produced_ = 0;  // bytes from the detokenizer
+  int64_t characters_;   // before the next token's text
+  size_t released_ = 0;  // bytes returned by Push
   std::vector<Waiting> waiting_;
 };
 

@@ -23,12 +23,12 @@ constexpr std::chrono::milliseconds kLongestPause{2000};
 
 class GrpcLink;
 
-// One stream, from dialling to its end. gRPC calls the reactions one at a time per kind; the state
-// they share with Enqueue is under mu_.
+// One stream, from dialling to its end. gRPC calls each kind of reaction one at a time. mu_ guards
+// the state that they share with Enqueue.
 class TokenStream final : public grpc::ClientBidiReactor<v1::ToAttention, v1::FromAttention>,
                           public std::enable_shared_from_this<TokenStream> {
  public:
-  // `link` outlives OnDone; the stream itself may live on in credits not yet given back.
+  // `link` outlives OnDone. The stream itself may live on in credits that are still held.
   explicit TokenStream(GrpcLink* link) : link_(link), context_(std::in_place) {}
 
   void Start(v1::Tokens::Stub& stub, v1::ToAttention hello);
@@ -44,7 +44,7 @@ class TokenStream final : public grpc::ClientBidiReactor<v1::ToAttention, v1::Fr
   void OnDone(const grpc::Status& status) override;
 
  private:
-  // What the message that was read says; refused when it breaks the protocol.
+  // Handles the message that was read; an error if it breaks the protocol.
   Status Handle();
   void ReturnCredit();
 
@@ -96,7 +96,7 @@ class GrpcLink final : public AttentionLink {
     if (auto stream = Stream()) stream->Enqueue(std::move(message));
   }
 
-  // From the stream.
+  // Called by the stream.
   void OnWelcome(const AttentionCapacity& capacity) {
     {
       MutexLock lock(mu_);
@@ -121,7 +121,7 @@ class GrpcLink final : public AttentionLink {
     stream_.reset();
     if (!stopped_) {
       ++pauses_;
-      // A new one each time: the last one's callback may still be running.
+      // A new alarm each time, because the old one's callback may still be running.
       alarm_ = std::make_unique<grpc::Alarm>();
       alarm_->Set(std::chrono::system_clock::now() + pause_, [this](bool) { AfterPause(); });
       pause_ = std::min(pause_ * 2, kLongestPause);
@@ -137,7 +137,7 @@ class GrpcLink final : public AttentionLink {
 
   void AfterPause() {
     Dial();
-    // Stop may destroy the link as soon as this is seen.
+    // Stop may destroy the link as soon as it sees this.
     MutexLock lock(mu_);
     --pauses_;
     changed_.NotifyAll();
@@ -158,7 +158,7 @@ class GrpcLink final : public AttentionLink {
     stream->Start(*stub_, std::move(hello));
     MutexLock lock(mu_);
     dialling_ = false;
-    // Stop came before there was a call to cancel.
+    // Stop was called before there was a call to cancel.
     if (stopped_) stream->Cancel();
     changed_.NotifyAll();
   }
@@ -173,19 +173,19 @@ class GrpcLink final : public AttentionLink {
   std::shared_ptr<TokenStream> stream_ JANUS_GUARDED_BY(mu_);
   std::unique_ptr<grpc::Alarm> alarm_ JANUS_GUARDED_BY(mu_);
   std::chrono::milliseconds pause_ JANUS_GUARDED_BY(mu_) = kFirstPause;
-  int pauses_ JANUS_GUARDED_BY(mu_) = 0;  // alarms whose callback has not ended
+  int pauses_ JANUS_GUARDED_BY(mu_) = 0;  // alarms with a callback that has not ended
   bool dialling_ JANUS_GUARDED_BY(mu_) = false;
   bool stopped_ JANUS_GUARDED_BY(mu_) = false;
 };
 
 void TokenStream::Start(v1::Tokens::Stub& stub, v1::ToAttention hello) {
-  // A worker that is not up yet is waited for; the channel paces the attempts.
+  // Wait for a worker that is not up yet; the channel paces the attempts.
   {
     MutexLock lock(mu_);
     context_->set_wait_for_ready(true);
     stub.async()->Attach(&*context_, this);
   }
-  // Writes come from other threads: the stream must not end before reads say so.
+  // Writes come from other threads, so the stream must not end before reads do.
   AddHold();
   StartRead(&incoming_);
   Enqueue(std::move(hello));
@@ -215,7 +215,7 @@ void TokenStream::OnReadDone(bool ok) {
   if (ok) {
     const Status handled = broken_ ? OkStatus() : Handle();
     if (!handled.ok()) {
-      broken_ = true;  // what is still on its way is not looked at
+      broken_ = true;  // ignore messages still on their way
       link_->OnBreach(handled);
       Cancel();
     }
@@ -238,7 +238,7 @@ Status TokenStream::Handle() {
   }
   std::shared_ptr<const void> credit;
   if (incoming_.has_step()) {
-    // Given back when every sink has handled its part.
+    // The credit returns when every sink has handled its part.
     credit = std::shared_ptr<const void>(
         static_cast<const void*>(this),
         [self = shared_from_this()](const void*) { self->ReturnCredit(); });
@@ -253,7 +253,7 @@ void TokenStream::ReturnCredit() {
   v1::ToAttention message;
   {
     MutexLock lock(mu_);
-    // A few at a time: a message per step would double the traffic.
+    // Return several credits at a time: a message per step would double the traffic.
     if (dead_ || ++credits_to_return_ < 8) return;
     message.mutable_credits()->set_steps(credits_to_return_);
     credits_to_return_ = 0;

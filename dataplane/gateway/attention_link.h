@@ -16,8 +16,8 @@ namespace janus::gateway {
 
 class AttentionPool;
 
-// The token stream to one attention instance (proto/tokens.proto): dials, says Hello, and dials
-// again with growing pauses when the stream ends. It passes what comes to the pool on gRPC's
+// The token stream to one attention instance (proto/tokens.proto). It dials, sends Hello, and dials
+// again with growing pauses when the stream ends. It passes received messages to the pool on gRPC's
 // threads, one call at a time. Thread-safe.
 class AttentionLink {
  public:
@@ -33,14 +33,15 @@ class AttentionLink {
   virtual ~AttentionLink() = default;
 
   virtual void Start() = 0;
-  // Ends the stream for good, without waiting. From anywhere; Stop must still follow.
+  // Ends the stream for good, without waiting. May be called anywhere; Stop must still follow.
   virtual void Close() = 0;
-  // Ends the stream and waits until no call to the pool runs or follows. Not from a call to the
-  // pool.
+  // Ends the stream and waits until no call to the pool runs or will follow. Must not be called
+  // from within such a call.
   virtual void Stop() = 0;
 
-  // Put on the current stream; lost without one, which OnDown reports to the pool. At most one
-  // Submit and one Cancel per open request are queued, and the pool bounds those.
+  // Puts the message on the current stream. Without a stream it is lost, and OnDown reports that to
+  // the pool. At most one Submit and one Cancel per open request are queued, and the pool bounds
+  // open requests.
   virtual void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
                       std::span<const int32_t> generated) = 0;
   virtual void Cancel(uint64_t id, uint32_t attempt) = 0;

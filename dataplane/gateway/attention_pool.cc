@@ -44,7 +44,7 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
         log_.Info("attention instance leaves",
                   {{"attention", member.address}, {"requests", member.open}});
       }
-      // What was let go is dialled anew if it is back.
+      // A detached instance is dialled anew if it is listed again.
       if (member.leaving && member.open == 0) {
         gone.push_back(member.link);
       } else {
@@ -56,7 +56,7 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
     const auto is_gone = [&](const Member& member) {
       return std::ranges::find(gone, member.link) != gone.end();
     };
-    // Out of the list at once: the ends of their streams do not matter any more.
+    // Remove them from the list at once: the ends of their streams do not matter any more.
     std::erase_if(members_, is_gone);
     for (const std::string& address : addresses) {
       if (std::ranges::find(members_, address, &Member::address) != members_.end()) continue;
@@ -278,7 +278,7 @@ void AttentionPool::Leave(uint64_t id, Open& open) {
     if (!open.has_token) {
       member->pending_tokens -= static_cast<int64_t>(open.request.prompt.size());
     }
-    // The next SetMembers puts it away.
+    // The next SetMembers removes it.
     if (member->leaving && member->open == 0) member->link->Close();
   }
   open.on = nullptr;
@@ -289,7 +289,7 @@ void AttentionPool::Finish(uint64_t id) {
   Leave(id, found->second);
   open_.erase(found);
   const MonotonicTime now = clock_.Now();
-  // A mean of about the last sixteen.
+  // A running mean over about sixteen answers.
   finish_interval_ += (Seconds(now - last_finish_) - finish_interval_) / 16.0;
   last_finish_ = now;
 }
@@ -306,7 +306,7 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
   // Any instance that attaches may take it, even the one that was lost.
   if (held) open.tried.clear();
   if (possible || held) {
-    // Before those that came later. Bounded: it was counted among the open ones before.
+    // In front of later requests. Still bounded, because it counted as an open request before.
     waiting_.push_front(id);
     return;
   }
@@ -371,7 +371,7 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
                     {"own_text_digest", options_.text_digest},
                     {"its_text_digest", capacity.text_digest}});
     }
-    // What it is now, it may do what it could not before.
+    // After this change the instance may be able to run what it could not run before.
     for (auto& [id, open] : open_) open.tried.erase(member->address);
     NoteWhoTakes();
     log_.Info("attention instance attached", {{"attention", member->address},
@@ -396,7 +396,7 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     member->open = 0;
     member->pending_tokens = 0;
     NoteWhoTakes();
-    if (member->leaving) link->Close();  // not dialled again
+    if (member->leaving) link->Close();  // without dialling again
     std::vector<uint64_t> lost;
     for (auto& [id, open] : open_) {
       if (open.on == link) {
@@ -409,8 +409,8 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     log_.Warning("attention instance lost", {{"attention", member->address},
                                              {"requests", static_cast<int64_t>(lost.size())},
                                              {"reason", why.message()}});
-    // Those that waited for it are judged anew with its own. Newest first, as each goes to the
-    // front of the queue.
+    // Requests that waited for it are judged again, each with its own status. Newest first, because
+    // each goes to the front of the queue.
     waiting_.clear();
     std::ranges::sort(lost, std::greater<>());
     const Status ended = Aborted("the attention instance was lost and no other can go on");
@@ -430,7 +430,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
     if (load) member->load = *load;
     for (RequestEvent& event : events) {
       const auto found = open_.find(event.id);
-      if (found == open_.end()) continue;  // cancelled; its last tokens were on their way
+      if (found == open_.end()) continue;  // cancelled; its last tokens were still in flight
       Open& open = found->second;
       if (open.on != link || open.attempt != event.attempt) {
         metrics_.stale_dropped.Add();
@@ -442,7 +442,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
           member->left = true;
           NoteWhoTakes();
         }
-        // With others of ours there it has room again when one of them ends.
+        // If it has other requests from here, it has room again when one of them ends.
         member->full = member->open > 0;
         if (!member->full) open.tried.insert(member->address);
         Retry(event.id, event.event.error, &deliveries);

@@ -25,7 +25,7 @@ class ChannelCredentials;
 
 namespace janus::gateway {
 
-// What an attached attention instance said of itself.
+// What an attached attention instance reported of itself.
 struct AttentionCapacity {
   std::string instance;
   int64_t vocabulary_size = 0;
@@ -34,7 +34,7 @@ struct AttentionCapacity {
   int64_t kv_capacity_tokens = 0;
   int64_t kv_tokens_in_use = 0;
   bool accepts_replay = false;
-  std::string model_digest{};  // as in proto/tokens.proto; empty: not told
+  std::string model_digest{};  // as in proto/tokens.proto; empty: unknown
   std::string text_digest{};
 };
 
@@ -47,62 +47,65 @@ struct AttentionLoad {
 struct AttentionPoolOptions {
   std::string gateway_id{};
   std::string service_uid{};
-  int64_t queued_requests = 4096;  // waiting for a free instance; beyond it requests are refused
+  int64_t queued_requests = 4096;  // that wait for a free instance; beyond it requests are refused
   std::shared_ptr<grpc::ChannelCredentials> credentials{};  // null: plain text
-  uint32_t step_credits = 64;  // Step messages on their way or unhandled, per instance
-  // How long requests wait while no instance is attached, once one was; then they end with
+  uint32_t step_credits = 64;  // Step messages in flight or unhandled, per instance
+  // How long requests are held when no instance is attached any more; then they end with
   // Unavailable. 0: they end at once.
   Seconds hold{0};
-  // Of the gateway's own tokenizer, as Welcome has it: an instance that serves with another one is
-  // given nothing, whose tokens would be other words. Empty: not known, and all are taken.
+  // Digest of the gateway's own tokenizer, as in Welcome. An instance with a different digest gets
+  // no requests, because its token ids would mean other words. Empty: unknown; all instances are
+  // used.
   std::string text_digest{};
 };
 
-// Gives requests to the attention instance with the fewest KV tokens (in use, as last reported,
-// plus the prompts submitted since that have no token yet; ties to the first in the list) and
-// passes their tokens on. Requests that no instance has room for wait in order, up to a bound.
+// Gives each request to the attention instance with the fewest KV tokens, and passes its tokens on.
+// KV tokens are those in use by the last report, plus submitted prompts without a token yet. Ties
+// go to the first in the list. If no instance has room, requests wait in order, up to a bound.
 //
-// When an instance is lost or sheds a request, the request goes to another one under the next
-// attempt number: from its prompt if no token has come yet, with the tokens so far if that instance
-// accepts replays; otherwise it ends with Aborted. An answer goes on under the model that it began
-// under alone: once only others serve, it ends with Aborted, too; what has no token yet they may
-// begin. Tokens of an attempt that is not the current one are dropped. Prompt, tokens and seed are
-// kept for that until the end. While no instance is attached, as in a change that replaces all,
-// requests are held. Thread-safe.
+// If an instance is lost or sheds a request, the request goes to another one under the next attempt
+// number. It starts from the prompt if no token has arrived yet. Otherwise it continues behind the
+// received tokens if the new instance accepts replays, or it ends with Aborted. An answer continues
+// only under the model that it began with. If only other models are served, it ends with Aborted; a
+// request without tokens may begin under another model. Tokens of an old attempt are dropped. For
+// all this the pool keeps prompt, tokens and seed until the end. While no instance is attached, for
+// example while all are replaced, requests are held. Thread-safe.
 class AttentionPool {
  public:
-  // Makes the streams; a test's makes none.
+  // Makes the links; tests replace it.
   using LinkFactory =
       std::function<std::shared_ptr<AttentionLink>(AttentionLink::Options, AttentionPool*, Logger)>;
   AttentionPool(AttentionPoolOptions options, const Clock& clock, GatewayMetrics& metrics,
                 Logger log, LinkFactory make_link = AttentionLink::Create);
   ~AttentionPool();
 
-  // The instances to be attached to, by gRPC address ("host:port", "unix:/path"). One that is not
-  // listed any more gets no new request, and is let go when those it has are over. Not from a link.
+  // Sets the instances to attach to, by gRPC address ("host:port", "unix:/path"). An instance that
+  // is not listed any more gets no new request, and is detached when its requests are over. Must
+  // not be called from a link.
   void SetMembers(const std::vector<std::string>& addresses);
-  // Ends what was held too long; called every now and then.
+  // Ends requests that were held too long; call it periodically.
   void EndHeld();
-  // Ends every stream; requests still open get no further event.
+  // Ends every stream; open requests get no further event.
   void Stop();
 
-  // Events go to `sink` until one with a finish. The id names the request in Cancel.
-  // ResourceExhausted: the queue is full. Unavailable: no instance is attached. InvalidArgument: it
-  // fits into no instance.
+  // Events go to `sink` until one with a finish. The returned id is for Cancel. ResourceExhausted:
+  // the queue is full. Unavailable: no instance is attached. InvalidArgument: the request fits no
+  // instance.
   Result<uint64_t> Submit(GenerationRequest request, std::shared_ptr<TokenSink> sink);
-  // No event follows, but one may be on its way. Unknown ids are nothing.
+  // The sink gets no further event, except one that is already being delivered. Ignores unknown
+  // ids.
   void Cancel(uint64_t id);
 
   bool HasInstance() const;
-  // There is one, or requests are held for one.
+  // An instance is attached, or requests are held for one.
   bool AdmitsRequests() const;
-  // Of the attached instances the least, or of the last one while requests are held; else 0.
+  // The least of all attached instances; while requests are held, of the last one; otherwise 0.
   int64_t MaxContextTokens() const;
   int64_t VocabularySize() const;
-  // When a refused client may try again: the time the queue takes at the rate of the last answers.
+  // When a refused client may try again: the time for the queue at the recent rate of answers.
   int RetryAfterSeconds() const;
 
-  // From the links.
+  // Called by the links.
   void OnUp(AttentionLink* link, const AttentionCapacity& capacity);
   void OnDown(AttentionLink* link, const Status& why);
   struct RequestEvent {
@@ -110,9 +113,9 @@ class AttentionPool {
     uint32_t attempt;
     TokenEvent event{};
     bool shed = false;  // refused or cancelled by the instance: event.error says why
-    bool left = false;  // it takes no more requests: it drains, or has no place in the service
+    bool left = false;  // it takes no more requests: it drains, or is not in the topology
   };
-  // `rejected`: not a step but a refusal, which says nothing of the load.
+  // `load`: absent if the message is a refusal.
   void OnStep(AttentionLink* link, std::vector<RequestEvent> events,
               const std::optional<AttentionLoad>& load);
 
@@ -125,9 +128,9 @@ class AttentionPool {
     int64_t open = 0;            // requests submitted and not over
     int64_t pending_tokens = 0;  // prompts of those without a token yet
     bool full = false;           // it shed a request; until one of its requests is over
-    bool leaving = false;        // not in the topology any more
-    bool left = false;           // it said so itself; until a topology has it again
-    bool foreign = false;        // it serves with another tokenizer than this gateway's
+    bool leaving = false;        // no longer in the topology
+    bool left = false;           // it reported that itself; until a topology lists it again
+    bool foreign = false;        // its tokenizer differs from this gateway's
 
     bool TakesRequests() const { return capacity.has_value() && !leaving && !left && !foreign; }
   };
@@ -135,44 +138,46 @@ class AttentionPool {
     GenerationRequest request;
     std::shared_ptr<TokenSink> sink;
     std::vector<int32_t> generated;
-    std::string model_digest;  // of what `generated` came from
+    std::string model_digest;  // of the instance that generated `generated`
     uint32_t attempt = 0;
     AttentionLink* on = nullptr;  // null: waits
-    bool has_token = false;       // of this attempt
-    std::set<std::string> tried;  // instances that were lost or shed it, by address
+    bool has_token = false;       // in this attempt
+    std::set<std::string> tried;  // instances that lost or shed it, by address
   };
   using Deliveries = std::vector<std::pair<std::shared_ptr<TokenSink>, TokenEvent>>;
 
   Member* Find(AttentionLink* link) JANUS_REQUIRES(mu_);
   Member* Choose(const Open& open) JANUS_REQUIRES(mu_);
-  // Whether the request, with that many tokens of its answer, could ever go on there.
+  // Whether the request, with that many tokens of its answer, could ever continue there.
   static Status Fits(const GenerationRequest& request, size_t generated,
                      const AttentionCapacity& capacity);
-  // By their digests. Workers of a build that tells none are taken for it, as they always were.
+  // Compares digests. An empty digest (from an older worker) matches every model.
   static bool IsSameModel(const std::string& a, const std::string& b);
-  // Whether what has come of the answer may be replayed there.
+  // Whether the tokens of the answer so far may be replayed there.
   static bool GoesOn(const Open& open, const AttentionCapacity& capacity);
-  // True if it began under a model that no instance that takes requests serves any more: tokens of
-  // another model would mix two texts. An epoch has one model, so further instances change nothing.
+  // True if the answer began under a model that no instance that takes requests serves any more.
+  // Tokens of another model would mix two texts. All instances of an epoch have one model, so
+  // further instances would not help.
   bool IsOfAnotherModel(const Open& open) const JANUS_REQUIRES(mu_);
-  // Why none of those that take requests could ever run it; OK: one could, or there is none.
+  // Why no instance that takes requests could ever run it; OK: one could, or no instance takes
+  // requests.
   Status FitsNobody(const Open& open) const JANUS_REQUIRES(mu_);
-  // Ends it for `why`. An answer too long for every instance ends by its length.
+  // Ends the request because of `why`. An answer too long for every instance ends with kLength.
   void End(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
-  // Ends waiting requests of another model and, once all listed instances are attached, those that
-  // fit no instance.
+  // Ends waiting requests of another model. Once all listed instances are attached, also ends those
+  // that fit no instance.
   void EndMisfits(Deliveries* deliveries) JANUS_REQUIRES(mu_);
-  // Whether an instance may send this: no more tokens than the request asked for, all in the
-  // vocabulary it told, and log probabilities of prompt tokens that there are. Internal: it may
-  // not.
+  // Whether an instance may send this event: no more tokens than requested, all in its vocabulary,
+  // and log probabilities only of existing prompt tokens. Internal: it may not.
   static Status Owed(const Open& open, const TokenEvent& event, const AttentionCapacity& capacity);
   void SubmitTo(Member& member, uint64_t id, Open& open) JANUS_REQUIRES(mu_);
   void Pump() JANUS_REQUIRES(mu_);
   void Leave(uint64_t id, Open& open) JANUS_REQUIRES(mu_);
-  // Finds another place for a request that its instance lost; false: there is none, it ended.
+  // Moves a request to another instance after its own was lost. False: no instance can take it, and
+  // the request has ended.
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);
-  // After any change of the instances that take requests.
+  // Call it after any change of the instances that take requests.
   void NoteWhoTakes() JANUS_REQUIRES(mu_);
   bool Holds() const JANUS_REQUIRES(mu_);
   // Why no instance takes requests.
@@ -194,7 +199,7 @@ class AttentionPool {
   uint64_t next_id_ JANUS_GUARDED_BY(mu_) = 1;
   MonotonicTime last_finish_ JANUS_GUARDED_BY(mu_);
   Seconds finish_interval_ JANUS_GUARDED_BY(mu_){0};  // running mean
-  // Since when no instance takes requests, and what the last one that did has room for.
+  // Since when no instance takes requests, and the capacity of the last one that did.
   std::optional<MonotonicTime> nobody_since_ JANUS_GUARDED_BY(mu_) = MonotonicTime();
   std::optional<AttentionCapacity> last_capacity_ JANUS_GUARDED_BY(mu_);
 };

@@ -29,7 +29,7 @@ MonotonicTime Later(MonotonicTime from, Seconds by) {
   return from + std::chrono::duration_cast<MonotonicClock::duration>(by);
 }
 
-// Names of parameters come from the client: a header has neither line ends nor much room.
+// Makes client text safe for a header, which has no line ends and little room.
 std::string HeaderText(std::string_view text) {
   std::string out(text.substr(0, 1000));
   for (char& c : out) {
@@ -93,7 +93,7 @@ void Call::Refuse(const RequestError& error) {
 
 void Call::Answer(PreparedRequest prepared) {
   if (over_) return;
-  // What it was in text is over; what it is in tokens may be more.
+  // The text of the request is no longer needed; its tokens may take more memory.
   if (!memory_.TrySet(MemoryBytes(prepared), MemoryBudget::Use::kRequest)) {
     context_.metrics.memory_refused.Add();
     return Refuse(
@@ -115,7 +115,7 @@ void Call::Answer(PreparedRequest prepared) {
   head_.prompt_logprobs = request.prompt_logprobs;
   echo_ = request.echo;
   drops_tokens_ = request.max_tokens == 0;
-  // The markers of calls are special tokens in some models.
+  // In some models the markers of tool calls are special tokens.
   skip_special_tokens_ = request.skip_special_tokens && !request.reads_tool_calls;
   head_.logits_hash = request.logits_hash;
 
@@ -162,7 +162,7 @@ void Call::Answer(PreparedRequest prepared) {
   ArmTimer();
 }
 
-// What a choice keeps of its prompt.
+// Stores the parts of the prompt that the choice needs.
 void Call::OpenChoice(const CompletionRequest& request, size_t index,
                       const GenerationRequest& generation) {
   Choice& choice = choices_[index];
@@ -191,7 +191,7 @@ bool Call::TakePromptLogprobs(Choice& choice, const TokenEvent& event) {
   return false;
 }
 
-// Leaves the content in the delta.
+// Moves reasoning and tool calls out of the delta; the content stays in it.
 void Call::TakeApart(Choice& choice, gateway::Answer::Delta* delta) {
   if (!choice.chat) return;
   const auto add = [&](ChatText::Delta more) {
@@ -208,7 +208,7 @@ void Call::TakeApart(Choice& choice, gateway::Answer::Delta* delta) {
   if (choice.answer->finish() != Finish::kNone) add(choice.chat->Finish());
 }
 
-// What an event adds to the answer; before the first token of it an echoed prompt.
+// What an event adds to the answer. An echoed prompt comes before the first token.
 Result<gateway::Answer::Delta> Call::Shown(Choice& choice, const TokenEvent& event) {
   TokenEvent end;
   end.finish = Finish::kLength;
@@ -227,8 +227,9 @@ Result<gateway::Answer::Delta> Call::Shown(Choice& choice, const TokenEvent& eve
   return echo;
 }
 
-// The instance's pool keeps every token for a replay, and an answer that is not streamed is kept
-// until it is whole. A stream's tokens are few bytes, and are not refused: new requests are.
+// Accounts the memory of the tokens that the pool keeps for a replay, and of an answer that is not
+// streamed. A stream's tokens take few bytes and are never refused; new requests are refused
+// instead.
 bool Call::HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta) {
   const auto tokens = static_cast<int64_t>(sizeof(int32_t) * event.tokens.size());
   if (stream_) {
@@ -256,7 +257,7 @@ void Call::Measure(Choice& choice, size_t tokens) {
   choice.last_token = now;
 }
 
-// When a stream is due its head, or a comment.
+// When a stream's head or its next comment is due.
 std::optional<MonotonicTime> Call::NextSignOfLife() const {
   if (!stream_) return std::nullopt;
   const CallDeadlines& deadlines = context_.deadlines;
@@ -311,7 +312,7 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
     return Fail(ResourceExhausted("no memory is free for the rest of this answer"));
   }
   choice.finish = choice.answer->finish();
-  // The instance does not know of the text.
+  // The instance does not know of the stop string.
   if (choice.finish != Finish::kNone && event.finish == Finish::kNone) {
     context_.pool.Cancel(choice.id);
   }
@@ -409,7 +410,7 @@ void Call::Fail(const Status& status) {
   over_ = true;
   context_.metrics.failed.Add();
   exchange_->CancelTimer();
-  // The status line is out: the error is an event, which the official clients raise.
+  // The status line has been sent, so send the error as an event. The official clients raise it.
   exchange_->Write(ServerSentEvent(ToJson(error)));
   exchange_->Write(kStreamEnd);
   exchange_->EndStream();

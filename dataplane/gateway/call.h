@@ -20,12 +20,13 @@ namespace janus::gateway {
 struct CallDeadlines {
   Seconds first_token{600};  // from submission; 504 afterwards
   Seconds stall{120};        // between two tokens
-  Seconds comment{5};        // a silent stream says that it lives
-  // From submission to the head of a stream without a token: what fails before has its HTTP status.
+  Seconds comment{5};        // interval of comments that keep a silent stream open
+  // How long a stream without a token waits before it sends its head. Errors before that get an
+  // HTTP status.
   Seconds head{0.25};
 };
 
-// What all calls share; outlives them.
+// What all calls share; it outlives them.
 struct CallContext {
   const ServedModel& model;
   AttentionPool& pool;
@@ -36,15 +37,16 @@ struct CallContext {
   std::atomic<int64_t> open = 0;  // calls that exist
 };
 
-// One completion request from its tokens to the last byte of the answer: `n` choices per prompt.
-// Confined to the exchange's I/O thread, but for the tokens' arrival and its own end.
+// One completion request, from its tokens to the last byte of the answer: `n` choices per prompt.
+// Confined to the exchange's I/O thread, except for the arrival of tokens and its own end.
 class Call : public std::enable_shared_from_this<Call> {
  public:
   // `memory` holds the request's body; from Answer on, what the call itself holds.
   Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory);
   ~Call();
 
-  // Watches the client and the server. Then either of the two below, once, in any case.
+  // Watches the client and the server. Afterwards exactly one of the two functions below must be
+  // called.
   void Begin();
   void Answer(PreparedRequest prepared);
   void Refuse(const RequestError& error);
@@ -57,18 +59,18 @@ class Call : public std::enable_shared_from_this<Call> {
   struct Choice {
     uint64_t id = 0;
     std::optional<gateway::Answer> answer;
-    gateway::Answer::Delta whole;                   // not streamed: what is there so far
-    std::vector<int32_t> prompt;                    // kept to be shown, if asked for
+    gateway::Answer::Delta whole;                   // not streamed: the answer so far
+    std::vector<int32_t> prompt;                    // kept only if the answer shows it
     std::string prompt_text;                        // the same
-    std::optional<PromptLogprobs> prompt_logprobs;  // that are to come
-    std::vector<PositionLogprobs> prompt_scores;    // all of them, to be shown at the end
+    std::optional<PromptLogprobs> prompt_logprobs;  // still to arrive
+    std::vector<PositionLogprobs> prompt_scores;    // all of them, shown at the end
     bool echoed = false;
-    std::optional<ChatText> chat;  // takes the text apart
-    ChatText::Delta taken;         // out of it: of the next chunk, or all
-    size_t calls = 0;              // that were found
+    std::optional<ChatText> chat;  // splits the text into its parts
+    ChatText::Delta taken;         // parts for the next chunk, or for the whole answer
+    size_t calls = 0;              // tool calls found so far
     bool is_first_call_only = false;
     MonotonicTime first_token, last_token;
-    bool begun = false;  // a token came
+    bool begun = false;  // a token has arrived
     bool chunk_sent = false;
     Finish finish = Finish::kNone;
   };
@@ -103,7 +105,7 @@ class Call : public std::enable_shared_from_this<Call> {
   size_t unfinished_ = 0;
   bool stream_ = false;
   bool echo_ = false;
-  bool drops_tokens_ = false;  // max_tokens 0: the one that is drawn is not shown
+  bool drops_tokens_ = false;  // max_tokens 0: one token is drawn but not shown
   bool skip_special_tokens_ = true;
   bool stream_begun_ = false;
   bool over_ = false;

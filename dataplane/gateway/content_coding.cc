@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kPiece = 64 << 10;
 
-// Memory that a frame may ask for, whatever its header says: the format's own recommendation.
+// Memory that a frame may request, whatever its header says: the format's own recommendation.
 constexpr int kZstdWindowLog = 23;
 
 Status Broken(std::string_view coding, std::string_view why) {
@@ -23,7 +23,7 @@ Status TooLarge(size_t most) {
   return ResourceExhausted("the body decodes to more than " + std::to_string(most) + " bytes");
 }
 
-// Makes room for the next piece, but never for more than one byte beyond `most`.
+// Makes room for the next piece, but for at most one byte beyond `most`.
 size_t Room(std::string* out, size_t filled, size_t most) {
   const size_t room = std::min(kPiece, most + 1 - filled);
   out->resize(filled + room);
@@ -58,7 +58,7 @@ Result<std::string> Inflate(std::string_view body, int window_bits, std::string_
   return out;
 }
 
-// "deflate" is the zlib format, and some senders leave its header out.
+// "deflate" means the zlib format, but some senders omit its header.
 bool HasZlibHeader(std::string_view body) {
   if (body.size() < 2) return false;
   const auto first = static_cast<uint8_t>(body[0]), second = static_cast<uint8_t>(body[1]);

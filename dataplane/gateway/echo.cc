@@ -17,7 +17,7 @@ Result<Answer::Delta> EchoOf(const text::Tokenizer& tokenizer, std::span<const i
   event.finish = Finish::kLength;
   JANUS_ASSIGN_OR_RETURN(Answer::Delta delta, answer.Push(event));
   if (!text.empty()) delta.text = text;
-  // They are none of the answer's.
+  // The prompt's tokens are not part of the answer.
   delta.token_ids.clear();
   return delta;
 }

@@ -4,7 +4,7 @@
 
 namespace janus::gateway {
 
-// The vllm: names are those that autoscalers and endpoint pickers read.
+// Autoscalers and endpoint pickers read the metrics under their vllm: names.
 inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"vllm:num_requests_waiting", MetricType::kGauge, "model_name", "requests",
      "Requests that wait: at the gateway for an instance, or in an instance's queue."},

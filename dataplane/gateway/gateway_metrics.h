@@ -6,7 +6,7 @@
 
 namespace janus::gateway {
 
-// What the gateway measures. The vllm: names are those that autoscalers and endpoint pickers read.
+// The gateway's metrics. Autoscalers and endpoint pickers read those with vllm: names.
 struct GatewayMetrics {
   GatewayMetrics(MetricRegistry& registry, std::string_view model_name);
 
@@ -14,12 +14,12 @@ struct GatewayMetrics {
   Gauge& running;         // submitted to an instance
   Gauge& kv_usage;        // 0..1, of all attached instances together
   Gauge& instances;       // attached
-  Gauge& topology_epoch;  // of the topology that was taken last
+  Gauge& topology_epoch;  // of the newest topology in use
   Gauge& open_streams;    // HTTP requests being answered
   Gauge& connections;     // open client connections
   Gauge& queue_limit;     // of requests without an instance
   Gauge& memory;          // bytes held for clients
-  Gauge& memory_limit;    // of them at most
+  Gauge& memory_limit;    // bytes held at most
   Histogram& ttft;        // seconds from the request's last byte to its first token
   Histogram& itl;         // seconds between messages with tokens, per token
   Histogram& tpot;        // per request: (last - first token) / (tokens - 1)
@@ -33,10 +33,10 @@ struct GatewayMetrics {
   Counter& shed;     // 429
   Counter& client_gone;
   Counter& slow_reader_cut;
-  Counter& memory_refused;  // refused, failed or cut because the memory budget was in use
-  Counter& accept_errors;   // the system had no room for a connection
-  Counter& resubmitted;     // given to another instance
-  Counter& stale_dropped;   // messages of an attempt that is not the current one
+  Counter& memory_refused;  // refused, failed or cut: the memory budget was exhausted
+  Counter& accept_errors;   // the system had no descriptor or memory for a connection
+  Counter& resubmitted;     // moved to another instance
+  Counter& stale_dropped;   // messages of an old attempt
 
  private:
   GatewayMetrics(MetricRegistry& registry, const MetricLabels& model);

@@ -10,15 +10,14 @@
 
 namespace janus::gateway {
 
-// One sequence to generate, in tokens: what travels to an attention instance, and what is kept so
-// that the request can be replayed.
+// One sequence to generate, in tokens: it is sent to an attention instance, and kept for a replay.
 struct GenerationRequest {
   std::vector<int32_t> prompt;
   int64_t max_tokens = 1;
   double temperature = 1;
   int64_t top_k = 0;  // 0: all
   double top_p = 1;
-  // As in proto/tokens.proto; as they are, they change nothing.
+  // As in proto/tokens.proto; the defaults change nothing.
   std::vector<std::pair<int32_t, float>> logit_bias{};
   int64_t min_tokens = 0;
   double repetition_penalty = 1;
@@ -29,7 +28,7 @@ struct GenerationRequest {
   std::vector<int32_t> stop_tokens;
   bool ignore_eos = false;
   int logprobs = -1;         // alternatives per token; -1: none wanted
-  int prompt_logprobs = -1;  // the same of each prompt token but the first
+  int prompt_logprobs = -1;  // the same for each prompt token but the first
   bool want_logits_hash = false;
   std::string client_request_id{};  // for the workers' logs
   std::string traceparent{};
@@ -43,24 +42,24 @@ struct TokenLogprob {
 struct PositionLogprobs {
   float logprob = 0;
   std::vector<TokenLogprob> top;  // likeliest first
-  bool is_absent = false;         // of a prompt's first token: nothing stands before it
+  bool is_absent = false;         // for a prompt's first token, which has no predecessor
 };
 
 enum class Finish : uint8_t { kNone, kStop, kLength, kError };
 
-// What one engine step, or the end of an instance, did to a request.
+// The output of one engine step for a request, or the end of the request.
 struct TokenEvent {
   std::vector<int32_t> tokens;
   std::vector<PositionLogprobs> logprobs;  // one per token, or none
   std::vector<uint64_t> logits_hashes;     // one per token, or none
-  // Of neighbouring prompt tokens, the first at position `prompt_logprobs_from`. A position may
-  // come again from another instance.
+  // Log probabilities of consecutive prompt tokens, from position `prompt_logprobs_from` on.
+  // Another instance may send a position again.
   std::vector<PositionLogprobs> prompt_logprobs{};
   int64_t prompt_logprobs_from = 0;
   Finish finish = Finish::kNone;  // kStop: the last token is a stop token
   Status error;                   // with kError
   int64_t cached_prompt_tokens = 0;
-  // Handling is over when the last copy is gone: the instance may then send a further step.
+  // Handling is over when the last copy is destroyed: the instance may then send a further step.
   std::shared_ptr<const void> credit;
 };
 
@@ -68,8 +67,8 @@ struct TokenEvent {
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
-  // Called from any thread, one call at a time and in order, and must not block. Nothing follows an
-  // event with a finish.
+  // Called from any thread, one call at a time and in order. It must not block. No event follows
+  // one with a finish.
   virtual void OnTokens(TokenEvent event) = 0;
 };
 

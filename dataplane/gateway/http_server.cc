@@ -1,4 +1,4 @@
-// The only file that includes Boost: Beast costs seconds of compiling.
+// Only this file includes Boost, because Beast takes seconds to compile.
 #include "dataplane/gateway/http_server.h"
 
 #include <sys/socket.h>
@@ -27,9 +27,9 @@ asio::steady_timer::duration ToTimer(Seconds seconds) {
 
 class Session;
 
-// What the sessions of one thread share. Confined to that thread, but for `work`.
+// What the sessions of one thread share. Confined to that thread, except `work`.
 struct Shard {
-  std::unordered_set<Session*> sessions;  // outlives `io`, whose end destroys sessions
+  std::unordered_set<Session*> sessions;  // outlives `io`, which destroys sessions at its end
   asio::io_context io{1};
 };
 
@@ -38,15 +38,16 @@ struct Shared {
   HttpHandler& handler;
   MemoryBudget& memory;
   GatewayMetrics& metrics;
-  std::atomic<bool> leaving = false;   // no connection is for another request; holds from here on
-  std::atomic<bool> draining = false;  // and no new one is taken
-  std::atomic<bool> ending = false;    // the drain is over: what is left has its last moment
+  std::atomic<bool> leaving = false;   // connections are not reused for another request; stays true
+  std::atomic<bool> draining = false;  // new connections are refused
+  std::atomic<bool> ending = false;    // the drain is over: answers must be completed now
   std::atomic<size_t> connections = 0;
   std::function<void()> on_closed{};  // thread-safe
 };
 
-// One connection: reads a request, hands it out, writes the answer, and again. While an answer is
-// being made it reads on, to notice the client's leaving; what comes is kept for the next request.
+// One connection: reads a request, hands it out, writes the answer, and repeats. While an answer is
+// made it keeps reading, to notice that the client leaves. Bytes that it reads are kept for the
+// next request.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
   Session(tcp::socket socket, Shard& shard, Shared& shared)
@@ -66,13 +67,14 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
 
   void ReadHead();
-  // Nothing is being answered: closes. Else the answer is the last one.
+  // Closes if there is no request. Otherwise the current answer is the last one.
   void Drain();
-  // The drain is over: has the answer made whole, refuses what is still being read.
+  // The drain is over: completes the current answer, and refuses a request that is still being
+  // read.
   void End();
   void Abort() { Close(); }
 
-  // For the exchange.
+  // Called by the exchange.
   void Respond(const HttpReply& reply);
   void BeginStream(std::string_view content_type, const HttpHeaders& headers);
   void Write(std::string_view bytes);
@@ -114,8 +116,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   Shared& shared_;
   beast::flat_buffer input_;
   std::optional<http::request_parser<http::string_body>> parser_;
-  HttpHead head_;               // of the request that is read
-  HttpHeaders answer_headers_;  // of its answer, whatever that is
+  HttpHead head_;               // of the request that is being read
+  HttpHeaders answer_headers_;  // for its answer, including refusals
   State state_ = State::kIdle;
   uint64_t request_number_ = 0;
   bool keep_alive_ = false;
@@ -124,8 +126,8 @@ class Session final : public std::enable_shared_from_this<Session> {
   bool watching_ = false;
   bool writing_ = false;
   bool cut_ = false;
-  std::shared_ptr<Session> self_;  // while answering, when no read may keep it alive
-  std::string unsent_;             // waits while sending_ is on its way
+  std::shared_ptr<Session> self_;  // while answering, when no read keeps it alive
+  std::string unsent_;             // waits until sending_ is written
   std::string sending_;
   std::optional<MemoryLease> body_memory_;  // while a body is read
   MemoryLease output_memory_;
@@ -134,7 +136,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   std::function<void()> on_ending_;
 };
 
-// What the handler holds of a request: goes on existing when the connection does not.
+// The handler's side of a request. It may outlive the connection.
 class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
  public:
   explicit Exchange(const std::shared_ptr<Session>& session)
@@ -176,7 +178,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   void Post(std::function<void()> work) override { asio::post(io_, std::move(work)); }
 
  private:
-  // The session while it answers this request.
+  // The session, while it answers this request.
   std::shared_ptr<Session> Mine() {
     auto session = session_.lock();
     return session && session->request_number() == number_ ? session : nullptr;
@@ -186,7 +188,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   const std::weak_ptr<Session> session_;
   const uint64_t number_;
   asio::steady_timer timer_;
-  // Of the timer that counts. One that is due already waits its turn, and cannot be cancelled.
+  // Number of the current timer. An older timer that is already due cannot be cancelled, so it
+  // compares this.
   uint64_t timer_number_ = 0;
 };
 
@@ -201,7 +204,7 @@ void Session::Deadline(Seconds after, void (Session::*then)()) {
 void Session::ReadHead() {
   if (shared_.draining) return Close();
   state_ = State::kIdle;
-  // Of the last request; this one may be refused before its head is known.
+  // Reset from the last request; this one may be refused before its head is known.
   head_only_ = false;
   answer_headers_.clear();
   parser_.emplace();
@@ -215,7 +218,7 @@ void Session::ReadHead() {
         [self = shared_from_this()](error_code error, size_t) { self->OnHead(error); });
     return;
   }
-  // The pause between requests has its own deadline, so the first bytes are read apart.
+  // The pause between requests has its own deadline, so the first bytes are read separately.
   Deadline(shared_.options.idle_deadline, &Session::Close);
   socket_.async_read_some(input_.prepare(4096),
                           [self = shared_from_this()](error_code error, size_t bytes) {
@@ -240,7 +243,7 @@ void Session::OnHead(error_code error) {
     return Refuse(431, "the request's headers are larger than " +
                            std::to_string(shared_.options.max_header_bytes) + " bytes");
   }
-  // The client left in the middle, or the socket broke.
+  // The client left in the middle, or the socket failed.
   if (error == http::error::end_of_stream || error == http::error::partial_message) return Close();
   if (error && error.category() != http::make_error_code(http::error::bad_method).category()) {
     return Close();
@@ -248,14 +251,14 @@ void Session::OnHead(error_code error) {
   if (error) return Refuse(400, "malformed HTTP request: " + error.message());
 
   const auto& request = parser_->get();
-  // The parser takes such a body for none, and would take what is in it for the next request.
+  // The parser would treat this request as one without a body, and its body as the next request.
   if (request.count(http::field::transfer_encoding) > 0 && !parser_->chunked()) {
     return Refuse(400, "malformed HTTP request: its Transfer-Encoding is not chunked");
   }
   keep_alive_ = request.keep_alive();
   head_only_ = request.method() == http::verb::head;
   if (std::optional<HttpReply> refused = shared_.handler.JudgeHead(head_)) {
-    // Its body, if any, is not read: the connection cannot go on.
+    // The body, if any, is not read, so the connection cannot be reused.
     refused->close = !parser_->is_done();
     ++request_number_;
     state_ = State::kAnswering;
@@ -283,7 +286,8 @@ void Session::ReadBody() {
   const auto& request = parser_->get();
   const bool expects = beast::iequals(request[http::field::expect], "100-continue");
   body_memory_.emplace(shared_.memory);
-  // What is announced is refused before it is sent; the rest when it has grown too large.
+  // Refuse an announced size before the body is sent; otherwise refuse it when it has grown too
+  // large.
   if (const auto announced = parser_->content_length(); announced && !HoldBody(*announced)) return;
   const auto read = [self = shared_from_this()] {
     self->Deadline(self->shared_.options.read_deadline, &Session::OnReadDeadline);
@@ -306,7 +310,7 @@ void Session::ReadBody() {
 bool Session::HoldBody(uint64_t bytes) {
   if (body_memory_->TrySet(static_cast<int64_t>(bytes), MemoryBudget::Use::kRequest)) return true;
   body_memory_.reset();
-  parser_.reset();  // with what there is of the body; no read is under way
+  parser_.reset();  // together with the partial body; no read is pending
   shared_.metrics.memory_refused.Add();
   Refuse(429, "no memory is free for a body of " + std::to_string(bytes) +
                   " bytes: requests together may hold " +
@@ -352,7 +356,7 @@ void Session::OnBody(error_code error) {
   ++request_number_;
   state_ = State::kAnswering;
   self_ = shared_from_this();
-  // An open stream costs what it needs, not what its request needed.
+  // Free the request's buffers: an open stream keeps only what it needs.
   parser_.reset();
   input_.shrink_to_fit();
   WatchForLeaving();
@@ -370,7 +374,8 @@ void Session::Refuse(int status, std::string message) {
 }
 
 void Session::WatchForLeaving() {
-  // More than this of pipelined requests waits in the kernel, and leaving is then found by writing.
+  // Further pipelined requests wait in the kernel. Then only a write notices that the client has
+  // left.
   constexpr size_t kMaxAhead = 64 << 10;
   if (watching_ || input_.size() >= kMaxAhead) return;
   watching_ = true;
@@ -388,8 +393,8 @@ void Session::WatchForLeaving() {
                               if (self->state_ == State::kIdle) return self->ReadHead();
                               return self->WatchForLeaving();
                             }
-                            // An answer that is whole may still be on its way to a client that only
-                            // reads.
+                            // The complete answer may still be on its way to a client that
+                            // only reads.
                             if (self->state_ == State::kAnswering) return self->Gone();
                             if (self->state_ == State::kIdle) return self->Close();
                             self->keep_alive_ = false;
@@ -446,7 +451,7 @@ void Session::Write(std::string_view bytes) {
   if (unsent_.size() > shared_.options.max_unsent_bytes || !has_memory) {
     cut_ = true;
     shared_.metrics.slow_reader_cut.Add();
-    // Later, as the caller is in the middle of its work.
+    // Do it later, because the caller is in the middle of its work.
     asio::post(shard_.io, [self = shared_from_this(), number = request_number_] {
       if (self->request_number_ == number) self->Gone();
     });
@@ -455,8 +460,8 @@ void Session::Write(std::string_view bytes) {
   Flush();
 }
 
-// What waits to be sent, as the memory budget counts it. A little is free, so that under pressure
-// only the clients that do not read are cut.
+// The unsent bytes that count in the memory budget. A small part is free, so that under pressure
+// only clients that do not read are cut.
 int64_t Session::OutputBytes() const {
   const size_t held = unsent_.size() + sending_.size();
   const size_t free = shared_.options.free_unsent_bytes;
@@ -518,7 +523,7 @@ void Session::AnswerIsSent() {
     // The read that watched becomes the read of the next request.
     if (shared_.draining) return Close();
     Deadline(shared_.options.idle_deadline, &Session::Close);
-    // But the next request may be here already: ends the read, which then goes on with it.
+    // If the next request is here already, end the read: its handler then parses that request.
     error_code ignored;
     if (input_.size() > 0) socket_.cancel(ignored);
     return;
@@ -526,16 +531,16 @@ void Session::AnswerIsSent() {
   ReadHead();
 }
 
-// A close with bytes unread would reset the connection, and the client might never see the answer:
-// tells it that no more comes and reads on for a moment.
+// Closing with unread bytes would reset the connection, and the client might never see the answer.
+// So this signals the end of the output and keeps reading for a moment.
 void Session::Linger() {
   error_code ignored;
-  // At the end of the server, do not wait for clients without need.
+  // While the server ends, do not wait for clients without need.
   if (shared_.ending && input_.size() == 0 && socket_.available(ignored) == 0) return Close();
   state_ = State::kLingering;
   socket_.shutdown(tcp::socket::shutdown_send, ignored);
   Deadline(Seconds(2), &Session::Close);
-  socket_.cancel(ignored);  // a read may be on its way into the buffer that Discard uses
+  socket_.cancel(ignored);  // a read may still use the buffer that Discard uses
   asio::post(shard_.io, [self = shared_from_this()] {
     self->input_.clear();
     self->Discard();
@@ -580,7 +585,7 @@ void Session::Drain() {
 
 void Session::End() {
   if (state_ == State::kReading) return Refuse(503, "the gateway is stopping");
-  if (state_ != State::kAnswering) return;  // what is whole goes out by itself
+  if (state_ != State::kAnswering) return;  // a complete answer is sent anyway
   if (const auto handler = std::exchange(on_ending_, nullptr)) handler();
 }
 
@@ -638,7 +643,7 @@ class Server final : public HttpServer {
       threads.emplace_back([this, i] { shards_[i].io.run(); });
     }
     shards_[0].io.run();
-    signals_.release();  // the descriptor is not ours
+    signals_.release();  // signals_ does not own the descriptor
   }
 
   ~Server() override {
@@ -673,8 +678,8 @@ class Server final : public HttpServer {
     });
   }
 
-  // Out of descriptors, buffers or memory, in this process or the whole system: the connection
-  // stays in the listen queue, so that accepting again at once would only spin.
+  // The process or the system is out of descriptors, buffers or memory. The connection stays in the
+  // listen queue, so accepting again at once would only spin.
   void PauseAccepting(error_code error) {
     shared_.metrics.accept_errors.Add();
     if (!std::exchange(accept_fails_, true)) {
@@ -695,7 +700,7 @@ class Server final : public HttpServer {
     });
   }
 
-  // On the first shard's thread.
+  // Runs on the first shard's thread.
   void OnClosed() {
     if (shared_.draining && shared_.connections.load() == 0) return Stop();
     Accept();
@@ -747,15 +752,15 @@ class Server final : public HttpServer {
     ForEachSession(&Session::End);
     departure_timer_.expires_after(ToTimer(options_.end_deadline));
     departure_timer_.async_wait([this](error_code error) {
-      if (!error) Stop();  // what is left has clients that do not read
+      if (!error) Stop();  // the remaining clients do not read
     });
   }
 
-  // On each session's own thread.
+  // Runs on each session's own thread.
   void ForEachSession(void (Session::*action)()) {
     for (Shard& shard : shards_) {
       asio::post(shard.io, [&shard, action] {
-        // The action may end a session, which leaves the set.
+        // The action may end a session and so remove it from the set.
         std::vector<std::shared_ptr<Session>> sessions;
         sessions.reserve(shard.sessions.size());
         for (Session* session : shard.sessions) sessions.push_back(session->shared_from_this());

@@ -20,22 +20,22 @@ namespace janus::gateway {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8000;  // 0: any free one
+  int port = 8000;  // 0: any free port
   int threads = 2;
-  size_t max_connections = 5120;         // beyond it new ones wait in the listen queue
+  size_t max_connections = 5120;         // further ones wait in the listen queue
   size_t max_header_bytes = 32u << 10;   // 431
   size_t max_body_bytes = 4u << 20;      // 413
-  size_t max_unsent_bytes = 1u << 20;    // of one response stream; beyond it the reader is cut
-  size_t free_unsent_bytes = 16u << 10;  // of which so many are not taken from the memory budget
-  int send_buffer_bytes = 128 << 10;     // the kernel's share of that
-  Seconds idle_deadline{120};            // keep-alive without a request: closed in silence. Load
-                                         // balancers and pools of clients keep theirs for 60 to 90
+  size_t max_unsent_bytes = 1u << 20;    // of one response stream; beyond it the connection is cut
+  size_t free_unsent_bytes = 16u << 10;  // of these, bytes that do not count in the memory budget
+  int send_buffer_bytes = 128 << 10;     // the kernel's send buffer
+  Seconds idle_deadline{120};            // keep-alive without a request: closed without an answer.
+                                         // Load balancers keep connections for 60 to 90 s
   Seconds read_deadline{30};             // first byte to last header, then the body: 408
-  Seconds write_deadline{30};            // for one write of what had gathered: cut
+  Seconds write_deadline{30};            // for one write of the gathered output; then cut
   Seconds end_deadline{0.5};             // after a cut drain, for the last bytes of all answers
 };
 
-// What handlers look at; a field that the request has not is empty.
+// The parts of a request's head that handlers use; empty: the request does not have the field.
 struct HttpHead {
   std::string method{};
   std::string path{};  // without the query
@@ -43,7 +43,7 @@ struct HttpHead {
   std::string content_encoding{};
   std::string request_id{};         // X-Request-Id
   std::string traceparent{};        // of W3C Trace Context
-  std::string origin{};             // of the page that calls
+  std::string origin{};             // of the page that makes the request
   std::string requested_method{};   // Access-Control-Request-Method
   std::string requested_headers{};  // Access-Control-Request-Headers
 };
@@ -58,25 +58,25 @@ struct HttpReply {
   bool close = false;
 };
 
-// One request being answered. Confined to its I/O thread, but for Post. The owner answers exactly
-// once: Respond, or BeginStream, Write..., EndStream. After the client has gone all of them do
-// nothing.
+// One request that is being answered. Confined to its I/O thread, except Post. The owner answers
+// exactly once: either Respond, or BeginStream, Write..., EndStream. Once the client has gone they
+// do nothing.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
   virtual void Respond(HttpReply reply) = 0;
   virtual void BeginStream(std::string_view content_type, const HttpHeaders& headers) = 0;
-  // May cut the connection when the client does not read; then the OnGone handler runs, later.
+  // May cut the connection if the client does not read; then the OnGone handler runs later.
   virtual void Write(std::string_view bytes) = 0;
   virtual void EndStream() = 0;
 
-  // Runs when the client leaves, or is cut, before the answer is whole; not afterwards.
+  // Runs when the client leaves, or is cut, before the answer is complete.
   virtual void OnGone(std::function<void()> handler) = 0;
-  // Runs when the server ends before the answer is whole: the owner is to make it whole at once,
-  // with what it has. The client is there still.
+  // Runs when the server ends before the answer is complete: the owner must complete it at once
+  // with what it has. The client is still connected.
   virtual void OnEnding(std::function<void()> handler) = 0;
-  // Runs once after `delay` unless replaced or the answer is whole.
+  // Runs once after `delay`, unless it is replaced or the answer is complete.
   virtual void SetTimer(Seconds delay, std::function<void()> handler) = 0;
   virtual void CancelTimer() = 0;
 
@@ -84,38 +84,38 @@ class HttpExchange {
   virtual void Post(std::function<void()> work) = 0;
 };
 
-// Called on I/O threads, at once for different exchanges; must not block.
+// Called on I/O threads, concurrently for different exchanges; must not block.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // Completes the head, and gives the headers of every answer to it, a refusal included.
+  // Completes the head, and returns the headers for every answer to it, including a refusal.
   virtual HttpHeaders AnswerHeaders(HttpHead& /*head*/) { return {}; }
   // A reply refuses the request before its body is read.
   virtual std::optional<HttpReply> JudgeHead(const HttpHead& head) = 0;
   // `memory` holds the body's bytes.
   virtual void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
                       MemoryLease memory) = 0;
-  // For what the server itself refuses: malformed requests, limits, deadlines; 429 when the memory
-  // budget has no room for the body; 503 when it ends.
+  // The reply for a refusal by the server itself: malformed requests, limits, deadlines; 429 if the
+  // memory budget has no room for the body; 503 while it ends.
   virtual HttpReply Refusal(int status, std::string message) = 0;
 };
 
-// How a server ends. First it is a lame duck: it still takes connections and requests, while
-// senders learn that it leaves (a load balancer, rules on every node that are written again), and
-// asks each client to use another connection. Then it drains: no
-// new connection, and what is being answered is answered.
+// How a server ends. First it is a lame duck: it still takes connections and requests while senders
+// (load balancers, rules on every node) learn that it leaves, and asks each client to use another
+// connection. Then it drains: it takes no new connection, and finishes the answers that it has
+// begun.
 struct Departure {
   Seconds lame_duck{0};
   Seconds drain{30};
-  std::function<void()> on_leaving = [] {};   // as the first begins
-  std::function<void()> on_draining = [] {};  // as the second begins
+  std::function<void()> on_leaving = [] {};   // when the lame duck begins
+  std::function<void()> on_draining = [] {};  // when the drain begins
 };
 
 // HTTP/1.1 on a few threads, each with its share of the connections (Boost.Beast parses).
 // Thread-safe.
 class HttpServer {
  public:
-  // Binds and listens; Unavailable: the address is not available, with the reason. All arguments
+  // Binds and listens. Unavailable: the address is not available, with the reason. All arguments
   // must outlive the server.
   static Result<std::unique_ptr<HttpServer>> Listen(const HttpOptions& options,
                                                     HttpHandler& handler, MemoryBudget& memory,
@@ -123,9 +123,9 @@ class HttpServer {
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;
-  // Serves until one of `stop` has come, departs, and returns when the last is answered. What is
-  // not when the drain is over is ended by its owner (OnEnding), and has `end_deadline` to reach
-  // its client. A second signal ends it at once.
+  // Serves until a signal in `stop` arrives, then departs, and returns when the last answer is
+  // sent. At the end of the drain, owners must complete their answers (OnEnding), and the server
+  // has `end_deadline` to send them. A second signal ends it at once.
   virtual void Run(StopSignals& stop, Departure departure) = 0;
 };
 

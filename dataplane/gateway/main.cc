@@ -27,7 +27,7 @@
 namespace janus::gateway {
 namespace {
 
-// The end that the tokenizer names; chat checkpoints have it there alone.
+// The end-of-text token that the tokenizer names; chat checkpoints name it only there.
 std::optional<int32_t> EosOf(const text::ModelText& text) {
   const auto name = text.config.special_tokens.find("eos_token");
   if (name == text.config.special_tokens.end()) return std::nullopt;
@@ -61,7 +61,7 @@ Result<ServedModel> LoadModel(const GatewayOptions& options) {
   }
   model.tool_format = options.tool_format.value_or(model.tool_format);
   model.reads_reasoning = options.reads_reasoning.value_or(model.reads_reasoning);
-  // Otherwise its ids would be refused one request at a time, as if the prompts were wrong.
+  // Otherwise these ids would be refused request by request, as if the prompts were wrong.
   if (model.text.tokenizer->id_limit() > description.vocab) {
     return InvalidArgument(
         options.model_dir + "/tokenizer.json: has " +
@@ -91,8 +91,8 @@ std::string NewGatewayId() {
   return text;
 }
 
-// gRPC's own threads may still be putting things away when the last stream has ended: waits for
-// them, so that the process does not end under their feet.
+// gRPC's own threads may still be cleaning up when the last stream has ended. Waits for them, so
+// that the process does not end while they run.
 struct GrpcRuntime {
   GrpcRuntime() { grpc_init(); }
   ~GrpcRuntime() { grpc_shutdown_blocking(); }
@@ -172,7 +172,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
                        {"queued_requests", options.queued_requests},
                        {"open_streams", options.service.open_streams},
                        {"memory_bytes", options.memory_bytes}});
-  // The program that started us reads this line.
+  // The parent process reads this line.
   std::printf("janus-gateway ready http://%s%s%s:%d\n", bracket ? "[" : "",
               options.http.host.c_str(), bracket ? "]" : "", server->port());
   std::fflush(stdout);
@@ -182,7 +182,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
                      .on_draining = [&] { service.StartDrain(); }});
   ends_held.request_stop();
   ends_held.join();
-  // In reverse: no more tokens, then no more work, then what is left of the connections.
+  // Stop in reverse order: first tokens, then work, then the remaining connections.
   topology.reset();
   pool.Stop();
   workers.reset();

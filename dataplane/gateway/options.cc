@@ -13,7 +13,7 @@ namespace {
 
 struct Flag {
   const char* name;
-  const char* value;  // what the help calls it; null: a switch
+  const char* value;  // its name in the help; null: a switch
   const char* help;
   std::function<Status(std::string_view, GatewayOptions*)> set;
 };
@@ -27,7 +27,7 @@ Setter Text(std::string GatewayOptions::*field) {
   };
 }
 
-// A whole number in [least, most], given to `assign`.
+// Parses a whole number in [least, most] and passes it to `assign`.
 Setter Number(int64_t least, int64_t most,
               const std::function<void(int64_t, GatewayOptions*)>& assign) {
   return [=](std::string_view value, GatewayOptions* out) {
@@ -149,7 +149,7 @@ const std::vector<Flag>& Flags() {
        Number(1, 1'000'000,
               [](int64_t n, GatewayOptions* o) {
                 o->service.open_streams = n;
-                // Some are idle between requests, or ask for /health.
+                // Some connections are idle between requests, or only ask for /health.
                 o->http.max_connections = static_cast<size_t>(n) + 1024;
               })},
       {"request-bytes", "N", "largest request body; beyond it 413 (4194304)",

@@ -16,11 +16,11 @@ struct GatewayOptions {
   HttpOptions http;
   ServiceOptions service;
   std::string model_dir;
-  std::string model_name;  // as clients call it; default: the folder's name
+  std::string model_name;  // as clients name it; default: the folder's name
   std::vector<std::string> model_aliases;
   UnknownParameters unknown_parameters = UnknownParameters::kRefuse;
-  std::optional<ToolFormat> tool_format;  // absent: by the chat template
-  std::optional<bool> reads_reasoning;    // likewise
+  std::optional<ToolFormat> tool_format;  // absent: detected from the chat template
+  std::optional<bool> reads_reasoning;    // absent: likewise detected
   std::string chat_template_file;
   std::vector<std::string> members;  // gRPC addresses
   std::string service_uid;
@@ -36,17 +36,17 @@ struct GatewayOptions {
   bool help = false;
 };
 
-// Flags as --name VALUE or --name=VALUE. InvalidArgument names the flag and what is wanted.
+// Flags as --name VALUE or --name=VALUE. InvalidArgument names the flag and the expected value.
 Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> args);
 std::string GatewayHelp();
 
-// The memory budget where none is given: a quarter of what is available, 64 MiB at least and 1 GiB
-// at most, but room for four bodies of the largest size.
+// The default memory budget: a quarter of the available memory, at least 64 MiB and at most 1 GiB,
+// but always room for four bodies of the largest size.
 int64_t DefaultMemoryBytes(int64_t available_bytes, size_t max_body_bytes);
-// InvalidArgument: a request of the largest size could never be let in.
+// InvalidArgument: a request of the largest size could never be admitted.
 Status CheckMemoryBytes(int64_t memory_bytes, size_t max_body_bytes);
 
-// One key per line; empty lines and those beginning with # are left out.
+// One key per line; empty lines and lines beginning with # are skipped.
 Result<std::vector<std::string>> ReadApiKeys(const std::string& path);
 
 }  // namespace janus::gateway

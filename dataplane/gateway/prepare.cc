@@ -7,7 +7,7 @@ namespace janus::gateway {
 
 namespace {
 
-// OpenAI's default where the endpoint completes a text; a chat may fill the context.
+// OpenAI's default for completions; a chat may fill the context.
 constexpr int64_t kDefaultCompletionTokens = 16;
 
 std::string Field(const CompletionRequest& request) {
@@ -22,7 +22,7 @@ RequestError FromStatus(const Status& status, const CompletionRequest& request) 
   return {500, "api_error", "internal_error", "", status.message()};
 }
 
-// What of the answer is no content. The prompt may have begun the reasoning already.
+// Which parts of the answer are not content. The prompt may have opened the reasoning already.
 ChatTextOptions ChatTextOf(const ServedModel& model, const CompletionRequest& request,
                            const std::string& prompt) {
   ChatTextOptions out;
@@ -34,7 +34,7 @@ ChatTextOptions ChatTextOf(const ServedModel& model, const CompletionRequest& re
   return out;
 }
 
-// The client's variables, and reasoning_effort where the template reads it.
+// The client's variables, and reasoning_effort if the template reads it.
 RequestResult<std::string> TemplateVariables(const text::ChatTemplate& chat,
                                              const CompletionRequest& request) {
   if (!request.reasoning_effort) return request.template_variables_json;
@@ -51,7 +51,7 @@ RequestResult<std::string> TemplateVariables(const text::ChatTemplate& chat,
   return variables.dump();
 }
 
-// Cuts what the template writes behind the last message, as transformers does.
+// Removes the template's text behind the last message, as transformers does.
 RequestResult<std::string> CutBehindFinalMessage(std::string text, const std::string& message) {
   constexpr std::string_view kSpace = " \t\r\n\f\v";
   const size_t first = message.find_first_not_of(kSpace);
@@ -138,8 +138,8 @@ void Truncate(const PrepareBounds& bounds, const CompletionRequest& request,
   if (ids->size() > kept) ids->erase(ids->begin(), ids->end() - static_cast<ptrdiff_t>(kept));
 }
 
-// 400 when prompt and answer together pass the context. Client libraries know it by its first
-// sentence, which is OpenAI's.
+// 400 if prompt and answer together exceed the context. Client libraries recognize the error by its
+// first sentence, which is OpenAI's.
 RequestResult<int64_t> MaxTokens(int64_t prompt_tokens, const PrepareBounds& bounds,
                                  const CompletionRequest& request) {
   const int64_t room = bounds.max_context_tokens - prompt_tokens;
@@ -161,7 +161,7 @@ RequestResult<int64_t> MaxTokens(int64_t prompt_tokens, const PrepareBounds& bou
                         std::to_string(room) + ", or shorten the prompt.";
     return too_long;
   }
-  // Where no token is wanted, one is drawn and dropped.
+  // If no token is wanted, one is drawn and dropped.
   if (request.max_tokens) return std::max<int64_t>(*request.max_tokens, 1);
   return request.endpoint == Endpoint::kChat ? room : std::min(room, kDefaultCompletionTokens);
 }
@@ -185,7 +185,7 @@ GenerationRequest Sampling(const ServedModel& model, const CompletionRequest& re
       out.stop_tokens.push_back(id);
     }
   }
-  // What the client listed counts also when the model's own ends are ignored.
+  // Stop tokens from the client count even if the model's own end tokens are ignored.
   out.ignore_eos = out.stop_tokens.empty();
   out.logit_bias = request.logit_bias;
   out.min_tokens = request.min_tokens;
@@ -194,14 +194,14 @@ GenerationRequest Sampling(const ServedModel& model, const CompletionRequest& re
   out.presence_penalty = request.presence_penalty;
   out.min_p = request.min_p;
   out.logprobs = request.logprobs.value_or(-1);
-  // An echoed prompt has what its answer has.
+  // An echoed prompt gets as many log probabilities as its answer.
   out.prompt_logprobs =
       std::max(request.prompt_logprobs.value_or(-1), request.echo ? out.logprobs : -1);
   out.want_logits_hash = request.logits_hash;
   return out;
 }
 
-// All of them may travel in one message, which gRPC bounds.
+// All of them may travel in one message, and gRPC limits its size.
 std::optional<RequestError> CheckPromptLogprobs(const GenerationRequest& generation) {
   constexpr int64_t kMost = 250'000;
   if (generation.prompt_logprobs < 0) return std::nullopt;
@@ -214,7 +214,7 @@ std::optional<RequestError> CheckPromptLogprobs(const GenerationRequest& generat
                               " are sent: ask for fewer likeliest tokens, or shorten the prompt");
 }
 
-// What generates the answers to one prompt, but for their seeds.
+// The generation of the answers to one prompt, without their seeds.
 RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model,
                                                const PrepareBounds& bounds,
                                                const CompletionRequest& request, size_t prompt,
@@ -239,7 +239,7 @@ RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model,
   return generation;
 }
 
-// Of a list, the client wants to know which prompt it was.
+// If there are several prompts, the error names the one at fault.
 RequestError NameThePrompt(RequestError error, const CompletionRequest& request, size_t prompt) {
   if (request.prompts.size() < 2 || error.param == "max_tokens") return error;
   error.param = "prompt[" + std::to_string(prompt) + "]";
@@ -263,7 +263,7 @@ RequestError NoSuchModel(const ServedModel& model, const std::string& called) {
 int64_t MemoryBytes(const PreparedRequest& prepared) {
   constexpr int64_t kCallBytes = 16 << 10;  // measured 9 KiB, and the stream's free output
   constexpr int64_t kChoiceBytes = 2 << 10;
-  // Kept, in a message, and that message serialized.
+  // Kept, in a message, and in that message's serialized form.
   const CompletionRequest& request = prepared.request;
   const bool is_shown = request.return_token_ids || request.echo || request.prompt_logprobs;
   const int64_t copies = is_shown ? 4 : 3;

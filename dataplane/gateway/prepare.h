@@ -15,19 +15,19 @@
 
 namespace janus::gateway {
 
-// The model as the gateway knows it. Constant while it serves.
+// The model that the gateway serves. Constant while it serves.
 struct ServedModel {
-  std::string name;                  // answers name the model so
-  std::vector<std::string> aliases;  // requests may call it so, too
+  std::string name;                  // the name in answers
+  std::vector<std::string> aliases;  // further names for requests
   std::string dir;
   text::ModelText text;
-  // As vLLM takes generation_config.json: temperature, top_k and top_p are the defaults of a
-  // request (do_sample is not looked at), the end-of-text tokens end every answer.
+  // From generation_config.json, used as vLLM does: temperature, top_k and top_p are a request's
+  // defaults (do_sample is ignored), and the end-of-text tokens end every answer.
   GenerationDefaults defaults;
   bool logits_hash_allowed = false;
   UnknownParameters unknown_parameters = UnknownParameters::kRefuse;
-  ToolFormat tool_format = ToolFormat::kNone;  // in which it writes calls
-  bool reads_reasoning = false;                // <think>...</think> of an answer is apart from it
+  ToolFormat tool_format = ToolFormat::kNone;  // the format of its tool calls
+  bool reads_reasoning = false;                // <think>...</think> in an answer is kept apart
 
   bool IsCalled(std::string_view called) const;
 };
@@ -41,25 +41,27 @@ struct PrepareBounds {
   int64_t vocabulary_size = 0;
 };
 
-// A request in tokens. One generation per answer: those to the first prompt, then to the second.
+// A request in tokens, with one generation per answer: first those to the first prompt, then to the
+// second, and so on.
 struct PreparedRequest {
   CompletionRequest request;
   std::vector<GenerationRequest> generations{};
-  ChatTextOptions chat_text{};  // of a chat: what is taken out of the answer's text
+  ChatTextOptions chat_text{};  // chat: what is taken out of the answer's text
 };
 
-// What a request holds until it is over: its prompts as kept for a replay, as on their way to an
-// instance and, if they are to be shown, once more; and what any call and any choice take.
+// Bytes that a request holds until it is over. Its prompts count twice, for a replay and for the
+// message to an instance, and once more if they are shown. Each call and choice adds a fixed
+// amount.
 int64_t MemoryBytes(const PreparedRequest& prepared);
 
-// The tokens of a request's first prompt, checked against no bound. 404: it names another model.
+// The tokens of a request's first prompt, not checked against bounds. 404: it names another model.
 RequestResult<std::vector<int32_t>> FirstPrompt(const ServedModel& model,
                                                 const CompletionRequest& request, WallTime now);
 
-// Body to tokens: parses, checks against the model, renders, tokenizes. Takes milliseconds for a
-// long prompt. `draw_seed`: the seed when the client gives none; a further answer of the same
-// request gets the next number. With a seed of the client's, a further answer to the same prompt
-// gets the next number. Thread-safe.
+// Turns a body into tokens: parses, checks against the model, renders, tokenizes. Takes
+// milliseconds for a long prompt. `draw_seed` is the seed if the client gives none; each further
+// answer of the request takes the next number. If the client gives a seed, the answers to each
+// prompt count up from it. Thread-safe.
 RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBounds& bounds,
                                        Endpoint endpoint, const std::string& body,
                                        uint64_t draw_seed, WallTime now);

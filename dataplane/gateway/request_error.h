@@ -7,7 +7,7 @@
 
 namespace janus::gateway {
 
-// A refusal as the OpenAI API shapes it.
+// A refusal in the form of the OpenAI API.
 struct RequestError {
   int http_status = 500;
   std::string type = "api_error";  // invalid_request_error, authentication_error, ...
@@ -20,11 +20,11 @@ struct RequestError {
 template <class T>
 using RequestResult = std::variant<T, RequestError>;
 
-// 400: `param` cannot be what it is.
+// 400: the value of `param` is not valid.
 inline RequestError InvalidParameter(std::string_view param, std::string message) {
   return {400, "invalid_request_error", "invalid_value", std::string(param), std::move(message)};
 }
-// 400: the API knows it, or a client thought so, but it is not carried out here.
+// 400: a parameter that the API, or a client, knows, but that this gateway does not implement.
 inline RequestError UnsupportedParameter(std::string_view param, std::string message) {
   return {400, "invalid_request_error", "unsupported_parameter", std::string(param),
           std::move(message)};

@@ -29,7 +29,7 @@ Json FinishReason(Finish finish) {
   return nullptr;
 }
 
-// A choice that ends with calls waits for their results.
+// A choice that ends with tool calls waits for their results.
 Json FinishReason(const ResponseChoice& choice) {
   if (choice.finish == Finish::kStop && choice.has_called) return "tool_calls";
   return FinishReason(choice.finish);
@@ -64,7 +64,7 @@ Json ByteList(std::string_view bytes) {
   return list;
 }
 
-// JSON has no infinity: a token that cannot be drawn is given the least finite value.
+// JSON has no infinity: a token that cannot be drawn gets the least finite value.
 double Finite(float logprob) {
   return logprob < -9999.0f ? -9999.0 : static_cast<double>(logprob);
 }
@@ -85,7 +85,7 @@ bool IsUtf8(std::string_view text) {
       if ((next & 0xC0) != 0x80) return false;
       point = point << 6 | (next & 0x3F);
     }
-    // Overlong forms, surrogates, beyond the last code point.
+    // Refuses overlong forms, surrogates, and values beyond the last code point.
     if ((size == 3 && point < 0x800) || (size == 4 && point < 0x10000)) return false;
     if ((point >= 0xD800 && point < 0xE000) || point > 0x10FFFF) return false;
     i += size;
@@ -93,8 +93,8 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
-// A token as the completions endpoint names it, where it is a key and has no list of bytes beside
-// it: one that is no text would be U+FFFD like many others, so it is "bytes:\xe2\x80".
+// A token's name as a key of the completions endpoint, which has no list of bytes beside it. A
+// token that is not valid UTF-8 is named "bytes:\xe2\x80", because U+FFFD would be ambiguous.
 std::string TokenName(std::string_view bytes) {
   if (IsUtf8(bytes)) return std::string(bytes);
   std::string out = "bytes:";
@@ -140,7 +140,7 @@ Json CompletionLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
     Json alternatives = Json::object();
     for (size_t i = 0; i < token.logprobs.top.size() && static_cast<int>(i) < top; ++i) {
       const TokenLogprob& other = token.logprobs.top[i];
-      // Of two tokens with one text the likelier, which comes first.
+      // If two tokens have the same text, the likelier one comes first and stays.
       alternatives.emplace(TokenName(TokenText(tokenizer, other.token)), Finite(other.logprob));
     }
     tops.push_back(std::move(alternatives));
@@ -159,7 +159,7 @@ Json Logprobs(const ResponseHead& head, const Answer::Delta& delta,
              : CompletionLogprobs(delta.tokens, head.top_logprobs, tokenizer);
 }
 
-// As vLLM prints them: by token id, with its text and its rank where that is known.
+// In vLLM's form: by token id, with its text and, if known, its rank.
 Json PromptLogprobsJson(const ResponseChoice& choice, int top_logprobs,
                         const text::Tokenizer& tokenizer) {
   Json list = Json::array();

@@ -21,7 +21,7 @@ inline std::string ServerSentEvent(std::string_view json) {
   return event;
 }
 inline constexpr std::string_view kStreamEnd = "data: [DONE]\n\n";
-// A comment, which clients skip: the connection lives, and no token has come.
+// A comment, which clients skip. It shows that the connection lives although there is no token yet.
 inline constexpr std::string_view kStreamComment = ": waiting\n\n";
 
 struct Usage {
@@ -30,7 +30,7 @@ struct Usage {
   int64_t cached_prompt_tokens = 0;
 };
 
-// What answers of one request are called and which of our own fields they carry.
+// The ids and names in the answers of one request, and which optional fields they carry.
 struct ResponseHead {
   Endpoint endpoint = Endpoint::kChat;
   std::string id;  // "chatcmpl-..." or "cmpl-..."
@@ -41,29 +41,29 @@ struct ResponseHead {
   bool include_usage = false;
   bool continuous_usage = false;
   bool return_token_ids = false;
-  std::optional<int> prompt_logprobs{};  // likeliest tokens beside each of the prompt
+  std::optional<int> prompt_logprobs{};  // likeliest tokens shown for each prompt token
   bool logits_hash = false;
 };
 
 struct ResponseChoice {
   int index = 0;
-  Answer::Delta delta{};  // of a chunk, or all of it
+  Answer::Delta delta{};  // of a chunk, or the whole answer
   Finish finish = Finish::kNone;
-  // Chat: taken out of the text. The calls are counted over all chunks of the choice.
+  // Chat: taken out of the text. Calls are counted over all chunks of the choice.
   std::string reasoning{};
   std::vector<ToolCall> calls{};
   size_t first_call = 0;          // the number of the first of `calls`
-  bool has_called = false;        // in this chunk or before
-  bool first = false;             // chunk: the first of this choice (says the role)
-  std::vector<int32_t> prompt{};  // its ids; printed when return_token_ids
-  // One entry for each of `prompt`; printed when the head asks for them.
+  bool has_called = false;        // in this chunk or an earlier one
+  bool first = false;             // chunk: the first of this choice, which tells the role
+  std::vector<int32_t> prompt{};  // the prompt's ids; printed with return_token_ids
+  // One entry for each of `prompt`; printed if the head asks for them.
   std::vector<PositionLogprobs> prompt_logprobs{};
 };
 
-// Bodies in the OpenAI API's shapes; pure. Bytes that are no UTF-8 (of a token that is part of a
-// character) are shown as U+FFFD and given exactly in `bytes`; in the log probabilities of
-// completions, which have none, as "bytes:\xe2\x80".
-// A chunk shows the usage so far where the head asks for continuous usage.
+// Bodies in the OpenAI API's forms; pure. A token with only a part of a character is not valid
+// UTF-8: it is shown as U+FFFD, and exactly in `bytes`. Log probabilities of completions have no
+// `bytes` and show it as "bytes:\xe2\x80". A chunk shows the usage so far if the head asks for
+// continuous usage.
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
                       const text::Tokenizer& tokenizer, const Usage& so_far = {});
 // The chunk without choices that ends a stream with include_usage.
@@ -74,10 +74,10 @@ std::string ModelJson(std::string_view model, int64_t created_unix_seconds, int6
 std::string ModelListJson(const std::vector<std::string>& models, int64_t created_unix_seconds,
                           int64_t max_model_len);
 
-// The error as an answer, with Retry-After where it says so.
+// The error as an answer, with Retry-After if it has one.
 HttpReply ToReply(const RequestError& error);
 
-// Moves the tokens of `more` behind those of `all`.
+// Appends the tokens of `more` to those of `all`.
 void Append(Answer::Delta more, Answer::Delta* all);
 
 }  // namespace janus::gateway

@@ -35,7 +35,7 @@ const Route* FindRoute(std::string_view path) {
   return nullptr;
 }
 
-// Takes as long for a wrong key as for a right one.
+// Takes the same time for a wrong key as for a right one.
 bool EqualInConstantTime(std::string_view a, std::string_view b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -202,7 +202,8 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
         {.content_type = kPrometheusContentType, .body = PrometheusText(registry_.Collect())});
   }
   if (head.path == "/health") {
-    // While requests are held it is well: out of its Service, those that it would hold are refused.
+    // Healthy while requests are held. If unhealthy, the gateway would lose its place in its
+    // Kubernetes Service, and clients' requests would be refused instead of held.
     const bool takes_requests = pool_.AdmitsRequests();
     const char* state = leaving_              ? "draining"
                         : pool_.HasInstance() ? "ok"
@@ -274,7 +275,7 @@ void GatewayService::AnswerText(
     on.Respond(ToReply(std::get<RequestError>(result)));
   };
   if (!HoldDecoded(body, memory)) return respond(*exchange, NoRoomForDecoded());
-  // Shared, as the work must be copyable; held until the answer is made.
+  // Shared, because the work must be copyable; held until the answer is made.
   const auto held = std::make_shared<MemoryLease>(std::move(memory));
   const Status pushed = workers_.TryPush([=, this, body = std::move(body)] {
     RequestResult<std::string> decoded = Decoded(body);
@@ -300,12 +301,12 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
         std::to_string(options_.open_streams) + " requests are being answered, which is the limit",
         pool_.RetryAfterSeconds()));
   }
-  // Also the bounds below come from them.
+  // The bounds below come from the instances too.
   if (!pool_.AdmitsRequests()) return call->Refuse(NoWorkers("no attention instance is attached"));
   Status pushed = workers_.TryPush([this, call, endpoint, body = std::move(body)] {
     const PrepareBounds bounds{.max_context_tokens = pool_.MaxContextTokens(),
                                .vocabulary_size = pool_.VocabularySize()};
-    // Shared, as the work must be copyable.
+    // Shared, because the work must be copyable.
     const auto prepared =
         std::make_shared<RequestResult<PreparedRequest>>(Prepared(endpoint, body, bounds));
     if (auto* request = std::get_if<PreparedRequest>(prepared.get())) {
@@ -315,7 +316,7 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
       }
     }
     call->exchange().Post([call, prepared, bounds] {
-      if (bounds.max_context_tokens == 0) {  // all were lost in the meantime
+      if (bounds.max_context_tokens == 0) {  // all instances were lost meanwhile
         return call->Refuse(NoWorkers("no attention instance is attached"));
       }
       if (const auto* error = std::get_if<RequestError>(prepared.get()))

@@ -17,7 +17,7 @@
 namespace janus::gateway {
 
 struct ServiceOptions {
-  std::vector<std::string> api_keys;  // empty: anyone may call
+  std::vector<std::string> api_keys;  // empty: no key is needed
   int64_t open_streams = 4096;        // completion requests at a time; beyond it 429
   CallDeadlines deadlines;
   CorsOptions cors;
@@ -38,9 +38,9 @@ class GatewayService final : public HttpHandler {
               MemoryLease memory) override;
   HttpReply Refusal(int status, std::string message) override;
 
-  // From now on /health is 503: no new client should come.
+  // From now on /health returns 503, so that no new client comes.
   void Leave() { leaving_ = true; }
-  // From now on no completion is taken in either.
+  // From now on completions are refused too.
   void StartDrain() { draining_ = true; }
 
  private:
@@ -54,10 +54,10 @@ class GatewayService final : public HttpHandler {
   };
   void Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
                 MemoryLease memory);
-  // Answers with what `work` makes of the body, on a thread of the text workers.
+  // Answers with the result of `work` on the body, on a thread of the text workers.
   void AnswerText(std::shared_ptr<HttpExchange> exchange, Body body, MemoryLease memory,
                   std::function<RequestResult<std::string>(const std::string&)> work);
-  // Room for what a compressed body decodes to, until it is read. It has a bound.
+  // Reserves memory for a compressed body's decoded form, which has a bound, until it is read.
   bool HoldDecoded(const Body& body, MemoryLease& memory) const;
   RequestError NoRoomForDecoded() const;
   RequestResult<std::string> Decoded(const Body& body) const;

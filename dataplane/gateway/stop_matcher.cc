@@ -7,7 +7,7 @@ namespace janus::gateway {
 
 namespace {
 
-// Length of the longest end of `text` that begins, but is not, one of `stops`.
+// Length of the longest end of `text` that is a proper beginning of one of `stops`.
 size_t PossibleBeginning(std::string_view text, const std::vector<std::string>& stops) {
   size_t longest = 0;
   for (const std::string_view stop : stops) {
@@ -25,7 +25,7 @@ std::string StopMatcher::Push(std::string_view text) {
   if (stops_.empty()) return std::string(text);
   std::string all = std::move(held_);
   all += text;
-  // The one complete first, of those the longest: so the cuts between pieces do not matter.
+  // The match that ends first, and of those the longest. So cuts between pieces do not matter.
   size_t begin = 0, end = std::string::npos;
   for (const std::string& stop : stops_) {
     const size_t found = all.find(stop);

@@ -10,13 +10,13 @@
 
 namespace janus::gateway {
 
-// A few threads for work too long for the I/O threads: parsing and tokenizing a request.
+// A few threads for work that is too long for the I/O threads: parsing and tokenizing requests.
 // Thread-safe.
 class TextWorkers {
  public:
   // `threads` >= 1; at most `queue_capacity` pieces of work wait.
   TextWorkers(int threads, size_t queue_capacity);
-  // Finishes what runs, drops what waits.
+  // Finishes running work, drops waiting work.
   ~TextWorkers();
 
   // ResourceExhausted: the queue is full.

@@ -14,7 +14,7 @@ Status Breach(const std::string& what) {
   return InvalidArgument("the attention instance breaks the protocol: " + what);
 }
 
-// Counts of tokens are kept in 64 bits with a sign, and added up.
+// Token counts are kept in signed 64 bits and added up.
 constexpr uint64_t kMostTokens = uint64_t{1} << 48;
 
 Status ReadTokenCount(std::string_view field, uint64_t value, int64_t* out) {
@@ -23,12 +23,12 @@ Status ReadTokenCount(std::string_view field, uint64_t value, int64_t* out) {
   return OkStatus();
 }
 
-// Whose fault an instance says it was.
+// The error that an instance reported, with its code.
 Status ToStatus(uint32_t code, const std::string& message) {
   return code == 0 ? Internal(message) : FromGrpc(code, message);
 }
 
-// It may be tried at another instance, or later.
+// Whether another instance, or a later try, may succeed.
 bool IsShed(const Status& status) {
   return status.code() == StatusCode::kResourceExhausted ||
          status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kCancelled;

@@ -13,18 +13,18 @@
 
 namespace janus::gateway {
 
-// The messages of proto/tokens.proto in the gateway's terms, and back. What comes is outside data:
-// each function's InvalidArgument names the field that breaks the protocol, and the stream must
-// end.
+// Converts the messages of proto/tokens.proto into the gateway's types, and back. Received messages
+// are outside data. InvalidArgument names the field that breaks the protocol; the caller must then
+// end the stream.
 
-// The first message of an instance.
+// Reads the first message of an instance.
 Result<AttentionCapacity> ReadWelcome(const v1::FromAttention& message);
 
 struct AttentionEvents {
   std::vector<AttentionPool::RequestEvent> requests;
-  std::optional<AttentionLoad> load;  // a refusal says nothing of it
+  std::optional<AttentionLoad> load;  // absent in a refusal
 };
-// Any later one. Events of a step hold `credit` until they are handled.
+// Reads any later message. Events of a step hold `credit` until they are handled.
 Result<AttentionEvents> ReadEvents(const v1::FromAttention& message,
                                    const std::shared_ptr<const void>& credit);
 

@@ -11,7 +11,7 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// The body as a request for an answer, which shapes its prompt.
+// Reads the body like a completion request, which defines how a prompt is formed.
 RequestResult<CompletionRequest> AsRequest(const ServedModel& model, Json root) {
   const auto called = root.find("model");
   if (called == root.end() || called->is_null()) root["model"] = model.name;

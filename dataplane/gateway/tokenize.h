@@ -9,9 +9,9 @@
 
 namespace janus::gateway {
 
-// The answer of /tokenize, as vLLM gives it, to {"prompt": text} or {"messages": [...]}, with the
-// parameters that shape a prompt: {"count", "max_model_len", "tokens", "token_strs"}. Others are of
-// no effect. The model may be left out. Thread-safe.
+// The answer of /tokenize, in vLLM's form, to {"prompt": text} or {"messages": [...]} with the
+// parameters that shape a prompt: {"count", "max_model_len", "tokens", "token_strs"}. Other
+// parameters have no effect. The model may be omitted. Thread-safe.
 RequestResult<std::string> Tokenize(const ServedModel& model, int64_t max_context_tokens,
                                     const std::string& body, WallTime now);
 

@@ -20,8 +20,8 @@ MonotonicTime After(Seconds seconds) {
   return MonotonicClock::now() + std::chrono::duration_cast<MonotonicClock::duration>(seconds);
 }
 
-// What the thread waits for: an answer of the member, the end of its stream, or the order to stop.
-// An answer that is not taken yet is replaced by a newer one.
+// What the thread waits for: an answer of the member, the end of its stream, or the request to
+// stop. A newer answer replaces an older one that was not taken.
 struct Mailbox {
   Mutex mu;
   CondVar changed;
@@ -98,7 +98,7 @@ class Watch final : public TopologyWatch {
     }
   }
 
-  // Members of the newest topology, then those given at the start; the one just lost last.
+  // Members of the newest topology, then the initial ones; the member lost last comes last.
   std::vector<std::string> Candidates() const {
     std::vector<std::string> out;
     for (const auto* list : {&newest_members_, &options_.members}) {
@@ -117,7 +117,7 @@ class Watch final : public TopologyWatch {
     return mailbox_.stopped;
   }
 
-  // False: the order to stop has come.
+  // False: the watch is to stop.
   bool Pause(Seconds pause) {
     const MonotonicTime end = After(pause);
     MutexLock lock(mailbox_.mu);
@@ -127,8 +127,8 @@ class Watch final : public TopologyWatch {
     return !mailbox_.stopped;
   }
 
-  // Until the member's stream ends or the member proves useless; whether it told a topology that is
-  // not older than what is known.
+  // Runs until the member's stream ends or the member proves useless. Returns whether it reported a
+  // topology at least as new as the newest known one.
   bool WatchOne(const std::string& address) {
     last_asked_ = address;
     {
@@ -153,7 +153,7 @@ class Watch final : public TopologyWatch {
     return heard;
   }
 
-  // Nothing: the stream has ended, no first answer came in time, or the watch is to stop.
+  // Nothing: the stream has ended, the first answer is late, or the watch is to stop.
   std::optional<v1::GetTopologyReply> NextAnswer(bool heard, MonotonicTime first_answer) {
     MutexLock lock(mailbox_.mu);
     while (!mailbox_.stopped && !mailbox_.answer && !mailbox_.ended) {
@@ -173,7 +173,7 @@ class Watch final : public TopologyWatch {
     return *mailbox_.ended;
   }
 
-  // False: this member is behind, or tells what can be no topology.
+  // False: this member is behind, or reports an impossible topology.
   bool Take(const v1::GetTopologyReply& reply, const std::string& address) {
     Result<ToldTopology> told = ReadTopology(reply);
     if (!told.ok()) {
@@ -205,7 +205,7 @@ class Watch final : public TopologyWatch {
   const Logger log_;
   Mailbox mailbox_;
 
-  // Confined to the thread.
+  // Confined to the watch's thread.
   uint64_t epoch_ = 0;
   std::vector<std::string> newest_members_;
   std::string last_asked_;

@@ -15,16 +15,16 @@
 namespace janus::dataplane {
 namespace {
 
-// Of tensor "x.weight" in fp8.
+// The name of the scales of an fp8 tensor "x.weight".
 std::string ScalesOf(const std::string& name) {
   return name + "_scale_inv";
 }
 
-// Of "x.weight" in mxfp4, "x.weight_scale".
+// Scales of "x.weight" in mxfp4 are named "x.weight_scale".
 constexpr char kScale[] = "_scale";
 
-// First the tensors are named (Add), then all are read (Read): so the total is known before the
-// work.
+// First all tensors are named (Add), then all are read (Read). So the total is known before
+// reading.
 template <class Weights>
 class Reader {
  public:
@@ -36,7 +36,7 @@ class Reader {
         mxfp4_(model.mxfp4),
         known_(known) {}
 
-  // `to`: the number format that it is computed with.
+  // `to`: the number format in memory.
   Status Add(const std::string& name, std::vector<int64_t> shape, DType to, Tensor& out) {
     if (Share(name, out)) return OkStatus();
     if (to == DType::kMxfp4) return AddMxfp4(name, shape, out);
@@ -74,8 +74,8 @@ class Reader {
 
   bool HasTensor(const std::string& name) const { return loaded_.checkpoint->Has(name); }
 
-  // `name` is what tensor `whole` of shape [n, rows, columns] holds in its part `index` from row
-  // `first_row` on.
+  // Adds `name` as the rows from `first_row` on in part `index` of the tensor `whole`, which has
+  // the shape [n, rows, columns].
   Status AddPart(const std::string& name, const std::string& whole,
                  const std::array<int64_t, 3>& whole_shape, int64_t index, int64_t first_row,
                  std::vector<int64_t> shape, DType to, Tensor& out) {
@@ -97,7 +97,7 @@ class Reader {
     return OkStatus();
   }
 
-  // The tensor must equal what was added as `as`, byte for byte. Where both are in one format.
+  // The tensor must equal the one added as `as`, byte for byte, if both have one format.
   Status ExpectEqual(const std::string& name, const std::string& as,
                      const std::vector<int64_t>& shape, const std::string& otherwise) {
     JANUS_ASSIGN_OR_RETURN(const StoredTensor one, Find(name, shape));
@@ -133,7 +133,7 @@ class Reader {
   struct Entry {
     std::string name;
     StoredTensor stored;
-    StoredTensor scales;  // of fp8 and mxfp4
+    StoredTensor scales;  // for fp8 and mxfp4
     DType to;
     Tensor* out;
   };
@@ -163,7 +163,7 @@ class Reader {
         R"("quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]})");
   }
 
-  // A matrix of a routed expert.
+  // Adds a matrix of a routed expert.
   Status AddMxfp4(const std::string& name, const std::vector<int64_t>& shape, Tensor& out) {
     const bool is_packed = mxfp4_ == Mxfp4Layout::kCompressedTensors;
     const std::string packed = is_packed ? name + "_packed" : name;
@@ -201,8 +201,8 @@ class Reader {
                            ShapeText(stored.shape) + ", config.json asks for " + ShapeText(shape));
   }
 
-  // Calls read(begin, chunk) for a tensor's bytes, `whole` of them or a multiple at a time; it says
-  // whether all were finite.
+  // Calls read(begin, chunk) for a tensor's bytes, in multiples of `whole` bytes. `read` returns
+  // whether all values were finite.
   template <class ReadChunk>
   Status InChunks(const std::string& name, const StoredTensor& stored, size_t whole,
                   std::string_view as, const ReadChunk& read) {
@@ -247,7 +247,7 @@ class Reader {
     });
   }
 
-  // Scales as fp32, [rows / 128][columns / 128].
+  // Reads scales as fp32, [rows / 128][columns / 128].
   Status ReadScales(const Entry& entry, float* to) {
     const StoredTensor& scales = entry.scales;
     const auto size = static_cast<size_t>(SizeOf(scales.dtype));
@@ -260,7 +260,7 @@ class Reader {
     return entry.scales.bytes.size() / static_cast<size_t>(SizeOf(entry.scales.dtype));
   }
 
-  // As it lies in the file, with its scales beside it.
+  // Keeps the weights as they are in the file, with their scales beside them.
   Status ReadFp8(const Entry& entry, HeldTensor& held) {
     const size_t scale_bytes = Scales(entry) * sizeof(float);
     auto* const scales = reinterpret_cast<float*>(Take(scale_bytes, held));
@@ -273,7 +273,7 @@ class Reader {
     });
   }
 
-  // As it lies in the file, weights and scales.
+  // Keeps weights and scales as they are in the file.
   Status ReadMxfp4(const Entry& entry, HeldTensor& held) {
     held.tensor.data = entry.stored.bytes.data();
     held.tensor.scales = entry.scales.bytes.data();
@@ -295,7 +295,7 @@ class Reader {
     }
     done_ += entry.scales.bytes.size();
     return InChunks(entry.name, entry.stored, 1, "", [&](size_t /*at*/, auto chunk) {
-      // Every code is a number; what is left to do is to bring the pages in.
+      // Every code is a valid number. This only brings the pages into memory.
       constexpr size_t kPage = 4096;
       for (size_t at = 0; at < chunk.size(); at += kPage) {
         [[maybe_unused]] const volatile std::byte first = chunk[at];
@@ -365,7 +365,7 @@ std::string InLayer(const TensorNames& names, int layer, std::string_view part) 
   return std::string(names.layers) + "." + std::to_string(layer) + "." + std::string(part);
 }
 
-// `prefix` names the FFN; its width is `intermediate`, its number format `to`.
+// `prefix` names the FFN, `intermediate` is its width, `to` its number format.
 template <class Weights>
 Status AddFfn(Reader<Weights>& reader, const TensorNames& names, const std::string& prefix,
               int64_t hidden, int64_t intermediate, DType to, FfnTensors& out) {
@@ -375,9 +375,9 @@ Status AddFfn(Reader<Weights>& reader, const TensorNames& names, const std::stri
   return reader.Add(part(names.down), {hidden, intermediate}, to, out.down);
 }
 
-// An expert of a layer: its own tensors or, as transformers 5 keeps them, a part of two tensors
-// that hold the layer's experts: gate_up_proj [experts, 2 * intermediate, hidden], the gates first,
-// and down_proj [experts, hidden, intermediate].
+// Adds an expert of a layer. It has its own tensors or, in the format of transformers 5, a part of
+// two tensors that hold all experts of the layer: gate_up_proj [experts, 2 * intermediate, hidden],
+// with the gates first, and down_proj [experts, hidden, intermediate].
 Status AddExpert(Reader<ExpertWeights>& reader, const TensorNames& names,
                  const ModelDescription& model, int layer, int expert, FfnTensors& out) {
   const std::string all = InLayer(names, layer, names.experts);
@@ -395,7 +395,7 @@ Status AddExpert(Reader<ExpertWeights>& reader, const TensorNames& names,
                         out.down);
 }
 
-// Adds one layer's tensors, by the names within it.
+// Adds the tensors of one layer, by their names within it.
 class LayerAdder {
  public:
   LayerAdder(Reader<AttentionWeights>& reader, const TensorNames& names, int layer)

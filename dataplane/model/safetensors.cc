@@ -33,7 +33,7 @@ std::optional<DType> ParseDType(const std::string& name) {
   return std::nullopt;
 }
 
-// shape and offsets of one entry; false if they are not what the format says.
+// Reads shape and offsets of one entry; false if they are not as the format requires.
 bool ReadEntry(const json& entry, std::vector<int64_t>& shape, uint64_t& begin, uint64_t& end) {
   const auto s = entry.find("shape");
   const auto o = entry.find("data_offsets");
@@ -49,14 +49,14 @@ bool ReadEntry(const json& entry, std::vector<int64_t>& shape, uint64_t& begin, 
   return begin <= end;
 }
 
-// Bytes of a tensor in the file's data.
+// The byte range of a tensor in the file's data.
 struct Extent {
   uint64_t begin;
   uint64_t end;
   std::string tensor;
 };
 
-// Callers may then tell tensors apart by their place.
+// Without overlaps callers can tell tensors apart by their address.
 Status RefuseOverlaps(const std::string& name, std::vector<Extent> extents) {
   std::erase_if(extents, [](const Extent& extent) { return extent.begin == extent.end; });
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {

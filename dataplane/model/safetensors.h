@@ -23,7 +23,7 @@ struct StoredTensor {
   std::string file;  // for messages
 };
 
-// What a safetensors header calls a number format: "F32".
+// The name of a number format in a safetensors header: "F32".
 std::string_view StoredName(DType dtype);
 
 // "[4096,1024]", for messages.
@@ -31,19 +31,19 @@ std::string ShapeText(const std::vector<int64_t>& shape);
 
 // Reads the header of a safetensors file (8-byte length, JSON, data): name -> tensor. Pure, and
 // safe on any bytes. InvalidArgument names what is wrong: truncated, overlapping the end, not JSON,
-// a shape that does not fit its bytes. Tensors of number formats that we do not compute in are left
-// out, and named when they are asked for.
+// a shape that does not fit its bytes. Tensors in unsupported number formats are left out, and an
+// error names the format if one is requested.
 struct SafetensorsHeader {
   std::map<std::string, StoredTensor, std::less<>> tensors;
-  // Of U8, which says nothing of numbers: `dtype` is not set.
+  // Tensors of type U8, which is no number format: `dtype` is not set.
   std::map<std::string, StoredTensor, std::less<>> bytes;
   std::map<std::string, std::string, std::less<>> foreign;  // name -> its number format
 };
 Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
                                            const std::string& name);
 
-// A Hugging Face checkpoint folder: one model.safetensors, or shards with an index. Files are
-// mapped read-only when a tensor of theirs is first asked for, so a role touches only what it
+// A Hugging Face checkpoint folder: one model.safetensors, or shards with an index. A file is
+// mapped read-only at the first request for one of its tensors, so a role touches only what it
 // needs.
 //
 // Thread-compatible; Find is not const because it maps.
@@ -58,7 +58,7 @@ class Checkpoint {
   bool Has(std::string_view tensor) const;
   // InvalidArgument: no such tensor, or its shard is missing or broken.
   Result<StoredTensor> Find(std::string_view tensor);
-  // The same of one of type U8.
+  // The same for a tensor of type U8.
   Result<StoredTensor> FindBytes(std::string_view tensor);
 
  private:
@@ -70,7 +70,7 @@ class Checkpoint {
 
   explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
   Result<const File*> Map(const std::string& file);
-  // The file that should hold a tensor, and its name.
+  // The file that should contain a tensor, and that file's name.
   Result<std::pair<const File*, std::string>> FileOf(std::string_view tensor);
   Status ReadIndex(const std::string& path);
 

@@ -4,8 +4,8 @@
 
 namespace janus::dataplane {
 
-// Where a family keeps its tensors in a checkpoint: names without ".weight", if not in full. The
-// defaults are what most families write; tensor_names.cc says what differs.
+// The names of a family's tensors in a checkpoint, without ".weight" unless marked "in full". The
+// defaults are those of most families; tensor_names.cc has the differences.
 struct TensorNames {
   std::string_view embedding = "model.embed_tokens";
   std::string_view final_norm = "model.norm";

@@ -13,7 +13,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Nothing: there is no such file.
+// Nothing: the file does not exist.
 Result<std::optional<std::string>> ReadIfThere(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return std::optional<std::string>();

@@ -6,10 +6,9 @@
 
 namespace janus::dataplane {
 
-// A digest of what of a checkpoint makes text tokens and tokens text: tokenizer.json,
-// tokenizer_config.json, chat_template.jinja and generation_config.json, every byte of those that
-// are there. Hexadecimal; empty: there is no tokenizer.json. The errors of ReadFile, for what
-// cannot be read.
+// A digest of the files of a checkpoint that turn text into tokens and back: tokenizer.json,
+// tokenizer_config.json, chat_template.jinja and generation_config.json, with every byte of those
+// that exist. Hexadecimal; empty: there is no tokenizer.json. Errors: those of ReadFile.
 Result<std::string> DigestText(const std::string& folder);
 
 }  // namespace janus::dataplane

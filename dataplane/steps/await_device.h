@@ -20,13 +20,13 @@ inline Status AwaitDevice(Transport& transport, MonotonicTime deadline, Function
   }
 }
 
-// Either of them.
+// AwaitDevice or Transport::Wait.
 inline Status Await(bool of_device, Transport& transport, MonotonicTime deadline,
                     FunctionRef<bool()> ready) {
   return of_device ? AwaitDevice(transport, deadline, ready) : transport.Wait(deadline, ready);
 }
 
-// Waits until a GPU waits for no peer and has run what was queued, at most for so long.
+// Stops the GPU's waits for peers, then waits at most `at_most` until it has run what was queued.
 inline void LetGo(Exchange& exchange, Seconds at_most) {
   const MonotonicTime deadline = Later(MonotonicClock::now(), at_most);
   while (!exchange.LetGo() && MonotonicClock::now() < deadline) std::this_thread::yield();

@@ -5,8 +5,8 @@
 namespace janus::dataplane {
 namespace {
 
-// A demand comes from another process: what no instance of ours would say must not reach sums of
-// ints or the table of step times.
+// Bounds the values of a demand, because it comes from another process. Values that no correct
+// instance sends must not overflow sums of ints or the table of step times.
 Demand Bounded(Demand demand, int max_rows) {
   constexpr uint32_t kManyPrompts = 1u << 24;
   constexpr int64_t kLongestStepNs = 3600 * int64_t{1'000'000'000};
@@ -26,9 +26,9 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
 
 void Coordinator::OnDemand(int rank, const DemandNote& note, MonotonicTime now) {
   Member& member = members_[static_cast<size_t>(rank)];
-  if (note.for_step < member.demand_for) return;  // overtaken
+  if (note.for_step < member.demand_for) return;  // a newer one is already here
   // No member can have seen the ticket before that step. Accepting the number would hide later
-  // ones.
+  // demands.
   if (note.for_step > next_step_) return;
   member.demand = Bounded(note.demand, options_.max_rows);
   member.demand_for = note.for_step;
@@ -73,7 +73,7 @@ void Coordinator::Void(uint64_t fence) {
   next_step_ = std::max(next_step_, fence + 1);
   for (Member& member : members_) {
     member.owes = Owes::kNextDemand;
-    // What was said for this number counted on the step that is given up.
+    // This demand counted on the step that is given up.
     member.demand_for = 0;
   }
   issued_.reset();
@@ -82,7 +82,7 @@ void Coordinator::Void(uint64_t fence) {
 
 MonotonicTime Coordinator::NextDeadline() const {
   if (!first_ready_) return MonotonicTime::max();
-  // By the rows of the instance with most, as steps are recorded.
+  // Predict by the largest demand, as RecordStep records steps.
   Demand largest;
   bool waits_for_left_out = false;
   for (const Member& m : members_) {
@@ -103,7 +103,7 @@ void Coordinator::RecordStep() {
   StepRows rows;
   Seconds took(0);
   for (Member& member : members_) {
-    // A late report is about another step than the others.
+    // A late report is about a different step than the others.
     if (member.demand_for == next_step_) {
       rows.decode = std::max(rows.decode, member.last_rows.decode);
       rows.prefill = std::max(rows.prefill, member.last_rows.prefill);
@@ -129,7 +129,7 @@ Ticket Coordinator::Issue(MonotonicTime now) {
       times_.Prefill(options_.tpot_target, largest_decode, options_.least_prefill_share,
                      options_.max_rows, static_cast<int>(members_.size()));
   std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
-  // Beside a neighbour without decode rows and with prompts without end nothing would be left.
+  // A neighbour without decode rows but with endless prompts could take the whole budget.
   for (size_t r = 0; r < demands.size(); ++r) {
     if (demands[r].prefill_rows > 0) prefill[r] = std::max(prefill[r], 1);
   }
@@ -168,7 +168,8 @@ std::vector<int> SharePrefill(PrefillBudget budget, const std::vector<Demand>& d
     load[r] = static_cast<int>(demands[r].decode_rows);
     cap[r] = in[r] ? std::clamp(max_rows - load[r], 0, budget.each) : 0;
   }
-  // Raise the least loaded level by level; chunks keep a budget of thousands cheap.
+  // Raise the least loaded instances level by level. Whole chunks keep this cheap for budgets of
+  // thousands.
   const auto pour = [&](auto&& room) {
     while (budget.total > 0) {
       int lowest = -1;

@@ -14,8 +14,8 @@ struct CoordinatorOptions {
   int m = 1;
   int max_rows = 512;        // R_max of one instance
   Seconds tpot_target{0.1};  // what a step may take before prompts are held back
-  double patience = 0.1;     // of the predicted step, for the others
-  // Of a decode step's time, what prompts have where the target leaves them less.
+  double patience = 0.1;     // part of the predicted step that Next waits for the other instances
+  // Share of a decode step's time that prompts get even if the target leaves them less.
   double least_prefill_share = 0.1;
 };
 
@@ -42,8 +42,8 @@ class Coordinator {
   void OnDemand(int rank, const DemandNote& note, MonotonicTime now);
 
   // Whether a ticket must be lost: a member takes part in the newest step and still asks for it
-  // `after` its ticket was sent. If the experts have lost theirs too, no other member would miss a
-  // round of that step.
+  // `after` its ticket was sent. If the expert instances have lost their tickets too, no other
+  // member would miss a round of that step.
   bool HasLostTicket(int rank, uint64_t asked_for, MonotonicTime now, Seconds after) const;
 
   // The next ticket, if it is due.
@@ -75,7 +75,8 @@ class Coordinator {
     uint64_t demand_for = 1;  // the step the demand is for
     Owes owes = Owes::kNothing;
     uint64_t sit_outs = 0;
-    // The rows and the time of its last step, until they count towards those of all.
+    // The rows and the time of its last step, until RecordStep has combined them with those of the
+    // others.
     StepRows last_rows;
     Seconds last_step{0};
     bool has_work() const { return demand.decode_rows + demand.prefill_rows > 0; }

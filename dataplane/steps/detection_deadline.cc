@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kOfPercentile = 8.0;
 constexpr double kOfLongest = 2.0;
-// Shorter waits come into force so often; sorting the window every time would show in a step.
+// How often shorter waits take effect. Sorting the window every time would slow steps down.
 constexpr int kRecomputeEvery = 128;
 
 }  // namespace
@@ -18,7 +18,7 @@ DetectionDeadline::DetectionDeadline(Seconds least, Seconds most)
 void DetectionDeadline::OnArrival(Seconds waited) {
   waits_[static_cast<size_t>(count_ % kWindow)] = static_cast<float>(waited.count());
   ++count_;
-  // At once: the next round may take as long.
+  // A longer wait takes effect at once: the next round may take as long.
   value_ = std::min(most_, std::max(value_, kOfLongest * waited));
   if (count_ >= kWindow && count_ % kRecomputeEvery == 0) Recompute();
 }

@@ -27,10 +27,9 @@ class DetectionDeadline {
 
   // A round came after so long.
   void OnArrival(Seconds waited);
-  // A step was given up, by this member or another: members with different deadlines would miss the
-  // same rows one after the other. Of the few repeats that there are
-  // (AttentionOptions::most_repeats) the last ones must have `most`: what takes no longer is slow
-  // and not lost.
+  // A step was given up, by this member or another. Members with different deadlines would miss the
+  // same rows one after the other. The last of the few repeats (AttentionOptions::most_repeats)
+  // must use `most`, so that a step that takes less than `most` counts as slow and not as lost.
   void OnGivenUp() { OnArrival(2 * value_); }
 
   Seconds value() const { return value_; }

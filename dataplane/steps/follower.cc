@@ -38,7 +38,7 @@ void Follower::OnTicket() {
   Ticket ticket;
   ticket.step = header_.step;
   if (ticket.step <= newest_ || ticket.step - newest_ > kMostStepsAhead) {
-    ++dropped_;  // twice, of a step that was given up, or falsified
+    ++dropped_;  // a repetition, of a step that was given up, or falsified
     return;
   }
   Status read = ReadTicketShares(payload_, m_, max_rows_, ticket.shares);
@@ -48,7 +48,8 @@ void Follower::OnTicket() {
     return;
   }
   newest_ = ticket.step;
-  // One is ahead of the running step; what is issued while a step is left is void.
+  // Only one ticket can be ahead of the running step. A ticket issued while a step is being left is
+  // void.
   if (leaving() || tickets_.size() >= kControlQueueDepth) {
     ++dropped_;
   } else {
@@ -58,7 +59,7 @@ void Follower::OnTicket() {
 
 void Follower::OnAbort() {
   if (header_.step <= fence_) {
-    // Our word that we have left was lost.
+    // The coordinator did not receive our kLeft: send it again.
     if (!told_ && error_.ok()) error_ = SayLeft(header_.step);
     return;
   }
@@ -90,7 +91,7 @@ Status Follower::Say(uint64_t for_step, const Demand& demand) {
 
 Status Follower::Miss(const RoundKey& round, const Status& why) {
   if (leaving()) {
-    if (!told_) return OkStatus();  // said already
+    if (!told_) return OkStatus();  // reported already
     AddToReason(round, why);
     return SayMiss(round, why);
   }
@@ -128,7 +129,7 @@ Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
     const bool asks = missed_ && !told_;
     const MonotonicTime again = asks ? Later(missed_->said, detection()) : lost;
     bool gone = false;
-    // Once told, a GPU is waited for, too.
+    // Once told to leave, also wait for the GPU.
     const Status waited = Await(told_, transport_, std::min(again, lost), [&] {
       Poll();
       gone = told_ && exchange.Abandon();

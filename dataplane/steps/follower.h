@@ -23,7 +23,7 @@ class Follower final : public StepControl {
                const std::stop_token& stop) override;
 
  private:
-  // A round this member has missed, until the coordinator says that its step is given up.
+  // A round that this member has missed, until the coordinator gives up its step.
   struct Missed {
     RoundKey round;
     Status why;
@@ -34,16 +34,16 @@ class Follower final : public StepControl {
   void OnAbort();
   Status SayMissed();
   Status SayMiss(const RoundKey& round, const Status& why);
-  // What this member waited for, behind what the coordinator says.
+  // Appends what this member waited for to the coordinator's reason.
   void AddToReason(const RoundKey& round, const Status& why);
   Status SayLeft(uint64_t fence);
 
   const int m_;
   const int max_rows_;
   std::deque<Ticket> tickets_;  // read, not yet taken
-  bool told_ = false;           // of fence_, and has not left yet
+  bool told_ = false;           // to leave the steps up to fence_, and has not left yet
   std::optional<Missed> missed_;
-  Demand said_;  // when it left last
+  Demand said_;  // the demand that it sent when it left last
 };
 
 }  // namespace janus::dataplane

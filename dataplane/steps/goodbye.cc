@@ -9,7 +9,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Whatever else was still unread is of no use any more.
+// Discards all other unread messages; they are no longer needed.
 std::optional<PeerId> WhoSaidGoodbye(Transport& transport) {
   Header header;
   std::vector<std::byte> payload;

@@ -19,10 +19,10 @@ namespace janus::dataplane {
 // is gone, or does not read.
 void SayGoodbye(Transport& transport, uint64_t epoch);
 
-// What the end of a step loop with `status` means. Unavailable after a peer's goodbye, `left`
-// (already read) or one that is still unread: OK once `stop` or `departing` is requested, and when
-// that does not happen for `patience`, Unavailable naming the peer. Anything else is returned as it
-// is. Blocks for that long.
+// Decides what the end of a step loop with `status` means. It matters if `status` is Unavailable
+// and a peer has sent a goodbye (`left`, or one that is still unread). Then this blocks until
+// `stop` or `departing` is requested and returns OK, or returns Unavailable naming the peer after
+// `patience`. Any other status is returned unchanged.
 Status JudgeLoss(Status status, Transport& transport, std::optional<PeerId> left,
                  const std::stop_token& stop, const std::stop_token& departing, Seconds patience);
 

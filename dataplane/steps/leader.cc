@@ -64,13 +64,13 @@ bool Leader::OnDemand(PeerId from) {
 
 bool Leader::OnMiss(PeerId from) {
   Word word{from, header_.key(), static_cast<RoundTrouble>(header_.count), ReadReason(payload_)};
-  // Several may miss rounds of one step.
+  // Several members may miss rounds of one step.
   if (leaving()) {
     if (header_.step <= left_before_ || header_.step > abort_->fence()) return false;
     Consider(std::move(word));
     return true;
   }
-  // Of a step that is given up already, or falsified.
+  // The report is about a step that is given up already, or it is falsified.
   if (header_.step <= fence_ || header_.step > newest_ + kMostStepsAhead) return false;
   Begin(std::move(word));
   return true;
@@ -102,7 +102,7 @@ Status Leader::Say(uint64_t for_step, const Demand& demand) {
   return OkStatus();
 }
 
-// One ticket ahead of the running step.
+// Issues one ticket ahead of the running step.
 Status Leader::Issue() {
   if (ticket_) return OkStatus();
   coordinator_.WaitForLeftOut(detection());
@@ -113,9 +113,8 @@ Status Leader::Issue() {
   const auto payload = std::as_bytes(std::span(ticket->shares));
   for (const PeerId& peer : peers_) {
     const Status sent = transport_.Send(peer, header, payload);
-    // Nothing holds the others back for an attention instance that takes no part, so its queue may
-    // be full when it gets no time to read. It does without this ticket: the next one tells it the
-    // step.
+    // An attention instance that takes no part does not hold the others back, so its queue may be
+    // full if it gets no CPU time. It can skip this ticket: the next one tells it the step number.
     const bool may_miss = sent.code() == StatusCode::kResourceExhausted &&
                           peer.role == Role::kAttention && !ticket->participates(peer.rank.value);
     if (!may_miss) JANUS_RETURN_IF_ERROR(sent);
@@ -139,7 +138,7 @@ Status Leader::Miss(const RoundKey& round, const Status& why) {
 bool Leader::Explains(const Word& word) const {
   if (cause_.trouble != word.trouble) return cause_.trouble == RoundTrouble::kAwaited;
   if (word.trouble != RoundTrouble::kAwaited) return false;
-  // A layer's rows come before its contributions, and those of all micro-batches before the next.
+  // Within a layer, rows come before contributions, and both before the next layer.
   const auto place = [](const Word& of) {
     return std::tuple(of.round.step, of.round.layer, of.by.role == Role::kAttention,
                       of.round.micro_batch);
@@ -163,7 +162,7 @@ void Leader::Believe(Word word) {
 void Leader::Begin(Word word) {
   left_before_ = fence_;
   Believe(std::move(word));
-  // A step that was never issued comes of a falsified ticket.
+  // A step that was never issued comes from a falsified ticket.
   fence_ = std::max(newest_, cause_.round.step);
   abort_.emplace(members_, fence_, detection(), deadlines_.loss, clock_.Now());
   coordinator_.Void(fence_);
@@ -182,7 +181,7 @@ Status Leader::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
   while (!abort_->complete()) {
     for (const int member : abort_->Due(clock_.Now())) JANUS_RETURN_IF_ERROR(Announce(member));
     const uint64_t fence = abort_->fence();
-    // Until it has left, a GPU is waited for, too.
+    // Until this member has left, also wait for the GPU.
     const bool had_left = abort_->has_left(self);
     const Status waited = Await(!had_left, transport_, abort_->NextDeadline(), [&] {
       Poll();

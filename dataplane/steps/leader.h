@@ -7,8 +7,8 @@
 
 namespace janus::dataplane {
 
-// Step control of attention 0: carries what the Coordinator decides to the members and what they
-// say to it, and gives up a step with all of them.
+// Step control of attention 0. It sends the Coordinator's decisions to the members, passes their
+// messages to the Coordinator, and gives up a step together with all members.
 class Leader final : public StepControl {
  public:
   // `transport` and `clock` must outlive it.
@@ -29,7 +29,7 @@ class Leader final : public StepControl {
   bool OnDemand(PeerId from);
   bool OnMiss(PeerId from);
   bool OnLeft(PeerId from);
-  // What a member says of a round that made it leave its step, or that it was in.
+  // A member's report about a round that it missed, or that it was in when it left its step.
   struct Word {
     PeerId by;
     RoundKey round;
@@ -37,10 +37,10 @@ class Leader final : public StepControl {
     std::string why;
   };
   void Begin(Word word);
-  // Whether the report tells more about the fault than the one so far. The member that waits for
-  // the earliest round does not wait for another waiting member.
+  // Whether this report says more about the fault than the one so far. A member that waits for the
+  // earliest round cannot be waiting for another waiting member.
   bool Explains(const Word& word) const;
-  // While the step is being left.
+  // For reports that arrive while the step is being left.
   void Consider(Word word);
   void Believe(Word word);
   Status Announce(int member);

@@ -6,13 +6,13 @@
 
 namespace janus::dataplane {
 
-// What a member has sent, received, missed and dropped. Each epoch counts from 0; an instance adds
-// them up, as its statistics only grow.
+// What a member has sent, received, missed and dropped. Each epoch counts from 0. An instance adds
+// the epochs up, because its statistics only grow.
 struct MessageCounts {
   uint64_t rounds_missed = 0;
   uint64_t malformed = 0;  // with another tag or an impossible size
-  uint64_t late = 0;       // rows and contributions of a round that was over
-  uint64_t useless = 0;    // control messages
+  uint64_t late = 0;       // rows and contributions that arrived after the end of their round
+  uint64_t useless = 0;    // control messages that were dropped
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
 };
@@ -33,7 +33,7 @@ inline MessageCounts operator+(MessageCounts a, const MessageCounts& b) {
   return a;
 }
 
-// The other way round of Report.
+// The inverse of Report.
 inline MessageCounts CountsOf(const InstanceStatistics& statistics) {
   return {statistics.rounds_missed,
           statistics.messages_malformed,

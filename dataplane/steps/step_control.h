@@ -17,8 +17,8 @@
 #include "dataplane/steps/detection_deadline.h"
 
 // The step protocol (docs/steps.md). StepControl is one member's side of it: Leader at attention 0,
-// Follower elsewhere. Leader asks Coordinator who takes part in a step, and AbortRound which
-// members have left a step that is given up.
+// Follower elsewhere. Leader uses Coordinator to decide which instances take part in a step, and
+// AbortRound to track which members have left a step that is given up.
 //
 // May include: dataplane/comm, kernels, common.
 namespace janus::dataplane {
@@ -31,17 +31,17 @@ struct Ticket {
 };
 
 struct StepDeadlines {
-  // A round that takes longer is missed, and its step is given up. A message about that which has
-  // no answer is sent again after the same time. This is the most; short rounds have a shorter
+  // A round that takes longer is missed, and its step is given up. A report of that is repeated at
+  // the same interval until it is answered. This is the upper bound; short rounds have a shorter
   // deadline (DetectionDeadline).
   Seconds detection{10.0};
-  // A member that takes longer to leave a step that is given up is lost, and the service with it.
+  // A member that takes longer to leave a step that is given up is lost, and the epoch ends.
   Seconds loss{20.0};
   Seconds least_detection{1.0};
 };
 
-// Which step comes next and which one is given up, as one member receives and sends it
-// (docs/steps.md). A message that is falsified, doubled or late is dropped and counted.
+// One member's view of the step protocol (docs/steps.md): the next step, and the one that is given
+// up. A message that is falsified, doubled or late is dropped and counted.
 //
 // A step is given up for all members together. A member that misses a round reports it (Miss). The
 // coordinator tells every member to leave all steps so far. Each member drops what it has of them
@@ -54,22 +54,22 @@ class StepControl {
  public:
   virtual ~StepControl() = default;
 
-  // Reads the messages that have come. True: there is a ticket, a step to leave, or an error.
+  // Reads the messages that have arrived. True: there is a ticket, a step to leave, or an error.
   virtual bool Poll() = 0;
   // Why there are no more tickets: a message could not be sent to a peer.
   const Status& error() const { return error_; }
 
-  // The next ticket that has come, in order.
+  // The next ticket that was received, in order.
   virtual std::optional<Ticket> Next() = 0;
   // Step of the newest ticket seen, or given up unseen. Only grows.
   uint64_t newest() const { return newest_; }
 
-  // Sends what this member would bring to the step.
+  // Reports to the coordinator what this member could compute in the step.
   virtual Status Say(uint64_t for_step, const Demand& demand) = 0;
   // When Poll must be called even if no message comes; max(): never.
   virtual MonotonicTime NextDeadline() const = 0;
 
-  // A round came after so long.
+  // A round arrived after this wait.
   void OnArrival(Seconds waited) { detection_.OnArrival(waited); }
   // How long a member waits for a round before it is missed.
   Seconds detection() const { return detection_.value(); }
@@ -78,7 +78,7 @@ class StepControl {
   // was waiting for it when another member had the step given up; that helps to find the member at
   // fault. The caller leaves the step.
   virtual Status Miss(const RoundKey& round, const Status& why) = 0;
-  // Until Leave has returned: the running step, if any, must stop.
+  // True until Leave has returned: the running step, if any, must stop.
   virtual bool leaving() const = 0;
   // Leaves all steps so far. Blocks until this member has left; at the coordinator, until all have.
   // After the loss deadline, DeadlineExceeded names the missed round and the members that have not

@@ -8,18 +8,18 @@
 
 namespace janus::dataplane {
 
-// Upper bounds of buckets, in seconds. Of a step: targets lie between 5 and 100 ms.
+// Upper bounds of histogram buckets, in seconds. For steps: targets lie between 5 and 100 ms.
 std::vector<double> StepSecondsBounds();
-// Of a step's waits: most are a small part of it.
+// For a step's waits: most are a small part of it.
 std::vector<double> WaitSecondsBounds();
-// Of what happens in every round, as a layer's attention or a message's way.
+// For parts of a round, such as a layer's attention or one message.
 std::vector<double> RoundSecondsBounds();
-// Of AEBS, which is to be of no account beside the rest of a round.
+// For AEBS, which should be negligible beside the rest of a round.
 std::vector<double> AebsSecondsBounds();
 
-// The times of an instance's steps and rounds, over all its epochs; docs/metrics.md says what each
-// is. All is observed when a step ends: of steps that are given up nothing is. One step thread
-// observes, any thread reads: nothing here allocates or locks.
+// The times of an instance's steps and rounds, over all its epochs; docs/metrics.md describes each.
+// Everything is observed when a step ends; a step that is given up adds nothing. One step thread
+// observes, any thread reads. Nothing here allocates or locks.
 struct StepMetrics {
   struct Exchange {
     Histogram send{RoundSecondsBounds()};

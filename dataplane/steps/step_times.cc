@@ -38,16 +38,16 @@ double PrefillRate::Fit(double seconds) const {
   for (auto size = by_size_.begin(); size != by_size_.end(); ++size) {
     const double least = std::ldexp(1.0, size->first);
     double rows = seconds / size->second.seconds.value();
-    // More rows than this size's share what is read once, so its rate is cautious for them; for
-    // fewer it promises too much, unless nothing smaller is known.
+    // More rows than this size share the expert reads, so the rate is cautious for them. For fewer
+    // rows it promises too much, so it is used only if no smaller size is known.
     if (size != by_size_.begin() && rows < least) continue;
     const auto larger = std::next(size);
-    // More may cost little more: once this size is well known, nothing but trying tells.
+    // More rows may cost little more. Once this size is well known, only a trial shows that.
     const bool next_unknown = larger == by_size_.end() || larger->first > size->first + 1;
     if (rows >= least && next_unknown && size->second.seconds.full())
       rows = std::max(rows, 2.0 * least);
-    // Below what a larger size's own rate speaks for. What is granted is of this size then, so
-    // that a rate that promised too much is corrected by what comes of it.
+    // Stay below the size of the next known rate. The step then has this size, so that its own
+    // measurement corrects a rate that promised too much.
     if (larger != by_size_.end()) rows = std::min(rows, std::ldexp(1.0, larger->first) - 1.0);
     most = std::max(most, rows);
   }

@@ -6,12 +6,12 @@
 // The border to the Rust archive (rust/): tokenizers and minijinja behind plain C. Only the
 // wrappers of this folder (tokenizer, detokenizer, chat_template) include it.
 //
-// Every function returns 0 or a StatusCode's number and then leaves a message in `error`. Text goes
-// in as (bytes, size), need not end in a zero, and is checked to be UTF-8 on the other side. A
-// panic becomes Internal (13). Buffers come back owned by the Rust side: give each to its *_free
-// once, also an empty one; *_free of a zeroed buffer does nothing.
+// Every function returns 0, or the number of a StatusCode and a message in `error`. Text goes in as
+// (bytes, size), without a terminating zero; the other side checks that it is UTF-8. A panic
+// becomes Internal (13). The Rust side owns returned buffers: pass each one to its *_free exactly
+// once, even an empty one. *_free of a zeroed buffer does nothing.
 //
-// Threads: a tokenizer and a template may be used by many threads at once; a detokenizer by one.
+// Threads: many threads may use a tokenizer or a template at once, but only one a detokenizer.
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +39,7 @@ void janus_ids_free(JanusIds ids);
 int32_t janus_tokenizer_load(const uint8_t* json, size_t size, JanusTokenizer** out,
                              JanusText* error);
 void janus_tokenizer_free(JanusTokenizer* tokenizer);
-// Tokens with an id, added ones included.
+// Number of tokens with an id, including added ones.
 size_t janus_tokenizer_vocabulary_size(const JanusTokenizer* tokenizer);
 // The highest id plus one: ids may have holes.
 uint32_t janus_tokenizer_id_limit(const JanusTokenizer* tokenizer);
@@ -47,17 +47,17 @@ int32_t janus_tokenizer_encode(const JanusTokenizer* tokenizer, const uint8_t* t
                                int32_t add_special_tokens, JanusIds* out, JanusText* error);
 int32_t janus_tokenizer_decode(const JanusTokenizer* tokenizer, const uint32_t* ids, size_t count,
                                int32_t skip_special_tokens, JanusText* out, JanusText* error);
-// 5 (NotFound) when there is no such token.
+// 5 (NotFound): there is no such token.
 int32_t janus_tokenizer_token_to_id(const JanusTokenizer* tokenizer, const uint8_t* token,
                                     size_t size, uint32_t* out, JanusText* error);
 int32_t janus_tokenizer_id_to_token(const JanusTokenizer* tokenizer, uint32_t id, JanusText* out,
                                     JanusText* error);
-// What the token adds to a text, as bytes, which alone may be no UTF-8.
+// The bytes that the token adds to a text; alone they may be invalid UTF-8.
 int32_t janus_tokenizer_token_bytes(const JanusTokenizer* tokenizer, uint32_t id, JanusText* out,
                                     JanusText* error);
 int32_t janus_tokenizer_is_special(const JanusTokenizer* tokenizer, uint32_t id);
 
-// Keeps the tokenizer alive by itself.
+// Keeps the tokenizer alive.
 int32_t janus_detokenizer_new(const JanusTokenizer* tokenizer, int32_t skip_special_tokens,
                               JanusDetokenizer** out, JanusText* error);
 void janus_detokenizer_free(JanusDetokenizer* detokenizer);
@@ -68,13 +68,13 @@ int32_t janus_detokenizer_flush(JanusDetokenizer* detokenizer, JanusText* out, J
 int32_t janus_template_compile(const uint8_t* source, size_t size, JanusTemplate** out,
                                JanusText* error);
 void janus_template_free(JanusTemplate* compiled);
-// `variables`: a JSON object. `fuel`: template instructions at most, then 8 (ResourceExhausted), as
-// when the output passes max_bytes. strftime_now shows unix_seconds in the local time zone.
+// `variables`: a JSON object. 8 (ResourceExhausted): more than `fuel` template instructions, or
+// more than max_bytes of output. strftime_now shows unix_seconds in the local time zone.
 int32_t janus_template_render(const JanusTemplate* compiled, const uint8_t* variables, size_t size,
                               int64_t unix_seconds, uint64_t fuel, size_t max_bytes, JanusText* out,
                               JanusText* error);
 
-// For the test of the border: panics on the other side.
+// For the test of this border: panics on the other side.
 int32_t janus_text_panic_for_test(JanusText* error);
 
 #ifdef __cplusplus

@@ -71,7 +71,7 @@ Result<ChatTemplate> ChatTemplate::Compile(std::string_view source, std::string_
   const int32_t code = janus_template_compile(Bytes(source), source.size(), &handle, error.out());
   if (code != 0) return ToStatus(code, error).Annotate(name);
   nlohmann::json constant = special_tokens;
-  // Templates test it for none; nothing here fills it yet.
+  // Templates test it for none; Janus never sets it.
   constant["documents"] = nullptr;
   std::string head = constant.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   head.pop_back();
@@ -83,7 +83,7 @@ Result<std::string> ChatTemplate::Render(std::string_view messages_json, bool ad
                                          std::string_view tools_json) const {
   std::string variables;
   if (!variables_json.empty()) {
-    // First, so that the names below win: of equal keys the last one counts.
+    // They come first, so that the names below win: the last of equal keys counts.
     if (variables_json.front() != '{' || variables_json.back() != '}') {
       return InvalidArgument("template variables: want a JSON object");
     }

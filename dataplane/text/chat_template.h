@@ -13,7 +13,7 @@ struct JanusTemplate;
 
 namespace janus::text {
 
-// Limits of one rendering, so that a template without end is an error.
+// Limits of one rendering, so that an endless template is an error.
 struct ChatTemplateLimits {
   uint64_t instructions = 5'000'000;  // under a second; 50,000 messages of a usual template
   size_t output_bytes = 16u << 20;
@@ -23,25 +23,25 @@ struct ChatTemplateLimits {
 // Python's string methods, raise_exception, strftime_now, tojson as json.dumps). Thread-safe.
 class ChatTemplate {
  public:
-  // `name` is what errors call the source; `special_tokens` (bos_token, ...) are variables of every
+  // Errors use `name` for the source. `special_tokens` (bos_token, ...) are variables of every
   // rendering. InvalidArgument: a syntax error, with its line.
   static Result<ChatTemplate> Compile(std::string_view source, std::string_view name,
                                       const std::map<std::string, std::string>& special_tokens,
                                       ChatTemplateLimits limits = {});
 
   // `messages_json`: JSON list of {role, content, ...}, oldest first. `variables_json`: a JSON
-  // object of further variables, or empty; it may not set what is set here. `now`: for
-  // strftime_now, shown in the local time zone. InvalidArgument: what raise_exception says or what
-  // the messages lack; ResourceExhausted: a limit.
-  // `tools_json`: a JSON list, or empty, which templates see as none.
+  // object of further variables, or empty; it cannot override the variables set here. `now`: for
+  // strftime_now, shown in the local time zone. `tools_json`: a JSON list, or empty; templates then
+  // see none. InvalidArgument: the text of raise_exception, or what the messages lack.
+  // ResourceExhausted: a limit.
   Result<std::string> Render(std::string_view messages_json, bool add_generation_prompt,
                              WallTime now, std::string_view variables_json = {},
                              std::string_view tools_json = {}) const;
   const std::string& source() const { return source_; }
 
-  // Whether the source has this word, as the name of a variable that it reads.
+  // Whether the source contains this word, for example as a variable's name.
   bool Mentions(std::string_view word) const;
-  // Whether it loops over a message's content, and so wants text parts as the list that they are.
+  // Whether it loops over a message's content, and so expects a list of text parts.
   bool LoopsOverContent() const { return loops_over_content_; }
 
  private:

@@ -12,19 +12,20 @@ struct JanusDetokenizer;
 
 namespace janus::text {
 
-// Text of a growing list of tokens, piece by piece: one object per stream. The pieces and the flush
-// together are the decoded text, and every piece is whole UTF-8: a character that spans tokens is
-// held back until it is complete. Memory is bounded (a window of at most 32 tokens).
-// Where a decoder's text of a *broken* byte sequence depends on what comes later (byte fallback),
-// the pieces may show fewer U+FFFD than decoding all at once. Thread-compatible.
+// Turns a growing list of tokens into text, piece by piece: one object per stream. The pieces and
+// the flush together are the decoded text. Every piece is valid UTF-8: a character that spans
+// tokens is held back until it is complete. Memory is bounded (a window of at most 32 tokens).
+// If a decoder's text for an invalid byte sequence depends on later tokens (byte fallback), the
+// pieces may show fewer U+FFFD than decoding all at once. Thread-compatible.
 class Detokenizer {
  public:
-  // Keeps `tokenizer` alive by itself.
+  // Keeps `tokenizer` alive.
   static Result<Detokenizer> Create(const Tokenizer& tokenizer, bool skip_special_tokens);
 
-  // Text that `ids` settle, often empty or one word. Ids without a token add nothing.
+  // Returns the text that `ids` make final, often empty or one word. Ids without a token add
+  // nothing.
   Result<std::string> Push(std::span<const int32_t> ids);
-  // The rest, where an incomplete character shows as U+FFFD; then begins anew.
+  // Returns the rest, with U+FFFD for an incomplete character; then starts over.
   Result<std::string> Flush();
 
  private:

@@ -15,12 +15,12 @@ namespace janus::text {
 struct ModelText {
   std::shared_ptr<const Tokenizer> tokenizer;
   TokenizerConfig config;
-  std::optional<ChatTemplate> chat_template;  // absent: the model has none
+  std::optional<ChatTemplate> chat_template;  // absent: the model has no template
 };
 
-// Reads tokenizer.json, tokenizer_config.json (may be absent) and the chat template: of
-// `chat_template_file` if not empty, else chat_template.jinja, else the one named "default" in
-// tokenizer_config.json. NotFound or InvalidArgument name the file and what is wrong in it.
+// Reads tokenizer.json, tokenizer_config.json (may be absent) and the chat template. That is
+// `chat_template_file` if not empty, otherwise chat_template.jinja, otherwise the template
+// "default" in tokenizer_config.json. NotFound or InvalidArgument name the file and the problem.
 Result<ModelText> LoadModelText(const std::string& model_dir,
                                 const std::string& chat_template_file);
 

@@ -6,7 +6,7 @@
 #include "common/status.h"
 #include "dataplane/text/abi.h"
 
-// Owners of what the Rust side hands out; private to this folder.
+// Owners of buffers from the Rust side; private to this folder.
 namespace janus::text {
 
 class TextBuffer {
@@ -32,7 +32,7 @@ inline const uint8_t* Bytes(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// The outcome of a call that left `error` behind.
+// The status of a call with this result code and `error`.
 inline Status ToStatus(int32_t code, const TextBuffer& error) {
   return code == 0 ? OkStatus() : Status(static_cast<StatusCode>(code), error.str());
 }

@@ -12,7 +12,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(std::string_view js
   const int32_t code = janus_tokenizer_load(Bytes(json), json.size(), &handle, error.out());
   if (code != 0) return ToStatus(code, error).Annotate(name);
   const std::shared_ptr<const Tokenizer> tokenizer(new Tokenizer(handle));
-  // What the post-processor adds to any text are ids of its own, which nothing else has looked at.
+  // Check the ids that the post-processor adds to every text, because loading does not check them.
   if (const auto added = tokenizer->Encode("", true); added.ok()) {
     for (const int32_t id : *added) {
       if (id >= 0 && id < tokenizer->id_limit()) continue;

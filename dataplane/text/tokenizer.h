@@ -16,33 +16,33 @@ namespace janus::text {
 // A Hugging Face tokenizer.json (the `tokenizers` crate). Thread-safe: nothing changes after Load.
 class Tokenizer {
  public:
-  // `name` is what errors call the text, as the file's path. InvalidArgument: not UTF-8, not JSON,
-  // no tokenizer, of an unknown kind, an empty vocabulary.
+  // Errors use `name` for the text, for example the file's path. InvalidArgument: not UTF-8, not
+  // JSON, no tokenizer, of an unknown kind, an empty vocabulary.
   static Result<std::shared_ptr<const Tokenizer>> FromJson(std::string_view json,
                                                            std::string_view name);
   // Reads a file. NotFound, or as FromJson.
   static Result<std::shared_ptr<const Tokenizer>> Load(const std::string& path);
   ~Tokenizer();
 
-  // With special tokens, the file's post-processor adds what it says (as a begin-of-text token).
-  // Special tokens spelled out in `text` become those tokens either way. Truncation and padding
-  // that the file asks for are not done. InvalidArgument: `text` is not UTF-8.
+  // With add_special_tokens, the file's post-processor adds its tokens (such as a begin-of-text
+  // token). Special tokens spelled out in `text` become those tokens either way. Truncation and
+  // padding in the file are ignored. InvalidArgument: `text` is not UTF-8.
   Result<std::vector<int32_t>> Encode(std::string_view text, bool add_special_tokens) const;
 
-  // Text of all ids at once. Broken characters become U+FFFD. InvalidArgument: an id is negative or
-  // not below id_limit(); ids without a token (holes) decode to nothing.
+  // Decodes all ids at once. Broken characters become U+FFFD. InvalidArgument: an id is negative or
+  // not below id_limit(). Ids without a token (holes) decode to nothing.
   Result<std::string> Decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
 
-  // Tokens with an id, added ones included.
+  // Number of tokens with an id, including added ones.
   int64_t vocabulary_size() const;
   // The highest id plus one, at most 2^24; the model's vocabulary may be larger still.
   int32_t id_limit() const;
 
-  // NotFound when no token is spelled so.
+  // NotFound: no token has this spelling.
   Result<int32_t> TokenToId(std::string_view token) const;
-  // The entry as the file spells it. NotFound: no such id.
+  // The token as the file spells it. NotFound: no such id.
   Result<std::string> IdToToken(int32_t id) const;
-  // What the token adds to a text, in bytes that alone may be no UTF-8. NotFound: no such id.
+  // The bytes that the token adds to a text; alone they may be invalid UTF-8. NotFound: no such id.
   Result<std::string> TokenBytes(int32_t id) const;
   bool IsSpecial(int32_t id) const;
 

@@ -31,7 +31,7 @@ Status ReadChatTemplates(const json& value, std::string_view name, TokenizerConf
   return OkStatus();
 }
 
-// A null or absent token is undefined in templates; false is how some old files say null.
+// A null or absent token is undefined in templates; some old files write false for null.
 std::optional<std::string> SpecialToken(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_object()) {

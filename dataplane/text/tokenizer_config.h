@@ -9,7 +9,7 @@
 
 namespace janus::text {
 
-// What is read of tokenizer_config.json.
+// The fields of tokenizer_config.json that are used.
 struct TokenizerConfig {
   // bos_token, eos_token, pad_token, ...: every *_token that is a string or an added-token object.
   std::map<std::string, std::string> special_tokens;
@@ -17,7 +17,7 @@ struct TokenizerConfig {
   std::map<std::string, std::string> chat_templates;
 };
 
-// `name` is what errors call the text. InvalidArgument: not JSON, a field of the wrong type.
+// Errors use `name` for the text. InvalidArgument: not JSON, a field of the wrong type.
 Result<TokenizerConfig> ParseTokenizerConfig(std::string_view json, std::string_view name);
 
 }  // namespace janus::text

@@ -6,10 +6,10 @@
 
 namespace janus::dataplane {
 
-// What an attention instance holds of one layer: everything but gates and routed experts. Tensors
-// that the model's description does not ask for stay null.
+// An attention instance's weights of one layer: everything but gates and routed experts. Tensors
+// that the model does not have stay null.
 // H hidden, D head_dim, Q heads * D, KV kv_heads * D; latent attention: R rank, P rope dimension,
-// Rq query rank, V value_dim, O heads * V (else Q).
+// Rq query rank, V value_dim, O heads * V (otherwise Q).
 struct AttentionLayerWeights {
   Tensor input_norm;  // [H]
   Tensor q;           // [Q,H]; [Q,Rq] behind a latent query
@@ -19,7 +19,7 @@ struct AttentionLayerWeights {
   // Grouped-query attention.
   Tensor k;       // [KV,H]
   Tensor v;       // [KV,H]
-  Tensor q_norm;  // [D], where heads are normed
+  Tensor q_norm;  // [D], if the model norms its heads
   Tensor k_norm;  // [D]
 
   // Latent attention.
@@ -35,7 +35,7 @@ struct AttentionLayerWeights {
 struct AttentionWeights {
   Tensor embedding;   // [V,H]
   Tensor final_norm;  // [H]
-  Tensor lm_head;     // [V,H]; the embedding where the model ties them
+  Tensor lm_head;     // [V,H]; the embedding if the model ties them
   std::vector<AttentionLayerWeights> layers;
 };
 

@@ -7,15 +7,15 @@
 
 namespace janus::dataplane {
 
-// What an expert instance holds: every MoE layer's gate and the experts of its own slots.
+// An expert instance's weights: every MoE layer's gate and the experts in its slots.
 struct ExpertLayerWeights {
   Tensor gate;                                   // [E,H]
   Tensor gate_bias;                              // [E] Float32; null without has_gate_bias()
-  std::vector<std::optional<FfnTensors>> slots;  // [C]; empty where the placement has none
+  std::vector<std::optional<FfnTensors>> slots;  // [C]; empty if the slot is empty
 };
 
 struct ExpertWeights {
-  std::vector<ExpertLayerWeights> layers;  // MoE layers, counted on their own
+  std::vector<ExpertLayerWeights> layers;  // MoE layers only, counted from 0
 };
 
 }  // namespace janus::dataplane

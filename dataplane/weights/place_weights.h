@@ -6,9 +6,9 @@
 
 namespace janus::dataplane {
 
-// Errors: TensorPlacer's. When it returns, it reads the host's memory no more; operations that are
-// queued after Placed::StreamWait read the device's copy. `known`: placed before by the same
-// uploader, of tensors that are still where they were; what of them is wanted again is shared.
+// Errors: TensorPlacer's. After it returns it no longer reads host memory. Operations that are
+// queued after Placed::StreamWait read the device's copy. `known`: a set placed before by the same
+// uploader, from tensors still at the same address; the new set shares what both need.
 Result<Placed<ExpertWeights>> PlaceExperts(kernels::Uploader& uploader,
                                            const ModelDescription& model,
                                            const ExpertWeights& weights,

@@ -10,37 +10,36 @@
 
 namespace janus::dataplane {
 
-// Copies of tensors in a device's memory, by where the host has them; of two sets with one tensor
-// each keeps it.
+// Copies of tensors in device memory, by their host address. Two sets with the same tensor share
+// its copy.
 using PlacedTensors = std::map<const void*, std::shared_ptr<const kernels::Buffer>>;
 
-// Weights as a context's operations read them, and the memory they lie in: on the host they are
-// what they were made of, and stay where they are.
+// Weights as a context's operations read them, and the memory they lie in. On the host the weights
+// stay where they are.
 template <class Weights>
 struct Placed {
   Weights weights;
   PlacedTensors tensors;
   std::shared_ptr<kernels::Event> loaded;  // null: there was nothing to load
 
-  // Queued: the stream of the steps waits for the copies. Call it before an operation that reads
-  // them is queued. The host does not wait.
+  // Queued: the steps' stream waits for the copies. Call it before queueing an operation that reads
+  // them. The host does not wait.
   Status StreamWait(kernels::Context& context) const {
     return loaded != nullptr ? context.StreamWait(*loaded) : OkStatus();
   }
 };
 
-// Makes a set of tensors the device's, each loaded once, beside the steps of the uploader's
-// context.
+// Copies a set of tensors to the device, each once, while the uploader's context runs steps.
 class TensorPlacer {
  public:
-  // What is in `known`, by the same uploader, is shared and not loaded again; its host tensors must
-  // not have changed, or gone, since. Null: nothing is.
+  // `known`, placed by the same uploader, is shared and not loaded again. Its host tensors must
+  // still exist unchanged. Null: nothing is shared.
   TensorPlacer(kernels::Uploader& uploader, const PlacedTensors* known, std::stop_token stop,
                PlacedTensors& placed)
       : uploader_(uploader), known_(known), stop_(std::move(stop)), placed_(placed) {}
 
-  // Makes a tensor of so many elements one of the context; a null tensor stays null. Scales are
-  // FfnTensors' alone. ResourceExhausted: the device's memory is short. Cancelled: `stop` was
+  // Moves a tensor of so many elements to the context; a null tensor stays null. Scales are handled
+  // only for FfnTensors. ResourceExhausted: too little device memory. Cancelled: `stop` was
   // requested.
   Status Place(Tensor& tensor, int64_t elements);
   // An FFN of `hidden` and `intermediate`.

@@ -2,11 +2,11 @@
 
 namespace janus::dataplane {
 
-// Told when a worker has committed another epoch, or another topology has taken its place.
+// Called when a worker has committed another epoch, or another topology has superseded its own.
 class CommitListener {
  public:
   virtual ~CommitListener() = default;
-  // From the thread of the call, without the worker's lock; must not block.
+  // Called on the thread of the RPC, without the worker's lock; must not block.
   virtual void OnCommit() = 0;
 };
 

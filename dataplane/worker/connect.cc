@@ -54,7 +54,7 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
                            ConnectSharedMemory(layout, options, listener, std::move(stop)));
   } else {
     if (all_here) {
-      network.devices = "lo";  // no peer is behind any network of this machine
+      network.devices = "lo";  // all peers are on this machine
     } else {
       NetworkChoice choice = ChooseNetwork(topology.transport, LookForNetwork(gpu), log);
       network.transports = std::move(choice.transports);
@@ -94,7 +94,7 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
     return std::any_of(devices.begin(), devices.end(),
                        [](const RdmaDevice& device) { return device.is_usable; });
   };
-  // Beyond the domain, by RDMA alone.
+  // Outside the memory domain GPU memory can be read only by RDMA.
   const bool reaches_all =
       gpu_direct && topology.transport != ExchangeTransport::kTcp && has_rdma();
   bool any = reaches_all, all = true;
@@ -109,7 +109,8 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
   if (slots.ok()) return *std::move(slots);
   log.Warning("what the peers read goes through the host's memory",
               {{"reason", std::string(slots.status().message())}});
-  // Without room of its own it reads what the peers have: theirs is read by all or not at all.
+  // Without own slots it can still read those of its peers. Each member decides by itself, and its
+  // slots are read by all its readers or by none.
   slots = DeviceSlots::Make(layout, context, false);
   return slots.ok() ? *std::move(slots) : nullptr;
 }
@@ -118,7 +119,7 @@ std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* dev
   std::vector<PeerLink> links;
   for (const PeerId peer : PeersOf(transport.layout())) {
     std::string how(transport.Describe(peer));
-    // Rows one way, contributions the other.
+    // Rows go one way, contributions the other.
     const bool reads = device != nullptr && (device->maps(peer) || device->reads_remotely(peer));
     const bool is_read = device != nullptr && device->is_read_by_all();
     if (peer.role != transport.layout().self.role && (reads || is_read)) {

@@ -11,7 +11,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Reports progress when a hundredth more is done, not per tensor.
+// Reports progress at every further hundredth, not per tensor.
 class Throttle {
  public:
   bool Due(const PrepareProgress& progress) {
@@ -69,7 +69,7 @@ grpc::Status ControlService::Prepare(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-// Life signs as well as figures: every word of a member goes on.
+// Forwards every report of a member, because reports also show that it is alive.
 grpc::Status ControlService::RelayPrepare(grpc::ServerContext& context,
                                           const v1::PrepareRequest& request,
                                           grpc::ServerWriter<v1::PrepareProgress>& progress) {

@@ -10,12 +10,12 @@
 
 namespace janus::dataplane {
 
-// janus.v1.Control over a Worker. Calls block their gRPC thread, and the server bounds those, but
-// WatchTopology holds none: as many as watch would keep the operator out.
+// janus.v1.Control over a Worker. Calls block their gRPC thread, and the server bounds these
+// threads. WatchTopology holds no thread, because many watchers would keep the operator out.
 class ControlService final
     : public v1::Control::WithCallbackMethod_WatchTopology<v1::Control::Service> {
  public:
-  // `relaying`: for calls to other members; null: in plain text.
+  // `relaying`: credentials for calls to other members; null: plain text.
   explicit ControlService(Worker& worker,
                           std::shared_ptr<grpc::ChannelCredentials> relaying = nullptr)
       : worker_(worker), relay_(std::move(relaying)) {}
@@ -43,7 +43,7 @@ class ControlService final
   grpc::Status RelayPrepare(grpc::ServerContext& context, const v1::PrepareRequest& request,
                             grpc::ServerWriter<v1::PrepareProgress>& progress);
   Status CheckRelay(const Relay::Targets& targets) const;
-  // Of a write: the relaying instance refuses an older leader for all.
+  // For a write: the relaying instance refuses an older leader on behalf of all targets.
   Status CheckRelay(const v1::Stamp& stamp, const Relay::Targets& targets);
 
   Worker& worker_;

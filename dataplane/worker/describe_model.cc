@@ -10,7 +10,7 @@
 namespace janus::dataplane {
 
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context) {
-  constexpr size_t kMostConfigBytes = 1 << 20;  // of the largest known some kilobytes
+  constexpr size_t kMostConfigBytes = 1 << 20;  // the largest known file has some kilobytes
   ModelReport out;
   JANUS_ASSIGN_OR_RETURN(out.config_json, ReadModelConfig(folder));
   if (out.config_json.size() > kMostConfigBytes) {

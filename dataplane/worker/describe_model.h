@@ -8,10 +8,10 @@
 
 namespace janus::dataplane {
 
-// The checkpoint in `folder` and the room of this process, which computes in `context`, as the
-// planner of an epoch asks for them. Reads config.json and some kilobytes of each file of weights.
-// NotFound, Unavailable: with the path; InvalidArgument: config.json is larger than 1 MiB. A
-// device's own errors.
+// The checkpoint in `folder`, and the memory and cores of this process, which computes in
+// `context`. The planner of an epoch asks for them. Reads config.json and some kilobytes of each
+// weight file. NotFound, Unavailable: with the path. InvalidArgument: config.json is larger than 1
+// MiB. Also the device's own errors.
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context);
 
 }  // namespace janus::dataplane

@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kEpochKeyBytes = 16;
 
-// An epoch's, as its machine_threads: another number of instances has another share of the cores.
+// The thread count belongs to an epoch, like machine_threads: with more instances each gets fewer
+// cores.
 constexpr uint32_t kMostThreads = 256;
 int ComputeThreads(const v1::WorkerConfig& config) {
   return static_cast<int>(std::clamp(config.compute_threads(), 1u, kMostThreads));
@@ -80,7 +81,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
   JANUS_ASSIGN_OR_RETURN(const TransportLayout layout,
                          LayoutFor(topology.mode, shape, {flags.role, s.rank_}));
-  // The instance's own buffers are smaller than its part of the exchange.
+  // Check only the exchange: the instance's own buffers are smaller than its part of it.
   JANUS_RETURN_IF_ERROR(CheckFits("exchange memory for the topology's rows per round",
                                   SegmentMap(layout, layout.self).bytes(), MachineBytes()));
   ConnectOptions options;
@@ -91,7 +92,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
       NumericsClass(model, state.settings.attention.fp8_cache, *state.context, state.settings.isa);
   options.identity.sum = topology.sum;
   options.identity.topology_hash = TopologyHash(topology);
-  // Before anything is loaded: peers that are done earlier can leave their hello.
+  // Expect the epoch before loading, so that faster peers can leave their HELLO.
   JANUS_ASSIGN_OR_RETURN(s.expected_, listener.Expect(options.identity, layout));
   JANUS_RETURN_IF_ERROR(listener.Listen(self.exchange_address));
 
@@ -114,7 +115,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   }
   s.policy_ = PolicyOf(topology, request.config);
   options.policy = s.policy_;
-  // Peers may load for long; the caller of this Prepare decides when that is too long.
+  // Peers may take long to load. The caller of this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
   s.device_slots_ = MakeDeviceSlots(topology, layout, *state.context, flags.gpu_direct, log);
   options.device = s.device_slots_.get();
@@ -175,7 +176,7 @@ void EpochSession::Start(const InstanceStatistics& before,
   if (attention_ != nullptr) attention_->Rejoin(*attention_epoch_);
   step_thread_ = std::jthread([this, on_loss = std::move(on_loss)](std::stop_token stop) {
     const Status ended = Run(stop);
-    // A launch that fails because of an earlier kernel reports it to its caller only. This wait
+    // If a launch fails because of an earlier kernel, only its caller gets the error. This wait
     // finds it too, so has_failed is true before the end is reported.
     if (!ended.ok()) (void)context_.Wait();
     {
@@ -185,7 +186,7 @@ void EpochSession::Start(const InstanceStatistics& before,
     }
     if (ended.ok()) return;
     on_loss(ended);
-    // So that the peers notice at once.
+    // Close now, so that the peers notice at once.
     if (device_slots_ != nullptr) device_slots_->Close();
     pinned_.clear();
     transport_.reset();
@@ -195,8 +196,8 @@ void EpochSession::Start(const InstanceStatistics& before,
 
 Status EpochSession::Run(const std::stop_token& stop) {
   if (attention_ != nullptr) return attention_->Run(*attention_epoch_, stop);
-  // What was loaded while the epoch before had the device's steps; the last of it may be on its
-  // way.
+  // Weights were loaded while the previous epoch ran its steps. The last copies may still be in
+  // flight.
   JANUS_RETURN_IF_ERROR(expert_weights_->placed.StreamWait(context_));
   return experts_->Run(stop);
 }

@@ -25,24 +25,25 @@ struct EpochRequest {
   std::string epoch_key;  // 16 bytes
 };
 
-// The place of the worker itself. InvalidArgument: it has none.
+// The rank of this worker. InvalidArgument: the topology does not list it.
 Result<Rank> FindSelf(const WorkerFlags& flags, const Topology& topology);
 
-// InvalidArgument: the key, another epoch than the stamp's, no place for this worker.
+// InvalidArgument: the key is wrong, the epoch differs from the stamp's, or this worker is not
+// listed.
 Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochRequest& request);
 
-// The weights of an expert instance: as the host has them, and where they are computed with.
+// The weights of an expert instance: as the host has them, and as the device reads them.
 struct ExpertsHere {
   Loaded<ExpertWeights> loaded;
   Placed<ExpertWeights> placed;
 };
 
-// One epoch at one worker (docs/design/007): made beside the one that runs, then started once.
+// One epoch at one worker (docs/design/007). It is made while another runs, then started once.
 // Start, Stop and the destructor belong to one thread at a time; statistics is thread-safe.
 class EpochSession {
  public:
-  // Meets the peers; blocks. `state` and `listener` outlive it. `known`: tensors that may be
-  // shared; null: none. `progress` is called from this thread and returns false to give up.
+  // Connects to the peers; blocks. `state` and `listener` outlive it. `known`: tensors that may be
+  // shared; null: none. `progress` is called from this thread; false gives up.
   static Result<std::unique_ptr<EpochSession>> Build(
       const WorkerFlags& flags, const InstanceState& state, const EpochRequest& request,
       ExchangeListener& listener, const ExpertsHere* known, const Clock& clock, const Logger& log,
@@ -52,18 +53,18 @@ class EpochSession {
   const Topology& topology() const { return topology_; }
   Rank rank() const { return rank_; }
   const WaitPolicy& policy() const { return policy_; }
-  // Null for attention.
+  // Null at attention instances.
   std::shared_ptr<const ExpertsHere> expert_weights() const { return expert_weights_; }
 
-  // Begins to step; counts on from `before`. Once its steps end with an error, the step thread
-  // calls `on_loss`, and requests are held until Stop.
+  // Begins to run steps; continues the counts of `before`. If the steps end with an error, the step
+  // thread calls `on_loss` and then holds requests until Stop.
   void Start(const InstanceStatistics& before, std::function<void(const Status&)> on_loss);
-  // Asks for the end of the steps; thread-safe.
+  // Asks the steps to end; thread-safe.
   void RequestStop() { step_thread_.request_stop(); }
-  // Returns when they have ended.
+  // Returns when the steps have ended.
   void Stop();
 
-  // Whether they have ended by themselves. Thread-safe.
+  // Whether the steps have ended without Stop. Thread-safe.
   bool ended() const;
 
   InstanceStatistics statistics() const;
@@ -72,7 +73,7 @@ class EpochSession {
   EpochSession(ExchangeListener& listener, kernels::Context& context)
       : listener_(listener), context_(context) {}
 
-  // The steps, on their thread.
+  // Runs the steps, on their thread.
   Status Run(const std::stop_token& stop);
 
   ExchangeListener& listener_;
@@ -86,7 +87,7 @@ class EpochSession {
   std::unique_ptr<kernels::Team> team_;
   std::unique_ptr<Transport> transport_;
   std::vector<kernels::Buffer> pinned_;        // the transport's payloads
-  std::unique_ptr<DeviceSlots> device_slots_;  // null: none; its flags are the transport's
+  std::unique_ptr<DeviceSlots> device_slots_;  // null: none; uses the transport's flags
   std::vector<PeerLink> links_;
   ExchangeDevice exchange_device_;
   std::unique_ptr<AttentionExchange> attention_exchange_;
@@ -96,7 +97,7 @@ class EpochSession {
   mutable Mutex mu_;
   bool ended_ JANUS_GUARDED_BY(mu_) = false;
   std::string holding_ JANUS_GUARDED_BY(mu_);
-  std::jthread step_thread_;  // first to go
+  std::jthread step_thread_;  // destroyed first
 };
 
 }  // namespace janus::dataplane

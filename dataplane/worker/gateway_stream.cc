@@ -63,7 +63,7 @@ Status GatewayStream::Greet(const v1::Hello& hello) {
 void GatewayStream::Submit(const v1::Submit& submit) {
   const RequestId id{submit.request_id(), submit.attempt()};
   const Status status = TrySubmit(submit, id);
-  // Of requests that belong to a trace, and of those refused: both are looked for by their ids.
+  // Log requests that belong to a trace, and refused ones, because people search for them by id.
   if (!status.ok() || !submit.traceparent().empty()) {
     log_.Info(status.ok() ? "request taken" : "request refused",
               {{"gateway", gateway_},
@@ -96,7 +96,8 @@ Status GatewayStream::TrySubmit(const v1::Submit& submit, const RequestId& id) {
 
 Status GatewayStream::Open(const RequestId& id) {
   const MutexLock lock(mu_);
-  // What has ended and is not yet written counts: a gateway without credit cannot pile it up.
+  // Count requests that have ended but are not written yet: a gateway without credit cannot pile
+  // them up.
   if (open_.size() + ended_owed_ >= kMostOpen) {
     return ResourceExhausted(std::to_string(kMostOpen) +
                              " requests of this gateway are open already");
@@ -122,7 +123,7 @@ void GatewayStream::OnStep(StepOutput&& output) {
   for (const TokenEvent& event : output.events) {
     const RequestId id{event.key.id, event.key.attempt};
     const auto open = open_.find(id);
-    if (open == open_.end()) continue;  // cancelled meanwhile
+    if (open == open_.end()) continue;  // it was cancelled meanwhile
     AddEvent(event, owed_[id]);
     if (event.finish == FinishReason::kNone) continue;
     open_.erase(open);

@@ -16,46 +16,45 @@
 
 namespace janus::dataplane {
 
-// The attention instance behind a stream, as far as a stream needs it. Thread-safe.
+// What a stream needs of its attention instance. Thread-safe.
 class StreamTarget {
  public:
   virtual ~StreamTarget() = default;
-  // PermissionDenied: another service's.
+  // PermissionDenied: the gateway belongs to another service.
   virtual Status CheckService(const std::string& service_uid) const = 0;
-  // What it serves and has room for; max_requests is the stream's.
+  // The model and the room of the instance; the stream fills in max_requests.
   virtual v1::Welcome Describe() const = 0;
   virtual int64_t max_model_len() const = 0;
-  // New requests are refused with the reason.
+  // An error with the reason if new requests are refused.
   virtual Status CheckTakesRequests() const = 0;
   virtual Status Submit(Request request) = 0;
   virtual void Cancel(const RequestKey& key) = 0;
 };
 
 // The worker's side of one token stream (proto/tokens.proto): the order of messages, the gateway's
-// credits, its open requests, and what is owed to it. The owner of the connection hands messages in
-// and takes messages out.
+// credits, its open requests, and the output not sent yet. The owner of the connection passes
+// messages in and takes messages out.
 //
-// What is owed is bounded: tokens by the max_tokens of the requests that may be open, rejections by
-// holds_reading.
+// That output is bounded: tokens by the max_tokens of open requests, rejections by holds_reading.
 //
-// Thread-safe; Handle is called by one thread at a time. It calls the target without its lock.
+// Thread-safe, but only one thread at a time may call Handle. Calls the target without its lock.
 class GatewayStream {
  public:
-  // `target` must outlive it. `number` is the stream's in RequestKey.
+  // `target` must outlive it. `number` identifies the stream in RequestKey.
   GatewayStream(StreamTarget& target, uint64_t number, Logger log);
 
-  // Takes a message. An error ends the stream.
+  // Handles a received message. An error ends the stream.
   Status Handle(const v1::ToAttention& message);
-  // What a step brought to requests of this stream.
+  // Takes the output of a step for requests of this stream.
   void OnStep(StepOutput&& output);
 
-  // The next message, if one is due: the welcome, rejections, then one Step with all that is owed,
-  // or with the load alone, if the gateway has credit for it.
+  // The next message, if one is due: the welcome, rejections, then a Step. A Step has all pending
+  // output, or only the load, and needs credit from the gateway.
   bool TakeNext(v1::FromAttention& message);
-  // A gateway that leaves its rejections unread is not to be read from.
+  // True: do not read from this gateway, because it leaves its rejections unread.
   bool holds_reading() const;
 
-  // Of Hello; empty before it. By the thread of Handle, or when that has ended.
+  // From Hello; empty before it. Only for the thread of Handle, or after Handle has ended.
   const std::string& gateway() const { return gateway_; }
 
  private:
@@ -78,8 +77,8 @@ class GatewayStream {
   std::deque<v1::Rejected> rejected_ JANUS_GUARDED_BY(mu_);
   std::set<RequestId> open_ JANUS_GUARDED_BY(mu_);
   std::map<RequestId, v1::RequestTokens> owed_ JANUS_GUARDED_BY(mu_);
-  size_t ended_owed_ JANUS_GUARDED_BY(mu_) = 0;  // of owed_, those that are open no more
-  StepOutput load_ JANUS_GUARDED_BY(mu_);        // without events
+  size_t ended_owed_ JANUS_GUARDED_BY(mu_) = 0;  // requests in owed_ that are not open any more
+  StepOutput load_ JANUS_GUARDED_BY(mu_);        // only the load, without events
   bool load_is_news_ JANUS_GUARDED_BY(mu_) = false;
 };
 

@@ -27,7 +27,7 @@ std::string ToText(const SequenceRoom& room) {
          ", swap_bytes " + std::to_string(room.swap_bytes);
 }
 
-// To the uploader's context, beside its steps.
+// Moves tensors into the memory of the uploader's context, while that runs steps.
 TensorMover MoverBy(kernels::Uploader& uploader) {
   return [&uploader](HeldTensor& held) -> Status {
     JANUS_ASSIGN_OR_RETURN(kernels::Buffer copy, uploader.Load(held.tensor.data, held.bytes));
@@ -38,7 +38,7 @@ TensorMover MoverBy(kernels::Uploader& uploader) {
   };
 }
 
-// No epoch steps before it is there.
+// Loads the attention weights. Steps are queued behind the load.
 Result<Loaded<AttentionWeights>> LoadInto(kernels::Uploader& uploader, const std::string& folder,
                                           const ModelDescription& model, const LoadProgress& report,
                                           std::stop_token stop) {

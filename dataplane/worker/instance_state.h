@@ -17,11 +17,12 @@
 
 namespace janus::dataplane {
 
-// What of a worker lasts over epochs (docs/design/007). Constant once it is made, but for the
-// instance, which is thread-safe, and the uploader, which is the thread's that prepares an epoch.
+// The parts of a worker that outlive epochs (docs/design/007). Constant once made, except for the
+// instance, which is thread-safe, and the uploader, which belongs to the thread that prepares an
+// epoch.
 struct InstanceState {
-  // `context`: where the worker computes. `room`: the instance's own. The referenced objects
-  // outlive it. `report` gets the bytes of weights. Errors: those of the configuration
+  // `context`: where the worker computes. `room`: of this instance. The referenced objects outlive
+  // it. `report` gets the progress in bytes of weights. Errors: those of the configuration
   // (ResolveInstanceSettings, AttentionInstance::Create), of the checkpoint (LoadAttention), of the
   // device (kernels::Uploader), and Cancelled.
   static Result<std::unique_ptr<InstanceState>> Make(
@@ -29,22 +30,22 @@ struct InstanceState {
       const SequenceRoom& room, TokenSink& sink, StepMetrics& metrics, const Clock& clock,
       const Logger& log, std::stop_token departing, const LoadProgress& report,
       std::stop_token stop);
-  // Why an epoch may not follow that says this of the instance: OK, or FailedPrecondition that says
-  // what of it is for life.
+  // Whether an epoch with this configuration and room can use the instance. FailedPrecondition: a
+  // setting that is constant for the life of the instance differs.
   Status Fits(const v1::WorkerConfig& config, const SequenceRoom& room) const;
 
   kernels::Context* context = nullptr;
   std::unique_ptr<kernels::Uploader> uploader;  // into the context's memory
-  std::string config;                           // what of it is for life, serialized
+  std::string config;                           // the constant settings, serialized
   SequenceRoom room;
   ModelDescription model;
   InstanceSettings settings;
-  ExpertOptions experts;  // without what is of an epoch
+  ExpertOptions experts;  // without the settings of an epoch
   uint64_t model_digest = 0;
-  // As Welcome has them (proto/tokens.proto). Of attention instances.
+  // For attention instances: digests as in Welcome (proto/tokens.proto).
   std::string answers_digest;
   std::string text_digest;
-  // In the context's memory; of attention instances, as what follows.
+  // For attention instances, like the members below. In the context's memory.
   Loaded<AttentionWeights> weights;
   std::unique_ptr<EmissionThread> emission;
   std::unique_ptr<AttentionInstance> attention;

@@ -23,8 +23,8 @@
 namespace janus::dataplane {
 namespace {
 
-// Goes on until the service can do without this worker, for that long at most, or until it is asked
-// to end once more.
+// Waits until the service can do without this worker, at most for `longest`, or until another stop
+// signal arrives.
 void Depart(Worker& worker, StopSignals& stop, Seconds longest, const Logger& log) {
   constexpr std::chrono::milliseconds kLookUp{100};
   const MonotonicTime deadline = Later(MonotonicClock::now(), longest);
@@ -113,7 +113,7 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
           for (MetricFamily& one : registry.Collect()) families.push_back(std::move(one));
           return PrometheusText(families);
         },
-        // Comes to no end where a thread keeps what all need.
+        // Hangs, and so fails the liveness probe, if a thread holds the lock that all need.
         [&] { static_cast<void>(worker.statistics()); });
     if (!listening.ok()) {
       log.Error("cannot serve metrics", {{"error", listening.status().message()}});
@@ -127,7 +127,7 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
   stop.Wait();
   Depart(worker, stop, Seconds(flags.drain_seconds), log);
   worker.Stop();
-  // Streams are cut after a moment; their requests end with them.
+  // Streams are cut after a moment, which cancels their requests.
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   server->Wait();
   return context.has_failed() ? 1 : 0;

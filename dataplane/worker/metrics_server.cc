@@ -10,7 +10,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Answers on the thread that accepts.
+// Answers on the accepting thread.
 class NoQueue final : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> answer) override { answer(); }
@@ -31,7 +31,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Create(const std::string& 
   server.set_read_timeout(1);
   server.set_write_timeout(1);
   server.set_payload_max_length(0);
-  // Without its default SO_REUSEPORT, by which two workers would share a port.
+  // Avoids the default SO_REUSEPORT, which would let two workers share a port.
   server.set_socket_options([](socket_t socket) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -58,7 +58,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Create(const std::string& 
     server.set_address_family(AF_UNIX);
     constexpr int kIgnored = 80;
     if (!server.bind_to_port(made->socket_path_, kIgnored)) {
-      made->socket_path_.clear();  // not ours
+      made->socket_path_.clear();  // another process owns it
       return cannot();
     }
     made->address_ = address;
@@ -83,7 +83,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Create(const std::string& 
     made->address_ = address.substr(0, colon + 1) + std::to_string(bound);
   }
   made->thread_ = std::jthread([&server] { server.listen_after_bind(); });
-  // A server that is stopped before it runs would run for ever.
+  // Wait until it runs: a server that is stopped before that would never stop.
   while (!server.is_running()) std::this_thread::yield();
   return made;
 }

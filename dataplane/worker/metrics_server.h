@@ -13,15 +13,15 @@ class Server;
 
 namespace janus::dataplane {
 
-// GET /metrics over HTTP/1.1, for a scraper, and the probes of a kubelet (api.md, ports): /startup
-// and /ready once this runs, as a worker's readiness depends on no peer, and /live. One connection
-// is answered after the other, and closed after its answer, so that nothing queues here. A silent
-// connection is closed after a second.
+// GET /metrics over HTTP/1.1 for a scraper, and a kubelet's probes (api.md, ports): /startup,
+// /ready and /live. /startup and /ready succeed once this runs, because a worker's readiness
+// depends on no peer. It answers one connection after the other and closes each, so nothing queues
+// here. A silent connection is closed after a second.
 class MetricsServer {
  public:
   // `address`: "host:port" (port 0: the kernel chooses) or "unix:/path". `text` is called for every
-  // scrape, `live` for every /live: that it returns is what is asked; both on the server's thread.
-  // InvalidArgument: no such address. Unavailable: it cannot be bound.
+  // scrape, and `live` for every /live, which only needs `live` to return. Both run on the server's
+  // thread. InvalidArgument: no such address. Unavailable: it cannot be bound.
   static Result<std::unique_ptr<MetricsServer>> Create(const std::string& address,
                                                        std::function<std::string()> text,
                                                        std::function<void()> live);
@@ -29,7 +29,7 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  // Where it listens, with the port that was chosen.
+  // The address where it listens, with the port that the kernel chose.
   const std::string& address() const { return address_; }
 
  private:

@@ -5,8 +5,8 @@
 namespace janus::dataplane {
 namespace {
 
-// Reliable connections, and what UCX falls back to beyond a number of peers; beside them TCP, for
-// peers without RDMA.
+// Reliable connections, and what UCX falls back to with many peers. TCP is added for peers without
+// RDMA.
 constexpr char kRdmaTransports[] = "rc,ud,dc,tcp";
 
 std::string Joined(const std::vector<std::string>& parts) {
@@ -15,7 +15,7 @@ std::string Joined(const std::vector<std::string>& parts) {
   return text;
 }
 
-// Of a machine on which none can be used.
+// Describes a machine without a usable RDMA device.
 std::string NoneOf(const std::vector<RdmaDevice>& devices) {
   if (devices.empty()) return "this machine has no RDMA device";
   std::string text;

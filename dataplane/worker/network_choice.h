@@ -13,28 +13,28 @@
 
 namespace janus::dataplane {
 
-// What this machine has for messages beyond an instance's memory domain, and their receivers.
+// The RDMA devices and interfaces of this machine, and what they are chosen for.
 struct NetworkHere {
   std::vector<RdmaDevice> devices;
   std::vector<std::string> interfaces;
   RdmaUser user;
-  std::string named;  // by the user, in UCX's words (ucx::ConfiguredDevices); empty: nothing
+  std::string named;  // the user's list for UCX (ucx::ConfiguredDevices); empty: none
 };
 
-// `gpu`: PCI address of the GPU that the calling thread's instance computes on, as its context says
-// it; empty: none. `root`: where sysfs lies.
+// `gpu`: PCI address of the GPU that the calling thread's instance computes on, from its context;
+// empty: none. `root`: where sysfs is mounted.
 NetworkHere LookForNetwork(std::string_view gpu, const std::string& root = "/sys");
 
 // The devices and transports that UCX may use.
 struct NetworkChoice {
   std::string transports = "tcp";  // UCX_TLS
   std::string devices;             // UCX_NET_DEVICES; empty: all
-  ExchangeDevice device;           // the first RDMA device of these
+  ExchangeDevice device;           // the first RDMA device in `devices`
 };
 
-// Which devices carry messages beyond the memory domain, which is logged with the reason and with
-// those that were passed over. The user's own list stands as it is. `transport`: kTcp is without
-// RDMA. Pure but for the log.
+// Chooses the devices for messages outside the memory domain. Logs the choice with its reason and
+// the devices passed over. A list from the user is used unchanged. `transport` kTcp excludes RDMA.
+// Pure except for the log.
 NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here,
                             const Logger& log);
 

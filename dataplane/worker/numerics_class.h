@@ -8,12 +8,12 @@
 
 namespace janus::dataplane {
 
-// What a worker computes on, as far as bits depend on it: "cpu AVX512", "cuda sm_90a", or "cuda
-// sm_90" of a build without kernels for sm_90a.
+// What a worker computes on, as far as it affects bits: "cpu AVX512", "cuda sm_90a", or "cuda
+// sm_90" in a build without kernels for sm_90a.
 std::string DeviceClass(const kernels::Context& context, kernels::Isa isa);
 
-// The class of computation that bits depend on; alike on all members of a role (HELLO).
-// `fp8_cache`: as AttentionOptions has it.
+// The class of everything that affects bits; equal on all members of a role (HELLO). `fp8_cache`:
+// as in AttentionOptions.
 std::string NumericsClass(const ModelDescription& model, bool fp8_cache,
                           const kernels::Context& context, kernels::Isa isa);
 

@@ -6,8 +6,8 @@
 namespace janus::dataplane {
 namespace {
 
-// A worker that was told to use a GPU does not fall back to the CPU: it would be of another
-// numerics class, and slower than planned.
+// A worker that should use a GPU does not fall back to the CPU: it would have a different numerics
+// class, and be slower than planned.
 std::string_view WhatToDo(StatusCode code) {
   switch (code) {
     case StatusCode::kUnimplemented:

@@ -12,8 +12,8 @@ namespace janus::dataplane {
 
 using MakeContext = std::function<Result<std::unique_ptr<kernels::Context>>()>;
 
-// Where a worker computes, by its flag: "cpu" is the host's context, "cuda" one of its own on this
-// machine's first GPU. Errors are those of the making, with what to do; InvalidArgument: neither.
+// Opens the device of a worker's flag: "cpu" is the host's context, "cuda" a new context on this
+// machine's first GPU. Errors say what to do; InvalidArgument: any other name.
 Result<std::shared_ptr<kernels::Context>> OpenDevice(
     std::string_view name, const MakeContext& make_cuda = kernels::MakeCudaContext);
 

@@ -6,7 +6,7 @@
 namespace janus::dataplane {
 namespace {
 
-constexpr size_t kMostNames = 4;  // in a summary
+constexpr size_t kMostNames = 4;  // names in a summary
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void PrepareBoard::Heard(size_t member, const v1::PrepareProgress& progress, Mon
   Member& one = members_[member];
   one.heard = now;
   if (!progress.phase().empty()) one.phase = progress.phase();
-  // Only the phase that moves bytes counts them: the later ones leave its figures.
+  // Only the phase that moves bytes reports them. Later phases keep its figures.
   if (progress.bytes_total() > 0) {
     one.bytes_done = progress.bytes_done();
     one.bytes_total = progress.bytes_total();
@@ -47,7 +47,7 @@ v1::PrepareProgress PrepareBoard::Summary() const {
     all_known = all_known && (!one.phase.empty() || one.ended);
     sum.set_bytes_done(sum.bytes_done() + one.bytes_done);
     sum.set_bytes_total(sum.bytes_total() + one.bytes_total);
-    // While one still loads, the service loads.
+    // While one member still loads weights, the summary's phase is "weights".
     if (sum.phase().empty() || (!one.ended && one.phase == "weights")) sum.set_phase(one.phase);
     if (!one.ended) waiting.push_back(&one);
   }

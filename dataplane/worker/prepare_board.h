@@ -10,21 +10,22 @@
 
 namespace janus::dataplane {
 
-// How far the members of an epoch are with preparing it, as far as they have said. Confined.
+// The progress of an epoch's members in preparing it, as they have reported it. Confined.
 class PrepareBoard {
  public:
   PrepareBoard(std::vector<std::string> names, MonotonicTime now);
 
   void Heard(size_t member, const v1::PrepareProgress& progress, MonotonicTime now);
-  // `cancelled`: we gave it up, which says nothing of the member.
+  // `cancelled`: we cancelled the call, so its status says nothing about the member.
   void Ended(size_t member, Status status, bool cancelled);
 
   bool done() const { return ended_ == members_.size(); }
   bool failed() const { return failed_; }
-  // The sum of all members. Bytes are 0 until every member's are known, since a growing total would
-  // let the finished share shrink. Without `done`.
+  // The sum over all members, without `done`. Bytes are 0 until every member has reported its
+  // total, because a growing total would let the finished share shrink.
   v1::PrepareProgress Summary() const;
-  // The members that failed; failures that may follow from another's (a lost connection) come last.
+  // The members that failed. Failures that may follow from another member's (a lost connection)
+  // come last.
   std::vector<v1::MemberFailure> Failures() const;
 
  private:

@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookUp{100};
 constexpr int kMostTargets = 4096;
 constexpr size_t kEpochKeyBytes = 16;
-constexpr size_t kMostRoundBytes = size_t{8} << 20;  // of sampled rounds in one answer
+constexpr size_t kMostRoundBytes = size_t{8} << 20;  // sampled rounds in one answer
 
 std::string RandomKey() {
   std::string key(kEpochKeyBytes, '\0');
@@ -34,7 +34,7 @@ std::vector<const v1::RelayTarget*> AllOf(const Relay::Targets& targets) {
   return out;
 }
 
-// Tenths of what the caller waits, so that a silent member can be named in time.
+// A deadline at `tenths` of the caller's wait, so that a silent member can be named in time.
 Relay::Deadline Within(Relay::Deadline deadline, int tenths = 8) {
   const auto now = std::chrono::system_clock::now();
   constexpr std::chrono::hours kLongest(24);
@@ -42,13 +42,13 @@ Relay::Deadline Within(Relay::Deadline deadline, int tenths = 8) {
   return now + left * tenths / 10;
 }
 
-// One call with one answer to several members at once.
+// The same unary call to several members at once.
 template <class Reply>
 class Calls {
  public:
   struct Call {
     grpc::ClientContext context;
-    Reply reply;          // gRPC's until the call has ended
+    Reply reply;          // gRPC writes it until the call has ended
     grpc::Status status;  // likewise
   };
 
@@ -68,7 +68,7 @@ class Calls {
                               ended_.NotifyAll();
                             });
   }
-  // Until all have ended.
+  // Waits until all have ended.
   std::vector<Call>& Wait(const Relay::KeepWaiting& keep_waiting) {
     bool cancelled = false;
     while (true) {
@@ -114,7 +114,7 @@ Relay::Failures CallAll(const std::vector<const v1::RelayTarget*>& targets,
   return failures;
 }
 
-// What the reactors of one Prepare tell, for the thread that waits.
+// What the reactors of one Prepare report to the waiting thread.
 struct Heard {
   Heard(std::vector<std::string> names, MonotonicTime now) : board(std::move(names), now) {}
   Mutex mu;
@@ -124,7 +124,7 @@ struct Heard {
   bool cancelled JANUS_GUARDED_BY(mu) = false;
 };
 
-// Prepare of one member. Lives until it has ended.
+// Prepare of one member. Must live until it has ended.
 class MemberPrepare final : public grpc::ClientReadReactor<v1::PrepareProgress> {
  public:
   MemberPrepare(size_t member, Heard& heard) : member_(member), heard_(heard) {}
@@ -161,7 +161,7 @@ class MemberPrepare final : public grpc::ClientReadReactor<v1::PrepareProgress> 
   Heard& heard_;
   grpc::ClientContext context_;
   v1::PrepareProgress incoming_;
-  bool complete_ = false;  // gRPC calls one after the other
+  bool complete_ = false;  // gRPC makes one call after the other
 };
 
 }  // namespace
@@ -186,8 +186,8 @@ std::vector<Relay::StubPtr> Relay::StubsFor(const std::vector<const v1::RelayTar
   const MutexLock lock(mu_);
   for (const v1::RelayTarget* const target : targets) {
     Line& line = lines_[target->address()];
-    // At the address of one that was lost its successor may be: it need not wait for a pause that
-    // the loss began.
+    // A new process may have replaced a lost one at this address. A new channel reaches it without
+    // waiting for the old channel's pause.
     if (line.channel == nullptr || IsPausing(*line.channel)) {
       line.channel = DialInstance(target->address(), credentials_);
       line.stub = v1::Control::NewStub(line.channel);
@@ -242,7 +242,7 @@ Relay::Failures Relay::Commit(const v1::CommitRequest& request, Deadline deadlin
                               const KeepWaiting& keep_waiting) {
   Failures failures;
   for (const v1::Role role : {v1::ROLE_EXPERTS, v1::ROLE_ATTENTION}) {
-    // An expert instance that hangs leaves the others time to hear it.
+    // Half the time for expert instances, so that a hanging one leaves time for the others.
     const Deadline until = Within(deadline, role == v1::ROLE_EXPERTS ? 4 : 8);
     std::vector<const v1::RelayTarget*> targets = AllOf(request.relay());
     std::erase_if(targets, [&](const v1::RelayTarget* target) {

@@ -96,7 +96,7 @@ Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
     deadlines.detection = deadlines.least_detection =
         Seconds(config.detection_deadline_ms() / 1000.0);
   }
-  // A member that is only slow has had as long again to answer, and what it was told twice.
+  // A slow member gets the same time again to answer, and is asked twice.
   deadlines.loss = 2 * deadlines.detection;
   settings.attention.max_waiting = static_cast<int>(OrDefault(config.queued_requests(), 4096u));
   settings.attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);

@@ -12,38 +12,38 @@
 
 namespace janus::dataplane {
 
-// What a process needs to be found; all else comes with Prepare.
+// The flags that make a process findable; everything else is in Prepare.
 struct WorkerFlags {
   Role role = Role::kAttention;
   std::string model;   // checkpoint folder
   std::string listen;  // gRPC address, "unix:/path" or host:port
   std::string service_uid;
-  std::string metrics = "";  // where /metrics is served: "unix:/path" or host:port; empty: nowhere
+  std::string metrics = "";  // address of /metrics: "unix:/path" or host:port; empty: none
   std::string trust = "";    // folder of certificates; empty: plain text
-  int drain_seconds = 300;   // from SIGTERM on, at most
-  // Of a GPU: whether network devices may read and write its memory.
+  int drain_seconds = 300;   // at most, from SIGTERM on
+  // For a GPU: whether network devices may read and write its memory.
   bool gpu_direct = true;
 };
 
-// What is for an instance's life, with its defaults filled in, in the terms of the instances.
+// The settings that are constant for the life of an instance, with defaults filled in.
 struct InstanceSettings {
   AttentionOptions attention;
-  kernels::Isa isa = kernels::Isa::kAvx2;  // of a CPU
+  kernels::Isa isa = kernels::Isa::kAvx2;  // for a CPU
 };
 
-// `room` is the instance's own; of no account for experts. InvalidArgument names the field;
-// ResourceExhausted: it asks for more memory than the machine has; FailedPrecondition: this CPU
-// lacks what the numerics class asks for. Changes model.dtype to what the service asks for. On a
-// GPU the CPU is of no account, and its memory is asked for, not counted.
+// `room` belongs to the instance; expert instances ignore it. InvalidArgument names the field.
+// ResourceExhausted: more memory than the machine has. FailedPrecondition: this CPU lacks what the
+// numerics class needs. Sets model.dtype to the type that the service asks for. On a GPU the CPU
+// does not matter, and memory is requested from the device instead of counted.
 Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
                                                  const SequenceRoom& room, ModelDescription& model,
                                                  kernels::Context& context,
                                                  const kernels::CpuFeatures& cpu,
                                                  int64_t machine_bytes);
 
-// What is of an epoch, likewise.
+// The settings of one epoch, with defaults filled in.
 struct EpochSettings {
-  AttentionPace attention;  // its deadlines are the experts', too
+  AttentionPace attention;  // the experts use its deadlines too
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   int crossover_rows = 0;
 };
@@ -51,10 +51,10 @@ struct EpochSettings {
 // InvalidArgument names the field.
 Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config);
 
-// Memory of this machine.
+// The memory of this machine.
 int64_t MachineBytes();
-// What comes from outside is held against the machine before anything is allocated for it, since an
-// allocation that fails ends the process. ResourceExhausted names `what`.
+// Compares a size from outside with the machine's memory before anything is allocated, because a
+// failed allocation ends the process. ResourceExhausted names `what`.
 Status CheckFits(const std::string& what, uint64_t bytes, int64_t machine_bytes);
 
 }  // namespace janus::dataplane

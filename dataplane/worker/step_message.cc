@@ -36,7 +36,7 @@ void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
   if (event.token >= 0) to.add_tokens(static_cast<uint32_t>(event.token));
   if (event.has_logprobs) Fill(event.logprobs, *to.add_logprobs());
   if (!event.prompt_logprobs.empty()) {
-    // Pieces that wait for credit follow each other.
+    // Pieces that wait for credit are consecutive.
     if (to.prompt_logprobs().empty()) {
       to.set_prompt_logprobs_from(static_cast<uint32_t>(event.prompt_logprobs_from));
     }

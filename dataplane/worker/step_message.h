@@ -5,7 +5,7 @@
 
 namespace janus::dataplane {
 
-// Adds an event to what its request is owed on the wire; several steps may be merged into one.
+// Adds an event to the unsent output of its request. Several steps may be merged into one message.
 void AddEvent(const TokenEvent& event, v1::RequestTokens& to);
 
 }  // namespace janus::dataplane

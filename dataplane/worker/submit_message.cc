@@ -11,8 +11,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Ids beyond the vocabulary, those cut off here included, are refused by the instance, which knows
-// it.
+// The instance knows the vocabulary and refuses ids beyond it, including those truncated here.
 std::vector<int32_t> ToTokens(const google::protobuf::RepeatedField<uint32_t>& ids) {
   std::vector<int32_t> tokens;
   tokens.reserve(static_cast<size_t>(ids.size()));

@@ -10,22 +10,23 @@
 
 namespace janus::dataplane {
 
-// Takes what steps bring one gateway's stream; called by the emission thread, must not block.
+// Receives the output of steps for one gateway's stream. The emission thread calls it; it must not
+// block.
 class TokenReceiver {
  public:
   virtual ~TokenReceiver() = default;
-  // `output.events` are those of this stream alone; never empty.
+  // `output.events` belong to this stream; never empty.
   virtual void OnStep(StepOutput&& output) = 0;
 };
 
-// Deals what a step brought to the streams of the gateways by RequestKey::stream. Events of a
-// stream that has gone are dropped. Thread-safe.
+// Distributes the output of a step to the gateways' streams by RequestKey::stream. Events of a
+// closed stream are dropped. Thread-safe.
 class TokenRouter final : public TokenSink {
  public:
-  // Returns the number the stream's requests carry.
+  // Returns the stream's number for RequestKey.
   uint64_t Add(std::shared_ptr<TokenReceiver> receiver);
   void Remove(uint64_t stream);
-  // Streams of gateways that are attached.
+  // The number of attached gateways' streams.
   size_t streams() const;
 
   void Push(StepOutput&& output) override;

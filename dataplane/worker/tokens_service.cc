@@ -10,7 +10,7 @@
 namespace janus::dataplane {
 namespace {
 
-// The worker and its instance behind a stream.
+// Connects a stream to the worker and its instance.
 class Target final : public StreamTarget {
  public:
   Target(Worker& worker, AttentionInstance& instance) : worker_(worker), instance_(instance) {}
@@ -63,7 +63,7 @@ class AttachmentReceiver final : public TokenReceiver {
   Attachment* attachment_ JANUS_GUARDED_BY(mu_);
 };
 
-// Carries a GatewayStream over a gRPC stream: one read and one write under way at a time.
+// Carries a GatewayStream over a gRPC stream, with at most one read and one write pending.
 class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::FromAttention> {
  public:
   Attachment(Worker& worker, AttentionInstance& instance, const Logger& log)
@@ -149,7 +149,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
   const uint64_t number_;
   Target target_;
   GatewayStream stream_;
-  v1::ToAttention incoming_;    // read side only
+  v1::ToAttention incoming_;    // only for the reading side
   v1::FromAttention outgoing_;  // written by the thread that sets writing_
 
   Mutex mu_;

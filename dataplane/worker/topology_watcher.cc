@@ -40,7 +40,7 @@ class Watcher final : public Reactor {
   }
 
  private:
-  // What the worker holds; it may outlive the stream.
+  // The worker holds this; it may outlive the stream.
   class Listener final : public CommitListener {
    public:
     explicit Listener(Watcher* watcher) : watcher_(watcher) {}
@@ -58,7 +58,7 @@ class Watcher final : public Reactor {
     Watcher* watcher_ JANUS_GUARDED_BY(mu_);
   };
 
-  // Writes what serves, unless it was told before or a write is under way.
+  // Writes the serving topology, unless it was written before or a write is pending.
   void Tell() {
     const MutexLock lock(mu_);
     if (writing_ || closed_) return;

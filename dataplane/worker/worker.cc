@@ -41,7 +41,7 @@ Worker::Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock,
 
 Worker::~Worker() {
   Stop();
-  // Joins the step thread without mu_: it may be on its way into on_loss_.
+  // Joins the step thread without mu_, which on_loss_ may need.
   const MutexLock changing(change_);
   std::unique_ptr<EpochSession> prepared, serving;
   {
@@ -91,7 +91,7 @@ Status Worker::CheckStamp(const Stamp& stamp) {
   return OkStatus();
 }
 
-// Of a topology that this worker has no place in: nothing.
+// Empty if the topology does not list this worker.
 SequenceRoom Worker::RoomIn(const Topology& topology) const {
   if (flags_.role != Role::kAttention) return {};
   const Result<Rank> self = FindSelf(flags_, topology);
@@ -127,7 +127,7 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   {
     const MutexLock lock(mu_);
     JANUS_RETURN_IF_ERROR(CheckStamp(stamp));
-    // One that was given up ends in a moment; a request for a newer one gives it up.
+    // An aborted Prepare ends in a moment; a request for a newer epoch aborts the older Prepare.
     while (preparing_ != 0 && (preparing_ < stamp.epoch || prepare_stop_.stop_requested())) {
       prepare_stop_.request_stop();
       prepare_ended_.Wait(mu_);
@@ -143,7 +143,8 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   }
   Result<std::unique_ptr<EpochSession>> built = Build(request, progress, stop);
   if (!built.ok()) {
-    // Only the next wait tells for certain that the device is what has failed, as in Start.
+    // Only a further wait shows for certain whether the device has failed, as in
+    // EpochSession::Start.
     (void)context_.Wait();
     if (context_.has_failed()) on_loss_(built.status());
   }
@@ -185,7 +186,7 @@ Result<const InstanceState*> Worker::InstanceStateFor(
     const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
     std::stop_source stop) {
   const SequenceRoom room = RoomIn(request.topology);
-  // Of an epoch that was never committed: they go, the session first.
+  // Leftovers of an epoch that was never committed. Destroy the session first.
   std::unique_ptr<InstanceState> state;
   std::unique_ptr<EpochSession> prepared;
   {
@@ -194,7 +195,7 @@ Result<const InstanceState*> Worker::InstanceStateFor(
     if (state_ != nullptr) {
       const Status fits = state_->Fits(request.config, room);
       if (fits.ok()) return state_.get();
-      // The epoch before was committed since this one was found to be new.
+      // The previous epoch was committed after this one had passed CheckNew.
       if (committed_ != 0) return fits;
     }
     prepared = std::move(prepared_);
@@ -225,7 +226,7 @@ Status Worker::Commit(const Stamp& stamp) {
       return FailedPrecondition("epoch " + std::to_string(stamp.epoch) + " is not prepared here");
     }
   }
-  // Only this thread changes them, and the step thread may take mu_ on its way out.
+  // Only this thread changes them, and the ending step thread may need mu_.
   const InstanceStatistics before = EndServing();
   std::vector<std::weak_ptr<CommitListener>> listeners;
   {
@@ -302,7 +303,7 @@ Status Worker::Drain(const Stamp& stamp, MonotonicTime deadline,
     Leave(stamp.epoch);
     return OkStatus();
   }
-  // The caller may go, or the process end, long before the deadline.
+  // The caller may go, or the process may end, long before the deadline.
   constexpr auto kLookUp = std::chrono::milliseconds(100);
   while (attention != nullptr) {
     const MonotonicTime now = MonotonicClock::now();
@@ -339,7 +340,7 @@ void Worker::Leave(uint64_t epoch) {
     }
     if (served != nullptr) attention = state_->attention.get();
   }
-  // The step thread has ended: this one is in its place.
+  // The step thread has ended, so this thread may act in its place.
   if (attention != nullptr) attention->Leave();
   if (served != nullptr) log_.Info("left", {{"epoch", served->topology().epoch}});
 }

@@ -23,92 +23,93 @@
 
 // The process of one instance: control calls, token streams, metrics, one epoch after another.
 //
-// May include: every other room of the data plane but text and gateway; rpc, proto, kernels,
+// May include: all other folders of the data plane except text and gateway; rpc, proto, kernels,
 // common.
 namespace janus::dataplane {
 
-// One instance from its start to its end, over epochs (docs/design/007): idle, prepared for an
-// epoch beside the one it serves, serving it, holding what it has when that was lost.
+// One instance from its start to its end, over epochs (docs/design/007). It is idle, serves an
+// epoch, prepares the next one meanwhile, or holds its requests after it has lost its epoch.
 //
 // Thread-safe.
 class Worker {
  public:
-  // Computes in `context`, which outlives it. `on_loss` is called from the step thread when an
-  // epoch has ended with an error; the worker then holds its requests for the next one. Peers that
-  // the exchange's listener refuses are counted in `registry`, which outlives the worker.
+  // Computes in `context`, which outlives it. The step thread calls `on_loss` when an epoch has
+  // ended with an error; the worker then holds its requests for the next epoch. `registry` counts
+  // the peers that the exchange's listener refuses; it outlives the worker.
   Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock, Logger log,
          std::function<void(const Status&)> on_loss, MetricRegistry& registry);
   ~Worker();
 
-  // Makes what the topology's epoch needs here, beside what runs: loads what is not here already,
-  // connects to the peers; blocks. `progress` is called from the calling thread and returns false
-  // to abort. Preparing the same epoch again is OK; a newer one takes the place of one that
-  // was prepared, or is being prepared, and not committed. FailedPrecondition: what is for
-  // life is not as in the epoch that is served.
+  // Prepares the topology's epoch while another runs: loads missing weights, connects to the peers;
+  // blocks. `progress` is called from the calling thread; false aborts. Preparing the same epoch
+  // again is OK. A newer epoch replaces one that was prepared, or is being prepared, and not
+  // committed. FailedPrecondition: a setting that is constant for life differs from the served
+  // epoch.
   Status Prepare(const Stamp& stamp, const Topology& topology, const v1::WorkerConfig& config,
                  const std::string& epoch_key,
                  const std::function<bool(const PrepareProgress&)>& progress);
-  // Serves the prepared epoch in the place of the one before, whose running step is given up and
+  // Serves the prepared epoch in place of the previous one. The running step is given up and
   // computed again.
   Status Commit(const Stamp& stamp);
   Status Abort(const Stamp& stamp);
-  // Of the committed epoch: refuses new requests; returns when the running ones have ended, or
-  // DeadlineExceeded, or Cancelled once `keep_waiting`, asked ten times a second, says false.
-  // Of a newer one, in which this worker has no place: its epoch ends, and the gateways get back
-  // what it has not ended, at once.
+  // For the committed epoch: refuses new requests, and returns when the running ones have ended.
+  // DeadlineExceeded at the deadline. Cancelled once `keep_waiting`, called ten times a second,
+  // returns false. For a newer epoch that does not list this worker: ends its epoch at once, and
+  // returns unfinished requests to the gateways.
   Status Drain(const Stamp& stamp, MonotonicTime deadline,
                const std::function<bool()>& keep_waiting);
 
-  // Of the committed epoch: another topology serves from now on, though this one goes on with what
-  // it has. InvalidArgument: it is not of a newer epoch.
+  // For the committed epoch: another topology serves from now on. This one continues with its
+  // requests. InvalidArgument: the other epoch is not newer.
   struct Successor {
     Topology topology;
     std::string text_digest;
   };
   Status Supersede(const Stamp& stamp, Successor successor);
 
-  // Ends the step loop and a Prepare under way, for the process is about to end.
+  // Ends the step loop and a running Prepare, because the process is about to end.
   void Stop();
   bool draining() const;
 
-  // Of a write that is not for this worker alone: remembers its fence, or refuses it as one for
-  // this worker.
+  // For a write that also concerns other workers: checks the stamp as for a write to this worker,
+  // and remembers its fence.
   Status Accept(const Stamp& stamp);
-  // This process is to end. Takes no new requests, and waits for no instance that has left.
+  // Called when this process is to end. Refuses new requests, and does not wait for instances that
+  // have left.
   void Depart();
-  // After Depart: nothing of the service rests on this worker any more. It was told of an epoch
-  // without it, or the epoch has ended; or no gateway is attached to it and it has no requests.
+  // After Depart: whether the service no longer needs this worker. That is so if a newer epoch
+  // without it was committed, its epoch has ended, or it has neither gateways nor requests.
   bool HasDeparted() const;
-  // Ends the epoch that is served, and drops what was prepared up to `epoch`; gateways get back
-  // what has not ended.
+  // Ends the served epoch, and drops what was prepared up to `epoch`. Gateways get unfinished
+  // requests back.
   void Leave(uint64_t epoch) JANUS_EXCLUDES(change_, mu_);
 
-  // PermissionDenied: another service's.
+  // PermissionDenied: the caller belongs to another service.
   Status CheckService(const std::string& service_uid) const;
-  // The committed topology; absent before the first Commit, and when this worker has left.
+  // The committed topology; absent before the first Commit, and after this worker has left.
   std::optional<Topology> topology() const;
-  // The topology that serves readers of texts by this tokenizer: the successor if it has the same
-  // tokenizer, else the committed one if that has it. An empty digest fits any.
+  // The serving topology for clients with this tokenizer: the successor if its tokenizer matches,
+  // otherwise the committed one if that matches. An empty digest matches any.
   std::optional<Topology> TopologyFor(const std::string& text_digest) const;
   uint64_t fence() const;
-  // Told of every Commit and Supersede from now on, as long as it lives.
+  // Called after every Commit and Supersede from now on, as long as it lives.
   void AddCommitListener(std::weak_ptr<CommitListener> listener);
   InstanceStatistics statistics() const;
-  // Of an expert instance: what it tells of the service's routing (routing_record.h), with at most
-  // so many of the sampled rounds.
+  // For an expert instance: its report on the service's routing (routing_record.h), with at most so
+  // many sampled rounds.
   RoutingStatistics routing(bool popularity, size_t rounds) const {
     return routing_.Read(popularity, rounds);
   }
-  // What a scrape sees.
+  // The metrics for a scrape.
   std::vector<MetricFamily> metrics() const;
 
-  // The attention instance while it is of an epoch, else the reason why not. Valid as long as the
+  // The attention instance while it belongs to an epoch, otherwise the reason. Valid as long as the
   // worker.
   Result<AttentionInstance*> attention() const;
   TokenRouter& router() { return router_; }
   const WorkerFlags& flags() const { return flags_; }
   kernels::Context& context() { return context_; }
-  // Of the prepared model.
+  // For the prepared model.
   struct ServedModel {
     ModelDescription description;
     std::string answers_digest;  // as InstanceState has them
@@ -118,9 +119,9 @@ class Worker {
 
  private:
   Status CheckStamp(const Stamp& stamp) JANUS_REQUIRES(mu_);
-  // The room for sequences that it says this worker has.
+  // This worker's room for sequences according to the topology.
   SequenceRoom RoomIn(const Topology& topology) const;
-  // OK: there is something to prepare. AlreadyExists with an empty message: it is there already.
+  // OK: there is something to prepare. AlreadyExists with an empty message: it is prepared already.
   Status CheckNew(const Stamp& stamp, const EpochRequest& request) JANUS_REQUIRES(mu_);
   Result<std::unique_ptr<EpochSession>> Build(
       const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
@@ -128,7 +129,7 @@ class Worker {
   Result<const InstanceState*> InstanceStateFor(
       const EpochRequest& request, const std::function<bool(const PrepareProgress&)>& progress,
       std::stop_source stop) JANUS_EXCLUDES(mu_);
-  // Ends the steps of the serving epoch; what it had counted.
+  // Ends the steps of the serving epoch and returns its counts.
   InstanceStatistics EndServing() JANUS_REQUIRES(change_) JANUS_EXCLUDES(mu_);
   uint64_t committed() const JANUS_EXCLUDES(mu_);
 
@@ -139,23 +140,24 @@ class Worker {
   const std::function<void(const Status&)> on_loss_;
   TokenRouter router_;
   StepMetrics step_metrics_;
-  RoutingRecord routing_;  // of an expert instance's epochs
+  RoutingRecord routing_;  // for an expert instance, over its epochs
   ExchangeRefusalCounts refusals_;
-  ExchangeListener listener_{&refusals_};  // opened by the thread in Prepare
+  ExchangeListener listener_{&refusals_};  // Prepare opens it
 
-  // Held while serving_ or prepared_ change, over the end of a step thread; before mu_.
+  // Held while serving_ or prepared_ change, including the wait for a step thread. Lock it before
+  // mu_.
   Mutex change_;
   mutable Mutex mu_;
   uint64_t fence_ JANUS_GUARDED_BY(mu_) = 0;
   std::optional<Successor> successor_ JANUS_GUARDED_BY(mu_);
-  uint64_t preparing_ JANUS_GUARDED_BY(mu_) = 0;  // epoch of a Prepare under way; 0: none
+  uint64_t preparing_ JANUS_GUARDED_BY(mu_) = 0;  // epoch of a running Prepare; 0: none
   std::stop_source prepare_stop_ JANUS_GUARDED_BY(mu_);
   CondVar prepare_ended_;
   bool stopping_ JANUS_GUARDED_BY(mu_) = false;
   bool draining_ JANUS_GUARDED_BY(mu_) = false;
   std::stop_source departing_;
   uint64_t committed_ JANUS_GUARDED_BY(mu_) = 0;
-  std::unique_ptr<InstanceState> state_ JANUS_GUARDED_BY(mu_);  // for good with the first Commit
+  std::unique_ptr<InstanceState> state_ JANUS_GUARDED_BY(mu_);  // constant from the first Commit on
   std::unique_ptr<EpochSession> prepared_ JANUS_GUARDED_BY(mu_);
   std::unique_ptr<EpochSession> serving_ JANUS_GUARDED_BY(mu_);
   std::vector<std::weak_ptr<CommitListener>> listeners_ JANUS_GUARDED_BY(mu_);

@@ -4,7 +4,7 @@
 
 namespace janus::dataplane {
 
-// What a worker tells of its instance. All have role and rank before their own labels.
+// The metrics of a worker's instance. All have the labels role and rank before their own.
 inline constexpr MetricDeclaration kWorkerMetrics[] = {
     {"janus_topology_epoch", MetricType::kGauge, "", "epoch",
      "Epoch that is served; 0 before the first and after the last."},

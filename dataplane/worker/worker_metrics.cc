@@ -13,14 +13,14 @@ consteval Metric Of(std::string_view name) {
   return {kWorkerMetrics, name};
 }
 
-// Families of one instance, in the order they are added.
+// The families of one instance, in the order in which they are added.
 class Collected {
  public:
   explicit Collected(const InstanceStatistics& s)
       : instance_(
             {{"role", std::string(ToString(s.role))}, {"rank", std::to_string(s.rank.value)}}) {}
 
-  // One more series of the family of that name.
+  // Adds a series to the family of that name.
   void Counter(Metric metric, double value, MetricLabels more = {}) {
     Add(metric, MetricType::kCounter, std::move(more)).value = value;
   }
@@ -83,7 +83,7 @@ void AddTimes(Role role, const StepMetrics& metrics, Collected& to) {
   for (size_t i = 0; i < StepMetrics::kModes; ++i) {
     const StepMetrics::Exchange& one = metrics.exchange[i];
     const auto mode = static_cast<ExchangeMode>(i);
-    // A mode that no epoch had has no series.
+    // A mode that was never used has no series.
     if (mode != ExchangeMode::kDirect && one.send.Sample().sum == 0) continue;
     const std::string name(ToString(mode));
     to.Histogram(kExchange, one.send, {{"phase", "send"}, {"mode", name}});

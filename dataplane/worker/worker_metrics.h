@@ -8,7 +8,7 @@
 
 namespace janus::dataplane {
 
-// What a scrape sees of one instance (docs/metrics.md). `epoch`: the committed one, 0 before.
+// The metrics of one instance for a scrape (docs/metrics.md). `epoch`: the committed one; 0 before.
 std::vector<MetricFamily> WorkerMetrics(const InstanceStatistics& statistics, uint64_t epoch,
                                         const StepMetrics& metrics);
 

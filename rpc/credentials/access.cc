@@ -32,7 +32,7 @@ class Gate final : public grpc::AuthMetadataProcessor {
     const std::string_view path =
         found == metadata.end() ? std::string_view()
                                 : std::string_view(found->second.data(), found->second.size());
-    // The connection was accepted for this very name.
+    // The connection was accepted for this name.
     const std::vector<grpc::string_ref> names =
         context->FindPropertyValues(GRPC_PEER_SPIFFE_ID_PROPERTY_NAME);
     const std::string_view name =

@@ -10,7 +10,8 @@
 
 namespace janus {
 
-// Who may call what: the table of proto/README.md. A call that is not in it is nobody's.
+// The permitted callers of each call: the table of proto/README.md. A call without a row is refused
+// to every role.
 struct CallRule {
   std::string_view path;  // "/janus.v1.Control/Prepare"
   std::span<const PeerRole> callers;
@@ -19,8 +20,8 @@ std::span<const CallRule> CallRules();
 
 bool MayCall(std::string_view path, PeerRole caller);
 
-// Holds every call of a server to the table: others get PERMISSION_DENIED, counted, before any
-// service hears of them.
+// Checks every call of a server against the table. Other calls get PERMISSION_DENIED, are counted,
+// and do not reach any service.
 std::shared_ptr<grpc::AuthMetadataProcessor> HoldToCallRules(RefusalCounts& refusals);
 
 }  // namespace janus

@@ -33,7 +33,7 @@ X509Ptr NextCertificate(BIO* from) {
   return X509Ptr(PEM_read_bio_X509(from, nullptr, nullptr, nullptr));
 }
 
-// The one URI among a certificate's alternative names; nothing: there is none, or several.
+// The one URI among a certificate's alternative names; nothing: there are zero or several.
 std::optional<std::string> UriOf(const X509* certificate) {
   const NamesPtr names(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
@@ -125,7 +125,7 @@ Result<std::shared_ptr<const TrustBundle>> TrustBundle::Parse(const std::string&
     }
     X509_STORE_add_cert(store->store.get(), authority.get());
   }
-  // PEM_read ends with "no start line" where nothing follows.
+  // At the end of the text PEM_read fails with "no start line".
   const auto error = ERR_peek_last_error();
   ERR_clear_error();
   if (count == 0 || ERR_GET_REASON(error) != PEM_R_NO_START_LINE) {

@@ -11,21 +11,21 @@
 
 namespace janus {
 
-// Why somebody was not let in: the label `reason` of janus_connections_refused_total.
+// Why a peer was refused: the label `reason` of janus_connections_refused_total.
 enum class Refusal {
-  kHandshake,         // no TLS, no certificate, or not the key of it
-  kUnknownAuthority,  // a certificate that none of ours has issued
+  kHandshake,         // no TLS, no certificate, or the wrong key
+  kUnknownAuthority,  // a certificate from an unknown authority
   kExpired,           // or not valid yet
-  kIdentity,          // a certificate of ours that names nobody it may name
-  kAnotherService,    // of a service that is not this one
-  kRole,              // of this service, but a role that may not call this
+  kIdentity,          // the authority may not issue for this name
+  kAnotherService,    // from a different service
+  kRole,              // from this service, but a role that may not call this
 };
 inline constexpr Refusal kRefusals[] = {Refusal::kHandshake,      Refusal::kUnknownAuthority,
                                         Refusal::kExpired,        Refusal::kIdentity,
                                         Refusal::kAnotherService, Refusal::kRole};
 std::string_view ToString(Refusal refusal);
 
-// Who a peer is, or why it is refused.
+// The identity of a peer, or why it is refused.
 struct PeerVerdict {
   bool is_accepted = false;
   Identity identity;
@@ -33,30 +33,30 @@ struct PeerVerdict {
   std::string message;
 };
 
-// A private key and its certificate fit each other. InvalidArgument: which of the two cannot be
-// read, or that they do not fit.
+// Checks that a private key and its certificate match. InvalidArgument: which of the two cannot be
+// read, or that they do not match.
 Status CheckKeyPair(const std::string& certificate_pem, const std::string& key_pem);
 
-// When a certificate (PEM, the first one) begins and ceases to be valid; nothing: it cannot be
-// read.
+// The validity period of a certificate (PEM, the first one counts); nothing: it cannot be read.
 struct CertificateValidity {
   WallTime begin;
   WallTime end;
 };
 std::optional<CertificateValidity> ValidityOf(const std::string& certificate_pem);
 
-// The authorities whose certificates are taken (ca.crt, PEM). Each carries one URI and issues for
-// the identities directly below it, so that an authority of the operator cannot name a member of a
-// service, nor one of a service the operator. Immutable, thread-safe.
+// The trusted authorities (ca.crt, PEM). Each carries one URI and issues only for the identities
+// directly below it. So an authority of the operator cannot name a member of a service, and vice
+// versa. Immutable, thread-safe.
 class TrustBundle {
  public:
-  // InvalidArgument: no certificate, one that cannot be read, is no authority or carries no URI.
+  // InvalidArgument: the text has no certificate, or one that is unreadable, is no authority or
+  // carries no URI.
   static Result<std::shared_ptr<const TrustBundle>> Parse(const std::string& pem);
 
-  // Whose certificate (PEM, the first one counts) this is, at that time.
+  // Judges the owner of this certificate (PEM, the first one counts) at that time.
   PeerVerdict Judge(const std::string& certificate_pem, WallTime now) const;
 
-  // What it was read from.
+  // The text that it was parsed from.
   const std::string& text() const { return text_; }
 
   ~TrustBundle();

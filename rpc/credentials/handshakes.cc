@@ -10,7 +10,7 @@
 namespace janus {
 namespace {
 
-// gRPC's log is the process's, and its threads may speak to the very end.
+// gRPC's log is global, and its threads may write to it until the process ends.
 Mutex g_mu;
 HandshakeCounter* g_counter JANUS_GUARDED_BY(g_mu) = nullptr;
 
@@ -43,7 +43,7 @@ void HandshakeCounter::Hear(const char* text, bool is_error) {
     refusals_.Count(Refusal::kHandshake);
     log_.Debug("a connection was refused", {{"error", message}});
   } else if (message.starts_with("No match found for server name")) {
-    // Of every connection that is made: names and addresses play no part here.
+    // Logged for every new connection: names and addresses are not checked here.
   } else if (is_error) {
     log_.Warning("gRPC", {{"error", message}});
   }

@@ -5,9 +5,10 @@
 
 namespace janus {
 
-// gRPC tells of handshakes that fail before there is a certificate to judge (plain text, none at
-// all) in its own log alone. While this lives that log goes, errors only, through `log` instead of
-// to stderr, and those are counted. Of the whole process: one at a time. `refusals` outlives it.
+// gRPC reports handshakes that fail before there is a certificate (plain text, no certificate) only
+// in its own log. While this lives, that log's errors go to `log` instead of stderr, and failed
+// handshakes are counted. The log is global, so there may be one object at a time. `refusals`
+// outlives it.
 class HandshakeCounter {
  public:
   HandshakeCounter(RefusalCounts& refusals, const Logger& log);
@@ -15,7 +16,7 @@ class HandshakeCounter {
   HandshakeCounter(const HandshakeCounter&) = delete;
   HandshakeCounter& operator=(const HandshakeCounter&) = delete;
 
-  // What gRPC has said; an error, or less.
+  // Handles a message of gRPC's log; an error, or less severe.
   void Hear(const char* message, bool is_error);
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kScheme = "spiffe://";
 
-// A DNS name: what trust domains, namespaces and names of services are.
+// Whether it is a DNS name, as trust domains, namespaces and services need.
 bool IsName(std::string_view part) {
   return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';

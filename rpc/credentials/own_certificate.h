@@ -15,7 +15,7 @@ inline constexpr MetricDeclaration kCertificateMetrics[] = {
      "When it stops being valid."},
 };
 
-// What is told of the certificate in `trust`, at each scrape.
+// Adds gauges about the certificate in `trust`, read at each scrape.
 void TellCertificate(std::shared_ptr<const TrustFolder> trust, MetricRegistry& registry);
 
 }  // namespace janus

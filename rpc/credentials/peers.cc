@@ -14,7 +14,7 @@ namespace {
 
 namespace tls = grpc::experimental;
 
-// After the handshake, which has shown that the peer holds the key of its certificate.
+// Runs after the handshake, which has proved that the peer holds its certificate's key.
 class Verifier final : public tls::ExternalCertificateVerifier {
  public:
   explicit Verifier(PeerRules rules) : rules_(std::move(rules)) {}
@@ -69,7 +69,7 @@ PeerVerdict JudgePeer(const PeerRules& rules, const std::string& certificate_pem
   return verdict;
 }
 
-// The chain is judged by the verifier alone, which can say and count what is wrong with it.
+// Only the verifier judges the chain, because it can report and count the reason.
 std::shared_ptr<grpc::ServerCredentials> MutualTlsServer(
     const std::shared_ptr<tls::CertificateProviderInterface>& own, PeerRules rules) {
   tls::TlsServerCredentialsOptions options(own);
@@ -84,13 +84,13 @@ std::shared_ptr<grpc::ChannelCredentials> MutualTlsChannel(
   options.set_certificate_provider(own);
   options.set_verify_server_certs(false);
   options.set_check_call_host(false);
-  // Without any gRPC takes the machine's own, and dials nobody where there are none, as in an image
-  // that holds nothing but a program.
+  // Without roots gRPC uses the machine's own. If there are none, as in an image with only one
+  // program, it does not connect at all.
   options.watch_root_certs();
   Fill(std::move(rules), options);
-  // Under a name of its own: where a server watches its certificate already, gRPC 1.51 takes a
-  // channel that begins to watch roots under the same name for the end of that, and the server
-  // shows its first certificate for ever.
+  // Uses separate names. gRPC 1.51 confuses a channel that begins to watch roots with a server that
+  // already watches its certificate under the same name. The server would then present its first
+  // certificate for ever.
   options.set_root_cert_name("channel");
   options.set_identity_cert_name("channel");
   return tls::TlsCredentials(options);

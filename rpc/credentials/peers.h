@@ -18,7 +18,8 @@ class CertificateProviderInterface;
 
 namespace janus {
 
-// janus_connections_refused_total{reason}. Thread-safe; outlives what counts with it.
+// janus_connections_refused_total{reason}. Thread-safe; it must outlive the objects that count with
+// it.
 class RefusalCounts {
  public:
   explicit RefusalCounts(MetricRegistry& registry);
@@ -29,27 +30,27 @@ class RefusalCounts {
   std::array<Counter*, std::size(kRefusals)> counters_;
 };
 
-// Which peers a process takes, at either end of a connection.
+// Which peers a process accepts, at either end of a connection.
 struct PeerRules {
-  // The authorities of now; asked at every handshake.
+  // Returns the current authorities; called at every handshake.
   std::function<Result<std::shared_ptr<const TrustBundle>>()> bundle;
   std::string authority;        // of the service
-  std::vector<PeerRole> roles;  // kOperator: of any operator whose authority is in the bundle
+  std::vector<PeerRole> roles;  // kOperator: any operator with an authority in the bundle
   const Clock* clock = nullptr;
   RefusalCounts* refusals = nullptr;  // null: not counted
 };
 
-// Of a certificate (PEM), by the rules.
+// Judges a certificate (PEM) by the rules.
 PeerVerdict JudgePeer(const PeerRules& rules, const std::string& certificate_pem);
 
-// Mutual TLS with what `own` provides as certificate and key. Peers are judged by their
-// certificates alone, whatever their address. `own` keeps its files or texts up to date by itself:
-// handshakes take what there is, connections that stand are left alone.
+// Mutual TLS with the certificate and key from `own`. Only their certificates identify peers, not
+// their addresses. `own` keeps its files or texts up to date: new handshakes use the current ones,
+// existing connections stay open.
 std::shared_ptr<grpc::ServerCredentials> MutualTlsServer(
     const std::shared_ptr<grpc::experimental::CertificateProviderInterface>& own, PeerRules rules);
 std::shared_ptr<grpc::ChannelCredentials> MutualTlsChannel(
     const std::shared_ptr<grpc::experimental::CertificateProviderInterface>& own, PeerRules rules);
-// The same from PEM texts, which stay as they are.
+// The same from constant PEM texts.
 std::shared_ptr<grpc::ChannelCredentials> MutualTlsChannel(const std::string& certificate_pem,
                                                            const std::string& key_pem,
                                                            PeerRules rules);

@@ -24,8 +24,8 @@ Status Explain(const Status& status, const std::string& where = "") {
 
 }  // namespace
 
-// ca.crt as it is now. Read anew at every handshake, which costs it little; while it cannot be read
-// the last one that could counts.
+// The current ca.crt. It is read again at every handshake, which costs little. If it cannot be
+// read, the last readable version counts.
 class TrustFolder::Bundle {
  public:
   explicit Bundle(std::string path) : path_(std::move(path)) {}

@@ -12,16 +12,16 @@
 
 namespace janus {
 
-// The credentials of a gateway or worker, from a folder as Kubernetes mounts a Secret: tls.crt and
-// tls.key (its own certificate and key), ca.crt (the authorities it trusts). Files that are
-// replaced, all at once as Kubernetes does it, count from the next handshake on (the key pair
-// within a second). Which service it is of, and so whom it takes, its own certificate says.
-// Thread-safe.
+// The credentials of a gateway or worker, from a folder that Kubernetes mounts for a Secret:
+// tls.crt and tls.key (its own certificate and key), ca.crt (the authorities that it trusts).
+// Kubernetes replaces all files at once; the new ones count from the next handshake on (the key
+// pair within a second). Its own certificate names its service, and so decides which peers it
+// accepts. Thread-safe.
 class TrustFolder {
  public:
-  // Errors name the file, what is wrong with it and what to do: one that is missing or cannot be
-  // read, a key that is not the certificate's, a certificate that has expired or that ca.crt does
-  // not know. `clock` and `refusals` outlive all credentials.
+  // Errors name the file, what is wrong with it and what to do: it is missing or unreadable, the
+  // key does not match the certificate, or the certificate has expired or is unknown to ca.crt.
+  // `clock` and `refusals` outlive all credentials.
   static Result<std::shared_ptr<const TrustFolder>> Open(const std::string& folder,
                                                          const Clock& clock,
                                                          RefusalCounts& refusals);
@@ -30,9 +30,10 @@ class TrustFolder {
   // Of the certificate that is in the folder now; nothing: it cannot be read.
   std::optional<CertificateValidity> Validity() const;
 
-  // Takes connections of the same service and of operators, and holds their calls to CallRules().
+  // For a server: accepts connections of the same service and of operators, and checks their calls
+  // against CallRules().
   std::shared_ptr<grpc::ServerCredentials> Server() const;
-  // To workers of the same service.
+  // For channels to workers of the same service.
   std::shared_ptr<grpc::ChannelCredentials> Channel() const;
 
  private:

@@ -7,8 +7,8 @@
 
 namespace janus {
 
-// Reads an input as a list of [action, length, bytes...], each record cut to what is left, and
-// calls act(action, bytes) for one after the other until it returns false.
+// Reads an input as a list of [action, length, bytes...], with each record cut to the remaining
+// input. Calls act(action, bytes) for each one until it returns false.
 template <class Act>
 void ForEachAction(const uint8_t* data, size_t size, Act&& act) {
   std::string_view rest(reinterpret_cast<const char*>(data), size);

@@ -1,5 +1,5 @@
-// An attention instance, coordinator (rank 0) or not, whose peers lie: it ends with an error that
-// names the peer, and touches nothing that is not its own.
+// An attention instance, coordinator (rank 0) or not, with lying peers: it ends with an error that
+// names the peer, and touches only its own memory.
 
 #include <cstdint>
 
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.swap_bytes = 0;
   options.log = Logger(2, LogLevel::kError);
   AttentionPace pace;
-  pace.deadlines = {Seconds(0.002), Seconds(0.004)};  // nobody comes back here
+  pace.deadlines = {Seconds(0.002), Seconds(0.004)};  // no peer answers here
   auto instance = *AttentionInstance::Create(options, held.model, held.attention, sink, clock);
   const auto epoch =
       *instance->Enter(topology, rank, transport, *exchange, kernels::Stream{}, pace);

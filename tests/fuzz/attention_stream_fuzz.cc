@@ -1,5 +1,5 @@
-// What two attention instances may send a gateway, in any order with requests that come, are
-// cancelled, and streams that end: a request gets one end, and no token that it did not ask for.
+// Messages of two attention instances to a gateway, in any order, while requests come and are
+// cancelled and streams end. A request gets one end, and no token that it did not ask for.
 //
 // The input is a list of [action, instance, length, bytes...].
 
@@ -24,7 +24,7 @@ const text::Tokenizer& TestTokenizer() {
   return *tokenizer;
 }
 
-// Makes the chunks that a client would get.
+// Makes the chunks that a client would receive.
 class CheckedSink final : public TokenSink {
  public:
   explicit CheckedSink(bool logprobs)

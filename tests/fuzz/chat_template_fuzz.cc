@@ -1,4 +1,4 @@
-// A chat template out of a checkpoint: it renders or is refused, within its limits.
+// A chat template from a checkpoint: it renders or is refused, within its limits.
 
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,4 @@
-// HTTP bodies: the first byte chooses the endpoint. What is accepted is within its bounds.
+// HTTP bodies: the first byte chooses the endpoint. An accepted body is within its bounds.
 
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,4 @@
-// A compressed body: the first byte chooses the coding. What decodes stays within the bound.
+// A compressed body: the first byte chooses the coding. A decoded body stays within the bound.
 
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
-// What an operator, or somebody else, may ask of a worker that has no model: every call in any
-// order, with any stamp and topology. No epoch comes to be committed, the fence never falls, and
-// who is refused for his stamp leaves it as it is.
+// Calls of an operator, or any other client, to a worker without a model: every call in any order,
+// with any stamp and topology. No epoch is committed, the fence never falls, and a call that is
+// refused for its stamp leaves the fence unchanged.
 //
 // The input is a list of [call, length, bytes...].
 

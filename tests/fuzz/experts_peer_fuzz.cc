@@ -1,5 +1,5 @@
-// An expert instance whose attention instances lie: it ends with an error that names the peer, and
-// touches nothing that is not its own.
+// An expert instance with lying attention instances: it ends with an error that names the peer, and
+// touches only its own memory.
 
 #include <cstdint>
 
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const SystemClock clock;
   ExpertOptions options;
   options.log = Logger(2, LogLevel::kError);
-  options.deadlines = {Seconds(0.002), Seconds(0.004)};  // nobody comes back here
+  options.deadlines = {Seconds(0.002), Seconds(0.004)};  // no peer answers here
   ExpertInstance instance(options, held.model, shares[0], topology, Rank{0}, transport, *exchange,
                           clock, kernels::Stream{});
   const Status ended = instance.Run({});

@@ -1,6 +1,6 @@
-// What a gateway may send on its stream, in any order with steps and with the reading of what it is
-// owed: no Step without credit, and in each the requests that are owed something, no other: none
-// that was not taken, and of one that was cancelled nothing any more.
+// Messages of a gateway on its stream, in any order with steps and reads. There is no Step without
+// credit. Each Step has exactly the requests with unsent output: never a refused request, and
+// nothing more for a cancelled one.
 //
 // The input is a list of [action, length, bytes...].
 
@@ -91,7 +91,7 @@ class World {
     return true;
   }
 
-  // A byte per event: which of the running requests, and whether it ends.
+  // One byte per event: which of the running requests gets it, and whether it ends.
   void Step(std::string_view bytes) {
     StepOutput output;
     std::set<RequestKey> told;
@@ -135,7 +135,7 @@ class World {
   Target target_;
   GatewayStream stream_;
   std::set<RequestKey> open_;
-  std::set<RequestKey> owed_;  // something, by the next Step
+  std::set<RequestKey> owed_;  // requests with output for the next Step
   uint64_t credits_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// generation_config.json as it lies in a checkpoint: whatever is in it, the defaults are within
-// their bounds.
+// generation_config.json from a checkpoint: for any content the defaults are within their bounds.
 
 #include <cstdint>
 #include <string_view>

@@ -1,5 +1,5 @@
-// What anybody may say to the exchange's port: it is read without waiting, and judged; what passes
-// agrees in every field, and no text of it reaches a message raw.
+// Any bytes to the exchange's port: they are read without waiting and judged. A HELLO that passes
+// agrees in every field, and its texts never reach a message unescaped.
 
 #include <sys/socket.h>
 
@@ -20,7 +20,7 @@ void CheckPrintable(const std::string& text) {
   for (const char c : text) JANUS_CHECK(static_cast<unsigned char>(c) >= 0x20, text);
 }
 
-// What a member of the epoch says.
+// The HELLO of a member of the epoch.
 Hello HelloOf(const TransportLayout& layout) {
   ExchangeIdentity identity;
   identity.epoch = 3;
@@ -51,8 +51,8 @@ void CheckHello(const HelloReader& reader, const TransportLayout& layout) {
   }
 }
 
-// The first byte says into pieces of how many bytes the rest is cut. Where the second is even, the
-// rest is laid over a HELLO that would be taken, so that every field is reached at once.
+// The first byte chooses the size of the pieces. If the second byte is even, the rest overwrites a
+// valid HELLO, so that every field is reached at once.
 void Run(std::span<const uint8_t> input) {
   if (input.size() < 2) return;
   const size_t piece = size_t{input[0]} * 4 + 1;
@@ -70,7 +70,7 @@ void Run(std::span<const uint8_t> input) {
     const Hello right = HelloOf(layout_of({Role::kExperts, Rank{1}}));
     const auto* from = reinterpret_cast<const uint8_t*>(&right);
     std::vector<uint8_t> whole(from, from + sizeof right);
-    // (offset, byte) pairs, and what is left as the address.
+    // (offset, byte) pairs; the rest is the address.
     size_t at = 0;
     for (; at + 3 <= bytes.size(); at += 3) {
       whole[(bytes[at] | size_t{bytes[at + 1]} << 8) % whole.size()] ^= bytes[at + 2];

@@ -12,10 +12,10 @@
 
 namespace janus::dataplane {
 
-// A transport whose peers send what the fuzzer says, within what a transport promises of a message:
-// the right tag, and a payload of header.bytes that fits its slot. It follows the round that its
-// owner is in closely enough to get past the first comparison, and then lies in one field. When the
-// input is used up every peer is gone.
+// A transport with peers that send what the fuzzer chooses, within a transport's guarantees: the
+// right tag, and a payload of header.bytes that fits its slot. It follows its owner's round closely
+// enough to pass the first check, and then lies in one field. At the end of the input every peer is
+// gone.
 class HostileTransport final : public Transport {
  public:
   HostileTransport(TransportLayout layout, FuzzedDataProvider& input)
@@ -114,7 +114,7 @@ class HostileTransport final : public Transport {
   const TransportLayout layout_;
   FuzzedDataProvider& input_;
   std::map<std::pair<PeerId, int>, AlignedBuffer> slots_;
-  Header last_;  // the owner's own last message
+  Header last_;  // the owner's last message
 };
 
 }  // namespace janus::dataplane

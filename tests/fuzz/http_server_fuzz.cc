@@ -1,8 +1,7 @@
-// What a client may send to the gateway's public port, in any pieces, while its requests are
-// answered, its streams are written and the server is told to leave. Whatever it sends: all that
-// it gets is well-formed responses, each request has one answer or sees its client leave, answers
-// come in the order of the requests and are those of their owners, another client is served
-// meanwhile, and nothing stays behind.
+// A client sends any bytes to the gateway's public port, in any pieces, while its requests are
+// answered, its streams are written and the server gets a stop signal. It receives only well-formed
+// responses. Each request gets one answer or sees its client leave. Answers come in the order of
+// the requests, from their owners. Another client is served meanwhile, and nothing is left behind.
 //
 // The input is a list of [action, length, bytes...].
 
@@ -26,18 +25,19 @@
 namespace janus::gateway {
 namespace {
 
-// One answer that the handler gives, or is to give.
+// One answer that the handler gives, now or later.
 struct Owed {
   std::shared_ptr<HttpExchange> exchange = nullptr;  // null: the server itself sends it
   bool to_head = false;
   bool is_stream = false;
   std::string body = {};
-  bool is_over = false;  // its owner has said all
-  bool is_gone = false;  // its owner was told that the client is
+  bool is_over = false;  // its owner has finished it
+  bool is_gone = false;  // its owner knows that the client is gone
 };
 
-// By the path: /echo is answered at once, /stream as a stream at once, /later and /slow when an
-// action says so. Nothing else is there. Confined to the one I/O thread, but for AwaitControl.
+// Decides by the path: /echo is answered at once, /stream as a stream at once, /later and /slow
+// when an action triggers it. Other paths do not exist. Confined to the one I/O thread, except
+// AwaitControl.
 class Handler final : public HttpHandler {
  public:
   std::optional<HttpReply> JudgeHead(const HttpHead& head) override {
@@ -67,12 +67,12 @@ class Handler final : public HttpHandler {
     one.is_stream = !one.to_head && (head.path == "/stream" || head.path == "/slow");
     one.exchange->OnGone([&one] {
       JANUS_CHECK(!one.is_gone);
-      // The end of a stream that was cut meanwhile does not count.
+      // If the stream was cut, its end does not count.
       JANUS_CHECK(!one.is_over || one.is_stream);
       one.is_gone = true;
     });
     if (one.is_stream) one.exchange->BeginStream("text/event-stream", {});
-    // In two writes: the first may be cut, and then the second is lost.
+    // In two writes: if the first is cut, the second is lost.
     const size_t most = body.size() / 4 * 3;
     Write(one, std::string_view(body).substr(0, most));
     Write(one, std::string_view(body).substr(most));
@@ -87,7 +87,7 @@ class Handler final : public HttpHandler {
     return {.status = status, .body = std::move(message)};
   }
 
-  // What is not answered yet: one at most, as a connection is answered in its order.
+  // The unanswered request: at most one, because a connection is answered in order.
   Owed* Open() const {
     const bool none = owed.empty() || owed.back()->is_over || owed.back()->is_gone;
     return none ? nullptr : owed.back().get();
@@ -112,7 +112,7 @@ class Handler final : public HttpHandler {
     return std::move(control_);
   }
 
-  std::vector<std::unique_ptr<Owed>> owed;  // by the connection that is fuzzed, in its order
+  std::vector<std::unique_ptr<Owed>> owed;  // for the fuzzed connection, in its order
   bool serves_another = false;
 
  private:
@@ -205,7 +205,7 @@ class World {
     });
     done.wait();
   }
-  // The one I/O thread turns often enough to have done with what one action brings.
+  // Lets the I/O thread run often enough to finish the work of one action.
   void Settle() {
     for (int i = 0; i < 8; ++i) {
       OnServer([] {});
@@ -228,7 +228,7 @@ class World {
       } while (took == TookAnswer::kWhole && answer.status == 100);
       JANUS_CHECK(took != TookAnswer::kMalformed, said);
       if (owed->is_gone) {
-        // What came is its beginning, and nothing comes after it.
+        // The received part is a beginning of the answer, and nothing follows it.
         JANUS_CHECK(took == TookAnswer::kPart || answer.ends_with_connection);
         JANUS_CHECK(owed->body.starts_with(answer.body));
         JANUS_CHECK(said.empty(), said);
@@ -238,7 +238,7 @@ class World {
       JANUS_CHECK(took == TookAnswer::kWhole, "an answer was lost", said);
       if (!owed->to_head) JANUS_CHECK(answer.body == owed->body, answer.body);
     }
-    // A client that was told to go on, and did not.
+    // A client that got 100 Continue and then sent nothing.
     HttpAnswer answer;
     while (!said.empty()) {
       const TookAnswer took = TakeHttpAnswer(said, false, true, answer);
@@ -275,7 +275,7 @@ class World {
 }  // namespace janus::gateway
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr int kMostActions = 32;  // each takes a while, and more reach nothing else
+  constexpr int kMostActions = 32;  // each takes time, and more reach nothing new
   janus::gateway::World world;
   int actions = 0;
   janus::ForEachAction(data, size, [&](uint8_t action, std::string_view bytes) {

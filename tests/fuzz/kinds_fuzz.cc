@@ -1,6 +1,6 @@
-// Objects of every kind as JSON, as a server or a file may have them: whatever reads as a tree can
-// be written and read again, is decoded by each kind's reader, and what one takes stands its rules;
-// the same object written out again gets the same verdict.
+// Objects of every kind as JSON, from a server or a file. A tree that was read can be written and
+// read again, and each kind's reader decodes it. An accepted object passes its rules without harm,
+// and gets the same verdict when it is written out and read again.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ std::string Text(const FieldErrors& errors) {
   return out;
 }
 
-// What a kind's reader, and then its rules, say of a tree.
+// The result of a kind's reader, and then of its rules, for a tree.
 template <class Object>
 std::string Judge(Parsed<Object> (*read)(const Node&), const Node& tree) {
   const Parsed<Object> parsed = read(tree);

@@ -1,4 +1,4 @@
-// config.json and generation_config.json: a description that is accepted has sizes that can be.
+// config.json and generation_config.json: an accepted description has possible sizes.
 
 #include <cstdint>
 #include <string_view>

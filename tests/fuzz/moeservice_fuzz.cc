@@ -1,5 +1,5 @@
-// MoEService files: a tree that was read can be written and read again, is the one document of its
-// text, and an object without errors stands every later rule without harm.
+// MoEService files: a tree that was read can be written and read again, and is the only document of
+// its text. An object without errors passes every later rule without harm.
 
 #include <cstdint>
 #include <string_view>

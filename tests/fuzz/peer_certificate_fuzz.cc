@@ -1,4 +1,4 @@
-// What a peer shows in its handshake, and what lies in a folder of --trust.
+// A peer's certificate in its handshake, and the files in a folder of --trust.
 
 #include <cstdint>
 #include <optional>

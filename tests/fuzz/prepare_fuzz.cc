@@ -1,5 +1,4 @@
-// A PrepareRequest as gRPC hands it over: stamp, topology and configuration are taken or refused by
-// name.
+// A PrepareRequest from gRPC: stamp, topology and configuration are accepted, or refused by name.
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// In place of libFuzzer's main, for compilers that have none: gives each file of the folders named
-// to the target once, as `-runs=0` does.
+// Replaces libFuzzer's main for compilers without it: passes each file of the named folders to the
+// target once, like `-runs=0`.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   }
   std::ranges::sort(files);
   for (const std::filesystem::path& path : files) {
-    std::fprintf(stderr, "%s\n", path.filename().c_str());  // the last one is what ended us
+    std::fprintf(stderr, "%s\n", path.filename().c_str());  // the last one ended us
     const janus::Result<std::string> text = janus::ReadFile(path.string());
     if (!text.ok()) {
       std::fprintf(stderr, "%s\n", text.status().message().c_str());

@@ -1,4 +1,4 @@
-// A safetensors file's bytes: whatever the header says, every tensor handed out lies in the file.
+// The bytes of a safetensors file: for any header, every returned tensor lies within the file.
 
 #include <cstdint>
 #include <span>

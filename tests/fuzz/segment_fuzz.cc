@@ -1,4 +1,4 @@
-// A peer's segment with anything in it: what is taken out of it lies in it.
+// A peer's segment with any content: every message taken from it lies within it.
 
 #include <algorithm>
 #include <cstdint>
@@ -37,14 +37,14 @@ void Run(std::span<const uint8_t> input) {
   InitSegment(own, layout);
   InitSegment(peer, layout);
   JANUS_CHECK(CheckSegment(peer, layout, experts).ok());
-  // The bytes behind the stamp are the peer's to write, as (offset, length, bytes) patches.
+  // The peer may write the bytes behind the stamp, as (offset, length, bytes) patches.
   while (input.size() >= 4) {
     const size_t offset = (input[0] | size_t{input[1]} << 8) % peer.bytes;
     const size_t length = std::min({size_t{input[2]} + 1, input.size() - 3, peer.bytes - offset});
     if (offset >= sizeof(SegmentHeader)) std::memcpy(peer.base + offset, &input[3], length);
     input = input.subspan(3 + length);
   }
-  constexpr uint64_t kTag = 0;  // what zeroed memory would carry
+  constexpr uint64_t kTag = 0;  // the tag of zeroed memory
   SegmentTransport transport(layout, kTag, {own, peer}, {}, std::make_unique<Alive>(), "fuzz");
   auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
   for (int round = 0; round < 3; ++round) {

@@ -1,4 +1,4 @@
-// What members report: read without harm, and what was read can be written and read again.
+// Statistics of members: read without harm, and the result can be written and read again.
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What a gateway may send on its stream: a Submit becomes a request within bounds, or is refused.
+// A gateway's Submit becomes a request within bounds, or is refused.
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// tokenizer.json: one that loads encodes and decodes without ids beyond its own limit.
+// tokenizer.json: one that loads encodes and decodes without ids beyond its limit.
 
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,4 @@
-// What a member may tell a gateway of the topology: taken only with somebody to attach to.
+// A member's report of the topology to a gateway: accepted only with an instance to attach to.
 
 #include <cstdint>
 

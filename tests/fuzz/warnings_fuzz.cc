@@ -1,4 +1,4 @@
-// Warning headers, one a line: what is read is text, and reads as itself when it is written again.
+// Warning headers, one a line: the parsed text reads as itself when it is written again.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What comes out of a watch: however it is cut into pieces the same events are handed over, each
-// with a resourceVersion, and each can be written and read again.
+// The bytes of a watch: cut into any pieces they give the same events, each with a resourceVersion,
+// and each event can be written and read again.
 
 #include <algorithm>
 #include <cstdint>
@@ -43,7 +43,7 @@ Decoded Decode(std::string_view text, size_t piece) {
 }  // namespace
 }  // namespace janus::control
 
-// The first byte says into pieces of how many bytes the rest is cut.
+// The first byte chooses the size of the pieces.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus::control;  // NOLINT
   if (size == 0) return 0;

@@ -98,7 +98,7 @@ float* Floats(FileTensor& tensor) {
   return reinterpret_cast<float*>(tensor.bytes.data());
 }
 
-// Calls visit(element, scale's index) for every element of a matrix.
+// Calls visit(element, index of its scale) for every element of a matrix.
 template <class Visit>
 void ForBlocks(const FileTensor& matrix, const Visit& visit) {
   const int64_t columns = matrix.shape[1];

@@ -10,7 +10,7 @@
 
 namespace janus::dataplane {
 
-// A tensor of a safetensors file to be written.
+// A tensor to write to a safetensors file.
 struct FileTensor {
   std::string dtype;  // the format's name: F32, BF16, ...
   std::vector<int64_t> shape;
@@ -25,14 +25,15 @@ std::string SafetensorsBytes(const std::string& header, const std::string& data)
 
 FileTensor RandomTensor(DType dtype, std::vector<int64_t> shape, uint64_t seed);
 
-// All tensors of a Mixtral of this description, in its dtype, with random values.
+// All tensors of a Mixtral with this description, in its dtype, with random values.
 FileTensors MixtralTensors(const ModelDescription& model, uint64_t seed);
 
-// The tensors whose name `is_chosen`, all matrices of Float32, in fp8 with scales as published
-// checkpoints have them ("x.weight" and "x.weight_scale_inv"): each block's largest is 448.
+// Converts the tensors for which `is_chosen` is true, all matrices of Float32, to fp8 with scales,
+// in the form of published checkpoints ("x.weight" and "x.weight_scale_inv"): the largest value of
+// each block becomes 448.
 FileTensors InFp8(FileTensors tensors,
                   const std::function<bool(const std::string& name)>& is_chosen);
-// What these stand for, as one would write it without scales: in Float32, each product rounded.
+// The numbers that these represent, without scales: in Float32, each product rounded.
 FileTensors OutOfFp8(FileTensors tensors);
 
 // Writes tensors as `shards` files with an index; no two neighbours lie in one file.

@@ -52,7 +52,7 @@ RoundPlan RandomRound(Random& random, const ExchangeShape& shape, const RoundKey
   for (int a = 0; a < shape.m; ++a) {
     plan.rows.push_back(random.Chance(0.25) ? 0 : random.Between(0, most_rows));
     std::vector<int>& owners = plan.owner_of.emplace_back();
-    // Often one instance computes nearly everything.
+    // Sometimes one instance computes nearly everything.
     const int busiest = random.Between(0, shape.n - 1);
     for (int cell = 0; cell < plan.rows.back() * shape.top_k; ++cell) {
       owners.push_back(random.Chance(0.5) ? busiest : random.Between(0, shape.n - 1));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 constexpr uintptr_t kPage = 4096;
-// In pages of which what is taken is opened and closed: few of them cost little.
+// Used memory is opened and closed in pages; large pages keep that cheap.
 constexpr size_t kLargePage = size_t{2} << 20;
 constexpr int kNaN = 0xFF;
 
@@ -25,11 +25,11 @@ constexpr int kNaN = 0xFF;
 constexpr uintptr_t kLowestHost = 0x5000'0000'0000;
 constexpr uintptr_t kHighestHost = 0x8000'0000'0000;
 
-// Far from where the host's memory lies, and the address sanitizer's, so that their addresses
-// tell them apart.
+// Far from the host's memory and the address sanitizer's, so that addresses tell which memory they
+// belong to.
 std::byte* Reserve(size_t bytes) {
   constexpr uintptr_t kFirst = 0x2000'0000'0000;
-  constexpr uintptr_t kMost = 0x1'0000'0000;  // of a device
+  constexpr uintptr_t kMost = 0x1'0000'0000;  // per device
   static std::atomic<uintptr_t> devices{0};
   JANUS_CHECK(bytes <= kMost, bytes);
   void* const wanted = reinterpret_cast<void*>(kFirst + devices++ * kMost);
@@ -37,11 +37,11 @@ std::byte* Reserve(size_t bytes) {
       mmap(wanted, bytes, PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   JANUS_CHECK(memory == wanted, wanted);
-  madvise(memory, bytes, MADV_HUGEPAGE);  // where the kernel has none it is slower
+  madvise(memory, bytes, MADV_HUGEPAGE);  // slower if the kernel has none
   return static_cast<std::byte*>(memory);
 }
 
-// Whether this process has something there: numbers seldom look like an address of which that is
+// Whether this process uses memory at the address. For numbers that are no addresses this is rarely
 // true.
 bool IsInUse(uintptr_t address) {
   unsigned char is_resident = 0;
@@ -53,22 +53,22 @@ size_t Rounded(size_t bytes, size_t to = kAlignment) {
   return (bytes + to - 1) / to * to;
 }
 
-// Which step it is, or how many loads of all have run when it has come; of the device's mutex. When
-// that was is there once it has come, of a timed one.
+// Of a recorded event: the number of its step, or how many loads must have run. Guarded by the
+// device's mutex. A timed event also has the time when that was reached.
 struct EmulatedEvent final : Event {
   explicit EmulatedEvent(bool is_timed) : has_moments(is_timed) {}
 
   const bool has_moments;
   uint64_t step = 0;
   uint64_t loads = 0;
-  std::shared_ptr<MonotonicTime> moment;  // of the last record: the one before may be under way
+  std::shared_ptr<MonotonicTime> moment;  // of the last record; an earlier one may be pending
 };
 
 EmulatedEvent& Ours(Event& event) {
   return static_cast<EmulatedEvent&>(event);
 }
 
-// What a recording stream is, and what comes of it.
+// What a recording stream records into, and the resulting graph.
 class EmulatedGraph final : public Graph, public cuda::PlayedDevice {
  public:
   Status BeginLaunch(std::string_view, const void*, size_t) override {
@@ -78,14 +78,14 @@ class EmulatedGraph final : public Graph, public cuda::PlayedDevice {
   bool records() const override { return true; }
   void Keep(Launch launch) override { launches_->push_back(std::move(launch)); }
 
-  // Outlive the graph where they are under way.
+  // They outlive the graph while they run.
   std::shared_ptr<const std::vector<Launch>> launches() const { return launches_; }
 
  private:
   const std::shared_ptr<std::vector<Launch>> launches_ = std::make_shared<std::vector<Launch>>();
 };
 
-// Of ranges by their begin.
+// Ranges are keyed by their begin.
 template <class Ranges>
 bool LiesWithin(const Ranges& ranges, const std::byte* at, size_t bytes) {
   return std::ranges::any_of(ranges, [&](const auto& range) {
@@ -190,7 +190,7 @@ size_t EmulatedDevice::RoomOf(const Taken& taken) {
   return Rounded(taken.size, taken.is_shared ? kPage : kAlignment);
 }
 
-// The first that is large enough.
+// Returns the first gap that is large enough.
 std::byte* EmulatedDevice::FindGap(size_t bytes, size_t alignment) const {
   size_t at = 0;
   for (const auto& [data, taken] : taken_) {
@@ -207,7 +207,7 @@ Result<std::byte*> EmulatedDevice::Place(size_t bytes, bool is_loaded) {
     const MutexLock lock(mu_);
     return FindGap(rounded, kAlignment) != nullptr;
   };
-  // Some of what was queued, steps or loads, may be the end of what was taken.
+  // Queued steps or loads may free memory.
   const bool is_short = !has_gap();
   if (is_short) (void)WaitForSteps();
   const MutexLock lock(mu_);
@@ -228,7 +228,7 @@ Result<std::byte*> EmulatedDevice::AllocateDeviceMemory(size_t bytes) {
   return Place(bytes, false);
 }
 
-// No caller may queue work on it any more; queued work still finds it.
+// Callers may queue no new work on it, but queued work still uses it.
 void EmulatedDevice::FreeDevice(std::byte* data, size_t) {
   {
     const MutexLock lock(mu_);
@@ -265,7 +265,7 @@ Result<std::byte*> EmulatedDevice::AllocatePinnedMemory(size_t bytes) {
   return data;
 }
 
-// A copy that is under way still uses it.
+// A pending copy still uses it.
 void EmulatedDevice::FreePinned(std::byte* data, size_t) {
   {
     const WaitWatch::Wait watched = Watched(kGivesBack);
@@ -318,7 +318,7 @@ Result<std::byte*> EmulatedDevice::Map(const Fd& fd, size_t bytes) {
   return at;
 }
 
-// Steps may use it until now.
+// Steps may still use it.
 void EmulatedDevice::Unmap(std::byte* data, size_t) {
   (void)WaitForSteps();
   const MutexLock lock(mu_);
@@ -331,8 +331,8 @@ void EmulatedDevice::Unmap(std::byte* data, size_t) {
   taken_.erase(taken);
 }
 
-// A second way to what network devices read, which the host may touch; what they write is a piece
-// of its own.
+// Network devices read a second mapping of the memory, which the host may touch. They write to a
+// separate piece of memory.
 Result<std::byte*> EmulatedDevice::OpenToNetwork(const SharedMemory& memory, NetworkUse use) {
   if (!takes_network_) return FailedPrecondition("the emulated device is on no network");
   const size_t room = Rounded(memory.buffer.size(), kPage);
@@ -493,7 +493,7 @@ Status EmulatedDevice::Record(Event& event) {
                          }));
   const MutexLock lock(mu_);
   Ours(event).step = step;
-  Ours(event).loads = 0;  // whatever steps follow they have waited for
+  Ours(event).loads = 0;  // the steps it follows have waited for these loads
   Ours(event).moment = std::move(moment);
   return OkStatus();
 }
@@ -530,7 +530,7 @@ uint64_t EmulatedDevice::StepOf(uint64_t step, uint64_t loads) const {
   return step;
 }
 
-// Loads have a stream that runs by itself: with each question one of them does.
+// Loads have a separate stream: each query runs one of them.
 Result<bool> EmulatedDevice::QueryEvent(Event& event) {
   if (stream_ != nullptr) JANUS_RETURN_IF_ERROR(stream_->failure());
   if (is_broken_) return Internal("the emulated device is broken");
@@ -555,10 +555,10 @@ Result<Seconds> EmulatedDevice::TimeBetween(Event& from, Event& to) {
   return Seconds(*Ours(to).moment - *Ours(from).moment);
 }
 
-// The host waits for nothing: what comes down stays where it is.
+// The host waits for nothing; copies down stay invisible.
 Status EmulatedDevice::QueueWait(Event& event) {
   if (is_broken_) return Internal("the emulated device is broken");
-  uint64_t loads = 0;  // what it stands for now
+  uint64_t loads = 0;  // that the event stands for now
   {
     const MutexLock lock(mu_);
     loads = Ours(event).loads;
@@ -579,7 +579,7 @@ Status EmulatedDevice::RegisterFlagPages(std::byte* begin, size_t bytes) {
   return OkStatus();
 }
 
-// Steps may raise and await until now what lies there.
+// Steps may still raise and await flags there.
 void EmulatedDevice::UnregisterFlagPages(std::byte* begin, size_t bytes) {
   (void)WaitForSteps();
   const MutexLock lock(mu_);
@@ -593,7 +593,7 @@ Status EmulatedDevice::PinHere(std::byte* begin, size_t bytes) {
   return OkStatus();
 }
 
-// Copies may be under way.
+// Copies may be pending.
 void EmulatedDevice::Unpin(std::byte* begin, size_t bytes) {
   (void)WaitForSteps();
   const MutexLock lock(mu_);
@@ -729,7 +729,7 @@ void EmulatedDevice::LandAtAnyTime(uint64_t seed) {
   landing_.emplace(seed);
 }
 
-// The mutex is held from here until EndLaunch, on one thread.
+// One thread holds the mutex from here until EndLaunch.
 Status EmulatedDevice::BeginLaunch(std::string_view operation, const void* kernel,
                                    size_t bytes) JANUS_NO_THREAD_SAFETY_ANALYSIS {
   if (is_broken_) return Internal("the emulated device is broken");

@@ -19,45 +19,48 @@
 
 namespace janus::kernels {
 
-// A GPU played by this CPU, for programs that link the CUDA kernels' host form: every launch runs
-// at once on its thread, threads and blocks in another order each time.
+// A GPU emulated on this CPU, for programs that link the CUDA kernels' host form. Every launch runs
+// at once on its thread, with threads and blocks in a different order each time.
 //
-// What would be a fault or a wrong read on a GPU is one here:
-//   - The memory can be touched within a launch or a copy alone; host code that does dies of a
-//     segmentation fault.
-//   - An address of the host among a kernel's arguments, or in what is copied up, is an error that
-//     names the operation. (Words that look like addresses of this process and lie in memory that
-//     it uses.)
-//   - A copy to or from what was not taken here, or is longer than it, is an error.
-//   - New memory holds bytes that are NaN as numbers.
-// What it cannot show: a missing wait, since every step has run when it was queued.
-// Copies down are therefore kept back: the host sees them after a wait alone, and until then what
-// it had is overwritten with NaN. Copies up, which are queued behind them, do see them.
+// Faults and wrong reads of a GPU are errors here:
+// - The memory can be touched only within a launch or a copy; other host code gets a segmentation
+//   fault.
+// - A host address among a kernel's arguments, or in data that is copied up, is an error that names
+//   the operation. (It looks for words that look like addresses of this process and lie in memory
+//   that it uses.)
+// - A copy to or from memory that was not allocated here, or beyond its end, is an error.
+// - New memory holds bytes that are NaN as numbers.
 //
-// Loads are kept back likewise, as a second stream that lags as far behind as it may: each runs,
-// from what its pinned memory holds by then, when steps follow an event or the host awaits one, or
-// where memory is short; its place is NaN before. Memory that is given back after loads goes in
-// their order. LandAtAnyTime has them run sooner, between any two things that steps queue.
-//   - A load from what is not pinned, or to what was not taken for loads, is an error.
+// It cannot show a missing wait by itself, because every step has run once it is queued. Copies
+// down are therefore held back: the host sees them only after a wait, and until then its memory
+// holds NaN. Copies up that are queued behind them do see them.
 //
-// What it shares lies in files of memory, which every device maps among its own: an address of
-// another device must not be touched.
+// Loads are held back too, like on a second stream that lags as far as possible. Each runs when
+// steps follow an event, the host awaits one, or memory is short, with the content of its pinned
+// memory at that time. Until then its destination holds NaN. Memory that is freed after loads is
+// freed in their order. With LandAtAnyTime they may run sooner, between any two operations that
+// steps queue.
+// - A load from memory that is not pinned, or to memory that was not allocated for loads, is an
+//   error.
 //
-// What network devices write lies beside its memory until it is admitted.
+// Shared memory lies in memory files, which every device maps among its own memory. Code must not
+// touch an address of another device.
 //
-// A graph keeps its launches with the arguments and plans that they were recorded with, and starts
-// them anew with each replay.
+// Writes of network devices are kept beside its memory until they are admitted.
 //
-// RunBehind gives it a stream that lags (tests/support/emulated_stream.h): what steps queue runs
-// later, in order, on a thread of the device's, as memory of theirs goes. Then all that a GPU does
-// by itself shows:
-//   - What goes up is read when its copy runs: what overwrites it sooner is seen.
-//   - A copy down overwrites what the host had when it runs, and is kept back until a wait.
-//   - A wait for a flag waits. Without a thread no other could raise it any more, so a flag below
-//     its count is an error.
-//   - What a launch does wrong, an address of the host or a broken device, is reported by the next
-//     wait and by all that is queued from then on, and nothing runs any more.
-// A step that waits for a flag which is never raised blocks the device's end, as on a GPU.
+// A graph keeps its launches with the arguments and plans of the recording, and runs them anew in
+// each replay.
+//
+// RunBehind gives it a stream that lags (tests/support/emulated_stream.h): steps, and frees of
+// their memory, run later, in order, on a thread of the device. Then it shows all asynchronous
+// behaviour of a GPU:
+// - A copy up reads its source when it runs, so an earlier overwrite is seen.
+// - A copy down overwrites the host's memory when it runs, and is held back until a wait.
+// - A wait for a flag waits. (Without a thread no other code could raise it, so a flag below its
+//   count is an error.)
+// - A wrong launch (a host address, a broken device) is reported by the next wait and all later
+//   calls, and nothing runs any more.
+// If a step waits for a flag that is never raised, the device's destructor blocks, as on a GPU.
 class EmulatedDevice final : public Context, private cuda::PlayedDevice {
  public:
   explicit EmulatedDevice(size_t most_bytes = size_t{256} << 20);
@@ -78,35 +81,35 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   NetworkMemory network_memory() const override { return NetworkMemory::kHost; }
   Status AdmitNetwork() override;
 
-  // That have run.
+  // Launches that have run.
   uint64_t launches() const;
-  // That have not run.
+  // Loads that have not run.
   size_t pending_loads() const;
-  // Of the host: given by AllocatePinned and not given back.
+  // Bytes of host memory from AllocatePinned that are not freed.
   uint64_t pinned_bytes() const;
-  // Copies from and to memory of the host that is not pinned: a GPU's may hold the host up.
+  // Copies from and to host memory that is not pinned; on a GPU these may block the host.
   uint64_t pageable_copies() const;
-  // From now on every launch and every wait fails, as after a fault of a kernel.
+  // From now on every launch and every wait fails, as after a kernel's fault.
   void Break();
-  // The next load after so many is refused, once.
+  // Refuses the next load after so many, once.
   void RefuseLoadAfter(int loads);
   void LandAtAnyTime(uint64_t seed);
-  // Before anything else. The thread is there from the first step on: until then the process may
+  // Call it before anything else. The thread starts with the first step; until then the process may
   // fork.
   void RunBehind(uint64_t seed);
-  // It maps nothing of others, as a GPU without a way to theirs.
+  // It cannot map memory of others, like a GPU without a path to them.
   void Isolate() { reaches_others_ = false; }
-  // No host memory is left that could be pinned.
+  // No host memory can be pinned any more.
   void RefusePinned() { pins_memory_ = false; }
-  // It raises and awaits no flags, as a GPU without such operations.
+  // It cannot raise or await flags, like a GPU without such operations.
   void RefuseFlags() { takes_flags_ = false; }
-  // It pins nothing that it has not taken.
+  // It cannot pin memory that others allocated.
   void RefusePins() { pins_ = false; }
   // No network device reaches it.
   void RefuseNetwork() { takes_network_ = false; }
-  // What network devices read is not its memory.
+  // Network devices read different memory.
   void ShowOtherMemoryToNetwork() { shows_other_memory_ = true; }
-  // It is there on the bus from now on; nowhere before. Before others have it.
+  // Gives it a PCI address; before, it has none. Call it before others use it.
   void Plug(std::string pci_address) { pci_address_ = std::move(pci_address); }
 
  protected:
@@ -142,15 +145,15 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   struct Taken {
     size_t size;
     bool is_loaded = false;
-    bool is_given_back = false;  // what was queued before it has not run
+    bool is_given_back = false;  // to be freed when earlier work has run
     bool is_shared = false;
   };
-  // A copy up; without a source the end of what was taken; without either a moment.
+  // A copy up. Without a source: a free. Without source and destination: a time stamp.
   struct LoadOp {
     std::byte* device = nullptr;
     const std::byte* pinned = nullptr;
     size_t size = 0;
-    uint64_t after_step = 0;  // which has run before it
+    uint64_t after_step = 0;  // runs after this step
     std::shared_ptr<MonotonicTime> moment = nullptr;
   };
   struct CopyDown {
@@ -159,7 +162,7 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
     std::unique_ptr<std::byte[]> bytes;
     size_t size;
   };
-  // As what kept launches start: at once, on the thread that does.
+  // Launches of a graph: at once, on the starting thread.
   class Launcher final : public cuda::PlayedDevice {
    public:
     explicit Launcher(EmulatedDevice& of) : of_(of) {}
@@ -172,46 +175,46 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
     EmulatedDevice& of_;
   };
 
-  // Runs it: now, or in the order of the stream. Its number.
+  // Runs it, at once or in the order of the stream. Returns its number.
   Result<uint64_t> Queue(EmulatedStream::Step step);
-  // Until what was queued has run; copies down are kept back still.
+  // Waits until queued work has run; copies down stay held back.
   Status WaitForSteps();
   uint64_t steps_queued() const;
   uint64_t steps_run() const;
-  // The stream of launches that run at once.
+  // The stream for launches that run at once.
   Stream launching();
   bool records() const override { return stream_ != nullptr; }
   void Keep(Launch launch) override;
   Status BeginLaunch(std::string_view operation, const void* kernel, size_t bytes) override;
   void EndLaunch() override;
-  // The copies down until that step.
+  // Delivers the copies down until that step.
   void Deliver(uint64_t until) JANUS_REQUIRES(mu_);
-  // To `to`, what the device finds at `from` on the host: copies down have come.
+  // Copies to `to` what the device finds at `from` on the host, including copies down.
   void Read(std::byte* to, const std::byte* from, size_t bytes) const JANUS_REQUIRES(mu_);
   void Open() JANUS_REQUIRES(mu_);
   void Close() JANUS_REQUIRES(mu_);
   void Protect(int protection) JANUS_REQUIRES(mu_);
   Result<std::byte*> Place(size_t bytes, bool is_loaded);
-  // What shared memory has whole pages of.
+  // Shared memory takes whole pages.
   static size_t RoomOf(const Taken& taken);
-  // Null where the rest of the memory has no such gap.
+  // Null: the rest of the memory has no such gap.
   std::byte* FindGap(size_t bytes, size_t alignment) const JANUS_REQUIRES(mu_);
-  // Puts memory of a file where there is a gap; closed. Null: there is none.
+  // Maps a file's memory into a gap; closed. Null: there is no gap.
   std::byte* Place(const Fd& fd, size_t bytes) JANUS_REQUIRES(mu_);
-  // The allocation that holds all of it, if there is one.
+  // The allocation that contains the whole range, if there is one.
   const Taken* Find(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
   bool Holds(const void* data, size_t bytes) const JANUS_REQUIRES(mu_) {
     return Find(data, bytes) != nullptr;
   }
-  // The first so many loads of all, or those of them whose steps have run.
+  // Runs the first so many loads, or, of these, the ones with finished steps.
   void RunLoads(uint64_t until) JANUS_REQUIRES(mu_);
-  // The last step that an event's loads, so many of all, run after, or its own.
+  // The last step that must run before an event: its own, or that of the first `loads` loads.
   uint64_t StepOf(uint64_t step, uint64_t loads) const JANUS_REQUIRES(mu_);
-  // Some or none, where they land at any time.
+  // Runs a random number of loads, if they may land at any time.
   void LandSome() JANUS_REQUIRES(mu_);
   void CountIfPageable(const void* host, size_t bytes) JANUS_REQUIRES(mu_);
   Status CheckShown(std::span<const FlagCount> flags) const;
-  // A word that looks like an address of the host, if there is one.
+  // A word that looks like a host address, if there is one.
   const void* HostAddressIn(const void* data, size_t bytes) const JANUS_REQUIRES(mu_);
 
   const size_t most_bytes_;
@@ -223,24 +226,24 @@ class EmulatedDevice final : public Context, private cuda::PlayedDevice {
   std::atomic<bool> pins_{true};
   std::atomic<bool> takes_network_{true};
   std::atomic<bool> shows_other_memory_{false};
-  std::atomic<uint64_t> steps_at_once_{0};  // where there is no stream that lags
+  std::atomic<uint64_t> steps_at_once_{0};  // without a lagging stream
   Launcher launcher_{*this};
   std::byte* const begin_;
   mutable Mutex mu_;  // held while the memory is open
   std::map<std::byte*, Taken> taken_ JANUS_GUARDED_BY(mu_);
   std::map<const std::byte*, size_t> pinned_ JANUS_GUARDED_BY(mu_);
-  std::byte* end_ JANUS_GUARDED_BY(mu_);             // of what was ever taken
-  std::deque<CopyDown> down_ JANUS_GUARDED_BY(mu_);  // that have not come
+  std::byte* end_ JANUS_GUARDED_BY(mu_);             // of all memory ever allocated
+  std::deque<CopyDown> down_ JANUS_GUARDED_BY(mu_);  // held back
   std::multimap<const std::byte*, size_t> shown_ JANUS_GUARDED_BY(mu_);
   std::multimap<const std::byte*, size_t> pinned_here_ JANUS_GUARDED_BY(mu_);
   uint64_t pageable_copies_ JANUS_GUARDED_BY(mu_) = 0;
   std::map<std::byte*, std::byte*> written_ JANUS_GUARDED_BY(mu_);  // by network devices: to where
   std::deque<LoadOp> loads_ JANUS_GUARDED_BY(mu_);                  // that have not run
   uint64_t loads_run_ JANUS_GUARDED_BY(mu_) = 0;
-  int loads_until_refusal_ JANUS_GUARDED_BY(mu_) = -1;  // negative: none is refused
+  int loads_until_refusal_ JANUS_GUARDED_BY(mu_) = -1;  // negative: refuses none
   std::optional<Random> landing_ JANUS_GUARDED_BY(mu_);
   uint64_t launches_ JANUS_GUARDED_BY(mu_) = 0;
-  std::unique_ptr<EmulatedStream> stream_;  // null: steps run as they are queued
+  std::unique_ptr<EmulatedStream> stream_;  // null: steps run when they are queued
 };
 
 }  // namespace janus::kernels

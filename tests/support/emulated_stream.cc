@@ -11,10 +11,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Another process may raise a flag, which wakes no thread here.
+// Another process may raise a flag without waking a thread here.
 constexpr microseconds kBetweenLooks{20};
 constexpr microseconds kMostLag{100};
-// Now and then, longer than a message between hosts takes.
+// Sometimes longer than a message between hosts takes.
 constexpr microseconds kLongLag{4000};
 
 }  // namespace
@@ -27,7 +27,7 @@ EmulatedStream::~EmulatedStream() {
     ending = std::move(thread_);
   }
   changed_.NotifyAll();
-}  // which waits for the thread
+}  // waits for the thread
 
 uint64_t EmulatedStream::Push(Queued queued) {
   if (!thread_.joinable()) thread_ = std::jthread([this] { Run(); });
@@ -119,7 +119,7 @@ void EmulatedStream::Run() {
     }
     for (int yields = random_.Between(0, 3); yields > 0; --yields) std::this_thread::yield();
     Status status = is_dropped ? OkStatus() : next.step(number);
-    next = {};  // what it held is gone once it has run
+    next = {};  // frees what the step held
     const MutexLock lock(mu_);
     if (failure_.ok()) failure_ = std::move(status);
     run_ = number;

@@ -13,35 +13,36 @@
 
 namespace janus::kernels {
 
-// A device's stream, for tests: runs its steps in order, on a thread of its own, as far behind its
-// caller as the seed has it. A step that fails is the last, as on a GPU: later ones are dropped,
-// and the next wait or step reports it.
+// A device's stream for tests: runs its steps in order on a separate thread, behind its caller by
+// random times from the seed. A failing step is the last, as on a GPU: later ones are dropped, and
+// the next wait or step reports the failure.
 //
 // Thread-safe.
 class EmulatedStream {
  public:
-  // Gets its own number.
+  // A step gets its own number.
   using Step = std::function<Status(uint64_t number)>;
 
   explicit EmulatedStream(uint64_t seed) : seed_(seed), random_(seed) {}
-  // Once everything has run.
+  // Waits until everything has run.
   ~EmulatedStream();
   EmulatedStream(const EmulatedStream&) = delete;
   EmulatedStream& operator=(const EmulatedStream&) = delete;
 
-  // Its number, from 1 on. The first starts the thread: until then the process may fork.
+  // Returns the step's number, from 1 on. The first step starts the thread; until then the process
+  // may fork.
   Result<uint64_t> Queue(Step step);
-  // What happens in this order whatever has failed before.
+  // Queues a step that runs even after a failure.
   void QueueAlways(std::function<void()> step);
   uint64_t queued() const;
   // How many have run, or were dropped.
   uint64_t run() const;
   Status failure() const;
-  // Until that one, and all before, have run or were dropped.
+  // Waits until that step, and all before, have run or were dropped.
   Status Await(uint64_t number);
-  // What has not run is dropped, and a step that awaits flags ends.
+  // Drops steps that have not run, and ends a step that awaits flags.
   void Abandon(Status failure);
-  // For a step: waits until each flag has come to its count.
+  // For a step: waits until each flag has reached its count.
   Status AwaitFlags(const std::vector<FlagCount>& flags);
 
  private:
@@ -52,7 +53,7 @@ class EmulatedStream {
 
   uint64_t Push(Queued queued) JANUS_REQUIRES(mu_);
   void Run();
-  // Until more was queued, a caller waits, or a short time is over; or not at all.
+  // Waits a random short time, until more is queued or a caller waits.
   void LagSome() JANUS_REQUIRES(mu_);
 
   const uint64_t seed_;

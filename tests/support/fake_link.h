@@ -9,7 +9,7 @@
 
 namespace janus::gateway {
 
-// Records what the pool sends; the test plays the instance.
+// Records the pool's messages; the test plays the instance.
 class FakeLink final : public AttentionLink {
  public:
   struct Sent {

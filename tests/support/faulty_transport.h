@@ -12,16 +12,16 @@
 
 namespace janus::dataplane {
 
-// What happens to one message.
+// A fault of one message.
 enum class Fault {
   kDrop,       // it is never sent
-  kDelay,      // it is sent late, after its sender has begun to wait and nothing came for `delay`
+  kDelay,      // it is sent late: its sender has begun to wait, and got nothing for `delay`
   kDuplicate,  // it is sent twice
-  kCount,      // its header says another count than its payload has
-  kKey,        // its header is of another round
-  kBytes,      // it is cut short, as the header says too
-  kFlip,       // a bit of its payload is another; of contributions one of their refs. Vectors stay
-               // whole: nothing of ours would see that they are not (docs/exchange.md)
+  kCount,      // its header has a wrong count
+  kKey,        // its header names another round
+  kBytes,      // it is cut short, and its header too
+  kFlip,       // a bit of its payload flips; in contributions only of their refs. We do not
+               // check vectors (docs/exchange.md)
 };
 inline constexpr Fault kAllFaults[] = {Fault::kDrop,  Fault::kDelay, Fault::kDuplicate,
                                        Fault::kCount, Fault::kKey,   Fault::kBytes,
@@ -30,21 +30,21 @@ std::string_view ToString(Fault fault);
 
 struct PlannedFault {
   Fault fault = Fault::kDrop;
-  int message = 0;  // which one, counting posts and sends of this member from 0; every destination
-                    // of a control message counts for itself
+  int message = 0;  // counts this member's posts and sends from 0, each destination
+                    // of a control message separately
   std::chrono::milliseconds delay{20};
-  std::function<bool(const Header&)> among = {};  // counts these alone; null: all
-  bool from_then_on = false;                      // that one and all later ones
+  std::function<bool(const Header&)> among = {};  // counts only these; null: all
+  bool from_then_on = false;                      // also all later ones
 };
 
-// A transport that does to some messages what is planned and passes everything else on. Confined to
-// its owner's step thread, as every transport.
+// A transport that applies planned faults to some messages and passes all others on. Confined to
+// its owner's step thread, like every transport.
 class FaultyTransport final : public Transport {
  public:
   FaultyTransport(std::unique_ptr<Transport> inner, std::vector<PlannedFault> plans)
       : inner_(std::move(inner)), plans_(std::move(plans)), seen_(plans_.size(), 0) {}
 
-  // Messages so far: what a sweep counts its positions by.
+  // Messages so far; a sweep counts its positions by them.
   int messages() const { return messages_; }
 
   const TransportLayout& layout() const override { return inner_->layout(); }
@@ -76,14 +76,14 @@ class FaultyTransport final : public Transport {
   // The fault of the message, if it has one.
   const PlannedFault* Next(const Header& header);
   Status DeliverLate(MonotonicTime now);
-  // Another bit for each message of a sweep.
+  // Flips a different bit for each message of a sweep.
   void Flip(std::span<std::byte> bytes) const;
 
   const std::unique_ptr<Transport> inner_;
   const std::vector<PlannedFault> plans_;
-  std::vector<int> seen_;  // by plan: messages that it counts
+  std::vector<int> seen_;  // by plan: messages counted so far
   int messages_ = 0;
-  std::deque<Late> late_;  // by the time they are due
+  std::deque<Late> late_;  // by due time
 };
 
 }  // namespace janus::dataplane

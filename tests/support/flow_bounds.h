@@ -1,7 +1,7 @@
 #pragma once
 
-// What no scheduler goes below, by maximum flows experts -> instances that share nothing with the
-// code under test. Slow and plain.
+// Lower bounds for every scheduler, from maximum flows experts -> instances that share no code with
+// the code under test. Slow and simple.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,8 @@
 namespace janus {
 
 // The least possible number of activated experts on the busiest instance: a flow of whole experts
-// into instances of capacity L (augmenting paths by depth-first search), L by binary search.
+// into instances of capacity L (augmenting paths by depth-first search), with a binary search for
+// L.
 class FlowOptimum {
  public:
   FlowOptimum(const LayerPlacement& placement, std::span<const uint16_t> activated)
@@ -68,10 +69,11 @@ class FlowOptimum {
   std::vector<bool> tried_;
 };
 
-// The least possible load of the busiest instance when every expert's weight may be divided over
-// its replicas in any fractions: a linear program, by a flow of real numbers into instances of
-// capacity L (shortest augmenting paths from instance to instance), L by bisection to 1e-4. Never
-// above the true value. `taken`: what instances have already, [n]; empty: nothing.
+// The least possible load of the busiest instance if every expert's weight may be divided over its
+// replicas in any fractions. This is a linear program, solved by a flow of real numbers into
+// instances of capacity L (shortest augmenting paths from instance to instance), with a bisection
+// for L to 1e-4. Never above the true value. `taken`: the instances' initial loads, [n]; empty:
+// none.
 class FractionalOptimum {
  public:
   FractionalOptimum(const LayerPlacement& placement, std::span<const double> weights,
@@ -96,7 +98,7 @@ class FractionalOptimum {
     return low;
   }
 
-  // Whether no instance need have more; share() then says how.
+  // Whether this capacity suffices for all instances; share() then returns the shares.
   bool Fits(double capacity) {
     room_.clear();
     for (const double taken : taken_) room_.push_back(capacity - taken);
@@ -117,15 +119,15 @@ class FractionalOptimum {
   static constexpr double kNothing = 1e-9;
 
   struct Hop {
-    int from = -2;       // the instance before; -1: none, -2: not reached
+    int from = -2;       // the previous instance; -1: none, -2: not reached
     size_t replica = 0;  // there, of the expert that it hands on
-    size_t to = 0;       // the same expert's here
+    size_t to = 0;       // the same expert's replica here
   };
 
   size_t InstanceOf(size_t replica) const { return placement_.replicas[replica].instance; }
   size_t First(size_t expert) const { return static_cast<size_t>(placement_.first[expert]); }
 
-  // Along one shortest path; what it took of `rest`.
+  // Pushes along one shortest path; returns how much of `rest` it placed.
   double Push(size_t expert, double rest) {
     std::vector<Hop> hops(n_);
     std::vector<size_t> queue;
@@ -173,8 +175,8 @@ class FractionalOptimum {
   std::vector<double> share_;  // [R]
 };
 
-// What the busiest instance costs at least when a share of x rows costs max(x, crossover): the
-// larger of MegaScale-Infer's C_j with fractional allocations and of the fewest activated experts
+// A lower bound of the busiest instance's cost if a share of x rows costs max(x, crossover): the
+// larger of MegaScale-Infer's C_j with fractional allocations, and of the fewest activated experts
 // times the crossover.
 inline double RowCostBound(const LayerPlacement& placement, std::span<const int32_t> rows,
                            int crossover) {

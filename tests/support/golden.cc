@@ -110,8 +110,7 @@ HeldModel HoldGolden(const std::string& family, DType dtype) {
       MakeTopology(1, {held.model.moe.experts}, held.model.moe_layers(), held.model.moe.experts);
   auto loaded = std::make_shared<LoadedModel>(*LoadForTopology(folder, held.model, all));
   held.attention = loaded->attention.weights;
-  const ExpertWeights& dealt =
-      loaded->experts.front().weights;  // layers are shifted: back in order
+  const ExpertWeights& dealt = loaded->experts.front().weights;  // layers are rotated: undo that
   held.experts = dealt;
   for (int l = 0; l < held.model.moe_layers(); ++l) {
     for (int s = 0; s < held.model.moe.experts; ++s) {
@@ -130,7 +129,7 @@ HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed) {
 
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
                         const ModelDescription& model, const CaseService& service, int tokens) {
-  // Room for every expert once, dealt in turn; one instance in two has a replica more.
+  // Room for every expert once, dealt in turn; every second instance has one slot more.
   std::vector<int> slots(static_cast<size_t>(service.n));
   for (size_t e = 0; e < slots.size(); ++e) {
     slots[e] = (model.moe.experts + service.n - 1) / service.n + static_cast<int>(e % 2);

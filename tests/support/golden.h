@@ -30,21 +30,21 @@ void PrintTo(const GoldenCase& c, std::ostream* out);
 
 struct Golden {
   std::string folder;
-  float tolerance = 0.0f;  // of the range
+  float tolerance = 0.0f;  // relative to the range
   float least_margin = 0.0f;
   std::vector<GoldenCase> cases;
   const GoldenCase& Case(const std::string& name) const;
 };
-// Aborts with a message when the files are not there or not well-formed: they are part of the tree.
+// Aborts with a message if the files are missing or malformed, because they are part of the tree.
 Golden ReadGolden(const std::string& family);
-// The folders of tests/golden that hold a model.
+// The folders of tests/golden with a model.
 inline constexpr const char* kGoldenFamilies[] = {"mixtral", "deepseek_v2", "deepseek_v2_lite",
                                                   "deepseek_v3", "qwen3_moe"};
 std::string ReadText(const std::string& path);
-// All tensors of a checkpoint of one file, in Float32.
+// All tensors of a one-file checkpoint, in Float32.
 FileTensors ReadInFloat32(const std::string& folder);
 
-// A checkpoint loaded for every instance of a topology, each its own share.
+// A checkpoint loaded for every instance of a topology, with the share of each.
 struct LoadedModel {
   ModelDescription model;
   Loaded<AttentionWeights> attention;
@@ -54,34 +54,34 @@ struct LoadedModel {
 Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescription& model,
                                     const Topology& topology);
 
-// The checkpoint of a family, held for any placement.
+// The checkpoint of a family, for any placement.
 HeldModel HoldGolden(const std::string& family, DType dtype);
-// HeldByName of the small models, else HoldGolden of the folder.
+// HeldByName for the small models, otherwise HoldGolden of the folder.
 HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed);
 
-// What a run of one case gives: logits of the prompt's last positions, and the greedy tokens.
+// The result of one case: logits of the prompt's last positions, and the greedy tokens.
 struct CaseRun {
   std::map<int, std::vector<float>> logits;  // by position
   std::vector<int32_t> tokens;
 };
-// Where a case is run.
+// The service that runs a case.
 struct CaseService {
   KernelChoice kernels;
   int m = 1;
   int n = 1;
   Connect connect = ConnectLoopback;
 };
-// Runs a case's prompt with the checkpoint in `folder`, at every attention instance at once; what
-// the last of them gives. The error is that of loading, or of a step loop.
+// Runs a case's prompt with the checkpoint in `folder`, at every attention instance at once;
+// returns the result of the last one. Errors: those of loading, or of a step loop.
 Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
                         const ModelDescription& model, const CaseService& service, int tokens);
 // The same with the checkpoint and the config of the case. A model that ties its output head to its
 // embeddings is loaded from a copy of the checkpoint without a head.
 Result<CaseRun> RunCase(const Golden& golden, const GoldenCase& c, const CaseService& service,
                         int tokens);
-// In absolute terms; infinite where one of them is not a number, or there are not as many.
+// The absolute difference; infinite if one of them is not a number, or the sizes differ.
 float LargestDifference(std::span<const float> ours, std::span<const float> theirs);
-// Of the logits; infinite when a position is missing, too.
+// The difference of the logits; infinite also if a position is missing.
 float LargestDifference(const CaseRun& run, const GoldenCase& c);
 
 }  // namespace janus::dataplane

@@ -28,7 +28,7 @@ class Maker final : public TensorMaker {
   std::shared_ptr<void> buffers() const { return buffers_; }
 
  private:
-  // With scales of which no two are alike.
+  // With scales that all differ.
   Tensor Fp8Matrix(int outputs, int inputs, float gain) {
     const float bound = Bound(inputs, gain);
     const auto blocks = static_cast<size_t>(ScaleBlocks(inputs));

@@ -13,35 +13,35 @@
 
 namespace janus::dataplane {
 
-// A model whose weights lie in memory once; the experts of any placement are looked up in it, so
-// that a thousand placements cost no load.
+// A model with its weights in memory once. The experts of any placement are looked up in it, so
+// that a thousand placements need no load.
 struct HeldModel {
   ModelDescription model;
   AttentionWeights attention;
   ExpertWeights experts;  // every expert: slot e holds expert e
   std::shared_ptr<void> keep;
 
-  // What each instance of a placement holds. The tensors stay this model's.
+  // The share of each instance of a placement. The tensors stay this model's.
   std::vector<ExpertWeights> Shares(const Placement& placement) const;
 };
 
-// Pointers to each share, as LoopbackCluster takes them.
+// Pointers to each share, for LoopbackCluster.
 std::vector<const ExpertWeights*> PointersTo(const std::vector<ExpertWeights>& shares);
 
-// A model of that shape (dtype Float32 or BFloat16) with random weights, scaled so that all of them
-// matter.
+// A model with this description (dtype Float32 or BFloat16) and random weights, scaled so that all
+// of them matter.
 HeldModel RandomModel(const ModelDescription& model, uint64_t seed);
-// The same with tensors of a maker, which outlives it; `keep` is null.
+// The same with the tensors of a maker, which must outlive it; `keep` is null.
 HeldModel RandomModel(const ModelDescription& model, TensorMaker& make);
 
-// A small one: sizes that are no multiple of a vector's and three experts per token, so that the
-// order of a sum shows.
+// A small model: its sizes are no multiples of vector widths, and it has three experts per token,
+// so that the order of a sum matters.
 HeldModel SmallRandomModel(DType dtype, uint64_t seed);
 
 // The shape of SmallRandomModel.
 ModelDescription SmallModelDescription(DType dtype);
 
-// The same with experts in fp8, of two blocks each way, the last not whole.
+// The same with experts in fp8: two blocks in each direction, the last one partial.
 HeldModel SmallFp8Model(DType dtype, uint64_t seed);
 
 // The same with experts in mxfp4.
@@ -51,18 +51,17 @@ HeldModel SmallMxfp4Model(DType dtype, uint64_t seed);
 // dense layer between two MoE layers: everything that a family may have beside Mixtral's parts.
 HeldModel SmallLatentModel(DType dtype, uint64_t seed);
 
-// A layer of SmallRandomModel whose heads, two for each of keys and values, have 64 elements: GPUs
-// have a fast form for them.
+// A layer of SmallRandomModel with heads of 64 elements, two each for keys and values. GPUs have a
+// fast kernel for them.
 HeldModel GroupedHeadsModel(DType dtype, uint64_t seed);
 
-// A layer of SmallLatentModel whose two heads have the sizes of DeepSeek's, which GPUs have fast
-// forms for.
+// A layer of SmallLatentModel with two heads of DeepSeek's sizes. GPUs have fast kernels for them.
 HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed);
 
-// SmallLatentModel whose experts are scored by the sigmoid and chosen with a bias.
+// SmallLatentModel with experts that are scored by the sigmoid and chosen with a bias.
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
 
-// Of these by name: SmallRandomModel for "small", SmallLatentModel for "small_latent",
+// One of these by name: SmallRandomModel for "small", SmallLatentModel for "small_latent",
 // DeepSeekHeadsModel for "deepseek_heads" and so on; nothing for any other name.
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Placements of one layer and ids of rounds, drawn or measured.
+// Placements of one layer and ids of rounds, random or measured.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace janus {
 
-// A placement of one layer from each instance's list of experts, slot after slot.
+// A placement of one layer from each instance's list of experts, in slot order.
 inline Placement OneLayer(const std::vector<std::vector<uint16_t>>& experts_of_instance) {
   Placement placement;
   placement.layers = 1;
@@ -25,7 +25,7 @@ inline Placement OneLayer(const std::vector<std::vector<uint16_t>>& experts_of_i
   return placement;
 }
 
-// Instances (unequal slots, some of them empty) with 1..n replicas of each of E experts.
+// Instances with unequal numbers of slots, some empty, and 1..n replicas of each of E experts.
 inline Placement RandomPlacement(int experts, int instances, int extra_replicas,
                                  std::mt19937_64& random) {
   std::vector<std::vector<uint16_t>> of(static_cast<size_t>(instances));
@@ -35,7 +35,7 @@ inline Placement RandomPlacement(int experts, int instances, int extra_replicas,
   const auto place = [&](uint16_t expert, size_t g) {
     if (std::ranges::find(of[g], expert) == of[g].end()) of[g].push_back(expert);
   };
-  const bool skewed = random() % 2 == 0;  // many replicas crowd on few instances
+  const bool skewed = random() % 2 == 0;  // many replicas are on few instances
   const auto instance = [&] {
     return skewed ? std::min(any_instance(), any_instance()) : any_instance();
   };

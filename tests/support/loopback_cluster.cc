@@ -9,7 +9,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Small, so that weights go through it many times.
+// Small, so that weights pass through it many times.
 constexpr kernels::PinnedRing kRing{.piece_bytes = 1000, .pieces = 3};
 
 }  // namespace
@@ -67,7 +67,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     : sink_(std::make_unique<Sink>()), emission_(std::make_unique<EmissionThread>(*sink_)) {
   const Topology& topology = options.topology;
   const Clock& clock = options.clock == nullptr ? clock_ : *options.clock;
-  // Rounds are missed by the hundred in tests of just that.
+  // Tests of missed rounds have hundreds of them.
   options.experts.deadlines = options.pace.deadlines;
   options.attention.log = options.experts.log = Logger(2, LogLevel::kError);
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
@@ -272,8 +272,8 @@ Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int expe
       }
       return false;
     };
-    // Copy c = 0, 1, ...: a full set of experts each, dealt over the instances in turn; layers are
-    // shifted against each other so that they differ.
+    // Copy c = 0, 1, ...: a full set of experts each, dealt over the instances in turn. Layers are
+    // rotated against each other so that they differ.
     size_t turn = 0;
     for (int s = 0; s < total; ++s) {
       const int expert = (s + layer) % experts;

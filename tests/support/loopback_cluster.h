@@ -20,9 +20,9 @@
 
 namespace janus::dataplane {
 
-// m attention and n expert instances in one process, each on its own thread, over
-// LoopbackTransport unless told otherwise, or one of them in each process: the classes that the
-// workers run, wired as the workers wire them.
+// m attention and n expert instances in one process, each on its own thread, over LoopbackTransport
+// by default; or one of them in each process. They are the workers' classes, connected as in the
+// workers.
 //
 // Submit and Await are for one test thread.
 class LoopbackCluster {
@@ -39,33 +39,33 @@ class LoopbackCluster {
 
   struct Options {
     Topology topology;  // attention and experts need no addresses here
-    // Room for swapping is pinned beside a device, and an emulated one writes all of it.
+    // Memory for swapping is pinned beside a device, and an emulated device writes all of it.
     AttentionOptions attention = [] {
       AttentionOptions small;
       small.swap_bytes = int64_t{1} << 24;
       return small;
     }();
-    AttentionSteering steering;  // of each attention instance
-    AttentionPace pace;          // the deadlines are the experts', too
+    AttentionSteering steering;  // for each attention instance
+    AttentionPace pace;          // the experts use its deadlines too
     ExpertOptions experts;
     kernels::Device device = kernels::Device::kReference;
     kernels::Isa isa = kernels::Isa::kAvx2;
     int compute_threads = 1;
-    // A device of its own for each instance, on which it computes with its weights there; null: on
-    // the host, as `device` and `isa` say.
+    // Makes a separate device for each instance, which computes and has its weights there; null:
+    // the host, by `device` and `isa`.
     MakeContext make_context;
-    bool weights_are_placed = false;  // where these devices read them, and are not copied
-    // Connects members of which peers may read what stays in the devices' memory; null: `connect`
-    // does, and all goes through the host's.
+    bool weights_are_placed = false;  // the weights are in these devices' memory already
+    // Connects members with peers that may read memory of their devices; null: uses `connect`, and
+    // everything goes through host memory.
     Join device_join = nullptr;
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
-    const Clock* clock = nullptr;  // of all instances; null: the machine's
-    std::set<int> idle;            // attention ranks whose step thread is not started
-    bool without_experts = false;  // no expert instances: the wrapped exchange has their work
-    // The one member that is in this process, over shared memory; the others are in processes of
-    // their own and met at listeners, by member index. Null: all are here.
+    const Clock* clock = nullptr;  // for all instances; null: the machine's
+    std::set<int> idle;            // attention ranks that are connected but not run
+    bool without_experts = false;  // no expert instances: the wrapped exchange does their work
+    // The one member in this process, over shared memory. The others are separate processes, and
+    // connect at listeners, by member index. Null: all are in this process.
     std::optional<PeerId> only;
     std::vector<std::string> listeners;
   };
@@ -74,30 +74,30 @@ class LoopbackCluster {
   LoopbackCluster(Options options, const ModelDescription& model,
                   const AttentionWeights& attention_weights,
                   std::vector<const ExpertWeights*> expert_weights);
-  // Stops and joins; aborts if a step loop has ended with an error, unless Stop was called.
+  // Stops and joins. Aborts if a step loop has ended with an error, unless Stop was called.
   ~LoopbackCluster();
 
-  // Stops and joins. The first error of any step loop, for tests that provoke one.
+  // Stops and joins. Returns the first error of any step loop, for tests that provoke one.
   Status Stop();
 
-  // Of an instance that is here, as all that follows.
+  // For instances in this process, like all functions below.
   AttentionInstance& attention(int rank) {
     return *attention_[static_cast<size_t>(rank)]->instance;
   }
   ExpertInstance& experts(int rank) { return *experts_[static_cast<size_t>(rank)]->instance; }
 
-  // What has become of a request: tokens in order, then the reason it ended.
+  // The outcome of a request: tokens in order, then the finish reason.
   struct Outcome {
     std::vector<int32_t> tokens;
     std::vector<TokenEvent> events;
     FinishReason finish = FinishReason::kNone;
     Status error;
   };
-  // Waits until the request has ended, or `tokens` of it are there; after 50 s, or when a step loop
-  // has failed, the outcome is an error that says so.
+  // Waits until the request has ended, or has `tokens` tokens. After 50 s, or if a step loop has
+  // failed, the outcome is an error.
   Outcome Await(const RequestKey& key, int tokens = INT32_MAX);
 
-  // Of an instance's own device.
+  // The device of one instance.
   kernels::Context& attention_context(int rank) {
     return *attention_[static_cast<size_t>(rank)]->context;
   }
@@ -105,8 +105,8 @@ class LoopbackCluster {
     return *experts_[static_cast<size_t>(rank)]->context;
   }
 
-  // Why some member that is here, and computes on a device, does not exchange in place, though
-  // `device_join` is given; empty: all do.
+  // Why a member with a device in this process does not exchange in place although `device_join` is
+  // given; empty: all do.
   std::string InPlaceRefusal() const;
 
   // The first error of any step loop so far.
@@ -143,19 +143,19 @@ class LoopbackCluster {
   void Failed(const Status& status);
 
   bool stopped_ = false;
-  std::shared_ptr<void> network_;  // what the transports need
+  std::shared_ptr<void> network_;  // kept alive for the transports
   SystemClock clock_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<EmissionThread> emission_;
   mutable Mutex mu_;
   Status failure_ JANUS_GUARDED_BY(mu_);
-  // By rank; null: not here.
+  // By rank; null: in another process.
   std::vector<std::unique_ptr<AttentionWorker>> attention_;
   std::vector<std::unique_ptr<ExpertWorker>> experts_;
 };
 
 // A topology of m x n with `slots` per expert instance (uneven allowed) and experts dealt in turn;
-// replicas fill what is left over.
+// replicas fill the remaining slots.
 Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int experts,
                       int micro_batches = 1, int max_rows = 64);
 

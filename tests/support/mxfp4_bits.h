@@ -12,8 +12,8 @@
 
 namespace janus::dataplane {
 
-// Expects logits and tokens of a checkpoint in mxfp4 to have the bits of the same numbers written
-// out, and those of what it was made from to be others.
+// Expects a checkpoint in mxfp4 to give the same bits of logits and tokens as its numbers written
+// out, and different ones than the checkpoint it was made from.
 inline void ExpectSameBits(const Mxfp4Golden& golden, const KernelChoice& kernels, int tokens) {
   const CaseService service = {.kernels = kernels, .m = 1, .n = 2};
   const auto run = [&](const TempFolder& folder, const ModelDescription& model) {

@@ -18,7 +18,7 @@ float FloatAt(const std::string& bytes, size_t i) {
   return value;
 }
 
-// The least power of two under which no value is beyond the largest number.
+// The least power of two with which no value exceeds the largest number.
 uint8_t ScaleFor(const std::string& bytes, size_t first) {
   float largest = 0.0f;
   for (int64_t i = 0; i < kMxBlock; ++i) {
@@ -31,7 +31,7 @@ std::string PackedName(const std::string& name, Mxfp4Layout layout) {
   return layout == Mxfp4Layout::kCompressedTensors ? name + "_packed" : name;
 }
 
-// `tensor` with every axis as long as `shape` says, its values repeated.
+// `tensor` extended to `shape` by repeating its values.
 FileTensor Repeated(const FileTensor& tensor, const std::vector<int64_t>& shape) {
   FileTensor out{tensor.dtype, shape, ""};
   const int64_t columns = shape.back();
@@ -53,7 +53,7 @@ int64_t WholeBlocks(int64_t extent) {
   return (extent + kMxBlock - 1) / kMxBlock * kMxBlock;
 }
 
-// The shape of a tensor in the model of whole blocks.
+// The shape of a tensor in the model with whole blocks.
 std::vector<int64_t> RoundedShape(const std::string& name, const FileTensor& tensor,
                                   const ModelDescription& rounded) {
   const int64_t hidden = rounded.hidden;

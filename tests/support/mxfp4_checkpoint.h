@@ -10,22 +10,22 @@
 
 namespace janus::dataplane {
 
-// The tensors whose name `is_chosen`, all matrices of Float32 whose rows are whole blocks, in mxfp4
-// as checkpoints of that layout have them.
+// Converts the tensors for which `is_chosen` is true to mxfp4, in the form of checkpoints with that
+// layout. All must be matrices of Float32 with whole blocks in each row.
 FileTensors InMxfp4(FileTensors tensors, Mxfp4Layout layout,
                     const std::function<bool(const std::string& name)>& is_chosen);
-// What these stand for, exactly: in BFloat16, under the names that they have without.
+// The numbers that these represent, exactly: in BFloat16, under the original names.
 FileTensors OutOfMxfp4(FileTensors tensors, Mxfp4Layout layout);
 
-// The quantization_config of such a checkpoint, as its publishers write it.
+// The quantization_config of such a checkpoint, in its publishers' form.
 std::string Mxfp4Config(Mxfp4Layout layout);
 
-// A family's golden checkpoint with hidden and expert sizes rounded up to whole blocks, its weights
-// repeated: with its routed experts in mxfp4, with the same numbers in BFloat16, and as it was.
-// Computed in BFloat16.
+// A family's golden checkpoint with hidden and expert sizes rounded up to whole blocks and repeated
+// weights. There are three versions: routed experts in mxfp4, the same numbers in BFloat16, and the
+// original. Computed in BFloat16.
 struct Mxfp4Golden {
   Mxfp4Golden(const std::string& family, Mxfp4Layout layout);
-  GoldenCase prompt;  // short; its logits are another model's
+  GoldenCase prompt;  // short; its logits belong to another model
   TempFolder packed;
   TempFolder written_out;
   TempFolder unquantized;

@@ -13,7 +13,7 @@ namespace {
 
 struct Listeners {
   TempFolder folder;
-  std::vector<std::unique_ptr<ExchangeListener>> list;  // goes before the folder
+  std::vector<std::unique_ptr<ExchangeListener>> list;  // destroyed before the folder
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace janus::dataplane {
 
-// The members of an epoch, connected with each other; by member index, attention first.
+// The connected members of an epoch, by member index, attention first.
 struct Network {
   TransportLayout layout;
   std::vector<std::unique_ptr<Transport>> members;
@@ -23,60 +23,61 @@ struct Network {
   Transport& experts(int rank) { return *members[static_cast<size_t>(layout.m + rank)]; }
 };
 
-// Connects one member: what a process of its own calls.
+// Connects one member; a separate process calls this.
 using Join = std::function<Result<std::unique_ptr<Transport>>(
     const TransportLayout&, const ConnectOptions&, ExchangeListener&)>;
 
 // Connects all members of a layout, which then wait by the policy.
 using Connect = std::function<Network(const TransportLayout&, WaitPolicy)>;
 
-// A way to connect members; suites run over all of them.
+// A way to connect members; suites run over all of these.
 struct NetworkKind {
   std::string name;
   Connect connect;
-  Join join;  // null where members share a process
+  Join join;  // null if members share a process
 };
 inline void PrintTo(const NetworkKind& kind, std::ostream* out) {
   *out << kind.name;
 }
-// Those that this test binary links: within one memory domain (janus_test_networks), or over UCX
-// and mixed (janus_test_networks_ucx).
+// The kinds that this test binary links: within one memory domain (janus_test_networks), or over
+// UCX and mixed (janus_test_networks_ucx).
 std::vector<NetworkKind> AllNetworks();
-// Of these, those whose members can be processes.
+// Of these, the ones with members that can be processes.
 inline std::vector<NetworkKind> ProcessNetworks() {
   std::vector<NetworkKind> kinds = AllNetworks();
   std::erase_if(kinds, [](const NetworkKind& kind) { return !kind.join; });
   return kinds;
 }
 
-// Connects all members at once, each in a thread, with listeners in a folder that goes with the
-// network ("unix:") or on ports of this machine ("tcp:").
+// Connects all members at once, each in a thread, with listeners in a folder that is removed with
+// the network ("unix:") or on ports of this machine ("tcp:").
 Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
                    const Join& join);
 Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy);
 Network ConnectMemory(const TransportLayout& layout, WaitPolicy policy);
 Result<std::unique_ptr<Transport>> JoinMemory(const TransportLayout&, const ConnectOptions&,
                                               ExchangeListener&);
-// Members that are dealt over so many memory domains in turn, over UCX beyond theirs. Where they
-// have devices those are read over UCX too. (janus_test_networks_ucx)
+// Members are dealt over so many memory domains in turn, and use UCX outside their own. If they
+// have devices, these are read over UCX too. (janus_test_networks_ucx)
 Join JoinDomains(int domains);
-// By members with a device each: contexts by member, null for one without, in whose place there are
-// no slots, as of one whose device has no such memory or no flags. The contexts outlive the slots.
+// Connects members with a device each. Contexts are by member; null: no device, and no slots for
+// it. A member has no slots either if its device lacks such memory or flags. The contexts outlive
+// the slots.
 struct DeviceNetwork {
   Network network;
   std::vector<std::unique_ptr<DeviceSlots>> slots;
 };
 DeviceNetwork ConnectDevices(const TransportLayout& layout, WaitPolicy policy,
                              const std::vector<kernels::Context*>& contexts, const Join& join);
-// Of these members the one that is in this process, and as many that are in processes of their own:
-// all are met at listeners, by member index, for as long as two minutes. The others have neither
-// transport nor slots here. `context`: null where it has no device.
+// Connects the one member in this process with members in separate processes. All connect at
+// listeners, by member index, within two minutes. The others have neither transport nor slots here.
+// `context` null: the member has no device.
 DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, PeerId self,
                             const std::vector<std::string>& listeners, kernels::Context* context);
-// What a test's members agree on.
+// The identity that all members of a test share.
 ConnectOptions TestOptions();
 
-// What was posted or sent is on its way: waits for it, at most 20 s.
+// Waits for a message in flight, at most 20 s.
 inline bool AwaitTake(Transport& transport, PeerId from, int slot, SlotMessage& message) {
   return transport
       .Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),

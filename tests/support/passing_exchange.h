@@ -8,7 +8,7 @@
 
 namespace janus::dataplane {
 
-// Passes everything on to the exchange that it owns; a test's own overrides what it is about.
+// Passes everything on to the exchange that it owns; tests override single functions.
 class PassingExchange : public AttentionExchange {
  public:
   explicit PassingExchange(std::unique_ptr<AttentionExchange> inner) : inner_(std::move(inner)) {}

@@ -8,7 +8,7 @@
 
 namespace janus::control {
 
-// Time that passes by being waited for, and at once. Thread-safe.
+// Time that passes at once when a caller waits. Thread-safe.
 class PassingTimeline final : public Timeline {
  public:
   MonotonicTime Now() const override { return clock_.Now(); }
@@ -22,7 +22,7 @@ class PassingTimeline final : public Timeline {
     return true;
   }
   void Advance(Seconds by) { clock_.Advance(by); }
-  // Every wait there was.
+  // All waits so far.
   std::vector<Seconds> waits() const {
     const MutexLock lock(mu_);
     return waits_;

@@ -9,7 +9,7 @@
 
 namespace janus::dataplane {
 
-// Passes everything on to the transport that it owns; a test's own overrides what it is about.
+// Passes everything on to the transport that it owns; tests override single functions.
 class PassingTransport : public Transport {
  public:
   explicit PassingTransport(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}

@@ -6,8 +6,8 @@
 
 namespace janus::test {
 
-// The root of the source tree, without a slash at its end. One object alone is compiled with this
-// path, so that the compiler cache serves every other object to a clone in another folder too.
+// The root of the source tree, without a slash at its end. Only one object is compiled with this
+// path, so that the compiler cache can serve all others to a clone in another folder.
 const std::string& SourceDir();
 
 // The folder of the programs that this build makes.

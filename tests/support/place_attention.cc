@@ -11,7 +11,7 @@ Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index
   const int64_t h = model.hidden;
   const int64_t q = int64_t{a.heads} * a.head_dim;
   const int64_t kv = int64_t{a.kv_heads} * a.head_dim;
-  // The rest is of latent attention, and null without.
+  // The other tensors belong to latent attention, and are null without it.
   const LatentDescription l = a.latent.value_or(LatentDescription());
   const int64_t attended = a.latent ? int64_t{a.heads} * l.value_dim : q;
   const int64_t expanded = a.latent ? int64_t{a.heads} * (a.nope_dim() + l.value_dim) : 0;

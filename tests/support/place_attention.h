@@ -8,9 +8,9 @@
 
 namespace janus::dataplane {
 
-// Places what lies in the host's memory as a whole; of a checkpoint LoadAttention moves each tensor
-// as it is read. Errors: TensorPlacer's. When it returns, nothing of the host's is read any more;
-// the device has it all for its users (Placed::StreamWait).
+// Places a whole set of weights from host memory. (For a checkpoint, LoadAttention moves each
+// tensor as it is read.) Errors: TensorPlacer's. Afterwards host memory is not read any more; users
+// of the device call Placed::StreamWait.
 Result<Placed<AttentionWeights>> PlaceAttention(kernels::Uploader& uploader,
                                                 const ModelDescription& model,
                                                 const AttentionWeights& weights,

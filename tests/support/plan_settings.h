@@ -6,8 +6,8 @@
 
 namespace janus::controllers {
 
-// Settings by name or by data sheet, and what a plan gives for its GPUs: what benches and tests
-// that set published figures beside the performance model share.
+// Settings by name or by data sheet, and a plan's result for its GPUs. Benches and tests that
+// compare published figures with the performance model share this.
 
 inline Setting Make(const ModelShape& model, const HardwareProfile& attention,
                     const HardwareProfile& experts, double context) {
@@ -31,7 +31,7 @@ inline double PerGpu(const auto& plan) {
   return plan.tokens_per_second / plan.gpus;
 }
 
-// The best micro-batches, exchange and slots of m and n; none keeps the goal: nullopt.
+// The best micro-batches, exchange and slots for m and n; nullopt: none meets the goal.
 std::optional<Plan> BestOf(const Setting& setting, const PlanGoal& goal, int m, int n);
 
 }  // namespace janus::controllers

@@ -10,7 +10,7 @@
 namespace janus::controllers {
 namespace {
 
-constexpr double kAnyTarget = 1;  // rows that state no latency
+constexpr double kAnyTarget = 1;  // rows without a stated latency
 
 // One GPU of a GB200 NVL72: 72 of them on NVLink.
 HardwareProfile Gb200() {
@@ -67,7 +67,7 @@ ModelShape Qwen30() {
   return Grouped("Qwen3-30B", 48, 2048, 32, 4, 128, 768, 151936, 2);
 }
 
-// Both modules on one kind of device, sharing its node; all sequences of one length.
+// Both modules on one kind of device, sharing a node; all sequences have one length.
 Setting On(const ModelShape& model, const HardwareProfile& device, double context) {
   Setting setting = Make(model, device, device, context);
   setting.shares_node = true;
@@ -75,14 +75,14 @@ Setting On(const ModelShape& model, const HardwareProfile& device, double contex
   return setting;
 }
 
-// Tokens per second and GPU of m and n with `each` sequences an attention GPU (0: what memory
-// holds), at the quickest number of micro-batches and exchange; 0: does not fit.
+// Tokens per second and GPU for m and n with `each` sequences per attention GPU (0: as many as
+// memory holds), at the fastest number of micro-batches and exchange; 0: does not fit.
 double Separated(const Setting& setting, int m, int n, double each) {
   const auto plan = BestOf(setting, {kAnyTarget, each * m}, m, n);
   return plan ? PerGpu(*plan) : 0;
 }
 
-// Data-parallel attention and expert-parallel experts on `gpus`, as much as memory holds.
+// Data-parallel attention and expert-parallel experts on `gpus`, with as much as memory holds.
 double Wide(const Setting& setting, int gpus) {
   const auto whole = EvaluateWhole(setting, {kAnyTarget, 0}, {}, {gpus});
   return whole ? PerGpu(*whole) : 0;
@@ -116,7 +116,7 @@ void FastAfd(Results& results) {
   }
 }
 
-// Sparse attention reads 2,048 keys of a context: time as of so many, room as of all.
+// Sparse attention reads 2,048 keys of a context: time for so many, memory for all.
 void Ascend(Results& results) {
   struct Case {
     double context;
@@ -187,7 +187,7 @@ void FitsOneDevice(Results& results) {
                      ""});
 }
 
-// The papers' own headlines.
+// The main results of the papers.
 void Papers(Results& results) {
   const auto add = [&](const char* setting, double published, double ours, const char* taken) {
     results.push_back({setting, published, ours, {}, {}, taken, ""});

@@ -6,9 +6,9 @@
 
 namespace janus::controllers {
 
-// Published results of running attention and experts apart ("AFD"), gains and losses, each beside
-// what the performance model makes of the same setting. Devices that the calibration has not seen
-// are carried over by data sheet; all sequences of one length, as these measurements have them.
+// Published results of separating attention and experts ("AFD"), gains and losses, each beside the
+// performance model's result for the same setting. Devices without calibration are converted by
+// data sheet. All sequences have one length, as in these measurements.
 
 // Tokens per second and GPU.
 struct SeparationRates {
@@ -17,21 +17,21 @@ struct SeparationRates {
 };
 
 struct SeparationResult {
-  std::string setting;   // names it, as no other
-  double published = 0;  // throughput apart over together: a gain is above 1
+  std::string setting;   // unique name
+  double published = 0;  // throughput separated over together: a gain is above 1
   double ours = 0;
-  std::optional<SeparationRates> published_rates;  // behind the two, where they are published
+  std::optional<SeparationRates> published_rates;  // if published
   std::optional<SeparationRates> our_rates;
-  std::string taken;  // what the publication leaves open
-  std::string why;    // the sign differs; empty where it does not
+  std::string taken;  // assumptions where the publication is silent
+  std::string why;    // why the sign differs; empty: it does not
 
   bool IsSameSign() const { return (published > 1) == (ours > 1); }
 };
 
 std::vector<SeparationResult> PublishedSeparations();
 
-// FastAFD's sweep of attention trays for one of experts at a context: the best number of those
-// tried, and what 16 give of it.
+// FastAFD's sweep of attention trays per expert tray at one context: the best number tried, and the
+// relative result of 16.
 struct TraySweep {
   double context = 0;
   int published_best = 0;
@@ -40,7 +40,7 @@ struct TraySweep {
   double our_of_best = 0;
 };
 
-// Contexts ascend.
+// By ascending context.
 std::vector<TraySweep> PublishedTraySweeps();
 
 }  // namespace janus::controllers

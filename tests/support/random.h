@@ -11,14 +11,14 @@ namespace janus {
 // tests/support/python/janus_test.py is the same.
 inline constexpr uint64_t kDefaultSeed = 1;
 
-// The seed of this test process: JANUS_SEED if it is set, else kDefaultSeed. Printed on first use,
-// so that a failure can be run again.
+// The seed of this test process: JANUS_SEED if it is set, otherwise kDefaultSeed. Printed at first
+// use, so that a failed run can be repeated.
 uint64_t TestSeed();
 
-// Whether the long form of the randomised suites is asked for (JANUS_SOAK=1).
+// Whether the long form of the randomised suites is requested (JANUS_SOAK=1).
 bool Soak();
 
-// A small generator whose numbers are the same everywhere (splitmix64; Steele, Lea, Flood 2014).
+// A small generator with the same numbers everywhere (splitmix64; Steele, Lea, Flood 2014).
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -34,7 +34,7 @@ class Random {
   uint64_t state_;
 };
 
-// One number out of several, for seeds of parts.
+// Mixes several numbers into one, for the seeds of parts.
 uint64_t MixSeed(uint64_t a, uint64_t b, uint64_t c = 0);
 
 }  // namespace janus

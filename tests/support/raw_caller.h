@@ -16,8 +16,7 @@
 
 namespace janus::dataplane {
 
-// A connection to an exchange's address, as any process can make one. It waits for 20 s at most
-// (time_scale.h).
+// Connects to an exchange's address, as any process can. Waits at most 20 s (time_scale.h).
 inline Fd DialExchange(const std::string& address) {
   const ExchangeAddress parsed = *ParseExchangeAddress(address);
   Fd fd(socket(parsed.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -36,7 +35,7 @@ inline std::string_view BytesOf(const Hello& hello) {
   return {reinterpret_cast<const char*>(&hello), sizeof hello};
 }
 
-// The whole answer, or none: the connection was closed.
+// The whole answer; nothing: the connection was closed.
 inline std::optional<Hello> Answer(const Fd& from) {
   Hello hello;
   const ssize_t got = recv(from.get(), &hello, sizeof hello, MSG_WAITALL);
@@ -44,14 +43,14 @@ inline std::optional<Hello> Answer(const Fd& from) {
   return hello;
 }
 
-// Waits for the end of a connection. False: something came, or nothing for 20 s.
+// Waits for the end of a connection. False: a byte arrived, or nothing for 20 s.
 inline bool IsDisconnected(const Fd& who) {
   char byte = 0;
   const ssize_t got = recv(who.get(), &byte, 1, 0);
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-// Likewise at once: whether it has ended.
+// Whether the connection has ended, without waiting.
 inline bool IsClosed(const Fd& who) {
   char byte = 0;
   const ssize_t got = recv(who.get(), &byte, 1, MSG_DONTWAIT);

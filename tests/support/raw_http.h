@@ -23,15 +23,15 @@
 
 namespace janus {
 
-// One response of an HTTP/1.1 server, as it stood on the wire.
+// One response of an HTTP/1.1 server, as sent.
 struct HttpAnswer {
   int status = 0;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};  // without the framing of chunks
   bool is_chunked = false;
-  bool ends_with_connection = false;  // the end of the connection is the end of the body
+  bool ends_with_connection = false;  // the end of the connection ends the body
 
-  // Empty: there is no such header, or it is empty. `name` is case-sensitive.
+  // Empty: the header is absent or empty. `name` is case-sensitive.
   std::string header(std::string_view name) const {
     for (const auto& [key, value] : headers) {
       if (key == name) return value;
@@ -59,7 +59,7 @@ inline bool ReadNumber(std::string_view text, int base, size_t& out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// The line up to CR LF, which it takes along. None: it is not whole yet.
+// Takes a line up to CR LF. Nothing: it is not complete yet.
 inline std::optional<std::string_view> TakeLine(std::string_view& rest) {
   const size_t end = rest.find("\r\n");
   if (end == std::string_view::npos) return std::nullopt;
@@ -110,9 +110,8 @@ inline TookAnswer TakeChunks(std::string_view& rest, HttpAnswer& answer) {
 
 }  // namespace raw_http_internal
 
-// Takes the first response off `bytes`, or as much of it as there is. It is strict: what it does
-// not know is malformed. `to_head`: it answers HEAD and has no body. `at_end`: nothing comes after
-// `bytes`.
+// Takes the first response from `bytes`, or as much of it as there is. It is strict: anything
+// unknown is malformed. `to_head`: it answers HEAD and has no body. `at_end`: no more bytes follow.
 inline TookAnswer TakeHttpAnswer(std::string_view& bytes, bool to_head, bool at_end,
                                  HttpAnswer& answer) {
   using namespace raw_http_internal;  // NOLINT
@@ -145,10 +144,10 @@ inline TookAnswer TakeHttpAnswer(std::string_view& bytes, bool to_head, bool at_
   return at_end ? TookAnswer::kWhole : TookAnswer::kPart;
 }
 
-// A client's connection to 127.0.0.1 that sends any bytes. What it waits for takes 30 s at most.
+// A client's connection to 127.0.0.1 that sends any bytes. Each wait takes at most 30 s.
 class RawHttpClient {
  public:
-  // `receive_buffer`: how many bytes the kernel takes while nothing is read; 0: its own choice.
+  // `receive_buffer`: bytes that the kernel buffers while the test does not read; 0: its default.
   explicit RawHttpClient(int port, int receive_buffer = 0)
       : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const timeval patience{30, 0};
@@ -173,17 +172,17 @@ class RawHttpClient {
     return send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
   }
-  // Sends no more; reads on.
+  // Ends sending; can still read.
   void HalfClose() { shutdown(fd_.get(), SHUT_WR); }
   void Close() { fd_.Reset(); }
-  // Leaves as one that crashed does: the other end reads ECONNRESET.
+  // Closes like a crashed client: the other end reads ECONNRESET.
   void Reset() {
     const linger at_once{1, 0};
     setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     fd_.Reset();
   }
 
-  // The next response. Status 0: there is none; the body then says what there was instead.
+  // The next response. Status 0: there was no response; the body describes what arrived instead.
   HttpAnswer Read(bool to_head = false) {
     for (;;) {
       std::string_view rest = unread_;
@@ -198,7 +197,7 @@ class RawHttpClient {
       }
     }
   }
-  // Until so many bytes came that no Read has taken, or the connection ended; takes them.
+  // Waits until so many bytes arrived that no Read has taken, or the connection ended; takes them.
   std::string ReadBytes(size_t bytes) {
     while (unread_.size() < bytes && !has_ended_ && Receive()) {
     }
@@ -206,7 +205,7 @@ class RawHttpClient {
     unread_.erase(0, bytes);
     return out;
   }
-  // What is left until the other end closes. None: it does not.
+  // The remaining bytes until the other end closes. Nothing: it does not close.
   std::optional<std::string> ReadToEnd() {
     while (!has_ended_) {
       if (!Receive()) return std::nullopt;
@@ -215,7 +214,7 @@ class RawHttpClient {
   }
 
  private:
-  // False: nothing came in time.
+  // False: no bytes arrived in time.
   bool Receive() {
     char bytes[16384];
     const ssize_t got = recv(fd_.get(), bytes, sizeof bytes, 0);
@@ -234,10 +233,9 @@ class RawHttpClient {
   std::string unread_;
 };
 
-// SIGTERM for the server that runs on this thread, which reads it. Other threads of the process
-// need not block it.
+// Sends SIGTERM to the server on this thread, which reads it. Other threads need not block it.
 inline int SignalServer(std::jthread& runs) {
-  // It ends no thread, since the server reads it.
+  // It ends no thread, because the server reads it.
   // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
   return pthread_kill(runs.native_handle(), SIGTERM);
 }

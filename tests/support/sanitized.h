@@ -2,7 +2,7 @@
 
 namespace janus {
 
-// Whether this binary runs under a sanitizer, which makes it ten times slower: randomised suites
+// Whether this binary runs under a sanitizer, which makes it ten times slower. Randomised suites
 // then draw fewer cases, and time limits are longer (time_scale.h).
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;

@@ -34,7 +34,7 @@ Request RandomRequest(Random& random, int vocab) {
   Request request;
   const int prompt = random.Chance(0.1) ? random.Between(30, 36) : random.Between(1, 24);
   for (int i = 0; i < prompt; ++i) request.prompt.push_back(random.Between(0, vocab - 1));
-  // The last token drawn is never computed: positions = prompt + generated - 1.
+  // The last drawn token is never computed: positions = prompt + generated - 1.
   const int room = std::min(kMaxPositions + 1 - prompt, 24);
   request.max_tokens = random.Chance(0.5) ? room : random.Between(1, room);
   request.seed = random.Next();
@@ -176,8 +176,9 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
   schedule.most_chunk = random.Chance(0.4) ? random.Between(1, 6) : 64;
 
   const int busiest = random.Chance(0.5) ? random.Between(0, m - 1) : -1;  // gets nearly all
+                                                                           // requests
 
-  std::vector<int> open;  // sequences that Await may name
+  std::vector<int> open;  // sequences that Await may use
   const int count = random.Between(1, 6);
   const auto submit = [&](int request, uint32_t attempt) {
     const int sequence = static_cast<int>(schedule.sequences.size());
@@ -215,7 +216,7 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
       of.cancelled = of.cancelled || gone;
       return gone;
     });
-    // What a gateway does after it lost an instance: the same request once more, elsewhere.
+    // Like a gateway that has lost an instance: submits the same request again elsewhere.
     if (random.Chance(0.5) || open.empty()) submit(left.request, 2);
   }
   return schedule;

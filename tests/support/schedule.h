@@ -12,29 +12,29 @@
 
 namespace janus::dataplane {
 
-// Which kernels run, and whether over a cache in fp8.
+// Which kernels run, and whether the cache is in fp8.
 struct KernelChoice {
   kernels::Device device = kernels::Device::kReference;
   kernels::Isa isa = kernels::Isa::kAvx2;
-  // As LoopbackCluster::Options has them.
+  // As in LoopbackCluster::Options.
   LoopbackCluster::MakeContext make_context = nullptr;
   Join device_join = nullptr;
   bool fp8_cache = false;
 };
-// The vectorised kernels at the best instruction set of this machine; the reference without AVX2.
+// The vectorised kernels for this machine's best instruction set; the reference without AVX2.
 KernelChoice BestCpu();
 
 // One attention and one expert instance of the model.
 LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice& kernels);
 
-// What a request brought: everything that must not depend on the schedule.
+// The result of a request: everything that must not depend on the schedule.
 struct Trace {
   std::map<int, uint64_t> logits;  // position -> hash of its logits
   std::vector<int32_t> tokens;
   FinishReason finish = FinishReason::kNone;
 };
 
-// Requests of at most `kMaxPositions` positions, greedy and sampled, and what each brings when it
+// Requests of at most `kMaxPositions` positions, greedy and sampled, and the result of each when it
 // is computed alone by one attention and one expert instance.
 inline constexpr int kMaxPositions = 40;
 struct RequestPool {
@@ -42,26 +42,26 @@ struct RequestPool {
   std::vector<Trace> alone;
 };
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed);
-// Of requests of any length.
+// For requests of any length.
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
                             std::vector<Request> requests);
 
 // Every expert at least once per layer, never twice on one instance, some slots empty; layers
-// differ. `slots_of_instance` have room for all experts.
+// differ. `slots_of_instance` must have room for all experts.
 Placement RandomPlacement(Random& random, const std::vector<int>& slots_of_instance, int layers,
                           int experts);
 
-// One run: which requests, when, on which topology.
+// One run: which requests, at which times, on which topology.
 struct Schedule {
   struct Action {
     enum Kind { kSubmit, kAwait, kCancel, kCancelStream } kind = kSubmit;
     int sequence = 0;
-    int tokens = 0;  // kAwait: goes on once so many tokens are there (or the answer has ended)
+    int tokens = 0;  // kAwait: continues at so many tokens (or at the end of the answer)
   };
   struct SequenceOf {
     int request = 0;    // in the pool
-    int attention = 0;  // rank it is sent to
-    int given = 0;      // of its answer's tokens, handed in with it: a replay
+    int attention = 0;  // rank of the instance that gets it
+    int given = 0;      // tokens of its answer that are submitted with it: a replay
     RequestKey key;
     bool cancelled = false;
   };
@@ -75,7 +75,7 @@ struct Schedule {
   uint64_t chunk_seed = 0;
   int most_chunk = 64;  // prompt positions of a step: 1..most_chunk, by chunk_seed and step
   StepDeadlines deadlines;
-  double preempt_chance = 0.0;  // of each step to take the newest sequence away, room or not
+  double preempt_chance = 0.0;  // per step, to preempt the newest sequence, even with enough room
   std::vector<SequenceOf> sequences;
   std::vector<Action> actions;
 };
@@ -84,8 +84,8 @@ std::ostream& operator<<(std::ostream& out, const Schedule& schedule);
 Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& model,
                         const RequestPool& pool);
 
-// Runs a schedule; a trace per sequence, how often a sequence was preempted, how many positions
-// were computed that had been before.
+// Runs a schedule. Returns a trace per sequence, how often sequences were preempted, and how many
+// positions were computed again.
 struct ScheduleRun {
   std::vector<Trace> traces;
   uint64_t preempted = 0;
@@ -97,7 +97,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
                         const LoopbackCluster::WrapTransport& wrap_transport = nullptr,
                         const Connect& connect = ConnectLoopback);
 
-// Where a run differs from the requests computed alone; empty when it does not.
+// Where a run differs from the requests computed alone; empty: no difference.
 std::string Differences(const Schedule& schedule, const ScheduleRun& run, const RequestPool& pool);
 
 }  // namespace janus::dataplane

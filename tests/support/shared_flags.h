@@ -10,7 +10,7 @@
 
 namespace janus::kernels {
 
-// Flags of a page of the host's memory that processes forked from this one share.
+// Flags in a page of host memory that processes forked from this one share.
 class SharedFlags {
  public:
   SharedFlags() {
@@ -32,7 +32,7 @@ class SharedFlags {
   Flag* flags_;
 };
 
-// One flag alone.
+// For a single flag.
 inline Status Signal(Context& device, Flag* flag, uint64_t count) {
   return device.Signal(std::array{FlagCount{flag, count}});
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The best split of a round's rows (common/row_split.h) by branch and bound: what the bounds of
-// flow_bounds.h leave open. Slow; for rounds of some 64 experts.
+// The best split of a round's rows (common/row_split.h) by branch and bound, for the gap that the
+// bounds of flow_bounds.h leave. Slow; for rounds of some 64 experts.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace janus {
 
-// Decides replica by replica which of them get rows. One that does costs K, and takes K rows for
-// it; what is undecided costs its share of max(rows, K). So whether anything below a node beats the
-// best known is asked by a flow of real numbers, as at the root.
+// Decides for each replica in turn whether it gets rows. A replica with rows costs K and takes K
+// rows for that. An undecided one costs its share of max(rows, K). So a flow of real numbers, as at
+// the root, tells whether a node can contain a better result than the best known one.
 class SplitOptimum {
  public:
   SplitOptimum(const LayerPlacement& placement, std::span<const int32_t> rows, int crossover)
       : placement_(placement), rows_(rows.begin(), rows.end()), crossover_(crossover) {}
 
-  // The least cost of the busiest instance, to 0.1 %; `known`: some split's. Negative: gave up
-  // after so many nodes.
+  // The least cost of the busiest instance, to 0.1 %; `known`: the cost of some split. Negative:
+  // gave up after so many nodes.
   double LargestCost(double known, int max_nodes) {
     best_ = known;
     nodes_left_ = max_nodes;
@@ -62,7 +62,7 @@ class SplitOptimum {
     open.first[rows_.size()] = static_cast<int32_t>(open.replicas.size());
     FractionalOptimum flow(open, weights, taken);
     if (!flow.Fits(best_ * 0.999)) return;
-    // What the flow's shares would cost in truth, and the replica that it deceives most about.
+    // The true cost of the flow's shares, and the replica with the largest error.
     const auto judge = [&] {
       const double nothing = 1e-6 * best_;
       std::vector<double> cost(n);
@@ -82,7 +82,7 @@ class SplitOptimum {
     };
     size_t worst = judge();
     if (worst == states.size()) {
-      // It can be had. So can perhaps less.
+      // It is feasible. Perhaps less is too.
       flow.Fits(flow.LargestLoad() * 1.0002);
       worst = judge();
       if (worst == states.size()) return;

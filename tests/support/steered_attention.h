@@ -8,8 +8,8 @@
 
 namespace janus::dataplane {
 
-// What a test decides or sees of an attention instance's steps, on the step thread. Null: as in
-// service.
+// What a test controls or observes in an attention instance's steps, on the step thread. Null: as
+// in service.
 struct AttentionSteering {
   // The logits [V] of every computed position.
   std::function<void(const RequestKey&, int position, std::span<const float>)> logits_tap;
@@ -21,7 +21,7 @@ struct AttentionSteering {
   bool any() const { return logits_tap || prefill_override || preempt_override; }
 };
 
-// An attention instance that a test steers.
+// An attention instance that a test controls.
 class SteeredAttention final : public AttentionInstance {
  public:
   // As AttentionInstance::Create.

@@ -7,8 +7,8 @@
 
 namespace janus {
 
-// A sysfs made up for a test: PCI functions and RDMA devices, with the links that Linux has between
-// them. A path is what stands below /sys/devices: "pci0000:3a/0000:3a:00.0/0000:3b:00.0".
+// A made-up sysfs: PCI functions and RDMA devices, with the links that Linux has between them. A
+// path is relative to /sys/devices: "pci0000:3a/0000:3a:00.0/0000:3b:00.0".
 class SysfsTree {
  public:
   SysfsTree() { Folder("bus/pci/devices"); }
@@ -19,7 +19,7 @@ class SysfsTree {
   void Gpu(const std::string& path, int numa_node = -1) {
     Function(path, "0x10de", "0x030200", numa_node);
   }
-  // An RDMA device and the function that it is, which libibverbs does not list: it asks the kernel.
+  // An RDMA device and its PCI function. libibverbs does not list it, because it asks the kernel.
   void Nic(const std::string& path, const std::string& name, int numa_node = -1) {
     Function(path, "0x15b3", "0x020700", numa_node);
     Rdma(path, name);
@@ -29,7 +29,7 @@ class SysfsTree {
     Nic(path, name, numa_node);
     Link("devices/" + path + "/physfn", "../" + part_of);
   }
-  // A device of the kernel's own, on no bus.
+  // A software device of the kernel, on no bus.
   void SoftNic(const std::string& name) { Rdma("virtual", name); }
   void Function(const std::string& path, const std::string& vendor, const std::string& kind,
                 int numa_node) {

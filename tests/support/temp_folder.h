@@ -9,7 +9,7 @@
 
 namespace janus {
 
-// An empty folder that goes with the object.
+// An empty folder that is removed with the object.
 class TempFolder {
  public:
   TempFolder() {

@@ -8,8 +8,7 @@
 
 namespace janus::dataplane {
 
-// Makes the tensors of a random model one after the other, in the host's memory or a device's, and
-// owns them.
+// Makes and owns the tensors of a random model, one after the other, in host or device memory.
 class TensorMaker {
  public:
   virtual ~TensorMaker() = default;
@@ -26,7 +25,7 @@ class TensorMaker {
     JANUS_CHECK(false, ToString(type));
     return {};
   }
-  // In Float32; as large as the scores it is added to.
+  // In Float32, with the size of the scores that it is added to.
   virtual Tensor Bias(int size) {
     JANUS_CHECK(false, size);
     return {};
@@ -36,7 +35,7 @@ class TensorMaker {
   static float Bound(int inputs, float gain) {
     return gain * std::sqrt(3.0f / static_cast<float>(inputs));
   }
-  // Of the model's number format, uniform in mean - spread .. mean + spread.
+  // In the model's number format, uniform in mean - spread .. mean + spread.
   virtual Tensor Fill(size_t count, float mean, float spread) = 0;
 };
 

@@ -13,9 +13,8 @@
 
 namespace janus {
 
-// How much longer the limits of the tests are than on a fast machine with nothing else to do.
-// `given`: JANUS_TIME_SCALE, null where it is not set. `ci`: the variable CI, likewise. Nothing:
-// what is given is no positive number.
+// How much longer the tests' limits are than on a fast idle machine. `given`: JANUS_TIME_SCALE,
+// null if unset. `ci`: the variable CI, likewise. Nothing: `given` is no positive number.
 inline std::optional<double> ParseTimeScale(const char* given, const char* ci, bool is_sanitized) {
   if (given == nullptr) {
     const bool is_slow = is_sanitized || (ci != nullptr && *ci != '\0');
@@ -29,7 +28,7 @@ inline std::optional<double> ParseTimeScale(const char* given, const char* ci, b
   return scale;
 }
 
-// That of this process. Ends it where JANUS_TIME_SCALE is no positive number.
+// The scale of this process. Ends the process if JANUS_TIME_SCALE is no positive number.
 inline double TimeScale() {
   static const double scale = [] {
     const char* given = std::getenv("JANUS_TIME_SCALE");
@@ -43,8 +42,8 @@ inline double TimeScale() {
   return scale;
 }
 
-// A limit after which a test says that what should have come never comes, or a limit of the product
-// that a slow machine must not reach. Not for a wait after which a test says that nothing came.
+// For a limit after which a test concludes that an event never comes, or a product limit that a
+// slow machine must not reach. Not for a wait after which a test concludes that no event came.
 template <class Rep, class Period>
 std::chrono::duration<Rep, Period> Scaled(std::chrono::duration<Rep, Period> limit) {
   return std::chrono::duration_cast<std::chrono::duration<Rep, Period>>(

@@ -24,22 +24,22 @@ MonotonicTime FromNanoseconds(int64_t ns) {
       std::chrono::duration_cast<MonotonicClock::duration>(std::chrono::nanoseconds(ns)));
 }
 
-// Within an epoch rounds of one micro-batch slot follow each other, so an older key is a late
-// message (of a step that was given up) and a newer one means that this member has missed a round.
+// Within an epoch the rounds of one micro-batch slot follow each other. An older key is a late
+// message, of a step that was given up. A newer key means that this member has missed a round.
 Status Misordered(PeerId from, const RoundKey& got, const RoundKey& want) {
   return Internal(ToString(from) + " sent " + Describe(got) + " while " + Describe(want) +
                   " was awaited");
 }
 
-// One read of memory that another process may be writing; the compiler must not read it again.
+// Reads the reference exactly once, because another process may be writing that memory.
 ContributionRef Load(const ContributionRef* at) {
   static_assert(sizeof(ContributionRef) == sizeof(uint32_t));
   return std::bit_cast<ContributionRef>(
       __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
 }
 
-// Whether a member's own messages have their rows in its GPU's memory, and whether it reads a
-// peer's there.
+// Whether this member's messages have their rows in its GPU memory, and whether it reads a peer's
+// rows in GPU memory.
 bool SendsFrom(const DeviceSlots* device) {
   return device != nullptr && device->is_read_by_all();
 }
@@ -47,11 +47,11 @@ bool Reads(const DeviceSlots* device, PeerId peer) {
   return device != nullptr && (device->maps(peer) || device->reads_remotely(peer));
 }
 
-// What an exchange does with its device, whichever side it is; null: none.
+// What both sides do with their device; null: no device.
 bool LetGoOf(DeviceSlots* device) {
   return device == nullptr || device->LetGo();
 }
-// Asked for all parts each time: each goes on by being asked.
+// Calls every part each time, because each makes progress only when called.
 bool AbandonOf(DeviceSlots* device, Transport& transport) {
   const bool has_let_go = LetGoOf(device);
   const bool has_read = device == nullptr || device->HasReadAll();
@@ -61,28 +61,29 @@ bool PostsBehind(const DeviceSlots* device) {
   return !SendsFrom(device) || device->is_read_remotely();
 }
 
-// Where what a network brings of peers goes, in landing memory. Attention: a piece for each
-// micro-batch, with all contributions to its rows. Experts: one for each slot of attention
-// instances, as these are numbered.
+// Size of one piece of landing memory, into which a network reads peers' payloads. Attention: one
+// piece per micro-batch, with all contributions to its rows. Experts: one piece per slot of the
+// attention instances, numbered like those slots.
 size_t LandingPiece(const ExchangeShape& shape, Role role) {
   const auto rows = static_cast<size_t>(shape.max_rows) *
                     (role == Role::kAttention ? static_cast<size_t>(shape.top_k) : 1);
   return AlignUp(rows * shape.row_bytes(), 256);
 }
 
-// Rounds of an epoch in their order, as flags count them; 0 is none. Micro-batches have slots of
-// their own.
+// The number of a round in the order of the epoch, for flags; never 0. Rounds of different
+// micro-batches use different slots, so they may share numbers.
 uint64_t NumberOf(const RoundKey& key) {
   static_assert(sizeof key.layer == 2);
   return (key.step << 16) + key.layer + 1;
 }
 
-// What comes into the slots of the peers.
+// Receives the messages in the peers' slots.
 class Inbox {
  public:
   explicit Inbox(Transport& transport) : transport_(transport) {}
 
-  // Takes what a slot has, passing over messages of rounds that were given up, late or twice.
+  // Takes the slot's current message; skips messages of rounds that were given up, late ones and
+  // repetitions.
   bool TakeCurrent(PeerId from, int slot, MessageKind kind, const RoundKey& key,
                    SlotMessage& message) {
     for (int taken = 0; taken < kAtOnce && transport_.Take(from, slot, message); ++taken) {
@@ -98,7 +99,7 @@ class Inbox {
   uint64_t stale() const { return stale_; }
 
  private:
-  // A peer that posts without end must not keep us here.
+  // Bounds the work that a peer can cause by posting without end.
   static constexpr int kAtOnce = 8;
 
   Transport& transport_;
@@ -243,19 +244,19 @@ class DirectAttention final : public AttentionExchange {
     int missing = 0;       // cells of the table still null
     int senders_left = 0;  // expert instances not heard of
     std::vector<bool> arrived;
-    std::vector<bool> placed;   // by expert instance: its contributions lie on its device, mapped
-    std::vector<bool> reading;  // likewise: they are on their way to this one
-    size_t landed = 0;          // bytes of those, and of what is there
+    std::vector<bool> placed;        // by expert instance: contributions in its GPU memory, mapped
+    std::vector<bool> reading;       // by expert instance: a network is reading them to this GPU
+    size_t landed = 0;               // bytes read by network so far and under way
     std::vector<const void*> table;  // [max_rows * K]
-    std::vector<uint8_t> on_device;  // likewise; empty without a GPU
+    std::vector<uint8_t> on_device;  // the same cells; empty without a GPU
   };
 
-  // Of every expert instance's slots the one with contributions to this instance.
+  // The slot of each expert instance with contributions to this instance.
   int SlotOf(int micro_batch) const { return micro_batch * shape_.m + self_.rank.value; }
 
   Status Enter(Round& round, PeerId from, const SlotMessage& message) {
     const size_t count = message.header.count;
-    const std::byte* placed = nullptr;  // in the sender's GPU
+    const std::byte* placed = nullptr;  // in the sender's GPU memory
     if (count > 0 && message.header.bytes == ContributionRowsOffset(count) &&
         Reads(device_, from)) {
       const bool is_mapped = device_->maps(from);
@@ -271,7 +272,7 @@ class DirectAttention final : public AttentionExchange {
     const auto* refs = reinterpret_cast<const ContributionRef*>(message.payload.data());
     const std::byte* rows = message.payload.data() + ContributionRowsOffset(count);
     for (size_t i = 0; i < count; ++i) {
-      // Copied before it is checked: a peer that lies can still write there.
+      // Copied before the check: a faulty peer can still write there.
       const ContributionRef ref = Load(refs + i);
       const auto where = [&] {
         return " to row " + std::to_string(ref.row) + " slot " + std::to_string(ref.slot);
@@ -291,7 +292,7 @@ class DirectAttention final : public AttentionExchange {
       --round.missing;
     }
     if (!round.reading[static_cast<size_t>(from.rank.value)]) return OkStatus();
-    // Of no more cells than there are: each was free.
+    // The piece cannot overflow: each contribution filled a free cell.
     const int micro_batch = message.header.micro_batch;
     const size_t bytes = count * shape_.row_bytes();
     const size_t at = LandingOf(micro_batch) + round.landed;
@@ -299,7 +300,7 @@ class DirectAttention final : public AttentionExchange {
     return device_->Read(from, SlotOf(micro_batch), bytes, at);
   }
 
-  // Whether what was begun to be read of the round's contributions is there.
+  // Whether all reads that were begun for the round's contributions have ended.
   Result<bool> AreRead(Round& round, int micro_batch) {
     bool all = true;
     for (int e = 0; e < shape_.n; ++e) {
@@ -322,7 +323,7 @@ class DirectAttention final : public AttentionExchange {
   const PeerId self_;
   Inbox inbox_;
   std::vector<Round> rounds_;
-  // By expert instance: the last round that was followed, since one was given up.
+  // By expert instance: the last round for which waiting was queued, since a round was given up.
   std::vector<std::optional<RoundKey>> followed_;
 };
 
@@ -427,7 +428,7 @@ class DirectExperts final : public ExpertExchange {
   }
 
  private:
-  // Of this instance's slots; of the pieces of an attention instance's rows alike.
+  // Also numbers the pieces of landing memory for rows.
   size_t SlotOf(int micro_batch, Rank attention) const {
     return static_cast<size_t>(micro_batch) * static_cast<size_t>(shape_.m) +
            static_cast<size_t>(attention.value);
@@ -443,7 +444,7 @@ class DirectExperts final : public ExpertExchange {
     RoundKey key;
     ArrivedRows rows;
   };
-  std::vector<std::optional<Reading>> reading_;  // likewise: rows on their way to this device
+  std::vector<std::optional<Reading>> reading_;  // by slot: rows that a network is reading
 };
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace janus::dataplane {
 // slot of contributions per (micro-batch, attention instance).
 TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self);
 
-// As exchange.h has them. What lies in a GPU's memory is told by the sizes: a message's `bytes` are
-// those in the host's, without rows.
+// The two sides, as declared in exchange.h. The sizes tell where payloads lie: if rows lie in a
+// GPU's memory, a message's `bytes` count only its part in host memory, without rows.
 std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
                                                        Transport& transport, DeviceSlots* device);
 std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport,

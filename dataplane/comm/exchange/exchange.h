@@ -12,7 +12,7 @@
 #include "dataplane/comm/transport/transport.h"
 
 // Rounds between attention and expert instances, over any transport: rows go to the experts, and
-// their contributions come back. When a round takes place is not known here: dataplane/steps.
+// their contributions come back. dataplane/steps decides when a round takes place.
 //
 // May include: dataplane/comm/transport, dataplane/comm/wire, kernels, common.
 namespace janus::dataplane {
@@ -39,30 +39,32 @@ using Participants = std::vector<bool>;
 
 // What both sides of a round share. Confined to the step thread.
 //
-// A member may give up the round that it is in, at any point. Once every member has (Abandon),
-// slots are written again for a step with a higher number. A late message shows its older step, and
-// is dropped and counted.
+// A member may give up its current round at any point. Once every member has done so (Abandon),
+// slots are written again for a step with a higher number. A late message carries its older step
+// number, and is dropped and counted.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Gives up every round under way and drops what has come of it. True once nothing that was posted
-  // here is on its way any more, and a GPU that exchanges in place has run what it was given; asked
-  // again until then, inside Transport::Wait. One whose rows pass through the host's memory may
-  // still copy from and to slots, before all that its stream is given from then on (docs/steps.md).
+  // Gives up every running round and drops the messages received for it. True once nothing that was
+  // posted here is still in flight, and a GPU that exchanges in place has run its queued work.
+  // Until then the caller repeats the call, inside Transport::Wait. If rows pass through host
+  // memory, the GPU may still copy from and to slots, but before any work that its stream gets from
+  // then on (docs/steps.md).
   virtual bool Abandon() = 0;
-  // Whether messages wait until the GPU has run what was queued before them: their readers do not
-  // wait for it themselves.
+  // Whether messages are held back until the GPU has run the work queued before them. Their readers
+  // then need not wait for that GPU.
   virtual bool PostsBehindGpu() const = 0;
-  // Whether a GPU has run what it was given, without waiting for peers any more; asked again until
-  // then. What its readers read after that is of a round that is given up.
+  // Stops the GPU's waits for peers. True once the GPU has run its queued work; until then the
+  // caller repeats the call. Peers that read its slots afterwards get data of a round that is given
+  // up.
   virtual bool LetGo() = 0;
 
-  // Messages that were dropped because their round was over here, since the start.
+  // Messages since the start that were dropped because their round was already over here.
   virtual uint64_t stale() const = 0;
 
-  // Payload bytes since the start, each reader of a message counted; 0 for an exchange that sends
-  // none.
+  // Payload bytes since the start; a message counts once for each reader. 0 for an exchange without
+  // messages.
   uint64_t bytes_sent() const { return bytes_sent_; }
   uint64_t bytes_received() const { return bytes_received_; }
 
@@ -78,12 +80,12 @@ class Exchange {
 // Confined to the step thread. Nothing allocates after construction.
 class AttentionExchange : public Exchange {
  public:
-  // Where the rows of a micro-batch are put, [max_rows, H] of the wire type, 64-byte aligned. Its
-  // readers read it in place: it must not change from Post until Poll has returned true.
+  // Where the caller writes the rows of a micro-batch, [max_rows, H] of the wire type, 64-byte
+  // aligned. Peers read them in place: they must not change from Post until Poll has returned true.
   virtual std::span<std::byte> Rows(int micro_batch) = 0;
-  // Where they are put instead, of a member whose peers read its GPU's memory (device_slots.h):
-  // there, 256-byte aligned, by what was queued before Post. It may be queued to change after
-  // StreamWait. Null: Rows.
+  // The same in GPU memory, 256-byte aligned, if peers read this member's GPU memory
+  // (device_slots.h); null: use Rows. Work queued before Post writes them. Work queued after
+  // StreamWait may overwrite them.
   virtual std::byte* DeviceRows(int micro_batch) = 0;
 
   // Sends `rows` >= 0 rows of the round to every expert instance.
@@ -99,14 +101,15 @@ class AttentionExchange : public Exchange {
   // contributions[row * K + slot] -> H values of the wire type, in place. Valid after Poll returned
   // true and until the micro-batch's next Post.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
-  // Which of them lie in a GPU's memory, as addresses of this member's, 1 or 0 each; empty: none.
-  // There for what is queued after StreamWait.
+  // For each contribution 1 if its address is in GPU memory, as this member's GPU sees it,
+  // otherwise 0; empty: all are on the host. Work queued after StreamWait may read those in GPU
+  // memory.
   virtual std::span<const uint8_t> OnDevice(int micro_batch) const = 0;
   // Queued: the GPU's stream waits for the contributions that lie in a GPU's memory. Call it after
   // Poll has returned true, and before they are read.
   virtual Status StreamWait(const RoundKey& key) = 0;
-  // Expert instances whose GPUs have not delivered the contributions that StreamWait waits for, and
-  // the round of these, for people.
+  // For error messages: the expert instances that StreamWait still waits for, because their GPUs
+  // have not delivered their contributions, and the round.
   struct LateExpert {
     Rank expert;
     RoundKey round;
@@ -129,22 +132,22 @@ struct ArrivedRows {
 // Confined to the step thread. Nothing allocates after construction.
 class ExpertExchange : public Exchange {
  public:
-  // True when `from`'s rows of the round are here; those on the device for what is queued after
-  // StreamWait.
+  // True when the rows of `from` for this round are here. Rows in GPU memory may be read by work
+  // that is queued after StreamWait.
   virtual Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) = 0;
-  // Queued: the GPU's stream waits for the rows on the device that Poll has returned since the last
+  // Queued: the GPU's stream waits for all rows in GPU memory that Poll has returned since the last
   // StreamWait.
   virtual Status StreamWait() = 0;
-  // Whether the rows that Poll told of are there by now, for people.
+  // For error messages: whether the rows that Poll returned have been written by now.
   virtual bool IsThere(const RoundKey& key, Rank from, const ArrivedRows& arrived) const = 0;
 
-  // Where contributions to `to` go, of a member whose peers read its GPU's memory (device_slots.h):
-  // [R_max * K, H] of the wire type, in the order of their references, by what was queued before
-  // Post. The same in every round. Null: to where Begin says.
+  // Where contributions to `to` go if peers read this member's GPU memory (device_slots.h): [R_max
+  // * K, H] of the wire type, in the order of their references. Work queued before Post writes
+  // them. The address is the same in every round. Null: Begin returns the place.
   virtual std::byte* DeviceReplies(int micro_batch, Rank to) = 0;
 
-  // Room for `count` contributions to `to`: refs[count], and rows [count, H] of the wire type; no
-  // rows where DeviceReplies has them.
+  // Room for `count` contributions to `to`: refs[count] and rows [count, H] of the wire type.
+  // `rows` is null if DeviceReplies returned a place.
   struct Outgoing {
     std::span<ContributionRef> refs;
     std::byte* rows = nullptr;
@@ -158,9 +161,9 @@ Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape,
 
 class DeviceSlots;
 
-// `transport` must outlive the exchange and have been made with LayoutFor(mode, shape, self), and
-// so must `device`, with which the transport was connected; null: everything goes through the
-// host's memory. Errors: those of DeviceSlots::Open too.
+// `transport` must have been made with LayoutFor(mode, shape, self), and connected with `device`.
+// Both must outlive the exchange. `device` null: everything goes through host memory. Errors
+// include those of DeviceSlots::Open.
 Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
                                                                  const ExchangeShape& shape,
                                                                  Transport& transport,

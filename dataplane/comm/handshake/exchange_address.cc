@@ -28,7 +28,7 @@ Result<ExchangeAddress> UnixAddress(const std::string& path) {
   return out;
 }
 
-// Numbers alone: a name would have to be looked up, which blocks.
+// Accepts numeric addresses only: looking up a name would block.
 Result<ExchangeAddress> TcpAddress(const std::string& text) {
   const Status bad = InvalidArgument("exchange address 'tcp:" + text +
                                      "': want tcp:<IPv4>:<port> or tcp:[<IPv6>]:<port>");

@@ -8,7 +8,7 @@
 
 namespace janus::dataplane {
 
-// Where an instance's peers find it, as the system wants it told.
+// Where an instance's peers find it, in the form of the socket functions.
 struct ExchangeAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
@@ -17,11 +17,11 @@ struct ExchangeAddress {
   bool is_unix() const { return storage.ss_family == AF_UNIX; }
 };
 
-// "unix:/path", or "tcp:1.2.3.4:port" and "tcp:[::1]:port". InvalidArgument: it is none of these.
+// "unix:/path", or "tcp:1.2.3.4:port" and "tcp:[::1]:port". InvalidArgument: anything else.
 Result<ExchangeAddress> ParseExchangeAddress(const std::string& text);
 
-// For either end of a TCP connection: what is small goes at once, and a machine that has vanished
-// is noticed after 10 s.
+// For either end of a TCP connection: sends small messages at once (no Nagle delay), and notices
+// after 10 s that the other machine has vanished.
 void TuneTcp(int fd);
 
 }  // namespace janus::dataplane

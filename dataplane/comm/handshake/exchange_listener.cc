@@ -32,7 +32,7 @@ void Clear(const Fd& event) {
   [[maybe_unused]] const ssize_t got = read(event.get(), &count, sizeof count);
 }
 
-// For poll. Rounded up: a pass before that time would find nothing to do.
+// Timeout for poll. Rounded up, because a pass before `until` would find nothing to do.
 int Milliseconds(std::optional<MonotonicTime> until, MonotonicTime now) {
   if (!until) return -1;
   if (*until <= now) return 0;
@@ -138,7 +138,7 @@ Result<std::shared_ptr<ExpectedEpoch>> ExchangeListener::Expect(const ExchangeId
 }
 
 void ExchangeListener::Serve(std::shared_ptr<ExpectedEpoch> epoch) {
-  std::shared_ptr<ExpectedEpoch> before;  // destroyed without mu_
+  std::shared_ptr<ExpectedEpoch> before;  // released after mu_ is unlocked
   const MutexLock lock(mu_);
   before = std::exchange(served_, std::move(epoch));
 }
@@ -167,7 +167,7 @@ void ExchangeListener::Run(PendingConnections& pending, const std::stop_token& s
 void ExchangeListener::Judge(ReceivedHello received) {
   const std::vector<std::shared_ptr<ExpectedEpoch>> known = Known();
   if (known.empty()) return;
-  // Of two epochs with one number the newer: the other was given up.
+  // If two epochs have this number, use the newer one: the other was given up.
   const auto of_its_number = std::find_if(known.rbegin(), known.rend(), [&](const auto& epoch) {
     return epoch->epoch() == received.hello.epoch;
   });

@@ -33,14 +33,14 @@ class ExpectedEpoch {
 
   // For ConnectPeers.
 
-  // For poll: readable while HELLOs wait.
+  // For poll: readable while HELLOs are waiting.
   int fd() const { return waiting_fd_.get(); }
-  // Those that wait, by member.
+  // The waiting HELLOs, by member.
   std::vector<ReceivedHello> Take();
-  // Refuses a HELLO for what the listener does not check, and says why; null: closes without an
-  // answer.
+  // Refuses a HELLO for a reason that the listener does not check, and sends that reason; null:
+  // closes without an answer.
   void Refuse(const ReceivedHello& received, const Status* why) const;
-  // Why the last refused connection was refused while this was open; empty: none was.
+  // Why the last refused connection was refused while this was open; empty: no refusal.
   std::string last_refusal() const;
   // All members are connected: every later connection is refused.
   void Close();
@@ -69,12 +69,12 @@ class ExpectedEpoch {
 // The listener at which the peers of an instance connect, over all epochs. Its own thread reads the
 // HELLO of every connection (pending_connections.h). It hands a HELLO of an expected epoch over to
 // that epoch, and refuses every other one:
-//  - of an epoch that is over, with another key, or from a process that is no member: says why, and
-//    counts it;
-//  - of a member that is connected already: closes and counts it;
-//  - of a newer epoch than any known one: closes it without counting. This instance usually learns
-//    of that epoch a moment later, and the peer dials again.
-// Thread-safe, but for Listen.
+//  - If it belongs to an epoch that is over, has another key, or comes from a process that is no
+//    member, the listener answers with the reason and counts it.
+//  - If the member is connected already, it closes and counts it.
+//  - If the epoch is newer than any known one, it closes without counting. This instance usually
+//    learns of that epoch a moment later, and the peer dials again.
+// Thread-safe, except Listen.
 class ExchangeListener {
  public:
   // `counts` outlives the listener and its epochs; null: refusals are not counted.
@@ -82,13 +82,13 @@ class ExchangeListener {
   ExchangeListener(const ExchangeListener&) = delete;
   ExchangeListener& operator=(const ExchangeListener&) = delete;
 
-  // A listener that listens. Errors: those of Listen.
+  // Creates a listener and calls Listen. Errors: those of Listen.
   static Result<std::unique_ptr<ExchangeListener>> Create(const std::string& address,
                                                           ExchangeRefusalCounts* counts = nullptr);
 
-  // Listens at `address`, and no longer at an earlier, different one. Not by two threads at once.
-  // Errors: those of ListeningSocket::Create and PendingConnections::Create, and ResourceExhausted:
-  // no descriptor.
+  // Listens at `address`, and stops listening at an earlier, different one. Not by two threads at
+  // once. Errors: those of ListeningSocket::Create and PendingConnections::Create, and
+  // ResourceExhausted: no descriptor.
   Status Listen(const std::string& address);
   // Where to dial, with the port that was chosen. Not while Listen runs.
   const std::string& address() const { return bound_; }
@@ -112,7 +112,7 @@ class ExchangeListener {
 
   ExchangeRefusalCounts* const counts_;
   Fd wake_;              // while thread_ runs
-  std::string address_;  // as it was asked for
+  std::string address_;  // as requested
   std::string bound_;
   Mutex mu_;
   std::vector<std::weak_ptr<ExpectedEpoch>> known_ JANUS_GUARDED_BY(mu_);

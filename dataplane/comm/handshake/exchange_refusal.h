@@ -12,20 +12,21 @@ namespace janus::dataplane {
 // Why the exchange listener refused a connection: the label `reason` of
 // janus_connections_refused_total.
 enum class ExchangeRefusal {
-  kMalformed,  // no HELLO of this version, or the end before it was whole
+  kMalformed,  // no HELLO of this version, or the connection ended before it was whole
   kTimeout,    // HELLO was not whole in time
   kOverflow,   // too many newer connections
   kEpoch,      // of an epoch that is over
   kKey,        // of an epoch that is known here, with another key
-  kMember,     // has no place in it, or has it already, or differs from its other members
+  kMember,     // has no place in the epoch, or is connected already, or differs from its other
+               // members
 };
 inline constexpr ExchangeRefusal kExchangeRefusals[] = {
     ExchangeRefusal::kMalformed, ExchangeRefusal::kTimeout, ExchangeRefusal::kOverflow,
     ExchangeRefusal::kEpoch,     ExchangeRefusal::kKey,     ExchangeRefusal::kMember};
-std::string_view ToString(ExchangeRefusal refusal);  // as the label says it
+std::string_view ToString(ExchangeRefusal refusal);  // the label's value
 
-// janus_connections_refused_total{reason}. Thread-safe; outlives what counts with it, and does not
-// outlive the registry.
+// janus_connections_refused_total{reason}. Thread-safe. It must outlive the objects that count with
+// it, and must not outlive the registry.
 class ExchangeRefusalCounts {
  public:
   explicit ExchangeRefusalCounts(MetricRegistry& registry);

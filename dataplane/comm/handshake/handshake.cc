@@ -25,7 +25,7 @@ std::string ErrnoText() {
 struct Conversation {
   Fd socket;
   int member = 0;
-  bool is_hello_sent = false;  // ours is sent
+  bool is_hello_sent = false;  // our HELLO is sent
   HelloReader reader;
 };
 
@@ -92,7 +92,7 @@ class Handshake {
     return SendHello(socket, hello, offer_.address, descriptors);
   }
 
-  // Dials every missing peer of a lower number that is not being dialled.
+  // Dials every missing peer with a lower number, unless it is being dialled already.
   Status Dial() {
     const MonotonicTime now = MonotonicClock::now();
     for (const int member : missing_) {
@@ -119,7 +119,7 @@ class Handshake {
     return OkStatus();
   }
 
-  // Waits a moment for new connections, for answers, and for connected peers that go.
+  // Waits a moment for new connections, for answers, and for connected peers that close.
   Status PollOnce() {
     std::vector<pollfd> polls{{epoch_.fd(), POLLIN, 0}};
     for (const Conversation& talk : conversations_) {
@@ -138,7 +138,7 @@ class Handshake {
     for (size_t i = 0; i < connected_.size(); ++i) {
       const short revents = polls[1 + conversations_.size() + i].revents;
       if (revents == 0) continue;
-      // Read first: what it has sent counts, even if it is gone by now.
+      // Read first: bytes that the peer sent before it closed still count.
       if ((revents & POLLIN) == 0) return Gone(connected_[i].peer);
       JANUS_RETURN_IF_ERROR(ReadMapsByte(connected_[i]));
     }
@@ -158,7 +158,7 @@ class Handshake {
     return OkStatus();
   }
 
-  // A member that we dialled; false: the conversation has ended.
+  // Handles the answer of a member that we dialled. False: the conversation has ended.
   Result<bool> OnAnswer(Conversation& talk) {
     if (!talk.is_hello_sent) {
       int error = 0;
@@ -190,14 +190,14 @@ class Handshake {
     return false;
   }
 
-  // The listener hands over a member of this epoch that has dialled us.
+  // Handles a HELLO that the listener handed over.
   void OnHello(ReceivedHello& received) {
     const int member = MemberIndex(layout_, SenderOf(received.hello));
     const Hello ours = HelloTo(member);
     const Status judged =
         Judge(received.hello, ours, layout_, OfRole(SenderOf(received.hello).role, ours));
     if (!judged.ok()) {
-      // The right process may still connect.
+      // Keep waiting: the right process may still connect.
       epoch_.NoteRefusal(judged);
       return epoch_.Refuse(received, &judged);
     }
@@ -209,7 +209,7 @@ class Handshake {
             received.device);
   }
 
-  // A member of the role whose numerics class is known.
+  // The HELLO of a known member of `role`, for its numerics class.
   const Hello* OfRole(Role role, const Hello& ours) const {
     if (role == layout_.self.role) return &ours;
     return first_of_other_role_ ? &*first_of_other_role_ : nullptr;
@@ -222,15 +222,15 @@ class Handshake {
     const bool shares = offer_.transport(peer.peer) == PairTransport::kSharedMemory;
     const bool maps = shares && offer_.map_device && offer_.map_device(peer.peer, device);
     const MapsDevice says = maps ? MapsDevice::kYes : MapsDevice::kNo;
-    // The next poll notices a peer that is gone by now.
+    // If the peer is gone by now, the next poll notices it.
     (void)send(peer.socket.get(), &says, sizeof says, MSG_NOSIGNAL | MSG_DONTWAIT);
     connected_.push_back(std::move(peer));
     std::erase(missing_, member);
     unanswered_.push_back(member);
   }
 
-  // A connected peer that has not said whether it maps our memory. One byte only: what follows
-  // belongs to the transport.
+  // Reads whether a connected peer maps our memory. Reads one byte only: what follows belongs to
+  // the transport.
   Status ReadMapsByte(ConnectedPeer& peer) {
     char byte = 0;
     const ssize_t got = recv(peer.socket.get(), &byte, 1, MSG_DONTWAIT);
@@ -253,7 +253,7 @@ class Handshake {
   const int self_;
   std::vector<MonotonicTime> redial_at_;  // by member
   std::vector<int> missing_;              // not connected yet
-  std::vector<int> unanswered_;           // connected; the byte on our GPU's memory is missing
+  std::vector<int> unanswered_;           // connected; has not said whether it maps our GPU memory
   std::vector<Conversation> conversations_;
   std::vector<ConnectedPeer> connected_;
   std::optional<Hello> first_of_other_role_;

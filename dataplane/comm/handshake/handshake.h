@@ -13,8 +13,8 @@
 #include "dataplane/comm/handshake/hello.h"
 
 // How the members of an epoch connect and check that they fit. PendingConnections reads HELLOs from
-// a ListeningSocket. ExchangeListener is the thread that does this and checks who may connect.
-// ConnectPeers connects one member with all its peers.
+// a ListeningSocket. ExchangeListener is the thread that does this and checks which processes may
+// connect. ConnectPeers connects one member with all its peers.
 //
 // May include: dataplane/comm/wire, common.
 namespace janus::dataplane {
@@ -28,15 +28,15 @@ struct ConnectOptions {
   MonotonicTime deadline;  // for all peers to have connected
   // Called about fifty times a second while peers are missing; false gives up. Null: go on.
   std::function<bool()> keep_waiting;
-  // Of a member with a GPU: the slots in its memory, which peers on this machine map, as it maps
-  // theirs. Null: none. Only transports use it.
+  // For a member with a GPU: the slots in its memory. Peers on this machine map them, and it maps
+  // theirs. Null: no GPU slots. Only transports use it.
   DeviceSlots* device = nullptr;
 };
 
 // What an instance offers to its peers.
 struct Offer {
   int segment = -1;     // memfd, for pairs of shared memory
-  int device = -1;      // of a GPU's memory, for the same; -1: none
+  int device = -1;      // GPU memory, for the same pairs; -1: none
   std::string address;  // worker address, for pairs of UCX
   // How the pair's messages travel; both sides must find the same.
   std::function<PairTransport(PeerId)> transport;
@@ -45,16 +45,16 @@ struct Offer {
   std::function<bool(PeerId, const Fd&)> map_device;
 };
 
-// A peer whose HELLO fits.
+// A peer that sent a HELLO that fits.
 struct ConnectedPeer {
   PeerId peer;
   Fd socket;               // open as long as the peer lives
   Fd segment;              // came with the HELLO, unchecked
-  std::string address;     // likewise
-  bool maps_ours = false;  // whether it has mapped what we offer of a GPU's memory
+  std::string address;     // came with the HELLO, unchecked
+  bool maps_ours = false;  // whether it has mapped the GPU memory that we offer
 };
 
-// Those of maps_ours.
+// The peers with maps_ours.
 std::vector<PeerId> PeersThatMapOurs(const std::vector<ConnectedPeer>& peers);
 
 // Connects `layout.self` with every peer of PeersOf(layout). Of a pair, the member with the higher

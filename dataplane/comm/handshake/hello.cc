@@ -14,7 +14,7 @@ void Put(std::string_view text, char (&to)[N]) {
   std::memcpy(to, text.data(), std::min(text.size(), N - 1));
 }
 
-// Text from outside, for a message.
+// Makes text from outside safe for a message.
 template <size_t N>
 std::string Take(const char (&from)[N]) {
   std::string text(from, strnlen(from, N));
@@ -127,8 +127,8 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
 }
 
 Hello MakeRefusal(const Hello& ours, const Status& why) {
-  // Any process may get this. It leaves out our key_check and all else that must be alike: with
-  // them that process could send the HELLO of a member.
+  // Any process may get this. So it leaves out our key_check and all fields that must be equal:
+  // with them the receiver could send the HELLO of a member.
   Hello refusal;
   refusal.role = ours.role;
   refusal.rank = ours.rank;

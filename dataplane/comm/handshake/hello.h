@@ -11,8 +11,8 @@
 
 namespace janus::dataplane {
 
-// What must be alike on both sides of every pair of an epoch; of the numerics class, what must be
-// alike among all members of a role.
+// What must be equal on both sides of every pair of an epoch. Only the numerics class may differ
+// between roles; it must be equal among all members of a role.
 struct ExchangeIdentity {
   uint64_t epoch = 0;
   EpochKey epoch_key{};
@@ -26,31 +26,31 @@ struct ExchangeIdentity {
 Hello MakeHello(const ExchangeIdentity& identity, const TransportLayout& layout,
                 PairTransport transport, size_t address_bytes);
 
-// What is refused, by which name it is counted, and what the peer is told.
+// Whether a HELLO is refused, the reason to count it by, and the text for the peer.
 struct HelloVerdict {
-  Status status;  // as of Judge
+  Status status;  // as Judge returns it
   ExchangeRefusal refusal = ExchangeRefusal::kMember;
 };
 
-// What of Judge shows that a member of our epoch speaks, whatever it brings: protocol version,
-// epoch, epoch key and place, in that order.
+// The part of Judge that shows that the sender is a member of our epoch, even if other fields
+// differ: protocol version, epoch, epoch key and place, in that order.
 HelloVerdict Admit(const Hello& theirs, const Hello& ours, const TransportLayout& layout);
 
-// Whether `theirs`, which came over a connection of ours, is of a member that we are to talk with.
-// FailedPrecondition names the first field that differs and its value on both sides (of the epoch
-// key: that it differs). The peer's texts are bounded and free of control characters. Roles may
-// compute differently, the members of one may not: `of_its_role` is what another member of the
-// peer's role has said or, of our role, what we say; null while none has.
+// Whether `theirs`, received over one of our connections, is from a member that we must talk with.
+// FailedPrecondition names the first field that differs and its value on both sides (for the epoch
+// key only that it differs). The peer's texts are bounded and free of control characters. Roles may
+// compute differently, but the members of one role may not. `of_its_role` is the HELLO of another
+// member of the peer's role or, for our own role, ours; null: not known yet.
 Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layout,
              const Hello* of_its_role);
 
-// Who says so. Meaningful if the rank is in the layout, which Judge checks.
+// The sender. Meaningful if the rank is in the layout, which Judge checks.
 PeerId SenderOf(const Hello& hello);
 
-// The answer of who says `ours` that says why not: at most 255 bytes of the reason, who we are and
-// of which epoch, and nothing that could be said as a HELLO of it.
+// The refusal that a member with the HELLO `ours` sends: at most 255 bytes of the reason, our role,
+// rank and epoch. It has no field that would help its receiver to forge a HELLO of the epoch.
 Hello MakeRefusal(const Hello& ours, const Status& why);
-// The reason in a refusal; empty if it is none.
+// The reason in a refusal; empty: `hello` is not a refusal.
 std::string RefusalText(const Hello& hello);
 
 }  // namespace janus::dataplane

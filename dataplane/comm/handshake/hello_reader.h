@@ -7,8 +7,8 @@
 
 namespace janus::dataplane {
 
-// Reads one HELLO, its address and its descriptors from a socket that does not block, in pieces of
-// any size, and nothing behind it. Does not check what the HELLO says: that is hello.h. Confined.
+// Reads one HELLO, its address and its descriptors from a non-blocking socket, in pieces of any
+// size, and reads no byte behind it. Does not check the fields: that is hello.h. Confined.
 class HelloReader {
  public:
   enum class State {
@@ -21,7 +21,7 @@ class HelloReader {
 
   Hello hello;
   std::string address;
-  // The first two that came; none if none did.
+  // The first two descriptors that were received, if any.
   Fd segment;
   Fd device;
 

@@ -18,7 +18,7 @@ std::string ErrnoText() {
   return std::strerror(errno);
 }
 
-// `address` with the port that the socket was given.
+// `address` with the port that the kernel chose.
 std::string WithPort(const std::string& address, int fd) {
   sockaddr_storage bound{};
   socklen_t bytes = sizeof bound;

@@ -8,8 +8,9 @@
 
 namespace janus::dataplane {
 
-// The socket on which an instance's peers say HELLO; does not block. A Unix socket's folder must be
-// closed to other users; its file is removed with the listener. Thread-compatible.
+// The non-blocking socket at which an instance's peers connect and send their HELLO. A Unix
+// socket's folder must be closed to other users; its file is removed with the listener.
+// Thread-compatible.
 class ListeningSocket {
  public:
   // "unix:/path", or "tcp:1.2.3.4:port" and "tcp:[::1]:port" (port 0: the kernel chooses).

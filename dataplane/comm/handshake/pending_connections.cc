@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kListener =
     0;  // key of the listening socket in epoll; connections are numbered from 1
 
-// The other end of a Unix socket belongs to our user.
+// Whether the other end of a Unix socket belongs to our user.
 bool IsOurUser(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -78,7 +78,7 @@ void PendingConnections::Accept(MonotonicTime now, std::vector<ReceivedHello>& w
     if (!socket) {
       if (errno == ECONNABORTED || errno == EINTR) continue;
       if (errno == EAGAIN) return;
-      // A connection that could not be accepted keeps the socket readable.
+      // A connection that could not be accepted keeps the socket readable, so pause the watch.
       accept_after_ = now + kAcceptRetryDelay;
       WatchListener(0, EPOLL_CTL_MOD);
       return;

@@ -48,11 +48,11 @@ class PendingConnections {
   const ListeningSocket& listener() const { return *listener_; }
   // For poll: readable when a pass has something to do before next().
   int fd() const { return epoll_.get(); }
-  // When a pass has something to do at the latest; absent: whenever fd() says so.
+  // When a pass has something to do at the latest; absent: only when fd() is readable.
   std::optional<MonotonicTime> next() const;
 
-  // Accepts and reads without waiting, and closes the connections whose deadline is over. Returns
-  // those whose HELLO is whole.
+  // Accepts and reads without waiting, and closes the connections that are past their deadline.
+  // Returns the connections that have sent a whole HELLO.
   std::vector<ReceivedHello> Pass(MonotonicTime now);
 
   // Connections that have no whole HELLO yet.
@@ -81,7 +81,7 @@ class PendingConnections {
   const std::unique_ptr<ListeningSocket> listener_;
   const Fd epoll_;
   ExchangeRefusalCounts* const counts_;
-  std::map<uint64_t, HalfOpen> half_open_;  // in the order of accept, thus of their deadlines
+  std::map<uint64_t, HalfOpen> half_open_;  // in the order of accept and of deadlines
   uint64_t accepted_ = 0;
   std::optional<MonotonicTime> accept_after_;  // no accept before
 };

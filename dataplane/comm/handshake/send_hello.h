@@ -7,9 +7,9 @@
 
 namespace janus::dataplane {
 
-// Sends `hello` over a new socket with what belongs to it: `hello.address_bytes` of `address`, and
-// at most kMostDescriptors. Does not wait, as the buffer of a new socket holds far more; false: the
-// peer has gone.
+// Sends `hello` over a new socket, with `hello.address_bytes` of `address` and at most
+// kMostDescriptors descriptors. Does not wait, because the buffer of a new socket is large enough.
+// False: the peer has gone.
 bool SendHello(int socket, const Hello& hello, const std::string& address,
                std::span<const int> descriptors);
 

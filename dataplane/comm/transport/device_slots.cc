@@ -8,10 +8,10 @@
 namespace janus::dataplane {
 namespace {
 
-constexpr size_t kAlignment = 256;  // of what a context gives
+constexpr size_t kAlignment = 256;  // alignment of a context's allocations
 
 using Proof = std::array<uint64_t, DeviceSlots::kProofBytes / sizeof(uint64_t)>;
-static_assert(DeviceSlots::kProofBytes <= kAlignment);  // which slots are multiples of
+static_assert(DeviceSlots::kProofBytes <= kAlignment);  // each slot has at least kAlignment bytes
 Proof WordsOf(uint64_t proof) {
   Proof words;
   for (size_t i = 0; i < words.size(); ++i) words[i] = proof + i * 0x9e3779b97f4a7c15;
@@ -54,7 +54,7 @@ DeviceSlots::DeviceSlots(const TransportLayout& layout, kernels::Context& contex
 Result<std::unique_ptr<DeviceSlots>> DeviceSlots::Make(const TransportLayout& layout,
                                                        kernels::Context& context, bool shows) {
   std::unique_ptr<DeviceSlots> slots(new DeviceSlots(layout, context));
-  // Before any peer is told that payloads lie here.
+  // Checks now that flags can be registered, before peers learn that payloads lie here.
   alignas(kernels::Flag) static std::byte probe[sizeof(kernels::Flag)];
   JANUS_RETURN_IF_ERROR(context.RegisterFlags(probe, sizeof probe).status());
   JANUS_ASSIGN_OR_RETURN(slots->end_, context.MakeEvent());
@@ -69,7 +69,7 @@ size_t DeviceSlots::IndexOf(PeerId peer) const {
 }
 
 bool DeviceSlots::Map(PeerId peer, const Fd& fd) {
-  // Attention instances read nothing of each other.
+  // Attention instances do not read each other's slots, nor do expert instances.
   const size_t bytes = BytesFor(layout_, peer);
   if (bytes == 0 || peer.role == layout_.self.role) return false;
   const auto refuse = [&](const std::string& why) {
@@ -145,7 +145,7 @@ void DeviceSlots::Conclude(const std::vector<PeerId>& in_place,
 Status DeviceSlots::Open(Transport& transport) {
   const auto members = static_cast<size_t>(layout_.m + layout_.n);
   read_.resize(members);
-  std::vector<size_t> next(members, 0);  // flag of a member
+  std::vector<size_t> next(members, 0);  // by member: the next flag
   for (const SlotSpec& slot : layout_.slots) {
     const size_t owner = IndexOf(slot.owner);
     const bool is_own = slot.owner == layout_.self;
@@ -172,7 +172,7 @@ Status DeviceSlots::Open(Transport& transport) {
 void DeviceSlots::Close() {
   RemoteReads* const reads = std::exchange(reads_, nullptr);
   if (reads != nullptr && !reads->Close()) {
-    // A network device may still write there: so that memory is not given back.
+    // A network device may still write to that memory: leak it deliberately.
     (void)new kernels::SharedMemory(std::move(landing_));
   }
   begun_.clear();
@@ -240,7 +240,8 @@ bool DeviceSlots::LetGo() {
     has_let_go_ = true;
     return true;
   }
-  // Again and again: an owner that has not given up yet may set them back to an earlier round's.
+  // Repeated on every call: an owner that has not given up yet may set a flag back to an earlier
+  // round.
   for (const std::vector<kernels::Flag*>& flags : read_) {
     for (kernels::Flag* const flag : flags) {
       if (flag != nullptr && !kernels::HasReached({flag, newest_})) {

@@ -16,33 +16,35 @@
 
 namespace janus::dataplane {
 
-// Payloads of slots in the memory of the GPU that a member computes on. Each member has room for
-// its slots a second time there. Peers on the same machine map it, and their GPUs read it in place.
-// For other peers a network copies it into memory of their GPUs, if both ends can (remote_reads.h).
-// All payloads of a member in an epoch lie either here or in the host's memory: here, if all their
-// readers have said that they can read it (handshake.h, ucx/transport.h).
+// Payloads of slots in the memory of the GPU that a member computes on. Each member allocates its
+// slots a second time there. Peers on the same machine map this memory, and their GPUs read it in
+// place. For other peers a network copies it into their GPUs' memory, if both ends support that
+// (remote_reads.h). In one epoch all payloads of a member lie either here or in host memory. They
+// lie here if all their readers have reported that they can read it (handshake.h, ucx/transport.h).
 //
-// If all readers map it, a payload is posted before it is written. The owner's stream signals the
-// slot's flags (Transport::FlagsOf) with the number of the round once it is, and the streams of the
-// readers wait for that. So hosts run ahead of their GPUs, and no GPU waits for a message of a
-// host. Numbers of rounds grow within an epoch. A member that gives up a round lets its own stream
-// run to its end on whatever data lies there (LetGo). No member uses the outcome: what it posts
-// again has a higher number, and no member goes on before all have let go (docs/steps.md).
+// If all readers map the memory, the owner posts a payload before its GPU has written it. When the
+// payload is written, the owner's stream sets the slot's flags (Transport::FlagsOf) to the number
+// of the round. The readers' streams wait for that number. Therefore hosts run ahead of their GPUs,
+// and no GPU waits for a message between hosts. Round numbers grow within an epoch. A member that
+// gives up a round lets its stream run to the end on whatever data lies there (LetGo). No member
+// uses the result: the next round has a higher number, and no member begins it before all have let
+// go (docs/steps.md).
 //
-// The memory belongs to one epoch, and members of another cannot write it. It is freed when no
-// process has it mapped. Confined.
+// The memory belongs to one epoch, and members of another epoch cannot write it. It is freed when
+// no process maps it any more. Confined.
 class DeviceSlots {
  public:
-  // `shows`: allocates room for the slots of layout.self; else it only reads its peers'. Errors:
-  // those of Context::AllocateShared and Context::RegisterFlags.
+  // `shows`: true allocates room for the slots of layout.self; false only reads the peers' slots.
+  // Errors: those of Context::AllocateShared and Context::RegisterFlags.
   static Result<std::unique_ptr<DeviceSlots>> Make(const TransportLayout& layout,
                                                    kernels::Context& context, bool shows = true);
 
   // Offers the room to the peers in the handshake, and maps theirs. It must outlive the handshake.
   void PutInto(Offer& offer);
-  // For peers of other machines: what a network reads of this member's room, and the memory it
-  // brings theirs to; either may be empty. Before peers are told of them. Errors: those of
-  // Context::AllocateShared and Context::RegisterForNetwork; nothing is open then.
+  // For peers on other machines: the part of this member's room that a network reads, and the
+  // landing memory for the peers' payloads. Either may be empty. Call it before any offer to peers.
+  // Errors: those of Context::AllocateShared and Context::RegisterForNetwork; after an error
+  // nothing is open.
   Status OpenToNetwork();
   std::span<std::byte> RegisteredForNetwork() const {
     return {own_on_network_.data(), own_on_network_.size()};
@@ -51,75 +53,82 @@ class DeviceSlots {
     return {landing_on_network_.data(), landing_on_network_.size()};
   }
   kernels::NetworkMemory network_memory() const { return context_.network_memory(); }
-  // A peer knows by it whether it has read our room indeed: its first bytes until the first round,
-  // as many as a slot has at least, for few would go another way than rows do. Waits for the
-  // device.
+  // A peer checks these bytes to verify that it really reads our room. They lie at its beginning
+  // until the first round. They are as long as the smallest slot, because a network moves shorter
+  // pieces in another way than rows. WriteProof waits for the device.
   static constexpr size_t kProofBytes = 256;
   Status WriteProof(uint64_t proof);
-  // Whether the landing memory begins with a peer's. Waits for the device.
+  // Whether the landing memory begins with a peer's proof. Waits for the device.
   Result<bool> HasLanded(uint64_t proof);
-  // Sets what reads over the network from now on, until Close or null; returns the one before.
+  // Sets the object that reads over the network from now on, until Close; null: none. Returns the
+  // previous one.
   RemoteReads* ReadBy(RemoteReads* reads) { return std::exchange(reads_, reads); }
-  // The peer's room was read over the network and is from now on.
+  // The peer's room was read over the network once, and is read so from now on.
   void ReadsRemotely(PeerId peer) { remote_[IndexOf(peer)] = true; }
-  // Why nothing is read over the network, with the first reason.
+  // Notes why nothing is read over the network; the first reason stays.
   void NoteRefusal(const std::string& why) {
     if (refusal_.empty()) refusal_ = why;
   }
 
-  // The peers that have said they read this memory: in place, or over a network.
+  // Sets the peers that read this memory: in place, or over a network.
   void Conclude(const std::vector<PeerId>& in_place, const std::vector<PeerId>& remotely);
 
   ~DeviceSlots() { Close(); }
 
-  // What peers map the room by; -1: there is none.
+  // The descriptor by which peers map the room; -1: this member has no room.
   int fd() const { return own_.fd.get(); }
-  // Maps what a peer of the same layout has taken; one that has taken nothing, or where that fails,
-  // is read in the host's memory: false. `fd`: unjudged.
+  // Maps the memory that a peer of the same layout offers. False: it offers none, or mapping fails;
+  // its payloads are then read in host memory. `fd`: unchecked.
   bool Map(PeerId peer, const Fd& fd);
-  // Why a peer's memory is not mapped, with its name; the first. Empty: all are that have any.
+  // Why the first unmapped peer's memory is not mapped, with its name. Empty: no mapping failed.
   const std::string& refusal() const { return refusal_; }
   bool maps(PeerId peer) const { return peers_[IndexOf(peer)].data() != nullptr; }
   bool reads_remotely(PeerId peer) const { return remote_[IndexOf(peer)]; }
 
   // Whether payloads of this member lie here.
   bool is_read_by_all() const { return is_read_by_all_; }
-  // Whether one of their readers, which then all have to wait for the device, does over a network.
+  // Whether one of the readers reads over a network. Then messages to all readers wait for the
+  // device.
   bool is_read_remotely() const { return is_read_remotely_; }
 
-  // As addresses of the context's operations; 256-byte aligned, the bytes of its SlotSpec.
+  // Addresses for operations of the context; 256-byte aligned, with the bytes of its SlotSpec.
   std::byte* Own(int slot) const { return own_.buffer.data() + OffsetOf(layout_.self, slot); }
-  // Of a peer that is mapped.
+  // The slot of a peer that is mapped.
   const std::byte* Of(PeerId peer, int slot) const {
     return peers_[IndexOf(peer)].data() + OffsetOf(peer, slot);
   }
 
-  // Finds the flags of the transport that was connected with it, before the first round; it is
-  // there until Close, or outlives this. Errors: those of Context::RegisterFlags.
+  // Finds the flags in `transport`, which was connected with this object. Call it before the first
+  // round; `transport` must live until Close. Errors: those of Context::RegisterFlags.
   Status Open(Transport& transport);
   // No more rounds, and no more reads over a network.
   void Close();
-  // Queued: once everything before has run, the readers of an own slot have the round's payload.
+  // Queued: once all earlier work has run, signals the readers of an own slot that the round's
+  // payload is there.
   Status Signal(int slot, uint64_t round);
-  // A peer's slot that StreamWaitPeers is to wait for.
+  // Adds a peer's slot to those that StreamWaitPeers waits for.
   void Await(PeerId peer, int slot, uint64_t round);
-  // Queued: what is queued from now on runs once the payloads that were awaited since are there.
+  // Queued: work queued from now on runs once the payloads added by Await since the last call are
+  // there.
   Status StreamWaitPeers();
-  // Begins to read what a peer of ReadsRemotely has posted, to `at` of the landing memory. What
-  // lay there must not be read any more, and the peer must not change the slot until it has ended.
+  // Begins to read a message of a peer for which ReadsRemotely was called, to `at` of the landing
+  // memory. The previous content there must not be in use, and the peer must not change the slot
+  // until the read has ended.
   Status Read(PeerId peer, int slot, size_t bytes, size_t at);
-  // Whether it has: then what is queued after StreamWaitPeers finds it at Landing.
+  // Whether that read has ended. Then work queued after StreamWaitPeers finds the payload at
+  // Landing.
   Result<bool> HasRead(PeerId peer, int slot);
   const std::byte* Landing(size_t at) const { return landing_.buffer.data() + at; }
-  // Whether every read has ended, well or not.
+  // Whether every read has ended, successfully or not.
   bool HasReadAll();
-  // Whether a payload is there by now.
+  // Whether a payload has been written by now.
   bool IsThere(PeerId peer, int slot, uint64_t round) const;
-  // Whether the stream has run what was queued for rounds; of a member that waits for peers no
-  // more. Asked again until then. True where the device has failed, which its next call tells.
+  // Stops the stream's waits for peers. True once it has run all work queued for rounds; until then
+  // the caller repeats the call. Also true if the device has failed, which the next call to it
+  // reports.
   bool LetGo();
 
-  // Bytes that a member takes of its GPU for this.
+  // Bytes of GPU memory that a member needs for this.
   static size_t BytesFor(const TransportLayout& layout, PeerId member);
 
  private:
@@ -155,10 +164,10 @@ class DeviceSlots {
   std::vector<std::vector<kernels::Flag*>> read_;       // by member, slot; null: not read by us
   std::vector<kernels::FlagCount> signals_;             // of one call
   std::vector<kernels::FlagCount> awaited_;
-  uint64_t newest_ = 0;                  // round that was awaited
-  std::unique_ptr<kernels::Event> end_;  // of what was queued when LetGo was asked
+  uint64_t newest_ = 0;                  // highest round number passed to Await
+  std::unique_ptr<kernels::Event> end_;  // of the work queued when LetGo was first called
   bool is_letting_go_ = false;
-  bool has_let_go_ = true;  // no round since
+  bool has_let_go_ = true;  // no round since the last LetGo
 };
 
 }  // namespace janus::dataplane

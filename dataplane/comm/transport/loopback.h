@@ -7,8 +7,8 @@
 
 namespace janus::dataplane {
 
-// The members of one epoch inside one process: their segments are heap memory. Used by tests and by
-// the one-process baseline; the code that runs on it is that of shared memory.
+// The members of one epoch inside one process: their segments are heap memory. Tests and the
+// one-process baseline use it. It runs the same code as shared memory.
 class LoopbackNetwork {
  public:
   // layout.self is ignored.

@@ -23,7 +23,7 @@ Status PeerSockets::Check() {
 }
 
 void PeerSockets::Drain() {
-  // A peer rings once per wait of ours; one that never stops must not keep us here.
+  // A peer rings once per wait of ours. One read per call bounds the work if a peer never stops.
   char bytes[256];
   for (const Fd& socket : sockets_) (void)recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
 }

@@ -12,16 +12,16 @@
 namespace janus::dataplane {
 
 // The sockets of the peers, kept open after the handshake. A peer is gone when its end is closed:
-// the kernel closes it however the process ends, and after 10 s without an answer if a machine is
-// gone. Confined.
+// the kernel closes it however the process ends. If a machine is gone, that takes 10 s without an
+// answer. Confined.
 class PeerSockets final : public Liveness {
  public:
   void Add(PeerId peer, Fd socket);
   Status Check() override;
 
-  // For poll: readable when a peer wakes us, hung up when it is gone.
+  // For poll: readable when a peer wakes us; hung up when the peer is gone.
   const std::vector<pollfd>& polls() const { return polls_; }
-  // Forgets what woke us.
+  // Discards the bytes that woke us.
   void Drain();
 
  private:

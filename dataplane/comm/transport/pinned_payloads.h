@@ -7,11 +7,12 @@
 
 namespace janus::dataplane {
 
-// Has the device's copies from and to a transport's payloads run beside the host (Context::Pin),
-// which else may wait in each for all that the device was given before: for peers, too, whom it
-// waits for. For as long as there are the buffers, which transport and context outlive. Before the
-// device is shown the transport's flags (DeviceSlots::Open), so that each segment is pinned as one.
-// On the host nothing. Errors: Context::Pin's; nothing is pinned then, and all works as before.
+// Pins the transport's payload memory (Context::Pin), so that the device copies from and to it
+// without blocking the host. Without that, the host may wait in each copy for all earlier work of
+// the device, which may itself wait for peers. Call it before DeviceSlots::Open, so that each
+// segment is pinned as one. The memory stays pinned as long as the returned buffers exist;
+// transport and context must outlive them. On the host context this does nothing. Errors: those of
+// Context::Pin; then nothing is pinned, and everything works as before.
 Result<std::vector<kernels::Buffer>> PinPayloads(Transport& transport, kernels::Context& context);
 
 }  // namespace janus::dataplane

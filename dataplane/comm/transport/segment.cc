@@ -10,8 +10,8 @@
 namespace janus::dataplane {
 namespace {
 
-// Invariants: written - read <= kControlQueueDepth; entry i of the ring is the writer's while
-// i >= written, the reader's while read <= i < written.
+// Invariants: written - read <= kControlQueueDepth. Entry i of the ring belongs to the writer while
+// i >= written, and to the reader while read <= i < written.
 struct Queue {
   alignas(64) std::atomic<uint64_t> written;
   alignas(64) std::atomic<uint64_t> read;
@@ -22,8 +22,8 @@ struct Queue {
   alignas(64) Entry entries[kControlQueueDepth];
 };
 
-// `sequence` counts posts; a release store publishes header and payload before it. The payload
-// follows the header at once: together they are one message, where one must be sent.
+// `sequence` counts posts. A release store to it publishes the header and payload written before.
+// The payload follows the header directly, so that both can be sent as one message.
 struct SlotHead {
   alignas(64) std::atomic<uint64_t> sequence;
   alignas(64) Header header;
@@ -117,7 +117,7 @@ SegmentTransport::SegmentTransport(TransportLayout layout, uint64_t tag,
   }
   for (const SlotSpec& slot : layout_.slots) {
     if (slot.owner != layout_.self) continue;
-    std::vector<int>& readers = readers_.emplace_back();  // of shared memory
+    std::vector<int>& readers = readers_.emplace_back();  // that share memory
     for (const PeerId& reader : slot.readers) {
       const int member = MemberIndex(layout_, reader);
       if (members_[static_cast<size_t>(member)].segment) readers.push_back(member);
@@ -135,7 +135,7 @@ void SegmentTransport::Ring(int member) {
   SegmentHeader& peer = head(member);
   peer.bell.Ring();
   const int fd = members_[static_cast<size_t>(member)].segment->wake_fd;
-  // A full socket has enough to wake a member that sleeps on it; Wait reports a closed one.
+  // A full socket already holds enough bytes to wake its reader. Wait reports a closed one.
   if (fd >= 0 && peer.parked.load(std::memory_order_seq_cst) != 0) {
     const char byte = 0;
     [[maybe_unused]] const ssize_t sent = send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -231,13 +231,13 @@ bool SegmentTransport::Receive(PeerId from, Header& header, std::vector<std::byt
   auto* queue = At<Queue>(*peer.segment, peer.map->queue_offset(self_));
   const uint64_t written = queue->written.load(std::memory_order_acquire);
   if (written - peer.received > kControlQueueDepth) {
-    // No writer of ours does that; what lies in the ring is nothing that was queued in order.
+    // Our writers never do that. Skip everything in the ring, because it is not in order.
     peer.received = written;
     ++dropped_;
   }
   while (peer.received != written) {
     const Queue::Entry& entry = queue->entries[peer.received % kControlQueueDepth];
-    // What is judged is the copy: the writer can still change what lies there.
+    // Check the copy, because the writer can still change the original.
     header = entry.header;
     const bool good = header.tag == tag_ && header.bytes <= kMaxControlBytes;
     if (good) payload.assign(entry.payload, entry.payload + header.bytes);

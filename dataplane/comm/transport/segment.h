@@ -10,15 +10,16 @@
 namespace janus::dataplane {
 
 // The memory one member shows to the others. Layout: SegmentHeader; one control queue per member of
-// the epoch, in member order; the owner's slots, each a SlotHead and its payload; from a page's
-// begin on, the flags. The owner writes slots and queues; readers write only their queue's `read`
-// count, their flags and, to wake the owner, its doorbell.
+// the epoch, in member order; the owner's slots, each a SlotHead and its payload; then,
+// page-aligned, the flags. The owner writes slots and queues. Readers write only their queue's
+// `read` count, their flags and, to wake the owner, its doorbell.
 struct SegmentHeader {
   uint64_t magic = 0;
   uint64_t layout_hash = 0;
   uint64_t bytes = 0;
   Doorbell bell;  // rung by a member that has posted something for the owner
-  // The owner sleeps on files: a member that rings also writes a byte into the pair's socket.
+  // 1 while the owner sleeps on files: a member that rings also writes a byte into the pair's
+  // socket.
   std::atomic<uint32_t> parked{0};
 };
 
@@ -30,7 +31,7 @@ struct Segment {
   int wake_fd = -1;  // the pair's socket; -1 if no member sleeps on files
 };
 
-// Where things lie in the segment of one member.
+// The offsets of all parts in one member's segment.
 class SegmentMap {
  public:
   SegmentMap(const TransportLayout& layout, PeerId owner);
@@ -55,17 +56,17 @@ void InitSegment(const Segment& segment, const TransportLayout& layout);
 // InvalidArgument: too small, wrong magic or another layout.
 Status CheckSegment(const Segment& segment, const TransportLayout& layout, PeerId owner);
 
-// Says whether a peer is still there; asked about ten times a second while waiting.
+// Checks whether a peer is still there; called about ten times a second while waiting.
 class Liveness {
  public:
   virtual ~Liveness() = default;
   virtual Status Check() = 0;  // Unavailable naming the peer that is gone
 };
 
-// Transport over segments that all members have mapped: of one process (loopback) or of several.
+// Transport over segments that all members have mapped, in one process (loopback) or several.
 class SegmentTransport final : public Transport {
  public:
-  // segments: by member index; absent where the pair never talks (expert to expert).
+  // segments: by member index; absent if the pair never exchanges messages (expert to expert).
   SegmentTransport(TransportLayout layout, uint64_t tag,
                    std::vector<std::optional<Segment>> segments, WaitPolicy policy,
                    std::unique_ptr<Liveness> liveness, std::string description);
@@ -84,11 +85,12 @@ class SegmentTransport final : public Transport {
   std::vector<std::span<std::byte>> PayloadMemory() override;
   std::string_view Describe(PeerId) const override { return description_; }
 
-  // For a transport that carries some pairs by other means; readers without a segment here are its.
-  // The slot's header, as Post stamped it, and its payload right behind.
+  // For a transport that carries some pairs by other means: it serves the readers that have no
+  // segment here. Returns the slot's header, as Post stamped it, with its payload right behind.
   std::span<std::byte> Message(int slot);
   uint64_t tag() const { return tag_; }
-  // Says that the owner sleeps on files. Sequentially consistent: a ring after it is heard there.
+  // Announces that the owner sleeps on files. Sequentially consistent: a ring after it also writes
+  // to the socket.
   void SetParked(bool parked);
   Doorbell& own_bell() { return bell(self_); }
 
@@ -96,7 +98,7 @@ class SegmentTransport final : public Transport {
   struct Member {
     std::optional<Segment> segment;
     std::optional<SegmentMap> map;
-    // What was read is counted here too: the peer may write anything into its own memory.
+    // Reads are counted here too, because the peer may write anything into its own memory.
     std::vector<uint64_t> taken;  // per slot: sequence of the last message taken
     uint64_t received = 0;        // control messages
   };

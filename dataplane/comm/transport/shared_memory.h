@@ -9,19 +9,19 @@
 
 namespace janus::dataplane {
 
-// The instance's own segment: a memfd of the size that the layout asks for, sealed against
-// shrinking, all of it allocated, so that a full file system or a memory limit on it is an error
-// here. (A cgroup's limit on memory is not: the kernel charges the pages as they are touched, and
-// kills when they are too many.) Zeroed and stamped; `fd` is what peers map it by.
-// ResourceExhausted: the memory is not there.
+// The instance's own segment: a memfd of the layout's size, sealed against shrinking, zeroed and
+// stamped. All of it is allocated here, so that a full file system or its memory limit is an error
+// here. (A cgroup's memory limit is not: the kernel charges pages when they are touched, and kills
+// the process if they are too many.) Peers map it by `fd`. ResourceExhausted: not enough memory.
 Result<Segment> CreateSharedSegment(const TransportLayout& layout, Fd& fd);
 
-// Maps what a peer has sent. InvalidArgument: no sealed memfd, too small, of another layout.
+// Maps the segment that a peer has sent. InvalidArgument: no sealed memfd, too small, or of another
+// layout.
 Result<Segment> MapPeerSegment(const Fd& fd, const TransportLayout& layout, PeerId peer);
 
-// Connects one instance with its peers over memory that they map from each other; nothing has a
-// name that could be left behind. Blocks until all are there. Errors: those of ConnectPeers and of
-// the two functions above.
+// Connects one instance with its peers over memory that they map from each other. Nothing has a
+// name, so a crash leaves nothing behind. Blocks until all peers are connected. Errors: those of
+// ConnectPeers and of the two functions above.
 Result<std::unique_ptr<Transport>> ConnectSharedMemory(const TransportLayout& layout,
                                                        const ConnectOptions& options,
                                                        ExchangeListener& listener,

@@ -14,14 +14,14 @@
 #include "dataplane/comm/wire/wire.h"
 
 // Transports carry messages between the members of an epoch: over a heap (loopback), shared memory
-// or a network (ucx/). What the messages mean is not known here.
+// or a network (ucx/). They do not know what the messages mean.
 //
 // May include: dataplane/comm/handshake, dataplane/comm/wire, kernels, common.
 namespace janus::dataplane {
 
 // A message in a slot. `payload` lies where the sender wrote it (shared memory) or where the
-// transport landed it, and stays valid and unchanged until the reader's own protocol allows the
-// owner to post the slot again.
+// transport landed it. It stays valid and unchanged until the reader's protocol allows the owner to
+// post the slot again.
 struct SlotMessage {
   Header header;
   std::span<const std::byte> payload;
@@ -32,9 +32,9 @@ inline constexpr uint64_t kControlQueueDepth = exchange_size::kQueueDepth;
 inline constexpr size_t kFlagStride = exchange_size::kFlag;
 
 // Connects one instance to its peers. A slot is written in place, posted once per round and read in
-// place, without a copy where memory is shared; small control messages travel on bounded ordered
-// queues beside it. No call blocks but Wait, and none allocates memory after construction (what a
-// failed one says apart).
+// place, without a copy where memory is shared. Small control messages travel on bounded ordered
+// queues beside it. Only Wait blocks, and no call allocates memory after construction (except for
+// error texts).
 //
 // Confined to the instance's step thread, except Wake and Describe, which are thread-safe.
 class Transport {
@@ -54,10 +54,10 @@ class Transport {
   // with a wrong tag or impossible size is dropped and counted.
   virtual bool Take(PeerId from, int slot, SlotMessage& message) = 0;
 
-  // For a round that is given up: what was posted and has not begun to leave is dropped. True once
-  // nothing of the slots is on its way any more, so that they may be overwritten as soon as their
-  // readers are done; asked again until then, inside Wait. Does not depend on the readers'
-  // protocol.
+  // For a round that is given up: drops what was posted but has not begun to leave. True once
+  // nothing of the slots is in flight any more, so that they may be overwritten as soon as their
+  // readers are done. Until then the caller repeats the call, inside Wait. Independent of the
+  // readers' protocol.
   virtual bool Settle() = 0;
 
   // Queues a control message: header + payload (<= kMaxControlBytes). Ordered per pair, delivered
@@ -67,25 +67,27 @@ class Transport {
   // The next control message of `from`, copied into `payload` (at most kMaxControlBytes).
   virtual bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) = 0;
 
-  // Waits until ready() is true (returns OK), the deadline (DeadlineExceeded), or until a peer is
-  // found gone (Unavailable, naming it). Whatever changes ready() from outside must Wake().
+  // Waits until ready() is true (OK), until the deadline (DeadlineExceeded), or until a peer is
+  // found gone (Unavailable, naming it). Code outside that changes the result of ready() must call
+  // Wake().
   virtual Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) = 0;
   virtual void Wake() = 0;
 
   // Messages dropped for a wrong tag or impossible size since the start.
   virtual uint64_t dropped() const = 0;
 
-  // The words of a member by which devices wait for what it posts (kernels::Flag), one for each of
-  // its slots and that slot's readers, in the order of the layout, kFlagStride bytes apart, 0 at
-  // first; whole pages. The owner and the reader write it. Empty: the pair shares no memory.
+  // The words by which devices wait for what a member posts (kernels::Flag): one for each of its
+  // slots and each reader of that slot, in the order of the layout, kFlagStride bytes apart.
+  // Initially 0; whole pages. The owner and the reader write them. Empty: the pair shares no
+  // memory.
   virtual std::span<std::byte> FlagsOf(PeerId) { return {}; }
 
-  // Where payloads lie that this member writes and reads, as far as that is memory of this process
-  // and not a device's: whole pages, for as long as there is the transport. Devices copy from and
-  // to it (pinned_payloads.h).
+  // The memory of payloads that this member writes and reads, if it belongs to this process and not
+  // to a device. Whole pages, valid as long as the transport lives. Devices copy from and to it
+  // (pinned_payloads.h).
   virtual std::vector<std::span<std::byte>> PayloadMemory() { return {}; }
 
-  // How the pair talks, for people: "shared memory", "UCX tcp/lo", "loopback".
+  // How the pair communicates, for logs: "shared memory", "UCX tcp/lo", "loopback".
   virtual std::string_view Describe(PeerId peer) const = 0;
 };
 

@@ -24,8 +24,8 @@ inline std::ostream& operator<<(std::ostream& out, const PeerId& peer) {
   return out << ToString(peer);
 }
 
-// What one member keeps for the others in fixed memory. Every member computes the same table from
-// the topology (comm/exchange/exchange.h), so they negotiate no sizes.
+// One slot: fixed memory in which a member writes messages for others. Every member computes the
+// same table of slots from the topology (comm/exchange/exchange.h), so they negotiate no sizes.
 struct SlotSpec {
   PeerId owner;
   int index = 0;     // among the owner's slots, 0..
@@ -38,19 +38,20 @@ struct TransportLayout {
   int m = 0;
   int n = 0;
   std::vector<SlotSpec> slots;  // of all members; indices dense per owner
-  // Bytes of peers' payloads that a member has at once, by its role.
+  // By role: bytes of landing memory for peers' payloads that a member needs.
   std::array<size_t, 2> landing{};
 };
 
-// The members that layout.self exchanges messages with: all others, except that experts do not talk
-// to each other. Attention first, by rank.
+// The members that layout.self exchanges messages with: all others, except that expert instances do
+// not communicate with each other. Attention first, by rank.
 std::vector<PeerId> PeersOf(const TransportLayout& layout);
 
 // Members are numbered attention first: rank, then m + rank.
 int MemberIndex(const TransportLayout& layout, PeerId peer);
 PeerId MemberAt(const TransportLayout& layout, int member);
 
-// How a segment is laid out (comm/transport/segment.h); another value for each version of that.
+// Identifies the layout of a segment (comm/transport/segment.h); each version of it has a different
+// value.
 inline constexpr uint64_t kLayoutMagic = 0x34756e616a676573ULL;  // "segjanu4"
 // Equal on two members exactly if they computed the same table.
 uint64_t LayoutHash(const TransportLayout& layout);

@@ -14,9 +14,8 @@
 #include "common/exchange_size.h"
 #include "common/status.h"
 
-// What instances write to each other: fixed little-endian structs. Every message begins with a
-// Header, whose tag is derived from the epoch key; a message with another tag is dropped and
-// counted.
+// The messages between instances: fixed little-endian structs. Every message begins with a Header.
+// Its tag is derived from the epoch key; a message with another tag is dropped and counted.
 //
 // May include: common.
 namespace janus::dataplane {
@@ -28,9 +27,9 @@ inline constexpr uint32_t kProtocolVersion = 5;
 // How the messages of a pair travel.
 enum class PairTransport : uint8_t { kSharedMemory = 1, kUcx = 2 };
 
-// The first message of both sides of a connection. A field that differs is refused by name
-// (hello.h). Followed by `address_bytes` of the sender's address in the pair's transport. The first
-// two fields keep their place in every version.
+// The first message of both sides of a connection. If a field differs, the refusal names it
+// (hello.h). `address_bytes` of the sender's address in the pair's transport follow. The first two
+// fields keep their place in every version.
 struct Hello {
   static constexpr uint64_t kMagic = 0x336f6c6c65686e6aULL;  // "jnhello3"
   static constexpr size_t kNumericsChars = 64;
@@ -43,22 +42,23 @@ struct Hello {
   uint8_t sum_rule = 0;
   uint16_t rank = 0;
   uint64_t epoch = 0;
-  // Proves the epoch key without being the tag of the messages.
+  // Proves knowledge of the epoch key, and does not reveal the tag of the messages.
   uint64_t key_check = 0;
   uint64_t model_digest = 0;
   uint64_t topology_hash = 0;
   uint64_t layout_hash = 0;
   char numerics[kNumericsChars] = {};  // class, as text
-  char refusal[kRefusalChars] = {};    // empty, or why the sender will not talk
+  char refusal[kRefusalChars] = {};    // empty, or why the sender refuses
   uint32_t address_bytes = 0;
   PairTransport transport = PairTransport::kSharedMemory;
   uint8_t zero[3] = {};
 };
 static_assert(sizeof(Hello) == 384 && std::is_trivially_copyable_v<Hello>);
 
-// What comes with a HELLO over a socket of one machine: the segment, and the GPU's memory.
+// The descriptors that come with a HELLO over a Unix socket: the segment, and the GPU memory.
 inline constexpr size_t kMostDescriptors = 2;
-// What follows once both HELLOs of a pair are good: whether the sender has mapped the other's.
+// One byte after both HELLOs of a pair are good: whether the sender has mapped the other's GPU
+// memory.
 enum class MapsDevice : char { kNo = 'n', kYes = 'y' };
 
 // One exchange attention -> experts -> attention.
@@ -79,11 +79,11 @@ enum class MessageKind : uint8_t {
   kDemand = 4,         // attention -> coordinator
   kGoodbye = 6,        // to every peer: the sender was asked to stop (goodbye.h)
   // Giving up a step (docs/steps.md):
-  // member -> coordinator: the round of the header was missed, or waited for when the step was
-  // given up; payload: why, as text; count: RoundTrouble
+  // member -> coordinator: the round of the header was missed, or awaited when the step was given
+  // up; payload: the reason as text; count: RoundTrouble
   kMiss = 7,
-  kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: why
-  kLeft = 9,   // member -> coordinator: has left them (Left)
+  kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: reason
+  kLeft = 9,   // member -> coordinator: it has left them (Left)
 };
 
 struct Header {
@@ -97,7 +97,7 @@ struct Header {
   uint8_t micro_batch = 0;
   uint16_t sender = 0;  // rank within its role
   uint32_t count = 0;   // rows or contributions
-  uint64_t bytes = 0;   // of payload behind the header
+  uint64_t bytes = 0;   // of the payload behind the header
   // Sender's monotonic clock, for same-host differences only: when its inputs were complete, and
   // when it posted.
   int64_t ready_ns = 0;
@@ -110,13 +110,13 @@ static_assert(sizeof(Header) == exchange_size::kMessageHeader &&
 
 Header MakeHeader(MessageKind kind, const RoundKey& key, uint16_t sender, uint32_t count);
 
-// How a round came to be missed.
+// Why a round was missed.
 enum class RoundTrouble : uint32_t {
-  kUnusable = 0,  // what came for it cannot be used
-  kAwaited = 1    // it did not arrive whole: the awaited members may be waiting for another one
+  kUnusable = 0,  // what arrived for it cannot be used
+  kAwaited = 1    // incomplete: the awaited members may be waiting for another one
 };
 
-// Where a contribution belongs: row of the receiver's micro-batch, top-k slot of that row. A
+// The place of a contribution: row of the receiver's micro-batch, top-k slot of that row. A
 // kContributions payload is ContributionRef[count], padding to 64 bytes, then rows [count, H].
 struct ContributionRef {
   uint16_t row = 0;
@@ -132,46 +132,46 @@ constexpr size_t ContributionRowsOffset(size_t count) {
   return AlignUp(count * sizeof(ContributionRef));
 }
 
-// kTicket payload: TicketShare[m], by attention rank. Rows of a participant are at most
-// `row_limit`; true counts stand in the headers of the first layer. row_limit 0: takes no part in
-// the step.
+// kTicket payload: TicketShare[m], by attention rank. A participant has at most `row_limit` rows;
+// the headers of the first layer have the true counts. row_limit 0: takes no part in the step.
 struct TicketShare {
   uint16_t row_limit = 0;
   uint16_t prefill_budget = 0;  // of the rows, at most so many prompt positions
 };
 static_assert(sizeof(TicketShare) == 4);
 
-// The shares out of a kTicket payload, as they came from outside: `m` of them, none with more rows
-// than a round carries, no more prompt positions than rows. Internal says what is wrong.
+// Reads the shares from a kTicket payload, which is outside data. Checks that there are `m` of
+// them, each with at most as many rows as a round carries, and at most as many prompt positions as
+// rows. Internal says what is wrong.
 Status ReadTicketShares(std::span<const std::byte> payload, int m, int max_rows,
                         std::vector<TicketShare>& shares);
 
-// kDemand payload: what an attention instance would bring to the step of the header, and how its
+// kDemand payload: what an attention instance could compute in the step of the header, and how its
 // last step went.
 struct Demand {
   uint32_t decode_rows = 0;
-  uint32_t prefill_rows = 0;  // prompt positions waiting, not bounded by a step's rows
+  uint32_t prefill_rows = 0;  // waiting prompt positions, not bounded by a step's rows
   uint64_t kv_tokens = 0;
   uint32_t last_decode_rows = 0;
   uint32_t last_prefill_rows = 0;
-  int64_t last_step_ns = 0;  // 0: took part in none since its last demand
+  int64_t last_step_ns = 0;  // 0: no step since its last demand
 };
 static_assert(sizeof(Demand) == 32);
 
-// kLeft payload, from expert instances too.
+// kLeft payload; expert instances send it too.
 struct Left {
-  uint64_t newest = 0;  // step of the newest ticket seen: above the header's only if it was false
-  Demand demand;        // for the first step after those that were left; experts: none
+  uint64_t newest = 0;  // step of the newest ticket seen; above the header's only if falsified
+  Demand demand;        // for the first step afterwards; experts: none
 };
 static_assert(sizeof(Left) == 40);
 
-// The text of a kMiss or kAbort, as it came from outside: cut to kMostReasonChars, without control
+// The text of a kMiss or kAbort, which is outside data: cut to kMostReasonChars, without control
 // characters.
 inline constexpr size_t kMostReasonChars = 400;
 std::string ReadReason(std::span<const std::byte> payload);
 std::span<const std::byte> WriteReason(std::string_view reason);
 
-// Reader -> writer of control messages, where memory is not shared: how many it has read so far.
+// Reader -> writer of control messages, if they share no memory: how many it has read so far.
 struct Credit {
   uint64_t tag = 0;
   uint64_t read = 0;
@@ -180,8 +180,8 @@ static_assert(sizeof(Credit) == 16);
 
 using EpochKey = std::array<std::byte, 16>;
 
-// 64 bits that only holders of the epoch key know: one word for the messages of the epoch, another
-// for HELLO, which does not give the first away.
+// Two different 64-bit values that only holders of the epoch key know: one tags the messages of the
+// epoch, the other is in HELLO and does not reveal the first.
 uint64_t EpochTag(const EpochKey& key, uint64_t epoch);
 uint64_t EpochKeyCheck(const EpochKey& key, uint64_t epoch);
 

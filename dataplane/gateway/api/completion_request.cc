@@ -77,7 +77,7 @@ void ReadStream(Fields& fields, CompletionRequest* request) {
   const Json* options = fields.Find("stream_options");
   if (!options) return;
   if (!options->is_object()) Refuse("stream_options", "an object", *options);
-  // Some clients send it with every request, also empty.
+  // Some clients send it with every request, even empty.
   if (!request->stream && !options->empty()) {
     throw Refused{InvalidParameter("stream_options", "'stream_options' needs 'stream': true")};
   }
@@ -85,7 +85,7 @@ void ReadStream(Fields& fields, CompletionRequest* request) {
     if (value.is_null()) continue;
     const std::string param = "stream_options." + name;
     const bool is_known = name == "include_usage" || name == "continuous_usage_stats";
-    // Padding against traffic analysis; there is none here, so false is what is done.
+    // This asks for padding against traffic analysis. The gateway adds none, so false is satisfied.
     if (name == "include_obfuscation" && value == false) continue;
     if (!is_known) {
       throw Refused{UnsupportedParameter(param, "'" + param + "' is not supported")};
@@ -108,7 +108,7 @@ void ReadLogitBias(Fields& fields, CompletionRequest* request) {
     int32_t token = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
     const bool is_id = error == std::errc() && end == key.data() + key.size() && token >= 0;
-    // "7" and "07" are one token.
+    // "7" and "07" would be the same token.
     if (!is_id || std::to_string(token) != key) {
       Refuse("logit_bias", wanted, Json(key));
     }

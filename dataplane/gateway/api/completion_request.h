@@ -13,23 +13,24 @@
 
 namespace janus::gateway {
 
-// A body of /v1/chat/completions or /v1/completions, checked as far as that needs no model. What is
-// absent or null stays empty; defaults come later, from the model. Bounds: parameters.h.
+// A body of /v1/chat/completions or /v1/completions, checked as far as possible without the model.
+// Absent or null fields stay empty; the model's defaults are filled in later. Bounds: parameters.h.
 struct CompletionRequest {
   using Prompt = std::variant<std::string, std::vector<int32_t>>;
 
   Endpoint endpoint = Endpoint::kChat;
   std::string model;
 
-  // Chat: the list as the client sent it, each with a role and a content. A content is a string or,
-  // as `part_messages_json` has it, a list of text parts; here the parts are one string.
+  // Chat: the list as the client sent it, each message with a role and a content. In messages_json
+  // each content is a string, with text parts joined; part_messages_json keeps the lists of text
+  // parts.
   std::string messages_json;
   std::string part_messages_json;       // empty: no message has parts
   std::string final_message;            // text of the last message, if it is to be continued
   std::string template_variables_json;  // chat_template_kwargs, or empty
   std::optional<std::string> reasoning_effort;
   std::string tools_json;         // chat: the list, or empty
-  bool reads_tool_calls = false;  // calls of the answer are taken out of its text
+  bool reads_tool_calls = false;  // tool calls are taken out of the answer's text
   bool parallel_tool_calls = true;
   bool add_generation_prompt = true;
   bool continue_final_message = false;
@@ -42,7 +43,7 @@ struct CompletionRequest {
   bool include_usage = false;
   bool continuous_usage = false;  // in every chunk
 
-  // 0: the prompt alone is shown (echo, prompt_logprobs).
+  // 0: only the prompt is shown (echo, prompt_logprobs).
   std::optional<int64_t> max_tokens;
   int64_t min_tokens = 0;
   std::optional<double> temperature;                  // 0..2
@@ -66,11 +67,11 @@ struct CompletionRequest {
   bool logits_hash = false;            // ours: a hash of each position's logits
   bool return_token_ids = false;
 
-  std::vector<std::string> ignored;  // unknown parameters, where these are not refused
+  std::vector<std::string> ignored;  // unknown parameters, if these are not refused
 };
 
-// Pure. Parameters() says what it takes: what is not carried out is refused by name unless it is
-// null or changes nothing.
+// Pure. Parameters() lists what it accepts. Parameters that are not implemented are refused by
+// name, unless they are null or change nothing.
 RequestResult<CompletionRequest> ParseCompletionRequest(
     Endpoint endpoint, std::string_view body,
     UnknownParameters unknown = UnknownParameters::kRefuse);

@@ -11,14 +11,15 @@ namespace janus::gateway {
 namespace {
 
 constexpr size_t kMaxDepth = 64;
-// A new key is compared with those before it, in every object.
+// Limit for all objects together: each new key is compared with those before it.
 constexpr int64_t kMostComparisons = 20'000'000;
 
 RequestError Malformed(std::string message) {
   return {400, "invalid_request_error", "malformed_json", "", std::move(message)};
 }
 
-// What would make later walks recurse deeply or take long, found in one pass before parsing.
+// Checks, in one pass before parsing, for shapes that would make later code recurse deeply or run
+// long.
 void CheckShape(std::string_view text) {
   std::array<int64_t, kMaxDepth + 1> keys{};
   size_t depth = 0;
@@ -88,7 +89,8 @@ Json ParseBody(std::string_view body) {
     if (!root.is_object()) throw Refused{Malformed("the body must be a JSON object")};
     return root;
   } catch (const Json::exception& e) {
-    // The parser's reason ends with the last bytes it read, which may be no UTF-8; ToJson mends it.
+    // The parser's message ends with the last bytes it read, which may be invalid UTF-8; ToJson
+    // repairs that.
     throw Refused{Malformed(std::string("the body is not valid JSON: ") + e.what())};
   }
 }
@@ -110,7 +112,8 @@ std::optional<int64_t> Fields::Integer(std::string_view name) {
   const Json* value = Find(name);
   if (!value) return std::nullopt;
   const Parameter& row = RowOf(name, endpoint_);
-  // As a double: 16.0 is an integer too, and the bounds are far below what it holds exactly.
+  // As a double: 16.0 counts as an integer, and the bounds are far below the exact range of
+  // doubles.
   const double number = value->is_number() ? value->get<double>() : 0.5;
   if (number != std::floor(number) || number < row.least || number > row.most) {
     Refuse(name, WantedOf(row), *value);

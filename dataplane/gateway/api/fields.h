@@ -10,23 +10,23 @@
 #include "dataplane/gateway/api/parameters.h"
 #include "dataplane/gateway/request_error.h"
 
-// How the readers of this folder take a JSON object apart. Private to it.
+// How the readers of this folder parse a JSON object. Private to it.
 namespace janus::gateway {
 
 // Objects keep the order of their keys: a chat template prints what it gets.
 using Json = nlohmann::ordered_json;
 
-// Thrown within this folder only, and caught where a body is parsed: thirty checks read as thirty
-// lines.
+// Thrown within this folder only, and caught where a body is parsed. So each of thirty checks takes
+// one line.
 struct Refused {
   RequestError error;
 };
 
-// "'param' must be WANTED, got ...", with at most 100 bytes of what was there.
+// "'param' must be WANTED, got ...", with at most 100 bytes of the value.
 [[noreturn]] void Refuse(std::string_view param, std::string_view wanted, const Json& got);
 
-// The body as JSON. Refused: it nests too deeply, has objects with too many keys, is not JSON or is
-// no object.
+// The body as JSON. Throws Refused if it nests too deeply, has objects with too many keys, is not
+// JSON or is not an object.
 Json ParseBody(std::string_view body);
 
 // Reads the parameters of one body by their rows in Parameters(), which hold the bounds.
@@ -42,7 +42,7 @@ class Fields {
   std::optional<std::string> String(std::string_view name);
 
   // Refuses every parameter that was not read, unless it is null, has a value that changes nothing,
-  // or is of no effect here. Unknown ones are refused, or listed in the result.
+  // or has no effect here. Unknown ones are refused, or returned.
   std::vector<std::string> Rest(UnknownParameters unknown) const;
 
  private:

@@ -8,7 +8,7 @@ std::string In(const std::string& param, std::string_view field) {
   return param + "." + std::string(field);
 }
 
-// The parts checked, each as {"type": "text", "text": ...}.
+// Checks the parts; returns each as {"type": "text", "text": ...}.
 Json TextParts(const Json& content, const std::string& param) {
   Json parts = Json::array();
   for (const Json& part : content) {
@@ -27,7 +27,7 @@ Json TextParts(const Json& content, const std::string& param) {
   return parts;
 }
 
-// Most templates add a content to text, so parts become one string.
+// Most templates append the content to text, so parts become one string.
 std::string Joined(const Json& parts) {
   std::string text;
   for (const Json& part : parts) {
@@ -37,7 +37,7 @@ std::string Joined(const Json& parts) {
   return text;
 }
 
-// Null, absent and empty say the same in a message that calls tools.
+// In a message with tool calls, null, absent and empty mean the same.
 void ReadContent(const std::string& param, Json* message, Json* with_parts, bool* has_parts) {
   const auto content = message->find("content");
   if (content == message->end() || content->is_null()) {
@@ -58,7 +58,7 @@ void ReadContent(const std::string& param, Json* message, Json* with_parts, bool
   *has_parts = true;
 }
 
-// Clients send arguments as JSON in a string, and templates print an object by tojson.
+// Clients send arguments as JSON in a string, but templates print an object with tojson.
 void ReadArguments(const std::string& param, Json* function) {
   const auto arguments = function->find("arguments");
   if (arguments == function->end() || arguments->is_null()) {
@@ -76,7 +76,7 @@ void ReadArguments(const std::string& param, Json* function) {
     Json parsed = ParseBody(text);
     *arguments = std::move(parsed);
   } catch (const Refused&) {
-    // What a model once wrote may be no JSON: it stays the text that it was.
+    // The model may have written invalid JSON: it stays a string.
   }
 }
 

@@ -5,9 +5,9 @@
 
 namespace janus::gateway {
 
-// `messages` of /v1/chat/completions, into the request's forms of them. An assistant's message may
-// have tool_calls and no content; the arguments of its calls become objects where they are JSON, as
-// templates print them.
+// Reads `messages` of /v1/chat/completions into the request's forms. An assistant's message may
+// have tool_calls and no content. The arguments of its calls become objects if they are JSON,
+// because templates print them.
 void ReadMessages(Fields& fields, CompletionRequest* request);
 
 }  // namespace janus::gateway

@@ -9,7 +9,7 @@ namespace janus::gateway {
 
 enum class Endpoint : uint8_t { kChat, kCompletions };
 
-// What becomes of a parameter that the table below does not have.
+// What happens to a parameter that the table below does not list.
 enum class UnknownParameters : uint8_t { kRefuse, kIgnore };
 
 // One parameter of a request's body: the row that its reader and docs/openai-api.md share.
@@ -18,9 +18,9 @@ struct Parameter {
     kBool,
     kInteger,  // from `least` to `most`
     kNumber,   // from `least` to `most`, both finite
-    kOther,    // what `values` says
+    kOther,    // described by `values`
     kNeutral,  // refused, unless it is null or one of `values`, a JSON list
-    kIgnored,  // of any value
+    kIgnored,  // any value
   };
   static constexpr uint8_t kChat = 1, kCompletions = 2, kBoth = 3;
 
@@ -28,9 +28,9 @@ struct Parameter {
   uint8_t endpoints = kBoth;
   Kind kind = Kind::kOther;
   double least = 0, most = 0;
-  bool is_above_least = false;  // of a number: `least` itself is refused
+  bool is_above_least = false;  // for a number: `least` itself is refused
   std::string_view values{};
-  std::string_view absent{};  // what holds without it
+  std::string_view absent{};  // the default
   std::string_view notes{};
 
   bool IsOf(Endpoint endpoint) const {
@@ -38,19 +38,19 @@ struct Parameter {
   }
 };
 
-// Every parameter of both endpoints, as the page lists them.
+// Every parameter of both endpoints, in the order of the page.
 std::span<const Parameter> Parameters();
 // Null: the endpoint has no such parameter.
 const Parameter* FindParameter(std::string_view name, Endpoint endpoint);
 
-// What a value must be, for messages: "an integer between 1 and 5".
+// The expected value, for messages: "an integer between 1 and 5".
 std::string WantedOf(const Parameter& parameter);
 
 // The table of docs/openai-api.md.
 std::string ParameterTable();
 
 inline constexpr int kMaxPrompts = 128;
-inline constexpr int kMaxChoices = 128;  // of one request, over all prompts
+inline constexpr int kMaxChoices = 128;  // in one request, over all prompts
 inline constexpr int kMaxStops = 16;
 inline constexpr size_t kMaxStopBytes = 4096;
 inline constexpr int kMaxStopTokens = 64;

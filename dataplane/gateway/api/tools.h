@@ -5,8 +5,8 @@
 
 namespace janus::gateway {
 
-// `tools`, `tool_choice` and `parallel_tool_calls` of /v1/chat/completions. A choice that would
-// have to force a call is refused.
+// Reads `tools`, `tool_choice` and `parallel_tool_calls` of /v1/chat/completions. A choice that
+// would force a call is refused.
 void ReadTools(Fields& fields, CompletionRequest* request);
 
 }  // namespace janus::gateway

@@ -41,7 +41,7 @@ ChatText::Delta ChatText::Push(std::string_view text) {
       Reason(std::string_view(all).substr(first + kThink.size()), &delta);
       return delta;
     }
-    // Llama writes a call without a marker: then it is all of the answer.
+    // Llama may write a call without a marker; then the call is the whole answer.
     const bool is_bare_call = options_.tools == ToolFormat::kLlama && all[first] == '{';
     state_ = is_bare_call ? State::kCalls : State::kContent;
     has_begin_marker_ = !is_bare_call;

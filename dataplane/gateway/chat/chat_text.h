@@ -11,14 +11,14 @@
 namespace janus::gateway {
 
 struct ChatTextOptions {
-  bool reads_reasoning = false;  // <think>...</think> at the beginning is apart from the content
+  bool reads_reasoning = false;  // <think>...</think> at the beginning is not part of the content
   bool begins_in_reasoning = false;  // the prompt ends with <think>
   ToolFormat tools = ToolFormat::kNone;
 };
 
-// Takes the text of a chat's answer apart, as it comes: reasoning, content and calls of tools.
-// A call is given out when it is whole. Text between calls' markers that is no call is content,
-// with its markers. Thread-compatible.
+// Splits the text of a chat's answer, as it arrives, into reasoning, content and tool calls. A call
+// is returned when it is complete. Text between the markers of calls that is no call becomes
+// content, together with its markers. Thread-compatible.
 class ChatText {
  public:
   struct Delta {
@@ -30,7 +30,7 @@ class ChatText {
   explicit ChatText(const ChatTextOptions& options);
 
   Delta Push(std::string_view text);
-  // No more text comes.
+  // Call it at the end of the text.
   Delta Finish();
 
  private:
@@ -44,13 +44,13 @@ class ChatText {
   const ChatTextOptions options_;
   const ToolMarkers markers_;
   State state_;
-  std::string begin_;  // what might become <think>
+  std::string begin_;  // text that may become <think>
   MarkerFinder end_of_reasoning_;
   MarkerFinder begin_of_calls_;
   MarkerFinder end_of_calls_;
   std::string calls_;             // between the markers
-  bool has_begin_marker_ = true;  // of the calls being read: an answer of Llama may have none
-  // Line ends that stand between reasoning, calls and content belong to none of them.
+  bool has_begin_marker_ = true;  // of the calls being read; an answer of Llama may have no marker
+  // Line ends between reasoning, calls and content belong to none of these.
   bool drops_line_ends_;
 };
 

@@ -6,19 +6,19 @@
 
 namespace janus::gateway {
 
-// Finds markers in text that comes in pieces, and holds back what may become one.
+// Finds markers in text that arrives in pieces, and holds back text that may become one.
 // Thread-compatible.
 class MarkerFinder {
  public:
   explicit MarkerFinder(std::vector<std::string> markers) : markers_(std::move(markers)) {}
 
   struct Found {
-    std::string before;  // settled text
-    int marker = -1;     // which one stands behind it; -1: none yet
+    std::string before;  // final text
+    int marker = -1;     // the marker behind it; -1: none yet
   };
-  // Takes more text, up to the first marker; what stands behind it waits for the next call.
+  // Takes more text, up to the first marker; the rest waits for the next call.
   Found Push(std::string_view text);
-  // The text that waits, when no more comes.
+  // Returns the waiting text, at the end of the input.
   std::string Flush();
 
  private:

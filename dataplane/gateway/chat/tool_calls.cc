@@ -38,7 +38,7 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Objects of a model's answer are small; nesting would recurse.
+// The depth limit avoids deep recursion; objects in real answers are shallow.
 Json Parsed(std::string_view text) {
   constexpr int kMostDepth = 64;
   int depth = 0;
@@ -75,7 +75,8 @@ std::vector<ToolCall> OneOrMany(const Json& json) {
   return calls;
 }
 
-// The part of `text` before `marker`, which goes with it; all of it where there is none.
+// Removes and returns the part of `text` before `marker`, and drops the marker; without a marker,
+// all of it.
 std::string_view Take(std::string_view* text, std::string_view marker) {
   const size_t at = text->find(marker);
   const std::string_view part = text->substr(0, at);
@@ -83,7 +84,7 @@ std::string_view Take(std::string_view* text, std::string_view marker) {
   return part;
 }
 
-// What is JSON as it is; all else as a string.
+// A JSON value if `text` is JSON, otherwise a string.
 Json ValueOf(std::string_view text) {
   Json value = Parsed(text);
   return value.is_discarded() ? Json(std::string(text)) : value;
@@ -146,8 +147,8 @@ std::vector<ToolCall> ReadKimi(std::string_view body) {
   return calls;
 }
 
-// A list of the older tokenizers, "name[ARGS]{...}" or "name{...}" of the newer ones, where a
-// further [TOOL_CALLS] begins a further call.
+// The older tokenizers write a list, the newer ones "name[ARGS]{...}" or "name{...}" with a
+// [TOOL_CALLS] before each further call.
 std::vector<ToolCall> ReadMistral(std::string_view body) {
   const std::string_view text = Trimmed(body);
   if (text.starts_with('[')) return OneOrMany(Parsed(text));
@@ -165,14 +166,14 @@ std::vector<ToolCall> ReadMistral(std::string_view body) {
   return calls;
 }
 
-// Several calls have ';' between them.
+// Several calls are separated by ';'.
 std::vector<ToolCall> ReadLlama(std::string_view body) {
   std::vector<ToolCall> calls;
   while (!Trimmed(body).empty()) {
     std::string_view rest = body;
     Json json = Parsed(Trimmed(body));
     if (json.is_discarded()) {
-      // The first ';' behind which a whole object ends.
+      // Find the first ';' behind which a whole object ends.
       size_t at = body.find(';');
       while (at != body.npos && json.is_discarded()) {
         json = Parsed(Trimmed(body.substr(0, at)));

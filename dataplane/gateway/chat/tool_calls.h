@@ -8,7 +8,7 @@
 
 namespace janus::gateway {
 
-// How a model writes the calls of tools, named after the models that do.
+// How a model writes tool calls, named after the models.
 enum class ToolFormat : uint8_t {
   kNone,
   kHermes,  // Qwen: <tool_call>{"name": ..., "arguments": {...}}</tool_call>
@@ -19,9 +19,9 @@ enum class ToolFormat : uint8_t {
   kLlama,    // <|python_tag|> to the end, or all of the answer: {"name": ..., "parameters": {...}}
 };
 
-// Nothing: no format is called so. Names are those of the enumeration in small letters, and "none".
+// Nothing: unknown name. Names are those of the enumeration in small letters, and "none".
 std::optional<ToolFormat> ParseToolFormat(std::string_view name);
-// By the markers that a chat template writes itself. kNone: it has none.
+// Detected by the markers that a chat template writes itself. kNone: no known marker.
 ToolFormat ToolFormatOf(std::string_view chat_template);
 
 struct ToolCall {
@@ -30,10 +30,10 @@ struct ToolCall {
   friend bool operator==(const ToolCall&, const ToolCall&) = default;
 };
 
-// What stands between the markers of calls. Empty: it is no call in this format, but text.
+// Reads the text between the markers of calls. Empty: it is no call in this format, but text.
 std::vector<ToolCall> ReadToolCalls(ToolFormat format, std::string_view body);
 
-// The markers around calls; an empty `end`: the end of the answer.
+// The markers around calls; an empty `end` means the end of the answer.
 struct ToolMarkers {
   std::string begin;
   std::string end;

@@ -1,5 +1,5 @@
-// The exchange alone: after the first rounds, one allocates nothing, on either side and over every
-// transport.
+// The exchange alone: after the first rounds a round allocates nothing, on either side and over
+// every transport.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(Allocations, AreCountedHoweverTheyAreMade) {
 constexpr int kWarmUp = 60;
 constexpr int kCounted = 240;
 
-// Small messages and such as UCX by itself would send by its rendezvous, in turn.
+// Alternates small messages with sizes for which UCX would choose rendezvous.
 int RowsOf(int round) {
   return round % 3 == 0 ? 0 : round % 3 == 1 ? 1 : 64;
 }
@@ -60,7 +60,7 @@ MonotonicTime Soon() {
   return MonotonicClock::now() + Scaled(std::chrono::seconds(20));
 }
 
-// Both run all rounds and return the allocations of the counted ones.
+// Both functions run all rounds and return the allocations of the counted ones.
 Allocations AttentionRounds(const ExchangeShape& shape, Transport& transport) {
   const auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
   Allocations before;
@@ -92,7 +92,7 @@ Allocations ExpertRounds(const ExchangeShape& shape, Transport& transport) {
         const Status waited = transport.Wait(
             Soon(), [&] { return exchange->Poll(KeyOf(round, i), Rank{a}, rows).value(); });
         JANUS_CHECK(waited.ok(), waited.ToString());
-        // Top-k slot k of a row falls to instance k.
+        // Instance k owns top-k slot k of each row.
         const ExpertExchange::Outgoing out = exchange->Begin(i, Rank{a}, rows.count);
         for (int row = 0; row < rows.count; ++row) {
           out.refs[static_cast<size_t>(row)] = {static_cast<uint16_t>(row),
@@ -103,7 +103,7 @@ Allocations ExpertRounds(const ExchangeShape& shape, Transport& transport) {
     }
   }
   const Allocations counted = AllocationsOfThisThread() - before;
-  // What is posted last must still go out.
+  // The last posts must still leave.
   const MonotonicTime deadline = Soon();
   while (!transport.Settle() && MonotonicClock::now() < deadline) std::this_thread::yield();
   return counted;

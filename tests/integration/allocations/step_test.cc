@@ -1,7 +1,7 @@
-// Whole instances: from one layer's round to the next, kernels between them included, an attention
-// and an expert instance allocate nothing; but the ticket of the next step, which comes or is
-// issued while the step waits, is put into memory of its own. What a step allocates at its borders
-// (the batch, its tokens) is printed.
+// Whole instances: between the rounds of two layers, including kernels, an attention and an expert
+// instance allocate nothing. The exception is the ticket of the next step, which is received or
+// issued meanwhile and allocates its memory. The test prints what a step allocates at its borders
+// (the batch, its tokens).
 
 #include <gtest/gtest.h>
 
@@ -19,14 +19,14 @@
 namespace janus::dataplane {
 namespace {
 
-// A post of rows or contributions, and what its thread had allocated by then.
+// A post of rows or contributions, and its thread's allocations until then.
 struct Posted {
   uint64_t step;
   int layer;
   uint64_t allocations;
 };
 
-// Notes every post and passes everything on. Confined to the step thread.
+// Records every post and passes everything on. Confined to the step thread.
 class NotingTransport final : public PassingTransport {
  public:
   NotingTransport(std::unique_ptr<Transport> inner, std::vector<Posted>& notes)
@@ -75,7 +75,7 @@ TEST_P(StepTest, AllocatesNothingBetweenItsRounds) {
   }
   for (const auto& [peer, posts] : notes) {
     std::map<uint64_t, int> busy;       // by step: intervals between posts with allocations
-    std::map<uint64_t, int> intervals;  // and all
+    std::map<uint64_t, int> intervals;  // all intervals
     std::vector<uint64_t> of_step;
     uint64_t first = 0;
     for (size_t i = 1; i < posts.size(); ++i) {

@@ -8,7 +8,7 @@
 namespace janus::dataplane {
 namespace {
 
-// The shapes, models and formats that schedules are dealt over.
+// The shapes, models and formats that the schedules are spread over.
 struct Configuration {
   int m = 1;
   int n = 1;
@@ -34,16 +34,16 @@ std::vector<Configuration> Configurations() {
   return all;
 }
 
-// 1,000 schedules over all configurations, 20,000 in soak, 48 under a sanitizer; the seed decides
-// who gets one more.
+// 1,000 schedules over all configurations, 20,000 in soak, 48 under a sanitizer. The seed decides
+// which configurations get one more.
 int SchedulesOf(size_t index, size_t configurations) {
   const size_t total = Soak() ? 20'000 : kSanitized ? 48 : 1'000;
   const size_t turn = (index + TestSeed()) % configurations;
   return static_cast<int>(total / configurations + (turn < total % configurations ? 1 : 0));
 }
 
-// Some of the schedules run out of pages. One configuration alone has too few of them in a usual
-// run, so that is asked of all together, and not of a run of a few that somebody picked.
+// Some of the schedules run out of pages. In a usual run one configuration alone has too few
+// schedules for that, so it is checked over all together, and only in runs with enough of them.
 class BitsTest : public testing::TestWithParam<size_t> {
  protected:
   static void TearDownTestSuite() {

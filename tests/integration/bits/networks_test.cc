@@ -1,5 +1,5 @@
-// What travels does not depend on how: over shared memory, over UCX and with both mixed in one
-// service, a request's logits have the bits of the request alone.
+// A request's logits have the bits of the request alone over shared memory, over UCX, and with both
+// mixed in one service.
 
 #include <gtest/gtest.h>
 
@@ -20,9 +20,9 @@ class BitsOverNetworks : public testing::TestWithParam<Parameter> {};
 
 TEST_P(BitsOverNetworks, LogitsAreThoseOfTheRequestAlone) {
   const auto& [network, weights] = GetParam();
-  // With three members or more, so that two and three memory domains are mixed.
+  // Three members or more, so that two and three memory domains are mixed.
   constexpr std::pair<int, int> kShapes[] = {{2, 2}, {1, 3}, {3, 3}, {2, 4}};
-  // Every network and model each time; formats and shapes in turn from a start that the seed
+  // Every network and model each time; formats and shapes rotate, starting at a place that the seed
   // decides.
   const int schedules = Soak() ? 200 : kSanitized ? 1 : 20;
   const uint64_t first = MixSeed(TestSeed(), 5);

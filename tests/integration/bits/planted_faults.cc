@@ -17,8 +17,8 @@ namespace {
 
 std::atomic<Fault> planted{Fault::kNone};
 
-// Adds a row's contributions in another order than that of its slots: in that of their addresses,
-// that is by sender and place in its message, as they come in.
+// Adds a row's contributions not in slot order but in the order of their addresses, that is, by
+// sender and place in its message.
 class ArrivalOrderExchange final : public PassingExchange {
  public:
   using PassingExchange::PassingExchange;
@@ -31,11 +31,11 @@ class ArrivalOrderExchange final : public PassingExchange {
     }
     return table_;
   }
-  // Of members without a GPU alone.
+  // Only for members without a GPU.
   std::span<const uint8_t> OnDevice(int) const override { return {}; }
 
  private:
-  static constexpr int kTopK = 3;  // of everything this suite runs
+  static constexpr int kTopK = 3;  // in all of this suite
 
   mutable std::vector<const void*> table_;
 };
@@ -59,8 +59,8 @@ std::unique_ptr<AttentionExchange> WithPlantedFault(std::unique_ptr<AttentionExc
 Status RealBegin(AttentionLayers* layers, const Batch& batch) asm("__real_" JANUS_BEGIN);
 Status WrappedBegin(AttentionLayers* layers, const Batch& batch) asm("__wrap_" JANUS_BEGIN);
 
-// Of a position that is computed for the first time, the logits are wanted: it is its sequence's
-// last.
+// A position that is computed for the first time needs logits only if it is the last of its
+// sequence.
 Status WrappedBegin(AttentionLayers* layers, const Batch& batch) {
   if (planted != Fault::kPromptFormOnReplay) return RealBegin(layers, batch);
   Batch changed = batch;
@@ -100,8 +100,8 @@ void LinearByRows(const LinearArgs& a) {
   }
 }
 
-// Attention in fp32 over pieces of the keys, merged in order; `border(row, j)` is where the piece
-// that begins at key j ends.
+// Attention in fp32 over pieces of the keys, merged in order. `border(row, j)` is the end of the
+// piece that begins at key j.
 template <class Border>
 void AttendInPieces(const PagedAttentionArgs& a, Border border) {
   const int kv_heads = a.cache.kv_heads;
@@ -174,7 +174,7 @@ void AttentionSplitByBatch(const PagedAttentionArgs& a) {
 void AttentionInChunkAlignedBlocks(const PagedAttentionArgs& a) {
   constexpr int64_t kBlock = 8;
   AttendInPieces(a, [&](const KvRow& r, int64_t begin) {
-    int64_t chunk = r.position;  // where the sequence's rows of this call begin
+    int64_t chunk = r.position;  // where the sequence's rows in this call begin
     for (int64_t t = 0; t < a.num_rows; ++t) {
       if (a.rows[t].block_table == r.block_table) {
         chunk = std::min<int64_t>(chunk, a.rows[t].position);

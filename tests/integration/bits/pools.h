@@ -7,7 +7,8 @@
 
 namespace janus::dataplane {
 
-// Golden checkpoints by folder, and random models with sizes that are no multiple of a vector's.
+// Golden checkpoints by folder, and random models with sizes that are no multiples of vector
+// widths.
 inline constexpr const char* kBitsModels[] = {
     "mixtral", "deepseek_v2",  "deepseek_v3", "deepseek_v2_lite", "qwen3_moe",
     "small",   "small_latent", "small_fp8",   "small_sigmoid",    "small_mxfp4"};

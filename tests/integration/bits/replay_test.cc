@@ -1,5 +1,5 @@
-// Long answers whose keys and values are lost on the way: what is computed again, as generated
-// positions, gives the bits of the first time.
+// Long answers that lose their keys and values meanwhile. Positions that are computed again, as
+// generated positions, have the original bits.
 
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
 TEST_P(ReplayTest, PreemptedAtAnyMomentAnAnswerKeepsItsBits) {
   const int runs = Soak() ? 60 : kSanitized ? 1 : 6;
   uint64_t copied_out = 0, recomputed = 0;
-  // Preemptions are drawn: where none has hit, more runs follow.
+  // Preemptions are random: if none has occurred, more runs follow.
   const auto lacks_one = [&] { return recomputed == 0 || (runs > 1 && copied_out == 0); };
   for (int run = 0; run < runs || (lacks_one() && run < runs + 40); ++run) {
     Random random(MixSeed(TestSeed(), 3, static_cast<uint64_t>(run)));

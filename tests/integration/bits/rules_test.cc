@@ -1,5 +1,5 @@
-// Each rule that keeps a request's bits its own, by itself: green as it is, red with its fault
-// planted, and untouched by every other fault.
+// Checks each rule that keeps a request's bits independent. Each check passes without faults, fails
+// with its fault planted, and passes with every other fault.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ bool SameBits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }
 
-// Each check gives "" or what differs.
+// Each check returns "" or a description of the difference.
 std::string ProjectionIgnoresOtherRows(KernelChoice choice) {
   constexpr int64_t kRows = 9, kOutputs = 33, kInputs = 70;
   Random random(1);
@@ -68,7 +68,7 @@ std::string ProjectionIgnoresOtherRows(KernelChoice choice) {
   return "";
 }
 
-// Sequences of 80 keys in a cache of their own.
+// Sequences of 80 keys in a separate cache.
 class Attending {
  public:
   static constexpr int kSequences = 5, kKeys = 80, kHeads = 4, kKvHeads = 2, kDim = 8;
@@ -103,7 +103,7 @@ class Attending {
     }
   }
 
-  // (sequence, position) -> their outputs, in one call.
+  // The outputs of these (sequence, position) pairs, in one call.
   std::vector<float> Of(const std::vector<std::pair<int, int>>& wanted) {
     std::vector<kernels::KvRow> rows;
     std::vector<float> queries;
@@ -168,7 +168,8 @@ std::string AttentionIgnoresChunkBorders(KernelChoice choice) {
   return "";
 }
 
-// One row of three contributions whose sum depends on its order, from every choice of senders.
+// One row of three contributions with a sum that depends on their order, for every choice of
+// senders.
 std::string ContributionsAreAddedInSlotOrder(KernelChoice choice) {
   constexpr int kHidden = 16, kTopK = 3, kExperts = 3;
   constexpr float kValues[kTopK] = {1e8f, 3.0f, -1e8f};
@@ -189,7 +190,7 @@ std::string ContributionsAreAddedInSlotOrder(KernelChoice choice) {
     key.epoch = key.step = 1;
     EXPECT_TRUE(attention->Post(key, 1, {}).ok());
     std::vector<std::unique_ptr<Transport>> transports;
-    for (int e = kExperts - 1; e >= 0; --e) {  // the last one comes first
+    for (int e = kExperts - 1; e >= 0; --e) {  // the last one sends first
       transports.push_back(network.Connect({Role::kExperts, Rank{e}}, {}));
       const auto expert =
           std::move(*MakeExpertExchange(ExchangeMode::kDirect, shape, *transports.back()));
@@ -198,7 +199,7 @@ std::string ContributionsAreAddedInSlotOrder(KernelChoice choice) {
       const auto count = static_cast<int>(std::count(owner, owner + kTopK, e));
       const ExpertExchange::Outgoing out = expert->Begin(0, Rank{0}, count);
       size_t at = 0;
-      for (int slot = kTopK - 1; slot >= 0; --slot) {  // and what it sends is not sorted
+      for (int slot = kTopK - 1; slot >= 0; --slot) {  // and its contributions are not sorted
         if (owner[slot] != e) continue;
         out.refs[at] = {0, static_cast<uint8_t>(slot), 0};
         std::fill_n(reinterpret_cast<float*>(out.rows) + at * kHidden, kHidden, kValues[slot]);
@@ -295,7 +296,7 @@ std::string DrawsBelongToSeedAndPosition(KernelChoice choice) {
   return first == again ? "" : "the same seed and positions in another order";
 }
 
-// The attention side of a model with latent attention, its routed experts giving nothing.
+// The attention side of a model with latent attention; its routed experts contribute nothing.
 class LatentSide {
  public:
   explicit LatentSide(KernelChoice choice)
@@ -345,8 +346,8 @@ class LatentSide {
   AlignedBuffer rows_;
 };
 
-// Two generated positions per call throughout, of two sequences at first, of one when they are
-// computed again: what other rows do to a projection is not asked here.
+// Each call has two generated positions: of two sequences at first, and of one when they are
+// computed again. Effects of other rows on a projection are not checked here.
 std::string GeneratedPositionsKeepTheirForm(KernelChoice choice) {
   constexpr int kPrompt = 6, kEnd = 12;
   LatentSide side(choice);
@@ -422,14 +423,15 @@ TEST_P(RuleTest, ItsFaultTurnsExactlyItRed) {
   }
 }
 
-// The random schedules of bits_test see each fault too, from the outside: where the first of 40
-// that are drawn from `seed` differs from its requests alone.
+// The random schedules of bits_test find each fault too, from outside. Returns where the first of
+// 40 schedules from `seed` differs from its requests alone.
 std::string FirstDifference(Fault fault, uint64_t seed) {
-  // Only latent attention has two forms; only the other kind has what two faults are planted in.
+  // Only latent attention has two forms, and two faults are planted in code that only the other
+  // kind uses.
   HeldModel held = fault == Fault::kPromptFormOnReplay
                        ? SmallLatentModel(DType::kFloat32, MixSeed(seed, 1))
                        : SmallRandomModel(DType::kFloat32, MixSeed(seed, 1));
-  // Routers whose experts tie in pairs: the rule of ties shows in nothing else.
+  // The router's experts tie in pairs; only then the rule of ties matters.
   const int h = held.model.hidden;
   std::vector<std::vector<float>> routers;
   for (ExpertLayerWeights& layer : held.experts.layers) {
@@ -455,7 +457,7 @@ TEST_P(RuleTest, ItsFaultShowsInRandomSchedules) {
   const Fault fault = GetParam().fault;
   EXPECT_EQ(FirstDifference(fault, seed), "") << "without a fault, JANUS_SEED=" << seed;
   const Planted planted(fault);
-  // One draw can miss the fault by chance, so others follow.
+  // One schedule can miss the fault by chance, so others follow.
   constexpr uint64_t kMostDraws = 20;
   bool has_shown = false;
   for (uint64_t draw = 0; !has_shown && draw < kMostDraws; ++draw) {

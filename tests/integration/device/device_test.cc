@@ -1,4 +1,4 @@
-// What each device is held to, an emulated one as a GPU (kernels/device/context.h).
+// What every device must do, emulated or a GPU (kernels/device/context.h).
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -23,8 +23,9 @@
 namespace janus::kernels {
 namespace {
 
-// A device, shown flags, with a table whose rows it looks up. Hosts that give work behind a flag
-// they raise themselves must not wait meanwhile, so that all they copy is pinned and taken before.
+// A device with registered flags, and a table to look rows up in. The host queues work behind a
+// flag that it raises itself later. It must not block meanwhile, so all memory that it copies is
+// pinned and allocated before.
 class DeviceTest : public testing::Test {
  protected:
   DeviceTest() : device_(MakeDevice()) {
@@ -37,7 +38,7 @@ class DeviceTest : public testing::Test {
     std::fill_n(out(0), 2 * kMost, -1.0f);
     EXPECT_TRUE(device_->TakeFailure().ok());
   }
-  // Where a test has failed before it raised them.
+  // Releases the streams if a test failed before it raised the flags.
   ~DeviceTest() override {
     for (size_t i = 0; i < 8; ++i) flags_.at(i)->store(uint64_t{1} << 62);
     EXPECT_TRUE(device_->Wait().ok());
@@ -47,7 +48,7 @@ class DeviceTest : public testing::Test {
     return LookUpRow(on, table.data(), token_.as<int32_t>(), y_.as<float>());
   }
   Status LookUp() { return LookUpOn(device_->stream(), table_); }
-  // The i-th token that goes up and row that comes down.
+  // The i-th token that goes up, and the i-th row that comes down.
   Status SetToken(int32_t token, size_t i = 0) {
     tokens_.as<int32_t>()[i] = token;
     return device_->CopyIn(token_.data(), tokens_.as<int32_t>() + i, sizeof token);
@@ -60,7 +61,7 @@ class DeviceTest : public testing::Test {
   Status StreamWait(size_t flag, uint64_t count) {
     return kernels::StreamWait(*device_, flags_.at(flag), count);
   }
-  // For longer than a stream takes to see a flag that does not hold it.
+  // Checks for longer than a stream needs to see a flag.
   void ExpectHeld(Event& event) {
     const MonotonicTime begin = MonotonicClock::now();
     while (MonotonicClock::now() - begin < std::chrono::milliseconds(2)) {
@@ -126,8 +127,8 @@ TEST_F(DeviceTest, TellsTheTimeBetweenEvents) {
   EXPECT_LE(between, MonotonicClock::now() - begin);
 }
 
-// Of memory that others took: its copies run where the stream has come to them, and hold up no
-// host that is to raise the flag before them.
+// Pins memory that other code allocated. Copies of it run when the stream reaches them, and do not
+// block the host, which raises the flag before them.
 TEST_F(DeviceTest, CopiesOfPinnedMemoryHoldUpNoHost) {
   constexpr size_t kBytes = size_t{1} << 20;
   const std::shared_ptr<void> memory(
@@ -144,7 +145,7 @@ TEST_F(DeviceTest, CopiesOfPinnedMemoryHoldUpNoHost) {
     ASSERT_TRUE(StreamWait(0, 1).ok());
     ASSERT_TRUE(device_->CopyIn(device.data(), host, kBytes / 4).ok());
     ASSERT_TRUE(device_->CopyOut(host + kBytes / 4 * 3, device.data(), kBytes / 4).ok());
-    std::memset(host, 2, kBytes / 4);  // before it is read
+    std::memset(host, 2, kBytes / 4);  // before the copy reads it
     flags_.at(0)->store(1, std::memory_order_release);
     ASSERT_TRUE(device_->Wait().ok());
     EXPECT_EQ(host[kBytes / 4 * 3], std::byte{2});
@@ -182,7 +183,7 @@ TEST_F(DeviceTest, GoesOnWhereMemoryIsShort) {
   EXPECT_EQ(out(0)[1], 21);
 }
 
-// Memory that others may map is not taken where the rest is.
+// Memory that others may map is taken from the same room.
 TEST_F(DeviceTest, WhatWasGivenBackIsThereForWhateverIsTaken) {
   const size_t most = device_->memory()->free / 5 * 3;
   ASSERT_TRUE(device_->Allocate(most).ok());
@@ -194,7 +195,7 @@ TEST_F(DeviceTest, WhatWasGivenBackIsThereForWhateverIsTaken) {
 TEST_F(DeviceTest, AGraphIsStartedWithWhatLiesThereThen) {
   const auto graph = device_->RecordGraph([&](const Stream& on) { return LookUpOn(on, table_); });
   ASSERT_TRUE(graph.ok()) << graph.status().ToString();
-  // Behind a flag: all of it lies queued before any runs.
+  // Behind a flag: all of it is queued before any of it runs.
   ASSERT_TRUE(StreamWait(0, 1).ok());
   for (size_t i = 0; i < kMost; ++i) {
     ASSERT_TRUE(SetToken(static_cast<int32_t>(3 - i % 4), i).ok());
@@ -270,7 +271,7 @@ TEST_F(DeviceTest, NothingPassesAFlagUntilItIsRaised) {
     EXPECT_EQ(flags_.at(1)->load(), 0u);
     EXPECT_EQ(out(0)[0], -1);
   }
-  flags_.at(0)->store(8);  // later counts include it
+  flags_.at(0)->store(8);  // a later count includes it
   ASSERT_TRUE(device_->Await(*after).ok());
   EXPECT_EQ(out(0)[0], 20);
   EXPECT_EQ(flags_.at(1)->load(), 1u);
@@ -294,7 +295,7 @@ TEST_F(DeviceTest, EveryFlagIsAwaited) {
   for (const FlagCount& one : all) EXPECT_EQ(one.flag->load(), 2u);
 }
 
-// 2^63 steps ahead is behind.
+// A count 2^63 steps ahead counts as behind.
 TEST_F(DeviceTest, CountsGoRound) {
   flags_.at(0)->store(UINT64_MAX);
   const auto after = *device_->MakeEvent();
@@ -338,8 +339,8 @@ TEST_F(DeviceTest, MapsNothingThatIsNotThere) {
   EXPECT_TRUE(theirs->MapShared(shared.fd, 4096).ok()) << "and goes on";
 }
 
-// As instances exchange in place: one writes and raises, the other follows, reads and answers; no
-// host waits between.
+// Like instances that exchange in place: one writes and raises, the other follows, reads and
+// answers, and no host waits between.
 TEST_F(DeviceTest, TwoStreamsPassARowToAndFro) {
   constexpr size_t kBytes = size_t{1} << 16;
   constexpr uint64_t kRounds = 100;
@@ -377,7 +378,7 @@ TEST_F(DeviceTest, TwoStreamsPassARowToAndFro) {
   EXPECT_EQ(std::memcmp(back.data(), rounds.data(), kRounds * kBytes), 0);
 }
 
-// Whatever the sizes.
+// For any size.
 TEST_F(DeviceTest, AnythingIsLoadedThroughAnyRing) {
   Random random(MixSeed(TestSeed(), 52));
   for (const PinnedRing ring : {PinnedRing{1000, 1}, PinnedRing{1000, 3}, PinnedRing{1 << 20, 2}}) {
@@ -389,13 +390,13 @@ TEST_F(DeviceTest, AnythingIsLoadedThroughAnyRing) {
       for (std::byte& one : bytes) one = static_cast<std::byte>(random.Between(0, 15));
       hosts.push_back(bytes);
       buffers.push_back(*uploader->Load(bytes.data(), bytes.size()));
-      std::fill(bytes.begin(), bytes.end(), std::byte{0x77});  // it is read no more
+      std::fill(bytes.begin(), bytes.end(), std::byte{0x77});  // its load no longer needs it
       if (i % 7 == 0) {
         ASSERT_TRUE(SetToken(i % 4).ok());
         ASSERT_TRUE(LookUp().ok());
         ASSERT_TRUE(device_->Wait().ok());
       }
-      if (i % 13 == 12) {  // given back beside loads, and taken up again
+      if (i % 13 == 12) {  // freed beside loads, and allocated again
         buffers[static_cast<size_t>(i) - 5] = Buffer();
         hosts[static_cast<size_t>(i) - 5].clear();
       }
@@ -409,7 +410,7 @@ TEST_F(DeviceTest, AnythingIsLoadedThroughAnyRing) {
   }
 }
 
-// A load runs beside a stream that is held; its memory goes after the steps that read it.
+// A load runs beside a stream that is held. Its memory is freed after the steps that read it.
 TEST_F(DeviceTest, LoadsAndStepsWaitForEachOther) {
   const Buffer pinned = *device_->AllocatePinned(sizeof kRowTable);
   Buffer loaded = *device_->AllocateForLoad(sizeof kRowTable);
@@ -432,7 +433,7 @@ TEST_F(DeviceTest, LoadsAndStepsWaitForEachOther) {
   EXPECT_EQ(out(0)[0], 10);
 }
 
-// What lies in pinned, shared or shown memory is not given back under a stream that uses it.
+// Pinned, shared or shown memory is not freed under a stream that uses it.
 TEST_F(DeviceTest, WhatTheHostSharesWaitsForTheStream) {
   Buffer pinned = *device_->AllocatePinned(2 * sizeof(float));
   SharedMemory shared = *device_->AllocateShared(4096);
@@ -451,7 +452,7 @@ TEST_F(DeviceTest, WhatTheHostSharesWaitsForTheStream) {
     }
     ASSERT_TRUE(Signal(1, count).ok());
     std::jthread later([&] {
-      // So that who waits for nothing has gone on.
+      // So that a caller that does not wait has continued.
       const MonotonicTime begin = MonotonicClock::now();
       while (MonotonicClock::now() - begin < std::chrono::milliseconds(3)) {
         std::this_thread::yield();

@@ -1,5 +1,5 @@
-// What was recorded once serves whatever comes: the layers of a batch have the bits that they have
-// when each launch is made anew, however its rows are dealt over sequences and parts.
+// Recorded launches serve any batch. The layers of a batch have the same bits as with new launches,
+// however its rows are split over sequences and parts.
 
 #include <gtest/gtest.h>
 
@@ -20,10 +20,11 @@ constexpr int kMostRows = 16;                  // of a batch
 constexpr int kRecorded = 8;                   // of a part
 constexpr kernels::PinnedRing kRing{4096, 4};  // of the uploader
 
-// The attention side of a model on a device of its own.
+// The attention side of a model on a separate device.
 class Side {
  public:
-  // For batches of up to `rows` rows, of which parts of up to `recorded` are; 0: none is.
+  // For batches of up to `rows` rows, recorded for parts of up to `recorded` rows; 0: without
+  // recording.
   Side(const HeldModel& held, DType cache, int parts, int rows, int recorded)
       : held_(held), parts_(parts) {
     uploader_ = *kernels::Uploader::Make(*device_, kRing);
@@ -44,7 +45,7 @@ class Side {
     }
   }
 
-  // Logits of all rows, [rows, V]. The experts give each row back what they were sent.
+  // Logits of all rows, [rows, V]. The experts return each row unchanged.
   std::vector<float> Compute(const Batch& batch) {
     const ModelDescription& model = held_.model;
     const auto row_bytes = static_cast<size_t>(model.hidden * SizeOf(WireType(model)));
@@ -104,7 +105,7 @@ class GraphsTest : public testing::TestWithParam<Case> {
   static DType CacheOf(const HeldModel& held) {
     return GetParam().fp8_cache ? DType::kFloat8E4M3 : WireType(held.model);
   }
-  // Whether prompts are computed as generated positions are.
+  // Whether prompts are computed like generated positions.
   static bool HasOneForm(const ModelDescription& model) {
     const auto& latent = model.attention.latent;
     return !latent || (GetParam().fp8_cache && latent->rank == kernels::kAbsorbedRank);
@@ -165,8 +166,8 @@ TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
   EXPECT_EQ(anew.counts().replays, 0u);
 }
 
-// Rows that nobody asked for reach over pages, over the 64 rows that latent attention takes at
-// once, and beyond a window; in each part.
+// The additional rows reach over pages, over the 64 rows that latent attention takes at once, and
+// beyond a window; in each part.
 TEST_P(GraphsTest, ManyMoreRowsMayBeComputedThanThereAre) {
   constexpr int kMost = 192;
   HeldModel held = *HeldByName(GetParam().model, GetParam().dtype, 10);
@@ -179,7 +180,7 @@ TEST_P(GraphsTest, ManyMoreRowsMayBeComputedThanThereAre) {
   for (auto [side, of] : {std::pair{&recorded, &sequences}, std::pair{&anew, &again}}) {
     for (Sequence& s : *of) ASSERT_TRUE(side->cache().Grow(s.pages, 8));
   }
-  // 33 and 65 rows a part are computed as 48 and 96.
+  // 33 and 65 rows per part are computed as 48 and 96.
   for (const int rows : {33, 65}) {
     const Step step{{parts * rows - 10, 10}, PositionClass::kGenerated};
     if (step.counts[0] + sequences[0].computed > 128) break;

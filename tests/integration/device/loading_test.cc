@@ -1,4 +1,4 @@
-// Another set of weights is loaded while one computes on the same device.
+// Loads another set of weights while one computes on the same device.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Of one device: steps of one set of weights, loads of another, over and over.
+// On one device: steps with one set of weights, loads of another, repeatedly.
 TEST(LoadingBesideSteps, ChangesNoTokenAndTakesNothingOfTheSteps) {
   const HeldModel held = SmallLatentModel(DType::kBFloat16, 1);
   const HeldModel other = SmallLatentModel(DType::kBFloat16, 2);
@@ -57,7 +57,7 @@ TEST(LoadingBesideSteps, ChangesNoTokenAndTakesNothingOfTheSteps) {
   const int64_t an_expert = 3 * int64_t{m.moe.intermediate} * m.hidden;
   EXPECT_EQ(a_set,
             static_cast<uint64_t>(m.moe_layers() * m.moe.experts * (m.hidden + an_expert)) * 2);
-  // The last set's loads may be on their way; its memory is given back after them.
+  // The last set's loads may be in flight; its memory is freed after them.
   ASSERT_TRUE(context.Await(**uploader->Loaded()).ok());
   if (context.numerics() == "emulated") {  // a GPU's pool keeps whole pages
     EXPECT_EQ(context.memory()->held, held_before);

@@ -6,8 +6,8 @@
 
 namespace janus::kernels {
 
-// Of two devices the loads of one come as late as they may, which shows who does not follow them,
-// and those of the other between any two steps.
+// For every second device loads come as late as possible, which shows code that does not wait for
+// them. For the others they come between any two steps.
 std::unique_ptr<Context> MakeDevice() {
   static std::atomic<uint64_t> made = 0;
   const uint64_t seed = MixSeed(TestSeed(), 51, made++);

@@ -1,5 +1,5 @@
-// The pages of sequences that give way go to host memory and come back while steps run: the host
-// waits for none of it, and takes nothing.
+// The pages of preempted sequences go to host memory and come back while steps run. The host does
+// not wait for them, and allocates nothing.
 
 #include <gtest/gtest.h>
 
@@ -27,23 +27,23 @@ std::unique_ptr<KvPagePool> MakeCache(kernels::Context& device, int pages, int s
   options.layers = kLayers;
   options.page_bytes = kPageBytes;
   options.bytes = kBytes * pages;
-  options.swap_bytes = kBytes * swap_pages + kPageBytes;  // what is left over is no page
+  options.swap_bytes = kBytes * swap_pages + kPageBytes;  // the remainder is no whole page
   options.context = &device;
-  options.log = Logger(2, LogLevel::kError);  // it is full now and then
+  options.log = Logger(2, LogLevel::kError);  // it is sometimes full
   return *KvPagePool::Create(options);
 }
 
-// Writes pages and reads them as steps do, by copies queued on the device's stream.
+// Writes and reads pages like steps, by copies queued on the device's stream.
 class Pages {
  public:
-  // As many writes as may be queued before a wait.
+  // `most`: writes that may be queued before a wait.
   Pages(kernels::Context& device, const KvPagePool& cache, size_t most)
       : device_(device),
         cache_(cache),
         staging_(*device.AllocatePinned(most * kLayers * kPageBytes)),
         read_(*device.AllocatePinned(kBytes)) {}
 
-  // A number of its own in each word of the pages' layers.
+  // Writes a different number into each word of the pages' layers.
   void Write(const std::vector<int32_t>& pages, uint32_t salt) {
     for (size_t i = 0; i < pages.size(); ++i) {
       for (int layer = 0; layer < kLayers; ++layer) {
@@ -56,7 +56,7 @@ class Pages {
     }
   }
 
-  // Waits.
+  // Waits for the device.
   std::string Difference(const std::vector<int32_t>& pages, uint32_t salt) {
     for (size_t i = 0; i < pages.size(); ++i) {
       for (int layer = 0; layer < kLayers; ++layer) {
@@ -90,8 +90,8 @@ class Pages {
   size_t written_ = 0;
 };
 
-// Sequences of random lengths come, grow, give way, come back and end, each page written as it is
-// given and given to others as soon as it is free; the host looks at the end alone.
+// Sequences of random lengths come, grow, are preempted, come back and end. Each page is written as
+// soon as it is allocated, and reused as soon as it is free. The host checks only at the end.
 TEST(SwappingBesideSteps, KeepsEverySequencesBits) {
   struct Held {
     uint32_t salt;
@@ -127,7 +127,7 @@ TEST(SwappingBesideSteps, KeepsEverySequencesBits) {
           in += cache->SwapIn(held[which].swapped, held[which].pages) ? 1 : 0;
           break;
         default:
-          if (held.size() < 6) break;  // so that pages are short
+          if (held.size() < 6) break;  // so that pages run short
           cache->Release(held[which].pages);
           cache->Drop(held[which].swapped);
           held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
@@ -157,7 +157,7 @@ TEST(SwappingBesideSteps, KeepsEverySequencesBits) {
   EXPECT_GT(refused, 0u);
 }
 
-// Neighbours of a layer go as one.
+// Neighbouring pages of a layer are copied together.
 TEST(SwappingBesideSteps, MakesACopyOfEachLayersRuns) {
   const std::unique_ptr<kernels::Context> device = kernels::MakeDevice();
   const auto cache = MakeCache(*device, 16, 16);
@@ -191,7 +191,7 @@ TEST(SwappingBesideSteps, MakesACopyOfEachLayersRuns) {
   const Copies four = copies_of([&] { ASSERT_TRUE(cache->SwapOut(evens, of_evens)); });
   EXPECT_EQ(four.out, uint64_t{4 * kLayers});
   EXPECT_EQ(four.bytes_out, 4u * kBytes);
-  // Eight pages, of which four are neighbours no more.
+  // Eight pages, of which four are no longer neighbours.
   const Copies back = copies_of([&] { ASSERT_TRUE(cache->SwapIn(of_whole, whole)); });
   EXPECT_EQ(back.in, uint64_t{5 * kLayers});
   EXPECT_EQ(back.bytes_in, 8u * kBytes);

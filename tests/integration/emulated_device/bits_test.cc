@@ -1,6 +1,6 @@
-// On the emulated device, too, a request's bits are those of the request alone: whatever the
-// topology, the placement, the micro-batches, the chunks, where exchanged rows lie, and what is
-// copied to host memory or computed again on the way; and however far hosts are ahead.
+// On the emulated device, too, a request's bits are those of the request alone. They do not depend
+// on topology, placement, micro-batches, chunks, where exchanged rows lie, what is swapped out or
+// computed again, or how far hosts are ahead.
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
 };
 
 TEST_P(EmulatedBitsTest, LogitsAreThoseOfTheRequestAlone) {
-  // Large heads take their time on the host.
+  // Large heads take long on the host.
   const bool is_large = held_.model.attention.head_dim > 100;
   const int schedules = Soak() ? 40 : is_large ? 1 : 2;
   size_t rows = 0;
@@ -63,11 +63,11 @@ TEST_P(EmulatedBitsTest, LogitsAreThoseOfTheRequestAlone) {
           MixSeed(TestSeed(), static_cast<uint64_t>(10 * m + n), static_cast<uint64_t>(i)));
       const Schedule schedule = RandomSchedule(random, m, n, held_.model, pool_);
       KernelChoice kernels = Kernels();
-      // Read in place, over a network, some so and some so, or through the host's memory.
+      // Exchange in place, over a network, both mixed, or through host memory.
       if (const int how = (i + n) % 4; how > 0) {
         kernels.device_join = how == 2 ? Join(JoinMemory) : JoinDomains(how == 1 ? 2 : 9);
       }
-      // What is in place is not awaited by hosts, which shows where devices lag behind them.
+      // Hosts do not wait for rows in place, so this also lets devices lag behind their hosts.
       if (i % 2 == 0) kernels.make_context = BehindHosts(random.Next());
       const ScheduleRun run = RunSchedule(schedule, held_, pool_, kernels);
       for (const Trace& trace : run.traces) rows += trace.logits.size();
@@ -78,7 +78,7 @@ TEST_P(EmulatedBitsTest, LogitsAreThoseOfTheRequestAlone) {
   std::cout << rows << " positions\n";
 }
 
-// Keys and values go to host memory and come back, or are computed again.
+// Keys and values are swapped to host memory and back, or are computed again.
 TEST_P(EmulatedBitsTest, PreemptedSequencesKeepTheirs) {
   for (const int swap_pages : {64, 0}) {
     Random random(MixSeed(TestSeed(), 3, static_cast<uint64_t>(swap_pages)));
@@ -96,12 +96,12 @@ TEST_P(EmulatedBitsTest, PreemptedSequencesKeepTheirs) {
       schedule.sequences.push_back(of);
       schedule.actions.push_back({Schedule::Action::kSubmit, i, 0});
     }
-    // Pages change hands while the copies that read them have not run.
+    // Pages get new owners while the copies that read them have not run.
     KernelChoice kernels = Kernels();
     kernels.make_context = BehindHosts(random.Next());
     ScheduleRun run;
-    // A schedule is short: now and then none of its steps preempts anybody, or nobody who has come
-    // to anything.
+    // A schedule is short. Sometimes none of its steps preempts a sequence, or only sequences
+    // without computed positions.
     const auto lacks_one = [&] {
       return run.preempted == 0 || (swap_pages == 0 && run.recomputed == 0);
     };

@@ -1,4 +1,4 @@
-// Where the program that serves on a GPU says that kernels run (bench/gpu/busy_context.h).
+// When the program that serves on a GPU reports that kernels run (bench/gpu/busy_context.h).
 
 #include "bench/gpu/busy_context.h"
 
@@ -11,7 +11,7 @@
 namespace janus::bench {
 namespace {
 
-// Marks are moments of their own: 0, 1, 2, ...
+// Each mark is a different time: 0, 1, 2, ...
 class CountingClock final : public StreamClock {
  public:
   size_t Mark(const kernels::Stream&) override { return next_++; }
@@ -36,7 +36,7 @@ class BusyContextTest : public testing::Test {
     ASSERT_TRUE(context_.StreamWaitFlags(std::array{kernels::FlagCount{&flag_, 0}}).ok());
   }
   void Wait() { ASSERT_TRUE(context_.Wait().ok()); }
-  // Marks of the spans, begin and end of each.
+  // The marks of the spans, begin and end of each.
   std::vector<size_t> Spans() {
     std::vector<size_t> marks;
     for (const BusySpan& span : context_.TakeSpans()) {
@@ -82,7 +82,7 @@ TEST_F(BusyContextTest, LaunchesRunFromACopyUpUntilWhatComesNext) {
   Out();  // 1 before
   Wait();
   In();     // 2
-  Graph();  // 3 before as the launches' end, 4 and 5 its own
+  Graph();  // 3 before as the launches' end, 4 and 5 the graph's
   EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3, 4, 5}));
 }
 
@@ -112,7 +112,7 @@ TEST_F(BusyContextTest, LaunchesBetweenCopiesUpAndWithinCount) {
   EXPECT_EQ(Spans(), (std::vector<size_t>{0, 1, 2, 3}));
 }
 
-// Nothing of its own runs while a stream waits for another.
+// No launch runs while a stream waits for another.
 TEST_F(BusyContextTest, LaunchesRunUntilAndFromAWaitForFlags) {
   context_.Watch(true);
   In();          // 0 after
@@ -155,7 +155,7 @@ TEST_F(BusyContextTest, IsTheDeviceThatItHas) {
   EXPECT_EQ(context_.Allocate(size_t{1} << 40).status().code(), StatusCode::kResourceExhausted);
 }
 
-// Ranges that begin together go each by itself.
+// Ranges with the same beginning are freed one by one.
 TEST_F(BusyContextTest, TheSameFlagsMayBeShownTwice) {
   kernels::Flag flags[2] = {};
   auto* const begin = reinterpret_cast<std::byte*>(flags);

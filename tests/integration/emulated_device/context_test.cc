@@ -1,4 +1,4 @@
-// That the emulated device finds what it is there to find.
+// Checks that the emulated device finds the faults that it is made to find.
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST(EmulatedDevice, WhatOneSharesAnotherReads) {
   shared.buffer = Buffer();
   shared.fd.Reset();
   EXPECT_EQ(read(), wrote) << "it is there for whoever has it mapped";
-  // Next to it, as without it.
+  // Beside it, as without it.
   const Buffer plain = *theirs.Allocate(100);
   EXPECT_TRUE(theirs.CopyIn(plain.data(), wrote.data(), sizeof wrote).ok());
   EXPECT_EQ(read(), wrote);
@@ -161,7 +161,7 @@ TEST(EmulatedDevice, SaysWhenItsMemoryIsShort) {
   EXPECT_TRUE(device.Allocate(4096).ok());
 }
 
-// A device that is asked to copy from or to nowhere counts as failed.
+// A copy from or to no memory makes the device fail.
 TEST(Staging, WithoutMemoryCopiesNothing) {
   EmulatedDevice device(4096);
   Staging staging(device, 8192);

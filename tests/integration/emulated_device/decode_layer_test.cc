@@ -1,5 +1,5 @@
-// The layer that is timed on a GPU (bench/gpu/decode_layer.h) is the one that instances compute,
-// recorded and started anew; what it must move at the least is what launch plans say.
+// The layer that a GPU benchmark times (bench/gpu/decode_layer.h) computes the same as instances,
+// recorded and newly launched. Its minimum traffic is that of the launch plans.
 
 #include "bench/gpu/decode_layer.h"
 
@@ -29,7 +29,7 @@ namespace {
 
 using dataplane::HeldModel;
 
-// A model whose tensors lie on a device.
+// A model with its tensors on a device.
 class OnADevice {
  public:
   explicit OnADevice(const HeldModel& from) : model_(from.model) {
@@ -83,7 +83,7 @@ class DecodeLayerTest : public testing::TestWithParam<const char*> {
     return SomeResidual(static_cast<size_t>(rows) * static_cast<size_t>(model_.hidden));
   }
   static constexpr int kToken = 11;
-  // Its embedding.
+  // The embedding of the row.
   std::vector<float> Embedded(kernels::Context& device) const {
     std::vector<uint16_t> row(static_cast<size_t>(model_.hidden));
     const auto* const table = static_cast<const uint16_t*>(placed_.held().attention.embedding.data);
@@ -132,13 +132,13 @@ TEST_P(DecodeLayerTest, RecordedGivesTheBitsOfStartedAnew) {
   }
 }
 
-// One row at position 0, whose token is embedded: what goes to the experts, and what comes back of
+// One row at position 0, with an embedded token: the rows for the experts, and the contributions of
 // each of two expert instances.
 TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
   const auto hidden = static_cast<size_t>(model_.hidden);
   kernels::EmulatedDevice& device = placed_.device();
   const Topology topology = TopologyOf({model_.moe.experts - 2, 4});
-  // As an attention instance.
+  // Like an attention instance.
   const auto cache = CacheOf(device);
   dataplane::AttentionLayers layers(model_, placed_.held().attention, *cache, device.place(),
                                     {4, 1, 4, true});
@@ -158,7 +158,7 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
     ASSERT_TRUE(layer.SetResidual(residual).ok());
     ASSERT_TRUE(layer.Start(device.stream(), 0).ok());
     EXPECT_EQ(*layer.sent(), sent);
-    // As an expert instance.
+    // Like an expert instance.
     const auto share = placed_.held().Shares(topology.placement)[static_cast<size_t>(rank)];
     const auto experts =
         dataplane::MakeExpertLayers(model_, share, topology, Rank{rank}, {}, device.place());
@@ -184,7 +184,7 @@ TEST_P(DecodeLayerTest, IsWhatInstancesCompute) {
   EXPECT_EQ(rows, model_.moe.top_k);
 }
 
-// All layers, one instance of each kind: what is combined in one is what the next begins with.
+// All layers, one instance of each kind: the combined output of a layer is the input of the next.
 TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
   const auto row_bytes = static_cast<size_t>(model_.hidden) * 2;
   kernels::EmulatedDevice& device = placed_.device();
@@ -233,7 +233,7 @@ TEST_P(DecodeLayerTest, LayersFollowOneAnotherAsInstancesComputeThem) {
   }
 }
 
-// What is timed again and again begins each time with what was set.
+// Every timed repetition begins with the residual that was set.
 TEST_P(DecodeLayerTest, TheResidualIsAgainWhatWasSet) {
   DecodeLayer layer(placed_.device(), placed_.held(), TopologyOf({model_.moe.experts}), Rank{0}, 3,
                     19);
@@ -250,8 +250,8 @@ TEST_P(DecodeLayerTest, TheResidualIsAgainWhatWasSet) {
 INSTANTIATE_TEST_SUITE_P(All, DecodeLayerTest, testing::Values("grouped", "latent"),
                          [](const auto& info) { return std::string(info.param); });
 
-// As many experts as DeepSeek-V2-Lite has and as many of them for each of 64 rows, who meet long
-// contexts: a share of 1 - (1 - 6/64)^64 = 99.8 % is activated if rows choose for themselves.
+// As many experts as DeepSeek-V2-Lite has, and as many of them for each of 64 rows with long
+// contexts. If rows choose independently, a share of 1 - (1 - 6/64)^64 = 99.8 % is activated.
 TEST(ResidualOfALayer, ActivatesMostExpertsInEveryLayer) {
   ModelDescription model = dataplane::SmallLatentModel(DType::kBFloat16, 4).model;
   model.layers = 2;
@@ -275,7 +275,7 @@ TEST(ResidualOfALayer, ActivatesMostExpertsInEveryLayer) {
     const DecodeLayer::Load load = *layer.load();
     EXPECT_GE(load.experts, 58) << l;
     EXPECT_EQ(load.rows, kRows * 6);
-    // Rows that are alike choose alike.
+    // Equal rows choose equal experts.
     ASSERT_TRUE(layer.SetResidual(std::vector<float>(residual.size(), 0.25f)).ok());
     ASSERT_TRUE(layer.Start(placed.device().stream(), l).ok());
     EXPECT_LE(layer.load()->experts, 32) << l;
@@ -299,7 +299,7 @@ TEST(RandomResidual, IsUniformAndOfOneSeed) {
   EXPECT_NE(RandomResidual(7, 1001, 4), values);
   std::vector<float> sorted = values;
   std::ranges::sort(sorted);
-  // Of 2^24 numbers few come twice.
+  // Of 2^24 numbers only a few occur twice.
   EXPECT_LT(sorted.end() - std::ranges::unique(sorted).begin(), 20);
 }
 
@@ -385,7 +385,7 @@ TEST(LayerLimits, OfLatentAttentionAreThoseOfLaunchPlans) {
   EXPECT_EQ(BytesOf(limits, "router and AEBS"), (256 + 64) * 7168 * 2);
   EXPECT_EQ(BytesOf(limits, "combine"),
             cuda::PlanCombineSlots({.dtype = kB16, .rows = 64, .hidden = 7168, .top_k = 8}).bytes +
-                64 * 7168 * 4);  // the shared experts'
+                64 * 7168 * 4);  // of the shared experts
 }
 
 // Mixtral: no shared experts, no latent space.

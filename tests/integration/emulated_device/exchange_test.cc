@@ -1,5 +1,5 @@
-// Members with devices of their own, whose peers read rows and contributions there in place; and
-// members that cannot, whose go through the host's memory.
+// Members with separate devices: peers read rows and contributions there in place. For members that
+// cannot do that, rows and contributions go through host memory.
 
 #include "dataplane/comm/exchange/exchange.h"
 
@@ -40,7 +40,7 @@ constexpr RoundKey KeyOf(int micro_batch) {
 
 using Values = std::vector<float>;
 
-// All members of an epoch, by member index; a context that is null is the host's.
+// All members of an epoch, by member index; a null context means the host.
 class Members {
  public:
   explicit Members(std::vector<kernels::EmulatedDevice*> devices, const Join& join = JoinMemory)
@@ -57,7 +57,7 @@ class Members {
     }
   }
 
-  // A network goes on while those at both its ends wait.
+  // A network makes progress while the members at both ends wait.
   void Progress() {
     for (int member = 0; member < 4; ++member) {
       EXPECT_TRUE(transport(member).Wait(MonotonicTime::max(), [] { return true; }).ok());
@@ -104,8 +104,8 @@ class Members {
   }
 
   // A round in which attention instance a sends a + 1 rows, and expert instance e computes the
-  // cells of its parity. Returns who read what on a device: rows of each attention instance, then
-  // contributions of each expert instance, "-" through the host's memory.
+  // cells of its parity. Returns how each member read on a device: rows of each attention instance,
+  // then contributions of each expert instance; "-" means through host memory.
   std::string Round(int micro_batch) {
     std::string how;
     const RoundKey key = KeyOf(micro_batch);
@@ -116,7 +116,7 @@ class Members {
       Write(a, to, RowsOf(micro_batch, a), there != nullptr);
       EXPECT_TRUE(attention(a).Post(key, a + 1, MonotonicTime()).ok());
     }
-    // Of all senders before any is looked at: they have places of their own.
+    // Poll all senders before checking any rows: they have separate places.
     ArrivedRows arrived[2][2];
     for (int a = 0; a < 2; ++a) {
       for (int e = 0; e < 2; ++e) {
@@ -220,7 +220,7 @@ TEST(DeviceExchange, AllMayBeOfOtherMachines) {
   EXPECT_EQ(members.Round(1), "dddd dddd");
 }
 
-// Contributions of experts 1 have one reader each that cannot be reached, or a reader that cannot.
+// Contributions of experts 1 each have a reader that cannot be reached, or that cannot read.
 TEST(DeviceExchange, ADeviceThatNoNetworkReachesHasTheHostsMemory) {
   kernels::EmulatedDevice a0, a1, e0, e1;
   e1.RefuseNetwork();
@@ -233,7 +233,7 @@ TEST(DeviceExchange, ADeviceThatNoNetworkReachesHasTheHostsMemory) {
   EXPECT_EQ(members.slots(2)->refusal(), "");
 }
 
-// Reads as slow, or as wrong, as a test has them.
+// Reads that are as slow, or as wrong, as a test sets them.
 class HeldUpReads final : public RemoteReads {
  public:
   explicit HeldUpReads(DeviceSlots& slots) : slots_(slots), under_(slots.ReadBy(this)) {}
@@ -302,12 +302,12 @@ TEST(DeviceExchange, AReadThatFailsIsTheRoundsError) {
     members.Progress();
   }
   EXPECT_EQ(here.status(), contributions.failure);
-  // It has ended, so that the round can be left.
+  // It has ended, so the round can be left.
   members.Await([&]() -> Result<bool> { return members.attention(0).Abandon(); });
   members.Await([&]() -> Result<bool> { return members.experts(1).Abandon(); });
 }
 
-// As where the way between network device and GPU is set up wrongly.
+// Like a wrong setup between network device and GPU.
 TEST(DeviceExchange, WhereTheNetworkReadsSomethingElseNothingIsReadByIt) {
   kernels::EmulatedDevice a0, a1, e0, e1;
   e1.ShowOtherMemoryToNetwork();
@@ -323,7 +323,7 @@ TEST(DeviceExchange, AHostBeyondTheDomainHasRowsThroughTheHostsMemory) {
   EXPECT_EQ(members.Round(0), "---- d-d-");
 }
 
-// Rows have several readers: one without a device, and all have theirs through the host's memory.
+// Rows have several readers. One has no device, so all get them through host memory.
 TEST(DeviceExchange, AnExpertInstanceOfTheHostHasRowsThroughItsMemory) {
   kernels::EmulatedDevice a0, a1, e0;
   Members members({&a0, &a1, &e0, nullptr});
@@ -368,11 +368,11 @@ TEST(DeviceExchange, IsThereForWhoHasItMappedWhenItsOwnerHasGone) {
   EXPECT_EQ(got, Values(6, 3.5f));
 }
 
-// What a peer shows that is not what it should be is as if it showed nothing.
+// Wrong memory from a peer counts as no memory.
 TEST(DeviceExchange, MemoryThatIsTooSmallIsNotMapped) {
   kernels::EmulatedDevice ours, theirs;
   ExchangeShape shape = Shape();
-  shape.max_rows = 500;  // more than a page
+  shape.max_rows = 500;  // larger than a page
   const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, PeerId{});
   const std::unique_ptr<DeviceSlots> slots = *DeviceSlots::Make(layout, ours);
   const kernels::SharedMemory small = *theirs.AllocateShared(64);
@@ -400,8 +400,8 @@ TEST(DeviceExchange, SizesWithoutRowsAreAnErrorFromWhoIsNotMapped) {
             "experts 1: 3 contributions in 64 bytes");
 }
 
-// Four devices that run behind, and a flag of the test's that the stream of the member under test
-// waits for first: what is asked until it is raised is asked while the stream has not come so far.
+// Four devices that lag, and a flag of the test for which the stream of the member under test waits
+// first. Checks before the flag is raised find the stream still waiting.
 class HeldMembers {
  public:
   HeldMembers(int member, uint64_t seed) : member_(member) {
@@ -411,7 +411,7 @@ class HeldMembers {
     shown_ = *device().RegisterFlags(reinterpret_cast<std::byte*>(&hold_), sizeof hold_);
     EXPECT_TRUE(device().StreamWaitFlags(std::array{kernels::FlagCount{&hold_, 1}}).ok());
   }
-  // Where a test has failed, its streams must end too.
+  // Ends the streams even if a test has failed.
   ~HeldMembers() {
     Release();
     for (int i = 0; i < 4; ++i) Set(members_->transport(i).layout().self, uint64_t{1} << 62);
@@ -420,15 +420,15 @@ class HeldMembers {
   kernels::EmulatedDevice& device() { return devices_[static_cast<size_t>(member_)]; }
   Members& operator*() { return *members_; }
   void Release() { hold_.store(1); }
-  // All flags of a member's slots, as the member under test sees them.
+  // Sets all flags of a member's slots, as the member under test sees them.
   void Set(PeerId owner, uint64_t count) {
     const std::span<std::byte> flags = members_->transport(member_).FlagsOf(owner);
     for (size_t at = 0; at < flags.size(); at += kFlagStride) {
       reinterpret_cast<kernels::Flag*>(flags.data() + at)->store(count);
     }
   }
-  // What the member posts when it was given up and let go: nothing before its stream is through,
-  // which it is in the end although the owner lowers its flags meanwhile.
+  // After the member gives up and lets go, its posts stay unsent until its stream has finished. The
+  // stream finishes although the owner lowers its flags meanwhile.
   void ExpectLetGo(Exchange& exchange, PeerId awaited) {
     const std::unique_ptr<kernels::Event> end = *device().MakeEvent();
     ASSERT_TRUE(device().Record(*end).ok());
@@ -458,8 +458,8 @@ class HeldMembers {
 constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
 constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
 
-// The headers of three contributions of one expert instance, which nobody raises a flag for, and of
-// none of the other.
+// Posts the headers of three contributions of one expert instance, without raising its flag, and of
+// no contributions of the other one.
 void PostContributions(Members& members, const RoundKey& key, int from) {
   for (int e = 0; e < 2; ++e) {
     const uint32_t count = e == from ? 3 : 0;
@@ -496,7 +496,7 @@ TEST(LettingGo, ExpertsWaitForNoRowsAnyMore) {
   held.ExpectLetGo(experts, kAttention0);
 }
 
-// Its readers may be at them still.
+// Its readers may still read them.
 TEST(LettingGo, WhatIsPostedIsOnItsWayUntilTheStreamHasRaisedIt) {
   HeldMembers held(0, TestSeed());
   AttentionExchange& attention = (*held).attention(0);
@@ -504,7 +504,7 @@ TEST(LettingGo, WhatIsPostedIsOnItsWayUntilTheStreamHasRaisedIt) {
   held.ExpectLetGo(attention, kExperts0);
 }
 
-// The next round's stream does not wait for what was told of a round that is given up.
+// The next round's stream does not wait for flags of a round that is given up.
 TEST(LettingGo, WhatWasNotFollowedIsForgotten) {
   HeldMembers held(2, TestSeed());
   ExpertExchange& experts = (*held).experts(0);
@@ -518,7 +518,7 @@ TEST(LettingGo, WhatWasNotFollowedIsForgotten) {
   EXPECT_TRUE(experts.LetGo()) << "nothing was queued";
 }
 
-// An instance that contributes nothing to a round may be behind in it.
+// An instance that contributes nothing to a round may lag behind in it.
 TEST(Following, IsOfWhoContributesAlone) {
   HeldMembers held(0, TestSeed());
   held.Release();

@@ -1,5 +1,5 @@
-// Streams that wait for each other by flags of the host's memory, and the emulated device's stream
-// that runs behind its host (tests/support/emulated_stream.h).
+// Streams that wait for each other by flags in host memory, and the emulated device's stream that
+// lags behind its host (tests/support/emulated_stream.h).
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr StatusCode kInternal = StatusCode::kInternal;
 
-// A device that runs behind, shown flags.
+// A device that lags, with registered flags.
 class BehindTest : public testing::TestWithParam<uint64_t> {
  protected:
   BehindTest() {
@@ -36,11 +36,11 @@ class BehindTest : public testing::TestWithParam<uint64_t> {
     y_ = *device_.Allocate(2 * sizeof(float));
     EXPECT_TRUE(device_.TakeFailure().ok());
   }
-  // Where a test has failed before it raised them; as a host does that gives up.
+  // Like a host that gives up: releases the stream if a test failed before it raised the flags.
   ~BehindTest() override {
     for (size_t i = 0; i < 4; ++i) flags_.at(i)->store(uint64_t{1} << 62);
   }
-  // For longer than the stream takes to see a flag that does not hold it.
+  // Checks for longer than the stream needs to see a flag.
   void ExpectHeld(Event& event) {
     const MonotonicTime begin = MonotonicClock::now();
     while (MonotonicClock::now() - begin < std::chrono::microseconds(500)) {
@@ -85,7 +85,7 @@ TEST_P(BehindTest, NothingPassesAFlagUntilItIsRaised) {
     EXPECT_EQ(flags_.at(1)->load(), 0u);
     EXPECT_EQ(out[0], -1) << "a copy that has not run leaves what there is";
   }
-  flags_.at(0)->store(8);  // later counts include it
+  flags_.at(0)->store(8);  // a later count includes it
   while (!*device_.Query(*after)) std::this_thread::yield();
   EXPECT_EQ(out, (std::array<float, 2>{20, 21})) << "what came down is there once it has come";
   EXPECT_EQ(flags_.at(1)->load(), 1u);
@@ -109,7 +109,7 @@ TEST_P(BehindTest, EveryFlagIsAwaited) {
   EXPECT_TRUE(device_.Await(*after).ok());
 }
 
-// 2^63 steps ahead is behind.
+// A count 2^63 steps ahead counts as behind.
 TEST_P(BehindTest, CountsGoRound) {
   flags_.at(0)->store(UINT64_MAX);
   std::unique_ptr<Event> after = *device_.MakeEvent();
@@ -134,7 +134,7 @@ TEST_P(BehindTest, WhatGoesUpIsReadWhenItsCopyRuns) {
   EXPECT_EQ(out[0], 30);
 }
 
-// What comes down is kept back until a wait that includes it.
+// A copy down stays invisible until a wait that includes it.
 TEST_P(BehindTest, ACopyDownComesWithItsEventAlone) {
   const std::array<int32_t, 2> tokens = {1, 2};
   std::array<float, 2> first = {-1, -1}, second = {-1, -1};
@@ -167,14 +167,14 @@ TEST_P(BehindTest, AGraphIsStartedInItsTurn) {
     ASSERT_TRUE(device_.Replay(**graph).ok());
     ASSERT_TRUE(Down(out[i]).ok());
   }
-  graph->reset();  // what is under way stays
+  graph->reset();  // queued work keeps its memory
   flags_.at(0)->store(1);
   ASSERT_TRUE(device_.Wait().ok());
   EXPECT_EQ(out[0][0], 30);
   EXPECT_EQ(out[1][0], 10);
 }
 
-// Memory goes in the order of the stream, without a wait of the host.
+// Memory is freed in the order of the stream, without a wait of the host.
 TEST_P(BehindTest, WhatIsGivenBackIsThereForWhatWasQueued) {
   const int32_t token = 2;
   std::array<float, 2> out = {};
@@ -207,7 +207,7 @@ TEST_P(BehindTest, MemoryThatIsShortWaitsForWhatIsGivenBack) {
   EXPECT_TRUE(small.Allocate(4096).ok());
 }
 
-// Loads wait for the steps that read what goes, and steps for the loads that they follow.
+// Loads wait for the steps that read freed memory, and steps wait for the loads that they need.
 TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
   Buffer pinned = *device_.AllocatePinned(sizeof kRowTable);
   Buffer loaded = *device_.AllocateForLoad(sizeof kRowTable);
@@ -225,7 +225,7 @@ TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
   ASSERT_TRUE(Down(out).ok());
   loaded = Buffer();
   ASSERT_TRUE(device_.RecordLoads(*is_gone).ok());
-  // The load runs by itself, its memory's end after the step.
+  // The load runs by itself; its memory is freed after the step.
   while (!*device_.Query(*is_loaded)) std::this_thread::yield();
   ExpectHeld(*is_gone);
   EXPECT_EQ(device_.pending_loads(), 1u);
@@ -236,7 +236,7 @@ TEST_P(BehindTest, LoadsAndStepsWaitForEachOther) {
   EXPECT_EQ(out[0], 10);
 }
 
-// Though nobody asks for them.
+// Even without a query.
 TEST_P(BehindTest, FollowedLoadsHaveRun) {
   const Buffer pinned = *device_.AllocatePinned(sizeof kRowTable);
   const Buffer loaded = *device_.AllocateForLoad(sizeof kRowTable);
@@ -248,14 +248,14 @@ TEST_P(BehindTest, FollowedLoadsHaveRun) {
   ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());
   ASSERT_TRUE(SetToken(&token).ok());
   ASSERT_TRUE(device_.StreamWait(*is_loaded).ok());
-  ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());  // what was followed stays
+  ASSERT_TRUE(device_.RecordLoads(*is_loaded).ok());  // followed loads stay loaded
   ASSERT_TRUE(LookUpOn(device_.stream(), loaded).ok());
   ASSERT_TRUE(Down(out).ok());
   ASSERT_TRUE(device_.Wait().ok());
   EXPECT_EQ(out[0], 30);
 }
 
-// What lies in pinned, shared or shown memory is not given back under a stream that uses it.
+// Pinned, shared or shown memory is not freed under a stream that uses it.
 TEST_P(BehindTest, WhatTheHostSharesWaitsForTheStream) {
   Buffer pinned = *device_.AllocatePinned(2 * sizeof(float));
   SharedMemory shared = *device_.AllocateShared(4096);
@@ -335,15 +335,15 @@ TEST_P(BehindTest, TimedEventsSayHowLongItTook) {
   ASSERT_TRUE(device_.Record(*plain).ok());
   ASSERT_TRUE(device_.Wait().ok());
   EXPECT_EQ(device_.TimeBetween(*events[0], *plain).status().code(), kInternal);
-  // Of loads too.
+  // Also of loads.
   ASSERT_TRUE(device_.RecordLoads(*events[0]).ok());
   EXPECT_EQ(device_.TimeBetween(*events[1], *events[0]).status().code(), kInternal);
   ASSERT_TRUE(device_.Await(*events[0]).ok());
   EXPECT_GE(device_.TimeBetween(*events[1], *events[0])->count(), 0.0);
 }
 
-// A word that two devices hand to each other, in memory that each shows the other, and how the next
-// one comes of it: a step that does not wait for its own makes every later one another.
+// Two devices pass a word to each other, in memory that each shows to the other. Each word follows
+// from the one before, so a step that runs too early changes all later words.
 constexpr int kWords = 64;
 constexpr std::array<float, kWords> NextWords() {
   std::array<float, kWords> next = {};
@@ -359,13 +359,13 @@ int32_t WordAfter(int steps) {
   return word;
 }
 
-// One of the two: what it shows, and what it maps of the other's.
+// One of the two devices: the memory that it shows, and the other's memory that it maps.
 struct Passing {
   Passing(EmulatedDevice& on, SharedFlags& flags) : device(on) {
     shown = *device.RegisterFlags(flags.data(), SharedFlags::kBytes);
     word = *device.AllocateShared(sizeof(int32_t));
   }
-  // Steps of all rounds, without a wait; the words that it made.
+  // Queues the steps of all rounds without a wait; returns its words.
   std::vector<int32_t> Run(Flag* mine, Flag* others, int first, int rounds) {
     const std::array<float, kWords> next = NextWords();
     const int32_t zero = 0;
@@ -377,7 +377,7 @@ struct Passing {
     const uint64_t waits = device.counts().waits;
     std::vector<int32_t> made(static_cast<size_t>(rounds));
     for (int round = 0; round < rounds; ++round) {
-      // The first to begin has made one already.
+      // The first device has already made one.
       EXPECT_TRUE(StreamWait(device, others, static_cast<uint64_t>(round + 1)).ok());
       EmbedArgs args;
       args.table = table.data();
@@ -496,7 +496,7 @@ TEST(FlagsAtOnce, EventsHaveComeAndHaveTimes) {
   EXPECT_TRUE(device.has_failed());
 }
 
-// Loads that lag: each question lets one of them land.
+// Loads lag: each query completes one of them.
 TEST(FlagsAtOnce, LoadsComeWithoutAWait) {
   EmulatedDevice device;
   Buffer pinned = *device.AllocatePinned(64);
@@ -511,7 +511,7 @@ TEST(FlagsAtOnce, LoadsComeWithoutAWait) {
   EXPECT_EQ(device.pending_loads(), 0u);
 }
 
-// What a GPU would fault for, whichever form.
+// Errors that a GPU would report as faults, in either form.
 class ShownTest : public testing::TestWithParam<bool> {
  protected:
   ShownTest() {

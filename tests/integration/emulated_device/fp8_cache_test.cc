@@ -1,5 +1,5 @@
-// Over a cache in fp8 an instance on the emulated device computes what one on CPUs does, whichever
-// forms attention takes there.
+// Over an fp8 cache an instance on the emulated device computes the same as one on CPUs, whichever
+// forms attention uses there.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using Logits = std::map<int, std::vector<float>>;  // by position
 
-// Of a prompt and of tokens after it, computed alone.
+// Computes a prompt and the tokens after it, alone.
 Logits Compute(const HeldModel& held, const KernelChoice& kernels, const Request& request) {
   LoopbackCluster::Options options = OptionsAlone(held, kernels);
   options.attention.kv_bytes = int64_t{1} << 20;
@@ -42,7 +42,7 @@ class EmulatedFp8CacheTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(EmulatedFp8CacheTest, IsNearTheCpus) {
   HeldModel held = HoldByName(GetParam(), DType::kBFloat16, 4);
-  // Every expert has its part: of a near tie one side may choose otherwise than the other.
+  // Every expert contributes: in a near tie the two sides could choose different experts.
   held.model.moe.top_k = held.model.moe.experts;
   held.model.moe.top_groups = held.model.moe.groups;
   Request request;
@@ -65,7 +65,7 @@ TEST_P(EmulatedFp8CacheTest, IsNearTheCpus) {
       difference = std::max(difference, std::abs(logits[i] - got.at(position)[i]));
     }
   }
-  // Rounding moves an element to its neighbour here and there.
+  // Rounding sometimes moves an element to a neighbouring value.
   EXPECT_LE(difference, 0.02f * range);
   std::cout << difference / range << " of the range\n";
 }

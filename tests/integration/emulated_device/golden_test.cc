@@ -26,7 +26,7 @@ TEST_P(EmulatedGoldenTest, LogitsAndTokensAreTransformers) {
   RecordProperty("difference_of_range", std::to_string(difference / c.range));
 }
 
-// The emulation takes minutes for a long prompt; chunks and splits of one are the bits' affair.
+// The emulation takes minutes for a long prompt; the bits tests cover its chunks and splits.
 std::vector<GoldenCase> ShortCases() {
   std::vector<GoldenCase> all;
   for (const char* family : kGoldenFamilies) {

@@ -1,4 +1,4 @@
-// A device that ends nothing any more, without an error.
+// A device that completes nothing any more, without an error.
 
 #include "dataplane/worker/hung_device.h"
 
@@ -19,7 +19,7 @@ using kernels::Buffer;
 using kernels::EmulatedDevice;
 using kernels::SharedFlags;
 
-// What is queued behind a flag that nobody raises stands for a kernel that does not end.
+// Work behind a flag that is never raised stands for a kernel that does not end.
 struct Hung {
   Hung() {
     device.RunBehind(TestSeed());

@@ -1,7 +1,7 @@
-// Members that read each other's devices in place, or over a network, where devices lag behind
-// their hosts and wait for each other without them: a message or a flag is lost, or falsified, and
-// every request has the tokens and the logits of an undisturbed run. What a device did for a step
-// that was given up is taken for nobody's.
+// Members read each other's devices in place, or over a network, and devices lag behind their hosts
+// and wait for each other. A message or a flag is lost or falsified. Every request still has the
+// tokens and logits of an undisturbed run. Results of a device for a step that was given up are not
+// used.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kAll = 1'000'000;
 
-// A member whose stream waits for ever is let go in the end by its test, which is told.
+// Releases a member's stream if it waits for ever, and tells the test by `is_late`.
 class LetGoLate final : public PassingTransport {
  public:
   LetGoLate(std::unique_ptr<Transport> inner, std::atomic<bool>& is_late)
@@ -46,10 +46,10 @@ class LetGoLate final : public PassingTransport {
   std::jthread waiting_;
 };
 
-// Between what a member's device raises and its readers: some of it never comes.
+// Stands between the flags that a member's device raises and its readers, and loses some of them.
 class LosingFlags final : public PassingTransport {
  public:
-  // From number `lost` on, counted over all of the member's, `times` of them.
+  // Loses `times` flags from number `lost` on, counted over all of the member's.
   LosingFlags(std::unique_ptr<Transport> inner, int lost, int times, std::atomic<int>& count)
       : PassingTransport(std::move(inner)),
         flags_(PassingTransport::FlagsOf(layout().self)),
@@ -85,8 +85,8 @@ class LosingFlags final : public PassingTransport {
     return *reinterpret_cast<Word*>(flags + i * kFlagStride);
   }
 
-  const std::span<std::byte> flags_;  // that readers see
-  AlignedBuffer raised_;              // that the device raises
+  const std::span<std::byte> flags_;  // seen by readers
+  AlignedBuffer raised_;              // raised by the device
   std::jthread passing_;
 };
 
@@ -97,7 +97,7 @@ class InPlaceFaults : public testing::Test {
     service_.make_context = BehindHosts(TestSeed());
     service_.device_join = JoinMemory;
     service_.requests = 3;
-    // A round that is missed since the machine is slow does no harm.
+    // A round missed because the machine is slow does no harm.
     service_.deadlines = {Seconds(1.0), Scaled(Seconds(20.0))};
     whole_ = Serve(held_, service_);
     EXPECT_TRUE(Complete(whole_)) << whole_.failure.ToString();
@@ -111,13 +111,13 @@ class InPlaceFaults : public testing::Test {
     };
   }
 
-  // One message of any member is lost or falsified, so many times elsewhere.
+  // Loses or falsifies one message of any member, at `tried` different places.
   void LoseMessages(size_t tried);
 
   const HeldModel held_ = SmallRandomModel(DType::kBFloat16, 3);
   Service service_;
   Served whole_;
-  std::atomic<int> flags_{0};  // of the member that loses some, in the run before
+  std::atomic<int> flags_{0};  // raised by the losing member in the previous run
   std::atomic<bool> is_late_{false};
 };
 
@@ -129,7 +129,7 @@ TEST_F(InPlaceFaults, AMessageOfAnyKindAnywhereChangesNoAnswer) {
   LoseMessages(20);
 }
 
-// Rows and contributions then come after the messages that tell of them.
+// Then rows and contributions arrive after the messages that announce them.
 TEST_F(InPlaceFaults, NorWhereSomeAreReadOverANetwork) {
   service_.device_join = JoinDomains(2);
   LoseMessages(12);
@@ -145,7 +145,7 @@ void InPlaceFaults::LoseMessages(size_t tried) {
     }
   }
   size_t stride = Soak() ? 1 : positions.size() / tried;
-  while (std::gcd(stride, std::size(kAllFaults)) != 1) ++stride;  // or some kinds are left out
+  while (std::gcd(stride, std::size(kAllFaults)) != 1) ++stride;  // or kinds are left out
   uint64_t aborted = 0;
   for (size_t p = MixSeed(TestSeed(), 17) % stride; p < positions.size(); p += stride) {
     const auto& [member, fault] = positions[p];
@@ -159,14 +159,14 @@ void InPlaceFaults::LoseMessages(size_t tried) {
   EXPECT_GT(aborted, 0u);
 }
 
-// The streams that wait for it are let go, on whatever lies there.
+// The streams that wait for it are released and read whatever lies there.
 TEST_F(InPlaceFaults, NorDoesAFlagThatNeverComes) {
   uint64_t aborted = 0;
   for (const PeerId member : {kAttention1, kExperts0}) {
     const Served counted = Serve(held_, service_, {}, Losing(member, -1));
     ASSERT_TRUE(Complete(counted)) << counted.failure.ToString();
     const int flags = flags_;
-    ASSERT_GE(flags, 12);  // seen: one that is overtaken by the next is one with it
+    ASSERT_GE(flags, 12);  // if the next flag overtakes one, both count once
     const int stride = Soak() ? 1 : flags / 6;
     for (int flag = static_cast<int>(MixSeed(TestSeed(), 18) % static_cast<uint64_t>(stride));
          flag < flags; flag += stride) {
@@ -178,11 +178,11 @@ TEST_F(InPlaceFaults, NorDoesAFlagThatNeverComes) {
       aborted += run.statistics.front().steps_aborted;
     }
   }
-  // Some are of rounds without rows, which nobody waits for.
+  // Some flags belong to rounds without rows, and nothing waits for those.
   EXPECT_GT(aborted, 3u);
 }
 
-// The coordinator, of which the requests are, hears all words.
+// The coordinator, where the requests are, receives all reports.
 TEST_F(InPlaceFaults, ADeviceWhoseFlagsNeverComeIsTheEndAndIsSaid) {
   service_.deadlines = {Scaled(Seconds(0.3)), Scaled(Seconds(20.0))};
   service_.at = 0;
@@ -197,7 +197,7 @@ TEST_F(InPlaceFaults, ADeviceWhoseFlagsNeverComeIsTheEndAndIsSaid) {
   }
 }
 
-// Nobody has given up yet.
+// No member has given up yet.
 TEST_F(InPlaceFaults, AServiceStopsThoughADeviceWaitsForAnother) {
   const std::vector<ExpertWeights> shares = held_.Shares(service_.topology.placement);
   for (const PeerId member : {kAttention1, kExperts0}) {
@@ -220,7 +220,7 @@ TEST_F(InPlaceFaults, AServiceStopsThoughADeviceWaitsForAnother) {
         request.max_tokens = 8;
         ASSERT_TRUE(cluster.attention(a).Submit(std::move(request)).ok());
       }
-      // Until all wait for what was lost.
+      // Until all members wait for the lost flags.
       for (int before = -1; flags_ < 10 || flags_ != before;) {
         before = flags_;
         std::this_thread::sleep_for(std::chrono::milliseconds(200));

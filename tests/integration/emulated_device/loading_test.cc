@@ -1,4 +1,4 @@
-// The next epoch's weights are loaded while the one before computes on the same device.
+// Loads the next epoch's weights while the previous epoch computes on the same device.
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@
 namespace janus::dataplane {
 namespace {
 
-// One attention and two expert workers, each expert worker with half of the experts. The halves
-// change hands from epoch to epoch, so that all of them is loaded anew under the requests.
+// One attention and two expert workers, each expert worker with half of the experts. They swap
+// halves in every epoch, so that all experts are loaded anew while requests run.
 class LoadingTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr const char* kUid = ServiceUnderTest::kUid;
@@ -50,7 +50,7 @@ class LoadingTest : public testing::TestWithParam<bool> {
         device);
   }
 
-  // The halves change hands.
+  // The expert workers swap their halves.
   void Swap() {
     ++topology_.epoch;
     std::vector<uint16_t>& of = topology_.placement.expert_of;
@@ -66,7 +66,7 @@ class LoadingTest : public testing::TestWithParam<bool> {
     return {attention_.get(), experts_[0].get(), experts_[1].get()};
   }
 
-  // All three. Who fails ends the others' waiting for it.
+  // All three workers prepare. A failure ends the others' waits for that worker.
   std::vector<Status> Prepare() {
     std::vector<Status> said(3);
     std::atomic<bool> has_failed = false;
@@ -97,7 +97,7 @@ class LoadingTest : public testing::TestWithParam<bool> {
     }
   }
 
-  // By whoever has not given it back, once all loads have run.
+  // Bytes that are still allocated, once all loads have run.
   static uint64_t Held(kernels::EmulatedDevice& device) {
     const std::unique_ptr<kernels::Event> all = *device.MakeEvent();
     EXPECT_TRUE(device.RecordLoads(*all).ok());
@@ -115,7 +115,7 @@ class LoadingTest : public testing::TestWithParam<bool> {
     EXPECT_EQ(answer.error(), "");
     return {answer.tokens().begin(), answer.tokens().end()};
   }
-  // While nothing is loaded.
+  // The answer while nothing is loaded.
   std::vector<int32_t> FirstEpochsAnswer() {
     Swap();
     PrepareAll();
@@ -127,7 +127,7 @@ class LoadingTest : public testing::TestWithParam<bool> {
     EXPECT_EQ(alone.size(), kTokens);
     return alone;
   }
-  // Of a request under which the halves change hands, after a swap that came to nothing.
+  // The answer to a request during which the halves are swapped, after an aborted swap.
   std::vector<int32_t> AnswerOverTheNextSwap(uint64_t id) {
     Send(id);
     Swap();
@@ -159,7 +159,7 @@ TEST_P(LoadingTest, TheNextEpochsWeightsComeUnderRequestsAndAreWaitedForAtCommit
     Swap();
     PrepareAll();
     EXPECT_GT(devices_[0].counts().bytes_loaded, loaded);
-    // The epoch before has waited for none of them.
+    // The previous epoch has waited for none of them.
     if (!GetParam()) {
       EXPECT_GT(devices_[0].pending_loads(), 0u);
     }
@@ -167,7 +167,7 @@ TEST_P(LoadingTest, TheNextEpochsWeightsComeUnderRequestsAndAreWaitedForAtCommit
     EXPECT_EQ(Answer(id), alone) << "epoch " << topology_.epoch;
     held.push_back(Held(devices_[0]));
   }
-  // What an epoch had is given back with it.
+  // The memory of an epoch is freed with it.
   EXPECT_EQ(held.back(), held.front());
 }
 
@@ -177,7 +177,7 @@ TEST_P(LoadingTest, AnEpochIsAbortedAndPreparedAnewUnderRequests) {
   Swap();
   PrepareAll();
   AbortAll();
-  Swap();  // as it is served
+  Swap();  // the served state
   Swap();
   PrepareAll();
   AbortAll();
@@ -200,7 +200,7 @@ TEST_P(LoadingTest, ALoadThatFailsRefusesItsEpochAlone) {
   EXPECT_EQ(Held(devices_[1]), held) << "what was refused is given back";
 }
 
-// Whose step thread cannot follow the loads has a device that does nothing any more.
+// If the step thread cannot wait for the loads, the device has failed.
 TEST_P(LoadingTest, ADeviceThatFailsBeforeCommitIsKnownToHaveFailed) {
   Swap();
   PrepareAll();
@@ -217,7 +217,7 @@ TEST_P(LoadingTest, ADeviceThatFailsBeforeCommitIsKnownToHaveFailed) {
 TEST_P(LoadingTest, WhatDoesNotFitBesideTheEpochThatServesIsRefused) {
   const std::vector<int32_t> alone = FirstEpochsAnswer();
   Send(2);
-  // All but 64 KiB is somebody else's.
+  // All but 64 KiB of the device belongs to another user.
   kernels::Buffer rest = *devices_[0].Allocate(devices_[0].memory()->free - (size_t{64} << 10));
   Swap();
   const std::vector<Status> said = Prepare();

@@ -1,4 +1,4 @@
-// What steps do with a device's memory: they take none, and copy what docs/cuda.md says.
+// How steps use a device's memory: they allocate nothing, and copy what docs/cuda.md lists.
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ class EmulatedStepTest : public testing::Test {
   static constexpr int kTokens = 12;
   static constexpr int kPrompt = 3;
   static constexpr int kRows = 16;  // of a round, at most
-  // What a round of one row of one sender tells the experts' device: counts, whose, where to,
-  // where.
+  // The description of a round of one row of one sender for the experts' device: row count, address
+  // for replies, first row, row address.
   static constexpr uint64_t kRoundUp = 64 + 8 + 8 + 8;
   static constexpr int kSlots = 8;
 
@@ -37,7 +37,7 @@ class EmulatedStepTest : public testing::Test {
     return request.key;
   }
 
-  // What a decode step adds at either side, by the counts of two lengths of answer.
+  // The cost of one decode step at either side, from the difference between two lengths of answer.
   struct Added {
     uint64_t copies_in, copies_out, bytes_in, bytes_out, replays, waits;
     static Added Between(const kernels::ContextCounts& few, const kernels::ContextCounts& many) {
@@ -81,8 +81,8 @@ TEST_F(EmulatedStepTest, TakesNoMemory) {
   EXPECT_EQ(cluster.expert_context(0).counts().allocations, experts);
 }
 
-// What a GPU copies from and to memory that is not pinned may hold its host up, for as long as the
-// GPU has to do, and behind what it waits for.
+// A GPU's copy from or to memory that is not pinned may block its host for as long as the GPU is
+// busy, including its waits.
 TEST_F(EmulatedStepTest, CopiesToAndFromPinnedMemoryAlone) {
   const auto pageable = [](const kernels::Context& context) {
     return static_cast<const kernels::EmulatedDevice&>(context).pageable_copies();
@@ -91,7 +91,7 @@ TEST_F(EmulatedStepTest, CopiesToAndFromPinnedMemoryAlone) {
     options_.device_join = join;
     options_.connect = ConnectMemory;
     LoopbackCluster cluster(options_, held_.model, held_.attention, PointersTo(shares_));
-    // Tables that are there before steps, and proofs for peers of other machines.
+    // Tables that are copied before steps, and proofs for peers on other machines.
     const uint64_t attention = pageable(cluster.attention_context(0));
     const uint64_t experts = pageable(cluster.expert_context(0));
     const kernels::ContextCounts before = cluster.attention_context(0).counts();
@@ -102,8 +102,9 @@ TEST_F(EmulatedStepTest, CopiesToAndFromPinnedMemoryAlone) {
   }
 }
 
-// A sequence that gives way before each second step and is back in it: the host waits no more often
-// than without, and all that is added are copies of its page, one for each layer and way.
+// A sequence is preempted before each second step and returns in it. The host waits no more often
+// than without that, and the only additional copies are those of its page, one for each layer and
+// direction.
 TEST_F(EmulatedStepTest, SwapsWithoutAWaitOrMemory) {
   struct Run {
     kernels::ContextCounts counts;
@@ -141,25 +142,24 @@ TEST_F(EmulatedStepTest, CopiesRowsAndContributionsOnce) {
   const auto k = static_cast<uint64_t>(held_.model.moe.top_k);
   const auto layers = static_cast<uint64_t>(held_.model.moe_layers());
   const uint64_t row = static_cast<uint64_t>(held_.model.hidden) * 2;
-  // Down: a row per MoE layer, what was drawn. Up: what the step tells, the sampling's parameters,
-  // contributions.
+  // Down: a row per MoE layer, and the drawn token. Up: the step's description, the sampling's
+  // parameters, contributions.
   EXPECT_EQ(attention.copies_out, layers + 1);
   EXPECT_EQ(attention.bytes_out, layers * row + sizeof(kernels::SampledToken));
   EXPECT_EQ(attention.copies_in, 1 + 1 + layers);
   const uint64_t step = 24 * kRows + 4 /* a page */ +
                         sizeof(kernels::ActiveExpert) * static_cast<uint64_t>(held_.model.layers);
   EXPECT_EQ(attention.bytes_in, step + sizeof(kernels::SamplingParams) + layers * k * row);
-  // Up: the row; how many there are, whose, where they are and what comes of them goes. Down: ids,
-  // contributions.
+  // Up: the row, and the description of the round. Down: ids, contributions.
   EXPECT_EQ(experts.copies_in, 2 * layers);
   EXPECT_EQ(experts.bytes_in, layers * (row + kRoundUp));
   EXPECT_EQ(experts.bytes_out, layers * k * (row + 2));
   EXPECT_EQ(experts.copies_out, 2 * layers);
-  // One launch a layer's attention, shared experts, route and experts.
+  // One launch each for a layer's attention, shared experts, routing and experts.
   EXPECT_EQ(attention.replays, static_cast<uint64_t>(held_.model.layers) + layers);
   EXPECT_EQ(experts.replays, 2 * layers);
-  // The host waits for the ids, which have come by then, and until the staging of the round before
-  // was read; of what it sends on it asks whether it has come.
+  // The host waits for the ids, which have arrived by then, and for the staging of the previous
+  // round. It only queries whether its replies are complete.
   EXPECT_EQ(experts.waits, 2 * layers);
 }
 

@@ -10,7 +10,7 @@
 
 namespace janus::dataplane {
 
-// Every instance on an emulated device of its own.
+// Every instance on a separate emulated device.
 inline KernelChoice OnDevice() {
   KernelChoice choice;
   choice.device = kernels::Device::kCuda;
@@ -18,7 +18,8 @@ inline KernelChoice OnDevice() {
   return choice;
 }
 
-// The same, whose streams lag behind their hosts (EmulatedDevice::RunBehind), each by another seed.
+// The same with streams that lag behind their hosts (EmulatedDevice::RunBehind), each with a
+// different seed.
 inline std::function<std::unique_ptr<kernels::Context>()> BehindHosts(uint64_t seed) {
   return [seed, made = uint64_t{0}]() mutable {
     auto device = std::make_unique<kernels::EmulatedDevice>();

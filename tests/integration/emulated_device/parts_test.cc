@@ -1,5 +1,5 @@
-// Micro-batches of an attention instance whose device waits for peers: the host waits for none of
-// them as it takes up contributions, however many others the device has still to come to.
+// Micro-batches of an attention instance with a device that waits for peers. The host does not wait
+// for a micro-batch when it takes contributions, however many others the device must still compute.
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@
 namespace janus::dataplane {
 namespace {
 
-// A flag that nobody raises; if the host waits for it nevertheless it is raised in the end, and
-// that is told.
+// A flag that stays lowered. If the host waits for it nevertheless, it is raised in the end, and
+// IsNotAwaitedBy returns false.
 class UnraisedFlag {
  public:
   explicit UnraisedFlag(kernels::Context& device)
@@ -46,7 +46,7 @@ class UnraisedFlag {
 
  private:
   kernels::Flag flag_{0};
-  const kernels::Buffer shown_;  // first to go, once the device has come so far
+  const kernels::Buffer shown_;  // freed first, after the device has used it
 };
 
 class PartsTest : public testing::TestWithParam<bool> {
@@ -70,7 +70,7 @@ class PartsTest : public testing::TestWithParam<bool> {
         AttentionLayers::Room{.max_rows = kParts, .micro_batches = kParts, .most_logits = kParts});
     EXPECT_TRUE(device_.TakeFailure().ok());
   }
-  // A row of one sequence each.
+  // One row from each of several sequences.
   Batch BatchOfParts() {
     Batch batch;
     for (int i = 0; i < kParts; ++i) {

@@ -1,4 +1,4 @@
-// Weights in a device's memory: each tensor once, shared with what was placed before.
+// Weights in device memory: each tensor once, shared with what was placed before.
 
 #include <gtest/gtest.h>
 

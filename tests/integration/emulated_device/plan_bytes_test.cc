@@ -1,4 +1,5 @@
-// What plans count of an instance's GPU (common/model/device_memory.h), beside what instances take.
+// Compares what plans count for an instance's GPU (common/model/device_memory.h) with what
+// instances use.
 
 #include <gtest/gtest.h>
 
@@ -54,7 +55,8 @@ std::vector<PlanCase> Cases() {
 
 class PlanBytes : public testing::TestWithParam<PlanCase> {};
 
-// Not less, or Prepare would refuse what a plan took; nor much more, or GPUs would stay empty.
+// At least that much, or Prepare would refuse a planned epoch. Not much more, or GPUs would stay
+// empty.
 void ExpectCovers(int64_t counted, uint64_t held, const char* whose) {
   EXPECT_GE(counted, static_cast<int64_t>(held)) << whose;
   EXPECT_LE(counted, static_cast<int64_t>(held) * 103 / 100 + (64 << 10)) << whose;
@@ -69,8 +71,8 @@ TEST_P(PlanBytes, AreWhatInstancesTake) {
                    c.model.moe.experts, c.micro_batches, c.rows);
   options.attention.kv_bytes = c.kv_bytes;
   options.attention.max_batch = c.batch;
-  options.attention.graphs = options.experts.graphs = false;  // they take none here
-  // All read each other over a network: slots are shown and read into landing memory.
+  options.attention.graphs = options.experts.graphs = false;  // they use no device memory here
+  // All members read each other over a network: slots are shown and read into landing memory.
   options.device_join = JoinDomains(9);
   const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
   LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));

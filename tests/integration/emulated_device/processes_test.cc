@@ -1,5 +1,5 @@
-// Instances that are processes of their own, each with a device of its own, on emulated devices:
-// what they exchange through the host's memory and in place has the bits of threads of one process.
+// Instances that are separate processes, each with its own emulated device. Exchanges through host
+// memory and in place give the same bits as threads of one process.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ TEST(Processes, GiveTheBitsOfThreads) {
   }
 }
 
-// Ends its process where a row or a contribution is not on the device.
+// Ends its process if a row or a contribution is not on the device.
 class ReadsInPlace final : public dataplane::PassingExchange {
  public:
   using PassingExchange::PassingExchange;

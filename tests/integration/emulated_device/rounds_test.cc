@@ -1,7 +1,7 @@
-// Rounds as expert instances on devices compute them: every (row, top-k slot) has the bits that it
-// has on one instance that starts each launch anew, once, whoever sent how many rows, on which
-// instance it fell, and whether the device scheduled the round, the host did, or the host after the
-// device had.
+// Rounds computed by expert instances on devices. Every (row, top-k slot) is computed once, and has
+// the bits that it has on one instance that starts each launch anew. That holds for any senders and
+// any placement, whether the device scheduled the round, the host did, or the host corrected the
+// device.
 
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ using Bytes = std::vector<std::byte>;
 // By sender, row and top-k slot.
 using Contributions = std::map<std::tuple<int, int, int>, Bytes>;
 
-// One instance on a device of its own.
+// One instance on a separate device.
 class Instance {
  public:
   Instance(const HeldModel& held, const Topology& topology, int rank,
@@ -79,11 +79,11 @@ class Instance {
     }
   }
 
-  // All memory that a sender's replies have on the device, of an instance with device_replies: as
-  // it is left by a round, and all ones where that wrote nothing.
+  // The whole memory for each sender's replies on the device, of an instance with device_replies:
+  // as a round leaves it, and all ones where the round wrote nothing.
   std::vector<Bytes> ComputeInPlace(int layer, const std::vector<Bytes>& rows) {
     const auto row_bytes = static_cast<size_t>(held_.model.hidden * SizeOf(WireType(held_.model)));
-    // As if all rows were one sender's.
+    // As if all rows came from one sender.
     const size_t room = size_t{kSenders} * kMostRows * held_.model.moe.top_k * row_bytes;
     std::vector<kernels::Buffer> replies;
     std::vector<Bytes> left(kSenders, Bytes(room, std::byte{0xFF}));
@@ -143,7 +143,8 @@ std::vector<Bytes> RandomRows(const HeldModel& held, const std::vector<int>& cou
 struct Way {
   const char* name;
   ExpertLayersOptions options;
-  // Replays and copies of router weights to the host (of the host's lists) in a round of 12 rows.
+  // Replays, and whether router weights are copied to the host (for the host's lists), in a round
+  // of 12 rows.
   int replays;
   bool host_lists;
 };
@@ -190,13 +191,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"Greedy", {SchedulingPolicy::kAebsGreedy, 4, true}, 2, false},
                     Way{"Anew", {SchedulingPolicy::kAebs, 0, false}, 0, false},
                     Way{"TooFewRowsToSplit", {SchedulingPolicy::kAebs, 12, true}, 2, false},
-                    // Beyond one row: the host schedules from the start.
+                    // Beyond one row the host schedules from the start.
                     Way{"ByTheHost", {SchedulingPolicy::kAebs, 1, true}, 0, true}),
     [](const auto& info) { return info.param.name; });
 
-// Rows are fewer than the launches were recorded for: what stands in for the others is routed
-// nowhere. A recorded round leaves in its senders' memory what the same round does that is started
-// anew for as many rows as there are, and nothing behind a sender's last contribution.
+// There are fewer rows than the launches were recorded for; the others are routed nowhere. In its
+// senders' memory, a recorded round leaves the same as the round without recording, and nothing
+// behind a sender's last contribution.
 TEST(Rounds, ListNoRowsBeyondThoseThatCame) {
   const HeldModel held = SmallRandomModel(DType::kBFloat16, 3);
   const int experts = held.model.moe.experts;
@@ -227,7 +228,7 @@ TEST(Rounds, ListNoRowsBeyondThoseThatCame) {
   }
 }
 
-// Device and host schedule alike, by the policy that was asked for, also where the two differ.
+// Device and host schedule alike by the requested policy, also where the two policies differ.
 TEST(Rounds, AreScheduledByTheirPolicy) {
   ModelDescription model = SmallModelDescription(DType::kBFloat16);
   model.moe.experts = 24;
@@ -258,8 +259,8 @@ TEST(Rounds, AreScheduledByTheirPolicy) {
   EXPECT_GT(different, 0) << "the policies gave the same throughout";
 }
 
-// A split is possible, but the average expert has few rows for it, so that the device goes on by
-// itself. All rows are alike, and one expert has them all: the host finds that.
+// A split is possible, but the average expert has few rows for it, so the device continues by
+// itself. All rows are alike and choose one expert: the host finds that.
 TEST(Rounds, AreComputedAnewWhereTheIdsAskForSplits) {
   ModelDescription model = SmallModelDescription(DType::kBFloat16);
   model.moe.experts = 64;
@@ -291,7 +292,7 @@ TEST(Rounds, AreComputedAnewWhereTheIdsAskForSplits) {
   EXPECT_EQ(of_first.size(), 12u) << "the one expert's rows are not split over both";
 }
 
-// The host asks, and waits for nothing: the rows may be on their way to the device still.
+// The host queries without waiting: the rows may still be on their way to the device.
 TEST(Rounds, AreAssignedOnceTheDeviceHasTheRows) {
   const HeldModel held = SmallRandomModel(DType::kBFloat16, 3);
   const int experts = held.model.moe.experts;

@@ -1,6 +1,6 @@
-// The program that serves a random model on a GPU (bench/gpu/serve_gpu_bench.cc), driven on
-// emulated devices: its lines, that it goes on where it stopped, and that it tells bits which
-// differ.
+// The program that serves a random model on a GPU (bench/gpu/serve_gpu_bench.cc), on emulated
+// devices. Checks its output lines, that it resumes where it stopped, and that it reports different
+// bits.
 
 #include "bench/gpu/serving.h"
 
@@ -32,7 +32,7 @@ TEST(Serving, EveryTopologyHasALineAndIsServedOnce) {
                                                    {.m = 2, .slots = {experts}, .in_place = true},
                                                    {.m = 1, .slots = {experts}, .is_whole = true}};
   const ServingLoad load{3, 5, 40};
-  // Where a machine leaves this thread aside, an answer may be over before it looks.
+  // If the machine delays this thread, an answer may be over before it looks.
   int timed = 0, watched = 0;
   for (int run = 0; run < 2; ++run) {
     kernels::cuda::Results results(path);
@@ -57,7 +57,7 @@ TEST(Serving, EveryTopologyHasALineAndIsServedOnce) {
   EXPECT_GT(watched, 0);
 }
 
-// Through the host's memory it would be another thing under the name.
+// Through host memory the measurement would not be what its name says.
 TEST(Serving, WhatDoesNotGoInPlaceIsRefusedOnce) {
   const TempFolder folder;
   kernels::cuda::Results results(folder.path() + "/results");
@@ -77,7 +77,7 @@ TEST(Serving, WhatDoesNotGoInPlaceIsRefusedOnce) {
     EXPECT_EQ(LinesOf(folder.path() + "/results"), 1);
   }
   EXPECT_EQ(results.Find(line, "bits"), -1.0);
-  // Nor does what is said of all loads wait for it.
+  // The comparison over all loads does not wait for the refused one either.
   const ServingTopology through_host{.m = 1, .slots = {held.model.moe.experts}};
   results.Write(LineOf("small", through_host, load), "\"request_0_bits\": 11");
   EXPECT_TRUE(SameOverLoads("small", {topology, through_host}, {{load}}, results));
@@ -114,7 +114,7 @@ TEST(Serving, AServiceThatDiffersFromItselfHasALineAndIsServedOnce) {
   }
   EXPECT_EQ(served, 1);
   EXPECT_EQ(results.Find(LineOf("small", topology, load), "same_bits"), 0.0);
-  // What else fails is tried again.
+  // Any other failure is tried again.
   served = 0;
   const ServeOne fail = [&](const ServingTopology&) -> Result<Served> {
     ++served;
@@ -139,7 +139,7 @@ TEST(Serving, OtherBitsThanTheFirstTopologysAreTold) {
   const ServingLoad load{2, 5, 3};
   const std::string first = "small, 1A1E, batch 2, prompt 5, answer 3";
   results.Write(first, "\"same_bits\": 1, \"bits\": 12345");
-  // Served, and then as it stands there.
+  // The first run serves; the second finds the result in the file.
   for (int run = 0; run < 2; ++run) {
     EXPECT_FALSE(ServeAll("small", held, OnDevices(), MakeHostClock,
                           {{1, {experts}}, {2, {experts}}}, load, results));
@@ -157,7 +157,7 @@ TEST(Serving, ARequestsBitsAreTheSameInEveryBatch) {
   const std::string line = "small, request 0 over batches of 6, 1, 13";
   kernels::cuda::Results results(folder.path() + "/results");
   for (const ServingLoad& load : loads) {
-    EXPECT_TRUE(SameOverLoads("small", topologies, loads, results));  // of what is there
+    EXPECT_TRUE(SameOverLoads("small", topologies, loads, results));  // of the existing results
     EXPECT_EQ(results.Find(line, "same_bits"), -1.0);
     EXPECT_TRUE(ServeAll("small", held, OnDevices(), MakeHostClock, topologies, load, results));
   }
@@ -185,7 +185,7 @@ TEST(Serving, OtherBitsOfARequestInAnotherBatchAreTold) {
   }
   EXPECT_FALSE(SameOverLoads("small", topologies, loads, results));
   EXPECT_EQ(results.Find("small, request 0 over batches of 64, 1", "same_bits"), 0.0);
-  // And then as it stands there.
+  // The second time the result is in the file.
   EXPECT_FALSE(SameOverLoads("small", topologies, loads, results));
 }
 

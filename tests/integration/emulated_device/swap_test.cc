@@ -1,4 +1,4 @@
-// What is swapped out beside a device that refuses, breaks, or would hold the host up.
+// Swapping beside a device that refuses, fails, or would block the host.
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -61,7 +61,7 @@ TEST_F(EmulatedSwapTest, CopiesPinnedMemoryAlone) {
   EXPECT_EQ(Logged(), "");
 }
 
-// Plans count what it was told: no more is pinned, and all of it before the first sequence comes.
+// Plans count the configured bytes: it pins no more, and all of it before the first sequence.
 TEST_F(EmulatedSwapTest, PinsTheWholePagesThatItWasTold) {
   KvPagePoolOptions options;
   options.layers = kLayers;
@@ -117,7 +117,7 @@ TEST_F(EmulatedSwapTest, SaysNothingWhereNoneWasAskedFor) {
   EXPECT_EQ(Logged(), "");
 }
 
-// Nobody loses or gets a page twice; what has become of the device its next wait tells.
+// No page is lost or allocated twice. The device's next wait reports its failure.
 TEST_F(EmulatedSwapTest, ADeviceThatBreaksLeavesPagesWhereTheyWere) {
   device_.RunBehind(7);
   const auto cache = MakeCache(4, 4);

@@ -1,4 +1,4 @@
-// Loads beside steps: what is there when, what the ring holds, and what refuses.
+// Loads beside steps: when data is there, what the ring holds, and what refuses.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace janus::kernels {
 namespace {
 
-// Bytes that are no address and no NaN.
+// Bytes that look like neither an address nor a NaN.
 std::vector<std::byte> SomeBytes(Random& random, size_t bytes) {
   std::vector<std::byte> out(bytes);
   for (std::byte& one : out) one = static_cast<std::byte>(random.Between(0, 15));
@@ -24,7 +24,7 @@ std::vector<std::byte> SomeBytes(Random& random, size_t bytes) {
 
 class UploaderTest : public testing::Test {
  protected:
-  // As steps find it.
+  // Reads as steps do.
   std::vector<std::byte> Read(const Buffer& buffer) {
     std::vector<std::byte> out(buffer.size());
     EXPECT_TRUE(device_.CopyOut(out.data(), buffer.data(), out.size()).ok());
@@ -58,7 +58,7 @@ TEST_F(UploaderTest, WhatIsLoadedIsThereForWhoFollows) {
   EXPECT_EQ(device_.counts().copies_in, 0u) << "the stream of steps carries nothing";
 }
 
-// Whatever the sizes, on a device that runs loads as late or as early as it likes.
+// For any size, on a device that runs loads late or early at random.
 TEST_F(UploaderTest, AnythingGoesThroughAnyRing) {
   for (const PinnedRing ring : {PinnedRing{1000, 1}, PinnedRing{1000, 2}, PinnedRing{1000, 3},
                                 PinnedRing{256, 4}, PinnedRing{1 << 20, 2}}) {
@@ -74,7 +74,7 @@ TEST_F(UploaderTest, AnythingGoesThroughAnyRing) {
         hosts.push_back(SomeBytes(random_, static_cast<size_t>(random_.Between(0, 3000))));
         std::vector<std::byte> passing = hosts.back();
         buffers.push_back(*uploader->Load(passing.data(), passing.size()));
-        std::fill(passing.begin(), passing.end(), std::byte{0x77});  // it is read no more
+        std::fill(passing.begin(), passing.end(), std::byte{0x77});  // its load no longer needs it
         most_pending = std::max(most_pending, device.pending_loads());
         if (i % 7 == 0) {  // steps, between which loads may land
           const Buffer step = *device.Allocate(8);
@@ -83,7 +83,7 @@ TEST_F(UploaderTest, AnythingGoesThroughAnyRing) {
                   .ok());
         }
       }
-      // A piece has so many loads at most, each at its own multiple of 256.
+      // One piece has at most so many loads, each at a multiple of 256.
       EXPECT_LE(most_pending, ring.pieces * ((ring.piece_bytes + 255) / 256));
       ASSERT_TRUE(device.StreamWait(**uploader->Loaded()).ok());
       EXPECT_EQ(device.pending_loads(), 0u);
@@ -133,7 +133,7 @@ TEST_F(UploaderTest, MemoryThatIsShortIsSaid) {
     EXPECT_EQ(uploader->Load(bytes.data(), bytes.size()).status().code(),
               StatusCode::kResourceExhausted);
   }
-  // What was given back before its loads had run serves after them.
+  // Memory that was freed before its loads ran is used after them.
   const std::vector<std::byte> other = SomeBytes(random_, 5000);
   const Buffer next = *uploader->Load(other.data(), other.size());
   ASSERT_TRUE(small.StreamWait(**uploader->Loaded()).ok());
@@ -149,7 +149,7 @@ TEST_F(UploaderTest, TheHostHasNoRing) {
   EXPECT_EQ(HostContext().counts().allocations, before);
 }
 
-// That the emulated device finds what it is there to find.
+// Checks that the emulated device finds the faults that it is made to find.
 TEST_F(UploaderTest, TheDeviceRefusesLoadsThatAGpuWouldNotRunBeside) {
   const Buffer pinned = *device_.AllocatePinned(64);
   const Buffer taken = *device_.Allocate(64);
@@ -171,10 +171,10 @@ TEST_F(UploaderTest, TheDeviceMayRunLoadsBetweenAnyTwoSteps) {
   const auto uploader = *Uploader::Make(device_, {.piece_bytes = 64, .pieces = 64});
   const std::vector<std::byte> bytes = SomeBytes(random_, 64 * 32);
   bool was_partly_there = false;
-  // All of them may land at once, one time in some sixty.
+  // With a chance of about one in sixty all of them land at once.
   for (int attempt = 0; attempt < 20 && !was_partly_there; ++attempt) {
     const Buffer buffer = *uploader->Load(bytes.data(), bytes.size());
-    EXPECT_GE(device_.pending_loads(), 32u);  // and the end of the buffer before
+    EXPECT_GE(device_.pending_loads(), 32u);  // including the free of the previous buffer
     for (int i = 0; i < 100 && device_.pending_loads() > 0; ++i) {
       Read(buffer);
       was_partly_there |= device_.pending_loads() > 0 && device_.pending_loads() < 32;

@@ -1,6 +1,6 @@
-// Where not all members reach each other's devices, rows go one way and contributions the other, in
-// place or through the host's memory, of some members so and of others so: the bits are those of
-// the request alone, however far the devices are behind their hosts.
+// Not all members reach each other's devices. Rows and contributions go in place or through host
+// memory, in different ways for different members. The bits are those of the request alone, however
+// far the devices lag behind their hosts.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kAttention = 2, kExperts = 2;
 
-// How often something went which way.
+// How often data went which way.
 struct Seen {
   std::atomic<int> in_place{0}, through_host{0};
 
@@ -50,7 +50,7 @@ class NotingExchange final : public PassingExchange {
 
 struct Ways {
   const char* name;
-  // What a member's device cannot do.
+  // Restricts what a member's device can do.
   void (*limit)(kernels::EmulatedDevice& device, PeerId member);
   const char* rows;
   const char* contributions;

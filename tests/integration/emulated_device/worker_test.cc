@@ -1,4 +1,4 @@
-// Whole workers on the emulated device: what Prepare brings there, what the next epoch keeps, and
+// Whole workers on the emulated device: what Prepare loads there, what the next epoch keeps, and
 // what does not fit.
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST_F(EmulatedWorkerTest, AnswersAsTheReferenceImplementation) {
   EXPECT_GT(experts_.launches(), 0u);
 }
 
-// Across memory domains, one of which says that it is on another machine.
+// Across memory domains, one of which is named as another machine.
 TEST_F(EmulatedWorkerTest, TheNetworksDeviceIsTheOneNearItsGpu) {
   attention_.Plug("0000:3B:00.0");
   experts_.Plug("0000:5E:00.0");
@@ -79,7 +79,7 @@ TEST_F(EmulatedWorkerTest, TheNetworksDeviceIsTheOneNearItsGpu) {
   EXPECT_TRUE(Contains(log, "for=\"GPU 0000:5e:00.0\""));
 }
 
-// Under a request that goes on, experts change their slots and none is copied up again.
+// Under a running request, experts change their slots and no expert is copied up again.
 TEST_F(EmulatedWorkerTest, WeightsStayFromOneEpochToTheNext) {
   ServiceUnderTest service("", attention_, experts_);
   service.Serve();
@@ -103,7 +103,7 @@ TEST_F(EmulatedWorkerTest, WeightsStayFromOneEpochToTheNext) {
   EXPECT_EQ(experts_.counts().bytes_loaded, first.bytes_loaded);
 }
 
-// A refusal, not the end of the process; another epoch may ask for less.
+// A refusal, not the end of the process: another epoch may need less.
 TEST_F(EmulatedWorkerTest, WhatDoesNotFitTheDeviceIsRefused) {
   kernels::EmulatedDevice small(size_t{64} << 10);
   {
@@ -135,7 +135,7 @@ TEST_F(EmulatedWorkerTest, KeysAndValuesAreBoundedByTheDevicesMemory) {
   service.Serve();
 }
 
-// Whoever plans is told of the device's memory, whatever the worker has of it by then.
+// The planner gets the device's whole memory, however much of it the worker uses already.
 TEST_F(EmulatedWorkerTest, ItsRoomIsItsMachinesAndItsDevices) {
   ServiceUnderTest service("", attention_, experts_);
   const auto room = [&] {
@@ -153,7 +153,7 @@ TEST_F(EmulatedWorkerTest, ItsRoomIsItsMachinesAndItsDevices) {
   EXPECT_EQ(room(), uint64_t{256} << 20);
 }
 
-// Whose device fails it says so, and whoever holds the process can tell it from a lost peer.
+// A worker with a failed device reports that, and its owner can tell it from a lost peer.
 TEST_F(EmulatedWorkerTest, ADeviceThatFailsEndsItsEpochAndIsKnownToHaveFailed) {
   ServiceUnderTest service("", attention_, experts_);
   service.Serve();
@@ -166,7 +166,7 @@ TEST_F(EmulatedWorkerTest, ADeviceThatFailsEndsItsEpochAndIsKnownToHaveFailed) {
   EXPECT_FALSE(attention_.has_failed());
 }
 
-// Or every other epoch would be prepared in a process that can compute nothing any more.
+// Otherwise every later epoch would be prepared in a process that cannot compute any more.
 TEST_F(EmulatedWorkerTest, ADeviceThatFailsWhileAnEpochIsPreparedIsTold) {
   ServiceUnderTest service("", attention_, experts_);
   experts_.Break();

@@ -1,4 +1,4 @@
-// A step that is given up: what it costs, what it must not change, and when it is the end.
+// A step that is given up: its cost, what it must not change, and when it ends the epoch.
 
 #include <gtest/gtest.h>
 
@@ -22,10 +22,10 @@ constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
 constexpr PeerId kAttention1{Role::kAttention, Rank{1}};
 constexpr PeerId kExperts1{Role::kExperts, Rank{1}};
 
-// Stands still at a message, as a process does that gets no processor, until it is let go.
+// Blocks a member at a message, like a process without CPU time, until LetGo.
 class Halt {
  public:
-  // Round the transport of `member`: at its message number `message` of these.
+  // Wraps the transport of `member`: it blocks at its message number `message` among these.
   LoopbackCluster::WrapTransport At(PeerId member, int message,
                                     std::function<bool(const Header&)> among) {
     return [this, member, message, among](PeerId self, std::unique_ptr<Transport> inner) {
@@ -77,7 +77,7 @@ bool IsContributions(const Header& header) {
   return header.kind == MessageKind::kContributions;
 }
 
-// Until somebody has noticed that a round is missed.
+// Waits until a member has counted a missed round.
 void AwaitMissedRound(LoopbackCluster& cluster) {
   uint64_t missed = 0;
   const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(30));
@@ -103,10 +103,10 @@ class Aborts : public testing::Test {
 };
 
 TEST_F(Aborts, AreOneForAllWhoMissARoundAndAreCounted) {
-  service_.deadlines.detection = Scaled(Seconds(1.0));  // so long nobody stands still by chance
+  service_.deadlines.detection = Scaled(Seconds(1.0));  // no member is delayed as long
   const Served whole = Whole();
   EXPECT_EQ(whole.rounds_missed(), 0u);
-  // Both expert instances miss the rows, and both attention instances then the answers.
+  // Both expert instances miss the rows, and then both attention instances miss the replies.
   const Served run = Serve(held_, service_, {{kAttention1, {{Fault::kDrop, 1, {}, IsRows}}}});
   EXPECT_EQ(Differences(run, whole), "");
   ASSERT_TRUE(Complete(run)) << run.failure.ToString();
@@ -116,7 +116,7 @@ TEST_F(Aborts, AreOneForAllWhoMissARoundAndAreCounted) {
   }
 }
 
-// Attention 0 has no part in the step, so that no round is missed by anybody.
+// Attention 0 has no part in the step, so no member misses a round.
 TEST_F(Aborts, ATicketThatNobodyGotIsMissedByWhoAskedForIt) {
   service_.at = 1;
   service_.deadlines.detection = Scaled(Seconds(0.5));  // a ticket is missed once
@@ -133,15 +133,16 @@ TEST_F(Aborts, ATicketThatNobodyGotIsMissedByWhoAskedForIt) {
   }
 }
 
-// Attention 0 has ended the step and moves on; attention 1 repeats it.
+// Attention 0 has ended the step and continues; attention 1 repeats it.
 TEST_F(Aborts, LeaveWhatAnotherMemberHasEnded) {
   service_.max_tokens = 30;
   const Served whole = Whole();
   const int last = held_.model.layers - 1;
   uint64_t repeated = 0;
-  // In steps that one takes alone, as on a busy machine, nothing happens: then in a later one.
+  // In a step that one instance takes alone, as on a busy machine, nothing happens; then try a
+  // later one.
   for (uint64_t step = 1; step <= 28 && repeated < 2; ++step) {
-    // Of the contributions of a round, the second message is that to attention 1.
+    // The second message of a round's contributions goes to attention 1.
     const auto of_last_layer = [&](const Header& h) {
       return IsContributions(h) && h.step == step && h.layer == last;
     };
@@ -154,14 +155,14 @@ TEST_F(Aborts, LeaveWhatAnotherMemberHasEnded) {
   EXPECT_GE(repeated, 2u);
 }
 
-// With the deadline it begins with, the lost message would cost 60 s.
+// With its initial deadline the lost message would cost 60 s.
 TEST_F(Aborts, ComeAsSoonAsTheRoundsOfTheServiceAllow) {
   service_.deadlines = {Scaled(Seconds(60.0)), Scaled(Seconds(120.0)), Seconds(0.2)};
-  service_.requests = 24;  // fewer than another window of rounds afterwards, which would forget it
+  service_.requests = 24;  // a further window would forget the miss
   service_.max_tokens = 240;
   const Served whole = Whole();
-  // Only when every member knows a window of rounds: on a busy machine the attention instances take
-  // turns, and one may be far behind.
+  // Only when every member has seen a window of rounds. On a busy machine the attention instances
+  // take turns, and one may be far behind.
   const auto window = static_cast<uint64_t>(DetectionDeadline::kWindow / held_.model.layers);
   std::atomic<bool> all_know = false;
   const auto now = [&](const Header& h) { return all_know && IsContributions(h); };
@@ -181,7 +182,7 @@ TEST_F(Aborts, ComeAsSoonAsTheRoundsOfTheServiceAllow) {
   for (const InstanceStatistics& one : run.statistics) {
     SCOPED_TRACE(ToString(PeerId{one.role, one.rank}));
     EXPECT_GE(one.steps_aborted, 1u);
-    EXPECT_GE(one.detection_seconds, 0.8);  // four times as long, by the step given up
+    EXPECT_GE(one.detection_seconds, 0.8);  // four times as long, because of the step given up
     EXPECT_LT(one.detection_seconds, service_.deadlines.detection.count());
   }
 }
@@ -225,7 +226,7 @@ TEST_F(Aborts, AMemberThatStandsStillForLongerIsNamed) {
 }
 
 TEST_F(Aborts, RowsThatAreGivenUpAgainAndAgainEndWithTheReason) {
-  // Longer than a busy machine keeps somebody else.
+  // Longer than a busy machine delays the other members.
   service_.deadlines.detection = Scaled(Seconds(0.5));
   const Served whole = Whole();
   PlannedFault always{Fault::kDrop, 5, {}, IsContributions};
@@ -240,18 +241,19 @@ TEST_F(Aborts, RowsThatAreGivenUpAgainAndAgainEndWithTheReason) {
 }
 
 // Requests come and are cancelled, sequences are preempted and replayed, prompts go in chunks,
-// micro-batches are in flight: whatever is lost of it, the bits stay those of the request alone.
+// micro-batches are in flight. Whatever message is lost, the bits stay those of the request alone.
 TEST_F(Aborts, RandomSchedulesThatLoseMessagesBringTheBitsOfTheRequestAlone) {
   const uint64_t seed = TestSeed();
   const RequestPool pool = MakeRequestPool(held_, KernelChoice(), 20, MixSeed(seed, 2));
   const int schedules = Soak() ? 200 : kSanitized ? 4 : 16;
   uint64_t aborted = 0;
-  // Where no drawn message was one that is missed, more schedules follow.
+  // If no lost message caused a missed round, more schedules follow.
   for (int i = 0; i < schedules || (aborted == 0 && i < schedules + 40); ++i) {
     Random random(MixSeed(seed, 31, static_cast<uint64_t>(i)));
     const int m = random.Between(1, 3), n = random.Between(1, 3);
     Schedule schedule = RandomSchedule(random, m, n, held_.model, pool);
-    // Longer than any step takes on a busy machine, or the same rows are given up without end.
+    // Longer than any step takes on a busy machine; otherwise the same rows would be given up
+    // without end.
     schedule.deadlines = {std::min(Scaled(Seconds(0.5)), Seconds(3.0)), Scaled(Seconds(20.0))};
     std::map<PeerId, std::vector<PlannedFault>> faults;
     for (int lost = random.Between(1, 3); lost > 0; --lost) {

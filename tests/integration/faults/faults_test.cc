@@ -1,8 +1,9 @@
 // One message of one member is dropped, delayed, sent twice or falsified, at every position in
-// turn: the step it belongs to is given up and repeated, and every request ends with the tokens and
-// the logits of an undisturbed run. So does a second one that hits the giving up itself.
+// turn. Its step is given up and repeated, and every request ends with the tokens and logits of an
+// undisturbed run. The same holds if a second fault hits the messages that give the step up.
 //
-// The usual run takes every k-th position, another start each time; JANUS_SOAK=1 takes all.
+// The usual run takes every k-th position, with a different start each time; JANUS_SOAK=1 takes
+// all.
 
 #include <gtest/gtest.h>
 
@@ -21,11 +22,12 @@ class FaultSweep : public testing::Test {
  protected:
   FaultSweep() {
     service_.topology = MakeTopology(2, {4, 5}, held_.model.layers, held_.model.moe.experts);
-    // Each position costs this time. A round that is missed since the machine is slow does no harm.
+    // Each position costs this time. A round missed because the machine is slow does no harm.
     service_.deadlines.detection = std::min(Scaled(Seconds(0.2)), Seconds(0.8));
   }
 
-  // Serves once per entry, or per k-th in the usual run, and holds each to the undisturbed one.
+  // Serves once per entry, or per k-th entry in the usual run, and compares each run with the
+  // undisturbed one.
   struct Position {
     std::string name;
     Faults faults;
@@ -33,7 +35,7 @@ class FaultSweep : public testing::Test {
   void Sweep(const std::vector<Position>& positions, size_t usual) {
     const size_t wanted = Soak() ? positions.size() : usual / (kSanitized ? 3 : 1);
     size_t stride = std::max<size_t>(1, positions.size() / wanted);
-    while (std::gcd(stride, std::size(kAllFaults)) != 1) ++stride;  // or some kinds are left out
+    while (std::gcd(stride, std::size(kAllFaults)) != 1) ++stride;  // or kinds are left out
     const size_t begin = MixSeed(TestSeed(), 17) % stride;
     int completed = 0, failed = 0;
     uint64_t missed = 0, aborted = 0;
@@ -100,7 +102,7 @@ TEST_F(FaultSweep, NorWithMicroBatchesAndChunks) {
 TEST_F(FaultSweep, NorDoesASecondOneWhileTheStepIsGivenUp) {
   whole_ = Serve(held_, service_);
   ASSERT_TRUE(Complete(whole_)) << whole_.failure.ToString();
-  // An answer of the second step is lost, so that members miss a round in the middle of things.
+  // A reply of the second step is lost, so that members miss a round in the middle.
   const PeerId expert{Role::kExperts, Rank{1}};
   const PlannedFault first{
       Fault::kDrop, 0, {}, [](const Header& h) { return h.step == 2 && h.layer == 1; }};

@@ -12,16 +12,16 @@
 
 namespace janus::dataplane {
 
-// A small service that answers a few requests while something is done to its messages.
+// A small service that answers a few requests while faults hit its messages.
 struct Service {
   Topology topology;
   StepDeadlines deadlines{Scaled(Seconds(0.2)), Scaled(Seconds(8.0))};
   int requests = 2;
   int prompt = 3;
-  int prefill_rows = 0;  // prompt positions of a step; 0: as the ticket says
+  int prefill_rows = 0;  // prompt positions of a step; 0: as in the ticket
   int max_tokens = 3;
-  std::optional<int> at;  // the attention instance of all requests; they go to all in turn
-  // Of each member's device, and how these are connected; null: the host.
+  std::optional<int> at;  // the attention instance of all requests; absent: all in turn
+  // Makes each member's device, and connects these; null: the host.
   std::function<std::unique_ptr<kernels::Context>()> make_context = nullptr;
   Join device_join = nullptr;
 };
@@ -38,19 +38,19 @@ struct Served {
   uint64_t rounds_missed() const;
 };
 
-// What a test does while the requests are under way.
+// Called while the requests run.
 using Meanwhile = std::function<void(LoopbackCluster&)>;
 
-// Requests go to the attention instances in turn; each wants the hashes of its logits. `wrap` goes
-// round the members' transports, inside of what is planned.
+// Requests go to the attention instances in turn; each wants the hashes of its logits. `wrap` wraps
+// the members' transports, inside the planned faults.
 Served Serve(const HeldModel& held, const Service& service, const Faults& faults = {},
              const LoopbackCluster::WrapTransport& wrap = nullptr,
              const Meanwhile& meanwhile = nullptr);
 
-// How the answers differ from those of an undisturbed run, for each request that ended: tokens,
-// bits of the logits. Of one that ended with an error, what it has must be a beginning.
+// How the answers differ from those of an undisturbed run, in tokens and bits of the logits. A
+// request that ended with an error must have a beginning of its answer.
 std::string Differences(const Served& run, const Served& whole);
-// All requests ended, and not with an error.
+// Whether all requests ended without an error.
 bool Complete(const Served& run);
 
 }  // namespace janus::dataplane

@@ -1,4 +1,4 @@
-"""Starts real janus-gateway processes before scripted workers, and stops them."""
+"""Starts real janus-gateway processes in front of scripted workers, and stops them."""
 
 import json
 import os
@@ -22,12 +22,12 @@ sys.path.insert(0, str(ROOT / "tests" / "support" / "python"))
 from janus_test import scaled  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
-# For whatever is waited for: a busy machine is slow, and only a fault is forever.
+# For all waits: a busy machine is slow, and only a fault lasts for ever.
 DEADLINE = scaled(60.0)
 
 
 def wait_until(condition, what, deadline=DEADLINE):
-    """Polls, because what is waited for lies in another process."""
+    """Polls, because the condition depends on another process."""
     end = time.monotonic() + deadline
     while not (value := condition()):
         assert time.monotonic() < end, f"timed out waiting for {what}"
@@ -36,7 +36,7 @@ def wait_until(condition, what, deadline=DEADLINE):
 
 
 class Process:
-    """A child whose stdout lines are read as they come and whose stderr is kept."""
+    """A child process. Reads its stdout lines as they come, and keeps its stderr."""
 
     def __init__(self, command, **env):
         self.stderr = tempfile.TemporaryFile("w+")
@@ -154,7 +154,7 @@ def model(tmp_path_factory):
 
 
 class Starter:
-    """Starts what a test wants and stops all of it at its end; a gateway must end well."""
+    """Starts processes for a test and stops all of them at its end; a gateway must exit with success."""
 
     def __init__(self, model):
         self.model = model
@@ -169,14 +169,14 @@ class Starter:
         return self.processes[-1]
 
     def held(self, *flags):
-        """A worker whose requests stop after their first token, until release()."""
+        """A worker that stops every request after its first token, until release()."""
         released = self.folder / f"released-{len(self.processes)}"
         worker = self.scripted("--stall-after", "1", "--stall-until", released, *flags)
         worker.released = released
         return worker
 
     def commit(self, workers, epoch=None, file=None):
-        """What the scripted workers tell their watchers from now on."""
+        """Sets the topology that the scripted workers send to watchers from now on."""
         self.epoch = epoch or self.epoch + 1
         file = file or self.folder / "topology"
         attention = "".join(
@@ -208,7 +208,7 @@ def start(model):
 
 @pytest.fixture(scope="module")
 def shared(model):
-    """One worker and one gateway for the tests that leave no trace."""
+    """One worker and one gateway for tests that do not change them."""
     starter = Starter(model)
     worker = starter.scripted()
     gateway = starter.gateway([worker], "--debug-logits-hash")

@@ -1,4 +1,4 @@
-"""Every row of the error table in docs/openai-api.md, seen once."""
+"""Causes every row of the error table in docs/openai-api.md once."""
 
 import json
 import re
@@ -154,7 +154,7 @@ def no_token(start):
 
 
 def raw(gateway, data):
-    """The answer to bytes that no client library would send."""
+    """The answer to bytes that client libraries do not send."""
     with gateway.connect() as connection:
         connection.sendall(data)
         said = b""

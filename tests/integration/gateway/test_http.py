@@ -1,4 +1,4 @@
-"""Raw sockets: what no client library would send."""
+"""Raw sockets, for requests that client libraries do not send."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ from conftest import DEADLINE, ROOT, wait_until
 
 
 def talk(gateway, data, more=b"", half_close=False):
-    """Everything the gateway says until it closes."""
+    """Everything that the gateway sends until it closes."""
     with gateway.connect() as connection:
         connection.sendall(data)
         if more:

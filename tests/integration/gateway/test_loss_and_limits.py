@@ -19,7 +19,7 @@ ENDLESS = {"model": "tiny", "prompt": "abc", "temperature": 0, "max_tokens": 100
 
 
 def begin(gateway, **changes):
-    """An endless stream of which the first token has come."""
+    """An endless stream, after its first token."""
     client = gateway.client()
     body = {**ENDLESS, **changes}
     stream = client.completions.create(
@@ -60,7 +60,7 @@ def test_requests_go_to_the_instance_with_fewer_tokens(start):
     gateway = start.gateway(workers)
     long = begin(gateway, prompt="a truth universally " * 20, max_tokens=500)
     short = [begin(gateway) for _ in range(3)]
-    # What a worker tells of itself comes another way than its tokens.
+    # A worker's statistics arrive on a different way than its tokens.
     assert len(workers[1].wait_for("submit", 3)) == 3
     assert len(workers[0].wait_for("submit")) == 1
     for stream in [long, *short]:
@@ -183,7 +183,7 @@ def test_without_any_instance_requests_are_503(start):
     (8, 429),  # RESOURCE_EXHAUSTED
     (13, 500),  # INTERNAL
     (14, 503),  # UNAVAILABLE
-    (0, 500), (99, 500),  # of no meaning
+    (0, 500), (99, 500),  # without a meaning
 ])
 def test_an_error_of_the_instance_reaches_the_client_with_its_meaning(start, code, status):
     gateway = start.gateway([start.scripted("--error-after", "0", "--error-code", str(code))])
@@ -211,7 +211,7 @@ def test_the_queue_is_bounded_and_answers_429(start):
     assert got.json()["error"]["type"] == "rate_limit_error"
     with pytest.raises(openai.RateLimitError):
         gateway.client().completions.create(model="tiny", prompt="x")
-    running.close()  # the waiting one runs
+    running.close()  # the waiting one starts
     worker.wait_for("submit", 2)
     worker.release()
     assert waits.recv(4096).startswith(b"HTTP/1.1 200 OK")
@@ -285,7 +285,7 @@ def test_a_lame_duck_answers_whoever_still_comes_and_sends_them_elsewhere(start)
         assert "connection" not in kept.get("/v1/models").headers
         gateway.child.send_signal(signal.SIGTERM)
         wait_until(lambda: gateway.get("/health").status_code == 503, "its being said to leave")
-        for client in (kept, httpx):  # a connection from before, and a new one
+        for client in (kept, httpx):  # an older connection and a new one
             url = "" if client is kept else gateway.url
             reply = client.post(url + "/v1/completions", json={"model": "tiny", "prompt": "x"}, timeout=DEADLINE)
             assert (reply.status_code, reply.headers["connection"]) == (200, "close")
@@ -363,7 +363,7 @@ def test_a_client_that_does_not_read_does_not_hold_up_the_end(start):
     slow = gateway.connect()
     slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     send(slow, {**ENDLESS, "max_tokens": 10_000_000, "logprobs": 5})
-    # The kernel takes no more of it: it waits in the gateway.
+    # The kernel's buffers are full: the output waits in the gateway.
     wait_until(lambda: gateway.metric("janus_gateway_memory_bytes") > 100_000, "unread output")
     gateway.child.send_signal(signal.SIGTERM)
     assert gateway.child.wait(timeout=DEADLINE) == 0

@@ -1,4 +1,4 @@
-"""Many open streams at once: no error, no further thread, and what a stream costs in memory.
+"""Many open streams at once: no error, no further thread, and the memory per stream.
 
 300 streams in the usual run, 2,000 with JANUS_SOAK=1. Prints the figures (pytest -s)."""
 
@@ -14,7 +14,7 @@ SOAK = os.environ.get("JANUS_SOAK") == "1"
 STREAMS = 2000 if SOAK else 300
 TOKENS = 40
 STEP_MS = 50
-# Sanitizers keep freed memory and shadow the rest.
+# Sanitizers keep freed memory and need shadow memory for the rest.
 SANITIZED = os.environ.get("JANUS_SANITIZE", "") != ""
 
 
@@ -64,7 +64,7 @@ def test_all_streams_are_open_at_once_and_end_well(start, capsys):
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 3 * STREAMS)), hard))
     workers = [start.held("--quiet", "--step-ms", str(STEP_MS)) for _ in range(2)]
     gateway = start.gateway(workers)
-    # Whatever starts lazily has started.
+    # Everything that starts lazily has started.
     assert gateway.post({"model": "tiny", "prompt": "a", "max_tokens": 1}).status_code == 200
     threads = process_status(gateway.child.pid, "Threads")
     kb = process_status(gateway.child.pid, "VmRSS")
@@ -75,7 +75,8 @@ def test_all_streams_are_open_at_once_and_end_well(start, capsys):
               f"threads, {(figures['kb'] - kb) / STREAMS:.1f} KiB per stream")
     assert errors == []
     assert figures["open"] == STREAMS
-    # None per stream: gRPC's own pool may add one when it is busy, whatever the number of streams.
+    # No thread per stream. gRPC's own pool may add one when it is busy, whatever the number of
+    # streams.
     assert figures["threads"] <= threads + 2
     assert SANITIZED or (figures["kb"] - kb) / STREAMS < 64
     wait_until(lambda: gateway.metric("janus_gateway_open_streams") == 0, "the streams' end")

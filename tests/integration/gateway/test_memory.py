@@ -1,4 +1,4 @@
-"""Bytes that clients make the gateway hold are bounded together, and given back."""
+"""The bytes that the gateway holds for its clients have a common limit, and are freed."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_resident_memory_follows_the_budget_and_not_the_clients(start):
         thread.join()
     assert gateway.metric("janus_gateway_memory_refused_total") == 54
     assert gateway.metric(IN_USE) == 24 * MIB
-    # Allocators keep some of what was freed; without a budget it is 240 MiB.
+    # Allocators keep some freed memory; without a budget it would be 240 MiB.
     assert resident_bytes(gateway) - before < 64 * MIB
     for connection in held:
         connection.close()
@@ -112,7 +112,7 @@ def test_prompts_that_wait_count(start):
     worker = start.scripted("--max-requests", "1", "--stall-after", "1", "--max-context", "200000",
                             "--kv-capacity", "200000")
     gateway = start.gateway([worker], "--memory-bytes", str(6 * MIB), "--request-bytes", "600000")
-    prompt = [5] * 100_000  # 1.2 MB while it waits: as kept, in a message, and that on the wire
+    prompt = [5] * 100_000  # 1.2 MB while it waits: kept, in a message, and serialized
     body = {"model": "tiny", "prompt": prompt, "max_tokens": 10, "stream": True}
     data = json.dumps(body, separators=(",", ":")).encode()
     waiting = []
@@ -152,10 +152,10 @@ def test_a_reader_is_cut_for_the_budget_before_its_own_buffer_is_full(start):
     other = gateway.client().completions.create(
         model="tiny", prompt="abc", temperature=0, max_tokens=10_000_000, stream=True,
         extra_body={"ignore_eos": True})
-    calm.wait_for("submit")  # so that its reader keeps up, however slow the machine is
+    calm.wait_for("submit")  # so that its reader keeps up even on a slow machine
     tokens = iter(other)
     while gateway.metric("janus_gateway_slow_reader_cut_total") == 0:
-        next(tokens)  # who reads is served on
+        next(tokens)  # a client that reads is still served
     for _ in range(10):
         next(tokens)
     assert gateway.metric("janus_gateway_memory_refused_total") == 1

@@ -1,4 +1,4 @@
-"""What the official client sees. At temperature 0 the scripted worker answers with the prompt."""
+"""Uses the official client. At temperature 0 the scripted worker answers with the prompt."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def test_completion_says_text_reason_and_usage(shared):
     assert answer.choices[0].text == "It is a truth"
     assert answer.choices[0].finish_reason == "stop"
     usage = answer.usage
-    assert usage.prompt_tokens == usage.completion_tokens  # <s> here, the stop token there
+    assert usage.prompt_tokens == usage.completion_tokens  # prompt: <s>; answer: stop token
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
 
 
@@ -127,12 +127,13 @@ def test_stop_strings_end_the_text_before_them(shared, stop, text, stream):
         assert answer.choices[0].finish_reason == "stop"
         tokens = answer.choices[0].logprobs.tokens
     assert "".join(tokens).startswith(text)
-    # The token of the text's last character may go on into the stop string; none lies behind it.
+    # The token of the text's last character may extend into the stop string; no token lies behind
+    # it.
     assert len("".join(tokens[:-1])) <= len(text)
 
 
 def test_a_stop_string_cancels_the_generation(start):
-    # It would generate for ever; one that ends by itself needs no cancel.
+    # An endless answer, because one that ends by itself needs no cancel.
     worker = start.scripted("--stall-after", "8")
     gateway = start.gateway([worker])
     complete(gateway, "abcdefgh" * 10, stop="c")
@@ -155,7 +156,7 @@ def test_equal_seeds_give_equal_answers(shared):
     assert sample(seed=7) == sample(seed=7) != sample(seed=8)
     assert sample(seed=-7) == sample(seed=-7)
     assert sample(seed=2**63) == sample(seed=2**63)
-    # Without one, the gateway draws.
+    # Without a seed, the gateway draws one.
     assert sample() != sample()
 
 
@@ -372,7 +373,7 @@ def test_usage_is_in_every_chunk_if_asked(shared):
 
 
 def test_an_echo_has_the_prompt_and_its_logprobs(shared):
-    # As lm-evaluation-harness asks for log likelihoods.
+    # Like lm-evaluation-harness when it needs log likelihoods.
     ids = [50, 60, 70]
     choice = complete(shared, ids, echo=True, logprobs=1, max_tokens=1).choices[0]
     logprobs = choice.logprobs
@@ -423,7 +424,7 @@ CALL = '<tool_call>{"name": "add", "arguments": {"b": 1, "a": 2}}</tool_call>'
 
 
 def with_template(start, source, *flags):
-    """A gateway whose chats are rendered so; the scripted worker answers with the prompt."""
+    """A gateway with this chat template; the scripted worker answers with the prompt."""
     template = start.folder / "template.jinja"
     template.write_text(source)
     return start.gateway([start.scripted()], "--chat-template", template, *flags)

@@ -1,4 +1,4 @@
-"""What keeps the gateway from starting is one line that names the fault."""
+"""If the gateway cannot start, it prints one line that names the fault."""
 
 import json
 import shutil
@@ -67,7 +67,7 @@ def test_a_tokenizer_larger_than_the_model_is_named_with_both_sizes(model, tmp_p
     said = refuse("--model", with_vocabulary(count - 1), "--member", "unix:/x")
     assert f"tokenizer.json: has {count} token ids, added tokens included" in said
     assert f"vocab_size in config.json) is {count - 1}" in said
-    # Of the same size, or smaller than a padded vocabulary: it goes on, to the next fault.
+    # A size equal to, or smaller than, a padded vocabulary is accepted; the next fault is reported.
     for size in (count, count + 64):
         said = refuse("--model", with_vocabulary(size), "--member", "unix:/x",
                       "--listen", "203.0.113.1:0")

@@ -1,4 +1,4 @@
-"""The gateway takes committed topologies from any member and follows them."""
+"""The gateway learns committed topologies from any member and follows them."""
 
 import signal
 
@@ -11,7 +11,7 @@ ATTACHED = "janus_gateway_attention_instances"
 
 
 def stream(gateway, tokens=400):
-    """One of which the first token has come, and the text so far."""
+    """A stream after its first token, and the text so far."""
     answer = gateway.client().completions.create(
         model="tiny", prompt="abc", temperature=0, max_tokens=tokens, stream=True,
         extra_body={"ignore_eos": True})

@@ -1,4 +1,4 @@
-// What a cache in fp8 costs: how far the logits of published checkpoints move.
+// The cost of an fp8 cache: how far the logits of published checkpoints move.
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,10 @@
 namespace janus::dataplane {
 namespace {
 
-// Of the range of the logits, over all positions. fp8 moves a number by up to 1/16 of it, which
-// partly averages out over the numbers of a score and the keys of a sum. The families come to 0.03
-// to 0.04, qwen3_moe, whose normed heads make large scores, to 0.12; their weights are random.
+// Relative to the range of the logits, over all positions. fp8 moves a number by up to 1/16 of it,
+// which partly averages out over the numbers of a score and the keys of a sum. The families move by
+// 0.03 to 0.04; qwen3_moe moves by 0.12, because its normed heads make large scores. Their weights
+// are random.
 constexpr float kMoved = 0.2f;
 
 class Fp8CacheTest : public testing::TestWithParam<const char*> {};
@@ -37,7 +38,7 @@ TEST_P(Fp8CacheTest, MovesLogitsLittle) {
     }
   }
   EXPECT_LE(difference, kMoved * c.range);
-  // More than rounding in fp32 would: it is the other cache that was attended.
+  // More than rounding in fp32 would move: attention used the fp8 cache.
   EXPECT_GT(difference, golden.tolerance * c.range);
   RecordProperty("difference_of_range", std::to_string(difference / c.range));
   std::cout << difference / c.range << " of the range\n";

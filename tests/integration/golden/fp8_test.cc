@@ -1,5 +1,5 @@
-// Published checkpoints written in fp8 give what the same numbers written out give: the whole way
-// from quantization_config and scales on disk to logits and tokens.
+// Published checkpoints written in fp8 give the same results as their numbers written out: the
+// whole way from quantization_config and scales on disk to logits and tokens.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace janus::dataplane {
 namespace {
 
-// What the publishers quantize: projections of attention and FFNs; not gates, norms, embeddings.
+// What publishers quantize: projections of attention and FFNs; not gates, norms, embeddings.
 bool IsProjection(const std::string& name) {
   return name.ends_with(".weight") &&
          (name.find("_proj") != std::string::npos || name.find(".experts.") != std::string::npos);

@@ -17,7 +17,7 @@ struct Back {
 
 std::vector<Back> Backs(const GoldenCase& c) {
   std::vector<Back> backs;
-  // The scalar kernels take a minute for a long prompt where every access is watched.
+  // A sanitizer makes the scalar kernels take a minute for a long prompt.
   if (!kSanitized || c.prompt.size() < 100)
     backs.push_back({kernels::Device::kReference, kernels::Isa::kAvx2, "reference"});
   for (const auto& [isa, name] :

@@ -10,7 +10,7 @@
 
 namespace janus::dataplane {
 
-// One change of a golden checkpoint that must show: an entry of its sensitivity.json.
+// One change of a golden checkpoint that must have an effect: an entry of its sensitivity.json.
 struct Mutation {
   std::string family;
   std::string name;
@@ -27,7 +27,7 @@ void PrintTo(const Mutation& mutation, std::ostream* out);
 std::vector<Mutation> MutationsOf(const std::string& family);
 
 // Fails the running test unless the mutated checkpoint moves the logits of its case by a hundred
-// times what the golden test tolerates, or is refused where it may be.
+// times the golden test's tolerance, or is refused where that is allowed.
 void ExpectThatItShows(const Mutation& mutation, const CaseService& service);
 
 }  // namespace janus::dataplane

@@ -1,5 +1,5 @@
-// Published checkpoints whose routed experts are in mxfp4 give the bits of the same numbers written
-// out in bfloat16: the whole way from quantization_config and packed tensors on disk to logits and
+// Published checkpoints with routed experts in mxfp4 give the bits of the same numbers written out
+// in bfloat16: the whole way from quantization_config and packed tensors on disk to logits and
 // tokens.
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The goldens through instances whose pairs meet over shared memory, over UCX, or both: what was
-// compared with the reference holds however it travels.
+// The goldens with instances that exchange over shared memory, over UCX, or both: the results equal
+// the reference over every transport.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using Parameter = std::tuple<NetworkKind, const char*>;  // and the family
 class GoldenOverNetworks : public testing::TestWithParam<Parameter> {
  protected:
   const Golden golden_ = ReadGolden(std::get<1>(GetParam()));
-  // Enough members for pairs of either kind in two and in three memory domains.
+  // Enough members for both kinds of pairs in two and in three memory domains.
   const CaseService service_{
       .kernels = BestCpu(), .m = 2, .n = 3, .connect = std::get<0>(GetParam()).connect};
 };
@@ -38,10 +38,10 @@ TEST_P(GoldenOverNetworks, LogitsAndTokensAreTransformers) {
 
 TEST_P(GoldenOverNetworks, MutationsShow) {
   const std::vector<Mutation> all = MutationsOf(std::get<1>(GetParam()));
-  // A few of them each time, other ones with each seed; all in soak.
+  // A few of them each time, different ones with each seed; all in soak.
   const size_t count = Soak() ? all.size() : kSanitized ? 1 : 12;
   const size_t first = MixSeed(TestSeed(), 8) % all.size();
-  const size_t stride = Soak() ? 1 : 19;  // neighbours are ways to change one field
+  const size_t stride = Soak() ? 1 : 19;  // neighbouring mutations change the same field
   for (size_t i = 0; i < count; ++i) {
     const Mutation& mutation = all[(first + i * stride) % all.size()];
     SCOPED_TRACE(mutation.name + ", again with JANUS_SEED=" + std::to_string(TestSeed()));

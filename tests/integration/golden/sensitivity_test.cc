@@ -1,5 +1,5 @@
-// Every field of the config and every kind of tensor shows in the logits: mutated in turn, each
-// moves them by a hundred times what the golden test tolerates, or is refused.
+// Every config field and every kind of tensor affects the logits. Each mutation moves them by a
+// hundred times the golden test's tolerance, or is refused.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// The cases that every device is held to, on the GPU. Streams run beside the host, as they do where
-// a model is served.
+// The tests that every device must pass, on the GPU. Streams run beside the host, as in serving.
 
 #include "common/check.h"
 #include "kernels/device/cuda_context.h"

@@ -1,5 +1,5 @@
-// Instances on the GPU give the reference implementation's logits and tokens, long prompts too, and
-// the same bits over topologies and schedules.
+// Instances on the GPU give the reference implementation's logits and tokens, even for long
+// prompts, and the same bits for all topologies and schedules.
 
 #include "kernels/device/cuda_context.h"
 #include "tests/support/golden.h"

@@ -1,5 +1,5 @@
-"""The bits of the logits do not depend on m, n, replicas, or the company a request is in: seen from
-outside, through the gateway, with real processes. JANUS_SOAK=1 asks more."""
+"""The bits of the logits do not depend on m, n, replicas, or other requests. Checked through the
+gateway, with real processes. JANUS_SOAK=1 sends more requests."""
 
 import concurrent.futures
 import os
@@ -37,7 +37,7 @@ def requests_of(vocabulary):
 
 class Bits(Service, unittest.TestCase):
     def answers(self, configuration, dtype, requests, clients, cache="Auto"):
-        """(token ids, hashes) by request, asked for in an order and at times of its own."""
+        """(token ids, hashes) by request, sent in random order at random times."""
         m, n, slots = configuration
         self.serve_object({
             "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}},

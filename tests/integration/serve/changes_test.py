@@ -1,8 +1,8 @@
-"""Requests while a service changes its size and loses its workers: none fails, and every token and
+"""Sends requests while a service changes its size and loses workers. None fails, and every token and
 the bits of its logits are those of an undisturbed service. bf16, real processes, through the gateway.
 
-JANUS_SOAK=1 changes and loses twenty times each; else twice. JANUS_SEED repeats a run's draws. What a
-change costs is printed: the longest gap between two tokens of any stream, and of what it was made.
+JANUS_SOAK=1 changes and loses twenty times each, otherwise twice. JANUS_SEED repeats a run's random
+choices. Prints the cost of a change: the longest gap between two tokens of any stream, and its parts.
 """
 
 import http.client
@@ -25,7 +25,7 @@ SEED = draw_seed()
 TIMES = 20 if SOAK else 2
 CLIENTS = 6
 VOCABULARY = 3072
-# A worker that hangs is ended by its liveness probe after half a minute.
+# The liveness probe ends a hanging worker after half a minute.
 ANSWER = 4 * DEADLINE
 
 
@@ -45,7 +45,7 @@ def requests():
 
 
 class Load:
-    """Clients that ask the same requests again and again and hold every answer to the first one."""
+    """Clients that repeat the same requests and compare every answer with the first one."""
 
     def __init__(self, port):
         self.port = port
@@ -55,7 +55,7 @@ class Load:
         self.mu = threading.Lock()
         self.answered = 0
         self.wrong = []
-        self.gaps = []  # (when it ended by the wall's clock, its seconds), long ones
+        self.gaps = []  # long gaps: (end by wall clock, seconds)
         self.clients = [threading.Thread(target=self.run, args=(i,)) for i in range(CLIENTS)]
         for client in self.clients:
             client.start()
@@ -120,7 +120,7 @@ class Load:
 
 
 class TwoModelLoad(Load):
-    """Keeps all answers: which of two models they have to be of is known in the end."""
+    """Keeps all answers: only at the end it is known which of two models each must come from."""
 
     def __init__(self, port):
         self.answers = []  # (request, answer, or what went wrong)
@@ -159,7 +159,7 @@ class Changes(Service, unittest.TestCase):
                       "dtype": "BFloat16"},
             "roles": {"attention": {"replicas": m, "maxBatchSize": 8}, "experts": {"replicas": n}},
         }, "--debug-logits-hash")
-        # Nobody reads what it says while it serves: it must not wait for that.
+        # Drain its output, so that it never waits for a reader.
         threading.Thread(target=self.janusctl.stdout.read, daemon=True).start()
         load = load_of(self.port)
         load.await_answers(2 * CLIENTS)
@@ -182,7 +182,7 @@ class Changes(Service, unittest.TestCase):
                 for when, epoch, what in found]
 
     def ready_at(self, m, n):
-        """Whether as many serve, and the newest spec is carried out."""
+        """Whether this many instances serve by the newest spec."""
         services = self.objects("services")
         if not services:
             return False
@@ -194,7 +194,7 @@ class Changes(Service, unittest.TestCase):
                 and (topology.get("m"), topology.get("n")) == (m, n))
 
     def tell(self, what, began, load):
-        """Prints what it cost: the longest gap, and since `began` each epoch's steps."""
+        """Prints the cost: the longest gap, and the steps of each epoch since `began`."""
         steps = ", ".join(f"epoch {epoch} {said} at {1e3 * (when - began):.0f} ms"
                           for when, said, epoch in self.epochs() if when >= began)
         print(f"{what}: longest gap {1e3 * load.longest_gap(began):.0f} ms; {steps}", file=sys.stderr)
@@ -232,7 +232,8 @@ class Changes(Service, unittest.TestCase):
 
     def test_settings_change_under_load(self):
         load = self.serve(2, 2)
-        # Of the attention pods for life, so others take their place; then of the epoch, without a new pod.
+        # First a setting that is constant for an attention pod's life, so new pods replace it; then
+        # one of the epoch, without a new pod.
         for spec, is_for_life in (
                 ({"roles": {"attention": {"maxBatchSize": 4}}}, True),
                 ({"roles": {"attention": {"kvCache": {"size": "64Mi"}}}}, True),
@@ -252,7 +253,7 @@ class Changes(Service, unittest.TestCase):
         load = self.serve(2, 2, TwoModelLoad, rollout={"type": "Recreate"})
         first = load.wanted
         models = [first]
-        # All answers have time to come to their ends; then none has.
+        # First all answers have time to end; then none has.
         for dtype, drain in (("Float32", 300), ("BFloat16", 0)):
             before = self.names()
             load.await_answers(CLIENTS)
@@ -260,7 +261,7 @@ class Changes(Service, unittest.TestCase):
             began = time.time()
             self.edit({"model": {"dtype": dtype}, "rollout": {"drainSeconds": drain}})
             wait_for(lambda: self.ready_at(2, 2), f"{dtype} to be carried out", ANSWER)
-            # Whoever asked before has an answer.
+            # All earlier requests have an answer.
             load.await_answers(3 * CLIENTS)
             self.tell(f"{dtype} after a drain of {drain} s", began, load)
             self.assertEqual(before & self.names(), set(), "all pods are new ones")
@@ -286,7 +287,7 @@ class Changes(Service, unittest.TestCase):
         self.check(load)
 
     def names(self):
-        """attention-1, experts-2, ...: those that run."""
+        """The running instances: attention-1, experts-2, ..."""
         return {"-".join(pod["metadata"]["name"].removeprefix("golden-").split("-")[::2])
                 for pod in self.objects("pods")
                 if "gateway" not in pod["metadata"]["name"] and "deletionTimestamp" not in pod["metadata"]}

@@ -1,7 +1,7 @@
 """janusctl serve over many starts and stops, and with too few cores.
 
 JANUS_SOAK=1 runs 200 starts (50 with a process killed at a random moment) and five minutes of four
-times as many busy threads as cores; else a few of each.
+times as many busy threads as cores; otherwise a few of each.
 """
 
 import concurrent.futures
@@ -30,7 +30,7 @@ class Endurance(Service, unittest.TestCase):
         self.close()
 
     def segments(self):
-        """Shared memory with a name; ours has none."""
+        """Shared memory with a name; ours has no name."""
         return set(pathlib.Path("/dev/shm").iterdir())
 
     def seconds_to_end(self):
@@ -46,7 +46,7 @@ class Endurance(Service, unittest.TestCase):
             killed = run % 4 == 3 if SOAK else run % 2 == 1
             self.start("--attention", "2", "--experts", "2")
             if killed:
-                # Anywhere between the first process and the first tokens.
+                # At any time between the first process and the first tokens.
                 time.sleep(self.random.uniform(0.0, 1.0))
                 victims = [pid for pid, _ in self.processes()] + [self.janusctl.pid]
                 victim = self.random.choice(victims)
@@ -55,7 +55,8 @@ class Endurance(Service, unittest.TestCase):
                 except ProcessLookupError:
                     pass  # it has ended meanwhile, with the run
                 whole = victim != self.janusctl.pid
-                # Who is lost before it served ends the start; later it heals.
+                # If a process is lost before the service serves, the start fails. Later losses are
+                # repaired.
                 serves = whole and any(line.startswith("serving ") for line in self.janusctl.stdout)
                 if serves:
                     self.complete_when_it_listens([5, 6, 7], tokens=2)

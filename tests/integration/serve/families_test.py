@@ -8,19 +8,19 @@ import unittest
 
 from serving import GOLDEN, Service, copy_golden
 
-# (m, n, transport). The first is what the others must equal.
+# (m, n, transport). The others must equal the first.
 CONFIGURATIONS = [(1, 1, "SharedMemory"), (2, 2, "SharedMemory"), (2, 2, "TCP")]
 
 
 def cases_of(family):
-    """Those of the checkpoint's own config.json."""
+    """The cases of the checkpoint's unchanged config.json."""
     cases = json.loads((GOLDEN / family / "golden.json").read_text())["cases"]
     return [case for case in cases if case["config"] == "config.json"]
 
 
 class Families(Service, unittest.TestCase):
     def answers(self, configuration, cases):
-        """(token ids, hashes of their logits) by case, all asked at once."""
+        """(token ids, hashes of their logits) by case, all requested at once."""
         m, n, transport = configuration
         self.serve_object({
             "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}}},

@@ -178,7 +178,7 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_sequence(client, service):
     wait_for(lambda: service.metric("vllm:num_requests_running") == 0, "its end")
 
     def used():
-        # The instance says what it holds with the tokens of the next request.
+        # The instance reports its memory with the tokens of the next request.
         complete(client, [5], max_tokens=2, temperature=0, extra_body={"ignore_eos": True})
         return service.metric("vllm:kv_cache_usage_perc")
 
@@ -187,7 +187,7 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_sequence(client, service):
 
 
 class TwoRequests:
-    """One that is streamed and one that is awaited whole, both under way and far from their ends."""
+    """One streamed request and one without a stream, both running and far from their ends."""
 
     def __init__(self, service):
         self.client = openai.OpenAI(base_url=service.url + "/v1", api_key="none", max_retries=0,
@@ -219,7 +219,7 @@ def two_experts():
 
 
 def test_the_end_of_the_service_is_an_error_that_clients_understand(two_experts):
-    """No client sees a connection that breaks."""
+    """No client's connection breaks."""
     requests = TwoRequests(two_experts)
     two_experts.janusctl.send_signal(signal.SIGINT)
     with pytest.raises(openai.APIError) as error:

@@ -1,6 +1,6 @@
 """janusctl serve and load against real workers and a real gateway, from outside.
 
-Every test ends with the question what is left: no process of the run, no folder of its sockets.
+Every test checks at its end that nothing is left: no process of the run, no folder with its sockets.
 """
 
 import errno
@@ -134,7 +134,7 @@ spec:
             unit = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
             predicted = float(said[0]) * unit[said[1]]
             self.complete(list(range(10, 310)))
-            # Pages that several processes use count once.
+            # Pages that several processes share count once.
             observed = 0
             for pid, _ in self.processes():
                 rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
@@ -142,8 +142,8 @@ spec:
                 observed += int(pss.split()[1]) * 1024
             print(f"memory, {dtype}: said {predicted / 1e6:.0f} MB, is {observed / 1e6:.0f} MB")
             self.assertLessEqual(observed, predicted)
-            # Pages for keys and values are hardly touched here, nor is what a long step computes in.
-            untouched = 2 * (16 << 20) * 9 / 8 + (16 << 20)  # nor what clients may hold
+            # Pages for keys and values are hardly touched here, nor is the workspace of long steps.
+            untouched = 2 * (16 << 20) * 9 / 8 + (16 << 20)  # nor the memory for clients
             self.assertLessEqual(predicted - untouched, 3 * observed)
             self.janusctl.send_signal(signal.SIGINT)
             self.ends()
@@ -253,7 +253,7 @@ spec:
 
 class Healing(ServeTest):
     def killed(self, name, signal_number=signal.SIGKILL):
-        """Kills a process of the service; its successor's number."""
+        """Kills a process of the service; returns its successor's pid."""
         old = self.pid_of(name)
         os.kill(old, signal_number)
         return wait_for(lambda: self.find_pid(name) not in (None, old) and self.find_pid(name), name)
@@ -294,7 +294,7 @@ class Healing(ServeTest):
         self.stop()
 
     def generated(self):
-        """Tokens so far, by the gateway."""
+        """Tokens so far, according to the gateway."""
         return self.metric("vllm:generation_tokens_total")
 
 
@@ -328,7 +328,7 @@ class Losing(ServeTest):
         self.assert_nothing_left()
 
     def test_a_worker_that_dies_while_it_loads_ends_the_start(self):
-        # Held still between its first probe and the order to load, so that it dies in the loading.
+        # Stopped between its first probe and the request to load, so that it dies while loading.
         self.start("--experts", "2")
         held = []
         for name in ("attention-1", "experts-2"):

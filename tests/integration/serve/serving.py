@@ -25,7 +25,7 @@ DEADLINE = scaled(60.0)
 
 
 def wait_for(condition, what, seconds=DEADLINE):
-    """Polls, because what is awaited is another process's doing."""
+    """Polls, because the condition depends on another process."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -36,7 +36,7 @@ def wait_for(condition, what, seconds=DEADLINE):
 
 
 def free_ports(count):
-    """The first of so many in a row: below those that the kernel gives to whoever connects meanwhile."""
+    """The first of so many free ports in a row, below those that the kernel assigns to connections."""
     lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()[0])
     while True:
         first = random.randrange(lowest // 2, lowest - count)
@@ -58,7 +58,7 @@ TEXT = ("tokenizer.json", "tokenizer_config.json")
 
 
 def copy_golden(folder, family="mixtral"):
-    """A random fp32 checkpoint of the golden tests, with their tokenizer as far as it has room for it."""
+    """A random fp32 checkpoint of the golden tests, with as much of their tokenizer as its vocabulary holds."""
     folder.mkdir()
     for name in WEIGHTS:
         shutil.copy(GOLDEN / family / name, folder)
@@ -69,7 +69,7 @@ def copy_golden(folder, family="mixtral"):
     bpe = tokenizer["model"]
     if vocabulary >= len(bpe["vocab"]):
         return
-    # Merges stand in the order of their ids, so its beginning is a smaller tokenizer.
+    # Merges are in the order of their ids, so a prefix of them is a smaller tokenizer.
     bpe["vocab"] = {token: i for token, i in bpe["vocab"].items() if i < vocabulary}
     bpe["merges"] = [pair for pair in bpe["merges"] if "".join(pair) in bpe["vocab"]]
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
@@ -86,7 +86,7 @@ class Service:
     """One run of janusctl serve at a time; open() and close() around all of it."""
 
     def open(self, copy_model=copy_golden):
-        # Short: paths of sockets are bounded.
+        # Short, because the paths of sockets are limited.
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="jserve-", dir="/tmp"))
         self.run_dir = self.dir / "run"
         self.run_dir.mkdir()
@@ -147,11 +147,11 @@ class Service:
         return self.start_serving("-f", str(path), *arguments, model=False)
 
     def ends(self):
-        """Output and error of a run that is to end by itself."""
+        """Output and error of a run that must end without a signal."""
         return self.janusctl.communicate(timeout=DEADLINE)
 
     def stop(self):
-        """Ctrl-C, which must leave nothing; what janusctl has printed meanwhile."""
+        """Sends Ctrl-C, which must leave nothing; returns what janusctl has printed meanwhile."""
         self.janusctl.send_signal(2)
         out, error = self.ends()
         assert (self.janusctl.returncode, error) == (0, ""), error
@@ -159,7 +159,7 @@ class Service:
         return out
 
     def refused(self, *arguments, **options):
-        """The one message of a run that must end with an error, leaving nothing."""
+        """The one message of a run that must end with an error and leave nothing."""
         self.start(*arguments, **options)
         out, error = self.ends()
         assert self.janusctl.returncode != 0, out
@@ -226,7 +226,7 @@ class Service:
         return reply["choices"][0]["text"]
 
     def complete_when_it_listens(self, prompt, tokens=16):
-        """Of a gateway that may just be started again."""
+        """Completes at a gateway that may be restarting."""
         wait_for(self.listens, "the gateway")
         return self.complete(prompt, tokens)
 
@@ -238,14 +238,14 @@ class Service:
             return False
 
     def ctl(self, *arguments):
-        """What janusctl says of the service that runs."""
+        """What janusctl reports of the running service."""
         done = subprocess.run([BIN / "janusctl", *arguments], env=self.env, capture_output=True,
                               text=True, timeout=DEADLINE)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def objects(self, kind):
-        """Empty: nothing can be asked yet."""
+        """Empty: the API does not answer yet."""
         done = subprocess.run([BIN / "janusctl", "get", kind, "-o", "json"], env=self.env,
                               capture_output=True, text=True, timeout=DEADLINE)
         if done.returncode != 0:

@@ -23,7 +23,7 @@ bool IsQuantity(const Node& schema) {
   return Keyword(schema, "x-kubernetes-int-or-string") == "true";
 }
 
-// Whether a rule says how much a quantity may be at the most.
+// Whether a rule bounds a quantity from above.
 bool HasMost(const Node& quantity) {
   const Node* const rules = quantity.Find("x-kubernetes-validations");
   return rules != nullptr &&
@@ -36,15 +36,15 @@ bool IsTime(const Node& schema) {
   return Keyword(schema, "format") == "date-time";
 }
 
-// Whether texts may have letters outside ASCII, and as many as it takes fit a request.
+// Whether texts may have letters outside ASCII, and enough of them fit a request.
 bool TakesUmlauts(const Node& schema) {
   if (schema.Find("maxLength")->integer > 65536) return false;
   const std::string pattern = Keyword(schema, "pattern");
   return pattern.empty() || pattern == "^/" || pattern == "^[^/]+/[^/]+$";
 }
 
-// So many entries like `one`, told apart by their keys where the list asks for it: keys are
-// letters, or what an enumeration has as far as that goes.
+// So many entries like `one`. If the list needs distinct keys, they are letters, or the values of
+// an enumeration as far as these suffice.
 Node ListOf(const Node& schema, const Node& one, int64_t count) {
   Node out = Node::List();
   out.items.assign(static_cast<size_t>(count), one);
@@ -63,7 +63,7 @@ Node ListOf(const Node& schema, const Node& one, int64_t count) {
   return out;
 }
 
-// A field of the object under change, its schema, and what both are called.
+// The field under change, its schema, and the paths of both.
 struct Place {
   const Node& schema;
   Node* value;
@@ -73,7 +73,7 @@ struct Place {
 
 class Maker {
  public:
-  // `part`: which the schema has.
+  // `part`: one that the schema has.
   Maker(const Node& schema, std::string_view part)
       : part_schema_(*PropertyOf(schema, part)), part_(part) {
     Leaves(part_schema_, part_);
@@ -106,7 +106,7 @@ class Maker {
   void Add(const Place& place, const std::string& what, const std::string& path) {
     out_.objects.push_back({place.path + ": " + what, object_, path, false, {}});
   }
-  // The object with another value in that place.
+  // The object with a different value in that place.
   void With(const Place& place, const std::string& what, Node value) {
     std::swap(*place.value, value);
     Add(place, what, place.path);
@@ -136,7 +136,8 @@ class Maker {
     }
     if (IsQuantity(place.schema)) {
       if (HasMost(place.schema)) return;
-      // More than 64 bits hold, and the most that they do, in more digits than a text may have.
+      // More than 64 bits hold, and the largest value that they hold, in more digits than a text
+      // may have.
       AtBorder(place, Node::String("12E"));
       AtBorder(place, Node::Integer(std::numeric_limits<int64_t>::max()));
       return;
@@ -190,7 +191,7 @@ class Maker {
     if (out_.leaves.count(place.schema_path) > 0) out_.covered.insert(place.schema_path);
   }
 
-  // `null`: of that field of the place; its own stands before those of what is below it.
+  // `null`: for that field of the place; its own entry comes before those of the fields below it.
   void Without(const Place& place, size_t field, BadObjects::Null& null) {
     std::vector<NodeField>& fields = place.value->fields;
     const NodeField taken = fields[field];
@@ -276,8 +277,8 @@ class Maker {
   BadObjects out_;
 };
 
-// A value with every field that the schema has, each one that it takes. Of texts with a pattern
-// those take letters or numbers.
+// A value with every field of the schema, each one valid. Texts with a pattern accept letters or
+// numbers.
 Node FullValue(const Node& schema) {
   if (IsQuantity(schema)) return Node::Integer(1);
   if (const Node* allowed = schema.Find("enum")) return allowed->items.at(0);

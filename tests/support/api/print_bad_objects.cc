@@ -1,7 +1,7 @@
-// Prints objects of every kind for the suite that gives them to a real API server, one JSON object
-// a line: {"name", "plural", "part", "object", "before", "paths", "unknown_field"}; `paths`: the
-// fields that operator/api refuses, none of a good object; of a bad status, the field at fault.
-// `part` is "status" where that is what is written, "change" where the object follows `before`.
+// Prints objects of every kind for the suite that sends them to a real API server, one JSON object
+// per line: {"name", "plural", "part", "object", "before", "paths", "unknown_field"}. `paths`: the
+// fields that operator/api refuses, empty for a good object; for a bad status, the field at fault.
+// `part` is "status" if the status is written, and "change" if the object follows `before`.
 
 #include <cstdio>
 #include <string>

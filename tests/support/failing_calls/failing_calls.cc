@@ -13,7 +13,7 @@
 
 namespace {
 
-// The error number that the file named by the variable holds; 0: none.
+// The error number in the file that the variable names; 0: none.
 int NumberInFile(const char* variable) {
   const char* path = std::getenv(variable);
   FILE* file = path != nullptr ? std::fopen(path, "re") : nullptr;

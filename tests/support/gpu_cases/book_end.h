@@ -12,13 +12,13 @@ inline std::string NameOf(const testing::TestInfo& test) {
   return std::string(test.test_suite_name()) + '.' + test.name();
 }
 
-// Writes how a case of GoogleTest ended. One that was skipped did not fail; its line says why it
-// was. `lost`: as CaseBook::End has it.
+// Writes how a case of GoogleTest ended. A skipped case did not fail; its line says why it was
+// skipped. `lost`: as in CaseBook::End.
 inline void BookEnd(CaseBook& book, const testing::TestInfo& test, bool lost) {
   const testing::TestResult& result = *test.result();
   std::string why;
   if (result.Skipped()) {
-    why = "skipped";  // by a case that says nothing
+    why = "skipped";  // by a case without a reason
     for (int i = 0; i < result.total_part_count(); ++i) {
       const testing::TestPartResult& part = result.GetTestPartResult(i);
       if (part.skipped() && *part.message() != '\0') why = part.message();

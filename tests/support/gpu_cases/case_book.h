@@ -8,9 +8,8 @@
 
 namespace janus::kernels {
 
-// The file that a run of cases on a GPU leaves and a later run goes on with: a line before each
-// case and one behind it, flushed. A case without a line behind it hung, was cut, or ended the
-// process.
+// The file that a run of cases on a GPU writes and a later run resumes from: one line before each
+// case and one after it, flushed. A case without a second line hung, was cut, or ended the process.
 class CaseBook {
  public:
   explicit CaseBook(const std::string& path) {
@@ -25,8 +24,8 @@ class CaseBook {
 
   void Write(const std::string& line) { out_ << line << std::endl; }
   void Begin(const std::string& name) { Write("{\"begins\": \"" + name + "\"}"); }
-  // `lost`: the process cannot use the GPU any more. `skipped`: why nothing was asked of it; empty:
-  // it was.
+  // `lost`: the process cannot use the GPU any more. `skipped`: why the case was skipped; empty: it
+  // ran.
   void End(const std::string& name, bool passed, bool lost, int64_t ms,
            const std::string& skipped = "") {
     Write("{\"case\": \"" + name + "\", \"passed\": " + (passed && !lost ? "true" : "false") +
@@ -35,8 +34,8 @@ class CaseBook {
           ", \"ms\": " + std::to_string(ms) + '}');
   }
 
-  // GoogleTest's filter for what of `filter` has not begun; `again`: for what was begun once and
-  // did not end. What began twice, or ended, is not run any more.
+  // GoogleTest's filter for the cases of `filter` that have not begun; with `again`, for those that
+  // began once and did not end. A case that began twice, or ended, does not run any more.
   std::string FilterOf(const std::string& filter, bool again) const {
     std::string cut;
     std::string without;

@@ -5,7 +5,7 @@
 
 namespace janus {
 
-// As a string of JSON, quotes included; what no line can hold is a blank.
+// A JSON string with its quotes; control characters become blanks.
 inline std::string JsonText(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

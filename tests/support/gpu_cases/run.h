@@ -1,7 +1,7 @@
 #pragma once
 
-// What programs of cases for a GPU share: a book of the cases (case_book.h) in the file that
-// --results names, and a way on behind one that leaves the process without its GPU.
+// Shared parts of programs with cases for a GPU: a book of the cases (case_book.h) in the file of
+// --results, and a way to continue after a case that leaves the process without its GPU.
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@
 
 namespace janus::kernels {
 
-// Whether a launch has left the process without its GPU: errors of kernels stay.
+// Whether a launch has left the process without its GPU: errors of kernels are permanent.
 inline bool HasLostTheGpu() {
-  cudaGetLastError();  // of what was refused, which does not stay
+  cudaGetLastError();  // clears a refusal, which is not permanent
   return cudaDeviceSynchronize() != cudaSuccess;
 }
 
@@ -31,16 +31,16 @@ class BookCases final : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     const bool lost = HasLostTheGpu();
     BookEnd(book_, test, lost);
-    if (lost) std::_Exit(kLost);  // all that follows would fail
+    if (lost) std::_Exit(kLost);  // all later cases would fail
   }
 
  private:
   CaseBook& book_;
 };
 
-// The program's main. open(apart) readies what the cases need and says what the runtime says. Exit
-// 1: some failed; 2: called wrongly; 3: no GPU that can run this; kLost: one case lost it, and
-// another run goes on.
+// The program's main. open(apart) prepares what the cases need and returns the runtime's error.
+// Exit 1: some failed; 2: called wrongly; 3: no GPU that can run this; kLost: one case lost it, and
+// another run continues.
 template <class Open>
 int RunGpuCases(int argc, char** argv, Open open) {
   testing::InitGoogleTest(&argc, argv);
@@ -75,7 +75,7 @@ int RunGpuCases(int argc, char** argv, Open open) {
     std::cerr << "no GPU that can run this: " << cudaGetErrorString(error) << '\n';
     return 3;
   }
-  auto* const book = new CaseBook(path);  // may be written as the process ends
+  auto* const book = new CaseBook(path);  // may be written while the process ends
   if (!book->ok()) {
     std::cerr << "cannot write " << path << '\n';
     return 2;

@@ -7,9 +7,9 @@
 
 namespace janus::control {
 
-// Another ObjectApi as a process sees it that is killed at one of its calls: before the call, or
-// after it is done and before the answer comes. From there on nothing of that process reaches the
-// server. Confined to one thread.
+// Another ObjectApi, as seen by a process that is killed at one of its calls: before the call, or
+// after it is done and before the answer arrives. Later calls do not reach the server. Confined to
+// one thread.
 class EndingApi final : public ObjectApi {
  public:
   // `under` outlives this. `at`: the call's number, from 0.

@@ -27,7 +27,7 @@ class Sweep {
  public:
   explicit Sweep(FunctionRef<CallCounts(std::vector<FaultPlan>)> play) : play_(play) {}
 
-  // False: the scenario has no call where the last plan begins, or something is wrong.
+  // False: the scenario has no call at which the last plan begins, or an assertion failed.
   bool Play(const std::vector<FaultPlan>& plans) {
     const testing::ScopedTrace trace(__FILE__, __LINE__, Describe(plans));
     const CallCounts counts = play_(plans);
@@ -36,7 +36,7 @@ class Sweep {
     return counts.calls > plans.back().first && !testing::Test::HasFailure();
   }
 
-  // Both end at the first run in which an assertion fails.
+  // Both end at the first run with a failed assertion.
   void PlayAllPairs(const std::vector<Fault>& faults) {
     const size_t calls = positions;
     for (const Fault& one : faults) {

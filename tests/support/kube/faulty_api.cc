@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Fault::Kind;
 
-constexpr Seconds kSilence{90};  // after which the client cuts a watch
+constexpr Seconds kSilence{90};  // then the client cuts a watch
 
 bool IsOfWatch(const Fault& fault) {
   return fault.kind >= Kind::kCut;
@@ -199,7 +199,7 @@ ApiResult<WatchEnd> FaultyApi::Watch(const Resource& resource, const WatchOption
       Pass(timeline_, kSilence, stop);
       if (stop.stop_requested()) return LocalError(Cancelled("the watch was stopped"));
       return WatchEnd::kSilence;
-    default:  // kCut, and faults of calls, which do not come here
+    default:  // kCut, and faults of calls, which do not occur here
       return Lost(StatusCode::kUnavailable, false);
   }
 }

@@ -9,7 +9,7 @@
 
 namespace janus::control {
 
-// What goes wrong with a call.
+// A fault of a call.
 struct Fault {
   enum class Kind {
     kRefused,     // with http_status, and nothing is done
@@ -17,11 +17,11 @@ struct Fault {
     kReplyLost,   // done, but the connection breaks before the reply
     kNeverCame,   // not done; no reply until the caller's time is up
     kNeverReply,  // done; no reply until the caller's time is up
-    // Of a watch, after `events` of them:
+    // Of a watch, after `events` events:
     kCut,      // the connection breaks
-    kSilent,   // nothing more comes, until the client cuts it
+    kSilent,   // no further event, until the client cuts the watch
     kEnds,     // the server ends it
-    kExpires,  // the server says 410
+    kExpires,  // the server sends 410
   };
   Kind kind = Kind::kRefused;
   int http_status = 0;
@@ -30,7 +30,7 @@ struct Fault {
   std::string ToString() const;
 };
 
-// Those that can befall a call, and those that can befall a watch.
+// The faults of calls, and those of watches.
 const std::vector<Fault>& CallFaults();
 const std::vector<Fault>& WatchFaults();
 
@@ -39,15 +39,15 @@ struct CallCounts {
   size_t failed = 0;  // by a fault
 };
 
-// Which calls fail: those numbered [first, first + count), the first call being 0; the faults that
-// a kind of call cannot have pass it by.
+// The calls that fail are [first, first + count), counted from 0. Faults that a kind of call cannot
+// have do not affect it.
 struct FaultPlan {
   size_t first = 0;
   size_t count = 0;
   Fault fault;
 };
 
-// Another ObjectApi, some of whose calls fail. Confined to one thread.
+// Another ObjectApi that fails some calls. Confined to one thread.
 class FaultyApi final : public ObjectApi {
  public:
   // `under` and `timeline` outlive this.
@@ -57,7 +57,7 @@ class FaultyApi final : public ObjectApi {
   // Verb and object of every call so far: "create leases.coordination.k8s.io chat".
   const std::vector<std::string>& calls() const { return calls_; }
   CallCounts counts() const { return {calls_.size(), failed_}; }
-  // From here on every call goes well, and is not counted.
+  // From here on every call succeeds, and is not counted.
   void Heal() { is_healed_ = true; }
 
   ApiResult<Node> Get(const Resource& resource, const ObjectKey& key, Subresource subresource,
@@ -80,9 +80,9 @@ class FaultyApi final : public ObjectApi {
                             const std::stop_token& stop) override;
 
  private:
-  // Notes the call; the fault that befalls it, or null.
+  // Records the call; returns its fault, or null.
   const Fault* Next(std::string call, bool is_watch);
-  // Does the call, or not, as its fault says.
+  // Does the call, or not, depending on its fault.
   template <class T, class Act>
   ApiResult<T> Call(std::string call, bool writes, const CallLimits& limits, const Act& act);
 

@@ -4,7 +4,7 @@
 
 namespace janus::control {
 
-// For doubles that change some of the calls: every other one goes to the API below.
+// For doubles that change some calls: every other call goes to the API below.
 class PassingApi : public ObjectApi {
  public:
   // `api` outlives this.

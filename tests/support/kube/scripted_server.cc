@@ -94,7 +94,7 @@ Certificate TestAuthority::Issue(const std::string& common_name,
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   X509* const certificate = NewCertificate(common_name, key);
   X509_set_issuer_name(certificate, X509_get_subject_name(insides_->certificate));
-  // As clusters' CAs do: the old and the new one have the same name, and differ by their keys.
+  // Like clusters' CAs: the old and the new one have the same name and different keys.
   AddExtension(certificate, insides_->certificate, NID_authority_key_identifier, "keyid:always");
   if (!alternative_names.empty()) {
     AddExtension(certificate, insides_->certificate, NID_subject_alt_name, alternative_names);
@@ -132,7 +132,7 @@ struct ScriptedServer::Tls {
     BIO_free(bio);
     X509_STORE_add_cert(SSL_CTX_get_cert_store(context), root);
     X509_free(root);
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // asked for, not demanded
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // requested, not required
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   }
   ~Tls() { SSL_CTX_free(context); }
@@ -186,7 +186,7 @@ class SocketPeer final : public Peer {
     X509_free(certificate);
     return name;
   }
-  // Empty: the end.
+  // Empty: the end of the connection.
   std::string Receive() {
     char bytes[4096];
     const auto got = ssl_ == nullptr ? recv(socket_, bytes, sizeof bytes, 0)
@@ -216,7 +216,7 @@ class SocketPeer final : public Peer {
     }
     is_open_ = false;
   }
-  // Says goodbye as servers do.
+  // Closes orderly, as servers do.
   void Close() {
     if (ssl_ != nullptr && is_open_) SSL_shutdown(ssl_);
   }
@@ -233,7 +233,7 @@ std::string Small(std::string text) {
   return text;
 }
 
-// Takes one request off `buffer`, reading on as needed; nothing: the connection ended.
+// Takes one request from `buffer`, and reads more as needed; nothing: the connection ended.
 std::optional<SeenRequest> ReadRequest(SocketPeer& peer, std::string& buffer) {
   const auto read_more = [&] {
     const std::string more = peer.Receive();
@@ -323,7 +323,7 @@ void ScriptedServer::Serve(Fd socket, int number) {
   sigset_t broken_pipe;
   sigemptyset(&broken_pipe);
   sigaddset(&broken_pipe, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // TLS's writes raise it
+  pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // TLS's writes would raise it
   std::shared_ptr<Tls> tls;
   {
     const MutexLock lock(mu_);

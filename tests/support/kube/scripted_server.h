@@ -14,39 +14,40 @@
 
 namespace janus::control {
 
-// A request as it came in.
+// A request as it was received.
 struct SeenRequest {
   std::string method;
   std::string target;
   std::map<std::string, std::string> headers;  // names in small letters
   std::string body;
-  int connection = 0;       // which one of those accepted so far, from 0
+  int connection = 0;       // index of the accepted connection, from 0
   std::string client_name;  // common name of the client's certificate; empty: none
 };
 
-// One connection, from the server's side: a script does with it what servers and networks do.
+// The server's side of one connection: a script acts on it like servers and networks.
 class Peer {
  public:
   virtual ~Peer() = default;
 
-  // As it is, in the middle of anything.
+  // Sends the bytes unchanged, at any point.
   virtual void SendRaw(std::string_view bytes) = 0;
-  // Sends no more; the client sees the end, and the connection is half closed until it ends it too.
+  // Sends nothing more: the client sees the end, and the connection is half closed until the client
+  // ends it too.
   virtual void EndSending() = 0;
-  // Ends the connection with a reset instead of a goodbye.
+  // Ends the connection with a reset.
   virtual void Reset() = 0;
-  // Says nothing until the client has closed or reset the connection, or the server ends.
+  // Sends nothing until the client has closed or reset the connection, or the server ends.
   virtual void HoldUntilClosed() = 0;
 
   void Reply(int status, std::string_view body, std::string_view headers = "",
              std::string_view content_type = "application/json");
-  // A chunked 200 begins; SendChunk goes on, EndChunks ends it properly.
+  // Begins a chunked 200; SendChunk continues it, EndChunks ends it properly.
   void BeginChunks();
   void SendChunk(std::string_view bytes);
   void EndChunks();
 };
 
-// PEM texts of a CA, and certificates it has signed; made anew for each test program.
+// PEM texts of a CA, and of certificates that it has signed; made anew for each test program.
 struct Certificate {
   std::string pem;
   std::string key;
@@ -54,11 +55,11 @@ struct Certificate {
 class TestAuthority {
  public:
   TestAuthority();
-  // An intermediate one, whose certificate `root` has signed.
+  // An intermediate authority with a certificate that `root` has signed.
   explicit TestAuthority(const TestAuthority& root);
   ~TestAuthority();
   const std::string& pem() const { return pem_; }
-  // `alternative_names`: as in a certificate's extension, "DNS:api.test,IP:127.0.0.1".
+  // `alternative_names`: in the format of the extension, "DNS:api.test,IP:127.0.0.1".
   Certificate Issue(const std::string& common_name, const std::string& alternative_names) const;
 
  private:
@@ -69,24 +70,24 @@ class TestAuthority {
   std::string pem_;
 };
 
-// An HTTP/1.1 server on a port of 127.0.0.1 whose every answer is a script's. A connection is
-// closed when `answer` returns false. Thread-safe; `answer` is called on one thread per connection.
+// An HTTP/1.1 server on a port of 127.0.0.1; a script gives every answer. It closes a connection if
+// `answer` returns false. Thread-safe; `answer` is called on one thread per connection.
 class ScriptedServer {
  public:
   using Answer = std::function<bool(const SeenRequest& request, Peer& peer)>;
 
   explicit ScriptedServer(Answer answer);
-  // Over TLS; a client certificate of `clients` is asked for, none is taken too.
+  // Over TLS; requests a client certificate of `clients`, and also accepts clients without one.
   ScriptedServer(Answer answer, const Certificate& certificate, const TestAuthority& clients);
   ~ScriptedServer();
 
   int port() const { return port_; }
-  // Where it is; without credentials and trust.
+  // The server's address, without credentials and trust.
   ClusterConfig config() const;
   std::vector<SeenRequest> requests() const;
-  // Returns when every connection so far has been closed from here.
+  // Returns when this server has closed every connection so far.
   void WaitUntilClosed();
-  // Certificate of connections from now on.
+  // Sets the certificate of later connections.
   void Present(const Certificate& certificate);
 
  private:
@@ -104,11 +105,11 @@ class ScriptedServer {
   mutable Mutex mu_;
   CondVar closed_;
   bool is_ending_ JANUS_GUARDED_BY(mu_) = false;
-  std::vector<int> sockets_ JANUS_GUARDED_BY(mu_);  // open ones, to be shut down at the end
+  std::vector<int> sockets_ JANUS_GUARDED_BY(mu_);  // open ones, closed at the end
   std::vector<SeenRequest> requests_ JANUS_GUARDED_BY(mu_);
   std::shared_ptr<Tls> tls_ JANUS_GUARDED_BY(mu_);
 
-  std::vector<std::jthread> connections_;  // the accepting thread's
+  std::vector<std::jthread> connections_;  // belongs to the accepting thread
   std::jthread accepting_;
 };
 

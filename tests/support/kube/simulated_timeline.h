@@ -10,15 +10,15 @@
 
 namespace janus::control {
 
-// Time that passes by being waited for, while what was planned for it is done: so that one thread
-// plays a whole cluster, in the same order every time. What is done may itself wait. Confined to
-// one thread.
+// Time that passes only when a caller waits, and runs planned actions meanwhile. So one thread
+// plays a whole cluster, in the same order every time. An action may itself wait. Confined to one
+// thread.
 class SimulatedTimeline final : public Timeline {
  public:
   MonotonicTime Now() const override { return clock_.Now(); }
   WallTime WallNow() const override { return clock_.WallNow(); }
 
-  // At once, if the time is past.
+  // Runs at once if the time is past.
   void At(MonotonicTime time, std::function<void()> act) { planned_.emplace(time, std::move(act)); }
   void In(Seconds wait, std::function<void()> act) {
     At(Now() + std::chrono::duration_cast<MonotonicTime::duration>(wait), std::move(act));

@@ -4,7 +4,7 @@
 
 namespace janus::control {
 
-// For doubles that answer some of the calls: every other one is Unimplemented.
+// For doubles that answer some calls: every other call is Unimplemented.
 class UnimplementedApi : public ObjectApi {
  public:
   ApiResult<Node> Get(const Resource&, const ObjectKey&, Subresource, const CallLimits&) override {

@@ -116,7 +116,7 @@ bool WatchedObjects::TellInitialEvents(FunctionRef<bool(WatchEvent)> deliver,
     if (fault != Fault::kNone) return true;
     if (!deliver({WatchEventType::kAdded, object})) return false;
   }
-  for (; next < history_.size(); ++next) {  // what happened meanwhile
+  for (; next < history_.size(); ++next) {  // changes since then
     if (!deliver(history_[next])) return false;
   }
   if (stop.stop_requested()) return true;
@@ -138,7 +138,7 @@ ApiResult<WatchEnd> WatchedObjects::Watch(const Resource&, const WatchOptions& o
   const Node kept = options.keep == nullptr ? sample : (*options.keep)(sample);
   watches_.push_back({options.resource_version, options.timeout, WriteJson(kept)});
   Fault fault = on_call(options.initial_events ? "stream" : "watch");
-  size_t next = 0;  // of history_, to be told
+  size_t next = 0;  // of history_, to be sent next
   if (options.initial_events) {
     if (fault == Fault::kNone && !TellInitialEvents(deliver, stop, fault)) {
       return WatchEnd::kConsumer;

@@ -12,60 +12,60 @@
 
 namespace janus::control {
 
-// The objects of one resource with all that ever happened to them: lists in chunks and watches of
-// them, and what goes wrong with either. Confined to the thread that calls it.
+// The objects of one resource with their whole history: lists in chunks, watches, and faults of
+// both. Confined to the thread that calls it.
 //
-// resourceVersions are texts without an order: a comparison by size is a mistake.
+// resourceVersions are texts without an order: comparing them by size is a mistake.
 class WatchedObjects final : public UnimplementedApi {
  public:
-  // What a watch does when it has told everything, and what may happen on the way to it.
+  // What a watch does after it has sent everything, and the faults that may occur before.
   enum class Fault {
     kNone,
     kEnd,       // the server ends it properly
-    kSilent,    // it was taken, and nothing more comes
+    kSilent,    // it was accepted, but sends nothing more
     kBreak,     // no answer, or the connection breaks
     kRefuse,    // 500
     kThrottle,  // 429, Retry-After 7 s
     kExpire,    // 410
-    kGarble,    // what came is no event, or no list
-    kTooLong,   // what comes has more bytes than are taken
+    kGarble,    // the bytes are no event, or no list
+    kTooLong,   // more bytes than the client accepts
   };
 
-  // Called before each call of List ("list", "page": of a continue token) and Watch ("watch",
-  // "stream": with initial events): kNone lets it be answered.
+  // Called before each call of List ("list", "page": with a continue token) and Watch ("watch",
+  // "stream": with initial events). kNone: answer it.
   std::function<Fault(const std::string& call)> on_call = [](auto&) { return Fault::kNone; };
-  // Called before each event is sent: anything but kNone ends the watch there.
+  // Called before each event is sent; anything but kNone ends the watch there.
   std::function<Fault()> on_event = [] { return Fault::kNone; };
-  // Called when a watch has told everything: may change the objects. kNone: watch on.
+  // Called when a watch has sent everything: may change the objects. kNone: continue.
   std::function<Fault()> on_quiet = [] { return Fault::kEnd; };
-  // Whether a watch with initial events is answered; otherwise it is refused before on_call, as by
-  // a server that does not know of it.
+  // Whether a watch with initial events is answered. Otherwise it is refused before on_call, like
+  // by a server that does not know them.
   bool streams = false;
-  // Whether such a watch says where they end; otherwise it sends a bookmark like any other.
+  // Whether such a watch marks the end of initial events; otherwise it sends a normal bookmark.
   bool ends_initial_events = true;
-  // How often each of the next events is sent: a server that repeats itself.
+  // How often each of the next events is sent, like by a server that repeats itself.
   int repeat_events = 1;
-  // The next watch begins so many events before the version it was asked for: one that forgets how
-  // far it was.
+  // The next watch begins so many events before the requested version, like one that has forgotten
+  // its position.
   size_t rewind = 0;
 
   struct Watched {
     std::string resource_version;  // empty: with initial events
     Seconds timeout{0};
-    // What its filter makes of {"metadata":{"resourceVersion":"7","x":1},"data":1,"x":1}.
+    // The result of its filter for {"metadata":{"resourceVersion":"7","x":1},"data":1,"x":1}.
     std::string kept;
   };
 
   // Creates the object, or changes its `value`.
   void Put(const std::string& name, const std::string& value);
   void Remove(const std::string& name);
-  // A bookmark at the newest version, on the watch that runs.
+  // A bookmark at the newest version, on the running watch.
   void Bookmark() { history_.push_back({WatchEventType::kBookmark, BookmarkAt(newest())}); }
-  // Versions up to the newest are forgotten: tokens and watches of older ones get 410.
+  // Forgets versions up to the newest: tokens and watches of older ones get 410.
   void Compact() { compacted_ = history_.size(); }
 
   std::string newest() const { return Version(history_.size()); }
-  // As they are: name and value.
+  // The current objects: name and value.
   std::map<std::string, std::string> values() const;
   const Node& Object(const std::string& name) const { return objects_.at(name); }
 
@@ -89,7 +89,7 @@ class WatchedObjects final : public UnimplementedApi {
 
   static std::string Version(size_t events);
   static Node BookmarkAt(const std::string& version);
-  // False: the consumer has had enough. `fault`: what ended it before.
+  // False: the consumer has stopped. `fault`: the fault that ended it earlier.
   bool TellInitialEvents(FunctionRef<bool(WatchEvent)> deliver, const std::stop_token& stop,
                          Fault& fault);
   void Happen(WatchEventType type, Node object);

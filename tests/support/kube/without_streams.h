@@ -4,8 +4,8 @@
 
 namespace janus::control {
 
-// Another ObjectApi as an older server has it, which streams no lists: for readers of a resource.
-// As thread-safe as what is under it.
+// Another ObjectApi like that of an older server, which cannot stream lists: for readers of a
+// resource. As thread-safe as the API below.
 class WithoutStreams final : public UnimplementedApi {
  public:
   // `under` outlives this.

@@ -1,4 +1,4 @@
-"""The seed and the time limits of the tests in Python, as tests/support has them for those in C++."""
+"""The seed and the time limits of the tests in Python, like tests/support for the C++ tests."""
 
 import math
 import os
@@ -9,15 +9,15 @@ DEFAULT_SEED = 1
 
 
 def draw_seed():
-    """JANUS_SEED if it is set, else DEFAULT_SEED. Says which, so that a failure can be run again."""
+    """JANUS_SEED if it is set, otherwise DEFAULT_SEED. Prints it, so that a failed run can be repeated."""
     seed = int(os.environ.get("JANUS_SEED", DEFAULT_SEED))
     print(f"JANUS_SEED={seed}", file=sys.stderr)
     return seed
 
 
 def time_scale(environment=os.environ):
-    """How much longer time limits are than on a fast machine with nothing else to do (time_scale.h). Programs with a
-    sanitizer say so by JANUS_SANITIZE."""
+    """How much longer time limits are than on a fast idle machine (time_scale.h). JANUS_SANITIZE marks programs
+    with a sanitizer."""
     given = environment.get("JANUS_TIME_SCALE")
     if given is None:
         return 10.0 if environment.get("CI") or environment.get("JANUS_SANITIZE") else 1.0
@@ -31,6 +31,6 @@ def time_scale(environment=os.environ):
 
 
 def scaled(seconds):
-    """A limit after which a test says that what should have come never comes. Not for a wait after which a test says
-    that nothing came."""
+    """For a limit after which a test concludes that an event never comes. Not for a wait after which a test concludes
+    that no event came."""
     return seconds * time_scale()

@@ -14,7 +14,7 @@
 
 namespace janus::control {
 
-// A service whose operator issues certificates in the namespace "janus", for a short life.
+// A service in the namespace "janus"; its operator issues short-lived certificates.
 struct CertifiedDemo : SimulatedService {
   explicit CertifiedDemo(Seconds authority = Seconds(600), Seconds leaf = Seconds(120)) {
     CertificateOptions certificates;

@@ -17,7 +17,7 @@ FenceBook::FenceBook(const std::string& file, std::string who)
     : file_(file), who_(std::move(who)) {}
 
 bool FenceBook::Take(const std::string& verb, const MemberOrder& order) {
-  // A descriptor of its own each time: the lock is the descriptor's, between threads too.
+  // A new descriptor each time: flock locks belong to a descriptor, so this also excludes threads.
   const Fd locked(open(file_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
   JANUS_CHECK(locked.get() >= 0 && flock(locked.get(), LOCK_EX) == 0, file_);
   int64_t highest = 0;

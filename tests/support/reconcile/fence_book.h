@@ -6,16 +6,15 @@
 
 namespace janus::control {
 
-// What the workers of several operators remember together: the highest fence that each service has
-// heard, in a file. A line per order: "service verb fence epoch members operator
-// taken|refused".
-// Thread-safe, and between processes.
+// The highest fence of each service that the workers of several operators have seen, in a file. One
+// line per call: "service verb fence epoch members operator
+// taken|refused". Thread-safe, also between processes.
 class FenceBook {
  public:
-  // `who`: the operator, one word. The file is made where it is not there.
+  // `who`: name of the operator, one word. Creates the file if it does not exist.
   FenceBook(const std::string& file, std::string who);
 
-  // False: a later leader was heard before.
+  // False: a call of a later leader came before.
   bool Take(const std::string& verb, const MemberOrder& order);
 
  private:

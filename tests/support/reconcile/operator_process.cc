@@ -14,7 +14,7 @@
 namespace janus::control {
 namespace {
 
-// As Watches keeps them.
+// The same options as in Watches.
 ObjectStoreOptions OptionsOf(const KeptKind& kept) {
   ObjectStoreOptions options;
   options.transform = FieldFilter(kept.fields);
@@ -22,7 +22,7 @@ ObjectStoreOptions OptionsOf(const KeptKind& kept) {
   return options;
 }
 
-// A loop that wakes itself for ever would not come to an end.
+// A loop that wakes itself for ever would not end.
 constexpr int kMostPassesAtOnce = 200;
 
 }  // namespace

@@ -14,35 +14,36 @@
 
 namespace janus::control {
 
-// The reconcile loop as one process has it, without its threads: caches that are read anew when the
-// store has changed, a queue, a Reconciler. Destroying it is the process's end. Confined to one
+// The reconcile loop of one process, without its threads: caches that are read anew after changes
+// of the store, a queue, a Reconciler. Its destructor is the end of the process. Confined to one
 // thread.
 class OperatorProcess {
  public:
-  // All outlive this. `api`: what the loop calls; `server`: what its informers see.
+  // All outlive this. `api`: for the loop's calls; `server`: for its informers.
   OperatorProcess(ObjectApi& api, LocalStore& server, ServicePlanner& planner, MemberCalls& calls,
                   const SimulatedTimeline& timeline, ReconcilerOptions options);
 
-  // Informers catch up, but for those that are held back; every key that is due gets its pass.
+  // Updates the informers, except those that are held back; then makes a pass for every key that is
+  // due.
   void Step();
 
-  // What a pass over that service would decide on now. Nothing: it is not there.
+  // The input of a pass over that service now. Nothing: the service does not exist.
   std::optional<ServiceObserved> Observe(const ObjectKey& key) {
     CatchUp();
     return reconciler_.Look(key);
   }
   const ReconcilerOptions& options() const { return reconciler_.options(); }
 
-  // Its informer of pods shows nothing new while it is held back.
+  // While true, its informer of pods shows nothing new.
   bool holds_pods_back = false;
 
   const std::vector<Happening>& events() const { return events_; }
-  // "Created", "ScaledUp", ...: how often.
+  // How often Events with this reason ("Created", "ScaledUp", ...) occurred.
   int CountEvents(const std::string& reason) const;
-  // What the last of them said; empty: there was none.
+  // The text of the last of them; empty: there was none.
   std::string LastText(const std::string& reason) const;
   int64_t passes() const { return passes_; }
-  // Of the last pass that failed.
+  // Of the last failed pass.
   const Status& last_error() const { return last_error_; }
 
  private:
@@ -53,7 +54,7 @@ class OperatorProcess {
 
   static std::vector<Watched> WatchAll();
 
-  // The first time it lists all, then it hands on changes one by one, as a watch does.
+  // At first lists everything, then applies changes one by one, like a watch.
   void CatchUp();
   void ListAll(Watched& watched);
   void Tell(const Change& change);

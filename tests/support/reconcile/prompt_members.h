@@ -11,7 +11,7 @@
 
 namespace janus::control {
 
-// Workers that carry out calls at once, unless they have heard a later leader: for loops with
+// Workers that execute calls at once, unless a later leader has called them: for loops with
 // threads, and programs. Thread-safe.
 class PromptMembers final : public MemberCalls {
  public:

@@ -20,7 +20,7 @@ Node Condition(std::string_view type, bool is_true, WallTime since) {
                  {"lastTransitionTime", Text(FormatTime(since))}});
 }
 
-// Those of others stay.
+// Conditions of other writers stay.
 void Put(Node& object, Node condition) {
   const Node* there = FindAt(object, {"status", "conditions"});
   Node list = there == nullptr ? Node::List() : *there;
@@ -94,7 +94,7 @@ int64_t ScriptedCluster::Version() {
 }
 
 void ScriptedCluster::Step() {
-  // What it writes itself is looked at again in the next step.
+  // Its own writes are examined in the next step.
   const int64_t version = Version();
   if (!is_due_ && version == seen_version_) return;
   seen_version_ = version;
@@ -119,7 +119,7 @@ void ScriptedCluster::StepPod(Node pod) {
   const std::string node(TextAt(pod, {"spec", "nodeName"}));
   if (lost_.contains(node)) return;
   if (FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr) {
-    // deletionTimestamp is when the grace ends.
+    // deletionTimestamp is the end of the grace period.
     const auto grace = IntegerAt(pod, {"metadata", "deletionGracePeriodSeconds"}).value_or(0);
     const WallTime asked =
         TimeAt(pod, {"metadata", "deletionTimestamp"}) - std::chrono::seconds(grace);
@@ -173,7 +173,7 @@ bool ScriptedCluster::HasRestarted(const std::string& name) {
 
 bool ScriptedCluster::IsKeptFromRunning(Node& pod) {
   const std::string role(TextAt(pod, {"metadata", "labels", kRoleLabel}));
-  if (!TextAt(pod, {"status", "podIP"}).empty()) return false;  // it has run
+  if (!TextAt(pod, {"status", "podIP"}).empty()) return false;  // it has run already
   if (TextAt(pod, {"status", "phase"}) == "Failed") return true;
   const Node before = pod;
   if (const auto refused = refused_.find(role);
@@ -222,7 +222,7 @@ void ScriptedCluster::Run(Node& pod) {
   SetAt(pod, {"status", "containerStatuses"}, ListOf({worker}));
   Put(pod, Condition("ContainersReady", is_well, now));
   Put(pod, Condition("Ready", is_well && IsTrue(pod, kMemberCondition), now));
-  // The store hands fields out in an order of its own.
+  // The store returns fields in a different order.
   if (Covers(pod, before) && Covers(before, pod)) return;
   Written(client_.Update(kPods, pod, Subresource::kStatus, {}, kLimits));
 }

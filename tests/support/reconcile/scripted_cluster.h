@@ -11,50 +11,50 @@
 
 namespace janus::control {
 
-// What a cluster does beside its API server, as far as the operator sees it, in the time of a
-// clock: scheduler, kubelets and the controller of Deployments, a step at a time. Confined to one
+// A cluster's other components, as far as the operator sees them, in the time of a clock:
+// scheduler, kubelets and the controller of Deployments, one step at a time. Confined to one
 // thread; others may write to the store meanwhile.
 class ScriptedCluster {
  public:
-  // `clock` and `store` outlive this. Nodes are made at once.
+  // `clock` and `store` outlive this. Creates the nodes at once.
   ScriptedCluster(const Clock& clock, LocalStore& store,
                   std::vector<std::string> nodes = {"node-a", "node-b"});
 
-  // All that is due. Where nothing changed since the last step it costs next to nothing.
+  // Does everything that is due. Almost free if nothing has changed since the last step.
   void Step();
 
   Seconds start_time{2};  // from a pod's creation to its container being ready
   Seconds end_time{1};    // from its deletion to its end
-  // From a container's end to its being started again, and from then to its being ready.
+  // From a container's end to its restart, and again from then until it is ready.
   Seconds restart_time{0};
 
-  bool gateways_run = true;  // those of Deployments are there as soon as they are wanted
+  bool gateways_run = true;  // pods of Deployments run as soon as they are created
 
-  // The container of that pod ends and is started again.
+  // The container of that pod ends and is restarted.
   void Crash(const std::string& pod) {
     crashed_[pod] = {clock_.WallNow()};
     is_due_ = true;
   }
-  // It keeps ending; its last words.
+  // It ends again and again, with these last words.
   void CrashLoop(const std::string& pod, const std::string& words) {
     crash_loops_[pod] = words;
     ++restarts_[pod];
     is_due_ = true;
   }
-  // Containers of that role's new pods cannot be started, in the kubelet's words: a reason of its
-  // own for a container that waits, and more. Empty: they can again.
+  // Containers of that role's new pods cannot start, with the kubelet's reason for a waiting
+  // container and its text. Empty: they can start again.
   void KeepFromStarting(const std::string& role, const std::string& reason,
                         const std::string& words) {
     unstartable_[role] = {reason, words};
     is_due_ = true;
   }
-  // Kubelets refuse new pods of that role, which fail with this reason. Empty: they take them
+  // Kubelets refuse new pods of that role, which fail with this reason. Empty: they accept them
   // again.
   void Refuse(const std::string& role, const std::string& reason) {
     refused_[role] = reason;
     is_due_ = true;
   }
-  // Pods of these roles find no node, with the scheduler's words.
+  // Pods of that role find no node, with the scheduler's text.
   void FillUp(const std::string& role, const std::string& words) {
     full_[role] = words;
     is_due_ = true;
@@ -63,24 +63,24 @@ class ScriptedCluster {
     full_.erase(role);
     is_due_ = true;
   }
-  // Nothing is heard of the node any more, and nothing on it ends.
+  // The node is unreachable, and nothing on it ends.
   void LoseNode(const std::string& node);
   void Cordon(const std::string& node, bool is_cordoned = true);
 
-  // uids of all pods that there ever were.
+  // uids of all pods that ever existed.
   const std::set<std::string>& pods_ever() const { return pods_ever_; }
 
  private:
   void StepPod(Node pod);
   void Place(Node& pod);
   void Run(Node& pod);
-  // True: its kubelet does not get as far as to run it.
+  // True: its kubelet cannot run it.
   bool IsKeptFromRunning(Node& pod);
   // False: its worker has ended and is not ready again.
   bool HasRestarted(const std::string& name);
   void StepDeployment(Node deployment);
 
-  // The next step looks at what others wrote meanwhile.
+  // The next step looks at writes of others meanwhile.
   void Written(const ApiResult<Node>& result);
   int64_t Version();
 
@@ -94,9 +94,9 @@ class ScriptedCluster {
   std::map<std::string, int> restarts_;
   struct Crashed {
     WallTime at;
-    bool is_counted = false;  // as a restart
+    bool is_counted = false;  // already counted as a restart
   };
-  std::map<std::string, Crashed> crashed_;  // pods whose worker is not ready again yet
+  std::map<std::string, Crashed> crashed_;  // pods with a worker that is not ready again
   std::map<std::string, std::string> crash_loops_;
   std::map<std::string, std::string> full_;
   std::map<std::string, std::pair<std::string, std::string>> unstartable_;
@@ -104,7 +104,7 @@ class ScriptedCluster {
   std::set<std::string> pods_ever_;
   int addresses_ = 0;
   int64_t seen_version_ = -1;
-  bool is_due_ = true;  // something happens with time alone, or was asked for
+  bool is_due_ = true;  // a change is due by time alone, or was requested
 };
 
 }  // namespace janus::control

@@ -25,7 +25,7 @@ class ScriptedAnswer : public Interface {
   bool done() const override { return !mute_ && timeline_.Now() >= due_; }
   Status result() const override { return result_; }
   MonotonicTime last_heard() const override { return began_; }
-  // A call that is gone wakes no caller.
+  // A cancelled call wakes no caller.
   const std::shared_ptr<bool> is_there = std::make_shared<bool>(true);
 
  private:
@@ -101,7 +101,7 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Prepare(const MemberOrder& order,
       worker.role = one.role;
       worker.rank = rank_of[one.role == Role::kExperts]++;
     }
-    // A member that hangs keeps the others waiting.
+    // A hanging member keeps the others waiting.
     if (HasHung(order)) return Answer(OkStatus(), Seconds(1e6), std::move(wake));
     result = Take(order, [&](Worker& worker) {
       const auto at = static_cast<size_t>(worker.rank);

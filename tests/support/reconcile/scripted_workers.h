@@ -14,9 +14,9 @@
 
 namespace janus::control {
 
-// The workers' side of Control, in simulated time: each instance takes fences and epochs as real
-// ones do, and a test fails when one is asked to serve what no record says is committed. Confined
-// to one thread.
+// The workers' side of Control, in simulated time. Each instance accepts fences and epochs like
+// real ones. A test fails if a worker must serve an epoch that no record shows as committed.
+// Confined to one thread.
 class ScriptedWorkers final : public MemberCalls {
  public:
   struct Worker {
@@ -24,19 +24,19 @@ class ScriptedWorkers final : public MemberCalls {
     int64_t fence = 0;
     int64_t prepared = 0;
     int64_t serving = 0;
-    int rank = 0;       // in what it has prepared or serves
-    SequenceRoom room;  // as it was told first of what it served
+    int rank = 0;       // in the epoch that it has prepared or serves
+    SequenceRoom room;  // from its first epoch
     DType dtype = DType::kFloat32;
-    std::string holding;    // why, since it has lost its peers
-    bool is_hung = false;   // it answers no call
-    bool drains = false;    // it takes no new requests
-    int64_t successor = 0;  // it tells of this epoch
+    std::string holding;    // the reason, since it has lost its peers
+    bool is_hung = false;   // it does not answer calls
+    bool drains = false;    // it refuses new requests
+    int64_t successor = 0;  // it reports this epoch
     uint64_t tokens = 0;    // generated
-    LatencyCounts tpot;     // of requests that ended
+    LatencyCounts tpot;     // of ended requests
     LatencyCounts ttft;
   };
 
-  // `timeline` outlives this, and `server`, where the records are looked up.
+  // `timeline` outlives this, as does `server`, which has the records.
   ScriptedWorkers(SimulatedTimeline& timeline, ObjectApi& server)
       : timeline_(timeline), server_(server) {}
 
@@ -49,16 +49,16 @@ class ScriptedWorkers final : public MemberCalls {
                                         Wake wake) override;
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake wake) override;
 
-  // Every member of the epoch that this one serves loses it, as when their connection breaks.
+  // Every member of this one's epoch loses it, as if a connection broke.
   void LoseEpochOf(const InstanceId& id, const std::string& why);
 
   Seconds prepare_time{1};
   Seconds answers_last{5};  // from a Drain on
-  // What the next Prepares come to; OK: as the workers say.
+  // The result of later Prepares; OK: as the workers decide.
   Status prepare_fails;
   Status commit_fails;
   RoutingStatistics routing;  // of all, for calls that ask for popularity
-  // Prepare says nothing at all.
+  // Prepare sends no reports.
   bool is_mute = false;
 
   Worker& Of(const InstanceId& id) { return workers_[id]; }
@@ -68,17 +68,17 @@ class ScriptedWorkers final : public MemberCalls {
   int drains() const { return drains_; }
   int questions() const { return questions_; }
   int questions_for_popularity() const { return questions_for_popularity_; }
-  // Calls that a worker refused because of their fence.
+  // Calls that workers refused because of their fence.
   int refused() const { return refused_; }
-  // The last topology that was prepared.
+  // The last prepared topology.
   const Topology& last() const { return last_; }
   const ServicePlan& last_plan() const { return last_plan_; }
-  // Pods of those that the last Commit said have left.
+  // Pods that have left according to the last Commit.
   const std::set<std::string>& leavers() const { return leavers_; }
 
  private:
   std::unique_ptr<MemberCall> Answer(Status result, Seconds after, Wake wake);
-  // The result of all: the first error of a member that has seen a higher fence, hangs or refuses.
+  // The first error of a member that has seen a higher fence, hangs or refuses; otherwise OK.
   Status Take(const MemberOrder& order, const std::function<Status(Worker&)>& act);
   bool HasHung(const MemberOrder& order);
 

@@ -45,7 +45,7 @@ class ScriptedKnowledge final : public ModelKnowledge {
   }
 
  private:
-  const ScriptedPlanner planner_;  // as it was
+  const ScriptedPlanner planner_;  // the planner before
 };
 
 }  // namespace

@@ -22,11 +22,11 @@
 
 namespace janus::control {
 
-// A small model; its plan is made as for a machine with plenty of room, if nothing else is set.
+// A small model; by default its plan assumes a machine with plenty of room.
 class ScriptedPlanner final : public ServicePlanner {
  public:
   Result<PlannedService> Plan(const MoEService& service) const;
-  // All that it would plan by now.
+  // Everything that it would plan now.
   std::shared_ptr<const ModelKnowledge> Know(const std::string& service_uid,
                                              const std::vector<std::string>& folders,
                                              MonotonicTime now) override;
@@ -38,52 +38,52 @@ class ScriptedPlanner final : public ServicePlanner {
   void Forget(const std::string& service_uid) override { forgotten.insert(service_uid); }
 
   Status fails;  // instead of a plan
-  // It knows nothing before there is a worker to ask.
+  // It knows nothing before a worker can be asked.
   bool asks = false;
   bool knows = false;
-  std::string awaited;  // PlannedService's
-  // Of the last Ask.
+  std::string awaited;  // as in PlannedService
+  // From the last Ask.
   std::string uid;
   WorkersToAsk workers;
   std::set<std::string> forgotten;
   std::string digest = "digest-1";
-  std::map<std::string, std::string> digest_of;  // by the model's folder, before `digest`
+  std::map<std::string, std::string> digest_of;  // by the model's folder; comes before `digest`
   MachineRoom room{int64_t{256} << 30, 64};
 };
 
-// A MoEService "demo" in namespace "default", its user, its cluster, its workers and its operator,
-// in simulated time. Confined to one thread.
+// A MoEService "demo" in namespace "default" with its user, cluster, workers and operator, in
+// simulated time. Confined to one thread.
 class SimulatedService {
  public:
   SimulatedService();
 
-  // The object as a user writes it: `attention` and `experts` replicas, and more lines of spec, two
-  // spaces deep.
+  // The object as a user writes it: `attention` and `experts` replicas, and further lines of spec,
+  // indented by two spaces.
   void Apply(int attention, int experts, const std::string& more = "");
   // A merge patch in JSON, as `kubectl patch --type merge`.
   void Patch(const std::string& patch);
   void Delete();
-  // Everything goes on for so long.
+  // Runs everything for this time.
   void Run(Seconds time);
-  // Until the condition is True at the newest generation, or a test fails after `most`.
+  // Runs until the condition is True at the newest generation; fails the test after `most`.
   void RunUntil(const std::string& condition, Seconds most = Seconds(120));
 
   Node Service() { return *Get(kMoEServices, "demo"); }
   std::optional<Node> Get(const Resource& resource, const std::string& name);
   std::vector<Node> List(const Resource& resource);
-  // "True/AsWanted"; empty: there is none.
+  // "True/AsWanted"; empty: the condition is absent.
   std::string Condition(const std::string& type);
   std::string MessageOf(const std::string& type);
-  std::vector<PodSeen> Pods(Role role);  // that live
+  std::vector<PodSeen> Pods(Role role);  // running ones
   std::optional<MoETopology> Topology();
-  // Everything is as wanted: the service is Ready; exactly `attention`
-  // and `experts` pods live, all labelled and Ready members of the committed epoch, which every one
-  // of them serves; nothing is proposed; the budgets hold all of them.
+  // Expects the wanted state. The service is Ready. Exactly `attention` and `experts` pods run, all
+  // labelled and Ready members of the committed epoch, and all serve it. There is no proposal, and
+  // the budgets hold all of them.
   void ExpectWhole(int attention, int experts);
-  // The same, whatever Ready says.
+  // The same, without checking Ready.
   void ExpectMembers(int attention, int experts);
 
-  // The operator is ended and begins anew. `api`: what it calls from now on; null: the store.
+  // Ends the operator and starts a new one. `api`: for its calls from now on; null: the store.
   void RestartOperator(ObjectApi* api = nullptr);
   OperatorProcess& op() { return *operator_; }
 

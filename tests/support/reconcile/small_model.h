@@ -4,7 +4,7 @@
 
 namespace janus::control {
 
-// Small enough for any plan to fit.
+// Small enough to fit every plan.
 inline ModelDescription SmallModel() {
   ModelDescription model;
   model.architecture = "MixtralForCausalLM";

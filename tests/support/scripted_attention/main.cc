@@ -1,11 +1,11 @@
-// A worker that answers by rule, for tests of the gateway: no model, the real token stream.
+// A worker that answers by fixed rules, for tests of the gateway: no model, the real token stream.
 //
-// At temperature 0 the answer is the prompt again (without a leading <s>, id 1), then the first
-// stop token; with ignore_eos it begins over. Above 0 each token is a hash of (seed, position). One
-// token per request and step. A line on stdout per Submit and Cancel says what came, as JSON.
+// At temperature 0 the answer repeats the prompt (without a leading <s>, id 1), then has the first
+// stop token; with ignore_eos it repeats again. Above 0 each token is a hash of (seed, position).
+// One token per request and step. One JSON line on stdout for each received Submit and Cancel.
 //
-// With --topology FILE, a GetTopologyReply in text form, it tells watchers that topology and, as
-// the file changes, the next ones; without one it has no topology yet.
+// With --topology FILE, a GetTopologyReply in text form, it sends that topology to watchers, and
+// again when the file changes. Without a file it has no topology yet.
 
 #include <google/protobuf/text_format.h>
 #include <grpcpp/grpcpp.h>
@@ -52,7 +52,7 @@ struct Options {
   int64_t stall_after = -1;  // tokens per request; then nothing more ...
   std::string stall_until;   // ... before this file exists; empty: ever
   int64_t error_after = -1;  // tokens per request; then FINISH_REASON_ERROR
-  int64_t error_code = 13;   // of such an error: a gRPC status code
+  int64_t error_code = 13;   // of that error: a gRPC status code
   bool replay = false;
   bool quiet = false;
 };
@@ -68,7 +68,7 @@ struct Running {
   Submit submit;
   std::vector<uint32_t> echo;
   int64_t generated = 0;
-  RequestTokens pending;  // not sent for lack of credit
+  RequestTokens pending;  // waits for credit
 };
 
 class Attachment {
@@ -166,7 +166,7 @@ class Attachment {
   uint32_t NextToken(const Running& running) const {
     const auto position = static_cast<uint64_t>(running.generated);
     if (running.submit.sampling().temperature() > 0) {
-      // Above the special ones.
+      // Above the special tokens.
       const uint64_t ordinary = static_cast<uint64_t>(options_.vocabulary) - 8;
       return 8 + static_cast<uint32_t>(Mix(running.submit.sampling().seed() ^ Mix(position)) %
                                        ordinary);
@@ -178,7 +178,7 @@ class Attachment {
     return running.echo[position % running.echo.size()];
   }
 
-  // -1, -2, -3, ... of the prompt's tokens from the second on; the token itself is the likeliest.
+  // -1, -2, -3, ... for the prompt's tokens from the second on; each token itself is the likeliest.
   void ScorePrompt(const Submit& submit, RequestTokens& out) const {
     out.set_prompt_logprobs_from(1);
     for (int i = 1; i < submit.prompt_tokens_size(); ++i) {
@@ -308,7 +308,7 @@ class ScriptedControl final : public janus::v1::Control::Service {
         told = text.str();
         if (!writer->Write(reply)) break;
       }
-      // The file is another process's.
+      // Another process writes the file.
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     return grpc::Status::OK;

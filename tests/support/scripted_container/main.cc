@@ -1,13 +1,13 @@
-// A container's program for tests of the local node: it serves probes and does what files say.
+// A container's program for tests of the local node: it serves probes, and files control it.
 //
 // Probes are /startup, /live, /ready at the address of --metrics, or else of --listen. The folder
-// $SCRIPT holds a file for each thing that it is to do; it looks at each request, but for the first
-// two, which it looks at when it starts:
+// $SCRIPT has a file for each behaviour. The program checks the first two files when it starts, and
+// the others at each request:
 //   fails           writes the file's text and ends with status 3
 //   ignores-sigterm
-//   not-started, not-live, not-ready    such a probe is answered with 503
-//   hung            no probe is answered, ever
-// When it serves it has written the files "pid" and "arguments" there, one a line.
+//   not-started, not-live, not-ready    answers this probe with 503
+//   hung            never answers a probe
+// Before it serves it writes the files "pid" and "arguments" there, with one argument per line.
 
 #include <httplib.h>
 #include <signal.h>
@@ -33,14 +33,14 @@ std::string FlagOf(int argc, char** argv, std::string_view flag) {
   return "";
 }
 
-// In one step: a reader reads all of it.
+// Atomically: a reader sees the whole file.
 void Write(const fs::path& path, const std::string& text) {
   const fs::path fresh = path.string() + ".new";
   std::ofstream(fresh) << text;
   fs::rename(fresh, path);
 }
 
-// Where it listens now; empty: it cannot.
+// The address where it listens now; empty: it cannot.
 std::string Bind(httplib::Server& server, const std::string& address) {
   constexpr std::string_view kUnix = "unix:";
   if (address.starts_with(kUnix)) {

@@ -14,7 +14,7 @@
 namespace janus {
 namespace {
 
-// The loads, descending, of a lexicographically least assignment, by trying all of them.
+// The loads, descending, of a lexicographically least assignment, found by trying all.
 std::vector<int> LexicographicOptimum(const LayerPlacement& placement,
                                       std::span<const uint16_t> activated) {
   std::vector<int> best;
@@ -42,7 +42,7 @@ int LargestLoad(const AebsWorkspace& work) {
   return work.load().empty() ? 0 : *std::ranges::max_element(work.load());
 }
 
-// What holds of every answer, whatever the policy.
+// Properties of every answer, for each policy.
 void ExpectSound(const Placement& placement, const LayerPlacement& layer,
                  std::span<const uint16_t> ids, std::span<const Replica> replicas,
                  const AebsWorkspace& work) {
@@ -98,8 +98,8 @@ std::vector<int32_t> LoadsOf(SchedulingPolicy policy, const Placement& placement
 }
 
 TEST(Aebs, ExactMovesAnExpertThatGreedyPlacedTooEarly) {
-  // 0 -> instance 0 and 1 -> instance 2, the lowest ranks; then 2 finds both taken, though instance
-  // 1 stands idle.
+  // 0 -> instance 0 and 1 -> instance 2, the lowest ranks. Then 2 finds both taken, although
+  // instance 1 is idle.
   const Placement placement = OneLayer({{0, 2}, {0}, {1, 2}, {1}});
   EXPECT_EQ(LoadsOf(SchedulingPolicy::kAebsGreedy, placement, 3),
             (std::vector<int32_t>{2, 0, 1, 0}));
@@ -128,7 +128,7 @@ TEST(Aebs, AnswersDependOnTheSetOfIdsAlone) {
   const Placement placement = RandomPlacement(64, 7, 40, random);
   const LayerPlacement layer = LayerPlacement::Of(placement, 0, 64);
   AebsWorkspace fresh(64, 7);
-  AebsWorkspace used(200, 40);  // larger, and dirty from other rounds
+  AebsWorkspace used(200, 40);  // larger, and with data of other rounds
   std::vector<uint16_t> ids = RandomIds(64, 300, random);
   std::vector<Replica> a(ids.size());
   std::vector<Replica> b(ids.size());
@@ -175,7 +175,7 @@ TEST(Aebs, ExactEqualsTheFlowOptimum) {
     ASSERT_LE(LargestLoad(work), greedy);
     better += LargestLoad(work) < greedy ? 1 : 0;
   }
-  // Otherwise the cases were too easy to tell the two apart.
+  // Otherwise the cases would be too easy to tell the two apart.
   EXPECT_GT(better, kCases / 100);
 }
 

@@ -34,7 +34,7 @@ TEST(ExpertRound, CostsOneReadPerActivatedExpertInDecode) {
   const double three = ExpertRoundSeconds(kCost, kShape, std::vector<double>{1, 1, 1, 0});
   EXPECT_NEAR(two, 20e-6 + 2 * 6e-6 + 2 * 0.5e-6, 1e-10);
   EXPECT_NEAR(three - two, 6e-6 - 0.5e-6, 1e-10);
-  // Rows of one expert are nearly free while its read dominates.
+  // Further rows of an expert are nearly free while its read dominates.
   EXPECT_NEAR(ExpertRoundSeconds(kCost, kShape, std::vector<double>{8}) -
                   ExpertRoundSeconds(kCost, kShape, std::vector<double>{1}),
               0, 0.01e-6);

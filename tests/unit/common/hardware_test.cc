@@ -20,7 +20,7 @@ TEST(Hardware, AnUnknownNameListsTheKnownOnes) {
             "no hardware 'V100'; known: L20, H800, A800, H20, L40S, A100, H100, H200");
 }
 
-// MegaScale-Infer, Table 3, its last columns.
+// The last columns of MegaScale-Infer's Table 3.
 TEST(Hardware, PerformancePerCostIsThatOfThePaper) {
   const HardwareProfile h20 = *FindHardware("H20");
   EXPECT_NEAR(h20.memory_bytes / 1e9 / h20.price, 51.9, 0.05);

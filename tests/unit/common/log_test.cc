@@ -10,7 +10,7 @@
 namespace janus {
 namespace {
 
-// A line as who reads the descriptor gets it, without its time.
+// Reads the logged lines back from the descriptor, without their time.
 class LogTest : public ::testing::Test {
  protected:
   LogTest() { EXPECT_EQ(pipe(ends_.data()), 0); }
@@ -21,7 +21,7 @@ class LogTest : public ::testing::Test {
   Logger Of(LogFormat format, LogLevel least = LogLevel::kInfo) const {
     return Logger(ends_[1], least, format);
   }
-  // All that was written, a line's time (24 characters of RFC 3339) as T.
+  // All logged text; the time of a line (24 characters of RFC 3339) is shown as T.
   std::string Written() {
     std::string out(4096, '\0');
     out.resize(static_cast<size_t>(read(ends_[0], out.data(), out.size())));

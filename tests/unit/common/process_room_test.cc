@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// A machine of 1024 MiB, 512 MiB of them available, whose process holds 3 MiB.
+// A machine of 1024 MiB with 512 MiB available; the process holds 3 MiB.
 class ProcessRoomTest : public testing::Test {
  protected:
   ProcessRoomTest() {

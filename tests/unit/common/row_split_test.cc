@@ -35,7 +35,7 @@ int64_t Busiest(const RowSplitWorkspace& work) {
   return work.cost().empty() ? 0 : *std::ranges::max_element(work.cost());
 }
 
-// What a round costs that is scheduled by activated experts.
+// The cost of a round that is scheduled by activated experts.
 int64_t BusiestUnsplit(const LayerPlacement& layer, std::span<const uint16_t> ids,
                        std::span<const int32_t> rows, int crossover) {
   AebsWorkspace work(layer.experts, layer.instances);
@@ -48,7 +48,7 @@ int64_t BusiestUnsplit(const LayerPlacement& layer, std::span<const uint16_t> id
   return *std::ranges::max_element(cost);
 }
 
-// What holds of every answer.
+// Properties of every answer.
 void ExpectSound(const LayerPlacement& layer, std::span<const uint16_t> ids, int crossover,
                  const RowSplitWorkspace& work, std::span<const Replica> replicas) {
   std::vector<int64_t> cost(static_cast<size_t>(layer.instances));
@@ -65,7 +65,8 @@ void ExpectSound(const LayerPlacement& layer, std::span<const uint16_t> ids, int
     ASSERT_EQ(sum, work.rows_of_expert()[static_cast<size_t>(e)]);
   }
   ASSERT_EQ(std::vector<int64_t>(work.cost().begin(), work.cost().end()), cost);
-  // Cut in the order of the round: an expert's replicas ascend, each for as many rows as its share.
+  // Rows are cut in the order of the round: an expert's replicas ascend, each with as many rows as
+  // its share.
   std::vector<int32_t> taken(layer.replicas.size());
   std::vector<int32_t> last(static_cast<size_t>(layer.experts), -1);
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -82,7 +83,7 @@ void ExpectSound(const LayerPlacement& layer, std::span<const uint16_t> ids, int
             std::vector<int32_t>(work.rows_of_replica().begin(), work.rows_of_replica().end()));
 }
 
-// Splits, remaps and checks; the busiest instance's cost.
+// Splits, remaps and checks; returns the busiest instance's cost.
 int64_t Split(const LayerPlacement& layer, std::span<const uint16_t> ids, int crossover,
               RowSplitWorkspace& work) {
   std::vector<Replica> replicas(ids.size());
@@ -97,7 +98,7 @@ std::vector<int32_t> SharesOf(const RowSplitWorkspace& work) {
   return {work.rows_of_replica().begin(), work.rows_of_replica().end()};
 }
 
-// docs/aebs.md.
+// The example of docs/aebs.md.
 TEST(RowSplit, TheExampleByHand) {
   const Placement placement = OneLayer({{0, 1}, {0, 2}, {2}});
   const LayerPlacement layer = LayerPlacement::Of(placement, 0, 3);
@@ -109,8 +110,8 @@ TEST(RowSplit, TheExampleByHand) {
 }
 
 TEST(RowSplit, HandsOnThroughAnotherInstance) {
-  // Pouring leaves expert 2 beside 0 on instance 0, and neither gains by moving alone: 0 has to go
-  // to instance 1, and 1 from there to the idle instance 2.
+  // Pouring leaves expert 2 beside 0 on instance 0, and no single move helps. 0 has to go to
+  // instance 1, and 1 from there to the idle instance 2.
   const LayerPlacement layer = LayerPlacement::Of(OneLayer({{0, 2}, {0, 1, 2}, {1}}), 0, 3);
   RowSplitWorkspace work = WorkFor(layer);
   EXPECT_EQ(Split(layer, IdsWithRows({5, 5, 5}), 5, work), 5);
@@ -124,7 +125,8 @@ TEST(RowSplit, CutsInTheOrderOfTheRound) {
   EXPECT_EQ(CountRows(ids, 2, work), 5);
   SplitRows(layer, 1, work);
   RemapToShares(layer, ids, work, replicas);
-  // Expert 1's two rows on instance 0, so one row of expert 0 there, the four later ones on 1.
+  // Expert 1's two rows go to instance 0, so one row of expert 0 goes there and its four later ones
+  // to instance 1.
   EXPECT_EQ(replicas,
             (std::vector<Replica>{{0, 1}, {0, 0}, {1, 0}, {1, 0}, {1, 0}, {0, 0}, {1, 0}}));
 }
@@ -188,7 +190,7 @@ TEST(RowSplit, IsSoundAndNearTheBoundWhateverTheRound) {
     ASSERT_LE(static_cast<double>(busiest), static_cast<double>(unsplit) * 1.05) << "case " << i;
     worse += busiest > unsplit ? 1 : 0;
     better += busiest < unsplit ? 1 : 0;
-    // Rows alone: then the bound is what can be had, up to whole rows.
+    // If only rows count, the bound is reached up to whole rows.
     if (round.crossover == 1) {
       ASSERT_LE(static_cast<double>(busiest), bound * 1.02 + 2) << "case " << i;
     }
@@ -201,7 +203,7 @@ TEST(RowSplit, IsSoundAndNearTheBoundWhateverTheRound) {
 
 TEST(RowSplit, AnswersDependOnTheRowsAlone) {
   std::mt19937_64 random(5);
-  RowSplitWorkspace used(200, 80, 4000);  // larger, and dirty from other rounds
+  RowSplitWorkspace used(200, 80, 4000);  // larger, and with data of other rounds
   for (int i = 0; i < 50; ++i) {
     const Round round = RandomRound(random);
     RowSplitWorkspace fresh = WorkFor(round.layer);
@@ -213,7 +215,7 @@ TEST(RowSplit, AnswersDependOnTheRowsAlone) {
   }
 }
 
-// The least possible cost of the busiest instance, by trying every split.
+// The least possible cost of the busiest instance, found by trying every split.
 class Exhaustive {
  public:
   Exhaustive(const LayerPlacement& layer, const std::vector<int>& rows, int crossover)
@@ -275,7 +277,7 @@ TEST(RowSplit, IsNearTheBestOfAllSplitsInSmallRounds) {
     const int64_t busiest = Split(layer, IdsWithRows(rows), crossover, work);
     const int64_t optimum = Exhaustive(layer, rows, crossover).Busiest();
     ASSERT_GE(busiest, optimum) << "case " << i;
-    // The solver of the bench, which cuts rows as well.
+    // The bench's solver, which also cuts rows.
     const double cut = SplitOptimum(layer, work.rows_of_expert(), crossover)
                            .LargestCost(static_cast<double>(busiest), 100'000);
     ASSERT_LE(cut, static_cast<double>(optimum) * 1.002) << "case " << i;
@@ -345,7 +347,7 @@ TEST_P(RowSplitOnRealRouting, ComesWithinTwoPercentOfTheBound) {
     }
   }
   EXPECT_LE(ours, bounds * 1.02);
-  // Otherwise there was nothing to gain.
+  // Otherwise there would be nothing to gain.
   EXPECT_GT(unsplit, bounds * 1.1);
 }
 

@@ -19,7 +19,7 @@ TEST(Utf8, TakesEveryLengthAtItsEdges) {
 }
 
 TEST(Utf8, NamesTheFirstBrokenByte) {
-  // Lone continuation, overlong forms, a surrogate, beyond U+10FFFF, cut off, a bad second byte.
+  // A lone continuation, overlong forms, a surrogate, beyond U+10FFFF, cut off, a bad second byte.
   for (const std::string_view tail :
        {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
         "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xc3z",

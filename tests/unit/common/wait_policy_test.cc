@@ -42,7 +42,7 @@ TEST(WaitPolicy, AWakeIsHalfARoundInTheMiddle) {
   EXPECT_EQ(WakeOf({10us}), 5us);
   EXPECT_EQ(WakeOf({12us, 10us, 14us}), 6us);
   EXPECT_EQ(WakeOf({10us, 9s, 10us, 10us, 8s}), 5us) << "the disturbed rounds are the fewer";
-  // Bounded, so that a machine that is disturbed all the time does not make waiting absurd.
+  // Bounded, so that a permanently disturbed machine has a limited effect.
   EXPECT_EQ(WakeOf({1ns}), 1us);
   EXPECT_EQ(WakeOf({9s}), 200us);
 }

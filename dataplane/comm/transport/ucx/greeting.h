@@ -7,13 +7,13 @@
 
 namespace janus::dataplane::ucx {
 
-// What the members of a pair tell each other over UCX while they connect, once in each phase;
-// behind it the key of the memory shown, which UCX trusts: of who knows the epoch's tag, as of who
-// had its HELLO believed the address.
+// What the members of a pair send each other over UCX while they connect, once in each phase. The
+// key of the shown memory follows it. UCX trusts this key, which is safe here because the sender
+// knows the epoch's tag. We trust UCX addresses because they come in a valid HELLO.
 struct Greeting {
   uint64_t tag = 0;     // of the epoch (EpochTag)
-  uint64_t phase = 0;   // 1: for the first time; 2: the first has come; 3: what was shown was tried
-  uint64_t memory = 0;  // address of what is shown of a GPU; 0: nothing
+  uint64_t phase = 0;   // 1: first greeting; 2: the peer's first was received; 3: memory was tried
+  uint64_t memory = 0;  // address of the GPU memory that is shown; 0: none
   uint32_t key_bytes = 0;
   uint32_t reads = 0;  // in phase 3: whether the receiver's memory was read, and will be
 };

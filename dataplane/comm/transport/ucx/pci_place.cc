@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number that `text` begins with, taken off it together with the mark behind it.
+// Parses the hex number at the beginning of `text`, and removes it together with `mark` behind it.
 std::optional<uint32_t> TakeHex(std::string_view& text, char mark) {
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
@@ -33,14 +33,14 @@ bool IsHostBridge(std::string_view name) {
   return TakeHex(name, ':') && TakeHex(name, '\0');
 }
 
-// The first word of a small file of sysfs; empty: there is none.
+// The first word of a small file of sysfs; empty: the file cannot be read.
 std::string WordOf(const fs::path& file) {
   Result<std::string> text = ReadFile(file.string(), 4096);
   if (!text.ok()) return "";
   return text->substr(0, text->find_first_of(" \n"));
 }
 
-// A GPU that computes shows no screen (0x0302), one in a workstation may (0x0300).
+// Classes of GPUs: one for computing only (0x0302), and one that can also drive a screen (0x0300).
 bool IsDisplay(const fs::path& device) {
   return WordOf(device / "class").starts_with("0x03");
 }
@@ -83,9 +83,9 @@ PciPlace PlaceOfPath(const std::string& path) {
   std::error_code error;
   const fs::path resolved = fs::canonical(path, error);
   if (error) return place;
-  // ".../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/...": the last function is what the path is a
-  // part of, and those before it are bridges. One may be a host bridge to those below it, which no
-  // switch joins then.
+  // ".../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/...": the last function is the one that the
+  // path belongs to, and those before it are bridges. If one of these is itself a host bridge for
+  // those below, no switch joins them.
   fs::path at, function;
   std::vector<std::string> above;
   for (const fs::path& part : resolved) {

@@ -13,7 +13,7 @@ struct Candidate {
   const RdmaDevice* device = nullptr;
   const RdmaPort* port = nullptr;
   PciDistance distance;
-  int nth = 0;  // of its device's that are left over
+  int nth = 0;  // index among the remaining ports of its device
 
   std::string name() const { return device->name + ":" + std::to_string(port->number); }
 };
@@ -29,7 +29,7 @@ std::vector<Candidate> PortsUp(std::span<const RdmaDevice> devices) {
   return up;
 }
 
-// What a device is near to.
+// What a device should be near to.
 struct Place {
   PciPlace pci;
   bool is_gpu = false;
@@ -52,13 +52,13 @@ Place PlaceOfUser(const RdmaUser& user) {
   return place;
 }
 
-// Functions of one card share its wires.
+// Identifies a card: its functions share its wires.
 const std::string& CardOf(const RdmaDevice& device) {
   if (!device.place.part_of.empty()) return device.place.part_of;
   return device.place.address.empty() ? device.name : device.place.address;
 }
 
-// The nearest, of these the fastest, one of each wire, in the order in which they are dealt.
+// The nearest ports, of these the fastest, one for each wire, in the order of dealing.
 std::vector<Candidate> Best(std::vector<Candidate> all, const Place& place) {
   for (Candidate& one : all) one.distance = place.To(*one.device);
   const auto is_worse = [](const Candidate& a, const Candidate& b) {
@@ -96,8 +96,8 @@ bool AreTheSame(const std::vector<Candidate>& a, const std::vector<Candidate>& b
       [](const Candidate& one, const Candidate& other) { return one.port == other.port; });
 }
 
-// The how-manieth this GPU is of those for which the same are best; absent: nobody deals, as it is
-// not among those that are known.
+// The index of this GPU among the GPUs for which the same ports are best. Absent: this GPU is not
+// in user.gpus, so ports are not dealt.
 std::optional<size_t> TurnOf(const RdmaUser& user, const std::vector<Candidate>& all,
                              const std::vector<Candidate>& best) {
   size_t turn = 0;

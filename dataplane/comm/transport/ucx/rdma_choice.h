@@ -12,10 +12,10 @@
 
 namespace janus::dataplane {
 
-// Where an instance computes: what its device should be near to.
+// Where an instance computes; its RDMA device should be near that.
 struct RdmaUser {
-  std::string gpu;  // PCI address; empty: it computes on the CPU, or nobody knows the GPU
-  std::vector<PciPlace> gpus;  // of the machine, `gpu` among them if sysfs has it (GpusLike)
+  std::string gpu;             // PCI address; empty: it computes on the CPU, or the GPU is unknown
+  std::vector<PciPlace> gpus;  // of the machine, including `gpu` if sysfs has it (GpusLike)
   int numa_node = 0;           // of its CPUs
 };
 
@@ -25,27 +25,28 @@ struct RdmaChoice {
   LinkLayer link = LinkLayer::kOther;
   int64_t bits_per_second = 0;
   std::string why;                       // "same PCIe switch as GPU 0000:3b:00.0"
-  std::vector<std::string> passed_over;  // every other port and device, with what is known of it
+  std::vector<std::string> passed_over;  // every other port and device, with its properties
 };
 
-// Which port an instance should use of those that are up; absent: none is. `devices` by name. Pure.
+// Chooses the port for an instance among those that are up; absent: no port is up. `devices` by
+// name. Pure.
 //
-// With a GPU the one with the shortest way to it: behind the same PCIe switch, the deepest before
-// others; else at the same host bridge; else on the same NUMA node; else any. Without one those on
-// the NUMA node of its CPUs come first. Of those that are as near the fastest, then the first by
-// name.
+// With a GPU, the port with the shortest way to it: behind the same PCIe switch (the deepest one
+// first), otherwise at the same host bridge, otherwise on the same NUMA node, otherwise any.
+// Without a GPU, ports on the NUMA node of its CPUs come first. Among equally near ports the
+// fastest wins, then the first by name.
 //
-// But GPUs for which the same ports are left over share them out, by address the one, by name the
-// other, so that eight GPUs and eight devices in a machine that says nothing of their ways make
-// eight pairs. All GPUs of the machine count, whoever computes on them: instances need not know of
-// each other. Two ports of a device are dealt after the first ones of all, and a virtual function
-// whose wire another function has too is not dealt.
+// If the same ports are best for several GPUs, the GPUs share them: the GPUs in order of address
+// take the ports in order of name. So eight GPUs and eight devices make eight pairs in a machine
+// that does not tell their distances. All GPUs of the machine count, even those of other processes,
+// because instances do not know of each other. Second ports of devices are dealt after all first
+// ones. Of several functions that share a wire only one is dealt, the physical function first.
 std::optional<RdmaChoice> ChooseRdmaDevice(std::span<const RdmaDevice> devices,
                                            const RdmaUser& user);
 
-// The first port that is up of those that a user's list for UCX names (UCX_NET_DEVICES:
-// "mlx5_0:1,eth0"; a pattern of the shell's; "^mlx5_0:1": all but these), as somebody else's
-// choice; absent: none is RDMA. Pure.
+// The first port that is up and that the user's list for UCX names (UCX_NET_DEVICES:
+// "mlx5_0:1,eth0", a shell pattern, or "^mlx5_0:1" for all but these). The result says that the
+// user chose it. Absent: the list names no RDMA port that is up. Pure.
 std::optional<RdmaChoice> NamedRdmaDevice(std::span<const RdmaDevice> devices,
                                           std::string_view list);
 

@@ -14,7 +14,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Of a libibverbs that tells speeds beyond 8 bits, which the older member cannot hold.
+// For a libibverbs that also reports speeds beyond 8 bits, which the older field cannot hold.
 template <class Attributes>
 uint32_t SpeedOf(const Attributes& port) {
   if constexpr (requires { port.active_speed_ex; }) {
@@ -123,7 +123,7 @@ int64_t BitsPerSecond(uint32_t width, uint32_t speed) {
     default:
       return 0;
   }
-  // As Linux has them: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR, XDR.
+  // In the order of Linux: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR, XDR.
   constexpr int64_t kMegabits[] = {2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000, 200000};
   for (size_t i = 0; i < std::size(kMegabits); ++i) {
     if (speed == uint32_t{1} << i) return lanes * kMegabits[i] * 1'000'000;

@@ -26,38 +26,38 @@ struct RdmaDevice {
   std::string name;  // "mlx5_0"
   PciPlace place;
   std::vector<RdmaPort> ports;  // by number; empty: it cannot be opened
-  // False: sysfs alone has it, and this process cannot use it, as in a container that was given
-  // other devices.
+  // False: only sysfs lists it, and this process cannot use it, for example in a container that was
+  // given other devices.
   bool is_usable = true;
   friend bool operator==(const RdmaDevice&, const RdmaDevice&) = default;
 };
 
-// Those that libibverbs lists, with their places, and those that it does not, by name. None where
-// there is no such hardware or no driver for it.
+// The devices that libibverbs lists, with their places, then those that only sysfs lists, by name.
+// Empty without such hardware or its driver.
 std::vector<RdmaDevice> FindRdmaDevices(const std::string& root = "/sys");
 
-// The same without libibverbs: gives `listed` their places in the sysfs at `root`, and adds what it
-// has beside them.
+// The same without libibverbs: fills in the places of `listed` from the sysfs at `root`, and adds
+// the devices that only sysfs lists.
 void AddFromSysfs(const std::string& root, std::vector<RdmaDevice>& listed);
 
-// Whether a name comes before another, numbers in them as numbers: mlx5_2 before mlx5_10. Pure.
+// Whether a name comes before another, comparing digits as numbers: mlx5_2 before mlx5_10. Pure.
 bool ComesBefore(const std::string& a, const std::string& b);
 
-// Bits per second of a port out of the numbers of the InfiniBand specification that libibverbs
-// gives for width and speed; 0: unknown ones. Pure.
+// Bits per second of a port, from the codes for width and speed that libibverbs reports (InfiniBand
+// specification); 0: unknown codes. Pure.
 int64_t BitsPerSecond(uint32_t width, uint32_t speed);
 
 // "400 Gbit/s"; "an unknown rate" for 0. Pure.
 std::string RateText(int64_t bits_per_second);
 
-// The NUMA node whose cores the calling thread runs on.
+// The NUMA node that the calling thread runs on.
 int CurrentNumaNode();
 
 // This machine's network interfaces that are up, without the loopback one, names ascending.
 std::vector<std::string> FindInterfaces();
 
-// UCX's list of devices (UCX_NET_DEVICES): the RDMA device's port first, then the interfaces, as a
-// peer without RDMA is reached over TCP. Pure.
+// UCX's list of devices (UCX_NET_DEVICES): the RDMA device's port first, then the interfaces, which
+// reach peers without RDMA over TCP. Pure.
 std::string UcxDevices(std::string_view device, int port, std::span<const std::string> interfaces);
 
 }  // namespace janus::dataplane

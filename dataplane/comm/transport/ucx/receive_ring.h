@@ -11,8 +11,8 @@ namespace janus::dataplane::ucx {
 // Receives of one tag into fixed memory, all posted from the start: messages land where they are
 // read, in order. Confined.
 //
-// Invariants: an entry is posted (in `order_`) or the caller's; UCX fills posted entries in the
-// order of `order_`.
+// Invariants: an entry is either posted (in `order_`) or belongs to the caller. UCX fills posted
+// entries in the order of `order_`.
 class ReceiveRing {
  public:
   // `memory`: room for `entries` of `entry_bytes`.
@@ -29,8 +29,8 @@ class ReceiveRing {
     for (size_t i = 0; i < entries; ++i) Repost(i);
   }
 
-  // The oldest message that has come, which is the caller's until Repost(entry); false: none. What
-  // was longer than an entry is not shown and counted.
+  // Returns the oldest received message; its entry belongs to the caller until Repost(entry).
+  // False: no message. A message longer than an entry is skipped and counted.
   bool Next(size_t& entry, std::span<const std::byte>& message) {
     for (size_t looked = 0; posted_ > 0 && looked <= order_.size(); ++looked) {
       entry = order_[first_];

@@ -6,8 +6,8 @@
 
 namespace janus::dataplane::ucx {
 
-// What a message over UCX is, in its tag: a reader posts its receives by these, so that each lands
-// in the memory that is meant for it.
+// The kind of a message over UCX, encoded in its tag. A reader posts its receives by these tags, so
+// that each message lands in its own memory.
 enum class Channel : uint64_t {
   kSlot = 1,     // Header and payload of one of the sender's slots
   kControl = 2,  // Header and payload of a control message

@@ -38,7 +38,7 @@ constexpr size_t kSmallEntry = exchange_size::kSmallMessage;
 constexpr size_t kCredits = exchange_size::kCredits;
 constexpr size_t kGreetings = exchange_size::kGreetings;
 
-// Memory for everything that comes over UCX and for control messages that go out.
+// Memory for everything received over UCX and for outgoing control messages.
 class Arena {
  public:
   // ResourceExhausted: the memory is not there.
@@ -68,7 +68,8 @@ class Arena {
   std::shared_ptr<void> keep_;
 };
 
-// A peer's slot that is read here. `held` is the set that was taken last and may still be read.
+// A peer's slot that this member reads. `held` is the ring entry that was taken last and may still
+// be in use.
 struct Inbound {
   size_t slot_bytes = 0;
   std::unique_ptr<ReceiveRing> ring;
@@ -84,7 +85,7 @@ struct Remote {
   bool* any_failure = nullptr;
   std::string description = "UCX";
 
-  std::vector<std::optional<Inbound>> slots;  // by the peer's slot; absent: not for us
+  std::vector<std::optional<Inbound>> slots;  // by the peer's slot; absent: not read here
 
   std::unique_ptr<ReceiveRing> control;
   uint64_t control_read = 0;
@@ -101,24 +102,24 @@ struct Remote {
   std::unique_ptr<ReceiveRing> greetings;
   std::span<std::byte> greeting;
   std::optional<Operation> greeting_send;
-  Greeting greeted;  // the peer's latest
+  Greeting greeted;  // the latest that the peer sent
   std::string device_key;
 
-  // Of a peer whose GPU's memory is read.
+  // Set if this member reads the peer's GPU memory.
   ucx::RemoteKey key;
   std::vector<Operation> reads;  // by its slot
 };
 
-// What one own slot sends to one reader.
+// Sends one own slot to one reader.
 struct Outbound {
   Remote* to = nullptr;
   Operation operation;
-  bool again = false;  // posted anew while the last one was still under way
+  bool again = false;  // posted again while the last send was still pending
 };
 
 class NetworkTransport final : public Transport, private RemoteReads {
  public:
-  // `device`: null where nothing is read of GPUs' memory.
+  // `device`: null if no GPU memory is read over UCX.
   NetworkTransport(TransportLayout layout, WaitPolicy policy, DeviceSlots* device,
                    std::unique_ptr<ucx::UcpWorker> worker)
       : layout_(std::move(layout)),
@@ -129,12 +130,12 @@ class NetworkTransport final : public Transport, private RemoteReads {
         parker_(*this) {}
   ~NetworkTransport() override;
 
-  // Takes over what was met; posts every receive and connects every endpoint.
+  // Takes over the connected peers, posts every receive and connects every endpoint.
   Status Open(const NetworkOptions& options, Segment own, std::vector<ConnectedPeer> met);
-  // Carries a message over every UCX pair in both directions, so that nothing is left to set up
-  // when the first round comes.
+  // Carries a message over every UCX pair in both directions, so that no connection setup delays
+  // the first round.
   Status Greet(const ConnectOptions& options, const std::stop_token& stop);
-  // Then: who reads what of this member's GPU over UCX.
+  // After Greet: the peers that read this member's GPU memory over UCX.
   std::vector<PeerId> WhoReadsOurs() const;
 
   const TransportLayout& layout() const override { return layout_; }
@@ -156,8 +157,8 @@ class NetworkTransport final : public Transport, private RemoteReads {
   std::string_view Describe(PeerId peer) const override;
 
  private:
-  // Sleeps on UCX's file, our own and the peers' sockets. Says so first, so that whoever posts in
-  // shared memory or wakes us writes to one of them.
+  // Sleeps on UCX's file, our own and the peers' sockets. Announces that first. A peer that posts
+  // in shared memory, or a caller of Wake, then also writes to one of these files.
   class FileParker final : public Parker {
    public:
     explicit FileParker(NetworkTransport& transport) : transport_(transport) {}
@@ -173,13 +174,14 @@ class NetworkTransport final : public Transport, private RemoteReads {
     return remote_of_[static_cast<size_t>(MemberIndex(layout_, peer))];
   }
   Status AddRemote(ConnectedPeer& met);
-  // Lets UCX know what of the GPU it reads and writes; tells the device why where it cannot.
+  // Registers the GPU memory that UCX reads and writes; on failure notes the reason at the device.
   void RegisterDevice();
-  // One phase of Greet: says it to all, and hears it of all.
+  // One phase of Greet: sends the greeting to all peers and waits for theirs.
   Status Greet(uint64_t phase, const ConnectOptions& options, const std::stop_token& stop);
-  // Reads what proves that the peer's memory is read; tells the device why where it cannot.
+  // Reads the peer's proof, to check that its memory can be read; otherwise notes the reason at the
+  // device.
   Status TryReading(Remote& remote, const ConnectOptions& options, const std::stop_token& stop);
-  // Wait of a member that connects.
+  // Wait, while members are still connecting.
   Status AwaitPeers(const ConnectOptions& options, const std::stop_token& stop,
                     FunctionRef<bool()> ready);
   bool IsRead(PeerId peer) const { return device_ != nullptr && device_->reads_remotely(peer); }
@@ -199,7 +201,7 @@ class NetworkTransport final : public Transport, private RemoteReads {
   void SetParked(bool parked);
   void Park(MonotonicTime deadline);
   void CloseEndpoints();
-  // Of closed endpoints, whose operations end with later progress. False: some do not.
+  // Whether all operations of the closed endpoints have ended. They end during progress.
   bool EndOperations();
 
   const TransportLayout layout_;
@@ -207,16 +209,16 @@ class NetworkTransport final : public Transport, private RemoteReads {
   DeviceSlots* device_;
   const int self_;
   std::unique_ptr<ucx::UcpWorker> worker_;
-  // Own slots, and the pairs of shared memory.
+  // Holds the own slots, and carries the pairs that share memory.
   std::unique_ptr<SegmentTransport> local_;
   PeerSockets sockets_;
   Fd wake_;
   Arena arena_;
   Registration segment_registration_;
   Registration arena_registration_;
-  Registration device_registration_;   // of the GPU's memory
-  Registration landing_registration_;  // likewise
-  std::string device_key_;             // empty: nothing is shown
+  Registration device_registration_;   // of the GPU memory that is shown
+  Registration landing_registration_;  // of the landing memory
+  std::string device_key_;             // empty: this member shows no GPU memory
   std::vector<std::unique_ptr<Remote>> remotes_;
   std::vector<Remote*> remote_of_;                // by member; null: shared memory
   std::vector<std::vector<Outbound>> outbounds_;  // by own slot
@@ -230,7 +232,7 @@ class NetworkTransport final : public Transport, private RemoteReads {
 };
 
 NetworkTransport::~NetworkTransport() {
-  // A peer that never stops sending must not keep us here.
+  // Bounds the work that a peer can cause by sending without end.
   constexpr int kMostSteps = 64;
   const auto progress = [&] {
     for (int i = 0; i < kMostSteps && worker_->Progress(); ++i) {
@@ -238,8 +240,8 @@ NetworkTransport::~NetworkTransport() {
   };
   if (device_ != nullptr) device_->ReadBy(nullptr);
   CloseEndpoints();
-  // Goodbyes and credits that nobody has asked for yet land while receives are posted; later UCX
-  // would warn of each.
+  // Let goodbyes and credits land while their receives are still posted. Otherwise UCX would warn
+  // of each later.
   progress();
   for (const auto& remote : remotes_) {
     for (auto& slot : remote->slots) {
@@ -250,10 +252,10 @@ NetworkTransport::~NetworkTransport() {
       if (ring != nullptr) ring->Cancel();
     }
   }
-  // What is cancelled ends with the next progress.
+  // Cancelled operations end with the next progress.
   progress();
   if (EndOperations()) return;
-  // UCX, or a network device, may still touch what these hold: it is never given back.
+  // UCX, or a network device, may still access these: leak them deliberately.
   struct Kept {
     std::unique_ptr<ucx::UcpWorker> worker;
     std::unique_ptr<SegmentTransport> local;
@@ -271,7 +273,7 @@ NetworkTransport::~NetworkTransport() {
                                 std::move(outbounds_)};
 }
 
-// By force: an orderly close needs the peer to take part, and it may be gone.
+// Closes by force: an orderly close needs the peer, which may be gone.
 void NetworkTransport::CloseEndpoints() {
   std::vector<ucs_status_ptr_t> closing;
   for (const auto& remote : remotes_) {
@@ -346,7 +348,8 @@ Status NetworkTransport::Open(const NetworkOptions& options, Segment own,
 }
 
 Status NetworkTransport::AddRemote(ConnectedPeer& met) {
-  // Kept from the start: whatever fails below, its receives are cancelled before their memory goes.
+  // Stored before anything can fail: the destructor cancels its receives before their memory is
+  // freed.
   Remote* remote = remotes_.emplace_back(std::make_unique<Remote>()).get();
   remote->peer = met.peer;
   remote->member = MemberIndex(layout_, met.peer);
@@ -416,7 +419,7 @@ Status NetworkTransport::FirstFailure() const {
   return OkStatus();
 }
 
-// What UCX calls the way it found: "tcp/lo".
+// The name that UCX gives to the connection: "tcp/lo".
 std::string LaneOf(ucp_ep_h endpoint) {
   char* text = nullptr;
   size_t bytes = 0;
@@ -500,8 +503,8 @@ Status NetworkTransport::AwaitPeers(const ConnectOptions& options, const std::st
 }
 
 Status NetworkTransport::Greet(const ConnectOptions& options, const std::stop_token& stop) {
-  // When a peer's second greeting is here, it has had our first; with the third it says whether it
-  // reads us, and reads nothing else meanwhile.
+  // A peer's second greeting shows that it has our first. Its third one says whether it reads our
+  // memory; until then it reads only the proof.
   JANUS_RETURN_IF_ERROR(Greet(1, options, stop));
   JANUS_RETURN_IF_ERROR(Greet(2, options, stop));
   for (const auto& remote : remotes_) {
@@ -516,7 +519,7 @@ Status NetworkTransport::Greet(const ConnectOptions& options, const std::stop_to
   return OkStatus();
 }
 
-// What a member shows first.
+// The proof that a member writes into its room.
 uint64_t ProofOf(uint64_t tag, int member) {
   return tag ^ (uint64_t{0x9e3779b97f4a7c15} * (static_cast<uint64_t>(member) + 1));
 }
@@ -710,7 +713,7 @@ bool NetworkTransport::Take(PeerId from, int slot, SlotMessage& message) {
   return taken;
 }
 
-// What UCX is sending it may read until it is done: an overwritten message could arrive mixed.
+// UCX may read a slot until its send is done. Overwriting it earlier could mix two messages.
 bool NetworkTransport::Settle() {
   ProgressOutsideWait();
   bool settled = true;
@@ -785,7 +788,7 @@ bool NetworkTransport::Receive(PeerId from, Header& header, std::vector<std::byt
   return false;
 }
 
-// One message of credit is under way at a time; the newest count follows it.
+// At most one credit message is pending at a time; the newest count follows it.
 void NetworkTransport::TellCredit(Remote& remote) {
   if (remote.credit_send->pending() || remote.credit_told == remote.control_read) return;
   const Credit credit{local_->tag(), remote.control_read};
@@ -813,7 +816,7 @@ void NetworkTransport::ReadCredits(Remote& remote) {
 }
 
 void NetworkTransport::Progress() {
-  // A peer that never stops sending must not keep us here.
+  // Bounds the work that a peer can cause by sending without end.
   constexpr int kAtOnce = 16;
   for (int i = 0; i < kAtOnce && worker_->Progress(); ++i) {
   }
@@ -858,7 +861,7 @@ void NetworkTransport::SetParked(bool parked) {
 }
 
 void NetworkTransport::Park(MonotonicTime deadline) {
-  // Between the last progress and this something may have come: then it does not arm.
+  // A message may have arrived since the last progress; then Arm fails.
   if (worker_->Arm()) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - MonotonicClock::now());
@@ -874,7 +877,7 @@ void NetworkTransport::Park(MonotonicTime deadline) {
 }
 
 void NetworkTransport::Wake() {
-  local_->own_bell().Ring();  // orders what the caller has done before the look at parked_
+  local_->own_bell().Ring();  // orders the caller's earlier writes before the read of parked_
   if (!parked_.load(std::memory_order_seq_cst)) return;
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);

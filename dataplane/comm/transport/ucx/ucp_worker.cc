@@ -38,18 +38,18 @@ std::string ConfiguredDevices() {
 
 namespace {
 
-// What a GPU's memory is read by: from this version on UCX refuses, if it is told so, where older
-// ones have both CPUs copy in place of the network device.
+// From this version on, UCX can be told to refuse reads of GPU memory that the network device
+// cannot do. Older versions silently copy with the CPUs of both sides.
 constexpr unsigned kMajorForDevices = 1, kMinorForDevices = 21;
 constexpr char kEmulation[] = "PROTO_EMULATION_ENABLE";
-// Beside a network's, for UCX to know such memory at all.
+// UCX must also load this transport to recognize GPU memory at all.
 constexpr char kDeviceTransports[] = ",cuda_copy";
 
 ucs_memory_type_t TypeOf(kernels::NetworkMemory kind) {
   return kind == kernels::NetworkMemory::kCuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
 }
 
-// Why this UCX reads no memory of that kind; empty: nothing is known against it.
+// Why this UCX cannot read that kind of memory; empty: no known reason.
 std::string WhyNoReads(kernels::NetworkMemory kind) {
   if (kind == kernels::NetworkMemory::kHost) return "";
   unsigned major = 0, minor = 0, release = 0;
@@ -111,12 +111,13 @@ Result<std::unique_ptr<UcpWorker>> UcpWorker::Open(const UcpWorkerOptions& optio
     return failed("emulates reads of GPUs by CPUs", UCS_ERR_UNSUPPORTED);
   }
   if (options.transports == "tcp") {
-    // UCX's rendezvous over TCP moves bytes only while the sender calls UCX; ours computes
-    // meanwhile. Receives are posted in advance, so that nothing is gained by asking first either.
+    // UCX's rendezvous over TCP moves bytes only while the sender calls UCX, but our sender
+    // computes meanwhile. Rendezvous would also gain nothing, because receives are posted in
+    // advance.
     set("RNDV_THRESH", "inf");
-    // What comes in several pieces is put together on the heap. UCX 1.13 knows the option by the
-    // name that its transport has for it, and takes any other in silence; 1.21 knows the whole name
-    // alone, and would copy messages from 16 KB on, in pieces of 8 KB.
+    // UCX assembles a message of several pieces on the heap, so make pieces large. UCX 1.13 knows
+    // the option only as RX_SEG_SIZE, and silently accepts unknown names. UCX 1.21 knows only the
+    // full name; without it, it would copy messages from 16 KB on, in pieces of 8 KB.
     if (ucp_config_modify(config, "RX_SEG_SIZE", "256k") != UCS_OK) {
       set("TCP_RX_SEG_SIZE", "256k");
       set("ZCOPY_THRESH", "8k");
@@ -141,7 +142,7 @@ Result<std::unique_ptr<UcpWorker>> UcpWorker::Open(const UcpWorkerOptions& optio
 
   ucp_worker_params_t worker_parameters{};
   worker_parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
-  // Made by one thread, used by another, never by two at once.
+  // Created on one thread and used on another, but never on two at once.
   worker_parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   worker_parameters.events = UCP_WAKEUP_TX | UCP_WAKEUP_RX;
   status = ucp_worker_create(worker->context_, &worker_parameters, &worker->worker_);
@@ -217,7 +218,7 @@ Result<RemoteKey> RemoteKey::Create(ucp_ep_h endpoint, const std::string& key) {
 }
 
 Operation::Operation(const UcpWorker& worker) {
-  // A handle points behind UCX's own part, and UCX wants its part aligned.
+  // A request handle points behind UCX's own state, and UCX wants that state aligned.
   constexpr size_t kAlignment = 64;
   const size_t bytes = (worker.request_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   state_ = std::make_unique<std::byte[]>(bytes + kAlignment);
@@ -237,7 +238,7 @@ void Operation::Begin(ucp_request_param_t& parameters, ucp_mem_h memory) {
   parameters.request = request_;
   parameters.user_data = this;
   bytes_ = 0;
-  // Before it begins: the callback may come from within.
+  // Set before the operation begins, because the callback may run inside the call.
   pending_ = true;
 }
 
@@ -259,7 +260,7 @@ void Operation::Receive(ucp_worker_h worker, std::span<std::byte> into, ucp_tag_
                         ucp_mem_h memory) {
   ucp_request_param_t parameters{};
   Begin(parameters, memory);
-  // The callback tells the length, so it must come even for a message that is there already.
+  // The callback reports the length, so UCX must call it even for a message that is already there.
   parameters.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   parameters.cb.recv = &Received;
   constexpr ucp_tag_t kWhole = ~ucp_tag_t{0};

@@ -14,25 +14,25 @@
 
 namespace janus::dataplane::ucx {
 
-// Which of UCX's transports may be used. Never its shared memory: that is ours.
+// Which of UCX's transports may be used. Its shared memory is never used: we have our own.
 struct UcpWorkerOptions {
   std::string transports = "tcp";  // UCX_TLS
-  std::string devices;             // UCX_NET_DEVICES; empty: all that there are
-  // Whether Operation::Read is wanted, and of and into which memory: of a GPU it is not had from
-  // every UCX, which no_reads() tells.
+  std::string devices;             // UCX_NET_DEVICES; empty: all
+  // Set if Operation::Read is wanted: the kind of memory to read from and into. Some UCX builds
+  // cannot read GPU memory; no_reads() then says why.
   std::optional<kernels::NetworkMemory> reads;
 };
 
 std::string ToText(ucs_status_t status);
 
-// The list of network devices that the user has given UCX, in its environment (UCX_NET_DEVICES) or
-// in its file; empty: none, and all are used.
+// The list of network devices that the user has configured for UCX, in its environment
+// (UCX_NET_DEVICES) or its file; empty: not configured, all are used.
 std::string ConfiguredDevices();
 
 // A UCX context with one worker that wakes through a file. Confined to one thread at a time.
 class UcpWorker {
  public:
-  // Unavailable: UCX finds no such transport or device; the message says what was asked for.
+  // Unavailable: UCX finds no such transport or device; the message lists what was requested.
   static Result<std::unique_ptr<UcpWorker>> Create(const UcpWorkerOptions& options);
   ~UcpWorker();
   UcpWorker(const UcpWorker&) = delete;
@@ -41,11 +41,11 @@ class UcpWorker {
   ucp_context_h context() const { return context_; }
   ucp_worker_h get() const { return worker_; }
   int event_fd() const { return event_fd_; }
-  // Bytes before a request's handle that UCX keeps its state in.
+  // Bytes that UCX needs for its state before a request's handle.
   size_t request_bytes() const { return request_bytes_; }
-  // What a peer connects to.
+  // The address that peers connect to.
   const std::string& address() const { return address_; }
-  // Why it reads nothing of peers, where that was asked for; empty: it does.
+  // Why this worker cannot read peers' memory, although that was requested; empty: it can.
   const std::string& no_reads() const { return no_reads_; }
 
   // False when there was nothing to do.
@@ -64,7 +64,7 @@ class UcpWorker {
   std::string no_reads_;
 };
 
-// Memory that UCX knows, for as long as this lives.
+// Memory that is registered with UCX, as long as this lives.
 class Registration {
  public:
   static Result<Registration> Create(const UcpWorker& worker, std::span<std::byte> memory,
@@ -74,7 +74,7 @@ class Registration {
   Registration& operator=(Registration&& other) noexcept;
   ~Registration();
   ucp_mem_h handle() const { return handle_; }
-  // What a peer reads it by.
+  // The key by which a peer reads it.
   Result<std::string> Key() const;
 
  private:
@@ -82,11 +82,11 @@ class Registration {
   ucp_mem_h handle_ = nullptr;
 };
 
-// A peer's memory, as its Registration::Key says. Goes after the reads by it.
+// A peer's memory, from its Registration::Key. Destroy it after the reads that use it.
 class RemoteKey {
  public:
-  // FailedPrecondition: the endpoint does not reach it. `key` is of a member of the epoch: UCX
-  // trusts it.
+  // FailedPrecondition: the endpoint does not reach it. UCX trusts `key`, so it must come from a
+  // member of the epoch.
   static Result<RemoteKey> Create(ucp_ep_h endpoint, const std::string& key);
   RemoteKey() = default;
   RemoteKey(RemoteKey&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -103,8 +103,8 @@ class RemoteKey {
   ucp_rkey_h handle_ = nullptr;
 };
 
-// One operation's request object, made once and used again and again: state of UCX's and outcome.
-// Stays where it is while pending.
+// One operation's request object, reused for every operation: UCX's state and the outcome. It must
+// not move while pending.
 class Operation {
  public:
   explicit Operation(const UcpWorker& worker);
@@ -114,11 +114,11 @@ class Operation {
   ucs_status_t status() const { return status_; }  // of the last one
   size_t bytes() const { return bytes_; }          // received
 
-  // All begin an operation on memory that must stay until it is no longer pending. Whatever fails
-  // at once is its status.
+  // Each begins an operation on memory that must stay valid until it is no longer pending. If it
+  // fails at once, status() says why.
   void Send(ucp_ep_h endpoint, std::span<const std::byte> message, ucp_tag_t tag, ucp_mem_h memory);
   void Receive(ucp_worker_h worker, std::span<std::byte> into, ucp_tag_t tag, ucp_mem_h memory);
-  // Of what lies at `from` in the peer's memory.
+  // Reads `from` in the peer's memory.
   void Read(ucp_ep_h endpoint, std::span<std::byte> into, uint64_t from, const RemoteKey& key,
             ucp_mem_h memory, kernels::NetworkMemory kind);
   void Cancel(ucp_worker_h worker);

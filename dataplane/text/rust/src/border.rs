@@ -1,8 +1,8 @@
-//! What crosses the C border: buffers, status codes, and the wall that no panic passes.
+//! The C border: buffers, status codes, and the wall that stops panics.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// An error as the other side takes it; the codes are those of common/status.h.
+/// An error for the other side; the codes are those of common/status.h.
 pub struct Failure {
     pub code: i32,
     pub message: String,
@@ -20,7 +20,7 @@ pub fn fail<T>(code: i32, message: impl ToString) -> Result<T, Failure> {
     })
 }
 
-/// A `Vec<T>` handed out; `free` takes it back.
+/// A `Vec<T>` that was handed out; `free` takes it back.
 #[repr(C)]
 pub struct Buffer<T> {
     data: *mut T,
@@ -61,7 +61,7 @@ pub unsafe fn slice<'a, T>(data: *const T, size: usize) -> &'a [T] {
 }
 
 /// # Safety
-/// As `slice`.
+/// As for `slice`.
 pub unsafe fn text<'a>(data: *const u8, size: usize) -> Result<&'a str, Failure> {
     std::str::from_utf8(slice(data, size)).or_else(|e| {
         fail(
@@ -71,10 +71,10 @@ pub unsafe fn text<'a>(data: *const u8, size: usize) -> Result<&'a str, Failure>
     })
 }
 
-/// Runs `body`; what it returns goes to `out`, its failure or panic to `error`.
+/// Runs `body`; its result goes to `out`, its failure or panic to `error`.
 ///
 /// # Safety
-/// `out` and `error` can be written; what was in them is not freed.
+/// `out` and `error` must be writable; their old content is not freed.
 pub unsafe fn guarded<T>(
     out: *mut T,
     error: *mut Text,

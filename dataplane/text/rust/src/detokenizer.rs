@@ -1,14 +1,14 @@
-//! Text of a growing list of tokens, piece by piece, never a broken character.
+//! Turns a growing list of tokens into text, piece by piece, without broken characters.
 //!
-//! What a token adds depends on the tokens before it (a decoder may strip the first space of all, or
-//! join bytes of several tokens to one character), so a short window of tokens is decoded anew with
-//! each, and what is longer than the text given out so far is new. The window begins at the second
-//! last point where the text ended in a whole character (the idea is that of text-generation
-//! servers' streams), so it is a few tokens long.
+//! A token's text depends on the tokens before it: a decoder may strip the first space of all, or
+//! join bytes of several tokens into one character. So each new token decodes a short window of
+//! tokens again; text beyond what was returned so far is new. The window begins at the second last
+//! point where the text ended in a whole character, so it is a few tokens long. Streams of
+//! text-generation servers use the same idea.
 //!
-//! An incomplete character decodes to U+FFFD at the end: at most three of them (a character has at
-//! most four bytes, and a byte-fallback decoder shows each byte as one) are held back. More than
-//! three in a row cannot become one character, the first of them are final.
+//! An incomplete character decodes to U+FFFD at the end. At most three of them are held back,
+//! because a character has at most four bytes and a byte-fallback decoder shows each byte as one
+//! U+FFFD. More than three in a row cannot become one character, so the first ones are final.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::tokenizer::Loaded;
 
 const BROKEN: char = '\u{FFFD}';
 const MAX_HELD: usize = 3;
-/// Reached only by tokens that all end in mid-character; then the older half leaves.
+/// Only reached if all tokens end within a character; then the older half is dropped.
 const MAX_WINDOW: usize = 32;
 
 pub struct Detokenizer {
     tokenizer: Arc<Loaded>,
     skip_special_tokens: bool,
     window: Vec<u32>,
-    /// Where in the window the tokens after the last whole character begin.
+    /// Index in the window of the first token after the last whole character.
     pending: usize,
-    /// Text of the window that was given out.
+    /// Text of the window that was returned already.
     emitted: String,
 }
 
@@ -41,9 +41,9 @@ impl Detokenizer {
         }
     }
 
-    /// Appends to `out` what `id` settles.
+    /// Appends to `out` the text that `id` makes final.
     pub fn push(&mut self, id: u32, out: &mut String) -> Result<(), Failure> {
-        // A token without text must not become the window's whole context.
+        // A token without text must not become the window's only context.
         let skipped = self.skip_special_tokens && self.tokenizer.is_special(id);
         if skipped || self.tokenizer.inner.id_to_token(id).is_none() {
             return Ok(());
@@ -51,8 +51,9 @@ impl Detokenizer {
         self.window.push(id);
         let mut text = self.decode(&self.window)?;
         if !text.starts_with(&self.emitted) {
-            // A byte-fallback decoder turns a whole run of bytes to U+FFFD while its last character
-            // is incomplete, also characters given out before. It may complete within four tokens.
+            // A byte-fallback decoder turns a whole run of bytes into U+FFFD while its last
+            // character is incomplete, even characters returned before. The character may be
+            // complete within four tokens.
             if self.window.len() - self.pending <= MAX_HELD {
                 return Ok(());
             }
@@ -80,7 +81,7 @@ impl Detokenizer {
         Ok(())
     }
 
-    /// Appends what was held back, broken or not, and begins anew.
+    /// Appends the text held back, broken or not, and starts over.
     pub fn flush(&mut self, out: &mut String) -> Result<(), Failure> {
         let text = self.decode(&self.window)?;
         match text.strip_prefix(self.emitted.as_str()) {

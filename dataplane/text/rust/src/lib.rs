@@ -1,4 +1,4 @@
-//! Tokenizer, detokenizer and chat template behind the C ABI of ../../abi.h, which is the manual.
+//! Tokenizer, detokenizer and chat template behind the C ABI of ../../abi.h, which documents it.
 
 mod border;
 mod detokenizer;
@@ -15,7 +15,7 @@ use detokenizer::Detokenizer;
 use template::Template;
 use tokenizer::Loaded;
 
-/// Shared with the detokenizers made of it.
+/// Shared with the detokenizers made from it.
 pub struct JanusTokenizer(Arc<Loaded>);
 
 unsafe fn loaded<'a>(tokenizer: *const JanusTokenizer) -> &'a Loaded {
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn janus_ids_free(buffer: Ids) {
 }
 
 /// # Safety
-/// Pointers as abi.h says; so for every function below.
+/// Pointers as described in abi.h; the same for every function below.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_load(
     json: *const u8,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn janus_tokenizer_load(
 }
 
 /// # Safety
-/// From janus_tokenizer_load, once.
+/// From janus_tokenizer_load; free it once.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_free(tokenizer: *mut JanusTokenizer) {
     if !tokenizer.is_null() {
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn janus_tokenizer_id_limit(tokenizer: *const JanusTokeniz
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_encode(
     tokenizer: *const JanusTokenizer,
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn janus_tokenizer_encode(
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_decode(
     tokenizer: *const JanusTokenizer,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn janus_tokenizer_decode(
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_token_to_id(
     tokenizer: *const JanusTokenizer,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn janus_tokenizer_token_to_id(
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_id_to_token(
     tokenizer: *const JanusTokenizer,
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn janus_tokenizer_id_to_token(
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_token_bytes(
     tokenizer: *const JanusTokenizer,
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn janus_tokenizer_is_special(
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 pub unsafe extern "C" fn janus_detokenizer_new(
     tokenizer: *const JanusTokenizer,
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn janus_detokenizer_new(
 }
 
 /// # Safety
-/// From janus_detokenizer_new, once.
+/// From janus_detokenizer_new; free it once.
 #[no_mangle]
 pub unsafe extern "C" fn janus_detokenizer_free(detokenizer: *mut Detokenizer) {
     if !detokenizer.is_null() {
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn janus_detokenizer_free(detokenizer: *mut Detokenizer) {
 }
 
 /// # Safety
-/// As abi.h says; no other call with this detokenizer runs.
+/// As in abi.h; no other call may use this detokenizer meanwhile.
 #[no_mangle]
 pub unsafe extern "C" fn janus_detokenizer_push(
     detokenizer: *mut Detokenizer,
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn janus_detokenizer_push(
 }
 
 /// # Safety
-/// As abi.h says; no other call with this detokenizer runs.
+/// As in abi.h; no other call may use this detokenizer meanwhile.
 #[no_mangle]
 pub unsafe extern "C" fn janus_detokenizer_flush(
     detokenizer: *mut Detokenizer,
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn janus_detokenizer_flush(
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 pub unsafe extern "C" fn janus_template_compile(
     source: *const u8,
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn janus_template_compile(
 }
 
 /// # Safety
-/// From janus_template_compile, once.
+/// From janus_template_compile; free it once.
 #[no_mangle]
 pub unsafe extern "C" fn janus_template_free(compiled: *mut Template) {
     if !compiled.is_null() {
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn janus_template_free(compiled: *mut Template) {
 }
 
 /// # Safety
-/// As abi.h says.
+/// As in abi.h.
 #[no_mangle]
 #[allow(clippy::too_many_arguments)]
 pub unsafe extern "C" fn janus_template_render(
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn janus_template_render(
 }
 
 /// # Safety
-/// `error` can be written.
+/// `error` must be writable.
 #[no_mangle]
 pub unsafe extern "C" fn janus_text_panic_for_test(error: *mut Text) -> i32 {
     let mut nothing = ();

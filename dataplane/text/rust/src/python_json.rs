@@ -1,4 +1,4 @@
-//! `tojson` as chat templates know it: Python's json.dumps, not the HTML-safe form of Jinja.
+//! `tojson` for chat templates: Python's json.dumps, not the HTML-safe form of Jinja.
 
 use std::io::{self, Write};
 

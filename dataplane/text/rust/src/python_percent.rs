@@ -1,7 +1,7 @@
-//! `'...' % arguments` of a template's source. The engine knows `%` of numbers alone, so where a
-//! string literal stands before it, it becomes a filter: `'...'|python_percent(arguments)`.
+//! `'...' % arguments` in a template's source. The engine supports `%` only for numbers. So behind
+//! a string literal it becomes a filter: `'...'|python_percent(arguments)`.
 
-/// The source with each such expression written anew; text outside of tags stays as it is.
+/// Returns the source with each such expression rewritten; text outside of tags is unchanged.
 pub fn rewrite(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -31,7 +31,7 @@ fn next_tag(text: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Up to the tag's end, which a string within it may look like.
+/// Length up to the tag's end. Strings within the tag are skipped: they may look like that end.
 fn tag_length(text: &str, close: &str) -> usize {
     let bytes = text.as_bytes();
     let mut i = 0;
@@ -47,7 +47,7 @@ fn tag_length(text: &str, close: &str) -> usize {
     bytes.len()
 }
 
-/// Behind the closing quote of the string that begins at `at`.
+/// The index behind the closing quote of the string that begins at `at`.
 fn end_of_string(bytes: &[u8], at: usize) -> usize {
     let mut i = at + 1;
     while i < bytes.len() {

@@ -1,4 +1,4 @@
-//! What Python's str() and repr() make of a template's values, and its `%` of strings.
+//! Python's str() and repr() of a template's values, and its `%` for strings.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ pub fn str(value: &Value) -> String {
     }
 }
 
-/// repr(value): how a list prints what is in it.
+/// repr(value): how a list prints its elements.
 pub fn repr(value: &Value) -> String {
     let mut out = String::new();
     write_repr(&mut out, value);
@@ -62,7 +62,7 @@ fn write_entries(out: &mut String, value: &Value) {
     out.push('}');
 }
 
-/// Single quotes, unless the text has some and no double ones.
+/// Single quotes, unless the text has single quotes and no double ones.
 fn write_quoted(out: &mut String, text: &str) {
     let quote = if text.contains('\'') && !text.contains('"') {
         '"'
@@ -94,7 +94,8 @@ fn write_quoted(out: &mut String, text: &str) {
     out.push(quote);
 }
 
-/// str.isprintable(), for what is assigned: no control, format, private or space character but ' '.
+/// str.isprintable() for assigned characters: no control, format, private or space character but '
+/// '.
 fn is_printable(c: char) -> bool {
     let is_format = matches!(c as u32,
         0xAD | 0x600..=0x605 | 0x61C | 0x6DD | 0x70F | 0x180E | 0x200B..=0x200F | 0x202A..=0x202E
@@ -132,7 +133,7 @@ pub fn join(values: Value, separator: Option<String>, args: Kwargs) -> Result<St
     Ok(out)
 }
 
-/// format % arguments, which is what the source's `%` behind a string becomes (python_percent).
+/// format % arguments: the source's `%` behind a string is rewritten to this (python_percent).
 pub fn percent(format: String, arguments: Value) -> Result<String, Error> {
     let wrong = |what: String| Error::new(ErrorKind::InvalidOperation, format!("'%': {what}"));
     let is_map = arguments.kind() == ValueKind::Map;

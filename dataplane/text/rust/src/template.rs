@@ -1,4 +1,4 @@
-//! Chat templates: minijinja set up to read what Hugging Face's Jinja environment reads.
+//! Chat templates: minijinja, configured to accept what Hugging Face's Jinja environment accepts.
 
 use std::fmt::Write as _;
 use std::io;
@@ -34,7 +34,7 @@ impl Template {
                 Err(Error::new(ErrorKind::InvalidOperation, message))
             },
         );
-        // As Jinja reads every source.
+        // As Jinja does with every source.
         let source = source.replace("\r\n", "\n").replace('\r', "\n");
         let source = python_percent::rewrite(&without_generation_marks(&source));
         match environment.add_template_owned(NAME, source) {
@@ -54,7 +54,8 @@ impl Template {
             Ok(value) => value,
             Err(e) => return fail(INVALID_ARGUMENT, format!("template variables: {e}")),
         };
-        // The copy is cheap (compiled templates are shared) and takes this call's clock and fuel.
+        // The copy is cheap, because compiled templates are shared. It gets this call's clock and
+        // fuel.
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
         environment.add_function("strftime_now", move |format: String| {
@@ -103,7 +104,7 @@ impl io::Write for Bounded {
     }
 }
 
-/// What str() shows in Python: None, True, 1e+20, ['a'].
+/// The text of str() in Python: None, True, 1e+20, ['a'].
 fn python_formatter(out: &mut Output, state: &State, value: &Value) -> Result<(), Error> {
     if value.as_str().is_some() || value.is_undefined() {
         return minijinja::escape_formatter(out, state, value);
@@ -111,7 +112,7 @@ fn python_formatter(out: &mut Output, state: &State, value: &Value) -> Result<()
     Ok(out.write_str(&python_text::str(value))?)
 }
 
-/// "chat template: line 3: ...", with the reasons below.
+/// "chat template: line 3: ...", followed by the causes.
 fn describe(error: &Error) -> String {
     let mut text = String::from(NAME);
     if let Some(line) = error.line() {
@@ -129,7 +130,7 @@ fn describe(error: &Error) -> String {
     text
 }
 
-/// {% generation %} only marks the answer for training masks: an `if true` in a server.
+/// {% generation %} only marks the answer for training masks; a server treats it as `if true`.
 fn without_generation_marks(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -157,7 +158,7 @@ fn strftime(format: &str, unix_seconds: i64) -> Result<Value, Error> {
     let format = std::ffi::CString::new(format).map_err(|_| wrong("a zero byte in the format"))?;
     let seconds = unix_seconds as libc::time_t;
     let mut buffer = [0u8; 512];
-    // SAFETY: both calls write only to what they are given, of the size they are given.
+    // SAFETY: both calls write only to their arguments, within the given sizes.
     let length = unsafe {
         let mut parts: libc::tm = std::mem::zeroed();
         if libc::localtime_r(&seconds, &mut parts).is_null() {

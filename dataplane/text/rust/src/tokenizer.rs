@@ -10,15 +10,15 @@ pub struct Loaded {
     pub inner: Tokenizer,
     vocabulary_size: usize,
     id_limit: u32,
-    /// By id; special tokens are left out of decoded text on request.
+    /// By id; decoding leaves special tokens out on request.
     special: Vec<bool>,
     added: Vec<bool>,
     spelling: Spelling,
 }
 
-/// How a vocabulary entry spells bytes, read from the decoder.
+/// How a vocabulary entry encodes bytes, according to the decoder.
 struct Spelling {
-    /// Character of a byte-level entry -> byte; None when the decoder has no ByteLevel part.
+    /// Character of a byte-level entry -> byte; None: the decoder has no ByteLevel part.
     byte_level: Option<HashMap<char, u8>>,
     /// Entries <0x00>..<0xFF> stand for one byte.
     byte_fallback: bool,
@@ -32,7 +32,7 @@ impl Loaded {
             Ok(tokenizer) => tokenizer,
             Err(e) => return fail(INVALID_ARGUMENT, explain(json, &e.to_string())),
         };
-        // Both belong to training batches; a prompt is never cut or filled up behind its back.
+        // Both are for training batches; a prompt must not be cut or padded silently.
         inner.with_padding(None);
         if let Err(e) = inner.with_truncation(None) {
             return fail(INTERNAL, e);
@@ -45,7 +45,8 @@ impl Loaded {
         if id_limit == 0 {
             return fail(INVALID_ARGUMENT, "not a tokenizer: the vocabulary is empty");
         }
-        // Ids index tables here and logits elsewhere: a stray huge one would be a huge allocation.
+        // Ids index tables here and logits elsewhere, so one wrong huge id would cause a huge
+        // allocation.
         const MAX_ID_LIMIT: u32 = 1 << 24;
         if id_limit > MAX_ID_LIMIT {
             return fail(
@@ -146,7 +147,7 @@ impl Loaded {
     }
 }
 
-/// The parser tells of an unknown model only that no variant matched.
+/// For an unknown model the parser only reports that no variant matched.
 fn explain(json: &str, error: &str) -> String {
     const KNOWN: [&str; 4] = ["BPE", "WordPiece", "WordLevel", "Unigram"];
     let root: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
@@ -161,7 +162,7 @@ fn explain(json: &str, error: &str) -> String {
     }
 }
 
-/// GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100 onwards in
+/// GPT-2's alphabet: printable Latin-1 bytes represent themselves, the others U+0100 and up in
 /// ascending order.
 fn byte_level_alphabet() -> HashMap<char, u8> {
     let mut next = 0x100u32;

@@ -43,7 +43,7 @@ constexpr std::string_view kPublished = R"({
   "vocab_size": 512
 })";
 
-// The text with `from` replaced by `to`; the test fails when `from` is not there.
+// The text with `from` replaced by `to`; the test fails if `from` is not there.
 std::string With(std::string_view from, std::string_view to, std::string_view text = kPublished) {
   std::string out(text);
   const size_t at = out.find(from);
@@ -124,13 +124,13 @@ struct Refusal {
   const char* name;
   const char* from;
   std::string to;
-  const char* message;  // a part that names field, value and what is wanted
+  const char* message;  // a part that names field, value and the expected one
 };
 void PrintTo(const Refusal& refusal, std::ostream* out) {
   *out << refusal.name;
 }
 
-// A quantization_config of mxfp4 with another field.
+// A quantization_config of mxfp4 with one more field.
 std::string InMxfp4(const std::string& field) {
   return R"("quantization_config": {"quant_method": "compressed-tensors",
              "format": "mxfp4-pack-quantized", )" +
@@ -152,7 +152,7 @@ TEST(ModelConfig, ReadsMxfp4OfEitherPublisher) {
   EXPECT_EQ(ExpertType(packed), DType::kMxfp4);
   EXPECT_FALSE(packed.has_fp8_weights);
   EXPECT_EQ(packed.dtype, DType::kBFloat16);
-  // Some publishers say the format in the group alone.
+  // Some publishers give the format only in the group.
   EXPECT_EQ(read(R"("quantization_config": {"quant_method": "compressed-tensors", "config_groups":
                     {"group_0": {"format": "mxfp4-pack-quantized", "weights": {"num_bits": 4}}}})")
                 .mxfp4,
@@ -327,7 +327,7 @@ TEST(ModelConfig, RefusesWhatIsNoObject) {
             std::string::npos);
 }
 
-// Whatever a damaged file says, it ends in a description within the bounds or in an error.
+// Any damaged file gives a description within the bounds, or an error.
 TEST(ModelConfig, JudgesAnyText) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed));
@@ -385,7 +385,7 @@ TEST(GenerationConfig, LeavesOutWhatMeansNothing) {
   EXPECT_FALSE(parsed(R"({"top_p": 1.5})").top_p);
   EXPECT_FALSE(parsed(R"({"top_p": "high"})").top_p);
   EXPECT_EQ(parsed(R"({"top_p": 1.5, "top_k": 2.5})").left_out.size(), 2u);
-  // What is odd and means something.
+  // Unusual but valid values.
   const GenerationDefaults odd =
       parsed(R"({"top_k": -1, "eos_token_id": 2.0, "bos_token_id": [1]})");
   EXPECT_EQ(odd.top_k, 0);

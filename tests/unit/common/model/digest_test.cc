@@ -7,7 +7,7 @@
 namespace janus {
 namespace {
 
-// A file of the right frame: header length, header, data.
+// A file with the right structure: header length, header, data.
 std::string FileOf(const std::string& header, const std::string& data) {
   std::string bytes(8, '\0');
   bytes[0] = static_cast<char>(header.size());

@@ -1,4 +1,5 @@
-// Families beside Mixtral: the published files of real checkpoints, and what is refused of them.
+// Families other than Mixtral: the published files of real checkpoints, and what is refused in
+// them.
 
 #include <gtest/gtest.h>
 
@@ -67,7 +68,7 @@ constexpr std::string_view kDeepseekV2 = R"({
   "vocab_size": 102400
 })";
 
-// config.json of DeepSeek-V3 as published; R1's is the same but for its version.
+// config.json of DeepSeek-V3 as published; R1's differs only in its version.
 constexpr std::string_view kDeepseekV3 = R"({
   "architectures": ["DeepseekV3ForCausalLM"],
   "attention_bias": false,
@@ -172,7 +173,7 @@ constexpr std::string_view kQwen3Moe = R"({
   "vocab_size": 151936
 })";
 
-// The text with `from` replaced by `to`; the test fails when `from` is not there.
+// The text with `from` replaced by `to`; the test fails if `from` is not there.
 std::string With(std::string_view from, std::string_view to, std::string_view text) {
   std::string out(text);
   const size_t at = out.find(from);
@@ -181,7 +182,7 @@ std::string With(std::string_view from, std::string_view to, std::string_view te
   return out;
 }
 
-// What DeepSeek-V2-Lite's file has of its own.
+// DeepSeek-V2-Lite's file: the fields that differ from V2's.
 std::string Lite() {
   std::string text(kDeepseekV2);
   for (const auto& [from, to] : {
@@ -205,7 +206,7 @@ std::string Lite() {
   return text;
 }
 
-// All weights as they are in Float32, fp8's scales apart.
+// All weights counted in Float32, without fp8's scales.
 int64_t Parameters(ModelDescription model) {
   model.dtype = DType::kFloat32;
   model.has_fp8_weights = false;
@@ -231,7 +232,7 @@ TEST(DeepseekV2Config, ReadsThePublishedFile) {
   ASSERT_TRUE(a.rope.yarn.has_value());
   EXPECT_EQ(a.rope.yarn->factor, 40.0);
   EXPECT_EQ(a.rope.yarn->original_positions, 4096.0);
-  // Both scales are alike, so the rotation keeps its length and the softmax takes the square.
+  // Both scales are equal, so the rotation keeps its length and the softmax takes the square.
   EXPECT_FLOAT_EQ(a.rope.attention_factor, 1.0f);
   const double mscale = 0.1 * std::log(40.0) + 1.0;
   EXPECT_FLOAT_EQ(a.scale, static_cast<float>(mscale * mscale / std::sqrt(192.0)));
@@ -271,7 +272,7 @@ TEST(DeepseekV2Config, ReadsRopeParametersAsTransformers5WritesThem) {
   EXPECT_EQ(model->attention.rope.attention_factor, published->attention.rope.attention_factor);
 }
 
-// As the published code, which transformers does not follow here.
+// Like the published code; transformers differs here.
 TEST(DeepseekV2Config, DividesByTheSumInsteadOfScaling) {
   const auto model =
       ParseModelConfig(With("\"norm_topk_prob\": false", "\"norm_topk_prob\": true", kDeepseekV2));
@@ -322,7 +323,7 @@ TEST(DeepseekV3Config, ReadsThePublishedFile) {
   EXPECT_EQ(model->dense_intermediate, 18432);
 }
 
-// What the configuration class has for each field that its file may leave out.
+// The defaults of the configuration class for each optional field.
 TEST(DeepseekV3Config, TakesItsOwnDefaults) {
   std::string text(kDeepseekV3);
   for (const std::string_view field : {"\"first_k_dense_replace\": 3,",
@@ -358,7 +359,7 @@ TEST(DeepseekV3Config, TakesItsOwnDefaults) {
   EXPECT_EQ(print(*without), print(*with));
 }
 
-// Moonlight (Moonshot AI 2025) is of V3's family.
+// Moonlight (Moonshot AI 2025) belongs to V3's family.
 TEST(DeepseekV3Config, ReadsOneWithoutALatentQueryOrGroups) {
   std::string text = With("\"q_lora_rank\": 1536", "\"q_lora_rank\": null", kDeepseekV3);
   text = With("\"n_group\": 8", "\"n_group\": 1", text);
@@ -373,7 +374,7 @@ TEST(DeepseekV3Config, ReadsOneWithoutALatentQueryOrGroups) {
 TEST(DeepseekV3Config, ScalesWhetherRenormalizedOrNot) {
   for (const auto& [from, to, renormalize] :
        {std::tuple("\"norm_topk_prob\": true", "\"norm_topk_prob\": false", false),
-        // As the published code, which transformers does not follow here.
+        // Like the published code; transformers differs here.
         {"\"num_experts_per_tok\": 8", "\"num_experts_per_tok\": 1", false},
         {"\"num_experts_per_tok\": 8", "\"num_experts_per_tok\": 2", true}}) {
     const auto model = ParseModelConfig(With(from, to, kDeepseekV3));
@@ -420,7 +421,7 @@ TEST(Qwen3MoeConfig, LayersAreDenseByListAndStep) {
 TEST(ModelMemory, SumsToThePublishedParameterCounts) {
   EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV2)), 235'741'434'880);
   EXPECT_EQ(Parameters(*ParseModelConfig(Lite())), 15'706'484'224);
-  // The main model's, without the 11.5 B of the layer that predicts a second token.
+  // Of the main model, without the 11.5 B of the layer that predicts a second token.
   EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV3)), 671'026'419'200);
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen3Moe)), 30'532'122'624);
 }
@@ -443,7 +444,7 @@ struct Refusal {
   std::string_view base;
   const char* from;
   const char* to;
-  const char* message;  // a part that names field, value and what is wanted
+  const char* message;  // a part that names field, value and the expected one
 };
 void PrintTo(const Refusal& refusal, std::ostream* out) {
   *out << refusal.name;

@@ -71,7 +71,7 @@ TEST(ModelMemory, TheLargestTensorOfAttention) {
   EXPECT_EQ(LargestAttentionTensorBytes(model), 5000 * 4096 * 2);
   model.moe.shared_intermediate = 6000;
   EXPECT_EQ(LargestAttentionTensorBytes(model), 6000 * 4096 * 2);
-  // Of latent attention each part in its turn.
+  // For latent attention, each part in turn.
   model.moe.shared_intermediate = 0;
   model.dense_layers.clear();
   model.hidden = 1000;

@@ -112,8 +112,8 @@ Bits BitsOf(const LoopbackCluster::Outcome& outcome) {
   return bits;
 }
 
-// Requests that change their logits, and those that do not, beside each other, alone, preempted and
-// replayed: each has the same bits.
+// Requests with and without changes of their logits run beside each other, alone, preempted and
+// replayed. Each has the same bits every time.
 TEST_F(AttentionInstanceTest, ChangesOfLogitsAreOfTheirOwnRequestAlone) {
   constexpr int kTokens = 8, kRequests = 4;
   const auto ask = [&](uint64_t id, bool changed) {
@@ -154,7 +154,7 @@ TEST_F(AttentionInstanceTest, ChangesOfLogitsAreOfTheirOwnRequestAlone) {
   for (uint64_t id = 0; id < kRequests; ++id) {
     EXPECT_EQ(BitsOf(together->Await({1, id, 1})), alone.at({id, id % 3 != 0})) << id;
   }
-  together.reset();  // before the experts' shares of the next one take the place of its own
+  together.reset();  // destroy it before the next cluster reuses its memory of expert shares
 
   for (const int given : {1, kTokens - 1}) {
     const auto again = Start(OptionsFor(1, {7}));
@@ -173,8 +173,8 @@ TEST_F(AttentionInstanceTest, ChangesOfLogitsAreOfTheirOwnRequestAlone) {
   }
 }
 
-// The log probability of a prompt token is what the same token has as an answer to what stands
-// before it, in whatever pieces the prompt is computed.
+// The log probability of a prompt token equals that of the same token as an answer to the tokens
+// before it, however the prompt is cut into pieces.
 TEST_F(AttentionInstanceTest, ScoresThePromptAsItWouldScoreAnAnswer) {
   constexpr int kPrompt = 23;
   Request request = Ask(1, kPrompt, 3);
@@ -207,7 +207,7 @@ TEST_F(AttentionInstanceTest, ScoresThePromptAsItWouldScoreAnAnswer) {
       EXPECT_LE(scores[i].logprob, scores[i].top[0].second);
     }
   }
-  // Forced as an answer by a bias that nothing outweighs.
+  // A bias that outweighs everything forces the token as an answer.
   for (const int position : {1, 9, kPrompt - 1}) {
     const auto cluster = Start(OptionsFor(1, {7}));
     Request forced = Ask(1, kPrompt, 1);
@@ -298,7 +298,7 @@ TEST_F(AttentionInstanceTest, SaysHowItsTimeWasSpent) {
   const auto cluster = Start(OptionsFor(2, {4, 4}));
   ASSERT_TRUE(cluster->attention(1).Submit(Ask(1, 9, 6)).ok());
   cluster->Await({1, 1, 1});
-  // The step thread publishes before it emits.
+  // The step thread publishes statistics before it emits tokens.
   const InstanceStatistics statistics = cluster->attention(1).statistics();
   EXPECT_EQ(statistics.tokens, 6u);
   EXPECT_EQ(statistics.rows, 14u);
@@ -348,7 +348,7 @@ TEST_F(AttentionInstanceTest, MeasuresEveryStepAndEveryRound) {
   EXPECT_LE(SumOf(metrics.attention) + SumOf(metrics.combine), statistics.compute_seconds);
 }
 
-// A second later whenever it is looked at, and never behind the machine's, by which waits end.
+// Each call is a second later, and never behind the machine's clock, which ends waits.
 class StridingClock final : public Clock {
  public:
   MonotonicTime Now() const override {
@@ -373,8 +373,8 @@ TEST_F(AttentionInstanceTest, WaitsForTheCoordinatorFromHavingWorkToTheNextStep)
   ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 9, 6)).ok());
   cluster->Await({1, 1, 1});
   EXPECT_GE(SumOf(metrics.wait_coordinator), 6) << "once before each step";
-  // What can never run is answered between steps. The first answer may come before a last step,
-  // which has no rows; the second comes behind it.
+  // A request that can never run is answered between steps. The first answer may come before a last
+  // step, which has no rows; the second comes after it.
   for (uint64_t id = 3; id <= 4; ++id) {
     ASSERT_TRUE(cluster->attention(0).Submit(Ask(id, 20, 1)).ok());
     EXPECT_EQ(cluster->Await({1, id, 1}).finish, FinishReason::kError);
@@ -412,7 +412,7 @@ TEST_F(AttentionInstanceTest, CountsRequestsByTheTimeOfTheirTokens) {
 
 TEST_F(AttentionInstanceTest, SequencesInHostMemoryAreToldWhileTheyAreThere) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
-  // Three pages for three sequences that need two each in the end.
+  // Three pages for three sequences that each need two in the end.
   options.attention.kv_bytes =
       3 * held_.model.layers * CachePageBytes(held_.model, WireType(held_.model));
   std::atomic<AttentionInstance*> instance = nullptr;
@@ -435,7 +435,8 @@ TEST_F(AttentionInstanceTest, SequencesInHostMemoryAreToldWhileTheyAreThere) {
   EXPECT_EQ(cluster->attention(0).statistics().swapped, 0u);
 }
 
-// A page of 16 positions has as many bytes fewer as the format says: `heads` scales come with it.
+// A page of 16 positions is smaller by as many bytes as the format defines; it includes `heads`
+// scales.
 TEST_F(AttentionInstanceTest, ACacheInFp8HoldsMorePositions) {
   LoopbackCluster::Options options = OptionsFor(1, {7});
   const int64_t layers = held_.model.layers;
@@ -470,8 +471,8 @@ TEST_F(AttentionInstanceTest, GivesLogprobsOfTheTokenAndOfTheLikeliest) {
   }
 }
 
-// An idle instance reads its tickets when it gets the time. However long that takes, it holds up
-// nobody and breaks nothing.
+// An idle instance reads its tickets when it gets CPU time. However long that takes, it delays no
+// other member and breaks nothing.
 TEST_F(AttentionInstanceTest, AnIdlePeerThatDoesNotReadItsTicketsStopsNobody) {
   LoopbackCluster::Options options = OptionsFor(2, {7});
   options.idle = {1};  // connected, and never run
@@ -482,7 +483,7 @@ TEST_F(AttentionInstanceTest, AnIdlePeerThatDoesNotReadItsTicketsStopsNobody) {
   }
 }
 
-// The coordinator alone is real; the test speaks for all others.
+// Only the coordinator is real; the test plays all other members.
 class CoordinatorAlone {
  public:
   CoordinatorAlone(const HeldModel& held, int m, const std::vector<int>& slots,
@@ -506,7 +507,7 @@ class CoordinatorAlone {
         *instance_->Enter(topology_, Rank{0}, *own_, *exchange_, kernels::Stream{}, pace));
     runs_ = std::jthread([this](std::stop_token stop) { ended_ = instance_->Run(*epoch_, stop); });
   }
-  // Stops it, or waits for its end; what it came to.
+  // Stops it, or waits for its end; returns its status.
   Status Stop() {
     runs_.request_stop();
     return Join();
@@ -560,7 +561,7 @@ class CoordinatorAlone {
   static Demand OneRow() {
     Demand demand;
     demand.decode_rows = demand.last_decode_rows = 1;
-    demand.last_step_ns = 1'000'000'000;  // so that patience is a tenth of a second
+    demand.last_step_ns = 1'000'000'000;  // so that the patience is a tenth of a second
     return demand;
   }
 
@@ -585,7 +586,7 @@ TEST_F(AttentionInstanceTest, AnIdleCoordinatorGoesOnWhenItsPatienceEnds) {
   CoordinatorAlone coordinator(held_, 3, {7});
   coordinator.SayDemand(kAttention2, 1);
   EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 1));
-  // And of attention 2, which takes part in step 1, nothing more comes.
+  // Attention 2, which takes part in step 1, sends nothing more.
   coordinator.SayDemand(kAttention1, 2);
   EXPECT_EQ(coordinator.Hear(kAttention1), Heard(MessageKind::kTicket, 2));
   EXPECT_TRUE(coordinator.Stop().ok());
@@ -604,7 +605,7 @@ TEST_F(AttentionInstanceTest, HoweverManyMissAStepItIsGivenUpOnce) {
       EXPECT_EQ(coordinator.Hear(member), Heard(MessageKind::kAbort, step));
       coordinator.SayLeft(member, step, step);
     }
-    coordinator.Say(kExperts0, MessageKind::kMiss, step);  // late: nothing is given up by it
+    coordinator.Say(kExperts0, MessageKind::kMiss, step);  // late: it gives up nothing
   }
   for (const PeerId& member : {kAttention1, kExperts0}) {
     EXPECT_EQ(coordinator.Hear(member), Heard(MessageKind::kTicket, 4));
@@ -624,13 +625,14 @@ TEST_F(AttentionInstanceTest, NoTicketIsIssuedBeforeAllHaveLeftAndTheSilentAreTo
   for (int told = 0; told < 3; ++told) {
     EXPECT_EQ(coordinator.Hear(kExperts0), Heard(MessageKind::kAbort, 1));
   }
-  // What attention 1 hears next. On a slow machine it too is told again before its word has come.
+  // The next message to attention 1. On a slow machine the kAbort is repeated before its kLeft
+  // arrives.
   const auto hear_after = [&](const Heard& told) {
     Heard heard = told;
     while (heard == told && !HasFailure()) heard = coordinator.Hear(kAttention1);
     return heard;
   };
-  // It has seen a ticket that nobody issued: all leave that one too.
+  // It reports a ticket that was never issued: all members leave that one too.
   coordinator.SayLeft(kExperts0, 1, 5);
   const Heard all_leave(MessageKind::kAbort, 5);
   EXPECT_EQ(hear_after(Heard(MessageKind::kAbort, 1)), all_leave);
@@ -652,7 +654,7 @@ TEST_F(AttentionInstanceTest, WhoDoesNotLeaveAGivenUpStepIsNamed) {
                              "), and did not leave it: experts 0"));
 }
 
-// Whoever waits first is the first to miss a round, be the fault two rounds away.
+// The member that waits first is the first to miss a round, even if the fault is two rounds away.
 TEST_F(AttentionInstanceTest, TheReasonIsTheWordOfWhomNobodyElseHeldUp) {
   struct Word {
     PeerId by;
@@ -677,7 +679,7 @@ TEST_F(AttentionInstanceTest, TheReasonIsTheWordOfWhomNobodyElseHeldUp) {
       {{{kAttention1, 2, 1, kUnusable}, {kExperts0, 2, 0, kAwaited}}, 0},
       {{{kAttention1, 2, 1, kUnusable}, {kExperts0, 2, 0, kUnusable}}, 0},
       {{{kExperts0, 2, 1, kAwaited}, {kAttention1, 1, 0, kAwaited}}, 0},   // was given up before
-      {{{kExperts0, 2, 1, kAwaited}, {kAttention1, 3, 0, kUnusable}}, 0},  // nobody issued it
+      {{{kExperts0, 2, 1, kAwaited}, {kAttention1, 3, 0, kUnusable}}, 0},  // was never issued
   };
   for (const auto& [words, right] : cases) {
     CoordinatorAlone coordinator(held_, 2, {7}, {Scaled(Seconds(30)), Scaled(Seconds(0.5))});
@@ -700,7 +702,7 @@ TEST_F(AttentionInstanceTest, TheReasonIsTheWordOfWhomNobodyElseHeldUp) {
 }
 
 TEST_F(AttentionInstanceTest, WorkOfferedAtAnyMomentIsDone) {
-  // Three instances, short requests at random ones, so that steps begin, end and stand still all
+  // Three instances with short requests at random instances, so that steps begin, end and pause all
   // the time while demands and tickets cross.
   LoopbackCluster::Options options = OptionsFor(3, {4, 4});
   const auto cluster = Start(options);

@@ -22,8 +22,8 @@ TEST(RopeTable, PlainPairsFallByPowersOfTheta) {
   ExpectTable(Rope(10000.0, 8), {1.0f, 0.1f, 0.01f, 0.001f});
 }
 
-// As transformers 5.23.0 computes it for DeepSeek-V2's published file: pairs up to 10 keep their
-// frequency, from 23 on it is a fortieth.
+// Values of transformers 5.23.0 for DeepSeek-V2's published file: pairs up to 10 keep their
+// frequency, and from 23 on it is divided by 40.
 TEST(RopeTable, YarnIsThatOfDeepseekV2) {
   RopeDescription rope = Rope(10000.0, 64);
   rope.yarn = YarnDescription{.factor = 40.0, .original_positions = 4096.0};

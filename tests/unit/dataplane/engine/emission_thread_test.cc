@@ -7,7 +7,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Takes nothing until it is opened.
+// Blocks in Push until it is opened.
 class GatedSink final : public TokenSink {
  public:
   void Push(StepOutput&& output) override {
@@ -60,7 +60,7 @@ TEST(EmissionThread, DoesNotWaitForASlowReceiverUntilItsBoundAndLosesNothingBeyo
   std::vector<uint64_t> all;
   {
     EmissionThread emission(sink);
-    // One may be in the receiver's hands; these all return while nothing has been delivered.
+    // The receiver may hold one. These calls return although nothing has been delivered.
     for (uint64_t step = 1; step <= EmissionThread::kMostSteps; ++step) {
       emission.Push(OutputOf(step));
       all.push_back(step);

@@ -17,7 +17,7 @@ std::unique_ptr<KvPagePool> MakeCache(int pages, int swap_pages) {
   KvPagePoolOptions options;
   options.layers = kLayers;
   options.page_bytes = kPageBytes;
-  options.bytes = kPageBytes * kLayers * pages + kPageBytes;  // what is left over is no page
+  options.bytes = kPageBytes * kLayers * pages + kPageBytes;  // the remainder is no whole page
   options.swap_bytes = kPageBytes * kLayers * swap_pages;
   return std::move(*KvPagePool::Create(options));
 }
@@ -110,7 +110,7 @@ TEST(KvPagePool, SwapsEveryLayerOutAndBackIntoOtherPages) {
   EXPECT_EQ(cache->free_pages(), 4);
   EXPECT_EQ(swapped.pages(), 3);
   std::vector<int32_t> other;
-  ASSERT_TRUE(cache->Grow(other, 1));  // so that it does not come back where it was
+  ASSERT_TRUE(cache->Grow(other, 1));  // so that the page does not come back to the same place
   Fill(*cache, other, 100);
   ASSERT_TRUE(cache->SwapIn(swapped, pages));
   EXPECT_TRUE(Holds(*cache, pages, 40));

@@ -9,7 +9,7 @@
 namespace janus::dataplane {
 namespace {
 
-// What the changes make of logits, after a prompt and an answer so far.
+// The logits after the changes, for a prompt and an answer so far.
 std::vector<float> Changed(Request request, std::vector<float> logits) {
   const Sequence sequence(std::move(request));
   sequence.changes->Apply(logits);
@@ -67,7 +67,7 @@ TEST(LogitChanges, MinPKeepsAShareOfTheLikeliestAtTheTemperature) {
   EXPECT_EQ(Changed(request, {3, 1}), (Logits{3, 1})) << "greedy looks at the largest alone";
 }
 
-// A replay has what was drawn elsewhere as its answer so far.
+// In a replay, the tokens drawn elsewhere are the answer so far.
 TEST(LogitChanges, OfAReplayAreThoseOfTheFirstInstance) {
   Request request = Ask({5, 1}, {});
   request.changes.repetition_penalty = 1.3f;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kPageBytes = 256;
 
-// A scheduler on a cache of so many pages, and a stand-in for the model: every last row draws the
-// token 7.
+// A scheduler on a cache of so many pages, and a stand-in for the model: every last row draws token
+// 7.
 class SchedulerTest : public testing::Test {
  protected:
   void MakeScheduler(int pages, int swap_pages, SchedulerOptions options = {8, 1000}) {
@@ -233,7 +233,7 @@ TEST_F(SchedulerTest, ADroppedSequenceStaysAwayUntilAPageIsLeftForWhoRuns) {
   scheduler_->PreemptNewest();
   Step();
   EXPECT_EQ(scheduler_->running(), 2) << "2 pages, and one is left for the first";
-  while (tokens_[1] < 4) Step();  // it has its second page: none is left beside
+  while (tokens_[1] < 4) Step();  // it has its second page: no page is left
   scheduler_->PreemptNewest();
   Step();
   EXPECT_EQ(scheduler_->running(), 1);
@@ -364,8 +364,8 @@ TEST_F(SchedulerTest, SaysWhatTheNextStepWouldBring) {
   EXPECT_EQ(scheduler_->After(batch).decode_rows, 1);
 }
 
-// Whatever the order of events, everything that was taken in ends once, with its tokens, and all
-// memory comes back.
+// For any order of events, every accepted request ends exactly once, with its tokens, and all
+// memory is freed.
 TEST_F(SchedulerTest, EveryRandomScheduleEndsAndFreesAll) {
   const uint64_t seed = TestSeed();
   for (uint64_t round = 0; round < 200; ++round) {

@@ -18,7 +18,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Real expert instances; the test speaks for the attention side.
+// Real expert instances; the test plays the attention side.
 class ExpertInstanceTest : public testing::Test {
  protected:
   void Start(int m, const std::vector<int>& slots, ExpertOptions options = {}) {
@@ -50,7 +50,7 @@ class ExpertInstanceTest : public testing::Test {
           [this, e](std::stop_token stop) { ended_[e] = instances_[e]->Run(stop); });
     }
   }
-  // Ends the step loops; what each came to is in ended_.
+  // Ends the step loops; ended_ has their results.
   void Stop() {
     for (std::jthread& thread : threads_) thread.request_stop();
     threads_.clear();
@@ -74,7 +74,7 @@ class ExpertInstanceTest : public testing::Test {
       ASSERT_TRUE(sent.ok()) << sent.ToString();
     }
   }
-  // As the coordinator: all steps up to this one are given up.
+  // Like the coordinator: gives up all steps up to this one.
   void GiveUp(uint64_t step) {
     for (int e = 0; e < topology_.n(); ++e) {
       const Status sent = attention_transports_[0]->Send(
@@ -88,7 +88,7 @@ class ExpertInstanceTest : public testing::Test {
     std::vector<std::byte> payload;
     const Status waited = attention_transports_[0]->Wait(
         MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
-          // Whether it was in a round as it was told to leave is a matter of time.
+          // Whether it was in a round when the kAbort arrived depends on timing.
           while (attention_transports_[0]->Receive({Role::kExperts, Rank{e}}, header, payload)) {
             if (header.kind != MessageKind::kMiss || kind == MessageKind::kMiss) return true;
           }
@@ -129,7 +129,7 @@ class ExpertInstanceTest : public testing::Test {
     return cells;
   }
 
-  // The gate of one row by itself.
+  // The gate of one row alone.
   struct Gated {
     std::vector<uint16_t> ids;
     std::vector<float> weights;
@@ -155,7 +155,7 @@ class ExpertInstanceTest : public testing::Test {
     EXPECT_TRUE(kernels::GateTopK({}, gate).ok());
     return {ids, gate_weights};
   }
-  // One row through the gate and each of its experts, by themselves.
+  // One row through the gate and each of its experts, computed alone.
   std::vector<std::vector<float>> Plain(int layer, const std::vector<float>& x, int row) const {
     const ModelDescription& model = held_.model;
     const ExpertLayerWeights& weights = held_.experts.layers[static_cast<size_t>(layer)];
@@ -195,7 +195,7 @@ class ExpertInstanceTest : public testing::Test {
     }
   }
 
-  // A whole step of two rows, all of them of attention instance a.
+  // A whole step of two rows, both from attention instance a.
   void ExpectStep(uint64_t step, const std::vector<bool>& participants, int a, Random& random) {
     SendTicket(step, participants);
     for (int layer = 0; layer < held_.model.layers; ++layer) {
@@ -324,7 +324,7 @@ TEST_F(ExpertInstanceTest, TogetherTheyTellOfTheRoutingThatTheGateGivesAndOfNoSt
   RoutingStatistics told;
   for (const auto& one : routing_) ASSERT_TRUE(JoinRouting(one->Read(true, 100), told));
   EXPECT_EQ(told.popularity, want.popularity);
-  // Who tells of a layer has sampled a round of it.
+  // The instance that reports a layer has sampled a round of it.
   EXPECT_EQ(told.rounds.size(), static_cast<size_t>(std::min(held_.model.layers, 3)));
   for (const RoutedRound& round : told.rounds) {
     EXPECT_EQ(round.experts, (ids_of[{round.step, round.layer}]));
@@ -349,7 +349,7 @@ TEST_F(ExpertInstanceTest, WhoHasNoRowsInTheFirstLayerIsNotAwaitedInTheOthers) {
   ExpectPlain(0, x, Await(1, KeyOf(1, 0)));
   PostRows(1, KeyOf(1, 1), x);
   ExpectPlain(1, x, Await(1, KeyOf(1, 1)));
-  // A step of nothing at all, and the next one.
+  // A step without rows, and the next one.
   SendTicket(2, {true, true});
   for (int a = 0; a < 2; ++a) PostRows(a, KeyOf(2, 0), {});
   for (int a = 0; a < 2; ++a) EXPECT_TRUE(Await(a, KeyOf(2, 0)).empty());
@@ -363,10 +363,10 @@ TEST_F(ExpertInstanceTest, NamesWhoDidNotSendAndWhere) {
   options.deadlines = {Seconds(0.05), Seconds(0.2)};
   Start(3, {7}, options);
   Random random(4);
-  // Before the ticket, with which its time begins.
+  // Rows before the ticket; its deadline begins with the ticket.
   PostRows(1, KeyOf(6), RandomRows(random, 1));
   SendTicket(6, {true, true, true});
-  threads_.front().join();  // ends by itself
+  threads_.front().join();  // it ends with an error
   EXPECT_EQ(ended_[0].code(), StatusCode::kDeadlineExceeded);
   for (const char* part : {"step 6", "layer 0", "attention 0 2"}) {
     EXPECT_TRUE(Contains(ended_[0].message(), part));
@@ -405,14 +405,14 @@ TEST_F(ExpertInstanceTest, LeavesAStepWhenToldAndServesTheNext) {
   const std::vector<float> x = RandomRows(random, 2);
   for (uint64_t step = 1; step <= 12; step += 2) {
     SendTicket(step, {true, true});
-    SendTicket(step + 1, {true, false});  // the one ahead is void with it
-    // Rows of the step, or those of the one before, late. A slot is written again only when the
-    // step is left, for its reader has dropped then what lay there.
+    SendTicket(step + 1, {true, false});  // the ticket ahead becomes void too
+    // Rows of this step, or late ones of the step before. A slot is written again only after the
+    // step is left, because its reader has dropped the old message by then.
     if (step > 2) PostRows(0, step % 4 == 1 ? KeyOf(step) : KeyOf(step - 2, 1), x);
     if (step > 6) PostRows(1, KeyOf(step), x);
     GiveUp(step + 1);
     for (int e = 0; e < 2; ++e) Hear(MessageKind::kLeft, step + 1, e);
-    GiveUp(step + 1);  // its answer may have been lost
+    GiveUp(step + 1);  // its kLeft may have been lost
     for (int e = 0; e < 2; ++e) Hear(MessageKind::kLeft, step + 1, e);
     for (auto& exchange : attention_) ASSERT_TRUE(exchange->Abandon());
   }
@@ -433,7 +433,7 @@ TEST_F(ExpertInstanceTest, SaysWhatItWaitedForAsItsStepIsGivenUp) {
   SendTicket(1, {true, true});
   for (int a = 0; a < 2; ++a) PostRows(a, KeyOf(1, 0), x);
   for (int a = 0; a < 2; ++a) ExpectPlain(0, x, Await(a, KeyOf(1, 0)));
-  PostRows(1, KeyOf(1, 1), x);  // its next round has begun, and lacks those of attention 0
+  PostRows(1, KeyOf(1, 1), x);  // its next round has begun, without the rows of attention 0
   GiveUp(1);
   Header header;
   EXPECT_TRUE(Contains(Hear(MessageKind::kMiss, 1, 0, &header), "the rows of attention 0"));
@@ -441,7 +441,7 @@ TEST_F(ExpertInstanceTest, SaysWhatItWaitedForAsItsStepIsGivenUp) {
   EXPECT_EQ(header.count, static_cast<uint32_t>(RoundTrouble::kAwaited));
   Hear(MessageKind::kLeft, 1);
   Stop();
-  EXPECT_EQ(instances_[0]->statistics().rounds_missed, 0u);  // it was another that missed one
+  EXPECT_EQ(instances_[0]->statistics().rounds_missed, 0u);  // a different member missed one
 }
 
 TEST_F(ExpertInstanceTest, AsksForAMissedStepToBeGivenUpUntilItIs) {
@@ -453,7 +453,7 @@ TEST_F(ExpertInstanceTest, AsksForAMissedStepToBeGivenUpUntilItIs) {
     const std::string why = Hear(MessageKind::kMiss, 3);
     EXPECT_TRUE(Contains(why, "attention 0 1")) << why;
   }
-  SendTicket(4, {true, true});  // sent before the coordinator heard of it: void
+  SendTicket(4, {true, true});  // sent before the coordinator knew of the miss: void
   GiveUp(4);
   Hear(MessageKind::kLeft, 4);
   EXPECT_EQ(instances_[0]->statistics().rounds_missed, 1u);

@@ -34,7 +34,7 @@ RoundKey KeyOf(uint64_t epoch, uint64_t step, int layer, int micro_batch = 0) {
   return key;
 }
 
-// As a gate gives them: distinct within a row.
+// Ids as a gate gives them: distinct within a row.
 std::vector<uint16_t> RandomIds(Random& random, int rows) {
   std::vector<uint16_t> out;
   std::vector<uint16_t> all(kExperts);
@@ -49,7 +49,7 @@ std::vector<uint16_t> RandomIds(Random& random, int rows) {
   return out;
 }
 
-// A service's expert instances, which all see the same rounds, and a count of our own.
+// A service's expert instances, which all see the same rounds, and an independent count.
 class Instances {
  public:
   explicit Instances(int n) : records_(static_cast<size_t>(n)) {}
@@ -62,7 +62,7 @@ class Instances {
           EpochOf(epoch, static_cast<int>(rank), static_cast<int>(who.size())));
     }
   }
-  // `ends`: else it is given up in layer 3.
+  // `ends`: false gives the step up in layer 3.
   void Step(Random& random, uint64_t step, double now, bool ends = true) {
     for (const int i : who_) records_[static_cast<size_t>(i)].BeginStep();
     for (int layer = 0; layer < (ends ? kLayers : 3); ++layer) {
@@ -100,7 +100,7 @@ class Instances {
             << "layer " << layer << " expert " << e;
       }
     }
-    // Sampled rounds are whole, of steps that ended, and each is there once.
+    // Sampled rounds are complete, come from steps that ended, and occur once.
     std::set<Round> seen;
     for (const RoutedRound& round : joined.rounds) {
       const Round key{round.epoch, round.step, round.layer, round.micro_batch};
@@ -152,11 +152,11 @@ TEST(RoutingRecord, CountsOnOverEpochsOfOtherMembers) {
   };
   instances.Enter(1, {0, 1});
   run(7);
-  instances.Enter(2, {1, 0, 2, 3});  // other ranks too
+  instances.Enter(2, {1, 0, 2, 3});  // with different ranks
   run(9);
   instances.Enter(5, {3, 1});
   run(4);
-  // Who has left and still lives has what it counted.
+  // Instances that have left but still live keep their counts.
   instances.ExpectExact(instances.Joined({0, 1, 2, 3}));
 }
 
@@ -168,7 +168,7 @@ TEST(RoutingRecord, OfAStepThatIsGivenUpNothingStays) {
     instances.Step(random, step, static_cast<double>(step), step % 3 != 0);
   }
   instances.ExpectExact(instances.Joined({0, 1}));
-  // Nor of one that an epoch's end gives up.
+  // A step that the end of an epoch gives up does not count either.
   instances.Step(random, 31, 31, false);
   instances.Enter(2, {1});
   instances.of(1).EndStep();

@@ -95,7 +95,7 @@ class AttentionPoolTest : public testing::Test {
   FakeClock clock_;
   MetricRegistry registry_;
   GatewayMetrics metrics_;
-  std::vector<std::shared_ptr<FakeLink>> links_;  // also those the pool has put away
+  std::vector<std::shared_ptr<FakeLink>> links_;  // including those that the pool has removed
   Result<uint64_t> last_ = Unavailable("nothing was submitted");
   AttentionPool pool_;
 };
@@ -115,7 +115,7 @@ TEST_F(AttentionPoolTest, CountsReportedTokensAndPromptsWithoutATokenYet) {
   Submit(8);          // 10 : 16
   EXPECT_EQ(Sent(0), 1u);
   EXPECT_EQ(Sent(1), 2u);
-  // The prompt is now in what the instance reports, and no longer counted beside it.
+  // The instance's report now includes the prompt, so the pool no longer adds it.
   Step(1, first, 1, {5}, Finish::kNone, 9);  // 18 : 9 + 8
   Submit(1);
   EXPECT_EQ(Sent(1), 3u);
@@ -179,7 +179,7 @@ TEST_F(AttentionPoolTest, DropsTokensOfAStaleAttempt) {
   const auto sink = Submit(4, &id);
   Down(0);
   Up(0);
-  Step(0, id, 1, {5}, Finish::kStop);  // the instance that was thought lost speaks on
+  Step(0, id, 1, {5}, Finish::kStop);  // the instance that counted as lost sends again
   Step(1, id, 1, {6});
   Step(0, id, 2, {6});
   EXPECT_TRUE(sink->tokens.empty());
@@ -253,7 +253,7 @@ TEST_F(AttentionPoolTest, KeepsTheOrderOfArrivalThroughALoss) {
   Up(1, 1);
   std::vector<uint64_t> ids(3);
   Submit(1, &ids[0]);  // on a
-  Submit(1, &ids[1]);  // on b, which then is full
+  Submit(1, &ids[1]);  // on b, which is full then
   Submit(1, &ids[2]);  // on a
   Down(0);
   Step(1, ids[1], 1, {5}, Finish::kStop);
@@ -296,7 +296,7 @@ TEST_F(AttentionPoolTest, PassesOnThatTheOnlyInstanceIsFullOfOthersRequests) {
 
 TEST_F(AttentionPoolTest, RefusesWhatFitsNowhere) {
   Up(0);
-  Submit(64);  // the context is 64 tokens, with the answer
+  Submit(64);  // the context is 64 tokens, including the answer
   EXPECT_EQ(last_.status().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(Contains(last_.status().message(), "64 tokens"));
 }
@@ -442,7 +442,7 @@ TEST_F(HoldingPoolTest, WhatIsHeldTooLongEndsAndWhatComesThenIsRefused) {
   EXPECT_EQ(metrics_.waiting.value(), 0);
 }
 
-// Those that replace all may have less room: what they cannot take would wait for ever.
+// New instances may have less room. Requests that do not fit them would wait for ever.
 TEST_F(HoldingPoolTest, WhatWaitsAndFitsNobodyEndsOnceAllAreAttached) {
   Up(0, 100, true);
   Up(1, 100, true);
@@ -464,7 +464,7 @@ TEST_F(HoldingPoolTest, WhatWaitsAndFitsNobodyEndsOnceAllAreAttached) {
   EXPECT_TRUE(last_.ok()) << "nothing is in its way";
 }
 
-// One text of two models would be nobody's answer.
+// An answer with text of two models belongs to neither.
 TEST_F(HoldingPoolTest, AnAnswerEndsWhenAnotherModelServesAndWhatHasNotBegunIsServedByIt) {
   UpWith(0, "old");
   uint64_t begun = 0, fresh = 0;
@@ -474,7 +474,7 @@ TEST_F(HoldingPoolTest, AnAnswerEndsWhenAnotherModelServesAndWhatHasNotBegunIsSe
   Down(0);
   EXPECT_EQ(answer->ends, 0) << "the old model may come back";
   pool_.SetMembers({"c", "d"});
-  UpWith(2, "new");  // the other one, of the same epoch, does not have to be awaited
+  UpWith(2, "new");  // the other one of the same epoch need not be awaited
   EXPECT_EQ(answer->finish, Finish::kError);
   EXPECT_EQ(answer->error.code(), StatusCode::kAborted);
   EXPECT_TRUE(Contains(answer->error.message(), "ask again")) << answer->error.message();
@@ -498,7 +498,7 @@ TEST_F(HoldingPoolTest, AnAnswerGoesOnWhereverItsModelServes) {
   EXPECT_EQ(links_[1]->submitted[0].generated, (std::vector<int32_t>{5, 6}));
 }
 
-// The instance was replaced at the same address, and the one that had the answer gave it back.
+// The instance was replaced at the same address, and the old one gave the answer back.
 TEST_F(HoldingPoolTest, AnAnswerGivenBackEndsAtOnceWhereOnlyAnotherModelServes) {
   UpWith(0, "old");
   uint64_t begun = 0;
@@ -511,7 +511,7 @@ TEST_F(HoldingPoolTest, AnAnswerGivenBackEndsAtOnceWhereOnlyAnotherModelServes) 
   EXPECT_EQ(Sent(1), 0u);
 }
 
-// The same ids are other words there.
+// The same ids mean other words there.
 TEST_F(HoldingPoolTest, WhoServesWithAnotherTokenizerIsGivenNothing) {
   UpWith(0, "old");
   const auto held = Submit();
@@ -544,7 +544,7 @@ TEST_F(HoldingPoolTest, WhatCannotBeReplayedEndsAtOnce) {
   EXPECT_EQ(sink->error.code(), StatusCode::kAborted);
 }
 
-// Its epoch has ended before the gateway was told of the next one.
+// Its epoch ended before the gateway learned of the next one.
 TEST_F(HoldingPoolTest, WhatAnInstanceGivesBackGoesToItsSuccessorAndToItselfOnceItIsBack) {
   Up(0, 100, true);
   uint64_t id = 0;
@@ -558,7 +558,7 @@ TEST_F(HoldingPoolTest, WhatAnInstanceGivesBackGoesToItsSuccessorAndToItselfOnce
   ASSERT_EQ(Sent(2), 1u);
   EXPECT_EQ(links_[2]->submitted[0].generated, std::vector<int32_t>{5});
   GiveUp(2, id, 2);
-  pool_.SetMembers({"c"});  // a topology that has it: it serves again
+  pool_.SetMembers({"c"});  // a topology that lists it: it serves again
   ASSERT_EQ(Sent(2), 2u);
   Step(2, id, 3, {6}, Finish::kLength);
   EXPECT_EQ(sink->tokens, (std::vector<int32_t>{5, 6}));

@@ -15,7 +15,7 @@ void PrintTo(const Whole& whole, std::ostream* out) {
   for (const ToolCall& call : whole.calls) *out << " " << call.name << call.arguments;
 }
 
-// In pieces of `bytes`: what comes of it does not depend on them.
+// Reads in pieces of `bytes`; the result does not depend on their size.
 Whole Read(const ChatTextOptions& options, std::string_view text, size_t bytes) {
   ChatText chat(options);
   Whole whole;

@@ -97,7 +97,7 @@ std::string Messages(const std::string& json) {
   return Parsed(kC, R"({"model": "m", "messages": )" + json + "}").messages_json;
 }
 
-// What an agent sends back after a call: content null, empty or absent, arguments as a string.
+// What an agent sends after a tool call: content null, empty or absent, arguments as a string.
 TEST(CompletionRequest, TakesTheHistoryOfToolCalls) {
   const std::string calls =
       R"("tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": )";
@@ -110,7 +110,7 @@ TEST(CompletionRequest, TakesTheHistoryOfToolCalls) {
             R"([{"role":"assistant","content":"","tool_calls":[{"id":"c","type":"function",)"
             R"("function":{"name":"f","arguments":{"z":1,"a":2}}}]}])");
   EXPECT_EQ(Messages(R"([{"role": "assistant", )" + calls + R"({"z": 1, "a": 2}}}]}])"), want);
-  // No arguments at all, and what a model once wrote that is no JSON.
+  // No arguments at all, and invalid JSON that a model once wrote.
   EXPECT_TRUE(
       Contains(Messages(R"([{"role": "assistant", )" + calls + R"(""}}]}])"), R"("arguments":{})"));
   EXPECT_TRUE(Contains(Messages(R"([{"role": "assistant", )" + calls + R"("{oops"}}]}])"),
@@ -307,7 +307,7 @@ TEST(CompletionRequest, ComparesNeutralNumbersByValue) {
   Text(R"(, "n": 1.0, "frequency_penalty": 0.0, "presence_penalty": -0.0, "best_of": 1)");
 }
 
-// Whatever the bytes are, the outcome is a request or a 400 with a message; nothing is thrown.
+// For any bytes the outcome is a request or a 400 with a message; no exception escapes.
 TEST(CompletionRequest, EndsWellOnDamagedBytes) {
   const std::string good =
       R"({"model": "m", "prompt": ["a", [1, 2]], "stop": ["x"], "seed": 5, "temperature": 1.5,
@@ -346,7 +346,7 @@ TEST(CompletionRequest, RefusesDeepNesting) {
   const std::string deep = kTextBody + R"(, "x": )" + std::string(100'000, '[');
   const auto got = ParseCompletionRequest(kT, deep);
   EXPECT_TRUE(Contains(std::get<RequestError>(got).message, "64 levels"));
-  // Brackets within a string nest nothing.
+  // Brackets within a string do not nest.
   EXPECT_EQ(Parsed(kT, R"({"model": "m", "prompt": "\"[[)" + std::string(1000, '[') + "\"}")
                 .prompts.size(),
             1u);

@@ -18,7 +18,7 @@ constexpr auto kPatience = std::chrono::seconds(60);
 constexpr Seconds kSoon{0.02};
 constexpr Seconds kNever{100'000};
 
-// Looks until it holds. For what does not tell of its change.
+// Polls until it holds, for changes that send no signal.
 template <class Holds>
 testing::AssertionResult Await(const Holds& holds) {
   const MonotonicTime deadline = MonotonicClock::now() + kPatience;
@@ -39,7 +39,7 @@ struct Call {
   std::atomic<int> gone = 0;
   std::atomic<int> ending = 0;
 
-  // Runs it on the exchange's thread and waits for its end.
+  // Runs `work` on the exchange's thread and waits for its end.
   void Do(const std::function<void(HttpExchange&)>& work) const {
     std::latch done(1);
     exchange->Post([&] {
@@ -62,7 +62,8 @@ struct Call {
   }
 };
 
-// Answers /echo at once with what it got, and /refused from its head; the rest is for the test.
+// Answers /echo at once with the request's body, and refuses /refused by its head; the test answers
+// all others.
 class ScriptedHandler final : public HttpHandler {
  public:
   std::optional<HttpReply> JudgeHead(const HttpHead& head) override {
@@ -105,7 +106,7 @@ class ScriptedHandler final : public HttpHandler {
     return {.status = status, .content_type = "text/plain", .body = std::move(message)};
   }
 
-  // The next one that the test is to answer. Null: none came.
+  // The next call that the test must answer. Null: none arrived.
   std::shared_ptr<Call> Next() {
     const MutexLock lock(mu_);
     const MonotonicTime deadline = MonotonicClock::now() + kPatience;
@@ -128,7 +129,7 @@ class ScriptedHandler final : public HttpHandler {
     const MutexLock lock(mu_);
     return refusals_;
   }
-  // Of those that the test has not taken.
+  // Number of calls that the test has not taken.
   size_t waiting() {
     const MutexLock lock(mu_);
     return calls_.size();
@@ -138,7 +139,7 @@ class ScriptedHandler final : public HttpHandler {
     calls_.clear();
   }
 
-  // On the I/O thread; set before the server runs.
+  // Called on the I/O thread; set it before the server runs.
   std::function<void()> on_echo = [] {};
   std::function<void(HttpExchange&)> on_ending = [](HttpExchange&) {};
 
@@ -170,7 +171,7 @@ class HttpServerTest : public testing::Test {
     options_.idle_deadline = options_.read_deadline = options_.write_deadline = kNever;
   }
 
-  // As a process that is told to end: `departure_` says how.
+  // Starts a server like that of a process which gets a stop signal. `departure_` says how it ends.
   void Start() {
     auto server = HttpServer::Listen(options_, handler_, memory_, metrics_, log_);
     ASSERT_TRUE(server.ok()) << server.status().ToString();
@@ -198,12 +199,13 @@ class HttpServerTest : public testing::Test {
     EXPECT_EQ(metrics_.connections.value(), 0);
     EXPECT_EQ(memory_.in_use(), 0);
   }
-  // Returns when Run has.
+  // Returns when Run has returned.
   void AwaitReturn() { runs_.join(); }
   testing::AssertionResult AwaitConnections(int count) {
     return Await([&] { return metrics_.connections.value() == count; });
   }
-  // A connection of its own is answered: the server goes on, whatever happened to another.
+  // A separate connection is answered: the server continues, whatever happened to another
+  // connection.
   void ExpectServes() {
     RawHttpClient client = Connect();
     client.Send(Post("/echo", "still there"));
@@ -280,7 +282,7 @@ TEST_F(HttpServerTest, AnswersExactlyOnce) {
     on.EndStream();
   });
   EXPECT_EQ(client.Read().body, "first");
-  // Nor into the answer of the next request.
+  // Nor does it write into the answer of the next request.
   client.Send(Get("/held"));
   const auto next = handler_.Next();
   ASSERT_NE(next, nullptr);
@@ -444,7 +446,7 @@ TEST_F(HttpServerTest, AStreamGoesOutAsItIsWritten) {
   ASSERT_NE(call, nullptr);
   call->BeginStream();
   call->Write("data: 1\n\n");
-  call->Write("");  // would be the end of all chunks
+  call->Write("");  // would end the chunks
   const std::string head =
       "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
       "X-Accel-Buffering: no\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -475,7 +477,7 @@ TEST_F(HttpServerTest, AStreamToOldHttpEndsWithItsConnection) {
   EXPECT_EQ(answer.body, "data: 1\n\n");
 }
 
-// Then nothing is left to be sent, and the end of the connection is all that tells the client.
+// Then nothing is left to send, and only the end of the connection tells the client.
 TEST_F(HttpServerTest, AStreamToOldHttpEndsAlsoWhenItsLastBytesAreOutAlready) {
   Start();
   RawHttpClient client = Connect();
@@ -509,7 +511,7 @@ TEST_F(HttpServerTest, AClientThatLeavesAStreamIsNoticed) {
     EXPECT_EQ(call->gone, 0);
     (client.*leave)();
     EXPECT_TRUE(Await([&] { return call->gone > 0; }));
-    // Now all do nothing.
+    // Now all calls have no effect.
     call->Do([](HttpExchange& on) {
       on.OnGone([] { ADD_FAILURE() << "it has gone already"; });
       on.OnEnding([] { ADD_FAILURE() << "it has gone already"; });
@@ -548,7 +550,7 @@ TEST_F(HttpServerTest, LeavingAfterTheWholeAnswerIsNothingToTheOwner) {
   EXPECT_EQ(call->gone, 0);
 }
 
-// What a client that does not read may cost.
+// Cost of a client that does not read.
 
 TEST_F(HttpServerTest, ANonReaderIsCutAtTheLimitOfWhatIsUnsent) {
   options_.max_unsent_bytes = 10'000;
@@ -570,7 +572,7 @@ TEST_F(HttpServerTest, ANonReaderIsCutAtTheLimitOfWhatIsUnsent) {
   EXPECT_EQ(metrics_.memory_refused.value(), 0u);
 }
 
-// It lacks bytes: the client must see that it is cut.
+// It lacks bytes, so the client must see that it was cut.
 TEST_F(HttpServerTest, AStreamThatWasCutIsNeverEndedAsIfItWereWhole) {
   options_.max_unsent_bytes = 1000;
   Start();
@@ -581,7 +583,7 @@ TEST_F(HttpServerTest, AStreamThatWasCutIsNeverEndedAsIfItWereWhole) {
   call->Do([](HttpExchange& on) {
     on.BeginStream("text/event-stream", {});
     on.Write(std::string(1001, 'x'));
-    on.Write("data: [DONE]\n\n");  // is dropped
+    on.Write("data: [DONE]\n\n");  // dropped
     on.EndStream();
   });
   const std::optional<std::string> wire = client.ReadToEnd();
@@ -602,7 +604,7 @@ TEST_F(HttpServerTest, AWriteThatTakesTooLongIsCut) {
   const auto call = handler_.Next();
   ASSERT_NE(call, nullptr);
   call->BeginStream();
-  call->Write(std::string(16 << 20, 'x'));  // more than the kernel holds
+  call->Write(std::string(16 << 20, 'x'));  // more than the kernel buffers
   EXPECT_TRUE(Await([&] { return call->gone > 0; }));
   EXPECT_EQ(metrics_.slow_reader_cut.value(), 1u);
 }
@@ -613,7 +615,7 @@ TEST_F(HttpServerTest, UnsentBytesAreOfTheMemoryBudgetButForTheFirst) {
   options_.free_unsent_bytes = 1 << 20;
   Start();
   MemoryLease others(memory_);
-  others.Set(memory_.limit());  // nothing is left
+  others.Set(memory_.limit());  // no budget is left
   RawHttpClient client = Connect(4096);
   client.Send(Get("/held"));
   const auto call = handler_.Next();
@@ -644,7 +646,7 @@ TEST_F(HttpServerTest, UnsentBytesAreCountedUntilTheyAreSent) {
   EXPECT_TRUE(Await([&] { return memory_.in_use() == 0; }));
 }
 
-// What is refused.
+// Refusals.
 
 TEST_F(HttpServerTest, MalformedRequestsAreRefused) {
   Start();
@@ -675,8 +677,8 @@ TEST_F(HttpServerTest, MalformedRequestsAreRefused) {
   ExpectServes();
 }
 
-// Where one ends must not be a matter of taste: what a proxy before us takes for a body would be a
-// request to us.
+// Every server must find the same end of a request. Otherwise bytes that a proxy before us treats
+// as a body would be a request to us.
 TEST_F(HttpServerTest, BodiesWhoseLengthIsAmbiguousAreRefused) {
   Start();
   for (const char* headers : {
@@ -722,7 +724,7 @@ TEST_F(HttpServerTest, HeadersBeyondTheirLimitAreRefused) {
     return request.insert(rest.size() - 4, std::string(bytes - rest.size(), 'x'));
   };
   ExpectRefused(with(1100), 431, "larger than 1000 bytes");
-  // Without an end in sight, and in the request line.
+  // Without an end, and in the request line.
   ExpectRefused(with(5000).substr(0, 4000), 431, "larger than 1000 bytes");
   ExpectRefused("GET /" + std::string(4000, 'x'), 431, "larger than 1000 bytes");
   RawHttpClient client = Connect();
@@ -733,7 +735,7 @@ TEST_F(HttpServerTest, HeadersBeyondTheirLimitAreRefused) {
 TEST_F(HttpServerTest, BodiesBeyondTheirLimitAreRefused) {
   options_.max_body_bytes = 1000;
   Start();
-  // Announced: before it is sent.
+  // Refused by the announced length, before the body is sent.
   ExpectRefused("POST /echo HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 413,
                 "larger than 1000 bytes");
   ExpectRefused("POST /echo HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1001\r\n\r\n", 413,
@@ -748,8 +750,8 @@ TEST_F(HttpServerTest, BodiesBeyondTheirLimitAreRefused) {
   EXPECT_EQ(client.Read().body, "POST /echo " + largest);
 }
 
-// A close at once would answer what it still sends with a reset, and that may take the refusal from
-// it. So the server reads on, for two seconds: a client that was slower tries again.
+// If the server closed at once, it would answer further bytes with a reset, and the client might
+// lose the refusal. So the server keeps reading for two seconds. A slower client tries again.
 TEST_F(HttpServerTest, ARefusalIsNoResetToAClientThatIsStillSending) {
   options_.max_body_bytes = 1000;
   Start();
@@ -868,7 +870,7 @@ TEST_F(HttpServerTest, ARequestThatDoesNotArriveInTimeIsRefused) {
   EXPECT_EQ(handler_.refusals(), std::vector<int>(4, 408));
 }
 
-// An answer has the time that it takes.
+// An answer may take any time.
 TEST_F(HttpServerTest, TheDeadlinesOfReadingEndWithTheRequest) {
   options_.read_deadline = options_.idle_deadline = Seconds(0.5);
   Start();
@@ -876,7 +878,7 @@ TEST_F(HttpServerTest, TheDeadlinesOfReadingEndWithTheRequest) {
   client.Send(Get("/held"));
   const auto call = handler_.Next();
   ASSERT_NE(call, nullptr);
-  // Beyond both, by the clock that they run by.
+  // Longer than both deadlines, by the same clock.
   std::latch later(1);
   call->Do([&](HttpExchange& on) { on.SetTimer(Seconds(1), [&] { later.count_down(); }); });
   later.wait();
@@ -895,7 +897,8 @@ TEST_F(HttpServerTest, ATimerRunsUnlessItIsReplacedOrCancelledOrTheAnswerIsWhole
   const auto clock = handler_.Next();
   ASSERT_TRUE(call && clock);
   std::string ran;
-  // Comes after all that was due when it was asked for: timers run in the order of their times.
+  // Runs after all timers that were due at the time of the call, because timers run in the order of
+  // their times.
   const auto await_all = [&] {
     std::latch over(1);
     clock->Do([&](HttpExchange& on) { on.SetTimer(Seconds(0.002), [&] { over.count_down(); }); });
@@ -924,8 +927,8 @@ TEST_F(HttpServerTest, ATimerRunsUnlessItIsReplacedOrCancelledOrTheAnswerIsWhole
   EXPECT_EQ(ran, "one two ");
 }
 
-// Its time has come, but work that was there before comes first and changes its mind: a token that
-// came in time is no reason to give the request up.
+// The timer is due, but work that was queued before runs first and changes it: a token that arrived
+// in time must not end the request.
 TEST_F(HttpServerTest, ATimerThatIsDueCanStillBeReplacedAndCancelled) {
   Start();
   RawHttpClient client = Connect();

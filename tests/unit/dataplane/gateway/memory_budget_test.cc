@@ -28,7 +28,7 @@ TEST(MemoryBudget, ShrinkingIsNeverRefused) {
   Gauge gauge;
   MemoryBudget budget(100, gauge);
   MemoryLease lease(budget);
-  lease.Set(300);  // beyond the limit: it is there already
+  lease.Set(300);  // beyond the limit: the memory is in use already
   EXPECT_EQ(budget.in_use(), 300);
   EXPECT_TRUE(lease.TrySet(200, Use::kRequest));
   EXPECT_EQ(budget.in_use(), 200);

@@ -102,7 +102,7 @@ TEST_F(PrepareTest, GivesEachOfSeveralAnswersItsOwnSeed) {
     return out;
   };
   EXPECT_EQ(seeds(R"("prompt": ["a", "b"], "n": 2)"), (std::vector<uint64_t>{77, 78, 79, 80}));
-  // The answer to a prompt does not depend on the prompts beside it.
+  // The answer to a prompt does not depend on the other prompts.
   EXPECT_EQ(seeds(R"("prompt": ["a", "b"], "n": 2, "seed": 5)"),
             (std::vector<uint64_t>{5, 6, 5, 6}));
 }
@@ -142,7 +142,7 @@ TEST_F(PrepareTest, RendersAndTokenizesChatsWithoutFurtherSpecialTokens) {
 
 class ChatPrepareTest : public PrepareTest {
  protected:
-  // The prompt as text.
+  // Renders the prompt as text.
   std::string Chat(const std::string& source, const std::string& more) {
     model_.text.chat_template.emplace(text::ChatTemplate::Compile(source, "test", {}).value());
     const auto got = Text(more, Endpoint::kChat);

@@ -65,8 +65,8 @@ TEST(StopMatcher, FindsAStopWhoseBeginningRepeats) {
   EXPECT_TRUE(matcher.matched());
 }
 
-// However the text is cut into pieces, the outcome is that of searching the whole of it, and
-// nothing gets out early that would have to be taken back.
+// However the text is cut into pieces, the result is that of searching the whole text, and no byte
+// is returned too early.
 TEST(StopMatcher, AgreesWithSearchingTheWholeText) {
   std::mt19937 random(20261121);
   for (int round = 0; round < 5000; ++round) {

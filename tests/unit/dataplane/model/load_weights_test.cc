@@ -25,7 +25,7 @@ ModelDescription Model(DType dtype = DType::kFloat32) {
   return SmallModelDescription(dtype);
 }
 
-// Both roles of one expert instance with everything.
+// Loads both roles, with one expert instance that holds all experts.
 Status LoadAll(const std::string& folder, const ModelDescription& model) {
   const Topology topology = MakeTopology(1, {model.moe.experts}, model.layers, model.moe.experts);
   const auto attention = LoadAttention(folder, model, nullptr, {});
@@ -91,7 +91,7 @@ TEST(LoadWeights, ASingleFileAndShardsGiveTheSameWeights) {
   }
 }
 
-// As transformers 5 keeps experts: gate_up_proj and down_proj of a whole layer.
+// Experts in the format of transformers 5: gate_up_proj and down_proj of a whole layer.
 FileTensors Fused(const FileTensors& tensors, const ModelDescription& model) {
   FileTensors out;
   for (const auto& [name, tensor] : tensors) {
@@ -167,7 +167,7 @@ TEST(Loader, RefusesAHeadThatDiffersFromTheEmbeddingsItIsTiedTo) {
   EXPECT_TRUE(load().ok());
 }
 
-// Gates' biases, whatever all else is computed in.
+// Gates' biases are Float32, independent of the type of all other weights.
 class LoadGateBiasTest : public testing::Test {
  protected:
   LoadGateBiasTest() {
@@ -242,8 +242,8 @@ FileTensors Fp8Tensors(uint64_t seed) {
   });
 }
 
-// Expects instance 0 to hold its experts, quantized, as they lie in the file, with the scales of
-// "x.weight" in `scales`, and no more bytes than are planned.
+// Expects instance 0 to hold its experts, quantized, exactly as in the file, with the scales of
+// "x.weight" in `scales`, and to use at most the planned bytes.
 void ExpectExpertsAsStored(const std::string& folder, const ModelDescription& model,
                            const FileTensors& tensors,
                            const std::function<std::string(const std::string&)>& packed,
@@ -273,7 +273,7 @@ void ExpectExpertsAsStored(const std::string& folder, const ModelDescription& mo
     }
   }
   EXPECT_EQ(static_cast<int64_t>(experts->bytes), bytes) << "an instance's memory is planned by it";
-  // What an instance has is shared with the next epoch, scales too.
+  // The next epoch shares what an instance has, including scales.
   const Topology next = MakeTopology(1, {5, 4}, model.layers, model.moe.experts);
   const auto again = LoadExperts(folder, model, next.placement, Rank{0}, nullptr, {}, &*experts);
   ASSERT_TRUE(again.ok()) << again.status().ToString();
@@ -281,7 +281,8 @@ void ExpectExpertsAsStored(const std::string& folder, const ModelDescription& mo
             experts->weights.layers[0].slots[0]->up.scales);
 }
 
-// Experts stay as they are, with their scales; what else is fp8 becomes what it stands for.
+// Experts stay as they are, with their scales; other fp8 tensors become the numbers that they
+// represent.
 TEST(LoadWeights, ReadsFp8WithItsScales) {
   const FileTensors tensors = Fp8Tensors(21);
   const FileTensors meant = OutOfFp8(tensors);
@@ -320,7 +321,7 @@ TEST(LoadWeights, CastsFp8ToWhatTheModelComputesIn) {
   }
 }
 
-// Moves tensors to memory of its own.
+// Moves tensors to separate memory.
 class MovedTest : public testing::Test {
  protected:
   Status Move(HeldTensor& held) {
@@ -509,7 +510,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, LoadMxfp4Test,
                            return info.param == Mxfp4Layout::kQuark ? "Quark" : "CompressedTensors";
                          });
 
-// Experts stay where they lie in the file, with their scales; all else is what it was.
+// Experts stay as they are in the file, with their scales; all other tensors are unchanged.
 TEST_P(LoadMxfp4Test, ReadsExpertsWithTheirScales) {
   const TempFolder folder;
   WriteSharded(folder, tensors_, 3);
@@ -570,7 +571,7 @@ TEST_P(LoadMxfp4Test, NamesWhatIsWrong) {
   says([&](FileTensors& t) { t.at(down + "_scale").dtype = "I8"; },
        "tensor '" + down +
            "_scale' is of type I8, where config.json's quantization_config asks for mxfp4 (U8)");
-  // One expert that was left out of the quantization.
+  // One expert was not quantized.
   says(
       [&](FileTensors& t) {
         t.erase(Packed(down));
@@ -580,7 +581,7 @@ TEST_P(LoadMxfp4Test, NamesWhatIsWrong) {
       is_quark() ? "tensor '" + down +
                        "' is of type F32, where config.json's quantization_config asks for mxfp4"
                  : "tensor '" + down + "' is in the checkpoint in place of '" + down + "_packed'");
-  // What else than experts is in mxfp4.
+  // A tensor in mxfp4 that is no expert's.
   const std::string query = "model.layers.1.self_attn.q_proj.weight";
   const std::string gate = "model.layers.0.block_sparse_moe.gate.weight";
   for (const std::string& name : {query, gate}) {
@@ -726,7 +727,7 @@ TEST(LoadWeights, StopsWhenAsked) {
   EXPECT_EQ(loaded.status().code(), StatusCode::kCancelled);
 }
 
-// Bad checkpoints: each ends in one error that names the file and what is wrong.
+// Bad checkpoints: each gives one error that names the file and what is wrong.
 struct Bad {
   std::string name;
   std::function<void(FileTensors&)> spoil;

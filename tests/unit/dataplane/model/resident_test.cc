@@ -1,5 +1,5 @@
-// A role touches its own weights and nothing else, shown by the pages of the mapped checkpoint that
-// are resident in this process.
+// A role touches only its own weights. The test measures which pages of the mapped checkpoint are
+// resident in this process.
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class ResidentTest : public testing::Test {
     model_.layers = 3;
     model_.moe.experts = 16;
     model_.moe.intermediate = 336;
-    // All zeros: what is in the file does not matter, only where.
+    // All zeros: only the places in the file matter.
     nlohmann::json header;
     uint64_t end = 0;
     const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
@@ -108,8 +108,8 @@ ModelDescription ResidentTest::model_;
 int64_t ResidentTest::expert_bytes_ = 0;
 int64_t ResidentTest::other_bytes_ = 0;
 
-// A fault maps what the page cache holds around it: so much for each piece of the file that is
-// read.
+// A page fault also maps pages around it from the page cache: up to this many bytes for each piece
+// of the file that is read.
 constexpr int64_t kAroundPiece = int64_t{512} << 10;
 
 TEST_F(ResidentTest, AttentionDoesNotTouchTheRoutedExperts) {

@@ -27,7 +27,7 @@ TEST(TextDigest, TellsEveryFileOfTheTextApartAndNoOther) {
     EXPECT_NE(next, last) << name;
     last = next;
   }
-  // An empty file is not one that is absent, nor is it the end of the one before.
+  // An empty file differs from an absent one, and from a longer previous file.
   TempFolder other;
   other.Write("tokenizer.json", "{}");
   other.Write("chat_template.jinja", "a");

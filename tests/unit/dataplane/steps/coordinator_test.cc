@@ -43,14 +43,14 @@ class CoordinatorTest : public testing::Test {
     }
     return text;
   }
-  // All step together once, so that later steps have a predicted time.
+  // All members step together once, so that later steps have a predicted time.
   void Warm(int m, Seconds step) {
     for (int r = 0; r < m; ++r) Say(r, 1, 8);
     ASSERT_NE(Next(), "");
     for (int r = 0; r < m; ++r) Say(r, 2, 8, 0, step);
     ASSERT_NE(Next(), "");
   }
-  // Two members; step 3 has gone without the second.
+  // Two members; step 3 was issued without the second.
   void LeaveOutTheSecond() {
     Make(2);
     Warm(2, Seconds(1.0));
@@ -120,7 +120,7 @@ TEST_F(CoordinatorTest, WaitsForWhoWasLeftOutUpToTheDetectionDeadline) {
   EXPECT_EQ(Next(), "4: 0 1") << "what it brings has not changed by a step without it";
 }
 
-// The ticket that left it out may never have come to it: it knows of no later step then.
+// The ticket that left it out may have been lost; then it knows of no later step.
 TEST_F(CoordinatorTest, WhoWasLeftOutAndDoesNotKnowComesInWhenItSpeaks) {
   LeaveOutTheSecond();
   Say(0, 4, 0);
@@ -271,11 +271,11 @@ TEST_F(CoordinatorTest, GivenUpNumbersAreNeverUsedAgain) {
 }
 
 TEST_F(CoordinatorTest, EverybodyWhoHasPromptsMovesOn) {
-  // Rank 1 has no decode rows and prompts without end: the least load, always.
+  // Rank 1 has no decode rows and endless prompts, so it always has the least load.
   Make(2);
   uint64_t granted = 0;
   for (uint64_t step = 1; step <= 10; ++step) {
-    Say(0, step, 40, 500, Seconds(5.0));  // far above the target: the budget is the least one
+    Say(0, step, 40, 500, Seconds(5.0));  // far above the target: the budget is minimal
     Say(1, step, 0, 100'000, Seconds(5.0));
     const std::optional<Ticket> ticket = coordinator_->Next(clock_.Now());
     ASSERT_TRUE(ticket.has_value());
@@ -296,8 +296,8 @@ TEST_F(CoordinatorTest, PromptsMoveOnWhereARoundIsSmallerThanTheLeastBudget) {
   EXPECT_EQ(ticket->shares[0].prefill_budget, 4);
 }
 
-// The step is one for all: what an instance that only decodes says of its time is no time of
-// decoding alone, and a prompt at one of two may take what is for each, not for both.
+// A step is common to all instances. The time of an instance that only decodes is not that of
+// decoding alone. A prompt at one of two instances may use the budget of one instance, not of both.
 TEST_F(CoordinatorTest, APromptAtOneOfTwoLeavesTheStepItsTarget) {
   Make(2, Seconds(0.05));
   const auto took = [](int prefill) { return 0.03 + (prefill > 0 ? 0.008 : 0) + 0.0005 * prefill; };
@@ -375,7 +375,7 @@ TEST(SharePrefill, NeverExceedsItsBudgetAndBalances) {
       EXPECT_LE(shares[r], each);
       EXPECT_LE(shares[r] + static_cast<int>(demands[r].decode_rows),
                 std::max(max_rows, shares[r]));
-      // Nobody is left below another by more than a chunk while it still wanted something.
+      // No instance that wanted more is left below another by more than a chunk.
       const bool wanted_more = static_cast<int64_t>(demands[r].prefill_rows) > shares[r] &&
                                shares[r] < each &&
                                shares[r] + static_cast<int>(demands[r].decode_rows) < max_rows;

@@ -28,7 +28,7 @@ TEST_F(DetectionDeadlineTest, IsTheMostUntilAWindowOfRoundsIsKnown) {
 TEST_F(DetectionDeadlineTest, IsEightTimesThePercentileOfTheLastWindow) {
   Arrive(kWindow, Seconds(0.25));
   EXPECT_NEAR(value(), 2.0, 1e-6);
-  // Fewer than one in a hundred of the last window are that long; they are not the longest here.
+  // Fewer than one in a hundred of the last window are that long, and they are not the longest.
   Arrive(kWindow - 8, Seconds(0.13));
   Arrive(8, Seconds(0.25));
   EXPECT_NEAR(value(), 8 * 0.13, 1e-6);
@@ -52,7 +52,7 @@ TEST_F(DetectionDeadlineTest, IsTheMostFromTheSecondStepInARowThatIsGivenUp) {
     deadline_.OnGivenUp();
     EXPECT_EQ(value(), expected);
   }
-  // As long as the window remembers, then it comes down again.
+  // It stays as long as the window remembers, then it falls again.
   Arrive(kWindow + 128, Seconds(0.001));
   EXPECT_EQ(value(), 1.0);
 }

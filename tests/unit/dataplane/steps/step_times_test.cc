@@ -69,7 +69,7 @@ TEST(StepTimes, FitsPromptsIntoWhatDecodingLeaves) {
   EXPECT_EQ(times.Prefill(Seconds(10.0), 10, 0.1, 512, 1).each, 512);
 }
 
-// A step with prompts reads what decoding alone would not: the first position is the dear one.
+// A step with prompts reads experts that decoding alone would not: the first position is expensive.
 TEST(StepTimes, NeverLeavesTheTargetWhereFewPositionsCostMoreEach) {
   StepTimes times;
   const auto took = [](int prefill) { return Seconds(0.02 + 0.01 + 0.0005 * prefill); };
@@ -83,8 +83,8 @@ TEST(StepTimes, NeverLeavesTheTargetWhereFewPositionsCostMoreEach) {
   EXPECT_GE(rows, 12) << "20 would fit";
 }
 
-// The longer a prompt has become, the dearer each further position: what small shares cost early in
-// it says nothing of what they cost later, and must not be believed for its whole length.
+// The longer a prompt has become, the more expensive is each further position. A cost measured
+// early in the prompt must not be used for its whole length.
 TEST(StepTimes, KeepsToTheTargetWhileThePromptsKeysGrow) {
   constexpr double kTarget = 0.045;
   for (const double per_key : {0.0, 2e-8, 2e-7, 1e-6}) {
@@ -103,7 +103,7 @@ TEST(StepTimes, KeepsToTheTargetWhileThePromptsKeysGrow) {
   }
 }
 
-// Between what small shares took long ago and what larger ones take now.
+// Between old measurements of small shares and new ones of larger shares.
 TEST(StepTimes, AGrantCorrectsTheSizeThatItRestsOn) {
   StepTimes times;
   times.Record({4, 0, 0}, Seconds(0.030));
@@ -130,8 +130,8 @@ TEST(StepTimes, OneSlowStepDoesNotForbidItsSizeForGood) {
   EXPECT_GE(rows, 90) << "100 fit";
 }
 
-// What one position reads serves the next ones too. A time in which one was all that fitted must
-// not leave the prompt at one position a step for good.
+// A read for one position serves the next ones too. After a period in which only one fitted, the
+// prompt must not stay at one position a step for good.
 TEST(StepTimes, SharesGrowAgainAfterATimeInWhichOnePositionWasAllThatFitted) {
   StepTimes times;
   times.Record({4, 0, 0}, Seconds(0.030));
@@ -139,7 +139,7 @@ TEST(StepTimes, SharesGrowAgainAfterATimeInWhichOnePositionWasAllThatFitted) {
   int64_t slow = 0, fast = 0;
   for (int step = 0; step < 1200; ++step) {
     const int rows = times.Prefill(Seconds(0.046), 4, 0.1, 512, 1).each;
-    const bool disturbed = step < 600;  // another took half of the machine
+    const bool disturbed = step < 600;  // another process took half of the machine
     (disturbed ? slow : fast) += rows;
     times.Record({4, rows, rows}, disturbed ? 2.0 * took(rows) : took(rows));
   }
@@ -169,7 +169,8 @@ TEST(StepTimes, PromptsAtOneInstanceGetNoMoreThanWasSeenAtEach) {
   PrefillBudget budget = times.Prefill(Seconds(0.096), 0, 0.1, 512, 4);
   EXPECT_EQ(budget.each, 64);
   EXPECT_EQ(budget.total, 256);
-  // All at one from now on, later at four again: no step beyond its target either way.
+  // All prompts are at one instance from now on, later at four again: no step exceeds its target in
+  // either case.
   times.Record({0, 64, 64}, took(64, 64));
   budget = times.Prefill(Seconds(0.096), 0, 0.1, 512, 4);
   EXPECT_LE(took(budget.each, budget.each).count(), 0.0961);
@@ -179,7 +180,7 @@ TEST(StepTimes, PromptsAtOneInstanceGetNoMoreThanWasSeenAtEach) {
   EXPECT_LE(took(budget.total / 4, budget.total).count(), 0.0961);
 }
 
-// However long the keys of a prompt have become: its share is one of time, not of positions.
+// Independent of the number of keys: the share is one of time, not of positions.
 TEST(StepTimes, PromptsAlwaysMoveOnByAShareOfTheTimeOfDecoding) {
   StepTimes times;
   times.Record({10, 0, 0}, Seconds(0.02));

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
              "elTrueTrue"},
         Case{"GenerationMarks", "{%- generation -%}\n a {%- endgeneration %}b", "ab"},
         Case{"NoHtmlEscapes", "{{ '<a & b>' }}", "<a & b>"},
-        // The texts of these are what jinja2 3.1.6 made of the same sources.
+        // Expected texts from jinja2 3.1.6 for the same sources.
         Case{"ListsAndDictsAsPython",
              "{{ [1, 2.0, 'a', none, true, ['x']] }} {{ {'b': 1, 'a': {'c': []}} }}",
              "[1, 2.0, 'a', None, True, ['x']] {'b': 1, 'a': {'c': []}}"},

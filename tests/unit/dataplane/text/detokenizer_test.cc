@@ -93,7 +93,7 @@ TEST(Detokenizer, IgnoresIdsWithoutAToken) {
 TEST(Detokenizer, BeginsAnewAfterAFlush) {
   const auto tokenizer = ByteFallbackTokenizer();
   Detokenizer detokenizer = Detokenizer::Create(*tokenizer, true).value();
-  const int32_t id = 256;  // its blank is stripped at the beginning of a text only
+  const int32_t id = 256;  // its blank is stripped only at the beginning of a text
   EXPECT_EQ(detokenizer.Push(std::span(&id, 1)).value(), "a");
   EXPECT_EQ(detokenizer.Push(std::span(&id, 1)).value(), " a");
   EXPECT_EQ(detokenizer.Flush().value(), "");

@@ -1,4 +1,5 @@
-// Holds tokenizer, detokenizer and chat template to what transformers made of the same files.
+// Compares tokenizer, detokenizer and chat template with the results of transformers for the same
+// files.
 
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ TEST_P(GoldenTokenizer, StreamsTheSameTextInWholeCharacters) {
     std::string streamed;
     for (const int32_t id : ids) {
       const std::string piece = detokenizer.Push(std::span(&id, 1)).value();
-      // A U+FFFD of a piece is one that whole decoding has too, at the same place.
+      // A U+FFFD in a piece is also in the whole decoded text, at the same place.
       EXPECT_TRUE(whole.find("\uFFFD") != std::string::npos ||
                   piece.find("\uFFFD") == std::string::npos)
           << piece;
@@ -62,8 +63,8 @@ TEST_P(GoldenTokenizer, StreamsTheSameTextInWholeCharacters) {
       streamed += piece;
     }
     streamed += detokenizer.Flush().value();
-    // Byte fallback turns a whole run with one broken character to U+FFFD; a stream has already
-    // given out the characters before it.
+    // Byte fallback turns a whole run with one broken character into U+FFFD. A stream has already
+    // returned the characters before it.
     const bool all_tokens = ids.size() > 300;
     if (!all_tokens) {
       EXPECT_EQ(streamed, whole);

@@ -1,4 +1,4 @@
-// The table of proto/README.md, cell by cell: which call is taken from whom, and what it must
+// The table of proto/README.md, cell by cell: which callers each call accepts, and what it must
 // carry.
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@ namespace {
 constexpr const char* kOwn = ServiceUnderTest::kUid;
 constexpr uint64_t kFence = ServiceUnderTest::kFence;
 
-// One call of janus.v1.Control with this stamp, or for a read with its uid; a stream is read to its
-// first message.
+// One call of janus.v1.Control with this stamp, or for a read with its uid. Only the first message
+// of a stream is read.
 using Call = grpc::Status (*)(ServiceUnderTest& service, ServedWorker& worker, const v1::Stamp&);
 
 struct Rpc {
@@ -46,7 +46,7 @@ grpc::Status Commit(ServiceUnderTest&, ServedWorker& worker, const v1::Stamp& st
   v1::CommitReply reply;
   return worker.control().Commit(&context, request, &reply);
 }
-// Of an epoch that is neither prepared nor committed: nothing to drop.
+// Aborts an epoch that is neither prepared nor committed.
 grpc::Status Abort(ServiceUnderTest&, ServedWorker& worker, const v1::Stamp& stamp) {
   Bounded context;
   v1::AbortRequest request;

@@ -1,4 +1,4 @@
-// Where a worker computes, and what it says of it.
+// Where a worker computes, and how it reports that.
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace janus::dataplane {
 namespace {
 
-// A GPU as far as a worker asks before it computes.
+// A GPU with only the properties that a worker checks before it computes.
 class NamedContext final : public kernels::Context {
  public:
   bool is_host() const override { return false; }
@@ -108,7 +108,7 @@ TEST(OpenDevice, AGpuOfAnotherArchitectureIsToldWhatToBuild) {
   EXPECT_TRUE(Contains(status.message(), "JANUS_CUDA_ARCHITECTURES")) << status.message();
 }
 
-// What it cannot help with stays in the device's own words.
+// Errors without known advice keep the device's own words.
 TEST(OpenDevice, AFailingDeviceIsQuoted) {
   EXPECT_EQ(OpenDevice("cuda", [] { return Internal("stream: cudaErrorUnknown"); }).status(),
             Internal("--device cuda: stream: cudaErrorUnknown"));
@@ -124,7 +124,7 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   EXPECT_EQ(
       NumericsClass(model, false, kernels::HostContext(), kernels::Isa::kAvx512),
       "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 uncompressed");
-  // Whatever CPU feeds it.
+  // Independent of the CPU.
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
     EXPECT_EQ(NumericsClass(model, false, NamedContext(), isa),
               "cuda sm_90 kernels" + std::to_string(kernels::kCudaBitsVersion) +
@@ -146,7 +146,7 @@ TEST(NumericsClass, FitsIntoAHello) {
        {kernels::Isa::kAvx2, kernels::Isa::kAvx512, kernels::Isa::kAvx512Bf16}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       model.dtype = dtype;
-      // A longer version, or the digit more of sm_100.
+      // A longer version number, or the extra digit of sm_100.
       const size_t more = 2;
       EXPECT_LT(NumericsClass(model, true, kernels::HostContext(), isa).size() + more,
                 Hello::kNumericsChars);

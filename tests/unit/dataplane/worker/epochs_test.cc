@@ -1,5 +1,5 @@
-// One epoch after another (docs/design/007): the objects of janus-worker processes in one, which
-// come and go while requests run.
+// One epoch after another (docs/design/007): the objects of several janus-worker processes in one
+// process. They come and go while requests run.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr uint32_t kTokens = 300;
 const std::vector<uint32_t> kPrompt = {5, 6, 7};
 const std::string kKey(16, 'k');
 
-// A member that hears a Commit and never answers it, as one whose process hangs.
+// A member that receives a Commit and never answers, like a process that hangs.
 class HangingMember final : public v1::Control::Service {
  public:
   explicit HangingMember(const std::string& address) {
@@ -63,7 +63,7 @@ class HangingMember final : public v1::Control::Service {
 
 class EpochsTest : public testing::Test {
  protected:
-  // A worker by its name, "attention-0"; started where there is none.
+  // A worker by its name, "attention-0"; started if it does not run.
   ServedWorker& At(Role role, int number) {
     std::unique_ptr<ServedWorker>& worker = workers_[NameOf(role, number)];
     if (worker == nullptr) {
@@ -94,7 +94,7 @@ class EpochsTest : public testing::Test {
     return topology;
   }
 
-  // Brings the service into the next epoch, of these workers by number.
+  // Moves the service into the next epoch, with these workers by number.
   void Change(const std::vector<int>& attention, const std::vector<int>& experts) {
     const v1::PrepareRequest request = Proposal(++epoch_, attention, experts);
     v1::Control::Stub& relay = At(Role::kAttention, attention.front()).control();
@@ -111,7 +111,7 @@ class EpochsTest : public testing::Test {
     ASSERT_EQ(committed.failures_size(), 0) << committed.ShortDebugString();
   }
 
-  // Prepare of all by one of them.
+  // A relayed Prepare of all members.
   v1::PrepareRequest Proposal(uint64_t epoch, const std::vector<int>& attention,
                               const std::vector<int>& experts) {
     v1::PrepareRequest request;
@@ -128,7 +128,8 @@ class EpochsTest : public testing::Test {
     target.set_role(role == Role::kAttention ? v1::ROLE_ATTENTION : v1::ROLE_EXPERTS);
     target.set_address(AddressOf(role, number));
   }
-  // The last word of the call, or the first that `is_enough` says of; then it is given up.
+  // The last message of the call, or the first one for which `is_enough` is true; then the call is
+  // cancelled.
   v1::PrepareProgress Prepare(
       v1::Control::Stub& relay, const v1::PrepareRequest& request,
       const std::function<bool(const v1::PrepareProgress&)>& is_enough = nullptr) {
@@ -150,7 +151,7 @@ class EpochsTest : public testing::Test {
     message.mutable_submit()->set_want_logits_hash(true);
     return message;
   }
-  // What a service that never changes answers.
+  // The answer of a service that never changes.
   v1::RequestTokens Undisturbed() {
     Change({7}, {7});
     TestGateway gateway(At(Role::kAttention, 7));
@@ -168,8 +169,8 @@ class EpochsTest : public testing::Test {
     return config;
   }();
   uint64_t epoch_ = 0;
-  std::map<int, SequenceRoom> rooms_;  // of attention instances, where not the usual one
-  grpc::Status prepare_ended_;         // of the last
+  std::map<int, SequenceRoom> rooms_;  // of attention instances with unusual room
+  grpc::Status prepare_ended_;         // status of the last Prepare
 
   static std::string NameOf(Role role, int number) {
     return std::string(ToString(role)) + "-" + std::to_string(number);
@@ -265,7 +266,7 @@ TEST_F(EpochsTest, TheNextEpochBoundsTheQueueAnew) {
     long_one.mutable_submit()->set_request_id(++id);
     gateway.Send(long_one);
   };
-  // Eight run and four wait, which are more than the next epoch lets wait; they stay.
+  // Eight run and four wait, more than the next epoch lets wait. They stay all the same.
   for (int i = 0; i < 12; ++i) send();
   v1::RequestTokens some;
   ReadSome(gateway, some, 8);
@@ -307,7 +308,7 @@ TEST_F(EpochsTest, WhoLeavesGivesBackWhatAnotherEndsWithTheSameTokens) {
   TestGateway stays(At(Role::kAttention, 0));
   stays.Hello();
   v1::RequestTokens got;
-  // An answer may come to its end before its instance leaves: then once more.
+  // An answer may end before its instance leaves; then try once more.
   while (!HasFailure() && got.finish_reason() != v1::FINISH_REASON_CANCELLED) {
     got.Clear();
     Change({0, 1}, {0});
@@ -434,7 +435,7 @@ TEST_F(EpochsTest, WhoCannotPrepareIsNamedAndTheOthersDropTheEpoch) {
   ASSERT_EQ(answer.failures_size(), 1) << answer.ShortDebugString();
   EXPECT_EQ(answer.failures(0).name(), "experts-1");
   EXPECT_EQ(answer.failures(0).code(), grpc::StatusCode::UNAVAILABLE);
-  // Nobody is left in it: the next one is taken.
+  // The failed epoch is dropped everywhere: the next one is accepted.
   epoch_ = 2;
   Change({0}, {0, 2});
 }
@@ -442,7 +443,7 @@ TEST_F(EpochsTest, WhoCannotPrepareIsNamedAndTheOthersDropTheEpoch) {
 TEST_F(EpochsTest, AnOperatorThatGoesAwayEndsWhatItHadPrepared) {
   Change({0}, {0});
   v1::PrepareRequest request = Proposal(2, {0}, {0, 1});
-  // Of two expert instances one is not told: the attention instance waits for it.
+  // One of two expert instances gets no Prepare: the attention instance waits for it.
   request.mutable_relay()->RemoveLast();
   const v1::PrepareProgress last =
       Prepare(At(Role::kAttention, 0).control(), request, [](const v1::PrepareProgress& progress) {
@@ -497,7 +498,7 @@ TEST_F(EpochsTest, StatisticsAreOfAllThatAnswerAndNameWhoDoesNot) {
 }
 
 TEST_F(EpochsTest, EveryRoutedRowIsToldOfOnceOverAllMembersAndEpochs) {
-  // A change of epoch also waits for the steps of the one before to end.
+  // A change of epoch also waits for the end of the previous epoch's steps.
   const std::vector<std::vector<int>> experts = {{0}, {1, 0}, {0, 1, 2}};
   v1::Statistics all;
   for (size_t i = 0; i < experts.size(); ++i) {
@@ -533,7 +534,7 @@ TEST_F(EpochsTest, EveryRoutedRowIsToldOfOnceOverAllMembersAndEpochs) {
     gateway.Send(Ask(i + 1));
     ASSERT_EQ(gateway.ReadToTheEnd(i + 1).finish_reason(), v1::FINISH_REASON_LENGTH);
   }
-  // Not asked for, not told.
+  // Without the request there is no routing in the answer.
   v1::GetStatisticsRequest request;
   request.set_service_uid(kUid);
   AddTarget(Role::kExperts, 0, *request.add_relay());
@@ -596,7 +597,7 @@ TEST_F(EpochsTest, WhoIsToEndStaysUntilTheServiceCanDoWithoutIt) {
   ExpectSame(got, want);
 }
 
-// A HELLO that is one of experts 0 but for what is stale, as whoever was a member once can say it.
+// A HELLO of experts 0 with a stale part, as a former member could send it.
 TEST_F(EpochsTest, AfterAChangeAStaleEpochOrKeyIsRefusedAndCountedAndRequestsGoOn) {
   const v1::RequestTokens want = Undisturbed();
   Change({0}, {0});
@@ -639,7 +640,7 @@ TEST_F(EpochsTest, AfterAChangeAStaleEpochOrKeyIsRefusedAndCountedAndRequestsGoO
   }
   got.MergeFrom(gateway.ReadToTheEnd(1));
   ExpectSame(got, want);
-  // Who has left knows what was committed last.
+  // A worker that has left still knows the last committed epoch.
   Change({0}, {0});
   At(Role::kExperts, 1).worker().Leave(epoch_);
   Instance place;

@@ -61,7 +61,8 @@ class GatewayStreamTest : public testing::Test {
     output.events.push_back(event);
     stream_.OnStep(std::move(output));
   }
-  // What may be written now: "welcome", "rejected 2: why", "step 1:7,8. 2:9 ", in order.
+  // The messages that may be written now: "welcome", "rejected 2: why", "step 1:7,8. 2:9 ", in
+  // order.
   std::string Read() {
     std::string all;
     v1::FromAttention message;
@@ -83,7 +84,7 @@ class GatewayStreamTest : public testing::Test {
     return all;
   }
 
-  // Of the welcome, which must be due.
+  // From the welcome, which must be due.
   uint64_t ReadMostRequests() {
     v1::FromAttention message;
     EXPECT_TRUE(stream_.TakeNext(message) && message.has_welcome());

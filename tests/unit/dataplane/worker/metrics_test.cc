@@ -103,7 +103,7 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   EXPECT_EQ(text.find("TwoPhaseParallel"), std::string::npos) << "no epoch had that mode";
 }
 
-// The number of a series in what a worker serves; -1: it is not there.
+// The value of a series in a worker's metrics; -1: it is missing.
 double ValueOf(const std::string& text, const std::string& series) {
   const size_t at = text.find("\n" + series + " ");
   return at == std::string::npos ? -1 : std::stod(text.substr(at + series.size() + 2));
@@ -167,7 +167,7 @@ TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
   const auto e = over_tcp.Get("/metrics");
   ASSERT_TRUE(e) << httplib::to_string(e.error());
   const std::string other = "{role=\"experts\",rank=\"0\"";
-  // Its last step may not have ended yet, whose rounds are told one by one.
+  // Its last step may still run, and its rounds are counted one by one.
   const double answered = ValueOf(e->body, "janus_rounds_total" + other + "}");
   EXPECT_GT(answered, 0);
   EXPECT_GE(ValueOf(e->body, "janus_aebs_seconds_count" + other + "}"), answered);

@@ -13,7 +13,7 @@
 namespace janus::dataplane {
 namespace {
 
-// A member that does as it is told.
+// A member that accepts every call.
 class WillingMember final : public v1::Control::Service {
  public:
   explicit WillingMember(const std::string& address) {
@@ -33,7 +33,7 @@ class WillingMember final : public v1::Control::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// The address of a member that was lost is its successor's.
+// A new member takes the address of a lost one.
 TEST(Relay, WhoComesUpIsReachedAtOnceHoweverOftenItWasNot) {
   const TempFolder folder;
   v1::AbortRequest request;

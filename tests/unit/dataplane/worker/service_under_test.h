@@ -17,7 +17,7 @@
 
 namespace janus::dataplane {
 
-// One worker in this process, behind gRPC on a socket of its own.
+// One worker in this process, behind gRPC on its own socket.
 class ServedWorker {
  public:
   ServedWorker(const WorkerFlags& flags, const Clock& clock,
@@ -28,7 +28,7 @@ class ServedWorker {
   Worker& worker() { return worker_; }
   v1::Control::Stub& control() { return *control_stub_; }
   v1::Tokens::Stub& tokens() { return *tokens_stub_; }
-  // How many it has refused by `reason`, as a scrape sees it.
+  // Number of peers refused for `reason`, as in a scrape.
   double refused(const std::string& reason) const;
 
  private:
@@ -42,8 +42,8 @@ class ServedWorker {
 };
 
 // A service of one attention and one expert instance over the golden Mixtral checkpoint, or another
-// one, connected by shared memory: the objects of two janus-worker processes in one, which compute
-// in these contexts.
+// one, connected by shared memory: the objects of two janus-worker processes in one process. They
+// compute in these contexts.
 class ServiceUnderTest {
  public:
   static constexpr const char* kUid = "service-1";
@@ -55,23 +55,23 @@ class ServiceUnderTest {
 
   ServedWorker& attention() { return *attention_; }
   ServedWorker& experts() { return *experts_; }
-  // Changed before Prepare.
+  // Change it before Prepare.
   v1::WorkerConfig& config() { return config_; }
   Topology& topology() { return topology_; }
   SequenceRoom& room() { return topology_.attention[0].sequences; }
 
   v1::PrepareRequest PrepareRequest(uint64_t epoch = 1) const;
-  // What the attention instance alone says to a Prepare; `progress` as of Worker::Prepare.
+  // Prepares only the attention instance and returns the result; `progress` as in Worker::Prepare.
   Status PrepareAttention(const std::function<bool(const PrepareProgress&)>& progress);
-  // Prepares both for epoch topology().epoch; `progress` of the attention instance.
+  // Prepares both for epoch topology().epoch; `progress` is that of the attention instance.
   void Prepare(const std::function<bool(const PrepareProgress&)>& progress);
-  // Prepares both and commits attention; `commit_experts` the other too.
+  // Prepares both and commits attention; with `commit_experts` also the experts.
   void Serve(bool commit_experts = true);
-  // Ends a worker as the end of its process does.
+  // Ends a worker like the end of its process.
   void End(Role role);
-  // With what workers ended by themselves.
+  // The statuses of workers that ended without Stop.
   std::vector<Status> failures() const;
-  // Waits for one.
+  // Waits for such a status.
   Status AwaitFailure();
 
  private:
@@ -97,11 +97,11 @@ class TestGateway {
   void Hello(const std::string& uid = ServiceUnderTest::kUid, uint32_t credits = 1000,
              const std::string& id = "gateway-1");
   void Send(const v1::ToAttention& message) { stream_->Write(message); }
-  // A greedy request for `max_tokens` tokens that no stop token ends.
+  // A greedy request for `max_tokens` tokens without stop tokens.
   static v1::ToAttention Submit(uint64_t id, std::vector<uint32_t> prompt, uint32_t max_tokens);
   // The next message; MESSAGE_NOT_SET when the stream has ended.
   v1::FromAttention Read();
-  // Reads until the request has ended; its messages merged.
+  // Reads until the request has ended; returns its merged messages.
   v1::RequestTokens ReadToTheEnd(uint64_t id);
   // Ends the stream.
   grpc::Status Finish();

@@ -1,4 +1,4 @@
-// A service goes over to workers of another model: what those of the one before tell of it.
+// A service moves to workers of another model: what the old workers report of that.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace janus::dataplane {
 namespace {
 
-// The golden checkpoint with a tokenizer: what is in it is of no account here.
+// The golden checkpoint with a tokenizer of any content.
 struct ModelWithText {
   ModelWithText() {
     for (const auto& file : std::filesystem::directory_iterator(ReadGolden("mixtral").folder)) {
@@ -41,7 +41,7 @@ class Watch {
     context_.TryCancel();
     (void)stream_->Finish();
   }
-  // The epoch of the next; 0: the stream has ended.
+  // The epoch of the next topology; 0: the stream has ended.
   uint64_t Next() {
     v1::GetTopologyReply reply;
     return stream_->Read(&reply) ? reply.committed().epoch() : 0;
@@ -59,7 +59,7 @@ class SupersedeTest : public testing::Test {
     own_text_ = *DigestText(model_.path());
   }
 
-  // By the attention instance, to both.
+  // Called at the attention instance, relayed to both.
   v1::SupersedeReply Supersede(uint64_t epoch, const std::string& text_digest) {
     v1::SupersedeRequest request;
     const v1::PrepareRequest next = service_.PrepareRequest(epoch);
@@ -107,7 +107,7 @@ TEST_F(SupersedeTest, WhoReadsTheSuccessorsTextsIsToldOfIt) {
     EXPECT_EQ(Told(*worker, ""), 7U);
     EXPECT_EQ(Told(*worker, "other"), 7U);
   }
-  // Of its own tokenizer, too: nothing was said on that stream in between.
+  // A successor with its own tokenizer is sent; the stream got nothing in between.
   EXPECT_EQ(Supersede(8, own_text_).failures_size(), 0);
   EXPECT_EQ(own.Next(), 8U);
 }

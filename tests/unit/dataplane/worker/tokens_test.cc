@@ -69,7 +69,7 @@ TEST_F(TokensTest, SaysWhatItServes) {
   EXPECT_EQ(welcome_.text_digest(), "") << "the checkpoint has no tokenizer";
 }
 
-// A gateway goes on with an answer only where it would be the same.
+// A gateway continues an answer only if it would be the same.
 TEST(TokensOfServices, HaveADigestOfTheirOwnWhereTheCacheIsInFp8) {
   const auto digest = [](bool fp8_kv_cache) {
     ServiceUnderTest service;
@@ -90,7 +90,7 @@ TEST_F(TokensTest, HoldsStepsBackWithoutCreditAndLosesNoToken) {
   const v1::FromAttention first = gateway->Read();
   ASSERT_TRUE(first.has_step());
   const int tokens = first.step().requests(0).tokens_size();
-  // No credit is left: what is rejected comes all the same, and no Step before it.
+  // Without credit a rejection is sent all the same, and no Step before it.
   gateway->Send(TestGateway::Submit(2, {}, 60));
   const v1::FromAttention second = gateway->Read();
   ASSERT_TRUE(second.has_rejected()) << second.ShortDebugString();
@@ -98,7 +98,7 @@ TEST_F(TokensTest, HoldsStepsBackWithoutCreditAndLosesNoToken) {
   v1::ToAttention credits;
   credits.mutable_credits()->set_steps(UINT32_MAX);
   gateway->Send(credits);
-  gateway->Send(credits);  // does not wrap round
+  gateway->Send(credits);  // must not wrap around
   const v1::RequestTokens rest = gateway->ReadToTheEnd(1);
   EXPECT_EQ(tokens + rest.tokens_size(), 60);
   EXPECT_EQ(rest.finish_reason(), v1::FINISH_REASON_LENGTH);

@@ -33,8 +33,8 @@ class WorkerTest : public testing::Test {
  protected:
   Worker& attention() { return service_.attention().worker(); }
 
-  // Prepares the attention instance, whose peer does not come, until it waits for that; then
-  // `meanwhile` runs. What Prepare says in the end.
+  // Prepares the attention instance until it waits for its missing peer; then runs `meanwhile`.
+  // Returns the result of Prepare.
   Status WhileItConnects(const std::function<void()>& meanwhile) {
     std::atomic<bool> connects = false;
     Status prepared;
@@ -83,7 +83,7 @@ TEST_F(WorkerTest, WhoGaveThePrepareUpEndsIt) {
   EXPECT_EQ(prepared.code(), StatusCode::kCancelled);
 }
 
-// Whoever waits gives up where nothing is heard: what takes long is told as it begins.
+// A caller gives up if it gets no reports, so Prepare reports each long phase at its beginning.
 TEST_F(WorkerTest, TellsOfEachPhaseOfAPrepare) {
   std::vector<std::string> phases;
   service_.Prepare([&](const PrepareProgress& progress) {
@@ -130,7 +130,7 @@ TEST_F(WorkerTest, RefusesWhatCannotBePrepared) {
           "config.queued_requests");
   refused([](Request& r) { r.mutable_config()->set_crossover_rows(65536); },
           "config.crossover_rows 65536");
-  service_.Serve();  // none of it has left anything
+  service_.Serve();  // nothing is left of it
 }
 
 TEST_F(WorkerTest, CommitsWhatIsPreparedOnceAndDropsNothingCommitted) {
@@ -155,7 +155,7 @@ TEST_F(WorkerTest, EpochZeroIsNoEpochAndLeavesTheFenceAsItIs) {
   service_.Serve();
 }
 
-// The expert instance is prepared and not committed: what runs stands still until it is.
+// The expert instance is prepared but not committed: running requests stand still until then.
 TEST_F(WorkerTest, DrainWaitsForWhatRunsAsLongAsSomebodyAsks) {
   service_.config().set_detection_deadline_ms(600'000);
   service_.Serve(false);
@@ -169,7 +169,7 @@ TEST_F(WorkerTest, DrainWaitsForWhatRunsAsLongAsSomebodyAsks) {
   EXPECT_EQ(attention().Drain({kUid, kFence, 1}, MonotonicClock::now(), Wait).code(),
             StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(attention().draining());
-  // Without a deadline it ends with who asked for it.
+  // Without a deadline it ends when the caller goes away.
   EXPECT_EQ(attention().Drain({kUid, kFence, 1}, MonotonicTime::max(), [] { return false; }).code(),
             StatusCode::kCancelled);
   gateway.Send(TestGateway::Submit(2, {5}, 2));
@@ -259,7 +259,7 @@ TEST_F(WorkerTest, StopsCleanWithItsPeersInAnyOrder) {
 TEST_F(WorkerTest, WhoIsLeftBehindSaysThatItsPeerWasStopped) {
   for (const Role first : {Role::kAttention, Role::kExperts}) {
     ServiceUnderTest service;
-    service.config().set_detection_deadline_ms(1);  // so long is its own stop awaited
+    service.config().set_detection_deadline_ms(1);  // also how long it waits for its own stop
     service.Serve();
     service.End(first);
     const Status failure = service.AwaitFailure();

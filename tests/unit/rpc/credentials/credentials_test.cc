@@ -60,7 +60,7 @@ class Tokens final : public v1::Tokens::Service {
   }
 };
 
-// A worker's server and its callers.
+// A worker's server, and clients with different credentials.
 class CredentialsTest : public testing::Test {
  protected:
   CredentialsTest() {
@@ -78,7 +78,7 @@ class CredentialsTest : public testing::Test {
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
   KeyPair Of(PeerRole role) { return LeafOf(authority_, ToUri({kChat, role}), now()); }
 
-  // Credentials of a caller with this pair. If `trusting`, it accepts any server.
+  // Credentials with that key pair; with `trusting` they accept any peer.
   std::shared_ptr<grpc::ChannelCredentials> With(const KeyPair& pair, bool trusting = false) {
     PeerRules rules;
     rules.bundle = [this] { return TrustBundle::Parse(bundle_); };
@@ -95,7 +95,7 @@ class CredentialsTest : public testing::Test {
     v1::GetTopologyReply reply;
     return stub->GetTopology(&context, {}, &reply);
   }
-  // A client's handshake ends before the server has judged it.
+  // For a client the handshake ends before the server has judged it.
   void WaitForRefusal(Refusal why) {
     while (refusals_.of(why) == 0) std::this_thread::yield();
   }
@@ -175,18 +175,18 @@ TEST_F(CredentialsTest, AClientRefusesAServerOfAnotherServiceAndOneThatIsNoWorke
   EXPECT_EQ(Ask(trust->Channel()).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_GT(refusals_.of(Refusal::kAnotherService), 0u);
   own_.Put(Of(PeerRole::kGateway), bundle_);
-  // Until the server has read its new files.
+  // Until the server has noticed its new files.
   while (refusals_.of(Refusal::kRole) == 0) Ask(trust_->Channel());
 }
 
-// Like an attention instance, which passes the operator's calls on to the others.
+// Like an attention instance, which relays the operator's calls to other members.
 TEST_F(CredentialsTest, AServerThatCallsOthersTooShowsItsNewCertificate) {
   const auto stub = v1::Control::NewStub(DialInstance(address(), trust_->Channel()));
   grpc::ClientContext context;
   v1::GetTopologyReply reply;
   ASSERT_TRUE(stub->GetTopology(&context, {}, &reply).ok());
   own_.Put(Of(PeerRole::kGateway), bundle_);
-  // A gateway is not accepted as a server.
+  // A client does not accept a gateway's certificate from a server.
   const auto deadline = std::chrono::steady_clock::now() + Scaled(std::chrono::minutes(1));
   while (refusals_.of(Refusal::kRole) == 0) {
     Ask(trust_->Channel());
@@ -203,8 +203,8 @@ TEST_F(CredentialsTest, FilesAreReplacedUnderAStreamAndNoCallFails) {
   v1::GetTopologyReply reply;
   ASSERT_TRUE(stream->Read(&reply));
 
-  // A new authority: it is first added to every bundle, then its leaves are used, then the old one
-  // is removed.
+  // Steps of replacing an authority: the new one is added to every bundle, then new leaves, then
+  // the old one is removed.
   const KeyPair next = AuthorityOf(kChat, now());
   const KeyPair gateway = LeafOf(next, kChat + "/gateway", now());
   const KeyPair attention = LeafOf(next, kChat + "/attention", now());
@@ -217,14 +217,14 @@ TEST_F(CredentialsTest, FilesAreReplacedUnderAStreamAndNoCallFails) {
   while (control_.last() != gateway.certificate) ASSERT_TRUE(Ask(trust->Channel()).ok());
   own_.Put(attention, both);
   mine.Put(gateway, next.certificate);
-  // Refuses its peer until the peer shows its new certificate.
+  // Refuses its peer until that presents its new certificate.
   while (!Ask(trust->Channel()).ok()) std::this_thread::yield();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(stream->Read(&reply)) << "the stream was cut";
   context.TryCancel();
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-// Checks the callers in the table of proto/README.md: every call, every role.
+// The callers in the table of proto/README.md: every call, every role.
 TEST_F(CredentialsTest, EveryCallIsTakenFromItsCallersAlone) {
   const KeyPair by_role[] = {LeafOf(operators_, kOperator + "/operator", now()),
                              Of(PeerRole::kGateway), Of(PeerRole::kAttention),
@@ -251,8 +251,8 @@ TEST_F(CredentialsTest, EveryCallIsTakenFromItsCallersAlone) {
         status = stream->Finish();
         if (status.error_code() == grpc::StatusCode::CANCELLED) status = grpc::Status::OK;
       } else {
-        // For an allowed call the service answers that it is not implemented; for others the gate
-        // answers that it is forbidden.
+        // For any call, the service answers that it is unimplemented, and the check that it is not
+        // permitted.
         const auto stub = v1::Control::NewStub(channel);
         v1::CommitReply commit;
         v1::AbortReply abort;

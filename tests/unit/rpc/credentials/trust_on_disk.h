@@ -23,7 +23,7 @@ inline control::KeyPair LeafOf(const control::KeyPair& authority, const std::str
   return control::IssueLeaf(authority, uri, {now - std::chrono::minutes(5), now + life}).value();
 }
 
-// A folder like one that a kubelet keeps for a Secret: its contents are replaced atomically.
+// A folder like a kubelet's for a Secret: its content is replaced atomically.
 class TrustOnDisk {
  public:
   TrustOnDisk() {

@@ -10,7 +10,7 @@
 namespace janus::dataplane {
 namespace {
 
-// A service is planned by these sizes, and its members allocate by them.
+// Plans use these sizes, and members allocate by them.
 TEST(ExchangeSize, IsWhatMembersAllocate) {
   for (const auto& [m, n, micro_batches, max_rows, top_k] :
        {std::tuple{1, 1, 1, 1, 1}, {2, 3, 1, 512, 8}, {4, 16, 2, 100, 6}, {1, 5, 3, 7, 2}}) {

@@ -31,8 +31,8 @@ class Members {
   AttentionExchange& attention(int rank) { return *attention_[static_cast<size_t>(rank)]; }
   ExpertExchange& experts(int rank) { return *experts_[static_cast<size_t>(rank)]; }
   Network& network() { return network_; }
-  // Large messages move only while their sender, too, is inside Wait: whoever waits lets all others
-  // have a turn. For members that are all driven by the test's thread.
+  // Large messages move only while their sender is inside Wait too. So each wait lets all other
+  // members make progress, because the test's thread drives all of them.
   void LetAllTakeTurns() { pump_ = true; }
 
   void PostRows(const RoundPlan& plan, int a) {
@@ -46,7 +46,7 @@ class Members {
     ASSERT_TRUE(posted.ok()) << posted.ToString();
   }
 
-  // Poll until it gives true or an error, at most 20 s: what was posted may be on its way.
+  // Polls until true or an error, at most 20 s: messages may be in flight.
   Result<bool> AwaitRows(int e, const RoundKey& key, Rank from, ArrivedRows& arrived) {
     return Settled(network_.experts(e), [&] { return experts(e).Poll(key, from, arrived); });
   }
@@ -54,7 +54,7 @@ class Members {
     return Settled(network_.attention(a), [&] { return attention(a).Poll(key); });
   }
 
-  // What expert instance e sees of attention instance a, once.
+  // Checks once what expert instance e sees of attention instance a.
   void ExpectRows(const RoundPlan& plan, int e, int a) {
     ArrivedRows arrived;
     const Result<bool> here = AwaitRows(e, plan.key, Rank{a}, arrived);
@@ -65,7 +65,7 @@ class Members {
     EXPECT_TRUE(std::equal(want.begin(), want.end(), arrived.rows)) << e << " of " << a;
   }
 
-  // Sends attention instance a what falls to expert instance e, in an order of its own.
+  // Sends the contributions of expert instance e to attention instance a, in random order.
   void PostContributions(const RoundPlan& plan, int e, int a, Random& random) {
     std::vector<int> cells;
     const std::vector<int>& owners = plan.owner_of[static_cast<size_t>(a)];
@@ -92,7 +92,7 @@ class Members {
     ASSERT_TRUE(posted.ok()) << posted.ToString();
   }
 
-  // All members give up whatever they are in; nothing is under way afterwards.
+  // All members give up their rounds; afterwards nothing is in flight.
   void AbandonAll() {
     const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     for (bool settled = false; !settled;) {
@@ -164,7 +164,7 @@ RoundKey KeyOf(uint64_t step, int layer = 0, int micro_batch = 0) {
   return key;
 }
 
-// A round with all contributions of a's rows at one expert instance.
+// A round with one expert instance as the owner of all contributions to a's rows.
 RoundPlan PlanOf(const ExchangeShape& shape, const RoundKey& key, std::vector<int> rows,
                  int owner = 0) {
   RoundPlan plan;
@@ -306,7 +306,7 @@ TEST_P(ExchangeTest, RowsOfAGivenUpRoundAreDroppedAndCounted) {
   const ExchangeShape shape = ShapeFor(1, 1);
   Members members = Connect(shape);
   Random random(1);
-  members.PostRows(PlanOf(shape, KeyOf(1), {3}), 0);  // nobody took it: the step was given up
+  members.PostRows(PlanOf(shape, KeyOf(1), {3}), 0);  // never read: the step was given up
   ArrivedRows arrived;
   const Status dropped = members.network().experts(0).Wait(
       MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
@@ -341,8 +341,8 @@ TEST_P(ExchangeTest, ContributionsOfAGivenUpRoundAreDroppedAndCounted) {
   members.ExpectContributions(plan, 0);
 }
 
-// A round is left at each point of it; every slot then carries the next step, with no wait for what
-// nobody will read any more.
+// A round is left at each of its points. Afterwards every slot carries the next step, without
+// waiting for readers of the old one.
 TEST_P(ExchangeTest, SlotsCarryTheNextStepOnceAllMembersHaveAbandonedTheRound) {
   ExchangeShape shape = ShapeFor(2, 2, 2, 64);
   shape.hidden = 4096;  // more than a transport sends at once

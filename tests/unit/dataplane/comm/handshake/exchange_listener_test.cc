@@ -49,13 +49,14 @@ class ExchangeListenerTest : public testing::Test {
   std::shared_ptr<ExpectedEpoch> Expect(uint64_t epoch, uint8_t key) {
     return *listener_->Expect(Identity(epoch, key), LayoutOf(kAttention0));
   }
-  // Expected, met and committed.
+  // Expects, connects and commits an epoch.
   void Serve(uint64_t epoch, uint8_t key) {
     const std::shared_ptr<ExpectedEpoch> served = Expect(epoch, key);
     served->Close();
     listener_->Serve(served);
   }
-  // Why somebody is refused who says this; empty: the connection is closed without a word.
+  // The reason for which a stranger with this HELLO is refused; empty: the connection is closed
+  // without an answer.
   std::string Said(const Hello& hello) {
     const Fd stranger = DialExchange(listener_->address());
     EXPECT_TRUE(Say(stranger, BytesOf(hello)));
@@ -64,8 +65,8 @@ class ExchangeListenerTest : public testing::Test {
     EXPECT_TRUE(IsDisconnected(stranger));
     return RefusalText(*answer);
   }
-  // The listener counts before it answers, but a connection that it closes without a word it may
-  // count after: waits for so many.
+  // Waits until so many are counted. The listener counts before it answers, but it may count a
+  // silently closed connection after closing it.
   void ExpectCounted(ExchangeRefusal refusal, uint64_t times) {
     const MonotonicTime end = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
     while (counts_.of(refusal) < times && MonotonicClock::now() < end) std::this_thread::yield();
@@ -76,7 +77,7 @@ class ExchangeListenerTest : public testing::Test {
     for (const ExchangeRefusal refusal : kExchangeRefusals) all += counts_.of(refusal);
     return all;
   }
-  // Waits for pending of an epoch, 20 s at most.
+  // Waits for HELLOs of an epoch, 20 s at most.
   static std::vector<ReceivedHello> Await(ExpectedEpoch& epoch) {
     pollfd waiting{epoch.fd(), POLLIN, 0};
     EXPECT_EQ(poll(&waiting, 1, ScaledForPoll(std::chrono::seconds(20))), 1);
@@ -168,7 +169,7 @@ TEST_F(ExchangeListenerTest, ANewerEpochThanAnyIsToTryAgain) {
 TEST_F(ExchangeListenerTest, WhileAnEpochIsAwaitedAllOthersAreRefusedAndItsMeetingHearsWhy) {
   Serve(2, 2);
   const std::shared_ptr<ExpectedEpoch> next = Expect(4, 4);
-  // One that was never served here is over too.
+  // An epoch that was never served here is over too.
   for (const ExchangeIdentity& stale : {Identity(1, 1), Identity(3, 3), Identity(4, 2)}) {
     const std::string why = Said(HelloOf(stale));
     EXPECT_NE(why, "");
@@ -191,7 +192,7 @@ TEST_F(ExchangeListenerTest, ExpertsAreNotMetByExperts) {
   EXPECT_EQ(epoch->Take().size(), 0u);
 }
 
-// Its number may come again, with another key.
+// Its number may be reused, with another key.
 TEST_F(ExchangeListenerTest, AnEpochThatWasGivenUpIsForgotten) {
   Serve(2, 2);
   const Fd member = DialExchange(listener_->address());
@@ -215,7 +216,7 @@ TEST_F(ExchangeListenerTest, WhatWasCommittedLastStaysKnown) {
   ExpectCounted(ExchangeRefusal::kKey, 1);
 }
 
-// With what an answer tells nobody may say HELLO as a member.
+// The content of a refusal does not suffice to send the HELLO of a member.
 TEST_F(ExchangeListenerTest, ARefusalTellsNothingThatAMemberMustKnow) {
   Serve(2, 2);
   const Fd stranger = DialExchange(listener_->address());

@@ -49,8 +49,8 @@ class HandshakeTest : public testing::Test {
   }
   std::string Address(const std::string& name) { return "unix:" + folder_.path() + "/" + name; }
 
-  // The attention instance connects in a thread of its own. Its epoch is known from now on, so that
-  // who says HELLO once is heard.
+  // The attention instance connects in a separate thread. Its epoch is expected from now on, so
+  // that a single HELLO suffices.
   std::future<Status> Attention() { return Attention(LayoutOf(kAttention0)); }
   std::future<Status> Attention(const TransportLayout& layout) {
     auto known = *listener_->Expect(options_.identity, layout);
@@ -88,7 +88,7 @@ class HandshakeTest : public testing::Test {
       ASSERT_EQ(sendmsg(to.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(part.iov_len));
     }
   }
-  // As a member does once it has our HELLO.
+  // Sends the byte that a member sends once it has our HELLO.
   static void SayWhetherItMaps(const Fd& to, char byte = static_cast<char>(MapsDevice::kNo)) {
     ASSERT_EQ(send(to.get(), &byte, 1, MSG_NOSIGNAL), 1);
   }
@@ -132,7 +132,7 @@ TEST_F(HandshakeTest, TellsADifferentPeerWhyAndGoesOnWaitingForTheRightOne) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-// What is left of an epoch that was given up may still be at the listener.
+// The listener may still know an epoch that was given up.
 TEST_F(HandshakeTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere) {
   std::future<Status> attention = Attention();
   Hello newer = RightHello();
@@ -153,7 +153,7 @@ TEST_F(HandshakeTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere)
   EXPECT_EQ(experts.get(), OkStatus());
 }
 
-// Experts do not meet each other: it is attention that finds out.
+// Expert instances do not connect to each other: attention finds out.
 TEST_F(HandshakeTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
   ExchangeShape shape = Shape();
   shape.n = 2;
@@ -202,7 +202,7 @@ TEST_F(HandshakeTest, RefusesAnotherVersionByNumber) {
   EXPECT_EQ(attention.get().code(), StatusCode::kCancelled);
 }
 
-// Somebody else may listen at a peer's address: who dials judges the answer as who is dialled does.
+// A different process may listen at a peer's address, so the dialling side judges the answer too.
 TEST_F(HandshakeTest, WhoDialsJudgesTheAnswerToo) {
   listener_.reset();
   const auto listener = *ListeningSocket::Create(Address("attention"));
@@ -305,14 +305,14 @@ TEST_F(HandshakeTest, HearsTheRightPeerWhileStrangersKeepComing) {
   std::future<Status> attention = Attention();
   std::atomic<int> came = 0;
   std::jthread flood([&](const std::stop_token& stop) {
-    std::deque<Fd> strangers;  // who say a part of what is right
+    std::deque<Fd> strangers;  // each sends a part of a right HELLO
     for (; !stop.stop_requested(); ++came) {
       strangers.push_back(Dial());
       Say(strangers.back(), BytesOf(RightHello()).substr(0, 100));
       if (strangers.size() > 2 * PendingConnections::kMaxPending) strangers.pop_front();
     }
   });
-  // Not only who has dialled counts, but whom the listener has had to send away.
+  // Wait for strangers that the listener had to close, not only for dialled ones.
   while (came < 2 * static_cast<int>(PendingConnections::kMaxPending) ||
          counts_.of(ExchangeRefusal::kOverflow) == 0) {
     std::this_thread::yield();
@@ -430,7 +430,7 @@ TEST_F(HandshakeTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
   ExchangeShape shape = Shape();
   shape.m = 2;
   ConnectOptions options = options_;
-  // The topology has both attention instances at one address.
+  // The topology has the same address for both attention instances.
   options.attention_addresses = {Address("attention"), Address("attention")};
   TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kExperts0);
   TransportLayout attention_layout = layout;

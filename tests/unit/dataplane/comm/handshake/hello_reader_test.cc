@@ -16,7 +16,7 @@ int OpenDescriptors() {
   return open;
 }
 
-// A byte, and a descriptor so many times.
+// Sends a byte, with the descriptor so many times.
 void SendWith(int socket, char byte, int descriptor, size_t times) {
   constexpr size_t kMaxPending = 8;
   ASSERT_LE(times, kMaxPending);

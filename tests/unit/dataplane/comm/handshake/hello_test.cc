@@ -39,7 +39,7 @@ Hello From(const ExchangeIdentity& identity, PeerId self) {
   return MakeHello(identity, LayoutOf(self), PairTransport::kSharedMemory, 0);
 }
 
-// Attention 0 judges, to whom experts 0 has spoken.
+// Attention 0 judges, with the HELLO of experts 0.
 Status Judged(const Hello& theirs) {
   const Hello experts0 = From(Identity(), kExperts0);
   return Judge(theirs, From(Identity(), kAttention0), LayoutOf(kAttention0), &experts0);
@@ -142,7 +142,7 @@ TEST(Judge, NamesAnotherSlotLayout) {
 
 TEST(Judge, PrintsNothingThatAPeerCouldHideInItsTexts) {
   Hello theirs = From(Identity(), kExperts1);
-  std::memset(theirs.numerics, 'x', sizeof theirs.numerics);  // no end
+  std::memset(theirs.numerics, 'x', sizeof theirs.numerics);  // without a terminator
   theirs.numerics[1] = '\n';
   const Status status = Judged(theirs);
   EXPECT_TRUE(Contains(status.message(), "'x?xx"));
@@ -162,7 +162,7 @@ TEST(Admit, TellsTheReasonByWhichARefusalIsCounted) {
   EXPECT_EQ(refused([](Hello& h) { h.protocol_version = 1; }), "exchange_malformed");
   EXPECT_EQ(refused([](Hello& h) { h.key_check ^= 1; }), "exchange_key");
   EXPECT_EQ(refused([](Hello& h) { h.rank = 9; }), "exchange_member");
-  // Who is of another epoch has another key, and may well have another place.
+  // A member of another epoch also has another key, and possibly another place.
   EXPECT_EQ(refused([](Hello& h) { h.epoch = 2, h.key_check = 0, h.rank = 9; }), "exchange_epoch");
 }
 

@@ -15,11 +15,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Over a Unix socket, where what was sent is there at once.
+// Over a Unix socket: bytes that were sent are readable at once.
 class PendingConnectionsTest : public testing::Test {
  protected:
   Fd Dial() { return DialExchange(pending_->listener().address()); }
-  // Who is heard by `now_`, in as many passes as it takes.
+  // The whole HELLOs at `now_`, in as many passes as needed.
   std::vector<ReceivedHello> Hear() {
     std::vector<ReceivedHello> all;
     for (int i = 0; i < 10; ++i) {
@@ -27,7 +27,7 @@ class PendingConnectionsTest : public testing::Test {
     }
     return all;
   }
-  // What was counted since the last time: "timeout 2".
+  // The refusals counted since the last call: "timeout 2".
   std::string Counted() {
     std::string text;
     for (const ExchangeRefusal refusal : kExchangeRefusals) {
@@ -70,7 +70,7 @@ TEST_F(PendingConnectionsTest, HearsAHelloHoweverItIsCut) {
   EXPECT_EQ(heard[0].address, "here!");
   EXPECT_EQ(pending_->half_open(), 0u);
   EXPECT_EQ(pending_->next(), std::nullopt);
-  // It is its new owner's: nothing of it wakes the listener any more.
+  // The connection belongs to its new owner: its bytes no longer wake the listener.
   ASSERT_TRUE(Say(cut, "more"));
   pollfd polled{pending_->fd(), POLLIN, 0};
   EXPECT_EQ(poll(&polled, 1, 0), 0);
@@ -160,7 +160,7 @@ TEST_F(PendingConnectionsTest, WithoutADescriptorItRestsAndTriesAgain) {
   ASSERT_TRUE(Say(waits, BytesOf(Hello())));
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const Fd next(dup(waits.get()));  // the lowest number that was free
+  const Fd next(dup(waits.get()));  // the lowest free number
   const rlimit none{static_cast<rlim_t>(next.get() + 1), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   std::vector<ReceivedHello> heard = Hear();

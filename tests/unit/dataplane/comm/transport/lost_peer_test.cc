@@ -1,5 +1,5 @@
-// A peer process that is killed or stopped at each of its calls in turn: whoever is left ends with
-// a clear error in bounded time, has seen no wrong byte, and never hangs.
+// A peer process is killed or stopped at each of its calls in turn. The survivor ends with a clear
+// error in bounded time, has seen no wrong byte, and never hangs.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,13 +20,13 @@ namespace {
 constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
 constexpr PeerId kExperts0{Role::kExperts, Rank{0}};
 constexpr int kRounds = 2;
-// What the survivor waits for a stopped peer, at each position anew; a machine so busy that a
-// living peer takes longer proves nothing, and that position is tried again with more patience.
+// How long the survivor waits for a stopped peer, at each position. If a living peer takes longer
+// on a busy machine, that proves nothing, and the position is tried again with more patience.
 constexpr std::chrono::milliseconds kHelloTimeout(700);
-// A killed peer is told by the end of its connection, however long that takes on a busy machine.
+// The end of its connection reveals a killed peer, however long that takes on a busy machine.
 const std::chrono::milliseconds kDeadline = Scaled(std::chrono::milliseconds(20'000));
 
-// Counts the calls of one side; does to this process what is due at the one chosen.
+// Counts the calls of one side; at the chosen call it kills or stops this process.
 class DoomedTransport final : public Transport {
  public:
   DoomedTransport(Transport& under, int position, int signal)
@@ -85,7 +85,7 @@ std::byte Mark(uint64_t step) {
   return static_cast<std::byte>(17 * step);
 }
 
-// A ticket, rows, their contributions, and a word back, per round.
+// Per round: a ticket, rows, their contributions, and a reply.
 Status ServeExperts(Transport& transport) {
   JANUS_ASSIGN_OR_RETURN(const auto exchange,
                          MakeExpertExchange(ExchangeMode::kDirect, Shape(), transport));
@@ -114,7 +114,7 @@ Status ServeExperts(Transport& transport) {
   return OkStatus();
 }
 
-// How many rounds came back whole, and why it ended.
+// How many rounds were complete, and why it ended.
 struct Outcome {
   int rounds = 0;
   Status status;
@@ -157,8 +157,8 @@ Outcome DriveAttention(Transport& transport, std::chrono::milliseconds patience)
 
 class LostPeerTest : public testing::TestWithParam<NetworkKind> {
  protected:
-  // Runs the rounds with an expert process to which `signal` happens at its call `position`; false
-  // when the process came through untouched.
+  // Runs the rounds with an expert process that gets `signal` at its call `position`. False: the
+  // process finished before that.
   bool Run(int position, int signal, Outcome& outcome,
            std::chrono::milliseconds patience = kHelloTimeout) {
     const TempFolder folder;
@@ -177,7 +177,7 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
       const auto transport = connect(kExperts0);
       DoomedTransport doomed(*transport, position, signal);
       const Status served = ServeExperts(doomed);
-      // Stays until it has been read: what is over here is not over there.
+      // Stay until the peer has read everything; it may be behind this process.
       (void)transport->Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
                             [] { return false; });
       _exit(served.ok() ? 0 : 1);
@@ -186,7 +186,7 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
       const auto transport = connect(kAttention0);
       outcome = DriveAttention(*transport, signal == SIGSTOP ? patience : kDeadline);
     }
-    // Whoever is neither stopped nor killed ends by itself, now that its peer has gone.
+    // A process that is neither stopped nor killed ends now, because its peer has gone.
     int status = 0;
     waitpid(peer, &status, WUNTRACED);
     const bool stopped = WIFSTOPPED(status);
@@ -197,14 +197,14 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
     return stopped || WIFSIGNALED(status);
   }
 
-  // Position 0, 1, ... until the rounds pass untouched.
+  // Position 0, 1, ... until the rounds end without the signal.
   void Sweep(int signal, StatusCode code) {
     for (int position = 0;; ++position) {
       SCOPED_TRACE("position " + std::to_string(position));
       ASSERT_LT(position, 100);
       Outcome outcome;
       bool happened = Run(position, signal, outcome);
-      // A machine so busy that a living peer took longer than our patience proves nothing.
+      // If a living peer took longer than our patience on a busy machine, that proves nothing.
       std::chrono::milliseconds patience = kHelloTimeout;
       for (int again = 0; again < 6 && !happened && !outcome.status.ok(); ++again) {
         outcome = Outcome();
@@ -217,7 +217,7 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
         EXPECT_GT(position, 4 * kRounds) << "every call of every round had its turn";
         return;
       }
-      // After its last word is out, the rounds are whole whatever happens.
+      // After its last message, the rounds are complete in any case.
       if (outcome.rounds == kRounds) continue;
       EXPECT_EQ(outcome.status.code(), code) << outcome.status.ToString();
       if (code == StatusCode::kUnavailable) {

@@ -38,7 +38,7 @@ Segment Allocate(const TransportLayout& layout) {
   return segment;
 }
 
-// Two members whose tags differ, as of two epochs.
+// Two members with different tags, like those of two epochs.
 class TagTest : public testing::Test {
  protected:
   TagTest() {
@@ -126,7 +126,7 @@ TEST(Segment, SlotsAreAlignedAndDoNotOverlap) {
   ExchangeShape shape = Shape();
   shape.m = 3;
   shape.n = 2;
-  shape.hidden = 5;  // no multiple of anything
+  shape.hidden = 5;  // a multiple of nothing
   for (int member = 0; member < 5; ++member) {
     const TransportLayout layout = LayoutOf(shape, member);
     const SegmentMap map(layout, layout.self);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
 
-// More than sockets hold: it cannot have left before its reader reads.
+// More than sockets buffer: it cannot have left before its reader reads.
 TEST(Settle, IsFalseWhileUcxStillReadsWhatWasPosted) {
   ExchangeShape shape;
   shape.hidden = 8192;
@@ -31,7 +31,7 @@ TEST(Settle, IsFalseWhileUcxStillReadsWhatWasPosted) {
     header.bytes = payload.size();
     ASSERT_EQ(attention.Post(0, header), OkStatus());
     for (int i = 0; i < 100; ++i) ASSERT_FALSE(attention.Settle());
-    // What is written only now is not what was posted.
+    // Data written only now must not be in the posted message.
     SlotMessage message;
     const auto taken = [&] {
       (void)attention.Settle();

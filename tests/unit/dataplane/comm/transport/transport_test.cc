@@ -60,7 +60,7 @@ TEST_P(TransportTest, ASlotReachesAllItsReadersOnce) {
   }
 }
 
-// A sender computes after it has posted; what it posted is to travel meanwhile.
+// A sender computes after its post; the message must travel meanwhile.
 TEST_P(TransportTest, ALargeMessageNeedsNoFurtherCallOfItsSender) {
   ExchangeShape shape;
   shape.hidden = 4096;
@@ -89,7 +89,7 @@ TEST_P(TransportTest, TakesTheNewestOfSeveralPosts) {
     ASSERT_TRUE(network_.attention(0).Post(0, header).ok());
   }
   SlotMessage message;
-  // The older ones may be seen on the way, where they travel; the newest is the last.
+  // The older messages may be seen on the way; the newest is the last.
   do {
     ASSERT_TRUE(AwaitTake(network_.experts(0), kAttention0, 0, message));
   } while (message.header.count < 3);
@@ -130,7 +130,7 @@ TEST_P(TransportTest, AFullControlQueueSaysNoAndNamesThePair) {
   std::vector<std::byte> payload;
   ASSERT_TRUE(AwaitReceive(network_.experts(0), kAttention0, header, payload));
   EXPECT_EQ(header.count, 0u);
-  // Room for one, once the news has come.
+  // There is room for one once the credit has arrived.
   EXPECT_TRUE(
       network_.attention(0)
           .Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),

@@ -1,4 +1,4 @@
-// A peer that has said the right HELLO and then sends over UCX what no member would.
+// A peer that has sent a right HELLO and then sends over UCX what no member would.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TransportLayout LayoutOf(PeerId self) {
   return *LayoutFor(ExchangeMode::kDirect, shape, self);
 }
 
-// Meets attention 0 as experts 0 does, and then sends what it is told to.
+// Connects to attention 0 like experts 0, and then sends the test's messages.
 class RawPeer {
  public:
   RawPeer(const ConnectOptions& options, ExchangeListener& listener)
@@ -105,7 +105,7 @@ class HostileUcxPeerTest : public testing::Test {
     tag_ = EpochTag(options_.identity.epoch_key, options_.identity.epoch);
   }
 
-  // `change` of a message that would be taken, with `payload` bytes behind the header.
+  // A valid message after `change`, with `payload` bytes behind the header.
   std::vector<std::byte> Message(MessageKind kind, size_t payload,
                                  const std::function<void(Header&)>& change = {}) const {
     Header header = MakeHeader(kind, {}, 0, 1);
@@ -117,7 +117,8 @@ class HostileUcxPeerTest : public testing::Test {
     return message;
   }
 
-  // Until attention has dropped so many in all; what is dropped is seen while it looks for others.
+  // Waits until attention has dropped so many in all. It drops messages only while it looks for
+  // others.
   bool AwaitDropped(uint64_t count, const std::function<void()>& look) {
     const Status waited =
         attention_->Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)), [&] {
@@ -155,7 +156,7 @@ TEST_F(HostileUcxPeerTest, SlotsThatAreNotAsAgreedAreDroppedAndCounted) {
       rows([](Header& h) { h.sender = 1; }),
       std::vector<std::byte>(sizeof(Header) - 1),
       {},
-      Message(MessageKind::kContributions, slot_bytes + 64),  // beyond what can land
+      Message(MessageKind::kContributions, slot_bytes + 64),  // larger than the landing memory
   };
   uint64_t dropped = 0;
   for (const auto& message : bad) {

@@ -7,7 +7,7 @@
 namespace janus::dataplane {
 namespace {
 
-// Below one root port a switch of a port upwards and ports downwards.
+// Below one root port, a switch with one upstream port and several downstream ports.
 constexpr char kSwitch[] = "pci0000:3a/0000:3a:00.0/0000:3b:00.0";
 
 TEST(PciAddress, IsThatOfSysfsHoweverItIsWritten) {
@@ -47,7 +47,7 @@ TEST(PciPlace, OfAVirtualFunctionSaysOfWhichItIs) {
   EXPECT_EQ(place, expected);
 }
 
-// VMD and some clouds' hypervisors put a host bridge below others.
+// VMD and some clouds' hypervisors put a host bridge below another one.
 TEST(PciPlace, BeginsAtTheHostBridgeThatIsLowest) {
   SysfsTree sysfs;
   sysfs.Nic("pci0000:00/0000:00:0e.0/pci10000:00/10000:00:01.0/10000:01:00.0", "mlx5_0");

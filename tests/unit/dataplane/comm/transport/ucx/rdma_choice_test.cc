@@ -17,7 +17,7 @@ RdmaPort Port(int number, int gigabits = 400, bool is_up = true) {
   return {number, is_up, LinkLayer::kInfiniBand, gigabits * kGigabit};
 }
 
-// A device by its bridges, with one port.
+// A device with one port, at these bridges.
 RdmaDevice Device(const std::string& name, std::vector<std::string> bridges, int numa_node = -1,
                   int gigabits = 400) {
   return {name, {"at " + name, std::move(bridges), numa_node, ""}, {Port(1, gigabits)}};
@@ -75,7 +75,7 @@ TEST(ChooseRdmaDevice, TakesTheFasterOfThoseThatAreAsNearThenTheFirstByName) {
   const RdmaUser user = OnGpu(kGpu);
   EXPECT_EQ(ChosenOf({Device("mlx5_0", kGpu, 1, 200), Device("mlx5_1", kGpu, 1, 400)}, user),
             "mlx5_1:1");
-  // In no order but that of the list.
+  // Only the order of names matters.
   EXPECT_EQ(ChosenOf({Device("mlx5_10", kGpu), Device("mlx5_2", kGpu)}, user), "mlx5_2:1");
   EXPECT_EQ(ChosenOf({Device("mlx5_2", kGpu), Device("mlx5_10", kGpu)}, user), "mlx5_2:1");
 }
@@ -158,7 +158,7 @@ TEST(ChooseRdmaDevice, OfAGpuThatSysfsDoesNotHaveIsTheFastest) {
   EXPECT_EQ(WhyOf(devices, user), "any, as sysfs does not say where GPU 0000:3b:00.0 is");
 }
 
-// What a machine has, and the choices of all its GPUs.
+// A machine's hardware, and the choices of all its GPUs.
 class Machine {
  public:
   SysfsTree sysfs;
@@ -197,8 +197,8 @@ std::string Hex(int number) {
   return text;
 }
 
-// As NVIDIA's machines of eight: four switches, each with two GPUs and two devices, two of them on
-// either socket; beside them a device for storage and one for the users on root ports of their own.
+// Like NVIDIA's machines with eight GPUs: four switches, each with two GPUs and two devices, two
+// switches per socket. Also a device for storage and one for users, each on a separate root port.
 TEST(ChooseRdmaDevice, OfEightGpusBehindSwitchesIsOneEach) {
   Machine machine;
   std::vector<std::string> gpus;
@@ -230,7 +230,7 @@ TEST(ChooseRdmaDevice, OfEightGpusBehindSwitchesIsOneEach) {
   EXPECT_EQ(machine.Choose(gpus[5])->why,
             "same PCIe switch as GPU " + gpus[5] +
                 ", number 2 of 2 that are dealt among the GPUs as near to them");
-  // The two behind a switch of which one is down share the other.
+  // If one device behind a switch is down, both GPUs there share the other.
   machine.devices[2].ports[0].is_up = false;
   ASSERT_EQ(machine.devices[2].name, "mlx5_0");
   EXPECT_EQ(machine.ChooseAll({gpus[0], gpus[1], gpus[2]}),
@@ -240,7 +240,7 @@ TEST(ChooseRdmaDevice, OfEightGpusBehindSwitchesIsOneEach) {
       Contains(machine.Choose(gpus[0])->passed_over[0], "mlx5_0:1 (same PCIe switch, down)"));
 }
 
-// A virtual machine whose hypervisor puts all on one bus.
+// A virtual machine with all devices on one bus.
 TEST(ChooseRdmaDevice, OfEightGpusOnOneBusIsOneEach) {
   Machine machine;
   std::vector<std::string> gpus;
@@ -257,7 +257,7 @@ TEST(ChooseRdmaDevice, OfEightGpusOnOneBusIsOneEach) {
             "among the GPUs as near to them");
 }
 
-// One whose hypervisor gives each a host bridge of its own.
+// A virtual machine with a separate host bridge for each device.
 TEST(ChooseRdmaDevice, OfGpusInDomainsOfTheirOwnIsByNodeOneEach) {
   for (const bool says_nodes : {true, false}) {
     Machine machine;
@@ -295,7 +295,7 @@ TEST(ChooseRdmaDevice, OfMoreGpusThanDevicesIsSharedEvenly) {
             (std::vector<std::string>{"mlx5_0:1", "mlx5_1:1", "mlx5_0:1", "mlx5_1:1", "mlx5_0:1"}));
 }
 
-// Only those count for a GPU's turn that would have the same.
+// A GPU's turn counts only GPUs with the same best ports.
 TEST(ChooseRdmaDevice, IsDealtAmongThoseThatAreAsNear) {
   Machine machine;
   machine.sysfs.Gpu("pci0000:10/0000:10:01.0/0000:11:00.0");
@@ -321,7 +321,7 @@ TEST(ChooseRdmaDevice, DealsTheSecondPortsAfterTheFirstOfAll) {
             (std::vector<std::string>{"mlx4_0:1", "mlx4_1:1", "mlx4_0:2", "mlx4_1:2"}));
 }
 
-// A port that is left over is its device's first, whatever its number.
+// The first remaining port of a device comes first, whatever its number.
 TEST(ChooseRdmaDevice, DealsByThePortsThatAreLeftOver) {
   Machine machine;
   machine.sysfs.Gpu("pci0000:00/0000:00:08.0");
@@ -334,7 +334,7 @@ TEST(ChooseRdmaDevice, DealsByThePortsThatAreLeftOver) {
             (std::vector<std::string>{"mlx4_0:1", "mlx4_1:2"}));
 }
 
-// Virtual functions of one card share its wire, so that they are not dealt beside it.
+// Virtual functions of one card share its wire, so only one of them is dealt.
 TEST(ChooseRdmaDevice, CountsAWireOnceHoweverManyFunctionsItHas) {
   Machine machine;
   std::vector<std::string> gpus;
@@ -361,7 +361,7 @@ TEST(ChooseRdmaDevice, OfAVirtualFunctionGoesByItsOwnPlace) {
   EXPECT_EQ(machine.Choose("0000:3d:00.0")->why, "same PCIe switch as GPU 0000:3d:00.0");
 }
 
-// A pod that was given one device of the machine's: the others are there to see, and not to use.
+// A pod with one of the machine's devices: it sees the others but cannot use them.
 TEST(ChooseRdmaDevice, InAContainerIsWhatItWasGiven) {
   Machine machine;
   machine.sysfs.Gpu("pci0000:10/0000:10:01.0/0000:11:00.0", 0);

@@ -29,7 +29,8 @@ TEST(RdmaDevices, HaveTheirPlacesFromSysfs) {
   EXPECT_TRUE(devices[0].is_usable && devices[1].is_usable);
 }
 
-// As in a container: its sysfs is the machine's, and what it was given stands in its /dev.
+// Like in a container: its sysfs shows the whole machine, and its /dev only the devices it was
+// given.
 TEST(RdmaDevices, ThatLibibverbsDoesNotListAreKnownAndNotUsable) {
   SysfsTree sysfs;
   sysfs.Nic("pci0000:17/0000:18:00.0", "mlx5_0", 0);
