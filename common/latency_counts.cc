@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 namespace janus {
@@ -18,13 +19,18 @@ double Bound(int bucket) {
 
 }  // namespace
 
+int LatencyCounts::BucketOf(Seconds took) {
+  if (!(took.count() > kFirst)) return 0;
+  const double place = std::ceil(std::log2(took.count() / kFirst) * kToADoubling);
+  return static_cast<int>(std::min(place, double{kBuckets - 1}));
+}
+
+Seconds LatencyCounts::Most(int bucket) {
+  return Seconds(bucket == kBuckets - 1 ? std::numeric_limits<double>::infinity() : Bound(bucket));
+}
+
 void LatencyCounts::Add(Seconds took) {
-  int bucket = 0;
-  if (took.count() > kFirst) {
-    const double place = std::ceil(std::log2(took.count() / kFirst) * kToADoubling);
-    bucket = static_cast<int>(std::min(place, double{kBuckets - 1}));
-  }
-  ++counts[static_cast<size_t>(bucket)];
+  ++counts[static_cast<size_t>(BucketOf(took))];
 }
 
 LatencyCounts& LatencyCounts::operator+=(const LatencyCounts& other) {

@@ -18,6 +18,11 @@ struct LatencyCounts {
   // counts[i]: more than bound i - 1 and at most bound i; the last: more than all bounds.
   std::array<uint64_t, kBuckets> counts{};
 
+  // The bucket of a time, 0..kBuckets-1.
+  static int BucketOf(Seconds took);
+  // The most that a request of this bucket took. The last bucket has no such bound: infinity.
+  static Seconds Most(int bucket);
+
   void Add(Seconds took);
   LatencyCounts& operator+=(const LatencyCounts& other);
   // The counts since `before`. Nothing: a bucket has fewer than before, because a counting process

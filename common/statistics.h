@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/gateway_counts.h"
 #include "common/ids.h"
 #include "common/latency_counts.h"
 #include "common/topology.h"
@@ -26,6 +28,38 @@ struct ExchangeDevice {
   int64_t bits_per_second = 0;  // in each direction; 0: not known
   std::string why;              // for logs: "same PCIe switch as GPU 0000:3b:00.0"
   friend bool operator==(const ExchangeDevice&, const ExchangeDevice&) = default;
+};
+
+// What a scaling decision needs of one instance, beside what people look at. Counters only grow
+// within a process; fields of the other role stay 0.
+struct LoadCounts {
+  uint64_t process = 0;  // drawn when the process starts: another number, another process
+
+  // Counters of attention instances, over completed steps.
+  uint64_t decode_rows = 0;      // of sequences that decode, one each
+  uint64_t decode_keys = 0;      // that those rows attended to
+  uint64_t prompt_rows = 0;      // all others: prompts, and what is computed again
+  uint64_t prompt_keys = 0;      // that those rows attended to
+  double attention_seconds = 0;  // in kernels: all layers, output head and sampling
+  // From handing a round's rows over until its contributions are here. What the experts compute is
+  // in it, and so are the shared experts, which this instance computes meanwhile.
+  double exchange_seconds = 0;
+  double step_seconds = 0;  // from having work for a step to handing over what the step brought
+
+  // Counters of expert instances, over completed steps.
+  double gate_seconds = 0;    // gate and top-k
+  double aebs_seconds = 0;    // assigning experts to instances
+  double expert_seconds = 0;  // the experts themselves
+
+  // Now, of attention instances.
+  uint64_t decoding = 0;               // sequences that decode
+  uint64_t decoding_kv_tokens = 0;     // keys that they hold
+  uint64_t awaiting = 0;               // requests that wait, have their prompt computed, or have
+                                       // lost their keys
+  uint64_t waiting_prompt_tokens = 0;  // of those, positions to compute
+  double oldest_waiting_seconds = 0;   // of those without a first token, the oldest one's age
+
+  friend bool operator==(const LoadCounts&, const LoadCounts&) = default;
 };
 
 // The statistics of one instance. Counters only grow within an incarnation; fields of the other
@@ -71,6 +105,7 @@ struct InstanceStatistics {
   // Why its epoch has ended without a successor: it keeps requests and computes nothing. Empty: it
   // serves.
   std::string holding;
+  std::optional<LoadCounts> load;  // absent: a worker of an older version
 };
 
 // How often each logical expert of a layer was chosen, over all replicas. Counters only grow within
@@ -118,6 +153,8 @@ struct Statistics {
   std::vector<InstanceStatistics> instances;
   std::vector<SilentMember> silent = {};
   RoutingStatistics routing = {};  // of all of them; empty unless requested
+  // Gateways that are attached to an instance, or were within the last ten minutes.
+  GatewayReports gateways = {};
 };
 
 }  // namespace janus

@@ -171,6 +171,71 @@ LatencyCounts FromProto(const google::protobuf::RepeatedField<uint64_t>& counts)
   return to;
 }
 
+namespace {
+
+void Fill(const LoadCounts& from, v1::LoadCounts& to) {
+  to.set_process(from.process);
+  to.set_decode_rows(from.decode_rows);
+  to.set_decode_keys(from.decode_keys);
+  to.set_prompt_rows(from.prompt_rows);
+  to.set_prompt_keys(from.prompt_keys);
+  to.set_attention_seconds(from.attention_seconds);
+  to.set_exchange_seconds(from.exchange_seconds);
+  to.set_step_seconds(from.step_seconds);
+  to.set_gate_seconds(from.gate_seconds);
+  to.set_aebs_seconds(from.aebs_seconds);
+  to.set_expert_seconds(from.expert_seconds);
+  to.set_decoding(from.decoding);
+  to.set_decoding_kv_tokens(from.decoding_kv_tokens);
+  to.set_awaiting(from.awaiting);
+  to.set_waiting_prompt_tokens(from.waiting_prompt_tokens);
+  to.set_oldest_waiting_seconds(from.oldest_waiting_seconds);
+}
+
+LoadCounts FromProto(const v1::LoadCounts& from) {
+  LoadCounts to;
+  to.process = from.process();
+  to.decode_rows = from.decode_rows();
+  to.decode_keys = from.decode_keys();
+  to.prompt_rows = from.prompt_rows();
+  to.prompt_keys = from.prompt_keys();
+  to.attention_seconds = from.attention_seconds();
+  to.exchange_seconds = from.exchange_seconds();
+  to.step_seconds = from.step_seconds();
+  to.gate_seconds = from.gate_seconds();
+  to.aebs_seconds = from.aebs_seconds();
+  to.expert_seconds = from.expert_seconds();
+  to.decoding = from.decoding();
+  to.decoding_kv_tokens = from.decoding_kv_tokens();
+  to.awaiting = from.awaiting();
+  to.waiting_prompt_tokens = from.waiting_prompt_tokens();
+  to.oldest_waiting_seconds = from.oldest_waiting_seconds();
+  return to;
+}
+
+constexpr uint32_t kPairWidth = LatencyPairs::kNoTpot + 1;
+
+void Fill(const LatencyPairs& from, v1::LatencyPairs& to) {
+  for (const auto& [pair, count] : from.counts()) {
+    to.add_pairs(static_cast<uint32_t>(pair.ttft) * kPairWidth + static_cast<uint32_t>(pair.tpot));
+    to.add_counts(count);
+  }
+}
+
+LatencyPairs FromProto(const v1::LatencyPairs& from) {
+  LatencyPairs to;
+  if (from.pairs_size() != from.counts_size()) return {};
+  if (static_cast<size_t>(from.pairs_size()) > LatencyPairs::kMost) return {};
+  for (int i = 0; i < from.pairs_size(); ++i) {
+    const LatencyPairs::Pair pair{static_cast<int>(from.pairs(i) / kPairWidth),
+                                  static_cast<int>(from.pairs(i) % kPairWidth)};
+    if (!to.Put(pair, from.counts(i))) return {};
+  }
+  return to;
+}
+
+}  // namespace
+
 v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   v1::InstanceStatistics to;
   to.set_role(ToProto(s.role));
@@ -222,6 +287,7 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
     out.set_bits_per_second(s.device.bits_per_second);
     out.set_why(s.device.why);
   }
+  if (s.load) Fill(*s.load, *to.mutable_load());
   return to;
 }
 
@@ -271,6 +337,51 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   }
   to.device = {s.device().device(), static_cast<int>(s.device().port()), s.device().link_layer(),
                s.device().bits_per_second(), s.device().why()};
+  if (s.has_load()) to.load = FromProto(s.load());
+  return to;
+}
+
+v1::GatewayCounts ToProto(const GatewayCounts& counts) {
+  v1::GatewayCounts to;
+  to.set_gateway_id(counts.gateway_id);
+  to.set_is_attached(counts.is_attached);
+  to.set_reports(counts.reports);
+  to.set_age_seconds(counts.age_seconds);
+  to.set_arrived(counts.arrived);
+  to.set_prompt_tokens(counts.prompt_tokens);
+  to.set_prompt_squares(counts.prompt_squares);
+  to.set_cached_prompt_tokens(counts.cached_prompt_tokens);
+  to.set_unread(counts.unread);
+  to.set_refused(counts.refused);
+  to.set_failed(counts.failed);
+  to.set_finished(counts.finished);
+  to.set_output_tokens(counts.output_tokens);
+  if (!counts.latencies.counts().empty()) Fill(counts.latencies, *to.mutable_latencies());
+  to.set_waiting(counts.waiting);
+  to.set_waiting_prompt_tokens(counts.waiting_prompt_tokens);
+  to.set_oldest_waiting_seconds(counts.oldest_waiting_seconds);
+  return to;
+}
+
+GatewayCounts FromProto(const v1::GatewayCounts& counts) {
+  GatewayCounts to;
+  to.gateway_id = counts.gateway_id();
+  to.is_attached = counts.is_attached();
+  to.reports = counts.reports();
+  to.age_seconds = counts.age_seconds();
+  to.arrived = counts.arrived();
+  to.prompt_tokens = counts.prompt_tokens();
+  to.prompt_squares = counts.prompt_squares();
+  to.cached_prompt_tokens = counts.cached_prompt_tokens();
+  to.unread = counts.unread();
+  to.refused = counts.refused();
+  to.failed = counts.failed();
+  to.finished = counts.finished();
+  to.output_tokens = counts.output_tokens();
+  to.latencies = FromProto(counts.latencies());
+  to.waiting = counts.waiting();
+  to.waiting_prompt_tokens = counts.waiting_prompt_tokens();
+  to.oldest_waiting_seconds = counts.oldest_waiting_seconds();
   return to;
 }
 
@@ -308,6 +419,22 @@ Statistics FromProto(const v1::Statistics& statistics) {
     to.silent.push_back({one.name(), one.why()});
   }
   to.routing = RoutingFromProto(statistics);
+  to.gateways = GatewaysFromProto(statistics);
+  return to;
+}
+
+void AddToProto(const GatewayReports& reports, v1::Statistics& to) {
+  for (const GatewayCounts& one : reports.gateways) *to.add_gateways() = ToProto(one);
+  to.set_gateways_left_out(reports.left_out);
+}
+
+GatewayReports GatewaysFromProto(const v1::Statistics& statistics) {
+  GatewayReports came;
+  for (const v1::GatewayCounts& one : statistics.gateways())
+    came.gateways.push_back(FromProto(one));
+  came.left_out = statistics.gateways_left_out();
+  GatewayReports to;
+  JoinGateways(came, to);
   return to;
 }
 

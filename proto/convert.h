@@ -4,6 +4,7 @@
 
 #include "common/control.h"
 #include "common/dtype.h"
+#include "common/gateway_counts.h"
 #include "common/statistics.h"
 #include "common/status.h"
 #include "common/topology.h"
@@ -20,6 +21,11 @@ Result<Topology> FromProto(const v1::Topology& topology);
 v1::InstanceStatistics ToProto(const InstanceStatistics& statistics);
 InstanceStatistics FromProto(const v1::InstanceStatistics& statistics);
 
+// Of what came, a table of latencies that cannot be (an impossible pair, more pairs than there can
+// be) is left out.
+v1::GatewayCounts ToProto(const GatewayCounts& counts);
+GatewayCounts FromProto(const v1::GatewayCounts& counts);
+
 v1::Stamp ToProto(const Stamp& stamp);
 Stamp FromProto(const v1::Stamp& stamp);
 v1::PrepareProgress ToProto(const PrepareProgress& progress);
@@ -33,6 +39,11 @@ Statistics FromProto(const v1::Statistics& statistics);
 // an impossible expert or layer).
 void AddToProto(const RoutingStatistics& routing, v1::Statistics& to);
 RoutingStatistics RoutingFromProto(const v1::Statistics& statistics);
+
+// Into a reply that has no gateways yet. What came is joined as JoinGateways says: no gateway comes
+// twice, and the bound holds.
+void AddToProto(const GatewayReports& reports, v1::Statistics& to);
+GatewayReports GatewaysFromProto(const v1::Statistics& statistics);
 
 v1::DType ToProto(DType dtype);
 v1::SchedulingPolicy ToProto(SchedulingPolicy policy);

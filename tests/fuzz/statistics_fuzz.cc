@@ -10,9 +10,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;  // NOLINT
   v1::Statistics message;
   if (message.ParseFromArray(data, static_cast<int>(size))) {
-    for (const InstanceStatistics& one : FromProto(message).instances) {
+    const Statistics read = FromProto(message);
+    for (const InstanceStatistics& one : read.instances) {
       JANUS_CHECK(FromProto(ToProto(one)).steps == one.steps);
     }
+    v1::Statistics again;
+    AddToProto(read.gateways, again);
+    JANUS_CHECK(GatewaysFromProto(again).gateways.size() == read.gateways.gateways.size());
   }
   v1::PrepareProgress progress;
   if (progress.ParseFromArray(data, static_cast<int>(size))) (void)FromProto(progress);

@@ -88,6 +88,18 @@ INSTANTIATE_TEST_SUITE_P(
                "placement of"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// A field that a conversion forgets is 0 on the wire, where the sample has another value.
+void ExpectAllFieldsTravel(const google::protobuf::Message& wire) {
+  const auto* fields = wire.GetDescriptor();
+  const auto* reflection = wire.GetReflection();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    const auto* field = fields->field(i);
+    EXPECT_TRUE(field->is_repeated() ? reflection->FieldSize(wire, field) > 0
+                                     : reflection->HasField(wire, field))
+        << field->full_name() << " does not travel";
+  }
+}
+
 TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   InstanceStatistics in;
   in.role = Role::kExperts;
@@ -125,6 +137,22 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.swapped = 25;
   in.resident_bytes = 14;
   in.holding = "a peer is gone";
+  in.load = {.process = uint64_t{1} << 63,
+             .decode_rows = 30,
+             .decode_keys = 31,
+             .prompt_rows = 32,
+             .prompt_keys = 33,
+             .attention_seconds = 0.5,
+             .exchange_seconds = 0.25,
+             .step_seconds = 1.5,
+             .gate_seconds = 0.125,
+             .aebs_seconds = 0.0625,
+             .expert_seconds = 0.75,
+             .decoding = 34,
+             .decoding_kv_tokens = 35,
+             .awaiting = 36,
+             .waiting_prompt_tokens = 37,
+             .oldest_waiting_seconds = 2.5};
   in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
   in.device = {"mlx5_3", 2, "InfiniBand", 400'000'000'000, "same PCIe switch as GPU 0000:3b:00.0"};
   const v1::InstanceStatistics wire = ToProto(in);
@@ -133,14 +161,83 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   EXPECT_EQ(FromProto(wire).tpot_counts, in.tpot_counts);
   EXPECT_EQ(FromProto(wire).ttft_counts, in.ttft_counts);
   EXPECT_EQ(FromProto(wire).device, in.device);
-  const auto* fields = v1::InstanceStatistics::descriptor();
-  for (int i = 0; i < fields->field_count(); ++i) {
-    const auto* field = fields->field(i);
-    const auto* reflection = wire.GetReflection();
-    EXPECT_TRUE(field->is_repeated() ? reflection->FieldSize(wire, field) > 0
-                                     : reflection->HasField(wire, field))
-        << fields->field(i)->name() << " does not travel";
+  EXPECT_EQ(FromProto(wire).load, in.load);
+  ExpectAllFieldsTravel(wire);
+  ExpectAllFieldsTravel(wire.load());
+}
+
+TEST(Convert, AWorkerThatDoesNotCountItsLoadIsNotOneWithoutLoad) {
+  EXPECT_FALSE(FromProto(v1::InstanceStatistics()).load);
+  InstanceStatistics idle;
+  idle.load.emplace();
+  v1::InstanceStatistics wire;
+  ASSERT_TRUE(wire.ParseFromString(ToProto(idle).SerializeAsString()));
+  EXPECT_EQ(FromProto(wire).load, LoadCounts());
+}
+
+GatewayCounts Counted() {
+  GatewayCounts counts;
+  counts.gateway_id = "gateway-1";
+  counts.is_attached = true;
+  counts.reports = 1;
+  counts.age_seconds = 60.5;
+  counts.arrived = 10;
+  counts.prompt_tokens = 11;
+  counts.prompt_squares = 12;
+  counts.cached_prompt_tokens = 13;
+  counts.unread = 14;
+  counts.refused = 15;
+  counts.failed = 16;
+  counts.finished = 2;
+  counts.output_tokens = 18;
+  counts.latencies.Add(Seconds(0.5), Seconds(0.05));
+  counts.latencies.Add(Seconds(1e4), std::nullopt);
+  counts.waiting = 19;
+  counts.waiting_prompt_tokens = 20;
+  counts.oldest_waiting_seconds = 1.5;
+  return counts;
+}
+
+TEST(Convert, TakesTheCountsOfAGatewayThroughTheWireUnchanged) {
+  const v1::GatewayCounts wire = ToProto(Counted());
+  EXPECT_EQ(FromProto(wire), Counted());
+  ExpectAllFieldsTravel(wire);
+}
+
+TEST(Convert, ATableOfLatenciesThatCannotBeSaysNothing) {
+  const auto read = [](auto&& damage) {
+    v1::GatewayCounts wire = ToProto(Counted());
+    damage(*wire.mutable_latencies());
+    return FromProto(wire).latencies;
+  };
+  EXPECT_EQ(read([](v1::LatencyPairs&) {}).total(), 2U);
+  EXPECT_EQ(read([](auto& pairs) { pairs.add_pairs(7); }), LatencyPairs()) << "without its count";
+  EXPECT_EQ(read([](auto& pairs) { pairs.set_pairs(0, 160 * 161); }), LatencyPairs());
+  EXPECT_EQ(read([](auto& pairs) {
+              for (size_t i = 0; i < LatencyPairs::kMost; ++i) {
+                pairs.add_pairs(static_cast<uint32_t>(i));
+                pairs.add_counts(1);
+              }
+            }),
+            LatencyPairs());
+}
+
+TEST(Convert, OfManyGatewaysTheBoundHoldsAndNoneComesTwice) {
+  v1::Statistics wire;
+  for (uint32_t i = 0; i < 300; ++i) {
+    GatewayCounts one = Counted();
+    one.gateway_id = "gateway-" + std::to_string(i % 290);
+    one.reports = i;
+    *wire.add_gateways() = ToProto(one);
   }
+  wire.set_gateways_left_out(3);
+  const GatewayReports read = FromProto(wire).gateways;
+  ASSERT_EQ(read.gateways.size(), GatewayReports::kMost);
+  EXPECT_EQ(read.gateways[0].reports, 290U) << "the newer of two reports";
+  EXPECT_EQ(read.left_out, 290 - GatewayReports::kMost);
+  v1::Statistics again;
+  AddToProto(read, again);
+  EXPECT_EQ(GatewaysFromProto(again), read);
 }
 
 TEST(Convert, LatenciesInMoreBucketsThanThereAreSayNothing) {
