@@ -169,6 +169,7 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
       scheduler_({options.max_batch, max_model_len_}, *cache_) {
   statistics_.role = Role::kAttention;
   statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
+  statistics_.load.emplace();
 }
 
 Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology& topology,
@@ -235,6 +236,8 @@ Status AttentionInstance::Submit(Request request) {
                              " requests are waiting already");
   }
   ++inbox_requests_;
+  inbox_tokens_ += static_cast<int64_t>(request.prompt.size() + request.generated.size());
+  if (!inbox_oldest_) inbox_oldest_ = request.arrived;
   Post(std::move(request));
   return OkStatus();
 }
@@ -269,7 +272,12 @@ void AttentionInstance::DrainInbox(std::vector<TokenEvent>& events) {
     taken.swap(inbox_);
     scheduler_waiting_ += inbox_requests_;
     scheduler_open_ += inbox_requests_;  // a request is counted at every moment
+    load_.awaiting += inbox_requests_;
+    load_.waiting_positions += inbox_tokens_;
+    if (!load_.oldest) load_.oldest = inbox_oldest_;  // what came before is older
     inbox_requests_ = 0;
+    inbox_tokens_ = 0;
+    inbox_oldest_.reset();
   }
   for (Inbound& inbound : taken) {
     if (auto* request = std::get_if<Request>(&inbound)) {
@@ -303,6 +311,8 @@ void AttentionInstance::PublishLoad() {
   statistics_.running = static_cast<uint64_t>(scheduler_.running());
   statistics_.swapped = static_cast<uint64_t>(scheduler_.swapped());
   statistics_.replayed = scheduler_.replayed();
+  statistics_.kv_tokens_used = static_cast<uint64_t>(scheduler_.kv_tokens());
+  load_ = scheduler_.load();
   if (scheduler_open_ == 0) idle_.NotifyAll();
 }
 
@@ -617,7 +627,7 @@ Status AttentionInstance::AwaitGpu(const RoundKey& key) {
 }
 
 Status AttentionInstance::ObserveTimings() {
-  wait_ = kernels_ = Seconds(0);
+  wait_ = kernels_ = exchange_ = Seconds(0);
   const bool shares = model_.moe.shared_intermediate > 0;
   return epoch_->timings.Read([&](int what, Seconds took) {
     if (what == kReceive || what == kReceiveNothing) {
@@ -625,6 +635,7 @@ Status AttentionInstance::ObserveTimings() {
     } else if (what != kHost && what != kSend) {
       kernels_ += took;
     }
+    if (what == kSend || what == kShared || what == kReceive) exchange_ += took;
     StepMetrics* const metrics = options_.metrics;
     if (metrics == nullptr) return;
     StepMetrics::Exchange& exchange = metrics->Of(epoch_->topology.mode);
@@ -897,12 +908,12 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.steps += 1;
   statistics_.rows += batch.rows.size();
   statistics_.tokens += static_cast<uint64_t>(drawn);
-  statistics_.kv_tokens_used = static_cast<uint64_t>(scheduler_.kv_tokens());
   statistics_.step_seconds_median = step_seconds_.value();
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
   // It includes handing over the previous step's tokens; this step's are handed over later.
   statistics_.host_seconds += (took - wait_ - kernels_ + emission_).count();
+  CountStep(batch, took);
   emission_ = Seconds(0);
   CountMessages();
   statistics_.preempted = scheduler_.preempted();
@@ -912,11 +923,35 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.ttft_counts = ttft_counts_;
 }
 
+// A batch has its decode rows first (Scheduler::FormBatch).
+void AttentionInstance::CountStep(const Batch& batch, Seconds took) {
+  uint64_t keys[2] = {0, 0};
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    const bool is_prompt = i >= static_cast<size_t>(batch.decode_rows);
+    keys[is_prompt ? 1 : 0] += static_cast<uint64_t>(batch.rows[i].position) + 1;
+  }
+  LoadCounts& load = *statistics_.load;
+  load.decode_rows += static_cast<uint64_t>(batch.decode_rows);
+  load.decode_keys += keys[0];
+  load.prompt_rows += static_cast<uint64_t>(batch.prefill_rows);
+  load.prompt_keys += keys[1];
+  load.attention_seconds += kernels_.count();
+  load.exchange_seconds += exchange_.count();
+  load.step_seconds += (coordinator_wait_ + took + emission_).count();
+}
+
 InstanceStatistics AttentionInstance::statistics() const {
   const MutexLock lock(mu_);
   InstanceStatistics now = statistics_;
   // Includes requests that arrived during the running step, however long that takes.
   now.waiting = static_cast<uint64_t>(scheduler_waiting_ + inbox_requests_);
+  LoadCounts& load = *now.load;
+  load.decoding = static_cast<uint64_t>(load_.decoding);
+  load.decoding_kv_tokens = static_cast<uint64_t>(load_.decoding_kv_tokens);
+  load.awaiting = static_cast<uint64_t>(load_.awaiting + inbox_requests_);
+  load.waiting_prompt_tokens = static_cast<uint64_t>(load_.waiting_positions + inbox_tokens_);
+  const std::optional<MonotonicTime> oldest = load_.oldest ? load_.oldest : inbox_oldest_;
+  if (oldest) load.oldest_waiting_seconds = std::max(Seconds(clock_.Now() - *oldest).count(), 0.0);
   return now;
 }
 

@@ -194,6 +194,7 @@ class AttentionInstance {
                 std::span<const float> logits, std::vector<TokenEvent>& events);
   void NoteToken(Sequence& sequence, FinishReason finish);
   void PublishLoad() JANUS_REQUIRES(mu_);
+  void CountStep(const Batch& batch, Seconds took) JANUS_REQUIRES(mu_);
   void Emit(uint64_t step, std::vector<TokenEvent>&& events);
   void UpdateStatistics(const Batch& batch, Seconds took, int drawn);
 
@@ -209,6 +210,9 @@ class AttentionInstance {
   mutable Mutex mu_;
   std::deque<Inbound> inbox_ JANUS_GUARDED_BY(mu_);
   int inbox_requests_ JANUS_GUARDED_BY(mu_) = 0;
+  int64_t inbox_tokens_ JANUS_GUARDED_BY(mu_) = 0;  // of those requests
+  std::optional<MonotonicTime> inbox_oldest_ JANUS_GUARDED_BY(mu_);
+  Scheduler::Load load_ JANUS_GUARDED_BY(mu_);  // of the scheduler, as of the last step
   int max_waiting_ JANUS_GUARDED_BY(mu_) = AttentionPace().max_waiting;
   int scheduler_waiting_ JANUS_GUARDED_BY(mu_) = 0;  // as of the last step
   int scheduler_open_ JANUS_GUARDED_BY(mu_) = 0;     // waiting and running, as of the last step
@@ -239,6 +243,7 @@ class AttentionInstance {
   LatencyCounts ttft_counts_;          // of requests that had their first token here
   Seconds wait_{0};                    // for the experts, within the running step
   Seconds kernels_{0};                 // within the running step
+  Seconds exchange_{0};                // LoadCounts::exchange_seconds of the running step
   Seconds emission_{0};                // time to hand over the tokens of the previous step
   std::vector<int32_t> wanted_rows_;   // of the batch, those that have logits
   std::vector<float> changed_logits_;  // of one row

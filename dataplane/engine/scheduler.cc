@@ -46,6 +46,7 @@ Status Scheduler::Submit(Request request) {
   auto sequence = std::make_unique<Sequence>(std::move(request));
   sequence->arrival = arrivals_++;
   replayed_ += static_cast<uint64_t>(sequence->given);
+  waiting_positions_ += sequence->remaining();
   waiting_.push_back(std::move(sequence));
   return OkStatus();
 }
@@ -80,9 +81,9 @@ bool Scheduler::Cancel(const RequestKey& key) {
     Free(*s);
     return true;
   };
-  return std::erase_if(waiting_, is_it) + std::erase_if(away_, is_it) +
-             std::erase_if(running_, is_it) >
-         0;
+  const size_t waited = std::erase_if(waiting_, is_it);
+  if (waited > 0) CountWaiting();
+  return waited + std::erase_if(away_, is_it) + std::erase_if(running_, is_it) > 0;
 }
 
 void Scheduler::CancelStream(uint64_t stream) {
@@ -104,7 +105,13 @@ std::vector<RequestKey> Scheduler::CancelWhere(FunctionRef<bool(const RequestKey
   std::erase_if(waiting_, cancel);
   std::erase_if(away_, cancel);
   std::erase_if(running_, cancel);
+  CountWaiting();
   return cancelled;
+}
+
+void Scheduler::CountWaiting() {
+  waiting_positions_ = 0;
+  for (const SequencePtr& s : waiting_) waiting_positions_ += s->remaining();
 }
 
 bool Scheduler::TakePagesBack(Sequence& sequence) {
@@ -195,6 +202,7 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
     if (!cache_.Grow(first.pages, pages)) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
+    waiting_positions_ -= first.remaining();
     AddChunk(first, limits, batch);
   }
 }
@@ -250,6 +258,26 @@ Scheduler::Outlook Scheduler::After(const Batch& batch) const {
     outlook.decode_rows += row.last ? 1 : 0;
   }
   return outlook;
+}
+
+Scheduler::Load Scheduler::load() const {
+  Load load;
+  load.awaiting = waiting();
+  load.waiting_positions = waiting_positions_;
+  if (!waiting_.empty()) load.oldest = waiting_.front()->request.arrived;
+  for (const SequencePtr& s : away_) load.waiting_positions += s->decoding() ? 0 : s->remaining();
+  for (const SequencePtr& s : running_) {
+    if (s->decoding()) {
+      ++load.decoding;
+      load.decoding_kv_tokens += s->computed;
+      continue;
+    }
+    ++load.awaiting;
+    load.waiting_positions += s->remaining();
+    if (s->generated() > s->given) continue;
+    load.oldest = std::min(load.oldest.value_or(s->request.arrived), s->request.arrived);
+  }
+  return load;
 }
 
 int Scheduler::swapped() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/clock.h"
@@ -123,6 +124,18 @@ class Scheduler {
   };
   Outlook After(const Batch& batch) const;
 
+  // The sequences as they are: those that decode, and all others, which wait for something.
+  struct Load {
+    int decoding = 0;
+    int64_t decoding_kv_tokens = 0;  // keys that those hold
+    int awaiting = 0;  // wait to be admitted, have positions computed, or were preempted
+    int64_t waiting_positions = 0;  // of those, positions to compute before they decode
+    // When the oldest arrived of those that have drawn no token here; nothing: there is none.
+    std::optional<MonotonicTime> oldest;
+  };
+  // Looks at each running and each preempted sequence.
+  Load load() const;
+
   bool idle() const { return waiting_.empty() && running_.empty() && away_.empty(); }
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size() + away_.size()); }
@@ -146,10 +159,12 @@ class Scheduler {
   void AddPrefillRows(const BatchLimits& limits, Batch& batch);
   void AddChunk(Sequence& sequence, const BatchLimits& limits, Batch& batch);
   void Free(Sequence& sequence);
+  void CountWaiting();
 
   const SchedulerOptions options_;
   KvPagePool& cache_;
   std::deque<SequencePtr> waiting_;   // not yet admitted, by arrival
+  int64_t waiting_positions_ = 0;     // of them
   std::deque<SequencePtr> away_;      // preempted, by arrival
   std::vector<SequencePtr> running_;  // by arrival
   uint64_t arrivals_ = 0;

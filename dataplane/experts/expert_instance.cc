@@ -58,6 +58,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
   statistics_.detection_seconds = control_.detection().count();
+  statistics_.load.emplace();
 }
 
 void ExpertInstance::CountOnFrom(const InstanceStatistics& before) {
@@ -67,6 +68,7 @@ void ExpertInstance::CountOnFrom(const InstanceStatistics& before) {
   statistics_.role = Role::kExperts;
   statistics_.rank = rank;
   statistics_.detection_seconds = control_.detection().count();
+  if (!statistics_.load) statistics_.load.emplace();
   counted_ = CountsOf(before);
 }
 
@@ -134,7 +136,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   }
   const MonotonicTime start = clock_.Now();
   if (options_.routing != nullptr) options_.routing->BeginStep();
-  wait_ = Seconds(0);
+  wait_ = gate_ = aebs_ = computed_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
   JANUS_RETURN_IF_ERROR(timings_.Start());
   const int b = micro_batches_;
@@ -181,6 +183,9 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   statistics_.activated_experts += activated_;
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
+  statistics_.load->gate_seconds += gate_.count();
+  statistics_.load->aebs_seconds += aebs_.count();
+  statistics_.load->expert_seconds += computed_.count();
   return OkStatus();
 }
 
@@ -317,6 +322,9 @@ Status ExpertInstance::ObserveTimings() {
     of_round[static_cast<size_t>(what)] += took;
     if (what != kSend) return;
     wait_ += of_round[kReceive];
+    gate_ += of_round[kGate];
+    aebs_ += of_round[kAebs];
+    computed_ += of_round[kExperts];
     if (StepMetrics* const metrics = options_.metrics) {
       metrics->Of(mode_).receive.Observe(of_round[kReceive].count());
       metrics->gate.Observe(of_round[kGate].count());

@@ -117,6 +117,9 @@ class ExpertInstance {
   Seconds longest_wait_{0};  // of the round
   MonotonicTime all_here_;
   Seconds wait_{0};
+  Seconds gate_{0};  // of the step, as what follows
+  Seconds aebs_{0};
+  Seconds computed_{0};  // the experts
   uint64_t rows_ = 0;
   uint64_t rounds_ = 0;
   uint64_t activated_ = 0;

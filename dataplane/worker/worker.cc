@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <random>
 #include <utility>
 
 #include "dataplane/worker/numerics_class.h"
@@ -16,6 +17,12 @@ uint64_t ResidentBytes() {
   uint64_t total = 0, resident = 0;
   in >> total >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+uint64_t DrawProcess() {
+  std::random_device device;
+  const uint64_t high = device();
+  return high << 32 | device() | 1;  // never 0
 }
 
 bool IsOf(const std::unique_ptr<EpochSession>& session, uint64_t epoch) {
@@ -37,6 +44,7 @@ Worker::Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock,
       clock_(clock),
       log_(log),
       on_loss_(std::move(on_loss)),
+      process_(DrawProcess()),
       refusals_(registry) {}
 
 Worker::~Worker() {
@@ -402,6 +410,8 @@ InstanceStatistics Worker::statistics() const {
   if (session != nullptr) statistics = session->statistics();
   if (serving_ != nullptr) statistics.epoch = serving_->topology().epoch;
   statistics.resident_bytes = ResidentBytes();
+  if (!statistics.load) statistics.load.emplace();
+  statistics.load->process = process_;
   return statistics;
 }
 

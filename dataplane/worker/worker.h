@@ -138,6 +138,7 @@ class Worker {
   const Clock& clock_;
   const Logger log_;
   const std::function<void(const Status&)> on_loss_;
+  const uint64_t process_;  // LoadCounts::process
   TokenRouter router_;
   StepMetrics step_metrics_;
   RoutingRecord routing_;  // for an expert instance, over its epochs

@@ -50,6 +50,9 @@ void AddAttention(const InstanceStatistics& s, Collected& to) {
   const auto number = [](uint64_t n) { return static_cast<double>(n); };
   to.Gauge(Of("janus_sequences_running"), number(s.running));
   to.Gauge(Of("janus_sequences_waiting"), number(s.waiting));
+  const LoadCounts load = s.load.value_or(LoadCounts());
+  to.Gauge(Of("janus_waiting_prompt_tokens"), number(load.waiting_prompt_tokens));
+  to.Gauge(Of("janus_oldest_waiting_seconds"), load.oldest_waiting_seconds);
   to.Gauge(Of("janus_kv_tokens"), number(s.kv_tokens_used));
   to.Gauge(Of("janus_kv_tokens_capacity"), number(s.kv_tokens_capacity));
   to.Counter(Of("janus_generated_tokens_total"), number(s.tokens));

@@ -273,7 +273,11 @@ TEST_F(AttentionInstanceTest, WhatWaitsIsCountedWhileNoStepEnds) {
   const auto cluster = Start(options);
   ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 3, 1)).ok());
   ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 3, 1)).ok());
-  EXPECT_EQ(cluster->attention(0).statistics().waiting, 2u);
+  const InstanceStatistics statistics = cluster->attention(0).statistics();
+  EXPECT_EQ(statistics.waiting, 2u);
+  EXPECT_EQ(statistics.load->awaiting, 2u);
+  EXPECT_EQ(statistics.load->waiting_prompt_tokens, 6u);
+  EXPECT_GT(statistics.load->oldest_waiting_seconds, 0);
 }
 
 TEST_F(AttentionInstanceTest, TheQueueIsBounded) {
@@ -304,6 +308,21 @@ TEST_F(AttentionInstanceTest, SaysHowItsTimeWasSpent) {
   EXPECT_EQ(statistics.rows, 14u);
   EXPECT_EQ(statistics.running, 0u);
   EXPECT_GT(statistics.step_seconds_median, 0.0);
+  // The prompt's nine rows drew the first token; five more steps had a row of the sequence each,
+  // which attended to itself and to all before it.
+  const LoadCounts& load = *statistics.load;
+  EXPECT_EQ(load.prompt_rows, 9u);
+  EXPECT_EQ(load.prompt_keys, 9u * 10 / 2);
+  EXPECT_EQ(load.decode_rows, 5u);
+  EXPECT_EQ(load.decode_keys, 10u + 11 + 12 + 13 + 14);
+  EXPECT_GT(load.attention_seconds, 0);
+  EXPECT_GT(load.exchange_seconds, 0);
+  EXPECT_GE(load.step_seconds, statistics.compute_seconds + statistics.wait_seconds);
+  EXPECT_EQ(load.decoding, 0u);
+  EXPECT_EQ(load.decoding_kv_tokens, 0u);
+  EXPECT_EQ(load.awaiting, 0u);
+  EXPECT_EQ(load.waiting_prompt_tokens, 0u);
+  EXPECT_EQ(load.oldest_waiting_seconds, 0);
   EXPECT_EQ(cluster->attention(0).statistics().steps, 0u) << "it had no work: it takes no part";
 }
 

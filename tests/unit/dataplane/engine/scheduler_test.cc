@@ -120,6 +120,42 @@ TEST_F(SchedulerTest, CutsAPromptIntoChunksThatGoOnWhereTheyEnded) {
   EXPECT_EQ(cache_->free_pages(), 8);
 }
 
+TEST_F(SchedulerTest, TellsWhatDecodesAndWhatWaitsForWhat) {
+  MakeScheduler(16, 0, {2, 1000});
+  const auto arrived = [](int second) { return MonotonicTime(std::chrono::seconds(second)); };
+  for (int id = 1; id <= 3; ++id) {
+    Request request = Make(static_cast<uint64_t>(id), 10 * id, 5);
+    request.arrived = arrived(id);
+    ASSERT_TRUE(scheduler_->Submit(std::move(request)).ok());
+  }
+  const auto load = [&] { return scheduler_->load(); };
+  EXPECT_EQ(load().awaiting, 3);
+  EXPECT_EQ(load().waiting_positions, 60);
+  EXPECT_EQ(load().oldest, arrived(1));
+
+  Step({64, 14});  // the first prompt, and four positions of the second
+  EXPECT_EQ(load().decoding, 1);
+  EXPECT_EQ(load().decoding_kv_tokens, 10);
+  EXPECT_EQ(load().awaiting, 2) << "one has its prompt computed, one finds no place";
+  EXPECT_EQ(load().waiting_positions, 16 + 30);
+  EXPECT_EQ(load().oldest, arrived(2));
+
+  Step({64, 0});
+  EXPECT_EQ(load().decoding_kv_tokens, 11);
+  scheduler_->Cancel({1, 3, 1});
+  EXPECT_EQ(load().waiting_positions, 16);
+
+  Step();
+  EXPECT_EQ(load().decoding, 2);
+  EXPECT_EQ(load().awaiting, 0);
+  EXPECT_FALSE(load().oldest);
+  scheduler_->PreemptNewest();
+  EXPECT_EQ(load().decoding, 1);
+  EXPECT_EQ(load().awaiting, 1);
+  EXPECT_EQ(load().waiting_positions, 21) << "its keys are dropped, for want of host memory";
+  EXPECT_FALSE(load().oldest) << "it has drawn tokens";
+}
+
 TEST_F(SchedulerTest, DecodesOldestFirstThenFillsWithPrompts) {
   MakeScheduler(16, 0);
   Submit(1, 1, 10);
@@ -400,9 +436,13 @@ TEST_F(SchedulerTest, EveryRandomScheduleEndsAndFreesAll) {
       }
       if (random.Chance(0.05)) scheduler_->PreemptNewest();
       Step({random.Between(1, 24), random.Between(0, 16)});
+      const Scheduler::Load load = scheduler_->load();
+      ASSERT_EQ(load.decoding + load.awaiting, scheduler_->running() + scheduler_->waiting());
+      ASSERT_GE(load.waiting_positions, 0);
       ASSERT_FALSE(HasFailure());
     }
     EXPECT_EQ(cache_->free_pages(), pages);
+    EXPECT_EQ(scheduler_->load().waiting_positions, 0);
     if (swap == 100 && !replays) {
       EXPECT_EQ(scheduler_->recomputed(), 0u) << "host memory had room";
     }

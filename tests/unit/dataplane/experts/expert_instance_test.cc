@@ -255,6 +255,9 @@ TEST_F(ExpertInstanceTest, SendsEveryParticipantItsWeightedExpertsBySlot) {
     EXPECT_GT(metrics.aebs.Sample().sum, 0);
     EXPECT_LE(metrics.aebs.Sample().sum + metrics.gate.Sample().sum + metrics.experts.Sample().sum,
               statistics.compute_seconds);
+    EXPECT_NEAR(statistics.load->gate_seconds, metrics.gate.Sample().sum, 1e-9);
+    EXPECT_NEAR(statistics.load->aebs_seconds, metrics.aebs.Sample().sum, 1e-9);
+    EXPECT_NEAR(statistics.load->expert_seconds, metrics.experts.Sample().sum, 1e-9);
   }
   for (const auto& instance : instances_) {
     EXPECT_EQ(instance->statistics().steps, 5u);
