@@ -33,6 +33,8 @@ class TokenStream final : public grpc::ClientBidiReactor<v1::ToAttention, v1::Fr
 
   void Start(v1::Tokens::Stub& stub, v1::ToAttention hello);
   void Enqueue(v1::ToAttention message);
+  // In the place of counts that are queued and not on their way.
+  void EnqueueCounts(v1::ToAttention message);
   void Cancel() {
     MutexLock lock(mu_);
     if (context_) context_->TryCancel();
@@ -94,6 +96,10 @@ class GrpcLink final : public AttentionLink {
     message.mutable_cancel()->set_request_id(id);
     message.mutable_cancel()->set_attempt(attempt);
     if (auto stream = Stream()) stream->Enqueue(std::move(message));
+  }
+
+  void SendCounts(const GatewayCounts& counts) override {
+    if (auto stream = Stream()) stream->EnqueueCounts(CountsMessage(counts));
   }
 
   // Called by the stream.
@@ -199,6 +205,19 @@ void TokenStream::Enqueue(v1::ToAttention message) {
   if (writing_) return;
   writing_ = true;
   StartWrite(&outgoing_.front());
+}
+
+void TokenStream::EnqueueCounts(v1::ToAttention message) {
+  {
+    MutexLock lock(mu_);
+    // The first is being written.
+    for (size_t i = 1; i < outgoing_.size(); ++i) {
+      if (!outgoing_[i].has_counts()) continue;
+      outgoing_[i] = std::move(message);
+      return;
+    }
+  }
+  Enqueue(std::move(message));
 }
 
 void TokenStream::OnWriteDone(bool ok) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "common/gateway_counts.h"
 #include "common/log.h"
 #include "dataplane/gateway/generation.h"
 
@@ -45,6 +46,9 @@ class AttentionLink {
   virtual void Submit(uint64_t id, uint32_t attempt, const GenerationRequest& request,
                       std::span<const int32_t> generated) = 0;
   virtual void Cancel(uint64_t id, uint32_t attempt) = 0;
+  // Likewise. At most one report is queued: a newer one takes the place of one that is not on its
+  // way yet.
+  virtual void SendCounts(const GatewayCounts& counts) = 0;
 };
 
 }  // namespace janus::gateway

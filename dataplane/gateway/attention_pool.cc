@@ -10,6 +10,8 @@ AttentionPool::AttentionPool(AttentionPoolOptions options, const Clock& clock,
     : options_(std::move(options)),
       clock_(clock),
       metrics_(metrics),
+      counts_(metrics),
+      started_(clock.Now()),
       log_(std::move(log)),
       make_link_(std::move(make_link)) {
   metrics_.queue_limit.Set(static_cast<double>(options_.queued_requests));
@@ -113,6 +115,33 @@ void AttentionPool::EndHeld() {
     UpdateGauges();
   }
   Deliver(std::move(deliveries));
+}
+
+void AttentionPool::ReportCounts() {
+  MutexLock lock(mu_);
+  if (!MakeReport()) return;
+  for (const Member& member : members_) {
+    if (member.capacity && member.capacity->accepts_counts) member.link->SendCounts(reported_);
+  }
+}
+
+bool AttentionPool::MakeReport() {
+  GatewayCounts now = counts_.Read();
+  const MonotonicTime time = clock_.Now();
+  for (const uint64_t id : waiting_) {
+    const Open& open = open_.at(id);
+    ++now.waiting;
+    now.waiting_prompt_tokens += open.request.prompt.size() + open.generated.size();
+    now.oldest_waiting_seconds =
+        std::max(now.oldest_waiting_seconds, Seconds(time - open.submitted).count());
+  }
+  now.reports = reported_.reports;
+  now.age_seconds = reported_.age_seconds;
+  if (now.reports > 0 && now == reported_) return false;
+  reported_ = std::move(now);
+  ++reported_.reports;
+  reported_.age_seconds = Seconds(time - started_).count();
+  return true;
 }
 
 AttentionPool::Member* AttentionPool::Find(AttentionLink* link) {
@@ -326,6 +355,7 @@ Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_pt
   Open open;
   open.request = std::move(request);
   open.sink = std::move(sink);
+  open.submitted = clock_.Now();
   Member* member = waiting_.empty() ? Choose(open) : nullptr;
   if (member == nullptr && static_cast<int64_t>(waiting_.size()) >= options_.queued_requests) {
     return ResourceExhausted("the queue is full: " + std::to_string(waiting_.size()) +
@@ -374,6 +404,8 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
     // After this change the instance may be able to run what it could not run before.
     for (auto& [id, open] : open_) open.tried.erase(member->address);
     NoteWhoTakes();
+    MakeReport();
+    if (capacity.accepts_counts) link->SendCounts(reported_);
     log_.Info("attention instance attached", {{"attention", member->address},
                                               {"instance", capacity.instance},
                                               {"context_tokens", capacity.max_context_tokens},

@@ -18,6 +18,7 @@
 #include "dataplane/gateway/attention_link.h"
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/generation.h"
+#include "dataplane/gateway/request_counts.h"
 
 namespace grpc {
 class ChannelCredentials;
@@ -34,6 +35,7 @@ struct AttentionCapacity {
   int64_t kv_capacity_tokens = 0;
   int64_t kv_tokens_in_use = 0;
   bool accepts_replay = false;
+  bool accepts_counts = false;
   std::string model_digest{};  // as in proto/tokens.proto; empty: unknown
   std::string text_digest{};
 };
@@ -85,6 +87,11 @@ class AttentionPool {
   void SetMembers(const std::vector<std::string>& addresses);
   // Ends requests that were held too long; call it periodically.
   void EndHeld();
+  // Sends counts() and what waits here to the attached instances, if anything has changed since the
+  // last report. Called once a second. An instance that attaches gets a report at once.
+  void ReportCounts();
+  // What becomes of requests: their callers count it.
+  RequestCounts& counts() { return counts_; }
   // Ends every stream; open requests get no further event.
   void Stop();
 
@@ -142,6 +149,7 @@ class AttentionPool {
     uint32_t attempt = 0;
     AttentionLink* on = nullptr;  // null: waits
     bool has_token = false;       // in this attempt
+    MonotonicTime submitted;
     std::set<std::string> tried;  // instances that lost or shed it, by address
   };
   using Deliveries = std::vector<std::pair<std::shared_ptr<TokenSink>, TokenEvent>>;
@@ -185,10 +193,14 @@ class AttentionPool {
   int64_t Least(int64_t AttentionCapacity::*of) const JANUS_EXCLUDES(mu_);
   void UpdateGauges() JANUS_REQUIRES(mu_);
   static void Deliver(Deliveries&& deliveries);
+  // Brings reported_ up to date; whether it is another report than before.
+  bool MakeReport() JANUS_REQUIRES(mu_);
 
   const AttentionPoolOptions options_;
   const Clock& clock_;
   GatewayMetrics& metrics_;
+  RequestCounts counts_;
+  const MonotonicTime started_;
   const Logger log_;
   const LinkFactory make_link_;
 
@@ -196,6 +208,7 @@ class AttentionPool {
   std::vector<Member> members_ JANUS_GUARDED_BY(mu_);
   std::unordered_map<uint64_t, Open> open_ JANUS_GUARDED_BY(mu_);
   std::deque<uint64_t> waiting_ JANUS_GUARDED_BY(mu_);
+  GatewayCounts reported_ JANUS_GUARDED_BY(mu_);
   uint64_t next_id_ JANUS_GUARDED_BY(mu_) = 1;
   MonotonicTime last_finish_ JANUS_GUARDED_BY(mu_);
   Seconds finish_interval_ JANUS_GUARDED_BY(mu_){0};  // running mean

@@ -79,9 +79,26 @@ void Call::Begin() {
   });
 }
 
-void Call::Refuse(const RequestError& error) {
+// What an error makes of the requests that have not ended, for scaling decisions. The client's own
+// errors do not count.
+void Call::CountEnd(int http_status) {
+  RequestCounts& counts = context_.pool.counts();
+  const bool is_load = http_status == 429 || http_status == 503;
+  if (!has_arrived_ && is_load) counts.Unread();
+  if (!is_load && http_status < 500) return;
+  for (; uncounted_ > 0; --uncounted_) {
+    if (is_load && !token_came_) {
+      counts.Refused();
+    } else {
+      counts.Failed();
+    }
+  }
+}
+
+void Call::Refuse(const RequestError& error, bool is_demand) {
   if (over_) return;
   over_ = true;
+  if (is_demand) CountEnd(error.http_status);
   GatewayMetrics& metrics = context_.metrics;
   (error.http_status == 429   ? metrics.shed
    : error.http_status >= 500 ? metrics.failed
@@ -93,6 +110,11 @@ void Call::Refuse(const RequestError& error) {
 
 void Call::Answer(PreparedRequest prepared) {
   if (over_) return;
+  has_arrived_ = true;
+  uncounted_ = prepared.generations.size();
+  for (const GenerationRequest& generation : prepared.generations) {
+    context_.pool.counts().Arrived(generation.prompt.size());
+  }
   // The text of the request is no longer needed; its tokens may take more memory.
   if (!memory_.TrySet(MemoryBytes(prepared), MemoryBudget::Use::kRequest)) {
     context_.metrics.memory_refused.Add();
@@ -302,6 +324,9 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (event.finish == Finish::kError) return Fail(event.error);
   Measure(choice, event.tokens.size());
   usage_.cached_prompt_tokens += event.cached_prompt_tokens;
+  if (event.cached_prompt_tokens > 0) {
+    context_.pool.counts().CachedPrompt(static_cast<uint64_t>(event.cached_prompt_tokens));
+  }
   if (!TakePromptLogprobs(choice, event)) return;
   if (event.tokens.empty() && event.finish == Finish::kNone) return;
   Result<gateway::Answer::Delta> delta = Shown(choice, event);
@@ -365,10 +390,14 @@ void Call::FinishChoice(Choice& choice) {
   GatewayMetrics& metrics = context_.metrics;
   (choice.finish == Finish::kStop ? metrics.success_stop : metrics.success_length).Add();
   metrics.e2e.Observe(Seconds(context_.clock.Now() - started_).count());
+  const MonotonicTime first = choice.begun ? choice.first_token : context_.clock.Now();
+  std::optional<Seconds> tpot;
   if (tokens > 1) {
-    metrics.tpot.Observe(Seconds(choice.last_token - choice.first_token).count() /
-                         static_cast<double>(tokens - 1));
+    tpot = Seconds(choice.last_token - choice.first_token) / static_cast<double>(tokens - 1);
+    metrics.tpot.Observe(tpot->count());
   }
+  context_.pool.counts().Finished(static_cast<uint64_t>(tokens), first - started_, tpot);
+  --uncounted_;
   if (--unfinished_ == 0) FinishCall();
 }
 
@@ -408,6 +437,7 @@ void Call::Fail(const Status& status) {
   const RequestError error = ToApiError(status, context_.pool.RetryAfterSeconds());
   if (!stream_begun_) return Refuse(error);
   over_ = true;
+  CountEnd(error.http_status);
   context_.metrics.failed.Add();
   exchange_->CancelTimer();
   // The status line has been sent, so send the error as an event. The official clients raise it.

@@ -49,7 +49,8 @@ class Call : public std::enable_shared_from_this<Call> {
   // called.
   void Begin();
   void Answer(PreparedRequest prepared);
-  void Refuse(const RequestError& error);
+  // `is_demand`: a refusal for load counts for scaling.
+  void Refuse(const RequestError& error, bool is_demand = true);
 
   HttpExchange& exchange() { return *exchange_; }
   bool over() const { return over_; }
@@ -87,6 +88,7 @@ class Call : public std::enable_shared_from_this<Call> {
   Usage UsageSoFar() const;
   void FinishChoice(Choice& choice);
   void FinishCall();
+  void CountEnd(int http_status);
   void Fail(const Status& status);
   void CancelAll();
   void ClientGone();
@@ -103,6 +105,8 @@ class Call : public std::enable_shared_from_this<Call> {
   Usage usage_;
   std::vector<Choice> choices_;
   size_t unfinished_ = 0;
+  bool has_arrived_ = false;  // its prompts have been read
+  size_t uncounted_ = 0;      // of its requests, those whose end has not been counted
   bool stream_ = false;
   bool echo_ = false;
   bool drops_tokens_ = false;  // max_tokens 0: one token is drawn but not shown

@@ -38,6 +38,13 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
      "Memory held for clients: bodies, prompts, answers, unread output."},
     {"janus_gateway_memory_limit_bytes", MetricType::kGauge, "", "bytes",
      "Most memory that may be held for clients (--memory-bytes)."},
+    {"janus_gateway_requests_arrived_total", MetricType::kCounter, "", "requests",
+     "Answers asked for, served or not, once their prompt was read: scaling follows them."},
+    {"janus_gateway_arrived_prompt_tokens_total", MetricType::kCounter, "", "tokens",
+     "Prompt tokens of requests that arrived."},
+    {"janus_gateway_requests_ended_total", MetricType::kCounter, "how", "requests",
+     "Answers that ended: finished, failed on our side, or refused for load. Refused calls whose "
+     "prompts were not read count once each."},
     {"janus_gateway_requests_failed_total", MetricType::kCounter, "", "requests",
      "Requests that failed on our side."},
     {"janus_gateway_requests_refused_total", MetricType::kCounter, "", "requests",

@@ -49,6 +49,11 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const MetricLabels& model)
           r.AddCounter(Of("vllm:request_success_total"), With(model, "finished_reason", "stop"))),
       success_length(
           r.AddCounter(Of("vllm:request_success_total"), With(model, "finished_reason", "length"))),
+      arrived(r.AddCounter(Of("janus_gateway_requests_arrived_total"), {})),
+      arrived_prompt_tokens(r.AddCounter(Of("janus_gateway_arrived_prompt_tokens_total"), {})),
+      ended_finished(r.AddCounter(Of("janus_gateway_requests_ended_total"), {{"how", "finished"}})),
+      ended_failed(r.AddCounter(Of("janus_gateway_requests_ended_total"), {{"how", "failed"}})),
+      ended_refused(r.AddCounter(Of("janus_gateway_requests_ended_total"), {{"how", "refused"}})),
       failed(r.AddCounter(Of("janus_gateway_requests_failed_total"), {})),
       refused(r.AddCounter(Of("janus_gateway_requests_refused_total"), {})),
       shed(r.AddCounter(Of("janus_gateway_requests_shed_total"), {})),

@@ -28,6 +28,11 @@ struct GatewayMetrics {
   Counter& generation_tokens;
   Counter& success_stop;
   Counter& success_length;
+  Counter& arrived;                // as RequestCounts has them, all that follow with `arrived` or
+  Counter& arrived_prompt_tokens;  // `ended`
+  Counter& ended_finished;
+  Counter& ended_failed;
+  Counter& ended_refused;
   Counter& failed;   // 5xx, or an error in mid-stream
   Counter& refused;  // 4xx but 429
   Counter& shed;     // 429

@@ -98,7 +98,8 @@ struct GrpcRuntime {
   ~GrpcRuntime() { grpc_shutdown_blocking(); }
 };
 
-void EndHeldUntil(const std::stop_token& stop, AttentionPool& pool) {
+// What the pool does every now and then.
+void TendUntil(const std::stop_token& stop, AttentionPool& pool) {
   constexpr std::chrono::seconds kEvery(1);
   std::mutex mu;
   std::condition_variable_any never;
@@ -107,6 +108,7 @@ void EndHeldUntil(const std::stop_token& stop, AttentionPool& pool) {
     never.wait_for(lock, stop, kEvery, [] { return false; });
     if (stop.stop_requested()) return;
     pool.EndHeld();
+    pool.ReportCounts();
   }
 }
 
@@ -163,7 +165,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
        .credentials = credentials},
       [&pool](const AttentionMembers& members) { pool.SetMembers(members.attention); }, metrics,
       log);
-  std::jthread ends_held([&pool](const std::stop_token& stop) { EndHeldUntil(stop, pool); });
+  std::jthread tends([&pool](const std::stop_token& stop) { TendUntil(stop, pool); });
   const bool bracket = options.http.host.find(':') != std::string::npos;
   log.Info("serving", {{"model", model.name},
                        {"members", static_cast<int64_t>(options.members.size())},
@@ -180,8 +182,8 @@ Status Run(GatewayOptions options, StopSignals& stop) {
                      .drain = options.drain_deadline,
                      .on_leaving = [&] { service.Leave(); },
                      .on_draining = [&] { service.StartDrain(); }});
-  ends_held.request_stop();
-  ends_held.join();
+  tends.request_stop();
+  tends.join();
   // Stop in reverse order: first tokens, then work, then the remaining connections.
   topology.reset();
   pool.Stop();

@@ -295,7 +295,8 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
   auto call = std::make_shared<Call>(calls_, std::move(exchange), std::move(memory));
   call->Begin();
   if (!has_room) return call->Refuse(NoRoomForDecoded());
-  if (draining_) return call->Refuse(NoWorkers("the gateway is draining"));
+  // Another gateway gets it, and counts it.
+  if (draining_) return call->Refuse(NoWorkers("the gateway is draining"), false);
   if (calls_.open.load() > options_.open_streams) {
     return call->Refuse(Overloaded(
         std::to_string(options_.open_streams) + " requests are being answered, which is the limit",

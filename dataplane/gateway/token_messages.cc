@@ -119,6 +119,7 @@ Result<AttentionCapacity> ReadWelcome(const v1::FromAttention& message) {
                         .max_context_tokens = welcome.max_context_tokens(),
                         .max_requests = welcome.max_requests(),
                         .accepts_replay = welcome.accepts_replay(),
+                        .accepts_counts = welcome.accepts_counts(),
                         .model_digest = welcome.model_digest(),
                         .text_digest = welcome.text_digest()};
   constexpr size_t kMostDigestBytes = 256;
@@ -193,6 +194,12 @@ v1::ToAttention SubmitMessage(uint64_t id, uint32_t attempt, const GenerationReq
   submit.set_client_request_id(request.client_request_id);
   submit.set_traceparent(request.traceparent);
   submit.mutable_generated_tokens()->Assign(generated.begin(), generated.end());
+  return message;
+}
+
+v1::ToAttention CountsMessage(const GatewayCounts& counts) {
+  v1::ToAttention message;
+  *message.mutable_counts() = ToProto(counts);
   return message;
 }
 

@@ -31,4 +31,6 @@ Result<AttentionEvents> ReadEvents(const v1::FromAttention& message,
 v1::ToAttention SubmitMessage(uint64_t id, uint32_t attempt, const GenerationRequest& request,
                               std::span<const int32_t> generated);
 
+v1::ToAttention CountsMessage(const GatewayCounts& counts);
+
 }  // namespace janus::gateway

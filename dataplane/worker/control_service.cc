@@ -168,6 +168,7 @@ grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,
   } else {
     *reply->add_instances() = ToProto(worker_.statistics());
     AddToProto(worker_.routing(request->with_popularity(), request->with_rounds()), *reply);
+    AddToProto(worker_.gateways().Read(), *reply);
   }
   if (topology) reply->set_epoch(topology->epoch);
   return grpc::Status::OK;

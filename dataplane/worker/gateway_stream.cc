@@ -5,6 +5,7 @@
 
 #include "dataplane/worker/step_message.h"
 #include "dataplane/worker/submit_message.h"
+#include "proto/convert.h"
 
 namespace janus::dataplane {
 namespace {
@@ -36,6 +37,9 @@ Status GatewayStream::Handle(const v1::ToAttention& message) {
       credits_ += std::min(message.credits().steps(), UINT32_MAX - credits_);
       return OkStatus();
     }
+    case v1::ToAttention::kCounts:
+      target_.TakeCounts(FromProto(message.counts()));
+      return OkStatus();
     case v1::ToAttention::MESSAGE_NOT_SET:
       break;
   }
@@ -52,8 +56,10 @@ Status GatewayStream::Greet(const v1::Hello& hello) {
   }
   gateway_ = hello.gateway_id();
   log_.Info("gateway attached", {{"gateway", gateway_}});
+  target_.Attached(gateway_);
   v1::Welcome welcome = target_.Describe();
   welcome.set_max_requests(kMostOpen);
+  welcome.set_accepts_counts(true);
   const MutexLock lock(mu_);
   credits_ = hello.credits();
   welcome_ = std::move(welcome);

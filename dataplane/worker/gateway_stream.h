@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "common/gateway_counts.h"
 #include "common/log.h"
 #include "common/mutex.h"
 #include "common/status.h"
@@ -29,6 +30,10 @@ class StreamTarget {
   virtual Status CheckTakesRequests() const = 0;
   virtual Status Submit(Request request) = 0;
   virtual void Cancel(const RequestKey& key) = 0;
+  // The gateway's Hello was taken.
+  virtual void Attached(const std::string& gateway_id) = 0;
+  // A report of the gateway that is attached.
+  virtual void TakeCounts(GatewayCounts counts) = 0;
 };
 
 // The worker's side of one token stream (proto/tokens.proto): the order of messages, the gateway's

@@ -301,6 +301,7 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadl
   }
   v1::Statistics all;
   RoutingStatistics routing;
+  GatewayReports gateways;
   size_t round_bytes = 0;
   auto& ended = calls.Wait(keep_waiting);
   for (size_t i = 0; i < ended.size(); ++i) {
@@ -317,9 +318,11 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadl
     for (const RoutedRound& round : more.rounds) round_bytes += round.experts.size() * 2;
     if (round_bytes > kMostRoundBytes) more.rounds.clear();
     JoinRouting(more, routing);
+    JoinGateways(GatewaysFromProto(ended[i].reply), gateways);
   }
   if (routing.rounds.size() > asked.with_rounds()) routing.rounds.resize(asked.with_rounds());
   AddToProto(routing, all);
+  AddToProto(gateways, all);
   return all;
 }
 

@@ -49,8 +49,8 @@ class Relay {
                  const KeepWaiting& keep_waiting);
   Failures Supersede(const v1::SupersedeRequest& request, Deadline deadline,
                      const KeepWaiting& keep_waiting);
-  // Joins the statistics and adds up popularity by layer. Members that do not answer are in
-  // `silent`.
+  // Joins the statistics, adds up popularity by layer and takes the newest report of each gateway.
+  // Members that do not answer are in `silent`.
   v1::Statistics GetStatistics(const v1::GetStatisticsRequest& request, Deadline deadline,
                                const KeepWaiting& keep_waiting);
 

@@ -13,7 +13,8 @@ namespace {
 // Connects a stream to the worker and its instance.
 class Target final : public StreamTarget {
  public:
-  Target(Worker& worker, AttentionInstance& instance) : worker_(worker), instance_(instance) {}
+  Target(Worker& worker, AttentionInstance& instance, uint64_t stream)
+      : worker_(worker), instance_(instance), stream_(stream) {}
 
   Status CheckService(const std::string& service_uid) const override {
     return worker_.CheckService(service_uid);
@@ -40,10 +41,17 @@ class Target final : public StreamTarget {
   }
   Status Submit(Request request) override { return instance_.Submit(std::move(request)); }
   void Cancel(const RequestKey& key) override { instance_.Cancel(key); }
+  void Attached(const std::string& gateway_id) override {
+    worker_.gateways().Attach(stream_, gateway_id);
+  }
+  void TakeCounts(GatewayCounts counts) override {
+    worker_.gateways().Take(stream_, std::move(counts));
+  }
 
  private:
   Worker& worker_;
   AttentionInstance& instance_;
+  const uint64_t stream_;
 };
 
 class Attachment;
@@ -72,7 +80,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
         log_(log),
         receiver_(std::make_shared<AttachmentReceiver>(this)),
         number_(worker.router().Add(receiver_)),
-        target_(worker, instance),
+        target_(worker, instance, number_),
         stream_(target_, number_, log) {
     StartRead(&incoming_);
   }
@@ -116,6 +124,7 @@ class Attachment final : public grpc::ServerBidiReactor<v1::ToAttention, v1::Fro
 
   void OnDone() override {
     worker_.router().Remove(number_);
+    worker_.gateways().Detach(number_);
     receiver_->Detach();
     instance_.CancelStream(number_);
     log_.Info("gateway detached", {{"gateway", stream_.gateway()}});

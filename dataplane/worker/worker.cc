@@ -45,6 +45,7 @@ Worker::Worker(WorkerFlags flags, kernels::Context& context, const Clock& clock,
       log_(log),
       on_loss_(std::move(on_loss)),
       process_(DrawProcess()),
+      gateways_(clock),
       refusals_(registry) {}
 
 Worker::~Worker() {

@@ -16,6 +16,7 @@
 #include "dataplane/steps/step_metrics.h"
 #include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/epoch_session.h"
+#include "dataplane/worker/gateway_book.h"
 #include "dataplane/worker/instance_state.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/token_router.h"
@@ -107,6 +108,8 @@ class Worker {
   // worker.
   Result<AttentionInstance*> attention() const;
   TokenRouter& router() { return router_; }
+  // What the gateways of an attention instance report.
+  GatewayBook& gateways() { return gateways_; }
   const WorkerFlags& flags() const { return flags_; }
   kernels::Context& context() { return context_; }
   // For the prepared model.
@@ -140,6 +143,7 @@ class Worker {
   const std::function<void(const Status&)> on_loss_;
   const uint64_t process_;  // LoadCounts::process
   TokenRouter router_;
+  GatewayBook gateways_;
   StepMetrics step_metrics_;
   RoutingRecord routing_;  // for an expert instance, over its epochs
   ExchangeRefusalCounts refusals_;

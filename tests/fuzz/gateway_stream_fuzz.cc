@@ -38,6 +38,8 @@ class Target final : public StreamTarget {
     return OkStatus();
   }
   void Cancel(const RequestKey& key) override { JANUS_CHECK(taken(key)); }
+  void Attached(const std::string& gateway_id) override { JANUS_CHECK(!gateway_id.empty()); }
+  void TakeCounts(GatewayCounts) override {}
 
   bool taken(const RequestKey& key) const {
     return std::find(running.begin(), running.end(), key) != running.end();

@@ -32,8 +32,11 @@ class FakeLink final : public AttentionLink {
   }
   void Cancel(uint64_t id, uint32_t attempt) override { cancelled.emplace_back(id, attempt); }
 
+  void SendCounts(const GatewayCounts& counts) override { reports.push_back(counts); }
+
   std::vector<Sent> submitted;
   std::vector<std::pair<uint64_t, uint32_t>> cancelled;
+  std::vector<GatewayCounts> reports;
   int closed = 0;
   int stopped = 0;
 

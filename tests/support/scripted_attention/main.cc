@@ -90,6 +90,7 @@ class Attachment {
     w.set_max_requests(static_cast<uint32_t>(options_.max_requests));
     w.set_kv_capacity_tokens(static_cast<uint64_t>(options_.kv_capacity));
     w.set_accepts_replay(options_.replay);
+    w.set_accepts_counts(true);
     stream_->Write(welcome);
     std::jthread reader([this] { ReadAll(); });
     auto next = std::chrono::steady_clock::now();
@@ -125,11 +126,24 @@ class Attachment {
         }
         std::fflush(stdout);
       }
+      if (message.has_counts() && !options_.quiet) PrintCounts(message.counts());
       if (message.has_credits()) credits_ += message.credits().steps();
     }
     std::lock_guard lock(mu_);
     ended_ = true;
     changed_.notify_all();
+  }
+
+  static void PrintCounts(const janus::v1::GatewayCounts& counts) {
+    const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+    std::printf(
+        "{\"counts\": %llu, \"arrived\": %llu, \"prompt_tokens\": %llu, \"unread\": %llu, "
+        "\"refused\": %llu, \"failed\": %llu, \"finished\": %llu, \"output_tokens\": %llu, "
+        "\"waiting\": %llu}\n",
+        number(counts.reports()), number(counts.arrived()), number(counts.prompt_tokens()),
+        number(counts.unread()), number(counts.refused()), number(counts.failed()),
+        number(counts.finished()), number(counts.output_tokens()), number(counts.waiting()));
+    std::fflush(stdout);
   }
 
   void OnSubmit(const Submit& submit) {

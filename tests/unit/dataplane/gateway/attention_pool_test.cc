@@ -564,5 +564,88 @@ TEST_F(HoldingPoolTest, WhatAnInstanceGivesBackGoesToItsSuccessorAndToItselfOnce
   EXPECT_EQ(sink->tokens, (std::vector<int32_t>{5, 6}));
 }
 
+class ReportingPoolTest : public AttentionPoolTest {
+ protected:
+  void UpThatCounts(int link, int64_t max_requests = 100) {
+    pool_.OnUp(links_.at(link).get(), {.instance = "x",
+                                       .vocabulary_size = 100,
+                                       .max_context_tokens = 64,
+                                       .max_requests = max_requests,
+                                       .kv_capacity_tokens = 1000,
+                                       .accepts_counts = true});
+  }
+  const std::vector<GatewayCounts>& Reports(int link) const { return links_.at(link)->reports; }
+};
+
+TEST_F(ReportingPoolTest, AnInstanceIsToldOnceItAttachesAndThenOnlyWhatIsNew) {
+  clock_.Advance(Seconds(5));
+  UpThatCounts(0);
+  ASSERT_EQ(Reports(0).size(), 1U);
+  EXPECT_EQ(Reports(0)[0].reports, 1U);
+  EXPECT_EQ(Reports(0)[0].arrived, 0U) << "no traffic is told, too: it is not silence";
+  EXPECT_NEAR(Reports(0)[0].age_seconds, 5, 1e-6);
+  pool_.ReportCounts();
+  EXPECT_EQ(Reports(0).size(), 1U);
+  pool_.counts().Arrived(7);
+  clock_.Advance(Seconds(1));
+  pool_.ReportCounts();
+  pool_.ReportCounts();
+  ASSERT_EQ(Reports(0).size(), 2U);
+  EXPECT_EQ(Reports(0)[1].reports, 2U);
+  EXPECT_EQ(Reports(0)[1].arrived, 1U);
+  EXPECT_NEAR(Reports(0)[1].age_seconds, 6, 1e-6);
+}
+
+TEST_F(ReportingPoolTest, AllInstancesAreToldTheSame) {
+  UpThatCounts(0);
+  pool_.counts().Arrived(7);
+  UpThatCounts(1);
+  ASSERT_EQ(Reports(1).size(), 1U);
+  EXPECT_EQ(Reports(1)[0].arrived, 1U);
+  pool_.counts().Failed();
+  pool_.ReportCounts();
+  EXPECT_EQ(Reports(0).back(), Reports(1).back());
+  EXPECT_EQ(Reports(1).back().failed, 1U);
+}
+
+TEST_F(ReportingPoolTest, AStreamThatComesBackIsToldTheSameReportAgain) {
+  UpThatCounts(0);
+  pool_.counts().Arrived(7);
+  pool_.ReportCounts();
+  Down(0);
+  UpThatCounts(0);
+  EXPECT_EQ(Reports(0).size(), 3U);
+  EXPECT_EQ(Reports(0)[2], Reports(0)[1]);
+}
+
+TEST_F(ReportingPoolTest, AnInstanceOfAnOlderVersionIsSentNothingItDoesNotKnow) {
+  Up(0);
+  pool_.counts().Arrived(7);
+  pool_.ReportCounts();
+  EXPECT_TRUE(Reports(0).empty());
+}
+
+TEST_F(ReportingPoolTest, WhatWaitsForAnInstanceIsTold) {
+  UpThatCounts(0, 1);
+  uint64_t first = 0;
+  Submit(4, &first);
+  Submit(5);
+  clock_.Advance(Seconds(2));
+  Submit(6);
+  clock_.Advance(Seconds(1));
+  pool_.ReportCounts();
+  EXPECT_EQ(Reports(0).back().waiting, 2U);
+  EXPECT_EQ(Reports(0).back().waiting_prompt_tokens, 11U);
+  EXPECT_NEAR(Reports(0).back().oldest_waiting_seconds, 3, 1e-6);
+  const size_t told = Reports(0).size();
+  clock_.Advance(Seconds(1));
+  pool_.ReportCounts();
+  EXPECT_EQ(Reports(0).size(), told + 1) << "it waits longer";
+  Step(0, first, 1, {5}, Finish::kLength);
+  pool_.ReportCounts();
+  EXPECT_EQ(Reports(0).back().waiting, 1U);
+  EXPECT_NEAR(Reports(0).back().oldest_waiting_seconds, 2, 1e-6);
+}
+
 }  // namespace
 }  // namespace janus::gateway

@@ -15,6 +15,7 @@ v1::FromAttention Welcome() {
   welcome.set_kv_capacity_tokens(4096);
   welcome.set_kv_tokens_in_use(16);
   welcome.set_accepts_replay(true);
+  welcome.set_accepts_counts(true);
   welcome.set_model_digest("m");
   welcome.set_text_digest("t");
   return message;
@@ -55,6 +56,7 @@ TEST(TokenMessages, WelcomeTellsWhatTheInstanceHas) {
   EXPECT_EQ(capacity.kv_capacity_tokens, 4096);
   EXPECT_EQ(capacity.kv_tokens_in_use, 16);
   EXPECT_TRUE(capacity.accepts_replay);
+  EXPECT_TRUE(capacity.accepts_counts);
   EXPECT_EQ(capacity.model_digest, "m");
   EXPECT_EQ(capacity.text_digest, "t");
 }

@@ -497,6 +497,65 @@ TEST_F(EpochsTest, StatisticsAreOfAllThatAnswerAndNameWhoDoesNot) {
   for (const v1::InstanceStatistics& one : all.instances()) EXPECT_EQ(one.epoch(), 1U);
 }
 
+TEST_F(EpochsTest, OneMemberTellsWhatAllGatewaysHaveCounted) {
+  Change({0, 1}, {0});
+  const auto report = [](TestGateway& gateway, uint64_t reports, uint64_t arrived) {
+    v1::ToAttention message;
+    message.mutable_counts()->set_reports(reports);
+    message.mutable_counts()->set_arrived(arrived);
+    gateway.Send(message);
+  };
+  const auto statistics = [&] {
+    v1::GetStatisticsRequest request;
+    request.set_service_uid(kUid);
+    for (const int i : {0, 1}) AddTarget(Role::kAttention, i, *request.add_relay());
+    AddTarget(Role::kExperts, 0, *request.add_relay());
+    v1::Statistics all;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(20)));
+    EXPECT_TRUE(At(Role::kAttention, 0).control().GetStatistics(&context, request, &all).ok());
+    return FromProto(all);
+  };
+  // Streams end and are read on threads of their own.
+  const auto comes_to = [&](const std::string& wanted) {
+    std::string seen;
+    const auto deadline = std::chrono::steady_clock::now() + Scaled(std::chrono::seconds(20));
+    while (std::chrono::steady_clock::now() < deadline) {
+      seen.clear();
+      for (const GatewayCounts& one : statistics().gateways.gateways) {
+        seen +=
+            one.gateway_id + (one.is_attached ? ":" : " gone:") + std::to_string(one.arrived) + " ";
+      }
+      if (seen == wanted) break;
+    }
+    return seen;
+  };
+  auto a = std::make_unique<TestGateway>(At(Role::kAttention, 0));
+  a->Hello(kUid, 10, "a");
+  TestGateway a_at_1(At(Role::kAttention, 1));
+  a_at_1.Hello(kUid, 10, "a");
+  TestGateway b(At(Role::kAttention, 1));
+  b.Hello(kUid, 10, "b");
+  report(*a, 2, 20);
+  report(a_at_1, 1, 10);
+  report(b, 1, 7);
+  EXPECT_EQ(comes_to("a:20 b:7 "), "a:20 b:7 ") << "the newer report of the two instances";
+  a.reset();
+  EXPECT_EQ(comes_to("a:20 b:7 "), "a:20 b:7 ") << "attached to the other";
+  a_at_1.Finish();
+  EXPECT_EQ(comes_to("a gone:20 b:7 "), "a gone:20 b:7 ");
+
+  const Statistics all = statistics();
+  ASSERT_EQ(all.instances.size(), 3U);
+  std::set<uint64_t> processes;
+  for (const InstanceStatistics& one : all.instances) {
+    ASSERT_TRUE(one.load);
+    processes.insert(one.load->process);
+  }
+  EXPECT_EQ(processes.size(), 3U);
+  EXPECT_FALSE(processes.contains(0));
+}
+
 TEST_F(EpochsTest, EveryRoutedRowIsToldOfOnceOverAllMembersAndEpochs) {
   // A change of epoch also waits for the end of the previous epoch's steps.
   const std::vector<std::vector<int>> experts = {{0}, {1, 0}, {0, 1, 2}};

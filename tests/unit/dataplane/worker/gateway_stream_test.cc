@@ -20,7 +20,11 @@ class Target final : public StreamTarget {
     return OkStatus();
   }
   void Cancel(const RequestKey& key) override { cancelled.push_back(key); }
+  void Attached(const std::string& gateway_id) override { attached.push_back(gateway_id); }
+  void TakeCounts(GatewayCounts counts) override { reports.push_back(std::move(counts)); }
 
+  std::vector<std::string> attached;
+  std::vector<GatewayCounts> reports;
   std::vector<RequestKey> submitted, cancelled;
 };
 
@@ -101,6 +105,24 @@ TEST_F(GatewayStreamTest, BeginsWithOneHello) {
   EXPECT_EQ(Hello(1).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(stream_.Handle({}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Read(), "welcome ");
+}
+
+TEST_F(GatewayStreamTest, HandsOnWhatTheGatewayCounts) {
+  v1::ToAttention counts;
+  counts.mutable_counts()->set_reports(3);
+  counts.mutable_counts()->set_arrived(40);
+  EXPECT_EQ(stream_.Handle(counts).code(), StatusCode::kFailedPrecondition) << "before its Hello";
+  EXPECT_TRUE(target_.attached.empty());
+  ASSERT_TRUE(Hello(1).ok());
+  EXPECT_EQ(target_.attached, std::vector<std::string>{"g"});
+  v1::FromAttention message;
+  ASSERT_TRUE(stream_.TakeNext(message));
+  EXPECT_TRUE(message.welcome().accepts_counts());
+  ASSERT_TRUE(stream_.Handle(counts).ok());
+  ASSERT_EQ(target_.reports.size(), 1U);
+  EXPECT_EQ(target_.reports[0].reports, 3U);
+  EXPECT_EQ(target_.reports[0].arrived, 40U);
+  EXPECT_FALSE(stream_.TakeNext(message)) << "nothing is owed for it";
 }
 
 TEST_F(GatewayStreamTest, MergesWhatItHasNoCreditFor) {
