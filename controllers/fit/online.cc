@@ -130,57 +130,138 @@ OnlineError ErrorOf(const OnlineState& state) {
   return error;
 }
 
+namespace {
+
+double Growth(uint64_t before, uint64_t now) {
+  return static_cast<double>(now) - static_cast<double>(before);
+}
+
+// The same instance at an earlier look; null: there is none that it can be compared with.
+const InstanceStatistics* EarlierOf(const InstanceStatistics& now, const Statistics& before) {
+  const auto old = std::ranges::find_if(before.instances, [&](const InstanceStatistics& then) {
+    return then.role == now.role && then.rank == now.rank;
+  });
+  if (old == before.instances.end()) return nullptr;
+  // Counters that fell: the instance restarted and counts from zero.
+  if (now.steps < old->steps || now.rounds < old->rounds) return nullptr;
+  if (now.load.has_value() != old->load.has_value()) return nullptr;
+  return now.load && now.load->process != old->load->process ? nullptr : &*old;
+}
+
+// Kernels of an expert instance between two looks.
+double ExpertSeconds(const InstanceStatistics& old, const InstanceStatistics& now) {
+  if (!now.load) return now.compute_seconds - old.compute_seconds;
+  const auto kernels = [](const LoadCounts& load) {
+    return load.gate_seconds + load.aebs_seconds + load.expert_seconds;
+  };
+  return kernels(*now.load) - kernels(*old.load);
+}
+
+// One attention instance between two looks, by step.
+struct AttentionSample {
+  double steps = 0;
+  double decode_rows = 0;
+  double decode_keys = 0;  // as the rows; of workers that do not count them, of those held now
+  double prompt_rows = 0;
+  double prompt_keys = 0;
+  double attention = 0;
+  double exchange = 0;  // with what the experts compute
+  double step = 0;
+};
+
+AttentionSample SampleOf(const InstanceStatistics& old, const InstanceStatistics& now) {
+  AttentionSample sample;
+  const double steps = Growth(old.steps, now.steps);
+  sample.steps = steps;
+  if (now.load) {
+    const LoadCounts& before = *old.load;
+    const LoadCounts& after = *now.load;
+    sample.decode_rows = Growth(before.decode_rows, after.decode_rows) / steps;
+    sample.decode_keys = Growth(before.decode_keys, after.decode_keys) / steps;
+    sample.prompt_rows = Growth(before.prompt_rows, after.prompt_rows) / steps;
+    sample.prompt_keys = Growth(before.prompt_keys, after.prompt_keys) / steps;
+    sample.attention = (after.attention_seconds - before.attention_seconds) / steps;
+    sample.exchange = (after.exchange_seconds - before.exchange_seconds) / steps;
+    sample.step = (after.step_seconds - before.step_seconds) / steps;
+    return sample;
+  }
+  const double rows = Growth(old.rows, now.rows);
+  const double decoded = std::min(Growth(old.tokens, now.tokens), rows);
+  sample.decode_rows = decoded / steps;
+  sample.prompt_rows = (rows - decoded) / steps;
+  if (now.running > 0) {
+    sample.decode_keys = sample.decode_rows * static_cast<double>(now.kv_tokens_used) /
+                         static_cast<double>(now.running);
+  }
+  sample.attention = (now.compute_seconds - old.compute_seconds) / steps;
+  sample.exchange = (now.wait_seconds - old.wait_seconds) / steps;
+  sample.step = now.step_seconds_median;
+  return sample;
+}
+
+double MedianOf(const std::vector<AttentionSample>& samples, double AttentionSample::*of) {
+  std::vector<double> values;
+  for (const AttentionSample& sample : samples) values.push_back(sample.*of);
+  return Median(std::move(values));
+}
+
+}  // namespace
+
 std::optional<StepSample> SampleBetween(const Statistics& before, const Statistics& after,
                                         double time_seconds, uint64_t warm_up_steps,
                                         int micro_batches, double prompt_keys) {
   if (before.epoch != after.epoch) return std::nullopt;
-  std::vector<double> attention;
-  std::vector<double> waits;
-  std::vector<double> steps_seconds;
-  std::vector<double> steps;
+  std::vector<AttentionSample> attention;
   std::vector<double> expert_seconds;
-  StepSample sample;
-  double keys = 0;
-  double running = 0;
+  double idle = 0;
+  double left_out = 0;
+  bool is_counted = true;
   for (const InstanceStatistics& now : after.instances) {
-    const auto old = std::ranges::find_if(before.instances, [&](const InstanceStatistics& then) {
-      return then.role == now.role && then.rank == now.rank;
-    });
-    // Counters that fell: the instance restarted and counts from zero.
-    if (old == before.instances.end() || now.steps < old->steps || now.rounds < old->rounds ||
-        now.steps < warm_up_steps) {
+    const bool is_attention = now.role == Role::kAttention;
+    const InstanceStatistics* const old = EarlierOf(now, before);
+    if (old == nullptr || now.steps < warm_up_steps) {
+      left_out += is_attention ? 1 : 0;
       continue;
     }
-    if (now.role == Role::kExperts) {
-      if (now.rounds > old->rounds) {
-        expert_seconds.push_back(now.compute_seconds - old->compute_seconds);
-      }
+    if (!is_attention) {
+      if (now.rounds > old->rounds) expert_seconds.push_back(ExpertSeconds(*old, now));
       continue;
     }
-    if (now.steps == old->steps) continue;
-    const auto count = static_cast<double>(now.steps - old->steps);
-    steps.push_back(count);
-    attention.push_back((now.compute_seconds - old->compute_seconds) / count);
-    waits.push_back((now.wait_seconds - old->wait_seconds) / count);
-    steps_seconds.push_back(now.step_seconds_median);
-    const auto rows = static_cast<double>(now.rows - old->rows);
-    const double decoded = std::min(static_cast<double>(now.tokens - old->tokens), rows);
-    sample.load.decode_rows += decoded / count;
-    sample.load.prompt_rows += (rows - decoded) / count;
-    keys += static_cast<double>(now.kv_tokens_used);
-    running += static_cast<double>(now.running);
+    if (now.steps == old->steps) {
+      idle += 1;
+      continue;
+    }
+    attention.push_back(SampleOf(*old, now));
+    is_counted = is_counted && now.load.has_value();
   }
-  if (steps.empty() || expert_seconds.empty()) return std::nullopt;
+  if (attention.empty() || expert_seconds.empty()) return std::nullopt;
+  StepSample sample;
   sample.time_seconds = time_seconds;
-  sample.steps = Median(steps);
-  sample.load.context = running > 0 ? keys / running : 1;
+  sample.steps = MedianOf(attention, &AttentionSample::steps);
+  double decode_keys = 0;
+  double keys_of_prompts = 0;
+  for (const AttentionSample& one : attention) {
+    sample.load.decode_rows += one.decode_rows;
+    sample.load.prompt_rows += one.prompt_rows;
+    decode_keys += one.decode_keys;
+    keys_of_prompts += one.prompt_keys;
+  }
+  if (decode_keys > 0) sample.load.context = decode_keys / sample.load.decode_rows;
   sample.load.prompt_keys = prompt_keys;
-  sample.seconds.attention = Median(attention);
+  if (is_counted && sample.load.prompt_rows > 0) {
+    sample.load.prompt_keys = keys_of_prompts / sample.load.prompt_rows;
+  }
+  // Those left out compute their share of the rows, too.
+  const double measured = static_cast<double>(attention.size()) + idle;
+  sample.load.decode_rows *= (measured + left_out) / measured;
+  sample.load.prompt_rows *= (measured + left_out) / measured;
+  sample.seconds.attention = MedianOf(attention, &AttentionSample::attention);
   sample.seconds.experts = Median(expert_seconds) / sample.steps;
   if (micro_batches == 1) {
-    sample.seconds.exchange = std::max(Median(waits) - sample.seconds.experts, 0.0);
+    sample.seconds.exchange =
+        std::max(MedianOf(attention, &AttentionSample::exchange) - sample.seconds.experts, 0.0);
   }
-  sample.seconds.step = Median(steps_seconds);
+  sample.seconds.step = MedianOf(attention, &AttentionSample::step);
   return sample;
 }
 

@@ -89,9 +89,16 @@ OnlineError ErrorOf(const OnlineState& state);
 
 // The sample between two readings of the workers' counters. It takes medians over instances, so
 // that a single unusual instance does not matter. Instances that restarted in between or have run
-// fewer than `warm_up_steps` are left out. `prompt_keys` is not in the counters. The exchange is
-// the time that an attention instance waits beyond the experts' time; this is measurable only with
-// one micro-batch. nullopt: the epoch changed, there was no step, or a role has no instance left.
+// fewer than `warm_up_steps` are left out; they are assumed to have had as many rows as the others.
+//
+// The exchange is the time from sending a round's rows until its contributions are here, less what
+// the experts compute. This is measurable only with one micro-batch; with more it stays 0.
+//
+// Workers of an older version do not count rows and keys by kind (InstanceStatistics::load). Then
+// rows that drew a token are taken to decode, the context is that of the keys held now, and
+// `prompt_keys` is the caller's.
+//
+// nullopt: the epoch changed, there was no step, or a role has no instance left.
 std::optional<StepSample> SampleBetween(const Statistics& before, const Statistics& after,
                                         double time_seconds, uint64_t warm_up_steps,
                                         int micro_batches, double prompt_keys);

@@ -157,5 +157,53 @@ TEST(SampleBetween, ARestartedOrColdInstanceIsLeftOut) {
   EXPECT_FALSE(SampleBetween(At(1000), At(1000), 15, 100, 1, 0)) << "no step in between";
 }
 
+// As At, of workers that count their load: of 100 rows in a step 70 decode.
+Statistics CountedAt(uint64_t steps, uint64_t process = 7) {
+  Statistics statistics = At(steps);
+  const auto count = static_cast<double>(steps);
+  for (InstanceStatistics& one : statistics.instances) {
+    LoadCounts& load = one.load.emplace();
+    load.process = process;
+    if (one.role == Role::kExperts) {
+      load.gate_seconds = 0.002 * count;
+      load.aebs_seconds = 0.001 * count;
+      load.expert_seconds = 0.017 * count;
+    } else {
+      load.decode_rows = 70 * steps;
+      load.decode_keys = 70 * 300 * steps;
+      load.prompt_rows = 30 * steps;
+      load.prompt_keys = 30 * 50 * steps;
+      load.attention_seconds = 0.018 * count;
+      load.exchange_seconds = 0.031 * count;
+      load.step_seconds = 0.06 * count;
+    }
+  }
+  return statistics;
+}
+
+TEST(SampleBetween, TakesRowsKeysAndTimesFromWhereTheyAreCounted) {
+  const auto sample = SampleBetween(CountedAt(1000), CountedAt(1200), 15, 100, 1, 9999);
+  ASSERT_TRUE(sample);
+  EXPECT_NEAR(sample->load.decode_rows, 140, 1e-9);
+  EXPECT_NEAR(sample->load.prompt_rows, 60, 1e-9);
+  EXPECT_NEAR(sample->load.context, 300, 1e-9);
+  EXPECT_NEAR(sample->load.prompt_keys, 50, 1e-9);
+  EXPECT_NEAR(sample->seconds.attention, 0.018, 1e-9);
+  EXPECT_NEAR(sample->seconds.experts, 0.02, 1e-9);
+  EXPECT_NEAR(sample->seconds.exchange, 0.011, 1e-9);
+  EXPECT_NEAR(sample->seconds.step, 0.06, 1e-9);
+  EXPECT_EQ(SampleBetween(CountedAt(1000), CountedAt(1200), 15, 100, 2, 0)->seconds.exchange, 0);
+}
+
+TEST(SampleBetween, AnotherProcessIsLeftOutHoweverManyStepsItHasRun) {
+  Statistics after = CountedAt(1200);
+  after.instances[0] = CountedAt(5000, 8).instances[0];
+  const auto sample = SampleBetween(CountedAt(1000), after, 15, 100, 1, 0);
+  ASSERT_TRUE(sample);
+  EXPECT_NEAR(sample->seconds.attention, 0.018, 1e-9);
+  EXPECT_NEAR(sample->load.decode_rows, 140, 1e-9) << "it had rows, too";
+  EXPECT_FALSE(SampleBetween(CountedAt(1000), CountedAt(1200, 8), 15, 100, 1, 0));
+}
+
 }  // namespace
 }  // namespace janus::controllers
