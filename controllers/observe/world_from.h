@@ -30,7 +30,7 @@ struct Look {
 
 struct ObserveOptions {
   LatencyTarget tpot;
-  std::optional<LatencyTarget> ttft;
+  std::optional<LatencyTarget> ttft = {};
   // Over which arrivals are averaged, shortest first; the last also tells the lengths.
   std::vector<double> windows_seconds = {15, 60, 300};
   uint64_t warm_up_steps = 100;  // of an instance, which are not measured

@@ -37,8 +37,8 @@ struct Lengths {
 // Requests inside the service now, all attention instances together.
 struct Occupancy {
   double running = 0;                 // sequences that decode
-  double waiting = 0;                 // requests without a first token: queued, or prompts being
-                                      // computed
+  double waiting = 0;                 // requests that do not decode: queued, in prefill, or
+                                      // computed again because they lost their keys
   double waiting_prompt_tokens = 0;   // of waiting requests, not computed yet
   double oldest_waiting_seconds = 0;  // age of the oldest waiting request
   double kv_tokens_used = 0;          // of ready instances

@@ -317,6 +317,11 @@ TEST_F(GrpcMemberCallsTest, ACallThatIsDestroyedIsCancelledAndWakesNobody) {
 TEST_F(GrpcMemberCallsTest, AQuestionIsForAllAndWakesOnlyForWhatIsToBeDone) {
   ScriptedRelay relay(AddressOf("a0"));
   v1::InstanceStatistics& first = *relay.statistics.add_instances();
+  first.mutable_load()->set_process(9);
+  first.mutable_load()->set_decode_rows(4);
+  v1::GatewayCounts& gateway = *relay.statistics.add_gateways();
+  gateway.set_gateway_id("gateway-1");
+  gateway.set_arrived(3);
   first.set_role(v1::ROLE_EXPERTS);
   first.set_rank(1);
   first.set_epoch(7);
@@ -325,6 +330,10 @@ TEST_F(GrpcMemberCallsTest, AQuestionIsForAllAndWakesOnlyForWhatIsToBeDone) {
   ASSERT_TRUE(well->result().ok()) << well->result().ToString();
   ASSERT_EQ(well->statistics().instances.size(), 1U);
   EXPECT_EQ(well->statistics().instances[0].epoch, 7U);
+  EXPECT_EQ(well->statistics().instances[0].load, LoadCounts({.process = 9, .decode_rows = 4}));
+  ASSERT_EQ(well->statistics().gateways.gateways.size(), 1U);
+  EXPECT_EQ(well->statistics().gateways.gateways[0].gateway_id, "gateway-1");
+  EXPECT_EQ(well->statistics().gateways.gateways[0].arrived, 3U);
   well.reset();
   ASSERT_EQ(woken_, 0) << "all is well";
   EXPECT_EQ(relay.question.service_uid(), "uid-1");
