@@ -48,9 +48,9 @@ struct LookHistory {
 // told once. An error says why there is none, and names the instance or gateway; then hold, and
 // look again after the next interval.
 //
-// Unavailable: counters are missing. That is never taken for no traffic: a service whose gateways
-// are attached and count nothing new has none, and its world says so.
-// InvalidArgument: a number that cannot be.
+// Unavailable (of a decision, Reason::kNoMetrics): counters are missing. That is never taken for no
+// traffic: a service whose gateways are attached and count nothing new has none, and its world says
+// so. InvalidArgument (Reason::kBadStatistics): a number that cannot be.
 Result<World> WorldFrom(const Look& look, const ObserveOptions& options, LookHistory& history);
 
 }  // namespace janus::controllers

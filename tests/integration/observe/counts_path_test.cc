@@ -157,7 +157,10 @@ TEST_F(CountsPathTest, WhatGatewaysAndWorkersCountBecomesAWorld) {
   world = LookAt(1030, Ask());
   ASSERT_TRUE(world.ok()) << world.status().ToString();
   EXPECT_EQ(world->arrivals[0].requests_per_second, 0);
-  EXPECT_FALSE(world->step);
+  // A last step, which has no rows, may still have run.
+  if (world->step) {
+    EXPECT_EQ(world->step->load.decode_rows + world->step->load.prompt_rows, 0);
+  }
 
   // A gateway ends, after it has counted something, and its successor counts from zero.
   Answer(*b, 3, 10);
