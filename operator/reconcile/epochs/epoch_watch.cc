@@ -32,6 +32,7 @@ void EpochWatch::Forget() {
   imbalance_.reset();
   tokens_per_second_.reset();
   tpot_ = ttft_ = Latency();
+  statistics_.reset();
 }
 
 EpochWatch::Answers EpochWatch::answers(MonotonicTime now) const {
@@ -64,6 +65,8 @@ WatchSeen EpochWatch::Seen(MonotonicTime now) const {
   out.tokens_per_second = tokens_per_second_;
   out.tpot = tpot_.lately;
   out.ttft = ttft_.lately;
+  out.statistics = statistics_;
+  out.answered = answered_;
   return out;
 }
 
@@ -83,7 +86,9 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
   if (question_ != nullptr && question_->done()) {
     const Status result = question_->result();
     if (result.ok()) {
-      Take(question_->statistics(), record, now);
+      statistics_ = std::make_shared<const Statistics>(question_->statistics());
+      answered_ = now;
+      Take(*statistics_, record, now);
     } else {
       not_answered("none of the members that are asked for all answers: " + result.message());
     }

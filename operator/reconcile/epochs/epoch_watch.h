@@ -31,6 +31,9 @@ struct WatchSeen {
   std::optional<int64_t> tokens_per_second;
   PackedLatencyCounts tpot;
   PackedLatencyCounts ttft;
+  // The newest answer as it came, and when; null: none yet. Shared and constant.
+  std::shared_ptr<const Statistics> statistics;
+  MonotonicTime answered;
 };
 
 // Finds out whether an epoch still serves after its Commit. It asks the members every few seconds,
@@ -104,6 +107,8 @@ class EpochWatch {
   std::optional<int64_t> imbalance_;
   std::optional<int64_t> tokens_per_second_;
   std::map<InstanceId, MonotonicTime> silent_since_;
+  std::shared_ptr<const Statistics> statistics_;
+  MonotonicTime answered_;
 };
 
 // Interval between questions to members of a committed epoch.

@@ -117,6 +117,11 @@ Applier::Result Applier::Carry(const AskWorkers& action) {
   return pass_.memory.planner.Ask(key, workers) ? Result::kAnew : Result::kNothing;
 }
 
+Applier::Result Applier::Carry(const TakeDecision& action) {
+  pass_.memory.remembered.scaling = action.scaling;
+  return Result::kAnew;
+}
+
 Applier::Result Applier::Carry(const WriteScalerStatus& action) {
   ApiResult<Node> written =
       pass_.api.Update(kRoleScalers, action.next, Subresource::kStatus, {}, pass_.limits);

@@ -55,6 +55,7 @@ class Applier {
   Result Carry(const ReleaseMembers& action);
   Result Carry(const UpdateTopology& action);
   Result Carry(const DeleteTopology& action);
+  Result Carry(const TakeDecision& action);
   Result Carry(const WriteScalerStatus& action);
   Result Carry(const WriteStatus& action);
 

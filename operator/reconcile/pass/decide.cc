@@ -17,6 +17,7 @@
 #include "operator/reconcile/rollout/old_side.h"
 #include "operator/reconcile/rollout/recreate.h"
 #include "operator/reconcile/rollout/rollout.h"
+#include "operator/reconcile/scaling/tick.h"
 #include "operator/reconcile/spec/read_spec.h"
 #include "operator/reconcile/status/report.h"
 
@@ -39,6 +40,9 @@ class Deciding {
   }
 
   Plan Run() {
+    ScalingTick tick = Tick(seen_, options_, decision_.rollout);
+    out_.LookAgain(tick.again);
+    if (tick.next) out_.Add(TakeDecision{*std::move(tick.next)});
     if (desired().acts() || front().topology != nullptr) Certificates();
     if (!desired().workers.attention_revision.empty()) {
       out_.Add(AskWorkers{false, desired().workers});

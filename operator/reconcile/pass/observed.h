@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "operator/api/hardware_profile.h"
 #include "operator/api/moe_topology.h"
 #include "operator/api/tree.h"
 #include "operator/kube/object.h"
@@ -68,6 +69,8 @@ struct ServiceObserved {
   // model that a rollout replaces. Never null.
   std::shared_ptr<const ModelKnowledge> models;
   std::shared_ptr<const ModelKnowledge> old_models;
+
+  std::vector<HardwareProfileObject> profiles;  // of the cluster, as far as they can be read
 
   std::vector<RefusedCall> refused;
   bool certificates_are_kept = false;  // done in this pass

@@ -147,6 +147,12 @@ struct DeleteTopology {
   std::string uid;
 };
 
+// Keeps a decision on counts; the next round plans with them. No call: it changes what this process
+// remembers.
+struct TakeDecision {
+  ScalingMemory scaling;
+};
+
 struct WriteScalerStatus {
   Role role = Role::kAttention;
   Node next;
@@ -161,7 +167,8 @@ using Action = std::variant<KeepCertificates, AskWorkers, MakeChild, ApplyChild,
                             RefuseAdoption, ReservePodNames, MakePod, MarkPod, DeletePod,
                             MakeTopology, RaiseFence, ProposeEpoch, PrepareEpoch, CommitEpoch,
                             TellEpoch, DropEpoch, AbortEpoch, EndEpoch, ReleaseMembers,
-                            UpdateTopology, DeleteTopology, WriteScalerStatus, WriteStatus>;
+                            UpdateTopology, DeleteTopology, TakeDecision, WriteScalerStatus,
+                            WriteStatus>;
 
 // The next actions of a pass, decided from one observation.
 struct Plan {

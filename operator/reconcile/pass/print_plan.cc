@@ -115,6 +115,11 @@ Printed Print(const UpdateTopology& one, MonotonicTime) {
 Printed Print(const DeleteTopology& one, MonotonicTime) {
   return {"delete MoETopology " + one.key.name};
 }
+Printed Print(const TakeDecision& one, MonotonicTime) {
+  if (!one.scaling.last) return {"decide on counts"};
+  const DecisionRecord& last = *one.scaling.last;
+  return {"decide on counts", ": " + ToString(last.to) + ", " + last.reason};
+}
 Printed Print(const WriteScalerStatus& one, MonotonicTime) {
   return {"write status of " + Named(kRoleScalers, KeyOf(one.next).name)};
 }

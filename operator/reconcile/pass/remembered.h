@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "operator/reconcile/certificates/kept_certificates.h"
+#include "operator/reconcile/scaling/scaling_memory.h"
 
 namespace janus::control {
 
@@ -36,6 +37,7 @@ struct Remembered {
   std::optional<MonotonicTime> asleep_since;   // all members are being deleted since then
   std::optional<MonotonicTime> numbers_written;
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
+  ScalingMemory scaling;
 };
 
 }  // namespace janus::control

@@ -8,6 +8,7 @@
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/pods/revision.h"
 #include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/scaling/scaled_counts.h"
 #include "operator/reconcile/spec/external_counts.h"
 #include "operator/reconcile/spec/held_spec.h"
 #include "operator/reconcile/spec/read_spec.h"
@@ -56,6 +57,7 @@ void CountRole(const PlanningSide& from, Role role, Desired& out) {
   desired.wanted.revision =
       RevisionOf(out.service, role, ImageOfPods(out.service, out.pinned, from.options));
   RoleSpec& spec = SpecOf(out.service, role);
+  out.scaling_of_spec[role == Role::kExperts] = spec.scaling;
   if (out.service.spec.paused && before && *before > 0 && spec.replicas) {
     KeepPausedCount(role, *before, spec, desired.limit);
   }
@@ -66,6 +68,7 @@ void CountRole(const PlanningSide& from, Role role, Desired& out) {
     desired.wanted.pods = std::max(desired.wanted.pods, least);
   }
   if (IsExternal(spec)) TakeAskedCount(from, role, before, out);
+  if (spec.is_slo()) TakeScaledCount(from, role, before, out);
 }
 
 void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, Desired& out) {
@@ -125,8 +128,10 @@ Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage
   out.pinned = pinned;
   out.invalid = invalid;
   KeepTls(from, out);
+  out.micro_batches_of_spec = out.service.spec.pipeline.micro_batches;
   for (const Role role : {Role::kAttention, Role::kExperts}) CountRole(from, role, out);
   if (!out.acts()) return out;
+  TakeMicroBatches(from, out);
   // The service sleeps: nothing to plan.
   if (HasNoReplicas(out.service)) {
     for (RoleDesired& role : out.roles) role.wanted.pods = 0;

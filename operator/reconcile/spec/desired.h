@@ -40,6 +40,9 @@ struct Desired {
   std::string ends;                       // why to end the committed epoch now; empty: keep it
   bool is_frozen = false;                 // create and delete no pods
   WorkersToAsk workers;                   // that a planner may ask
+  // What `service` asked of scaling before counts were filled in: decisions follow it.
+  std::array<std::optional<RoleScaling>, 2> scaling_of_spec;
+  int32_t micro_batches_of_spec = 0;
   std::optional<MonotonicTime> again;
 
   RoleDesired& Of(Role role) { return roles[role == Role::kExperts]; }

@@ -17,7 +17,7 @@ constexpr ConditionMeaning kConditions[] = {
     {"TopologyReady", "a topology is committed and whole, and its members know of it"},
     {"ScalingReady", "the counts follow the source that the spec names"},
     {"MetricsAvailable", "all members of the committed topology report their counters"},
-    {"SLOMet", "the targets of the spec are met; this version does not judge them"},
+    {"SLOMet", "enough of the requests that ended within five minutes kept the targets of `spec.slo`"},
     {"CapacityAvailable", "everything that is wanted has room"},
     {"Stalled",
      "nothing changes until you edit the object; the only condition for which True is bad"},
@@ -36,14 +36,55 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "External", "ScalingReady",
      "the counts of the named roles are those that their MoERoleScalers ask for", ""},
     {"True", "AtMin", "ScalingReady",
-     "a MoERoleScaler asks for fewer than `minReplicas`, or than hold the model: the message says "
-     "which",
+     "a MoERoleScaler, or a decision, would have fewer than `minReplicas`, than hold the model, or "
+     "than `ratio` allows: the message says which",
      "ask for more, or lower `minReplicas`"},
-    {"True", "AtMax", "ScalingReady", "a MoERoleScaler asks for more than `maxReplicas`",
-     "ask for fewer, or raise `maxReplicas`"},
+    {"True", "AtMax", "ScalingReady",
+     "a MoERoleScaler, or a decision, would have more than `maxReplicas`, `maxGPUs` or `ratio` allow",
+     "raise the bound that the message names, or ask for fewer"},
     {"False", "Paused", "ScalingReady",
-     "the spec, or a MoERoleScaler, asks for another count, and `spec.paused` keeps it as it is",
+     "the spec, a MoERoleScaler or a decision asks for another count, and `spec.paused` keeps it as "
+     "it is",
      "set `spec.paused: false`"},
+    {"True", "Satisfied", "ScalingReady",
+     "the counts keep the targets, and no cheaper counts keep them", ""},
+    {"True", "SLOViolated, SLOAtRisk", "ScalingReady",
+     "the last decision was for more instances: the targets are missed, or would be before new "
+     "instances serve",
+     ""},
+    {"True", "MemoryShort", "ScalingReady",
+     "the last decision was for more instances: keys and values, or sequences, do not fit", ""},
+    {"True", "OutOfBounds", "ScalingReady",
+     "the last decision brought the counts within the bounds of the spec", ""},
+    {"True", "Cheaper", "ScalingReady",
+     "the last decision was for fewer or cheaper instances, which keep the targets", ""},
+    {"True", "Unplaceable, NoLongerNeeded", "ScalingReady",
+     "the last decision gave up instances that did not come in time, or are not needed any more",
+     "give the cluster room, or lower `maxReplicas`"},
+    {"True", "Stabilizing", "ScalingReady",
+     "fewer instances would do, but not yet for the whole window of `behavior.scaleDown`", ""},
+    {"True", "ScalingInProgress", "ScalingReady", "instances that were decided on come up", ""},
+    {"True", "RateLimited", "ScalingReady",
+     "the policies of `behavior` allow no further change in this period", "wait, or relax them"},
+    {"True", "Rollout", "ScalingReady", "nothing is decided while a rollout replaces pods", ""},
+    {"True", "Advisory", "ScalingReady",
+     "`spec.scaling.advisory` is true: the message says what would be done", ""},
+    {"False", "ImpossibleSLO", "ScalingReady",
+     "no allowed counts keep the targets, not even for one request; the message says what the best "
+     "ones give",
+     "raise the target, or use other hardware"},
+    {"False", "NoMetrics", "ScalingReady",
+     "a decision lacks counters of the named member or gateway; the counts stay as they are",
+     "what the message names; workers and gateways of an older version do not count"},
+    {"False", "NoProfile", "ScalingReady",
+     "the speed of the workers' device is not known",
+     "create a HardwareProfile, or name one in `roles.*.hardwareProfile`"},
+    {"False", "BadStatistics", "ScalingReady",
+     "a member or gateway reports a number that cannot be; the counts stay as they are",
+     "report it with the message; restart what it names"},
+    {"False", "InvalidPolicy", "ScalingReady", "the scaling fields of the spec contradict each other",
+     "change what the message names"},
+    {"Unknown", "NotDecided", "ScalingReady", "no decision was made yet", ""},
     {"True", "Sufficient", "CapacityAvailable", "nothing waits for room", ""},
     {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
      "`spec.suspend` is true, or a role has no replicas: there are no workers, on purpose",
@@ -142,7 +183,15 @@ constexpr ReasonMeaning kReasons[] = {
      "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
     {"Unknown", "NotCollected", "MetricsAvailable", "no instance serves, or none has answered yet",
      ""},
-    {"Unknown", "NoMetrics", "SLOMet", "this version does not judge by targets", ""},
+    {"True", "Met", "SLOMet",
+     "of the requests that ended within five minutes, the share that `slo.*.percentile` asks for kept "
+     "both targets",
+     ""},
+    {"False", "SLOViolated", "SLOMet", "fewer requests kept the targets",
+     "nothing in mode SLO, if ScalingReady is True; else more instances"},
+    {"Unknown", "NoTarget", "SLOMet", "`spec.slo.tpot` is not set", ""},
+    {"Unknown", "NoTraffic", "SLOMet", "fewer than ten requests ended within five minutes", ""},
+    {"Unknown", "NoMetrics", "SLOMet", "no member has reported its counters yet", ""},
 };
 
 constexpr EventMeaning kEvents[] = {
@@ -151,8 +200,8 @@ constexpr EventMeaning kEvents[] = {
     {"Deleted", "the operator deleted an object that is not wanted any more"},
     {"Draining", "a pod leaves, and why"},
     {"Drained", "a pod that left has ended and is gone"},
-    {"ScaledUp", "a role wants more instances"},
-    {"ScaledDown", "a role wants fewer"},
+    {"ScaledUp", "a role wants more instances, and why"},
+    {"ScaledDown", "a role wants fewer, and why"},
     {"TopologyPrepared", "all members have loaded and connected for the epoch"},
     {"TopologyCommitted", "the epoch serves from now on"},
     {"TopologyEnded", "the epoch serves no more, and why; none follows before its pods have gone"},
@@ -161,6 +210,8 @@ constexpr EventMeaning kEvents[] = {
     {"PlacementChanged", "another epoch has experts elsewhere, and how many copies"},
     {"MetricsUnavailable", "a member does not report its counters"},
     {"AdoptRefused", "a foreign object has the name of one of ours"},
+    {"SLOViolated", "fewer requests keep the targets than should, with the shares"},
+    {"SLORestored", "enough requests keep the targets again"},
     {"InvalidSpec", "the spec cannot be carried out"},
     {"InsufficientCapacity", "something has no room"},
     {"CrashLooping", "a worker keeps ending, with its last words"},
@@ -191,7 +242,7 @@ std::span<const EventMeaning> EventMeanings() {
 
 bool IsKnownReason(std::string_view type, std::string_view status, std::string_view reason) {
   return std::any_of(std::begin(kReasons), std::end(kReasons), [&](const ReasonMeaning& one) {
-    return one.reason == reason && IsIn(one.types, type) && IsIn(one.statuses, status);
+    return IsIn(one.reason, reason) && IsIn(one.types, type) && IsIn(one.statuses, status);
   });
 }
 

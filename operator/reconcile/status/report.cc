@@ -9,6 +9,7 @@
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pods/gone_pods.h"
+#include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/reconcile/spec/external_counts.h"
 
 namespace janus::control {
@@ -122,6 +123,10 @@ std::vector<ServiceEvent> Transitions(const Node& before, const Node& after) {
     const auto old = std::find_if(was.begin(), was.end(),
                                   [&](const Condition& one) { return one.type == now.type; });
     const bool is_new = old == was.end() || old->reason != now.reason;
+    if (now.type == "SLOMet" && now.status == ConditionStatus::kTrue && old != was.end() &&
+        old->status == ConditionStatus::kFalse) {
+      out.push_back({EventType::kNormal, "Judge", {"SLORestored", now.message}});
+    }
     const ConditionStatus bad =
         now.type == "Stalled" ? ConditionStatus::kTrue : ConditionStatus::kFalse;
     if (!is_new || now.status != bad) continue;
@@ -138,17 +143,23 @@ std::vector<ServiceEvent> Transitions(const Node& before, const Node& after) {
       tell("Certify", now.reason);
     } else if (now.type == "MetricsAvailable") {
       tell("Ask", "MetricsUnavailable");
+    } else if (now.type == "SLOMet") {
+      tell("Judge", "SLOViolated");
     }
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     const auto from = DesiredInstances(before, role);
     const auto to = DesiredInstances(after, role);
     if (!from || !to || *from == *to) continue;
+    std::string message = std::string(ToString(role)) + ": from " + std::to_string(*from) + " to " +
+                          std::to_string(*to) + " instances";
+    const std::optional<DecisionRecord> decision = LastDecisionOf(after);
+    if (decision && decision->action != DecisionRecord::Action::kHold) {
+      message += "; " + decision->reason + ": " + decision->message;
+    }
     out.push_back({EventType::kNormal,
                    "Scale",
-                   {*from < *to ? "ScaledUp" : "ScaledDown",
-                    std::string(ToString(role)) + ": from " + std::to_string(*from) + " to " +
-                        std::to_string(*to) + " instances"}});
+                   {*from < *to ? "ScaledUp" : "ScaledDown", std::move(message)}});
   }
   return out;
 }

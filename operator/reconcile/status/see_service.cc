@@ -9,6 +9,8 @@
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/pods/roster.h"
 #include "operator/reconcile/rollout/old_side.h"
+#include "operator/reconcile/scaling/decision_tree.h"
+#include "operator/reconcile/scaling/tick.h"
 #include "operator/reconcile/spec/held_spec.h"
 #include "operator/reconcile/spec/read_spec.h"
 #include "operator/reconcile/status/report.h"
@@ -56,6 +58,7 @@ class Seeing {
     SeeSpec();
     SeeRefusals();
     SeePlan();
+    SeeScaling();
     SeeGateways();
     // A sleeping service without pods gets the operator's current image when it wakes.
     const bool sleeps = !desired_.wants_pods() && front_.is_empty();
@@ -177,13 +180,27 @@ class Seeing {
       out_.plan = desired_.planned->plan;
       if (UsesTls(service, options_.defaults)) out_.plan->effective.tls = Tls::kAuto;
       out_.model_digest = desired_.planned->model_digest;
-      if (!desired_.planned->plan.held.empty()) {
-        out_.held = {"NotSupported", desired_.planned->plan.held};
-      }
-    } else if (IsHeld(service.spec.roles.attention) || IsHeld(service.spec.roles.experts)) {
-      // Counts stay the same until they are planned.
-      out_.held = {"NotSupported",
-                   "mode SLO is not supported by this version; the counts are held as they are"};
+    }
+  }
+
+  void SeeScaling() {
+    const MoEServiceSpec& spec = desired_.service.spec;
+    const ScalingMemory& memory = seen_.remembered.scaling;
+    ScalingStatus& out = out_.scaling;
+    out.is_scaled = IsScaled(spec);
+    if (out.is_scaled) {
+      out.last = memory.last ? memory.last : LastDecisionOf(seen_.tree);
+      out.history = memory.last ? memory.history : HistoryOf(seen_.tree);
+    }
+    out.has_target = spec.slo.tpot.has_value();
+    if (!out.has_target) return;
+    out.is_judged = memory.looks.last_time_seconds.has_value();
+    out.share_wanted = ShareOf(spec.slo.tpot->percentile);
+    // A request has to keep both targets, so the looser percentile is what can be asked of it.
+    if (spec.slo.ttft) out.share_wanted = std::min(out.share_wanted, ShareOf(spec.slo.ttft->percentile));
+    for (const EndedThen& one : memory.ended) {
+      out.ended += one.requests;
+      out.attained += one.attained;
     }
   }
 

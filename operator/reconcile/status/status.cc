@@ -1,14 +1,17 @@
 #include "operator/reconcile/status/status.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <utility>
 
+#include "common/format.h"
 #include "operator/api/enums.h"
 #include "operator/api/topology_enums.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/scaling/decision_tree.h"
 
 namespace janus::control {
 namespace {
@@ -139,8 +142,50 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
 }
 
 // Reports a role that does not follow its source rather than one that does.
+// Reasons of decisions for which counts cannot follow the load.
+constexpr std::string_view kCannotScale[] = {"NoMetrics",     "NoProfile",     "BadStatistics",
+                                             "InvalidPolicy", "ImpossibleSLO", "Paused",
+                                             "InsufficientCapacity"};
+
+Judgement OfDecisions(const StatusFacts& seen) {
+  for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
+    if (role->limit && !IsBound(role->limit)) return {kFalse, role->limit};
+  }
+  if (!seen.scaling.last) {
+    return {kUnknown, {"NotDecided", "the first decision follows when a topology serves"}};
+  }
+  const DecisionRecord& last = *seen.scaling.last;
+  const bool cannot = std::find(std::begin(kCannotScale), std::end(kCannotScale), last.reason) !=
+                      std::end(kCannotScale);
+  return {cannot ? kFalse : kTrue, {last.reason, ToString(last.to) + ": " + last.message}};
+}
+
+// Fewer requests than this say nothing of a share.
+constexpr double kFewestJudged = 10;
+
+Judgement OfTargets(const StatusFacts& seen) {
+  const ScalingStatus& scaling = seen.scaling;
+  if (!scaling.has_target) {
+    return {kUnknown, {"NoTarget", "spec.slo.tpot has no target to judge by"}};
+  }
+  if (!seen.asleep.empty()) return {kUnknown, {"NoTraffic", seen.asleep}};
+  if (!scaling.is_judged) {
+    return {kUnknown, {"NoMetrics", "no instance has reported its counters yet"}};
+  }
+  const std::string minutes = std::to_string(kAttainmentWindow.count()) + " minutes";
+  if (scaling.ended < kFewestJudged) {
+    return {kUnknown,
+            {"NoTraffic", Format("%.0f requests have ended in the last ", scaling.ended) + minutes}};
+  }
+  const double share = scaling.attained / scaling.ended;
+  std::string message = Format("%.1f %% of %.0f requests of the last ", 100 * share, scaling.ended) +
+                        minutes + Format(" kept the targets; %.0f %% should", 100 * scaling.share_wanted);
+  const bool is_met = share >= scaling.share_wanted;
+  return {is_met ? kTrue : kFalse, {is_met ? "Met" : "SLOViolated", std::move(message)}};
+}
+
 Judgement OfScaling(const StatusFacts& seen) {
-  if (seen.held) return {kFalse, seen.held};
+  if (seen.scaling.is_scaled) return OfDecisions(seen);
   Judgement out{kTrue, {"Static", "counts are those of the spec"}};
   std::string followed;
   std::string bounds;
@@ -260,6 +305,13 @@ void SetMeasured(const StatusFacts& seen, Node& service) {
   set("tpotMicroseconds", seen.tpot_microseconds);
   set("ttftMicroseconds", seen.ttft_microseconds);
   if (seen.tokens_per_second) set("tokensPerSecond", seen.tokens_per_second);
+  std::optional<int64_t> attainment, window;
+  if (seen.scaling.has_target && seen.scaling.ended > 0) {
+    attainment = std::llround(1000 * seen.scaling.attained / seen.scaling.ended);
+    window = std::chrono::seconds(kAttainmentWindow).count();
+  }
+  set("attainmentPermille", attainment);
+  set("windowSeconds", window);
   if (was != nullptr || !slo.fields.empty()) SetAt(service, {"status", "slo"}, std::move(slo));
 }
 
@@ -326,7 +378,7 @@ std::vector<Condition> ConditionsOf(const StatusFacts& seen) {
       {"TopologyReady", topology},
       {"ScalingReady", OfScaling(seen)},
       {"MetricsAvailable", OfMetrics(seen)},
-      {"SLOMet", {kUnknown, {"NoMetrics", "this version does not judge by targets"}}},
+      {"SLOMet", OfTargets(seen)},
       {"CapacityAvailable", OfCapacity(seen)},
       {"Stalled", stalled}};
   std::vector<Condition> out;
@@ -362,6 +414,12 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
   }
   if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
   if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
+  if (seen.scaling.last) {
+    set("decision", DecisionTree(*seen.scaling.last));
+    Node history = Node::List();
+    for (const DecisionRecord& one : seen.scaling.history) history.items.push_back(DecisionTree(one));
+    set("history", std::move(history));
+  }
   SetMeasured(seen, out);
   return out;
 }

@@ -11,6 +11,7 @@
 #include "operator/api/tree.h"
 #include "operator/reconcile/capacity/service_plan.h"
 #include "operator/reconcile/epochs/epoch_watch.h"
+#include "operator/reconcile/scaling/scaling_memory.h"
 #include "operator/reconcile/status/cause.h"
 #include "operator/reconcile/status/conditions.h"
 
@@ -65,6 +66,18 @@ struct TopologyStatus {
   std::optional<int64_t> imbalance_permille = {};
 };
 
+// Decisions on counts, and what requests got.
+struct ScalingStatus {
+  bool is_scaled = false;  // a role is in mode SLO
+  std::optional<DecisionRecord> last;
+  std::vector<DecisionRecord> history;
+  bool has_target = false;  // spec.slo.tpot
+  bool is_judged = false;   // this process has read counters
+  double share_wanted = 0;  // of requests that should keep the targets, 0..1
+  double ended = 0;         // requests within kAttainmentWindow
+  double attained = 0;      // those of them that kept both targets
+};
+
 // Input of a status.
 struct StatusFacts {
   int64_t generation = 0;
@@ -77,7 +90,6 @@ struct StatusFacts {
   std::string gateway_trouble;  // "pod x: why it does not run"; empty: none known
   Cause invalid;                // Stalled: only the user can fix it
   Cause capacity;               // something does not fit
-  Cause held;                   // ScalingReady is False
   Cause awaited;                // what the next epoch waits for
   Cause refused;                // an object of ours cannot be created: a foreign one has its name
   std::string fails;            // what has been failing for a while, in the server's words
@@ -97,6 +109,7 @@ struct StatusFacts {
   int gateway_replicas = 0;
   EpochWatch::Answers answers = EpochWatch::Answers::kUnknown;  // of the committed epoch's members
   std::string unanswered;                                       // which member is silent, and why
+  ScalingStatus scaling;
   std::optional<int64_t> tokens_per_second;
   std::optional<int64_t> tpot_microseconds;  // of the spec's target percentile;
   std::optional<int64_t> ttft_microseconds;  // nothing without a target
@@ -121,11 +134,14 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown
-//   ScalingReady      counts follow their source: Static, External, AtMin, AtMax; False:
-//                     NotSupported, Paused, AdoptRefused, InsufficientCapacity
+//   ScalingReady      counts follow their source: Static, External, AtMin, AtMax, or the reason of
+//                     the last decision (mode SLO); False: NoMetrics, NoProfile, BadStatistics,
+//                     InvalidPolicy, ImpossibleSLO, Paused, AdoptRefused, InsufficientCapacity;
+//                     Unknown: NotDecided
 //   MetricsAvailable  all members answer questions: Collected; False: MembersSilent;
 //                     Unknown: NotCollected
-//   SLOMet            Unknown, NoMetrics
+//   SLOMet            enough requests keep the targets: Met; False: SLOViolated; Unknown:
+//                     NoTarget, NoMetrics, NoTraffic
 //   CapacityAvailable everything wanted fits: Sufficient; False: InsufficientCapacity,
 //                     QuotaExceeded
 //   Stalled           no progress until the user changes the spec: InvalidSpec, NotSupported;

@@ -1,0 +1,36 @@
+#include "operator/reconcile/scaling/scaled_counts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "operator/reconcile/scaling/decision_tree.h"
+
+namespace janus::control {
+
+void TakeScaledCount(const PlanningSide& from, Role role, std::optional<int> before, Desired& out) {
+  RoleSpec& spec = SpecOf(out.service, role);
+  if (!spec.scaling) spec.scaling.emplace();
+  const int least = spec.scaling->min_replicas.value_or(1);
+  const int most = spec.scaling->max_replicas.value_or(std::numeric_limits<int>::max());
+  const std::optional<InstanceCounts>& wanted = from.seen.remembered.scaling.wanted;
+  const auto of_role = [&](const InstanceCounts& counts) {
+    return role == Role::kAttention ? counts.attention : counts.experts;
+  };
+  int count = before.value_or(0);
+  if (wanted && !out.service.spec.paused) {
+    count = of_role(*wanted);
+  } else if (count == 0) {
+    // It was asleep: what was decided last is wanted again.
+    if (const auto last = LastDecisionOf(from.seen.tree)) count = of_role(last->to);
+  }
+  count = std::clamp(count, least, std::max(least, most));
+  spec.scaling->min_replicas = count;
+  out.Of(role).wanted.pods = count;
+}
+
+void TakeMicroBatches(const PlanningSide& from, Desired& out) {
+  int32_t& micro_batches = out.service.spec.pipeline.micro_batches;
+  if (micro_batches == 0) micro_batches = from.seen.remembered.scaling.micro_batches;
+}
+
+}  // namespace janus::control

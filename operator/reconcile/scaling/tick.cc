@@ -1,0 +1,319 @@
+#include "operator/reconcile/scaling/tick.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/pass/wake_time.h"
+#include "operator/reconcile/scaling/decision_tree.h"
+#include "operator/reconcile/children/scalers.h"
+#include "operator/scaling/policy_of.h"
+#include "operator/scaling/predictors.h"
+#include "operator/scaling/setting_of.h"
+
+namespace janus::control {
+namespace {
+
+using controllers::Verb;
+
+// World's clock.
+double SecondsOf(MonotonicTime time) {
+  return Seconds(time.time_since_epoch()).count();
+}
+
+// The field of the spec that stands behind a limit of the decision.
+std::string FieldOf(controllers::Limit limit) {
+  using controllers::Limit;
+  switch (limit) {
+    case Limit::kNone:
+    case Limit::kCapacity:
+      return "";
+    case Limit::kMin:
+      return "spec.roles.*.scaling.minReplicas";
+    case Limit::kMax:
+      return "spec.roles.*.scaling.maxReplicas";
+    case Limit::kMaxGpus:
+      return "spec.scaling.maxGPUs";
+    case Limit::kRatio:
+      return "spec.ratio";
+    case Limit::kRate:
+      return "spec.roles.*.scaling.behavior";
+  }
+  return "";
+}
+
+std::optional<int64_t> Microseconds(double seconds) {
+  if (!(seconds > 0) || !std::isfinite(seconds)) return std::nullopt;
+  constexpr double kMost = 2147483647;  // of the status field
+  return static_cast<int64_t>(std::min(std::round(seconds * 1e6), kMost));
+}
+
+class Ticking {
+ public:
+  Ticking(const ServiceObserved& seen, const ReconcilerOptions& options, const Rollout& rollout)
+      : seen_(seen),
+        options_(options),
+        rollout_(rollout),
+        desired_(rollout.desired),
+        front_(rollout.sides.front),
+        spec_(desired_.service.spec),
+        next_(seen.remembered.scaling) {
+    spec_.roles.attention.scaling = desired_.scaling_of_spec[0];
+    spec_.roles.experts.scaling = desired_.scaling_of_spec[1];
+    spec_.pipeline.micro_batches = desired_.micro_batches_of_spec;
+  }
+
+  ScalingTick Run() {
+    if (!desired_.acts() || desired_.is_held || !spec_.slo.tpot || !desired_.wants_pods()) return {};
+    const Seconds interval(spec_.scaling.interval_seconds);
+    const MonotonicTime due = next_.decided ? At(*next_.decided, interval) : seen_.now;
+    if (seen_.now < due) return {std::nullopt, due};
+    next_.decided = seen_.now;
+    WatchPods();
+    NoteEnded({});
+    Decide();
+    return {std::move(next_), At(seen_.now, interval)};
+  }
+
+ private:
+  InstanceCounts Wanted() const {
+    return {desired_.Of(Role::kAttention).wanted.pods, desired_.Of(Role::kExperts).wanted.pods};
+  }
+
+  // When pods came, and when they began to serve: what a start takes.
+  void WatchPods() {
+    std::map<std::string, MonotonicTime> starting, serving;
+    for (const PodSeen& pod : front_.AllPods()) {
+      if (!pod.is_live()) continue;
+      if (IsServing(front_, pod)) {
+        const auto before = seen_.remembered.scaling.serving.find(pod.uid);
+        serving[pod.uid] =
+            before == seen_.remembered.scaling.serving.end() ? seen_.now : before->second;
+      } else {
+        const auto before = seen_.remembered.scaling.starting.find(pod.uid);
+        starting[pod.uid] = before == seen_.remembered.scaling.starting.end()
+                                ? At(seen_.now, pod.created - seen_.wall)
+                                : before->second;
+      }
+    }
+    next_.starting = std::move(starting);
+    next_.serving = std::move(serving);
+  }
+
+  void NoteEnded(const controllers::Ended& ended) {
+    std::erase_if(next_.ended, [&](const EndedThen& one) {
+      return one.time + kAttainmentWindow < seen_.now;
+    });
+    if (ended.requests <= 0) return;
+    next_.ended.push_back({seen_.now, ended.requests, std::min(ended.attained, ended.requests)});
+  }
+
+  controllers::RoleState StateOf(Role role) const {
+    controllers::RoleState out;
+    const ScalingMemory& before = seen_.remembered.scaling;
+    int live = 0;
+    for (const PodSeen& pod : front_.pods[role == Role::kExperts]) {
+      if (!pod.is_live()) {
+        out.draining += !pod.has_ended && !pod.is_lost;
+        continue;
+      }
+      ++live;
+      if (!IsServing(front_, pod)) continue;
+      ++out.ready;
+      const MonotonicTime since = next_.serving.at(pod.uid);
+      out.youngest_ready_seconds =
+          std::min(out.youngest_ready_seconds, Seconds(seen_.now - since).count());
+      const auto started = before.starting.find(pod.uid);
+      if (started != before.starting.end() && since == seen_.now) {
+        out.start_seconds.push_back(Seconds(seen_.now - started->second).count());
+      }
+    }
+    out.starting = std::max(desired_.Of(role).wanted.pods, live) - out.ready;
+    out.starting = std::max(out.starting, 0);
+    return out;
+  }
+
+  controllers::Configuration CurrentOf(const TopologyRecord& committed, int m, int n) const {
+    controllers::Configuration out;
+    out.m = m;
+    out.n = n;
+    out.micro_batches = std::max(committed.micro_batches, 1);
+    out.mode = committed.mode;
+    out.gate = committed.gate;
+    out.sum = committed.sum;
+    out.slots = desired_.planned->plan.slots_per_instance;
+    return out;
+  }
+
+  // Counts that were asked for and do not all serve. A role that comes and one that goes count alike.
+  std::optional<controllers::InFlight> InFlightOf(const InstanceCounts& ready) {
+    const InstanceCounts wanted = Wanted();
+    if (wanted == ready) {
+      next_.wanted_since.reset();
+      return std::nullopt;
+    }
+    if (!next_.wanted_since) next_.wanted_since = seen_.now;
+    return controllers::InFlight{wanted.attention, wanted.experts, SecondsOf(*next_.wanted_since)};
+  }
+
+  void Hold(std::string reason, std::string message) {
+    if (!IsScaled(spec_)) return;
+    DecisionRecord record;
+    record.from = record.to = Wanted();
+    record.reason = std::move(reason);
+    record.message = std::move(message);
+    Note(std::move(record));
+  }
+
+  void Decide() {
+    const TopologyRecord* const committed = front_.committed();
+    if (committed == nullptr) return Hold("Rollout", "no topology is committed yet");
+    if (!desired_.planned) {
+      return Hold("NoMetrics", "the needs of the model are not known: " +
+                                   (desired_.awaited ? desired_.awaited.message
+                                                     : desired_.capacity.message));
+    }
+    const WatchSeen& watch = front_.epochs().watch;
+    if (watch.statistics == nullptr || watch.epoch != committed->epoch) {
+      return Hold("NoMetrics", "the members of epoch " + std::to_string(committed->epoch) +
+                                   " have not reported their counters yet");
+    }
+    const janus::Result<controllers::ScalingPolicy> policy =
+        PolicyOf(spec_, LimitsOfPolicy());
+    if (!policy.ok()) return Hold("InvalidPolicy", policy.status().message());
+    const controllers::Look look = LookAt(*watch.statistics, watch.answered, *committed);
+    // An answer is looked at once; what ended is told once.
+    if (next_.looked == watch.answered) {
+      return Hold("NoMetrics", "the members have not reported their counters since the last decision");
+    }
+    next_.looked = watch.answered;
+    const bool is_first = !next_.looks.last_time_seconds;
+    const janus::Result<controllers::World> world =
+        controllers::WorldFrom(look, {.tpot = policy->tpot, .ttft = policy->ttft}, next_.looks);
+    if (!world.ok()) {
+      // Rates need two looks. Until then the decision of the process before stands.
+      if (is_first && LastDecisionOf(seen_.tree)) return;
+      const bool is_bad = world.status().code() == StatusCode::kInvalidArgument;
+      return Hold(is_bad ? "BadStatistics" : "NoMetrics", world.status().message());
+    }
+    NoteEnded(world->ended);
+    if (!IsScaled(spec_)) return;
+    const janus::Result<PredictorInputs> inputs = InputsOf({spec_,
+                                                            *desired_.planned,
+                                                            *policy,
+                                                            seen_.profiles,
+                                                            options_.ground,
+                                                            look.attention.ready,
+                                                            look.experts.ready,
+                                                            std::nullopt});
+    if (!inputs.ok()) return HoldFor(inputs.status());
+    const janus::Result<controllers::Predictor> predictor = next_.predictors.Get(*inputs);
+    if (!predictor.ok()) return HoldFor(predictor.status());
+    controllers::Outcome outcome =
+        controllers::Decide(*predictor, *policy, *world, std::move(next_.decide));
+    next_.decide = std::move(outcome.memory);
+    Take(outcome.decision, *world);
+  }
+
+  // What a prediction lacks.
+  void HoldFor(const Status& status) {
+    const bool is_awaited = status.code() == StatusCode::kUnavailable;
+    Hold(is_awaited ? "NoMetrics" : "NoProfile", status.message());
+  }
+
+  controllers::Look LookAt(const Statistics& statistics, MonotonicTime answered,
+                           const TopologyRecord& committed) {
+    controllers::Look look;
+    look.time_seconds = SecondsOf(answered);
+    look.statistics = statistics;
+    look.attention = StateOf(Role::kAttention);
+    look.experts = StateOf(Role::kExperts);
+    look.current = CurrentOf(committed, look.attention.ready, look.experts.ready);
+    look.in_flight = InFlightOf({look.attention.ready, look.experts.ready});
+    look.is_paused = spec_.paused;
+    look.is_rolling_out = rollout_.sides.old.has_value() || HasOtherRevisions();
+    return look;
+  }
+
+  PolicyLimits LimitsOfPolicy() const {
+    PolicyLimits out;
+    const auto external = [&](Role role) -> std::optional<int> {
+      if (!IsExternal(SpecOf(desired_.service, role))) return std::nullopt;
+      return desired_.Of(role).wanted.pods;
+    };
+    out.external_attention = external(Role::kAttention);
+    out.external_experts = external(Role::kExperts);
+    return out;
+  }
+
+  bool HasOtherRevisions() const {
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      for (const PodSeen& pod : front_.pods[role == Role::kExperts]) {
+        if (pod.is_live() && pod.revision != desired_.Of(role).wanted.revision) return true;
+      }
+    }
+    return false;
+  }
+
+  // What was decided becomes what is wanted.
+  void Take(const controllers::Decision& decision, const controllers::World& world) {
+    DecisionRecord record;
+    record.from = record.to = Wanted();
+    record.reason = std::string(ToString(decision.reason));
+    record.message = decision.text;
+    record.limited_by = FieldOf(decision.limited_by);
+    record.observed_tpot_microseconds = Microseconds(world.observed.tpot_seconds.value_or(0));
+    const controllers::Prediction& predicted =
+        decision.verb == Verb::kScale ? decision.chosen : decision.current;
+    record.predicted_tpot_microseconds = Microseconds(predicted.tpot_seconds);
+    record.cost = predicted.cost;
+    if (decision.verb != Verb::kHold) {
+      record.to = {decision.target.how.m * decision.target.how.pools,
+                   decision.target.how.n * decision.target.how.pools};
+      const bool is_more = record.to.attention > record.from.attention ||
+                           record.to.experts > record.from.experts;
+      record.action = is_more ? DecisionRecord::Action::kScaleUp : DecisionRecord::Action::kScaleDown;
+      next_.wanted = record.to;
+      next_.wanted_since = seen_.now;
+      if (decision.verb == Verb::kScale) next_.micro_batches = decision.target.how.micro_batches;
+    }
+    Note(std::move(record));
+  }
+
+  void Note(DecisionRecord record) {
+    record.time = seen_.wall;
+    if (!next_.last) {
+      next_.last = LastDecisionOf(seen_.tree);
+      next_.history = HistoryOf(seen_.tree);
+    }
+    if (next_.last && next_.last->action != DecisionRecord::Action::kHold) {
+      next_.history.insert(next_.history.begin(), *next_.last);
+      if (next_.history.size() > kMostHistory) next_.history.resize(kMostHistory);
+    }
+    next_.last = std::move(record);
+  }
+
+  const ServiceObserved& seen_;
+  const ReconcilerOptions& options_;
+  const Rollout& rollout_;
+  const Desired& desired_;
+  const Side& front_;
+  MoEServiceSpec spec_;  // as the user wrote it: `desired` has counts filled in
+  ScalingMemory next_;
+};
+
+}  // namespace
+
+bool IsScaled(const MoEServiceSpec& spec) {
+  return spec.roles.attention.is_slo() || spec.roles.experts.is_slo();
+}
+
+ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
+                 const Rollout& rollout) {
+  return Ticking(seen, options, rollout).Run();
+}
+
+}  // namespace janus::control

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+
+#include "operator/reconcile/pass/observed.h"
+#include "operator/reconcile/pass/settings.h"
+#include "operator/reconcile/rollout/rollout.h"
+#include "operator/reconcile/scaling/scaling_memory.h"
+
+namespace janus::control {
+
+// A decision that is due: what scaling remembers after it.
+struct ScalingTick {
+  std::optional<ScalingMemory> next;  // nothing: no decision is due
+  std::optional<MonotonicTime> again;  // when the next one is
+};
+
+// Once in spec.scaling.intervalSeconds it takes what members and gateways have counted, of a
+// service with a TPOT target. Where a role is in mode SLO it also decides on counts and
+// micro-batches (JANUS 3.4; docs/scaling.md). That needs a committed topology of the front side, a
+// plan, and the load; if one is missing it holds and says which. It does nothing for a service that
+// sleeps. Pure.
+ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
+                 const Rollout& rollout);
+
+// Whether decisions set a count of the service: a role is in mode SLO. Pure.
+bool IsScaled(const MoEServiceSpec& spec);
+
+}  // namespace janus::control
