@@ -163,12 +163,12 @@ struct WriteStatus {
   std::vector<ServiceEvent> events;
 };
 
-using Action = std::variant<KeepCertificates, AskWorkers, MakeChild, ApplyChild, DeleteChild,
-                            RefuseAdoption, ReservePodNames, MakePod, MarkPod, DeletePod,
-                            MakeTopology, RaiseFence, ProposeEpoch, PrepareEpoch, CommitEpoch,
-                            TellEpoch, DropEpoch, AbortEpoch, EndEpoch, ReleaseMembers,
-                            UpdateTopology, DeleteTopology, TakeDecision, WriteScalerStatus,
-                            WriteStatus>;
+using Action =
+    std::variant<KeepCertificates, AskWorkers, MakeChild, ApplyChild, DeleteChild, RefuseAdoption,
+                 ReservePodNames, MakePod, MarkPod, DeletePod, MakeTopology, RaiseFence,
+                 ProposeEpoch, PrepareEpoch, CommitEpoch, TellEpoch, DropEpoch, AbortEpoch,
+                 EndEpoch, ReleaseMembers, UpdateTopology, DeleteTopology, TakeDecision,
+                 WriteScalerStatus, WriteStatus>;
 
 // The next actions of a pass, decided from one observation.
 struct Plan {

@@ -22,8 +22,8 @@ constexpr std::pair<DecisionRecord::Action, std::string_view> kActions[] = {
 constexpr size_t kLongestDecisionMessage = 1024;
 
 Node CountsTree(const InstanceCounts& counts) {
-  return Object({{"attention", Node::Integer(counts.attention)},
-                 {"experts", Node::Integer(counts.experts)}});
+  return Object(
+      {{"attention", Node::Integer(counts.attention)}, {"experts", Node::Integer(counts.experts)}});
 }
 
 InstanceCounts CountsAt(const Node& tree, std::string_view field) {
@@ -76,8 +76,7 @@ Node DecisionTree(const DecisionRecord& decision) {
   if (decision.cost > 0) {
     const auto milli = static_cast<int64_t>(std::llround(decision.cost * 1e3));
     const bool is_whole = milli % 1000 == 0;
-    out.Add("cost",
-            Text(is_whole ? std::to_string(milli / 1000) : std::to_string(milli) + "m"));
+    out.Add("cost", Text(is_whole ? std::to_string(milli / 1000) : std::to_string(milli) + "m"));
   }
   return out;
 }

@@ -49,15 +49,16 @@ struct EndedThen {
   double attained = 0;
 };
 
-// What scaling leaves from one decision to the next. A new leader begins without it: the counts that
-// are wanted are then read from the status, and an empty controllers::Memory only scales down later.
+// What scaling leaves from one decision to the next. A new leader begins without it: the counts
+// that are wanted are then read from the status, and an empty controllers::Memory only scales down
+// later.
 struct ScalingMemory {
   controllers::Memory decide;
   controllers::LookHistory looks;
   Predictors predictors;
-  std::optional<MonotonicTime> decided;      // when the last decision was made
-  std::optional<MonotonicTime> looked;       // when the answer that it was made from had come
-  std::optional<InstanceCounts> wanted;      // by decisions; nothing: those of the status
+  std::optional<MonotonicTime> decided;       // when the last decision was made
+  std::optional<MonotonicTime> looked;        // when the answer that it was made from had come
+  std::optional<InstanceCounts> wanted;       // by decisions; nothing: those of the status
   std::optional<MonotonicTime> wanted_since;  // of counts that do not all serve yet
   int micro_batches = 0;                      // chosen; 0: none yet
   std::optional<DecisionRecord> last;

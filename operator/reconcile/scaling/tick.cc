@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/scaling/decision_tree.h"
-#include "operator/reconcile/children/scalers.h"
 #include "operator/scaling/policy_of.h"
 #include "operator/scaling/predictors.h"
 #include "operator/scaling/setting_of.h"
@@ -67,7 +67,8 @@ class Ticking {
   }
 
   ScalingTick Run() {
-    if (!desired_.acts() || desired_.is_held || !spec_.slo.tpot || !desired_.wants_pods()) return {};
+    if (!desired_.acts() || desired_.is_held || !spec_.slo.tpot || !desired_.wants_pods())
+      return {};
     const Seconds interval(spec_.scaling.interval_seconds);
     const MonotonicTime due = next_.decided ? At(*next_.decided, interval) : seen_.now;
     if (seen_.now < due) return {std::nullopt, due};
@@ -104,9 +105,8 @@ class Ticking {
   }
 
   void NoteEnded(const controllers::Ended& ended) {
-    std::erase_if(next_.ended, [&](const EndedThen& one) {
-      return one.time + kAttainmentWindow < seen_.now;
-    });
+    std::erase_if(next_.ended,
+                  [&](const EndedThen& one) { return one.time + kAttainmentWindow < seen_.now; });
     if (ended.requests <= 0) return;
     next_.ended.push_back({seen_.now, ended.requests, std::min(ended.attained, ended.requests)});
   }
@@ -148,7 +148,8 @@ class Ticking {
     return out;
   }
 
-  // Counts that were asked for and do not all serve. A role that comes and one that goes count alike.
+  // Counts that were asked for and do not all serve. A role that comes and one that goes count
+  // alike.
   std::optional<controllers::InFlight> InFlightOf(const InstanceCounts& ready) {
     const InstanceCounts wanted = Wanted();
     if (wanted == ready) {
@@ -172,22 +173,22 @@ class Ticking {
     const TopologyRecord* const committed = front_.committed();
     if (committed == nullptr) return Hold("Rollout", "no topology is committed yet");
     if (!desired_.planned) {
-      return Hold("NoMetrics", "the needs of the model are not known: " +
-                                   (desired_.awaited ? desired_.awaited.message
-                                                     : desired_.capacity.message));
+      return Hold("NoMetrics",
+                  "the needs of the model are not known: " +
+                      (desired_.awaited ? desired_.awaited.message : desired_.capacity.message));
     }
     const WatchSeen& watch = front_.epochs().watch;
     if (watch.statistics == nullptr || watch.epoch != committed->epoch) {
       return Hold("NoMetrics", "the members of epoch " + std::to_string(committed->epoch) +
                                    " have not reported their counters yet");
     }
-    const janus::Result<controllers::ScalingPolicy> policy =
-        PolicyOf(spec_, LimitsOfPolicy());
+    const janus::Result<controllers::ScalingPolicy> policy = PolicyOf(spec_, LimitsOfPolicy());
     if (!policy.ok()) return Hold("InvalidPolicy", policy.status().message());
     const controllers::Look look = LookAt(*watch.statistics, watch.answered, *committed);
     // An answer is looked at once; what ended is told once.
     if (next_.looked == watch.answered) {
-      return Hold("NoMetrics", "the members have not reported their counters since the last decision");
+      return Hold("NoMetrics",
+                  "the members have not reported their counters since the last decision");
     }
     next_.looked = watch.answered;
     const bool is_first = !next_.looks.last_time_seconds;
@@ -201,14 +202,9 @@ class Ticking {
     }
     NoteEnded(world->ended);
     if (!IsScaled(spec_)) return;
-    const janus::Result<PredictorInputs> inputs = InputsOf({spec_,
-                                                            *desired_.planned,
-                                                            *policy,
-                                                            seen_.profiles,
-                                                            options_.ground,
-                                                            look.attention.ready,
-                                                            look.experts.ready,
-                                                            std::nullopt});
+    const janus::Result<PredictorInputs> inputs =
+        InputsOf({spec_, *desired_.planned, *policy, seen_.profiles, options_.ground,
+                  look.attention.ready, look.experts.ready, std::nullopt});
     if (!inputs.ok()) return HoldFor(inputs.status());
     const janus::Result<controllers::Predictor> predictor = next_.predictors.Get(*inputs);
     if (!predictor.ok()) return HoldFor(predictor.status());
@@ -273,9 +269,10 @@ class Ticking {
     if (decision.verb != Verb::kHold) {
       record.to = {decision.target.how.m * decision.target.how.pools,
                    decision.target.how.n * decision.target.how.pools};
-      const bool is_more = record.to.attention > record.from.attention ||
-                           record.to.experts > record.from.experts;
-      record.action = is_more ? DecisionRecord::Action::kScaleUp : DecisionRecord::Action::kScaleDown;
+      const bool is_more =
+          record.to.attention > record.from.attention || record.to.experts > record.from.experts;
+      record.action =
+          is_more ? DecisionRecord::Action::kScaleUp : DecisionRecord::Action::kScaleDown;
       next_.wanted = record.to;
       next_.wanted_since = seen_.now;
       if (decision.verb == Verb::kScale) next_.micro_batches = decision.target.how.micro_batches;

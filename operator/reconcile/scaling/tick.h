@@ -11,7 +11,7 @@ namespace janus::control {
 
 // A decision that is due: what scaling remembers after it.
 struct ScalingTick {
-  std::optional<ScalingMemory> next;  // nothing: no decision is due
+  std::optional<ScalingMemory> next;   // nothing: no decision is due
   std::optional<MonotonicTime> again;  // when the next one is
 };
 

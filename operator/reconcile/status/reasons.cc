@@ -17,7 +17,8 @@ constexpr ConditionMeaning kConditions[] = {
     {"TopologyReady", "a topology is committed and whole, and its members know of it"},
     {"ScalingReady", "the counts follow the source that the spec names"},
     {"MetricsAvailable", "all members of the committed topology report their counters"},
-    {"SLOMet", "enough of the requests that ended within five minutes kept the targets of `spec.slo`"},
+    {"SLOMet",
+     "enough of the requests that ended within five minutes kept the targets of `spec.slo`"},
     {"CapacityAvailable", "everything that is wanted has room"},
     {"Stalled",
      "nothing changes until you edit the object; the only condition for which True is bad"},
@@ -40,10 +41,12 @@ constexpr ReasonMeaning kReasons[] = {
      "than `ratio` allows: the message says which",
      "ask for more, or lower `minReplicas`"},
     {"True", "AtMax", "ScalingReady",
-     "a MoERoleScaler, or a decision, would have more than `maxReplicas`, `maxGPUs` or `ratio` allow",
+     "a MoERoleScaler, or a decision, would have more than `maxReplicas`, `maxGPUs` or `ratio` "
+     "allow",
      "raise the bound that the message names, or ask for fewer"},
     {"False", "Paused", "ScalingReady",
-     "the spec, a MoERoleScaler or a decision asks for another count, and `spec.paused` keeps it as "
+     "the spec, a MoERoleScaler or a decision asks for another count, and `spec.paused` keeps it "
+     "as "
      "it is",
      "set `spec.paused: false`"},
     {"True", "Satisfied", "ScalingReady",
@@ -76,14 +79,13 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "NoMetrics", "ScalingReady",
      "a decision lacks counters of the named member or gateway; the counts stay as they are",
      "what the message names; workers and gateways of an older version do not count"},
-    {"False", "NoProfile", "ScalingReady",
-     "the speed of the workers' device is not known",
+    {"False", "NoProfile", "ScalingReady", "the speed of the workers' device is not known",
      "create a HardwareProfile, or name one in `roles.*.hardwareProfile`"},
     {"False", "BadStatistics", "ScalingReady",
      "a member or gateway reports a number that cannot be; the counts stay as they are",
      "report it with the message; restart what it names"},
-    {"False", "InvalidPolicy", "ScalingReady", "the scaling fields of the spec contradict each other",
-     "change what the message names"},
+    {"False", "InvalidPolicy", "ScalingReady",
+     "the scaling fields of the spec contradict each other", "change what the message names"},
     {"Unknown", "NotDecided", "ScalingReady", "no decision was made yet", ""},
     {"True", "Sufficient", "CapacityAvailable", "nothing waits for room", ""},
     {"True, False", "Suspended", "Ready, Available, AttentionReady, ExpertsReady, TopologyReady",
@@ -184,7 +186,8 @@ constexpr ReasonMeaning kReasons[] = {
     {"Unknown", "NotCollected", "MetricsAvailable", "no instance serves, or none has answered yet",
      ""},
     {"True", "Met", "SLOMet",
-     "of the requests that ended within five minutes, the share that `slo.*.percentile` asks for kept "
+     "of the requests that ended within five minutes, the share that `slo.*.percentile` asks for "
+     "kept "
      "both targets",
      ""},
     {"False", "SLOViolated", "SLOMet", "fewer requests kept the targets",

@@ -197,7 +197,8 @@ class Seeing {
     out.is_judged = memory.looks.last_time_seconds.has_value();
     out.share_wanted = ShareOf(spec.slo.tpot->percentile);
     // A request has to keep both targets, so the looser percentile is what can be asked of it.
-    if (spec.slo.ttft) out.share_wanted = std::min(out.share_wanted, ShareOf(spec.slo.ttft->percentile));
+    if (spec.slo.ttft)
+      out.share_wanted = std::min(out.share_wanted, ShareOf(spec.slo.ttft->percentile));
     for (const EndedThen& one : memory.ended) {
       out.ended += one.requests;
       out.attained += one.attained;

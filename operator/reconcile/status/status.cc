@@ -143,9 +143,9 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
 
 // Reports a role that does not follow its source rather than one that does.
 // Reasons of decisions for which counts cannot follow the load.
-constexpr std::string_view kCannotScale[] = {"NoMetrics",     "NoProfile",     "BadStatistics",
-                                             "InvalidPolicy", "ImpossibleSLO", "Paused",
-                                             "InsufficientCapacity"};
+constexpr std::string_view kCannotScale[] = {
+    "NoMetrics",     "NoProfile", "BadStatistics",       "InvalidPolicy",
+    "ImpossibleSLO", "Paused",    "InsufficientCapacity"};
 
 Judgement OfDecisions(const StatusFacts& seen) {
   for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
@@ -174,12 +174,14 @@ Judgement OfTargets(const StatusFacts& seen) {
   }
   const std::string minutes = std::to_string(kAttainmentWindow.count()) + " minutes";
   if (scaling.ended < kFewestJudged) {
-    return {kUnknown,
-            {"NoTraffic", Format("%.0f requests have ended in the last ", scaling.ended) + minutes}};
+    return {
+        kUnknown,
+        {"NoTraffic", Format("%.0f requests have ended in the last ", scaling.ended) + minutes}};
   }
   const double share = scaling.attained / scaling.ended;
-  std::string message = Format("%.1f %% of %.0f requests of the last ", 100 * share, scaling.ended) +
-                        minutes + Format(" kept the targets; %.0f %% should", 100 * scaling.share_wanted);
+  std::string message =
+      Format("%.1f %% of %.0f requests of the last ", 100 * share, scaling.ended) + minutes +
+      Format(" kept the targets; %.0f %% should", 100 * scaling.share_wanted);
   const bool is_met = share >= scaling.share_wanted;
   return {is_met ? kTrue : kFalse, {is_met ? "Met" : "SLOViolated", std::move(message)}};
 }
@@ -417,7 +419,8 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
   if (seen.scaling.last) {
     set("decision", DecisionTree(*seen.scaling.last));
     Node history = Node::List();
-    for (const DecisionRecord& one : seen.scaling.history) history.items.push_back(DecisionTree(one));
+    for (const DecisionRecord& one : seen.scaling.history)
+      history.items.push_back(DecisionTree(one));
     set("history", std::move(history));
   }
   SetMeasured(seen, out);
