@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "operator/reconcile/epochs/member_name.h"
@@ -182,6 +184,60 @@ std::unique_ptr<MemberCall> ScriptedWorkers::Drain(const MemberOrder& order, Sec
   return Answer(std::move(result), std::min(longest, answers_last), std::move(wake));
 }
 
+void ScriptedWorkers::SetTraffic(const Traffic& traffic) {
+  CountTraffic();
+  if (!traffic_) {
+    counted_ = timeline_.Now();
+    gateway_.gateway_id = "gateway";
+    gateway_.is_attached = true;
+  }
+  traffic_ = traffic;
+}
+
+void ScriptedWorkers::CountTraffic() {
+  if (!traffic_) return;
+  const double elapsed = Seconds(timeline_.Now() - counted_).count();
+  counted_ = timeline_.Now();
+  fraction_ += elapsed * traffic_->requests_per_second;
+  const auto came = static_cast<uint64_t>(fraction_);
+  fraction_ -= static_cast<double>(came);
+  step_fraction_ += elapsed / traffic_->tpot_seconds;
+  steps_ += static_cast<uint64_t>(step_fraction_);
+  step_fraction_ -= std::floor(step_fraction_);
+  const auto prompt = static_cast<uint64_t>(traffic_->prompt_tokens);
+  ++gateway_.reports;
+  gateway_.age_seconds += elapsed;
+  gateway_.arrived += came;
+  gateway_.prompt_tokens += came * prompt;
+  gateway_.prompt_squares += came * prompt * prompt;
+  gateway_.finished += came;
+  gateway_.output_tokens += came * static_cast<uint64_t>(traffic_->output_tokens);
+  for (uint64_t i = 0; i < came; ++i) {
+    gateway_.latencies.Add(Seconds(traffic_->ttft_seconds), Seconds(traffic_->tpot_seconds));
+  }
+}
+
+LoadCounts ScriptedWorkers::LoadOf(const Worker& worker, size_t members) const {
+  const double rows = traffic_->requests_per_second * traffic_->output_tokens *
+                      traffic_->tpot_seconds / static_cast<double>(members);
+  const double keys = rows * (traffic_->prompt_tokens + traffic_->output_tokens / 2);
+  const auto steps = static_cast<double>(steps_);
+  LoadCounts load;
+  load.process = 1;
+  if (worker.role == Role::kExperts) {
+    load.expert_seconds = steps * traffic_->tpot_seconds / 4;
+    return load;
+  }
+  load.decode_rows = static_cast<uint64_t>(rows * steps);
+  load.decode_keys = static_cast<uint64_t>(keys * steps);
+  load.attention_seconds = steps * traffic_->tpot_seconds / 4;
+  load.exchange_seconds = steps * traffic_->tpot_seconds / 2;
+  load.step_seconds = steps * traffic_->tpot_seconds;
+  load.decoding = static_cast<uint64_t>(rows);
+  load.decoding_kv_tokens = static_cast<uint64_t>(keys);
+  return load;
+}
+
 std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& order, Wake wake) {
   ++questions_;
   Statistics statistics;
@@ -190,6 +246,11 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
     statistics.routing = routing;
   }
   bool is_well = true;
+  CountTraffic();
+  statistics.epoch = static_cast<uint64_t>(order.epoch);
+  if (traffic_) statistics.gateways.gateways.push_back(gateway_);
+  std::array<size_t, 2> members{};
+  for (const TopologyInstance& one : order.members) ++members[one.role == Role::kExperts];
   for (const TopologyInstance& one : order.members) {
     const Worker& worker = workers_[IdOf(one)];
     if (worker.is_hung) {
@@ -205,6 +266,12 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
     said.tokens = worker.tokens;
     said.tpot_counts = worker.tpot;
     said.ttft_counts = worker.ttft;
+    if (traffic_) {
+      said.load = LoadOf(worker, members[one.role == Role::kExperts]);
+      said.steps = said.rounds = steps_;
+      said.kv_tokens_used = said.load->decoding_kv_tokens;
+      said.kv_tokens_capacity = 1 << 20;
+    }
     is_well = is_well && said.holding.empty();
     statistics.instances.push_back(std::move(said));
   }

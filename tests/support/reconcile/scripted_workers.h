@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -35,6 +36,17 @@ class ScriptedWorkers final : public MemberCalls {
     LatencyCounts tpot;     // of ended requests
     LatencyCounts ttft;
   };
+
+  // What clients send, and what workers make of it: all of it is served at these latencies.
+  struct Traffic {
+    double requests_per_second = 0;
+    double prompt_tokens = 100;
+    double output_tokens = 50;
+    double ttft_seconds = 0.05;
+    double tpot_seconds = 0.01;
+  };
+  // From now on. Before the first call workers are of a version that does not count its load.
+  void SetTraffic(const Traffic& traffic);
 
   // `timeline` outlives this, as does `server`, which has the records.
   ScriptedWorkers(SimulatedTimeline& timeline, ObjectApi& server)
@@ -77,6 +89,9 @@ class ScriptedWorkers final : public MemberCalls {
   const std::set<std::string>& leavers() const { return leavers_; }
 
  private:
+  // Adds the traffic since the last answer to the counters.
+  void CountTraffic();
+  LoadCounts LoadOf(const Worker& worker, size_t members) const;
   std::unique_ptr<MemberCall> Answer(Status result, Seconds after, Wake wake);
   // The first error of a member that has seen a higher fence, hangs or refuses; otherwise OK.
   Status Take(const MemberOrder& order, const std::function<Status(Worker&)>& act);
@@ -85,6 +100,12 @@ class ScriptedWorkers final : public MemberCalls {
   SimulatedTimeline& timeline_;
   ObjectApi& server_;
   std::map<InstanceId, Worker> workers_;
+  std::optional<Traffic> traffic_;
+  MonotonicTime counted_;      // the traffic until then
+  GatewayCounts gateway_;      // of the one gateway
+  double fraction_ = 0;        // of a request that has not come yet
+  double step_fraction_ = 0;
+  uint64_t steps_ = 0;         // of every worker
   Topology last_;
   ServicePlan last_plan_;
   std::set<std::string> leavers_;
