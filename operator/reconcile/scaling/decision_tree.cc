@@ -8,6 +8,7 @@
 
 #include "operator/api/quantity.h"
 #include "operator/api/rfc3339.h"
+#include "operator/kube/object.h"
 #include "operator/reconcile/objects/trees.h"
 
 namespace janus::control {
