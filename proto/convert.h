@@ -6,6 +6,7 @@
 #include "common/dtype.h"
 #include "common/statistics.h"
 #include "common/status.h"
+#include "common/timed_device.h"
 #include "common/topology.h"
 #include "proto/control.pb.h"
 #include "proto/topology.pb.h"
@@ -33,6 +34,10 @@ Statistics FromProto(const v1::Statistics& statistics);
 // an impossible expert or layer).
 void AddToProto(const RoutingStatistics& routing, v1::Statistics& to);
 RoutingStatistics RoutingFromProto(const v1::Statistics& statistics);
+
+v1::TimedDevice ToProto(const TimedDevice& device);
+// InvalidArgument: a factor that does not fit; names and bounds are TimedModel::Make's to judge.
+Result<TimedDevice> FromProto(const v1::TimedDevice& device);
 
 v1::DType ToProto(DType dtype);
 v1::SchedulingPolicy ToProto(SchedulingPolicy policy);
