@@ -944,6 +944,11 @@ void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
   output.kv_tokens_in_use = static_cast<uint64_t>(scheduler_.kv_tokens());
   output.waiting = static_cast<uint32_t>(scheduler_.waiting());
   output.running = static_cast<uint32_t>(scheduler_.running());
+  if (options_.pacer != nullptr) {
+    const PacerCounts counts = options_.pacer->counts();
+    output.timed_waits = counts.waits;
+    output.timed_overruns = counts.overruns;
+  }
   sink_.Push(std::move(output));
 }
 

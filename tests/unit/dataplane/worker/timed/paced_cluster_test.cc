@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <list>
 #include <map>
 
 #include "dataplane/worker/timed/make_model.h"
@@ -36,9 +37,9 @@ class PacedClusterTest : public testing::Test {
     options.make_expert_pacer = [&model, m, n] { return MakeExpertPacer(model, m, n); };
   }
   std::unique_ptr<LoopbackCluster> Start(const LoopbackCluster::Options& options) {
-    shares_ = held_.Shares(options.topology.placement);
+    shares_.push_back(held_.Shares(options.topology.placement));
     return std::make_unique<LoopbackCluster>(options, held_.model, held_.attention,
-                                             PointersTo(shares_));
+                                             PointersTo(shares_.back()));
   }
   static Request Ask(uint64_t id, int prompt, int max_tokens) {
     Request request;
@@ -73,7 +74,7 @@ class PacedClusterTest : public testing::Test {
 
   // A dense layer, shared experts, both kinds of rows.
   const HeldModel held_ = SmallLatentModel(DType::kFloat32, 5);
-  std::vector<ExpertWeights> shares_;
+  std::list<std::vector<ExpertWeights>> shares_;  // of each cluster
 };
 
 std::vector<int> AllSlots(const HeldModel& held) {
