@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/timed_device.h"
 #include "operator/reconcile/epochs/imbalance.h"
 #include "operator/reconcile/epochs/member_name.h"
 #include "operator/reconcile/epochs/topology_record.h"
@@ -32,6 +33,7 @@ void EpochWatch::Forget() {
   imbalance_.reset();
   tokens_per_second_.reset();
   tpot_ = ttft_ = Latency();
+  is_void_ = false;
 }
 
 EpochWatch::Answers EpochWatch::answers(MonotonicTime now) const {
@@ -64,6 +66,7 @@ WatchSeen EpochWatch::Seen(MonotonicTime now) const {
   out.tokens_per_second = tokens_per_second_;
   out.tpot = tpot_.lately;
   out.ttft = ttft_.lately;
+  out.is_void = is_void_;
   return out;
 }
 
@@ -157,13 +160,20 @@ void EpochWatch::Latency::Take(const LatencyCounts& now, bool is_first) {
 // left, cover the members' whole lifetime.
 void EpochWatch::TakeCounts(const Statistics& statistics, const TopologyRecord& record,
                             MonotonicTime now) {
-  uint64_t tokens = 0;
+  uint64_t tokens = 0, waits = 0, overruns = 0;
   LatencyCounts tpot, ttft;
   for (const InstanceStatistics& one : statistics.instances) {
     tokens += one.tokens;
     tpot += one.tpot_counts;
     ttft += one.ttft_counts;
+    waits += one.timed_waits;
+    overruns += one.timed_overruns;
   }
+  if (counted_ && waits > timed_waits_ && overruns >= timed_overruns_) {
+    is_void_ = IsVoid(waits - timed_waits_, overruns - timed_overruns_);
+  }
+  timed_waits_ = waits;
+  timed_overruns_ = overruns;
   if (counted_ && now > *counted_ && tokens >= tokens_) {
     tokens_per_second_ =
         std::llround(static_cast<double>(tokens - tokens_) / Seconds(now - *counted_).count());
