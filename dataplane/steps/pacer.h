@@ -20,6 +20,8 @@ namespace janus::dataplane {
 // A result that is shown later than this after it was due has overrun: the real computation took
 // longer than the modelled time. The timeline then goes on from the moment at which it was shown.
 inline constexpr std::chrono::milliseconds kLate{2};
+// A step that begins no later than this after the one before was due to end follows it at once.
+inline constexpr std::chrono::milliseconds kPause{5};
 
 struct PacerCounts {
   uint64_t waits = 0;     // results that were shown

@@ -59,7 +59,7 @@ class TimedAttention final : public AttentionPacer {
 
   // A step that follows at once goes on where the last one was due to end.
   void BeginStep(MonotonicTime now) override {
-    if (now - device_.free() > kLate) device_.NotBefore(now);
+    if (now - device_.free() > kPause) device_.NotBefore(now);
   }
   MonotonicTime Attend(const PacedRows& rows, MonotonicTime inputs) override {
     return device_.Do(model_.AttentionSeconds(RowsOf(rows)), inputs);
