@@ -129,7 +129,7 @@ struct ArrivedRows {
   const std::byte* rows = nullptr;  // [count, H] of the wire type, in place
   bool on_device = false;           // whether `rows` is an address of this member's GPU
   MonotonicTime posted;
-  MonotonicTime ready;  // when they count as there, by this machine's clock
+  MonotonicTime ready = {};  // when they count as there, by this machine's clock
 };
 
 // The expert side of a round, in any mode. For each round and participant: Poll until true, read

@@ -123,6 +123,9 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.ttft_counts.Add(Seconds(2));
   in.replayed = 24;
   in.swapped = 25;
+  in.timed = "H200 as deepseek-v3";
+  in.timed_waits = 26;
+  in.timed_overruns = 27;
   in.resident_bytes = 14;
   in.holding = "a peer is gone";
   in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
@@ -141,6 +144,17 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
                                      : reflection->HasField(wire, field))
         << fields->field(i)->name() << " does not travel";
   }
+}
+
+TEST(Convert, ATimedDeviceComesBackAndFactorsThatDoNotFitAreRefused) {
+  const TimedDevice device = {"H200", "deepseek-v3", 64, 8};
+  EXPECT_EQ(FromProto(ToProto(device)).value(), device);
+  v1::TimedDevice wire = ToProto(device);
+  wire.set_scale(1u << 31);
+  EXPECT_EQ(FromProto(wire).status().code(), StatusCode::kInvalidArgument);
+  wire = ToProto(device);
+  wire.set_time_scale(1001);
+  EXPECT_EQ(FromProto(wire).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Convert, LatenciesInMoreBucketsThanThereAreSayNothing) {
