@@ -16,7 +16,7 @@ std::vector<uint32_t> TokensOf(ServiceUnderTest& service) {
   return {tokens.tokens().begin(), tokens.tokens().end()};
 }
 
-// Whole workers behind gRPC, told by Prepare what they stand for.
+// Whole workers behind gRPC; Prepare names the device.
 TEST(TimedWorkers, ServeTheTokensOfTheirOwnModelAndReportWhatTheyStandFor) {
   ServiceUnderTest plain, timed;
   plain.Serve();

@@ -291,7 +291,7 @@ TEST(PlanService, NamesWhatATimedDeviceHasNoRoomFor) {
   EXPECT_TRUE(small.message().starts_with("spec.timed: one H100 has room for ")) << small.message();
 }
 
-// What one instance of a revision has, others get too: PlanPinned says it as a size.
+// PlanPinned gives the KV cache of one instance of a revision to the others, as a size.
 TEST(PlanService, ATimedDeviceTakesTheKvCacheThatItWouldHaveByItself) {
   MoEService service = Timed(1, 8, {"H200", "deepseek-v3", 64});
   const auto plan = PlanService(service, SmallModel(), {16 * kGiB, 8});
