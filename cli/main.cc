@@ -8,6 +8,7 @@
 #include "cli/tools.h"
 #include "cli/validate/judge.h"
 #include "common/stop_signals.h"
+#include "common/timed_device.h"
 
 namespace janus::cli {
 namespace {
@@ -16,6 +17,31 @@ struct ValidateOptions {
   std::vector<std::string> files;
   std::string ground;  // "machine" or "cluster"; empty: both
 };
+
+// The flags of timed devices, which together make one.
+void DeclareTimed(CLI::App& serve, std::optional<TimedDevice>& timed) {
+  const auto device = [&timed]() -> TimedDevice& { return timed ? *timed : timed.emplace(); };
+  auto* hardware = serve.add_option_function<std::string>(
+      "--emulate", [device](const std::string& name) { device().hardware = name; },
+      "show results when this hardware would have them (H200), for the model of --as");
+  auto* as = serve.add_option_function<std::string>(
+      "--as", [device](const std::string& name) { device().model = name; },
+      "the model whose times and memory are emulated (deepseek-v3)");
+  hardware->needs(as);
+  as->needs(hardware);
+  serve
+      .add_option_function<int>(
+          "--scale", [device](int scale) { device().scale = scale; },
+          "with --emulate: rows and sequences that each one stands for (1)")
+      ->needs(hardware)
+      ->check(CLI::Range(1, kMostTimedScale));
+  serve
+      .add_option_function<int>(
+          "--time-scale", [device](int scale) { device().time_scale = scale; },
+          "with --emulate: modelled times are divided by it (1)")
+      ->needs(hardware)
+      ->check(CLI::Range(1, kMostTimeScale));
+}
 
 void DeclareServe(CLI::App& app, ServeOptions& options) {
   CLI::App* serve = app.add_subcommand("serve", "Serve a MoEService on this machine");
@@ -27,10 +53,12 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->needs(model)
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  serve->add_option("--experts", options.experts, "expert instances, with --model")
+  serve
+      ->add_option("--experts", options.experts,
+                   "expert instances, with --model (1; with --emulate as many as hold the model)")
       ->needs(model)
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 1024));
+  DeclareTimed(*serve, options.timed);
   serve->add_option("--name", options.name, "name of the service, with --model")->needs(model);
   serve->add_option("--host", options.host, "address to listen on")->capture_default_str();
   serve->add_option("--port", options.port, "port to listen on; 0 takes a free one")

@@ -14,6 +14,7 @@
 #include "cli/table.h"
 #include "common/free_memory.h"
 #include "common/model/config.h"
+#include "controllers/timed/timed_model.h"
 #include "operator/api/yaml.h"
 #include "operator/local/embedded/embedded_cluster.h"
 #include "operator/local/embedded/service_follower.h"
@@ -39,6 +40,15 @@ struct Object {
   std::string text;  // the file's text
 };
 
+// Expert instances that hold the model, on timed devices.
+Result<int> FewestExperts(const TimedDevice& device, const std::string& model_dir) {
+  JANUS_ASSIGN_OR_RETURN(const ModelDescription model, LoadModelConfig(model_dir));
+  JANUS_ASSIGN_OR_RETURN(const auto timed,
+                         controllers::TimedModel::Make(
+                             device, {model.moe_layers(), model.moe.experts, model.moe.top_k}));
+  return (model.moe.experts + timed.slots() - 1) / timed.slots();
+}
+
 Result<Object> ReadObject(const ServeOptions& options) {
   std::string file = options.file;
   std::string text;
@@ -46,7 +56,11 @@ Result<Object> ReadObject(const ServeOptions& options) {
     std::error_code error;
     const std::string dir = std::filesystem::absolute(options.model_dir, error).lexically_normal();
     file = "service.yaml";
-    ServiceAsked asked{options.name, "", dir, options.attention, options.experts};
+    ServiceAsked asked{options.name, "", dir, options.attention, options.experts.value_or(1),
+                       options.timed};
+    if (options.timed && !options.experts) {
+      JANUS_ASSIGN_OR_RETURN(asked.experts, FewestExperts(*options.timed, dir));
+    }
     if (asked.name.empty()) {
       asked.name = ServiceNameFor(dir);
       if (ModelNameFor(dir) != asked.name) asked.model_name = ModelNameFor(dir);
@@ -56,6 +70,9 @@ Result<Object> ReadObject(const ServeOptions& options) {
     text = ComposeServiceText(asked);
   } else {
     JANUS_ASSIGN_OR_RETURN(text, ReadTextFile(file));
+    if (options.timed) {
+      JANUS_ASSIGN_OR_RETURN(text, WithTimedDevice(text, file, *options.timed));
+    }
   }
   JANUS_ASSIGN_OR_RETURN(control::MoEService service, ParseServiceText(text, file));
   return Object{std::move(service), std::move(text)};
@@ -302,6 +319,7 @@ Status Serve(const ServeOptions& options, StopSignals& stop) {
               " attention and " + std::to_string(plan.n) + " expert instances, " +
               std::to_string(plan.slots_per_instance) + " slots each, needs " +
               control::FormatBytes(plan.need.total()));
+  if (plan.timed) screen.Line("emulated: " + ToString(*plan.timed));
   if (!plan.held.empty()) screen.Line("note: " + plan.held);
 
   JANUS_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster,

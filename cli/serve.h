@@ -6,6 +6,7 @@
 
 #include "common/status.h"
 #include "common/stop_signals.h"
+#include "common/timed_device.h"
 #include "operator/local/embedded/embedded_cluster.h"
 
 namespace janus::cli {
@@ -15,7 +16,9 @@ struct ServeOptions {
   std::string model_dir;  // --model; empty if file is set
   std::string name;       // of the service, with model_dir; empty: the name of the folder
   int attention = 1;      // only with model_dir
-  int experts = 1;
+  // Only with model_dir; empty: 1, or of timed devices as many as hold the model.
+  std::optional<int> experts;
+  std::optional<TimedDevice> timed;  // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;

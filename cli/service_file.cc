@@ -8,6 +8,7 @@
 #include "operator/api/validate.h"
 #include "operator/api/validate_read.h"
 #include "operator/api/yaml.h"
+#include "operator/kube/object.h"
 
 namespace janus::cli {
 namespace {
@@ -39,6 +40,27 @@ Result<control::MoEService> ReadServiceFile(const std::string& file) {
   return ParseServiceText(text, file);
 }
 
+namespace {
+
+Node TimedTree(const TimedDevice& device) {
+  Node out = Node::Map();
+  out.Add("hardware", Node::String(device.hardware));
+  out.Add("model", Node::String(device.model));
+  out.Add("scale", Node::Integer(device.scale));
+  out.Add("timeScale", Node::Integer(device.time_scale));
+  return out;
+}
+
+}  // namespace
+
+Result<std::string> WithTimedDevice(const std::string& text, const std::string& file,
+                                    const TimedDevice& device) {
+  JANUS_ASSIGN_OR_RETURN(Node root, control::ParseYaml(text, file));
+  control::SetAt(root, {"spec", "device"}, Node::String("Timed"));
+  control::SetAt(root, {"spec", "timed"}, TimedTree(device));
+  return control::WriteYaml(root);
+}
+
 std::string ComposeServiceText(const ServiceAsked& asked) {
   Node root = Node::Map();
   root.Add("apiVersion", Node::String(control::kApiVersion));
@@ -50,6 +72,10 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
   Node& source = model.Add("source", Node::Map());
   source.Add("type", Node::String("HostPath"));
   source.Add("hostPath", Node::Map()).Add("path", Node::String(asked.model_dir));
+  if (asked.timed) {
+    spec.Add("device", Node::String("Timed"));
+    spec.Add("timed", TimedTree(*asked.timed));
+  }
   Node& roles = spec.Add("roles", Node::Map());
   roles.Add("attention", Node::Map()).Add("replicas", Node::Integer(asked.attention));
   roles.Add("experts", Node::Map()).Add("replicas", Node::Integer(asked.experts));

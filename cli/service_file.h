@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/status.h"
+#include "common/timed_device.h"
 #include "operator/api/moeservice.h"
 
 namespace janus::cli {
@@ -25,8 +27,13 @@ struct ServiceAsked {
   std::string model_dir;
   int attention = 1;
   int experts = 1;
+  std::optional<TimedDevice> timed = {};
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
+
+// The object with this timed device in place of its own device. InvalidArgument: no YAML.
+Result<std::string> WithTimedDevice(const std::string& text, const std::string& file,
+                                    const TimedDevice& device);
 
 // Whether a service may have this name. InvalidArgument names the flag --name.
 Status CheckServiceName(const std::string& name);

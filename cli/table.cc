@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/format.h"
+#include "common/timed_device.h"
 #include "operator/api/quantity.h"
 
 namespace janus::cli {
@@ -39,12 +40,16 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
   uint64_t kv_capacity = 0;
   double tpot_sum = 0;
   int tpot_count = 0;
+  uint64_t waits = 0, overruns = 0;
   for (const InstanceStatistics& one : now.instances) {
     const InstanceStatistics was = Earlier(before, one);
     view.resident_bytes += one.resident_bytes;
     // All members abort a step together. A restarted member has counted fewer.
     view.steps_aborted = std::max(view.steps_aborted, one.steps_aborted);
     view.rounds_missed += one.rounds_missed;
+    if (!one.timed.empty()) view.emulated = one.timed;
+    waits += one.timed_waits - std::min(was.timed_waits, one.timed_waits);
+    overruns += one.timed_overruns - std::min(was.timed_overruns, one.timed_overruns);
     if (one.role == Role::kExperts) {
       ++view.n;
       const double activated =
@@ -79,6 +84,7 @@ ServiceView Summarize(const Statistics& before, const Statistics& now, Seconds b
     }
   }
   if (tpot_count > 0) view.tpot_seconds = tpot_sum / tpot_count;
+  view.is_void = IsVoid(waits, overruns);
   view.kv_used = Per(kv_used, kv_capacity);
   return view;
 }
@@ -94,6 +100,7 @@ std::string Tenths(double value) {
 std::string Milliseconds(double seconds) {
   return seconds > 0 ? Tenths(seconds * 1e3) : "-";
 }
+constexpr const char* kVoid = "; void: more than 1 % of the waits overran";
 std::string Bytes(uint64_t bytes) {
   return bytes > 0 ? control::FormatBytes(static_cast<int64_t>(bytes)) : "-";
 }
@@ -136,6 +143,9 @@ std::string RenderTable(const std::string& heading, const ServiceView& view,
                   Bytes(part.resident_bytes)});
     }
   }
+  if (!view.emulated.empty()) {
+    out += "emulated: " + view.emulated + (view.is_void ? kVoid : "") + "\n";
+  }
   if (view.steps_aborted > 0) {
     out += Whole(view.steps_aborted) + " steps given up and repeated, " +
            Whole(view.rounds_missed) + " rounds missed\n";
@@ -151,6 +161,7 @@ std::string RenderLine(const ServiceView& view) {
              static_cast<unsigned long long>(view.waiting), view.batch, view.tokens_per_second,
              view.tpot_seconds * 1e3, view.activated_experts, view.kv_used * 100,
              view.cpu_share * 100) +
+         (view.emulated.empty() ? "" : " emulated") + (view.is_void ? kVoid : "") +
          (view.steps_aborted > 0 ? " steps given up " + Whole(view.steps_aborted) : "") +
          (view.rounds_missed > 0 ? " rounds missed " + Whole(view.rounds_missed) : "");
 }

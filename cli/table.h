@@ -27,7 +27,9 @@ struct ServiceView {
   uint64_t steps_aborted = 0;
   uint64_t rounds_missed = 0;
   uint64_t resident_bytes = 0;
-  uint64_t tokens = 0;  // generated since the start
+  uint64_t tokens = 0;   // generated since the start
+  std::string emulated;  // what timed devices stand for; empty: there are none
+  bool is_void = false;  // over this time too many of their waits overran
 };
 
 // Pure. A counter that fell (the worker restarted) counts from zero.

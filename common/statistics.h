@@ -102,6 +102,10 @@ struct InstanceStatistics {
   uint64_t resident_bytes = 0;     // of the process
   std::vector<PeerLink> links;     // to each of its peers
   ExchangeDevice device;           // for the links over UCX
+  // Of a timed device (docs/timed-devices.md): what it stands for, for people; empty: it is none.
+  std::string timed;
+  uint64_t timed_waits = 0;     // results that were shown when they were due, or later
+  uint64_t timed_overruns = 0;  // of these, so late that the modelled times do not hold
   // Why its epoch has ended without a successor: it keeps requests and computes nothing. Empty: it
   // serves.
   std::string holding;

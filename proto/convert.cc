@@ -272,6 +272,9 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_swapped(s.swapped);
   to.set_resident_bytes(s.resident_bytes);
   to.set_holding(s.holding);
+  to.set_timed(s.timed);
+  to.set_timed_waits(s.timed_waits);
+  to.set_timed_overruns(s.timed_overruns);
   to.set_epoch(s.epoch);
   for (const PeerLink& link : s.links) {
     v1::PeerLink& out = *to.add_links();
@@ -330,6 +333,9 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.swapped = s.swapped();
   to.resident_bytes = s.resident_bytes();
   to.holding = s.holding();
+  to.timed = s.timed();
+  to.timed_waits = s.timed_waits();
+  to.timed_overruns = s.timed_overruns();
   to.epoch = s.epoch();
   for (const v1::PeerLink& link : s.links()) {
     to.links.push_back(
@@ -382,6 +388,30 @@ GatewayCounts FromProto(const v1::GatewayCounts& counts) {
   to.waiting = counts.waiting();
   to.waiting_prompt_tokens = counts.waiting_prompt_tokens();
   to.oldest_waiting_seconds = counts.oldest_waiting_seconds();
+  return to;
+}
+
+v1::TimedDevice ToProto(const TimedDevice& device) {
+  v1::TimedDevice to;
+  to.set_hardware(device.hardware);
+  to.set_model(device.model);
+  to.set_scale(static_cast<uint32_t>(device.scale));
+  to.set_time_scale(static_cast<uint32_t>(device.time_scale));
+  return to;
+}
+
+Result<TimedDevice> FromProto(const v1::TimedDevice& device) {
+  TimedDevice to;
+  to.hardware = device.hardware();
+  to.model = device.model();
+  if (device.scale() > kMostTimedScale || device.time_scale() > kMostTimeScale) {
+    return InvalidArgument("config.timed: scale " + std::to_string(device.scale()) +
+                           ", time_scale " + std::to_string(device.time_scale()) +
+                           "; want at most " + std::to_string(kMostTimedScale) + " and " +
+                           std::to_string(kMostTimeScale));
+  }
+  to.scale = static_cast<int>(device.scale());
+  to.time_scale = static_cast<int>(device.time_scale());
   return to;
 }
 

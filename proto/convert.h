@@ -7,6 +7,7 @@
 #include "common/gateway_counts.h"
 #include "common/statistics.h"
 #include "common/status.h"
+#include "common/timed_device.h"
 #include "common/topology.h"
 #include "proto/control.pb.h"
 #include "proto/topology.pb.h"
@@ -44,6 +45,9 @@ RoutingStatistics RoutingFromProto(const v1::Statistics& statistics);
 // twice, and the bound holds.
 void AddToProto(const GatewayReports& reports, v1::Statistics& to);
 GatewayReports GatewaysFromProto(const v1::Statistics& statistics);
+v1::TimedDevice ToProto(const TimedDevice& device);
+// InvalidArgument: a factor that does not fit; names and bounds are TimedModel::Make's to judge.
+Result<TimedDevice> FromProto(const v1::TimedDevice& device);
 
 v1::DType ToProto(DType dtype);
 v1::SchedulingPolicy ToProto(SchedulingPolicy policy);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "cli/load/http_client.h"
 #include "cli/load/sse.h"
 #include "common/mutex.h"
+#include "common/timed_device.h"
 
 namespace janus::cli {
 namespace {
@@ -43,6 +45,12 @@ Result<std::string> FindModel(const LoadOptions& options) {
     return root["data"][0]["id"].get<std::string>();
   }
   return NotFound(options.url + "/v1/models: lists no model; give --model");
+}
+
+// Of the endpoint as it is now; nothing where it does not say.
+TimedCounts AskTimedCounts(HttpClient& client) {
+  const Result<HttpReply> reply = client.Get("/metrics");
+  return reply.ok() && reply->status == 200 ? ReadTimedCounts(reply->body) : TimedCounts();
 }
 
 // The prompt of a request depends only on the seed and its index.
@@ -275,7 +283,27 @@ Result<LoadSummary> RunLoad(const LoadOptions& options, const std::vector<Arriva
   if (model.empty()) {
     JANUS_ASSIGN_OR_RETURN(model, FindModel(options));
   }
-  return Runner(options, arrivals, std::move(model), on_outcome, stop).Run();
+  const TimedCounts before = AskTimedCounts(*probe);
+  LoadSummary summary = Runner(options, arrivals, std::move(model), on_outcome, stop).Run();
+  const TimedCounts after = AskTimedCounts(*probe);
+  // Fewer than before: instances have left, and what they had counted.
+  const bool goes_on = after.waits >= before.waits && after.overruns >= before.overruns;
+  summary.timed_waits = after.waits - (goes_on ? before.waits : 0);
+  summary.timed_overruns = after.overruns - (goes_on ? before.overruns : 0);
+  return summary;
+}
+
+TimedCounts ReadTimedCounts(std::string_view metrics) {
+  const auto value = [&](std::string_view name) -> uint64_t {
+    const std::string line = "\n" + std::string(name) + " ";
+    const size_t at = metrics.find(line);
+    if (at == std::string_view::npos) return 0;
+    // Prometheus writes numbers as floats.
+    const double number =
+        std::strtod(std::string(metrics.substr(at + line.size(), 32)).c_str(), nullptr);
+    return number > 0 && number < 1e18 ? static_cast<uint64_t>(number) : 0;
+  };
+  return {value("janus_gateway_timed_waits"), value("janus_gateway_timed_overruns")};
 }
 
 std::string ToJson(const RequestOutcome& outcome) {
@@ -321,6 +349,18 @@ std::string Describe(const LoadSummary& summary) {
   row("TTFT", summary.ttft);
   row("ITL", summary.itl);
   row("TPOT", summary.tpot);
+  if (summary.timed_waits > 0) {
+    out += "emulated: timed devices served, so these are modelled times, not this machine's\n";
+  }
+  if (IsVoid(summary.timed_waits, summary.timed_overruns)) {
+    std::snprintf(
+        line, sizeof(line),
+        "void: %.1f %% of the results came more than 2 ms later than modelled; serve with "
+        "a lower --time-scale, or on more cores\n",
+        100.0 * static_cast<double>(summary.timed_overruns) /
+            static_cast<double>(summary.timed_waits));
+    out += line;
+  }
   if (summary.late.Percentile(99) > 0.01) {
     std::snprintf(line, sizeof(line),
                   "requests were sent %.0f ms late (p99): this machine is too busy to keep the "

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/load/arrivals.h"
@@ -50,6 +51,9 @@ struct LoadSummary {
   Histogram tpot;
   Histogram itl;  // between two events with text of the same request
   Histogram late;
+  // Of timed devices, in the time of the run; 0: there are none, or the endpoint does not say.
+  uint64_t timed_waits = 0;
+  uint64_t timed_overruns = 0;
 };
 
 // Sends every arrival at its time even if earlier requests are still open (open loop), and reads
@@ -59,6 +63,13 @@ struct LoadSummary {
 Result<LoadSummary> RunLoad(const LoadOptions& options, const std::vector<Arrival>& arrivals,
                             const std::function<void(const RequestOutcome&)>& on_outcome,
                             const std::function<bool()>& stop);
+
+// What a gateway's /metrics says of its timed devices; 0 without such lines.
+struct TimedCounts {
+  uint64_t waits = 0;
+  uint64_t overruns = 0;
+};
+TimedCounts ReadTimedCounts(std::string_view metrics);
 
 // One JSON object, without a line end.
 std::string ToJson(const RequestOutcome& outcome);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/objects/columns.h"
+#include "common/timed_device.h"
 #include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/objects/names.h"
@@ -125,6 +126,18 @@ std::string Source(const Node& service) {
   return std::string(type) + (path.empty() ? "" : " " + std::string(path));
 }
 
+// What its timed devices stand for, for people; empty: it has none.
+std::string Emulated(const Node& service) {
+  const Node* const timed = FindAt(service, {"spec", "timed"});
+  if (timed == nullptr) return "";
+  const auto factor = [&](std::string_view field) {
+    return static_cast<int>(IntegerAt(*timed, {field}).value_or(1));
+  };
+  return ToString(TimedDevice{std::string(TextAt(*timed, {"hardware"})),
+                              std::string(TextAt(*timed, {"model"})), factor("scale"),
+                              factor("timeScale")});
+}
+
 int MembersOf(const Node& topology, Role role) {
   const Node* const instances = FindAt(topology, {"spec", "committed", "instances"});
   if (instances == nullptr) return 0;
@@ -164,7 +177,8 @@ std::string ServiceTable(const std::vector<Node>& services, WallTime now) {
     const std::vector<Condition> conditions = control::ReadConditions(service);
     rows.push_back(
         {control::KeyOf(service).name,
-         OrNone(TextAt(service, {"status", "effective", "modelName"})),
+         OrNone(TextAt(service, {"status", "effective", "modelName"})) +
+             (Emulated(service).empty() ? "" : " (emulated)"),
          ReadyOf(service, Role::kAttention), ReadyOf(service, Role::kExperts),
          StatusOf(conditions, "Ready"),
          AgeSince(TextAt(service, {"metadata", "creationTimestamp"}), now),
@@ -240,16 +254,20 @@ std::string EventTable(const std::vector<Node>& events, WallTime now) {
 
 std::string DescribeService(const Node& service, const std::vector<Node>& pods,
                             const std::vector<Node>& events, WallTime now) {
-  std::string out =
-      RenderColumns({{"Name:", control::KeyOf(service).name},
-                     {"Namespace:", control::KeyOf(service).namespace_},
-                     {"Model:", OrNone(TextAt(service, {"status", "effective", "modelName"}))},
-                     {"Source:", Source(service)},
-                     {"Attention:", ReadyOf(service, Role::kAttention) + " ready"},
-                     {"Experts:", ReadyOf(service, Role::kExperts) + " ready"},
-                     {"Topology:", Topology(service)},
-                     {"Age:", AgeSince(TextAt(service, {"metadata", "creationTimestamp"}), now)}});
-  std::vector<std::vector<std::string>> rows = {{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"Name:", control::KeyOf(service).name},
+      {"Namespace:", control::KeyOf(service).namespace_},
+      {"Model:", OrNone(TextAt(service, {"status", "effective", "modelName"}))},
+      {"Source:", Source(service)},
+      {"Attention:", ReadyOf(service, Role::kAttention) + " ready"},
+      {"Experts:", ReadyOf(service, Role::kExperts) + " ready"},
+      {"Topology:", Topology(service)},
+      {"Age:", AgeSince(TextAt(service, {"metadata", "creationTimestamp"}), now)}};
+  if (const std::string emulated = Emulated(service); !emulated.empty()) {
+    rows.insert(rows.begin() + 4, {"Emulated:", emulated});
+  }
+  std::string out = RenderColumns(rows);
+  rows = {{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}};
   const std::vector<Condition> conditions = control::ReadConditions(service);
   for (const Condition& one : conditions) {
     rows.push_back({one.type, StatusOf(conditions, one.type), one.reason,

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
+#include "dataplane/attention/micro_batch.h"
 #include "dataplane/steps/await_device.h"
 #include "dataplane/steps/follower.h"
 #include "dataplane/steps/goodbye.h"
@@ -509,11 +511,22 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
 
+  if (options_.pacer != nullptr) {
+    options_.pacer->BeginStep(start);
+    NotePacedRows(batch);
+  }
   JANUS_RETURN_IF_ERROR(EndTiming(kHost));
   JANUS_RETURN_IF_ERROR(epoch_->layers.Begin(batch));
   JANUS_RETURN_IF_ERROR(EndTiming(kKernels));
   JANUS_RETURN_IF_ERROR(RunLayers(ticket));
   JANUS_ASSIGN_OR_RETURN(const std::span<const float> logits, Sample(batch));
+  if (AttentionPacer* const pacer = options_.pacer) {
+    const MonotonicTime due =
+        pacer->EndStep(std::accumulate(paced_rows_.begin(), paced_rows_.end(), PacedRows()),
+                       *std::max_element(came_.begin(), came_.end()));
+    JANUS_RETURN_IF_ERROR(AwaitDue(last_round_, due).status());
+    JANUS_RETURN_IF_ERROR(EndTiming(kKernels));
+  }
   JANUS_RETURN_IF_ERROR(AwaitGpu(last_round_));
   JANUS_RETURN_IF_ERROR(ObserveTimings());
   scheduler_.MarkComputed(batch);
@@ -591,14 +604,59 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   std::byte* const out = epoch_->exchange.Rows(key.micro_batch).data();
   // Without rows only the header is sent.
   const auto of = [&](int what) { return rows == 0 ? int{kHost} : what; };
-  const MonotonicTime ready = clock_.Now();
+  AttentionPacer* const pacer = options_.pacer;
+  MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
+  if (pacer != nullptr) {
+    const MonotonicTime due = pacer->Attend(paced_rows_[key.micro_batch], came_[key.micro_batch]);
+    JANUS_ASSIGN_OR_RETURN(ready, AwaitDue(key, due));
+  }
   JANUS_RETURN_IF_ERROR(EndTiming(of(kAttention)));
   if (epoch_->exchange.PostsBehindGpu()) JANUS_RETURN_IF_ERROR(AwaitGpu(key));
   JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, rows, ready));
   JANUS_RETURN_IF_ERROR(EndTiming(of(kSend)));
   JANUS_RETURN_IF_ERROR(epoch_->layers.SharedExperts(layer, key.micro_batch, out));
+  if (pacer != nullptr) {
+    JANUS_RETURN_IF_ERROR(AwaitDue(key, pacer->Share(rows)).status());
+  }
   return EndTiming(of(kShared));
+}
+
+void AttentionInstance::NotePacedRows(const Batch& batch) {
+  const int b = epoch_->topology.micro_batches;
+  came_.fill(MonotonicTime());
+  paced_rows_.fill(PacedRows());
+  for (int i = 0; i < b; ++i) {
+    const Part part = MicroBatch(static_cast<int>(batch.rows.size()), i, b);
+    PacedRows& rows = paced_rows_[static_cast<size_t>(i)];
+    for (int at = part.first; at < part.first + part.rows; ++at) {
+      const int64_t keys = int64_t{batch.rows[static_cast<size_t>(at)].position} + 1;
+      if (at < batch.decode_rows) {  // they come first
+        ++rows.decode;
+        rows.decode_keys += keys;
+      } else {
+        ++rows.prompt;
+        rows.prompt_keys += keys;
+      }
+    }
+  }
+}
+
+Result<MonotonicTime> AttentionInstance::AwaitDue(const RoundKey& key, MonotonicTime due) {
+  JANUS_RETURN_IF_ERROR(AwaitMoment(key, due));
+  return options_.pacer->Show(due, clock_.Now());
+}
+
+Status AttentionInstance::AwaitMoment(const RoundKey& key, MonotonicTime moment) {
+  const auto is_over = [&] {
+    if (stop_.stop_requested() || clock_.Now() >= moment) return true;
+    epoch_->control->Poll();
+    return epoch_->control->leaving();
+  };
+  const Status waited = epoch_->transport.Wait(moment, is_over);
+  if (stop_.stop_requested()) return Cancelled("stopped");
+  if (epoch_->control->leaving()) return Missed(key, Aborted("waiting for the timed device"));
+  return waited.code() == StatusCode::kDeadlineExceeded ? OkStatus() : waited;
 }
 
 Status AttentionInstance::AwaitGpu(const RoundKey& key) {
@@ -675,6 +733,10 @@ Status AttentionInstance::Collect(const RoundKey& key) {
   }
   if (!waited.ok()) {
     return waited.Annotate("MoE layer " + std::to_string(key.layer) + ": waiting for the experts");
+  }
+  if (options_.pacer != nullptr) {
+    came_[key.micro_batch] = epoch_->exchange.Ready(key.micro_batch);
+    JANUS_RETURN_IF_ERROR(AwaitMoment(key, came_[key.micro_batch]));
   }
   epoch_->control->OnArrival(clock_.Now() - start);
   const bool any = epoch_->layers.rows(key.micro_batch) > 0;
@@ -893,6 +955,11 @@ void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
   output.kv_tokens_in_use = static_cast<uint64_t>(scheduler_.kv_tokens());
   output.waiting = static_cast<uint32_t>(scheduler_.waiting());
   output.running = static_cast<uint32_t>(scheduler_.running());
+  if (options_.pacer != nullptr) {
+    const PacerCounts counts = options_.pacer->counts();
+    output.timed_waits = counts.waits;
+    output.timed_overruns = counts.overruns;
+  }
   sink_.Push(std::move(output));
 }
 
@@ -916,6 +983,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   CountStep(batch, took);
   emission_ = Seconds(0);
   CountMessages();
+  if (options_.pacer != nullptr) Report(options_.pacer->counts(), {}, statistics_);
   statistics_.preempted = scheduler_.preempted();
   statistics_.recomputed = scheduler_.recomputed();
   statistics_.tpot_seconds_median = tpot_seconds_.value();

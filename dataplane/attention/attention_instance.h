@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/scheduler.h"
 #include "dataplane/steps/message_counts.h"
+#include "dataplane/steps/pacer.h"
 #include "dataplane/steps/step_control.h"
 #include "dataplane/steps/step_metrics.h"
 #include "dataplane/steps/step_times.h"
@@ -54,8 +56,9 @@ struct AttentionOptions {
   // prepared. The tokens are the same either way.
   bool graphs = true;
   Logger log{2, LogLevel::kWarning};
-  StepMetrics* metrics = nullptr;  // outlives the instance; null: no metrics
-  std::stop_token departing;       // once requested, an epoch that peers leave ends with OK
+  StepMetrics* metrics = nullptr;   // outlives the instance; null: no metrics
+  AttentionPacer* pacer = nullptr;  // likewise; null: results are shown once they are there
+  std::stop_token departing;        // once requested, an epoch that peers leave ends with OK
 };
 
 // One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
@@ -167,6 +170,12 @@ class AttentionInstance {
   Status RunLayers(const Ticket& ticket);
   Status SendRound(const RoundKey& key, int layer);
   Status Collect(const RoundKey& key);
+  // What the step's rows are for the pacer, of each micro-batch and of all.
+  void NotePacedRows(const Batch& batch);
+  // Of a timed device: waits until the result is due, and says from when on it counts as shown.
+  Result<MonotonicTime> AwaitDue(const RoundKey& key, MonotonicTime due);
+  // Waits for a moment of a round. Cancelled: stopped. Aborted: the step is given up.
+  Status AwaitMoment(const RoundKey& key, MonotonicTime moment);
   // Waits until a GPU has run its queued work, of rounds up to this one. Errors as for Collect.
   Status AwaitGpu(const RoundKey& key);
   // Observes the timings of the step.
@@ -248,6 +257,9 @@ class AttentionInstance {
   std::vector<int32_t> wanted_rows_;   // of the batch, those that have logits
   std::vector<float> changed_logits_;  // of one row
   RoundKey last_round_;                // of the running step
+  // Of the running step at a timed device: rows, and when contributions came, by micro-batch.
+  std::array<PacedRows, kMaxMicroBatches> paced_rows_;
+  std::array<MonotonicTime, kMaxMicroBatches> came_;
 };
 
 }  // namespace janus::dataplane

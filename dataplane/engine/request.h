@@ -86,6 +86,8 @@ struct StepOutput {
   uint64_t kv_tokens_in_use = 0;
   uint32_t waiting = 0;
   uint32_t running = 0;
+  uint64_t timed_waits = 0;  // of a timed device, since its start
+  uint64_t timed_overruns = 0;
 };
 
 // Receives the output of steps. It may use CPU time but must not block otherwise.

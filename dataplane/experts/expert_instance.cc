@@ -26,10 +26,10 @@ RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topolog
 // What the time between two marks of a round was spent on.
 enum Laps : int { kReceive, kGate, kAebs, kExperts, kSend };
 
-// Most timings of a step: each round has two per sender, and three more.
+// Most timings of a step: each round has two per sender, and five more.
 size_t MaxTimings(const ModelDescription& model, const Topology& topology) {
   return static_cast<size_t>(model.moe_layers()) * static_cast<size_t>(topology.micro_batches) *
-         (2 * static_cast<size_t>(topology.m()) + 4);
+         (2 * static_cast<size_t>(topology.m()) + 5);
 }
 
 }  // namespace
@@ -70,6 +70,7 @@ void ExpertInstance::CountOnFrom(const InstanceStatistics& before) {
   statistics_.detection_seconds = control_.detection().count();
   if (!statistics_.load) statistics_.load.emplace();
   counted_ = CountsOf(before);
+  paced_ = {before.timed_waits, before.timed_overruns};
 }
 
 Status ExpertInstance::Run(std::stop_token stop) {
@@ -156,6 +157,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
       layers_->Begin(layer);
       const Status done = [&] {
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
+        JANUS_RETURN_IF_ERROR(AwaitArrival(key));
         JANUS_RETURN_IF_ERROR(layers_->Assign());
         JANUS_RETURN_IF_ERROR(EndTiming(kAebs));
         JANUS_RETURN_IF_ERROR(layers_->Start());
@@ -181,6 +183,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   statistics_.rounds += rounds_;
   CountMessages();
   statistics_.activated_experts += activated_;
+  if (options_.pacer != nullptr) Report(options_.pacer->counts(), paced_, statistics_);
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
   statistics_.load->gate_seconds += gate_.count();
@@ -254,6 +257,37 @@ Status ExpertInstance::AwaitRows(const RoundKey& key) {
   return OkStatus();
 }
 
+Status ExpertInstance::AwaitArrival(const RoundKey& key) {
+  if (options_.pacer == nullptr) return OkStatus();
+  int rows = 0;
+  MonotonicTime sent;
+  for (const Source& source : sources_) {
+    if (!source.here) continue;
+    rows += source.rows.count;
+    sent = std::max(sent, source.rows.ready);
+  }
+  JANUS_RETURN_IF_ERROR(AwaitMoment(key, options_.pacer->Receive(rows, sent)));
+  all_here_ = clock_.Now();
+  return EndTiming(kReceive);
+}
+
+Result<MonotonicTime> ExpertInstance::AwaitDue(const RoundKey& key) {
+  const MonotonicTime due = options_.pacer->Compute(layers_->rows_of_slot());
+  JANUS_RETURN_IF_ERROR(AwaitMoment(key, due));
+  return options_.pacer->Send(options_.pacer->Show(due, clock_.Now()));
+}
+
+Status ExpertInstance::AwaitMoment(const RoundKey& key, MonotonicTime moment) {
+  const Status waited = transport_.Wait(moment, [&] {
+    if (clock_.Now() >= moment) return true;
+    control_.Poll();
+    return control_.leaving() || stop_.stop_requested();
+  });
+  if (stop_.stop_requested()) return Cancelled("stopped");
+  if (control_.leaving()) return Missed(key, Aborted("waiting for the timed device"));
+  return waited.code() == StatusCode::kDeadlineExceeded ? OkStatus() : waited;
+}
+
 Status ExpertInstance::AwaitGpu(const RoundKey& key, FunctionRef<Result<bool>()> ask,
                                 FunctionRef<std::string()> what) {
   Result<bool> has_come = ask();
@@ -286,6 +320,10 @@ Status ExpertInstance::AwaitAssigned(const RoundKey& key) {
 Status ExpertInstance::Answer(const RoundKey& key) {
   JANUS_RETURN_IF_ERROR(layers_->Compute(
       [&](Rank to, int count) { return exchange_.Begin(key.micro_batch, to, count); }));
+  MonotonicTime ready = all_here_;
+  if (options_.pacer != nullptr) {
+    JANUS_ASSIGN_OR_RETURN(ready, AwaitDue(key));
+  }
   JANUS_RETURN_IF_ERROR(EndTiming(kExperts));
   if (exchange_.PostsBehindGpu()) {
     // This wait gets a full deadline, however late the rows were.
@@ -298,7 +336,7 @@ Status ExpertInstance::Answer(const RoundKey& key) {
   control_.OnArrival(longest_wait_);
   for (size_t a = 0; a < sources_.size(); ++a) {
     if (!sources_[a].awaited) continue;
-    JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, all_here_));
+    JANUS_RETURN_IF_ERROR(exchange_.Post(key, Rank{static_cast<int32_t>(a)}, ready));
   }
   JANUS_RETURN_IF_ERROR(EndTiming(kSend));
   // Record the routing now, while attention continues with the answer.

@@ -16,6 +16,7 @@
 #include "dataplane/experts/routing_record.h"
 #include "dataplane/steps/follower.h"
 #include "dataplane/steps/message_counts.h"
+#include "dataplane/steps/pacer.h"
 #include "dataplane/steps/step_metrics.h"
 #include "dataplane/weights/expert_weights.h"
 #include "kernels/device/context.h"
@@ -36,6 +37,7 @@ struct ExpertOptions {
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;    // outlives the instance; null: no metrics
   RoutingRecord* routing = nullptr;  // outlives the instance; null: no record
+  ExpertPacer* pacer = nullptr;      // likewise; null: results are shown once they are there
   std::stop_token departing;  // once requested, an epoch that peers have left ends without an error
 };
 
@@ -86,6 +88,12 @@ class ExpertInstance {
   // Waits until every expert of the round is assigned to an instance.
   Status AwaitAssigned(const RoundKey& key);
   Status Answer(const RoundKey& key);
+  // Of a timed device: waits until the rows count as there.
+  Status AwaitArrival(const RoundKey& key);
+  // Likewise: waits until the contributions are due, and says when they count as there.
+  Result<MonotonicTime> AwaitDue(const RoundKey& key);
+  // Waits for a moment of a round. The errors of AwaitRound.
+  Status AwaitMoment(const RoundKey& key, MonotonicTime moment);
   // Waits until a GPU has run the step's last round, `key`.
   Status AwaitEnd(const RoundKey& key);
   // Observes the timings of the step.
@@ -106,6 +114,7 @@ class ExpertInstance {
   mutable Mutex mu_;
   InstanceStatistics statistics_ JANUS_GUARDED_BY(mu_);
   MessageCounts counted_ JANUS_GUARDED_BY(mu_);  // in earlier epochs
+  PacerCounts paced_ JANUS_GUARDED_BY(mu_);      // likewise
 
   // Confined to the step thread.
   std::stop_token stop_;

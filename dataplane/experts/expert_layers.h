@@ -63,6 +63,8 @@ class ExpertLayers {
   // Counts of the last computed round.
   int rows() const { return rows_; }
   int activated() const { return activated_; }
+  // Rows of each of this instance's slots.
+  std::span<const int> rows_of_slot() const { return slot_count_; }
   // The experts that the rows of the round chose, [rows, K], by (rank, row).
   std::span<const uint16_t> routed() const {
     return std::span(ids_).first(static_cast<size_t>(rows_) *

@@ -508,12 +508,17 @@ void AttentionPool::Deliver(Deliveries&& deliveries) {
 
 void AttentionPool::UpdateGauges() {
   int64_t attached = 0, capacity = 0, in_use = 0;
+  uint64_t waits = 0, overruns = 0;
   for (const Member& member : members_) {
     if (!member.capacity || member.foreign) continue;
     ++attached;
     capacity += member.capacity->kv_capacity_tokens;
     in_use += member.load.kv_tokens_in_use;
+    waits += member.load.timed_waits;
+    overruns += member.load.timed_overruns;
   }
+  metrics_.timed_waits.Set(static_cast<double>(waits));
+  metrics_.timed_overruns.Set(static_cast<double>(overruns));
   metrics_.instances.Set(static_cast<double>(attached));
   metrics_.waiting.Set(static_cast<double>(waiting_.size()));
   metrics_.running.Set(static_cast<double>(open_.size() - waiting_.size()));

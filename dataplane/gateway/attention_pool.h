@@ -44,6 +44,8 @@ struct AttentionLoad {
   int64_t kv_tokens_in_use = 0;
   int64_t queued = 0;
   int64_t running = 0;
+  uint64_t timed_waits = 0;  // of a timed device, since its start
+  uint64_t timed_overruns = 0;
 };
 
 struct AttentionPoolOptions {

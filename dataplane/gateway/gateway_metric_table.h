@@ -45,6 +45,10 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_requests_ended_total", MetricType::kCounter, "how", "requests",
      "Answers that ended: finished, failed on our side, or refused for load. Refused calls whose "
      "prompts were not read count once each."},
+    {"janus_gateway_timed_waits", MetricType::kGauge, "", "waits",
+     "Timed devices: results that attached attention instances have delayed since their start."},
+    {"janus_gateway_timed_overruns", MetricType::kGauge, "", "waits",
+     "Of these, shown more than 2 ms after they were due."},
     {"janus_gateway_requests_failed_total", MetricType::kCounter, "", "requests",
      "Requests that failed on our side."},
     {"janus_gateway_requests_refused_total", MetricType::kCounter, "", "requests",

@@ -39,6 +39,8 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const MetricLabels& model)
       queue_limit(r.AddGauge(Of("janus_gateway_queued_requests_limit"), {})),
       memory(r.AddGauge(Of("janus_gateway_memory_bytes"), {})),
       memory_limit(r.AddGauge(Of("janus_gateway_memory_limit_bytes"), {})),
+      timed_waits(r.AddGauge(Of("janus_gateway_timed_waits"), {})),
+      timed_overruns(r.AddGauge(Of("janus_gateway_timed_overruns"), {})),
       ttft(r.AddHistogram(Of("vllm:time_to_first_token_seconds"), model, kPerRequest)),
       itl(r.AddHistogram(Of("vllm:inter_token_latency_seconds"), model, kPerToken)),
       tpot(r.AddHistogram(Of("vllm:request_time_per_output_token_seconds"), model, kPerToken)),

@@ -20,6 +20,8 @@ struct GatewayMetrics {
   Gauge& queue_limit;     // of requests without an instance
   Gauge& memory;          // bytes held for clients
   Gauge& memory_limit;    // bytes held at most
+  Gauge& timed_waits;     // of timed devices; else 0
+  Gauge& timed_overruns;  // of these
   Histogram& ttft;        // seconds from the request's last byte to its first token
   Histogram& itl;         // seconds between messages with tokens, per token
   Histogram& tpot;        // per request: (last - first token) / (tokens - 1)

@@ -154,7 +154,10 @@ Result<AttentionEvents> ReadEvents(const v1::FromAttention& message,
     JANUS_RETURN_IF_ERROR(ReadTokens(tokens, &event.event));
     JANUS_RETURN_IF_ERROR(ReadFinish(tokens, &event));
   }
-  out.load = AttentionLoad{.queued = step.queued(), .running = step.running()};
+  out.load = AttentionLoad{.queued = step.queued(),
+                           .running = step.running(),
+                           .timed_waits = step.timed_waits(),
+                           .timed_overruns = step.timed_overruns()};
   JANUS_RETURN_IF_ERROR(
       ReadTokenCount("kv_tokens_in_use", step.kv_tokens_in_use(), &out.load->kv_tokens_in_use));
   return out;

@@ -68,6 +68,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
   std::unique_ptr<EpochSession> session(new EpochSession(listener, *state.context));
   EpochSession& s = *session;
+  if (state.timed != nullptr) s.timed_ = ToString(state.timed->device());
   const ModelDescription& model = state.model;
   const Topology& topology = s.topology_ = request.topology;
   JANUS_RETURN_IF_ERROR(Validate(topology, model.moe_layers(), model.moe.experts));
@@ -161,6 +162,10 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     experts.scheduling = settings.scheduling;
     experts.crossover_rows = settings.crossover_rows;
     experts.deadlines = settings.attention.deadlines;
+    if (state.timed != nullptr) {
+      s.expert_pacer_ = MakeExpertPacer(*state.timed, topology.m(), topology.n());
+      experts.pacer = s.expert_pacer_.get();
+    }
     s.experts_ = std::make_unique<ExpertInstance>(experts, model, s.expert_weights_->placed.weights,
                                                   topology, s.rank_, *s.transport_,
                                                   *s.expert_exchange_, clock, place);
@@ -219,6 +224,7 @@ InstanceStatistics EpochSession::statistics() const {
   statistics.spin_seconds = Seconds(policy_.spin).count();
   statistics.links = links_;
   statistics.device = exchange_device_;
+  statistics.timed = timed_;
   const MutexLock lock(mu_);
   statistics.holding = holding_;
   return statistics;

@@ -93,7 +93,9 @@ class EpochSession {
   std::unique_ptr<AttentionExchange> attention_exchange_;
   std::unique_ptr<ExpertExchange> expert_exchange_;
   std::unique_ptr<AttentionEpoch> attention_epoch_;
+  std::unique_ptr<ExpertPacer> expert_pacer_;  // of a timed device
   std::unique_ptr<ExpertInstance> experts_;
+  std::string timed_;  // likewise, for people
   mutable Mutex mu_;
   bool ended_ JANUS_GUARDED_BY(mu_) = false;
   std::string holding_ JANUS_GUARDED_BY(mu_);

@@ -164,6 +164,8 @@ bool GatewayStream::TakeNext(v1::FromAttention& message) {
   step.set_kv_tokens_in_use(load_.kv_tokens_in_use);
   step.set_queued(load_.waiting);
   step.set_running(load_.running);
+  step.set_timed_waits(load_.timed_waits);
+  step.set_timed_overruns(load_.timed_overruns);
   return true;
 }
 

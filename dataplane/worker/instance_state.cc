@@ -7,6 +7,7 @@
 #include "common/model/digest.h"
 #include "dataplane/model/text_digest.h"
 #include "kernels/cpu/isa.h"
+#include "proto/convert.h"
 
 namespace janus::dataplane {
 namespace {
@@ -18,6 +19,7 @@ std::string ForLife(const v1::WorkerConfig& config) {
   out.set_isa(config.isa());
   out.set_debug_logits_hash(config.debug_logits_hash());
   out.set_fp8_kv_cache(config.fp8_kv_cache());
+  if (config.has_timed()) *out.mutable_timed() = config.timed();
   return out.SerializeAsString();
 }
 
@@ -72,6 +74,18 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
   l.settings.attention.log = l.experts.log = log;
   l.settings.attention.departing = l.experts.departing = std::move(departing);
   l.settings.attention.metrics = l.experts.metrics = &metrics;
+  if (config.has_timed()) {
+    if (!context.is_host()) {
+      return InvalidArgument("config.timed: a timed device computes on CPUs; this worker is on " +
+                             context.numerics());
+    }
+    JANUS_ASSIGN_OR_RETURN(const TimedDevice device, FromProto(config.timed()));
+    JANUS_ASSIGN_OR_RETURN(l.timed, MakeTimedModel(device, l.model));
+    l.attention_pacer = MakeAttentionPacer(*l.timed);
+    l.settings.attention.pacer = l.attention_pacer.get();
+    log.Warning("emulated: results wait for the times of another device",
+                {{"emulated", ToString(l.timed->device())}});
+  }
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
   JANUS_ASSIGN_OR_RETURN(l.text_digest, DigestText(flags.model));
   JANUS_ASSIGN_OR_RETURN(l.uploader, kernels::Uploader::Make(context));
@@ -93,8 +107,8 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
 Status InstanceState::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
   if (ForLife(other) != config) {
     return FailedPrecondition(
-        "dtype, kv_block_size, isa, debug_logits_hash and fp8_kv_cache are not those of the epoch "
-        "that is served; a change of them takes new workers");
+        "dtype, kv_block_size, isa, debug_logits_hash, fp8_kv_cache and timed are not those of the "
+        "epoch that is served; a change of them takes new workers");
   }
   if (attention != nullptr && other_room != room) {
     return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +

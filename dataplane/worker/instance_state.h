@@ -13,6 +13,8 @@
 #include "dataplane/model/load_weights.h"
 #include "dataplane/steps/step_metrics.h"
 #include "dataplane/worker/settings.h"
+#include "dataplane/worker/timed/make_model.h"
+#include "dataplane/worker/timed/pacers.h"
 #include "kernels/device/uploader.h"
 
 namespace janus::dataplane {
@@ -23,8 +25,8 @@ namespace janus::dataplane {
 struct InstanceState {
   // `context`: where the worker computes. `room`: of this instance. The referenced objects outlive
   // it. `report` gets the progress in bytes of weights. Errors: those of the configuration
-  // (ResolveInstanceSettings, AttentionInstance::Create), of the checkpoint (LoadAttention), of the
-  // device (kernels::Uploader), and Cancelled.
+  // (ResolveInstanceSettings, AttentionInstance::Create, MakeTimedModel), of the checkpoint
+  // (LoadAttention), of the device (kernels::Uploader), and Cancelled.
   static Result<std::unique_ptr<InstanceState>> Make(
       const WorkerFlags& flags, kernels::Context& context, const v1::WorkerConfig& config,
       const SequenceRoom& room, TokenSink& sink, StepMetrics& metrics, const Clock& clock,
@@ -41,6 +43,9 @@ struct InstanceState {
   ModelDescription model;
   InstanceSettings settings;
   ExpertOptions experts;  // without the settings of an epoch
+  // Of a timed device; else null.
+  std::unique_ptr<const TimedModel> timed;
+  std::unique_ptr<AttentionPacer> attention_pacer;
   uint64_t model_digest = 0;
   // For attention instances: digests as in Welcome (proto/tokens.proto).
   std::string answers_digest;

@@ -38,6 +38,8 @@ void TokenRouter::Push(StepOutput&& output) {
     own.kv_tokens_in_use = output.kv_tokens_in_use;
     own.waiting = output.waiting;
     own.running = output.running;
+    own.timed_waits = output.timed_waits;
+    own.timed_overruns = output.timed_overruns;
     receiver->OnStep(std::move(own));
   }
 }

@@ -47,6 +47,11 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
      "waiting for the peers, including their computation."},
     {"janus_aebs_seconds", MetricType::kHistogram, "", "seconds",
      "Experts: assigning a round's experts to instances (AEBS)."},
+    {"janus_timed_waits_total", MetricType::kCounter, "", "waits",
+     "Timed devices: results that waited until they were due."},
+    {"janus_timed_overruns_total", MetricType::kCounter, "", "waits",
+     "Timed devices: results shown more than 2 ms after they were due. Above 1 % of the waits the "
+     "run is void."},
     {"janus_rows_total", MetricType::kCounter, "", "rows", "Rows computed."},
     {"process_resident_memory_bytes", MetricType::kGauge, "", "bytes", "Resident memory."},
     {"janus_sequences_running", MetricType::kGauge, "", "sequences",

@@ -132,6 +132,10 @@ std::vector<MetricFamily> WorkerMetrics(const InstanceStatistics& s, uint64_t ep
   to.Counter(Of("janus_step_part_seconds_total"), s.compute_seconds, {{"part", "busy"}});
   to.Counter(Of("janus_step_part_seconds_total"), s.wait_seconds, {{"part", "wait"}});
   AddTimes(s.role, metrics, to);
+  if (!s.timed.empty()) {
+    to.Counter(Of("janus_timed_waits_total"), number(s.timed_waits));
+    to.Counter(Of("janus_timed_overruns_total"), number(s.timed_overruns));
+  }
   to.Counter(Of("janus_rows_total"), number(s.rows));
   to.Gauge(Of("process_resident_memory_bytes"), number(s.resident_bytes));
   if (s.role == Role::kAttention) AddAttention(s, to);

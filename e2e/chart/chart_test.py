@@ -125,6 +125,7 @@ class ChartTest(ClusterCase):
                 ({**registry, "certificates__leafSeconds": "99999999"}, "leafSeconds is at most authoritySeconds"),
                 ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds a sixth of it"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
+                ({**registry, "timedDevices__enabled": "maybe"}, "at '/timedDevices/enabled'"),
                 ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'")):
             done = self.try_helm("template", "janus-operator", CHART, *setting(**values))
             self.assertNotEqual(done.returncode, 0, values)

@@ -126,9 +126,13 @@ Device DeviceOf(const MoEService& service) {
   return attention.count > 0 && experts.count > 0 ? Device::kCuda : Device::kCpu;
 }
 
+Device ComputesOn(const MoEService& service) {
+  return DeviceOf(service) == Device::kCuda ? Device::kCuda : Device::kCpu;
+}
+
 FieldErrors ValidateDevice(const MoEService& service) {
   FieldErrors out;
-  if (service.spec.device == Device::kCpu) return out;
+  if (service.spec.device == Device::kCpu || service.spec.device == Device::kTimed) return out;
   const std::array<GpusAsked, 2> roles = GpusOf(service.spec.roles);
   for (size_t i = 0; i < roles.size(); ++i) {
     const std::string why =

@@ -19,7 +19,7 @@ constexpr double ShareOf(Percentile percentile) {
   constexpr double kShares[] = {0.5, 0.9, 0.95, 0.99};
   return kShares[static_cast<int>(percentile)];
 }
-enum class Device { kAuto, kCpu, kCuda };
+enum class Device { kAuto, kCpu, kCuda, kTimed };
 enum class ScalingMode { kSlo, kExternal };
 enum class SelectPolicy { kMax, kMin, kDisabled };
 enum class BehaviorPolicyType { kPods, kPercent };
@@ -69,8 +69,11 @@ JANUS_ENUM_NAMES(Percentile, 4,
                    {Percentile::kP90, "P90"},
                    {Percentile::kP95, "P95"},
                    {Percentile::kP99, "P99"}}});
-JANUS_ENUM_NAMES(Device, 3,
-                 {{{Device::kAuto, "Auto"}, {Device::kCpu, "CPU"}, {Device::kCuda, "CUDA"}}});
+JANUS_ENUM_NAMES(Device, 4,
+                 {{{Device::kAuto, "Auto"},
+                   {Device::kCpu, "CPU"},
+                   {Device::kCuda, "CUDA"},
+                   {Device::kTimed, "Timed"}}});
 JANUS_ENUM_NAMES(ScalingMode, 2,
                  {{{ScalingMode::kSlo, "SLO"}, {ScalingMode::kExternal, "External"}}});
 JANUS_ENUM_NAMES(SelectPolicy, 3,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/timed_device.h"
 #include "common/topology.h"
 #include "operator/api/enums.h"
 #include "operator/api/object.h"
@@ -278,12 +279,25 @@ struct SecuritySpec {
   bool operator==(const SecuritySpec&) const = default;
 };
 
+// Workers compute on CPUs and show their results when the named hardware would have them for the
+// named model (docs/timed-devices.md).
+struct TimedSpec {
+  std::string hardware;  // a preset of common/hardware.h
+  std::string model;     // a preset of controllers/plan/model_shape.h
+  int32_t scale = 1;
+  int32_t time_scale = 1;
+  bool operator==(const TimedSpec&) const = default;
+
+  TimedDevice device() const { return {hardware, model, scale, time_scale}; }
+};
+
 struct MoEServiceSpec {
   ModelSpec model;
   SloSpec slo;
   std::string image;
   std::vector<LocalObjectRef> image_pull_secrets;
   Device device = Device::kAuto;
+  std::optional<TimedSpec> timed;  // with device Timed
   RolesSpec roles;
   ExchangeSpec exchange;
   PipelineSpec pipeline;

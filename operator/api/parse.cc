@@ -256,6 +256,15 @@ static void Read(const At& at, SecuritySpec& out) {
   Fields(at).Take("tls", out.tls).Take("networkPolicy", out.network_policy).RefuseOthers();
 }
 
+static void Read(const At& at, TimedSpec& out) {
+  Fields(at)
+      .Require("hardware", out.hardware, "the hardware whose times are kept")
+      .Require("model", out.model, "the model whose times are kept")
+      .Take("scale", out.scale)
+      .Take("timeScale", out.time_scale)
+      .RefuseOthers();
+}
+
 static void Read(const At& at, MoEServiceSpec& out) {
   Fields(at)
       .Require("model", out.model, "the model to serve")
@@ -263,6 +272,7 @@ static void Read(const At& at, MoEServiceSpec& out) {
       .Take("image", out.image)
       .Take("imagePullSecrets", out.image_pull_secrets)
       .Take("device", out.device)
+      .Take("timed", out.timed)
       .Take("roles", out.roles)
       .Take("exchange", out.exchange)
       .Take("pipeline", out.pipeline)

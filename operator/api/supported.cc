@@ -5,6 +5,9 @@
 #include <set>
 #include <vector>
 
+#include "common/hardware.h"
+#include "controllers/plan/model_shape.h"
+
 namespace janus::control {
 namespace {
 
@@ -94,11 +97,19 @@ constexpr std::array kLimits = {
     Limit{"imagePullSecrets", "", "workers are processes of this machine",
           [](const Spec& s) { return If(!s.image_pull_secrets.empty(), "this"); },
           Ground::kMachine},
-    Limit{"device", "Auto or CPU", "workers of this machine compute on its CPUs",
+    Limit{"device", "Auto, CPU or Timed", "workers of this machine compute on its CPUs",
           [](const Spec& s) {
-            return Unless(s.device, {Device::kAuto, Device::kCpu});
+            return Unless(s.device, {Device::kAuto, Device::kCpu, Device::kTimed});
           },
           Ground::kMachine},
+    Limit{"timed.hardware", "L20, H800, A800, H20, L40S, A100, H100 or H200", "",
+          [](const Spec& s) {
+            return If(s.timed && !FindHardware(s.timed->hardware).ok(), s.timed->hardware);
+          }},
+    Limit{"timed.model", "deepseek-v2, deepseek-v3, mixtral-8x22b, dbrx or scaled-moe", "",
+          [](const Spec& s) {
+            return If(s.timed && !controllers::FindModel(s.timed->model).ok(), s.timed->model);
+          }},
     JANUS_ROLE_LIMITS("attention", Attention),
     JANUS_ROLE_LIMITS("experts", Experts),
     Limit{"roles.attention.replicas", "1 or more", "",

@@ -16,6 +16,7 @@ class Validator : private Checks {
     Name("metadata.name", service.metadata.name);
     Model(service.spec.model);
     Slo(service.spec.slo);
+    Timed(service.spec);
     Roles(service.spec);
     Range("spec.pipeline.microBatches", service.spec.pipeline.micro_batches, 0, 4);
     Ratio(service.spec);
@@ -109,6 +110,20 @@ class Validator : private Checks {
       Range("spec.slo.tpot.targetMilliseconds", slo.tpot->target_milliseconds, 1, 600'000);
     if (slo.ttft)
       Range("spec.slo.ttft.targetMilliseconds", slo.ttft->target_milliseconds, 1, 3'600'000);
+  }
+
+  void Timed(const MoEServiceSpec& spec) {
+    const bool is_timed = spec.device == Device::kTimed;
+    if (is_timed && !spec.timed) FailRule("spec.timed", "is required with device Timed");
+    if (!spec.timed) return;
+    if (!is_timed) {
+      FailRule("spec.timed", "is given, but device is " + std::string(ToString(spec.device)) +
+                                 "; set device to Timed, or leave it out");
+    }
+    Filled("spec.timed.hardware", spec.timed->hardware, 63);
+    Filled("spec.timed.model", spec.timed->model, 63);
+    Range("spec.timed.scale", spec.timed->scale, 1, kMostTimedScale);
+    Range("spec.timed.timeScale", spec.timed->time_scale, 1, kMostTimeScale);
   }
 
   void Rules(const std::string& path, const BehaviorRules& rules) {

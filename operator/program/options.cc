@@ -126,6 +126,8 @@ void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
       ->capture_default_str();
   app.add_option("--host-path", o.host_paths,
                  "folder below which a source HostPath may lie; may be repeated (none)");
+  app.add_flag("--timed-devices", o.timed_devices,
+               "a MoEService may have device Timed: workers that emulate the times of a GPU");
 }
 
 }  // namespace

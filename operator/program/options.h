@@ -45,6 +45,7 @@ struct OperatorOptions {
   std::string gateway_image;
   std::string image_pull_policy = "IfNotPresent";
   std::vector<std::string> host_paths;
+  bool timed_devices = false;
 };
 
 struct ParsedOptions {

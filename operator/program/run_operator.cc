@@ -49,6 +49,7 @@ ManagerOptions ManagerOf(const OperatorOptions& options) {
   out.reconciler.defaults.gateway_image = options.gateway_image;
   out.reconciler.defaults.image_pull_policy = options.image_pull_policy;
   out.reconciler.host_paths = options.host_paths;
+  out.reconciler.timed_devices = options.timed_devices;
   out.namespaces = options.namespaces;
   out.workers = options.workers;
   out.instance = options.pod_name;

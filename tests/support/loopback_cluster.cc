@@ -128,6 +128,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     AttentionOptions own = options.attention;
     const AttentionWeights* weights = &attention_weights;
     own.context = w->context.get();
+    if (options.make_attention_pacer) w->pacer = options.make_attention_pacer();
+    own.pacer = w->pacer.get();
     if (w->context != nullptr && !options.weights_are_placed) {
       w->uploader = *kernels::Uploader::Make(*w->context, kRing);
       w->weights = *PlaceAttention(*w->uploader, model, attention_weights);
@@ -161,9 +163,11 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
       JANUS_CHECK(followed.ok(), followed.ToString());
       weights = &w->weights.weights;
     }
-    w->instance =
-        std::make_unique<ExpertInstance>(options.experts, model, *weights, topology, Rank{e},
-                                         *w->transport, *w->exchange, clock, place(w));
+    if (options.make_expert_pacer) w->pacer = options.make_expert_pacer();
+    ExpertOptions own = options.experts;
+    own.pacer = w->pacer.get();
+    w->instance = std::make_unique<ExpertInstance>(own, model, *weights, topology, Rank{e},
+                                                   *w->transport, *w->exchange, clock, place(w));
     if (w->context != nullptr) {
       const Status taken = w->context->TakeFailure();
       JANUS_CHECK(taken.ok(), taken.ToString());

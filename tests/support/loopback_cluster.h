@@ -61,6 +61,9 @@ class LoopbackCluster {
     Connect connect = ConnectLoopback;
     WrapExchange wrap_exchange;    // null: none
     WrapTransport wrap_transport;  // null: none
+    // Of each instance; null: none.
+    std::function<std::unique_ptr<AttentionPacer>()> make_attention_pacer;
+    std::function<std::unique_ptr<ExpertPacer>()> make_expert_pacer;
     const Clock* clock = nullptr;  // for all instances; null: the machine's
     std::set<int> idle;            // attention ranks that are connected but not run
     bool without_experts = false;  // no expert instances: the wrapped exchange does their work
@@ -123,6 +126,7 @@ class LoopbackCluster {
     std::vector<kernels::Buffer> pinned;
     std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<AttentionExchange> exchange;
+    std::unique_ptr<AttentionPacer> pacer;
     std::unique_ptr<AttentionInstance> instance;
     std::unique_ptr<AttentionEpoch> epoch;
     std::jthread thread;
@@ -136,6 +140,7 @@ class LoopbackCluster {
     std::vector<kernels::Buffer> pinned;
     std::unique_ptr<DeviceSlots> device_slots;
     std::unique_ptr<ExpertExchange> exchange;
+    std::unique_ptr<ExpertPacer> pacer;
     std::unique_ptr<ExpertInstance> instance;
     std::jthread thread;
   };

@@ -19,10 +19,11 @@ class PassingExchange : public AttentionExchange {
   uint64_t stale() const override { return inner_->stale(); }
   std::span<std::byte> Rows(int micro_batch) override { return inner_->Rows(micro_batch); }
   std::byte* DeviceRows(int micro_batch) override { return inner_->DeviceRows(micro_batch); }
-  Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
-    return inner_->Post(key, rows, inputs_ready);
+  Status Post(const RoundKey& key, int rows, MonotonicTime ready) override {
+    return inner_->Post(key, rows, ready);
   }
   Result<bool> Poll(const RoundKey& key) override { return inner_->Poll(key); }
+  MonotonicTime Ready(int micro_batch) const override { return inner_->Ready(micro_batch); }
   std::vector<Rank> Awaited(int micro_batch) const override { return inner_->Awaited(micro_batch); }
   std::span<const void* const> Contributions(int micro_batch) const override {
     return inner_->Contributions(micro_batch);

@@ -24,6 +24,21 @@ MonotonicTime FromNanoseconds(int64_t ns) {
       std::chrono::duration_cast<MonotonicClock::duration>(std::chrono::nanoseconds(ns)));
 }
 
+// When a message counts as there, by this machine's clock. A sender on another machine has another
+// clock: its posting then does not lie just before `now`, and only the difference of its two times
+// counts. A falsified time delays nothing for longer than a round may take.
+MonotonicTime ReadyHere(const Header& header, MonotonicTime now) {
+  constexpr std::chrono::seconds kLongest{10};
+  const MonotonicTime posted = FromNanoseconds(header.posted_ns);
+  const MonotonicTime ready = FromNanoseconds(header.ready_ns);
+  if (posted <= now && posted > now - kLongest) return std::min(ready, now + kLongest);
+  // Of falsified times the difference of integers would overflow.
+  const Seconds ahead(
+      (static_cast<double>(header.ready_ns) - static_cast<double>(header.posted_ns)) / 1e9);
+  return now + std::chrono::duration_cast<MonotonicClock::duration>(
+                   std::clamp<Seconds>(ahead, -kLongest, kLongest));
+}
+
 // Within an epoch the rounds of one micro-batch slot follow each other. An older key is a late
 // message, of a step that was given up. A newer key means that this member has missed a round.
 Status Misordered(PeerId from, const RoundKey& got, const RoundKey& want) {
@@ -131,12 +146,13 @@ class DirectAttention final : public AttentionExchange {
     return SendsFrom(device_) ? device_->Own(micro_batch) : nullptr;
   }
 
-  Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) override {
+  Status Post(const RoundKey& key, int rows, MonotonicTime ready) override {
     JANUS_CHECK(rows >= 0 && rows <= shape_.max_rows, rows, shape_.max_rows);
     Round& round = rounds_[key.micro_batch];
     round.rows = rows;
     round.missing = rows * shape_.top_k;
     round.senders_left = shape_.n;
+    round.ready = MonotonicTime();
     std::fill(round.arrived.begin(), round.arrived.end(), false);
     std::fill(round.placed.begin(), round.placed.end(), false);
     std::fill(round.reading.begin(), round.reading.end(), false);
@@ -147,7 +163,7 @@ class DirectAttention final : public AttentionExchange {
                                static_cast<uint32_t>(rows));
     const size_t bytes = static_cast<size_t>(rows) * shape_.row_bytes();
     header.bytes = SendsFrom(device_) ? 0 : bytes;
-    header.ready_ns = Nanoseconds(inputs_ready);
+    header.ready_ns = Nanoseconds(ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
     bytes_sent_ += bytes * static_cast<uint64_t>(shape_.n);
     if (SendsFrom(device_)) {
@@ -169,6 +185,7 @@ class DirectAttention final : public AttentionExchange {
       if (message.header.key() != key) return Misordered(from, message.header.key(), key);
       JANUS_RETURN_IF_ERROR(Enter(round, from, message));
       round.arrived[static_cast<size_t>(e)] = true;
+      round.ready = std::max(round.ready, ReadyHere(message.header, MonotonicClock::now()));
       --round.senders_left;
     }
     JANUS_ASSIGN_OR_RETURN(const bool all_read, AreRead(round, key.micro_batch));
@@ -182,6 +199,10 @@ class DirectAttention final : public AttentionExchange {
                       " are missing); do all expert instances agree?");
     }
     return true;
+  }
+
+  MonotonicTime Ready(int micro_batch) const override {
+    return rounds_[static_cast<size_t>(micro_batch)].ready;
   }
 
   std::vector<Rank> Awaited(int micro_batch) const override {
@@ -243,6 +264,7 @@ class DirectAttention final : public AttentionExchange {
     int rows = 0;
     int missing = 0;       // cells of the table still null
     int senders_left = 0;  // expert instances not heard of
+    MonotonicTime ready;   // of those heard of, the last
     std::vector<bool> arrived;
     std::vector<bool> placed;        // by expert instance: contributions in its GPU memory, mapped
     std::vector<bool> reading;       // by expert instance: a network is reading them to this GPU
@@ -367,6 +389,7 @@ class DirectExperts final : public ExpertExchange {
     arrived.count = static_cast<int>(count);
     arrived.rows = message.payload.data();
     arrived.posted = FromNanoseconds(message.header.posted_ns);
+    arrived.ready = ReadyHere(message.header, MonotonicClock::now());
     if (!arrived.on_device) return true;
     if (device_->maps(peer)) {
       arrived.rows = device_->Of(peer, key.micro_batch);
@@ -411,7 +434,7 @@ class DirectExperts final : public ExpertExchange {
             SendsFrom(device_) ? nullptr : payload + ContributionRowsOffset(size)};
   }
 
-  Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) override {
+  Status Post(const RoundKey& key, Rank to, MonotonicTime ready) override {
     const auto slot = static_cast<int>(SlotOf(key.micro_batch, to));
     const int count = counts_[static_cast<size_t>(slot)];
     Header header =
@@ -420,7 +443,7 @@ class DirectExperts final : public ExpertExchange {
     const auto size = static_cast<size_t>(count);
     const size_t bytes = ContributionBytes(size, shape_.row_bytes());
     header.bytes = SendsFrom(device_) ? ContributionRowsOffset(size) : bytes;
-    header.ready_ns = Nanoseconds(inputs_ready);
+    header.ready_ns = Nanoseconds(ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
     bytes_sent_ += bytes;
     if (SendsFrom(device_)) JANUS_RETURN_IF_ERROR(device_->Signal(slot, NumberOf(key)));

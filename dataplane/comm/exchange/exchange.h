@@ -88,12 +88,17 @@ class AttentionExchange : public Exchange {
   // StreamWait may overwrite them.
   virtual std::byte* DeviceRows(int micro_batch) = 0;
 
-  // Sends `rows` >= 0 rows of the round to every expert instance.
-  virtual Status Post(const RoundKey& key, int rows, MonotonicTime inputs_ready) = 0;
+  // Sends `rows` >= 0 rows of the round to every expert instance. `ready`: from when on they count
+  // as there, for receivers that are timed devices; others take them at once.
+  virtual Status Post(const RoundKey& key, int rows, MonotonicTime ready) = 0;
 
   // True once every (row, top-k slot) of the round has exactly one contribution here. Internal: a
   // contribution twice, missing or out of range, with the sender's name.
   virtual Result<bool> Poll(const RoundKey& key) = 0;
+
+  // When the last contributions of the micro-batch's round count as there, by this machine's clock.
+  // Valid once Poll has returned true.
+  virtual MonotonicTime Ready(int micro_batch) const = 0;
 
   // Expert instances that the micro-batch's round still waits for.
   virtual std::vector<Rank> Awaited(int micro_batch) const = 0;
@@ -124,6 +129,7 @@ struct ArrivedRows {
   const std::byte* rows = nullptr;  // [count, H] of the wire type, in place
   bool on_device = false;           // whether `rows` is an address of this member's GPU
   MonotonicTime posted;
+  MonotonicTime ready = {};  // when they count as there, by this machine's clock
 };
 
 // The expert side of a round, in any mode. For each round and participant: Poll until true, read
@@ -153,7 +159,8 @@ class ExpertExchange : public Exchange {
     std::byte* rows = nullptr;
   };
   virtual Outgoing Begin(int micro_batch, Rank to, int count) = 0;
-  virtual Status Post(const RoundKey& key, Rank to, MonotonicTime inputs_ready) = 0;
+  // `ready`: as AttentionExchange::Post has it.
+  virtual Status Post(const RoundKey& key, Rank to, MonotonicTime ready) = 0;
 };
 
 // The slots of every member for the topology's mode; Unimplemented names a mode that is not built.

@@ -98,8 +98,8 @@ struct Header {
   uint16_t sender = 0;  // rank within its role
   uint32_t count = 0;   // rows or contributions
   uint64_t bytes = 0;   // of the payload behind the header
-  // Sender's monotonic clock, for same-host differences only: when its inputs were complete, and
-  // when it posted.
+  // Sender's monotonic clock: from when on the message counts as there, and when it was posted.
+  // ready_ns is later than posted_ns only between timed devices (docs/timed-devices.md).
   int64_t ready_ns = 0;
   int64_t posted_ns = 0;
 

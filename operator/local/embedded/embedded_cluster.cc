@@ -102,6 +102,7 @@ ManagerOptions ManagerOptionsOf() {
   out.reconciler.defaults.gateway_image = "janus-gateway";
   out.reconciler.defaults.gateway_replicas = 1;
   out.reconciler.host_paths = {"/"};
+  out.reconciler.timed_devices = true;
   out.reconciler.ground = Ground::kMachine;
   out.reconciler.locate = WorkerAtSocket;
   out.workers = 1;

@@ -6,6 +6,7 @@
 #include "common/model/device_memory.h"
 #include "common/model/memory.h"
 #include "common/page_tokens.h"
+#include "controllers/timed/timed_model.h"
 #include "operator/api/quantity.h"
 #include "operator/reconcile/capacity/budget.h"
 
@@ -61,9 +62,29 @@ std::string WhatIsHeld(const MoEServiceSpec& spec, const ServicePlan& plan) {
          (experts ? std::to_string(plan.n) + " expert" : "") + " instances";
 }
 
-Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
+using controllers::TimedModel;
+
+// Nothing: the workers are no timed devices.
+Result<std::optional<TimedModel>> TimedModelOf(const MoEServiceSpec& spec,
+                                               const ModelDescription& model) {
+  if (!spec.timed) return std::optional<TimedModel>();
+  Result<TimedModel> timed = TimedModel::Make(
+      spec.timed->device(), {model.moe_layers(), model.moe.experts, model.moe.top_k});
+  if (!timed.ok()) return InvalidArgument("spec.timed: " + timed.status().message());
+  return std::optional<TimedModel>(*std::move(timed));
+}
+
+Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
+                 const std::optional<TimedModel>& timed, ServicePlan& plan) {
   const ExpertsSpec& experts = spec.roles.experts;
-  const int64_t per_instance = experts.slots_per_instance.value_or(model.moe.experts);
+  const int most_slots = timed ? timed->slots() : model.moe.experts;
+  if (timed && experts.slots_per_instance > most_slots) {
+    return InvalidArgument("spec.roles.experts.slotsPerInstance: is " +
+                           std::to_string(*experts.slots_per_instance) + "; a timed device, " +
+                           ToString(timed->device()) + ", has room for " +
+                           std::to_string(most_slots) + "; lower it, or leave it out");
+  }
+  const int64_t per_instance = experts.slots_per_instance.value_or(most_slots);
   const int64_t fewest = CeilDiv(model.moe.experts, per_instance);
   plan.m = spec.roles.attention.replicas.value_or(HeldCount(spec.roles.attention, 1));
   plan.n = experts.replicas.value_or(HeldCount(experts, fewest));
@@ -77,8 +98,9 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, Serv
                            " slots; raise it, or spec.roles.experts.slotsPerInstance");
   }
   plan.held = WhatIsHeld(spec, plan);
-  plan.slots_per_instance = static_cast<int>(experts.slots_per_instance.value_or(
-      static_cast<int32_t>(CeilDiv(model.moe.experts, plan.n))));
+  const int64_t fewest_slots = timed ? most_slots : CeilDiv(model.moe.experts, plan.n);
+  plan.slots_per_instance =
+      static_cast<int>(experts.slots_per_instance.value_or(static_cast<int32_t>(fewest_slots)));
   plan.spare_slots = experts.spare_slots;
   const int64_t slots = int64_t{plan.slots_per_instance} * plan.n;
   if (slots < model.moe.experts) {
@@ -86,8 +108,9 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, Serv
         "spec.roles.experts.slotsPerInstance: is " + std::to_string(plan.slots_per_instance) +
         "; " + std::to_string(plan.n) + " expert instances then have " + std::to_string(slots) +
         " slots for the model's " + std::to_string(model.moe.experts) + " experts; want at least " +
-        std::to_string(CeilDiv(model.moe.experts, plan.n)) + " slots, or at least " +
-        std::to_string(fewest) + " replicas");
+        (timed ? "" : std::to_string(CeilDiv(model.moe.experts, plan.n)) + " slots, or at least ") +
+        std::to_string(fewest) + " replicas" +
+        (timed ? ", as a timed device stands for " + ToString(timed->device()) : ""));
   }
   return OkStatus();
 }
@@ -227,12 +250,41 @@ int64_t PageRoom(const ModelDescription& model, const ServicePlan& plan, int64_t
   return std::max<int64_t>(room.pages / (page + beside) - 1, 0) * page;
 }
 
-Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Budget& budget,
-             ServicePlan& plan) {
+// Keys and values that a timed device holds: those of the named device, in whole pages, or as many
+// as the spec says. Memory is taken as pages are first written, so a plan counts no more than a
+// full batch of the longest sequences writes.
+Status SetTimedKv(const MoEServiceSpec& spec, const TimedModel& timed, int64_t page,
+                  ServicePlan& plan) {
+  const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
+  const int64_t most = timed.kv_tokens() / kPageTokens * page;
+  const int64_t least = pages_per_sequence * page;
+  const std::string room = "a timed device, " + ToString(timed.device()) + ", has room for " +
+                           std::to_string(timed.kv_tokens()) + " tokens of each attention instance";
+  if (most < least) {
+    return InvalidArgument("spec.timed.scale: " + room + ", and one sequence may have " +
+                           std::to_string(plan.max_model_len) +
+                           "; lower it, or spec.model.maxModelLen");
+  }
+  const std::optional<Quantity>& size = spec.roles.attention.kv_cache.size;
+  if (size && (size->value > most || size->value < least)) {
+    return InvalidArgument("spec.roles.attention.kvCache.size: is " + size->text + "; " + room +
+                           ", which are " + FormatBytes(most) + " of the served model, and one " +
+                           "sequence takes " + FormatBytes(least) + "; leave it out");
+  }
+  plan.kv_bytes = size ? size->value : most;
+  const int64_t written = std::min(plan.kv_bytes, least * plan.max_batch_size);
+  plan.swap_bytes = std::max(page, written / kSwapShare / page * page);
+  plan.need.kv = written + plan.swap_bytes;
+  return OkStatus();
+}
+
+Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model,
+             const std::optional<TimedModel>& timed, const Budget& budget, ServicePlan& plan) {
   const KvCacheSpec& cache = spec.roles.attention.kv_cache;
   const int64_t page =
       (plan.effective.fp8_kv_cache ? Fp8KvBytesPerToken(model) : KvBytesPerToken(model)) *
       kPageTokens;
+  if (timed) return SetTimedKv(spec, *timed, page, plan);
   const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
   // One sequence of full length must fit; otherwise a request within the limits could never run.
   const int64_t least = pages_per_sequence * page;
@@ -269,7 +321,9 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
   plan.dtype = ComputeType(spec.model.dtype, checkpoint.dtype);
   ModelDescription model = checkpoint;
   model.dtype = plan.dtype;
-  JANUS_RETURN_IF_ERROR(SetCounts(spec, model, plan));
+  JANUS_ASSIGN_OR_RETURN(const std::optional<TimedModel> timed, TimedModelOf(spec, model));
+  if (timed) plan.timed = timed->device();
+  JANUS_RETURN_IF_ERROR(SetCounts(spec, model, timed, plan));
   JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
@@ -292,7 +346,7 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
     JANUS_RETURN_IF_ERROR(
         SetGateway(spec.gateway.limits, *machine_bytes, gateway_memory_bytes, plan));
   }
-  JANUS_RETURN_IF_ERROR(SetKv(spec, model, budget, plan));
+  JANUS_RETURN_IF_ERROR(SetKv(spec, model, timed, budget, plan));
   JANUS_RETURN_IF_ERROR(budget.Check(service.metadata.name, plan));
   return plan;
 }

@@ -6,6 +6,7 @@
 
 #include "common/model/description.h"
 #include "common/status.h"
+#include "common/timed_device.h"
 #include "operator/api/defaults.h"
 #include "operator/api/moeservice.h"
 #include "operator/reconcile/capacity/room.h"
@@ -91,6 +92,7 @@ struct ServicePlan {
   int compute_threads = 1;           // per instance
   int64_t gateway_memory_bytes = 0;  // most that the gateway may hold for clients; 0: its default
   MemoryNeed need;
+  std::optional<TimedDevice> timed;  // what every worker stands for
   std::string held;  // why counts do not change although mode SLO asks for scaling; empty: they do
 };
 
@@ -106,12 +108,14 @@ bool IsHeld(const RoleSpec& role);
 // - Slots: if not set, the fewest that hold every expert once.
 // - KV: if not set, enough for all sequences of a full batch, within memoryPercent of the memory
 //   that the rest leaves.
+// - Timed devices (docs/timed-devices.md): slots and KV are those of the named device.
 // - Gateway: `gateway_memory_bytes`; otherwise a sixteenth of the machine's free memory, within 32
 //   MiB to 256 MiB, but always enough for four requests of the largest size.
 //
 // InvalidArgument, with the path: too few slots, too few instances allowed for the model, a length
-// beyond the model's, or a gateway too small for one request. ResourceExhausted: "needs 93 GB, 24
-// GB free", with the largest parts and what to change.
+// beyond the model's, a gateway too small for one request, or a timed device that is unknown or has
+// less room than the spec asks for. ResourceExhausted: "needs 93 GB, 24 GB free", with the largest
+// parts and what to change.
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes = std::nullopt);

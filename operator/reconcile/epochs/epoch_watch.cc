@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/timed_device.h"
 #include "operator/reconcile/epochs/imbalance.h"
 #include "operator/reconcile/epochs/member_name.h"
 #include "operator/reconcile/epochs/topology_record.h"
@@ -33,6 +34,7 @@ void EpochWatch::Forget() {
   tokens_per_second_.reset();
   tpot_ = ttft_ = Latency();
   statistics_.reset();
+  is_void_ = false;
 }
 
 EpochWatch::Answers EpochWatch::answers(MonotonicTime now) const {
@@ -67,6 +69,7 @@ WatchSeen EpochWatch::Seen(MonotonicTime now) const {
   out.ttft = ttft_.lately;
   out.statistics = statistics_;
   out.answered = answered_;
+  out.is_void = is_void_;
   return out;
 }
 
@@ -162,13 +165,20 @@ void EpochWatch::Latency::Take(const LatencyCounts& now, bool is_first) {
 // left, cover the members' whole lifetime.
 void EpochWatch::TakeCounts(const Statistics& statistics, const TopologyRecord& record,
                             MonotonicTime now) {
-  uint64_t tokens = 0;
+  uint64_t tokens = 0, waits = 0, overruns = 0;
   LatencyCounts tpot, ttft;
   for (const InstanceStatistics& one : statistics.instances) {
     tokens += one.tokens;
     tpot += one.tpot_counts;
     ttft += one.ttft_counts;
+    waits += one.timed_waits;
+    overruns += one.timed_overruns;
   }
+  if (counted_ && waits > timed_waits_ && overruns >= timed_overruns_) {
+    is_void_ = IsVoid(waits - timed_waits_, overruns - timed_overruns_);
+  }
+  timed_waits_ = waits;
+  timed_overruns_ = overruns;
   if (counted_ && now > *counted_ && tokens >= tokens_) {
     tokens_per_second_ =
         std::llround(static_cast<double>(tokens - tokens_) / Seconds(now - *counted_).count());

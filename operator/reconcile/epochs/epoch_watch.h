@@ -34,6 +34,7 @@ struct WatchSeen {
   // The newest answer as it came, and when; null: none yet. Shared and constant.
   std::shared_ptr<const Statistics> statistics;
   MonotonicTime answered;
+  bool is_void = false;
 };
 
 // Finds out whether an epoch still serves after its Commit. It asks the members every few seconds,
@@ -69,6 +70,8 @@ class EpochWatch {
   // measured by attention instances.
   LatencyCounts tpot() const { return tpot_.lately.Unpack(); }
   LatencyCounts ttft() const { return ttft_.lately.Unpack(); }
+  // Of timed devices: over the last kCountEvery with load too many waits overran (IsVoid).
+  bool is_void() const { return is_void_; }
   // True if the last answer of the member at this position of the record was that it serves this
   // epoch and does not hold. Nothing: no member of the epoch has answered yet.
   std::optional<bool> Serves(size_t member) const;
@@ -97,6 +100,9 @@ class EpochWatch {
   std::optional<MonotonicTime> counted_;  // time of the last such answer
   std::vector<double> loads_;             // at `counted_`
   uint64_t tokens_ = 0;                   // at `counted_`
+  uint64_t timed_waits_ = 0;              // at `counted_`
+  uint64_t timed_overruns_ = 0;           // at `counted_`
+  bool is_void_ = false;
   struct Latency {
     PackedLatencyCounts counted;  // at `counted_`
     PackedLatencyCounts lately;

@@ -18,6 +18,7 @@ struct ReconcilerOptions {
   std::string worker_cuda_image;        // the same for GPUs; empty: a MoEService must name one
   std::vector<std::string> host_paths;  // a HostPath source must lie below one of these folders;
                                         // "/": any
+  bool timed_devices = false;           // whether spec.device may be Timed
   Ground ground = Ground::kCluster;
   LocateWorker locate = WorkerAtPodIp;
   Seconds call_timeout{10};  // of each call to the API

@@ -138,6 +138,7 @@ std::string RevisionOf(const MoEService& service, Role role, const std::string& 
   set.Add("workerImage", worker_image);
   AddSource(spec.model, set);
   set.Add("device", ToString(spec.device), ToString(Device::kAuto));
+  if (spec.timed) set.Add("timed", janus::ToString(spec.timed->device()));
   for (const LocalObjectRef& secret : spec.image_pull_secrets) set.Add("pullSecret", secret.name);
   set.Add("drain", spec.drain.timeout_seconds, DrainSpec{}.timeout_seconds);
   set.Add("hostShared", spec.exchange.host_shared ? "true" : "");

@@ -25,7 +25,7 @@ std::string Joined(const FieldErrors& errors) {
 
 const std::string& NewestImage(const MoEService& service, const ReconcilerOptions& options) {
   if (!service.spec.image.empty()) return service.spec.image;
-  return DeviceOf(service) == Device::kCuda ? options.worker_cuda_image : options.worker_image;
+  return ComputesOn(service) == Device::kCuda ? options.worker_cuda_image : options.worker_image;
 }
 
 }  // namespace
@@ -50,6 +50,13 @@ Cause CheckSpec(const MoEService& service, const ReconcilerOptions& options) {
                           "administrator add one to hostPaths, or use another source",
                       0});
   }
+  if (errors.empty() && service.spec.device == Device::kTimed && !options.timed_devices) {
+    errors.push_back({"spec.device",
+                      "is Timed, which this operator does not allow, since a timed device only "
+                      "emulates the times of another one; have its administrator set "
+                      "timedDevices.enabled, or use another device",
+                      0});
+  }
   if (!errors.empty()) return {"InvalidSpec", Joined(errors)};
   errors = ValidateSupported(service, options.ground);
   if (!errors.empty()) return {"NotSupported", Joined(errors)};
@@ -72,7 +79,7 @@ PinnedImage PinImage(const Node& tree, const MoEService& service,
   const auto annotation = service.metadata.annotations.find(std::string(kRestartedAtAnnotation));
   const std::string restart =
       annotation == service.metadata.annotations.end() ? "" : annotation->second;
-  const Device device = DeviceOf(service);
+  const Device device = ComputesOn(service);
   if (!service.spec.image.empty() || out.image.empty() || !out.named.empty() ||
       restart != out.restarted_at || device != out.device) {
     out.image = NewestImage(service, options);
@@ -85,7 +92,7 @@ PinnedImage PinImage(const Node& tree, const MoEService& service,
 
 std::string ImageOfPods(const MoEService& service, const PinnedImage& pinned,
                         const ReconcilerOptions& options) {
-  return DeviceOf(service) == pinned.device ? pinned.image : NewestImage(service, options);
+  return ComputesOn(service) == pinned.device ? pinned.image : NewestImage(service, options);
 }
 
 std::optional<MoEService> LastServiceOf(const Node& tree, const TopologySeen* topology) {

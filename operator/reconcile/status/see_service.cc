@@ -290,6 +290,7 @@ class Seeing {
     out_.topology.imbalance_permille =
         HeldNumber(is_same ? Was({"status", "topology", "imbalancePermille"}) : std::nullopt,
                    watch.imbalance_permille);
+    out_.is_void = watch.is_void;
     out_.tokens_per_second =
         HeldNumber(Was({"status", "slo", "tokensPerSecond"}), watch.tokens_per_second);
     const SloSpec& slo = desired_.service.spec.slo;

@@ -62,6 +62,18 @@ int Weight(const Judgement& judgement) {
                                                       : 2;
 }
 
+// What a reader of any figure must know of a service of timed devices; empty: it has none.
+std::string Emulated(const StatusFacts& seen) {
+  if (!seen.plan || !seen.plan->timed) return "";
+  std::string out = "; emulated: " + janus::ToString(*seen.plan->timed);
+  if (seen.is_void) {
+    out +=
+        "; void: more than 1 % of the results came later than the emulated device would have "
+        "them, so lower spec.timed.timeScale or use more cores";
+  }
+  return out;
+}
+
 bool Serves(const TopologyStatus& topology) {
   return topology.is_told && !topology.has_lost && topology.lost.empty();
 }
@@ -74,6 +86,7 @@ Judgement OfTopology(const StatusFacts& seen) {
     std::string message = name + " serves: " + std::to_string(topology.m) + " attention and " +
                           std::to_string(topology.n) + " expert instances";
     if (!topology.message.empty()) message += "; " + topology.message;
+    message += Emulated(seen);
     return {kTrue, {"Committed", std::move(message)}};
   }
   if (!topology.reason.empty()) return {kFalse, {topology.reason, topology.message}};

@@ -110,6 +110,7 @@ struct StatusFacts {
   EpochWatch::Answers answers = EpochWatch::Answers::kUnknown;  // of the committed epoch's members
   std::string unanswered;                                       // which member is silent, and why
   ScalingStatus scaling;
+  bool is_void = false;  // timed devices: too many waits overran lately
   std::optional<int64_t> tokens_per_second;
   std::optional<int64_t> tpot_microseconds;  // of the spec's target percentile;
   std::optional<int64_t> ttft_microseconds;  // nothing without a target

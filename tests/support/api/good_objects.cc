@@ -83,6 +83,11 @@ std::vector<Node> MoEServices() {
       Parse(head + R"(  model: {source: {type: HostPath, hostPath: {path: /models/demo}}}
   slo: {tpot: {targetMilliseconds: 50}}
 )"),
+      Parse(head + R"(  model: {source: {type: HostPath, hostPath: {path: /models/demo}}}
+  slo: {tpot: {targetMilliseconds: 50}}
+  device: Timed
+  timed: {hardware: H200, model: deepseek-v3, scale: 64, timeScale: 8}
+)"),
   };
 }
 
@@ -115,6 +120,10 @@ std::vector<RuleBreaker> BreakMoEServices() {
       head + host + slo +
           "  roles: {attention: {scaling: {maxReplicas: 2}}, experts: {replicas: 3}}\n" +
           "  ratio: {max: {experts: 1, attention: 1}}\n");
+  add("spec#3", "spec.timed", head + host + slo + "  device: Timed\n");
+  const std::string timed = "  timed: {hardware: H200, model: deepseek-v3}\n";
+  add("spec#3", "spec.timed", head + host + slo + timed);
+  add("spec#3", "spec.timed", head + host + slo + "  device: CPU\n" + timed);
   add("spec.ratio#0", "spec.ratio.min",
       head + host + slo +
           "  ratio: {min: {experts: 3, attention: 1}, max: {experts: 2, attention: 1}}\n");

@@ -25,6 +25,42 @@ TEST(ComposeServiceText, SurvivesAnyFolderName) {
   }
 }
 
+TEST(ComposeServiceText, NamesTheTimedDevice) {
+  const TimedDevice device = {"H200", "deepseek-v3", 64, 8};
+  const auto composed =
+      ParseServiceText(ComposeServiceText({"d", "", "/m", 1, 8, device}), "service.yaml");
+  ASSERT_TRUE(composed.ok()) << composed.status().message();
+  EXPECT_EQ(composed->spec.device, control::Device::kTimed);
+  EXPECT_EQ(composed->spec.timed->device(), device);
+}
+
+TEST(WithTimedDevice, TakesThePlaceOfTheObjectsOwnDevice) {
+  const TimedDevice device = {"H200", "deepseek-v3", 64, 8};
+  const std::string plain = ComposeServiceText({"d", "", "/m", 2, 3}) + "  device: CPU\n";
+  const Result<std::string> text = WithTimedDevice(plain, "s.yaml", device);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  const auto service = ParseServiceText(*text, "s.yaml");
+  ASSERT_TRUE(service.ok()) << service.status().message();
+  EXPECT_EQ(service->spec.device, control::Device::kTimed);
+  EXPECT_EQ(service->spec.timed->device(), device);
+  EXPECT_EQ(service->spec.roles.experts.replicas, 3);
+  EXPECT_FALSE(WithTimedDevice("a: [", "s.yaml", device).ok());
+}
+
+TEST(ParseServiceText, RefusesATimedDeviceOfNamesThatAreNotKnown) {
+  const auto why = [](const TimedDevice& device) {
+    return ParseServiceText(ComposeServiceText({"d", "", "/m", 1, 8, device}), "s.yaml")
+        .status()
+        .message();
+  };
+  EXPECT_EQ(why({"B300", "deepseek-v3"}),
+            "s.yaml:13: spec.timed.hardware: B300 is not supported by this version; use L20, H800, "
+            "A800, H20, L40S, A100, H100 or H200");
+  EXPECT_EQ(why({"H200", "gpt-5"}),
+            "s.yaml:14: spec.timed.model: gpt-5 is not supported by this version; use deepseek-v2, "
+            "deepseek-v3, mixtral-8x22b, dbrx or scaled-moe");
+}
+
 TEST(ServiceNameFor, IsAlwaysAValidName) {
   EXPECT_EQ(ServiceNameFor("/models/demo"), "demo");
   EXPECT_EQ(ServiceNameFor("/models/demo/"), "demo");

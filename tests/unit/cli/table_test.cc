@@ -123,6 +123,31 @@ TEST(RenderTable, SaysHowOftenAStepWasGivenUp) {
   EXPECT_TRUE(RenderLine(view).ends_with(" steps given up 3 rounds missed 8")) << RenderLine(view);
 }
 
+TEST(RenderTable, SaysThatTimesAreEmulatedAndWhetherTheRunIsVoid) {
+  Statistics before = Before(), now = After();
+  for (Statistics* const look : {&before, &now}) {
+    for (InstanceStatistics& one : look->instances) {
+      one.timed = "H200 as deepseek-v3, scale 64, time scale 1";
+      one.timed_waits = 1000;
+      one.timed_overruns = 500;
+    }
+  }
+  for (InstanceStatistics& one : now.instances) one.timed_waits = 2000;
+  ServiceView view = Summarize(before, now, Seconds(2));
+  EXPECT_FALSE(view.is_void) << "what overran before does not count";
+  EXPECT_TRUE(RenderTable("heading", view, before, now, Seconds(2))
+                  .ends_with("\nemulated: H200 as deepseek-v3, scale 64, time scale 1\n"));
+  EXPECT_TRUE(RenderLine(view).ends_with(" emulated")) << RenderLine(view);
+  now.instances[0].timed_overruns = 541;  // of 4000
+  view = Summarize(before, now, Seconds(2));
+  EXPECT_TRUE(view.is_void);
+  const std::string text = RenderTable("heading", view, before, now, Seconds(2));
+  EXPECT_NE(text.find("time scale 1; void: more than 1 % of the waits overran\n"),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(RenderLine(view).ends_with(" emulated; void: more than 1 % of the waits overran"));
+}
+
 TEST(Summarize, TakesTheStepForTpotUntilARequestHasFinished) {
   Statistics now = After();
   now.instances[2].tpot_seconds_median = 0;

@@ -135,6 +135,9 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.ttft_counts.Add(Seconds(2));
   in.replayed = 24;
   in.swapped = 25;
+  in.timed = "H200 as deepseek-v3";
+  in.timed_waits = 26;
+  in.timed_overruns = 27;
   in.resident_bytes = 14;
   in.holding = "a peer is gone";
   in.load = {.process = uint64_t{1} << 63,
@@ -238,6 +241,17 @@ TEST(Convert, OfManyGatewaysTheBoundHoldsAndNoneComesTwice) {
   v1::Statistics again;
   AddToProto(read, again);
   EXPECT_EQ(GatewaysFromProto(again), read);
+}
+
+TEST(Convert, ATimedDeviceComesBackAndFactorsThatDoNotFitAreRefused) {
+  const TimedDevice device = {"H200", "deepseek-v3", 64, 8};
+  EXPECT_EQ(FromProto(ToProto(device)).value(), device);
+  v1::TimedDevice wire = ToProto(device);
+  wire.set_scale(1u << 31);
+  EXPECT_EQ(FromProto(wire).status().code(), StatusCode::kInvalidArgument);
+  wire = ToProto(device);
+  wire.set_time_scale(1001);
+  EXPECT_EQ(FromProto(wire).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST(Convert, LatenciesInMoreBucketsThanThereAreSayNothing) {

@@ -39,6 +39,10 @@ class ScriptedServer {
       }
       response.set_content(R"({"object":"list","data":[{"id":"demo"}]})", "application/json");
     });
+    server_.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+      const size_t at = std::min(scrapes_++, metrics.size() - 1);
+      response.set_content(metrics.at(at), "text/plain");
+    });
     server_.Post(
         "/v1/completions", [this](const httplib::Request& request, httplib::Response& response) {
           {
@@ -84,6 +88,7 @@ class ScriptedServer {
     return bodies_;
   }
 
+  std::vector<std::string> metrics = {""};  // of each scrape; then the last one again
   std::vector<std::string> events = {
       Event(R"({"choices":[{"text":"a","finish_reason":null}]})"),
       Event(R"({"choices":[{"text":"b","finish_reason":null}]})"),
@@ -94,6 +99,7 @@ class ScriptedServer {
   std::string key;  // required, unless empty
 
  private:
+  size_t scrapes_ = 0;
   httplib::Server server_;
   int port_ = 0;
   Mutex mu_;
@@ -168,6 +174,23 @@ TEST_F(RunLoadTest, SaysWhyTheEndpointCannotBeUsed) {
   EXPECT_EQ(why(options), options.url + " refuses the key of OPENAI_API_KEY");
   options.api_key = "secret";
   EXPECT_EQ(why(options), "");
+}
+
+TEST_F(RunLoadTest, SaysThatTimedDevicesServeAndWhetherTheRunIsVoid) {
+  const auto scrape = [](const std::string& waits, const std::string& overruns) {
+    return "# HELP x y\njanus_gateway_timed_waits " + waits + "\n# HELP y z\n" +
+           "janus_gateway_timed_overruns " + overruns + "\n";
+  };
+  server_.metrics = {scrape("1000", "900"), scrape("2e+03", "910")};
+  LoadSummary summary = Run({{0, 4, 2}});
+  EXPECT_EQ(summary.timed_waits, 1000u);
+  EXPECT_EQ(summary.timed_overruns, 10u);
+  EXPECT_NE(Describe(summary).find("\nemulated: "), std::string::npos) << Describe(summary);
+  EXPECT_EQ(Describe(summary).find("void"), std::string::npos) << Describe(summary);
+  summary.timed_overruns = 32;
+  EXPECT_NE(Describe(summary).find("\nvoid: 3.2 % of the results"), std::string::npos);
+  EXPECT_EQ(Describe(LoadSummary()).find("emulated"), std::string::npos);
+  EXPECT_EQ(ReadTimedCounts("nothing of it\n").waits, 0u);
 }
 
 TEST(Describe, GivesNoFiguresOfWhatWasNot) {

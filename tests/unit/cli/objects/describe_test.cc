@@ -49,6 +49,18 @@ TEST(Describe, AServiceIsOneLine) {
             "demo   demo-model   1/1         1/2       False   4m5s   WaitingForPods   3\n");
 }
 
+TEST(Describe, AServiceOfTimedDevicesIsEmulated) {
+  Node service = Service();
+  control::SetAt(service, {"spec", "timed"},
+                 Yaml("{hardware: H200, model: deepseek-v3, scale: 64}"));
+  EXPECT_NE(ServiceTable({service}, kNow).find("demo-model (emulated)"), std::string::npos);
+  const std::string text = DescribeService(service, {}, {}, kNow);
+  EXPECT_NE(text.find("Emulated:    H200 as deepseek-v3, scale 64, time scale 1\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(DescribeService(Service(), {}, {}, kNow).find("Emulated"), std::string::npos);
+}
+
 TEST(Describe, ATopologyIsOneLine) {
   const Node topology = Yaml(R"(
 metadata: {name: demo-abc, creationTimestamp: "2026-01-02T03:00:00Z"}

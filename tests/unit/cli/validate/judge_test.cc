@@ -43,12 +43,12 @@ TEST(Judge, TellsTheSchemaFromWhatThisVersionCanDo) {
             "  schema:         valid\n"
             "  on one machine: this version cannot serve it\n"
             "    s.yaml:16: spec.device: CUDA is not supported by this version (workers of "
-            "this machine compute on its CPUs); use Auto or CPU\n"
+            "this machine compute on its CPUs); use Auto, CPU or Timed\n"
             "bad");
   EXPECT_EQ(Described(kService + "  device: GPU\n"),
             "s.yaml:1: MoEService demo\n"
             "  schema:         refused\n"
-            "    s.yaml:16: spec.device: is 'GPU'; use Auto, CPU or CUDA\n"
+            "    s.yaml:16: spec.device: is 'GPU'; use Auto, CPU, CUDA or Timed\n"
             "bad");
 }
 

@@ -27,6 +27,8 @@ v1::FromAttention StepOf(std::initializer_list<uint32_t> tokens) {
   step.set_kv_tokens_in_use(20);
   step.set_queued(2);
   step.set_running(3);
+  step.set_timed_waits(40);
+  step.set_timed_overruns(2);
   v1::RequestTokens& request = *step.add_requests();
   request.set_request_id(7);
   request.set_attempt(2);
@@ -105,6 +107,8 @@ TEST(TokenMessages, AStepTellsTokensAndLoad) {
   EXPECT_EQ(events.load->kv_tokens_in_use, 20);
   EXPECT_EQ(events.load->queued, 2);
   EXPECT_EQ(events.load->running, 3);
+  EXPECT_EQ(events.load->timed_waits, 40u);
+  EXPECT_EQ(events.load->timed_overruns, 2u);
 }
 
 TEST(TokenMessages, WhatCanBeTriedElsewhereIsShedAndAnythingElseEndsTheRequest) {

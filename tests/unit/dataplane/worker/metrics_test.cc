@@ -26,6 +26,7 @@ std::set<std::string> NamesOf(Role role) {
   statistics.role = role;
   statistics.links = {{Role::kExperts, Rank{0}, "loopback"}};
   statistics.device.device = "mlx5_0";
+  statistics.timed = "H200 as deepseek-v3";
   std::set<std::string> names;
   for (const MetricFamily& family : WorkerMetrics(statistics, 1, StepMetrics())) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name << " is told twice";

@@ -203,7 +203,7 @@ spec:
   const std::string kAll =
       "service.yaml:3: metadata.name: is 'Chat'; want small letters, digits and '-', beginning "
       "with a letter\n"
-      "service.yaml:5: spec.device: is 'GPU'; use Auto, CPU or CUDA\n"
+      "service.yaml:5: spec.device: is 'GPU'; use Auto, CPU, CUDA or Timed\n"
       "service.yaml:7: spec.model.source.huggingFace.repo: is required: owner/name on the hub\n"
       "service.yaml:8: spec.model.maxModelLen: is 0; want 1..16777216\n"
       "service.yaml:9: spec.slo.tpot.targetMilliseconds: must be an integer, is a string "
@@ -222,7 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
              "'replicas'?"},
         Case{"AFieldFarFromAny", kFixed, "device: CPU", "zebra: CPU",
              "service.yaml:6: spec.zebra: is not a field here; the fields are model, slo, image, "
-             "imagePullSecrets, device, roles, exchange, pipeline, ratio, scaling, drain, rollout, "
+             "imagePullSecrets, device, timed, roles, exchange, pipeline, ratio, scaling, drain, "
+             "rollout, "
              "gateway, security, paused, suspend"},
         Case{"TextForAnInteger", kFixed, "replicas: 2", "replicas: two",
              "service.yaml:8: spec.roles.attention.replicas: must be an integer, is a string "
@@ -237,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
              "service.yaml:3: metadata.name: must be a string, is an integer (12); write \"12\" "
              "in quotes"},
         Case{"AValueOutsideAnEnumeration", kFixed, "device: CPU", "device: GPU",
-             "service.yaml:6: spec.device: is 'GPU'; use Auto, CPU or CUDA"},
+             "service.yaml:6: spec.device: is 'GPU'; use Auto, CPU, CUDA or Timed"},
         Case{"ABooleanForAnEnumeration", kFixed, "device: CPU", "security: {tls: false}",
              "service.yaml:6: spec.security.tls: is 'false'; use Auto or Disabled"},
         Case{"AWordThatIsABooleanForAnEnumeration", kFixed, "device: CPU", "security: {tls: Off}",

@@ -7,6 +7,9 @@
 #include <sstream>
 #include <string>
 
+#include "common/hardware.h"
+#include "controllers/plan/model_shape.h"
+#include "operator/api/nearest.h"
 #include "operator/api/parse.h"
 #include "operator/api/validate.h"
 #include "operator/api/yaml.h"
@@ -59,7 +62,7 @@ TEST(Supported, SaysItAsTheReferenceDoes) {
             "Auto or Direct");
   EXPECT_EQ(Errors("device: CUDA"),
             "s.yaml:8: spec.device: CUDA is not supported by this version (workers of this machine "
-            "compute on its CPUs); use Auto or CPU");
+            "compute on its CPUs); use Auto, CPU or Timed");
   EXPECT_EQ(Errors("suspend: true"),
             "s.yaml:8: spec.suspend: true is not supported by this version; use false");
   EXPECT_EQ(
@@ -96,6 +99,8 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"gateway: {podTemplate: {}}", "gateway.podTemplate"},
       {"security: {networkPolicy: true}", "security.networkPolicy"},
       {"suspend: true", "suspend"},
+      {"device: Timed\n  timed: {hardware: B300, model: dbrx}", "timed.hardware"},
+      {"device: Timed\n  timed: {hardware: H200, model: gpt-5}", "timed.model"},
   };
   for (const auto& [lines, field] : kSpec) expect_one(Errors(lines), field);
   const std::pair<const char*, const char*> kRole[] = {
@@ -173,6 +178,21 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
   EXPECT_EQ(refused[0].message,
             "HuggingFace is not supported by this version; use HostPath, PersistentVolumeClaim or "
             "Image");
+}
+
+// The table is written by hand: it names every preset, and no other.
+TEST(Supported, NamesEveryPresetThatATimedDeviceMayStandFor) {
+  const auto listed = [](std::string_view field) {
+    for (const Limit& limit : Limits()) {
+      if (limit.field == field) return std::string(limit.use);
+    }
+    return std::string();
+  };
+  std::vector<std::string_view> hardware, models;
+  for (const HardwareProfile& one : HardwarePresets()) hardware.push_back(one.name);
+  for (const controllers::ModelShape& one : controllers::ModelPresets()) models.push_back(one.name);
+  EXPECT_EQ(listed("timed.hardware"), JoinOr(hardware));
+  EXPECT_EQ(listed("timed.model"), JoinOr(models));
 }
 
 TEST(Supported, IsPrintedInTheDocsAsItIs) {

@@ -24,6 +24,13 @@ TEST(WorkerConfigOf, TakesAlongWhatAllMembersScheduleBy) {
   plan.effective.fp8_kv_cache = true;
   EXPECT_TRUE(WorkerConfigOf(plan, 6, false).fp8_kv_cache());
   EXPECT_FALSE(WorkerConfigOf(plan, 6, false).debug_logits_hash());
+  EXPECT_FALSE(config.has_timed());
+  plan.timed = TimedDevice{"H200", "deepseek-v3", 64, 8};
+  const v1::TimedDevice timed = WorkerConfigOf(plan, 6, false).timed();
+  EXPECT_EQ(timed.hardware(), "H200");
+  EXPECT_EQ(timed.model(), "deepseek-v3");
+  EXPECT_EQ(timed.scale(), 64u);
+  EXPECT_EQ(timed.time_scale(), 8u);
 }
 
 }  // namespace

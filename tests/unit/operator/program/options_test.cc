@@ -21,7 +21,8 @@ std::string ErrorOf(std::vector<const char*> words, bool with_images = true) {
 TEST(OperatorOptions, TakesWhatItIsTold) {
   const Result<ParsedOptions> parsed =
       Parse({"--watch-namespace=prod", "--workers=7", "--host-path=/a", "--host-path=/b",
-             "--leader-election=false", "--pod-name=operator-0", "--worker-cuda-image=w-cuda:1"});
+             "--leader-election=false", "--pod-name=operator-0", "--worker-cuda-image=w-cuda:1",
+             "--timed-devices"});
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(parsed->options.namespaces, std::vector<std::string>{"prod"});
   EXPECT_EQ(parsed->options.workers, 7);
@@ -30,6 +31,7 @@ TEST(OperatorOptions, TakesWhatItIsTold) {
   EXPECT_EQ(parsed->options.pod_name, "operator-0");
   EXPECT_EQ(parsed->options.worker_image, "w:1");
   EXPECT_EQ(parsed->options.worker_cuda_image, "w-cuda:1");
+  EXPECT_TRUE(parsed->options.timed_devices);
 }
 
 TEST(OperatorOptions, NamesTheFlagThatIsWrongAndWhatIsWrongWithIt) {

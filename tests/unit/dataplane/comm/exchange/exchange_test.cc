@@ -202,6 +202,54 @@ class ExchangeTest : public testing::TestWithParam<Kind> {
   }
 };
 
+// Of timed devices: what is on a modelled way counts as there later than it is.
+TEST_P(ExchangeTest, AMessageCountsAsThereWhenItsSenderSays) {
+  const ExchangeShape shape = ShapeFor(1, 2);
+  Members members = Connect(shape);
+  const RoundPlan plan = PlanOf(shape, KeyOf(1), {0});
+  const MonotonicTime ready = MonotonicClock::now() + std::chrono::seconds(5);
+  ASSERT_TRUE(members.attention(0).Post(plan.key, 0, ready).ok());
+  ArrivedRows arrived;
+  ASSERT_TRUE(members.AwaitRows(0, plan.key, Rank{0}, arrived).value());
+  EXPECT_EQ(arrived.ready, ready);
+  for (int e = 0; e < 2; ++e) {
+    members.experts(e).Begin(0, Rank{0}, 0);
+    ASSERT_TRUE(members.experts(e).Post(plan.key, Rank{0}, ready + std::chrono::seconds(e)).ok());
+  }
+  ASSERT_TRUE(members.AwaitAnswers(0, plan.key).value());
+  EXPECT_EQ(members.attention(0).Ready(0), ready + std::chrono::seconds(1)) << "of the last";
+}
+
+// Where the clocks of two machines differ, only how long after its posting a message counts.
+TEST_P(ExchangeTest, AnotherMachinesClockAndFalsifiedTimesDoNoHarm) {
+  const ExchangeShape shape = ShapeFor(1, 1);
+  Members members = Connect(shape);
+  uint64_t step = 0;
+  const auto ready_of = [&](int64_t posted_ns, int64_t ready_ns) {
+    Header header = MakeHeader(MessageKind::kRows, KeyOf(++step), 0, 0);
+    header.posted_ns = posted_ns;
+    header.ready_ns = ready_ns;
+    EXPECT_TRUE(members.network().attention(0).Post(0, header).ok());
+    ArrivedRows arrived;
+    EXPECT_TRUE(members.AwaitRows(0, KeyOf(step), Rank{0}, arrived).value());
+    return arrived.ready;
+  };
+  using std::chrono::seconds;
+  const MonotonicTime before = MonotonicClock::now();
+  const MonotonicTime ready = ready_of(1'000, 3'000'001'000);
+  EXPECT_GE(ready, before + seconds(3));
+  EXPECT_LE(ready, MonotonicClock::now() + seconds(3));
+  const auto comes_within = [&](seconds most, int64_t posted_ns, int64_t ready_ns) {
+    const MonotonicTime counts_from = ready_of(posted_ns, ready_ns);
+    EXPECT_LE(counts_from, MonotonicClock::now() + most) << posted_ns << " " << ready_ns;
+  };
+  comes_within(seconds(10), 1'000, INT64_MAX);
+  comes_within(seconds(0), INT64_MAX, INT64_MIN);
+  comes_within(seconds(10), INT64_MIN, INT64_MAX);
+  const int64_t now = std::chrono::nanoseconds(MonotonicClock::now().time_since_epoch()).count();
+  comes_within(seconds(10), now, INT64_MAX);
+}
+
 TEST_P(ExchangeTest, DeliversAsTheReferenceSays) {
   const uint64_t seed = TestSeed();
   for (uint64_t run = 0; run < 12; ++run) {

@@ -227,6 +227,81 @@ ProcessRoom Limited(int64_t memory_bytes, int cores) {
   return {memory_bytes, true, cores, true};
 }
 
+MoEService Timed(int attention, int experts, TimedSpec timed) {
+  MoEService service = Fixed(attention, experts);
+  service.spec.device = Device::kTimed;
+  service.spec.timed = std::move(timed);
+  return service;
+}
+
+// An H200 has room for 49 of DeepSeek-V3's 256 experts of a layer; one of the small model's 8
+// stands for 32.
+TEST(PlanService, ATimedDeviceHasTheRoomOfTheDeviceThatItStandsFor) {
+  const auto plan =
+      PlanService(Timed(1, 8, {"H200", "deepseek-v3", 64}), SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->slots_per_instance, 1);
+  EXPECT_EQ(plan->timed, (TimedDevice{"H200", "deepseek-v3", 64, 1}));
+  const int64_t tokens = plan->kv_bytes / KvBytesPerToken(SmallModel());
+  EXPECT_GT(tokens, 20'000);
+  EXPECT_EQ(tokens % 16, 0);
+  const auto half =
+      PlanService(Timed(1, 8, {"H200", "deepseek-v3", 128}), SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(half.ok()) << half.status().ToString();
+  EXPECT_NEAR(static_cast<double>(plan->kv_bytes) / static_cast<double>(half->kv_bytes), 2, 0.01);
+  // Mixtral's 8 experts: as many as one device holds are on each, not the fewest.
+  const auto mixtral =
+      PlanService(Timed(1, 4, {"H200", "mixtral-8x22b"}), SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(mixtral.ok()) << mixtral.status().ToString();
+  EXPECT_EQ(mixtral->slots_per_instance, 3);
+  EXPECT_LE(mixtral->need.kv, KvBytesPerToken(SmallModel()) * 512 * 256 * 9 / 8)
+      << "what a full batch writes, and an eighth to swap";
+}
+
+TEST(PlanService, InModeSloTimedDevicesAreAsManyAsHoldTheNamedModel) {
+  MoEService service = Timed(1, 1, {"H200", "deepseek-v3", 64});
+  service.spec.roles.experts.replicas.reset();
+  const auto plan = PlanService(service, SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->n, 8);
+}
+
+TEST(PlanService, NamesWhatATimedDeviceHasNoRoomFor) {
+  const auto why = [](const MoEService& service) {
+    return PlanService(service, SmallModel(), {16 * kGiB, 8}).status();
+  };
+  const Status few = why(Timed(1, 7, {"H200", "deepseek-v3", 64}));
+  EXPECT_EQ(few.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(few.message(),
+            "spec.roles.experts.slotsPerInstance: is 1; 7 expert instances then have 7 slots for "
+            "the model's 8 experts; want at least 8 replicas, as a timed device stands for H200 as "
+            "deepseek-v3, scale 64, time scale 1");
+  MoEService slots = Timed(1, 8, {"H200", "deepseek-v3", 64});
+  slots.spec.roles.experts.slots_per_instance = 2;
+  EXPECT_EQ(why(slots).message(),
+            "spec.roles.experts.slotsPerInstance: is 2; a timed device, H200 as deepseek-v3, scale "
+            "64, time scale 1, has room for 1; lower it, or leave it out");
+  const Status scale = why(Timed(1, 8, {"H200", "deepseek-v3", 65'536}));
+  EXPECT_TRUE(scale.message().starts_with("spec.timed.scale: a timed device, ")) << scale.message();
+  MoEService size = Timed(1, 8, {"H200", "deepseek-v3", 64});
+  size.spec.roles.attention.kv_cache.size = Quantity{8 * kGiB, 8 * kGiB * 1000, "8Gi"};
+  EXPECT_TRUE(why(size).message().starts_with("spec.roles.attention.kvCache.size: is 8Gi; "));
+  const Status small = why(Timed(1, 8, {"H100", "deepseek-v3", 64}));
+  EXPECT_EQ(small.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(small.message().starts_with("spec.timed: one H100 has room for ")) << small.message();
+}
+
+// PlanPinned gives the KV cache of one instance of a revision to the others, as a size.
+TEST(PlanService, ATimedDeviceTakesTheKvCacheThatItWouldHaveByItself) {
+  MoEService service = Timed(1, 8, {"H200", "deepseek-v3", 64});
+  const auto plan = PlanService(service, SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(plan.ok());
+  service.spec.roles.attention.kv_cache.size = UnitsOf(plan->kv_bytes);
+  const auto again = PlanService(service, SmallModel(), {16 * kGiB, 8});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->kv_bytes, plan->kv_bytes);
+}
+
 TEST(PlanServiceInPods, TakesTheKvCacheFromAnAttentionPodAlone) {
   const ModelDescription model = Mixtral8x7B();
   const auto kv = [&](int attention, int experts, int64_t attention_bytes, int64_t expert_bytes) {

@@ -281,6 +281,29 @@ TEST_F(EpochWatchTest, WhatIsCountedIsAskedForOnceAMinuteAndIsOfThatMinute) {
   EXPECT_EQ(watch_.imbalance_permille(), 1500);
 }
 
+TEST_F(EpochWatchTest, ARunOfTimedDevicesIsVoidByWhatTheLastMinuteOverran) {
+  const auto count_at = [&](int second, uint64_t waits, uint64_t overruns) {
+    LookAt(second);
+    ASSERT_TRUE(members_.counts) << second;
+    InstanceStatistics attention = Said(Role::kAttention, 0, 7);
+    attention.timed_waits = waits;
+    attention.timed_overruns = overruns;
+    Answer({attention, Said(Role::kExperts, 0, 7), Said(Role::kExperts, 1, 7)});
+    LookAt(second + 5);
+  };
+  count_at(0, 100, 90);
+  EXPECT_FALSE(watch_.is_void()) << "that is of all their life";
+  count_at(60, 1100, 100);
+  EXPECT_FALSE(watch_.is_void()) << "one in a hundred";
+  count_at(120, 2100, 111);
+  EXPECT_TRUE(watch_.is_void());
+  EXPECT_TRUE(watch_.Seen(At(125)).is_void);
+  count_at(180, 2100, 111);
+  EXPECT_TRUE(watch_.is_void()) << "nothing new is known";
+  count_at(240, 3100, 111);
+  EXPECT_FALSE(watch_.is_void());
+}
+
 TEST_F(EpochWatchTest, WhatRequestsTookIsOfTheLastMinuteInWhichSomeEnded) {
   LatencyCounts counts;
   const auto count_at = [&](int second, std::initializer_list<double> took) {

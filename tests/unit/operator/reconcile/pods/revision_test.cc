@@ -36,6 +36,14 @@ TEST(RevisionOf, IsAnotherForEveryFieldThatAPodIsMadeOf) {
       {"path", [](MoEService& s) { s.spec.model.source.host_path->path = "/models/other"; }},
       {"device", [](MoEService& s) { s.spec.device = Device::kCpu; }},
       {"GPUs", [](MoEService& s) { s.spec.device = Device::kCuda; }},
+      {"timed",
+       [](MoEService& s) {
+         s.spec.timed = TimedSpec{"H200", "deepseek-v3"};
+       }},
+      {"scale",
+       [](MoEService& s) {
+         s.spec.timed = TimedSpec{"H200", "deepseek-v3", 2};
+       }},
       {"pull secret", [](MoEService& s) { s.spec.image_pull_secrets = {{"registry"}}; }},
       {"drain", [](MoEService& s) { s.spec.drain.timeout_seconds = 10; }},
       {"tls", [](MoEService& s) { s.spec.security.tls = Tls::kDisabled; }},

@@ -946,6 +946,14 @@ TEST(Reconciler, WhatItCannotDoIsSaidAndNothingIsMade) {
   sim.Run(Seconds(10));
   EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
   EXPECT_NE(sim.MessageOf("Stalled").find("hostPath.path"), std::string::npos);
+  sim.Patch(R"({"spec":{"model":{"source":{"hostPath":{"path":"/models/demo"}}},"device":"Timed",
+                "timed":{"hardware":"H200","model":"deepseek-v3"}}})");
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
+  EXPECT_NE(sim.MessageOf("Stalled").find("spec.device: is Timed, which this operator does not"),
+            std::string::npos)
+      << sim.MessageOf("Stalled");
+  EXPECT_NE(sim.MessageOf("Stalled").find("timedDevices.enabled"), std::string::npos);
   EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
 }

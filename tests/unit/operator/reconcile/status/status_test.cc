@@ -302,6 +302,24 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
   }
 }
 
+TEST(ConditionsOf, OfTimedDevicesSayThatTheyAreEmulatedAndWhetherTheRunIsVoid) {
+  StatusFacts seen = Whole();
+  const auto topology = [&] {
+    for (const Condition& one : ConditionsOf(seen)) {
+      if (one.type == "TopologyReady") return one.message;
+    }
+    return std::string();
+  };
+  seen.plan.emplace();
+  EXPECT_EQ(topology(), "epoch 5 serves: 2 attention and 3 expert instances");
+  seen.plan->timed = TimedDevice{"H200", "deepseek-v3", 64, 8};
+  EXPECT_EQ(topology(),
+            "epoch 5 serves: 2 attention and 3 expert instances; emulated: H200 as deepseek-v3, "
+            "scale 64, time scale 8");
+  seen.is_void = true;
+  EXPECT_NE(topology().find("; void: more than 1 % of the results"), std::string::npos);
+}
+
 TEST(ConditionsOf, WhatSleepsAsWantedIsComplete) {
   StatusFacts seen = Whole();
   seen.asleep = "the service is suspended";

@@ -1,0 +1,130 @@
+#include "controllers/timed/timed_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "controllers/plan/performance.h"
+
+namespace janus::controllers {
+namespace {
+
+Status CheckFactor(const char* name, int value, int most) {
+  if (value >= 1 && value <= most) return OkStatus();
+  return InvalidArgument(std::string(name) + " of the timed device is " + std::to_string(value) +
+                         "; want 1 to " + std::to_string(most));
+}
+
+// Named experts that `tokens` token-slots activate of `experts` equal ones.
+double Activated(double experts, double tokens) {
+  return experts * (1 - std::pow(1 - 1 / experts, tokens));
+}
+
+std::string Gigabytes(double bytes) {
+  return std::to_string(static_cast<int64_t>(std::ceil(bytes / 1e9))) + " GB";
+}
+
+}  // namespace
+
+Result<TimedModel> TimedModel::Make(const TimedDevice& device, const ServedShape& served) {
+  JANUS_RETURN_IF_ERROR(CheckFactor("scale", device.scale, kMostTimedScale));
+  JANUS_RETURN_IF_ERROR(CheckFactor("timeScale", device.time_scale, kMostTimeScale));
+  JANUS_ASSIGN_OR_RETURN(const HardwareProfile hardware, FindHardware(device.hardware));
+  TimedModel out;
+  JANUS_ASSIGN_OR_RETURN(out.setting_.model, FindModel(device.model));
+  const ModelShape& named = out.setting_.model;
+  if (served.moe_layers < 1 || served.experts < 1 || served.top_k < 1) {
+    return InvalidArgument("a timed device needs a model with routed experts");
+  }
+  if (served.experts > named.experts) {
+    return InvalidArgument("the served model has " + std::to_string(served.experts) +
+                           " experts in a layer and " + named.name + " has " +
+                           std::to_string(named.experts) +
+                           "; a timed device needs a served model with no more");
+  }
+  JANUS_ASSIGN_OR_RETURN(out.setting_.attention, CostsOf(hardware, named.bytes_per_weight));
+  out.setting_.experts = out.setting_.attention;
+  out.device_ = {hardware.name, named.name, device.scale, device.time_scale};
+  out.layers_for_one_ = static_cast<double>(named.layers) / served.moe_layers;
+  out.experts_for_one_ = static_cast<double>(named.experts) / served.experts;
+  out.slots_for_one_ = static_cast<double>(device.scale) * named.top_k / served.top_k;
+
+  Configuration how;
+  how.n = named.experts;  // one expert of a layer each: the fewest that any instance holds
+  const double kv_tokens = KvTokensOfOne(out.setting_, how);
+  if (kv_tokens < 1) {
+    return InvalidArgument(named.name + " needs " + Gigabytes(named.AttentionBytes()) +
+                           " of attention weights on each attention instance, and " +
+                           hardware.name + " has " + Gigabytes(hardware.memory_bytes) +
+                           " in all; name hardware with more memory");
+  }
+  out.kv_tokens_ = static_cast<int64_t>(kv_tokens / device.scale);
+  const int named_slots = SlotsPerInstance(out.setting_, how);
+  out.slots_ = static_cast<int>(named_slots / out.experts_for_one_ + 1e-9);
+  if (out.slots_ < 1) {
+    return InvalidArgument(
+        "one " + hardware.name + " has room for " + std::to_string(named_slots) +
+        " experts of each layer of " + named.name +
+        ", and one expert of the served model, which has " + std::to_string(served.experts) +
+        " in a layer, stands for " +
+        std::to_string(static_cast<int>(std::ceil(out.experts_for_one_))) +
+        "; name hardware with more memory or a smaller model, or serve a model with more experts");
+  }
+  return out;
+}
+
+AttentionRows TimedModel::Named(const AttentionRows& rows) const {
+  AttentionRows named = rows;
+  named.decode *= device_.scale;
+  named.prompt *= device_.scale;
+  return named;
+}
+
+double TimedModel::AttentionSeconds(const AttentionRows& rows) const {
+  if (rows.all() <= 0) return 0;
+  return layers_for_one_ * controllers::AttentionSeconds(setting_, 1, Named(rows)) /
+         device_.time_scale;
+}
+
+double TimedModel::SharedSeconds(double rows) const {
+  if (rows <= 0) return 0;
+  return layers_for_one_ * controllers::SharedSeconds(setting_, 1, rows * device_.scale) /
+         device_.time_scale;
+}
+
+double TimedModel::ExpertSeconds(std::span<const int> rows_of_slot) const {
+  const ExpertCost& cost = setting_.experts.experts;
+  const ExpertShape shape = {setting_.model.hidden, setting_.model.intermediate,
+                             setting_.model.bytes_per_weight, 1};
+  double activated = 0, seconds = cost.fixed_seconds;
+  for (const int rows : rows_of_slot) {
+    if (rows <= 0) continue;
+    const double tokens = rows * slots_for_one_;
+    const double experts = Activated(experts_for_one_, tokens);
+    activated += experts;
+    seconds += experts * OneExpertSeconds(cost, shape, tokens / experts);
+  }
+  if (activated == 0) return 0;
+  const double resident = experts_for_one_ * static_cast<double>(rows_of_slot.size());
+  seconds += cost.idle_expert_seconds * std::max(resident - activated, 0.0);
+  return layers_for_one_ * seconds / device_.time_scale;
+}
+
+ExchangeTimes TimedModel::ExchangeSeconds(int m, int n, double rows) const {
+  if (rows <= 0) return {};
+  Configuration how;
+  how.m = m;
+  how.n = n;
+  ExchangeTimes times = TimesOfExchange(setting_, how, rows * device_.scale);
+  const double factor = layers_for_one_ / device_.time_scale;
+  times.out *= factor;
+  times.back *= factor;
+  return times;
+}
+
+double TimedModel::DenseSeconds(const AttentionRows& rows) const {
+  if (rows.all() <= 0) return 0;
+  return DenseStepSeconds(setting_, 1, Named(rows)) / device_.time_scale;
+}
+
+}  // namespace janus::controllers

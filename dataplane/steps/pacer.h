@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/clock.h"
+#include "common/statistics.h"
+
+// When a result may be shown, of instances that stand for other devices than those they compute on
+// (docs/timed-devices.md). In service there is no pacer, and a result is shown once it is there.
+//
+// A pacer is one device on a timeline of its own: it does one thing after the other, each from the
+// moment at which the device is free and the inputs are there. An instance computes, asks when the
+// result is due, waits until then, and says when it went on (Show). The times of a timeline do not
+// depend on how late the waiting thread woke up, as long as that is no more than kLate.
+//
+// Confined to the step thread. Pure: time is passed in.
+namespace janus::dataplane {
+
+// A result that is shown later than this after it was due has overrun: the real computation took
+// longer than the modelled time. The timeline then goes on from the moment at which it was shown.
+inline constexpr std::chrono::milliseconds kLate{2};
+// A step that begins no later than this after the one before was due to end follows it at once.
+inline constexpr std::chrono::milliseconds kPause{5};
+
+struct PacerCounts {
+  uint64_t waits = 0;     // results that were shown
+  uint64_t overruns = 0;  // of these, too late
+};
+
+// Adds what was counted in the epochs before.
+inline void Report(const PacerCounts& counts, const PacerCounts& before,
+                   InstanceStatistics& statistics) {
+  statistics.timed_waits = before.waits + counts.waits;
+  statistics.timed_overruns = before.overruns + counts.overruns;
+}
+
+// Shows results of either side.
+class Pacer {
+ public:
+  virtual ~Pacer() = default;
+  // What was due at `due` is shown at `now`. Returns from when on it counts as shown: `due`, or
+  // `now` if it has overrun.
+  virtual MonotonicTime Show(MonotonicTime due, MonotonicTime now) = 0;
+  virtual PacerCounts counts() const = 0;
+};
+
+// Rows of a part of a step at one attention instance.
+struct PacedRows {
+  int decode = 0;
+  int64_t decode_keys = 0;  // sum over these rows
+  int prompt = 0;
+  int64_t prompt_keys = 0;  // sum over these rows
+
+  friend PacedRows operator+(const PacedRows& a, const PacedRows& b) {
+    return {a.decode + b.decode, a.decode_keys + b.decode_keys, a.prompt + b.prompt,
+            a.prompt_keys + b.prompt_keys};
+  }
+};
+
+// Of an attention instance, for its life. Each call returns when the result is due; a time in the
+// past is due at once.
+class AttentionPacer : public Pacer {
+ public:
+  virtual void BeginStep(MonotonicTime now) = 0;
+  // The attention of an MoE layer. `inputs`: when the contributions of the layer before had come.
+  virtual MonotonicTime Attend(const PacedRows& rows, MonotonicTime inputs) = 0;
+  // The shared experts of the layer.
+  virtual MonotonicTime Share(int rows) = 0;
+  // Layers without routed experts, and the output head, over all rows of the step.
+  virtual MonotonicTime EndStep(const PacedRows& rows, MonotonicTime inputs) = 0;
+};
+
+// Of an expert instance, for an epoch. The calls of a round follow each other in this order, with
+// Show between the last two. The exchange is modelled here: both directions are links that carry
+// one round after the other.
+class ExpertPacer : public Pacer {
+ public:
+  // The rows of a round, of all attention instances, the last of which left at `sent`. Returns when
+  // they have come.
+  virtual MonotonicTime Receive(int rows, MonotonicTime sent) = 0;
+  // The kernels, with so many rows for each slot of this instance. Returns when the result is due.
+  virtual MonotonicTime Compute(std::span<const int> rows_of_slot) = 0;
+  // The contributions leave at `shown`. Returns when they have come to the attention instances.
+  virtual MonotonicTime Send(MonotonicTime shown) = 0;
+};
+
+}  // namespace janus::dataplane

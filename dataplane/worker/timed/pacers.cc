@@ -1,0 +1,125 @@
+#include "dataplane/worker/timed/pacers.h"
+
+#include <algorithm>
+
+namespace janus::dataplane {
+namespace {
+
+using controllers::AttentionRows;
+using controllers::TimedModel;
+
+// One thing that does one piece of work after the other.
+class Timeline {
+ public:
+  // When work that takes so long is done, from `inputs` on.
+  MonotonicTime Do(double seconds, MonotonicTime inputs) {
+    const auto took = std::chrono::duration_cast<MonotonicClock::duration>(Seconds(seconds));
+    free_ = std::max(free_, inputs) + took;
+    return free_;
+  }
+  MonotonicTime free() const { return free_; }
+  void NotBefore(MonotonicTime now) { free_ = std::max(free_, now); }
+
+ private:
+  MonotonicTime free_;
+};
+
+// Counts what is shown of a timeline.
+class Shown {
+ public:
+  MonotonicTime Show(MonotonicTime due, MonotonicTime now, Timeline& device) {
+    ++counts_.waits;
+    if (now - due <= kLate) return due;
+    ++counts_.overruns;
+    device.NotBefore(now);
+    return now;
+  }
+  PacerCounts counts() const { return counts_; }
+
+ private:
+  PacerCounts counts_;
+};
+
+double Mean(int64_t sum, int count) {
+  return count == 0 ? 0 : static_cast<double>(sum) / count;
+}
+
+AttentionRows RowsOf(const PacedRows& rows) {
+  AttentionRows out;
+  out.decode = rows.decode;
+  out.context = std::max(Mean(rows.decode_keys, rows.decode), 1.0);
+  out.prompt = rows.prompt;
+  out.prompt_keys = Mean(rows.prompt_keys, rows.prompt);
+  return out;
+}
+
+class TimedAttention final : public AttentionPacer {
+ public:
+  explicit TimedAttention(const TimedModel& model) : model_(model) {}
+
+  // A step that follows at once goes on where the last one was due to end.
+  void BeginStep(MonotonicTime now) override {
+    if (now - device_.free() > kPause) device_.NotBefore(now);
+  }
+  MonotonicTime Attend(const PacedRows& rows, MonotonicTime inputs) override {
+    return device_.Do(model_.AttentionSeconds(RowsOf(rows)), inputs);
+  }
+  MonotonicTime Share(int rows) override {
+    return device_.Do(model_.SharedSeconds(rows), device_.free());
+  }
+  MonotonicTime EndStep(const PacedRows& rows, MonotonicTime inputs) override {
+    return device_.Do(model_.DenseSeconds(RowsOf(rows)), inputs);
+  }
+  MonotonicTime Show(MonotonicTime due, MonotonicTime now) override {
+    return shown_.Show(due, now, device_);
+  }
+  PacerCounts counts() const override { return shown_.counts(); }
+
+ private:
+  const TimedModel& model_;
+  Timeline device_;
+  Shown shown_;
+};
+
+class TimedExperts final : public ExpertPacer {
+ public:
+  TimedExperts(const TimedModel& model, int m, int n) : model_(model), m_(m), n_(n) {}
+
+  MonotonicTime Receive(int rows, MonotonicTime sent) override {
+    exchange_ = model_.ExchangeSeconds(m_, n_, rows);
+    come_ = out_.Do(exchange_.out, sent);
+    return come_;
+  }
+  MonotonicTime Compute(std::span<const int> rows_of_slot) override {
+    return device_.Do(model_.ExpertSeconds(rows_of_slot), come_);
+  }
+  MonotonicTime Send(MonotonicTime shown) override { return back_.Do(exchange_.back, shown); }
+  MonotonicTime Show(MonotonicTime due, MonotonicTime now) override {
+    return shown_.Show(due, now, device_);
+  }
+  PacerCounts counts() const override { return shown_.counts(); }
+
+ private:
+  const TimedModel& model_;
+  const int m_;
+  const int n_;
+  Timeline out_;
+  Timeline device_;
+  Timeline back_;
+  // Of the round at hand.
+  controllers::ExchangeTimes exchange_;
+  MonotonicTime come_;
+  Shown shown_;
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionPacer> MakeAttentionPacer(const controllers::TimedModel& model) {
+  return std::make_unique<TimedAttention>(model);
+}
+
+std::unique_ptr<ExpertPacer> MakeExpertPacer(const controllers::TimedModel& model, int m, int n) {
+  return std::make_unique<TimedExperts>(model, m, n);
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,141 @@
+#include "controllers/timed/timed_model.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "controllers/plan/performance.h"
+#include "tests/support/contains.h"
+
+namespace janus::controllers {
+namespace {
+
+constexpr ServedShape kDemo = {4, 8, 2};
+constexpr ServedShape kLikeDeepSeek = {58, 256, 8};
+
+TimedModel Make(const TimedDevice& device, const ServedShape& served) {
+  Result<TimedModel> made = TimedModel::Make(device, served);
+  EXPECT_TRUE(made.ok()) << made.status().ToString();
+  return *std::move(made);
+}
+
+void ExpectRefused(const TimedDevice& device, const ServedShape& served,
+                   std::initializer_list<const char*> parts) {
+  const Result<TimedModel> made = TimedModel::Make(device, served);
+  ASSERT_FALSE(made.ok());
+  for (const char* part : parts) EXPECT_TRUE(Contains(made.status().message(), part));
+}
+
+TEST(TimedModelTest, AServedModelOfTheNamedShapeHasExactlyThePlansTerms) {
+  const TimedModel timed = Make({"H200", "deepseek-v3"}, kLikeDeepSeek);
+  const Setting& setting = timed.setting();
+  const AttentionRows rows = {.decode = 30, .context = 900, .prompt = 100, .prompt_keys = 50};
+  EXPECT_DOUBLE_EQ(timed.AttentionSeconds(rows), AttentionSeconds(setting, 1, rows));
+  EXPECT_DOUBLE_EQ(timed.SharedSeconds(130), SharedSeconds(setting, 1, 130));
+  EXPECT_DOUBLE_EQ(timed.DenseSeconds(rows), DenseStepSeconds(setting, 1, rows));
+  Configuration how;
+  how.m = 2;
+  how.n = 8;
+  const ExchangeTimes want = TimesOfExchange(setting, how, 260);
+  EXPECT_DOUBLE_EQ(timed.ExchangeSeconds(2, 8, 260).out, want.out);
+  EXPECT_DOUBLE_EQ(timed.ExchangeSeconds(2, 8, 260).back, want.back);
+  const std::vector<int> slots = {3, 0, 700, 1, 0, 9};
+  const std::vector<double> as_plans(slots.begin(), slots.end());
+  EXPECT_NEAR(timed.ExpertSeconds(slots),
+              ExpertRoundSeconds(setting.experts.experts, {7168, 2048, 1, 1}, as_plans), 1e-12);
+  how.n = 256;
+  EXPECT_EQ(timed.slots(), SlotsPerInstance(setting, how));
+  EXPECT_EQ(timed.kv_tokens(), static_cast<int64_t>(KvTokensOfOne(setting, how)));
+}
+
+TEST(TimedModelTest, ARowStandsForAsManyRowsAsTheScaleAndALayerForItsShareOfLayers) {
+  const TimedModel timed = Make({"H200", "deepseek-v3", 64, 1}, kDemo);
+  const Setting& setting = timed.setting();
+  const double layers = 58.0 / 4;
+  const AttentionRows one = {.decode = 2, .context = 900, .prompt = 3, .prompt_keys = 50};
+  const AttentionRows many = {.decode = 128, .context = 900, .prompt = 192, .prompt_keys = 50};
+  EXPECT_NEAR(timed.AttentionSeconds(one), layers * AttentionSeconds(setting, 1, many), 1e-12);
+  EXPECT_NEAR(timed.SharedSeconds(5), layers * SharedSeconds(setting, 1, 320), 1e-12);
+  EXPECT_DOUBLE_EQ(timed.DenseSeconds(one), DenseStepSeconds(setting, 1, many));
+  Configuration how;
+  how.n = 8;
+  EXPECT_NEAR(timed.ExchangeSeconds(1, 8, 5).out, layers * TimesOfExchange(setting, how, 320).out,
+              1e-12);
+}
+
+TEST(TimedModelTest, AnActivatedExpertStandsForAsManyAsItsRowsWouldActivate) {
+  const TimedModel timed = Make({"H200", "deepseek-v3"}, kDemo);
+  const double layers = 58.0 / 4;
+  EXPECT_DOUBLE_EQ(timed.experts_for_one(), 32);
+  const ExpertCost& cost = timed.setting().experts.experts;
+  const ExpertShape shape = {7168, 2048, 1, 1};
+  // One row: 4 token-slots of DeepSeek's 8 for each of the served model's 2.
+  const double activated = 32 * (1 - std::pow(31.0 / 32, 4));
+  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{1}),
+              layers * ExpertRoundSeconds(cost, shape, activated, 32, 4), 1e-12);
+  // Many rows activate all.
+  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{4000}),
+              layers * ExpertRoundSeconds(cost, shape, 32, 32, 16'000), 1e-9);
+  // A second activated expert is read too; an idle one costs less.
+  const double both = timed.ExpertSeconds(std::vector<int>{1, 1});
+  const double idle = timed.ExpertSeconds(std::vector<int>{1, 0});
+  EXPECT_GT(both, idle);
+  EXPECT_GT(idle, timed.ExpertSeconds(std::vector<int>{1}));
+}
+
+TEST(TimedModelTest, NoRowsTakeNoTime) {
+  const TimedModel timed = Make({"H200", "deepseek-v3", 64, 1}, kDemo);
+  EXPECT_EQ(timed.AttentionSeconds({.decode = 0, .context = 1}), 0);
+  EXPECT_EQ(timed.SharedSeconds(0), 0);
+  EXPECT_EQ(timed.DenseSeconds({.decode = 0, .context = 1}), 0);
+  EXPECT_EQ(timed.ExpertSeconds(std::vector<int>{0, 0}), 0);
+  EXPECT_EQ(timed.ExchangeSeconds(2, 8, 0).out, 0);
+  EXPECT_EQ(timed.ExchangeSeconds(2, 8, 0).back, 0);
+}
+
+TEST(TimedModelTest, TheTimeScaleDividesAllTimesAndNoRoom) {
+  const TimedModel slow = Make({"H200", "deepseek-v3", 64, 1}, kDemo);
+  const TimedModel fast = Make({"H200", "deepseek-v3", 64, 8}, kDemo);
+  const AttentionRows rows = {.decode = 2, .context = 900, .prompt = 3, .prompt_keys = 50};
+  const std::vector<int> slots = {2, 8};
+  EXPECT_NEAR(8 * fast.AttentionSeconds(rows), slow.AttentionSeconds(rows), 1e-12);
+  EXPECT_NEAR(8 * fast.SharedSeconds(5), slow.SharedSeconds(5), 1e-12);
+  EXPECT_NEAR(8 * fast.DenseSeconds(rows), slow.DenseSeconds(rows), 1e-12);
+  EXPECT_NEAR(8 * fast.ExpertSeconds(slots), slow.ExpertSeconds(slots), 1e-12);
+  EXPECT_NEAR(8 * fast.ExchangeSeconds(2, 8, 5).out, slow.ExchangeSeconds(2, 8, 5).out, 1e-12);
+  EXPECT_NEAR(8 * fast.ExchangeSeconds(2, 8, 5).back, slow.ExchangeSeconds(2, 8, 5).back, 1e-12);
+  EXPECT_EQ(fast.slots(), slow.slots());
+  EXPECT_EQ(fast.kv_tokens(), slow.kv_tokens());
+}
+
+TEST(TimedModelTest, RoomIsTheNamedDevicesForTheNamedModel) {
+  const TimedModel one = Make({"h200", "DeepSeek-V3"}, kDemo);
+  const TimedModel scaled = Make({"H200", "deepseek-v3", 64, 1}, kDemo);
+  EXPECT_EQ(ToString(one.device()), "H200 as deepseek-v3, scale 1, time scale 1");
+  EXPECT_EQ(one.slots(), 1) << "49 named experts of a layer, 32 for one";
+  EXPECT_EQ(scaled.slots(), 1);
+  EXPECT_EQ(scaled.kv_tokens(), one.kv_tokens() / 64);
+  EXPECT_GT(one.kv_tokens(), 1'000'000);
+  EXPECT_EQ(Make({"H200", "mixtral-8x22b"}, kDemo).slots(), 3);
+}
+
+TEST(TimedModelTest, WhatCannotBeIsRefusedWithWhatToChange) {
+  ExpectRefused({"B200", "deepseek-v3"}, kDemo, {"no hardware 'B200'", "H200"});
+  ExpectRefused({"H200", "gpt-5"}, kDemo, {"no model 'gpt-5'", "deepseek-v3"});
+  ExpectRefused({"H200", "deepseek-v3", 0, 1}, kDemo, {"scale", "is 0", "1 to 65536"});
+  ExpectRefused({"H200", "deepseek-v3", 1, 2000}, kDemo, {"timeScale", "is 2000", "1 to 1000"});
+  ExpectRefused({"H200", "mixtral-8x22b"}, {24, 60, 4}, {"60 experts", "mixtral-8x22b has 8"});
+  ExpectRefused({"H100", "deepseek-v3"}, kDemo,
+                {"one H100 has room for 28 experts", "stands for 32", "more memory"});
+  ExpectRefused({"H200", "deepseek-v3"}, {0, 0, 0}, {"routed experts"});
+}
+
+TEST(TimedDeviceTest, ARunIsVoidAboveOnePercentOfOverruns) {
+  EXPECT_FALSE(IsVoid(0, 0));
+  EXPECT_FALSE(IsVoid(1000, 10));
+  EXPECT_TRUE(IsVoid(1000, 11));
+}
+
+}  // namespace
+}  // namespace janus::controllers
