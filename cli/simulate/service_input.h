@@ -3,13 +3,9 @@
 #include <string>
 
 #include "cli/simulate/command.h"
-#include "operator/api/moeservice.h"
+#include "common/status.h"
 
 namespace janus::cli {
-
-// What a MoEService asks of scaling: targets, counts, granules, behaviors, ratio, limits,
-// predictor. What it leaves open stays as `scaling` has it. InvalidArgument: it has no TPOT target.
-Status FillScaling(const control::MoEServiceSpec& spec, controllers::ScalingPolicy& scaling);
 
 // A MoEService file, as `janusctl simulate --service` takes it: scaling, and, where given, the
 // model's folder and the hardware profiles of the roles. InvalidArgument lists what is wrong with
