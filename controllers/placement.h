@@ -21,10 +21,12 @@ struct PlacementRequest {
 inline constexpr int kMaxPlacementEntries = 196'608;
 
 // The first placement of a service, before anything is known of the routing. Slots are dealt to
-// the instances in turn, like cards; the s-th slot dealt holds expert s mod E, so every expert has
-// its first replica before any has its second. An instance never gets two replicas of one expert:
-// such a turn passes to the next instance that has room, and to the next expert when none has; what
-// nobody can take stays empty. The same in every layer. Pure.
+// the instances in turn, like cards: first every expert once, then second replicas, until the slots
+// are full. Where there are not slots for all second replicas, each layer begins with other
+// experts, so that over the layers all experts have as many replicas to choose from. An instance
+// never gets two replicas of one expert: such a turn passes to the next instance that has room, and
+// to the next expert when none has; what nobody can take stays empty. First replicas are the same
+// in every layer. Pure.
 //
 // InvalidArgument: the slots without the spare ones are fewer than the experts (with the numbers
 // and what to change), or a bound above.

@@ -105,7 +105,8 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
   out.text_digest = answer.text_digest;
   const auto rooms = [&](bool new_only) {
     return PodRooms{attention_.Room(workers.attention_revision, new_only),
-                    experts_.Room(workers.experts_revision, new_only)};
+                    experts_.Room(workers.experts_revision, new_only),
+                    experts_.IsNew(workers.experts_revision)};
   };
   Result<ServicePlan> plan = PlanServiceInPods(service, out.model, rooms(false));
   if (plan.status().code() == StatusCode::kResourceExhausted) {

@@ -6,6 +6,8 @@
 #include "common/model/device_memory.h"
 #include "common/model/memory.h"
 #include "common/page_tokens.h"
+#include "controllers/placement.h"
+#include "controllers/replicas/default_slots.h"
 #include "operator/api/quantity.h"
 #include "operator/reconcile/capacity/budget.h"
 
@@ -60,6 +62,7 @@ std::string WhatIsHeld(const MoEServiceSpec& spec, const ServicePlan& plan) {
          (experts ? std::to_string(plan.n) + " expert" : "") + " instances";
 }
 
+// Counts, and the fewest slots that hold the model.
 Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
   const ExpertsSpec& experts = spec.roles.experts;
   const int64_t per_instance = experts.slots_per_instance.value_or(model.moe.experts);
@@ -75,9 +78,9 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model, Serv
                            std::to_string(per_instance) +
                            " slots; raise it, or spec.roles.experts.slotsPerInstance");
   }
-  plan.held = WhatIsHeld(spec, plan);
-  plan.slots_per_instance = static_cast<int>(experts.slots_per_instance.value_or(
-      static_cast<int32_t>(CeilDiv(model.moe.experts, plan.n))));
+  plan.slots_per_instance = static_cast<int>(
+      experts.slots_per_instance.value_or(controllers::FewestSlots(model.moe.experts, plan.n)));
+  plan.most_slots = plan.slots_per_instance;
   plan.spare_slots = experts.spare_slots;
   const int64_t slots = int64_t{plan.slots_per_instance} * plan.n;
   if (slots < model.moe.experts) {
@@ -260,26 +263,33 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model, const Bu
   return OkStatus();
 }
 
-Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription& checkpoint,
-                               const Budget& budget, std::optional<int64_t> gateway_memory_bytes) {
-  const MoEServiceSpec& spec = service.spec;
-  ServicePlan plan;
-  plan.effective = ResolveDefaults(service);
-  plan.dtype = ComputeType(spec.model.dtype, checkpoint.dtype);
-  ModelDescription model = checkpoint;
+// What a plan is made from.
+struct Planning {
+  const MoEService& service;
+  const ModelDescription& checkpoint;
+  const Budget& budget;
+  std::optional<int64_t> gateway_memory_bytes;
+
+  const MoEServiceSpec& spec() const { return service.spec; }
+};
+
+// The rest of a plan that has counts and slots.
+Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
+  const MoEServiceSpec& spec = from.spec();
+  ModelDescription model = from.checkpoint;
   model.dtype = plan.dtype;
-  JANUS_RETURN_IF_ERROR(SetCounts(spec, model, plan));
   JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
+  plan.held = WhatIsHeld(spec, plan);
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
-  plan.compute_threads = budget.ComputeThreads(plan.m, plan.n);
+  plan.compute_threads = from.budget.ComputeThreads(plan.m, plan.n);
   plan.crossover_rows =
       plan.effective.device == Device::kCuda ? kGpuCrossoverRows : kCpuCrossoverRows;
 
   MemoryNeed& need = plan.need;
   need.m = plan.m;
   need.n = plan.n;
-  SetWeights(model, plan.dtype == checkpoint.dtype, plan);
+  SetWeights(model, plan.dtype == from.checkpoint.dtype, plan);
   need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
                                                      plan.max_batch_size, plan.compute_threads);
   need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
@@ -287,13 +297,71 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
   SetGpus(model, plan);
   need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
-  if (const std::optional<int64_t> machine_bytes = budget.GatewayRoom()) {
+  if (const std::optional<int64_t> machine_bytes = from.budget.GatewayRoom()) {
     JANUS_RETURN_IF_ERROR(
-        SetGateway(spec.gateway.limits, *machine_bytes, gateway_memory_bytes, plan));
+        SetGateway(spec.gateway.limits, *machine_bytes, from.gateway_memory_bytes, plan));
   }
-  JANUS_RETURN_IF_ERROR(SetKv(spec, model, budget, plan));
-  JANUS_RETURN_IF_ERROR(budget.Check(service.metadata.name, plan));
+  JANUS_RETURN_IF_ERROR(SetKv(spec, model, from.budget, plan));
+  JANUS_RETURN_IF_ERROR(from.budget.Check(from.service.metadata.name, plan));
   return plan;
+}
+
+// With more instances each has fewer experts: as many are planned as it takes to hold the model,
+// where the spec leaves the number open. `counted` has counts and slots.
+Result<ServicePlan> WithInstancesThatHold(const Planning& from, ServicePlan counted) {
+  Result<ServicePlan> out = Complete(from, counted);
+  const ExpertsSpec& experts = from.spec().roles.experts;
+  if (experts.replicas || experts.slots_per_instance || !from.budget.GrowsWithInstances()) {
+    return out;
+  }
+  int most = std::min(from.checkpoint.moe.experts, kMostExpertInstances);
+  if (experts.scaling) most = std::min(most, experts.scaling->max_replicas.value_or(most));
+  while (out.status().code() == StatusCode::kResourceExhausted && counted.n < most) {
+    ++counted.n;
+    counted.slots_per_instance = controllers::FewestSlots(from.checkpoint.moe.experts, counted.n);
+    Result<ServicePlan> more = Complete(from, counted);
+    if (more.ok()) return more;
+  }
+  return out;
+}
+
+// Replicas, where the spec does not say how many slots there are. They take only memory that keys
+// and values leave.
+Result<ServicePlan> WithReplicas(const Planning& from, const ServicePlan& fewest) {
+  const int experts = from.checkpoint.moe.experts;
+  const auto with_slots = [&](int slots) {
+    ServicePlan plan = fewest;
+    plan.slots_per_instance = slots;
+    plan.need = {};
+    return Complete(from, std::move(plan));
+  };
+  const auto fits = [&](int slots) {
+    const int64_t entries =
+        int64_t{from.checkpoint.moe_layers()} * fewest.n * (slots + fewest.spare_slots);
+    if (entries > controllers::kMaxPlacementEntries) return false;
+    const Result<ServicePlan> plan = with_slots(slots);
+    return plan.ok() && plan->kv_bytes == fewest.kv_bytes;
+  };
+  int held = fewest.slots_per_instance, above = experts + 1;
+  while (above - held > 1) {
+    const int slots = held + (above - held) / 2;
+    (fits(slots) ? held : above) = slots;
+  }
+  JANUS_ASSIGN_OR_RETURN(ServicePlan out,
+                         with_slots(controllers::SlotsByDefault(experts, fewest.n, held)));
+  out.most_slots = held;
+  return out;
+}
+
+Result<ServicePlan> PlanWithin(const Planning& from) {
+  const MoEServiceSpec& spec = from.spec();
+  ServicePlan counted;
+  counted.effective = ResolveDefaults(from.service);
+  counted.dtype = ComputeType(spec.model.dtype, from.checkpoint.dtype);
+  JANUS_RETURN_IF_ERROR(SetCounts(spec, from.checkpoint, counted));
+  JANUS_ASSIGN_OR_RETURN(const ServicePlan fewest, WithInstancesThatHold(from, std::move(counted)));
+  if (spec.roles.experts.slots_per_instance) return fewest;
+  return WithReplicas(from, fewest);
 }
 
 }  // namespace
@@ -305,12 +373,12 @@ bool IsHeld(const RoleSpec& role) {
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes) {
-  return PlanWithin(service, model, MachineBudget(room), gateway_memory_bytes);
+  return PlanWithin({service, model, MachineBudget(room), gateway_memory_bytes});
 }
 
 Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
                                       const PodRooms& rooms) {
-  return PlanWithin(service, model, PodBudget(rooms), std::nullopt);
+  return PlanWithin({service, model, PodBudget(rooms), std::nullopt});
 }
 
 }  // namespace janus::control

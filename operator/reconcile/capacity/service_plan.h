@@ -79,6 +79,7 @@ struct ServicePlan {
   int n = 0;
   int slots_per_instance = 0;  // C, without the spare ones
   int spare_slots = 0;
+  int most_slots = 0;  // C that an instance has memory for; what the spec says, if it does
   DType dtype = DType::kFloat32;  // computed in
   int64_t max_model_len = 0;      // tokens of one sequence
   int max_batch_size = 0;         // sequences per attention instance
@@ -101,10 +102,12 @@ bool IsHeld(const RoleSpec& role);
 //
 // Counts: replicas where given; else max(minReplicas, fewest that hold the model): in mode SLO as
 // long as nothing scales, in mode External with minReplicas set to what a MoERoleScaler asks for.
-// Slots: where not given, the fewest that hold every expert once. KV: where no size is given, as
-// much as all sequences of a full batch can use, within memoryPercent of what the rest leaves free.
-// Gateway: `gateway_memory_bytes`, else a sixteenth of the machine's free memory, 32 MiB to 256
-// MiB, and room for four requests of the largest size in any case.
+// In pods the fewest follows from the memory that an expert pod has reported.
+// Slots: where not given, SlotsByDefault of controllers/replicas/default_slots.h: replicas of half
+// the experts, as far as the memory that keys and values leave holds them. KV: where no size is
+// given, as much as all sequences of a full batch can use, within memoryPercent of what the rest
+// leaves free. Gateway: `gateway_memory_bytes`, else a sixteenth of the machine's free memory, 32
+// MiB to 256 MiB, and room for four requests of the largest size in any case.
 //
 // InvalidArgument: too few slots, fewer instances allowed than hold the model, a length beyond the
 // model's, a gateway without room for one request (with the path); ResourceExhausted: "needs 93 GB,

@@ -36,7 +36,7 @@ TEST(FolderPlanner, PlansTheModelOfAFolder) {
   ASSERT_TRUE(planned.ok()) << planned.status().message();
   EXPECT_EQ(planned->plan.m, 1);
   EXPECT_EQ(planned->plan.n, 2);
-  EXPECT_EQ(planned->plan.slots_per_instance * 2, planned->model.moe.experts);
+  EXPECT_EQ(planned->plan.slots_per_instance, planned->model.moe.experts * 3 / 4);
   EXPECT_EQ(planned->model_digest, Plan(planner, service)->model_digest);
 }
 
