@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/device_report.h"
 #include "common/process_room.h"
 
 namespace janus {
@@ -21,12 +22,13 @@ struct PrepareProgress {
   uint64_t bytes_total = 0;
 };
 
-// What a worker says of the model that it would load, and of its room.
+// What a worker says of the model that it would load, of its room and of its device.
 struct ModelReport {
   std::string config_json;  // the checkpoint's
   std::string digest;       // of that and of its weights
   std::string text_digest;  // of its tokenizer; empty: it has none, or it was not told
   ProcessRoom room;
+  DeviceReport device = {};
 };
 
 }  // namespace janus

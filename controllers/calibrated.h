@@ -21,8 +21,8 @@ struct DeviceCosts {
 // Costs of a device for weights of `bytes_per_weight`: fitted on data/calibration for H100 and H200
 // (DeepSeek-V3's experts in fp8; fa3 decode attention over a bf16 cache with heads of 128; fa3
 // latent attention; DeepEP low-latency over 1-8 nodes; NCCL), carried over by data sheet from H100
-// for any other. `janusctl plan --check-calibration` prints how far each is off.
-// InvalidArgument: the profile is not valid.
+// for any other GPU; of CPUs by cpu_costs.h. `janusctl plan --check-calibration` prints how far
+// each is off. InvalidArgument: the profile is not valid.
 Result<DeviceCosts> CostsOf(const HardwareProfile& hardware, double bytes_per_weight);
 
 }  // namespace janus::controllers

@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/device_report.h"
 #include "common/model/description.h"
 #include "common/status.h"
 #include "common/topology.h"
@@ -14,6 +16,12 @@
 
 namespace janus::control {
 
+// What one worker of each role says of its device; nothing: no worker has said it yet.
+struct RoleDevices {
+  std::optional<DeviceReport> attention = {};
+  std::optional<DeviceReport> experts = {};
+};
+
 struct PlannedService {
   ModelDescription model;
   std::string model_digest;  // of its files; empty: not known
@@ -21,6 +29,7 @@ struct PlannedService {
   ServicePlan plan;
   // What the plan still waits for: counts hold, but no epoch is proposed by it yet. Empty: nothing.
   std::string awaited = {};
+  RoleDevices devices = {};
 };
 
 // A worker that runs and could be asked.
@@ -52,6 +61,9 @@ class ModelKnowledge {
   // ResourceExhausted: there is no room for it.
   virtual Result<PlannedService> Plan(const MoEService& service,
                                       const WorkersToAsk& workers) const = 0;
+  // What workers of either role have said of their devices: of the revision that the spec wants, or
+  // of another one.
+  virtual RoleDevices Devices(const WorkersToAsk& /*workers*/) const { return {}; }
 };
 
 // Where the reconcile loop learns what a service's model needs: from a folder of this machine, or
