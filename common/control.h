@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/device_report.h"
 #include "common/process_room.h"
 
 namespace janus {
@@ -21,12 +22,13 @@ struct PrepareProgress {
   uint64_t bytes_total = 0;
 };
 
-// A worker's report on the model that it would load, and on its memory and cores.
+// What a worker says of the model that it would load, of its room and of its device.
 struct ModelReport {
   std::string config_json;  // of the checkpoint
   std::string digest;       // of config.json and the weights
   std::string text_digest;  // of its tokenizer; empty: it has none, or the report lacks it
   ProcessRoom room;
+  DeviceReport device = {};
 };
 
 }  // namespace janus

@@ -22,6 +22,9 @@ struct HardwareProfile {
   double inter_node_bytes_per_second = 0;  // network card of one instance, per direction
   int instances_per_node = 8;
   double price = 1;  // per instance and time, any unit
+  // Cores of a machine, as measured: there is no data sheet, and no coefficients are carried over
+  // to them (controllers/cpu_costs.h).
+  bool is_cpu = false;
 
   // Weights of one byte are fp8; smaller ones are multiplied in bf16.
   double OperationsPerSecond(double bytes_per_weight) const {
@@ -29,6 +32,8 @@ struct HardwareProfile {
     return is_fp8 && fp8_operations_per_second > 0 ? fp8_operations_per_second
                                                    : bf16_operations_per_second;
   }
+
+  friend bool operator==(const HardwareProfile&, const HardwareProfile&) = default;
 };
 
 // InvalidArgument names the field: the name is empty, or a figure other than fp8 is not positive

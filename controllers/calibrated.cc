@@ -1,5 +1,7 @@
 #include "controllers/calibrated.h"
 
+#include "controllers/cpu_costs.h"
+
 namespace janus::controllers {
 namespace {
 
@@ -43,6 +45,7 @@ void SetArithmetic(DeviceCosts& costs, const HardwareProfile& measured_on,
 
 Result<DeviceCosts> CostsOf(const HardwareProfile& hardware, double bytes_per_weight) {
   JANUS_RETURN_IF_ERROR(Validate(hardware));
+  if (hardware.is_cpu) return CpuCosts(hardware);
   DeviceCosts costs = hardware.name == "H200" ? FittedOnH200() : FittedOnH100();
   JANUS_ASSIGN_OR_RETURN(const HardwareProfile measured_on,
                          FindHardware(hardware.name == "H200" ? "H200" : "H100"));

@@ -18,11 +18,11 @@ struct DeviceCosts {
   CollectiveCost all_reduce;
 };
 
-// Costs of a device for weights of `bytes_per_weight`. For H100 and H200 they are fitted to
-// data/calibration: DeepSeek-V3's experts in fp8; fa3 decode attention over a bf16 cache with heads
-// of 128; fa3 latent attention; DeepEP low-latency over 1-8 nodes; NCCL. For any other device they
-// are those of the H100, scaled by the data sheets. `janusctl plan --check-calibration` prints the
-// error of each. InvalidArgument: the profile is not valid.
+// Costs of a device for weights of `bytes_per_weight`: fitted on data/calibration for H100 and H200
+// (DeepSeek-V3's experts in fp8; fa3 decode attention over a bf16 cache with heads of 128; fa3
+// latent attention; DeepEP low-latency over 1-8 nodes; NCCL), carried over by data sheet from H100
+// for any other GPU; of CPUs by cpu_costs.h. `janusctl plan --check-calibration` prints how far
+// each is off. InvalidArgument: the profile is not valid.
 Result<DeviceCosts> CostsOf(const HardwareProfile& hardware, double bytes_per_weight);
 
 }  // namespace janus::controllers

@@ -10,7 +10,17 @@
 namespace janus::controllers {
 namespace {
 
-// Deals one layer's slots to the instances in turn, like cards.
+// The expert that gets the first second replica of a layer. Where not all get as many, the next
+// layer goes on where this one ends, so that over the layers all do.
+int FirstAgain(const PlacementRequest& request, int layer) {
+  int64_t fillable = 0;
+  for (const int slots : request.slots_of_instance) {
+    fillable += std::max(slots - request.spare_slots, 0);
+  }
+  return static_cast<int>(fillable % request.experts * layer % request.experts);
+}
+
+// One layer's slots, dealt card by card.
 class Dealer {
  public:
   Dealer(const PlacementRequest& request, int total_slots)
@@ -23,8 +33,11 @@ class Dealer {
     used_.assign(first_.size(), 0);
   }
 
-  std::vector<uint16_t> Deal() {
+  // `first_again`: which expert gets the first second replica.
+  std::vector<uint16_t> Deal(int first_again) {
     int expert = 0;
+    for (int dealt = 0; dealt < request_.experts; ++dealt) DealOneOf(expert);
+    expert = first_again;
     while (DealOneOf(expert)) {
     }
     return std::move(row_);
@@ -87,8 +100,10 @@ Status TooFewSlots(const PlacementRequest& request, int fillable) {
 // Places one layer on instances that already have experts.
 class Keeper {
  public:
-  explicit Keeper(const PlacementRequest& request)
-      : experts_(static_cast<size_t>(request.experts)), counts_(experts_) {
+  Keeper(const PlacementRequest& request, int layer)
+      : experts_(static_cast<size_t>(request.experts)),
+        first_(static_cast<size_t>(FirstAgain(request, layer))),
+        counts_(experts_) {
     for (const int slots : request.slots_of_instance) {
       rooms_.push_back(static_cast<size_t>(std::max(slots - request.spare_slots, 0)));
     }
@@ -164,10 +179,11 @@ class Keeper {
     }
     return found;
   }
-  // All experts, those with the fewest replicas first.
+  // Those with the fewest replicas first, of as many in turn from the layer's first one.
   std::vector<uint16_t> ByCount() const {
     std::vector<uint16_t> order(experts_);
     std::iota(order.begin(), order.end(), uint16_t{0});
+    std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(first_), order.end());
     std::stable_sort(order.begin(), order.end(),
                      [&](uint16_t a, uint16_t b) { return counts_[a] < counts_[b]; });
     return order;
@@ -202,6 +218,7 @@ class Keeper {
   }
 
   const size_t experts_;
+  const size_t first_;
   std::vector<int> counts_;                // [E]: replicas
   std::vector<size_t> rooms_;              // [n]: slots that are not spare
   std::vector<std::vector<uint16_t>> of_;  // [n]
@@ -242,9 +259,11 @@ Result<Placement> PlaceRoundRobin(const PlacementRequest& request) {
   Placement placement;
   placement.layers = request.layers;
   placement.slots_of_instance = request.slots_of_instance;
-  const std::vector<uint16_t> row = Dealer(request, placement.total_slots()).Deal();
-  placement.expert_of.reserve(row.size() * static_cast<size_t>(request.layers));
+  placement.expert_of.reserve(static_cast<size_t>(placement.total_slots()) *
+                              static_cast<size_t>(request.layers));
   for (int layer = 0; layer < request.layers; ++layer) {
+    const std::vector<uint16_t> row =
+        Dealer(request, placement.total_slots()).Deal(FirstAgain(request, layer));
     placement.expert_of.insert(placement.expert_of.end(), row.begin(), row.end());
   }
   return placement;
@@ -265,7 +284,9 @@ Result<Placement> PlaceKeeping(const PlacementRequest& request, std::span<const 
   placement.slots_of_instance = request.slots_of_instance;
   for (size_t layer = 0; layer < static_cast<size_t>(request.layers); ++layer) {
     const std::vector<std::vector<uint16_t>> of =
-        Keeper(request).Place([&](size_t instance) { return of_layer(instance, layer); });
+        Keeper(request, static_cast<int>(layer)).Place([&](size_t instance) {
+          return of_layer(instance, layer);
+        });
     for (size_t i = 0; i < of.size(); ++i) {
       std::vector<uint16_t> slots = of[i];
       slots.resize(static_cast<size_t>(request.slots_of_instance[i]), Placement::kEmpty);

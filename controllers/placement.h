@@ -20,11 +20,13 @@ struct PlacementRequest {
 // A MoETopology object must hold two placements of this size (committed and proposed).
 inline constexpr int kMaxPlacementEntries = 196'608;
 
-// The first placement of a service, before its routing is known. Slots are dealt to the instances
-// in turn, like cards. The s-th slot gets expert s mod E: every expert gets its first replica
-// before any gets a second. An instance never gets two replicas of one expert: the turn passes to
-// the next instance with room. If no instance has room, it passes to the next expert. A slot that
-// fits no expert stays empty. All layers are the same. Pure.
+// The first placement of a service, before anything is known of the routing. Slots are dealt to
+// the instances in turn, like cards: first every expert once, then second replicas, until the slots
+// are full. Where there are not slots for all second replicas, each layer begins with other
+// experts, so that over the layers all experts have as many replicas to choose from. An instance
+// never gets two replicas of one expert: such a turn passes to the next instance that has room, and
+// to the next expert when none has; what nobody can take stays empty. First replicas are the same
+// in every layer. Pure.
 //
 // InvalidArgument: there are fewer slots (without spare ones) than experts, with the numbers and
 // what to change; or a bound above is exceeded.

@@ -1,6 +1,7 @@
 #include "proto/convert.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace janus {
@@ -524,6 +525,49 @@ RoutingStatistics RoutingFromProto(const v1::Statistics& statistics) {
   return to;
 }
 
+namespace {
+
+v1::ComputeRate ToProto(const ComputeRate& rate) {
+  v1::ComputeRate out;
+  out.set_bytes(rate.bytes);
+  out.set_operations(rate.operations);
+  return out;
+}
+
+v1::CpuSpeed ToProto(const CpuSpeed& speed) {
+  v1::CpuSpeed out;
+  out.set_threads(static_cast<uint32_t>(speed.threads));
+  *out.mutable_one() = ToProto(speed.one);
+  *out.mutable_all() = ToProto(speed.all);
+  return out;
+}
+
+// Positive, and what some machine could do.
+Result<ComputeRate> FromProto(const v1::ComputeRate& rate, const std::string& field) {
+  constexpr double kMost = 1e18;
+  for (const double value : {rate.bytes(), rate.operations()}) {
+    if (std::isfinite(value) && value > 0 && value <= kMost) continue;
+    return InvalidArgument("cpu_speed." + field + ": is " + std::to_string(value) +
+                           " per second; want a positive number");
+  }
+  return ComputeRate{rate.bytes(), rate.operations()};
+}
+
+Result<CpuSpeed> FromProto(const v1::CpuSpeed& speed) {
+  constexpr uint32_t kMostThreads = 1 << 16;
+  if (speed.threads() < 1 || speed.threads() > kMostThreads) {
+    return InvalidArgument("cpu_speed.threads: is " + std::to_string(speed.threads()) +
+                           "; want 1 to " + std::to_string(kMostThreads));
+  }
+  CpuSpeed out;
+  out.threads = static_cast<int>(speed.threads());
+  JANUS_ASSIGN_OR_RETURN(out.one, FromProto(speed.one(), "one"));
+  JANUS_ASSIGN_OR_RETURN(out.all, FromProto(speed.all(), "all"));
+  return out;
+}
+
+}  // namespace
+
 v1::DescribeModelReply ToProto(const ModelReport& report) {
   v1::DescribeModelReply out;
   out.set_config_json(report.config_json);
@@ -536,6 +580,8 @@ v1::DescribeModelReply ToProto(const ModelReport& report) {
   if (report.room.device_memory_bytes) {
     out.set_device_memory_bytes(static_cast<uint64_t>(*report.room.device_memory_bytes));
   }
+  out.set_device_name(report.device.name);
+  if (report.device.cpu) *out.mutable_cpu_speed() = ToProto(*report.device.cpu);
   return out;
 }
 
@@ -570,6 +616,15 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
   out.room.cores_are_limited = reply.cores_are_limited();
   if (reply.has_device_memory_bytes()) {
     out.room.device_memory_bytes = static_cast<int64_t>(reply.device_memory_bytes());
+  }
+  constexpr size_t kLongestName = 256;
+  if (reply.device_name().size() > kLongestName) {
+    return InvalidArgument("device_name: " + std::to_string(reply.device_name().size()) +
+                           " characters; want at most " + std::to_string(kLongestName));
+  }
+  out.device.name = reply.device_name();
+  if (reply.has_cpu_speed()) {
+    JANUS_ASSIGN_OR_RETURN(out.device.cpu, FromProto(reply.cpu_speed()));
   }
   return out;
 }

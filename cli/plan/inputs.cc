@@ -5,6 +5,7 @@
 #include "cli/place/routing_file.h"
 #include "cli/plan/hardware_file.h"
 #include "common/model/config.h"
+#include "controllers/plan/shape_of.h"
 
 namespace janus::cli {
 namespace {
@@ -13,45 +14,7 @@ using controllers::ActivationCurve;
 using controllers::ModelShape;
 using controllers::Setting;
 
-ModelShape ShapeOf(const ModelDescription& description) {
-  ModelShape shape;
-  shape.name = description.family;
-  shape.layers = description.moe_layers();
-  shape.dense_layers = static_cast<int>(description.dense_layers.size());
-  shape.dense_intermediate = description.dense_intermediate;
-  shape.hidden = description.hidden;
-  const AttentionDescription& attention = description.attention;
-  shape.heads = attention.heads;
-  if (attention.latent) {
-    const LatentDescription& latent = *attention.latent;
-    const double rotary = attention.rope.rotary_dim;
-    // Weights of the queries (from their own latent if the model has one), of the expansion of keys
-    // and values, and of the output.
-    const double query_input = latent.query_rank > 0 ? latent.query_rank : shape.hidden;
-    shape.head_dim = latent.rank + rotary;
-    shape.head_weights = query_input * attention.head_dim +
-                         latent.rank * (attention.nope_dim() + latent.value_dim) +
-                         latent.value_dim * shape.hidden;
-    shape.shared_weights = shape.hidden * (latent.query_rank + latent.rank + rotary);
-  } else {
-    shape.kv_heads = attention.kv_heads;
-    shape.head_dim = attention.head_dim;
-  }
-  shape.experts = description.moe.experts;
-  shape.top_k = description.moe.top_k;
-  shape.intermediate = description.moe.intermediate;
-  shape.shared_intermediate = description.moe.shared_intermediate;
-  shape.vocab = description.vocab;
-  // For fp8, scales take 1 byte in 4,096 and are left out; for mxfp4 they take 1 in 17.
-  const DType type = ExpertType(description);
-  shape.bytes_per_weight = static_cast<double>(BitsOf(type)) / 8.0 +
-                           (type == DType::kMxfp4 ? 1.0 / static_cast<double>(kMxBlock) : 0.0);
-  shape.bytes_per_dense_weight = static_cast<double>(SizeOf(description.dtype));
-  shape.bytes_per_kv_value = shape.bytes_per_dense_weight;
-  return shape;
-}
-
-// Mean over layers of the experts that steps of 1, 2, 4, ... tokens activate.
+// Mean over layers of what steps of 1, 2, 4, ... tokens activate.
 Result<ActivationCurve> ReadActivation(const std::string& path, const ModelShape& model) {
   constexpr int kSteps = 16;
   JANUS_ASSIGN_OR_RETURN(const auto layers, ReadRouting(path, 0));
@@ -74,7 +37,7 @@ Result<ModelShape> ReadModel(const std::string& model) {
   std::error_code error;
   if (std::filesystem::is_directory(model, error)) {
     JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(model));
-    return ShapeOf(description);
+    return controllers::ShapeOf(description);
   }
   Result<ModelShape> preset = controllers::FindModel(model);
   if (!preset.ok()) {

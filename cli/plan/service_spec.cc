@@ -99,7 +99,10 @@ void FillPlace(const control::MoEServiceSpec& spec, PlaceOptions& options) {
   const control::ExpertsSpec& experts = spec.roles.experts;
   if (spec.model.source.host_path) options.model = spec.model.source.host_path->path;
   if (experts.replicas) options.instances = *experts.replicas;
-  options.slots_per_instance = experts.slots_per_instance.value_or(0);
+  // Here spare slots are included.
+  if (experts.slots_per_instance) {
+    options.slots_per_instance = *experts.slots_per_instance + experts.spare_slots;
+  }
   options.spare_slots = experts.spare_slots;
   options.instances_per_pod = experts.instances_per_pod;
   options.survivable = experts.placement.survivable;

@@ -45,6 +45,8 @@ struct ModelShape {
   // bytes_per_kv_value of a cache in fp8, with its scales and the part that stays in 16 bits
   // (common/model/memory.h).
   double Fp8BytesPerKvValue() const;
+
+  friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 
 // DeepSeek-V2 and V3 (from their reports), and the models of MegaScale-Infer, Table 4, with the

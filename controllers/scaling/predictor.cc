@@ -8,6 +8,7 @@
 
 #include "controllers/halving.h"
 #include "controllers/plan/terms.h"
+#include "controllers/replicas/default_slots.h"
 #include "controllers/scaling/curve.h"
 #include "controllers/scaling/whole_table.h"
 
@@ -36,7 +37,7 @@ struct Variant {
 
 std::vector<Variant> VariantsOf(const PredictorOptions& options) {
   std::vector<Variant> variants;
-  for (int b = 1; b <= options.max_micro_batches; ++b) {
+  for (int b = options.min_micro_batches; b <= options.max_micro_batches; ++b) {
     for (const ExchangeMode mode : options.modes) {
       for (const GateSide gate : options.gates) {
         // The gate can be on attention only if rows go directly to the instances that they need.
@@ -126,8 +127,8 @@ struct Predictor::Tables {
     for (int m = 0; m <= o.max_attention; ++m) {
       busiest.push_back(BusiestKeysFactor(s, m, 1) - 1);
     }
-    Configuration how = Of(1, 1, {});
-    for (how.n = 1; how.n <= o.max_experts; ++how.n) {
+    for (int n = 1; n <= o.max_experts; ++n) {
+      const Configuration how = Of(1, n, {});
       experts.emplace_back(16, kDoublings,
                            [&](double rows) { return ExpertSeconds(s, how, rows, nullptr); });
     }
@@ -140,10 +141,18 @@ struct Predictor::Tables {
     return AttentionSeconds(setting, options.tp_attention, {rows, keys, 0, 0}) - Projections(rows);
   }
 
+  // Of a layer; 0: as many as the hardware has room for.
+  int SlotsOf(int n) const {
+    if (!options.room || n < 1) return 0;
+    if (options.room->slots > 0) return options.room->slots;
+    return SlotsByDefault(setting.model.experts, n, options.room->most_slots);
+  }
+
   Configuration Of(int m, int n, const Variant& variant) const {
     Configuration how;
     how.m = m;
     how.n = n;
+    how.slots = SlotsOf(n);
     how.tp_attention = options.tp_attention;
     how.tp_experts = options.tp_experts;
     how.is_random = options.is_random;
@@ -171,33 +180,37 @@ struct Predictor::Tables {
   Modules ModulesOf(int m, int n, int b, const StepLoad& load, const Corrections& c,
                     bool of_busiest = true) const {
     const bool decodes = load.decode_rows > 0 || load.prompt_rows == 0;
-    const double d = decodes ? std::max(load.decode_rows / b / m, 1.0) : 0;
-    const double p = load.prompt_rows / b / m;
+    const double for_one = options.rows_for_one;
+    const double d = decodes ? for_one * std::max(load.decode_rows / b / m, 1.0) : 0;
+    const double p = for_one * load.prompt_rows / b / m;
     const double deviations = of_busiest ? busiest[static_cast<size_t>(m)] : 0;
     const double keys =
         load.context * (1 + deviations / std::sqrt(std::max(load.decode_rows / b / m, 1.0)));
     Modules modules;
-    modules.rows = (load.decode_rows + load.prompt_rows) / b;
-    modules.layer.attention = c.attention * Attention(d, keys, p, load.prompt_keys);
-    modules.layer.shared = c.attention * shared(d + p);
-    modules.layer.experts = c.experts * experts[static_cast<size_t>(n - 1)](modules.rows);
-    const double all_d = decodes ? std::max(load.decode_rows / m, 1.0) : 0;
-    const double all_p = load.prompt_rows / m;
+    modules.rows = for_one * (load.decode_rows + load.prompt_rows) / b;
+    const double attention = c.attention / options.times_faster;
+    modules.layer.attention = attention * Attention(d, keys, p, load.prompt_keys);
+    modules.layer.shared = attention * shared(d + p);
+    modules.layer.experts =
+        c.experts / options.times_faster * experts[static_cast<size_t>(n - 1)](modules.rows);
+    const double all_d = decodes ? for_one * std::max(load.decode_rows / m, 1.0) : 0;
+    const double all_p = for_one * load.prompt_rows / m;
     const double dense_layers = setting.model.dense_layers;
     modules.dense = head(all_d);
     if (dense_layers > 0) {
       modules.dense += dense_layers * (Attention(all_d, load.context, all_p, load.prompt_keys) +
                                        dense(all_d + all_p));
     }
-    modules.dense *= c.attention;
+    modules.dense *= attention;
     return modules;
   }
 
   StepTimes Compose(const Modules& modules, const Configuration& how, const Corrections& c) const {
     LayerTimes layer = modules.layer;
     const ExchangeTimes exchange = TimesOfExchange(setting, how, modules.rows);
-    layer.out = c.exchange * exchange.out;
-    layer.back = c.exchange * exchange.back;
+    const double of_exchange = c.exchange / options.times_faster;
+    layer.out = of_exchange * exchange.out;
+    layer.back = of_exchange * exchange.back;
     const double layers = setting.model.layers;
     const double rounds = layers * how.micro_batches;
     return {rounds * (layer.attention + layer.shared) + modules.dense, rounds * layer.experts,
@@ -251,8 +264,9 @@ struct Predictor::Tables {
       LayerTimes layer = modules.layer;
       const ExchangeTimes exchange =
           LeastExchange(setting, Of(m, n, variant), fewest, modules.rows);
-      layer.out = c.exchange * exchange.out;
-      layer.back = c.exchange * exchange.back;
+      const double of_exchange = c.exchange / options.times_faster;
+      layer.out = of_exchange * exchange.out;
+      layer.back = of_exchange * exchange.back;
       least = std::min(least,
                        c.step * (setting.model.layers * ComposeLayer(layer, of) + modules.dense));
     }
@@ -356,9 +370,23 @@ Result<Predictor> Predictor::Create(const Setting& setting, const PredictorOptio
   JANUS_RETURN_IF_ERROR(at_least_one("max_experts", options.max_experts));
   JANUS_RETURN_IF_ERROR(at_least_one("tp_attention", options.tp_attention));
   JANUS_RETURN_IF_ERROR(at_least_one("tp_experts", options.tp_experts));
+  JANUS_RETURN_IF_ERROR(at_least_one("min_micro_batches", options.min_micro_batches));
   JANUS_RETURN_IF_ERROR(at_least_one("max_micro_batches", options.max_micro_batches));
   if (VariantsOf(options).empty()) {
     return InvalidArgument("predictor: no exchange mode is allowed with any gate side");
+  }
+  if (options.room) {
+    const InstanceRoom& room = *options.room;
+    if (room.fewest_experts < 1 || room.fewest_experts > options.max_experts) {
+      return InvalidArgument("predictor: " + setting.model.name + " needs " +
+                             std::to_string(room.fewest_experts) + " expert instances and " +
+                             std::to_string(options.max_experts) +
+                             " are allowed; allow more of them");
+    }
+    auto tables = std::make_shared<Tables>(setting, options);
+    tables->fewest_experts = room.fewest_experts;
+    tables->kv_tokens = room.kv_tokens;
+    return Predictor(std::move(tables));
   }
   Configuration how;
   how.tp_attention = options.tp_attention;
@@ -567,6 +595,7 @@ double Predictor::KvTokensPerAttention() const {
 }
 
 int Predictor::SlotsPerExpert(int n) const {
+  if (tables_->options.room) return tables_->SlotsOf(n);
   return SlotsPerInstance(tables_->setting, tables_->Of(1, n, {}));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,11 +69,23 @@ struct Prediction {
   double pressure = 0;
 };
 
+// What instances hold, where more is known of it than the data sheets say: by the plan of a service
+// whose workers have reported their memory.
+struct InstanceRoom {
+  double kv_tokens = 0;    // keys of one attention instance
+  int slots = 0;           // of a layer on each expert instance; 0: as SlotsByDefault has it
+  int most_slots = 0;      // that an expert instance has memory for
+  int fewest_experts = 1;  // instances that hold the model
+
+  friend bool operator==(const InstanceRoom&, const InstanceRoom&) = default;
+};
+
 struct PredictorOptions {
   int max_attention = 128;  // instances that may be asked for
   int max_experts = 256;
   int tp_attention = 1;
   int tp_experts = 1;
+  int min_micro_batches = 1;
   int max_micro_batches = 2;
   // The exchanges that may be chosen. The defaults are those that this version serves (IsServed).
   std::vector<ExchangeMode> modes = {ExchangeMode::kDirect};
@@ -83,6 +96,14 @@ struct PredictorOptions {
   double most_rows_per_attention = 4096;  // tables end there
   // Share of the tokens still to be generated for which admission keeps room.
   double growth_reserve = 0;
+  // Nothing: by the memory of the hardware profiles.
+  std::optional<InstanceRoom> room = std::nullopt;
+  // Of timed devices. One row of the service is computed in the time of so many of the model's; and
+  // all times are divided by so much. Loads and Counts stay those of the service.
+  double rows_for_one = 1;
+  double times_faster = 1;
+
+  friend bool operator==(const PredictorOptions&, const PredictorOptions&) = default;
 };
 
 // All exchanges of the papers and of a plan. Two phases over a single card are left out: over every
@@ -143,6 +164,7 @@ class Predictor {
   int GpusOf(const Counts& counts) const;
   // Keys for which one attention instance has room beside weights and buffers.
   double KvTokensPerAttention() const;
+  // Slots of a layer on each of n expert instances.
   int SlotsPerExpert(int n) const;
 
   const Setting& setting() const;

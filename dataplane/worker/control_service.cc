@@ -179,7 +179,7 @@ grpc::Status ControlService::DescribeModel(grpc::ServerContext*,
                                            v1::DescribeModelReply* reply) {
   if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return ToGrpc(s);
   const Result<ModelReport> report =
-      janus::dataplane::DescribeModel(worker_.flags().model, worker_.context());
+      janus::dataplane::DescribeModel(worker_.flags().model, worker_.context(), cpu_speed_);
   if (!report.ok()) return ToGrpc(report.status());
   *reply = ToProto(*report);
   return grpc::Status::OK;

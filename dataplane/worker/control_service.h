@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "dataplane/worker/cpu_speed.h"
 #include "dataplane/worker/relay.h"
 #include "dataplane/worker/worker.h"
 #include "proto/control.grpc.pb.h"
@@ -48,6 +49,7 @@ class ControlService final
 
   Worker& worker_;
   Relay relay_;
+  CpuSpeedOnce cpu_speed_;
   std::atomic<int> watchers_{0};
 };
 

@@ -9,8 +9,9 @@
 
 namespace janus::dataplane {
 
-Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context) {
-  constexpr size_t kMostConfigBytes = 1 << 20;  // the largest known file has some kilobytes
+Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context,
+                                  CpuSpeedOnce& cpu_speed) {
+  constexpr size_t kMostConfigBytes = 1 << 20;  // of the largest known some kilobytes
   ModelReport out;
   JANUS_ASSIGN_OR_RETURN(out.config_json, ReadModelConfig(folder));
   if (out.config_json.size() > kMostConfigBytes) {
@@ -21,7 +22,14 @@ Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& c
   out.digest = Fingerprint::Hex(digest);
   JANUS_ASSIGN_OR_RETURN(out.text_digest, DigestText(folder));
   JANUS_ASSIGN_OR_RETURN(out.room, ReadProcessRoom());
-  if (context.is_host()) return out;
+  if (context.is_host()) {
+    // A config.json that cannot be read is the planner's to report: it reads the same text.
+    if (const Result<ModelDescription> model = ParseModelConfig(out.config_json); model.ok()) {
+      JANUS_ASSIGN_OR_RETURN(out.device.cpu, cpu_speed.Get(*model, out.room.cores));
+    }
+    return out;
+  }
+  out.device.name = context.name();
   JANUS_ASSIGN_OR_RETURN(const kernels::DeviceMemory device, context.memory());
   out.room.device_memory_bytes = static_cast<int64_t>(device.free + device.held);
   return out;

@@ -4,14 +4,17 @@
 
 #include "common/control.h"
 #include "common/status.h"
+#include "dataplane/worker/cpu_speed.h"
 #include "kernels/device/context.h"
 
 namespace janus::dataplane {
 
-// The checkpoint in `folder`, and the memory and cores of this process, which computes in
-// `context`. The planner of an epoch asks for them. Reads config.json and some kilobytes of each
-// weight file. NotFound, Unavailable: with the path. InvalidArgument: config.json is larger than 1
-// MiB. Also the device's own errors.
-Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context);
+// The checkpoint in `folder`, and the room and the device of this process, which computes in
+// `context`, as the planner of an epoch asks for them. Reads config.json and some kilobytes of each
+// file of weights. On CPUs the first call measures their speed; a config.json that this version
+// cannot read has none. NotFound, Unavailable: with the path; InvalidArgument: config.json is
+// larger than 1 MiB. A device's own errors.
+Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context,
+                                  CpuSpeedOnce& cpu_speed);
 
 }  // namespace janus::dataplane

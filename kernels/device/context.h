@@ -154,6 +154,8 @@ class Context {
   // Where the device is on the machine's PCI bus, domain, bus, device and function in hexadecimal:
   // "0000:3B:00.0". Empty: the host, or it does not say.
   virtual std::string pci_address() const = 0;
+  // As its driver has it: "NVIDIA H100 80GB HBM3". Empty: the host, or it does not say.
+  virtual std::string name() const { return {}; }
   // For operations on this device. The host's has no team: an instance that computes there brings
   // one.
   virtual Stream stream() = 0;

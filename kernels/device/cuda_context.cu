@@ -105,7 +105,14 @@ class CudaContext final : public Context {
     } else {
       cudaGetLastError();
     }
-    // A driver that does not know the attribute does not order them either.
+    // Without it nothing but the device's data sheet is unknown.
+    cudaDeviceProp properties;
+    if (cudaGetDeviceProperties(&properties, kDevice) == cudaSuccess) {
+      name_ = properties.name;
+    } else {
+      cudaGetLastError();
+    }
+    // A driver that does not know it does not order them either.
     int order = 0;
     orders_network_ = cudaDeviceGetAttribute(&order, cudaDevAttrGPUDirectRDMAWritesOrdering,
                                              kDevice) == cudaSuccess &&
@@ -148,6 +155,7 @@ class CudaContext final : public Context {
   bool is_host() const override { return false; }
   std::string numerics() const override { return numerics_; }
   std::string pci_address() const override { return pci_address_; }
+  std::string name() const override { return name_; }
   Stream stream() override { return {.device = Device::kCuda, .native = stream_}; }
 
   Result<DeviceMemory> memory() override {
@@ -367,6 +375,7 @@ class CudaContext final : public Context {
   std::atomic<uint64_t> shared_bytes_{0};
   std::string numerics_;
   std::string pci_address_;
+  std::string name_;
   bool orders_network_ = false;    // writes of network devices before later launches
   cudaStream_t stream_ = nullptr;  // of the steps
   cudaStream_t loads_ = nullptr;

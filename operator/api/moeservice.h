@@ -189,7 +189,7 @@ struct PlacementSpec {
 };
 
 struct ExpertsSpec : RoleSpec {
-  std::optional<int32_t> slots_per_instance;  // per layer; absent: chosen from memory
+  std::optional<int32_t> slots_per_instance;  // per layer, without spare ones
   int32_t spare_slots = 2;                    // per instance, of any layer
   PlacementSpec placement;
   Scheduling scheduling = Scheduling::kAebs;

@@ -54,6 +54,11 @@ struct RoleWord {
     if (best == nullptr || (new_only && !IsNew(revision))) return std::nullopt;
     return best->room;
   }
+  std::optional<DeviceReport> Device(const std::string& revision) const {
+    const Answer* const best = Best(revision);
+    if (best == nullptr) return std::nullopt;
+    return best->device;
+  }
 };
 
 class WorkerKnowledge final : public ModelKnowledge {
@@ -63,6 +68,10 @@ class WorkerKnowledge final : public ModelKnowledge {
 
   Result<PlannedService> Plan(const MoEService& service,
                               const WorkersToAsk& workers) const override;
+  RoleDevices Devices(const WorkersToAsk& workers) const override {
+    return {attention_.Device(workers.attention_revision),
+            experts_.Device(workers.experts_revision)};
+  }
 
  private:
   const RoleWord attention_;
@@ -103,9 +112,11 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
   out.model = *answer.model;
   out.model_digest = answer.digest;
   out.text_digest = answer.text_digest;
+  out.devices = Devices(workers);
   const auto rooms = [&](bool new_only) {
     return PodRooms{attention_.Room(workers.attention_revision, new_only),
-                    experts_.Room(workers.experts_revision, new_only)};
+                    experts_.Room(workers.experts_revision, new_only),
+                    experts_.IsNew(workers.experts_revision)};
   };
   Result<ServicePlan> plan = PlanServiceInPods(service, out.model, rooms(false));
   if (plan.status().code() == StatusCode::kResourceExhausted) {
@@ -145,10 +156,10 @@ bool WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
   }
   std::erase_if(role.answers,
                 [&](const auto& one) { return one->revision == role.asked.revision; });
-  role.answers.insert(
-      role.answers.begin(),
-      std::make_shared<const Answer>(Answer{role.asked.revision, report->digest,
-                                            report->text_digest, std::move(model), report->room}));
+  role.answers.insert(role.answers.begin(),
+                      std::make_shared<const Answer>(Answer{role.asked.revision, report->digest,
+                                                            report->text_digest, std::move(model),
+                                                            report->room, report->device}));
   if (role.answers.size() > kMostAnswers) role.answers.pop_back();
   return true;
 }

@@ -44,6 +44,7 @@ class WorkerPlanner final : public ServicePlanner {
     std::string text_digest;
     Result<ModelDescription> model;
     ProcessRoom room;
+    DeviceReport device = {};
   };
   // Newest first, one per revision, at most kMostAnswers.
   using Answers = std::vector<std::shared_ptr<const Answer>>;

@@ -184,7 +184,7 @@ EmbeddedCluster::EmbeddedCluster(EmbeddedClusterOptions options, RunFolder folde
       log_(std::move(log)),
       event_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       store_(StoreOptionsOf(options_), timeline_),
-      planner_(options_.room, options_.gateway_memory_bytes),
+      planner_(options_.room, options_.gateway_memory_bytes, &questions_),
       member_calls_(CallsOptionsOf(options_)),
       calls_(member_calls_),
       manager_(operator_client_, planner_, calls_, timeline_, registry_, log_, ManagerOptionsOf()),

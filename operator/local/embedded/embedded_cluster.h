@@ -22,6 +22,7 @@
 #include "operator/local/store/store_client.h"
 #include "operator/manager/manager.h"
 #include "operator/members/grpc_member_calls.h"
+#include "operator/members/grpc_model_questions.h"
 #include "operator/planner/folder_planner.h"
 
 namespace janus::control {
@@ -105,6 +106,7 @@ class EmbeddedCluster {
   StoreClient user_{store_, "janusctl"};
   StoreClient operator_client_{store_, "janus-operator"};
   StoreClient node_client_{store_, "janus-node"};
+  GrpcModelQuestions questions_;  // in plain text: at sockets that only this user can open
   FolderPlanner planner_;
   GrpcMemberCalls member_calls_;
   WatchedCalls calls_;

@@ -21,7 +21,9 @@ class Budget {
  public:
   virtual ~Budget() = default;
 
-  // Threads that each instance computes with.
+  // Whether more expert instances bring more memory.
+  virtual bool GrowsWithInstances() const = 0;
+  // What each instance computes with.
   virtual int ComputeThreads(int m, int n) const = 0;
   // The memory from which the gateway takes its share; nothing: the gateway runs elsewhere.
   virtual std::optional<int64_t> GatewayRoom() const = 0;
@@ -35,6 +37,7 @@ class MachineBudget final : public Budget {
  public:
   explicit MachineBudget(const MachineRoom& room) : room_(room) {}
 
+  bool GrowsWithInstances() const override { return false; }
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return room_.memory_bytes; }
   KvRoom RoomForKv(const ServicePlan& plan) const override;
@@ -51,6 +54,7 @@ class PodBudget final : public Budget {
  public:
   explicit PodBudget(const PodRooms& rooms) : rooms_(rooms) {}
 
+  bool GrowsWithInstances() const override { return rooms_.experts && rooms_.experts_are_wanted; }
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return std::nullopt; }
   KvRoom RoomForKv(const ServicePlan& plan) const override;

@@ -20,6 +20,9 @@ struct MachineRoom {
 struct PodRooms {
   std::optional<ProcessRoom> attention;
   std::optional<ProcessRoom> experts;
+  // The expert pods that will be made have that room. False: those of an older spec have it, and
+  // from it no number of pods follows.
+  bool experts_are_wanted = true;
 };
 
 }  // namespace janus::control

@@ -6,6 +6,8 @@
 #include "common/model/device_memory.h"
 #include "common/model/memory.h"
 #include "common/page_tokens.h"
+#include "controllers/placement.h"
+#include "controllers/replicas/default_slots.h"
 #include "controllers/timed/timed_model.h"
 #include "operator/api/quantity.h"
 #include "operator/reconcile/capacity/budget.h"
@@ -53,15 +55,6 @@ int HeldCount(const RoleSpec& role, int64_t fewest) {
   return static_cast<int>(std::max(least, fewest));
 }
 
-std::string WhatIsHeld(const MoEServiceSpec& spec, const ServicePlan& plan) {
-  const bool attention = IsHeld(spec.roles.attention), experts = IsHeld(spec.roles.experts);
-  if (!attention && !experts) return "";
-  return "mode SLO is not supported by this version; the counts are held at " +
-         (attention ? std::to_string(plan.m) + " attention" : "") +
-         (attention && experts ? " and " : "") +
-         (experts ? std::to_string(plan.n) + " expert" : "") + " instances";
-}
-
 using controllers::TimedModel;
 
 // Nothing: the workers are no timed devices.
@@ -74,6 +67,7 @@ Result<std::optional<TimedModel>> TimedModelOf(const MoEServiceSpec& spec,
   return std::optional<TimedModel>(*std::move(timed));
 }
 
+// Counts, and the fewest slots that hold the model.
 Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
                  const std::optional<TimedModel>& timed, ServicePlan& plan) {
   const ExpertsSpec& experts = spec.roles.experts;
@@ -97,10 +91,9 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
                            std::to_string(per_instance) +
                            " slots; raise it, or spec.roles.experts.slotsPerInstance");
   }
-  plan.held = WhatIsHeld(spec, plan);
-  const int64_t fewest_slots = timed ? most_slots : CeilDiv(model.moe.experts, plan.n);
-  plan.slots_per_instance =
-      static_cast<int>(experts.slots_per_instance.value_or(static_cast<int32_t>(fewest_slots)));
+  plan.slots_per_instance = static_cast<int>(
+      experts.slots_per_instance.value_or(controllers::FewestSlots(model.moe.experts, plan.n)));
+  plan.most_slots = plan.slots_per_instance;
   plan.spare_slots = experts.spare_slots;
   const int64_t slots = int64_t{plan.slots_per_instance} * plan.n;
   if (slots < model.moe.experts) {
@@ -313,28 +306,33 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model,
   return OkStatus();
 }
 
-Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription& checkpoint,
-                               const Budget& budget, std::optional<int64_t> gateway_memory_bytes) {
-  const MoEServiceSpec& spec = service.spec;
-  ServicePlan plan;
-  plan.effective = ResolveDefaults(service);
-  plan.dtype = ComputeType(spec.model.dtype, checkpoint.dtype);
-  ModelDescription model = checkpoint;
+// What a plan is made from.
+struct Planning {
+  const MoEService& service;
+  const ModelDescription& checkpoint;
+  const Budget& budget;
+  std::optional<int64_t> gateway_memory_bytes;
+  std::optional<TimedModel> timed = std::nullopt;  // what every worker stands for
+
+  const MoEServiceSpec& spec() const { return service.spec; }
+};
+
+// The rest of a plan that has counts and slots.
+Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
+  const MoEServiceSpec& spec = from.spec();
+  ModelDescription model = from.checkpoint;
   model.dtype = plan.dtype;
-  JANUS_ASSIGN_OR_RETURN(const std::optional<TimedModel> timed, TimedModelOf(spec, model));
-  if (timed) plan.timed = timed->device();
-  JANUS_RETURN_IF_ERROR(SetCounts(spec, model, timed, plan));
   JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
-  plan.compute_threads = budget.ComputeThreads(plan.m, plan.n);
+  plan.compute_threads = from.budget.ComputeThreads(plan.m, plan.n);
   plan.crossover_rows =
       plan.effective.device == Device::kCuda ? kGpuCrossoverRows : kCpuCrossoverRows;
 
   MemoryNeed& need = plan.need;
   need.m = plan.m;
   need.n = plan.n;
-  SetWeights(model, plan.dtype == checkpoint.dtype, plan);
+  SetWeights(model, plan.dtype == from.checkpoint.dtype, plan);
   need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
                                                      plan.max_batch_size, plan.compute_threads);
   need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
@@ -342,30 +340,87 @@ Result<ServicePlan> PlanWithin(const MoEService& service, const ModelDescription
   SetGpus(model, plan);
   need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
-  if (const std::optional<int64_t> machine_bytes = budget.GatewayRoom()) {
+  if (const std::optional<int64_t> machine_bytes = from.budget.GatewayRoom()) {
     JANUS_RETURN_IF_ERROR(
-        SetGateway(spec.gateway.limits, *machine_bytes, gateway_memory_bytes, plan));
+        SetGateway(spec.gateway.limits, *machine_bytes, from.gateway_memory_bytes, plan));
   }
-  JANUS_RETURN_IF_ERROR(SetKv(spec, model, timed, budget, plan));
-  JANUS_RETURN_IF_ERROR(budget.Check(service.metadata.name, plan));
+  JANUS_RETURN_IF_ERROR(SetKv(spec, model, from.timed, from.budget, plan));
+  JANUS_RETURN_IF_ERROR(from.budget.Check(from.service.metadata.name, plan));
   return plan;
+}
+
+// With more instances each has fewer experts: as many are planned as it takes to hold the model,
+// where the spec leaves the number open. `counted` has counts and slots.
+Result<ServicePlan> WithInstancesThatHold(const Planning& from, ServicePlan counted) {
+  Result<ServicePlan> out = Complete(from, counted);
+  const ExpertsSpec& experts = from.spec().roles.experts;
+  if (experts.replicas || experts.slots_per_instance || !from.budget.GrowsWithInstances()) {
+    return out;
+  }
+  int most = std::min(from.checkpoint.moe.experts, kMostExpertInstances);
+  if (experts.scaling) most = std::min(most, experts.scaling->max_replicas.value_or(most));
+  while (out.status().code() == StatusCode::kResourceExhausted && counted.n < most) {
+    ++counted.n;
+    counted.slots_per_instance = controllers::FewestSlots(from.checkpoint.moe.experts, counted.n);
+    Result<ServicePlan> more = Complete(from, counted);
+    if (more.ok()) return more;
+  }
+  return out;
+}
+
+// Replicas, where the spec does not say how many slots there are. They take only memory that keys
+// and values leave.
+Result<ServicePlan> WithReplicas(const Planning& from, const ServicePlan& fewest) {
+  const int experts = from.checkpoint.moe.experts;
+  const auto with_slots = [&](int slots) {
+    ServicePlan plan = fewest;
+    plan.slots_per_instance = slots;
+    plan.need = {};
+    return Complete(from, std::move(plan));
+  };
+  const auto fits = [&](int slots) {
+    const int64_t entries =
+        int64_t{from.checkpoint.moe_layers()} * fewest.n * (slots + fewest.spare_slots);
+    if (entries > controllers::kMaxPlacementEntries) return false;
+    const Result<ServicePlan> plan = with_slots(slots);
+    return plan.ok() && plan->kv_bytes == fewest.kv_bytes;
+  };
+  const int most = from.timed ? std::min(from.timed->slots(), experts) : experts;
+  int held = fewest.slots_per_instance, above = most + 1;
+  while (above - held > 1) {
+    const int slots = held + (above - held) / 2;
+    (fits(slots) ? held : above) = slots;
+  }
+  JANUS_ASSIGN_OR_RETURN(ServicePlan out,
+                         with_slots(controllers::SlotsByDefault(experts, fewest.n, held)));
+  out.most_slots = held;
+  return out;
+}
+
+Result<ServicePlan> PlanWithin(Planning from) {
+  const MoEServiceSpec& spec = from.spec();
+  ServicePlan counted;
+  counted.effective = ResolveDefaults(from.service);
+  counted.dtype = ComputeType(spec.model.dtype, from.checkpoint.dtype);
+  JANUS_ASSIGN_OR_RETURN(from.timed, TimedModelOf(spec, from.checkpoint));
+  if (from.timed) counted.timed = from.timed->device();
+  JANUS_RETURN_IF_ERROR(SetCounts(spec, from.checkpoint, from.timed, counted));
+  JANUS_ASSIGN_OR_RETURN(const ServicePlan fewest, WithInstancesThatHold(from, std::move(counted)));
+  if (spec.roles.experts.slots_per_instance) return fewest;
+  return WithReplicas(from, fewest);
 }
 
 }  // namespace
 
-bool IsHeld(const RoleSpec& role) {
-  return !role.replicas && (!role.scaling || role.scaling->mode == ScalingMode::kSlo);
-}
-
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes) {
-  return PlanWithin(service, model, MachineBudget(room), gateway_memory_bytes);
+  return PlanWithin({service, model, MachineBudget(room), gateway_memory_bytes});
 }
 
 Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
                                       const PodRooms& rooms) {
-  return PlanWithin(service, model, PodBudget(rooms), std::nullopt);
+  return PlanWithin({service, model, PodBudget(rooms), std::nullopt});
 }
 
 }  // namespace janus::control

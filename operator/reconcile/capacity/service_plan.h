@@ -80,6 +80,7 @@ struct ServicePlan {
   int n = 0;
   int slots_per_instance = 0;  // C, without spare slots
   int spare_slots = 0;
+  int most_slots = 0;  // C that an instance has memory for; the spec's, if it sets it
   DType dtype = DType::kFloat32;  // for computation
   int64_t max_model_len = 0;      // tokens of one sequence
   int max_batch_size = 0;         // sequences per attention instance
@@ -93,19 +94,16 @@ struct ServicePlan {
   int64_t gateway_memory_bytes = 0;  // most that the gateway may hold for clients; 0: its default
   MemoryNeed need;
   std::optional<TimedDevice> timed;  // what every worker stands for
-  std::string held;  // why counts do not change although mode SLO asks for scaling; empty: they do
 };
-
-// True if the role's count is fixed because nothing scales it yet: its mode is SLO. Pure.
-bool IsHeld(const RoleSpec& role);
 
 // `service` has passed ValidateSchema and ValidateSupported; `model` describes its checkpoint.
 // Pure.
 //
 // - Counts: replicas if set. Otherwise the larger of minReplicas and the fewest that hold the
-//   model: in mode SLO while nothing scales, and in mode External with the count of the
-//   MoERoleScaler as minReplicas.
-// - Slots: if not set, the fewest that hold every expert once.
+//   model; callers set minReplicas to what a decision (mode SLO) or a MoERoleScaler (mode External)
+//   wants. In pods the fewest follow from the memory that an expert pod has reported.
+// - Slots: if not set, SlotsByDefault of controllers/replicas/default_slots.h: replicas of half the
+//   experts, as far as the memory that keys and values leave holds them.
 // - KV: if not set, enough for all sequences of a full batch, within memoryPercent of the memory
 //   that the rest leaves.
 // - Timed devices (docs/timed-devices.md): slots and KV are those of the named device.

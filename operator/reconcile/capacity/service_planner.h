@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/device_report.h"
 #include "common/model/description.h"
 #include "common/status.h"
 #include "common/topology.h"
@@ -14,6 +16,12 @@
 
 namespace janus::control {
 
+// What one worker of each role says of its device; nothing: no worker has said it yet.
+struct RoleDevices {
+  std::optional<DeviceReport> attention = {};
+  std::optional<DeviceReport> experts = {};
+};
+
 struct PlannedService {
   ModelDescription model;
   std::string model_digest;  // of the model's files; empty: not known
@@ -21,6 +29,7 @@ struct PlannedService {
   ServicePlan plan;
   // What the plan still lacks: its counts are valid, but it proposes no epoch yet. Empty: nothing.
   std::string awaited = {};
+  RoleDevices devices = {};
 };
 
 // A running worker that can be asked.
@@ -51,6 +60,9 @@ class ModelKnowledge {
   // ResourceExhausted: it does not fit.
   virtual Result<PlannedService> Plan(const MoEService& service,
                                       const WorkersToAsk& workers) const = 0;
+  // What workers of either role have said of their devices: of the revision that the spec wants, or
+  // of another one.
+  virtual RoleDevices Devices(const WorkersToAsk& /*workers*/) const { return {}; }
 };
 
 // Tells the reconcile loop what a service's model needs. The source is a local folder, or workers

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/aebs.h"
+#include "controllers/replicas/default_slots.h"
 #include "tests/support/random.h"
 
 namespace janus::controllers {
@@ -120,6 +122,78 @@ TEST(RoundRobin, HoldsItsPromisesForAnyRequest) {
       ASSERT_EQ(filled, std::min(room, request.experts)) << "instance " << i;
     }
   }
+}
+
+// Replicas of each expert, over all layers.
+std::vector<int> ReplicasOf(const Placement& placement, int experts) {
+  std::vector<int> replicas(static_cast<size_t>(experts));
+  for (const uint16_t expert : placement.expert_of) {
+    if (expert != Placement::kEmpty) ++replicas[expert];
+  }
+  return replicas;
+}
+
+TEST(RoundRobin, OverTheLayersAllExpertsHaveAsManyReplicas) {
+  // 12 slots for 8 experts: half of them have a second replica in each of four layers.
+  const Placement placement = *PlaceRoundRobin({4, 8, {8, 8}, 2});
+  EXPECT_EQ(ReplicasOf(placement, 8), std::vector<int>(8, 6));
+  EXPECT_EQ(Row(placement, 0), (std::vector<int>{0, 2, 4, 6, 1, 3, kNone, kNone,  //
+                                                 1, 3, 5, 7, 0, 2, kNone, kNone}));
+  EXPECT_EQ(Row(placement, 1), (std::vector<int>{0, 2, 4, 6, 5, 7, kNone, kNone,  //
+                                                 1, 3, 5, 7, 4, 6, kNone, kNone}));
+}
+
+// Expected activated experts of the busiest instance, where rows choose among all experts alike.
+double BusiestActivated(const PlacementRequest& request, int rows, int top_k) {
+  const Placement placement = *PlaceRoundRobin(request);
+  const LayerPlacement layer = LayerPlacement::Of(placement, 1, request.experts);
+  const int instances = static_cast<int>(request.slots_of_instance.size());
+  AebsWorkspace work(request.experts, instances);
+  std::mt19937_64 random(1);
+  std::vector<uint16_t> experts(static_cast<size_t>(request.experts));
+  std::iota(experts.begin(), experts.end(), uint16_t{0});
+  constexpr int kRounds = 400;
+  double sum = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<uint16_t> chosen;
+    for (int row = 0; row < rows; ++row) {
+      std::shuffle(experts.begin(), experts.end(), random);
+      chosen.insert(chosen.end(), experts.begin(), experts.begin() + top_k);
+    }
+    std::vector<Replica> replicas(chosen.size());
+    ScheduleActivatedExperts(SchedulingPolicy::kAebs, layer, chosen, work, replicas);
+    sum += *std::max_element(work.load().begin(), work.load().end());
+  }
+  return sum / kRounds;
+}
+
+// With the slots that a service has by default AEBS has something to choose from: the busiest
+// instance has 13.4 activated experts in place of 16.8, 14.3 of 15.8, 13.3 of 15.2 and 1.6 of 1.8.
+TEST(SlotsByDefault, LeaveAebsLessForTheBusiestInstance) {
+  struct Size {
+    int experts, instances, rows, top_k;
+  };
+  for (const Size& size : {Size{256, 8, 16, 8}, {256, 16, 64, 8}, {160, 6, 16, 6}, {8, 3, 2, 2}}) {
+    SCOPED_TRACE(std::to_string(size.experts) + " experts, " + std::to_string(size.instances));
+    const auto with_slots = [&](int slots) {
+      const auto n = static_cast<size_t>(size.instances);
+      return BusiestActivated({2, size.experts, std::vector<int>(n, slots), 0}, size.rows,
+                              size.top_k);
+    };
+    const double without = with_slots(FewestSlots(size.experts, size.instances));
+    const double with = with_slots(SlotsByDefault(size.experts, size.instances, size.experts));
+    EXPECT_LT(with, 0.92 * without);
+  }
+}
+
+TEST(SlotsByDefault, AreHalfAsManyAgainAsFarAsMemoryHoldsThem) {
+  EXPECT_EQ(SlotsByDefault(256, 8, 256), 48);
+  EXPECT_EQ(SlotsByDefault(8, 3, 8), 4);
+  EXPECT_EQ(SlotsByDefault(256, 8, 40), 40) << "memory";
+  EXPECT_EQ(SlotsByDefault(256, 8, 10), 32) << "the model must be held in any case";
+  EXPECT_EQ(SlotsByDefault(8, 1, 100), 8) << "no second replica on one instance";
+  EXPECT_EQ(SlotsByDefault(8, 20, 8), 1);
+  EXPECT_EQ(FewestSlots(8, 3), 3);
 }
 
 std::vector<HeldExperts> HeldBy(const Placement& placement) {

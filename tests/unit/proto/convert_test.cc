@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -335,6 +337,9 @@ TEST(Convert, AModelReportComesBackAndIsJudged) {
   EXPECT_EQ(back->room.cores, 16);
   EXPECT_FALSE(back->room.cores_are_limited);
   EXPECT_EQ(back->room.device_memory_bytes, 300);
+  EXPECT_EQ(back->device, report.device);
+  report.device = {"NVIDIA H100 80GB HBM3", CpuSpeed{4, {1e9, 2e9}, {3e9, 4e9}}};
+  EXPECT_EQ(FromProto(ToProto(report))->device, report.device);
   report.room.device_memory_bytes.reset();
   EXPECT_FALSE(FromProto(ToProto(report))->room.device_memory_bytes);
   for (const auto& spoil : std::vector<std::function<void(v1::DescribeModelReply&)>>{
@@ -342,8 +347,12 @@ TEST(Convert, AModelReportComesBackAndIsJudged) {
            [](auto& reply) { reply.set_model_digest(std::string(65, '0')); },
            [](auto& reply) { reply.set_memory_bytes((uint64_t{1} << 50) + 1); },
            [](auto& reply) { reply.set_device_memory_bytes((uint64_t{1} << 50) + 1); },
-           [](auto& reply) { reply.set_cores(0); },
-           [](auto& reply) { reply.set_cores(1 << 17); }}) {
+           [](auto& reply) { reply.set_cores(0); }, [](auto& reply) { reply.set_cores(1 << 17); },
+           [](auto& reply) { reply.set_device_name(std::string(257, 'x')); },
+           [](auto& reply) { reply.mutable_cpu_speed()->set_threads(0); },
+           [](auto& reply) { reply.mutable_cpu_speed()->mutable_one()->set_bytes(0); },
+           [](auto& reply) { reply.mutable_cpu_speed()->mutable_all()->set_operations(-1); },
+           [](auto& reply) { reply.mutable_cpu_speed()->mutable_all()->set_bytes(NAN); }}) {
     v1::DescribeModelReply reply = ToProto(report);
     spoil(reply);
     EXPECT_EQ(FromProto(reply).status().code(), StatusCode::kInvalidArgument);

@@ -100,7 +100,7 @@ TEST_F(ServiceSpec, APlacementTakesWhatTheServiceAsks) {
   PlaceOptions options;
   FillPlace(Read(std::string(kService)), options);
   EXPECT_EQ(options.model, "/models/v2");
-  EXPECT_EQ(options.slots_per_instance, 24);
+  EXPECT_EQ(options.slots_per_instance, 27);
   EXPECT_EQ(options.spare_slots, 3);
   EXPECT_EQ(options.instances_per_pod, 4);
   EXPECT_TRUE(options.survivable);

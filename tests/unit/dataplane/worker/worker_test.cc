@@ -291,16 +291,52 @@ TEST_F(WorkerTest, SaysBeforeAnyEpochWhatItWouldLoadAndTheRoomItHas) {
     EXPECT_GT(report->room.memory_bytes, 1 << 20);
     EXPECT_FALSE(report->room.device_memory_bytes);
     EXPECT_GE(report->room.cores, 1);
+    EXPECT_EQ(report->device.name, "");
+    ASSERT_TRUE(report->device.cpu);
+    EXPECT_EQ(report->device.cpu->threads, report->room.cores);
+    v1::DescribeModelReply again;
+    grpc::ClientContext second;
+    ASSERT_TRUE(worker->control().DescribeModel(&second, request, &again).ok());
+    EXPECT_EQ(FromProto(again)->device, report->device) << "it measures once";
   }
+}
+
+TEST(CpuSpeed, IsMeasuredOnOneThreadAndOnAll) {
+  ModelDescription model;
+  model.dtype = DType::kBFloat16;
+  model.vocab = 512;
+  model.hidden = 64;
+  model.layers = 2;
+  model.attention.heads = model.attention.kv_heads = 4;
+  model.attention.head_dim = 16;
+  model.moe = {.experts = 4, .top_k = 2, .intermediate = 96};
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
+    model.dtype = dtype;
+    const Result<CpuSpeed> speed = MeasureCpuSpeed(model, 2);
+    ASSERT_TRUE(speed.ok()) << speed.status().ToString();
+    EXPECT_EQ(speed->threads, 2);
+    for (const ComputeRate& rate : {speed->one, speed->all}) {
+      // How much depends on what else runs; no core does as much as this.
+      EXPECT_GT(rate.bytes, 0);
+      EXPECT_LT(rate.bytes, 1e13);
+      EXPECT_GT(rate.operations, 0);
+      EXPECT_LT(rate.operations, 1e14);
+    }
+  }
+  const Result<CpuSpeed> alone = MeasureCpuSpeed(model, 0);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->threads, 1);
+  EXPECT_EQ(alone->one, alone->all);
 }
 
 TEST(DescribeModel, NamesWhatIsNotThereOrTooLarge) {
   kernels::Context& host = kernels::HostContext();
-  EXPECT_EQ(DescribeModel("/nowhere", host).status().code(), StatusCode::kNotFound);
+  CpuSpeedOnce speed;
+  EXPECT_EQ(DescribeModel("/nowhere", host, speed).status().code(), StatusCode::kNotFound);
   const TempFolder folder;
   folder.Write("config.json", std::string((1 << 20) + 1, ' '));
   EXPECT_EQ(
-      DescribeModel(folder.path(), host).status(),
+      DescribeModel(folder.path(), host, speed).status(),
       InvalidArgument(folder.path() + "/config.json: is 1048577 bytes; want at most 1048576"));
 }
 

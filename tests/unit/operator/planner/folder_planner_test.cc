@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/paths.h"
+#include "tests/support/planner/scripted_questions.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::control {
@@ -36,8 +37,37 @@ TEST(FolderPlanner, PlansTheModelOfAFolder) {
   ASSERT_TRUE(planned.ok()) << planned.status().message();
   EXPECT_EQ(planned->plan.m, 1);
   EXPECT_EQ(planned->plan.n, 2);
-  EXPECT_EQ(planned->plan.slots_per_instance * 2, planned->model.moe.experts);
+  EXPECT_EQ(planned->plan.slots_per_instance, planned->model.moe.experts * 3 / 4);
   EXPECT_EQ(planned->model_digest, Plan(planner, service)->model_digest);
+}
+
+TEST(FolderPlanner, LearnsOfDevicesFromWorkersAndPlansWithout) {
+  ScriptedQuestions questions;
+  FolderPlanner planner(kRoom, {}, &questions);
+  const MoEService service = ServiceAt(test::SourceDir() + "/examples/demo-model");
+  const std::string& folder = service.spec.model.source.host_path->path;
+  WorkersToAsk workers;
+  workers.attention_revision = workers.experts_revision = "r1";
+  workers.wake = [] {};
+  workers.workers = {{Role::kAttention, "pod a0", "r1", "a0"},
+                     {Role::kExperts, "pod e0", "r1", "e0"}};
+  const auto plan = [&] { return planner.Know("uid", {folder}, {})->Plan(service, workers); };
+  EXPECT_TRUE(planner.Ask("uid", workers));
+  ASSERT_TRUE(plan().ok()) << plan().status().ToString();
+  EXPECT_FALSE(plan()->devices.attention);
+  EXPECT_EQ(plan()->awaited, "");
+  ModelReport report;
+  report.config_json = "{}";  // another model changes nothing: the folder is read here
+  report.device.cpu = CpuSpeed{2, {1e9, 2e9}, {3e9, 4e9}};
+  for (ScriptedQuestions::Asked& one : questions.asked) one.result = report;
+  planner.Ask("uid", workers);
+  ASSERT_TRUE(plan().ok());
+  EXPECT_EQ(plan()->devices.attention, report.device);
+  EXPECT_EQ(plan()->devices.experts, report.device);
+  planner.Forget("uid");
+  EXPECT_FALSE(plan()->devices.attention);
+  FolderPlanner alone(kRoom);
+  EXPECT_FALSE(alone.Ask("uid", workers));
 }
 
 TEST(FolderPlanner, OtherWeightsHaveAnotherDigest) {

@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-
 #include "common/model/config.h"
 #include "tests/support/contains.h"
 #include "tests/support/paths.h"
+#include "tests/support/planner/scripted_questions.h"
 
 namespace janus::control {
 namespace {
@@ -17,43 +16,6 @@ constexpr const char* kUid = "uid-1";
 std::string DemoConfig() {
   return *ReadModelConfig(test::SourceDir() + "/examples/demo-model");
 }
-
-// Questions that are answered when the test says.
-class ScriptedQuestions final : public ModelQuestions {
- public:
-  struct Asked {
-    std::string uid;
-    std::string address;
-    Wake wake;
-    std::optional<Result<ModelReport>> result = std::nullopt;
-    bool is_cancelled = false;
-  };
-
-  std::unique_ptr<ModelQuestion> Ask(const std::string& uid, const std::string& address,
-                                     Wake wake) override {
-    asked.push_back({uid, address, std::move(wake)});
-    return std::make_unique<Question>(asked.back());
-  }
-  void Answer(Result<ModelReport> result) {
-    asked.back().result = std::move(result);
-    asked.back().wake();
-  }
-  std::string last() const { return asked.empty() ? "" : asked.back().address; }
-
-  std::deque<Asked> asked;  // elements do not move
-
- private:
-  class Question final : public ModelQuestion {
-   public:
-    explicit Question(Asked& asked) : asked_(asked) {}
-    ~Question() override { asked_.is_cancelled = !asked_.result; }
-    bool done() const override { return asked_.result.has_value(); }
-    Result<ModelReport> result() const override { return *asked_.result; }
-
-   private:
-    Asked& asked_;
-  };
-};
 
 class WorkerPlannerTest : public testing::Test {
  protected:
@@ -136,6 +98,45 @@ TEST_F(WorkerPlannerTest, AsksOneOfEachRoleOnce) {
   for (int pass = 0; pass < 3; ++pass) Look();
   EXPECT_EQ(Plan()->awaited, "");
   EXPECT_EQ(questions_.asked.size(), 2u);
+}
+
+TEST_F(WorkerPlannerTest, TellsOfTheDevicesOfBothRoles) {
+  Add(Role::kAttention, "a0");
+  Add(Role::kExperts, "e0");
+  Look();
+  ModelReport report = Report();
+  report.device.name = "NVIDIA H20";
+  questions_.asked[0].result = report;
+  Look();
+  EXPECT_EQ(Plan()->devices.attention, report.device);
+  EXPECT_FALSE(Plan()->devices.experts);
+  report.device.name = "NVIDIA L40S";
+  questions_.Answer(report);
+  Look();
+  EXPECT_EQ(Plan()->devices.attention->name, "NVIDIA H20");
+  EXPECT_EQ(Plan()->devices.experts->name, "NVIDIA L40S");
+}
+
+// What pods of an older spec have says nothing of how many new ones it takes.
+TEST_F(WorkerPlannerTest, OldPodsAreNotCountedUponForTheNumberOfNewOnes) {
+  service_.spec.roles.experts.replicas.reset();
+  service_.spec.slo.tpot = LatencyTarget{100};
+  Add(Role::kAttention, "a0");
+  Add(Role::kExperts, "e0");
+  Look();
+  questions_.asked[0].result = Report();
+  Look();
+  const Result<PlannedService> alone = Plan();
+  ASSERT_TRUE(alone.ok()) << alone.status().ToString();
+  EXPECT_EQ(alone->plan.n, 1);
+  // Not quite enough for all experts.
+  questions_.Answer(Report(alone->plan.need.expert_pod().total() - (1 << 20)));
+  Look();
+  ASSERT_TRUE(Plan().ok()) << Plan().status().ToString();
+  EXPECT_EQ(Plan()->plan.n, 2);
+  workers_.attention_revision = workers_.experts_revision = "r2";
+  ASSERT_TRUE(Plan().ok()) << Plan().status().ToString();
+  EXPECT_EQ(Plan()->plan.n, 1);
 }
 
 TEST_F(WorkerPlannerTest, PlansWithinTheRoomsThatWorkersHave) {

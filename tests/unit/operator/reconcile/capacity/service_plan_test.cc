@@ -32,12 +32,13 @@ MoEService Fixed(int attention, int experts) {
   return service;
 }
 
-TEST(PlanService, TakesTheFewestSlotsThatHoldEveryExpert) {
+TEST(PlanService, TakesHalfAsManySlotsAgainAsHoldEveryExpert) {
   const auto plan = PlanService(Fixed(2, 3), SmallModel(), {16 * kGiB, 8});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(plan->m, 2);
   EXPECT_EQ(plan->n, 3);
-  EXPECT_EQ(plan->slots_per_instance, 3);
+  EXPECT_EQ(plan->slots_per_instance, 4);
+  EXPECT_EQ(plan->most_slots, 8);
   EXPECT_EQ(plan->spare_slots, 2);
   EXPECT_EQ(plan->max_model_len, 512);
   EXPECT_EQ(plan->max_rows_per_round, 512);
@@ -63,6 +64,45 @@ TEST(PlanService, HoldsModeSloAtTheFewestThatHoldTheModel) {
   plan = PlanService(service, SmallModel(), {16 * kGiB, 2});
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->n, 5);
+}
+
+TEST(PlanService, TakesAsManySlotsAsTheSpecSays) {
+  MoEService service = Fixed(1, 2);
+  for (const int slots : {4, 5, 8}) {
+    service.spec.roles.experts.slots_per_instance = slots;
+    const auto plan = PlanService(service, SmallModel(), {16 * kGiB, 2});
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_EQ(plan->slots_per_instance, slots);
+    EXPECT_EQ(plan->most_slots, slots);
+  }
+}
+
+TEST(PlanService, HasOneReplicaOfAnExpertOnAnInstance) {
+  for (const auto& [n, slots] : {std::pair{1, 8}, {2, 6}, {5, 3}, {8, 2}, {20, 1}}) {
+    const auto plan = PlanService(Fixed(1, n), SmallModel(), {16 * kGiB, 2});
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_EQ(plan->slots_per_instance, slots) << n;
+  }
+}
+
+// Converted weights lie in every process: replicas and keys and values want the same memory.
+TEST(PlanService, ReplicasTakeOnlyMemoryThatKeysAndValuesLeave) {
+  MoEService service = Fixed(1, 2);
+  service.spec.model.dtype = Dtype::kFloat32;
+  service.spec.model.max_model_len = 512;
+  service.spec.roles.experts.slots_per_instance = 4;
+  const auto fewest = PlanService(service, Mixtral8x7B(), {1024 * kGiB, 2});
+  ASSERT_TRUE(fewest.ok()) << fewest.status().ToString();
+  service.spec.roles.experts.slots_per_instance.reset();
+  const int64_t tight = fewest->need.total() - 4 * kGiB;  // keys and values take all that is left
+  const auto without = PlanService(service, Mixtral8x7B(), {tight, 2});
+  ASSERT_TRUE(without.ok()) << without.status().ToString();
+  EXPECT_EQ(without->slots_per_instance, 4);
+  EXPECT_EQ(without->most_slots, 4);
+  const auto with = PlanService(service, Mixtral8x7B(), {1024 * kGiB, 2});
+  ASSERT_TRUE(with.ok()) << with.status().ToString();
+  EXPECT_EQ(with->slots_per_instance, 6);
+  EXPECT_EQ(with->kv_bytes, fewest->kv_bytes);
 }
 
 TEST(PlanService, NamesTooFewSlots) {
@@ -148,7 +188,7 @@ TEST(PlanService, CountsConvertedWeightsInEveryProcess) {
   EXPECT_EQ(full->need.mapped_weights, 0);
   EXPECT_EQ(full->need.attention_weights, AttentionWeightBytes(model));
   EXPECT_EQ(full->need.expert_weights,
-            GateWeightBytes(model) + ExpertWeightBytes(model) * (4 * 4 + full->spare_slots));
+            GateWeightBytes(model) + ExpertWeightBytes(model) * (6 * 4 + full->spare_slots));
 }
 
 TEST(PlanService, CountsWhatRoundsAndLogitsAreComputedIn) {
@@ -327,13 +367,48 @@ TEST(PlanServiceInPods, CountsForEachPodWhatItsInstanceNeeds) {
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const PodNeed attention = plan->need.attention_pod(), experts = plan->need.expert_pod();
   EXPECT_EQ(attention.weights, AttentionWeightBytes(model));
-  EXPECT_EQ(experts.weights, GateWeightBytes(model) + ExpertWeightBytes(model) * 2 * 32);
+  EXPECT_EQ(experts.weights, GateWeightBytes(model) + ExpertWeightBytes(model) * 3 * 32);
   EXPECT_EQ(experts.kv, 0);
   // Its own rows, and space where contributions of four land twice.
   EXPECT_GT(attention.exchange, 512 * 4096 * 2 * (1 + 2 * 4 * 2));
   EXPECT_GT(experts.exchange, 2 * 512 * 4096 * 2 * (2 + 2));
   EXPECT_EQ(plan->need.gateway, 0) << "it has a pod of its own";
   EXPECT_EQ(plan->gateway_memory_bytes, 0);
+}
+
+// One expert of all layers of Mixtral takes 11 GB.
+TEST(PlanServiceInPods, TakesReplicasAsFarAsAnExpertPodHoldsThem) {
+  const ModelDescription model = Mixtral8x7B();
+  for (const auto& [gib, slots] : {std::pair{48, 4}, {58, 5}, {70, 6}, {200, 6}}) {
+    const auto plan =
+        PlanServiceInPods(Fixed(1, 2), model, {Limited(40 * kGiB, 8), Limited(gib * kGiB, 8)});
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_EQ(plan->slots_per_instance, slots) << gib;
+    EXPECT_EQ(plan->most_slots, gib == 200 ? 8 : slots) << gib;
+  }
+}
+
+TEST(PlanServiceInPods, HasAsManyExpertPodsAsHoldTheModelWhereTheSpecLeavesThemOpen) {
+  const ModelDescription model = Mixtral8x7B();
+  MoEService service = Fixed(1, 1);
+  service.spec.roles.experts.replicas.reset();
+  const auto pods = [&](int64_t gib, bool are_wanted = true) {
+    const auto plan = PlanServiceInPods(
+        service, model, {Limited(40 * kGiB, 8), Limited(gib * kGiB, 8), are_wanted});
+    return plan.ok() ? plan->n : -1;
+  };
+  EXPECT_EQ(pods(120), 1);
+  EXPECT_EQ(pods(48), 2);
+  EXPECT_EQ(pods(26), 4);
+  EXPECT_EQ(pods(14), 8);
+  EXPECT_EQ(pods(8), -1) << "not even one expert";
+  EXPECT_EQ(pods(26, false), -1) << "pods of an older spec say nothing of the number of new ones";
+  service.spec.roles.experts.scaling.emplace().max_replicas = 3;
+  EXPECT_EQ(pods(48), 2);
+  EXPECT_EQ(pods(26), -1);
+  service.spec.roles.experts.scaling.reset();
+  service.spec.roles.experts.replicas = 1;
+  EXPECT_EQ(pods(48), -1) << "the number is said";
 }
 
 TEST(PlanServiceInPods, NamesTheRoleWithoutRoomAndWhatToChange) {

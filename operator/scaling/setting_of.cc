@@ -1,0 +1,111 @@
+#include "operator/scaling/setting_of.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "common/model/memory.h"
+#include "controllers/plan/shape_of.h"
+#include "operator/scaling/hardware_of.h"
+
+namespace janus::control {
+namespace {
+
+// Of expert instances a table has as many as there are experts: more of them read no fewer weights.
+// Of small models it has some more, since a table of so few costs nothing.
+constexpr int kFewestInTable = 16;
+
+// As its instances compute it.
+ModelDescription Served(const PlannedService& planned) {
+  ModelDescription model = planned.model;
+  model.dtype = planned.plan.dtype;
+  return model;
+}
+
+controllers::ModelShape ShapeOfService(const PlannedService& planned) {
+  controllers::ModelShape shape = controllers::ShapeOf(Served(planned));
+  if (planned.plan.effective.fp8_kv_cache) shape.bytes_per_kv_value = shape.Fp8BytesPerKvValue();
+  return shape;
+}
+
+Result<HardwareProfile> HardwareOfRole(const RunningService& service, Role role) {
+  const bool is_attention = role == Role::kAttention;
+  const RoleDevices& devices = service.planned.devices;
+  const ServicePlan& plan = service.planned.plan;
+  RoleDevice device;
+  device.role = role;
+  device.profile = is_attention ? service.spec.roles.attention.hardware_profile
+                                : service.spec.roles.experts.hardware_profile;
+  device.report = is_attention ? devices.attention : devices.experts;
+  device.threads = plan.compute_threads;
+  const PodNeed need = is_attention ? plan.need.attention_pod() : plan.need.expert_pod();
+  device.memory_bytes = static_cast<double>(std::max<int64_t>(need.total(), 1));
+  return HardwareOf(device, service.profiles);
+}
+
+controllers::InstanceRoom RoomOf(const RunningService& service, double experts_for_one) {
+  const PlannedService& planned = service.planned;
+  const ServicePlan& plan = planned.plan;
+  const ModelDescription model = Served(planned);
+  const int64_t of_one =
+      plan.effective.fp8_kv_cache ? Fp8KvBytesPerToken(model) : KvBytesPerToken(model);
+  const auto named = [&](int slots) {
+    return static_cast<int>(std::ceil(slots * experts_for_one));
+  };
+  controllers::InstanceRoom room;
+  room.kv_tokens = static_cast<double>(plan.kv_bytes / std::max<int64_t>(of_one, 1));
+  if (const auto slots = service.spec.roles.experts.slots_per_instance) room.slots = named(*slots);
+  room.most_slots = named(plan.most_slots);
+  const int holds = service.spec.roles.experts.slots_per_instance.value_or(plan.most_slots);
+  room.fewest_experts = (model.moe.experts + holds - 1) / std::max(holds, 1);
+  return room;
+}
+
+// Instances of a role that a predictor knows. Each of them takes time to build it.
+int TableSize(const controllers::ScalingPolicy& policy, const controllers::RolePolicy& role,
+              int most, int serving) {
+  if (policy.max_gpus > 0) most = std::min(most, policy.max_gpus - 1);
+  return std::max({std::min(role.max, std::max(most, role.min)), serving, 1});
+}
+
+}  // namespace
+
+Result<PredictorInputs> InputsOf(const RunningService& service) {
+  const ServicePlan& plan = service.planned.plan;
+  PredictorInputs out;
+  out.model = ShapeOfService(service.planned);
+  controllers::PredictorOptions& options = out.options;
+  double experts_for_one = 1;
+  if (const std::optional<StandsFor>& named = service.stands_for) {
+    JANUS_ASSIGN_OR_RETURN(out.attention, FindHardware(named->hardware));
+    out.experts = out.attention;
+    const int served = out.model.experts;
+    JANUS_ASSIGN_OR_RETURN(out.model, controllers::FindModel(named->model));
+    if (out.model.experts < served) {
+      return InvalidArgument("a timed device cannot stand for " + named->model + " with " +
+                             std::to_string(out.model.experts) +
+                             " experts in a layer: the served model has " + std::to_string(served));
+    }
+    experts_for_one = static_cast<double>(out.model.experts) / served;
+    options.rows_for_one = named->rows_for_one;
+    options.times_faster = named->times_faster;
+  } else {
+    JANUS_ASSIGN_OR_RETURN(out.attention, HardwareOfRole(service, Role::kAttention));
+    JANUS_ASSIGN_OR_RETURN(out.experts, HardwareOfRole(service, Role::kExperts));
+    out.shares_node = service.ground == Ground::kMachine;
+  }
+  out.spare_slots = plan.spare_slots;
+  options.room = RoomOf(service, experts_for_one);
+  const controllers::ScalingPolicy& policy = service.policy;
+  options.max_attention = TableSize(policy, policy.attention, kMostAttentionInstances, service.m);
+  const int experts = std::max(service.planned.model.moe.experts, kFewestInTable);
+  options.max_experts =
+      std::max(TableSize(policy, policy.experts, experts, service.n), options.room->fewest_experts);
+  const int micro_batches = service.spec.pipeline.micro_batches;
+  const bool is_cpu = out.attention.is_cpu || out.experts.is_cpu;
+  options.min_micro_batches = std::max(micro_batches, 1);
+  options.max_micro_batches = micro_batches > 0 ? micro_batches : is_cpu ? 1 : 2;
+  return out;
+}
+
+}  // namespace janus::control
