@@ -31,6 +31,7 @@ Result<PlannedService> ScriptedPlanner::Plan(const MoEService& service) const {
   const std::optional<HostPathSource>& source = service.spec.model.source.host_path;
   if (source && digest_of.contains(source->path)) out.model_digest = digest_of.at(source->path);
   out.text_digest = "text of " + out.model_digest;
+  out.devices = devices;
   JANUS_ASSIGN_OR_RETURN(out.plan, PlanService(service, out.model, room));
   return out;
 }

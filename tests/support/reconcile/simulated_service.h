@@ -49,6 +49,7 @@ class ScriptedPlanner final : public ServicePlanner {
   std::string digest = "digest-1";
   std::map<std::string, std::string> digest_of;  // by the model's folder; comes before `digest`
   MachineRoom room{int64_t{256} << 30, 64};
+  RoleDevices devices = {};  // nothing: workers do not report their devices
 };
 
 // A MoEService "demo" in namespace "default" with its user, cluster, workers and operator, in

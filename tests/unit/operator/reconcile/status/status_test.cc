@@ -60,6 +60,18 @@ std::map<std::string, std::string> Said(const StatusFacts& seen) {
   return out;
 }
 
+void Decide(const std::string& reason, StatusFacts& seen) {
+  seen.scaling.is_scaled = true;
+  seen.scaling.last.emplace().reason = reason;
+}
+
+void Judge(double ended, double attained, StatusFacts& seen) {
+  seen.scaling.has_target = seen.scaling.is_judged = true;
+  seen.scaling.share_wanted = 0.95;
+  seen.scaling.ended = ended;
+  seen.scaling.attained = attained;
+}
+
 TEST(ConditionsOf, AreAllOfThemInTheirOrder) {
   std::vector<std::string> types;
   for (const Condition& one : ConditionsOf(Whole())) types.push_back(one.type);
@@ -77,7 +89,7 @@ TEST(ConditionsOf, AWholeServiceIsReady) {
   EXPECT_EQ(said.at("TopologyReady"), "True/Committed");
   EXPECT_EQ(said.at("ScalingReady"), "True/Static");
   EXPECT_EQ(said.at("MetricsAvailable"), "Unknown/NotCollected");
-  EXPECT_EQ(said.at("SLOMet"), "Unknown/NoMetrics");
+  EXPECT_EQ(said.at("SLOMet"), "Unknown/NoTarget");
   EXPECT_EQ(said.at("CapacityAvailable"), "True/Sufficient");
   EXPECT_EQ(said.at("Stalled"), "False/Reconciling");
 }
@@ -287,10 +299,19 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
        [](StatusFacts& s) {
          s.invalid = {"NotSupported", "spec.ratio: no"};
        }},
-      {"ScalingReady", "False/NotSupported", "True/AsWanted",
-       [](StatusFacts& s) {
-         s.held = {"NotSupported", "the counts are held"};
-       }},
+      {"ScalingReady", "Unknown/NotDecided", "True/AsWanted",
+       [](StatusFacts& s) { s.scaling.is_scaled = true; }},
+      {"ScalingReady", "True/Stabilizing", "True/AsWanted",
+       [](StatusFacts& s) { Decide("Stabilizing", s); }},
+      {"ScalingReady", "False/NoMetrics", "True/AsWanted",
+       [](StatusFacts& s) { Decide("NoMetrics", s); }},
+      {"SLOMet", "Unknown/NoMetrics", "True/AsWanted",
+       [](StatusFacts& s) { s.scaling.has_target = true; }},
+      {"SLOMet", "Unknown/NoTraffic", "True/AsWanted",
+       [](StatusFacts& s) { Judge(9, 9, s); }},
+      {"SLOMet", "True/Met", "True/AsWanted", [](StatusFacts& s) { Judge(100, 95, s); }},
+      {"SLOMet", "False/SLOViolated", "True/AsWanted",
+       [](StatusFacts& s) { Judge(100, 94, s); }},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(std::string(one.type) + " " + one.said);

@@ -1,0 +1,131 @@
+// A service in mode SLO in simulated time: its counts follow the load that gateways and workers
+// count, and its status says why.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "operator/api/yaml.h"
+#include "operator/reconcile/scaling/decision_tree.h"
+#include "operator/reconcile/status/status.h"
+#include "tests/support/contains.h"
+#include "tests/support/reconcile/simulated_service.h"
+
+namespace janus::control {
+namespace {
+
+// A device on which the small model's step takes milliseconds, so that a few hundred requests a
+// second need several instances.
+RoleDevices SlowCpus() {
+  const ComputeRate rate{1e8, 2e8};
+  const DeviceReport report{"", CpuSpeed{1, rate, rate}};
+  return {report, report};
+}
+
+class ScalingTest : public testing::Test {
+ protected:
+  void Begin(const std::string& more = "") {
+    sim_.planner.devices = SlowCpus();
+    const Result<Node> object = ParseYaml(
+        "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\n"
+        "metadata: {name: demo, namespace: default}\nspec:\n"
+        "  model: {source: {type: HostPath, hostPath: {path: /models/demo}}}\n"
+        "  slo: {tpot: {targetMilliseconds: 100}}\n" +
+            more,
+        "demo.yaml");
+    ASSERT_TRUE(object.ok()) << object.status().ToString();
+    const auto applied = sim_.user.Apply(kMoEServices, *object, Subresource::kNone, {}, {});
+    ASSERT_TRUE(applied.ok()) << applied.status().ToString();
+    sim_.RunUntil("Ready");
+  }
+  int Desired(Role role) { return DesiredInstances(sim_.Service(), role).value_or(0); }
+  int Instances() { return Desired(Role::kAttention) + Desired(Role::kExperts); }
+  std::string Scaling() {
+    return sim_.Condition("ScalingReady") + ": " + sim_.MessageOf("ScalingReady");
+  }
+
+  SimulatedService sim_;
+};
+
+TEST_F(ScalingTest, CountsFollowTheLoadUpAndDown) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  sim_.Run(Seconds(120));
+  const int few = Instances();
+  EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
+  EXPECT_EQ(sim_.Condition("SLOMet"), "True/Met") << sim_.MessageOf("SLOMet");
+
+  sim_.workers.SetTraffic({.requests_per_second = 100, .tpot_seconds = 0.2});
+  sim_.Run(Seconds(300));
+  const int many = Instances();
+  EXPECT_GT(many, few) << Scaling();
+  EXPECT_EQ(sim_.Condition("SLOMet"), "False/SLOViolated") << sim_.MessageOf("SLOMet");
+  const std::optional<DecisionRecord> decision = LastDecisionOf(sim_.Service());
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(ToString(decision->to), std::to_string(Desired(Role::kAttention)) + "A" +
+                                        std::to_string(Desired(Role::kExperts)) + "E");
+  sim_.ExpectMembers(Desired(Role::kAttention), Desired(Role::kExperts));
+
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  sim_.Run(Seconds(1800));
+  EXPECT_LT(Instances(), many) << Scaling();
+  EXPECT_EQ(sim_.Condition("SLOMet"), "True/Met") << sim_.MessageOf("SLOMet");
+  const std::vector<DecisionRecord> history = HistoryOf(sim_.Service());
+  ASSERT_FALSE(history.empty());
+  bool went_up = false, went_down = false;
+  for (const DecisionRecord& one : history) {
+    went_up |= one.action == DecisionRecord::Action::kScaleUp;
+    went_down |= one.action == DecisionRecord::Action::kScaleDown;
+    EXPECT_FALSE(one.message.empty());
+  }
+  EXPECT_TRUE(went_up || went_down);
+}
+
+TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
+  Begin();
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "False/NoMetrics") << Scaling();
+  EXPECT_TRUE(Contains(sim_.MessageOf("ScalingReady"), "attention-0")) << Scaling();
+}
+
+TEST_F(ScalingTest, AnotherLeaderKeepsTheCountsUnderLoad) {
+  sim_.workers.SetTraffic({.requests_per_second = 100});
+  Begin();
+  sim_.Run(Seconds(300));
+  const int before = Instances();
+  ASSERT_GT(before, 2) << Scaling();
+  sim_.RestartOperator();
+  for (int i = 0; i < 60; ++i) {
+    sim_.Run(Seconds(5));
+    EXPECT_GE(Instances(), before) << Scaling();
+  }
+}
+
+TEST_F(ScalingTest, AFixedRoleStaysAsItIs) {
+  sim_.workers.SetTraffic({.requests_per_second = 100});
+  Begin("  roles: {attention: {replicas: 2}}\n");
+  sim_.Run(Seconds(300));
+  EXPECT_EQ(Desired(Role::kAttention), 2);
+}
+
+TEST_F(ScalingTest, AdvisorySaysWhatItWouldDo) {
+  sim_.workers.SetTraffic({.requests_per_second = 100, .tpot_seconds = 0.2});
+  Begin("  scaling: {advisory: true}\n");
+  const int few = Instances();
+  sim_.Run(Seconds(300));
+  EXPECT_EQ(Instances(), few);
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "True/Advisory") << Scaling();
+}
+
+TEST_F(ScalingTest, ADeviceWithoutAProfileIsNamed) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  sim_.planner.devices.experts = DeviceReport{"Wonder GPU 9"};
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "False/NoProfile") << Scaling();
+  EXPECT_TRUE(Contains(sim_.MessageOf("ScalingReady"), "Wonder GPU 9")) << Scaling();
+}
+
+}  // namespace
+}  // namespace janus::control
