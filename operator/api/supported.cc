@@ -58,8 +58,6 @@ constexpr const RoleSpec& Experts(const Spec& s) {
             [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }},                \
       Limit{"roles." role ".tensorParallel", "1", "",                                          \
             [](const Spec& s) { return Unless(get(s).tensor_parallel, 1); }},                  \
-      Limit{"roles." role ".hardwareProfile", "", "",                                          \
-            [](const Spec& s) { return Text(get(s).hardware_profile); }},                      \
       Limit{"roles." role ".resources", "", "workers are processes of this machine",           \
             [](const Spec& s) { return If(get(s).resources != Resources{}, "this"); },         \
             Ground::kMachine},                                                                 \
@@ -164,10 +162,8 @@ constexpr std::array kLimits = {
           }},
     Limit{"exchange.hostShared", "false", "",
           [](const Spec& s) { return If(s.exchange.host_shared, "true"); }},
-    Limit{"ratio", "", "the counts come from the spec",
-          [](const Spec& s) { return If(s.ratio != RatioSpec{}, "this"); }},
-    Limit{"scaling", "", "the counts come from the spec",
-          [](const Spec& s) { return If(s.scaling != ScalingSpec{}, "this"); }},
+    Limit{"scaling.standby", "0", "",
+          [](const Spec& s) { return Unless(s.scaling.standby, 0); }},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
     Limit{"drain.withoutCapacity", "Block", "",
@@ -268,9 +264,7 @@ std::string LimitsAsMarkdown() {
          "and never\n"
          "ignores them: `janusctl validate` and `janusctl serve` name the field, and on a cluster "
          "the condition\n"
-         "Stalled has the reason NotSupported. One exception: mode SLO is accepted, and the counts "
-         "stay at the\n"
-         "fewest instances that hold the model. `roles.*` means both roles.\n"
+         "Stalled has the reason NotSupported. `roles.*` means both roles.\n"
          "\n"
          "## Everywhere\n"
          "\n" +

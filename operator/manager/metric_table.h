@@ -41,6 +41,11 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
     {"janus_ttft_observed_seconds", MetricType::kGauge, "namespace,service", "seconds",
      "Time from arrival at an attention instance to the first token, at the percentile of "
      "spec.slo.ttft, over the last minute with requests; without the wait at the gateway."},
+    {"janus_tpot_predicted_seconds", MetricType::kGauge, "namespace,service", "seconds",
+     "Time per output token at the same percentile, as the last decision on counts predicts it for "
+     "the wanted counts; absent for fixed counts."},
+    {"janus_slo_attainment_ratio", MetricType::kGauge, "namespace,service", "ratio",
+     "Share of the requests that ended within five minutes and kept the targets of spec.slo."},
     {"janus_activation_imbalance", MetricType::kGauge, "namespace,service", "ratio",
      "Work of the busiest expert instance over the mean, by how often each expert was chosen in "
      "the last minute with requests; 1 is even."},

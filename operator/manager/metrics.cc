@@ -104,6 +104,8 @@ ServiceFamilies::ServiceFamilies()
       target_(OfServices("janus_slo_target_seconds")),
       tpot_(OfServices("janus_tpot_observed_seconds")),
       ttft_(OfServices("janus_ttft_observed_seconds")),
+      predicted_(OfServices("janus_tpot_predicted_seconds")),
+      attainment_(OfServices("janus_slo_attainment_ratio")),
       imbalance_(OfServices("janus_activation_imbalance")),
       gpu_seconds_(OfServices("janus_gpu_seconds_total")),
       condition_(OfServices("janus_service_condition")) {}
@@ -115,6 +117,13 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
   }
   AddSlo(service, "tpot", "tpotMicroseconds", target_, tpot_);
   AddSlo(service, "ttft", "ttftMicroseconds", target_, ttft_);
+  if (const auto number =
+          IntegerAt(service, {"status", "decision", "predictedTPOTMicroseconds"})) {
+    AddSeries(predicted_, LabelsOf(service), static_cast<double>(*number) * 1e-6);
+  }
+  if (const auto number = IntegerAt(service, {"status", "slo", "attainmentPermille"})) {
+    AddSeries(attainment_, LabelsOf(service), static_cast<double>(*number) * 1e-3);
+  }
   if (const auto number = IntegerAt(service, {"status", "topology", "imbalancePermille"})) {
     AddSeries(imbalance_, LabelsOf(service), static_cast<double>(*number) * 1e-3);
   }
@@ -132,7 +141,8 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
 
 std::vector<MetricFamily> ServiceFamilies::Take() && {
   std::vector<MetricFamily> out;
-  for (MetricFamily* one : {&desired_, &ready_, &epoch_, &target_, &tpot_, &ttft_, &imbalance_,
+  for (MetricFamily* one : {&desired_, &ready_, &epoch_, &target_, &tpot_, &ttft_, &predicted_,
+                            &attainment_, &imbalance_,
                             &gpu_seconds_, &condition_}) {
     out.push_back(std::move(*one));
   }

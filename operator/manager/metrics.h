@@ -45,6 +45,8 @@ class ServiceFamilies {
   MetricFamily target_;
   MetricFamily tpot_;
   MetricFamily ttft_;
+  MetricFamily predicted_;
+  MetricFamily attainment_;
   MetricFamily imbalance_;
   MetricFamily gpu_seconds_;
   MetricFamily condition_;

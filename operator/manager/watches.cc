@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kByNode = "node";
 
 std::vector<ObjectIndex> IndexesOf(const Resource& resource) {
-  if (&resource == &kNodes) return {};
+  if (&resource == &kNodes || &resource == &kHardwareProfiles) return {};
   std::vector<ObjectIndex> out = ServiceIndex();
   if (&resource != &kPods) return out;
   out.push_back({std::string(kByNode), [](const Node& pod) -> std::vector<std::string> {
@@ -112,11 +112,13 @@ Caches Watches::caches() const {
           StoreOf(kDisruptionBudgets),
           StoreOf(kRoleScalers),
           StoreOf(kNetworkPolicies),
-          StoreOf(kNodes)};
+          StoreOf(kNodes),
+          StoreOf(kHardwareProfiles)};
 }
 
 void Watches::Tell(const Resource& resource, const Delta& delta) const {
   if (&resource == &kNodes) return TellOfNode(delta.key);
+  if (&resource == &kHardwareProfiles) return;  // the next decision reads them
   // If the label changed, both services get a pass.
   std::optional<ObjectKey> told;
   for (const Node* object : {delta.before, delta.after}) {

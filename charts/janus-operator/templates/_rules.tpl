@@ -51,6 +51,9 @@ the API server's audit log says it did. `create` beside `patch`: what is applied
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
+- apiGroups: [serving.janus.dev]
+  resources: [hardwareprofiles]
+  verbs: [list, watch]
 {{- end -}}
 
 {{- define "janus.subjects" -}}

@@ -74,6 +74,8 @@ inline const Resource kServices{"", "v1", "services", "Service"};
 inline const Resource kServiceAccounts{"", "v1", "serviceaccounts", "ServiceAccount"};
 inline const Resource kSecrets{"", "v1", "secrets", "Secret"};
 inline const Resource kNodes{"", "v1", "nodes", "Node", false};
+inline const Resource kHardwareProfiles{"serving.janus.dev", "v1alpha1", "hardwareprofiles",
+                                        "HardwareProfile", false};
 inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
 inline const Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets",
                                          "PodDisruptionBudget"};

@@ -67,6 +67,7 @@ const std::vector<KeptKind>& KeptKinds() {
        false,
        {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
         "status.conditions.status", "status.conditions.type"}},
+      {&kHardwareProfiles, false, {"spec"}},
   };
   return kinds;
 }
@@ -76,6 +77,7 @@ const ObjectStore& Caches::Of(const Resource& resource) const {
   if (&resource == &kTopologies) return topologies;
   if (&resource == &kPods) return pods;
   if (&resource == &kNodes) return nodes;
+  if (&resource == &kHardwareProfiles) return profiles;
   if (&resource == &kServices) return endpoints;
   if (&resource == &kServiceAccounts) return accounts;
   if (&resource == &kDeployments) return deployments;

@@ -23,6 +23,7 @@ struct Caches {
   const ObjectStore& scalers;
   const ObjectStore& policies;  // NetworkPolicies
   const ObjectStore& nodes;
+  const ObjectStore& profiles;  // HardwareProfiles
 
   // Aborts for any other resource.
   const ObjectStore& Of(const Resource& resource) const;

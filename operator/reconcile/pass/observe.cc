@@ -58,6 +58,7 @@ class Observing {
     out_.alive = AliveInstances(out_.pods);
     HearMembers();
     ReadModels();
+    ReadProfiles();
     out_.refused = pass_.memory.refusals.All(pass_.now);
     // Refusals of this pass come first, so that they are found before older ones.
     out_.refused.insert(out_.refused.begin(), pass_.refused.begin(), pass_.refused.end());
@@ -200,6 +201,15 @@ class Observing {
     }
     out.erase("");
     return {out.begin(), out.end()};
+  }
+
+  // A profile that cannot be read is as if it were not there: the decision names what it lacks.
+  void ReadProfiles() {
+    for (const Node& node : pass_.caches.profiles.List()) {
+      Parsed<HardwareProfileObject> parsed = ParseHardwareProfile(node);
+      if (!parsed.errors.empty() || !ValidateSchema(parsed.object).empty()) continue;
+      out_.profiles.push_back(std::move(parsed.object));
+    }
   }
 
   void ReadModels() {

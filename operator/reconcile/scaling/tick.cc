@@ -171,7 +171,7 @@ class Ticking {
 
   void Decide() {
     const TopologyRecord* const committed = front_.committed();
-    if (committed == nullptr) return Hold("Rollout", "no topology is committed yet");
+    if (committed == nullptr) return;
     if (!desired_.planned) {
       return Hold("NoMetrics",
                   "the needs of the model are not known: " +

@@ -51,9 +51,13 @@ constexpr ReasonMeaning kReasons[] = {
      "set `spec.paused: false`"},
     {"True", "Satisfied", "ScalingReady",
      "the counts keep the targets, and no cheaper counts keep them", ""},
-    {"True", "SLOViolated, SLOAtRisk", "ScalingReady",
-     "the last decision was for more instances: the targets are missed, or would be before new "
-     "instances serve",
+    {"True, False", "SLOViolated", "ScalingReady, SLOMet",
+     "SLOMet: fewer requests kept the targets than `slo.*.percentile` asks for. ScalingReady: the "
+     "last decision was for more instances because the targets are missed",
+     "nothing in mode SLO; else more instances"},
+    {"True", "SLOAtRisk", "ScalingReady",
+     "the last decision was for more instances: the targets would be missed before new instances "
+     "serve",
      ""},
     {"True", "MemoryShort", "ScalingReady",
      "the last decision was for more instances: keys and values, or sequences, do not fit", ""},
@@ -61,9 +65,11 @@ constexpr ReasonMeaning kReasons[] = {
      "the last decision brought the counts within the bounds of the spec", ""},
     {"True", "Cheaper", "ScalingReady",
      "the last decision was for fewer or cheaper instances, which keep the targets", ""},
-    {"True", "Unplaceable, NoLongerNeeded", "ScalingReady",
-     "the last decision gave up instances that did not come in time, or are not needed any more",
+    {"True", "Unplaceable", "ScalingReady",
+     "the last decision gave up instances that did not come in time",
      "give the cluster room, or lower `maxReplicas`"},
+    {"True", "NoLongerNeeded", "ScalingReady",
+     "the last decision gave up instances that were late and are not needed any more", ""},
     {"True", "Stabilizing", "ScalingReady",
      "fewer instances would do, but not yet for the whole window of `behavior.scaleDown`", ""},
     {"True", "ScalingInProgress", "ScalingReady", "instances that were decided on come up", ""},
@@ -76,8 +82,8 @@ constexpr ReasonMeaning kReasons[] = {
      "no allowed counts keep the targets, not even for one request; the message says what the best "
      "ones give",
      "raise the target, or use other hardware"},
-    {"False", "NoMetrics", "ScalingReady",
-     "a decision lacks counters of the named member or gateway; the counts stay as they are",
+    {"False, Unknown", "NoMetrics", "ScalingReady, SLOMet",
+     "counters of the named member or gateway are missing; the counts stay as they are",
      "what the message names; workers and gateways of an older version do not count"},
     {"False", "NoProfile", "ScalingReady", "the speed of the workers' device is not known",
      "create a HardwareProfile, or name one in `roles.*.hardwareProfile`"},
@@ -169,7 +175,7 @@ constexpr ReasonMeaning kReasons[] = {
      "asks for, in its words",
      "change the spec"},
     {"True, False", "NotSupported",
-     "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, Stalled",
+     "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
      "the spec asks for what this version does not do: [not-supported](not-supported.md)",
      "change the spec"},
     {"True, False", "InvalidTopology", "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
@@ -190,11 +196,8 @@ constexpr ReasonMeaning kReasons[] = {
      "kept "
      "both targets",
      ""},
-    {"False", "SLOViolated", "SLOMet", "fewer requests kept the targets",
-     "nothing in mode SLO, if ScalingReady is True; else more instances"},
     {"Unknown", "NoTarget", "SLOMet", "`spec.slo.tpot` is not set", ""},
     {"Unknown", "NoTraffic", "SLOMet", "fewer than ten requests ended within five minutes", ""},
-    {"Unknown", "NoMetrics", "SLOMet", "no member has reported its counters yet", ""},
 };
 
 constexpr EventMeaning kEvents[] = {
@@ -245,7 +248,7 @@ std::span<const EventMeaning> EventMeanings() {
 
 bool IsKnownReason(std::string_view type, std::string_view status, std::string_view reason) {
   return std::any_of(std::begin(kReasons), std::end(kReasons), [&](const ReasonMeaning& one) {
-    return IsIn(one.reason, reason) && IsIn(one.types, type) && IsIn(one.statuses, status);
+    return one.reason == reason && IsIn(one.types, type) && IsIn(one.statuses, status);
   });
 }
 

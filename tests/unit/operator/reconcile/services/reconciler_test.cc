@@ -1128,7 +1128,7 @@ TEST(Reconciler, InModeSloTheFewestPodsStartBeforeTheModelIsKnown) {
   EXPECT_EQ(sim.Pods(Role::kAttention).size(), 2u);
   EXPECT_EQ(sim.Pods(Role::kExperts).size(), 1u);
   EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelUnknown");
-  EXPECT_EQ(sim.Condition("ScalingReady"), "False/NotSupported");
+  EXPECT_EQ(sim.Condition("ScalingReady"), "Unknown/NotDecided");
   // Three instances hold its eight experts.
   sim.RunUntil("Ready");
   sim.Run(Seconds(5));

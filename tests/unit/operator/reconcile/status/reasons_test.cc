@@ -25,8 +25,8 @@ TEST(Reasons, AreOfATypeAndAStatus) {
   EXPECT_FALSE(IsKnownReason("Ready", "False", "AsWanted"));
   EXPECT_FALSE(IsKnownReason("Available", "True", "AsWanted"));
   EXPECT_TRUE(IsKnownReason("Stalled", "True", "NotSupported"));
-  EXPECT_TRUE(IsKnownReason("ScalingReady", "False", "NotSupported"));
-  EXPECT_FALSE(IsKnownReason("ScalingReady", "Unknown", "NotSupported"));
+  EXPECT_TRUE(IsKnownReason("ScalingReady", "False", "NoMetrics"));
+  EXPECT_FALSE(IsKnownReason("ScalingReady", "False", "NotDecided"));
   EXPECT_FALSE(IsKnownReason("Ready", "False", "Ready"));
 }
 
@@ -48,7 +48,8 @@ TEST(Reasons, ArePrintedInTheDocsAsTheyAre) {
 // quotes where it is used; if it disappears there, it must disappear from the tables.
 TEST(Reasons, AreAllSaidSomewhere) {
   std::string sources;
-  for (const char* folder : {"/operator/reconcile", "/operator/planner", "/operator/manager"}) {
+  for (const char* folder : {"/operator/reconcile", "/operator/planner", "/operator/manager",
+                             "/controllers/scaling"}) {
     for (const auto& entry :
          std::filesystem::recursive_directory_iterator(test::SourceDir() + folder)) {
       const std::string name = entry.path().filename();
