@@ -117,8 +117,7 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
   }
   AddSlo(service, "tpot", "tpotMicroseconds", target_, tpot_);
   AddSlo(service, "ttft", "ttftMicroseconds", target_, ttft_);
-  if (const auto number =
-          IntegerAt(service, {"status", "decision", "predictedTPOTMicroseconds"})) {
+  if (const auto number = IntegerAt(service, {"status", "decision", "predictedTPOTMicroseconds"})) {
     AddSeries(predicted_, LabelsOf(service), static_cast<double>(*number) * 1e-6);
   }
   if (const auto number = IntegerAt(service, {"status", "slo", "attainmentPermille"})) {
@@ -142,8 +141,7 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
 std::vector<MetricFamily> ServiceFamilies::Take() && {
   std::vector<MetricFamily> out;
   for (MetricFamily* one : {&desired_, &ready_, &epoch_, &target_, &tpot_, &ttft_, &predicted_,
-                            &attainment_, &imbalance_,
-                            &gpu_seconds_, &condition_}) {
+                            &attainment_, &imbalance_, &gpu_seconds_, &condition_}) {
     out.push_back(std::move(*one));
   }
   return out;

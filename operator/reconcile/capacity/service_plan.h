@@ -80,7 +80,7 @@ struct ServicePlan {
   int n = 0;
   int slots_per_instance = 0;  // C, without spare slots
   int spare_slots = 0;
-  int most_slots = 0;  // C that an instance has memory for; the spec's, if it sets it
+  int most_slots = 0;             // C that an instance has memory for; the spec's, if it sets it
   DType dtype = DType::kFloat32;  // for computation
   int64_t max_model_len = 0;      // tokens of one sequence
   int max_batch_size = 0;         // sequences per attention instance

@@ -204,7 +204,7 @@ class Ticking {
     if (!IsScaled(spec_)) return;
     const janus::Result<PredictorInputs> inputs =
         InputsOf({spec_, *desired_.planned, *policy, seen_.profiles, options_.ground,
-                  look.attention.ready, look.experts.ready, std::nullopt});
+                  look.attention.ready, look.experts.ready, StoodFor()});
     if (!inputs.ok()) return HoldFor(inputs.status());
     const janus::Result<controllers::Predictor> predictor = next_.predictors.Get(*inputs);
     if (!predictor.ok()) return HoldFor(predictor.status());
@@ -212,6 +212,14 @@ class Ticking {
         controllers::Decide(*predictor, *policy, *world, std::move(next_.decide));
     next_.decide = std::move(outcome.memory);
     Take(outcome.decision, *world);
+  }
+
+  // Predictions for timed devices are those of the named model on the named device.
+  std::optional<StandsFor> StoodFor() const {
+    if (!spec_.timed) return std::nullopt;
+    return StandsFor{spec_.timed->hardware, spec_.timed->model,
+                     static_cast<double>(spec_.timed->scale),
+                     static_cast<double>(spec_.timed->time_scale)};
   }
 
   // What a prediction lacks.

@@ -174,8 +174,7 @@ constexpr ReasonMeaning kReasons[] = {
      "the spec can never be carried out, with the path of the field; or the server refuses what it "
      "asks for, in its words",
      "change the spec"},
-    {"True, False", "NotSupported",
-     "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
+    {"True, False", "NotSupported", "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
      "the spec asks for what this version does not do: [not-supported](not-supported.md)",
      "change the spec"},
     {"True, False", "InvalidTopology", "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",

@@ -101,11 +101,11 @@ class ScriptedWorkers final : public MemberCalls {
   ObjectApi& server_;
   std::map<InstanceId, Worker> workers_;
   std::optional<Traffic> traffic_;
-  MonotonicTime counted_;      // the traffic until then
-  GatewayCounts gateway_;      // of the one gateway
-  double fraction_ = 0;        // of a request that has not come yet
+  MonotonicTime counted_;  // the traffic until then
+  GatewayCounts gateway_;  // of the one gateway
+  double fraction_ = 0;    // of a request that has not come yet
   double step_fraction_ = 0;
-  uint64_t steps_ = 0;         // of every worker
+  uint64_t steps_ = 0;  // of every worker
   Topology last_;
   ServicePlan last_plan_;
   std::set<std::string> leavers_;

@@ -48,8 +48,8 @@ TEST(Reasons, ArePrintedInTheDocsAsTheyAre) {
 // quotes where it is used; if it disappears there, it must disappear from the tables.
 TEST(Reasons, AreAllSaidSomewhere) {
   std::string sources;
-  for (const char* folder : {"/operator/reconcile", "/operator/planner", "/operator/manager",
-                             "/controllers/scaling"}) {
+  for (const char* folder :
+       {"/operator/reconcile", "/operator/planner", "/operator/manager", "/controllers/scaling"}) {
     for (const auto& entry :
          std::filesystem::recursive_directory_iterator(test::SourceDir() + folder)) {
       const std::string name = entry.path().filename();

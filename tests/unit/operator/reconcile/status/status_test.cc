@@ -307,11 +307,9 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
        [](StatusFacts& s) { Decide("NoMetrics", s); }},
       {"SLOMet", "Unknown/NoMetrics", "True/AsWanted",
        [](StatusFacts& s) { s.scaling.has_target = true; }},
-      {"SLOMet", "Unknown/NoTraffic", "True/AsWanted",
-       [](StatusFacts& s) { Judge(9, 9, s); }},
+      {"SLOMet", "Unknown/NoTraffic", "True/AsWanted", [](StatusFacts& s) { Judge(9, 9, s); }},
       {"SLOMet", "True/Met", "True/AsWanted", [](StatusFacts& s) { Judge(100, 95, s); }},
-      {"SLOMet", "False/SLOViolated", "True/AsWanted",
-       [](StatusFacts& s) { Judge(100, 94, s); }},
+      {"SLOMet", "False/SLOViolated", "True/AsWanted", [](StatusFacts& s) { Judge(100, 94, s); }},
   };
   for (const Case& one : cases) {
     SCOPED_TRACE(std::string(one.type) + " " + one.said);
