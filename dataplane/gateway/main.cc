@@ -20,7 +20,7 @@
 #include "dataplane/gateway/service.h"
 #include "dataplane/gateway/topology_watch.h"
 #include "dataplane/model/text_digest.h"
-#include "rpc/credentials/handshakes.h"
+#include "rpc/credentials/handshake_counter.h"
 #include "rpc/credentials/own_certificate.h"
 #include "rpc/credentials/trust_folder.h"
 

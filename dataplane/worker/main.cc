@@ -16,7 +16,7 @@
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
 #include "rpc/channel.h"
-#include "rpc/credentials/handshakes.h"
+#include "rpc/credentials/handshake_counter.h"
 #include "rpc/credentials/own_certificate.h"
 #include "rpc/credentials/trust_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "rpc/credentials/peers.h"
+#include "rpc/credentials/mutual_tls.h"
 
 namespace janus::control {
 

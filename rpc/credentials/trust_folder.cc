@@ -6,7 +6,7 @@
 
 #include "common/mutex.h"
 #include "common/read_file.h"
-#include "rpc/credentials/access.h"
+#include "rpc/credentials/call_rules.h"
 
 namespace janus {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
-#include "rpc/credentials/peers.h"
+#include "rpc/credentials/mutual_tls.h"
 
 namespace janus {
 

@@ -12,7 +12,7 @@
 
 #include "operator/local/exhausted.h"
 #include "operator/reconcile/objects/names.h"
-#include "operator/reconcile/pods/pod_template.h"
+#include "operator/reconcile/pods/worker_pod.h"
 
 namespace janus::control {
 namespace {

@@ -6,7 +6,7 @@
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
-#include "operator/reconcile/pods/pod_template.h"
+#include "operator/reconcile/pods/worker_pod.h"
 
 namespace janus::control {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/reconcile/pods/pod_template.h"
+#include "operator/reconcile/pods/worker_pod.h"
 
 namespace janus::control {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "operator/reconcile/pods/pod_template.h"
+#include "operator/reconcile/pods/worker_pod.h"
 
 namespace janus::control {
 

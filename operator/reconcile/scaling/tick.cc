@@ -185,7 +185,7 @@ class Ticking {
     const janus::Result<controllers::ScalingPolicy> policy = PolicyOf(spec_, LimitsOfPolicy());
     if (!policy.ok()) return Hold("InvalidPolicy", policy.status().message());
     const controllers::Look look = LookAt(*watch.statistics, watch.answered, *committed);
-    // An answer is looked at once; what ended is told once.
+    // Each answer counts once, and so does each request that ended.
     if (next_.looked == watch.answered) {
       return Hold("NoMetrics",
                   "the members have not reported their counters since the last decision");

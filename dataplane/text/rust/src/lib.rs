@@ -5,14 +5,14 @@ mod detokenizer;
 mod python_json;
 mod python_percent;
 mod python_text;
-mod template;
+mod chat_template;
 mod tokenizer;
 
 use std::sync::Arc;
 
 use border::{fail, guarded, slice, text, Ids, Text, INVALID_ARGUMENT, NOT_FOUND};
 use detokenizer::Detokenizer;
-use template::Template;
+use chat_template::Template;
 use tokenizer::Loaded;
 
 /// Shared with the detokenizers made from it.

@@ -11,7 +11,7 @@
 #include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/worker_metric_table.h"
 #include "dataplane/worker/worker_metrics.h"
-#include "rpc/credentials/peers.h"
+#include "rpc/credentials/mutual_tls.h"
 #include "tests/support/contains.h"
 #include "tests/support/paths.h"
 #include "tests/support/temp_folder.h"

@@ -5,7 +5,7 @@
 #include "operator/api/json.h"
 #include "operator/kube/base64.h"
 #include "operator/reconcile/objects/trees.h"
-#include "operator/reconcile/pods/pod_template.h"
+#include "operator/reconcile/pods/worker_pod.h"
 #include "tests/support/contains.h"
 #include "tests/support/reconcile/certified_service.h"
 

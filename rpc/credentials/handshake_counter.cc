@@ -1,4 +1,4 @@
-#include "rpc/credentials/handshakes.h"
+#include "rpc/credentials/handshake_counter.h"
 
 #include <grpc/support/log.h>
 

@@ -1,4 +1,4 @@
-#include "rpc/credentials/access.h"
+#include "rpc/credentials/call_rules.h"
 
 #include <algorithm>
 #include <optional>

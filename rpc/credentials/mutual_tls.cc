@@ -1,4 +1,4 @@
-#include "rpc/credentials/peers.h"
+#include "rpc/credentials/mutual_tls.h"
 
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_certificate_verifier.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/log.h"
-#include "rpc/credentials/peers.h"
+#include "rpc/credentials/mutual_tls.h"
 
 namespace janus {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "rpc/credentials/peers.h"
+#include "rpc/credentials/mutual_tls.h"
 
 namespace janus {
 

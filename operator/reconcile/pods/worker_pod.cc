@@ -1,4 +1,4 @@
-#include "operator/reconcile/pods/pod_template.h"
+#include "operator/reconcile/pods/worker_pod.h"
 
 #include <utility>
 #include <vector>
