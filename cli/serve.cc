@@ -320,7 +320,6 @@ Status Serve(const ServeOptions& options, StopSignals& stop) {
               std::to_string(plan.slots_per_instance) + " slots each, needs " +
               control::FormatBytes(plan.need.total()));
   if (plan.timed) screen.Line("emulated: " + ToString(*plan.timed));
-  if (!plan.held.empty()) screen.Line("note: " + plan.held);
 
   JANUS_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster,
                          EmbeddedCluster::Start(checked.cluster));
