@@ -15,7 +15,8 @@
 namespace janus::control {
 namespace {
 
-// Prepare may take any time while members report progress (architecture.md, Processes).
+// Prepare may take any time while members report progress (docs/design/007). This is the silence
+// after which it is given up.
 constexpr std::chrono::seconds kSilence{60};
 constexpr std::chrono::seconds kAnswer{10};  // to Commit and Abort
 constexpr std::chrono::seconds kFirstPause{1};
