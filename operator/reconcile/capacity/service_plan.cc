@@ -91,8 +91,8 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
                            std::to_string(per_instance) +
                            " slots; raise it, or spec.roles.experts.slotsPerInstance");
   }
-  plan.slots_per_instance = static_cast<int>(
-      experts.slots_per_instance.value_or(controllers::FewestSlots(model.moe.experts, plan.n)));
+  const int fewest_slots = std::min(controllers::FewestSlots(model.moe.experts, plan.n), most_slots);
+  plan.slots_per_instance = experts.slots_per_instance.value_or(fewest_slots);
   plan.most_slots = plan.slots_per_instance;
   plan.spare_slots = experts.spare_slots;
   const int64_t slots = int64_t{plan.slots_per_instance} * plan.n;
