@@ -36,6 +36,8 @@ class LocalExperts final : public dataplane::AttentionExchange {
 
   std::byte* DeviceRows(int) override { return nullptr; }
 
+  MonotonicTime Ready(int) const override { return {}; }
+
   Status Post(const dataplane::RoundKey& key, int rows, MonotonicTime) override {
     Part& part = At(key.micro_batch);
     const MonotonicTime start = MonotonicClock::now();
