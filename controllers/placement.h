@@ -25,8 +25,8 @@ inline constexpr int kMaxPlacementEntries = 196'608;
 // are full. Where there are not slots for all second replicas, each layer begins with other
 // experts, so that over the layers all experts have as many replicas to choose from. An instance
 // never gets two replicas of one expert: such a turn passes to the next instance that has room, and
-// to the next expert when none has; what nobody can take stays empty. First replicas are the same
-// in every layer. Pure.
+// to the next expert when none has; what no instance can take stays empty. First replicas are the
+// same in every layer. Pure.
 //
 // InvalidArgument: there are fewer slots (without spare ones) than experts, with the numbers and
 // what to change; or a bound above is exceeded.

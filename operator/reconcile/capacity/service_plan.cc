@@ -91,7 +91,8 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
                            std::to_string(per_instance) +
                            " slots; raise it, or spec.roles.experts.slotsPerInstance");
   }
-  const int fewest_slots = std::min(controllers::FewestSlots(model.moe.experts, plan.n), most_slots);
+  const int fewest_slots =
+      std::min(controllers::FewestSlots(model.moe.experts, plan.n), most_slots);
   plan.slots_per_instance = experts.slots_per_instance.value_or(fewest_slots);
   plan.most_slots = plan.slots_per_instance;
   plan.spare_slots = experts.spare_slots;

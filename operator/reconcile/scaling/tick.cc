@@ -252,8 +252,8 @@ class Ticking {
     out.external_experts = external(Role::kExperts);
     // Instances of one machine share its cores.
     if (options_.ground == Ground::kMachine && !spec_.timed) {
-      for (const auto* device : {&desired_.planned->devices.attention,
-                                 &desired_.planned->devices.experts}) {
+      for (const auto* device :
+           {&desired_.planned->devices.attention, &desired_.planned->devices.experts}) {
         if (!*device || !(*device)->cpu) continue;
         out.most_instances = std::max(out.most_instances, (*device)->cpu->threads);
       }
