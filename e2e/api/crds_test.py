@@ -14,7 +14,6 @@ import zlib
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import CRDS, MODULES, ROOT, ClusterCase, need_modules, wait_for  # noqa: E402
-from limits import TIMEOUT  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 GROUP = "/apis/serving.janus.dev/v1alpha1"
@@ -126,7 +125,7 @@ class CrdsTest(ClusterCase):
 
         def install(crd):
             said = self.kubectl("apply", "-f", "-", text=json.dumps(crd), namespaced=False)
-            self.kubectl("wait", "--for=condition=Established", f"crd/{name}", TIMEOUT, namespaced=False)
+            self.await_kind(f"crd/{name}")
             return said
 
         self.assertIn("created", install(old))

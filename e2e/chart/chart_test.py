@@ -147,7 +147,7 @@ class ChartTest(ClusterCase):
     def install_monitoring_kinds(self):
         self.kubectl("apply", "--server-side", "-f", self.programs / "monitoring-crds.yaml", namespaced=False)
         self.addCleanup(self.try_kubectl, "delete", "-f", self.programs / "monitoring-crds.yaml")
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", TIMEOUT, namespaced=False)
+        self.await_kind("crd", "--all")
 
     def test_every_object_of_six_value_sets_fits_its_schema(self):
         self.install_monitoring_kinds()
