@@ -53,7 +53,8 @@ controllers::InstanceRoom RoomOf(const RunningService& service, double experts_f
     return static_cast<int>(std::ceil(slots * experts_for_one));
   };
   controllers::InstanceRoom room;
-  room.kv_tokens = static_cast<double>(plan.kv_bytes / std::max<int64_t>(of_one, 1));
+  const int64_t kv_tokens = plan.kv_bytes / std::max<int64_t>(of_one, 1);  // whole ones
+  room.kv_tokens = static_cast<double>(kv_tokens);
   if (const auto slots = service.spec.roles.experts.slots_per_instance) room.slots = named(*slots);
   room.most_slots = named(plan.most_slots);
   const int holds = service.spec.roles.experts.slots_per_instance.value_or(plan.most_slots);

@@ -12,7 +12,6 @@ namespace janus::dataplane {
 namespace {
 
 using controllers::Configuration;
-using controllers::ServedShape;
 using controllers::StepLoad;
 using controllers::TimedModel;
 
