@@ -205,6 +205,8 @@ class Observing {
 
   // A profile that cannot be read is as if it were not there: the decision names what it lacks.
   void ReadProfiles() {
+    // Without this target nothing is decided, and no profile is read.
+    if (FindAt(out_.tree, {"spec", "slo", "tpot"}) == nullptr) return;
     for (const Node& node : pass_.caches.profiles.List()) {
       Parsed<HardwareProfileObject> parsed = ParseHardwareProfile(node);
       if (!parsed.errors.empty() || !ValidateSchema(parsed.object).empty()) continue;

@@ -66,17 +66,12 @@ class Ticking {
     spec_.pipeline.micro_batches = desired_.micro_batches_of_spec;
   }
 
-  ScalingTick Run() {
-    if (!desired_.acts() || desired_.is_held || !spec_.slo.tpot || !desired_.wants_pods())
-      return {};
-    const Seconds interval(spec_.scaling.interval_seconds);
-    const MonotonicTime due = next_.decided ? At(*next_.decided, interval) : seen_.now;
-    if (seen_.now < due) return {std::nullopt, due};
+  ScalingMemory Run() {
     next_.decided = seen_.now;
     WatchPods();
     NoteEnded({});
     Decide();
-    return {std::move(next_), At(seen_.now, interval)};
+    return std::move(next_);
   }
 
  private:
@@ -326,7 +321,14 @@ bool IsScaled(const MoEServiceSpec& spec) {
 
 ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
                  const Rollout& rollout) {
-  return Ticking(seen, options, rollout).Run();
+  const Desired& desired = rollout.desired;
+  const MoEServiceSpec& spec = desired.service.spec;
+  if (!desired.acts() || desired.is_held || !spec.slo.tpot || !desired.wants_pods()) return {};
+  const Seconds interval(spec.scaling.interval_seconds);
+  const std::optional<MonotonicTime>& decided = seen.remembered.scaling.decided;
+  // Most rounds end here, before the memory and the spec are copied.
+  if (decided && seen.now < At(*decided, interval)) return {std::nullopt, At(*decided, interval)};
+  return {Ticking(seen, options, rollout).Run(), At(seen.now, interval)};
 }
 
 }  // namespace janus::control
