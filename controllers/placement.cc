@@ -103,6 +103,7 @@ class Keeper {
   Keeper(const PlacementRequest& request, int layer)
       : experts_(static_cast<size_t>(request.experts)),
         first_(static_cast<size_t>(FirstAgain(request, layer))),
+        levels_(request.levels),
         counts_(experts_) {
     for (const int slots : request.slots_of_instance) {
       rooms_.push_back(static_cast<size_t>(std::max(slots - request.spare_slots, 0)));
@@ -122,7 +123,7 @@ class Keeper {
     Cover();
     while (AddReplica()) {
     }
-    while (Level()) {
+    while (levels_ && Level()) {
     }
     return std::move(of_);
   }
@@ -219,6 +220,7 @@ class Keeper {
 
   const size_t experts_;
   const size_t first_;
+  const bool levels_;
   std::vector<int> counts_;                // [E]: replicas
   std::vector<size_t> rooms_;              // [n]: slots that are not spare
   std::vector<std::vector<uint16_t>> of_;  // [n]

@@ -15,6 +15,8 @@ struct PlacementRequest {
   int experts = 0;                     // E, per layer
   std::vector<int> slots_of_instance;  // [n], spare slots included; may be uneven
   int spare_slots = 0;                 // of each instance, its last ones; they stay empty
+  // Of PlaceKeeping: give all experts equally many replicas again, even if that loads more.
+  bool levels = true;
 };
 
 // A MoETopology object must hold two placements of this size (committed and proposed).
@@ -38,10 +40,10 @@ using HeldExperts = std::vector<std::vector<uint16_t>>;
 // The placement after a change of instances or slots. Each instance keeps its experts as far as it
 // has room. It then loads missing experts that it does not have yet. `held` [n]. If an instance
 // must drop an expert, it drops the one with most replicas. Every expert gets a first replica
-// before any gets a second. Replica counts of two experts differ by at most one, unless an instance
-// would get an expert twice; to reach this, replicas of the most frequent expert are replaced by
-// the least frequent. If no instance has anything, the result is PlaceRoundRobin's. The same
-// instances with the same slots keep their placement. Pure. Errors: as in PlaceRoundRobin.
+// before any gets a second. With `levels`, replica counts of two experts differ by at most one,
+// unless an instance would get an expert twice; to reach this, replicas of the most frequent expert
+// are replaced by the least frequent. If no instance has anything, the result is PlaceRoundRobin's.
+// The same instances with the same slots keep their placement. Pure. Errors: as in PlaceRoundRobin.
 Result<Placement> PlaceKeeping(const PlacementRequest& request, std::span<const HeldExperts> held);
 
 }  // namespace janus::controllers

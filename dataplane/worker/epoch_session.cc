@@ -64,7 +64,7 @@ Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochReque
 
 Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     const WorkerFlags& flags, const InstanceState& state, const EpochRequest& request,
-    ExchangeListener& listener, const ExpertsHere* known, const Clock& clock, const Logger& log,
+    ExchangeListener& listener, const Serving& serving, const Clock& clock, const Logger& log,
     const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
   std::unique_ptr<EpochSession> session(new EpochSession(listener, *state.context));
   EpochSession& s = *session;
@@ -98,8 +98,13 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   JANUS_RETURN_IF_ERROR(listener.Listen(self.exchange_address));
 
   if (!is_attention) {
+    const ExpertsHere* const known = serving.experts;
+    LoadPacer pacer(serving.busy());
+    MonotonicTime begun = clock.Now();
     const auto report = [&](uint64_t done, uint64_t total) {
       if (!progress({"weights", done, total})) stop.request_stop();
+      Pause(pacer.PauseAfter(clock.Now() - begun, serving.busy()), stop.get_token());
+      begun = clock.Now();
     };
     ExpertsHere here;
     JANUS_ASSIGN_OR_RETURN(

@@ -187,7 +187,13 @@ Result<std::unique_ptr<EpochSession>> Worker::Build(
     const MutexLock lock(mu_);
     if (serving_ != nullptr) known = serving_->expert_weights();
   }
-  return EpochSession::Build(flags_, *state, request, listener_, known.get(), clock_, log_,
+  const auto busy = [this] {
+    const MutexLock lock(mu_);
+    if (serving_ == nullptr) return LoadPacer::Busy();
+    const InstanceStatistics now = serving_->statistics();
+    return LoadPacer::Busy{now.compute_seconds, now.rounds};
+  };
+  return EpochSession::Build(flags_, *state, request, listener_, {known.get(), busy}, clock_, log_,
                              progress, stop);
 }
 

@@ -19,6 +19,9 @@ Effective ResolveDefaults(const MoEService& service) {
   }
   // One micro-batch: splitting a batch pays only if attention and experts run on separate devices.
   out.micro_batches = spec.pipeline.micro_batches == 0 ? 1 : spec.pipeline.micro_batches;
+  if (spec.roles.experts.placement.policy == PlacementPolicy::kRoundRobin) {
+    out.placement = PlacementPolicy::kRoundRobin;
+  }
   out.kv_memory_percent = spec.roles.attention.kv_cache.memory_percent.value_or(90);
   out.fp8_kv_cache = spec.roles.attention.kv_cache.dtype == KvDtype::kFp8;
   return out;

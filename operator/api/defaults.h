@@ -16,7 +16,7 @@ struct Effective {
   janus::SumRule sum = janus::SumRule::kContributions;
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
   PrefixCache prefix_cache = PrefixCache::kDisabled;
-  PlacementPolicy placement = PlacementPolicy::kRoundRobin;
+  PlacementPolicy placement = PlacementPolicy::kActivationAware;
   Tls tls = Tls::kDisabled;
   int micro_batches = 1;
   int kv_memory_percent = 90;

@@ -121,22 +121,6 @@ constexpr std::array kLimits = {
             return Unless(s.roles.attention.kv_cache.prefix_cache,
                           {PrefixCache::kAuto, PrefixCache::kDisabled});
           }},
-    Limit{"roles.experts.placement.policy", "Auto or RoundRobin", "",
-          [](const Spec& s) {
-            return Unless(s.roles.experts.placement.policy,
-                          {PlacementPolicy::kAuto, PlacementPolicy::kRoundRobin});
-          }},
-    Limit{"roles.experts.placement.survivable", "false", "",
-          [](const Spec& s) { return If(s.roles.experts.placement.survivable, "true"); }},
-    Limit{"roles.experts.placement.rebalanceIntervalSeconds", "", "the placement does not change",
-          [](const Spec& s) {
-            return Unless(s.roles.experts.placement.rebalance_interval_seconds,
-                          PlacementSpec{}.rebalance_interval_seconds);
-          }},
-    Limit{"roles.experts.placement.windowSeconds", "", "the placement does not change",
-          [](const Spec& s) {
-            return If(s.roles.experts.placement.window_seconds.has_value(), "this");
-          }},
     Limit{"roles.experts.scheduling", "AEBS or AEBSGreedy", "",
           [](const Spec& s) {
             return Unless(s.roles.experts.scheduling, {Scheduling::kAebs, Scheduling::kAebsGreedy});

@@ -237,6 +237,7 @@ class RelayedQuestion final : public RelayedCall<StatisticsQuestion> {
       : RelayedCall(connections, order, std::move(wake)) {
     request_.set_service_uid(order.service_uid);
     request_.set_with_popularity(order.with_popularity);
+    request_.set_with_rounds(order.with_rounds);
     AddTargets(order.members, *request_.mutable_relay());
     context_.set_deadline(std::chrono::system_clock::now() + kAnswer);
     stub().async()->GetStatistics(

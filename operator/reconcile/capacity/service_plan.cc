@@ -67,6 +67,12 @@ Result<std::optional<TimedModel>> TimedModelOf(const MoEServiceSpec& spec,
   return std::optional<TimedModel>(*std::move(timed));
 }
 
+// Expert instances that must hold the model together: without the largest pod, if the placement is
+// to be survivable. A pod has one instance.
+int HoldersOf(const MoEServiceSpec& spec, int instances) {
+  return spec.roles.experts.placement.survivable ? instances - 1 : instances;
+}
+
 // Counts, and the fewest slots that hold the model.
 Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
                  const std::optional<TimedModel>& timed, ServicePlan& plan) {
@@ -79,7 +85,8 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
                            std::to_string(most_slots) + "; lower it, or leave it out");
   }
   const int64_t per_instance = experts.slots_per_instance.value_or(most_slots);
-  const int64_t fewest = CeilDiv(model.moe.experts, per_instance);
+  const bool is_survivable = experts.placement.survivable;
+  const int64_t fewest = CeilDiv(model.moe.experts, per_instance) + (is_survivable ? 1 : 0);
   plan.m = spec.roles.attention.replicas.value_or(HeldCount(spec.roles.attention, 1));
   plan.n = experts.replicas.value_or(HeldCount(experts, fewest));
   const std::optional<int32_t> most =
@@ -88,21 +95,33 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
     return InvalidArgument("spec.roles.experts.scaling.maxReplicas: is " + std::to_string(*most) +
                            "; the model's " + std::to_string(model.moe.experts) + " experts need " +
                            std::to_string(fewest) + " instances of " +
-                           std::to_string(per_instance) +
-                           " slots; raise it, or spec.roles.experts.slotsPerInstance");
+                           std::to_string(per_instance) + " slots" +
+                           (is_survivable ? ", since the placement is survivable" : "") +
+                           "; raise it, or spec.roles.experts.slotsPerInstance");
+  }
+  const int holders = HoldersOf(spec, plan.n);
+  if (holders < 1) {
+    return InvalidArgument(
+        "spec.roles.experts.placement.survivable: wants a slot for every expert without the "
+        "largest "
+        "pod, and there is one expert instance; raise spec.roles.experts.replicas to 2, or set "
+        "survivable to false");
   }
   const int fewest_slots =
-      std::min(controllers::FewestSlots(model.moe.experts, plan.n), most_slots);
+      std::min(controllers::FewestSlots(model.moe.experts, holders), most_slots);
   plan.slots_per_instance = experts.slots_per_instance.value_or(fewest_slots);
   plan.most_slots = plan.slots_per_instance;
   plan.spare_slots = experts.spare_slots;
-  const int64_t slots = int64_t{plan.slots_per_instance} * plan.n;
+  const int64_t slots = int64_t{plan.slots_per_instance} * holders;
   if (slots < model.moe.experts) {
     return InvalidArgument(
         "spec.roles.experts.slotsPerInstance: is " + std::to_string(plan.slots_per_instance) +
-        "; " + std::to_string(plan.n) + " expert instances then have " + std::to_string(slots) +
-        " slots for the model's " + std::to_string(model.moe.experts) + " experts; want at least " +
-        (timed ? "" : std::to_string(CeilDiv(model.moe.experts, plan.n)) + " slots, or at least ") +
+        "; " + std::to_string(holders) + " expert instances" +
+        (is_survivable ? ", all but the largest pod's," : "") + " then have " +
+        std::to_string(slots) + " slots for the model's " + std::to_string(model.moe.experts) +
+        " experts; want at least " +
+        (timed ? ""
+               : std::to_string(CeilDiv(model.moe.experts, holders)) + " slots, or at least ") +
         std::to_string(fewest) + " replicas" +
         (timed ? ", as a timed device stands for " + ToString(timed->device()) : ""));
   }
@@ -362,7 +381,8 @@ Result<ServicePlan> WithInstancesThatHold(const Planning& from, ServicePlan coun
   if (experts.scaling) most = std::min(most, experts.scaling->max_replicas.value_or(most));
   while (out.status().code() == StatusCode::kResourceExhausted && counted.n < most) {
     ++counted.n;
-    counted.slots_per_instance = controllers::FewestSlots(from.checkpoint.moe.experts, counted.n);
+    counted.slots_per_instance =
+        controllers::FewestSlots(from.checkpoint.moe.experts, HoldersOf(from.spec(), counted.n));
     Result<ServicePlan> more = Complete(from, counted);
     if (more.ok()) return more;
   }
@@ -392,8 +412,8 @@ Result<ServicePlan> WithReplicas(const Planning& from, const ServicePlan& fewest
     const int slots = held + (above - held) / 2;
     (fits(slots) ? held : above) = slots;
   }
-  JANUS_ASSIGN_OR_RETURN(ServicePlan out,
-                         with_slots(controllers::SlotsByDefault(experts, fewest.n, held)));
+  const int slots = controllers::SlotsByDefault(experts, fewest.n, held);
+  JANUS_ASSIGN_OR_RETURN(ServicePlan out, with_slots(std::max(slots, fewest.slots_per_instance)));
   out.most_slots = held;
   return out;
 }

@@ -31,7 +31,8 @@ std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
 }  // namespace
 
 Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
-                                 const ServicePlan& plan, const ModelDescription& model) {
+                                 const ServicePlan& plan, const ModelDescription& model,
+                                 const Placement* placement, bool levels) {
   Topology topology;
   topology.epoch = epoch;
   topology.mode = plan.effective.mode;
@@ -48,6 +49,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   request.layers = model.moe_layers();
   request.experts = model.moe.experts;
   request.spare_slots = plan.spare_slots;
+  request.levels = levels;
   for (const WorkerSeen& worker : workers) {
     Instance instance;
     instance.role = worker.role;
@@ -75,7 +77,11 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
                            std::to_string(topology.n()) +
                            " expert instances; want at least one of each");
   }
-  JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceKeeping(request, held));
+  if (placement != nullptr) {
+    topology.placement = *placement;
+  } else {
+    JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceKeeping(request, held));
+  }
   topology.config_hash = ConfigHash(plan, model, topology);
   JANUS_RETURN_IF_ERROR(Validate(topology, model.moe_layers(), model.moe.experts));
   return topology;

@@ -29,11 +29,13 @@ struct WorkerSeen {
   controllers::HeldExperts experts = {};
 };
 
-// The topology of these workers. Ranks follow the given order. Experts stay where they are loaded;
-// others are placed by the plan. The room for sequences is what an instance holds, or else the
+// The topology of these workers. Ranks follow the given order. `placement`: of the expert instances
+// in that order; null: experts stay where they are loaded, and others are dealt (PlaceKeeping;
+// `levels` is explained there). The room for sequences is what an instance holds, or else the
 // plan's. Pure: the same input gives the same topology and hash. InvalidArgument: a role has no
 // worker, or the placement is refused.
 Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
-                                 const ServicePlan& plan, const ModelDescription& model);
+                                 const ServicePlan& plan, const ModelDescription& model,
+                                 const Placement* placement = nullptr, bool levels = true);
 
 }  // namespace janus::control

@@ -234,6 +234,7 @@ std::optional<Refusal> EpochDriver::Propose(int64_t epoch,
   if (refused) return refused;
   progress_.preparing = epoch;
   progress_.prepare = PrepareState::kNone;
+  why_placed_ = numbered->why_placed;
   proposal_ = std::move(numbered);
   return std::nullopt;
 }
@@ -336,16 +337,18 @@ std::optional<Refusal> EpochDriver::Commit(int64_t epoch, const Record& record,
 }
 
 void EpochDriver::TellPlacement(const TopologyRecord& before, const TopologyRecord& after,
-                                const TellEvent& tell) {
+                                const TellEvent& tell) const {
   const janus::Result<Placement> was = PlacementOf(before), is = PlacementOf(after);
   if (!was.ok() || !is.ok()) return;
   const int64_t moved = CopiesMoved(before, *was, after, *is);
   if (moved == 0 && was->expert_of == is->expert_of) return;
+  const bool is_known = progress_.preparing == after.epoch && !why_placed_.empty();
+  const std::string why = is_known ? "; " + why_placed_ : "";
   tell({EventType::kNormal,
         "Place",
         {"PlacementChanged", Name(after.epoch) + " places experts anew: " + std::to_string(moved) +
                                  " copies are on instances that did not have them in " +
-                                 Name(before.epoch)}});
+                                 Name(before.epoch) + why}});
 }
 
 std::optional<Refusal> EpochDriver::Abort(int64_t epoch, const std::string& why,

@@ -26,6 +26,9 @@ struct EpochProposal {
   Topology topology;
   ServicePlan plan;
   std::string model;  // ModelOf
+  // Why experts are placed anew, for the Event PlacementChanged; empty: only because instances have
+  // changed.
+  std::string why_placed = {};
 };
 
 // The epochs of one MoETopology during one term of leadership. It takes members' answers, carries
@@ -96,8 +99,8 @@ class EpochDriver {
   void TakePrepared(int64_t epoch, const Status& result, MonotonicTime now, const TellEvent& tell);
   void TakeTold(int64_t epoch, const Status& result, MonotonicTime now, const TellEvent& tell,
                 std::optional<MonotonicTime>& again);
-  static void TellPlacement(const TopologyRecord& before, const TopologyRecord& after,
-                            const TellEvent& tell);
+  void TellPlacement(const TopologyRecord& before, const TopologyRecord& after,
+                     const TellEvent& tell) const;
   void NoteLeavers(int64_t epoch, const MoETopology& topology);
   // If the set of recipients changed, it is called at once, whatever failures the last set had.
   void NoteHearers(const Record& record);
@@ -112,6 +115,7 @@ class EpochDriver {
   MemberCalls& calls_;
   LeaderProgress progress_;
   std::shared_ptr<const EpochProposal> proposal_;  // the latest, until it is prepared
+  std::string why_placed_;                         // of the latest
   std::optional<Call> call_;
   EpochWatch watch_;
   std::set<InstanceId> hearers_;  // live members of the committed epoch, until all know of it

@@ -17,6 +17,16 @@ namespace {
 // Within this time the relay reports members that did not answer.
 constexpr std::chrono::seconds kAnswer{10};
 
+// Of each expert instance, once in kCountEvery. Placement needs no routing of a single instance.
+constexpr uint32_t kRoundsOfInstance = 24;
+constexpr uint32_t kMostRounds = 1024;
+
+uint32_t RoundsToAsk(const TopologyRecord& record) {
+  const auto experts = static_cast<uint32_t>(
+      std::ranges::count(record.instances, Role::kExperts, &TopologyInstance::role));
+  return experts < 2 ? 0 : std::min(experts * kRoundsOfInstance, kMostRounds);
+}
+
 }  // namespace
 
 void EpochWatch::Forget() {
@@ -103,7 +113,10 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
   if (question_ == nullptr && now >= next_) {
     MemberOrder question = order;
     question.with_popularity = counts_ = now >= next_count_;
-    if (counts_) next_count_ = now + kCountEvery;
+    if (counts_) {
+      next_count_ = now + kCountEvery;
+      question.with_rounds = RoundsToAsk(record);
+    }
     question_ = calls_.Ask(question, wake);
     asked_ = now;
     next_ = now + kLookEvery;

@@ -56,6 +56,8 @@ struct MemberOrder {
   std::vector<TopologyInstance> leavers = {};
   // With Ask: also ask how often each expert was chosen.
   bool with_popularity = false;
+  // And for at most so many of the rounds that expert instances have sampled, the newest ones.
+  uint32_t with_rounds = 0;
 };
 
 // For an ended epoch: the topology that serves instead.

@@ -9,6 +9,7 @@
 #include "operator/reconcile/epochs/compose.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/pass/wake_time.h"
+#include "operator/reconcile/placement/choose_placement.h"
 #include "operator/reconcile/pods/roster.h"
 
 namespace janus::control {
@@ -119,10 +120,15 @@ class Wanted {
       out_.planned = *std::move(anew);
       planned = &*out_.planned;
     }
-    janus::Result<Topology> topology = ComposeTopology(1, workers_, planned->plan, planned->model);
+    const PlacementSpec& spec = desired_.service.spec.roles.experts.placement;
+    ChosenPlacement chosen = ChoosePlacement(from_, *planned, spec, workers_, has_lost_);
+    janus::Result<Topology> topology =
+        ComposeTopology(1, workers_, planned->plan, planned->model,
+                        chosen.placement ? &*chosen.placement : nullptr, chosen.levels);
+    out_.placement = std::move(chosen.next);
     if (topology.ok()) {
       out_.proposal = std::make_shared<const EpochProposal>(
-          EpochProposal{*std::move(topology), planned->plan, ModelOf(*planned)});
+          EpochProposal{*std::move(topology), planned->plan, ModelOf(*planned), chosen.why});
       return;
     }
     // Too few to hold the model: wait for the pods that are starting.

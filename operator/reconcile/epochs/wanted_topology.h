@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "operator/reconcile/epochs/epoch_driver.h"
+#include "operator/reconcile/placement/placement_memory.h"
 #include "operator/reconcile/pods/pods.h"
 #include "operator/reconcile/spec/desired.h"
 
@@ -17,6 +18,8 @@ struct WantedTopology {
   // The plan for the existing instances, if they are fewer than wanted.
   std::optional<PlannedService> planned;
   Cause awaited;  // why it waits
+  // What placement remembers from now on, if it has searched; null: as before.
+  std::shared_ptr<const PlacementMemory> placement;
   std::optional<MonotonicTime> again;
 };
 

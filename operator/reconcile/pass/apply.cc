@@ -122,6 +122,11 @@ Applier::Result Applier::Carry(const TakeDecision& action) {
   return Result::kAnew;
 }
 
+Applier::Result Applier::Carry(const TakePlacement& action) {
+  pass_.memory.remembered.placement = action.placement;
+  return Result::kAnew;
+}
+
 Applier::Result Applier::Carry(const WriteScalerStatus& action) {
   ApiResult<Node> written =
       pass_.api.Update(kRoleScalers, action.next, Subresource::kStatus, {}, pass_.limits);

@@ -56,6 +56,7 @@ class Applier {
   Result Carry(const UpdateTopology& action);
   Result Carry(const DeleteTopology& action);
   Result Carry(const TakeDecision& action);
+  Result Carry(const TakePlacement& action);
   Result Carry(const WriteScalerStatus& action);
   Result Carry(const WriteStatus& action);
 

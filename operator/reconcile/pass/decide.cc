@@ -13,6 +13,7 @@
 #include "operator/reconcile/epochs/wanted_topology.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pass/plan_builder.h"
+#include "operator/reconcile/placement/rebalance.h"
 #include "operator/reconcile/pods/plan_pods.h"
 #include "operator/reconcile/rollout/old_side.h"
 #include "operator/reconcile/rollout/recreate.h"
@@ -43,6 +44,7 @@ class Deciding {
     ScalingTick tick = Tick(seen_, options_, decision_.rollout);
     out_.LookAgain(tick.again);
     if (tick.next) out_.Add(TakeDecision{*std::move(tick.next)});
+    if (auto next = Rebalance(seen_, decision_.rollout)) out_.Add(TakePlacement{std::move(next)});
     if (desired().acts() || front().topology != nullptr) Certificates();
     if (!desired().workers.attention_revision.empty()) {
       out_.Add(AskWorkers{false, desired().workers});
@@ -128,6 +130,7 @@ class Deciding {
     if (!HasOldPods(front(), desired())) wanted = TopologyWanted(from, desired(), pods_);
     if (wanted.awaited) decision_.awaited = wanted.awaited;
     if (wanted.planned) desired().planned = std::move(wanted.planned);
+    if (wanted.placement != nullptr) out_.plan().remembered.placement = wanted.placement;
     out_.LookAgain(wanted.again);
     if (waits) return;
     EpochWish wish;

@@ -153,6 +153,11 @@ struct TakeDecision {
   ScalingMemory scaling;
 };
 
+// The same for a search of placement.
+struct TakePlacement {
+  std::shared_ptr<const PlacementMemory> placement;
+};
+
 struct WriteScalerStatus {
   Role role = Role::kAttention;
   Node next;
@@ -168,7 +173,7 @@ using Action =
                  ReservePodNames, MakePod, MarkPod, DeletePod, MakeTopology, RaiseFence,
                  ProposeEpoch, PrepareEpoch, CommitEpoch, TellEpoch, DropEpoch, AbortEpoch,
                  EndEpoch, ReleaseMembers, UpdateTopology, DeleteTopology, TakeDecision,
-                 WriteScalerStatus, WriteStatus>;
+                 TakePlacement, WriteScalerStatus, WriteStatus>;
 
 // The next actions of a pass, decided from one observation.
 struct Plan {

@@ -120,6 +120,10 @@ Printed Print(const TakeDecision& one, MonotonicTime) {
   const DecisionRecord& last = *one.scaling.last;
   return {"decide on counts", ": " + ToString(last.to) + ", " + last.reason};
 }
+Printed Print(const TakePlacement& one, MonotonicTime) {
+  const auto& last = one.placement->last;
+  return {"remember sampled routing", last ? ": " + last->message : ""};
+}
 Printed Print(const WriteScalerStatus& one, MonotonicTime) {
   return {"write status of " + Named(kRoleScalers, KeyOf(one.next).name)};
 }

@@ -3,12 +3,14 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "common/clock.h"
 #include "operator/reconcile/certificates/kept_certificates.h"
+#include "operator/reconcile/placement/placement_memory.h"
 #include "operator/reconcile/scaling/scaling_memory.h"
 
 namespace janus::control {
@@ -38,6 +40,7 @@ struct Remembered {
   std::optional<MonotonicTime> numbers_written;
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
   ScalingMemory scaling;
+  std::shared_ptr<const PlacementMemory> placement;  // null: nothing heard yet
 };
 
 }  // namespace janus::control

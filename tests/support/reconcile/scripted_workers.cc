@@ -244,6 +244,7 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
   if (order.with_popularity) {
     ++questions_for_popularity_;
     statistics.routing = routing;
+    if (rounds) statistics.routing.rounds = rounds(order.with_rounds);
   }
   bool is_well = true;
   CountTraffic();

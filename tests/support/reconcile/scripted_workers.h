@@ -70,6 +70,8 @@ class ScriptedWorkers final : public MemberCalls {
   Status prepare_fails;
   Status commit_fails;
   RoutingStatistics routing;  // of all, for calls that ask for popularity
+  // The sampled rounds of an answer, at most so many.
+  std::function<std::vector<RoutedRound>(size_t most)> rounds;
   // Prepare sends no reports.
   bool is_mute = false;
 

@@ -123,11 +123,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
   expect_one(Errors("", "replicas: 2, kvCache: {prefixCache: Exact}"),
              "roles.attention.kvCache.prefixCache");
   const std::pair<const char*, const char*> kExperts[] = {
-      {"replicas: 1, placement: {policy: ActivationAware}", "placement.policy"},
-      {"replicas: 1, placement: {survivable: true}", "placement.survivable"},
-      {"replicas: 1, placement: {rebalanceIntervalSeconds: 60}",
-       "placement.rebalanceIntervalSeconds"},
-      {"replicas: 1, placement: {windowSeconds: 60}", "placement.windowSeconds"},
       {"replicas: 1, scheduling: Random", "scheduling"},
   };
   for (const auto& [role, field] : kExperts) {

@@ -101,6 +101,31 @@ TEST(PlanService, ReplicasTakeOnlyMemoryThatKeysAndValuesLeave) {
   EXPECT_EQ(with->kv_bytes, fewest->kv_bytes);
 }
 
+TEST(PlanService, ASurvivablePlacementHasASlotForEveryExpertWithoutTheLargestPod) {
+  const auto plan_of = [](int n, std::optional<int> slots) {
+    MoEService service = Fixed(1, n);
+    service.spec.roles.experts.placement.survivable = true;
+    service.spec.roles.experts.slots_per_instance = slots;
+    return PlanService(service, SmallModel(), {16 * kGiB, 2});
+  };
+  for (const auto& [n, slots] : {std::pair{2, 8}, {3, 4}, {5, 3}, {9, 2}}) {
+    const auto plan = plan_of(n, std::nullopt);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_EQ(plan->slots_per_instance, slots) << n;
+  }
+  EXPECT_TRUE(plan_of(3, 4).ok());
+  EXPECT_EQ(
+      plan_of(3, 3).status().message(),
+      "spec.roles.experts.slotsPerInstance: is 3; 2 expert instances, all but the largest "
+      "pod's, then have 6 slots for the model's 8 experts; want at least 4 slots, or at least "
+      "4 replicas");
+  EXPECT_EQ(
+      plan_of(1, std::nullopt).status().message(),
+      "spec.roles.experts.placement.survivable: wants a slot for every expert without the "
+      "largest pod, and there is one expert instance; raise spec.roles.experts.replicas to 2, "
+      "or set survivable to false");
+}
+
 TEST(PlanService, NamesTooFewSlots) {
   MoEService service = Fixed(1, 3);
   service.spec.roles.experts.slots_per_instance = 2;
