@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "cli/explain/commands.h"
 #include "cli/objects/commands.h"
 #include "cli/print.h"
 #include "cli/serve.h"
@@ -202,6 +203,7 @@ int Run(int argc, char** argv) {
   Tools tools(app);
   ObjectCommands objects;
   DeclareObjects(app, objects);
+  ExplainCommands explain(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -231,6 +233,8 @@ int Run(int argc, char** argv) {
     status = Print(Scale(objects.scale, stop));
   } else if (app.got_subcommand("delete")) {
     status = Print(Delete(objects.deleted));
+  } else if (std::optional<Result<std::string>> text = explain.Run()) {
+    status = Print(*std::move(text));
   } else if (const std::optional<Status> run = tools.Run(stop)) {
     status = *run;
   }

@@ -45,7 +45,7 @@ std::vector<RunningService> FindRunningServices(const control::Environment& envi
     std::unique_ptr<control::ObjectApi> api = Reach(socket.string(), timeline);
     const auto services = api->List(control::kMoEServices, {}, kLimits);
     if (!services.ok() || services->items.empty()) continue;
-    out.push_back({control::KeyOf(services->items[0]), std::move(api)});
+    out.push_back({control::KeyOf(services->items[0]), std::move(api), socket.string()});
   }
   std::sort(out.begin(), out.end(), [](const RunningService& a, const RunningService& b) {
     return a.key.name < b.key.name;

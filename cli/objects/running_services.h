@@ -18,6 +18,7 @@ inline constexpr char kApiLink[] = "api";
 struct RunningService {
   control::ObjectKey key;
   std::unique_ptr<control::ObjectApi> api;
+  std::string socket;  // of the API and of the records of decisions
 };
 
 // The error if no service runs. It says how to start one.

@@ -1,9 +1,10 @@
 #include "controllers/scaling/log.h"
 
-#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <type_traits>
+#include <string>
+#include <utility>
+
+#include "controllers/scaling/field_line.h"
 
 namespace janus::controllers {
 namespace {
@@ -85,105 +86,6 @@ void VisitFields(V& v, W& w) {
   });
 }
 
-class Writer {
- public:
-  template <class T>
-  void Number(const char* name, const T& value) {
-    char text[96];
-    std::snprintf(text, sizeof(text), "%s%s=%.17g", line_.empty() ? "" : " ", name,
-                  static_cast<double>(value));
-    line_ += text;
-  }
-  template <class T, class F>
-  void List(const char* name, const std::vector<T>& values, const F& each) {
-    Number(name, values.size());
-    for (const T& value : values) each(value);
-  }
-  template <class T, class F>
-  void Maybe(const char* name, const std::optional<T>& value, const F& each) {
-    Number(name, value.has_value());
-    if (value) each(*value);
-  }
-  template <class F>
-  void Later(const F& fields) {
-    fields();
-  }
-  std::string Take() { return std::move(line_); }
-
- private:
-  std::string line_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view line) : rest_(line) {}
-
-  template <class T>
-  void Number(const char* name, T& value) {
-    const double read = Next(name);
-    if constexpr (std::is_enum_v<T>) {
-      if (read < 0 || read > 2) return Fail(name, "one of the known values");
-      value = static_cast<T>(static_cast<int>(read));
-    } else if constexpr (std::is_floating_point_v<T>) {
-      value = read;
-    } else {
-      if (!(std::abs(read) <= 1e9)) return Fail(name, "a whole number");
-      value = static_cast<T>(read);
-    }
-  }
-  template <class T, class F>
-  void List(const char* name, std::vector<T>& values, const F& each) {
-    const double count = Next(name);
-    if (!(count >= 0 && count <= 4096)) return Fail(name, "a count of at most 4096");
-    values.resize(static_cast<size_t>(count));
-    for (T& value : values) each(value);
-  }
-  template <class T, class F>
-  void Maybe(const char* name, std::optional<T>& value, const F& each) {
-    if (Next(name) == 0) return;
-    if (!value) value.emplace();  // its other fields may follow later in the line
-    each(*value);
-  }
-  template <class F>
-  void Later(const F& fields) {
-    if (rest_.find_first_not_of(" \r\n") != std::string_view::npos) fields();
-  }
-  Status Finish() {
-    if (status_.ok() && rest_.find_first_not_of(" \r\n") != std::string_view::npos) {
-      return InvalidArgument("world: the line goes on after its last field: '" +
-                             std::string(rest_.substr(0, 40)) + "'");
-    }
-    return status_;
-  }
-
- private:
-  double Next(std::string_view name) {
-    if (!status_.ok()) return 0;
-    const size_t begin = rest_.find_first_not_of(' ');
-    rest_ = begin == std::string_view::npos ? "" : rest_.substr(begin);
-    const std::string_view token = rest_.substr(0, rest_.find(' '));
-    rest_.remove_prefix(token.size());
-    const std::string want = std::string(name) + "=";
-    double value = 0;
-    const std::string_view number =
-        token.starts_with(want) ? token.substr(want.size()) : std::string_view();
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (number.empty() || error != std::errc() || end != number.data() + number.size()) {
-      status_ = InvalidArgument("world: wanted " + want + "<number>, found '" +
-                                std::string(token.substr(0, 60)) + "'");
-    }
-    return value;
-  }
-  void Fail(const char* name, const char* want) {
-    if (status_.ok()) {
-      status_ = InvalidArgument(std::string("world: ") + name + ": want " + want);
-    }
-  }
-
-  std::string_view rest_;
-  Status status_;
-};
-
 class Checker {
  public:
   template <class T>
@@ -214,14 +116,14 @@ class Checker {
 }  // namespace
 
 std::string ToLine(const World& world) {
-  Writer writer;
+  FieldWriter writer;
   VisitFields(writer, world);
   return writer.Take();
 }
 
 Result<World> ParseWorld(std::string_view line) {
   World world;
-  Reader reader(line);
+  FieldReader reader(line, "world");
   VisitFields(reader, world);
   JANUS_RETURN_IF_ERROR(reader.Finish());
   return world;

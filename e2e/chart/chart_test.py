@@ -299,7 +299,7 @@ class ChartTest(ClusterCase):
         self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev {program.name}")
         pod = self.deployment()["spec"]["template"]["spec"]
         flags = {flag.split("=")[0]: flag for flag in pod["containers"][0]["args"]}
-        for page in ("--metrics-address", "--health-address"):  # ports of the network that it shares with the cluster
+        for page in ("--metrics-address", "--health-address", "--records-address"):  # ports of the network that it shares with the cluster
             self.assertIn(page, flags)
             flags[page] = f"{page}=127.0.0.1:0"
         token = self.kubectl("create", "token", pod["serviceAccountName"], "--duration=1h").strip()

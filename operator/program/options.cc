@@ -99,6 +99,9 @@ void DeclareCertificates(CLI::App& app, OperatorOptions& o) {
 void DeclarePages(CLI::App& app, OperatorOptions& o) {
   app.add_option("--metrics-address", o.metrics_address, "HOST:PORT of /metrics")
       ->capture_default_str();
+  app.add_option("--records-address", o.records_address,
+                 "HOST:PORT of recorded decisions (none). They need no credentials: give "
+                 "127.0.0.1, so that only kubectl port-forward reaches them");
   app.add_option("--health-address", o.health_address, "HOST:PORT of /healthz and /readyz")
       ->capture_default_str();
   app.add_flag("--debug", o.debug, "log more, for who works on the operator itself");

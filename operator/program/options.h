@@ -37,6 +37,7 @@ struct OperatorOptions {
 
   std::string metrics_address = "0.0.0.0:8080";
   std::string health_address = "0.0.0.0:8081";
+  std::string records_address;  // of recorded decisions; empty: not served
   bool debug = false;
   LogFormat log_format = LogFormat::kText;
 

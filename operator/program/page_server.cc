@@ -42,7 +42,8 @@ Result<Address> ParseAddress(const std::string& text) {
 PageServer::PageServer() : server_(std::make_unique<httplib::Server>()) {}
 
 Result<std::unique_ptr<PageServer>> PageServer::Create(const std::string& address,
-                                                       const Pages& pages) {
+                                                       const Pages& pages,
+                                                       const OtherPages& others) {
   JANUS_ASSIGN_OR_RETURN(const Address at, ParseAddress(address));
   std::unique_ptr<PageServer> made(new PageServer());
   httplib::Server& server = *made->server_;
@@ -60,6 +61,13 @@ Result<std::unique_ptr<PageServer>> PageServer::Create(const std::string& addres
   for (const auto& [path, page] : pages) {
     server.Get(path, [page](const httplib::Request&, httplib::Response& to) {
       const Page answer = page();
+      to.status = answer.status;
+      to.set_content(answer.text, answer.content_type);
+    });
+  }
+  if (others) {
+    server.Get(".*", [others](const httplib::Request& request, httplib::Response& to) {
+      const Page answer = others(request.path);
       to.status = answer.status;
       to.set_content(answer.text, answer.content_type);
     });

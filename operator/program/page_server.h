@@ -27,10 +27,13 @@ class PageServer {
  public:
   // Handlers by path. Each runs on the server's thread and must live as long as the server.
   using Pages = std::map<std::string, std::function<Page()>>;
+  // For paths without a handler; the same holds for it.
+  using OtherPages = std::function<Page(const std::string& path)>;
 
   // `address`: "host:port"; port 0: the kernel chooses. InvalidArgument: not an address.
   // Unavailable: cannot listen there.
-  static Result<std::unique_ptr<PageServer>> Create(const std::string& address, const Pages& pages);
+  static Result<std::unique_ptr<PageServer>> Create(const std::string& address, const Pages& pages,
+                                                    const OtherPages& others = nullptr);
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;

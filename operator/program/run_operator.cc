@@ -18,6 +18,8 @@
 #include "operator/program/options.h"
 #include "operator/program/page_server.h"
 #include "operator/program/services.h"
+#include "operator/records/record_book.h"
+#include "operator/records/service_page.h"
 
 namespace janus::control {
 namespace {
@@ -99,6 +101,8 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   manager_options.reconciler.defaults.operator_namespace = certificate_options.ns;
   const WorkerCalls calls = make_calls(options, timeline, certificates);
   WorkerPlanner planner(*calls.models);
+  RecordBook records;
+  manager_options.reconciler.records = &records;
   Manager manager(client, planner, *calls.members, timeline, registry, log,
                   std::move(manager_options));
   JANUS_ASSIGN_OR_RETURN(
@@ -113,6 +117,14 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
       PageServer::Create(options.health_address,
                          {{"/healthz", [&] { return PageOf(manager.Live()); }},
                           {"/readyz", [&] { return PageOf(manager.Ready()); }}}));
+  std::unique_ptr<PageServer> decisions;
+  if (!options.records_address.empty()) {
+    JANUS_ASSIGN_OR_RETURN(
+        decisions, PageServer::Create(options.records_address, {}, [&](const std::string& path) {
+          RecordsAnswer answer = AnswerRecords(records, path, timeline.WallNow());
+          return Page{answer.status, std::move(answer.body), answer.content_type};
+        }));
+  }
   log.Info("started", {{"version", JANUS_VERSION},
                        {"cluster", config.origin},
                        {"namespaces", Joined(options.namespaces)},

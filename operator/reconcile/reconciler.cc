@@ -37,6 +37,7 @@ Memory& Reconciler::MemoryOf(const ObjectKey& key, const std::string& uid) {
 }
 
 void Reconciler::Forget(const ObjectKey& key) {
+  if (options_.records != nullptr) options_.records->Forget(key);
   std::unique_ptr<Memory> old;
   const MutexLock lock(mu_);
   const auto found = memories_.find(key);
@@ -46,6 +47,7 @@ void Reconciler::Forget(const ObjectKey& key) {
 }
 
 void Reconciler::ForgetAll() {
+  if (options_.records != nullptr) options_.records->ForgetAll();
   if (options_.certificates != nullptr) options_.certificates->ForgetAll();
   std::map<ObjectKey, std::unique_ptr<Memory>> old;
   const MutexLock lock(mu_);

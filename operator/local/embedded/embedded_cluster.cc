@@ -13,6 +13,7 @@
 #include "operator/local/exhausted.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pods/worker_pod.h"
+#include "operator/records/service_page.h"
 
 namespace janus::control {
 namespace {
@@ -96,8 +97,9 @@ LocalNodeOptions NodeOptionsOf(const EmbeddedClusterOptions& options, const std:
   return out;
 }
 
-ManagerOptions ManagerOptionsOf() {
+ManagerOptions ManagerOptionsOf(RecordBook& records) {
   ManagerOptions out;
+  out.reconciler.records = &records;
   out.reconciler.worker_image = "janus-worker";
   out.reconciler.defaults.gateway_image = "janus-gateway";
   out.reconciler.defaults.gateway_replicas = 1;
@@ -165,7 +167,12 @@ Result<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(EmbeddedClusterO
       new EmbeddedCluster(std::move(options), std::move(folder), log, std::move(log_file)));
   if (!cluster->event_fd_) return Exhausted("eventfd", errno);
   EmbeddedCluster& self = *cluster;
-  JANUS_ASSIGN_OR_RETURN(self.server_, ObjectServer::Create(self.store_, self.api_socket()));
+  const auto records = [&self](const std::string& path) {
+    RecordsAnswer answer = AnswerRecords(self.records_, path, self.timeline_.WallNow());
+    return ObjectReply{answer.status, std::move(answer.body)};
+  };
+  JANUS_ASSIGN_OR_RETURN(self.server_,
+                         ObjectServer::Create(self.store_, self.api_socket(), records));
   self.node_thread_ = std::jthread([&self](const std::stop_token& stop) {
     Status ended = self.node_.Run(stop);
     const MutexLock lock(self.mu_);
@@ -187,7 +194,8 @@ EmbeddedCluster::EmbeddedCluster(EmbeddedClusterOptions options, RunFolder folde
       planner_(options_.room, options_.gateway_memory_bytes, &questions_),
       member_calls_(CallsOptionsOf(options_)),
       calls_(member_calls_),
-      manager_(operator_client_, planner_, calls_, timeline_, registry_, log_, ManagerOptionsOf()),
+      manager_(operator_client_, planner_, calls_, timeline_, registry_, log_,
+               ManagerOptionsOf(records_)),
       node_(node_client_, timeline_, log_, NodeOptionsOf(options_, folder_.path()),
             [this](const ContainerEvent& event) { Observe(event); }) {}
 

@@ -24,6 +24,7 @@
 #include "operator/members/grpc_member_calls.h"
 #include "operator/members/grpc_model_questions.h"
 #include "operator/planner/folder_planner.h"
+#include "operator/records/record_book.h"
 
 namespace janus::control {
 
@@ -110,6 +111,7 @@ class EmbeddedCluster {
   FolderPlanner planner_;
   GrpcMemberCalls member_calls_;
   WatchedCalls calls_;
+  RecordBook records_;
   Manager manager_;
   LocalNode node_;
 

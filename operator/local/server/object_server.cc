@@ -38,7 +38,8 @@ ObjectServer::ObjectServer(std::string path)
     : path_(std::move(path)), server_(std::make_unique<httplib::Server>()) {}
 
 Result<std::unique_ptr<ObjectServer>> ObjectServer::Create(LocalStore& store,
-                                                           const std::string& path) {
+                                                           const std::string& path,
+                                                           const Records& records) {
   std::unique_ptr<ObjectServer> made(new ObjectServer(path));
   httplib::Server& server = *made->server_;
   server.new_task_queue = [] { return new NoQueue(); };  // the server deletes it
@@ -48,8 +49,13 @@ Result<std::unique_ptr<ObjectServer>> ObjectServer::Create(LocalStore& store,
   server.set_payload_max_length(kMaxBodyBytes);
   server.set_socket_options([](socket_t) {});  // the library's defaults are for TCP
   server.set_address_family(AF_UNIX);
-  const auto answer = [&store](const httplib::Request& request, httplib::Response& to) {
-    Answer(store, request, to);
+  const auto answer = [&store, records](const httplib::Request& request, httplib::Response& to) {
+    if (!records || request.method != "GET" || !request.path.starts_with(kRecordsPath)) {
+      return Answer(store, request, to);
+    }
+    const ObjectReply reply = records(request.path);
+    to.status = reply.status;
+    to.set_content(reply.body, "application/json");
   };
   constexpr const char* kEverything = ".*";
   server.Get(kEverything, answer);

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "common/status.h"
+#include "operator/local/server/object_calls.h"
 #include "operator/local/store/local_store.h"
 
 namespace httplib {
@@ -23,8 +26,13 @@ class ObjectServer {
  public:
   static constexpr size_t kMaxBodyBytes = size_t{4} << 20;  // of a request
 
+  // Answers GET of a path that is not of the API, below kRecordsPath.
+  using Records = std::function<ObjectReply(const std::string& path)>;
+  static constexpr std::string_view kRecordsPath = "/v1/services";
+
   // `store` outlives this. Unavailable: the socket cannot be made (the path limit is 107 bytes).
-  static Result<std::unique_ptr<ObjectServer>> Create(LocalStore& store, const std::string& path);
+  static Result<std::unique_ptr<ObjectServer>> Create(LocalStore& store, const std::string& path,
+                                                      const Records& records = nullptr);
   ~ObjectServer();
   ObjectServer(const ObjectServer&) = delete;
   ObjectServer& operator=(const ObjectServer&) = delete;

@@ -119,11 +119,17 @@ Applier::Result Applier::Carry(const AskWorkers& action) {
 
 Applier::Result Applier::Carry(const TakeDecision& action) {
   pass_.memory.remembered.scaling = action.scaling;
+  if (pass_.options.records != nullptr && action.record) {
+    pass_.options.records->Add(pass_.key, pass_.memory.uid, *action.record, action.emulated);
+  }
   return Result::kAnew;
 }
 
 Applier::Result Applier::Carry(const TakePlacement& action) {
   pass_.memory.remembered.placement = action.placement;
+  if (pass_.options.records != nullptr) {
+    pass_.options.records->Add(pass_.key, pass_.memory.uid, action.record);
+  }
   return Result::kAnew;
 }
 

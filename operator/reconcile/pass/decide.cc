@@ -43,8 +43,14 @@ class Deciding {
   Plan Run() {
     ScalingTick tick = Tick(seen_, options_, decision_.rollout);
     out_.LookAgain(tick.again);
-    if (tick.next) out_.Add(TakeDecision{*std::move(tick.next)});
-    if (auto next = Rebalance(seen_, decision_.rollout)) out_.Add(TakePlacement{std::move(next)});
+    if (tick.next) {
+      const auto& timed = desired().service.spec.timed;
+      out_.Add(TakeDecision{*std::move(tick.next), std::move(tick.record),
+                            timed ? janus::ToString(timed->device()) : ""});
+    }
+    if (std::optional<TakenRounds> taken = Rebalance(seen_, decision_.rollout)) {
+      out_.Add(TakePlacement{std::move(taken->next), std::move(taken->record)});
+    }
     if (desired().acts() || front().topology != nullptr) Certificates();
     if (!desired().workers.attention_revision.empty()) {
       out_.Add(AskWorkers{false, desired().workers});

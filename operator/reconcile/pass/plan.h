@@ -19,6 +19,7 @@
 #include "operator/reconcile/pass/remembered.h"
 #include "operator/reconcile/pods/pods.h"
 #include "operator/reconcile/status/service_event.h"
+#include "operator/records/tick_record.h"
 
 namespace janus::control {
 
@@ -151,11 +152,14 @@ struct DeleteTopology {
 // remembers.
 struct TakeDecision {
   ScalingMemory scaling;
+  std::optional<TickRecord> record = {};  // for the book of records
+  std::string emulated = {};              // of timed devices, for people
 };
 
 // The same for a search of placement.
 struct TakePlacement {
   std::shared_ptr<const PlacementMemory> placement;
+  PlacementRecord record = {};
 };
 
 struct WriteScalerStatus {

@@ -8,6 +8,7 @@
 #include "operator/certificates/certificate_keeper.h"
 #include "operator/reconcile/children/children.h"
 #include "operator/reconcile/pods/roster.h"
+#include "operator/records/record_book.h"
 
 namespace janus::control {
 
@@ -25,6 +26,7 @@ struct ReconcilerOptions {
   // Issues certificates; outlives the reconciler. Null, as on one machine: connections use plain
   // text. Decisions use only its presence and its lifetimes.
   CertificateKeeper* certificates = nullptr;
+  RecordBook* records = nullptr;  // of decisions; outlives the reconciler; null: none is kept
 };
 
 }  // namespace janus::control

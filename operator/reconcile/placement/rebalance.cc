@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "controllers/replicas/place.h"
+#include "operator/reconcile/epochs/member_name.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/placement/search_placement.h"
@@ -22,24 +24,25 @@ class Rebalancing {
         has_old_side_(rollout.sides.old.has_value()),
         spec_(rollout.desired.service.spec.roles.experts.placement) {}
 
-  std::shared_ptr<const Memory> Run() {
+  std::optional<TakenRounds> Run() {
     const TopologyRecord* const committed = front_.committed();
-    if (committed == nullptr || !desired_.planned || !desired_.acts()) return nullptr;
+    if (committed == nullptr || !desired_.planned || !desired_.acts()) return std::nullopt;
     if (spec_.policy == PlacementPolicy::kRoundRobin || ExpertsOf(*committed).size() < 2) {
-      return nullptr;
+      return std::nullopt;
     }
     const WatchSeen& watch = front_.epochs().watch;
-    if (watch.statistics == nullptr || watch.epoch != committed->epoch) return nullptr;
-    if (watch.statistics->routing.rounds.empty()) return nullptr;
+    if (watch.statistics == nullptr || watch.epoch != committed->epoch) return std::nullopt;
+    if (watch.statistics->routing.rounds.empty()) return std::nullopt;
     const std::shared_ptr<const Memory>& before = seen_.remembered.placement;
     const bool is_same = before != nullptr && before->topology == front_.topology->name();
-    if (is_same && before->heard && *before->heard >= watch.answered) return nullptr;
+    if (is_same && before->heard && *before->heard >= watch.answered) return std::nullopt;
 
     Memory next = is_same ? *before : Memory();
     next.topology = front_.topology->name();
     Hear(watch, next);
     if (IsDue(next) && IsQuiet(*committed)) Search(*committed, next);
-    return std::make_shared<const Memory>(std::move(next));
+    PlacementRecord record = RecordOf(*committed, next);
+    return TakenRounds{std::make_shared<const Memory>(std::move(next)), std::move(record)};
   }
 
  private:
@@ -111,6 +114,41 @@ class Rebalancing {
     next.placed = std::make_shared<const PlacedExperts>(PlacedOn(found->placement, experts));
   }
 
+  PlacementRecord RecordOf(const TopologyRecord& committed, const Memory& memory) const {
+    PlacementRecord out;
+    out.time = memory.last ? memory.last->time : seen_.wall;
+    if (memory.last) {
+      out.message = memory.last->message;
+      out.busiest_before = memory.last->busiest_before;
+      out.busiest_after = memory.last->busiest_after;
+    }
+    const janus::Result<Placement> placement = PlacementOf(committed);
+    if (!placement.ok()) return out;
+    for (const TopologyInstance& one : committed.instances) {
+      if (one.role == Role::kExperts) out.instances.push_back(MemberName(one));
+    }
+    const auto experts = static_cast<size_t>(desired_.planned->model.moe.experts);
+    out.layers.resize(static_cast<size_t>(placement->layers));
+    for (size_t layer = 0; layer < out.layers.size(); ++layer) {
+      out.layers[layer].share.assign(experts, 0);
+      out.layers[layer].slots = controllers::LayoutOf(*placement, static_cast<int>(layer));
+    }
+    std::vector<double> rows(out.layers.size());
+    for (const auto& one : memory.rounds) {
+      const RoutedRound& round = one->round;
+      const auto layer = static_cast<size_t>(round.layer);
+      if (round.layer < 0 || layer >= rows.size() || round.top_k <= 0) continue;
+      rows[layer] += static_cast<double>(round.experts.size()) / round.top_k;
+      for (const uint16_t expert : round.experts) {
+        if (expert < experts) ++out.layers[layer].share[expert];
+      }
+    }
+    for (size_t layer = 0; layer < rows.size(); ++layer) {
+      for (double& share : out.layers[layer].share) share /= std::max(rows[layer], 1.0);
+    }
+    return out;
+  }
+
   const ServiceObserved& seen_;
   const Side& front_;
   const Desired& desired_;
@@ -120,8 +158,7 @@ class Rebalancing {
 
 }  // namespace
 
-std::shared_ptr<const PlacementMemory> Rebalance(const ServiceObserved& seen,
-                                                 const Rollout& rollout) {
+std::optional<TakenRounds> Rebalance(const ServiceObserved& seen, const Rollout& rollout) {
   return Rebalancing(seen, rollout).Run();
 }
 

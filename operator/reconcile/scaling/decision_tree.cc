@@ -54,10 +54,6 @@ std::optional<DecisionRecord> DecisionOf(const Node& tree) {
 
 }  // namespace
 
-std::string ToString(const InstanceCounts& counts) {
-  return std::to_string(counts.attention) + "A" + std::to_string(counts.experts) + "E";
-}
-
 Node DecisionTree(const DecisionRecord& decision) {
   const auto action = std::find_if(std::begin(kActions), std::end(kActions),
                                    [&](const auto& one) { return one.first == decision.action; });

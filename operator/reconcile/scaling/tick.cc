@@ -66,12 +66,13 @@ class Ticking {
     spec_.pipeline.micro_batches = desired_.micro_batches_of_spec;
   }
 
-  ScalingMemory Run() {
+  ScalingTick Run() {
     next_.decided = seen_.now;
     WatchPods();
     NoteEnded({});
     Decide();
-    return std::move(next_);
+    return {std::move(next_), At(seen_.now, Seconds(spec_.scaling.interval_seconds)),
+            std::move(record_)};
   }
 
  private:
@@ -203,10 +204,17 @@ class Ticking {
     if (!inputs.ok()) return HoldFor(inputs.status());
     const janus::Result<controllers::Predictor> predictor = next_.predictors.Get(*inputs);
     if (!predictor.ok()) return HoldFor(predictor.status());
+    const bool begins = next_.decide.last_time_seconds < 0;
     controllers::Outcome outcome =
         controllers::Decide(*predictor, *policy, *world, std::move(next_.decide));
     next_.decide = std::move(outcome.memory);
     Take(outcome.decision, *world);
+    record_ = TickRecord{seen_.wall,
+                         begins,
+                         std::make_shared<const RecordedSetting>(RecordedSetting{*policy, *inputs}),
+                         *world,
+                         std::move(outcome.decision),
+                         *next_.last};
   }
 
   // Predictions for timed devices are those of the named model on the named device.
@@ -311,6 +319,7 @@ class Ticking {
   const Side& front_;
   MoEServiceSpec spec_;  // as the user wrote it: `desired` has counts filled in
   ScalingMemory next_;
+  std::optional<TickRecord> record_;
 };
 
 }  // namespace
@@ -327,8 +336,9 @@ ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
   const Seconds interval(spec.scaling.interval_seconds);
   const std::optional<MonotonicTime>& decided = seen.remembered.scaling.decided;
   // Most rounds end here, before the memory and the spec are copied.
-  if (decided && seen.now < At(*decided, interval)) return {std::nullopt, At(*decided, interval)};
-  return {Ticking(seen, options, rollout).Run(), At(seen.now, interval)};
+  if (decided && seen.now < At(*decided, interval))
+    return {std::nullopt, At(*decided, interval), std::nullopt};
+  return Ticking(seen, options, rollout).Run();
 }
 
 }  // namespace janus::control

@@ -6,13 +6,15 @@
 #include "operator/reconcile/pass/settings.h"
 #include "operator/reconcile/rollout/rollout.h"
 #include "operator/reconcile/scaling/scaling_memory.h"
+#include "operator/records/tick_record.h"
 
 namespace janus::control {
 
 // A decision that is due: what scaling remembers after it.
 struct ScalingTick {
-  std::optional<ScalingMemory> next;   // nothing: no decision is due
-  std::optional<MonotonicTime> again;  // when the next one is
+  std::optional<ScalingMemory> next;      // nothing: no decision is due
+  std::optional<MonotonicTime> again;     // when the next one is
+  std::optional<TickRecord> record = {};  // of a decision on a world
 };
 
 // Once in spec.scaling.intervalSeconds it takes what members and gateways have counted, of a

@@ -3,12 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "operator/api/json.h"
 #include "operator/api/yaml.h"
+#include "operator/kube/object.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/reconcile/status/status.h"
+#include "operator/records/record_lines.h"
+#include "operator/records/replay.h"
+#include "operator/records/service_page.h"
 #include "tests/support/contains.h"
 #include "tests/support/reconcile/simulated_service.h"
 
@@ -80,6 +86,53 @@ TEST_F(ScalingTest, CountsFollowTheLoadUpAndDown) {
     EXPECT_FALSE(one.message.empty());
   }
   EXPECT_TRUE(went_up || went_down);
+}
+
+TEST_F(ScalingTest, RecordedDecisionsAreTheSameAgain) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  sim_.workers.SetTraffic({.requests_per_second = 100, .tpot_seconds = 0.2});
+  sim_.Run(Seconds(300));
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  sim_.Run(Seconds(900));
+
+  const std::string page =
+      AnswerRecords(book, "/v1/services/default/demo/worlds", sim_.timeline.WallNow()).body;
+  const auto ticks = ParseLines(page);
+  ASSERT_TRUE(ticks.ok()) << ticks.status().ToString();
+  ASSERT_GT(ticks->size(), 60u);
+  EXPECT_TRUE(ticks->front().begins);
+  const auto same = Replay(*ticks, {});
+  ASSERT_TRUE(same.ok()) << same.status().ToString();
+  EXPECT_EQ(same->settling, 0);
+  int changes = 0;
+  for (const ReplayedTick& tick : same->ticks) {
+    EXPECT_FALSE(tick.differs()) << tick.recorded.text << " / " << tick.replayed.text;
+    changes += tick.recorded.verb == "Scale";
+  }
+  EXPECT_GT(changes, 0);
+  // Another target decides otherwise.
+  const auto other = Replay(*ticks, {.tpot_seconds = 1});
+  ASSERT_TRUE(other.ok()) << other.status().ToString();
+  EXPECT_TRUE(std::ranges::any_of(other->ticks, &ReplayedTick::differs));
+
+  // What people see.
+  const auto records = AnswerRecords(book, "/v1/services/default/demo", sim_.timeline.WallNow());
+  EXPECT_EQ(records.status, 200);
+  const auto tree = ParseJson(records.body, "records");
+  ASSERT_TRUE(tree.ok()) << tree.status().ToString();
+  EXPECT_EQ(FindAt(*tree, {"series"})->items.size(), ticks->size());
+  const Node* const decisions = FindAt(*tree, {"decisions"});
+  ASSERT_GE(decisions->items.size(), 2u);
+  const Node& first = decisions->items.front();
+  EXPECT_EQ(TextAt(first, {"action"}), "ScaleUp");
+  EXPECT_FALSE(FindAt(first, {"candidates"})->items.empty());
+  EXPECT_EQ(AnswerRecords(book, "/v1/services/default/other", {}).status, 404);
+  EXPECT_EQ(AnswerRecords(book, "/", {}).status, 404);
+  EXPECT_TRUE(Contains(AnswerRecords(book, "/v1/services", {}).body, "\"demo\""));
 }
 
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {

@@ -1,0 +1,61 @@
+#include "operator/records/record_book.h"
+
+#include <utility>
+
+namespace janus::control {
+
+ServiceRecords& RecordBook::RecordsOf(const ObjectKey& key, const std::string& uid) {
+  ServiceRecords& of = services_[key];
+  if (of.uid != uid) of = ServiceRecords{uid, {}, {}, {}};
+  return of;
+}
+
+void RecordBook::Add(const ObjectKey& key, const std::string& uid, TickRecord record,
+                     const std::string& emulated) {
+  const MutexLock lock(mu_);
+  ServiceRecords& of = RecordsOf(key, uid);
+  of.emulated = emulated;
+  auto& ticks = of.ticks;
+  if (!ticks.empty() && ticks.back()->decision.verb == controllers::Verb::kHold) {
+    TickRecord thinner = *ticks.back();
+    thinner.decision.candidates.clear();
+    ticks.back() = std::make_shared<const TickRecord>(std::move(thinner));
+  }
+  if (!ticks.empty() && *ticks.back()->setting == *record.setting) {
+    record.setting = ticks.back()->setting;
+  }
+  const WallTime oldest = record.time - kKept;
+  ticks.push_back(std::make_shared<const TickRecord>(std::move(record)));
+  while (ticks.size() > kMost || ticks.front()->time < oldest) ticks.pop_front();
+}
+
+void RecordBook::Add(const ObjectKey& key, const std::string& uid, PlacementRecord record) {
+  const MutexLock lock(mu_);
+  RecordsOf(key, uid).placement = std::make_shared<const PlacementRecord>(std::move(record));
+}
+
+void RecordBook::Forget(const ObjectKey& key) {
+  const MutexLock lock(mu_);
+  services_.erase(key);
+}
+
+void RecordBook::ForgetAll() {
+  const MutexLock lock(mu_);
+  services_.clear();
+}
+
+std::vector<ObjectKey> RecordBook::Services() const {
+  const MutexLock lock(mu_);
+  std::vector<ObjectKey> out;
+  for (const auto& [key, of] : services_) out.push_back(key);
+  return out;
+}
+
+std::optional<ServiceRecords> RecordBook::Of(const ObjectKey& key) const {
+  const MutexLock lock(mu_);
+  const auto found = services_.find(key);
+  if (found == services_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace janus::control

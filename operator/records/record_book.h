@@ -1,0 +1,51 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/mutex.h"
+#include "operator/kube/object.h"
+#include "operator/records/tick_record.h"
+
+namespace janus::control {
+
+// What is remembered of one service.
+struct ServiceRecords {
+  std::string uid;
+  std::string emulated;  // of timed devices, for people; empty: real ones
+  std::deque<std::shared_ptr<const TickRecord>> ticks;  // oldest first
+  std::shared_ptr<const PlacementRecord> placement;     // null: none yet
+};
+
+// The decisions of this process, of the last kKept and at most kMost of each service. Candidates
+// are kept of changes and of the newest decision only. In memory: a new leader begins with an empty
+// book. Thread-safe.
+class RecordBook {
+ public:
+  static constexpr std::chrono::hours kKept{24};
+  static constexpr size_t kMost = 8640;  // a day of decisions every ten seconds
+
+  // A service with another uid is another service of that name: its records begin anew.
+  void Add(const ObjectKey& key, const std::string& uid, TickRecord record,
+           const std::string& emulated);
+  void Add(const ObjectKey& key, const std::string& uid, PlacementRecord record);
+  void Forget(const ObjectKey& key);
+  void ForgetAll();
+
+  std::vector<ObjectKey> Services() const;
+  // Nothing: no such service has records.
+  std::optional<ServiceRecords> Of(const ObjectKey& key) const;
+
+ private:
+  ServiceRecords& RecordsOf(const ObjectKey& key, const std::string& uid) JANUS_REQUIRES(mu_);
+
+  mutable Mutex mu_;
+  std::map<ObjectKey, ServiceRecords> services_ JANUS_GUARDED_BY(mu_);
+};
+
+}  // namespace janus::control

@@ -1,0 +1,257 @@
+#include "operator/records/service_page.h"
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "controllers/fit/online.h"
+#include "operator/api/json.h"
+#include "operator/api/tree.h"
+#include "operator/records/record_lines.h"
+
+namespace janus::control {
+namespace {
+
+Node Number(double value) {
+  Node out;
+  if (!std::isfinite(value)) return out;  // null
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  out.kind = Node::Kind::kFloat;
+  out.text = text;
+  return out;
+}
+Node Number(const std::optional<double>& value) {
+  return value ? Number(*value) : Node();
+}
+// Null: not known.
+Node Positive(double value) {
+  return value > 0 ? Number(value) : Node();
+}
+Node FromMicroseconds(const std::optional<int64_t>& value) {
+  return value ? Number(static_cast<double>(*value) * 1e-6) : Node();
+}
+Node TimeOf(WallTime time) {
+  Node out;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", Seconds(time.time_since_epoch()).count());
+  out.kind = Node::Kind::kFloat;
+  out.text = text;
+  return out;
+}
+
+Node RoleTree(const controllers::RoleState& role, int wanted) {
+  Node out = Node::Map();
+  out.Add("wanted", Node::Integer(wanted));
+  out.Add("ready", Node::Integer(role.ready));
+  out.Add("starting", Node::Integer(role.starting));
+  out.Add("draining", Node::Integer(role.draining));
+  return out;
+}
+
+Node TargetsTree(const controllers::ScalingPolicy& policy) {
+  Node out = Node::Map();
+  out.Add("tpotSeconds", Number(policy.tpot.seconds));
+  out.Add("tpotPercentile", Number(policy.tpot.percentile));
+  out.Add("ttftSeconds", policy.ttft ? Number(policy.ttft->seconds) : Node());
+  out.Add("ttftPercentile", policy.ttft ? Number(policy.ttft->percentile) : Node());
+  return out;
+}
+
+Node PointTree(const TickRecord& tick) {
+  const controllers::World& world = tick.world;
+  Node out = Node::Map();
+  out.Add("t", TimeOf(tick.time));
+  const bool has_arrivals = !world.arrivals.empty();
+  out.Add("requestsPerSecond",
+          has_arrivals ? Number(world.arrivals.front().requests_per_second) : Node());
+  out.Add("promptTokensPerSecond",
+          has_arrivals ? Number(world.arrivals.front().prompt_tokens_per_second) : Node());
+  out.Add("running", Number(world.now.running));
+  out.Add("waiting", Number(world.now.waiting));
+  out.Add("attention", Node::Integer(world.attention.ready));
+  out.Add("experts", Node::Integer(world.experts.ready));
+  out.Add("attentionWanted", Node::Integer(tick.summary.to.attention));
+  out.Add("expertsWanted", Node::Integer(tick.summary.to.experts));
+  out.Add("tpotSeconds", Number(world.observed.tpot_seconds));
+  out.Add("ttftSeconds", Number(world.observed.ttft_seconds));
+  out.Add("predictedTpotSeconds", Positive(tick.decision.current.tpot_seconds));
+  out.Add("ended", Number(world.ended.requests));
+  out.Add("attained", Number(world.ended.attained));
+  return out;
+}
+
+std::string CountsOf(const controllers::Configuration& how) {
+  return ToString(InstanceCounts{how.m * how.pools, how.n * how.pools});
+}
+
+Node CandidateTree(const controllers::Candidate& one) {
+  const controllers::Prediction& of = one.prediction;
+  Node out = Node::Map();
+  out.Add("counts", Node::String(CountsOf(of.how)));
+  out.Add("tpotSeconds", Positive(of.tpot_seconds));
+  out.Add("ttftSeconds", Positive(of.ttft_seconds));
+  out.Add("pressure", Number(of.pressure));
+  out.Add("gpus", Node::Integer(of.how.pools *
+                                (of.how.m * of.how.tp_attention + of.how.n * of.how.tp_experts)));
+  out.Add("cost", Number(of.cost));
+  out.Add("lostBy", Node::String(one.lost_by));
+  return out;
+}
+
+std::string_view NameOf(DecisionRecord::Action action) {
+  switch (action) {
+    case DecisionRecord::Action::kHold:
+      return "Hold";
+    case DecisionRecord::Action::kScaleUp:
+      return "ScaleUp";
+    case DecisionRecord::Action::kScaleDown:
+      return "ScaleDown";
+  }
+  return "";
+}
+
+Node DecisionTreeOf(const TickRecord& tick) {
+  const DecisionRecord& summary = tick.summary;
+  Node out = Node::Map();
+  out.Add("t", TimeOf(tick.time));
+  out.Add("action", Node::String(NameOf(summary.action)));
+  out.Add("from", Node::String(ToString(summary.from)));
+  out.Add("to", Node::String(ToString(summary.to)));
+  out.Add("reason", Node::String(summary.reason));
+  out.Add("message", Node::String(summary.message));
+  out.Add("limitedBy", Node::String(summary.limited_by));
+  out.Add("predictedTpotSeconds", FromMicroseconds(summary.predicted_tpot_microseconds));
+  out.Add("observedTpotSeconds", FromMicroseconds(summary.observed_tpot_microseconds));
+  out.Add("cost", Number(summary.cost));
+  Node& candidates = out.Add("candidates", Node::List());
+  for (const controllers::Candidate& one : tick.decision.candidates) {
+    candidates.items.push_back(CandidateTree(one));
+  }
+  return out;
+}
+
+Node ErrorTree(const controllers::Decision& decision) {
+  const bool is_known = decision.error.count > 0;
+  Node out = Node::Map();
+  out.Add("attention", Number(std::abs(decision.corrections.attention - 1)));
+  out.Add("experts", Number(std::abs(decision.corrections.experts - 1)));
+  out.Add("exchange", Number(std::abs(decision.corrections.exchange - 1)));
+  out.Add("step", is_known ? Number(decision.error.corrected_median) : Node());
+  out.Add("stepUncorrected", is_known ? Number(decision.error.uncorrected_median) : Node());
+  out.Add("samples", Node::Integer(decision.error.count));
+  return out;
+}
+
+Node PlacementTree(const PlacementRecord& record) {
+  Node out = Node::Map();
+  out.Add("t", TimeOf(record.time));
+  out.Add("message", Node::String(record.message));
+  out.Add("busiestBefore", Positive(record.busiest_before));
+  out.Add("busiestAfter", Positive(record.busiest_after));
+  Node& instances = out.Add("instances", Node::List());
+  for (const std::string& name : record.instances) instances.items.push_back(Node::String(name));
+  Node layers = Node::List();
+  for (size_t l = 0; l < record.layers.size(); ++l) {
+    Node layer = Node::Map();
+    layer.Add("layer", Node::Integer(static_cast<int64_t>(l)));
+    Node& share = layer.Add("share", Node::List());
+    for (const double one : record.layers[l].share) share.items.push_back(Number(one));
+    Node& slots = layer.Add("slots", Node::List());
+    for (const auto& held : record.layers[l].slots) {
+      Node& on = slots.items.emplace_back(Node::List());
+      for (const uint16_t expert : held) on.items.push_back(Node::Integer(expert));
+    }
+    layers.items.push_back(std::move(layer));
+  }
+  out.Add("layers", std::move(layers));
+  return out;
+}
+
+Node ServiceTree(const ObjectKey& key, const ServiceRecords& records, WallTime now) {
+  Node out = Node::Map();
+  out.Add("namespace", Node::String(key.namespace_));
+  out.Add("name", Node::String(key.name));
+  out.Add("time", TimeOf(now));
+  out.Add("emulated", Node::String(records.emulated));
+  Node series = Node::List(), decisions = Node::List();
+  for (const auto& tick : records.ticks) {
+    series.items.push_back(PointTree(*tick));
+    const bool is_change = tick->summary.action != DecisionRecord::Action::kHold;
+    if (is_change || tick == records.ticks.back()) {
+      decisions.items.push_back(DecisionTreeOf(*tick));
+    }
+  }
+  if (!records.ticks.empty()) {
+    const TickRecord& last = *records.ticks.back();
+    out.Add("targets", TargetsTree(last.setting->policy));
+    Node& counts = out.Add("now", Node::Map());
+    counts.Add("microBatches", Node::Integer(last.world.current.micro_batches));
+    counts.Add("attention", RoleTree(last.world.attention, last.summary.to.attention));
+    counts.Add("experts", RoleTree(last.world.experts, last.summary.to.experts));
+    out.Add("modelError", ErrorTree(last.decision));
+  }
+  out.Add("series", std::move(series));
+  out.Add("decisions", std::move(decisions));
+  out.Add("placement", records.placement ? PlacementTree(*records.placement) : Node());
+  return out;
+}
+
+RecordsAnswer NotFoundAnswer(const std::string& message) {
+  Node out = Node::Map();
+  out.Add("message", Node::String(message));
+  return {404, "application/json", WriteJson(out)};
+}
+
+std::vector<std::string_view> PartsOf(std::string_view path) {
+  std::vector<std::string_view> out;
+  while (!path.empty()) {
+    path.remove_prefix(1);  // the slash
+    const std::string_view part = path.substr(0, path.find('/'));
+    out.push_back(part);
+    path.remove_prefix(part.size());
+  }
+  return out;
+}
+
+}  // namespace
+
+ObjectKey ServiceOfPath(std::string_view path) {
+  const std::vector<std::string_view> parts = PartsOf(path);
+  if (parts.size() < 4 || parts[0] != "v1" || parts[1] != "services") return {};
+  return {std::string(parts[2]), std::string(parts[3])};
+}
+
+RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallTime now) {
+  const std::vector<std::string_view> parts = PartsOf(path);
+  if (parts.size() == 2 && parts[0] == "v1" && parts[1] == "services") {
+    Node out = Node::Map();
+    Node& services = out.Add("services", Node::List());
+    for (const ObjectKey& key : book.Services()) {
+      Node one = Node::Map();
+      one.Add("namespace", Node::String(key.namespace_));
+      one.Add("name", Node::String(key.name));
+      services.items.push_back(std::move(one));
+    }
+    return {200, "application/json", WriteJson(out)};
+  }
+  const ObjectKey key = ServiceOfPath(path);
+  const bool wants_worlds = parts.size() == 5 && parts[4] == "worlds";
+  if (key.name.empty() || (parts.size() != 4 && !wants_worlds)) {
+    return NotFoundAnswer("there is no such page; /v1/services lists the services");
+  }
+  const std::optional<ServiceRecords> records = book.Of(key);
+  if (!records) {
+    return NotFoundAnswer("no decisions are recorded for the service " + key.ToString() +
+                          " yet: it needs spec.slo.tpot, and members that report their counters");
+  }
+  if (wants_worlds) {
+    return {200, "text/plain; charset=utf-8",
+            ToLines({records->ticks.begin(), records->ticks.end()})};
+  }
+  return {200, "application/json", WriteJson(ServiceTree(key, *records, now))};
+}
+
+}  // namespace janus::control

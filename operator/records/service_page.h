@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/clock.h"
+#include "operator/records/record_book.h"
+
+namespace janus::control {
+
+// Records over HTTP, read only: for the page, janusctl explain, top, place and simulate.
+//
+//   /v1/services                          {"services": [{"namespace", "name"}]}
+//   /v1/services/<namespace>/<name>       one JSON object: targets, counts, series, decisions,
+//                                         model error, placement (docs/decisions.md)
+//   .../<name>/worlds                     lines that can be replayed (record_lines.h)
+//
+// Times are seconds since 1970, latencies seconds, errors {"message"}.
+struct RecordsAnswer {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+};
+
+// `path`: without a query. 404: no such path, or no records of that service.
+RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallTime now);
+
+// The service that the path asks for; empty: it asks for none.
+ObjectKey ServiceOfPath(std::string_view path);
+
+}  // namespace janus::control
