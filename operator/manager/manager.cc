@@ -222,6 +222,9 @@ std::vector<MetricFamily> Manager::Collect() {
   watches_.caches().services.Visit([&](const Node& service) {
     families.Add(service, gpus_.SecondsOf(KeyOf(service), std::string(UidOf(service)), now));
   });
+  if (const RecordBook* const records = reconciler_.options().records; records != nullptr) {
+    for (const RecordedFigures& one : records->Figures()) families.Add(one);
+  }
   for (MetricFamily& family : std::move(families).Take()) out.push_back(std::move(family));
   return out;
 }

@@ -46,6 +46,17 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
      "the wanted counts; absent for fixed counts."},
     {"janus_slo_attainment_ratio", MetricType::kGauge, "namespace,service", "ratio",
      "Share of the requests that ended within five minutes and kept the targets of spec.slo."},
+    {"janus_scaling_decisions_total", MetricType::kCounter, "namespace,service,action,reason",
+     "decisions",
+     "Decisions on counts since this process leads. action: ScaleUp, ScaleDown or Hold; reason: as "
+     "in ScalingReady."},
+    {"janus_model_error_ratio", MetricType::kGauge, "namespace,service", "ratio",
+     "How far predicted steps were from measured ones that had not been learned from, in the "
+     "median."},
+    {"janus_placement_busiest_experts", MetricType::kGauge, "namespace,service,placement",
+     "experts",
+     "Experts of a layer that the busiest instance reads in a step, by the routing that the last "
+     "search of placement sampled. placement: before or after it."},
     {"janus_activation_imbalance", MetricType::kGauge, "namespace,service", "ratio",
      "Work of the busiest expert instance over the mean, by how often each expert was chosen in "
      "the last minute with requests; 1 is even."},

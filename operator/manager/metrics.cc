@@ -106,6 +106,9 @@ ServiceFamilies::ServiceFamilies()
       ttft_(OfServices("janus_ttft_observed_seconds")),
       predicted_(OfServices("janus_tpot_predicted_seconds")),
       attainment_(OfServices("janus_slo_attainment_ratio")),
+      decisions_(OfServices("janus_scaling_decisions_total")),
+      model_error_(OfServices("janus_model_error_ratio")),
+      busiest_(OfServices("janus_placement_busiest_experts")),
       imbalance_(OfServices("janus_activation_imbalance")),
       gpu_seconds_(OfServices("janus_gpu_seconds_total")),
       condition_(OfServices("janus_service_condition")) {}
@@ -138,10 +141,29 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
   }
 }
 
+void ServiceFamilies::Add(const RecordedFigures& figures) {
+  const MetricLabels service = {{"namespace", figures.key.namespace_},
+                                {"service", figures.key.name}};
+  const auto with = [&](std::initializer_list<MetricLabels::value_type> more) {
+    MetricLabels labels = service;
+    labels.insert(labels.end(), more);
+    return labels;
+  };
+  for (const auto& [why, count] : figures.decided) {
+    AddSeries(decisions_, with({{"action", why.first}, {"reason", why.second}}),
+              static_cast<double>(count));
+  }
+  if (figures.model_error) AddSeries(model_error_, service, *figures.model_error);
+  if (!figures.busiest) return;
+  AddSeries(busiest_, with({{"placement", "before"}}), figures.busiest->first);
+  AddSeries(busiest_, with({{"placement", "after"}}), figures.busiest->second);
+}
+
 std::vector<MetricFamily> ServiceFamilies::Take() && {
   std::vector<MetricFamily> out;
-  for (MetricFamily* one : {&desired_, &ready_, &epoch_, &target_, &tpot_, &ttft_, &predicted_,
-                            &attainment_, &imbalance_, &gpu_seconds_, &condition_}) {
+  for (MetricFamily* one :
+       {&desired_, &ready_, &epoch_, &target_, &tpot_, &ttft_, &predicted_, &attainment_,
+        &decisions_, &model_error_, &busiest_, &imbalance_, &gpu_seconds_, &condition_}) {
     out.push_back(std::move(*one));
   }
   return out;

@@ -36,6 +36,8 @@ class ServiceFamilies {
   ServiceFamilies();
   // `gpu_seconds`: total so far; nothing: not known yet.
   void Add(const Node& service, std::optional<double> gpu_seconds = {});
+  // What decisions have left in the book.
+  void Add(const RecordedFigures& figures);
   std::vector<MetricFamily> Take() &&;
 
  private:
@@ -47,6 +49,9 @@ class ServiceFamilies {
   MetricFamily ttft_;
   MetricFamily predicted_;
   MetricFamily attainment_;
+  MetricFamily decisions_;
+  MetricFamily model_error_;
+  MetricFamily busiest_;
   MetricFamily imbalance_;
   MetricFamily gpu_seconds_;
   MetricFamily condition_;

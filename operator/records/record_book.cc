@@ -6,7 +6,7 @@ namespace janus::control {
 
 ServiceRecords& RecordBook::RecordsOf(const ObjectKey& key, const std::string& uid) {
   ServiceRecords& of = services_[key];
-  if (of.uid != uid) of = ServiceRecords{uid, {}, {}, {}};
+  if (of.uid != uid) of = ServiceRecords{uid, {}, {}, {}, {}};
   return of;
 }
 
@@ -32,6 +32,28 @@ void RecordBook::Add(const ObjectKey& key, const std::string& uid, TickRecord re
 void RecordBook::Add(const ObjectKey& key, const std::string& uid, PlacementRecord record) {
   const MutexLock lock(mu_);
   RecordsOf(key, uid).placement = std::make_shared<const PlacementRecord>(std::move(record));
+}
+
+void RecordBook::Count(const ObjectKey& key, const std::string& uid,
+                       const DecisionRecord& decision) {
+  const MutexLock lock(mu_);
+  ++RecordsOf(key, uid).decided[{std::string(NameOf(decision.action)), decision.reason}];
+}
+
+std::vector<RecordedFigures> RecordBook::Figures() const {
+  const MutexLock lock(mu_);
+  std::vector<RecordedFigures> out;
+  for (const auto& [key, of] : services_) {
+    RecordedFigures figures{key, of.decided, std::nullopt, std::nullopt};
+    if (!of.ticks.empty() && of.ticks.back()->decision.error.count > 0) {
+      figures.model_error = of.ticks.back()->decision.error.corrected_median;
+    }
+    if (of.placement != nullptr && of.placement->busiest_before > 0) {
+      figures.busiest = {of.placement->busiest_before, of.placement->busiest_after};
+    }
+    out.push_back(std::move(figures));
+  }
+  return out;
 }
 
 void RecordBook::Forget(const ObjectKey& key) {

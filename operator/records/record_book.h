@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -20,6 +22,17 @@ struct ServiceRecords {
   std::string emulated;  // of timed devices, for people; empty: real ones
   std::deque<std::shared_ptr<const TickRecord>> ticks;  // oldest first
   std::shared_ptr<const PlacementRecord> placement;     // null: none yet
+  // Decisions since this process has records of it, by action and reason.
+  std::map<std::pair<std::string, std::string>, uint64_t> decided;
+};
+
+// What metrics show of a service.
+struct RecordedFigures {
+  ObjectKey key;
+  std::map<std::pair<std::string, std::string>, uint64_t> decided;  // by action and reason
+  std::optional<double> model_error;                                // of predicted steps, median
+  // Experts that the busiest instance reads by the last search, before and after it.
+  std::optional<std::pair<double, double>> busiest;
 };
 
 // The decisions of this process, of the last kKept and at most kMost of each service. Candidates
@@ -34,9 +47,12 @@ class RecordBook {
   void Add(const ObjectKey& key, const std::string& uid, TickRecord record,
            const std::string& emulated);
   void Add(const ObjectKey& key, const std::string& uid, PlacementRecord record);
+  // A decision was made, with or without a world: a hold for lack of counters has none.
+  void Count(const ObjectKey& key, const std::string& uid, const DecisionRecord& decision);
   void Forget(const ObjectKey& key);
   void ForgetAll();
 
+  std::vector<RecordedFigures> Figures() const;
   std::vector<ObjectKey> Services() const;
   // Nothing: no such service has records.
   std::optional<ServiceRecords> Of(const ObjectKey& key) const;

@@ -101,18 +101,6 @@ Node CandidateTree(const controllers::Candidate& one) {
   return out;
 }
 
-std::string_view NameOf(DecisionRecord::Action action) {
-  switch (action) {
-    case DecisionRecord::Action::kHold:
-      return "Hold";
-    case DecisionRecord::Action::kScaleUp:
-      return "ScaleUp";
-    case DecisionRecord::Action::kScaleDown:
-      return "ScaleDown";
-  }
-  return "";
-}
-
 Node DecisionTreeOf(const TickRecord& tick) {
   const DecisionRecord& summary = tick.summary;
   Node out = Node::Map();

@@ -6,4 +6,16 @@ std::string ToString(const InstanceCounts& counts) {
   return std::to_string(counts.attention) + "A" + std::to_string(counts.experts) + "E";
 }
 
+std::string_view NameOf(DecisionRecord::Action action) {
+  switch (action) {
+    case DecisionRecord::Action::kHold:
+      return "Hold";
+    case DecisionRecord::Action::kScaleUp:
+      return "ScaleUp";
+    case DecisionRecord::Action::kScaleDown:
+      return "ScaleDown";
+  }
+  return "";
+}
+
 }  // namespace janus::control

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/clock.h"
 
@@ -35,5 +36,8 @@ struct DecisionRecord {
 
   friend bool operator==(const DecisionRecord&, const DecisionRecord&) = default;
 };
+
+// "Hold", "ScaleUp", "ScaleDown".
+std::string_view NameOf(DecisionRecord::Action action);
 
 }  // namespace janus::control
