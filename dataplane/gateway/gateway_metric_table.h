@@ -33,7 +33,7 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_open_streams", MetricType::kGauge, "", "requests", "Requests being answered."},
     {"janus_gateway_connections", MetricType::kGauge, "", "connections", "Client connections."},
     {"janus_gateway_queued_requests_limit", MetricType::kGauge, "", "requests",
-     "Most requests that may wait for an instance here (--queued-requests)."},
+     "Most requests that may wait here for an instance (--queued-requests)."},
     {"janus_gateway_memory_bytes", MetricType::kGauge, "", "bytes",
      "Memory held for clients: bodies, prompts, answers, unread output."},
     {"janus_gateway_memory_limit_bytes", MetricType::kGauge, "", "bytes",
@@ -43,8 +43,8 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_arrived_prompt_tokens_total", MetricType::kCounter, "", "tokens",
      "Prompt tokens of requests that arrived."},
     {"janus_gateway_requests_ended_total", MetricType::kCounter, "how", "requests",
-     "Answers that ended: finished, failed on our side, or refused for load. Refused calls whose "
-     "prompts were not read count once each."},
+     "Answers that ended: finished, failed on our side, or refused for load. A call that is "
+     "refused before its prompts are read counts once."},
     {"janus_gateway_timed_waits", MetricType::kGauge, "", "waits",
      "Timed devices: results that attached attention instances have delayed since their start."},
     {"janus_gateway_timed_overruns", MetricType::kGauge, "", "waits",
@@ -56,7 +56,7 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_requests_shed_total", MetricType::kCounter, "", "requests",
      "Requests refused because the queue or the streams were full."},
     {"janus_gateway_client_gone_total", MetricType::kCounter, "", "requests",
-     "Requests whose client left early."},
+     "Requests that ended because the client left."},
     {"janus_gateway_slow_reader_cut_total", MetricType::kCounter, "", "requests",
      "Streams cut because the client did not read."},
     {"janus_gateway_memory_refused_total", MetricType::kCounter, "", "requests",

@@ -53,7 +53,7 @@ inline constexpr MetricDeclaration kKubeMetrics[] = {
     {"janus_reflector_synced", MetricType::kGauge, "name,namespace?", "0 or 1",
      "1 once the informer has held everything."},
     {"janus_reflector_last_told_timestamp_seconds", MetricType::kGauge, "name,namespace?",
-     "seconds", "When the server last sent something; usual is once a minute."},
+     "seconds", "When the server last sent something; at rest about once a minute."},
     {"janus_events_recorded_total", MetricType::kCounter, "", "occurrences",
      "Occurrences recorded, to be written as Events."},
     {"janus_events_repeats_total", MetricType::kCounter, "", "occurrences",

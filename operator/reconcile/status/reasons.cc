@@ -11,7 +11,7 @@ constexpr ConditionMeaning kConditions[] = {
     {"Available",
      "a gateway answers and a committed topology serves; `kubectl wait` for this one if you only "
      "call the endpoint"},
-    {"Progressing", "the service is as wanted, or comes closer to it"},
+    {"Progressing", "the service is as wanted, or is getting closer"},
     {"AttentionReady", "as many attention instances serve as are wanted"},
     {"ExpertsReady", "as many expert instances serve as are wanted"},
     {"TopologyReady", "a topology is committed and whole, and its members know of it"},
@@ -37,12 +37,11 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "External", "ScalingReady",
      "the counts of the named roles are those that their MoERoleScalers ask for", ""},
     {"True", "AtMin", "ScalingReady",
-     "a MoERoleScaler, or a decision, would have fewer than `minReplicas`, than hold the model, or "
-     "than `ratio` allows: the message says which",
+     "a MoERoleScaler or a decision asks for fewer than `minReplicas`, the model or `ratio` allow; "
+     "the message says which",
      "ask for more, or lower `minReplicas`"},
     {"True", "AtMax", "ScalingReady",
-     "a MoERoleScaler, or a decision, would have more than `maxReplicas`, `maxGPUs` or `ratio` "
-     "allow",
+     "a MoERoleScaler or a decision asks for more than `maxReplicas`, `maxGPUs` or `ratio` allow",
      "raise the bound that the message names, or ask for fewer"},
     {"False", "Paused", "ScalingReady",
      "the spec, a MoERoleScaler or a decision asks for another count, and `spec.paused` keeps it "
@@ -72,7 +71,8 @@ constexpr ReasonMeaning kReasons[] = {
      "the last decision gave up instances that were late and are not needed any more", ""},
     {"True", "Stabilizing", "ScalingReady",
      "fewer instances would do, but not yet for the whole window of `behavior.scaleDown`", ""},
-    {"True", "ScalingInProgress", "ScalingReady", "instances that were decided on come up", ""},
+    {"True", "ScalingInProgress", "ScalingReady", "instances of the last decision are starting",
+     ""},
     {"True", "RateLimited", "ScalingReady",
      "the policies of `behavior` allow no further change in this period", "wait, or relax them"},
     {"True", "Rollout", "ScalingReady", "nothing is decided while a rollout replaces pods", ""},
@@ -88,7 +88,7 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "NoProfile", "ScalingReady", "the speed of the workers' device is not known",
      "create a HardwareProfile, or name one in `roles.*.hardwareProfile`"},
     {"False", "BadStatistics", "ScalingReady",
-     "a member or gateway reports a number that cannot be; the counts stay as they are",
+     "a member or gateway reports an impossible number; the counts stay as they are",
      "report it with the message; restart what it names"},
     {"False", "InvalidPolicy", "ScalingReady",
      "the scaling fields of the spec contradict each other", "change what the message names"},
@@ -104,7 +104,7 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "NoTopology", "Ready, Available, TopologyReady",
      "nothing serves yet: workers start, or load", "wait; the message of the other conditions"},
     {"False", "TopologyNotReady", "Ready, Available",
-     "the committed topology does not serve just now; the message is TopologyReady's",
+     "the committed topology does not serve at present; the message is TopologyReady's",
      "see the reason of TopologyReady"},
     {"False", "Preparing", "Ready, TopologyReady",
      "members load and connect, or do not know yet that the epoch is committed", ""},
@@ -115,7 +115,7 @@ constexpr ReasonMeaning kReasons[] = {
      "([troubleshooting](troubleshooting.md))"},
     {"False", "WorkerUnreachable", "Ready, TopologyReady",
      "a member does not answer at the named address; the operator retries",
-     "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
+     "its pod: does it run, is its node reached, does a NetworkPolicy block it?"},
     {"False", "EpochLost", "Ready, TopologyReady",
      "live members cannot go on with each other (a broken connection, or one that hung); the "
      "operator prepares an epoch of the same members",
@@ -130,8 +130,8 @@ constexpr ReasonMeaning kReasons[] = {
      "the new ones come; gateways hold requests meanwhile",
      "wait; `spec.rollout.drainSeconds` bounds the first part"},
     {"True, False", "Replacing", "Ready, Progressing",
-     "the model has changed: the new model's pods come up beside the old ones, which serve until "
-     "the new ones do, and then end their answers",
+     "the model has changed: the new model's pods start beside the old ones, which serve until the "
+     "new ones do, and then finish their answers",
      "wait; CapacityAvailable says so if there is no room for both. "
      "`spec.rollout.drainSeconds` bounds the last part"},
     {"False", "CrashLooping", "Ready, AttentionReady, ExpertsReady",
@@ -184,11 +184,10 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "Collected", "MetricsAvailable",
      "the numbers of the status cover all members, and are at most a minute old", ""},
     {"False", "MembersSilent", "MetricsAvailable",
-     "the named member has not reported its counters for twenty seconds, in the words of the "
-     "caller. "
-     "It may serve all the same; the numbers of the status are those of before",
-     "its pod: does it run, is its node reached, does a NetworkPolicy stand between?"},
-    {"Unknown", "NotCollected", "MetricsAvailable", "no instance serves, or none has answered yet",
+     "the named member has not reported its counters for twenty seconds, for the reason in the "
+     "message. It may still serve; the status keeps its last numbers",
+     "its pod: does it run, is its node reached, does a NetworkPolicy block it?"},
+    {"Unknown", "NotCollected", "MetricsAvailable", "no instance serves, or none has reported yet",
      ""},
     {"True", "Met", "SLOMet",
      "of the requests that ended within five minutes, the share that `slo.*.percentile` asks for "
@@ -201,7 +200,7 @@ constexpr ReasonMeaning kReasons[] = {
 
 constexpr EventMeaning kEvents[] = {
     {"Created", "the operator created a pod or another object"},
-    {"Updated", "an object of ours differed from what is wanted, and does not any more"},
+    {"Updated", "the operator corrected an object of the service"},
     {"Deleted", "the operator deleted an object that is not wanted any more"},
     {"Draining", "a pod leaves, and why"},
     {"Drained", "a pod that left has ended and is gone"},
@@ -209,7 +208,8 @@ constexpr EventMeaning kEvents[] = {
     {"ScaledDown", "a role wants fewer, and why"},
     {"TopologyPrepared", "all members have loaded and connected for the epoch"},
     {"TopologyCommitted", "the epoch serves from now on"},
-    {"TopologyEnded", "the epoch serves no more, and why; none follows before its pods have gone"},
+    {"TopologyEnded",
+     "the epoch serves no more, and why; the next one waits until its pods are gone"},
     {"TopologyAborted", "the epoch is given up, and why"},
     {"TopologyLost", "the committed epoch cannot go on though its members live, and why"},
     {"PlacementChanged", "another epoch has experts elsewhere, and how many copies"},
@@ -276,7 +276,7 @@ std::string ConditionsPage() {
            std::string(one.statuses) + " | " + std::string(one.meaning) + " | " +
            std::string(one.remedy) + " |\n";
   }
-  out += "\n## Events\n\n| reason | it tells |\n|---|---|\n";
+  out += "\n## Events\n\n| reason | meaning |\n|---|---|\n";
   for (const EventMeaning& one : kEvents) {
     out += "| `" + std::string(one.reason) + "` | " + std::string(one.meaning) + " |\n";
   }

@@ -35,7 +35,7 @@ struct Table {
 const Table kTables[] = {
     {"kGatewayMetrics", "## Of the gateway", gateway::kGatewayMetrics},
     {"kWorkerMetrics", "## Of the workers", dataplane::kWorkerMetrics},
-    {"kRefusalMetrics", "## Of who is refused", kRefusalMetrics},
+    {"kRefusalMetrics", "## Of refused peers", kRefusalMetrics},
     {"kCertificateMetrics", "## Of certificates", kCertificateMetrics},
     {"kServiceMetrics", "### Of its services", control::kServiceMetrics},
     {"kManagerMetrics", "### Of its loop", control::kManagerMetrics},

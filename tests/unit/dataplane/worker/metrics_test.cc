@@ -53,7 +53,7 @@ TEST(ConnectionsRefused, AreCountedByTheReasonsOfThePage) {
     EXPECT_TRUE(counted.insert(one.labels.at(0).second).second);
   }
   const std::string page = ReadFile(test::SourceDir() + "/docs/metrics.md").value();
-  const size_t begin = page.find("## Of who is refused");
+  const size_t begin = page.find("## Of refused peers");
   const std::string ours = page.substr(begin, page.find("\n## ", begin) - begin);
   const std::regex row("\\n\\| `([a-z_]+)` \\|");
   std::set<std::string> told;
