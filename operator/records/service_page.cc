@@ -1,5 +1,6 @@
 #include "operator/records/service_page.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -187,6 +188,38 @@ Node ServiceTree(const ObjectKey& key, const ServiceRecords& records, WallTime n
   return out;
 }
 
+std::string RoutingCsv(const PlacementRecord& record) {
+  // [layers][tokens] experts of a token, as in a cell.
+  std::vector<std::vector<std::string>> cells(record.layers.size());
+  for (const auto& one : record.rounds) {
+    const RoutedRound& round = one->round;
+    if (round.layer < 0 || static_cast<size_t>(round.layer) >= cells.size()) continue;
+    std::vector<std::string>& column = cells[static_cast<size_t>(round.layer)];
+    const auto top_k = static_cast<size_t>(std::max(round.top_k, 1));
+    for (size_t at = 0; at + top_k <= round.experts.size(); at += top_k) {
+      std::string cell;
+      for (size_t k = 0; k < top_k; ++k) {
+        cell += (k == 0 ? "" : " ") + std::to_string(round.experts[at + k]);
+      }
+      column.push_back(std::move(cell));
+    }
+  }
+  std::string out;
+  size_t rows = cells.empty() ? 0 : cells[0].size();
+  for (size_t layer = 0; layer < cells.size(); ++layer) {
+    out += (layer == 0 ? "layer" : ",layer") + std::to_string(layer);
+    rows = std::min(rows, cells[layer].size());
+  }
+  out += "\n";
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t layer = 0; layer < cells.size(); ++layer) {
+      out += (layer == 0 ? "" : ",") + cells[layer][row];
+    }
+    out += "\n";
+  }
+  return out;
+}
+
 RecordsAnswer NotFoundAnswer(const std::string& message) {
   Node out = Node::Map();
   out.Add("message", Node::String(message));
@@ -227,7 +260,8 @@ RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallT
   }
   const ObjectKey key = ServiceOfPath(path);
   const bool wants_worlds = parts.size() == 5 && parts[4] == "worlds";
-  if (key.name.empty() || (parts.size() != 4 && !wants_worlds)) {
+  const bool wants_routing = parts.size() == 5 && parts[4] == "routing";
+  if (key.name.empty() || (parts.size() != 4 && !wants_worlds && !wants_routing)) {
     return NotFoundAnswer("there is no such page; /v1/services lists the services");
   }
   const std::optional<ServiceRecords> records = book.Of(key);
@@ -238,6 +272,14 @@ RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallT
   if (wants_worlds) {
     return {200, "text/plain; charset=utf-8",
             ToLines({records->ticks.begin(), records->ticks.end()})};
+  }
+  if (wants_routing) {
+    if (records->placement == nullptr) {
+      return NotFoundAnswer("no routing of the service " + key.ToString() +
+                            " is sampled yet: it needs two expert instances, a placement that is "
+                            "not RoundRobin, and a minute of traffic");
+    }
+    return {200, "text/csv; charset=utf-8", RoutingCsv(*records->placement)};
   }
   return {200, "application/json", WriteJson(ServiceTree(key, *records, now))};
 }

@@ -14,6 +14,9 @@ namespace janus::control {
 //   /v1/services/<namespace>/<name>       one JSON object: targets, counts, series, decisions,
 //                                         model error, placement (docs/decisions.md)
 //   .../<name>/worlds                     lines that can be replayed (record_lines.h)
+//   .../<name>/routing                    CSV of sampled routing, for janusctl place: a row per
+//                                         token, a column layer<i> with its experts. Layers are
+//                                         sampled apart, so a row has a token of each
 //
 // Times are seconds since 1970, latencies seconds, errors {"message"}.
 struct RecordsAnswer {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "controllers/observe/routing_window.h"
 #include "controllers/scaling/decide.h"
 #include "controllers/scaling/policy.h"
 #include "controllers/scaling/world.h"
@@ -42,6 +43,7 @@ struct PlacementRecord {
     std::vector<std::vector<uint16_t>> slots;  // [n] experts on each instance
   };
   std::vector<Layer> layers;
+  controllers::RoutingWindow rounds;  // what was sampled, oldest first
 };
 
 }  // namespace janus::control

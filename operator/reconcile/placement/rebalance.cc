@@ -127,6 +127,7 @@ class Rebalancing {
     for (const TopologyInstance& one : committed.instances) {
       if (one.role == Role::kExperts) out.instances.push_back(MemberName(one));
     }
+    out.rounds = memory.rounds;
     const auto experts = static_cast<size_t>(desired_.planned->model.moe.experts);
     out.layers.resize(static_cast<size_t>(placement->layers));
     for (size_t layer = 0; layer < out.layers.size(); ++layer) {

@@ -12,6 +12,7 @@
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/epochs/topology_record.h"
+#include "operator/records/service_page.h"
 #include "tests/support/contains.h"
 #include "tests/support/reconcile/simulated_service.h"
 
@@ -119,6 +120,23 @@ TEST_F(PlacementTest, MovesExpertsToWhereTheTrafficIs) {
   sim_.Run(Seconds(3600));
   EXPECT_EQ(Epoch(), last);
   sim_.ExpectWhole(1, 4);
+}
+
+TEST_F(PlacementTest, IsRecordedForPeopleAndForJanusctlPlace) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.RestartOperator();
+  Apply(kTwoSlots);
+  sim_.Run(Seconds(420));
+  const WallTime now = sim_.timeline.WallNow();
+  const std::string page = AnswerRecords(book, "/v1/services/default/demo", now).body;
+  EXPECT_TRUE(Contains(page, "reads 1.00 experts of a layer in a step, 2.00 before")) << page;
+  EXPECT_TRUE(Contains(page, "\"share\":[0.25,")) << page;
+  const auto csv = AnswerRecords(book, "/v1/services/default/demo/routing", now);
+  EXPECT_EQ(csv.status, 200);
+  EXPECT_TRUE(csv.body.starts_with("layer0,layer1,layer2,layer3\n")) << csv.body;
+  EXPECT_TRUE(Contains(csv.body, "\n1 5,")) << csv.body;
+  EXPECT_EQ(AnswerRecords(book, "/v1/services/default/demo/else", now).status, 404);
 }
 
 TEST_F(PlacementTest, AnotherLeaderKeepsIt) {
