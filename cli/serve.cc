@@ -151,7 +151,7 @@ class Display {
 
   void Show(EmbeddedCluster& cluster, const control::ServiceFollower& follower, MonotonicTime now) {
     if (follower.has_served()) {
-      if (!announced_) Announce(now);
+      if (!announced_) Announce(cluster, now);
       return ShowFigures(cluster, now);
     }
     switch (follower.phase()) {
@@ -203,10 +203,13 @@ class Display {
              control::FormatBytes(static_cast<int64_t>(progress.bytes_total)));
   }
 
-  void Announce(MonotonicTime now) {
+  void Announce(EmbeddedCluster& cluster, MonotonicTime now) {
     announced_ = true;
     screen_.Block("");
     screen_.Line("serving " + checked_.plan.effective.model_name + " at " + endpoint_);
+    if (const std::string page = cluster.page_url(); !page.empty()) {
+      screen_.Line("page: " + page + " (load, decisions and their reasons)");
+    }
     screen_.Line("logs: " + checked_.cluster.log_dir);
     looked_ = now;
   }

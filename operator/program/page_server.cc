@@ -67,7 +67,7 @@ Result<std::unique_ptr<PageServer>> PageServer::Create(const std::string& addres
   }
   if (others) {
     server.Get(".*", [others](const httplib::Request& request, httplib::Response& to) {
-      const Page answer = others(request.path);
+      const Page answer = others(request.path, request.get_header_value("Host"));
       to.status = answer.status;
       to.set_content(answer.text, answer.content_type);
     });

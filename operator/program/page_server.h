@@ -27,8 +27,8 @@ class PageServer {
  public:
   // Handlers by path. Each runs on the server's thread and must live as long as the server.
   using Pages = std::map<std::string, std::function<Page()>>;
-  // For paths without a handler; the same holds for it.
-  using OtherPages = std::function<Page(const std::string& path)>;
+  // For paths without a handler; the same holds for it. `host`: the header Host.
+  using OtherPages = std::function<Page(const std::string& path, const std::string& host)>;
 
   // `address`: "host:port"; port 0: the kernel chooses. InvalidArgument: not an address.
   // Unavailable: cannot listen there.

@@ -15,11 +15,11 @@
 #include "operator/kube/client.h"
 #include "operator/manager/manager.h"
 #include "operator/planner/worker_planner.h"
+#include "operator/program/decision_pages.h"
 #include "operator/program/options.h"
 #include "operator/program/page_server.h"
 #include "operator/program/services.h"
 #include "operator/records/record_book.h"
-#include "operator/records/service_page.h"
 
 namespace janus::control {
 namespace {
@@ -119,11 +119,8 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
                           {"/readyz", [&] { return PageOf(manager.Ready()); }}}));
   std::unique_ptr<PageServer> decisions;
   if (!options.records_address.empty()) {
-    JANUS_ASSIGN_OR_RETURN(
-        decisions, PageServer::Create(options.records_address, {}, [&](const std::string& path) {
-          RecordsAnswer answer = AnswerRecords(records, path, timeline.WallNow());
-          return Page{answer.status, std::move(answer.body), answer.content_type};
-        }));
+    JANUS_ASSIGN_OR_RETURN(decisions, PageServer::Create(options.records_address, {},
+                                                         DecisionPages(records, timeline)));
   }
   log.Info("started", {{"version", JANUS_VERSION},
                        {"cluster", config.origin},

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "operator/local/exhausted.h"
+#include "operator/program/decision_pages.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pods/worker_pod.h"
 #include "operator/records/service_page.h"
@@ -173,6 +174,14 @@ Result<std::unique_ptr<EmbeddedCluster>> EmbeddedCluster::Start(EmbeddedClusterO
   };
   JANUS_ASSIGN_OR_RETURN(self.server_,
                          ObjectServer::Create(self.store_, self.api_socket(), records));
+  // The service does not depend on its page.
+  Result<std::unique_ptr<PageServer>> page =
+      PageServer::Create("127.0.0.1:0", {}, DecisionPages(self.records_, self.timeline_));
+  if (page.ok()) {
+    self.page_ = *std::move(page);
+  } else {
+    log.Warning("no page of decisions", {{"why", page.status().message()}});
+  }
   self.node_thread_ = std::jthread([&self](const std::stop_token& stop) {
     Status ended = self.node_.Run(stop);
     const MutexLock lock(self.mu_);
@@ -199,12 +208,17 @@ EmbeddedCluster::EmbeddedCluster(EmbeddedClusterOptions options, RunFolder folde
       node_(node_client_, timeline_, log_, NodeOptionsOf(options_, folder_.path()),
             [this](const ContainerEvent& event) { Observe(event); }) {}
 
+std::string EmbeddedCluster::page_url() const {
+  return page_ == nullptr ? "" : "http://" + page_->address() + "/";
+}
+
 EmbeddedCluster::~EmbeddedCluster() {
   Stop();
 }
 
 void EmbeddedCluster::Stop() {
   server_.reset();
+  page_.reset();
   operator_thread_.request_stop();
   if (operator_thread_.joinable()) operator_thread_.join();
   node_thread_.request_stop();

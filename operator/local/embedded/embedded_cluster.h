@@ -24,6 +24,7 @@
 #include "operator/members/grpc_member_calls.h"
 #include "operator/members/grpc_model_questions.h"
 #include "operator/planner/folder_planner.h"
+#include "operator/program/page_server.h"
 #include "operator/records/record_book.h"
 
 namespace janus::control {
@@ -76,6 +77,9 @@ class EmbeddedCluster {
   ObjectApi& api() { return user_; }
   // Unix socket through which this user's other processes reach the objects (object_server.h).
   std::string api_socket() const;
+  // "http://127.0.0.1:PORT/" of the page of decisions, for every user of this machine; empty: it
+  // could not be opened.
+  std::string page_url() const;
   // Container events since the last call.
   std::vector<ContainerEvent> TakeEvents();
   // An error: the node could not start, so no pod will run.
@@ -122,6 +126,7 @@ class EmbeddedCluster {
   std::optional<Statistics> latest_;
 
   std::unique_ptr<ObjectServer> server_;
+  std::unique_ptr<PageServer> page_;
   // Last members: destroyed first, the operator before the node.
   std::jthread node_thread_;
   std::jthread operator_thread_;
