@@ -28,7 +28,7 @@ Result<std::string> ReadPossiblyGzip(const std::string& path) {
     return InvalidArgument(path + ": is a folder; want a CSV file");
   }
   gzFile file = gzopen(path.c_str(), "rb");  // also reads plain text
-  if (file == nullptr) return NotFound(path + ": cannot be opened; want a CSV file");
+  if (file == nullptr) return NotFound(path + ": cannot open this file; want CSV, plain or gzip");
   std::string text;
   std::array<char, 1 << 16> buffer;
   int got = 0;
@@ -36,10 +36,13 @@ Result<std::string> ReadPossiblyGzip(const std::string& path) {
     text.append(buffer.data(), static_cast<size_t>(got));
   }
   const bool is_short = gzclose(file) == Z_BUF_ERROR;  // the file is truncated
-  if (got < 0) return InvalidArgument(path + ": cannot be read, or its gzip is damaged");
-  if (text.size() > kMaxBytes) return InvalidArgument(path + ": larger than 1 GiB of text");
+  if (got < 0)
+    return InvalidArgument(path + ": cannot read this file, or its gzip data is damaged");
+  if (text.size() > kMaxBytes)
+    return InvalidArgument(path + ": has more than 1 GiB of text, which is the limit");
   if (is_short) {
-    return InvalidArgument(path + ": its gzip is cut short; copy or download the file again");
+    return InvalidArgument(path +
+                           ": its gzip data ends too early; copy or download the file again");
   }
   return text;
 }
@@ -53,7 +56,7 @@ Result<std::vector<std::string>> CsvFilesAt(const std::string& path) {
     if (name.ends_with(".csv") || name.ends_with(".csv.gz")) files.push_back(entry.path().string());
   }
   std::ranges::sort(files);
-  if (files.empty()) return NotFound(path + ": has no .csv or .csv.gz files");
+  if (files.empty()) return NotFound(path + ": this folder has no .csv or .csv.gz file");
   return files;
 }
 

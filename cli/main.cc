@@ -24,109 +24,126 @@ void DeclareTimed(CLI::App& serve, std::optional<TimedDevice>& timed) {
   const auto device = [&timed]() -> TimedDevice& { return timed ? *timed : timed.emplace(); };
   auto* hardware = serve.add_option_function<std::string>(
       "--emulate", [device](const std::string& name) { device().hardware = name; },
-      "show results when this hardware would have them (H200), for the model of --as");
+      "emulate this GPU type, for example H200: each result appears when that GPU would have it");
   auto* as = serve.add_option_function<std::string>(
       "--as", [device](const std::string& name) { device().model = name; },
-      "the model whose times and memory are emulated (deepseek-v3)");
+      "model whose times and memory are emulated, for example deepseek-v3");
   hardware->needs(as);
   as->needs(hardware);
   serve
       .add_option_function<int>(
           "--scale", [device](int scale) { device().scale = scale; },
-          "with --emulate: rows and sequences that each one stands for (1)")
+          "with --emulate: how many rows and sequences each one stands for. Default: 1")
       ->needs(hardware)
       ->check(CLI::Range(1, kMostTimedScale));
   serve
       .add_option_function<int>(
           "--time-scale", [device](int scale) { device().time_scale = scale; },
-          "with --emulate: modelled times are divided by it (1)")
+          "with --emulate: divide the modelled times by this number. Default: 1")
       ->needs(hardware)
       ->check(CLI::Range(1, kMostTimeScale));
 }
 
 void DeclareServe(CLI::App& app, ServeOptions& options) {
   CLI::App* serve = app.add_subcommand("serve", "Serve a MoEService on this machine");
-  auto* file = serve->add_option("-f,--file", options.file, "MoEService object in YAML");
-  auto* model = serve->add_option("--model", options.model_dir,
-                                  "checkpoint folder: writes the object, prints it and serves it");
+  auto* file =
+      serve->add_option("-f,--file", options.file, "YAML file with the MoEService to serve");
+  auto* model = serve->add_option(
+      "--model", options.model_dir,
+      "checkpoint folder; janusctl writes a MoEService for it, prints it and serves it");
   file->excludes(model);
-  serve->add_option("--attention", options.attention, "attention instances, with --model")
+  serve->add_option("--attention", options.attention, "number of attention instances, with --model")
       ->needs(model)
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   serve
       ->add_option("--experts", options.experts,
-                   "expert instances, with --model (1; with --emulate as many as hold the model)")
+                   "number of expert instances, with --model. Default: 1; with --emulate, as many "
+                   "as hold the emulated model")
       ->needs(model)
       ->check(CLI::Range(1, 1024));
   DeclareTimed(*serve, options.timed);
-  serve->add_option("--name", options.name, "name of the service, with --model")->needs(model);
+  serve
+      ->add_option("--name", options.name,
+                   "name of the service, with --model. Default: made from the folder's name")
+      ->needs(model);
   serve->add_option("--host", options.host, "address to listen on")->capture_default_str();
-  serve->add_option("--port", options.port, "port to listen on; 0 takes a free one")
+  serve->add_option("--port", options.port, "port to listen on; 0 picks a free port")
       ->check(CLI::Range(0, 65'535))
       ->capture_default_str();
   serve->add_option("--chat-template", options.chat_template,
-                    "Jinja file, before the model's own chat template");
-  serve->add_option("--api-keys-file", options.api_keys_file,
-                    "keys that clients must send, one per line (anyone may call)");
+                    "Jinja file that replaces the model's own chat template");
+  serve->add_option(
+      "--api-keys-file", options.api_keys_file,
+      "file with one key per line; clients must send one of them. Default: clients need no key");
   serve
       ->add_option("--worker-metrics-port", options.worker_metrics_port,
-                   "workers serve /metrics at this port of 127.0.0.1 and the next ones, attention "
-                   "first; 0: at sockets in the run's folder, which their logs name")
+                   "first port of the workers' /metrics on 127.0.0.1. Each worker takes the next "
+                   "port, attention instances first. With 0, workers use sockets in the run's "
+                   "folder; their logs name them")
       ->check(CLI::Range(0, 65'535))
       ->capture_default_str();
   serve->add_flag("--debug-logits-hash", options.debug_logits_hash,
-                  "requests may ask for hashes of the logits");
+                  "let requests ask for hashes of the logits");
   // The same bounds as janus-gateway's.
   serve
       ->add_option("--memory-bytes", options.memory_bytes,
-                   "what clients may make the gateway hold in all; beyond it 429 (a sixteenth of "
-                   "the free memory, 32 MiB to 256 MiB)")
+                   "most memory that the gateway holds for all clients; a request beyond it gets "
+                   "status 429. Default: a sixteenth of the free memory, from 32 MiB to 256 MiB")
       ->check(CLI::Range(int64_t{1} << 20, int64_t{1} << 44));
   serve
       ->add_option("--stream-buffer-bytes", options.gateway.stream_buffer_bytes,
-                   "unsent bytes of one answer; beyond it the reader is cut (1048576)")
+                   "most unsent bytes of one answer; beyond it, the gateway closes the connection. "
+                   "Default: 1048576")
       ->check(CLI::Range(int64_t{4096}, int64_t{1} << 30));
   const auto seconds = [serve](const char* name, std::optional<int64_t>& value, const char* help) {
     serve->add_option(name, value, help)->check(CLI::Range(1, 86'400));
   };
-  seconds("--read-seconds", options.gateway.read_seconds,
-          "for a request's headers, and again for its body; then 408 (30)");
+  seconds(
+      "--read-seconds", options.gateway.read_seconds,
+      "time limit for a request's headers, and again for its body; then status 408. Default: 30");
   seconds("--first-token-seconds", options.gateway.first_token_seconds,
-          "from the queue to the first token; then 504 (600)");
+          "time limit from the queue to the first token; then status 504. Default: 600");
   seconds("--stall-seconds", options.gateway.stall_seconds,
-          "between two tokens; then the answer ends with an error (120)");
-  seconds("--idle-seconds", options.gateway.idle_seconds,
-          "for the next request on a connection; then it is closed (120)");
+          "time limit between two tokens; then the answer ends with an error. Default: 120");
+  seconds(
+      "--idle-seconds", options.gateway.idle_seconds,
+      "time limit for the next request on a connection; then the gateway closes it. Default: 120");
   seconds("--comment-seconds", options.gateway.comment_seconds,
-          "after which a silent stream sends a comment, to stay open (5)");
+          "a stream that is silent for this time sends a comment to stay open. Default: 5");
   serve->add_option("--model-alias", options.gateway.model_aliases,
-                    "a further name that clients may call the model; may be repeated");
+                    "another name for the model in requests; may be repeated");
   serve
       ->add_option("--cors-origin", options.gateway.cors_origins,
-                   "web pages of this origin may call, as https://ui.example; * for all; may be "
-                   "repeated (none)")
+                   "let web pages of this origin call, for example https://ui.example; * lets all "
+                   "call; may be repeated. Default: none")
       ->check(CLI::Validator(
           [](const std::string& origin) {
             const bool is_origin =
                 origin == "*" || (origin.find("://") != std::string::npos && origin.back() != '/');
-            return is_origin ? "" : "want https://ui.example, without a path, or *";
+            return is_origin ? ""
+                             : "'" + origin +
+                                   "' is not an origin; want a URL like https://ui.example, "
+                                   "without a path, or *";
           },
           "ORIGIN"));
   serve
       ->add_option("--unknown-parameters", options.gateway.unknown_parameters,
-                   "what becomes of a request with a parameter of no known name (refuse)")
+                   "what to do with a request that has an unknown parameter. Default: refuse")
       ->check(CLI::IsMember({"refuse", "ignore"}));
   serve
-      ->add_option("--tool-parser", options.gateway.tool_parser,
-                   "how the model writes calls of tools (by its chat template)")
+      ->add_option(
+          "--tool-parser", options.gateway.tool_parser,
+          "format in which the model writes tool calls. Default: found from its chat template")
       ->check(CLI::IsMember({"none", "hermes", "glm", "deepseek", "kimi", "mistral", "llama"}));
   serve
       ->add_option("--reasoning-parser", options.gateway.reasoning_parser,
-                   "whether <think>...</think> of an answer is reasoning_content (by its chat "
-                   "template)")
+                   "think: the text in <think>...</think> of an answer becomes reasoning_content. "
+                   "Default: found from the chat template")
       ->check(CLI::IsMember({"think", "none"}));
 }
+
+constexpr const char* kServiceName = "service name; needed only if several services run here";
 
 struct ObjectCommands {
   GetOptions get;
@@ -136,37 +153,43 @@ struct ObjectCommands {
 };
 
 void DeclareObjects(CLI::App& app, ObjectCommands& commands) {
-  CLI::App* get = app.add_subcommand("get", "Show objects of a service that is served here");
+  CLI::App* get =
+      app.add_subcommand("get", "Show the objects of a service that runs on this machine");
   get->add_option("kind", commands.get.kind,
                   "services, pods, events, topologies, deployments or scalers")
       ->capture_default_str();
-  get->add_option("name", commands.get.name, "of the service, where several are served");
-  get->add_option("-o,--output", commands.get.output, "yaml or json: the objects whole");
+  get->add_option("name", commands.get.name, kServiceName);
+  get->add_option("-o,--output", commands.get.output, "print the whole objects, as yaml or json");
   get->add_flag("--show-managed-fields", commands.get.show_managed_fields,
-                "with -o: and who owns which field");
-  CLI::App* describe =
-      app.add_subcommand("describe", "Show a service that is served here, and why it is as it is");
-  describe->add_option("name", commands.describe, "of the service, where several are served");
+                "with -o: also print which manager owns each field");
+  CLI::App* describe = app.add_subcommand(
+      "describe", "Show the state of a service that runs on this machine, and the reasons for it");
+  describe->add_option("name", commands.describe, kServiceName);
   CLI::App* scale =
-      app.add_subcommand("scale", "Change the instances of a service that is served here");
-  scale->add_option("name", commands.scale.name, "of the service, where several are served");
-  scale->add_option("--attention", commands.scale.attention, "attention instances")
+      app.add_subcommand("scale", "Change how many instances a service on this machine has");
+  scale->add_option("name", commands.scale.name, kServiceName);
+  scale->add_option("--attention", commands.scale.attention, "new number of attention instances")
       ->check(CLI::Range(1, 256));
-  scale->add_option("--experts", commands.scale.experts, "expert instances")
+  scale->add_option("--experts", commands.scale.experts, "new number of expert instances")
       ->check(CLI::Range(1, 1024));
-  scale->add_flag("--wait", commands.scale.wait, "return when as many serve");
-  CLI::App* deleted = app.add_subcommand("delete", "End a service that is served here");
-  deleted->add_option("name", commands.deleted, "of the service, where several are served");
+  scale->add_flag("--wait", commands.scale.wait,
+                  "return when the service is ready with these numbers");
+  CLI::App* deleted =
+      app.add_subcommand("delete", "Delete a service that runs on this machine; its processes end");
+  deleted->add_option("name", commands.deleted, kServiceName);
 }
 
 void DeclareValidate(CLI::App& app, ValidateOptions& options) {
   CLI::App* validate = app.add_subcommand(
-      "validate", "Judge objects: would a cluster store them, can this version serve them");
+      "validate", "Check objects: would a cluster store them, and can this version serve them?");
   validate
       ->add_option("-f,--file", options.files,
-                   "YAML with one object or several; may be repeated; - is the standard input")
+                   "YAML file with one or more objects; may be repeated; - reads standard input")
       ->required();
-  validate->add_option("--on", options.ground, "machine or cluster: what shall serve them (either)")
+  validate
+      ->add_option("--on", options.ground,
+                   "where the objects will be served: machine or cluster. Default: check both, and "
+                   "accept if one of them can")
       ->check(CLI::IsMember({"machine", "cluster"}));
 }
 
@@ -187,13 +210,15 @@ Status Validate(const ValidateOptions& options) {
     }
   }
   if (refused == 0) return OkStatus();
-  return InvalidArgument(std::to_string(refused) + " of " + std::to_string(objects) +
-                         (objects == 1 ? " object" : " objects") + " refused, see above");
+  return InvalidArgument("refused " + std::to_string(refused) + " of " + std::to_string(objects) +
+                         (objects == 1 ? " object" : " objects") + "; the reasons are above");
 }
 
 int Run(int argc, char** argv) {
   StopSignals stop;
-  CLI::App app{"janusctl: serve Mixture-of-Experts models with attention and experts apart."};
+  CLI::App app{
+      "janusctl serves Mixture-of-Experts models, with attention and experts in separate "
+      "processes."};
   app.set_version_flag("--version", "janusctl " JANUS_VERSION);
   app.require_subcommand(0, 1);
   ServeOptions serve;
@@ -208,7 +233,9 @@ int Run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    std::fprintf(stderr, "janusctl: %s; janusctl --help tells more\n", error.what());
+    std::string command = "janusctl";
+    for (const CLI::App* one : app.get_subcommands()) command += " " + one->get_name();
+    std::fprintf(stderr, "janusctl: %s; see %s --help\n", error.what(), command.c_str());
     return 2;
   }
 
@@ -219,7 +246,7 @@ int Run(int argc, char** argv) {
   Status status;
   if (app.got_subcommand("serve")) {
     if (serve.file.empty() && serve.model_dir.empty()) {
-      status = InvalidArgument("serve: want -f service.yaml or --model DIR");
+      status = InvalidArgument("serve: give -f service.yaml or --model DIR");
     } else {
       status = Serve(serve, stop);
     }

@@ -82,16 +82,18 @@ Status WriteObject(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::trunc);
   out << text;
   out.close();
-  return out ? OkStatus() : FailedPrecondition(path + ": cannot be written");
+  return out ? OkStatus()
+             : FailedPrecondition(path +
+                                  ": cannot write this file; check the permissions of its folder");
 }
 
 Status RequireFile(const std::string& path, const std::string& what) {
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) return OkStatus();
   if (std::filesystem::is_directory(path, error)) {
-    return InvalidArgument(path + ": is a folder; want " + what);
+    return InvalidArgument(path + ": is a folder; want a file with " + what);
   }
-  return NotFound(path + ": no such file; want " + what);
+  return NotFound(path + ": no such file; want a file with " + what);
 }
 
 // What is checked before a process starts.
@@ -134,8 +136,8 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   cluster.gateway_memory_bytes = out.plan.gateway_memory_bytes;
   if (options.worker_metrics_port + out.plan.m + out.plan.n > 65'536) {
     return InvalidArgument("--worker-metrics-port " + std::to_string(options.worker_metrics_port) +
-                           ": " + std::to_string(out.plan.m + out.plan.n) +
-                           " workers need as many ports from there on");
+                           ": the " + std::to_string(out.plan.m + out.plan.n) +
+                           " workers need one port each, and 65535 is the last; want a lower one");
   }
   return out;
 }
@@ -147,7 +149,7 @@ class Display {
       : screen_(screen),
         checked_(checked),
         endpoint_("http://" + GatewayAddress(checked.cluster) + "/v1"),
-        heading_(checked.key.name + "  " + endpoint_ + "  Ctrl-C stops it") {}
+        heading_(checked.key.name + "  " + endpoint_ + "  Ctrl-C stops this service") {}
 
   void Show(EmbeddedCluster& cluster, const control::ServiceFollower& follower, MonotonicTime now) {
     if (follower.has_served()) {
@@ -169,9 +171,9 @@ class Display {
   void Tell(const control::ContainerEvent& event) {
     if (!announced_ || event.expected) return;
     if (event.kind == control::ContainerEvent::Kind::kEnded) {
-      screen_.Line(event.text + "; it is started again");
+      screen_.Line(event.text + "; restarting it");
     } else {
-      screen_.Line(event.process + " runs");
+      screen_.Line(event.process + " runs again");
     }
   }
 

@@ -100,7 +100,7 @@ std::string Tenths(double value) {
 std::string Milliseconds(double seconds) {
   return seconds > 0 ? Tenths(seconds * 1e3) : "-";
 }
-constexpr const char* kVoid = "; void: more than 1 % of the waits overran";
+constexpr const char* kVoid = "; void: more than 1 % of the results came late";
 std::string Bytes(uint64_t bytes) {
   return bytes > 0 ? control::FormatBytes(static_cast<int64_t>(bytes)) : "-";
 }
@@ -147,8 +147,8 @@ std::string RenderTable(const std::string& heading, const ServiceView& view,
     out += "emulated: " + view.emulated + (view.is_void ? kVoid : "") + "\n";
   }
   if (view.steps_aborted > 0) {
-    out += Whole(view.steps_aborted) + " steps given up and repeated, " +
-           Whole(view.rounds_missed) + " rounds missed\n";
+    out += Whole(view.steps_aborted) + " steps aborted and repeated, " + Whole(view.rounds_missed) +
+           " rounds missed\n";
   }
   return out;
 }
@@ -162,7 +162,7 @@ std::string RenderLine(const ServiceView& view) {
              view.tpot_seconds * 1e3, view.activated_experts, view.kv_used * 100,
              view.cpu_share * 100) +
          (view.emulated.empty() ? "" : " emulated") + (view.is_void ? kVoid : "") +
-         (view.steps_aborted > 0 ? " steps given up " + Whole(view.steps_aborted) : "") +
+         (view.steps_aborted > 0 ? " steps aborted " + Whole(view.steps_aborted) : "") +
          (view.rounds_missed > 0 ? " rounds missed " + Whole(view.rounds_missed) : "");
 }
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
-#include <map>
+#include <utility>
 
 #include "cli/load/runner.h"
 #include "cli/place/command.h"
@@ -44,67 +44,71 @@ void DeclareServiceFile(CLI::App& app,
         if (!spec.ok()) throw CLI::ValidationError(spec.status().message());
         fill(*spec);
       },
-      "MoEService (.yaml): " + what + "; what is said beside it counts more");
+      "MoEService file (.yaml) that sets " + what + ". Other options on the command line win");
 }
 
 void DeclarePlace(CLI::App& app, PlaceOptions& options) {
   CLI::App* place = app.add_subcommand(
-      "place", "Place experts on instances from measured routing, and say what it gains");
+      "place", "Place experts on instances by measured routing, and show what this gains");
   place->footer(
-      "A decode step reads every expert that any of its tokens chose; the instance that reads\n"
-      "most sets the time of the layer. What is placed on half of the measurement is judged on\n"
-      "the other half, beside three simpler placements.\n\n"
+      "A decode step reads every expert that any of its tokens chose. The instance that reads the\n"
+      "most experts sets the time of the layer. janusctl places experts by the first half of the\n"
+      "measurement, and judges the placement on the second half, beside three simpler ones.\n\n"
       "  janusctl place --routing data/routing/gptoss20b_decode --instances 8 --slots 6\n"
       "  janusctl place -f service.yaml --routing measured\n");
   DeclareServiceFile(
       *place, [&options](const control::MoEServiceSpec& spec) { FillPlace(spec, options); },
-      "its model, fixed counts, pods, slots, survivable and a full batch");
+      "model, instances, pods, slots, survivable, scheduling and a full batch");
   place
       ->add_option("--routing", options.routing,
-                   "CSV, plain or gzip, or a folder of them: a row per token, a column layer<i> "
-                   "with its expert ids separated by blanks")
+                   "CSV file, plain or gzip, or a folder of them. Each token has a row; each layer "
+                   "has a column layer<i> with expert ids, separated by spaces")
       ->required();
   place->add_option("--model", options.model,
-                    "a preset or a checkpoint's folder, as for plan: whose routing this is");
+                    "the measured model: a preset or a checkpoint folder, as for plan");
   place
       ->add_option("--experts", options.experts,
-                   "experts per layer (the model's, or one more than the highest id)")
+                   "experts per layer. Default: those of the model, or the highest id plus 1")
       ->check(CLI::Range(1, 4096));
-  place->add_option("--instances", options.instances, "expert instances, n")
+  place->add_option("--instances", options.instances, "number of expert instances")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   place
-      ->add_option("--slots", options.slots_per_instance,
-                   "slots of an instance, spare ones included (the fewest that hold the model)")
+      ->add_option(
+          "--slots", options.slots_per_instance,
+          "slots of an instance, spare slots included. Default: the fewest that hold the model")
       ->check(CLI::Range(1, 4096));
-  place->add_option("--spare-slots", options.spare_slots, "slots of an instance left empty")
+  place->add_option("--spare-slots", options.spare_slots, "slots of an instance that stay empty")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   place
       ->add_option("--instances-per-pod", options.instances_per_pod,
-                   "replicas of an expert go to different pods first")
+                   "expert instances in a pod; replicas of an expert go to different pods first")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  place->add_option("--batch", options.batch, "tokens of a step")
+  place->add_option("--batch", options.batch, "tokens in a step")
       ->check(CLI::Range(1, kMostPlacedBatch))
       ->capture_default_str();
-  place->add_option("--steps", options.steps, "steps sampled from the measurement")
+  place->add_option("--steps", options.steps, "how many steps to sample from the measurement")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   place
       ->add_option("--method", options.method,
-                   "best (of all, as the second half judges), round-robin, rows (EPLB's), "
-                   "coactivation (JANUS's Algorithm 2) or search")
+                   "round-robin, rows (as in EPLB), coactivation (Algorithm 2 of the JANUS paper), "
+                   "search, or best: the one that the second half judges best")
       ->capture_default_str();
-  place->add_flag("--greedy", options.greedy,
-                  "for a service that schedules by AEBSGreedy; else by AEBS in its exact form");
+  place->add_flag(
+      "--greedy", options.greedy,
+      "judge for a service that schedules with AEBSGreedy. Default: AEBS in its exact form");
   place->add_flag("--survivable", options.survivable,
-                  "without the largest pod there are slots for every expert");
-  place->add_option("--evaluations", options.evaluations, "layouts the search may judge per layer")
+                  "every expert must still have a slot if the largest pod is lost");
+  place
+      ->add_option("--evaluations", options.evaluations,
+                   "how many layouts the search may judge per layer")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
-  place->add_option("--seed", options.seed, "of sampling and search")->capture_default_str();
-  place->add_flag("--json", options.json, "the whole placement, for programs");
+  place->add_option("--seed", options.seed, "seed of sampling and search")->capture_default_str();
+  place->add_flag("--json", options.json, "print JSON with the whole placement");
 }
 
 // Finite numbers. CLI11's own validators print the largest double in full.
@@ -114,98 +118,132 @@ CLI::Validator Finite(const char* type, const char* want, bool (*is_sound)(doubl
             if (CLI::detail::lexical_cast(text, value) && std::isfinite(value) && is_sound(value)) {
               return std::string();
             }
-            return "is " + text + "; want " + want;
+            return "is '" + text + "'; want " + want;
           },
           type};
 }
 CLI::Validator AboveZero() {
   return Finite("POSITIVE", "a number above 0", [](double value) { return value > 0; });
 }
-CLI::Validator ZeroAndMore() {
+CLI::Validator ZeroOrMore() {
   return Finite("NONNEGATIVE", "a number of 0 or more", [](double value) { return value >= 0; });
 }
 
+// The names of values, as users write them.
+template <class T>
+using Choices = std::vector<std::pair<std::string, T>>;
+
+// Declares an option that takes one of these names in any case. CLI11's own CheckedTransformer
+// prints enumerations as control characters, in help and errors.
+template <class T, class Set>
+CLI::Option* AddChoice(CLI::App& app, const std::string& option, Choices<T> choices,
+                       const std::string& what, Set set) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : choices) names.push_back(name);
+  return app
+      .add_option_function<std::string>(
+          option,
+          [choices = std::move(choices), set = std::move(set)](const std::string& given) {
+            for (const auto& [name, value] : choices) {
+              if (name == given) set(value);
+            }
+          },
+          what)
+      ->transform(CLI::IsMember(names, CLI::ignore_case));  // gives the name as it is listed
+}
+
+constexpr const char* kMaxBatchHelp =
+    "most sequences in an attention instance, or on a GPU with the whole model";
+
 // Declares model and devices for plan and simulate. Returns the option of the model.
 CLI::Option* DeclareSetting(CLI::App& app, SettingOptions& options) {
-  CLI::Option* model =
-      app.add_option("--model", options.model,
-                     "deepseek-v2, deepseek-v3, mixtral-8x22b, dbrx, scaled-moe, or a "
-                     "checkpoint's folder");
+  CLI::Option* model = app.add_option(
+      "--model", options.model,
+      "model: deepseek-v2, deepseek-v3, mixtral-8x22b, dbrx, scaled-moe, or a checkpoint folder");
   app.add_option_function<std::string>(
       "--hardware",
       [&options](const std::string& name) {
         options.attention_hardware = options.expert_hardware = name;
       },
-      "of both: L20, H800, A800, H20, L40S, A100, H100, H200, or a HardwareProfile (.yaml)");
-  app.add_option("--attention-hardware", options.attention_hardware, "of attention instances")
+      "GPU type of all instances: L20, H800, A800, H20, L40S, A100, H100, H200, or a "
+      "HardwareProfile file (.yaml)");
+  app.add_option("--attention-hardware", options.attention_hardware,
+                 "GPU type of attention instances")
       ->capture_default_str();
-  app.add_option("--expert-hardware", options.expert_hardware, "of expert instances")
+  app.add_option("--expert-hardware", options.expert_hardware, "GPU type of expert instances")
       ->capture_default_str();
   app.add_option("--routing", options.routing,
-                 "measured routing of the model, as for place; else uniform routing, which "
+                 "measured routing of the model, as for place. Default: uniform routing, which "
                  "overstates how many experts a step activates");
   app.add_flag("--fp8-kv-cache", options.fp8_kv_cache,
-               "keys and values in fp8 (kvCache.dtype: FP8); of latent attention their bytes alone "
-               "are fewer, its time stays as measured over 16 bits");
+               "keep keys and values in fp8 (kvCache.dtype: FP8). With latent attention this saves "
+               "memory only; the model keeps the time measured with 16 bits");
   return model;
 }
 
 // Values that the user fixes, which the plan does not search for.
 void DeclarePins(CLI::App& plan, controllers::PlanPins& pins) {
-  constexpr const char* kGroup = "Pins: said, and not searched for";
+  constexpr const char* kGroup = "Fixed values (the search does not change them)";
   const auto number = [&](const char* name, std::optional<int>& pin, int most, const char* what) {
     plan.add_option(name, pin, what)->check(CLI::Range(1, most))->group(kGroup);
   };
-  number("--attention", pins.attention, 4096, "attention instances of a pool");
-  number("--experts", pins.experts, 4096, "expert instances of a pool");
-  number("--pools", pins.pools, 256, "pools");
-  number("--micro-batches", pins.micro_batches, 4, "that alternate between the modules");
-  number("--attention-tp", pins.tp_attention, 64, "GPUs of an attention instance");
-  number("--experts-tp", pins.tp_experts, 64, "GPUs of an expert instance");
+  number("--attention", pins.attention, 4096, "attention instances in a pool");
+  number("--experts", pins.experts, 4096, "expert instances in a pool");
+  number("--pools", pins.pools, 256, "number of pools");
+  number("--micro-batches", pins.micro_batches, 4,
+         "micro-batches that alternate between attention and experts");
+  number("--attention-tp", pins.tp_attention, 64, "GPUs in an attention instance");
+  number("--experts-tp", pins.tp_experts, 64, "GPUs in an expert instance");
   const auto choice = [&](const char* name, auto& pin, auto choices, const char* what) {
-    plan.add_option(name, pin, what)
-        ->transform(CLI::CheckedTransformer(std::move(choices), CLI::ignore_case))
-        ->group(kGroup);
+    AddChoice(plan, name, std::move(choices), what, [&pin](auto value) {
+      pin = value;
+    })->group(kGroup);
   };
   choice("--exchange", pins.mode,
-         std::map<std::string, ExchangeMode>{{"Direct", ExchangeMode::kDirect},
-                                             {"TwoPhaseSingle", ExchangeMode::kTwoPhaseSingle},
-                                             {"TwoPhaseParallel", ExchangeMode::kTwoPhaseParallel}},
-         "Direct, TwoPhaseSingle or TwoPhaseParallel");
+         Choices<ExchangeMode>{{"Direct", ExchangeMode::kDirect},
+                               {"TwoPhaseSingle", ExchangeMode::kTwoPhaseSingle},
+                               {"TwoPhaseParallel", ExchangeMode::kTwoPhaseParallel}},
+         "how attention and experts exchange rows");
   choice("--gate", pins.gate,
-         std::map<std::string, GateSide>{{"Experts", GateSide::kExperts},
-                                         {"Attention", GateSide::kAttention}},
-         "the module that chooses experts: Experts or Attention");
+         Choices<GateSide>{{"Experts", GateSide::kExperts}, {"Attention", GateSide::kAttention}},
+         "side that chooses the experts of a row");
   choice("--sum", pins.sum,
-         std::map<std::string, SumRule>{{"Contributions", SumRule::kContributions},
-                                        {"FixedPoint", SumRule::kFixedPoint}},
-         "Contributions or FixedPoint");
+         Choices<SumRule>{{"Contributions", SumRule::kContributions},
+                          {"FixedPoint", SumRule::kFixedPoint}},
+         "how attention adds up what experts return");
   choice("--compression", pins.wire,
-         std::map<std::string, controllers::WireFormat>{{"None", controllers::WireFormat::kBf16},
-                                                        {"FP8", controllers::WireFormat::kFp8}},
-         "of rows and contributions on the wire: None or FP8");
+         Choices<controllers::WireFormat>{{"None", controllers::WireFormat::kBf16},
+                                          {"FP8", controllers::WireFormat::kFp8}},
+         "compression of rows and contributions on the wire");
   plan.add_option("--whole", pins.whole,
-                  "strategy of the whole model, as the table names it: 'DP8 EP8 PP2'")
+                  "strategy of the whole model, written as in the table: 'DP8 EP8 PP2'")
       ->group(kGroup);
 }
 
 void DeclarePlan(CLI::App& app, PlanOptions& options) {
   CLI::App* plan = app.add_subcommand(
-      "plan", "Find how many attention and expert instances keep a latency at least cost");
+      "plan",
+      "Find the cheapest numbers of attention and expert instances that keep a latency target");
   plan->footer(
-      "With --batch: the cheapest plan that decodes so many sequences at once within the TPOT\n"
-      "target. With --requests-per-second or --trace: the cheapest that carries the traffic. With\n"
-      "neither: the plan of most tokens per second and cost. mAnE is m attention and n expert\n"
-      "instances, '4 x mAnE' four pools of them side by side, TP the GPUs of an instance, B the\n"
-      "micro-batches that alternate between the modules. Every number of micro-batches, way of "
-      "exchanging rows, gate side and tensor-parallel\n"
-      "degree is tried; memory must hold weights, keys and buffers. Below the plans stands the\n"
-      "whole model on one kind of GPU at its best: TP, DP, EP and PP are degrees of tensor, data,\n"
-      "expert and pipeline parallelism, attention first, x2 means two copies. Where that is no\n"
-      "dearer and no slower, the advice is not to separate.\n\n"
-      "Where the traffic is said, times to the first token are told; with --ttft-seconds too, "
-      "plans\n"
-      "that miss it are ruled out, and stand below the chosen one.\n\n"
+      "What the plan is for:\n"
+      "  --batch                    the cheapest plan that decodes this many sequences at once\n"
+      "  --requests-per-second      the cheapest plan that carries this traffic; --trace gives a\n"
+      "                             traffic too\n"
+      "  neither                    the plan with the most tokens per second for its cost\n"
+      "Every plan keeps the TPOT target, and memory holds its weights, keys and buffers. "
+      "janusctl\ntries all numbers of micro-batches, ways to exchange rows, gate sides and degrees "
+      "of\ntensor parallelism.\n\n"
+      "How to read the table: mAnE has m attention and n expert instances, and 4 x mAnE has four\n"
+      "such pools side by side. TP is the number of GPUs in an attention and in an expert "
+      "instance.\n"
+      "B is the number of micro-batches. The second table has the whole model on one kind of GPU:\n"
+      "TP, DP, EP and PP are its degrees of tensor, data, expert and pipeline parallelism, "
+      "attention\n"
+      "first; x2 means two copies. If that is as cheap and as fast, the advice is not to "
+      "separate.\n"
+      "\n"
+      "With a traffic, janusctl also prints times to the first token. With --ttft-seconds too, it\n"
+      "rules out plans that miss this target, and lists them below the chosen one.\n\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --tpot-milliseconds 50\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --requests-per-second 500 \\\n"
       "      --prompt-tokens 600 --output-tokens 110 --ttft-seconds 2\n"
@@ -215,78 +253,85 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
       "\\\n"
       "      --prompt-tokens 2000 --output-tokens 300 --ttft-seconds 2\n"
       "  janusctl plan --model deepseek-v3 --hardware H200 --batch 1024 --trace requests.csv\n");
-  auto* check = plan->add_option("--check-calibration", options.check_calibration,
-                                 "folder of measured times (data/calibration): fits the cost "
-                                 "model and prints how far it is off on what the fit did not see");
+  auto* check =
+      plan->add_option("--check-calibration", options.check_calibration,
+                       "folder with measured times (data/calibration). Fits the cost model and "
+                       "prints its error on measurements that the fit did not use");
   DeclareServiceFile(
       *plan, [&options](const control::MoEServiceSpec& spec) { FillPlan(spec, options); },
-      "its model, targets, hardware profiles, maxBatchSize, pods, survivable and limits");
+      "model, targets, hardware profiles, maxBatchSize, pods, survivable, exchange and limits");
   DeclareSetting(*plan, options.setting)->excludes(check);
-  plan->add_option("--tpot-milliseconds", options.tpot_milliseconds, "target, mean of a step")
+  plan->add_option("--tpot-milliseconds", options.tpot_milliseconds,
+                   "target for the mean time of a decode step")
       ->check(AboveZero())
       ->capture_default_str();
-  plan->add_option("--batch", options.batch, "sequences decoding at once (as many as possible)")
+  plan->add_option("--batch", options.batch,
+                   "sequences that decode at once. Default: as many as the target allows")
       ->check(CLI::Range(1.0, 1e7));
-  plan->add_option(
-          "--context", options.context,
-          "mean keys of a sequence (a prompt and half an answer of what is said of requests, "
-          "or 1024)")
+  plan->add_option("--context", options.context,
+                   "mean number of keys of a sequence. Default: a prompt and half an answer of the "
+                   "given traffic, or 1024")
       ->check(CLI::Range(1.0, 1e8));
-  plan->add_option("--max-attention-gpus", options.max_attention_gpus)
+  plan->add_option("--max-attention-gpus", options.max_attention_gpus, "most GPUs for attention")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  plan->add_option("--max-expert-gpus", options.max_expert_gpus)
+  plan->add_option("--max-expert-gpus", options.max_expert_gpus, "most GPUs for experts")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  plan->add_option("--max-gpus", options.max_gpus, "of both together (no other limit)")
+  plan->add_option("--max-gpus", options.max_gpus, "most GPUs in all. Default: no other limit")
       ->check(CLI::Range(2, 8192));
-  plan->add_option("--max-batch-size", options.max_batch_per_attention,
-                   "sequences of an attention instance, or of a GPU with the whole model")
+  plan->add_option("--max-batch-size", options.max_batch_per_attention, kMaxBatchHelp)
       ->check(CLI::Range(1, 65'536))
       ->capture_default_str();
   plan->add_flag("--survivable", options.survivable,
-                 "without the largest pod of experts there are slots for every expert");
-  plan->add_option("--instances-per-pod", options.instances_per_pod, "at most")
+                 "every expert must still have a slot if the largest pod of experts is lost");
+  plan->add_option("--instances-per-pod", options.instances_per_pod, "most instances in a pod")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  plan->add_flag("--whole-pods", options.whole_pods,
-                 "every pod has exactly so many instances; its price is printed");
+  plan->add_flag(
+      "--whole-pods", options.whole_pods,
+      "fill every pod with exactly --instances-per-pod instances, and print what this costs");
   plan->add_flag("--shared-node", options.shared_node,
-                 "both modules may sit in one node (an NVLink domain): a plan that fits one "
-                 "exchanges rows over its own links");
+                 "attention and experts may share a node (an NVLink domain). A plan that fits into "
+                 "one node exchanges rows over the links of that node");
   plan->add_flag("--fixed-point", options.fixed_point,
-                 "try the sum rule FixedPoint too, which this version does not serve");
+                 "also try the sum rule FixedPoint, which this version does not serve");
   plan->add_flag("--all-modes", options.all_modes,
-                 "try FixedPoint and fp8 on the wire too, which this version does not serve");
-  plan->add_flag("--served", options.served, "leave out what this version cannot run");
-  plan->add_option("--max-pools", options.max_pools, "copies of mAnE side by side, at most")
+                 "also try FixedPoint and fp8 on the wire, which this version does not serve");
+  plan->add_flag("--served", options.served, "leave out plans that this version cannot serve");
+  plan->add_option("--max-pools", options.max_pools,
+                   "most pools, which are copies of mAnE side by side")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   DeclarePins(*plan, options.pins);
   auto* trace = plan->add_option(
       "--trace", options.trace,
-      "of requests, as for simulate: print times to the first token for their lengths, at the rate "
-      "of the busiest five minutes (of a thinned trace say the rate), MixServe's forms beside");
+      "trace of requests, as for simulate. Prints times to the first token for its request lengths "
+      "and the rate of its busiest five minutes, beside those of MixServe's formulas. If the trace "
+      "is a sample, also give --requests-per-second");
   auto* rate = plan->add_option("--requests-per-second", options.traffic.requests_per_second,
-                                "the same at this rate, for the lengths that are said")
+                                "rate of requests; give their lengths with --prompt-tokens and "
+                                "--output-tokens, or with --trace")
                    ->check(CLI::Range(1e-6, 1e9));
   plan->add_option("--prompt-tokens", options.traffic.prompt_tokens,
-                   "of a request, mean; lengths are taken as exponential about it")
+                   "mean prompt length; lengths are modelled as exponential with this mean")
       ->check(CLI::Range(1.0, 1e8))
       ->needs(rate)
       ->excludes(trace);
-  plan->add_option("--output-tokens", options.traffic.output_tokens, "of a request, mean")
+  plan->add_option("--output-tokens", options.traffic.output_tokens, "mean answer length")
       ->check(CLI::Range(1.0, 1e8))
       ->needs(rate)
       ->excludes(trace);
-  plan->add_option("--ttft-seconds", options.ttft_seconds,
-                   "target of the first token; what misses it is told and not chosen")
+  plan->add_option(
+          "--ttft-seconds", options.ttft_seconds,
+          "target for the time to the first token. Plans that miss it are listed, not chosen")
       ->check(AboveZero());
   plan->add_option("--ttft-percentile", options.ttft_percentile,
-                   "share of requests whose first token is told, and is to keep the target")
+                   "share of requests that must keep --ttft-seconds; the printed times are of this "
+                   "percentile")
       ->check(CLI::Range(0.01, 0.9999))
       ->capture_default_str();
-  plan->add_flag("--json", options.json, "for programs");
+  plan->add_flag("--json", options.json, "print JSON");
 }
 
 // How policies scale, in the terms of MoEService.
@@ -294,158 +339,172 @@ void DeclareScaling(CLI::App& app, controllers::ScalingPolicy& scaling) {
   app.add_option_function<double>(
          "--tpot-milliseconds",
          [&scaling](double milliseconds) { scaling.tpot.seconds = milliseconds / 1e3; },
-         "target: a request's mean time between tokens (100)")
+         "target for a request's mean time between tokens. Default: 100")
       ->check(AboveZero());
   app.add_option_function<double>(
          "--ttft-seconds", [&scaling](double seconds) { scaling.ttft->seconds = seconds; },
-         "target of the first token (10)")
+         "target for the time to the first token. Default: 10")
       ->check(AboveZero());
   app.add_option_function<double>(
          "--percentile",
          [&scaling](double share) { scaling.tpot.percentile = scaling.ttft->percentile = share; },
-         "of requests that are to keep the targets (0.95)")
+         "share of requests that must keep the targets. Default: 0.95")
       ->check(CLI::Range(0.5, 0.9999));
   app.add_option_function<int>(
          "--instances-per-pod",
          [&scaling](int granule) {
            scaling.attention.instances_per_pod = scaling.experts.instances_per_pod = granule;
          },
-         "the granule of separated services (1)")
+         "instances in a pod; counts change by whole pods. Default: 1")
       ->check(CLI::Range(1, 64));
-  app.add_option("--interval-seconds", scaling.interval_seconds, "between decisions")
+  app.add_option("--interval-seconds", scaling.interval_seconds, "time between two decisions")
       ->check(CLI::Range(1.0, 86'400.0))
       ->capture_default_str();
-  app.add_option("--max-attention", scaling.attention.max, "instances")
+  app.add_option("--max-attention", scaling.attention.max, "most attention instances")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--max-experts", scaling.experts.max, "instances")
+  app.add_option("--max-experts", scaling.experts.max, "most expert instances")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--max-pools", scaling.max_pools,
-                 "copies of mAnE side by side; this version serves one")
+                 "most pools, which are copies of mAnE side by side; this version serves one")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--max-batch-size", scaling.max_batch_per_attention,
-                 "sequences of an attention instance, or of a GPU with the whole model")
+  app.add_option("--max-batch-size", scaling.max_batch_per_attention, kMaxBatchHelp)
       ->check(CLI::Range(1, 65'536))
       ->capture_default_str();
-  const std::map<std::string, controllers::ForecastKind> kinds = {
-      {"None", controllers::ForecastKind::kNone},
-      {"EWMA", controllers::ForecastKind::kEwma},
-      {"Seasonal", controllers::ForecastKind::kSeasonal}};
-  app.add_option("--predictor", scaling.forecast.kind,
-                 "None, EWMA (trend) or Seasonal (days): what load to be ready for (EWMA)")
-      ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case));
+  AddChoice(app, "--predictor",
+            Choices<controllers::ForecastKind>{{"None", controllers::ForecastKind::kNone},
+                                               {"EWMA", controllers::ForecastKind::kEwma},
+                                               {"Seasonal", controllers::ForecastKind::kSeasonal}},
+            "forecast of the load: None, EWMA (a trend) or Seasonal (days). Default: EWMA",
+            [&scaling](controllers::ForecastKind kind) { scaling.forecast.kind = kind; });
   app.add_flag("--learning,!--no-learning", scaling.is_learning,
-               "re-estimate the cost model from what workers measure (yes)");
+               "fit the cost model again to the times that workers measure. Default: yes");
 }
 
 // What the simulation replays.
 void DeclareDemand(CLI::App& app, DemandOptions& options) {
   auto* trace =
       app.add_option("--trace", options.trace,
-                     "CSV, plain or gzip, or a folder of them as one: arrival_s (or gap_s), "
-                     "input_tokens, output_tokens; BurstGPT's columns too");
-  app.add_option("--rates", options.rates,
-                 "instead: totals per window as ServeGen publishes them; requests are drawn")
+                     "CSV file, plain or gzip, or a folder of them that are read as one. Columns: "
+                     "arrival_s (or gap_s), input_tokens, output_tokens, or those of BurstGPT");
+  app.add_option(
+         "--rates", options.rates,
+         "instead of --trace: totals per window in ServeGen's format; requests are drawn from them")
       ->excludes(trace);
   app.add_option("--scale", options.scale,
-                 "requests that a row (or the rate) stands for; more than 50 million groups are "
-                 "refused")
+                 "multiply the requests by this factor; at most 50 million groups can be simulated")
       ->check(AboveZero())
       ->capture_default_str();
-  app.add_option("--max-weight", options.max_weight, "requests simulated as one, at most")
+  app.add_option("--max-weight", options.max_weight,
+                 "most requests in a group, which is simulated as one request")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--from-hours", options.from_hours,
-                 "leave out what came before, on the file's clock; a trace that begins later is "
-                 "replayed from its first ten minutes with a request")
-      ->check(ZeroAndMore())
+                 "leave out requests before this hour of the file. The replay begins with the ten "
+                 "minutes in which the first remaining request arrives")
+      ->check(ZeroOrMore())
       ->capture_default_str();
-  app.add_option("--hours", options.hours, "and what came after so many (all)")->check(AboveZero());
-  app.add_option("--seed", options.seed, "of spreading and drawing")->capture_default_str();
+  app.add_option("--hours", options.hours,
+                 "length of the replay from --from-hours. Default: to the end of the file")
+      ->check(AboveZero());
+  app.add_option("--seed", options.seed, "seed for the times of spread and drawn requests")
+      ->capture_default_str();
   app.add_flag("--prefill-elsewhere", options.prefill_elsewhere,
-               "prompts are computed by other machines: only decoding is simulated");
+               "other machines compute the prompts: simulate only decoding");
 }
 
 void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
   CLI::App* simulate = app.add_subcommand(
-      "simulate", "Replay a workload under several ways to scale: GPU-hours against latency kept");
+      "simulate",
+      "Replay a workload under several scaling policies, and compare GPU-hours and kept targets");
   simulate->footer(
-      "Every request of the workload is simulated: it queues, its prompt is computed in chunks, "
-      "it\n"
-      "decodes in a batch with the others; instances start and drain, changes pause. Policies see\n"
-      "only what an operator could measure; the oracle sees everything and bounds them.\n\n"
-      "policies: ours, disagg, sglang, whole, ceil, hpa, wva, dynamo, static, oracle\n"
-      "  ours     attention and experts one by one, as docs/scaling.md decides\n"
+      "Every request of the workload is simulated. It waits in the queue, its prompt is computed\n"
+      "in chunks, and it decodes in a batch with others. Instances take time to start and to "
+      "drain,\n"
+      "and a change of members pauses the steps. Policies see only what an operator can measure.\n"
+      "The oracle knows the whole workload, and shows how much other policies could save.\n\n"
+      "Policies:\n"
+      "  ours            scales attention and experts separately, as docs/scaling.md describes\n"
       "  disagg, sglang  the baselines of the JANUS paper\n"
-      "  whole    copies of the cheapest whole-model instance, by the same decision as ours;\n"
-      "           ceil, hpa, wva, dynamo the same copies by demand over capacity, by KV use and\n"
-      "           queue, by saturation, by a demand floor and single steps\n"
-      "  static   the plan for the busiest 5 min; oracle  the cheapest schedule in hindsight\n\n"
-      "A row of the trace stands for --scale requests, spread over its interval and simulated in\n"
-      "groups of at most --max-weight: smaller is truer and slower.\n\n"
+      "  whole           scales copies of the cheapest whole-model instance, by the decision of "
+      "ours\n"
+      "  ceil            the same copies, by demand over capacity\n"
+      "  hpa             the same copies, by KV cache use and queue length\n"
+      "  wva             the same copies, by saturation\n"
+      "  dynamo          the same copies, by a floor for the demand and single steps\n"
+      "  static          the plan for the busiest five minutes, all the time\n"
+      "  oracle          the cheapest schedule in hindsight\n\n"
+      "A row of the trace stands for --scale requests. They are spread over the row's interval,\n"
+      "and simulated in groups of at most --max-weight. Small groups are more exact and slower.\n\n"
       "  janusctl simulate --model deepseek-v3 --hardware H200 --tpot-milliseconds 50 \\\n"
       "      --trace data/traces/servegen_deepseek_r1_div2 --scale 4 --policies "
       "ours,whole,oracle \\\n"
       "      --html report.html\n\n"
-      "docs/simulation.md says what to believe of it.\n");
+      "docs/simulation.md describes how far to trust the results.\n");
   simulate->add_option_function<std::string>(
       "-f,--file,--service",
       [&options](const std::string& file) {
         const Status status = ReadServiceInto(file, options);
         if (!status.ok()) throw CLI::ValidationError(status.message());
       },
-      "MoEService (.yaml): its targets, counts, granules, behaviors, limits and predictor; what is "
-      "said beside it counts more");
+      "MoEService file (.yaml) that sets model, targets, counts, instances per pod, behaviors, "
+      "limits and predictor. Other options on the command line win");
   DeclareSetting(*simulate, options.setting);
   DeclareDemand(*simulate, options.demand);
   DeclareScaling(*simulate, options.scaling);
-  simulate->add_option("--policies", options.policies, "which, separated by commas (all)")
+  simulate
+      ->add_option("--policies", options.policies,
+                   "policies to run, separated by commas. Default: all")
       ->delimiter(',');
-  simulate->add_flag(
-      "--all-modes", options.all_modes,
-      "ours may exchange in every way that a plan knows, which this version does not "
-      "serve: two phases over every card, FixedPoint, gate on attention, fp8");
+  simulate->add_flag("--all-modes", options.all_modes,
+                     "ours may also exchange rows in the ways that this version does not serve: "
+                     "two phases over every card, FixedPoint, gate on attention, fp8");
   simulate->add_flag("--tighten-peers", options.tightens_peers,
-                     "run a peer's rule again at ever stricter thresholds until it attains");
+                     "run ceil, hpa, wva, dynamo and sglang again with stricter thresholds until "
+                     "they keep the targets");
   simulate
       ->add_option("--start-seconds", options.start_seconds,
-                   "of an instance, from asked for to ready")
+                   "time from the request for an instance until it is ready")
       ->check(CLI::Range(0.0, 86'400.0))
       ->capture_default_str();
   simulate
       ->add_option("--pause-milliseconds", options.pause_milliseconds,
-                   "that a change of members stops the steps")
-      ->check(ZeroAndMore())
+                   "time for which a change of members pauses the steps")
+      ->check(ZeroOrMore())
       ->capture_default_str();
   simulate
       ->add_option("--growth-reserve", options.growth_reserve_percent,
-                   "percent of the tokens still to come that admission leaves room for")
+                   "percent of the tokens still to come for which admission keeps memory free")
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   simulate
       ->add_option("--oracle-attainment", options.oracle_attainment,
-                   "share of requests that the oracle keeps (what ours did)")
+                   "share of requests for which the oracle keeps the targets. Default: the share "
+                   "that ours kept")
       ->check(CLI::Range(0.01, 1.0));
   simulate
       ->add_option("--oracle-interval-seconds", options.oracle_interval_seconds,
                    "how often the oracle may change its plan")
       ->check(CLI::Range(60.0, 86'400.0))
       ->capture_default_str();
-  simulate->add_option("--window-seconds", options.window_seconds, "of the records")
+  simulate
+      ->add_option("--window-seconds", options.window_seconds, "length of a window in the report")
       ->check(CLI::Range(10.0, 86'400.0))
       ->capture_default_str();
   simulate
-      ->add_option("--attention-factor", options.truth.attention,
-                   "true attention times over what policies reckon with")
+      ->add_option(
+          "--attention-factor", options.truth.attention,
+          "true attention times, as a factor of the times that policies assume. Default: 1")
       ->check(CLI::Range(0.1, 10.0));
-  simulate->add_option("--expert-factor", options.truth.experts, "the same of experts")
+  simulate->add_option("--expert-factor", options.truth.experts, "the same for experts")
       ->check(CLI::Range(0.1, 10.0));
-  simulate->add_option("--exchange-factor", options.truth.exchange, "the same of the exchange")
+  simulate->add_option("--exchange-factor", options.truth.exchange, "the same for the exchange")
       ->check(CLI::Range(0.1, 10.0));
-  simulate->add_option("--html", options.html, "file for a report with plots and every decision");
-  simulate->add_flag("--json", options.json, "windows and decisions too, for programs");
+  simulate->add_option("--html", options.html,
+                       "write a report with plots and decisions to this HTML file");
+  simulate->add_flag("--json", options.json, "print JSON, with windows and decisions");
 }
 
 // Shows progress as a line redrawn in place on a terminal, and not elsewhere. Ends after a signal.
@@ -457,22 +516,25 @@ Result<std::string> SimulateWithProgress(const SimulateOptions& options, StopSig
 }
 
 void DeclareLoad(CLI::App& app, LoadCommand& command) {
-  CLI::App* load = app.add_subcommand(
-      "load",
-      "Send requests at their times, whatever became of those before, and measure the streams");
-  load->footer("A key that the endpoint asks for is taken from OPENAI_API_KEY.\n");
+  CLI::App* load = app.add_subcommand("load",
+                                      "Send requests at planned times, without waiting for earlier "
+                                      "answers, and measure the streams");
+  load->footer("If the endpoint needs an API key, set OPENAI_API_KEY.\n");
   LoadOptions& options = command.load;
-  load->add_option("--url", options.url, "OpenAI endpoint, http://host:port")
+  load->add_option("--url", options.url, "server with the OpenAI API, as http://host:port")
       ->capture_default_str();
-  load->add_option("--model", options.model, "model name (the first that the endpoint lists)");
+  load->add_option("--model", options.model,
+                   "model name. Default: the first that the server lists");
   auto* trace = load->add_option("--trace", command.trace,
-                                 "CSV, plain or gzip: arrival_s, input_tokens, output_tokens");
-  load->add_option("--rate", command.rate, "requests per second, Poisson arrivals")
+                                 "CSV file, plain or gzip, or a folder of them. Columns: arrival_s "
+                                 "(or gap_s), input_tokens, output_tokens");
+  load->add_option("--rate", command.rate, "requests per second, with Poisson arrivals")
       ->excludes(trace)
       ->check(CLI::Range(1e-6, 1e6))
       ->capture_default_str();
-  load->add_option("--requests", command.requests,
-                   "how many; of a trace its first (all; 100 with --rate)")
+  load->add_option(
+          "--requests", command.requests,
+          "how many requests to send; of a trace, the first ones. Default: 100, or the whole trace")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   load->add_option("--input-tokens", command.input_tokens, "prompt length with --rate")
       ->check(CLI::Range(1, 1 << 24))
@@ -480,26 +542,31 @@ void DeclareLoad(CLI::App& app, LoadCommand& command) {
   load->add_option("--output-tokens", command.output_tokens, "answer length with --rate")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
-  load->add_option("--time-scale", options.time_scale, "a trace's times are divided by it")
+  load->add_option("--time-scale", options.time_scale, "divide the arrival times by this number")
       ->check(CLI::Range(1e-6, 1e6))
       ->capture_default_str();
   load->add_option("--max-concurrency", options.max_concurrency,
-                   "requests open at once; an arrival beyond it is skipped and counted")
+                   "most requests open at once; beyond it, an arrival is skipped and counted")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  load->add_option("--timeout-seconds", command.timeout_seconds, "without a byte of an answer")
+  load->add_option("--timeout-seconds", command.timeout_seconds,
+                   "a request fails after this time without a byte of an answer")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();
-  load->add_option("--temperature", options.temperature, "of sampling; 0 takes the likeliest token")
+  load->add_option("--temperature", options.temperature,
+                   "sampling temperature; 0 takes the most likely token")
       ->check(CLI::Range(0.0, 2.0))
       ->capture_default_str();
-  load->add_option("--seed", options.seed, "of arrivals and prompts")->capture_default_str();
-  load->add_option("--token-ids-below", options.token_ids_below, "prompts are random token ids")
+  load->add_option("--seed", options.seed, "seed of arrival times and prompts")
+      ->capture_default_str();
+  load->add_option("--token-ids-below", options.token_ids_below,
+                   "prompts are random token ids between 0 and this number")
       ->check(CLI::Range(2, 1 << 22))
       ->capture_default_str();
-  load->add_flag("--ignore-eos", options.ignore_eos, "ask for answers of full length");
+  load->add_flag("--ignore-eos", options.ignore_eos,
+                 "ask the server to ignore end-of-text tokens, so that answers have full length");
   load->add_option("--output", command.output,
-                   "file for one JSON line per request (standard output)");
+                   "file for one JSON line per request. Default: standard output");
 }
 
 Status Load(LoadCommand& command, StopSignals& stop) {
@@ -515,7 +582,9 @@ Status Load(LoadCommand& command, StopSignals& stop) {
   std::ofstream file;
   if (!command.output.empty()) {
     file.open(command.output, std::ios::trunc);
-    if (!file) return FailedPrecondition(command.output + ": cannot be written");
+    if (!file)
+      return FailedPrecondition(command.output +
+                                ": cannot write this file; check its folder and permissions");
   }
   const auto write = [&](const RequestOutcome& outcome) {
     const std::string line = ToJson(outcome) + "\n";
@@ -529,7 +598,8 @@ Status Load(LoadCommand& command, StopSignals& stop) {
                          RunLoad(command.load, arrivals, write, [&] { return stop.Came(); }));
   std::fflush(stdout);
   std::fputs(Describe(summary).c_str(), stderr);
-  if (summary.completed == 0 && summary.failed > 0) return Unavailable("no request was answered");
+  if (summary.completed == 0 && summary.failed > 0)
+    return Unavailable("no request was answered; the JSON lines have the errors");
   return OkStatus();
 }
 

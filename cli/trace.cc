@@ -37,24 +37,23 @@ Status Append(std::string_view csv, int64_t limit, std::vector<Arrival>& arrival
     const std::optional<int> in = Tokens(reader.Number(input));
     const std::optional<int> out = Tokens(reader.Number(output));
     if (!seconds || !std::isfinite(*seconds) || *seconds < 0 || !in || !out) {
-      return InvalidArgument(
-          "line " + std::to_string(reader.line()) + ": '" +
-          std::string(reader.row().substr(0, 80)) +
-          "' is no arrival; want seconds and two token counts, of 0 and more, at "
-          "most 100 million tokens");
+      return InvalidArgument("line " + std::to_string(reader.line()) + ": '" +
+                             std::string(reader.row().substr(0, 80)) +
+                             "' is not an arrival; want seconds and two token counts. All are at "
+                             "least 0; tokens are at most 100 million");
     }
     const double last = arrivals.empty() ? 0 : arrivals.back().seconds;
     if (gap < 0 && *seconds < last) {
-      return InvalidArgument("line " + std::to_string(reader.line()) + ": the time falls from " +
-                             std::to_string(last) + " to " + std::to_string(*seconds) +
-                             "; sort the trace by arrival");
+      return InvalidArgument("line " + std::to_string(reader.line()) +
+                             ": the time decreases from " + std::to_string(last) + " to " +
+                             std::to_string(*seconds) + "; sort the trace by arrival time");
     }
     const double at = gap < 0 ? *seconds : last + *seconds;
     if (at > kLongestSeconds) {
       return InvalidArgument("line " + std::to_string(reader.line()) + ": '" +
                              std::string(reader.row().substr(0, 80)) +
-                             "' arrives more than 100 days after the beginning; arrival_s counts "
-                             "seconds from there, not from 1970");
+                             "' arrives more than 100 days after the start; arrival_s counts "
+                             "seconds from the start of the trace, not from 1970");
     }
     arrivals.push_back({at, *in, *out});
   }

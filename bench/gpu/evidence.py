@@ -25,7 +25,7 @@ from step_runner import FOUND, Digests, Runner, Step
 
 SCRIPTS = ROOT / "bench/gpu"
 OFF = {"NCCL": "not used (docs/design/010)", "UCX": "not in preset cuda, which links with a compiler alone"}
-NO_PARITY = 3  # exit status if nothing failed but no case passed
+NO_PARITY = 3  # exit status if nothing failed, but a step that compares results did not run
 
 # These cases test what the host refuses; they need no device.
 NOT_OURS = ("Linear.RefusesACpuStream*", "*.NamesTheFirstRow*", "*.RefusesAbsurdValues*")

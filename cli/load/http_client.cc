@@ -11,13 +11,14 @@ constexpr size_t kMaxErrorBody = 64 << 10;
 std::string Why(httplib::Error error) {
   switch (error) {
     case httplib::Error::Connection:
-      return "cannot connect; does it run, and listen there?";
+      return "cannot connect; check that the server runs and listens at this address";
     case httplib::Error::ConnectionTimeout:
-      return "no connection in time";
+      return "cannot connect within the time limit";
     case httplib::Error::Read:
-      return "the connection was closed, or silent for too long, before the answer was there";
+      return "the server closed the connection, or sent nothing within the time limit, before the "
+             "answer was complete";
     case httplib::Error::Write:
-      return "the connection was closed while the request was sent";
+      return "the server closed the connection before it had the whole request";
     default:
       return httplib::to_string(error);
   }
@@ -88,7 +89,7 @@ Result<HttpReply> HttpClient::PostStream(const std::string& path, const std::str
     return true;
   };
   const httplib::Result result = connection_->client.send(request);
-  if (left) return Cancelled("left by the client");
+  if (left) return Cancelled("this client stopped reading the answer");
   if (!result) {
     return Unavailable(connection_->url + path + ": " + Why(result.error()));
   }

@@ -32,8 +32,8 @@ Result<std::string> FindModel(const LoadOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const HttpReply reply, client->Get("/v1/models"));
   if (reply.status == 401) {
     return FailedPrecondition(options.url + (options.api_key.empty()
-                                                 ? " asks for a key: set OPENAI_API_KEY"
-                                                 : " refuses the key of OPENAI_API_KEY"));
+                                                 ? " needs an API key; set OPENAI_API_KEY"
+                                                 : " refuses the API key in OPENAI_API_KEY"));
   }
   if (reply.status != 200) {
     return Unavailable(options.url + "/v1/models: HTTP " + std::to_string(reply.status) + ": " +
@@ -44,7 +44,7 @@ Result<std::string> FindModel(const LoadOptions& options) {
       !root["data"].empty() && root["data"][0].value("id", Json()).is_string()) {
     return root["data"][0]["id"].get<std::string>();
   }
-  return NotFound(options.url + "/v1/models: lists no model; give --model");
+  return NotFound(options.url + "/v1/models: the server lists no model; give --model");
 }
 
 // Of the endpoint as it is now; nothing where it does not say.
@@ -231,9 +231,9 @@ class Runner {
       if (reply->status != 200) {
         out.error = "HTTP " + std::to_string(reply->status) + ": " + ErrorMessage(reply->body);
       } else if (out.error.empty() && out.finish_reason == "error") {
-        out.error = "finish_reason error";
+        out.error = "the server ended the answer with finish_reason error";
       } else if (out.error.empty() && (!ended || out.finish_reason.empty())) {
-        out.error = "the stream ended before its answer did";
+        out.error = "the stream ended before the answer was complete";
       }
     }
     return out;
@@ -336,7 +336,7 @@ std::string Describe(const LoadSummary& summary) {
   out += line;
   const auto row = [&](const char* name, const Histogram& times) {
     if (times.count() == 0) {
-      out += std::string(name) + " of no request\n";
+      out += std::string(name) + ": no request has a value\n";
       return;
     }
     std::snprintf(line, sizeof(line),
@@ -350,15 +350,16 @@ std::string Describe(const LoadSummary& summary) {
   row("ITL", summary.itl);
   row("TPOT", summary.tpot);
   if (summary.timed_waits > 0) {
-    out += "emulated: timed devices served, so these are modelled times, not this machine's\n";
+    out +=
+        "emulated: timed devices served these requests; the times are those of the emulated "
+        "devices, not of this machine\n";
   }
   if (IsVoid(summary.timed_waits, summary.timed_overruns)) {
-    std::snprintf(
-        line, sizeof(line),
-        "void: %.1f %% of the results came more than 2 ms later than modelled; serve with "
-        "a lower --time-scale, or on more cores\n",
-        100.0 * static_cast<double>(summary.timed_overruns) /
-            static_cast<double>(summary.timed_waits));
+    std::snprintf(line, sizeof(line),
+                  "void: %.1f %% of the results came more than 2 ms late, so these times are not "
+                  "valid; serve with a lower --time-scale, or on more cores\n",
+                  100.0 * static_cast<double>(summary.timed_overruns) /
+                      static_cast<double>(summary.timed_waits));
     out += line;
   }
   if (summary.late.Percentile(99) > 0.01) {

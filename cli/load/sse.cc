@@ -27,7 +27,8 @@ Status SseParser::Feed(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     line_ += bytes.substr(0, end);
-    if (line_.size() > kMaxLine) return ResourceExhausted("an event of more than 1 MiB");
+    if (line_.size() > kMaxLine)
+      return ResourceExhausted("the stream has an event of more than 1 MiB");
     if (end == std::string_view::npos) break;
     bytes.remove_prefix(end + 1);
     std::string_view line = line_;
@@ -44,7 +45,8 @@ Status SseParser::Feed(std::string_view bytes) {
 
 Result<CompletionChunk> ParseChunk(std::string_view json) {
   const Json root = Json::parse(json, nullptr, false);
-  if (!root.is_object()) return InvalidArgument("an event that is no JSON object");
+  if (!root.is_object())
+    return InvalidArgument("the stream has an event that is not a JSON object");
   CompletionChunk chunk;
   if (const auto error = root.find("error"); error != root.end() && !error->is_null()) {
     chunk.error = MessageOf(*error);
@@ -56,7 +58,7 @@ Result<CompletionChunk> ParseChunk(std::string_view json) {
   }
   const auto choices = root.find("choices");
   if (choices == root.end() || !choices->is_array()) {
-    return InvalidArgument("an event without choices");
+    return InvalidArgument("the stream has an event without choices");
   }
   for (const Json& choice : *choices) {
     if (!choice.is_object()) continue;

@@ -104,7 +104,7 @@ Status Await(const RunningService& service, const control::Resource& resource,
     pollfd fd = {stop.fd(), POLLIN, 0};
     poll(&fd, 1, static_cast<int>(kLookEvery.count()));
   }
-  return Cancelled("stopped waiting; the service goes on");
+  return Cancelled("stopped waiting; the service still applies the change");
 }
 
 // Where the requested counts go. A role in mode External takes its count from its MoERoleScaler.
@@ -143,10 +143,11 @@ Result<std::string> Get(const GetOptions& options) {
   if (kind == Kinds().end()) {
     std::string known;
     for (const auto& [name, resource] : Kinds()) known += (known.empty() ? "" : ", ") + name;
-    return InvalidArgument("get: '" + options.kind + "' is none of " + known);
+    return InvalidArgument("get: '" + options.kind + "' is not a kind of object; want one of " +
+                           known);
   }
   if (!options.output.empty() && options.output != "yaml" && options.output != "json") {
-    return InvalidArgument("-o: '" + options.output + "' is neither yaml nor json");
+    return InvalidArgument("-o: '" + options.output + "' is not a format; want yaml or json");
   }
   const control::Environment environment = control::ReadEnvironment();
   std::vector<Node> objects;
@@ -162,7 +163,7 @@ Result<std::string> Get(const GetOptions& options) {
     JANUS_ASSIGN_OR_RETURN(objects, List(service, *kind->second));
   }
   if (!options.output.empty()) return Written(std::move(objects), options);
-  if (objects.empty()) return "no " + options.kind + " found\n";
+  if (objects.empty()) return "there are no " + options.kind + "\n";
   const WallTime now = Time().WallNow();
   if (options.kind == "services") return ServiceTable(objects, now);
   if (options.kind == "pods") return PodTable(objects, now);
@@ -183,7 +184,7 @@ Result<std::string> Describe(const std::string& name) {
 
 Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop) {
   if (!options.attention && !options.experts) {
-    return InvalidArgument("scale: want --attention N, --experts N or both");
+    return InvalidArgument("scale: give --attention N, --experts N or both");
   }
   JANUS_ASSIGN_OR_RETURN(const RunningService service,
                          FindRunningService(control::ReadEnvironment(), Time(), options.name));
@@ -219,7 +220,7 @@ Result<std::string> Delete(const std::string& name) {
                          FindRunningService(control::ReadEnvironment(), Time(), name));
   const auto deleted = service.api->Delete(control::kMoEServices, service.key, {}, kLimits);
   if (!deleted.ok()) return deleted.status();
-  return service.key.name + ": deleted; its processes end\n";
+  return service.key.name + ": deleted; its processes are ending\n";
 }
 
 }  // namespace janus::cli

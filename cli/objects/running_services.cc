@@ -29,7 +29,9 @@ std::unique_ptr<control::ObjectApi> Reach(const std::string& socket,
 }  // namespace
 
 Status NoServiceRuns() {
-  return NotFound("no service runs here; janusctl serve starts one, kubectl is for clusters");
+  return NotFound(
+      "no service runs on this machine; start one with janusctl serve, or use kubectl for a "
+      "cluster");
 }
 
 std::vector<RunningService> FindRunningServices(const control::Environment& environment,
@@ -62,12 +64,12 @@ Result<RunningService> FindRunningService(const control::Environment& environmen
   if (all.empty()) return NoServiceRuns();
   if (name.empty()) {
     if (all.size() == 1) return std::move(all[0]);
-    return InvalidArgument("which service? there are " + names);
+    return InvalidArgument("several services run here; give the name of one: " + names);
   }
   for (RunningService& one : all) {
     if (one.key.name == name) return std::move(one);
   }
-  return NotFound("no service '" + name + "' runs here; there is " + names);
+  return NotFound("no service '" + name + "' runs here; running: " + names);
 }
 
 }  // namespace janus::cli

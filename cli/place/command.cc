@@ -88,7 +88,7 @@ std::string RenderText(const PlaceOptions& options, const std::vector<RoutingLay
   char line[256];
   std::snprintf(line, sizeof(line),
                 "%zu layers of %d experts, top %d, %d tokens each; %d instances of %d slots, %d of "
-                "them left empty: %.2f replicas of an expert\n",
+                "them stay empty; %.2f replicas per expert\n",
                 layers.size(), layers[0].experts, layers[0].top_k, layers[0].tokens(),
                 options.instances, chosen.placement.slots_of_instance[0], options.spare_slots,
                 static_cast<double>(options.instances) *
@@ -96,19 +96,21 @@ std::string RenderText(const PlaceOptions& options, const std::vector<RoutingLay
                     layers[0].experts);
   text += line;
   std::snprintf(line, sizeof(line),
-                "a step of %d tokens activates %.1f experts a layer: at best %.2f on the busiest "
-                "instance\n\n",
+                "a step of %d tokens activates %.1f experts per layer: at least %.2f on the "
+                "busiest instance\n\n",
                 options.batch, activated, activated / options.instances);
   text += line;
   std::snprintf(line, sizeof(line), "%-14s %28s %22s\n", "PLACEMENT", "ACTIVATED, BUSIEST INSTANCE",
-                "BUSIEST MINUS IDLEST");
+                "BUSIEST - LEAST BUSY");
   text += line;
   for (const Judged& judged : all) {
     std::snprintf(line, sizeof(line), "%-14s %28.2f %22.2f%s\n", judged.method.c_str(),
                   judged.largest, judged.gap, &judged == &chosen ? "   <- chosen" : "");
     text += line;
   }
-  text += std::string("placed on the first half of the measurement, judged on the second under ") +
+  text += std::string(
+              "each placement uses the first half of the measurement, and is judged on the second "
+              "half with ") +
           (options.greedy ? "AEBSGreedy" : "AEBS (its exact form)") + "\n\n";
   const controllers::Layout layout = controllers::LayoutOf(chosen.placement, 0);
   text += "the first layer, by instance:\n";
@@ -145,9 +147,9 @@ Result<std::string> Place(const PlaceOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const std::optional<PlacementMethod> method, MethodOf(options.method));
   JANUS_ASSIGN_OR_RETURN(const std::vector<RoutingLayer> layers, ReadLayers(options));
   if (layers[0].tokens() < 2) {
-    return InvalidArgument(options.routing +
-                           ": one token; want at least two, one to place on and "
-                           "one to judge on");
+    return InvalidArgument(
+        options.routing +
+        ": has one token; want at least two: one to place experts, and one to judge the placement");
   }
   const int fewest = (layers[0].experts + options.instances - 1) / options.instances;
   const std::vector<int> slots(

@@ -56,8 +56,9 @@ Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers,
     names = here;
   }
   if (names != here) {
-    return InvalidArgument(path + ": has the layers " + Join(here) + ", the files before it " +
-                           Join(names) + "; the files of a folder measure the same layers");
+    return InvalidArgument(path + ": has the layers " + Join(here) +
+                           ", but the files before it have " + Join(names) +
+                           "; all files of a folder must have the same layers");
   }
   while (csv.Next()) {
     for (size_t l = 0; l < columns.size(); ++l) {
@@ -72,7 +73,7 @@ Status ReadFile(const std::string& path, std::vector<RoutingLayer>& layers,
       return InvalidArgument(path + ": line " + std::to_string(csv.line()) + ": column " +
                              columns[l].first + " is '" +
                              std::string(csv.Text(columns[l].second).substr(0, 40)) + "'; want " +
-                             many + "expert ids, 0 to 65535, separated by blanks");
+                             many + "expert ids from 0 to 65535, separated by spaces");
     }
   }
   return OkStatus();

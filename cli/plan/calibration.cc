@@ -247,7 +247,7 @@ Result<std::vector<CalibrationLine>> CheckCalibration(const std::string& folder)
     const size_t fitted = data->experts.fit.size();
     checker.Add("experts", name, "masked grouped GEMM", fitted, judge(cost, data->experts.held),
                 kExpertGoal);
-    checker.Add("experts", name, "of those, routing unclear", fitted,
+    checker.Add("experts", name, "of these, unclear routing", fitted,
                 judge(cost, data->unclear_experts), {0, 0});
     if (data == &h200) {
       checker.Add("experts", "H100 from H200", "masked grouped GEMM", fitted,
@@ -295,7 +295,8 @@ std::string RenderCalibration(const std::vector<CalibrationLine>& lines) {
                   l.held.median * 100, l.held.p90 * 100, l.held.bias * 100, goal.c_str());
     text += line;
   }
-  std::snprintf(line, sizeof(line), "%d of %d kinds with a goal meet it on what was held back\n",
+  std::snprintf(line, sizeof(line),
+                "%d of %d kinds with a goal meet it on measurements that the fit did not use\n",
                 met, with_goal);
   return text + line;
 }

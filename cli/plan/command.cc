@@ -8,6 +8,7 @@
 
 #include "cli/plan/calibration.h"
 #include "cli/plan/traffic_file.h"
+#include "common/format.h"
 #include "controllers/plan/search.h"
 #include "controllers/plan/terms.h"
 
@@ -60,7 +61,7 @@ Result<controllers::Traffic> TrafficOf(const PlanOptions& options) {
       return said;
     }
     return InvalidArgument(
-        "plan: --requests-per-second needs the lengths of requests; want --prompt-tokens and "
+        "plan: --requests-per-second needs the lengths of requests; give --prompt-tokens and "
         "--output-tokens, or --trace");
   }
   JANUS_ASSIGN_OR_RETURN(controllers::Traffic traffic, ReadTraffic(options.trace));
@@ -112,13 +113,13 @@ std::string RenderFirstTokenOf(const std::string& name, const controllers::First
                                double percentile) {
   char line[320];
   if (!token.why_not.empty()) {
-    std::snprintf(line, sizeof(line), "%-22s first token p%.4g never: ", name.c_str(),
+    std::snprintf(line, sizeof(line), "%-22s no first token at p%.4g: ", name.c_str(),
                   percentile * 100);
     return line + token.why_not + "\n";
   }
   std::snprintf(line, sizeof(line),
-                "%-22s first token p%.4g %.3g s; %.0f sequences decoding at %.1f ms, room for %.0f "
-                "prompt rows a step\n",
+                "%-22s first token p%.4g %.3g s; %.0f sequences decode at %.1f ms; a step has room "
+                "for %.0f prompt rows\n",
                 name.c_str(), percentile * 100, token.seconds, token.decoding,
                 token.tpot_seconds * 1e3, token.prompt_rows);
   return line;
@@ -132,13 +133,13 @@ std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoa
   std::string text;
   char line[320];
   std::snprintf(line, sizeof(line),
-                "\n%.4g requests/s of %.0f + %.0f tokens (prompts %s), steps of %.4g ms\n",
+                "\n%.4g requests/s of %.0f + %.0f tokens (prompt lengths %s), steps of %.4g ms\n",
                 traffic.requests_per_second, traffic.prompt_tokens, traffic.output_tokens,
-                traffic.prompt_law.empty() ? "exponential about that mean" : "as measured",
+                traffic.prompt_law.empty() ? "exponential with this mean" : "as measured",
                 goal.tpot_seconds * 1e3);
   text += line;
   if (goal.ttft_seconds > 0) {
-    std::snprintf(line, sizeof(line), "first tokens are to come within %.4g s at p%.4g\n",
+    std::snprintf(line, sizeof(line), "target for the first token: %.4g s at p%.4g\n",
                   goal.ttft_seconds, goal.ttft_percentile * 100);
     text += line;
   }
@@ -158,7 +159,7 @@ std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoa
                 beside.theirs.tokens_per_second * whole.copies);
   text += line;
   if (!std::isfinite(beside.theirs.wait)) {
-    return text + "no first token: its queue grows without end\n";
+    return text + "no first token, because its queue grows without limit\n";
   }
   std::snprintf(line, sizeof(line), "wait %.3g s, mean first token %.3g s\n", beside.theirs.wait,
                 beside.theirs.first_token);
@@ -168,28 +169,24 @@ std::string RenderFirstTokens(const Setting& setting, const controllers::PlanGoa
 // How many micro-batches, and why. Each one reads the experts' weights again.
 std::string RenderMicroBatches(const Setting& setting, const FoundPlan& best) {
   if (best.how.micro_batches == 1) {
-    return "one micro-batch: with more of them each would read its experts again, for longer than "
-           "attention and the exchange could hide\n";
+    return "one micro-batch: each further one would read the experts again. That takes longer than "
+           "attention and exchange can hide\n";
   }
   FoundPlan one = best;
   one.how.micro_batches = 1;
   const double batch = best.batch / best.how.pools;
   const controllers::LayerTimes layer = TimesOfLayer(setting, one.how, batch);
-  char line[320];
-  std::snprintf(line, sizeof(line),
-                "%d micro-batches: a layer takes %.0f us; as one it would take %.0f us, since its "
-                "parts follow one another, although its experts would be read once (%.0f us) and "
-                "not %d times (%.0f us)\n",
-                best.how.micro_batches, best.times.layer * 1e6, layer.layer * 1e6,
-                layer.experts * 1e6, best.how.micro_batches,
-                best.how.micro_batches * best.times.experts * 1e6);
-  return line;
+  return Format(
+      "%d micro-batches: a layer takes %.0f us. One micro-batch would take %.0f us, because its "
+      "parts cannot overlap; it would read the experts once (%.0f us), not %d times (%.0f us)\n",
+      best.how.micro_batches, best.times.layer * 1e6, layer.layer * 1e6, layer.experts * 1e6,
+      best.how.micro_batches, best.how.micro_batches * best.times.experts * 1e6);
 }
 
 // Plans that keep the modules together on one kind of GPU, best first.
 std::string RenderWholes(const PlanAnswer& answer) {
   if (answer.wholes.empty()) {
-    return "\nnot separated, the model keeps the target on no number of these GPUs\n";
+    return "\nnot separated: no number of these GPUs keeps the target\n";
   }
   std::string text;
   char line[320];
@@ -240,25 +237,24 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
   }
   if (is_any_unserved) {
     text +=
-        "* this version cannot run it: it serves one pool, one GPU an instance and the exchange "
-        "Direct in bf16 with Contributions; --served leaves it out\n";
+        "* this version cannot serve this plan. It serves one pool, one GPU per instance, and the "
+        "exchange Direct in bf16 with Contributions. --served leaves such plans out\n";
   }
-  text += "a cost is the GPUs times their price, of which one L20 is 1\n";
+  text += "COST is the sum of the prices of the GPUs; one L20 costs 1\n";
   const FoundPlan& best = answer.plans[0];
-  std::snprintf(
-      line, sizeof(line),
+  text += Format(
       "\n%s, one layer of a micro-batch: attention %.0f us, rows out %.0f us, experts %.0f "
-      "us (%.1f activated on the busiest), contributions back %.0f us\n"
-      "a GPU holds %.1f GB (attention), %.1f GB (experts); batch limit %.0f an attention "
-      "instance, %d slots a layer on an expert instance (%.2f replicas of an expert)\n",
+      "us (%.1f activated on the busiest instance), contributions back %.0f us\n"
+      "memory in a GPU: %.1f GB (attention), %.1f GB (experts); batch limit %.0f per attention "
+      "instance; %d slots per layer on an expert instance (%.2f replicas per expert)\n",
       NameOf(best.how).c_str(), AttentionOf(best) * 1e6, best.times.out * 1e6,
       best.times.experts * 1e6, best.times.activated_busiest, best.times.back * 1e6,
       best.memory.attention_bytes / 1e9, best.memory.expert_bytes / 1e9,
       std::ceil(best.batch / best.how.pools / best.how.m), best.how.slots,
       static_cast<double>(best.how.slots) * best.how.n / setting.model.experts);
-  text += line + RenderMicroBatches(setting, best);
+  text += RenderMicroBatches(setting, best);
   if (const std::optional<Price> price = PriceOf(options, setting, goal, best)) {
-    std::snprintf(line, sizeof(line), "%s: %.1f %% dearer than %s\n", price->of.c_str(),
+    std::snprintf(line, sizeof(line), "%s: costs %.1f %% more than %s\n", price->of.c_str(),
                   price->share * 100, price->than.c_str());
     text += line;
   }
@@ -266,8 +262,8 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
   if (options.ttft_seconds > 0 && !IsFirstTokenJudged(options)) {
     std::snprintf(
         line, sizeof(line),
-        "\nfirst tokens within %.4g s at p%.4g are asked for and not judged: say the "
-        "traffic with --trace, or --requests-per-second, --prompt-tokens and --output-tokens\n",
+        "\nthe target for the first token (%.4g s at p%.4g) was not checked: give the traffic with "
+        "--trace, or --requests-per-second, --prompt-tokens and --output-tokens\n",
         options.ttft_seconds, options.ttft_percentile * 100);
     text += line;
   }
@@ -383,8 +379,8 @@ Result<std::string> Plan(const PlanOptions& asked) {
   }
   if (options.setting.model.empty()) {
     return InvalidArgument(
-        "plan: want --model (a preset or a checkpoint's folder), -f with a MoEService whose model "
-        "is a folder of this machine (HostPath), or --check-calibration");
+        "plan: give --model (a preset or a checkpoint folder), -f with a MoEService whose model is "
+        "a folder of this machine (HostPath), or --check-calibration");
   }
   JANUS_ASSIGN_OR_RETURN(Setting setting, ReadSetting(options.setting));
   JANUS_ASSIGN_OR_RETURN(options.traffic, TrafficOf(asked));

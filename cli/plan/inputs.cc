@@ -50,16 +50,16 @@ Status CheckRouting(const std::string& path, const std::vector<controllers::Rout
                     const ModelShape& model) {
   for (size_t l = 0; l < layers.size(); ++l) {
     if (layers[l].experts == model.experts && layers[l].top_k == model.top_k) continue;
-    return InvalidArgument(path + ": layer " + std::to_string(l) + ": routes to " +
-                           std::to_string(layers[l].top_k) + " of " +
-                           std::to_string(layers[l].experts) + " experts, " + model.name + " to " +
-                           std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
-                           "; measure the routing of the model that is planned");
+    return InvalidArgument(
+        path + ": layer " + std::to_string(l) + ": routes to " + std::to_string(layers[l].top_k) +
+        " of " + std::to_string(layers[l].experts) + " experts, but " + model.name + " routes to " +
+        std::to_string(model.top_k) + " of " + std::to_string(model.experts) +
+        "; use routing that was measured with this model");
   }
   if (static_cast<int>(layers.size()) > model.layers) {
-    return InvalidArgument(path + ": has " + std::to_string(layers.size()) + " layers, " +
-                           model.name + " " + std::to_string(model.layers) +
-                           " with experts; measure the routing of the model that is planned");
+    return InvalidArgument(path + ": has " + std::to_string(layers.size()) + " layers, but " +
+                           model.name + " has " + std::to_string(model.layers) +
+                           " layers with experts; use routing that was measured with this model");
   }
   return OkStatus();
 }

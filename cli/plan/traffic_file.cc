@@ -30,8 +30,8 @@ Result<controllers::Traffic> ReadTraffic(const std::string& path) {
   controllers::Traffic traffic;
   const double span = arrivals.back().seconds - arrivals.front().seconds;
   if (span < kShortest_s) {
-    return InvalidArgument(path + ": its requests come within " + Format("%.3g", span) +
-                           " s, which says no rate; want a minute of them or more");
+    return InvalidArgument(path + ": its requests arrive within " + Format("%.3g", span) +
+                           " s, too short to give a rate; want at least 60 s of requests");
   }
   traffic.requests_per_second = BusiestRate(arrivals);
   double prompts = 0, outputs = 0;

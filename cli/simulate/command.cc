@@ -22,10 +22,10 @@ std::string Title(const SimulateOptions& options, const controllers::Setting& se
                 options.start_seconds);
   std::string title = text;
   if (options.truth != controllers::TermFactors()) {
-    std::snprintf(
-        text, sizeof(text),
-        "; in truth attention takes %.4g, experts %.4g, exchange %.4g of what is believed",
-        options.truth.attention, options.truth.experts, options.truth.exchange);
+    std::snprintf(text, sizeof(text),
+                  "; the true times are %.4g (attention), %.4g (experts) and %.4g (exchange) of "
+                  "those that policies assume",
+                  options.truth.attention, options.truth.experts, options.truth.exchange);
     title += text;
   }
   return title;
@@ -57,11 +57,12 @@ Result<std::string> Simulate(const SimulateOptions& options,
                              const std::function<void(const std::string&)>& progress,
                              const std::function<bool()>& should_stop) {
   if (options.setting.model.empty()) {
-    return InvalidArgument("simulate: want --model, a preset or a checkpoint's folder");
+    return InvalidArgument("simulate: give --model: a preset or a checkpoint folder");
   }
   // Fails now rather than after minutes of work. The file keeps its content until the end.
   if (!options.html.empty() && !std::ofstream(options.html, std::ios::app)) {
-    return FailedPrecondition(options.html + ": cannot be written");
+    return FailedPrecondition(options.html +
+                              ": cannot write this file; check its folder and permissions");
   }
   controllers::Comparison comparison;
   JANUS_ASSIGN_OR_RETURN(comparison.belief, ReadSetting(options.setting));
@@ -96,7 +97,9 @@ Result<std::string> Simulate(const SimulateOptions& options,
   if (!options.html.empty()) {
     std::ofstream file(options.html, std::ios::trunc);
     file << RenderHtml(report);
-    if (!file.flush()) return FailedPrecondition(options.html + ": cannot be written");
+    if (!file.flush())
+      return FailedPrecondition(options.html +
+                                ": cannot write this file; check its folder and permissions");
   }
   return options.json ? RenderJson(report) : RenderText(report);
 }

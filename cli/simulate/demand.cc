@@ -18,8 +18,8 @@ constexpr double kWindow_s = 600;
 Status TooMany(const DemandOptions& options, double groups) {
   char text[224];
   std::snprintf(text, sizeof(text),
-                "simulate: --scale %.6g makes about %.3g groups of at most %d requests, more than "
-                "the %.3g that are simulated; lower --scale or raise --max-weight",
+                "simulate: --scale %.6g makes about %.3g groups of at most %d requests, and the "
+                "limit is %.3g groups; lower --scale or raise --max-weight",
                 options.scale, groups, options.max_weight, kMostGroups);
   return InvalidArgument(text);
 }
@@ -58,12 +58,12 @@ double KeepHours(const DemandOptions& options, std::vector<SimulatedRequest>& re
 
 Result<DemandRead> ReadDemand(const DemandOptions& options) {
   if (options.trace.empty() == options.rates.empty()) {
-    return InvalidArgument("simulate: want --trace or --rates, the demand to replay");
+    return InvalidArgument("simulate: give the requests to replay, with --trace or --rates");
   }
   if (!std::isfinite(options.scale) || options.scale <= 0 || options.max_weight < 1) {
     return InvalidArgument("simulate: --scale is " + std::to_string(options.scale) +
-                           ", --max-weight " + std::to_string(options.max_weight) +
-                           "; want a positive number and at least 1");
+                           " and --max-weight is " + std::to_string(options.max_weight) +
+                           "; want a --scale above 0 and a --max-weight of at least 1");
   }
   controllers::Replay replay;
   replay.factor = options.scale;
@@ -92,9 +92,9 @@ Result<DemandRead> ReadDemand(const DemandOptions& options) {
     for (SimulatedRequest& request : requests) request.cached = request.input - 1;
   }
   if (requests.empty()) {
-    return InvalidArgument((options.trace.empty() ? options.rates : options.trace) +
-                           ": has no request in the hours asked for; see --from-hours, --hours and "
-                           "--scale");
+    return InvalidArgument(
+        (options.trace.empty() ? options.rates : options.trace) +
+        ": has no request in the selected hours; change --from-hours, --hours or --scale");
   }
   return demand;
 }
@@ -113,7 +113,7 @@ std::string Describe(const DemandOptions& options, const DemandRead& demand) {
                 options.max_weight);
   std::string line = (options.trace.empty() ? options.rates : options.trace) + text;
   if (demand.begin_hours > 0) {
-    std::snprintf(text, sizeof(text), " from hour %.2f of its clock", demand.begin_hours);
+    std::snprintf(text, sizeof(text), " from hour %.2f of the file", demand.begin_hours);
     line += text;
   }
   std::snprintf(text, sizeof(text), ", mean %.0f tokens in%s, %.0f out", input / count,

@@ -32,14 +32,14 @@ Result<std::vector<controllers::RateWindow>> ParseRates(std::string_view csv) {
         row[i] = *number;
         continue;
       }
-      return InvalidArgument("line " + std::to_string(reader.line()) + ": " +
-                             std::string(kColumns[i]) + " is '" +
-                             std::string(reader.Text(columns[i]).substr(0, 40)) +
-                             "'; want a number that is not negative");
+      return InvalidArgument(
+          "line " + std::to_string(reader.line()) + ": " + std::string(kColumns[i]) + " is '" +
+          std::string(reader.Text(columns[i]).substr(0, 40)) + "'; want a number from 0 to 1e9");
     }
     if (!windows.empty() && row[0] <= windows.back().start_s) {
-      return InvalidArgument("line " + std::to_string(reader.line()) +
-                             ": the window starts no later than the one before it");
+      return InvalidArgument(
+          "line " + std::to_string(reader.line()) +
+          ": the window does not start after the one before it; sort the windows by their start");
     }
     windows.push_back(
         {row[0], row[1], {row[2], row[3], row[4], row[5]}, {row[6], row[7], row[8], row[9]}});

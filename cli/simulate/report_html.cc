@@ -153,8 +153,8 @@ std::string MostlyHeldFor(const SimulationRun& run) {
 
 std::string Table(const SimulationReport& report) {
   std::string html =
-      "<table><tr><th>policy<th>GPU-hours<th>of the first<th>attained<th>TPOT p50<th>TPOT "
-      "p99<th>TTFT p99<th>refused<th>peak GPUs<th>changes<th>held, mostly for</tr>\n";
+      "<table><tr><th>policy<th>GPU-hours<th>relative to the first<th>attained<th>TPOT p50<th>TPOT "
+      "p99<th>TTFT p99<th>refused<th>peak GPUs<th>changes<th>held, most often because</tr>\n";
   const double first = report.runs.empty() ? 1 : report.runs[0].totals.gpu_hours;
   for (size_t r = 0; r < report.runs.size(); ++r) {
     const SimulationRun& run = report.runs[r];
@@ -184,10 +184,11 @@ std::string Decisions(const SimulationRun& run) {
   }
   html += "</table>";
   if (shown < run.decisions.size()) {
-    html += "<p>" + std::to_string(run.decisions.size() - shown) + " more in --json.</p>";
+    html += "<p>" + std::to_string(run.decisions.size() - shown) +
+            " more are in the output of --json.</p>";
   }
   if (!run.holds.empty()) {
-    html += "<table><tr><th>held for<th>times<th>first at hour<th>saying then</tr>\n";
+    html += "<table><tr><th>held because<th>times<th>first at hour<th>first message</tr>\n";
     for (const controllers::HoldRecord& hold : run.holds) {
       html += "<tr><td>" + Escape(hold.reason) + "<td>" + std::to_string(hold.count) + "<td>" +
               Format("%.3f", hold.first_s / 3600) + "<td class=\"why\">" + Escape(hold.why) +

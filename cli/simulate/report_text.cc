@@ -23,7 +23,7 @@ std::string HoldsOf(const SimulationReport& report) {
     }
   }
   if (text.empty()) return text;
-  return "\nPOLICY    HELD FOR                TIMES   FIRST AT  SAYING THEN\n" + text;
+  return "\nPOLICY    HELD BECAUSE            TIMES   FIRST AT  FIRST MESSAGE\n" + text;
 }
 
 }  // namespace

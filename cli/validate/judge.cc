@@ -125,7 +125,7 @@ Result<std::vector<Verdict>> Judge(std::string_view text, const std::string& fil
   for (const auto& [line, root] : documents) {
     if (!root.ok()) {
       Verdict& verdict = out.emplace_back();
-      verdict.object = "document that cannot be read";
+      verdict.object = "unreadable document";
       verdict.line = line;
       verdict.unreadable = root.status().message();
       continue;
@@ -138,14 +138,15 @@ Result<std::vector<Verdict>> Judge(std::string_view text, const std::string& fil
     }
     for (const Node& item : items->items) out.push_back(JudgeObject(item, grounds));
   }
-  if (out.empty()) return InvalidArgument(file + ": holds no object");
+  if (out.empty())
+    return InvalidArgument(file + ": has no object; want one or more objects in YAML");
   return out;
 }
 
 std::string Describe(const Verdict& verdict, const std::string& file) {
   std::string out = file + ":" + std::to_string(verdict.line) + ": " + verdict.object + "\n";
   if (!verdict.unreadable.empty()) return out + "    " + verdict.unreadable + "\n";
-  if (!verdict.is_ours) return out + "  not an object of this API, not judged\n";
+  if (!verdict.is_ours) return out + "  not an object of this API, not checked\n";
   if (!verdict.schema.empty())
     return out + "  schema:         refused\n" + Listed(verdict.schema, file);
   out += "  schema:         valid\n";

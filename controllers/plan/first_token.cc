@@ -53,13 +53,13 @@ FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
   const double most = stepper.most_sequences / arriving.Step(stepper.most_sequences, 0);
   if (tokens > most) {
     token.why_not =
-        Format("the traffic needs %.0f tokens/s, the plan decodes %.0f at most", tokens, most);
+        Format("the traffic needs %.0f tokens/s, and the plan decodes at most %.0f", tokens, most);
     return token;
   }
   if (const double step = arriving.StepAt(target); step > target) {
-    token.why_not =
-        Format("steps of %.4g ms have no room for what comes in that time, which takes %.4g ms",
-               target * 1e3, step * 1e3);
+    token.why_not = Format(
+        "a step of %.4g ms is too short for the requests that arrive in it, which take %.4g ms",
+        target * 1e3, step * 1e3);
     return token;
   }
   token.tpot_seconds = Narrow({0, target}, target / (1 << 16), [&](double t) {
@@ -67,8 +67,9 @@ FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
                        }).high;
   token.decoding = tokens * token.tpot_seconds;
   if (token.decoding > stepper.most_sequences) {
-    token.why_not = Format("beside its prompts %.0f sequences decode, the plan takes %.0f",
-                           std::ceil(token.decoding), stepper.most_sequences);
+    token.why_not =
+        Format("%.0f sequences decode while prompts are computed, and the plan holds %.0f",
+               std::ceil(token.decoding), stepper.most_sequences);
     return token;
   }
   token.prompt_rows =
@@ -80,14 +81,16 @@ FirstToken FirstTokenOf(const PlanGoal& goal, const Stepper& stepper) {
   queue.rows_per_second_of_one = token.prompt_rows / stepper.servers / target;
   queue.step_seconds = target;
   token.seconds = TimeToFirstToken(queue, PromptLawOf(traffic), goal.ttft_percentile);
-  if (std::isinf(token.seconds)) token.why_not = "prompts come faster than steps have room for";
+  if (std::isinf(token.seconds))
+    token.why_not = "prompts arrive faster than steps can compute them";
   return token;
 }
 
 std::string WhyMissed(const PlanGoal& goal, const FirstToken& token) {
   if (!token.why_not.empty()) return "no first token: " + token.why_not;
   if (goal.ttft_seconds <= 0 || token.seconds <= goal.ttft_seconds) return "";
-  return Format("first token %.3g s, %.3g s wanted", token.seconds, goal.ttft_seconds);
+  return Format("the first token takes %.3g s, the target is %.3g s", token.seconds,
+                goal.ttft_seconds);
 }
 
 }  // namespace janus::controllers

@@ -80,11 +80,12 @@ std::string WhyLost(const PlanGoal& goal, const A& plan, const B& best) {
     return std::string(text);
   };
   if (!goal.HasLoad()) {
-    return say("%.1f tokens/s and cost, the chosen %.1f", plan.tokens_per_second / plan.cost,
-               best.tokens_per_second / best.cost);
+    return say("%.1f tokens/s per cost; the chosen plan has %.1f",
+               plan.tokens_per_second / plan.cost, best.tokens_per_second / best.cost);
   }
-  if (plan.cost > best.cost) return say("costs %.4g, the chosen %.4g", plan.cost, best.cost);
-  return say("same cost, TPOT %.1f ms, the chosen %.1f ms", plan.tpot_seconds * 1e3,
+  if (plan.cost > best.cost)
+    return say("costs %.4g; the chosen plan costs %.4g", plan.cost, best.cost);
+  return say("same cost, TPOT %.1f ms; the chosen plan has %.1f ms", plan.tpot_seconds * 1e3,
              best.tpot_seconds * 1e3);
 }
 

@@ -650,13 +650,14 @@ Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
                            " GPUs are allowed; want 2 or more, or 0 for no limit");
   }
   if (space.max_pools < 1 || WaysOf(space).empty()) {
-    return InvalidArgument("plan: want at least one pool, and a way of exchanging that is allowed");
+    return InvalidArgument(
+        "plan: want at least one pool, and at least one allowed way to exchange rows");
   }
   if (space.instances_per_pod < 1 || space.max_micro_batches < 1 || space.max_tensor_parallel < 1 ||
       space.max_batch_per_attention < 1) {
     return InvalidArgument(
-        "plan: want at least one instance in a pod, one micro-batch, one GPU of an instance and "
-        "one sequence of it");
+        "plan: want at least one instance in a pod, one micro-batch, one GPU in an instance and "
+        "one sequence in an instance");
   }
   return Searcher(setting, goal, space).Run();
 }

@@ -53,12 +53,12 @@ std::string OfWhole(const std::vector<WholePlan>& wholes) {
 
 Status TooLarge(const Setting& setting, const char* role, double bytes,
                 const HardwareProfile& device, int gpus) {
-  return InvalidArgument("plan: " + setting.model.name + " does not fit: a GPU of the " + role +
-                         " would hold " +
-                         Format("%.1f GB of the %.1f GB", bytes / 1e9,
-                                setting.memory_share * device.memory_bytes / 1e9) +
-                         " that " + device.name + " may give, on all " + std::to_string(gpus) +
-                         "; allow more GPUs, a device with more memory, or a smaller batch");
+  return InvalidArgument(
+      "plan: " + setting.model.name + " does not fit: each GPU for " + role + " would hold " +
+      Format("%.1f GB of the %.1f GB", bytes / 1e9,
+             setting.memory_share * device.memory_bytes / 1e9) +
+      " that a plan may use of " + device.name + ", even with all " + std::to_string(gpus) +
+      " GPUs; allow more GPUs, a device with more memory, or a smaller batch");
 }
 
 }  // namespace
@@ -90,34 +90,35 @@ Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& 
         " pools carries " +
         Format("%.0f tokens/s and %.0f prompt tokens/s at a TPOT of %.4g ms", tokens, prompts,
                goal.tpot_seconds * 1e3) +
-        OfWhole(wholes) + "; raise the target, or allow more GPUs, pools or ways of exchanging");
+        OfWhole(wholes) + "; raise the target, or allow more GPUs, pools or ways to exchange rows");
   }
   const int fewest = FewestThatHold(setting, space, rows);
   if (space.max_gpus > 0 && fewest > space.max_gpus) {
     return InvalidArgument(
         "plan: " + setting.model.name + " does not fit " + std::to_string(space.max_gpus) +
-        " GPUs: apart it takes " + std::to_string(fewest) +
-        " at least; allow more GPUs or a device with more memory" + OfWhole(wholes));
+        " GPUs: with attention and experts apart it needs at least " + std::to_string(fewest) +
+        "; allow more GPUs or a device with more memory" + OfWhole(wholes));
   }
   const double most = static_cast<double>(space.max_attention_gpus) * space.max_batch_per_attention;
   if (goal.batch > most) {
     return InvalidArgument(
         "plan: a batch of " +
         Format("%.0f is more than the %.0f sequences that", goal.batch, most) +
-        " all attention GPUs may take; allow more GPUs or more sequences on each");
+        " all attention GPUs together may take; allow more GPUs or more sequences on each");
   }
   const int granule = space.fills_pods ? space.instances_per_pod : 1;
   if (granule > std::min(space.max_attention_gpus, space.max_expert_gpus)) {
-    return InvalidArgument("plan: a pod of " + std::to_string(granule) +
-                           " instances is more than all GPUs of a module; make pods smaller");
+    return InvalidArgument(
+        "plan: a pod of " + std::to_string(granule) +
+        " instances needs more GPUs than attention or experts may use; make pods smaller");
   }
   Configuration widest;
   widest.n = space.max_expert_gpus;
   if (space.is_survivable && !IsSurvivable(setting, space, widest)) {
-    return InvalidArgument("plan: no experts on " + std::to_string(widest.n) +
-                           " GPUs survive the loss of a pod of " +
+    return InvalidArgument("plan: with " + std::to_string(widest.n) +
+                           " GPUs for experts, the loss of a pod leaves too few slots (a pod has " +
                            std::to_string(space.instances_per_pod) +
-                           " instances; make pods smaller or allow more GPUs");
+                           " instances); make pods smaller or allow more GPUs");
   }
   double fastest = HUGE_VAL;
   for (how.tp_experts = 1; how.tp_experts <= space.max_tensor_parallel; how.tp_experts *= 2) {
@@ -129,9 +130,8 @@ Status WhyNoPlan(const Setting& setting, const PlanGoal& goal, const PlanSpace& 
       "plan: no plan keeps " +
       Format("a TPOT of %.4g ms; with every GPU allowed it is about %.4g ms",
              goal.tpot_seconds * 1e3, fastest * 1e3) +
-      (space.max_gpus > 0
-           ? " (no more than " + std::to_string(space.max_gpus) + " of them may be taken)"
-           : "") +
+      (space.max_gpus > 0 ? " (a plan may use " + std::to_string(space.max_gpus) + " of them)"
+                          : "") +
       OfWhole(wholes) + "; raise the target, lower the batch, or allow more or faster GPUs");
 }
 
@@ -140,13 +140,13 @@ Status WhyNoFirstToken(const PlanGoal& goal, const Plan& soonest,
   const Configuration& how = soonest.how;
   const std::string nearest = NameOf(how) + ": " + WhyMissed(goal, *soonest.first_token);
   if (goal.ttft_seconds <= 0) {
-    return FailedPrecondition("plan: no plan that was tried carries the traffic; nearest is " +
+    return FailedPrecondition("plan: no plan that was tried carries the traffic; the nearest is " +
                               nearest + OfWhole(wholes) +
-                              "; ask for more sequences, or allow more or faster GPUs");
+                              "; raise the batch, or allow more or faster GPUs");
   }
   const std::string text =
-      "plan: no plan that was tried keeps a first token within " +
-      Format("%.4g s at p%.4g; soonest is ", goal.ttft_seconds, goal.ttft_percentile * 100) +
+      "plan: no plan that was tried has a first token within " +
+      Format("%.4g s at p%.4g; the soonest is ", goal.ttft_seconds, goal.ttft_percentile * 100) +
       nearest;
   return FailedPrecondition(text + OfWhole(wholes) +
                             "; raise the target, or allow more or faster attention GPUs");

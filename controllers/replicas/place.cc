@@ -28,9 +28,10 @@ int Missing(const Layout& from, const Layout& to) {
   return missing;
 }
 
-// Hill climbing over one layer's layout. A move takes an instance that is often the busiest and
-// gives one of its experts to another instance: in exchange for one of that instance's experts
-// (swap), or in place of a second replica of a third expert (replace).
+// Hill climbing over one layer's layout. A move picks an instance that is often the busiest, one of
+// its experts, and another instance with an expert there. Swap: the two experts change places.
+// Replace: the other instance gets a further replica of the first expert, in place of the expert
+// there, which must have another replica.
 class Search {
  public:
   Search(const ReplicaRoom& room, const LayerActivations& activations, const Layout* current,
@@ -81,8 +82,8 @@ class Search {
     return busy.size() - 1;
   }
 
-  // Whether moving `expert` to g gives some other pod a second replica of it, although a pod
-  // without it exists.
+  // Whether `expert` on g would be a further replica in g's pod, although another pod has none. A
+  // replica on `leaving` does not count, because it goes away.
   bool CrowdsAPod(const Layout& layout, size_t g, size_t leaving, uint16_t expert) const {
     if (room_.pod_of_instance.empty()) return false;
     const int pod = room_.pod(static_cast<int>(g));

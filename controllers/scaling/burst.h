@@ -15,9 +15,9 @@ struct BurstHistory {
   friend bool operator==(const BurstHistory&, const BurstHistory&) = default;
 };
 
-// The history after one more load, `elapsed_seconds` after the last. A load's weight is its size:
-// the target is a share of requests, and more requests meet a burst than a lull. After a half-life
-// a weight is halved.
+// The history after one more load, `elapsed_seconds` after the last. A load's weight is
+// `load_over_level`, not 1: the target is a share of requests, and more requests meet a burst than
+// a lull. After a half-life a weight is halved.
 BurstHistory Seen(BurstHistory history, double load_over_level, double elapsed_seconds);
 
 // The load, over its level, that `share` of the load stayed below; from 1 to `most`. 1 if too

@@ -206,8 +206,8 @@ class Decider {
 
   // A service may do far less than the model predicts, for example if sequences that lost their
   // keys are computed again and again. Requests then wait although the service should carry them.
-  // The ratio of arrivals to completions becomes a factor on the demand; it at most doubles per
-  // decision.
+  // The ratio of arrivals to completions since the last decision becomes a factor on the demand, at
+  // most 2. While a change is under way, the last ratio stays; if no request waits, it is 1.
   void LearnHowFarBehind() {
     constexpr double kMostBehind = 2;
     const double elapsed = world_.time_seconds - memory_.last_time_seconds;

@@ -81,7 +81,7 @@ struct Memory {
                                       // first
   BurstHistory bursts;                // of the load, over its level one start earlier
   BurstHistory key_bursts;            // the same for the keys
-  double behind = 1;                  // requests that arrive over those that end, while some wait
+  double behind = 1;                  // arrivals over completions while requests wait; 1 to 2
   ErrorBudget budget;                 // attainment, and the reserve that it leads to
   bool is_at_limit = false;           // no allowed counts carried more of the last demand
   OnlineState online;

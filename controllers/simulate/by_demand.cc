@@ -24,7 +24,7 @@ class ByDemand final : public Copies {
     const int wanted = CopiesFor(inputs_, seen.demand);
     const auto copies = static_cast<int>(down_.Largest(seen.world.time_seconds, wanted));
     return {Of(copies),
-            Say("%.1f requests/s want %.0f instances", seen.demand.requests_per_second, wanted)};
+            Say("%.1f requests/s need %.0f instances", seen.demand.requests_per_second, wanted)};
   }
 
  private:

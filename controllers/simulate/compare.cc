@@ -45,10 +45,10 @@ Status CheckBounds(const std::string& name, const Predictor& predictor,
   const CountBounds bounds = BoundsOf(predictor, scaling);
   if (LargestAllowed(bounds, predictor)) return OkStatus();
   return InvalidArgument("simulate: '" + name +
-                         "' may run nothing: " + predictor.setting().model.name + " takes " +
-                         std::to_string(predictor.FewestExperts()) +
-                         " expert instances, and no whole pods lie between the counts, under the "
-                         "limit on GPUs and within the ratio; allow more");
+                         "' has no allowed counts: " + predictor.setting().model.name +
+                         " needs at least " + std::to_string(predictor.FewestExperts()) +
+                         " expert instances, and no number of whole pods fits the allowed counts, "
+                         "the limit on GPUs and the ratio; allow more");
 }
 
 class Comparer {
@@ -96,7 +96,7 @@ class Comparer {
         JANUS_ASSIGN_OR_RETURN(copies_, Predictor::CreateWhole(belief_, *how, Reserve()));
         break;
       }
-      return FailedPrecondition("simulate: no whole-model instance of the sizes allowed holds " +
+      return FailedPrecondition("simulate: no whole-model instance of an allowed size holds " +
                                 belief_.model.name + " and keeps " +
                                 "the TPOT target; raise the target, or leave '" + name + "' out");
     }
@@ -141,7 +141,8 @@ class Comparer {
         ours_->totals.gpu_hours < run.searched_gpu_hours) {
       const double searched = run.searched_gpu_hours;
       char why[80];
-      std::snprintf(why, sizeof(why), "as ours did, for the search takes %.1f GPU-hours", searched);
+      std::snprintf(why, sizeof(why), "the schedule of ours; the search found only %.1f GPU-hours",
+                    searched);
       run = *ours_;
       run.policy = "oracle";
       run.searched_gpu_hours = searched;

@@ -36,9 +36,9 @@ class Schedule final : public SimulatedPolicy {
     const Configuration& b = next.how;
     const bool is_growing = b.m > a.m || b.n > a.n || b.pools > a.pools;
     if (is_growing) {
-      return {next, "ready when its interval begins"};
+      return {next, "the plan of the next interval, ready when it begins"};
     }
-    return {running, "the interval's plan"};
+    return {running, "the plan of this interval"};
   }
 
  private:
@@ -239,8 +239,8 @@ Result<SimulationRun> SimulateOracle(std::span<const SimulatedRequest> requests,
   if (best < oracle.attainment) {
     char text[160];
     std::snprintf(text, sizeof(text),
-                  "simulate: the oracle's best plan, %s all the time, attains %.2f %%, below %.2f "
-                  "%%; allow more GPUs or a weaker target",
+                  "simulate: the oracle's best plan, %s all the time, attains %.2f %%, less than "
+                  "%.2f %%; allow more GPUs or weaken the target",
                   plans[best_plan].Name().c_str(), best * 100, oracle.attainment * 100);
     return FailedPrecondition(text);
   }

@@ -40,8 +40,9 @@ void WarnOfLeftOut(const GenerationDefaults& defaults, const Logger& log) {
   if (defaults.left_out.empty()) return;
   std::string fields;
   for (const std::string& field : defaults.left_out) fields += (fields.empty() ? "" : "; ") + field;
-  log.Warning("values of generation_config.json or config.json mean nothing and were left out",
-              {{"fields", fields}});
+  log.Warning(
+      "some values of generation_config.json or config.json are not valid; they are ignored",
+      {{"fields", fields}});
 }
 
 Result<ServedModel> LoadModel(const GatewayOptions& options) {
@@ -68,7 +69,7 @@ Result<ServedModel> LoadModel(const GatewayOptions& options) {
         std::to_string(model.text.tokenizer->id_limit()) +
         " token ids, added tokens included, and the model's vocabulary (vocab_size in config.json) "
         "is " +
-        std::to_string(description.vocab) + ": they are not of the same model");
+        std::to_string(description.vocab) + "; use files of the same model");
   }
   JANUS_ASSIGN_OR_RETURN(model.defaults,
                          LoadGenerationDefaults(options.model_dir, description.vocab));
@@ -139,7 +140,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
                            TrustFolder::Open(options.trust, clock, refusals));
     if (trust->identity().role != PeerRole::kGateway) {
       return InvalidArgument("--trust: the certificate is " + ToUri(trust->identity()) +
-                             ", which is no gateway");
+                             "; want a certificate of a gateway");
     }
     log.Info("mutual TLS", {{"identity", ToUri(trust->identity())}});
     handshakes.emplace(refusals, log);

@@ -34,7 +34,7 @@ Setter Number(int64_t least, int64_t most,
     int64_t number = 0;
     const auto [end, error] = std::from_chars(value.begin(), value.end(), number);
     if (error != std::errc() || end != value.end() || number < least || number > most) {
-      return InvalidArgument("'" + std::string(value) + "' is no integer between " +
+      return InvalidArgument("'" + std::string(value) + "' is not an integer between " +
                              std::to_string(least) + " and " + std::to_string(most));
     }
     assign(number, out);
@@ -44,7 +44,7 @@ Setter Number(int64_t least, int64_t most,
 
 Status SetUnknownParameters(std::string_view value, GatewayOptions* out) {
   if (value != "refuse" && value != "ignore") {
-    return InvalidArgument("'" + std::string(value) + "' is neither refuse nor ignore");
+    return InvalidArgument("'" + std::string(value) + "' is unknown; want refuse or ignore");
   }
   out->unknown_parameters =
       value == "ignore" ? UnknownParameters::kIgnore : UnknownParameters::kRefuse;
@@ -55,14 +55,15 @@ Status SetToolParser(std::string_view value, GatewayOptions* out) {
   if (value == "auto") return OkStatus();
   out->tool_format = ParseToolFormat(value);
   if (out->tool_format) return OkStatus();
-  return InvalidArgument("'" + std::string(value) +
-                         "' is none of auto, none, hermes, glm, deepseek, kimi, mistral, llama");
+  return InvalidArgument(
+      "'" + std::string(value) +
+      "' is unknown; want auto, none, hermes, glm, deepseek, kimi, mistral or llama");
 }
 
 Status SetReasoningParser(std::string_view value, GatewayOptions* out) {
   if (value == "auto") return OkStatus();
   if (value != "think" && value != "none") {
-    return InvalidArgument("'" + std::string(value) + "' is none of auto, think, none");
+    return InvalidArgument("'" + std::string(value) + "' is unknown; want auto, think or none");
   }
   out->reads_reasoning = value == "think";
   return OkStatus();
@@ -71,8 +72,8 @@ Status SetReasoningParser(std::string_view value, GatewayOptions* out) {
 Status SetCorsOrigin(std::string_view value, GatewayOptions* out) {
   if (!IsOrigin(value)) {
     return InvalidArgument("'" + std::string(value) +
-                           "' is no origin (want https://ui.example, with a port if it is not the "
-                           "scheme's own, and no path; or *)");
+                           "' is not an origin; want a URL like https://ui.example, without a "
+                           "path, or *. Add the port if it is not the default of the scheme");
   }
   out->service.cors.origins.emplace_back(value);
   return OkStatus();
@@ -81,7 +82,7 @@ Status SetCorsOrigin(std::string_view value, GatewayOptions* out) {
 Status SetListen(std::string_view value, GatewayOptions* out) {
   const size_t colon = value.rfind(':');
   if (colon == std::string_view::npos || colon == 0) {
-    return InvalidArgument("'" + std::string(value) + "' is not HOST:PORT");
+    return InvalidArgument("'" + std::string(value) + "' is not an address; want HOST:PORT");
   }
   std::string_view host = value.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
@@ -93,126 +94,140 @@ Status SetListen(std::string_view value, GatewayOptions* out) {
 
 const std::vector<Flag>& Flags() {
   static const auto* const flags = new std::vector<Flag>{
-      {"listen", "HOST:PORT", "where clients call; port 0 takes a free one (127.0.0.1:8000)",
-       SetListen},
-      {"model", "DIR", "checkpoint folder with tokenizer.json and config.json; needed",
+      {"listen", "HOST:PORT",
+       "address for clients; port 0 picks a free port. Default: 127.0.0.1:8000", SetListen},
+      {"model", "DIR", "checkpoint folder with tokenizer.json and config.json; required",
        Text(&GatewayOptions::model_dir)},
-      {"model-name", "NAME", "what clients call the model (the folder's name)",
+      {"model-name", "NAME", "name of the model in requests. Default: the folder's name",
        Text(&GatewayOptions::model_name)},
-      {"model-alias", "NAME", "a further name that clients may call the model; may be repeated",
+      {"model-alias", "NAME", "another name for the model in requests; may be repeated",
        [](std::string_view value, GatewayOptions* out) {
-         if (value.empty()) return InvalidArgument("'' is no name");
+         if (value.empty()) return InvalidArgument("the name is empty; want a name for the model");
          out->model_aliases.emplace_back(value);
          return OkStatus();
        }},
       {"unknown-parameters", "refuse|ignore",
-       "what becomes of a request with a parameter of no known name: 400, or the header "
-       "X-Ignored-Parameters (refuse)",
+       "what to do with a request that has an unknown parameter. refuse: answer with status 400. "
+       "ignore: name the parameter in the header X-Ignored-Parameters. Default: refuse",
        SetUnknownParameters},
       {"tool-parser", "FORMAT",
-       "how the model writes calls of tools: none, hermes, glm, deepseek, kimi, mistral or llama "
-       "(auto: by its chat template)",
+       "format in which the model writes tool calls: none, hermes, glm, deepseek, kimi, mistral or "
+       "llama. Default: auto, found from its chat template",
        SetToolParser},
       {"reasoning-parser", "think|none",
-       "whether <think>...</think> of an answer is reasoning_content (auto: if its chat template "
-       "has it)",
+       "think: the text in <think>...</think> of an answer becomes reasoning_content. Default: "
+       "auto, which is think if the chat template has </think>",
        SetReasoningParser},
       {"cors-origin", "ORIGIN",
-       "web pages of this origin may call, as https://ui.example; * for all; may be repeated "
-       "(none)",
+       "let web pages of this origin call, for example https://ui.example; * lets all call; may be "
+       "repeated. Default: none",
        SetCorsOrigin},
-      {"chat-template", "FILE", "Jinja chat template, before the model's own",
+      {"chat-template", "FILE", "Jinja chat template that replaces the model's own",
        Text(&GatewayOptions::chat_template_file)},
       {"member", "ADDRESS",
-       "gRPC address of an instance of the service (host:port, unix:/path), to ask for its "
-       "topology at first; may be repeated; needed",
+       "gRPC address of an instance of the service (host:port or unix:/path). The gateway first "
+       "asks it for the topology; may be repeated; required",
        [](std::string_view value, GatewayOptions* out) {
          out->members.emplace_back(value);
          return OkStatus();
        }},
-      {"service-uid", "UID", "the service's identity, told to the instances",
+      {"service-uid", "UID", "UID of the service; the gateway sends it to the instances",
        Text(&GatewayOptions::service_uid)},
       {"trust", "FOLDER",
-       "tls.crt, tls.key and ca.crt for mutual TLS with the instances, read anew when they are "
-       "replaced (plain text)",
+       "folder with tls.crt, tls.key and ca.crt for mutual TLS with the instances; the gateway "
+       "reads them again when they change. Default: no TLS",
        Text(&GatewayOptions::trust)},
-      {"api-keys-file", "FILE", "keys that clients must send, one per line (anyone may call)",
+      {"api-keys-file", "FILE",
+       "file with one key per line; clients must send one of them. Default: clients need no key",
        Text(&GatewayOptions::api_keys_file)},
-      {"debug-logits-hash", nullptr, "requests may ask for hashes of the logits (logits_hash)",
+      {"debug-logits-hash", nullptr, "let requests ask for hashes of the logits (logits_hash)",
        [](std::string_view, GatewayOptions* out) {
          out->debug_logits_hash = true;
          return OkStatus();
        }},
-      {"queued-requests", "N", "requests that wait for an instance; beyond it 429 (4096)",
+      {"queued-requests", "N",
+       "most requests that wait for an instance; beyond it, a request gets status 429. Default: "
+       "4096",
        Number(0, 1'000'000, [](int64_t n, GatewayOptions* o) { o->queued_requests = n; })},
-      {"open-streams", "N", "requests being answered at a time; beyond it 429 (4096)",
+      {"open-streams", "N",
+       "most requests that are answered at once; beyond it, a request gets status 429. Default: "
+       "4096",
        Number(1, 1'000'000,
               [](int64_t n, GatewayOptions* o) {
                 o->service.open_streams = n;
                 // Some connections are idle between requests, or only ask for /health.
                 o->http.max_connections = static_cast<size_t>(n) + 1024;
               })},
-      {"request-bytes", "N", "largest request body; beyond it 413 (4194304)",
+      {"request-bytes", "N", "largest request body; a larger one gets status 413. Default: 4194304",
        Number(1, int64_t{1} << 30,
               [](int64_t n, GatewayOptions* o) {
                 o->http.max_body_bytes = o->service.max_body_bytes = static_cast<size_t>(n);
               })},
       {"stream-buffer-bytes", "N",
-       "unsent bytes of one answer; beyond it the reader is cut (1048576)",
+       "most unsent bytes of one answer; beyond it, the gateway closes the connection. Default: "
+       "1048576",
        Number(4096, int64_t{1} << 30,
               [](int64_t n, GatewayOptions* o) {
                 o->http.max_unsent_bytes = static_cast<size_t>(n);
               })},
       {"memory-bytes", "N",
-       "held for clients in all: bodies, prompts, answers, unread output; beyond it 429 (a quarter "
-       "of the free memory, 64 MiB to 1 GiB)",
+       "most memory for all clients: bodies, prompts, answers, unread output; beyond it, a request "
+       "gets status 429. Default: a quarter of the free memory, from 64 MiB to 1 GiB",
        Number(1 << 20, int64_t{1} << 44,
               [](int64_t n, GatewayOptions* o) { o->memory_bytes = n; })},
-      {"read-seconds", "N", "for a request's headers, and again for its body; then 408 (30)",
+      {"read-seconds", "N",
+       "time limit for a request's headers, and again for its body; then status 408. Default: 30",
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->http.read_deadline = Seconds(static_cast<double>(n));
               })},
-      {"idle-seconds", "N", "for the next request on a connection; then it is closed (120)",
+      {"idle-seconds", "N",
+       "time limit for the next request on a connection; then the gateway closes it. Default: 120",
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->http.idle_deadline = Seconds(static_cast<double>(n));
               })},
-      {"comment-seconds", "N", "after which a silent stream sends a comment, to stay open (5)",
+      {"comment-seconds", "N",
+       "a stream that is silent for this time sends a comment to stay open. Default: 5",
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->service.deadlines.comment = Seconds(static_cast<double>(n));
               })},
-      {"first-token-seconds", "N", "from the queue to the first token; then 504 (600)",
+      {"first-token-seconds", "N",
+       "time limit from the queue to the first token; then status 504. Default: 600",
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->service.deadlines.first_token = Seconds(static_cast<double>(n));
               })},
       {"hold-seconds", "N",
-       "for an attention instance to come, while none is attached any more; then 503 (60)",
+       "if no attention instance is left, requests wait this long for a new one; then status 503. "
+       "Default: 60",
        Number(0, 86400,
               [](int64_t n, GatewayOptions* o) { o->hold = Seconds(static_cast<double>(n)); })},
-      {"stall-seconds", "N", "between two tokens; then the answer ends with an error (120)",
+      {"stall-seconds", "N",
+       "time limit between two tokens; then the answer ends with an error. Default: 120",
        Number(1, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->service.deadlines.stall = Seconds(static_cast<double>(n));
               })},
       {"lame-duck-seconds", "N",
-       "after SIGTERM, while senders learn of it: requests are still taken (0)",
+       "after SIGTERM, accept requests for this time, until senders know that the gateway stops. "
+       "Default: 0",
        Number(
            0, 86400,
            [](int64_t n, GatewayOptions* o) { o->lame_duck = Seconds(static_cast<double>(n)); })},
-      {"drain-seconds", "N", "after that, for the answers under way (30)",
+      {"drain-seconds", "N",
+       "after that, time limit for the answers that are not complete. Default: 30",
        Number(0, 86400,
               [](int64_t n, GatewayOptions* o) {
                 o->drain_deadline = Seconds(static_cast<double>(n));
               })},
-      {"threads", "N", "I/O threads (2)",
+      {"threads", "N", "number of I/O threads. Default: 2",
        Number(1, 64, [](int64_t n, GatewayOptions* o) { o->http.threads = static_cast<int>(n); })},
-      {"tokenizer-threads", "N", "threads that parse and tokenize requests (2)",
+      {"tokenizer-threads", "N", "number of threads that parse and tokenize requests. Default: 2",
        Number(1, 64,
               [](int64_t n, GatewayOptions* o) { o->tokenizer_threads = static_cast<int>(n); })},
-      {"help", nullptr, "this text",
+      {"help", nullptr, "print this text",
        [](std::string_view, GatewayOptions* out) {
          out->help = true;
          return OkStatus();
@@ -239,7 +254,8 @@ Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> arg
         arg.starts_with("--") ? arg.substr(2, equals == arg.npos ? arg.npos : equals - 2) : "";
     const Flag* flag = FindFlag(name);
     if (flag == nullptr) {
-      return InvalidArgument("unknown argument '" + std::string(arg) + "'; see --help");
+      return InvalidArgument("unknown argument '" + std::string(arg) +
+                             "'; see janus-gateway --help");
     }
     std::string_view value;
     if (equals != arg.npos) {
@@ -258,8 +274,10 @@ Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> arg
     }
   }
   if (out.help) return out;
-  if (out.model_dir.empty()) return InvalidArgument("--model DIR is missing");
-  if (out.members.empty()) return InvalidArgument("--member ADDRESS is missing");
+  if (out.model_dir.empty())
+    return InvalidArgument("--model DIR is missing; see janus-gateway --help");
+  if (out.members.empty())
+    return InvalidArgument("--member ADDRESS is missing; see janus-gateway --help");
   if (out.model_name.empty()) {
     std::string_view dir = out.model_dir;
     while (dir.size() > 1 && dir.ends_with('/')) dir.remove_suffix(1);
@@ -278,14 +296,15 @@ Status CheckMemoryBytes(int64_t memory_bytes, size_t max_body_bytes) {
   if (static_cast<int64_t>(max_body_bytes) <= memory_bytes / 4 * 3) return OkStatus();
   return InvalidArgument(
       "--memory-bytes " + std::to_string(memory_bytes) +
-      ": requests may take three quarters of it, and a body of --request-bytes " +
+      ": requests may use three quarters of this memory, and a body of --request-bytes " +
       std::to_string(max_body_bytes) + " would never fit; want at least " +
       std::to_string(4 * static_cast<int64_t>(max_body_bytes)));
 }
 
 std::string GatewayHelp() {
   std::ostringstream out;
-  out << "janus-gateway: the OpenAI API in front of the attention instances of a service.\n\n";
+  out << "janus-gateway serves the OpenAI API, in front of the attention instances of a "
+         "service.\n\n";
   for (const Flag& flag : Flags()) {
     out << "  --" << flag.name << (flag.value ? std::string(" ") + flag.value : "") << "\n      "
         << flag.help << "\n";
@@ -302,7 +321,7 @@ Result<std::vector<std::string>> ReadApiKeys(const std::string& path) {
     if (!line.empty() && !line.starts_with('#')) keys.push_back(line);
   }
   // An empty file must not admit every caller.
-  if (keys.empty()) return InvalidArgument(path + ": holds no key");
+  if (keys.empty()) return InvalidArgument(path + ": has no key; want one key per line");
   return keys;
 }
 

@@ -33,10 +33,11 @@ void Depart(Worker& worker, StopSignals& stop, Seconds longest, const Logger& lo
   while (longest > Seconds(0) && !worker.HasDeparted()) {
     const bool is_asked = poll(&again, 1, static_cast<int>(kLookUp.count())) > 0;
     if (!is_asked && MonotonicClock::now() < deadline) continue;
-    log.Warning(is_asked ? "asked to end once more, while the service counts on this worker"
-                         : "the service still counts on this worker, but the time for draining "
-                           "is over",
-                {{"drain_seconds", longest.count()}});
+    log.Warning(
+        is_asked
+            ? "this worker ends at a second stop signal, although the service still uses it"
+            : "this worker ends because the drain time is over, although the service still uses it",
+        {{"drain_seconds", longest.count()}});
     break;
   }
   worker.Leave(std::numeric_limits<uint64_t>::max());
@@ -60,7 +61,7 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
     Status status = opened.status();
     if (status.ok() && ToString((*opened)->identity().role) != ToString(flags.role)) {
       status = InvalidArgument("the certificate is " + ToUri((*opened)->identity()) +
-                               "; this worker has another role");
+                               "; want a certificate of the role of this worker");
     }
     if (!status.ok()) {
       log.Error("--trust", {{"error", status.message()}});
@@ -75,12 +76,13 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
       flags, context, clock, log,
       [&](const Status& status) {
         if (context.has_failed()) {
-          log.Error("the device has failed; only another process can use it again",
-                    {{"error", status.message()}});
+          log.Error(
+              "the device has failed and only a new process can use it again; this worker ends",
+              {{"error", status.message()}});
           StopSignals::Request();
           return;
         }
-        log.Error("the epoch has ended; requests are held for the next",
+        log.Error("the epoch has ended; requests wait for the next epoch",
                   {{"error", status.message()}});
       },
       registry);
@@ -101,7 +103,7 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
   builder.RegisterService(&tokens);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
-    log.Error("cannot listen; is the address taken, or its folder missing?");
+    log.Error("cannot listen; check that the address is free and its folder exists");
     return 1;
   }
   std::unique_ptr<MetricsServer> metrics;
@@ -138,34 +140,35 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
 
 int main(int argc, char** argv) {
   janus::StopSignals stop;
-  CLI::App app{"One attention or expert instance of a Janus service."};
+  CLI::App app{"janus-worker runs one attention or expert instance of a Janus service."};
   app.set_version_flag("--version", "janus-worker " JANUS_VERSION);
   janus::dataplane::WorkerFlags flags;
   std::string role, device = "cpu";
-  app.add_option("--role", role, "attention or experts")
+  app.add_option("--role", role, "role of this instance")
       ->required()
       ->check(CLI::IsMember({"attention", "experts"}));
   app.add_option("--model", flags.model, "checkpoint folder")->required();
-  app.add_option("--device", device, "cpu, or cuda in a build with CUDA")
+  app.add_option("--device", device,
+                 "device to compute on; cuda needs a build with CUDA. Default: cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--listen", flags.listen, "gRPC address: unix:/path or host:port")->required();
-  app.add_option("--service-uid", flags.service_uid, "UID of the service this worker belongs to")
+  app.add_option("--service-uid", flags.service_uid,
+                 "UID of the service to which this worker belongs")
       ->required();
   app.add_option("--trust", flags.trust,
-                 "folder with tls.crt, tls.key and ca.crt for mutual TLS, read anew when they are "
-                 "replaced; default: plain text");
+                 "folder with tls.crt, tls.key and ca.crt for mutual TLS; the worker reads them "
+                 "again when they change. Default: no TLS");
   app.add_option("--metrics", flags.metrics,
-                 "where Prometheus metrics are served: host:port or unix:/path; default: nowhere");
+                 "address for Prometheus metrics: host:port or unix:/path. Default: no metrics");
   app.add_option("--drain-seconds", flags.drain_seconds,
-                 "how long after SIGTERM it may take until an epoch without this worker serves; a "
-                 "second SIGTERM ends it at once, and 0 the first")
+                 "after SIGTERM, the worker waits this long until an epoch without it serves. A "
+                 "second SIGTERM ends it at once; with 0, the first one does")
       ->check(CLI::Range(0, 86'400))
       ->capture_default_str();
   std::string gpu_direct = "on";
-  app.add_option(
-         "--gpu-direct", gpu_direct,
-         "with --device cuda: whether network devices read and write the GPU's memory where "
-         "they can; off: what goes to other machines goes through the host's memory")
+  app.add_option("--gpu-direct", gpu_direct,
+                 "with --device cuda. on: network devices read and write the GPU's memory if they "
+                 "can. off: data for other machines goes through the host's memory")
       ->check(CLI::IsMember({"on", "off"}))
       ->envname("JANUS_GPU_DIRECT")
       ->capture_default_str();

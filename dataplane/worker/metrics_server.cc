@@ -51,7 +51,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Create(const std::string& 
   constexpr std::string_view kUnix = "unix:";
   const auto cannot = [&] {
     return Unavailable("metrics: cannot listen at '" + address +
-                       "'; is the address taken, or its folder missing?");
+                       "'; check that the address is free and its folder exists");
   };
   if (address.starts_with(kUnix)) {
     made->socket_path_ = address.substr(kUnix.size());

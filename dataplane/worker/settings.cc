@@ -18,7 +18,7 @@ Result<kernels::Isa> ResolveIsa(const std::string& wanted, const kernels::CpuFea
     if (wanted == kernels::ToString(isa)) return kernels::SelectIsa(cpu, isa);
     known += (known.empty() ? "" : ", ") + std::string(kernels::ToString(isa));
   }
-  return InvalidArgument("config.isa '" + wanted + "': want one of " + known);
+  return InvalidArgument("config.isa '" + wanted + "' is unknown; want one of " + known);
 }
 
 template <class T>
@@ -34,8 +34,8 @@ int64_t MachineBytes() {
 
 Status CheckFits(const std::string& what, uint64_t bytes, int64_t machine_bytes) {
   if (bytes <= static_cast<uint64_t>(machine_bytes)) return OkStatus();
-  return ResourceExhausted(what + ": " + std::to_string(bytes) + " bytes, this machine has " +
-                           std::to_string(machine_bytes));
+  return ResourceExhausted(what + ": needs " + std::to_string(bytes) +
+                           " bytes, but this machine has " + std::to_string(machine_bytes));
 }
 
 Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
@@ -57,12 +57,12 @@ Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
       model.dtype = DType::kFloat16;
       break;
     default:
-      return InvalidArgument("config.dtype: unknown to this version");
+      return InvalidArgument("config.dtype: this version does not know it");
   }
   if (config.kv_block_size() != 0 && config.kv_block_size() != kernels::kPageTokens) {
     return InvalidArgument("config.kv_block_size " + std::to_string(config.kv_block_size()) +
-                           ": the kernels hold " + std::to_string(kernels::kPageTokens) +
-                           " positions per page");
+                           "; want " + std::to_string(kernels::kPageTokens) +
+                           ", the positions in a page of the kernels");
   }
   if (context.is_host()) {
     JANUS_RETURN_IF_ERROR(
@@ -70,7 +70,7 @@ Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
     JANUS_ASSIGN_OR_RETURN(settings.isa, ResolveIsa(config.isa(), cpu));
   } else if (!config.isa().empty()) {
     return InvalidArgument("config.isa '" + config.isa() +
-                           "': is of CPUs; this worker computes on " + context.numerics());
+                           "' is for CPUs; this worker computes on " + context.numerics());
   }
   AttentionOptions& attention = settings.attention;
   attention.max_batch = OrDefault(room.max_batch_size, 256);
@@ -89,7 +89,7 @@ Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
   EpochSettings settings;
   if (config.queued_requests() > INT32_MAX) {
     return InvalidArgument("config.queued_requests " + std::to_string(config.queued_requests()) +
-                           ": at most " + std::to_string(INT32_MAX));
+                           "; want at most " + std::to_string(INT32_MAX));
   }
   StepDeadlines& deadlines = settings.attention.deadlines;
   if (config.detection_deadline_ms() != 0) {
@@ -103,7 +103,7 @@ Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
   JANUS_ASSIGN_OR_RETURN(settings.scheduling, FromProto(config.scheduling()));
   if (config.crossover_rows() > kMaxCrossoverRows) {
     return InvalidArgument("config.crossover_rows " + std::to_string(config.crossover_rows()) +
-                           ": at most " + std::to_string(kMaxCrossoverRows));
+                           "; want at most " + std::to_string(kMaxCrossoverRows));
   }
   settings.crossover_rows = static_cast<int>(config.crossover_rows());
   return settings;

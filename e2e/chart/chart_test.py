@@ -122,7 +122,7 @@ class ChartTest(ClusterCase):
                 ({**registry, "leaderElection__enabled": "false"}, "set replicas to 1"),
                 ({"global__imageRegistry": "https://registry.example.com"}, "at '/global/imageRegistry'"),
                 ({**registry, "metrics__port": "8081"}, "metrics.port and health.port are both 8081"),
-                ({**registry, "certificates__leafSeconds": "99999999"}, "leafSeconds is at most authoritySeconds"),
+                ({**registry, "certificates__leafSeconds": "99999999"}, "leafSeconds of at most authoritySeconds"),
                 ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds a sixth of it"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
                 ({**registry, "timedDevices__enabled": "maybe"}, "at '/timedDevices/enabled'"),

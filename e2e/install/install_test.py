@@ -247,7 +247,7 @@ class InstallTest(ClusterCase):
         refused = subprocess.run([CLUSTER, "run", self.programs / "helm", "uninstall", "janus-operator", "-n",
                                   "janus-system"], capture_output=True, text=True, check=False, env=self.environment)
         self.assertNotEqual(refused.returncode, 0, "with services there")
-        self.assertIn("1 MoEService(s) would be kept by nobody", refused.stderr + refused.stdout)
+        self.assertIn("1 MoEService(s) would run without an operator", refused.stderr + refused.stdout)
         self.run_block("\n".join(lines[2:]))
         wait_for(lambda: not self.try_kubectl("-n", "default", "get", "pods", "-o", "name").stdout, "the end of pods")
         self.assertEqual(self.try_kubectl("-n", "janus-system", "get", "deployments", "-o", "name").stdout, "")

@@ -302,12 +302,15 @@ JANUS_DEVICE void TransposeBytes(Warp& warp, Word word) {
 }
 
 // The factors that make bfloat16 of E2M1. Exponent and fraction are moved to their places in
-// bfloat16, which gives the value times 2^-126, 0.5 included. Then the factors apply the scale.
+// bfloat16, which gives the value times 2^-126, 0.5 included. The product of both factors is 2^126
+// times the scale.
 struct Mxfp4Factors {
-  uint32_t first = 0;  // of scales from 2 on, which with 2^126 would be beyond bfloat16
+  uint32_t first = 0;  // 2^125, used only with kIsLarge
   uint32_t second = 0;
 };
-// The factors of byte `block` of four E8M0 scales. A scale of 2 or more needs kIsLarge.
+// The factors of byte `block` of four E8M0 scales. Scales of 4 or more need kIsLarge: 2^126 times
+// such a scale is beyond bfloat16, so it takes two factors. Callers set kIsLarge for scales of 2 or
+// more, because these have the top bit of their byte.
 template <bool kIsLarge>
 JANUS_DEVICE Mxfp4Factors FactorsOf(uint32_t scales, uint32_t block) {
   const uint32_t both = PermuteBytes(scales, 0, 0x4040u | block << 8 | block);

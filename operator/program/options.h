@@ -60,6 +60,9 @@ Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv);
 // Adds the flag that selects namespaces; shared by all commands.
 void DeclareNamespaces(CLI::App& app, const std::string& flag, OperatorOptions& options);
 
+// Adds the flags that choose the API server; shared by all commands.
+void DeclareKubeconfig(CLI::App& app, OperatorOptions& options);
+
 // The API server's configuration: from a kubeconfig, or from the pod's service account.
 Result<ClusterConfig> ConfigOf(const OperatorOptions& options);
 

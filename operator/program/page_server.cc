@@ -34,7 +34,8 @@ Result<Address> ParseAddress(const std::string& text) {
       return out;
     }
   }
-  return InvalidArgument("'" + text + "' is no address; want HOST:PORT, as 0.0.0.0:8080");
+  return InvalidArgument("'" + text +
+                         "' is not an address; want HOST:PORT, for example 0.0.0.0:8080");
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ Result<std::unique_ptr<PageServer>> PageServer::Create(const std::string& addres
   const int bound = at.port == 0                            ? server.bind_to_any_port(at.host)
                     : server.bind_to_port(at.host, at.port) ? at.port
                                                             : -1;
-  if (bound < 0) return Unavailable("cannot listen at '" + address + "'; is the port taken?");
+  if (bound < 0)
+    return Unavailable("cannot listen at '" + address + "'; check that the port is free");
   made->address_ = address.substr(0, address.rfind(':') + 1) + std::to_string(bound);
   made->thread_ = std::jthread([&server] { server.listen_after_bind(); });
   // Stopping the server before it runs has no effect, so wait.

@@ -47,13 +47,11 @@ ApiResult<std::vector<std::string>> ServicesIn(ObjectApi& api,
 
 int RunServices(int argc, const char* const* argv) {
   OperatorOptions options;
-  CLI::App app{"Prints the MoEServices that there are; ends with 1 while there are any.",
-               "janus-operator services"};
+  CLI::App app{
+      "janus-operator services lists all MoEServices. The exit status is 1 if there are any.",
+      "janus-operator services"};
   DeclareNamespaces(app, "--namespace", options);
-  app.add_option("--kubeconfig", options.kubeconfig,
-                 "file that says where the API server is; else the pod's service account")
-      ->envname("KUBECONFIG");
-  app.add_option("--context", options.context, "of the kubeconfig (its current-context)");
+  DeclareKubeconfig(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -72,8 +70,8 @@ int RunServices(int argc, const char* const* argv) {
   for (const std::string& one : *there) std::printf("%s\n", one.c_str());
   if (there->empty()) return 0;
   std::fprintf(stderr,
-               "janus-operator services: %zu MoEService(s) would be kept by nobody; delete them "
-               "first\n",
+               "janus-operator services: %zu MoEService(s) would run without an operator; delete "
+               "them first\n",
                there->size());
   return 1;
 }

@@ -22,7 +22,7 @@ def test_wrong_flags_are_named(model):
     assert "--model" in refuse()
     assert "--member" in refuse("--model", model)
     assert "--frobnicate" in refuse("--frobnicate", "1")
-    assert "--threads: 'x' is no integer between 1 and 64" in refuse("--threads", "x")
+    assert "--threads: 'x' is not an integer between 1 and 64" in refuse("--threads", "x")
     assert "--listen" in refuse("--listen", "8000")
     assert "needs a value" in refuse("--model")
     assert "takes no value" in refuse("--debug-logits-hash=1")
@@ -79,7 +79,7 @@ def test_a_file_of_keys_must_hold_one(model, tmp_path):
     flags = ["--model", model, "--member", "unix:/x", "--api-keys-file", keys]
     assert str(keys) in refuse(*flags)
     keys.write_text("# none\n\n")
-    assert "holds no key" in refuse(*flags)
+    assert "has no key" in refuse(*flags)
 
 
 @pytest.mark.parametrize("flag", ["--listen", "--model", "--member", "--drain-seconds"])

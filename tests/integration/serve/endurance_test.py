@@ -104,8 +104,8 @@ class Endurance(Service, unittest.TestCase):
             for process in busy:
                 process.kill()
                 process.wait()
-        given_up = re.findall(r"steps given up (\d+)", self.stop())
-        print(f"{answered} requests answered, {(given_up or [0])[-1]} steps given up and repeated",
+        aborted = re.findall(r"steps aborted (\d+)", self.stop())
+        print(f"{answered} requests answered, {(aborted or [0])[-1]} steps aborted and repeated",
               file=sys.stderr)
 
 

@@ -276,7 +276,7 @@ class Healing(ServeTest):
         self.killed("experts-1", signal.SIGTERM)
         out = self.wait_for_line("experts-1 runs")
         self.assertIn("experts-1 ended by itself or was stopped (SIGTERM)", out)
-        self.assertIn(f"log: {self.logs}/experts-1.log; it is started again", out)
+        self.assertIn(f"log: {self.logs}/experts-1.log; restarting it", out)
         self.assertEqual(self.complete([5, 6, 7]), undisturbed)
         self.stop()
 
@@ -374,7 +374,7 @@ class BadInput(ServeTest):
             error = self.refused("--worker-metrics-port", str(first))
         self.assertIn("experts-1", error)
         self.assertIn(f"metrics: cannot listen at '127.0.0.1:{first + 1}'", error)
-        self.assertIn("--worker-metrics-port 65535: 2 workers need as many ports from there on",
+        self.assertIn("--worker-metrics-port 65535: the 2 workers need one port each, and 65535 is the last",
                       self.refused("--worker-metrics-port", "65535"))
 
     def test_a_missing_sibling_is_named_with_its_path(self):
@@ -428,7 +428,7 @@ class BadInput(ServeTest):
         self.assertIn("--name: is 'Not A Name'", error)
         self.assertNotIn("service.yaml", error)
         error = self.refused("--chat-template", str(self.dir))
-        self.assertIn(f"{self.dir}: is a folder; want a chat template", error)
+        self.assertIn(f"{self.dir}: is a folder; want a file with a chat template", error)
 
     def test_a_file_that_git_lfs_did_not_fetch_is_named(self):
         pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 12345\n"
@@ -577,10 +577,10 @@ class BadInput(ServeTest):
 
     def test_files_of_the_gateway_are_judged_before_the_weights_are_loaded(self):
         keys = self.dir / "keys"
-        self.assertIn(f"{keys}: no such file; want API keys", self.refused("--api-keys-file", str(keys)))
+        self.assertIn(f"{keys}: no such file; want a file with API keys", self.refused("--api-keys-file", str(keys)))
         self.assertFalse(self.logs.exists())
         keys.write_text("# none\n")
-        self.assertIn(f"{keys}: holds no key", self.refused("--api-keys-file", str(keys)))
+        self.assertIn(f"{keys}: has no key", self.refused("--api-keys-file", str(keys)))
         template = self.dir / "template"
         template.write_text("{% if %}")
         self.assertIn(f"{template}: chat template: line 1", self.refused("--chat-template", str(template)))

@@ -96,8 +96,9 @@ TEST_F(PossiblyGzip, SaysThatAFileIsCutShort) {
     std::filesystem::copy_file(Path("whole.csv.gz"), Path("cut.csv.gz"),
                                std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(Path("cut.csv.gz"), left);
-    EXPECT_EQ(ReadPossiblyGzip(Path("cut.csv.gz")).status().message(),
-              Path("cut.csv.gz") + ": its gzip is cut short; copy or download the file again")
+    EXPECT_EQ(
+        ReadPossiblyGzip(Path("cut.csv.gz")).status().message(),
+        Path("cut.csv.gz") + ": its gzip data ends too early; copy or download the file again")
         << left << " of " << size << " bytes";
   }
 }

@@ -118,9 +118,9 @@ TEST(RenderTable, SaysHowOftenAStepWasGivenUp) {
   const ServiceView view = Summarize(Before(), now, Seconds(2));
   EXPECT_EQ(view.steps_aborted, 3u);
   const std::string text = RenderTable("heading", view, Before(), now, Seconds(2));
-  EXPECT_NE(text.find("\n3 steps given up and repeated, 8 rounds missed\n"), std::string::npos)
+  EXPECT_NE(text.find("\n3 steps aborted and repeated, 8 rounds missed\n"), std::string::npos)
       << text;
-  EXPECT_TRUE(RenderLine(view).ends_with(" steps given up 3 rounds missed 8")) << RenderLine(view);
+  EXPECT_TRUE(RenderLine(view).ends_with(" steps aborted 3 rounds missed 8")) << RenderLine(view);
 }
 
 TEST(RenderTable, SaysThatTimesAreEmulatedAndWhetherTheRunIsVoid) {
@@ -142,10 +142,11 @@ TEST(RenderTable, SaysThatTimesAreEmulatedAndWhetherTheRunIsVoid) {
   view = Summarize(before, now, Seconds(2));
   EXPECT_TRUE(view.is_void);
   const std::string text = RenderTable("heading", view, before, now, Seconds(2));
-  EXPECT_NE(text.find("time scale 1; void: more than 1 % of the waits overran\n"),
+  EXPECT_NE(text.find("time scale 1; void: more than 1 % of the results came late\n"),
             std::string::npos)
       << text;
-  EXPECT_TRUE(RenderLine(view).ends_with(" emulated; void: more than 1 % of the waits overran"));
+  EXPECT_TRUE(
+      RenderLine(view).ends_with(" emulated; void: more than 1 % of the results came late"));
 }
 
 TEST(Summarize, TakesTheStepForTpotUntilARequestHasFinished) {

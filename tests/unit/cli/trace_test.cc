@@ -39,12 +39,12 @@ TEST(ParseTrace, NamesTheLineThatIsWrong) {
         .message();
   };
   EXPECT_EQ(message("0,1,1\nx,1,1\n"),
-            "line 3: 'x,1,1' is no arrival; want seconds and two token counts, of 0 and more, at "
-            "most 100 million tokens");
+            "line 3: 'x,1,1' is not an arrival; want seconds and two token counts. All are at "
+            "least 0; tokens are at most 100 million");
   EXPECT_NE(message("0,1\n").find("line 2"), std::string::npos);
   EXPECT_NE(message("0,-1,5\n").find("line 2"), std::string::npos);
   EXPECT_NE(message("nan,1,5\n").find("line 2"), std::string::npos);
-  EXPECT_NE(message("5,1,1\n4,1,1\n").find("line 3: the time falls"), std::string::npos);
+  EXPECT_NE(message("5,1,1\n4,1,1\n").find("line 3: the time decreases"), std::string::npos);
   EXPECT_EQ(message(""), "has no rows below its header");
   EXPECT_NE(ParseTrace("a,b,c\n1,2,3\n", 0).status().message().find("want the columns arrival_s"),
             std::string::npos);
@@ -89,7 +89,7 @@ TEST(ReadTrace, ReadsAFolderAsOneTraceInOrderOfNames) {
   EXPECT_EQ(ReadTrace(folder.string(), 1)->size(), 1u);
   write("3.csv", "arrival_s,input_tokens,output_tokens\n2,1,1\n");
   const std::string message = ReadTrace(folder.string(), 0).status().message();
-  EXPECT_NE(message.find("3.csv: line 2: the time falls"), std::string::npos) << message;
+  EXPECT_NE(message.find("3.csv: line 2: the time decreases"), std::string::npos) << message;
   std::filesystem::remove_all(folder);
 }
 

@@ -163,15 +163,16 @@ TEST_F(RunLoadTest, SaysWhyTheEndpointCannotBeUsed) {
   LoadOptions options;
   options.url = "http://127.0.0.1:1";
   EXPECT_EQ(why(options),
-            "http://127.0.0.1:1/v1/models: cannot connect; does it run, and listen there?");
+            "http://127.0.0.1:1/v1/models: cannot connect; check that the server runs and listens "
+            "at this address");
   options.url = server_.url();
   server_.status = 503;
   EXPECT_EQ(why(options), options.url + "/v1/models: HTTP 503: no instance yet");
   server_.status = 200;
   server_.key = "secret";
-  EXPECT_EQ(why(options), options.url + " asks for a key: set OPENAI_API_KEY");
+  EXPECT_EQ(why(options), options.url + " needs an API key; set OPENAI_API_KEY");
   options.api_key = "another";
-  EXPECT_EQ(why(options), options.url + " refuses the key of OPENAI_API_KEY");
+  EXPECT_EQ(why(options), options.url + " refuses the API key in OPENAI_API_KEY");
   options.api_key = "secret";
   EXPECT_EQ(why(options), "");
 }
@@ -195,7 +196,7 @@ TEST_F(RunLoadTest, SaysThatTimedDevicesServeAndWhetherTheRunIsVoid) {
 
 TEST(Describe, GivesNoFiguresOfWhatWasNot) {
   const std::string text = Describe(LoadSummary());
-  EXPECT_NE(text.find("TTFT of no request"), std::string::npos) << text;
+  EXPECT_NE(text.find("TTFT: no request has a value"), std::string::npos) << text;
   EXPECT_EQ(text.find("p50"), std::string::npos) << text;
 }
 
@@ -231,7 +232,7 @@ TEST_F(RunLoadTest, CountsAStreamThatBreaksOffAsAFailure) {
   const LoadSummary summary = Run({{0, 3, 2}});
   EXPECT_EQ(summary.failed, 1);
   EXPECT_EQ(summary.completed, 0);
-  EXPECT_EQ(outcomes_.at(0).error, "the stream ended before its answer did");
+  EXPECT_EQ(outcomes_.at(0).error, "the stream ended before the answer was complete");
 }
 
 TEST_F(RunLoadTest, CountsAnErrorEventAsAFailure) {

@@ -56,8 +56,8 @@ class RunningServicesTest : public testing::Test {
 };
 
 TEST_F(RunningServicesTest, NoneRuns) {
-  EXPECT_EQ(Find("").status(),
-            NotFound("no service runs here; janusctl serve starts one, kubectl is for clusters"));
+  EXPECT_EQ(Find("").status(), NotFound("no service runs on this machine; start one with janusctl "
+                                        "serve, or use kubectl for a cluster"));
   // The folder of a run that has ended.
   fs::create_directories(folder_.path() + "/state/janus/old");
   EXPECT_EQ(Find("old").status().code(), StatusCode::kNotFound);
@@ -70,13 +70,14 @@ TEST_F(RunningServicesTest, TheOnlyOneNeedsNoName) {
   EXPECT_EQ(found->key.ToString(), "default/demo");
   EXPECT_TRUE(
       found->api->Get(control::kMoEServices, found->key, control::Subresource::kNone, {}).ok());
-  EXPECT_EQ(Find("other").status(), NotFound("no service 'other' runs here; there is demo"));
+  EXPECT_EQ(Find("other").status(), NotFound("no service 'other' runs here; running: demo"));
 }
 
 TEST_F(RunningServicesTest, OfSeveralOneIsNamed) {
   const Served demo(folder_, timeline_, "demo");
   Served chat(folder_, timeline_, "chat");
-  EXPECT_EQ(Find("").status(), InvalidArgument("which service? there are chat, demo"));
+  EXPECT_EQ(Find("").status(),
+            InvalidArgument("several services run here; give the name of one: chat, demo"));
   EXPECT_EQ(Find("chat")->key.name, "chat");
   chat.Kill();
   EXPECT_EQ(Find("")->key.name, "demo");

@@ -47,9 +47,10 @@ TEST_F(PlaceFiles, AFoldersFilesMeasureTheSameLayers) {
   Write("b.csv", "layer5,layer9\n3 0,2 1\n");
   const Status status = ReadRouting(folder_.string(), 0).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("b.csv: has the layers layer5, layer9, the files before it "
-                                  "layer0, layer1; the files of a folder measure the same layers"),
-            std::string::npos)
+  EXPECT_NE(
+      status.message().find("b.csv: has the layers layer5, layer9, but the files before it have "
+                            "layer0, layer1; all files of a folder must have the same layers"),
+      std::string::npos)
       << status.message();
   // Columns in another order are the same layers.
   Write("b.csv", "layer1,layer0\n3 0,2 1\n");
@@ -70,7 +71,8 @@ TEST_F(PlaceFiles, ALayerOfAnotherModelIsRefused) {
   options.model = "mixtral-8x22b";  // 2 of 8
   options.routing = Write("a.csv", text.c_str());
   const Status status = ReadSetting(options).status();
-  EXPECT_NE(status.message().find("layer 1: routes to 3 of 8 experts, mixtral-8x22b to 2 of 8"),
+  EXPECT_NE(status.message().find(
+                "layer 1: routes to 3 of 8 experts, but mixtral-8x22b routes to 2 of 8"),
             std::string::npos)
       << status.message();
   std::string wide = "layer0";
@@ -80,7 +82,8 @@ TEST_F(PlaceFiles, ALayerOfAnotherModelIsRefused) {
     row += ",6 7";
   }
   options.routing = Write("wide.csv", (wide + "\n" + row + "\n").c_str());
-  EXPECT_NE(ReadSetting(options).status().message().find("has 57 layers, mixtral-8x22b 56 with"),
+  EXPECT_NE(ReadSetting(options).status().message().find(
+                "has 57 layers, but mixtral-8x22b has 56 layers with"),
             std::string::npos)
       << ReadSetting(options).status().message();
 }
@@ -93,9 +96,10 @@ TEST_F(PlaceFiles, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(ErrorOf("layer1\n1 2\n1\n").find("line 3"), std::string::npos);
   // For the first row it is not known yet how many ids a token has.
   for (const char* row : {"1 nan", "1 70000", "1 -2"}) {
-    EXPECT_NE(ErrorOf((std::string("layer1\n") + row + "\n").c_str())
-                  .find(std::string("is '") + row + "'; want expert ids, 0 to 65535, separated"),
-              std::string::npos)
+    EXPECT_NE(
+        ErrorOf((std::string("layer1\n") + row + "\n").c_str())
+            .find(std::string("is '") + row + "'; want expert ids from 0 to 65535, separated"),
+        std::string::npos)
         << row;
   }
   EXPECT_NE(ErrorOf("layer1\n1 1\n").find("layer 0: routing: token 0 chose expert 1 twice"),

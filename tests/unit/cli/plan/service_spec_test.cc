@@ -122,7 +122,7 @@ TEST_F(ServiceSpec, AFirstTokenWithoutTrafficIsNotJudgedAndSaysSo) {
   options.setting.attention_hardware = options.setting.expert_hardware = "H100";
   const Result<std::string> text = Plan(options);
   ASSERT_TRUE(text.ok()) << text.status().ToString();
-  EXPECT_NE(text->find("first tokens within 1.5 s at p90 are asked for and not judged"),
+  EXPECT_NE(text->find("the target for the first token (1.5 s at p90) was not checked"),
             std::string::npos)
       << *text;
   options.json = true;
@@ -150,7 +150,8 @@ TEST_F(ServiceSpec, APlacementOfAnotherModelsRoutingIsRefused) {
   options.model = "mixtral-8x22b";
   options.instances = 2;
   options.routing = Write("three.csv", "layer0\n0 1 2\n3 4 5\n6 7 0\n1 2 3\n");
-  EXPECT_NE(Place(options).status().message().find("routes to 3 of 8 experts, mixtral-8x22b to 2"),
+  EXPECT_NE(Place(options).status().message().find(
+                "routes to 3 of 8 experts, but mixtral-8x22b routes to 2"),
             std::string::npos)
       << Place(options).status().message();
   options.routing = Write("two.csv", "layer0\n0 1\n3 4\n6 7\n1 2\n");

@@ -32,10 +32,11 @@ TEST(ParseRates, NamesTheLineAndTheColumnThatIsWrong) {
             std::string::npos);
   EXPECT_NE(MessageOf(std::string(kHeader) + "0,1,1,1,1,1,1,1,1,1\n").find("line 2: out_p99 is ''"),
             std::string::npos);
-  EXPECT_NE(MessageOf(std::string(kHeader) + "0,-1,1,1,1,1,1,1,1,1,1\n").find("not negative"),
+  EXPECT_NE(MessageOf(std::string(kHeader) + "0,-1,1,1,1,1,1,1,1,1,1\n")
+                .find("want a number from 0 to 1e9"),
             std::string::npos);
   EXPECT_NE(MessageOf(std::string(kHeader) + "600,1,1,1,1,1,1,1,1,1,1\n600,1,1,1,1,1,1,1,1,1,1\n")
-                .find("line 3: the window starts no later"),
+                .find("line 3: the window does not start after"),
             std::string::npos);
   EXPECT_NE(MessageOf("a,b\n1,2\n").find("want the column window_start_s"), std::string::npos);
   EXPECT_EQ(MessageOf(kHeader), "has no rows below its header");

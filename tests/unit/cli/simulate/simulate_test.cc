@@ -86,7 +86,7 @@ TEST_F(SimulateCommand, AnImpossibleTargetIsToldEverywhere) {
   options_.html = (folder_ / "report.html").string();
   const auto text = Simulate(options_, {});
   ASSERT_TRUE(text.ok()) << text.status().ToString();
-  EXPECT_NE(text->find("\nPOLICY    HELD FOR "), std::string::npos) << *text;
+  EXPECT_NE(text->find("\nPOLICY    HELD BECAUSE "), std::string::npos) << *text;
   EXPECT_NE(text->find("\nours      ImpossibleSLO "), std::string::npos) << *text;
   EXPECT_NE(text->find(" ms at best ("), std::string::npos) << *text;
   std::ifstream file(options_.html);
@@ -142,10 +142,10 @@ TEST_F(SimulateCommand, ATraceThatBeginsLateIsReplayedFromItsFirstWindow) {
   options_.policies = {"ours"};
   options_.demand.trace = late(0);
   const auto begun = nlohmann::json::parse(*Simulate(options_, {}));
-  EXPECT_EQ(begun["workload"].get<std::string>().find("of its clock"), std::string::npos);
+  EXPECT_EQ(begun["workload"].get<std::string>().find("of the file"), std::string::npos);
   options_.demand.trace = late(3 * 86'400);
   const auto third = nlohmann::json::parse(*Simulate(options_, {}));
-  EXPECT_NE(third["workload"].get<std::string>().find(" from hour 72.00 of its clock"),
+  EXPECT_NE(third["workload"].get<std::string>().find(" from hour 72.00 of the file"),
             std::string::npos)
       << third["workload"];
   EXPECT_NEAR(third["policies"][0]["gpuHours"].get<double>(),
@@ -155,11 +155,11 @@ TEST_F(SimulateCommand, ATraceThatBeginsLateIsReplayedFromItsFirstWindow) {
   // gives override it.
   options_.demand.trace = late(3 * 86'400 + 300);
   EXPECT_NE(nlohmann::json::parse(*Simulate(options_, {}))["workload"].get<std::string>().find(
-                " from hour 72.00 of its clock"),
+                " from hour 72.00 of the file"),
             std::string::npos);
   options_.demand.from_hours = 72.1;
   EXPECT_NE(nlohmann::json::parse(*Simulate(options_, {}))["workload"].get<std::string>().find(
-                " from hour 72.10 of its clock"),
+                " from hour 72.10 of the file"),
             std::string::npos);
 }
 
@@ -167,14 +167,14 @@ TEST_F(SimulateCommand, ATraceThatBeginsLateIsReplayedFromItsFirstWindow) {
 TEST_F(SimulateCommand, AScaleOfTooManyGroupsIsRefused) {
   for (const double scale : {1e9, 1e30}) {
     options_.demand.scale = scale;
-    EXPECT_NE(MessageOf(options_).find(" groups of at most 4 requests, more than the 5e+07 that "
-                                       "are simulated; lower --scale or raise --max-weight"),
+    EXPECT_NE(MessageOf(options_).find(" groups of at most 4 requests, and the limit is 5e+07 "
+                                       "groups; lower --scale or raise --max-weight"),
               std::string::npos)
         << MessageOf(options_);
   }
   for (const double scale : {0., -1., std::nan(""), HUGE_VAL}) {
     options_.demand.scale = scale;
-    EXPECT_NE(MessageOf(options_).find("want a positive number"), std::string::npos) << scale;
+    EXPECT_NE(MessageOf(options_).find("want a --scale above 0"), std::string::npos) << scale;
   }
   options_.demand.trace.clear();
   options_.demand.rates =
@@ -189,17 +189,17 @@ TEST_F(SimulateCommand, AScaleOfTooManyGroupsIsRefused) {
 TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {
   SimulateOptions broken = options_;
   broken.setting.model.clear();
-  EXPECT_NE(MessageOf(broken).find("want --model"), std::string::npos);
+  EXPECT_NE(MessageOf(broken).find("give --model"), std::string::npos);
   broken = options_;
   broken.demand.trace.clear();
-  EXPECT_NE(MessageOf(broken).find("want --trace or --rates"), std::string::npos);
+  EXPECT_NE(MessageOf(broken).find("with --trace or --rates"), std::string::npos);
   broken = options_;
   broken.policies = {"whole", "magic"};
   EXPECT_NE(MessageOf(broken).find("no policy 'magic'; known: ours, disagg"), std::string::npos);
   broken = options_;
   broken.demand.trace =
       Write("broken.csv", "arrival_s,input_tokens,output_tokens\n1,2,3\n0,nan,3\n");
-  EXPECT_NE(MessageOf(broken).find("broken.csv: line 3: '0,nan,3' is no arrival"),
+  EXPECT_NE(MessageOf(broken).find("broken.csv: line 3: '0,nan,3' is not an arrival"),
             std::string::npos)
       << MessageOf(broken);
   broken = options_;
@@ -207,11 +207,11 @@ TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {
   EXPECT_NE(MessageOf(broken).find("none.csv"), std::string::npos);
   broken = options_;
   broken.demand.from_hours = 5;
-  EXPECT_NE(MessageOf(broken).find("no request in the hours asked for"), std::string::npos);
+  EXPECT_NE(MessageOf(broken).find("no request in the selected hours"), std::string::npos);
   broken = options_;
   broken.html = (folder_ / "no" / "report.html").string();
   const auto run = Simulate(broken, [](const std::string&) { FAIL() << "after the work"; });
-  EXPECT_NE(run.status().message().find("cannot be written"), std::string::npos);
+  EXPECT_NE(run.status().message().find("cannot write this file"), std::string::npos);
 }
 
 TEST_F(SimulateCommand, PromptsComputedElsewhereCostNothingHere) {
@@ -229,7 +229,8 @@ TEST_F(SimulateCommand, SaysWhichTermsAreNotWhatIsBelieved) {
   options_.truth.experts = 1.2;
   const auto text = Simulate(options_, {});
   ASSERT_TRUE(text.ok()) << text.status().ToString();
-  EXPECT_NE(text->find("in truth attention takes 1, experts 1.2, exchange 1"), std::string::npos)
+  EXPECT_NE(text->find("the true times are 1 (attention), 1.2 (experts) and 1 (exchange) of those"),
+            std::string::npos)
       << *text;
 }
 

@@ -139,7 +139,7 @@ TEST(Judge, JudgesEachDocumentOfEveryKindAtItsOwnLines) {
             "  schema:         refused\n"
             "    s.yaml:13: spec.replicas: is -1; want 0..1024\n"
             "s.yaml:16: Namespace prod\n"
-            "  not an object of this API, not judged\n"
+            "  not an object of this API, not checked\n"
             "bad");
 }
 
@@ -147,7 +147,7 @@ TEST(Judge, ADocumentThatCannotBeReadHidesNoOther) {
   EXPECT_EQ(Described(kScaler + "---\na: 1\na: 2\n---\n" + kScaler),
             "s.yaml:1: MoERoleScaler demo-experts\n"
             "  schema:         valid\n"
-            "s.yaml:6: document that cannot be read\n"
+            "s.yaml:6: unreadable document\n"
             "    s.yaml:7: field 'a' is given twice\n"
             "s.yaml:9: MoERoleScaler demo-experts\n"
             "  schema:         valid\n"
@@ -214,8 +214,9 @@ TEST(Judge, AKindOfOursThatThereIsNotIsRefusedWithTheNearest) {
 TEST(Judge, WhatIsNoYamlOrNoObjectIsNamedWithItsLine) {
   const std::string broken = Described(kScaler + "---\na: {\n");
   EXPECT_NE(broken.find("\n    s.yaml:7: not valid YAML"), std::string::npos) << broken;
-  EXPECT_EQ(Described("# nothing\n---\n"), "s.yaml: holds no object");
-  EXPECT_EQ(Described(""), "s.yaml: holds no object");
+  EXPECT_EQ(Described("# nothing\n---\n"),
+            "s.yaml: has no object; want one or more objects in YAML");
+  EXPECT_EQ(Described(""), "s.yaml: has no object; want one or more objects in YAML");
 }
 
 }  // namespace

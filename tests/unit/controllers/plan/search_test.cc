@@ -166,10 +166,11 @@ TEST(SearchPlans, AFirstTokenThatNoneKeepsNamesTheSoonest) {
       SearchPlans(On("deepseek-v2", "H100", "H100"), WithFirstToken(256, 0.1), space).status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find(
-                "no plan that was tried keeps a first token within 0.1 s at p95; soonest is "),
+                "no plan that was tried has a first token within 0.1 s at p95; the soonest is "),
             std::string::npos)
       << status.message();
-  EXPECT_NE(status.message().find(" s, 0.1 s wanted"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find(" s, the target is 0.1 s"), std::string::npos)
+      << status.message();
 }
 
 // Copies share the traffic. The plan takes as many as first tokens need.
@@ -199,7 +200,7 @@ TEST(SearchPlans, ALimitOnAllGpusIsKept) {
   for (const Plan& plan : answer.plans) EXPECT_LE(plan.gpus, 10);
   for (const WholePlan& plan : answer.wholes) EXPECT_LE(plan.gpus, 10);
   const std::string late = SearchPlans(setting, {0.001, 8}, space).status().message();
-  EXPECT_NE(late.find("no more than 10 of them may be taken"), std::string::npos) << late;
+  EXPECT_NE(late.find("a plan may use 10 of them"), std::string::npos) << late;
   space.max_gpus = 4;
   const std::string few = SearchPlans(setting, {0.2, 8}, space).status().message();
   EXPECT_NE(few.find("deepseek-v2 does not fit 4 GPUs"), std::string::npos) << few;
@@ -375,7 +376,7 @@ TEST(SearchPlans, AModelLargerThanThePoolIsNamedWithItsBytes) {
   space.max_expert_gpus = 4;
   const Status status = SearchPlans(On("deepseek-v3", "L40S", "L40S"), {0.2, 4}, space).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("deepseek-v3 does not fit: a GPU of the experts would hold"),
+  EXPECT_NE(status.message().find("deepseek-v3 does not fit: each GPU for experts would hold"),
             std::string::npos)
       << status.message();
 }
@@ -387,16 +388,19 @@ TEST(SearchPlans, AModelLargerThanTheLimitsOnGpusIsNamedToo) {
   space.max_expert_gpus = 2;
   const Setting setting = On("deepseek-v3", "H200", "H200");
   const std::string few = SearchPlans(setting, {0.1, 64}, space).status().message();
-  EXPECT_NE(few.find("a GPU of the experts would hold"), std::string::npos) << few;
-  EXPECT_NE(few.find("on all 2"), std::string::npos) << few;
+  EXPECT_NE(few.find("each GPU for experts would hold"), std::string::npos) << few;
+  EXPECT_NE(few.find("even with all 2 GPUs"), std::string::npos) << few;
 
   space = {};
   space.max_gpus = 4;
   const std::string both = SearchPlans(setting, {0.1, 64}, space).status().message();
-  EXPECT_NE(both.find("deepseek-v3 does not fit 4 GPUs: apart it takes "), std::string::npos)
+  EXPECT_NE(
+      both.find(
+          "deepseek-v3 does not fit 4 GPUs: with attention and experts apart it needs at least "),
+      std::string::npos)
       << both;
   // The number that it names is enough for a weak target, and one fewer is not.
-  const int fewest = std::stoi(both.substr(both.find("takes ") + 6));
+  const int fewest = std::stoi(both.substr(both.find("at least ") + 9));
   space.max_gpus = fewest;
   EXPECT_TRUE(SearchPlans(setting, {10, 64}, space).ok());
   space.max_gpus = fewest - 1;
@@ -431,11 +435,12 @@ TEST(SearchPlans, PodsAndBatchesThatCannotBeAreNamed) {
   space.max_expert_gpus = 8;
   space.is_survivable = true;
   space.instances_per_pod = 8;
-  says({0.2, 16}, space, "no experts on 8 GPUs survive the loss of a pod of 8 instances");
+  says({0.2, 16}, space,
+       "with 8 GPUs for experts, the loss of a pod leaves too few slots (a pod has 8 instances)");
   space = {};
   space.fills_pods = true;
   space.instances_per_pod = 200;
-  says({0.2, 16}, space, "a pod of 200 instances is more than all GPUs of a module");
+  says({0.2, 16}, space, "a pod of 200 instances needs more GPUs than");
   space = {};
   space.max_batch_per_attention = 8;
   says({0.2, 2000}, space, "a batch of 2000 is more than the 1024 sequences that");

@@ -188,7 +188,7 @@ TEST(ResolveInstanceSettings, AnInstructionSetIsNoneOfAGpus) {
   v1::WorkerConfig config;
   config.set_isa("avx512");
   EXPECT_EQ(Resolve(gpu, config, 1 << 19).status(),
-            InvalidArgument("config.isa 'avx512': is of CPUs; this worker computes on cuda sm_90"));
+            InvalidArgument("config.isa 'avx512' is for CPUs; this worker computes on cuda sm_90"));
 }
 
 }  // namespace

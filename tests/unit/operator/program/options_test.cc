@@ -36,18 +36,20 @@ TEST(OperatorOptions, TakesWhatItIsTold) {
 
 TEST(OperatorOptions, NamesTheFlagThatIsWrongAndWhatIsWrongWithIt) {
   EXPECT_EQ(ErrorOf({"--workers=0"}),
-            "--workers: Value 0 not in range 1 to 256; --help lists the flags");
+            "--workers: Value 0 not in range 1 to 256; see janus-operator --help");
   EXPECT_EQ(ErrorOf({"--image-pull-policy=Sometimes"}),
-            "--image-pull-policy: Sometimes not in {Always,IfNotPresent,Never}; --help lists the "
-            "flags");
+            "--image-pull-policy: Sometimes not in {Always,IfNotPresent,Never}; see janus-operator "
+            "--help");
   EXPECT_EQ(ErrorOf({"--worker=1"}),
-            "The following argument was not expected: --worker=1; --help lists the flags");
+            "The following argument was not expected: --worker=1; see janus-operator --help");
   EXPECT_EQ(ErrorOf({"--watch-namespace=prod,Dev"}),
-            "--watch-namespace: 'Dev' is no name of a namespace; --help lists the flags");
+            "--watch-namespace: 'Dev' is not a name of a namespace; want lower-case letters, "
+            "digits and '-'; see janus-operator --help");
   EXPECT_EQ(ErrorOf({"--log-format=xml"}),
-            "--log-format: xml not in {text,json}; --help lists the flags");
-  EXPECT_EQ(ErrorOf({"--host-path=models"}), "--host-path: 'models' does not begin with a slash");
-  EXPECT_EQ(ErrorOf({}, false), "--worker-image is required; --help lists the flags");
+            "--log-format: xml not in {text,json}; see janus-operator --help");
+  EXPECT_EQ(ErrorOf({"--host-path=models"}),
+            "--host-path: 'models' is not an absolute path; want one that begins with /");
+  EXPECT_EQ(ErrorOf({}, false), "--worker-image is required; see janus-operator --help");
 }
 
 TEST(OperatorOptions, NamespacesAreAListWithoutRepeats) {
@@ -59,15 +61,15 @@ TEST(OperatorOptions, NamespacesAreAListWithoutRepeats) {
   std::string many = "--watch-namespace=n0";
   for (int i = 1; i <= 16; ++i) many += ",n" + std::to_string(i);
   EXPECT_EQ(ErrorOf({many.c_str()}),
-            "--watch-namespace: 17 namespaces are more than the 16 that one operator watches each "
-            "for itself; watch all, or run another");
+            "--watch-namespace: 17 namespaces are more than the 16 that one operator can watch "
+            "separately; watch all namespaces, or run a second operator");
 }
 
 TEST(OperatorOptions, AContextNeedsAKubeconfig) {
   OperatorOptions options;
   options.context = "prod";
   EXPECT_EQ(ConfigOf(options).status().message(),
-            "--context: needs --kubeconfig, or KUBECONFIG in the environment");
+            "--context needs --kubeconfig, or KUBECONFIG in the environment");
 }
 
 TEST(OperatorOptions, VersionAndHelpAreText) {

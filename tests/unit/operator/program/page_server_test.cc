@@ -29,12 +29,13 @@ TEST(PageServer, AnswersEachPathWithItsPage) {
 TEST(PageServer, SaysWhyItCannotListen) {
   const Result<std::unique_ptr<PageServer>> server = PageServer::Create("127.0.0.1:0", {});
   ASSERT_TRUE(server.ok());
-  EXPECT_EQ(PageServer::Create((*server)->address(), {}).status(),
-            Unavailable("cannot listen at '" + (*server)->address() + "'; is the port taken?"));
+  EXPECT_EQ(
+      PageServer::Create((*server)->address(), {}).status(),
+      Unavailable("cannot listen at '" + (*server)->address() + "'; check that the port is free"));
   for (const char* const bad : {"8080", ":8080", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:70000"}) {
     EXPECT_EQ(PageServer::Create(bad, {}).status(),
               InvalidArgument("'" + std::string(bad) +
-                              "' is no address; want HOST:PORT, as 0.0.0.0:8080"));
+                              "' is not an address; want HOST:PORT, for example 0.0.0.0:8080"));
   }
 }
 
