@@ -52,16 +52,30 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       "--model", options.model_dir,
       "checkpoint folder; janusctl writes a MoEService for it, prints it and serves it");
   file->excludes(model);
-  serve->add_option("--attention", options.attention, "number of attention instances, with --model")
+  serve
+      ->add_option("--attention", options.attention,
+                   "number of attention instances, with --model. Default: 1; with "
+                   "--tpot-milliseconds, as many as the target needs")
       ->needs(model)
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 256));
   serve
       ->add_option("--experts", options.experts,
                    "number of expert instances, with --model. Default: 1; with --emulate, as many "
-                   "as hold the emulated model")
+                   "as hold the emulated model; with --tpot-milliseconds, as many as the target "
+                   "needs")
       ->needs(model)
       ->check(CLI::Range(1, 1024));
+  serve
+      ->add_option("--tpot-milliseconds", options.tpot_milliseconds,
+                   "target for the time per output token, with --model: the service sets its own "
+                   "counts so that 95 % of the requests keep it")
+      ->needs(model)
+      ->check(CLI::Range(1, 600'000));
+  serve
+      ->add_option("--micro-batches", options.micro_batches,
+                   "micro-batches of a step, with --model. Default: chosen")
+      ->needs(model)
+      ->check(CLI::Range(1, 4));
   DeclareTimed(*serve, options.timed);
   serve
       ->add_option("--name", options.name,

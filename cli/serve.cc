@@ -56,9 +56,18 @@ Result<Object> ReadObject(const ServeOptions& options) {
     std::error_code error;
     const std::string dir = std::filesystem::absolute(options.model_dir, error).lexically_normal();
     file = "service.yaml";
-    ServiceAsked asked{options.name, "", dir, options.attention, options.experts.value_or(1),
-                       options.timed};
-    if (options.timed && !options.experts) {
+    ServiceAsked asked{options.name,
+                       "",
+                       dir,
+                       options.attention,
+                       options.experts,
+                       options.timed,
+                       options.tpot_milliseconds,
+                       options.micro_batches};
+    const bool is_fixed = !options.tpot_milliseconds;
+    if (is_fixed && !asked.attention) asked.attention = 1;
+    if (is_fixed && !asked.experts) asked.experts = 1;
+    if (is_fixed && options.timed && !options.experts) {
       JANUS_ASSIGN_OR_RETURN(asked.experts, FewestExperts(*options.timed, dir));
     }
     if (asked.name.empty()) {

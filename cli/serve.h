@@ -15,10 +15,13 @@ struct ServeOptions {
   std::string file;       // -f; empty if model_dir is set
   std::string model_dir;  // --model; empty if file is set
   std::string name;       // of the service, with model_dir; empty: the name of the folder
-  int attention = 1;      // only with model_dir
-  // Only with model_dir; empty: 1, or of timed devices as many as hold the model.
+  // Only with model_dir. Counts: empty: as many as the target needs, if there is one; otherwise 1,
+  // or of timed experts as many as hold the model.
+  std::optional<int> attention;
   std::optional<int> experts;
-  std::optional<TimedDevice> timed;  // replaces the device of the object
+  std::optional<int> tpot_milliseconds;  // the target of a service that sets its own counts
+  int micro_batches = 0;                 // 0: chosen
+  std::optional<TimedDevice> timed;      // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;

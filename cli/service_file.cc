@@ -76,9 +76,19 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
     spec.Add("device", Node::String("Timed"));
     spec.Add("timed", TimedTree(*asked.timed));
   }
-  Node& roles = spec.Add("roles", Node::Map());
-  roles.Add("attention", Node::Map()).Add("replicas", Node::Integer(asked.attention));
-  roles.Add("experts", Node::Map()).Add("replicas", Node::Integer(asked.experts));
+  if (asked.tpot_milliseconds) {
+    control::SetAt(root, {"spec", "slo", "tpot", "targetMilliseconds"},
+                   Node::Integer(*asked.tpot_milliseconds));
+  }
+  if (asked.micro_batches > 0) {
+    control::SetAt(root, {"spec", "pipeline", "microBatches"}, Node::Integer(asked.micro_batches));
+  }
+  const auto count = [&](std::string_view role, const std::optional<int>& replicas) {
+    if (replicas)
+      control::SetAt(root, {"spec", "roles", role, "replicas"}, Node::Integer(*replicas));
+  };
+  count("attention", asked.attention);
+  count("experts", asked.experts);
   return control::WriteYaml(root);
 }
 

@@ -19,15 +19,16 @@ Result<control::MoEService> ReadServiceFile(const std::string& file);
 // Reads a whole file or pipe, at most 1 MiB.
 Result<std::string> ReadTextFile(const std::string& path);
 
-// Values for the YAML of `janusctl serve --model DIR`: a service with a HostPath source and fixed
-// counts.
+// Values for the YAML of `janusctl serve --model DIR`: a service with a HostPath source.
 struct ServiceAsked {
   std::string name;
   std::string model_name;  // what clients call the model; empty: the service's name
   std::string model_dir;
-  int attention = 1;
-  int experts = 1;
+  std::optional<int> attention = 1;  // nothing: as many as the target needs
+  std::optional<int> experts = 1;
   std::optional<TimedDevice> timed = {};
+  std::optional<int> tpot_milliseconds = {};
+  int micro_batches = 0;  // 0: chosen
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

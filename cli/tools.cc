@@ -1,5 +1,6 @@
 #include "cli/tools.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include <functional>
 #include <utility>
 
+#include "cli/explain/records_source.h"
 #include "cli/load/runner.h"
 #include "cli/place/command.h"
 #include "cli/plan/command.h"
@@ -17,6 +19,7 @@
 #include "cli/screen.h"
 #include "cli/simulate/command.h"
 #include "cli/simulate/service_input.h"
+#include "common/fd.h"
 
 namespace janus::cli {
 namespace {
@@ -47,7 +50,7 @@ void DeclareServiceFile(CLI::App& app,
       "MoEService file (.yaml) that sets " + what + ". Other options on the command line win");
 }
 
-void DeclarePlace(CLI::App& app, PlaceOptions& options) {
+void DeclarePlace(CLI::App& app, PlaceOptions& options, RecordsSource& from) {
   CLI::App* place = app.add_subcommand(
       "place", "Place experts on instances by measured routing, and show what this gains");
   place->footer(
@@ -59,11 +62,16 @@ void DeclarePlace(CLI::App& app, PlaceOptions& options) {
   DeclareServiceFile(
       *place, [&options](const control::MoEServiceSpec& spec) { FillPlace(spec, options); },
       "model, instances, pods, slots, survivable, scheduling and a full batch");
-  place
-      ->add_option("--routing", options.routing,
-                   "CSV file, plain or gzip, or a folder of them. Each token has a row; each layer "
-                   "has a column layer<i> with expert ids, separated by spaces")
-      ->required();
+  place->add_option(
+      "--routing", options.routing,
+      "CSV file, plain or gzip, or a folder of them. Each token has a row; each layer "
+      "has a column layer<i> with expert ids, separated by spaces");
+  place->add_option(
+      "--from", from.service,
+      "NAME or NAMESPACE/NAME: use the routing that this running service has sampled");
+  place->add_option("--server", from.server,
+                    "with --from, http://HOST:PORT of an operator on a cluster, as kubectl "
+                    "port-forward opens it. Default: the services that janusctl serves here");
   place->add_option("--model", options.model,
                     "the measured model: a preset or a checkpoint folder, as for plan");
   place
@@ -609,21 +617,48 @@ struct Tools::Options {
   LoadCommand load;
   PlanOptions plan;
   PlaceOptions place;
+  RecordsSource place_from;
   SimulateOptions simulate;
 };
 
 Tools::Tools(CLI::App& app) : app_(app), options_(std::make_unique<Options>()) {
   DeclareLoad(app, options_->load);
   DeclarePlan(app, options_->plan);
-  DeclarePlace(app, options_->place);
+  DeclarePlace(app, options_->place, options_->place_from);
   DeclareSimulate(app, options_->simulate);
 }
 
 Tools::~Tools() = default;
 
+namespace {
+
+Result<std::string> PlaceFrom(const RecordsSource& from, PlaceOptions options) {
+  const bool has_service = !from.service.empty() || !from.server.empty();
+  if (has_service == !options.routing.empty()) {
+    return InvalidArgument("place: wants --routing FILE or --from SERVICE, one of them");
+  }
+  if (!has_service) return Place(options);
+  JANUS_ASSIGN_OR_RETURN(const RecordsOf records, ReadRecords(from, "/routing"));
+  const Fd file(memfd_create("routing", MFD_CLOEXEC));
+  size_t written = 0;
+  while (file && written < records.text.size()) {
+    const ssize_t wrote =
+        write(file.get(), records.text.data() + written, records.text.size() - written);
+    if (wrote <= 0) break;
+    written += static_cast<size_t>(wrote);
+  }
+  if (written < records.text.size()) {
+    return ResourceExhausted("place: no memory for the routing of " + records.key.ToString());
+  }
+  options.routing = "/proc/self/fd/" + std::to_string(file.get());
+  return Place(options);
+}
+
+}  // namespace
+
 std::optional<Status> Tools::Run(StopSignals& stop) {
   if (app_.got_subcommand("plan")) return Print(Plan(options_->plan));
-  if (app_.got_subcommand("place")) return Print(Place(options_->place));
+  if (app_.got_subcommand("place")) return Print(PlaceFrom(options_->place_from, options_->place));
   if (app_.got_subcommand("simulate")) return Print(SimulateWithProgress(options_->simulate, stop));
   if (app_.got_subcommand("load")) return Load(options_->load, stop);
   return std::nullopt;

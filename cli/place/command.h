@@ -11,7 +11,7 @@ inline constexpr int kMostPlacedBatch = 65'536;
 
 // Options of `janusctl place`.
 struct PlaceOptions {
-  std::string routing;         // file or folder, cli/place/routing_file.h
+  std::string routing;         // file or folder, cli/place/routing_file.h; not empty
   std::string model;           // the model that was measured, checked; empty: unknown
   int experts = 0;             // per layer; 0: from the model, or from the data
   int instances = 8;           // n

@@ -221,7 +221,13 @@ std::string RoutingCsv(const PlacementRecord& record) {
 }
 
 RecordsAnswer NotFoundAnswer(const std::string& message) {
+  // As an API server answers, so that its clients can read it.
   Node out = Node::Map();
+  out.Add("kind", Node::String("Status"));
+  out.Add("apiVersion", Node::String("v1"));
+  out.Add("status", Node::String("Failure"));
+  out.Add("reason", Node::String("NotFound"));
+  out.Add("code", Node::Integer(404));
   out.Add("message", Node::String(message));
   return {404, "application/json", WriteJson(out)};
 }

@@ -18,7 +18,7 @@ namespace janus::control {
 //                                         token, a column layer<i> with its experts. Layers are
 //                                         sampled apart, so a row has a token of each
 //
-// Times are seconds since 1970, latencies seconds, errors {"message"}.
+// Times are seconds since 1970, latencies seconds, errors a v1 Status.
 struct RecordsAnswer {
   int status = 200;
   std::string content_type = "application/json";
