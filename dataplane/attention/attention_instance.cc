@@ -510,6 +510,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   if (PreemptsBefore(ticket.step)) scheduler_.PreemptNewest();
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
+  BeginMasks(batch);
 
   if (options_.pacer != nullptr) {
     options_.pacer->BeginStep(start);
@@ -790,22 +791,37 @@ Status AttentionInstance::Finish(const Batch& batch, std::span<const float> logi
     const BatchRow& row = batch.rows[static_cast<size_t>(wanted_rows_[i])];
     if (!row.last) continue;
     kernels::SampledToken token = drawn()[i];
-    if (row.sequence->changes) {
-      JANUS_ASSIGN_OR_RETURN(token, DrawChanged(*row.sequence, logits_of(i)));
+    Status refused;
+    if (row.sequence->ChangesLogits()) {
+      JANUS_ASSIGN_OR_RETURN(token, DrawChanged(*row.sequence, logits_of(i), refused));
     }
-    AddEvent(row, token, logits_of(i), events);
+    AddEvent(row, token, refused, logits_of(i), events);
   }
   return OkStatus();
 }
 
+void AttentionInstance::BeginMasks(const Batch& batch) {
+  std::vector<std::shared_ptr<Constraint>> constraints;
+  for (const BatchRow& row : batch.rows) {
+    if (row.last && row.sequence->constraint) constraints.push_back(row.sequence->constraint);
+  }
+  constraint_thread_.Begin(std::move(constraints));
+}
+
 Result<kernels::SampledToken> AttentionInstance::DrawChanged(const Sequence& sequence,
-                                                             std::span<const float> logits) {
+                                                             std::span<const float> logits,
+                                                             Status& refused) {
   changed_logits_.assign(logits.begin(), logits.end());
-  sequence.changes->Apply(changed_logits_);
+  if (sequence.constraint) refused = sequence.constraint->Apply(changed_logits_);
+  if (!refused.ok()) return kernels::SampledToken{.token = -1};
+  if (sequence.changes) sequence.changes->Apply(changed_logits_);
   kernels::SamplingParams params = ParamsOf(sequence);
   const int top = std::exchange(params.logprobs, -1);
   JANUS_ASSIGN_OR_RETURN(const kernels::SampledToken drawn,
                          epoch_->host_sampler.Draw(changed_logits_, params));
+  if (drawn.token < 0 && sequence.constraint) {
+    refused = InvalidArgument("the grammar and the other parameters together leave no token");
+  }
   if (drawn.token < 0 || top < 0) return drawn;
   JANUS_ASSIGN_OR_RETURN(
       const std::span<const kernels::SampledToken> scored,
@@ -854,7 +870,7 @@ bool AttentionInstance::LogitsAreRead(const Batch& batch) const {
   if (WantsAllLogits()) return true;
   return std::any_of(wanted_rows_.begin(), wanted_rows_.end(), [&](int32_t row) {
     const Sequence& sequence = *batch.rows[static_cast<size_t>(row)].sequence;
-    return sequence.request.want_logits_hash || sequence.changes != nullptr;
+    return sequence.request.want_logits_hash || sequence.ChangesLogits();
   });
 }
 
@@ -905,19 +921,35 @@ std::span<const kernels::SampledToken> AttentionInstance::drawn() const {
   return {epoch_->sampling.host_at<kernels::SampledToken>(first), wanted_rows_.size()};
 }
 
+void AttentionInstance::FollowGrammar(Constraint& constraint, TokenEvent& event) {
+  if (event.finish != FinishReason::kNone && event.finish != FinishReason::kLength) return;
+  const Result<bool> complete = constraint.Note(event.token);
+  if (!complete.ok()) {
+    event.finish = FinishReason::kError;
+    event.error = complete.status();
+  } else if (*complete) {
+    event.finish = FinishReason::kComplete;
+  }
+}
+
 void AttentionInstance::AddEvent(const BatchRow& row, const kernels::SampledToken& drawn,
-                                 std::span<const float> logits, std::vector<TokenEvent>& events) {
+                                 const Status& refused, std::span<const float> logits,
+                                 std::vector<TokenEvent>& events) {
   Sequence& sequence = *row.sequence;
   const Request& request = sequence.request;
   TokenEvent event;
   event.key = request.key;
-  if (drawn.token < 0) {
+  if (!refused.ok()) {
+    event.finish = FinishReason::kError;
+    event.error = refused;
+  } else if (drawn.token < 0) {
     event.finish = FinishReason::kError;
     event.error = DataLoss("position " + std::to_string(row.position) +
                            ": the logits hold a NaN or nothing finite; are the weights sound?");
   } else {
     event.token = drawn.token;
     event.finish = scheduler_.Append(sequence, drawn.token);
+    if (sequence.constraint) FollowGrammar(*sequence.constraint, event);
     NoteToken(sequence, event.finish);
     if (request.logprobs >= 0) {
       event.has_logprobs = true;

@@ -18,6 +18,7 @@
 #include "common/topology.h"
 #include "dataplane/attention/attention_epoch.h"
 #include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/engine/constraint_thread.h"
 #include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/scheduler.h"
 #include "dataplane/steps/message_counts.h"
@@ -191,16 +192,22 @@ class AttentionInstance {
                       std::vector<TokenEvent>& events);
   Status ScoreRows(std::span<const int32_t> rows, const Batch& batch,
                    std::vector<TokenEvent>& events);
-  // Draws the token of a request that changes its logits. The log probabilities are without the
-  // changes.
-  Result<kernels::SampledToken> DrawChanged(const Sequence& sequence,
-                                            std::span<const float> logits);
+  // Begins with the masks that the batch's draws need.
+  void BeginMasks(const Batch& batch);
+  // Draws the token of a request that changes its logits, or follows a grammar. The log
+  // probabilities are without the changes.
+  // `refused`: why the request ends instead; the token is -1.
+  Result<kernels::SampledToken> DrawChanged(const Sequence& sequence, std::span<const float> logits,
+                                            Status& refused);
   // Whether the host needs the logits themselves.
   bool LogitsAreRead(const Batch& batch) const;
   // The tokens drawn for the wanted rows, on the host.
   std::span<const kernels::SampledToken> drawn() const;
-  void AddEvent(const BatchRow& row, const kernels::SampledToken& drawn,
+  // `refused`: why a row without a token has none; OK: its logits are unsound.
+  void AddEvent(const BatchRow& row, const kernels::SampledToken& drawn, const Status& refused,
                 std::span<const float> logits, std::vector<TokenEvent>& events);
+  // Ends the answer, or the request, where the grammar says so.
+  static void FollowGrammar(Constraint& constraint, TokenEvent& event);
   void NoteToken(Sequence& sequence, FinishReason finish);
   void PublishLoad() JANUS_REQUIRES(mu_);
   void CountStep(const Batch& batch, Seconds took) JANUS_REQUIRES(mu_);
@@ -256,7 +263,8 @@ class AttentionInstance {
   Seconds emission_{0};                // time to hand over the tokens of the previous step
   std::vector<int32_t> wanted_rows_;   // of the batch, those that have logits
   std::vector<float> changed_logits_;  // of one row
-  RoundKey last_round_;                // of the running step
+  ConstraintThread constraint_thread_;
+  RoundKey last_round_;  // of the running step
   // Of the running step at a timed device: rows, and when contributions came, by micro-batch.
   std::array<PacedRows, kMaxMicroBatches> paced_rows_;
   std::array<MonotonicTime, kMaxMicroBatches> came_;

@@ -2,12 +2,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/status.h"
+#include "dataplane/engine/token_grammar.h"
 
 namespace janus::dataplane {
 
@@ -48,7 +50,8 @@ struct Request {
   float top_p = 1.0f;
   uint64_t seed = 0;
   SamplingChanges changes;
-  std::vector<int32_t> stop_tokens;  // end the answer; the stop token is its last token
+  std::shared_ptr<const TokenGrammar> grammar;  // which the answer must follow; null: none
+  std::vector<int32_t> stop_tokens;             // end the answer; the stop token is its last token
   bool ignore_stop_tokens = false;
   int logprobs = -1;         // -1: none; n: of the token and of the n likeliest
   int prompt_logprobs = -1;  // the same for each prompt token but the first
@@ -58,7 +61,8 @@ struct Request {
   MonotonicTime arrived = {};  // at the instance, which sets it
 };
 
-enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
+// kComplete: the answer has all that its grammar asks for; the last token belongs to it.
+enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError, kComplete };
 
 struct TokenLogprobs {
   float logprob = 0.0f;

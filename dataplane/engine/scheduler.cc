@@ -22,6 +22,7 @@ Sequence::Sequence(Request r)
     changes = std::make_unique<LogitChanges>(request);
     for (const int32_t token : request.generated) changes->Note(token);
   }
+  if (request.grammar) constraint = std::make_shared<Constraint>(request);
   request.generated = {};
   if (given > 0) known = static_cast<int>(tokens.size());
 }

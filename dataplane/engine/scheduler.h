@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/function_ref.h"
+#include "dataplane/engine/constraint.h"
 #include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/logit_changes.h"
 #include "dataplane/engine/request.h"
@@ -39,6 +40,8 @@ struct Sequence {
     return position < static_cast<int>(request.prompt.size()) ? PositionClass::kPrompt
                                                               : PositionClass::kGenerated;
   }
+  // Whether the draw of its next token differs from that of the model's own logits.
+  bool ChangesLogits() const { return changes != nullptr || constraint != nullptr; }
   int generated() const { return static_cast<int>(tokens.size() - request.prompt.size()); }
   // Whether the logits of `position` score a prompt token: the one at position + 1.
   bool ScoresAt(int position) const {
@@ -50,8 +53,9 @@ struct Sequence {
   int given = 0;    // generated tokens that another instance drew: a replay
   int known = 0;    // positions that were computed before, here or elsewhere
   uint64_t arrival = 0;
-  std::vector<int32_t> tokens;            // prompt, then what was generated
-  std::unique_ptr<LogitChanges> changes;  // of its logits; null: no changes
+  std::vector<int32_t> tokens;             // prompt, then what was generated
+  std::unique_ptr<LogitChanges> changes;   // of its logits; null: no changes
+  std::shared_ptr<Constraint> constraint;  // null: the answer follows no grammar
   int scored = 1;  // prompt positions that have been scored; the first has no score
   int computed = 0;
   MonotonicTime first_token;  // when the first generated token was drawn

@@ -61,7 +61,7 @@ Result<Answer::Delta> Answer::Push(const TokenEvent& event) {
     delta.token_ids.push_back(event.tokens[i]);
     if (i < event.logits_hashes.size()) delta.logits_hashes.push_back(event.logits_hashes[i]);
     // The token that ends the answer belongs to its text only if include_stop is set.
-    if (event.finish == Finish::kStop && i + 1 == n && !include_stop_) {
+    if (event.finish == Finish::kStop && !event.is_complete && i + 1 == n && !include_stop_) {
       if (scores_end_) Keep(event.tokens[i], want_logprobs_ ? event.logprobs[i] : none, "");
       break;
     }

@@ -153,6 +153,9 @@ AttentionPool::Member* AttentionPool::Find(AttentionLink* link) {
 
 Status AttentionPool::Fits(const GenerationRequest& request, size_t generated,
                            const AttentionCapacity& capacity) {
+  if (request.grammar && !capacity.accepts_grammar) {
+    return InvalidArgument("the service's instances cannot constrain an answer");
+  }
   const auto tokens = static_cast<int64_t>(request.prompt.size() + generated);
   const std::string has = (generated == 0 ? "the prompt has " : "prompt and answer so far have ") +
                           std::to_string(tokens) + " tokens";

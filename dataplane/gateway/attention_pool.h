@@ -36,6 +36,7 @@ struct AttentionCapacity {
   int64_t kv_tokens_in_use = 0;
   bool accepts_replay = false;
   bool accepts_counts = false;
+  bool accepts_grammar = false;
   std::string model_digest{};  // as in proto/tokens.proto; empty: unknown
   std::string text_digest{};
 };

@@ -25,6 +25,9 @@ struct GenerationRequest {
   double presence_penalty = 0;
   double min_p = 0;
   uint64_t seed = 0;
+  // What the answer must look like, as in proto/tokens.proto; null: anything. Shared by the
+  // choices.
+  std::shared_ptr<const std::string> grammar{};
   std::vector<int32_t> stop_tokens;
   bool ignore_eos = false;
   int logprobs = -1;         // alternatives per token; -1: none wanted
@@ -56,7 +59,8 @@ struct TokenEvent {
   // Another instance may send a position again.
   std::vector<PositionLogprobs> prompt_logprobs{};
   int64_t prompt_logprobs_from = 0;
-  Finish finish = Finish::kNone;  // kStop: the last token is a stop token
+  Finish finish = Finish::kNone;  // kStop: the last token is a stop token, unless is_complete
+  bool is_complete = false;       // with kStop: the last token completes what the grammar asks for
   Status error;                   // with kError
   int64_t cached_prompt_tokens = 0;
   // Handling is over when the last copy is destroyed: the instance may then send a further step.

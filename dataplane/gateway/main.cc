@@ -45,7 +45,7 @@ void WarnOfLeftOut(const GenerationDefaults& defaults, const Logger& log) {
       {{"fields", fields}});
 }
 
-Result<ServedModel> LoadModel(const GatewayOptions& options) {
+Result<ServedModel> LoadModel(const GatewayOptions& options, const Logger& log) {
   ServedModel model;
   model.name = options.model_name;
   model.aliases = options.model_aliases;
@@ -55,6 +55,12 @@ Result<ServedModel> LoadModel(const GatewayOptions& options) {
   JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(options.model_dir));
   JANUS_ASSIGN_OR_RETURN(model.text,
                          text::LoadModelText(options.model_dir, options.chat_template_file));
+  auto grammars = text::GrammarCompiler::Create(*model.text.tokenizer);
+  if (grammars.ok()) {
+    model.grammars = *std::move(grammars);
+  } else {
+    log.Warning("structured answers are refused", {{"error", grammars.status().message()}});
+  }
   if (model.text.chat_template) {
     const std::string& source = model.text.chat_template->source();
     model.tool_format = ToolFormatOf(source);
@@ -125,7 +131,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
     options.memory_bytes = DefaultMemoryBytes(available, options.http.max_body_bytes);
   }
   JANUS_RETURN_IF_ERROR(CheckMemoryBytes(options.memory_bytes, options.http.max_body_bytes));
-  JANUS_ASSIGN_OR_RETURN(const ServedModel model, LoadModel(options));
+  JANUS_ASSIGN_OR_RETURN(const ServedModel model, LoadModel(options, log));
   WarnOfLeftOut(model.defaults, log);
   JANUS_ASSIGN_OR_RETURN(const std::string text_digest, dataplane::DigestText(options.model_dir));
   MetricRegistry registry;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "dataplane/gateway/structure/answer_grammar.h"
+
 namespace janus::gateway {
 
 namespace {
@@ -239,6 +241,27 @@ RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model,
   return generation;
 }
 
+// Compiles the grammar here too, so that the client learns what is wrong with it.
+RequestResult<std::shared_ptr<const std::string>> Grammar(const ServedModel& model,
+                                                          const CompletionRequest& request,
+                                                          const ChatTextOptions& chat_text) {
+  GrammarContext context{.tokenizer = *model.text.tokenizer, .chat_text = chat_text};
+  if (model.text.chat_template) context.chat_template = model.text.chat_template->source();
+  RequestResult<std::string> text = AnswerGrammar(context, request);
+  if (auto* error = std::get_if<RequestError>(&text)) return std::move(*error);
+  auto grammar = std::make_shared<const std::string>(std::move(std::get<std::string>(text)));
+  if (grammar->empty()) return std::shared_ptr<const std::string>();
+  const std::string param = request.must_call ? "tools" : request.structured.param;
+  if (model.grammars == nullptr) {
+    return UnsupportedParameter(param, "this gateway cannot constrain answers");
+  }
+  const Status compiled = model.grammars->Compile(*grammar).status();
+  if (!compiled.ok()) {
+    return InvalidParameter(param, "'" + param + "' cannot be followed: " + compiled.message());
+  }
+  return grammar;
+}
+
 // If there are several prompts, the error names the one at fault.
 RequestError NameThePrompt(RequestError error, const CompletionRequest& request, size_t prompt) {
   if (request.prompts.size() < 2 || error.param == "max_tokens") return error;
@@ -271,6 +294,8 @@ int64_t MemoryBytes(const PreparedRequest& prepared) {
   for (const GenerationRequest& generation : prepared.generations) {
     bytes +=
         kChoiceBytes + copies * static_cast<int64_t>(sizeof(int32_t) * generation.prompt.size());
+    // Shared, and in each message.
+    if (generation.grammar) bytes += 2 * static_cast<int64_t>(generation.grammar->size());
   }
   return bytes;
 }
@@ -302,6 +327,7 @@ RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBo
         "--tool-parser FORMAT, or send 'tool_choice': 'none'");
   }
   const size_t prompts = endpoint == Endpoint::kChat ? 1 : request.prompts.size();
+  std::shared_ptr<const std::string> grammar;
   for (size_t i = 0; i < prompts; ++i) {
     RequestResult<GenerationRequest> prompt =
         PreparePrompt(model, bounds, request, i, now, &out.chat_text);
@@ -309,6 +335,12 @@ RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBo
       return NameThePrompt(std::move(*error), request, i);
     }
     auto& generation = std::get<GenerationRequest>(prompt);
+    if (i == 0) {
+      auto compiled = Grammar(model, request, out.chat_text);
+      if (auto* error = std::get_if<RequestError>(&compiled)) return std::move(*error);
+      grammar = std::move(std::get<std::shared_ptr<const std::string>>(compiled));
+    }
+    generation.grammar = grammar;
     for (int k = 0; k < request.n; ++k) {
       const uint64_t choice = request.seed ? static_cast<uint64_t>(k) : out.generations.size();
       generation.seed = request.seed.value_or(draw_seed) + choice;

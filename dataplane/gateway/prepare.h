@@ -11,6 +11,7 @@
 #include "dataplane/gateway/chat/chat_text.h"
 #include "dataplane/gateway/generation.h"
 #include "dataplane/gateway/request_error.h"
+#include "dataplane/text/grammar.h"
 #include "dataplane/text/model_text.h"
 
 namespace janus::gateway {
@@ -21,6 +22,7 @@ struct ServedModel {
   std::vector<std::string> aliases;  // further names for requests
   std::string dir;
   text::ModelText text;
+  std::shared_ptr<const text::GrammarCompiler> grammars;  // null: answers cannot be constrained
   // From generation_config.json, used as vLLM does: temperature, top_k and top_p are a request's
   // defaults (do_sample is ignored), and the end-of-text tokens end every answer.
   GenerationDefaults defaults;

@@ -83,6 +83,10 @@ Status ReadFinish(const v1::RequestTokens& message, AttentionPool::RequestEvent*
       if (event.tokens.empty()) return Breach("a stop without the token that stopped it");
       event.finish = Finish::kStop;
       return OkStatus();
+    case v1::FINISH_REASON_COMPLETE:
+      event.finish = Finish::kStop;
+      event.is_complete = true;
+      return OkStatus();
     case v1::FINISH_REASON_LENGTH:
       event.finish = Finish::kLength;
       return OkStatus();
@@ -120,6 +124,7 @@ Result<AttentionCapacity> ReadWelcome(const v1::FromAttention& message) {
                         .max_requests = welcome.max_requests(),
                         .accepts_replay = welcome.accepts_replay(),
                         .accepts_counts = welcome.accepts_counts(),
+                        .accepts_grammar = welcome.accepts_grammar(),
                         .model_digest = welcome.model_digest(),
                         .text_digest = welcome.text_digest()};
   constexpr size_t kMostDigestBytes = 256;
@@ -196,6 +201,7 @@ v1::ToAttention SubmitMessage(uint64_t id, uint32_t attempt, const GenerationReq
   }
   submit.set_client_request_id(request.client_request_id);
   submit.set_traceparent(request.traceparent);
+  if (request.grammar) submit.set_grammar(*request.grammar);
   submit.mutable_generated_tokens()->Assign(generated.begin(), generated.end());
   return message;
 }

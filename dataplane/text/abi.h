@@ -3,15 +3,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The border to the Rust archive (rust/): tokenizers and minijinja behind plain C. Only the
-// wrappers of this folder (tokenizer, detokenizer, chat_template) include it.
+// The border to the Rust archive (rust/): tokenizers, minijinja and llguidance behind plain C. Only
+// the wrappers of this folder (tokenizer, detokenizer, chat_template, grammar) include it.
 //
 // Every function returns 0, or the number of a StatusCode and a message in `error`. Text goes in as
 // (bytes, size), without a terminating zero; the other side checks that it is UTF-8. A panic
 // becomes Internal (13). The Rust side owns returned buffers: pass each one to its *_free exactly
 // once, even an empty one. *_free of a zeroed buffer does nothing.
 //
-// Threads: many threads may use a tokenizer or a template at once, but only one a detokenizer.
+// Threads: many threads may use a tokenizer, a template, a compiler or a grammar at once, but only
+// one a detokenizer or a grammar's reader.
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,6 +21,9 @@ extern "C" {
 typedef struct JanusTokenizer JanusTokenizer;
 typedef struct JanusDetokenizer JanusDetokenizer;
 typedef struct JanusTemplate JanusTemplate;
+typedef struct JanusGrammarCompiler JanusGrammarCompiler;
+typedef struct JanusGrammar JanusGrammar;
+typedef struct JanusGrammarReader JanusGrammarReader;
 
 typedef struct JanusText {
   uint8_t* data;
@@ -73,6 +77,21 @@ void janus_template_free(JanusTemplate* compiled);
 int32_t janus_template_render(const JanusTemplate* compiled, const uint8_t* variables, size_t size,
                               int64_t unix_seconds, uint64_t fuel, size_t max_bytes, JanusText* out,
                               JanusText* error);
+
+int32_t janus_grammar_compiler_new(const JanusTokenizer* tokenizer, JanusGrammarCompiler** out,
+                                   JanusText* error);
+void janus_grammar_compiler_free(JanusGrammarCompiler* compiler);
+int32_t janus_grammar_compile(const JanusGrammarCompiler* compiler, const uint8_t* grammar,
+                              size_t size, JanusGrammar** out, JanusText* error);
+void janus_grammar_free(JanusGrammar* grammar);
+int32_t janus_grammar_start(const JanusGrammar* grammar, JanusGrammarReader** out,
+                            JanusText* error);
+void janus_grammar_reader_free(JanusGrammarReader* reader);
+// `state`: 0, the text must go on; 1, it may end; 2, it must end.
+int32_t janus_grammar_reader_consume(JanusGrammarReader* reader, const uint32_t* ids, size_t count,
+                                     int32_t* state, JanusText* error);
+int32_t janus_grammar_reader_mask(JanusGrammarReader* reader, uint32_t* words, size_t count,
+                                  int32_t* state, JanusText* error);
 
 // For the test of this border: panics on the other side.
 int32_t janus_text_panic_for_test(JanusText* error);

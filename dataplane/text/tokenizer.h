@@ -48,6 +48,7 @@ class Tokenizer {
 
  private:
   friend class Detokenizer;
+  friend class GrammarCompiler;
   explicit Tokenizer(JanusTokenizer* handle) : handle_(handle) {}
 
   JanusTokenizer* const handle_;  // owned

@@ -91,6 +91,9 @@ void GatewayStream::Submit(const v1::Submit& submit) {
 Status GatewayStream::TrySubmit(const v1::Submit& submit, const RequestId& id) {
   JANUS_RETURN_IF_ERROR(target_.CheckTakesRequests());
   JANUS_ASSIGN_OR_RETURN(Request request, ToRequest(submit, number_, target_.max_model_len()));
+  if (!submit.grammar().empty()) {
+    JANUS_ASSIGN_OR_RETURN(request.grammar, target_.Compile(submit.grammar()));
+  }
   JANUS_RETURN_IF_ERROR(Open(id));
   Status submitted = target_.Submit(std::move(request));
   if (!submitted.ok()) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +30,8 @@ class StreamTarget {
   // An error with the reason if new requests are refused.
   virtual Status CheckTakesRequests() const = 0;
   virtual Status Submit(Request request) = 0;
+  // InvalidArgument: not a grammar. FailedPrecondition: this worker has no tokenizer.
+  virtual Result<std::shared_ptr<const TokenGrammar>> Compile(const std::string& grammar) = 0;
   virtual void Cancel(const RequestKey& key) = 0;
   // The gateway's Hello was taken.
   virtual void Attached(const std::string& gateway_id) = 0;

@@ -97,6 +97,7 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
                          .Hex();
   JANUS_ASSIGN_OR_RETURN(l.weights,
                          LoadInto(*l.uploader, flags.model, l.model, report, std::move(stop)));
+  l.grammars = LoadGrammars(flags.model, log);
   l.emission = std::make_unique<EmissionThread>(sink);
   JANUS_ASSIGN_OR_RETURN(l.attention,
                          AttentionInstance::Create(l.settings.attention, l.model, l.weights.weights,

@@ -12,6 +12,7 @@
 #include "dataplane/engine/emission_thread.h"
 #include "dataplane/model/load_weights.h"
 #include "dataplane/steps/step_metrics.h"
+#include "dataplane/worker/grammars.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/timed/make_model.h"
 #include "dataplane/worker/timed/pacers.h"
@@ -52,6 +53,7 @@ struct InstanceState {
   std::string text_digest;
   // For attention instances, like the members below. In the context's memory.
   Loaded<AttentionWeights> weights;
+  std::unique_ptr<Grammars> grammars;  // null: the model has no tokenizer that can be read
   std::unique_ptr<EmissionThread> emission;
   std::unique_ptr<AttentionInstance> attention;
 };

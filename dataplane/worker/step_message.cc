@@ -15,6 +15,8 @@ v1::FinishReason ToProto(FinishReason reason) {
       return v1::FINISH_REASON_CANCELLED;
     case FinishReason::kError:
       return v1::FINISH_REASON_ERROR;
+    case FinishReason::kComplete:
+      return v1::FINISH_REASON_COMPLETE;
   }
   return v1::FINISH_REASON_ERROR;
 }

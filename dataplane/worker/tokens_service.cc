@@ -14,7 +14,7 @@ namespace {
 class Target final : public StreamTarget {
  public:
   Target(Worker& worker, AttentionInstance& instance, uint64_t stream)
-      : worker_(worker), instance_(instance), stream_(stream) {}
+      : worker_(worker), instance_(instance), grammars_(worker.grammars()), stream_(stream) {}
 
   Status CheckService(const std::string& service_uid) const override {
     return worker_.CheckService(service_uid);
@@ -33,6 +33,7 @@ class Target final : public StreamTarget {
     welcome.set_kv_capacity_tokens(static_cast<uint64_t>(instance_.kv_capacity_tokens()));
     welcome.set_kv_tokens_in_use(statistics.kv_tokens_used);
     welcome.set_accepts_replay(true);
+    welcome.set_accepts_grammar(grammars_ != nullptr);
     return welcome;
   }
   int64_t max_model_len() const override { return instance_.max_model_len(); }
@@ -40,6 +41,12 @@ class Target final : public StreamTarget {
     return worker_.draining() ? Unavailable("this instance drains") : OkStatus();
   }
   Status Submit(Request request) override { return instance_.Submit(std::move(request)); }
+  Result<std::shared_ptr<const TokenGrammar>> Compile(const std::string& grammar) override {
+    if (grammars_ == nullptr) {
+      return FailedPrecondition("this worker cannot follow a grammar: the model has no tokenizer");
+    }
+    return grammars_->Compile(grammar);
+  }
   void Cancel(const RequestKey& key) override { instance_.Cancel(key); }
   void Attached(const std::string& gateway_id) override {
     worker_.gateways().Attach(stream_, gateway_id);
@@ -51,6 +58,7 @@ class Target final : public StreamTarget {
  private:
   Worker& worker_;
   AttentionInstance& instance_;
+  Grammars* const grammars_;  // null: none
   const uint64_t stream_;
 };
 

@@ -409,6 +409,11 @@ Result<AttentionInstance*> Worker::attention() const {
   return state_->attention.get();
 }
 
+Grammars* Worker::grammars() const {
+  const MutexLock lock(mu_);
+  return state_ == nullptr ? nullptr : state_->grammars.get();
+}
+
 InstanceStatistics Worker::statistics() const {
   InstanceStatistics statistics;
   statistics.role = flags_.role;

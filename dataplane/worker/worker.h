@@ -24,7 +24,7 @@
 
 // The process of one instance: control calls, token streams, metrics, one epoch after another.
 //
-// May include: all other folders of the data plane except text and gateway; rpc, proto, kernels,
+// May include: all other folders of the data plane except gateway; rpc, proto, kernels,
 // common.
 namespace janus::dataplane {
 
@@ -107,6 +107,8 @@ class Worker {
   // The attention instance while it belongs to an epoch, otherwise the reason. Valid as long as the
   // worker.
   Result<AttentionInstance*> attention() const;
+  // Compiles what answers must look like; null: the model has no tokenizer. Valid as attention().
+  Grammars* grammars() const;
   TokenRouter& router() { return router_; }
   // What the gateways of an attention instance report.
   GatewayBook& gateways() { return gateways_; }

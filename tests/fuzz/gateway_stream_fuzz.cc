@@ -37,6 +37,9 @@ class Target final : public StreamTarget {
     running.push_back(request.key);
     return OkStatus();
   }
+  Result<std::shared_ptr<const TokenGrammar>> Compile(const std::string&) override {
+    return InvalidArgument("no grammar");
+  }
   void Cancel(const RequestKey& key) override { JANUS_CHECK(taken(key)); }
   void Attached(const std::string& gateway_id) override { JANUS_CHECK(!gateway_id.empty()); }
   void TakeCounts(GatewayCounts) override {}

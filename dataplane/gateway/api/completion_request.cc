@@ -5,6 +5,7 @@
 #include "dataplane/gateway/api/fields.h"
 #include "dataplane/gateway/api/messages.h"
 #include "dataplane/gateway/api/prompts.h"
+#include "dataplane/gateway/api/structured.h"
 #include "dataplane/gateway/api/tools.h"
 
 namespace janus::gateway {
@@ -206,6 +207,12 @@ CompletionRequest Read(Endpoint endpoint, const Json& root, UnknownParameters un
   ReadSampling(fields, &request);
   ReadPenalties(fields, &request);
   ReadEnds(fields, &request);
+  ReadStructured(fields, &request);
+  if (request.must_call && request.structured.kind != StructuredAnswer::Kind::kNone) {
+    throw Refused{InvalidParameter("tool_choice", "'tool_choice' asks for a call, and '" +
+                                                      request.structured.param +
+                                                      "' for another answer")};
+  }
   request.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
   ReadLogprobs(fields, &request);
   ReadPromptLogprobs(fields, &request);

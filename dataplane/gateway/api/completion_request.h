@@ -10,6 +10,7 @@
 
 #include "dataplane/gateway/api/parameters.h"
 #include "dataplane/gateway/request_error.h"
+#include "dataplane/gateway/structure/structured_answer.h"
 
 namespace janus::gateway {
 
@@ -31,12 +32,16 @@ struct CompletionRequest {
   std::optional<std::string> reasoning_effort;
   std::string tools_json;         // chat: the list, or empty
   bool reads_tool_calls = false;  // tool calls are taken out of the answer's text
+  bool must_call = false;         // the answer is a call of a tool
+  std::string called_tool;        // with must_call: the tool, or empty for any
   bool parallel_tool_calls = true;
   bool add_generation_prompt = true;
   bool continue_final_message = false;
   std::vector<Prompt> prompts;  // completions, 1..kMaxPrompts
   std::optional<bool> add_special_tokens;
   std::optional<int64_t> truncate_prompt_tokens;  // -1: as many as fit
+
+  StructuredAnswer structured;
 
   int n = 1;  // answers for each prompt
   bool stream = false;

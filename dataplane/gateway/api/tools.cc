@@ -25,6 +25,38 @@ void CheckTool(const Json& tool, const std::string& param) {
   }
 }
 
+// "none", "auto", "required" or {"type": "function", "function": {"name"}}. `tools` may be null.
+void ReadChoice(const Json& choice, const Json* tools, CompletionRequest* request) {
+  const std::string wanted =
+      "'none', 'auto', 'required' or {\"type\": \"function\", \"function\": {\"name\": ...}}";
+  if (choice == "auto") return;
+  if (choice == "none") {
+    request->reads_tool_calls = false;
+    return;
+  }
+  if (choice != "required") {
+    const Json function = choice.is_object() ? choice.value("function", Json()) : Json();
+    const Json name = function.is_object() ? function.value("name", Json()) : Json();
+    if (!name.is_string() || choice.value("type", Json("function")) != "function") {
+      Refuse("tool_choice", wanted, choice);
+    }
+    request->called_tool = name.get<std::string>();
+  }
+  if (!request->reads_tool_calls) {
+    throw Refused{
+        InvalidParameter("tool_choice", "'tool_choice' asks for a call, without 'tools'")};
+  }
+  const bool is_known =
+      request->called_tool.empty() || std::ranges::any_of(*tools, [&](const Json& tool) {
+        return tool["function"]["name"] == request->called_tool;
+      });
+  if (!is_known) {
+    throw Refused{
+        InvalidParameter("tool_choice", "'tools' has no function '" + request->called_tool + "'")};
+  }
+  request->must_call = true;
+}
+
 }  // namespace
 
 void ReadTools(Fields& fields, CompletionRequest* request) {
@@ -37,14 +69,9 @@ void ReadTools(Fields& fields, CompletionRequest* request) {
     CheckTool((*tools)[i], "tools[" + std::to_string(i) + "]");
   }
   request->parallel_tool_calls = fields.Bool("parallel_tool_calls").value_or(true);
-  const Json* choice = fields.Find("tool_choice");
-  const bool is_none = choice != nullptr && *choice == "none";
-  if (choice != nullptr && !is_none && *choice != "auto") {
-    throw Refused{UnsupportedParameter(
-        "tool_choice", "only 'auto' and 'none' are supported: a call cannot be forced yet")};
-  }
   if (has_tools) request->tools_json = tools->dump();
-  request->reads_tool_calls = has_tools && !is_none;
+  request->reads_tool_calls = has_tools;
+  if (const Json* choice = fields.Find("tool_choice")) ReadChoice(*choice, tools, request);
 }
 
 }  // namespace janus::gateway

@@ -5,8 +5,7 @@
 
 namespace janus::gateway {
 
-// Reads `tools`, `tool_choice` and `parallel_tool_calls` of /v1/chat/completions. A choice that
-// would force a call is refused.
+// Reads `tools`, `tool_choice` and `parallel_tool_calls` of /v1/chat/completions.
 void ReadTools(Fields& fields, CompletionRequest* request);
 
 }  // namespace janus::gateway

@@ -42,7 +42,14 @@ std::string Dump(const Json& json) {
 Json Parsed(std::string_view text) {
   constexpr int kMostDepth = 64;
   int depth = 0;
-  for (const char c : text) {
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string) {
+      if (c == '\\') ++i;
+      continue;
+    }
     depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
     if (depth > kMostDepth) return Json(Json::value_t::discarded);
   }

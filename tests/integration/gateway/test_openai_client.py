@@ -218,7 +218,7 @@ def test_ignored_and_neutral_parameters_pass(shared):
     ({"best_of": 3}, "best_of"),
     ({"suffix": "x"}, "suffix"),
     ({"extra_body": {"use_beam_search": True}}, "use_beam_search"),
-    ({"extra_body": {"response_format": {"type": "json_object"}}}, "response_format"),
+    ({"extra_body": {"length_penalty": 2}}, "length_penalty"),
     ({"extra_body": {"temperatur": 1}}, "temperatur"),
     ({"stream": True, "stream_options": {"include_everything": True}},
      "stream_options.include_everything"),

@@ -6,6 +6,7 @@ mod python_json;
 mod python_percent;
 mod python_text;
 mod chat_template;
+mod grammar;
 mod tokenizer;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use border::{fail, guarded, slice, text, Ids, Text, INVALID_ARGUMENT, NOT_FOUND};
 use detokenizer::Detokenizer;
 use chat_template::Template;
+use grammar::{Compiler, Grammar, Reader};
 use tokenizer::Loaded;
 
 /// Shared with the detokenizers made from it.
@@ -274,6 +276,103 @@ pub unsafe extern "C" fn janus_template_render(
     guarded(out, error, || {
         let rendered = (*compiled).render(text(variables, size)?, unix_seconds, fuel, max_bytes)?;
         Ok(Text::give(rendered.into_bytes()))
+    })
+}
+
+/// # Safety
+/// As in abi.h.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_compiler_new(
+    tokenizer: *const JanusTokenizer,
+    out: *mut *mut Compiler,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        Ok(Box::into_raw(Box::new(Compiler::new(loaded(tokenizer))?)))
+    })
+}
+
+/// # Safety
+/// From janus_grammar_compiler_new; free it once.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_compiler_free(compiler: *mut Compiler) {
+    if !compiler.is_null() {
+        drop(Box::from_raw(compiler));
+    }
+}
+
+/// # Safety
+/// As in abi.h.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_compile(
+    compiler: *const Compiler,
+    grammar: *const u8,
+    size: usize,
+    out: *mut *mut Grammar,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let compiled = (*compiler).compile(text(grammar, size)?)?;
+        Ok(Box::into_raw(Box::new(compiled)))
+    })
+}
+
+/// # Safety
+/// From janus_grammar_compile; free it once.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_free(grammar: *mut Grammar) {
+    if !grammar.is_null() {
+        drop(Box::from_raw(grammar));
+    }
+}
+
+/// # Safety
+/// As in abi.h.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_start(
+    grammar: *const Grammar,
+    out: *mut *mut Reader,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        Ok(Box::into_raw(Box::new((*grammar).start()?)))
+    })
+}
+
+/// # Safety
+/// From janus_grammar_start; free it once.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_reader_free(reader: *mut Reader) {
+    if !reader.is_null() {
+        drop(Box::from_raw(reader));
+    }
+}
+
+/// # Safety
+/// As in abi.h; no other call may use this reader meanwhile.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_reader_consume(
+    reader: *mut Reader,
+    ids: *const u32,
+    count: usize,
+    state: *mut i32,
+    error: *mut Text,
+) -> i32 {
+    guarded(state, error, || (*reader).consume(slice(ids, count)))
+}
+
+/// # Safety
+/// As in abi.h; no other call may use this reader meanwhile.
+#[no_mangle]
+pub unsafe extern "C" fn janus_grammar_reader_mask(
+    reader: *mut Reader,
+    words: *mut u32,
+    count: usize,
+    state: *mut i32,
+    error: *mut Text,
+) -> i32 {
+    guarded(state, error, || {
+        (*reader).mask(std::slice::from_raw_parts_mut(words, count))
     })
 }
 

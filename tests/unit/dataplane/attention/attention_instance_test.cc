@@ -12,6 +12,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/modular_grammar.h"
 #include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
@@ -112,17 +113,21 @@ Bits BitsOf(const LoopbackCluster::Outcome& outcome) {
   return bits;
 }
 
-// Requests with and without changes of their logits run beside each other, alone, preempted and
-// replayed. Each has the same bits every time.
+// Requests with and without changes of their logits, and with and without a grammar, run beside
+// each other, alone, preempted and replayed. Each has the same bits every time.
 TEST_F(AttentionInstanceTest, ChangesOfLogitsAreOfTheirOwnRequestAlone) {
-  constexpr int kTokens = 8, kRequests = 4;
-  const auto ask = [&](uint64_t id, bool changed) {
+  constexpr int kTokens = 8, kRequests = 8, kVariants = 4;
+  const auto ask = [&](uint64_t id, int variant) {
     Request request = Ask(id, 5 + static_cast<int>(id), kTokens);
     request.temperature = id % 2 == 0 ? 0.0f : 0.9f;
     request.seed = id;
     request.logprobs = 2;
     request.want_logits_hash = true;
-    if (!changed) return request;
+    if (variant >= 2) {
+      request.grammar = std::make_shared<ModularGrammar>(static_cast<size_t>(held_.model.vocab),
+                                                         kTokens, kTokens);
+    }
+    if (variant % 2 == 0) return request;
     request.changes = {.bias = {{3, 4.0f}, {7, -3.0f}},
                        .repetition_penalty = 1.5f,
                        .frequency_penalty = 0.8f,
@@ -130,47 +135,70 @@ TEST_F(AttentionInstanceTest, ChangesOfLogitsAreOfTheirOwnRequestAlone) {
                        .min_p = 0.05f};
     return request;
   };
-  std::map<std::pair<uint64_t, bool>, Bits> alone;
+  std::map<std::pair<uint64_t, int>, Bits> alone;
   for (uint64_t id = 0; id < kRequests; ++id) {
-    for (const bool changed : {false, true}) {
+    for (int variant = 0; variant < kVariants; ++variant) {
       const auto cluster = Start(OptionsFor(1, {7}));
-      ASSERT_TRUE(cluster->attention(0).Submit(ask(id, changed)).ok());
-      alone[{id, changed}] = BitsOf(cluster->Await({1, id, 1}));
-      ASSERT_EQ(alone.at({id, changed}).tokens.size(), size_t{kTokens});
+      ASSERT_TRUE(cluster->attention(0).Submit(ask(id, variant)).ok());
+      alone[{id, variant}] = BitsOf(cluster->Await({1, id, 1}));
+      ASSERT_EQ(alone.at({id, variant}).tokens.size(), size_t{kTokens});
     }
   }
-  int differ = 0;
-  for (uint64_t id = 0; id < kRequests; ++id) {
-    differ += alone.at({id, false}).tokens != alone.at({id, true}).tokens ? 1 : 0;
+  for (int variant = 1; variant < kVariants; ++variant) {
+    int differ = 0;
+    for (uint64_t id = 0; id < kRequests; ++id) {
+      differ += alone.at({id, 0}).tokens != alone.at({id, variant}).tokens ? 1 : 0;
+    }
+    EXPECT_GT(differ, 0) << "variant " << variant << " changes something";
   }
-  EXPECT_GT(differ, 0) << "the changes change something";
 
   LoopbackCluster::Options options = OptionsFor(1, {4, 3});
   options.steering.preempt_override = [](uint64_t step) { return step % 5 == 3; };
   auto together = Start(options);
   for (uint64_t id = 0; id < kRequests; ++id) {
-    ASSERT_TRUE(together->attention(0).Submit(ask(id, id % 3 != 0)).ok());
+    ASSERT_TRUE(together->attention(0).Submit(ask(id, static_cast<int>(id % kVariants))).ok());
   }
   for (uint64_t id = 0; id < kRequests; ++id) {
-    EXPECT_EQ(BitsOf(together->Await({1, id, 1})), alone.at({id, id % 3 != 0})) << id;
+    EXPECT_EQ(BitsOf(together->Await({1, id, 1})), alone.at({id, static_cast<int>(id % kVariants)}))
+        << id;
   }
   together.reset();  // destroy it before the next cluster reuses its memory of expert shares
 
   for (const int given : {1, kTokens - 1}) {
     const auto again = Start(OptionsFor(1, {7}));
     for (uint64_t id = 0; id < kRequests; ++id) {
-      Request request = ask(id, true);
-      const Bits& whole = alone.at({id, true});
+      Request request = ask(id, 1 + static_cast<int>(id % 3));
+      const Bits& whole = alone.at({id, 1 + static_cast<int>(id % 3)});
       request.generated.assign(whole.tokens.begin(), whole.tokens.begin() + given);
       ASSERT_TRUE(again->attention(0).Submit(request).ok());
     }
     for (uint64_t id = 0; id < kRequests; ++id) {
       const Bits rest = BitsOf(again->Await({1, id, 1}));
-      const Bits& whole = alone.at({id, true});
+      const Bits& whole = alone.at({id, 1 + static_cast<int>(id % 3)});
       EXPECT_EQ(rest.tokens, std::vector(whole.tokens.begin() + given, whole.tokens.end()));
       EXPECT_EQ(rest.hashes, std::vector(whole.hashes.begin() + given, whole.hashes.end()));
     }
   }
+}
+
+TEST_F(AttentionInstanceTest, AnAnswerEndsWhereItsGrammarIsCompleteAndABrokenOneHurtsNoOther) {
+  const auto cluster = Start(OptionsFor(1, {7}));
+  const auto vocab = static_cast<size_t>(held_.model.vocab);
+  Request complete = Ask(1, 5, 20), broken = Ask(2, 5, 20), other = Ask(3, 5, 4);
+  complete.grammar = std::make_shared<ModularGrammar>(vocab, 3, 3);
+  complete.ignore_stop_tokens = true;
+  broken.grammar = std::make_shared<ModularGrammar>(vocab, 5, 5);
+  broken.generated = {1};  // which that grammar does not allow
+  for (const Request& request : {complete, broken, other}) {
+    ASSERT_TRUE(cluster->attention(0).Submit(request).ok());
+  }
+  const LoopbackCluster::Outcome ended = cluster->Await(complete.key);
+  EXPECT_EQ(ended.tokens.size(), 3u);
+  EXPECT_EQ(ended.finish, FinishReason::kComplete);
+  const LoopbackCluster::Outcome failed = cluster->Await(broken.key);
+  EXPECT_EQ(failed.finish, FinishReason::kError);
+  EXPECT_TRUE(Contains(failed.error.message(), "does not allow"));
+  EXPECT_EQ(cluster->Await(other.key).tokens.size(), 4u);
 }
 
 // The log probability of a prompt token equals that of the same token as an answer to the tokens

@@ -36,6 +36,14 @@ TEST_F(AnswerTest, LeavesTheStopTokenOutOfTheTextButCountsIt) {
   EXPECT_EQ(answer.completion_tokens(), 3);
 }
 
+TEST_F(AnswerTest, KeepsTheTokenThatCompletesIt) {
+  Answer answer = Make();
+  TokenEvent event = Event({0, 0}, Finish::kStop);
+  event.is_complete = true;
+  EXPECT_EQ(answer.Push(event).value().text, "aa");
+  EXPECT_EQ(answer.finish(), Finish::kStop);
+}
+
 TEST_F(AnswerTest, KeepsWhatEndsItInTheTextWhenTold) {
   const AnswerOptions options{.stop = {"b"}, .include_stop = true};
   Answer by_token = Answer::Create(*tokenizer_, options).value();

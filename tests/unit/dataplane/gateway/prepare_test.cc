@@ -226,5 +226,27 @@ TEST_F(PrepareTest, TakesEveryNameOfTheModel) {
   EXPECT_TRUE(Contains(refused("x"), "this is 'm' or 'org/m'"));
 }
 
+TEST_F(PrepareTest, CompilesTheGrammarOnceForAllAnswers) {
+  model_.grammars = text::GrammarCompiler::Create(*model_.text.tokenizer).value();
+  const RequestResult<PreparedRequest> got =
+      Text(R"("prompt": ["a", "a b"], "n": 2, "guided_choice": ["a b"])");
+  const auto& generations = std::get<PreparedRequest>(got).generations;
+  ASSERT_EQ(generations.size(), 4u);
+  EXPECT_TRUE(Contains(*generations[0].grammar, "a b"));
+  for (const auto& one : generations) EXPECT_EQ(one.grammar, generations[0].grammar);
+  EXPECT_EQ(One(R"("prompt": "a")").grammar, nullptr);
+}
+
+TEST_F(PrepareTest, RefusesWhatCannotBeFollowedByItsParameter) {
+  const std::string object = R"("prompt": "a", "response_format": {"type": "json_object"})";
+  EXPECT_EQ(Error(object).code, "unsupported_parameter") << "without a compiler";
+  model_.grammars = text::GrammarCompiler::Create(*model_.text.tokenizer).value();
+  const RequestError error = Error(R"("prompt": "a", "guided_json": {"type": "sphere"})");
+  EXPECT_EQ(error.http_status, 400);
+  EXPECT_EQ(error.param, "guided_json");
+  EXPECT_TRUE(Contains(error.message, "sphere"));
+  EXPECT_EQ(Error(R"("prompt": "a", "guided_regex": "^$")").param, "guided_regex");
+}
+
 }  // namespace
 }  // namespace janus::gateway

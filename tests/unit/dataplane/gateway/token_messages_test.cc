@@ -16,6 +16,7 @@ v1::FromAttention Welcome() {
   welcome.set_kv_tokens_in_use(16);
   welcome.set_accepts_replay(true);
   welcome.set_accepts_counts(true);
+  welcome.set_accepts_grammar(true);
   welcome.set_model_digest("m");
   welcome.set_text_digest("t");
   return message;
@@ -59,6 +60,7 @@ TEST(TokenMessages, WelcomeTellsWhatTheInstanceHas) {
   EXPECT_EQ(capacity.kv_tokens_in_use, 16);
   EXPECT_TRUE(capacity.accepts_replay);
   EXPECT_TRUE(capacity.accepts_counts);
+  EXPECT_TRUE(capacity.accepts_grammar);
   EXPECT_EQ(capacity.model_digest, "m");
   EXPECT_EQ(capacity.text_digest, "t");
 }
@@ -109,6 +111,18 @@ TEST(TokenMessages, AStepTellsTokensAndLoad) {
   EXPECT_EQ(events.load->running, 3);
   EXPECT_EQ(events.load->timed_waits, 40u);
   EXPECT_EQ(events.load->timed_overruns, 2u);
+}
+
+TEST(TokenMessages, AnAnswerThatItsGrammarCompletesKeepsItsLastToken) {
+  v1::FromAttention message = StepOf({5});
+  RequestOf(message).set_finish_reason(v1::FINISH_REASON_COMPLETE);
+  const TokenEvent event = ReadEvents(message, nullptr).value().requests.at(0).event;
+  EXPECT_EQ(event.finish, Finish::kStop);
+  EXPECT_TRUE(event.is_complete);
+  GenerationRequest request;
+  EXPECT_EQ(SubmitMessage(1, 1, request, {}).submit().grammar(), "");
+  request.grammar = std::make_shared<const std::string>("{}");
+  EXPECT_EQ(SubmitMessage(1, 1, request, {}).submit().grammar(), "{}");
 }
 
 TEST(TokenMessages, WhatCanBeTriedElsewhereIsShedAndAnythingElseEndsTheRequest) {

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "dataplane/gateway/api/completion_request.h"
+#include "dataplane/gateway/api/fields.h"
+
+namespace janus::gateway {
+
+// Reads what the answer must look like: `response_format`, `structured_outputs`, or one of
+// `guided_json`, `guided_regex`, `guided_choice` and `guided_grammar`. More than one is refused.
+void ReadStructured(Fields& fields, CompletionRequest* request);
+
+}  // namespace janus::gateway
