@@ -7,8 +7,8 @@
 namespace janus::control {
 
 // The page of decisions at /, and below /v1 the records that it reads (records/service_page.h).
-// Both arguments outlive the server. There are no credentials: listen where only those who may read
-// it can connect. A browser that another site has sent here is refused (421) by its Host, so that
+// Both arguments outlive the server. There are no credentials: listen where only permitted readers
+// can connect. A browser that another site has sent here is refused (421) by its Host, so that
 // no site can read the records by a name of its own for this address.
 PageServer::OtherPages DecisionPages(const RecordBook& records, const Clock& clock);
 
