@@ -19,6 +19,9 @@ class Target final : public StreamTarget {
     submitted.push_back(request.key);
     return OkStatus();
   }
+  Result<std::shared_ptr<const TokenGrammar>> Compile(const std::string& grammar) override {
+    return InvalidArgument("no grammar is compiled here: " + grammar);
+  }
   void Cancel(const RequestKey& key) override { cancelled.push_back(key); }
   void Attached(const std::string& gateway_id) override { attached.push_back(gateway_id); }
   void TakeCounts(GatewayCounts counts) override { reports.push_back(std::move(counts)); }
