@@ -123,7 +123,7 @@ class ChartTest(ClusterCase):
                 ({"global__imageRegistry": "https://registry.example.com"}, "at '/global/imageRegistry'"),
                 ({**registry, "metrics__port": "8081"}, "metrics.port and health.port are both 8081"),
                 ({**registry, "certificates__leafSeconds": "99999999"}, "leafSeconds of at most authoritySeconds"),
-                ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds a sixth of it"),
+                ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds of at most a sixth of authoritySeconds"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
                 ({**registry, "timedDevices__enabled": "maybe"}, "at '/timedDevices/enabled'"),
                 ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'")):
