@@ -12,7 +12,6 @@
 namespace janus::gateway {
 namespace {
 
-using text::GrammarState;
 using text::Json;
 
 constexpr const char* kTools = R"([
