@@ -39,7 +39,7 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_memory_limit_bytes", MetricType::kGauge, "", "bytes",
      "Most memory that may be held for clients (--memory-bytes)."},
     {"janus_gateway_requests_arrived_total", MetricType::kCounter, "", "requests",
-     "Answers asked for, served or not, once their prompt was read: scaling follows them."},
+     "Answers requested, served or not, counted when their prompt was read; scaling uses this."},
     {"janus_gateway_arrived_prompt_tokens_total", MetricType::kCounter, "", "tokens",
      "Prompt tokens of requests that arrived."},
     {"janus_gateway_requests_ended_total", MetricType::kCounter, "how", "requests",
@@ -48,7 +48,7 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_timed_waits", MetricType::kGauge, "", "waits",
      "Timed devices: results that attached attention instances have delayed since their start."},
     {"janus_gateway_timed_overruns", MetricType::kGauge, "", "waits",
-     "Of these, shown more than 2 ms after they were due."},
+     "Of these results, those shown more than 2 ms after they were due."},
     {"janus_gateway_requests_failed_total", MetricType::kCounter, "", "requests",
      "Requests that failed on our side."},
     {"janus_gateway_requests_refused_total", MetricType::kCounter, "", "requests",
@@ -68,7 +68,7 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_resubmitted_total", MetricType::kCounter, "", "requests",
      "Requests moved to another attention instance."},
     {"janus_gateway_stale_messages_total", MetricType::kCounter, "", "messages",
-     "Messages dropped because their attempt was over."},
+     "Messages dropped because they belong to an earlier attempt of a request."},
 };
 
 }  // namespace janus::gateway

@@ -27,7 +27,7 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
     {"janus_detection_deadline_seconds", MetricType::kGauge, "", "seconds",
      "How long this instance waits before a round is missed; it follows from past rounds."},
     {"janus_rounds_missed_total", MetricType::kCounter, "", "rounds",
-     "Rounds beyond the detection deadline or falsified, and unusable tickets, as this instance "
+     "Rounds beyond the detection deadline or corrupted, and unusable tickets, as this instance "
      "saw them."},
     {"janus_step_repeats_total", MetricType::kCounter, "", "steps",
      "Steps given up and repeated; every member counts each."},

@@ -51,7 +51,7 @@ inline constexpr MetricDeclaration kKubeMetrics[] = {
     {"janus_reflector_failures_total", MetricType::kCounter, "name,namespace?", "calls",
      "Failed lists and watches."},
     {"janus_reflector_synced", MetricType::kGauge, "name,namespace?", "0 or 1",
-     "1 once the informer has held everything."},
+     "1 once the informer has had a complete list."},
     {"janus_reflector_last_told_timestamp_seconds", MetricType::kGauge, "name,namespace?",
      "seconds", "When the server last sent something; at rest about once a minute."},
     {"janus_events_recorded_total", MetricType::kCounter, "", "occurrences",
@@ -64,7 +64,7 @@ inline constexpr MetricDeclaration kKubeMetrics[] = {
      "Occurrences not written. limited: too many about one object; full: too many waiting; failed: "
      "given up."},
     {"janus_events_waiting", MetricType::kGauge, "", "series",
-     "Series of Events with something not written yet."},
+     "Series of Events with unwritten occurrences."},
 };
 
 }  // namespace janus::control

@@ -18,7 +18,7 @@ inline constexpr MetricDeclaration kManagerMetrics[] = {
     {"controller_runtime_max_concurrent_reconciles", MetricType::kGauge, "controller", "workers",
      "Workers of the loop."},
     {"janus_operator_synced", MetricType::kGauge, "", "0 or 1",
-     "1 once every informer has held everything; passes start then."},
+     "1 once every informer has had a complete list; passes start then."},
     {"janus_operator_terms_total", MetricType::kCounter, "", "terms",
      "Terms of leadership that this process started."},
     {"process_resident_memory_bytes", MetricType::kGauge, "", "bytes", "Resident memory."},
@@ -45,18 +45,18 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
      "Time per output token at the same percentile, as the last decision on counts predicts it for "
      "the wanted counts; absent for fixed counts."},
     {"janus_slo_attainment_ratio", MetricType::kGauge, "namespace,service", "ratio",
-     "Share of the requests that ended within five minutes and kept the targets of spec.slo."},
+     "Share of the requests of the last five minutes that kept the targets of spec.slo."},
     {"janus_scaling_decisions_total", MetricType::kCounter, "namespace,service,action,reason",
      "decisions",
      "Decisions on counts since this process leads. action: ScaleUp, ScaleDown or Hold; reason: as "
      "in ScalingReady."},
     {"janus_model_error_ratio", MetricType::kGauge, "namespace,service", "ratio",
-     "How far predicted steps were from measured ones that had not been learned from, in the "
-     "median."},
+     "Median error of predicted step times, over measurements that the predictor had not learned "
+     "from."},
     {"janus_placement_busiest_experts", MetricType::kGauge, "namespace,service,placement",
      "experts",
      "Experts of a layer that the busiest instance reads in a step, by the routing that the last "
-     "search of placement sampled. placement: before or after it."},
+     "search of placement sampled. placement: before or after the search."},
     {"janus_activation_imbalance", MetricType::kGauge, "namespace,service", "ratio",
      "Work of the busiest expert instance over the mean, by how often each expert was chosen in "
      "the last minute with requests; 1 is even."},

@@ -14,11 +14,11 @@ constexpr ConditionMeaning kConditions[] = {
     {"Progressing", "the service is as wanted, or is getting closer"},
     {"AttentionReady", "as many attention instances serve as are wanted"},
     {"ExpertsReady", "as many expert instances serve as are wanted"},
-    {"TopologyReady", "a topology is committed and whole, and its members know of it"},
+    {"TopologyReady", "a topology is committed and complete, and its members know it"},
     {"ScalingReady", "the counts follow the source that the spec names"},
     {"MetricsAvailable", "all members of the committed topology report their counters"},
     {"SLOMet",
-     "enough of the requests that ended within five minutes kept the targets of `spec.slo`"},
+     "enough of the requests that ended in the last five minutes kept the targets of `spec.slo`"},
     {"CapacityAvailable", "everything that is wanted has room"},
     {"Stalled",
      "nothing changes until you edit the object; the only condition for which True is bad"},
@@ -65,12 +65,12 @@ constexpr ReasonMeaning kReasons[] = {
     {"True", "Cheaper", "ScalingReady",
      "the last decision was for fewer or cheaper instances, which keep the targets", ""},
     {"True", "Unplaceable", "ScalingReady",
-     "the last decision gave up instances that did not come in time",
+     "the last decision gave up instances that did not start in time",
      "give the cluster room, or lower `maxReplicas`"},
     {"True", "NoLongerNeeded", "ScalingReady",
      "the last decision gave up instances that were late and are not needed any more", ""},
     {"True", "Stabilizing", "ScalingReady",
-     "fewer instances would do, but not yet for the whole window of `behavior.scaleDown`", ""},
+     "fewer instances would suffice, but not yet for the whole window of `behavior.scaleDown`", ""},
     {"True", "ScalingInProgress", "ScalingReady", "instances of the last decision are starting",
      ""},
     {"True", "RateLimited", "ScalingReady",
@@ -80,7 +80,7 @@ constexpr ReasonMeaning kReasons[] = {
      "`spec.scaling.advisory` is true: the message says what would be done", ""},
     {"False", "ImpossibleSLO", "ScalingReady",
      "no allowed counts keep the targets, not even for one request; the message says what the best "
-     "ones give",
+     "counts give",
      "raise the target, or use other hardware"},
     {"False, Unknown", "NoMetrics", "ScalingReady, SLOMet",
      "counters of the named member or gateway are missing; the counts stay as they are",
@@ -117,7 +117,7 @@ constexpr ReasonMeaning kReasons[] = {
      "a member does not answer at the named address; the operator retries",
      "its pod: does it run, is its node reached, does a NetworkPolicy block it?"},
     {"False", "EpochLost", "Ready, TopologyReady",
-     "live members cannot go on with each other (a broken connection, or one that hung); the "
+     "live members cannot go on with each other (a connection broke, or a member hung); the "
      "operator prepares an epoch of the same members",
      "nothing at once; if it repeats: the named member, its node, its network"},
     {"False", "MemberLost", "Ready, TopologyReady",
@@ -151,8 +151,8 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "InsufficientCapacity",
      "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
-     "machine or a pod of the named role has, in figures. What serves goes on. An edit that has no "
-     "room waits, and Ready is False until it has, or is taken back",
+     "machine or a pod of the named role has, in figures. Serving pods go on. An edit without room "
+     "waits; Ready is False until there is room or you revert the edit",
      "what the message says: `resources` of the role, `kvCache`, `maxBatchSize`, replicas, or more "
      "room"},
     {"False", "QuotaExceeded", "Ready, Available, AttentionReady, ExpertsReady, CapacityAvailable",
@@ -190,12 +190,12 @@ constexpr ReasonMeaning kReasons[] = {
     {"Unknown", "NotCollected", "MetricsAvailable", "no instance serves, or none has reported yet",
      ""},
     {"True", "Met", "SLOMet",
-     "of the requests that ended within five minutes, the share that `slo.*.percentile` asks for "
-     "kept "
-     "both targets",
+     "of the requests that ended in the last five minutes, at least the share of "
+     "`slo.*.percentile` kept the targets",
      ""},
     {"Unknown", "NoTarget", "SLOMet", "`spec.slo.tpot` is not set", ""},
-    {"Unknown", "NoTraffic", "SLOMet", "fewer than ten requests ended within five minutes", ""},
+    {"Unknown", "NoTraffic", "SLOMet", "fewer than ten requests ended in the last five minutes",
+     ""},
 };
 
 constexpr EventMeaning kEvents[] = {
@@ -212,7 +212,7 @@ constexpr EventMeaning kEvents[] = {
      "the epoch serves no more, and why; the next one waits until its pods are gone"},
     {"TopologyAborted", "the epoch is given up, and why"},
     {"TopologyLost", "the committed epoch cannot go on though its members live, and why"},
-    {"PlacementChanged", "another epoch has experts elsewhere, and how many copies"},
+    {"PlacementChanged", "a new epoch has experts on other instances, and how many copies moved"},
     {"MetricsUnavailable", "a member does not report its counters"},
     {"AdoptRefused", "a foreign object has the name of one of ours"},
     {"SLOViolated", "fewer requests keep the targets than should, with the shares"},
