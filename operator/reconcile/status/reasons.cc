@@ -259,10 +259,11 @@ bool IsKnownEvent(std::string_view reason) {
 std::string ConditionsPage() {
   std::string out =
       "# Conditions and Events\n\n"
-      "What `kubectl describe moesvc` (or `janusctl describe`) shows, and what to do. A service is "
-      "well when Ready is\n"
-      "True. `observedGeneration` of a condition is the generation of the object that it was "
-      "judged for.\n\n"
+      "Look up here what `kubectl describe moesvc` (or `janusctl describe`) shows, and what to do. "
+      "A service is well\n"
+      "when Ready is True. `observedGeneration` of a condition is the generation of the object "
+      "that "
+      "it describes.\n\n"
       "| condition | True means |\n|---|---|\n";
   for (const ConditionMeaning& one : kConditions) {
     out += "| `" + std::string(one.type) + "` | " + std::string(one.when_true) + " |\n";
