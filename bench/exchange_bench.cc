@@ -86,12 +86,12 @@ ExchangeShape ShapeOfOne(int top_k) {
 void SharedMemoryRounds(const std::string& folder, const ExchangeShape& shape, int rows, int rounds,
                         const std::byte* from, std::byte* to, std::vector<double>& micros) {
   ConnectOptions options;
-  options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
+  options.addresses = {"unix:" + folder + "/attention-0.x"};
   options.policy = WaitPolicy::ForThreads(2);
   options.deadline = Soon();
   const auto connect = [&](PeerId self, const std::string& path) {
     auto listener = *ExchangeListener::Create("unix:" + path);
-    return *ConnectSharedMemory(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener,
+    return *ConnectSharedMemory(LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener,
                                 {});
   };
   const int warm = rounds / 10;
@@ -180,14 +180,14 @@ void UcxCase(const std::string& folder, int rows, int rounds) {
   const size_t out = sizeof(Header) + count * shape.row_bytes();
   const size_t back = sizeof(Header) + ContributionBytes(count, shape.row_bytes());
   NetworkOptions options;
-  options.connect.attention_addresses = {"unix:" + folder + "/attention-0.x"};
+  options.connect.addresses = {"unix:" + folder + "/attention-0.x"};
   options.connect.policy = WaitPolicy::ForThreads(2);
   options.shares_memory = [](PeerId) { return false; };
   options.devices = "lo";
   const auto connect = [&](PeerId self, const std::string& path) {
     options.connect.deadline = Soon();
     auto listener = *ExchangeListener::Create("unix:" + path);
-    return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
+    return *ConnectNetwork(LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
   };
   std::vector<double> floors, exchange;
   const int warm = rounds / 10;

@@ -34,7 +34,7 @@ inline RoundKey KeyOfRound(int round, const ExchangeShape& shape) {
 // Answers `rounds` rounds. With `copy` it copies the rows into the contributions; without, the
 // contributions are whatever the slot holds.
 inline void ExpertSide(Transport& transport, const ExchangeShape& shape, int rounds, bool copy) {
-  auto exchange = *MakeExpertExchange(ExchangeMode::kDirect, shape, transport);
+  auto exchange = *MakeExpertExchange(shape, transport);
   for (int i = 0; i < rounds; ++i) {
     const RoundKey key = KeyOfRound(i, shape);
     ArrivedRows rows;
@@ -56,7 +56,7 @@ inline void ExpertSide(Transport& transport, const ExchangeShape& shape, int rou
 // Runs and times one round after the other. Copies nothing if `from` and `to` are null.
 inline void AttentionSide(Transport& transport, const ExchangeShape& shape, int rounds, int rows,
                           const std::byte* from, std::byte* to, std::vector<double>& micros) {
-  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
+  auto exchange = *MakeAttentionExchange(shape, transport);
   const size_t bytes = static_cast<size_t>(rows) * shape.row_bytes();
   for (int i = 0; i < rounds; ++i) {
     const RoundKey key = KeyOfRound(i, shape);

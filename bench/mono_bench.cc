@@ -176,12 +176,12 @@ Measured Mono(const Setup& s) {
 
 std::unique_ptr<Transport> Connect(const Setup& s, PeerId self, const std::string& folder) {
   ConnectOptions options;
-  options.attention_addresses = {"unix:" + folder + "/attention-0.x"};
+  options.addresses = {"unix:" + folder + "/attention-0.x"};
   options.policy = WaitPolicy::ForThreads(2);
   options.deadline = MonotonicClock::now() + std::chrono::seconds(60);
   auto listener = *ExchangeListener::Create(
       "unix:" + folder + (self.role == Role::kAttention ? "/attention-0.x" : "/experts-0.x"));
-  return *ConnectSharedMemory(*LayoutFor(s.topology.mode, s.shape(), self), options, *listener, {});
+  return *ConnectSharedMemory(LayoutFor(s.topology.mode, s.shape(), self), options, *listener, {});
 }
 
 // The expert process. It runs until the pipe closes.

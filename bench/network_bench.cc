@@ -130,19 +130,19 @@ ExchangeShape ShapeOf(int micro_batches) {
 std::unique_ptr<Transport> Connect(const ExchangeShape& shape, PeerId self, int port) {
   const bool attention = self.role == Role::kAttention;
   NetworkOptions options;
-  options.connect.attention_addresses = {"tcp:" + std::string(kHere) + ":" + std::to_string(port)};
+  options.connect.addresses = {"tcp:" + std::string(kHere) + ":" + std::to_string(port)};
   options.connect.policy = WaitPolicy::ForThreads(2);
   options.connect.deadline = Soon();
   options.shares_memory = [](PeerId) { return false; };
   options.devices = kDevice;
-  auto listener = *ExchangeListener::Create(attention ? options.connect.attention_addresses[0]
+  auto listener = *ExchangeListener::Create(attention ? options.connect.addresses[0]
                                                       : "tcp:" + std::string(kThere) + ":0");
-  return *ConnectNetwork(*LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
+  return *ConnectNetwork(LayoutFor(ExchangeMode::kDirect, shape, self), options, *listener, {});
 }
 
 // Keeps as many rounds in flight as there are micro-batches. Returns seconds per round.
 double Pipelined(Transport& transport, const ExchangeShape& shape, int warm, int rounds, int rows) {
-  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
+  auto exchange = *MakeAttentionExchange(shape, transport);
   const int b = shape.micro_batches;
   MonotonicTime start;
   for (int i = 0; i < warm + rounds + b - 1; ++i) {

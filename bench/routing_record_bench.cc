@@ -39,14 +39,14 @@ std::vector<double> Decode(const LoadedModel& loaded, const Topology& topology, 
                            int batch, int steps, RoutingRecord* record) {
   const ModelDescription& model = loaded.model;
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
-  LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
+  LoopbackNetwork network(LayoutFor(topology.mode, shape, PeerId{}));
   const SystemClock clock;
   const auto connect = [&](Role role) {
     return network.Connect({role, Rank{0}}, WaitPolicy::ForThreads(2));
   };
   const auto attention_end = connect(Role::kAttention), expert_end = connect(Role::kExperts);
-  const auto attention_exchange = *MakeAttentionExchange(topology.mode, shape, *attention_end);
-  const auto expert_exchange = *MakeExpertExchange(topology.mode, shape, *expert_end);
+  const auto attention_exchange = *MakeAttentionExchange(shape, *attention_end);
+  const auto expert_exchange = *MakeExpertExchange(shape, *expert_end);
   kernels::Team attention_team(1), expert_team(1);
   ExpertOptions expert_options;
   expert_options.routing = record;

@@ -59,14 +59,14 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
                 int steps, bool emission_thread) {
   const ModelDescription& model = loaded.model;
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
-  LoopbackNetwork network(*LayoutFor(topology.mode, shape, PeerId{}));
+  LoopbackNetwork network(LayoutFor(topology.mode, shape, PeerId{}));
   const SystemClock clock;
   const auto connect = [&](Role role) {
     return network.Connect({role, Rank{0}}, WaitPolicy::ForThreads(2));
   };
   const auto attention_end = connect(Role::kAttention), expert_end = connect(Role::kExperts);
-  const auto attention_exchange = *MakeAttentionExchange(topology.mode, shape, *attention_end);
-  const auto expert_exchange = *MakeExpertExchange(topology.mode, shape, *expert_end);
+  const auto attention_exchange = *MakeAttentionExchange(shape, *attention_end);
+  const auto expert_exchange = *MakeExpertExchange(shape, *expert_end);
   kernels::Team attention_team(1), expert_team(1);
   StepMetrics attention_metrics, expert_metrics;  // the same as in a worker
   ExpertOptions expert_options;

@@ -30,6 +30,7 @@ inline constexpr size_t kQueueDepth = 64;            // control messages to one 
 inline constexpr size_t kQueueCounters = 128;
 inline constexpr size_t kSlotHead = 128;       // sequence number and header
 inline constexpr size_t kContributionRef = 4;  // row and top-k slot of a contribution
+inline constexpr size_t kSectionHead = 128;    // of a message within a bundle
 inline constexpr size_t kFlag = 64;            // of one reader of one slot
 inline constexpr size_t kSegmentPage = 4096;   // flags begin at a page
 inline constexpr size_t kLandingSets = 2;      // sets of landing memory for a network
@@ -59,6 +60,17 @@ constexpr size_t ContributionBytes(size_t count, size_t row_bytes) {
 constexpr size_t ContributionSlotBytes(const ExchangeSize& size) {
   return ContributionBytes(static_cast<size_t>(size.max_rows) * static_cast<size_t>(size.top_k),
                            size.row_bytes);
+}
+
+// A message within a bundle of the two-phase modes.
+constexpr size_t SectionBytes(size_t payload) {
+  return exchange_size::kSectionHead + exchange_size::Aligned(payload);
+}
+// All contributions of an expert node's instances to one attention instance. Together they have at
+// most one for every (row, top-k slot). Each instance has a section, and pads references and vectors.
+constexpr size_t BundledContributionBytes(const ExchangeSize& size, int experts_in_node) {
+  return static_cast<size_t>(experts_in_node) * SectionBytes(2 * exchange_size::Aligned(1)) +
+         SectionBytes(ContributionSlotBytes(size));
 }
 
 // A slot in its owner's segment.

@@ -448,6 +448,10 @@ Status AttentionInstance::RunSteps(const std::stop_token& stop) {
     }
     if (const std::optional<Ticket> next = epoch_->control->Next()) {
       const Ticket& ticket = *next;
+      RoundKey first;
+      first.epoch = epoch_->topology.epoch;
+      first.step = ticket.step;
+      epoch_->exchange.BeginStep(first, ticket.participants());
       if (ticket.participates(epoch_->rank.value)) {
         const Status executed = ExecuteStep(ticket);
         if (executed.code() == StatusCode::kCancelled) return OkStatus();

@@ -131,10 +131,8 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   RoundKey key;
   key.epoch = epoch_;
   key.step = ticket.step;
-  std::vector<bool> participants(ticket.shares.size());
-  for (size_t a = 0; a < participants.size(); ++a) {
-    participants[a] = ticket.participates(static_cast<int>(a));
-  }
+  const Participants participants = ticket.participants();
+  exchange_.BeginStep(key, participants);
   const MonotonicTime start = clock_.Now();
   if (options_.routing != nullptr) options_.routing->BeginStep();
   wait_ = gate_ = aebs_ = computed_ = Seconds(0);

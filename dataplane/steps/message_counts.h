@@ -20,7 +20,7 @@ struct MessageCounts {
 inline MessageCounts CountsOf(const StepControl& control, const Transport& transport,
                               const Exchange& exchange) {
   return {control.missed(),  transport.dropped(),   exchange.stale(),
-          control.dropped(), exchange.bytes_sent(), exchange.bytes_received()};
+          control.dropped(), exchange.sent().bytes, exchange.received().bytes};
 }
 
 inline MessageCounts operator+(MessageCounts a, const MessageCounts& b) {

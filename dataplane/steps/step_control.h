@@ -28,6 +28,11 @@ struct Ticket {
   uint64_t step = 0;
   std::vector<TicketShare> shares;  // [m]; row_limit 0: takes no part
   bool participates(int rank) const { return shares[static_cast<size_t>(rank)].row_limit > 0; }
+  Participants participants() const {
+    Participants who(shares.size());
+    for (size_t a = 0; a < who.size(); ++a) who[a] = shares[a].row_limit > 0;
+    return who;
+  }
 };
 
 struct StepDeadlines {

@@ -88,7 +88,8 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout,
                                              kernels::Context& context, bool gpu_direct,
                                              const Logger& log) {
-  if (context.is_host()) return nullptr;
+  // In the two-phase modes, what travels between nodes is bundled in host memory.
+  if (context.is_host() || topology.mode != ExchangeMode::kDirect) return nullptr;
   const auto has_rdma = [&] {
     const std::vector<RdmaDevice> devices = LookForNetwork(context.pci_address()).devices;
     return std::any_of(devices.begin(), devices.end(),

@@ -80,8 +80,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   JANUS_ASSIGN_OR_RETURN(const EpochSettings settings, ResolveEpoch(request.config));
 
   const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model));
-  JANUS_ASSIGN_OR_RETURN(const TransportLayout layout,
-                         LayoutFor(topology.mode, shape, {flags.role, s.rank_}));
+  const TransportLayout layout = LayoutFor(topology.mode, shape, {flags.role, s.rank_});
   // Check only the exchange: the instance's own buffers are smaller than its part of it.
   JANUS_RETURN_IF_ERROR(CheckFits("exchange memory for the topology's rows per round",
                                   SegmentMap(layout, layout.self).bytes(), MachineBytes()));
@@ -116,8 +115,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     s.expert_weights_ = std::make_shared<const ExpertsHere>(std::move(here));
   }
 
-  for (const Instance& peer : topology.attention) {
-    options.attention_addresses.push_back(peer.exchange_address);
+  for (const auto* role : {&topology.attention, &topology.experts}) {
+    for (const Instance& peer : *role) options.addresses.push_back(peer.exchange_address);
   }
   s.policy_ = PolicyOf(topology, request.config);
   options.policy = s.policy_;
@@ -133,7 +132,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   JANUS_ASSIGN_OR_RETURN(ConnectedExchange connected,
                          ConnectExchange(topology, layout, options, state.context->pci_address(),
                                          flags.gpu_direct, listener, stop.get_token(), log));
-  s.transport_ = std::move(connected.transport);
+  s.transport_ = RelayOver(topology.mode, shape, std::move(connected.transport));
   s.exchange_device_ = std::move(connected.device);
   JANUS_RETURN_IF_ERROR(begins("memory"));
   if (auto pinned = PinPayloads(*s.transport_, *state.context); pinned.ok()) {
@@ -155,14 +154,14 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     s.attention_ = state.attention.get();
     JANUS_ASSIGN_OR_RETURN(
         s.attention_exchange_,
-        MakeAttentionExchange(topology.mode, shape, *s.transport_, s.device_slots_.get()));
+        MakeAttentionExchange(shape, *s.transport_, s.device_slots_.get()));
     JANUS_ASSIGN_OR_RETURN(s.attention_epoch_,
                            s.attention_->Enter(topology, s.rank_, *s.transport_,
                                                *s.attention_exchange_, place, settings.attention));
   } else {
     JANUS_ASSIGN_OR_RETURN(
         s.expert_exchange_,
-        MakeExpertExchange(topology.mode, shape, *s.transport_, s.device_slots_.get()));
+        MakeExpertExchange(shape, *s.transport_, s.device_slots_.get()));
     ExpertOptions experts = state.experts;
     experts.scheduling = settings.scheduling;
     experts.crossover_rows = settings.crossover_rows;

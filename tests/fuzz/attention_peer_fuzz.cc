@@ -24,8 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const Rank rank{input.ConsumeBool() ? 1 : 0};
   const ExchangeShape shape =
       ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
-  HostileTransport transport(*LayoutFor(topology.mode, shape, {Role::kAttention, rank}), input);
-  auto exchange = *MakeAttentionExchange(topology.mode, shape, transport);
+  HostileTransport transport(LayoutFor(topology.mode, shape, {Role::kAttention, rank}), input);
+  auto exchange = *MakeAttentionExchange(shape, transport);
   NoSink sink;
   const SystemClock clock;
   AttentionOptions options;

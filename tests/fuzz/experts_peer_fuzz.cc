@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzedDataProvider input(data, size);
   const ExchangeShape shape =
       ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
-  HostileTransport transport(*LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}}), input);
-  auto exchange = *MakeExpertExchange(topology.mode, shape, transport);
+  HostileTransport transport(LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}}), input);
+  auto exchange = *MakeExpertExchange(shape, transport);
   const SystemClock clock;
   ExpertOptions options;
   options.log = Logger(2, LogLevel::kError);

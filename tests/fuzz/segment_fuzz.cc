@@ -31,7 +31,7 @@ void Run(std::span<const uint8_t> input) {
   shape.m = shape.n = 1;
   const PeerId experts{Role::kExperts, Rank{0}};
   const PeerId attention{Role::kAttention, Rank{0}};
-  const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, attention);
+  const TransportLayout layout = LayoutFor(ExchangeMode::kDirect, shape, attention);
   const Segment own = Zeroed(layout, attention);
   const Segment peer = Zeroed(layout, experts);
   InitSegment(own, layout);
@@ -46,7 +46,7 @@ void Run(std::span<const uint8_t> input) {
   }
   constexpr uint64_t kTag = 0;  // the tag of zeroed memory
   SegmentTransport transport(layout, kTag, {own, peer}, {}, std::make_unique<Alive>(), "fuzz");
-  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
+  auto exchange = *MakeAttentionExchange(shape, transport);
   for (int round = 0; round < 3; ++round) {
     RoundKey key;
     key.step = static_cast<uint64_t>(round);

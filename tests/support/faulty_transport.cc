@@ -76,6 +76,10 @@ Status FaultyTransport::Post(int slot, const Header& header) {
   if (plan->fault == Fault::kFlip && header.kind == MessageKind::kContributions) {
     Flip(inner_->Payload(slot).first(header.count * sizeof(ContributionRef)));
   }
+  if (plan->fault == Fault::kFlip && header.kind == MessageKind::kBundle) {
+    Flip(inner_->Payload(slot).subspan(offsetof(Header, epoch),
+                                       offsetof(Header, ready_ns) - offsetof(Header, epoch)));
+  }
   return inner_->Post(slot, Spoiled(plan->fault, header));
 }
 

@@ -20,8 +20,8 @@ enum class Fault {
   kCount,      // its header has a wrong count
   kKey,        // its header names another round
   kBytes,      // it is cut short, and its header too
-  kFlip,       // a bit of its payload flips; in contributions only of their refs. We do not
-               // check vectors (docs/exchange.md)
+  kFlip,       // a bit of its payload flips; in contributions only of their refs, in bundles only
+               // of the first section's head. We do not check vectors (docs/exchange.md)
 };
 inline constexpr Fault kAllFaults[] = {Fault::kDrop,  Fault::kDelay, Fault::kDuplicate,
                                        Fault::kCount, Fault::kKey,   Fault::kBytes,

@@ -78,7 +78,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   std::vector<kernels::Context*> devices;
   const auto computing =
       static_cast<size_t>(options.without_experts ? topology.m() : topology.m() + topology.n());
-  const TransportLayout layout = *LayoutFor(topology.mode, shape, PeerId{});
+  const TransportLayout layout = LayoutFor(topology.mode, shape, PeerId{});
   const auto is_here = [&](PeerId member) { return !options.only || *options.only == member; };
   for (size_t i = 0; i < members; ++i) {
     if (options.make_context && i < computing && is_here(MemberAt(layout, static_cast<int>(i)))) {
@@ -91,7 +91,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     const auto self = static_cast<size_t>(MemberIndex(layout, *options.only));
     connected = ConnectMember(layout, policy, *options.only, options.listeners,
                               options.device_join ? devices[self] : nullptr);
-  } else if (options.device_join) {
+  } else if (options.device_join && topology.mode == ExchangeMode::kDirect) {
     connected = ConnectDevices(layout, policy, devices, options.device_join);
   } else {
     connected = {options.connect(layout, policy), {}};
@@ -102,8 +102,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   const auto connect = [&](PeerId self) {
     std::unique_ptr<Transport> transport =
         std::move(network.members[static_cast<size_t>(MemberIndex(network.layout, self))]);
-    return options.wrap_transport ? options.wrap_transport(self, std::move(transport))
-                                  : std::move(transport);
+    if (options.wrap_transport) transport = options.wrap_transport(self, std::move(transport));
+    return RelayOver(topology.mode, shape, std::move(transport));
   };
   const auto take_device = [&](PeerId self, auto& w) {
     const auto at = static_cast<size_t>(MemberIndex(network.layout, self));
@@ -123,7 +123,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->transport = connect({Role::kAttention, Rank{a}});
     take_device({Role::kAttention, Rank{a}}, w);
     w->exchange =
-        *MakeAttentionExchange(topology.mode, shape, *w->transport, w->device_slots.get());
+        *MakeAttentionExchange(shape, *w->transport, w->device_slots.get());
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
     AttentionOptions own = options.attention;
     const AttentionWeights* weights = &attention_weights;
@@ -154,7 +154,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kExperts, Rank{e}});
     take_device({Role::kExperts, Rank{e}}, w);
-    w->exchange = *MakeExpertExchange(topology.mode, shape, *w->transport, w->device_slots.get());
+    w->exchange = *MakeExpertExchange(shape, *w->transport, w->device_slots.get());
     const ExpertWeights* weights = expert_weights[static_cast<size_t>(e)];
     if (w->context != nullptr && !options.weights_are_placed) {
       w->uploader = *kernels::Uploader::Make(*w->context, kRing);
@@ -295,6 +295,25 @@ Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int expe
   JANUS_CHECK(Validate(topology, layers, experts).ok(),
               Validate(topology, layers, experts).ToString());
   return topology;
+}
+
+void DrawExchange(Random& random, Topology& topology) {
+  topology.mode = static_cast<ExchangeMode>(random.Between(0, 2));
+  for (std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
+    const int nodes = random.Between(1, static_cast<int>(role->size()));
+    for (Instance& instance : *role) {
+      instance.node = "node-" + std::to_string(random.Between(1, nodes));
+    }
+  }
+}
+
+void GroupIntoNodes(Topology& topology, int attention_each, int experts_each) {
+  for (size_t a = 0; a < topology.attention.size(); ++a) {
+    topology.attention[a].node = std::to_string(a / static_cast<size_t>(attention_each));
+  }
+  for (size_t e = 0; e < topology.experts.size(); ++e) {
+    topology.experts[e].node = std::to_string(e / static_cast<size_t>(experts_each));
+  }
 }
 
 }  // namespace janus::dataplane

@@ -16,6 +16,7 @@
 #include "dataplane/weights/place_weights.h"
 #include "kernels/device/context.h"
 #include "tests/support/networks.h"
+#include "tests/support/random.h"
 #include "tests/support/steered_attention.h"
 
 namespace janus::dataplane {
@@ -163,5 +164,10 @@ class LoopbackCluster {
 // replicas fill the remaining slots.
 Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int experts,
                       int micro_batches = 1, int max_rows = 64);
+
+// Puts the instances into nodes of random sizes, and draws one of the exchange modes.
+void DrawExchange(Random& random, Topology& topology);
+// Puts `each` instances after another into a node; the last may have fewer.
+void GroupIntoNodes(Topology& topology, int attention_each, int experts_each);
 
 }  // namespace janus::dataplane

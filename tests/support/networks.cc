@@ -49,9 +49,7 @@ Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string
   }
   ConnectOptions options = TestOptions();
   options.policy = policy;
-  for (int a = 0; a < layout.m; ++a) {
-    options.attention_addresses.push_back(listeners->list[static_cast<size_t>(a)]->address());
-  }
+  for (const auto& listener : listeners->list) options.addresses.push_back(listener->address());
   Network network;
   network.layout = layout;
   network.members.resize(static_cast<size_t>(members));
@@ -108,7 +106,7 @@ DeviceNetwork ConnectMember(const TransportLayout& layout, WaitPolicy policy, Pe
   ConnectOptions options = TestOptions();
   options.policy = policy;
   options.deadline = MonotonicClock::now() + Scaled(std::chrono::minutes(2));
-  options.attention_addresses.assign(listeners.begin(), listeners.begin() + layout.m);
+  options.addresses = listeners;
   options.device = connected.slots[member].get();
   const std::shared_ptr<ExchangeListener> listener = *ExchangeListener::Create(listeners[member]);
   auto transport = ConnectSharedMemory(own, options, *listener, {});

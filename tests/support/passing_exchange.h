@@ -13,10 +13,15 @@ class PassingExchange : public AttentionExchange {
  public:
   explicit PassingExchange(std::unique_ptr<AttentionExchange> inner) : inner_(std::move(inner)) {}
 
+  void BeginStep(const RoundKey& first, const Participants& participants) override {
+    inner_->BeginStep(first, participants);
+  }
   bool Abandon() override { return inner_->Abandon(); }
   bool LetGo() override { return inner_->LetGo(); }
   bool PostsBehindGpu() const override { return inner_->PostsBehindGpu(); }
   uint64_t stale() const override { return inner_->stale(); }
+  Traffic sent() const override { return inner_->sent(); }
+  Traffic received() const override { return inner_->received(); }
   std::span<std::byte> Rows(int micro_batch) override { return inner_->Rows(micro_batch); }
   std::byte* DeviceRows(int micro_batch) override { return inner_->DeviceRows(micro_batch); }
   Status Post(const RoundKey& key, int rows, MonotonicTime ready) override {

@@ -219,11 +219,15 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
     // Like a gateway that has lost an instance: submits the same request again elsewhere.
     if (random.Chance(0.5) || open.empty()) submit(left.request, 2);
   }
+  DrawExchange(random, schedule.topology);
   return schedule;
 }
 
 std::ostream& operator<<(std::ostream& out, const Schedule& s) {
-  out << s.topology.m() << "A" << s.topology.n() << "E slots";
+  out << s.topology.m() << "A" << s.topology.n() << "E " << ToString(s.topology.mode) << " nodes";
+  for (const Instance& instance : s.topology.attention) out << ' ' << instance.node;
+  for (const Instance& instance : s.topology.experts) out << ' ' << instance.node;
+  out << ", slots";
   for (const int slots : s.topology.placement.slots_of_instance) out << ' ' << slots;
   out << ", placement";
   for (const uint16_t e : s.topology.placement.expert_of) {

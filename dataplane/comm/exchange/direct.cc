@@ -165,7 +165,8 @@ class DirectAttention final : public AttentionExchange {
     header.bytes = SendsFrom(device_) ? 0 : bytes;
     header.ready_ns = Nanoseconds(ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
-    bytes_sent_ += bytes * static_cast<uint64_t>(shape_.n);
+    sent_.messages += static_cast<uint64_t>(shape_.n);
+    sent_.bytes += bytes * static_cast<uint64_t>(shape_.n);
     if (SendsFrom(device_)) {
       JANUS_RETURN_IF_ERROR(device_->Signal(key.micro_batch, NumberOf(key)));
     }
@@ -223,8 +224,22 @@ class DirectAttention final : public AttentionExchange {
     return AbandonOf(device_, transport_);
   }
   bool LetGo() override { return LetGoOf(device_); }
+  void BeginStep(const RoundKey& first, const Participants& participants) override {
+    if (Relay* const relay = transport_.relay()) relay->BeginStep(first, participants);
+  }
+  Traffic sent() const override {
+    const Relay* const relay = transport_.relay();
+    return relay != nullptr ? relay->sent() : sent_;
+  }
+  Traffic received() const override {
+    const Relay* const relay = transport_.relay();
+    return relay != nullptr ? relay->received() : received_;
+  }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
-  uint64_t stale() const override { return inbox_.stale(); }
+  uint64_t stale() const override {
+    const Relay* const relay = transport_.relay();
+    return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);
+  }
 
   std::span<const void* const> Contributions(int micro_batch) const override {
     const Round& round = rounds_[static_cast<size_t>(micro_batch)];
@@ -290,7 +305,8 @@ class DirectAttention final : public AttentionExchange {
       return Internal(ToString(from) + ": " + std::to_string(count) + " contributions in " +
                       std::to_string(message.header.bytes) + " bytes");
     }
-    bytes_received_ += ContributionBytes(count, shape_.row_bytes());
+    ++received_.messages;
+    received_.bytes += ContributionBytes(count, shape_.row_bytes());
     const auto* refs = reinterpret_cast<const ContributionRef*>(message.payload.data());
     const std::byte* rows = message.payload.data() + ContributionRowsOffset(count);
     for (size_t i = 0; i < count; ++i) {
@@ -344,6 +360,8 @@ class DirectAttention final : public AttentionExchange {
   DeviceSlots* const device_;
   const PeerId self_;
   Inbox inbox_;
+  Traffic sent_;
+  Traffic received_;
   std::vector<Round> rounds_;
   // By expert instance: the last round for which waiting was queued, since a round was given up.
   std::vector<std::optional<RoundKey>> followed_;
@@ -385,7 +403,8 @@ class DirectExperts final : public ExpertExchange {
       return Internal(ToString(peer) + ": " + std::to_string(count) + " rows in " +
                       std::to_string(message.header.bytes) + " bytes");
     }
-    bytes_received_ += bytes;
+    ++received_.messages;
+    received_.bytes += bytes;
     arrived.count = static_cast<int>(count);
     arrived.rows = message.payload.data();
     arrived.posted = FromNanoseconds(message.header.posted_ns);
@@ -417,8 +436,22 @@ class DirectExperts final : public ExpertExchange {
     return AbandonOf(device_, transport_);
   }
   bool LetGo() override { return LetGoOf(device_); }
+  void BeginStep(const RoundKey& first, const Participants& participants) override {
+    if (Relay* const relay = transport_.relay()) relay->BeginStep(first, participants);
+  }
+  Traffic sent() const override {
+    const Relay* const relay = transport_.relay();
+    return relay != nullptr ? relay->sent() : sent_;
+  }
+  Traffic received() const override {
+    const Relay* const relay = transport_.relay();
+    return relay != nullptr ? relay->received() : received_;
+  }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
-  uint64_t stale() const override { return inbox_.stale(); }
+  uint64_t stale() const override {
+    const Relay* const relay = transport_.relay();
+    return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);
+  }
 
   std::byte* DeviceReplies(int micro_batch, Rank to) override {
     return SendsFrom(device_) ? device_->Own(static_cast<int>(SlotOf(micro_batch, to))) : nullptr;
@@ -445,7 +478,8 @@ class DirectExperts final : public ExpertExchange {
     header.bytes = SendsFrom(device_) ? ContributionRowsOffset(size) : bytes;
     header.ready_ns = Nanoseconds(ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
-    bytes_sent_ += bytes;
+    ++sent_.messages;
+    sent_.bytes += bytes;
     if (SendsFrom(device_)) JANUS_RETURN_IF_ERROR(device_->Signal(slot, NumberOf(key)));
     return transport_.Post(slot, header);
   }
@@ -462,6 +496,8 @@ class DirectExperts final : public ExpertExchange {
   DeviceSlots* const device_;
   const PeerId self_;
   Inbox inbox_;
+  Traffic sent_;
+  Traffic received_;
   std::vector<int> counts_;  // [micro-batch, m]: contributions of the message being written
   struct Reading {
     RoundKey key;

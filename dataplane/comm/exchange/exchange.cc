@@ -1,17 +1,12 @@
 #include "dataplane/comm/exchange/exchange.h"
 
+#include <map>
+
 #include "dataplane/comm/exchange/direct.h"
+#include "dataplane/comm/exchange/two_phase.h"
 #include "dataplane/comm/transport/device_slots.h"
 
 namespace janus::dataplane {
-namespace {
-
-Status NotBuilt(ExchangeMode mode) {
-  return Unimplemented("exchange mode " + std::string(ToString(mode)) +
-                       " is not supported by this version; use Direct");
-}
-
-}  // namespace
 
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire) {
   ExchangeShape shape;
@@ -22,28 +17,38 @@ ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wir
   shape.max_rows = topology.max_rows_per_round;
   shape.m = topology.m();
   shape.n = topology.n();
+  shape.layers = topology.placement.layers;
+  for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
+    std::map<std::string, int> nodes;
+    for (const Instance& instance : *role) {
+      const int next = static_cast<int>(nodes.size());
+      shape.node_of.push_back(nodes.try_emplace(instance.node, next).first->second);
+    }
+  }
   return shape;
 }
 
-Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self) {
-  if (mode != ExchangeMode::kDirect) return NotBuilt(mode);
-  return DirectLayout(shape, self);
+TransportLayout LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self) {
+  if (mode == ExchangeMode::kDirect) return DirectLayout(shape, self);
+  return TwoPhaseLayout(mode, shape, self);
 }
 
-Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
-                                                                 const ExchangeShape& shape,
+std::unique_ptr<Transport> RelayOver(ExchangeMode mode, const ExchangeShape& shape,
+                                     std::unique_ptr<Transport> transport) {
+  if (mode == ExchangeMode::kDirect) return transport;
+  return MakeTwoPhaseTransport(mode, shape, std::move(transport));
+}
+
+Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(const ExchangeShape& shape,
                                                                  Transport& transport,
                                                                  DeviceSlots* device) {
-  if (mode != ExchangeMode::kDirect) return NotBuilt(mode);
   if (device != nullptr) JANUS_RETURN_IF_ERROR(device->Open(transport));
   return MakeDirectAttention(shape, transport, device);
 }
 
-Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
-                                                           const ExchangeShape& shape,
+Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(const ExchangeShape& shape,
                                                            Transport& transport,
                                                            DeviceSlots* device) {
-  if (mode != ExchangeMode::kDirect) return NotBuilt(mode);
   if (device != nullptr) JANUS_RETURN_IF_ERROR(device->Open(transport));
   return MakeDirectExperts(shape, transport, device);
 }

@@ -26,6 +26,9 @@ struct ExchangeShape {
   int max_rows = 512;            // R_max: rows of one sender in one round
   int m = 0;
   int n = 0;
+  // For the two-phase modes:
+  int layers = 1;            // rounds of a micro-batch in a step, at most: the model's MoE layers
+  std::vector<int> node_of;  // by member, attention first; each role's nodes are numbered from 0
 
   size_t row_bytes() const {
     return static_cast<size_t>(hidden) * static_cast<size_t>(SizeOf(wire));
@@ -34,7 +37,7 @@ struct ExchangeShape {
 };
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire);
 
-// The attention ranks that take part in a step and, after the first layer, still have rows.
+// By attention rank, whether it takes part in a step.
 using Participants = std::vector<bool>;
 
 // What both sides of a round share. Confined to the step thread.
@@ -45,6 +48,10 @@ using Participants = std::vector<bool>;
 class Exchange {
  public:
   virtual ~Exchange() = default;
+
+  // A step begins, with the round `first`. Called for every step in ascending order, also by an
+  // attention instance that takes no part in it: it may pass messages on for others.
+  virtual void BeginStep(const RoundKey& first, const Participants& participants) = 0;
 
   // Gives up every running round and drops the messages received for it. True once nothing that was
   // posted here is still in flight, and a GPU that exchanges in place has run its queued work.
@@ -63,14 +70,10 @@ class Exchange {
   // Messages since the start that were dropped because their round was already over here.
   virtual uint64_t stale() const = 0;
 
-  // Payload bytes since the start; a message counts once for each reader. 0 for an exchange without
-  // messages.
-  uint64_t bytes_sent() const { return bytes_sent_; }
-  uint64_t bytes_received() const { return bytes_received_; }
-
- protected:
-  uint64_t bytes_sent_ = 0;
-  uint64_t bytes_received_ = 0;
+  // Payload of rows and contributions since the start, counted once for each reader. In the
+  // two-phase modes only what travels between nodes. 0 for an exchange without messages.
+  virtual Traffic sent() const { return {}; }
+  virtual Traffic received() const { return {}; }
 };
 
 // The attention side of a round, in any mode. For each round: fill Rows, Post, then Poll until
@@ -163,20 +166,23 @@ class ExpertExchange : public Exchange {
   virtual Status Post(const RoundKey& key, Rank to, MonotonicTime ready) = 0;
 };
 
-// The slots of every member for the topology's mode; Unimplemented names a mode that is not built.
-Result<TransportLayout> LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
+// The slots of every member for the topology's mode.
+TransportLayout LayoutFor(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
+
+// Puts the mode's relay around a transport that was made with LayoutFor(mode, shape, self) and is
+// connected. In mode Direct there is none. Step control and exchange must use the result alone.
+std::unique_ptr<Transport> RelayOver(ExchangeMode mode, const ExchangeShape& shape,
+                                     std::unique_ptr<Transport> transport);
 
 class DeviceSlots;
 
-// `transport` must have been made with LayoutFor(mode, shape, self), and connected with `device`.
-// Both must outlive the exchange. `device` null: everything goes through host memory. Errors
-// include those of DeviceSlots::Open.
-Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(ExchangeMode mode,
-                                                                 const ExchangeShape& shape,
+// `transport`: of RelayOver. In mode Direct it must have been connected with `device`. Both must
+// outlive the exchange. `device` null, as always in the two-phase modes: everything goes through
+// host memory. Errors are those of DeviceSlots::Open.
+Result<std::unique_ptr<AttentionExchange>> MakeAttentionExchange(const ExchangeShape& shape,
                                                                  Transport& transport,
                                                                  DeviceSlots* device = nullptr);
-Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(ExchangeMode mode,
-                                                           const ExchangeShape& shape,
+Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(const ExchangeShape& shape,
                                                            Transport& transport,
                                                            DeviceSlots* device = nullptr);
 

@@ -102,7 +102,7 @@ class Handshake {
                       [&](const Conversation& t) { return t.member == member; })) {
         continue;
       }
-      const std::string& text = options_.attention_addresses[static_cast<size_t>(member)];
+      const std::string& text = options_.addresses[static_cast<size_t>(member)];
       JANUS_ASSIGN_OR_RETURN(const ExchangeAddress address, ParseExchangeAddress(text));
       Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket) return ResourceExhausted("exchange: socket: " + ErrnoText());
@@ -179,7 +179,7 @@ class Handshake {
     JANUS_RETURN_IF_ERROR(Judge(hello, ours, layout_, OfRole(SenderOf(hello).role, ours)));
     if (MemberIndex(layout_, SenderOf(hello)) != talk.member) {
       return FailedPrecondition("exchange: " + ToString(SenderOf(hello)) + " answers at '" +
-                                options_.attention_addresses[static_cast<size_t>(talk.member)] +
+                                options_.addresses[static_cast<size_t>(talk.member)] +
                                 "', the topology has " + ToString(MemberAt(layout_, talk.member)) +
                                 " there");
     }

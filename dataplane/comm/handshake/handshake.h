@@ -23,7 +23,9 @@ class DeviceSlots;
 
 struct ConnectOptions {
   ExchangeIdentity identity;
-  std::vector<std::string> attention_addresses;  // listener of every attention instance, by rank
+  // The listeners of all members, by member index. Those of expert instances may be left out if no
+  // two of them share a node.
+  std::vector<std::string> addresses;
   WaitPolicy policy;
   MonotonicTime deadline;  // for all peers to have connected
   // Called about fifty times a second while peers are missing; false gives up. Null: go on.

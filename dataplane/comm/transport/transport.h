@@ -31,6 +31,30 @@ inline constexpr size_t kMaxControlBytes = exchange_size::kMostControlPayload;
 inline constexpr uint64_t kControlQueueDepth = exchange_size::kQueueDepth;
 inline constexpr size_t kFlagStride = exchange_size::kFlag;
 
+// What a member sends or receives: slot messages, counted once for each reader.
+struct Traffic {
+  uint64_t messages = 0;
+  uint64_t bytes = 0;  // of their payloads
+};
+
+// The part of a transport that passes on messages for other members of its node (two_phase.h).
+// Confined like its transport.
+class Relay {
+ public:
+  virtual ~Relay() = default;
+
+  // A step begins, with the round `first`. `senders`: by attention rank, whether it takes part.
+  // Called once for each step in ascending order, by every member, also by one that takes no part.
+  // Until the first call, and from Settle to the next call, nothing is passed on.
+  virtual void BeginStep(const RoundKey& first, const std::vector<bool>& senders) = 0;
+
+  // Between nodes, since the start.
+  virtual Traffic sent() const = 0;
+  virtual Traffic received() const = 0;
+  // Messages since the start that were dropped because their round was over.
+  virtual uint64_t stale() const = 0;
+};
+
 // Connects one instance to its peers. A slot is written in place, posted once per round and read in
 // place, without a copy where memory is shared. Small control messages travel on bounded ordered
 // queues beside it. Only Wait blocks, and no call allocates memory after construction (except for
@@ -86,6 +110,9 @@ class Transport {
   // to a device. Whole pages, valid as long as the transport lives. Devices copy from and to it
   // (pinned_payloads.h).
   virtual std::vector<std::span<std::byte>> PayloadMemory() { return {}; }
+
+  // Null: every message goes directly to its readers.
+  virtual Relay* relay() { return nullptr; }
 
   // How the pair communicates, for logs: "shared memory", "UCX tcp/lo", "loopback".
   virtual std::string_view Describe(PeerId peer) const = 0;

@@ -19,11 +19,18 @@ PeerId MemberAt(const TransportLayout& layout, int member) {
 }
 
 std::vector<PeerId> PeersOf(const TransportLayout& layout) {
+  const auto node_of = [&](PeerId expert) {
+    return layout.expert_nodes[static_cast<size_t>(expert.rank.value)];
+  };
   std::vector<PeerId> peers;
   for (int member = 0; member < layout.m + layout.n; ++member) {
     const PeerId peer = MemberAt(layout, member);
+    if (peer == layout.self) continue;
     const bool both_experts = peer.role == Role::kExperts && layout.self.role == Role::kExperts;
-    if (peer != layout.self && !both_experts) peers.push_back(peer);
+    if (both_experts && (layout.expert_nodes.empty() || node_of(peer) != node_of(layout.self))) {
+      continue;
+    }
+    peers.push_back(peer);
   }
   return peers;
 }
@@ -32,6 +39,7 @@ uint64_t LayoutHash(const TransportLayout& layout) {
   Fingerprint hash;
   hash.Mix(kLayoutMagic).Mix(kProtocolVersion);
   hash.Mix(static_cast<uint64_t>(layout.m)).Mix(static_cast<uint64_t>(layout.n));
+  for (const int node : layout.expert_nodes) hash.Mix(static_cast<uint64_t>(node));
   for (const SlotSpec& slot : layout.slots) {
     hash.Mix(static_cast<uint64_t>(MemberIndex(layout, slot.owner)));
     hash.Mix(static_cast<uint64_t>(slot.index)).Mix(uint64_t{slot.bytes});

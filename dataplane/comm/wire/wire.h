@@ -77,6 +77,7 @@ enum class MessageKind : uint8_t {
   kContributions = 2,  // experts -> attention: `count` of (row, top-k slot, c[H])
   kTicket = 3,         // coordinator -> every member
   kDemand = 4,         // attention -> coordinator
+  kBundle = 5,         // between nodes, and within one: `count` sections of one round (two_phase.h)
   kGoodbye = 6,        // to every peer: the sender was asked to stop (goodbye.h)
   // Giving up a step (docs/steps.md):
   // member -> coordinator: the round of the header was missed, or awaited when the step was given

@@ -62,7 +62,7 @@ MonotonicTime Soon() {
 
 // Both functions run all rounds and return the allocations of the counted ones.
 Allocations AttentionRounds(const ExchangeShape& shape, Transport& transport) {
-  const auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, shape, transport);
+  const auto exchange = *MakeAttentionExchange(shape, transport);
   Allocations before;
   for (int round = 0; round < kWarmUp + kCounted; ++round) {
     if (round == kWarmUp) before = AllocationsOfThisThread();
@@ -81,7 +81,7 @@ Allocations AttentionRounds(const ExchangeShape& shape, Transport& transport) {
 }
 
 Allocations ExpertRounds(const ExchangeShape& shape, Transport& transport) {
-  const auto exchange = *MakeExpertExchange(ExchangeMode::kDirect, shape, transport);
+  const auto exchange = *MakeExpertExchange(shape, transport);
   const int self = transport.layout().self.rank.value;
   Allocations before;
   for (int round = 0; round < kWarmUp + kCounted; ++round) {
@@ -118,7 +118,7 @@ TEST_P(RoundTest, AllocatesNothing) {
   shape.micro_batches = 2;
   shape.max_rows = 64;
   shape.m = shape.n = shape.top_k = 2;
-  Network network = GetParam().connect(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}),
+  Network network = GetParam().connect(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}),
                                        WaitPolicy::ForThreads(shape.m + shape.n));
   std::vector<Allocations> allocations(network.members.size());
   {

@@ -182,10 +182,10 @@ std::string ContributionsAreAddedInSlotOrder(KernelChoice choice) {
   Runner run(choice);
   for (int owners = 0; owners < 27; ++owners) {
     const int owner[kTopK] = {owners % 3, owners / 3 % 3, owners / 9};
-    LoopbackNetwork network(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}));
+    LoopbackNetwork network(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}));
     const auto transport = network.Connect({Role::kAttention, Rank{0}}, {});
     const auto attention = WithPlantedFault(
-        std::move(*MakeAttentionExchange(ExchangeMode::kDirect, shape, *transport)));
+        std::move(*MakeAttentionExchange(shape, *transport)));
     RoundKey key;
     key.epoch = key.step = 1;
     EXPECT_TRUE(attention->Post(key, 1, {}).ok());
@@ -193,7 +193,7 @@ std::string ContributionsAreAddedInSlotOrder(KernelChoice choice) {
     for (int e = kExperts - 1; e >= 0; --e) {  // the last one sends first
       transports.push_back(network.Connect({Role::kExperts, Rank{e}}, {}));
       const auto expert =
-          std::move(*MakeExpertExchange(ExchangeMode::kDirect, shape, *transports.back()));
+          std::move(*MakeExpertExchange(shape, *transports.back()));
       ArrivedRows arrived;
       EXPECT_TRUE(*expert->Poll(key, Rank{0}, arrived));
       const auto count = static_cast<int>(std::count(owner, owner + kTopK, e));

@@ -45,14 +45,14 @@ class Members {
  public:
   explicit Members(std::vector<kernels::EmulatedDevice*> devices, const Join& join = JoinMemory)
       : devices_(std::move(devices)),
-        connected_(ConnectDevices(*LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{}),
+        connected_(ConnectDevices(LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{}),
                                   WaitPolicy(), {devices_.begin(), devices_.end()}, join)) {
     for (int a = 0; a < Shape().m; ++a) {
-      attention_.push_back(*MakeAttentionExchange(ExchangeMode::kDirect, Shape(),
+      attention_.push_back(*MakeAttentionExchange(Shape(),
                                                   connected_.network.attention(a), slots(a)));
     }
     for (int e = 0; e < Shape().n; ++e) {
-      experts_.push_back(*MakeExpertExchange(ExchangeMode::kDirect, Shape(),
+      experts_.push_back(*MakeExpertExchange(Shape(),
                                              connected_.network.experts(e), slots(2 + e)));
     }
   }
@@ -349,7 +349,7 @@ TEST(DeviceExchange, ADeviceThatReachesNoOtherIsReadByAll) {
 
 TEST(DeviceExchange, IsThereForWhoHasItMappedWhenItsOwnerHasGone) {
   kernels::EmulatedDevice attention;
-  TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{});
+  TransportLayout layout = LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{});
   const PeerId expert{Role::kExperts, Rank{1}};
   std::unique_ptr<DeviceSlots> reader = *DeviceSlots::Make(layout, attention);
   {
@@ -373,7 +373,7 @@ TEST(DeviceExchange, MemoryThatIsTooSmallIsNotMapped) {
   kernels::EmulatedDevice ours, theirs;
   ExchangeShape shape = Shape();
   shape.max_rows = 500;  // larger than a page
-  const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, PeerId{});
+  const TransportLayout layout = LayoutFor(ExchangeMode::kDirect, shape, PeerId{});
   const std::unique_ptr<DeviceSlots> slots = *DeviceSlots::Make(layout, ours);
   const kernels::SharedMemory small = *theirs.AllocateShared(64);
   const PeerId expert{Role::kExperts, Rank{0}};

@@ -99,6 +99,33 @@ TEST_F(FaultSweep, NorWithMicroBatchesAndChunks) {
   Sweep(positions, 20);
 }
 
+// Instances share nodes, and their messages travel in bundles.
+class TwoPhaseFaultSweep : public FaultSweep, public testing::WithParamInterface<ExchangeMode> {};
+
+TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
+  service_.topology = MakeTopology(3, {4, 3, 5}, held_.model.layers, held_.model.moe.experts, 2);
+  service_.topology.mode = GetParam();
+  GroupIntoNodes(service_.topology, 2, 2);
+  service_.requests = 3;
+  whole_ = Serve(held_, service_);
+  ASSERT_TRUE(Complete(whole_)) << whole_.failure.ToString();
+  std::vector<Position> positions;
+  for (const auto& [member, messages] : whole_.messages) {
+    for (int message = 0; message < messages; ++message) {
+      for (const Fault fault : kAllFaults) {
+        const PlannedFault planned{fault, message};
+        positions.push_back({Name(member, planned), {{member, {planned}}}});
+      }
+    }
+  }
+  Sweep(positions, 30);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TwoPhaseFaultSweep,
+                         testing::Values(ExchangeMode::kTwoPhaseSingle,
+                                         ExchangeMode::kTwoPhaseParallel),
+                         [](const auto& info) { return std::string(ToString(info.param)); });
+
 TEST_F(FaultSweep, NorDoesASecondOneWhileTheStepIsGivenUp) {
   whole_ = Serve(held_, service_);
   ASSERT_TRUE(Complete(whole_)) << whole_.failure.ToString();

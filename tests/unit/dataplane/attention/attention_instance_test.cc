@@ -538,10 +538,10 @@ class CoordinatorAlone {
       : topology_(MakeTopology(m, slots, held.model.layers, held.model.moe.experts)) {
     const ExchangeShape shape =
         ShapeOf(topology_, held.model.hidden, held.model.moe.top_k, WireType(held.model));
-    LoopbackNetwork network(*LayoutFor(topology_.mode, shape, PeerId{}));
+    LoopbackNetwork network(LayoutFor(topology_.mode, shape, PeerId{}));
     own_ = network.Connect(kSelf, {});
     for (const PeerId& peer : PeersOf(own_->layout())) peers_[peer] = network.Connect(peer, {});
-    exchange_ = std::move(*MakeAttentionExchange(topology_.mode, shape, *own_));
+    exchange_ = std::move(*MakeAttentionExchange(shape, *own_));
     AttentionOptions options;
     options.kv_bytes = 1 << 20;
     options.max_batch = 8;

@@ -23,7 +23,7 @@ class GoodbyeTest : public testing::Test {
     shape.max_rows = 2;
     shape.m = 2;
     shape.n = 1;
-    LoopbackNetwork network(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}));
+    LoopbackNetwork network(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}));
     first_ = network.Connect({Role::kAttention, Rank{0}}, {});
     second_ = network.Connect({Role::kAttention, Rank{1}}, {});
     expert_ = network.Connect({Role::kExperts, Rank{0}}, {});

@@ -26,7 +26,7 @@ TransportLayout LayoutOf(PeerId self) {
   shape.max_rows = 4;
   shape.m = 1;
   shape.n = 2;
-  return *LayoutFor(ExchangeMode::kDirect, shape, self);
+  return LayoutFor(ExchangeMode::kDirect, shape, self);
 }
 
 ExchangeIdentity Identity(uint64_t epoch, uint8_t key) {

@@ -37,14 +37,14 @@ ExchangeShape Shape(int max_rows = 4) {
 }
 
 TransportLayout LayoutOf(PeerId self, int max_rows = 4) {
-  return *LayoutFor(ExchangeMode::kDirect, Shape(max_rows), self);
+  return LayoutFor(ExchangeMode::kDirect, Shape(max_rows), self);
 }
 
 class HandshakeTest : public testing::Test {
  protected:
   HandshakeTest() {
     options_ = TestOptions();
-    options_.attention_addresses = {Address("attention")};
+    options_.addresses = {Address("attention")};
     listener_ = *ExchangeListener::Create(Address("attention"), &counts_);
   }
   std::string Address(const std::string& name) { return "unix:" + folder_.path() + "/" + name; }
@@ -157,7 +157,7 @@ TEST_F(HandshakeTest, WhoComesFromANewerEpochIsNotRefusedButDialsUntilItIsThere)
 TEST_F(HandshakeTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
   ExchangeShape shape = Shape();
   shape.n = 2;
-  const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
+  const auto layout = [&](PeerId self) { return LayoutFor(ExchangeMode::kDirect, shape, self); };
   std::future<Status> attention = Attention(layout(kAttention0));
   ConnectOptions others = options_;
   others.identity.numerics = "avx9";  // of the experts; attention computes as 'test'
@@ -175,8 +175,8 @@ TEST_F(HandshakeTest, TellsAnExpertThatComputesUnlikeTheOthersOfItsRole) {
 TEST_F(HandshakeTest, TellsAttentionThatComputesUnlikeTheOthersOfItsRole) {
   ExchangeShape shape = Shape();
   shape.m = 2;
-  const auto layout = [&](PeerId self) { return *LayoutFor(ExchangeMode::kDirect, shape, self); };
-  options_.attention_addresses.push_back(Address("attention1"));
+  const auto layout = [&](PeerId self) { return LayoutFor(ExchangeMode::kDirect, shape, self); };
+  options_.addresses.push_back(Address("attention1"));
   std::future<Status> attention = Attention(layout(kAttention0));
   ConnectOptions other = options_;
   other.identity.numerics = "avx9";
@@ -391,7 +391,7 @@ TEST_F(HandshakeTest, NamesWhoIsLateAndWhoWasRefused) {
   options_.identity.epoch = 8;
   std::future<Status> attention = Attention();
   ConnectOptions other = TestOptions();
-  other.attention_addresses = options_.attention_addresses;
+  other.addresses = options_.addresses;
   other.identity.epoch = 7;
   EXPECT_EQ(Experts(other, LayoutOf(kExperts0)).code(), StatusCode::kFailedPrecondition);
   const Status late = attention.get();
@@ -413,7 +413,7 @@ TEST_F(HandshakeTest, EndsWhenItIsStoppedOrToldTo) {
 TEST_F(HandshakeTest, NamesAPeerThatDiesWhileOthersAreAwaited) {
   ExchangeShape shape = Shape();
   shape.n = 2;
-  const TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kAttention0);
+  const TransportLayout layout = LayoutFor(ExchangeMode::kDirect, shape, kAttention0);
   std::future<Status> attention = Attention(layout);
   {
     TransportLayout own = layout;
@@ -431,8 +431,8 @@ TEST_F(HandshakeTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
   shape.m = 2;
   ConnectOptions options = options_;
   // The topology has the same address for both attention instances.
-  options.attention_addresses = {Address("attention"), Address("attention")};
-  TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, kExperts0);
+  options.addresses = {Address("attention"), Address("attention")};
+  TransportLayout layout = LayoutFor(ExchangeMode::kDirect, shape, kExperts0);
   TransportLayout attention_layout = layout;
   attention_layout.self = kAttention0;
   std::future<Status> attention = std::async(std::launch::async, [&] {

@@ -18,7 +18,7 @@ TransportLayout LayoutOf(PeerId self) {
   shape.max_rows = 4;
   shape.m = 1;
   shape.n = 2;
-  return *LayoutFor(ExchangeMode::kDirect, shape, self);
+  return LayoutFor(ExchangeMode::kDirect, shape, self);
 }
 
 constexpr PeerId kAttention0{Role::kAttention, Rank{0}};
@@ -135,7 +135,7 @@ TEST(Judge, NamesAnotherSlotLayout) {
   shape.max_rows = 4;
   shape.m = 1;
   shape.n = 2;
-  const Hello theirs = MakeHello(Identity(), *LayoutFor(ExchangeMode::kDirect, shape, kExperts1),
+  const Hello theirs = MakeHello(Identity(), LayoutFor(ExchangeMode::kDirect, shape, kExperts1),
                                  PairTransport::kSharedMemory, 0);
   EXPECT_TRUE(Contains(Judged(theirs).message(), "experts 1 has slot layout "));
 }

@@ -88,7 +88,7 @@ std::byte Mark(uint64_t step) {
 // Per round: a ticket, rows, their contributions, and a reply.
 Status ServeExperts(Transport& transport) {
   JANUS_ASSIGN_OR_RETURN(const auto exchange,
-                         MakeExpertExchange(ExchangeMode::kDirect, Shape(), transport));
+                         MakeExpertExchange(Shape(), transport));
   RoundKey key;
   Header header;
   std::vector<std::byte> payload;
@@ -122,7 +122,7 @@ struct Outcome {
 
 Outcome DriveAttention(Transport& transport, std::chrono::milliseconds patience) {
   Outcome outcome;
-  auto exchange = *MakeAttentionExchange(ExchangeMode::kDirect, Shape(), transport);
+  auto exchange = *MakeAttentionExchange(Shape(), transport);
   RoundKey key;
   Header header;
   std::vector<std::byte> payload;
@@ -165,9 +165,9 @@ class LostPeerTest : public testing::TestWithParam<NetworkKind> {
     const pid_t peer = fork();
     JANUS_CHECK(peer >= 0);
     const auto connect = [&](PeerId self) {
-      TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, Shape(), self);
+      TransportLayout layout = LayoutFor(ExchangeMode::kDirect, Shape(), self);
       ConnectOptions options = TestOptions();
-      options.attention_addresses = {"unix:" + folder.path() + "/attention"};
+      options.addresses = {"unix:" + folder.path() + "/attention"};
       const auto listener = *ExchangeListener::Create(
           "unix:" + folder.path() + (self == kAttention0 ? "/attention" : "/experts"));
       return *GetParam().join(layout, options, *listener);

@@ -23,7 +23,7 @@ ExchangeShape Shape() {
 }
 
 TransportLayout LayoutOf(const ExchangeShape& shape, int member) {
-  TransportLayout layout = *LayoutFor(ExchangeMode::kDirect, shape, PeerId{});
+  TransportLayout layout = LayoutFor(ExchangeMode::kDirect, shape, PeerId{});
   layout.self = MemberAt(layout, member);
   return layout;
 }

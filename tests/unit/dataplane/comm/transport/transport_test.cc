@@ -26,7 +26,7 @@ class TransportTest : public testing::TestWithParam<NetworkKind> {
     shape.max_rows = 4;
     shape.m = 2;
     shape.n = 2;
-    network_ = GetParam().connect(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
+    network_ = GetParam().connect(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
   }
   Header ControlHeader(uint32_t count) { return MakeHeader(MessageKind::kDemand, {}, 1, count); }
   Network network_;
@@ -68,7 +68,7 @@ TEST_P(TransportTest, ALargeMessageNeedsNoFurtherCallOfItsSender) {
   shape.max_rows = 32;
   shape.m = shape.n = 1;
   Network network =
-      GetParam().connect(*LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
+      GetParam().connect(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
   Transport& attention = network.attention(0);
   const std::span<std::byte> payload = attention.Payload(0);
   ASSERT_GE(payload.size(), size_t{32} * 4096 * 2);

@@ -27,7 +27,7 @@ TransportLayout LayoutOf(PeerId self) {
   shape.top_k = 2;
   shape.max_rows = 4;
   shape.m = shape.n = 1;
-  return *LayoutFor(ExchangeMode::kDirect, shape, self);
+  return LayoutFor(ExchangeMode::kDirect, shape, self);
 }
 
 // Connects to attention 0 like experts 0, and then sends the test's messages.
@@ -87,7 +87,7 @@ class HostileUcxPeerTest : public testing::Test {
  protected:
   HostileUcxPeerTest() {
     const std::string address = "unix:" + folder_.path() + "/attention";
-    options_.attention_addresses = {address};
+    options_.addresses = {address};
     const auto listener = *ExchangeListener::Create(address);
     std::future<Result<std::unique_ptr<Transport>>> attention = std::async(std::launch::async, [&] {
       NetworkOptions network;

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstring>
+#include <span>
+
+#include "common/function_ref.h"
+#include "dataplane/comm/exchange/two_phase.h"
+
+namespace janus::dataplane {
+
+// Writes the sections of a bundle into a slot's memory.
+class BundleWriter {
+ public:
+  BundleWriter() = default;
+  explicit BundleWriter(std::span<std::byte> into) : into_(into) {}
+
+  void Clear() { bytes_ = sections_ = 0; }
+  // False: there is no room for it.
+  bool Add(int slot, const SlotMessage& message) {
+    SectionHead head;
+    head.header = message.header;
+    head.slot = static_cast<uint32_t>(slot);
+    const std::span<const std::byte> payload = message.payload;
+    if (bytes_ + SectionBytes(payload.size()) > into_.size()) return false;
+    std::memcpy(into_.data() + bytes_, &head, sizeof head);
+    if (!payload.empty()) {
+      std::memcpy(into_.data() + bytes_ + sizeof head, payload.data(), payload.size());
+    }
+    bytes_ += SectionBytes(payload.size());
+    ++sections_;
+    return true;
+  }
+  uint32_t sections() const { return sections_; }
+  // The header to post the slot with.
+  Header HeaderOf(const RoundKey& round, PeerId self) const {
+    Header header =
+        MakeHeader(MessageKind::kBundle, round, static_cast<uint16_t>(self.rank.value), sections_);
+    header.bytes = bytes_;
+    return header;
+  }
+
+ private:
+  std::span<std::byte> into_;
+  size_t bytes_ = 0;
+  uint32_t sections_ = 0;
+};
+
+// Calls `visit` with each section, in place, until it returns false. False: it did, or the message,
+// which is outside data, is not a bundle.
+inline bool ReadBundle(const SlotMessage& bundle, FunctionRef<bool(int, const SlotMessage&)> visit) {
+  if (bundle.header.kind != MessageKind::kBundle) return false;
+  std::span<const std::byte> rest = bundle.payload;
+  for (uint32_t i = 0; i < bundle.header.count; ++i) {
+    SectionHead head;
+    if (rest.size() < sizeof head) return false;
+    // Copied before the checks: a faulty peer can still write there.
+    std::memcpy(&head, rest.data(), sizeof head);
+    rest = rest.subspan(sizeof head);
+    const uint64_t bytes = head.header.bytes;
+    if (bytes > rest.size() || AlignUp(bytes) > rest.size()) return false;
+    if (head.header.key() != bundle.header.key() || head.slot > INT32_MAX) return false;
+    if (!visit(static_cast<int>(head.slot), {head.header, rest.first(bytes)})) return false;
+    rest = rest.subspan(AlignUp(bytes));
+  }
+  return rest.empty();
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,631 @@
+#include "dataplane/comm/exchange/two_phase.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "dataplane/comm/exchange/bundle.h"
+#include "dataplane/comm/exchange/direct.h"
+#include "dataplane/comm/exchange/two_phase_layout.h"
+
+namespace janus::dataplane {
+namespace {
+
+// The place of a rank among those that a lane carries.
+std::optional<size_t> PlaceOf(const std::vector<int>& ranks, int rank) {
+  const auto at = std::ranges::lower_bound(ranks, rank);
+  if (at == ranks.end() || *at != rank) return std::nullopt;
+  return static_cast<size_t>(at - ranks.begin());
+}
+
+// A lane that ends at another instance of this node, and its number there.
+struct OtherLane {
+  const Lane* lane = nullptr;
+  int number = 0;
+};
+
+// A message that was taken or posted, until it is passed on.
+struct Pending {
+  SlotMessage message;
+  bool is_here = false;
+};
+
+// What both roles do.
+class TwoPhaseTransport : public Transport, public Relay {
+ public:
+  TwoPhaseTransport(ExchangeMode mode, const ExchangeShape& shape, std::unique_ptr<Transport> lower)
+      : shape_(shape),
+        lanes_(mode, shape),
+        self_(lower->layout().self),
+        layout_(DirectLayout(shape, self_)),
+        lower_(std::move(lower)) {
+    layout_.expert_nodes = lanes_.expert_nodes();
+    const int senders = self_.role == Role::kAttention ? shape.n : shape.m;
+    arrived_.resize(static_cast<size_t>(senders * shape.micro_batches));
+  }
+
+  const TransportLayout& layout() const override { return layout_; }
+  std::span<std::byte> Payload(int slot) override { return lower_->Payload(slot); }
+  Status Post(int slot, const Header& header) override {
+    JANUS_RETURN_IF_ERROR(lower_->Post(slot, header));
+    OnPosted(slot, {header, lower_->Payload(slot).first(header.bytes)});
+    if (!waiting_) Advance();
+    return error_;
+  }
+  bool Take(PeerId from, int slot, SlotMessage& message) override {
+    if (!waiting_) Advance();
+    if (from.role == self_.role) return false;
+    Pending& pending = Arrived(from.rank.value, MicroBatchOf(slot));
+    if (!std::exchange(pending.is_here, false)) return false;
+    message = pending.message;
+    return true;
+  }
+  bool Settle() override {
+    if (std::exchange(is_open_, false)) {
+      for (Pending& pending : arrived_) DropPending(pending);
+      Forget();
+    }
+    return lower_->Settle();
+  }
+  Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override {
+    return lower_->Send(to, header, payload);
+  }
+  bool Receive(PeerId from, Header& header, std::vector<std::byte>& payload) override {
+    return lower_->Receive(from, header, payload);
+  }
+  Status Wait(MonotonicTime deadline, FunctionRef<bool()> ready) override {
+    waiting_ = true;
+    Status waited = lower_->Wait(deadline, [&] {
+      Advance();
+      return ready() || !error_.ok();
+    });
+    waiting_ = false;
+    return error_.ok() ? waited : error_;
+  }
+  void Wake() override { lower_->Wake(); }
+  uint64_t dropped() const override { return dropped_ + lower_->dropped(); }
+  std::vector<std::span<std::byte>> PayloadMemory() override { return lower_->PayloadMemory(); }
+  std::string_view Describe(PeerId peer) const override { return lower_->Describe(peer); }
+  Relay* relay() override { return this; }
+
+  Traffic sent() const override { return sent_; }
+  Traffic received() const override { return received_; }
+  uint64_t stale() const override { return stale_; }
+
+ protected:
+  virtual void OnPosted(int slot, const SlotMessage& message) = 0;
+  // Makes this member's part of the moves, as far as possible now.
+  virtual void Move() = 0;
+  // Drops what was not passed on.
+  virtual void Forget() = 0;
+  // Of a sender's slot in mode Direct.
+  virtual int MicroBatchOf(int slot) const = 0;
+
+  void Open() { is_open_ = true; }
+  bool is_open() const { return is_open_; }
+
+  Pending& Arrived(int sender, int micro_batch) {
+    return arrived_[static_cast<size_t>(sender * shape_.micro_batches + micro_batch)];
+  }
+  // Hands a section to this member's exchange.
+  void Deliver(const SlotMessage& section, int micro_batch) {
+    Arrived(section.header.sender, micro_batch) = {section, true};
+  }
+  void DropPending(Pending& pending) { stale_ += std::exchange(pending.is_here, false) ? 1 : 0; }
+  // Whether the message of the round is here. `slot`: of `owner`; null: this member's own slot.
+  // Messages of earlier rounds are dropped; one of a later round waits.
+  bool IsHere(Pending& pending, std::optional<PeerId> owner, int slot, MessageKind kind,
+              const RoundKey& round) {
+    constexpr int kAtOnce = 8;  // bounds the work that a peer can cause
+    for (int taken = 0; taken < kAtOnce; ++taken) {
+      if (!pending.is_here) {
+        if (!owner || !lower_->Take(*owner, slot, pending.message)) return false;
+        pending.is_here = true;
+      }
+      const Header& header = pending.message.header;
+      if (header.kind == kind && header.key() == round) return true;
+      if (header.kind == kind && header.key() > round) return false;
+      DropPending(pending);
+    }
+    return false;
+  }
+  void PostBundle(int slot, const BundleWriter& bundle, const RoundKey& round) {
+    const Status posted = lower_->Post(slot, bundle.HeaderOf(round, self_));
+    if (error_.ok()) error_ = posted;
+  }
+  void CountSent(const BundleWriter& bundle, size_t readers) {
+    sent_.messages += readers;
+    sent_.bytes += readers * bundle.HeaderOf({}, self_).bytes;
+  }
+  // Hands each section of a slot that this member has written to its exchange.
+  void DeliverOwn(int slot, const BundleWriter& bundle, int micro_batch) {
+    const Header header = bundle.HeaderOf({}, self_);
+    SlotMessage message{header, lower_->Payload(slot).first(header.bytes)};
+    std::span<const std::byte> rest = message.payload;
+    for (uint32_t i = 0; i < bundle.sections(); ++i) {
+      SectionHead head;
+      std::memcpy(&head, rest.data(), sizeof head);
+      Deliver({head.header, rest.subspan(sizeof head, head.header.bytes)}, micro_batch);
+      rest = rest.subspan(SectionBytes(head.header.bytes));
+    }
+  }
+
+  const ExchangeShape shape_;
+  const Lanes lanes_;
+  const PeerId self_;
+  TransportLayout layout_;
+  const std::unique_ptr<Transport> lower_;
+  Traffic sent_;
+  Traffic received_;
+  uint64_t stale_ = 0;
+  uint64_t dropped_ = 0;
+
+ private:
+  void Advance() {
+    if (is_open_ && error_.ok()) Move();
+  }
+
+  bool is_open_ = false;
+  bool waiting_ = false;
+  Status error_;
+  std::vector<Pending> arrived_;  // [senders of the other role, micro-batch]
+};
+
+class AttentionTwoPhase final : public TwoPhaseTransport {
+ public:
+  AttentionTwoPhase(ExchangeMode mode, const ExchangeShape& shape, std::unique_ptr<Transport> lower)
+      : TwoPhaseTransport(mode, shape, std::move(lower)),
+        number_{shape.micro_batches},
+        own_(lanes_.EndingAtAttention(self_.rank.value)) {
+    for (const Lane* lane : lanes_.OfAttention(self_.rank.value)) {
+      if (lane->attention_end == self_.rank.value) continue;
+      const std::vector<const Lane*> there = lanes_.EndingAtAttention(lane->attention_end);
+      const auto at = std::ranges::find(there, lane) - there.begin();
+      others_.push_back({lane, static_cast<int>(at)});
+    }
+    outward_.resize(static_cast<size_t>(shape.micro_batches));
+    if (own_.empty()) return;
+    for (const Lane* lane : own_) {
+      const std::vector<const Lane*> there = lanes_.EndingAtExpert(lane->expert_end);
+      const auto at = std::ranges::find(there, lane) - there.begin();
+      theirs_.push_back({{shape.micro_batches, shape.m, static_cast<int>(there.size())},
+                         static_cast<int>(at)});
+    }
+    carried_ = own_.front()->attention.size();
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      Outward& out = outward_[static_cast<size_t>(mb)];
+      out.bundle = BundleWriter(lower_->Payload(number_.Bundle(mb)));
+      out.posted.resize(carried_);
+      out.takes_part.resize(carried_);
+      out.awaited.resize(carried_);
+      out.has_returned.resize(own_.size());
+    }
+    for (Step& step : steps_) step.takes_part.resize(carried_);
+    spread_.resize(carried_);
+    size_t most = 0;  // experts at the other end of an own lane
+    for (const Lane* lane : own_) most = std::max(most, lane->experts.size());
+    seen_.reserve(carried_ * most);
+  }
+
+  void BeginStep(const RoundKey& first, const std::vector<bool>& senders) override {
+    Open();
+    if (own_.empty()) return;
+    const bool any = std::ranges::any_of(own_.front()->attention,
+                                         [&](int a) { return senders[static_cast<size_t>(a)]; });
+    // Tickets are issued one step ahead, so more unfinished steps than these are an error of the
+    // coordinator. Their rounds are missed.
+    if (!any || begun_ - Finished() >= steps_.size()) return;
+    Step& next = steps_[begun_++ % steps_.size()];
+    next.first = first;
+    for (size_t place = 0; place < carried_; ++place) {
+      next.takes_part[place] = senders[static_cast<size_t>(own_.front()->attention[place])];
+    }
+  }
+
+ protected:
+  int MicroBatchOf(int slot) const override { return slot / shape_.m; }
+
+  void OnPosted(int slot, const SlotMessage& message) override {
+    if (own_.empty()) return;
+    const std::optional<size_t> place = PlaceOf(own_.front()->attention, self_.rank.value);
+    outward_[static_cast<size_t>(slot)].posted[*place] = {message, true};
+  }
+
+  void Move() override {
+    for (int mb = 0; mb < shape_.micro_batches; ++mb) {
+      if (!own_.empty()) MoveRounds(mb);
+      for (const OtherLane& other : others_) TakeSpread(other, mb);
+    }
+  }
+
+  void Forget() override {
+    for (Outward& out : outward_) {
+      for (Pending& pending : out.posted) DropPending(pending);
+      out.finished = begun_;
+      out.in_step = out.is_away = false;
+    }
+  }
+
+ private:
+  // A step in which rows of this node are to be passed on.
+  struct Step {
+    RoundKey first;
+    std::vector<bool> takes_part;  // by place
+  };
+  // The rounds of one micro-batch that this end passes on.
+  struct Outward {
+    uint64_t finished = 0;  // steps, as begun_ counts them
+    bool in_step = false;
+    RoundKey round;
+    std::vector<bool> takes_part;  // by place: sends in this round
+    std::vector<bool> awaited;     // has not posted yet
+    BundleWriter bundle;
+    bool is_away = false;            // the bundle is posted
+    std::vector<bool> has_returned;  // by own lane
+    std::vector<Pending> posted;     // by place
+  };
+
+  uint64_t Finished() const {
+    return std::ranges::min(outward_, {}, &Outward::finished).finished;
+  }
+
+  void MoveRounds(int mb) {
+    Outward& out = outward_[static_cast<size_t>(mb)];
+    while (out.finished < begun_) {
+      if (!out.in_step) BeginRounds(out, mb);
+      if (!out.is_away && !Gather(out, mb)) return;
+      if (!CollectReturns(out, mb)) return;
+      out.is_away = false;
+      ++out.round.layer;
+      if (out.round.layer < shape_.layers && Any(out.takes_part)) {
+        BeginRound(out);
+      } else {
+        out.in_step = false;
+        ++out.finished;
+      }
+    }
+  }
+
+  void BeginRounds(Outward& out, int mb) {
+    const Step& step = steps_[out.finished % steps_.size()];
+    out.in_step = true;
+    out.round = step.first;
+    out.round.micro_batch = static_cast<uint8_t>(mb);
+    out.takes_part = step.takes_part;
+    BeginRound(out);
+  }
+  void BeginRound(Outward& out) {
+    out.awaited = out.takes_part;
+    out.bundle.Clear();
+  }
+
+  // True once the round's bundle is posted.
+  bool Gather(Outward& out, int mb) {
+    const std::vector<int>& ranks = own_.front()->attention;
+    for (size_t place = 0; place < carried_; ++place) {
+      if (!out.awaited[place]) continue;
+      const bool is_own = ranks[place] == self_.rank.value;
+      const PeerId owner{Role::kAttention, Rank{ranks[place]}};
+      Pending& pending = out.posted[place];
+      const int slot = number_.Rows(mb);
+      if (!IsHere(pending, is_own ? std::nullopt : std::optional(owner), slot, MessageKind::kRows,
+                  out.round)) {
+        continue;
+      }
+      // A slot's message fits, because each carried rank has room for one.
+      dropped_ += !out.bundle.Add(slot, pending.message);
+      out.awaited[place] = false;
+      // Without rows it takes no part in the micro-batch's later rounds.
+      out.takes_part[place] = pending.message.header.count > 0;
+      pending.is_here = false;
+    }
+    if (Any(out.awaited)) return false;
+    PostBundle(number_.Bundle(mb), out.bundle, out.round);
+    CountSent(out.bundle, own_.size());
+    out.is_away = true;
+    out.has_returned.assign(own_.size(), false);
+    return true;
+  }
+
+  // True once the round's contributions have come back over all lanes.
+  bool CollectReturns(Outward& out, int mb) {
+    for (size_t l = 0; l < own_.size(); ++l) {
+      if (out.has_returned[l]) continue;
+      const Lane& lane = *own_[l];
+      const int slot = theirs_[l].slots.Bundle(theirs_[l].number, mb);
+      SlotMessage bundle;
+      if (!lower_->Take({Role::kExperts, Rank{lane.expert_end}}, slot, bundle)) continue;
+      if (bundle.header.key() != out.round) {
+        ++stale_;
+        continue;
+      }
+      out.has_returned[l] = Spread(lane, static_cast<int>(l), mb, bundle);
+      dropped_ += !out.has_returned[l];
+    }
+    return std::ranges::all_of(out.has_returned, [](bool has) { return has; });
+  }
+
+  // Passes contributions on to the instances of this node. False: the bundle makes no sense.
+  bool Spread(const Lane& lane, int number, int mb, const SlotMessage& bundle) {
+    const auto place_of = [&](int slot, const SlotMessage& section) -> std::optional<size_t> {
+      if (section.header.kind != MessageKind::kContributions || slot / shape_.m != mb ||
+          !PlaceOf(lane.experts, section.header.sender)) {
+        return std::nullopt;
+      }
+      return PlaceOf(lane.attention, slot % shape_.m);
+    };
+    seen_.assign(lane.attention.size() * lane.experts.size(), 0);
+    const bool is_good = ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
+      const std::optional<size_t> place = place_of(slot, section);
+      if (!place) return false;
+      const size_t from = *PlaceOf(lane.experts, section.header.sender);
+      return std::exchange(seen_[*place * lane.experts.size() + from], 1) == 0;
+    });
+    if (!is_good) return false;
+    ++received_.messages;
+    received_.bytes += bundle.header.bytes;
+    if (!SpreadsContributions(lane)) {
+      return ReadBundle(bundle, [&](int, const SlotMessage& section) {
+        Deliver(section, mb);
+        return true;
+      });
+    }
+    for (size_t place = 0; place < lane.attention.size(); ++place) {
+      const int slot = number_.Spread(lane, number, mb, static_cast<int>(place));
+      spread_[place] = BundleWriter(lower_->Payload(slot));
+    }
+    const bool fits = ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
+      const std::optional<size_t> place = place_of(slot, section);
+      return place && spread_[*place].Add(slot, section);
+    });
+    if (!fits) return false;
+    for (size_t place = 0; place < lane.attention.size(); ++place) {
+      if (spread_[place].sections() == 0) continue;
+      const int slot = number_.Spread(lane, number, mb, static_cast<int>(place));
+      PostBundle(slot, spread_[place], bundle.header.key());
+      if (lane.attention[place] == self_.rank.value) DeliverOwn(slot, spread_[place], mb);
+    }
+    return true;
+  }
+
+  // Takes what the end of another lane has spread for this instance.
+  void TakeSpread(const OtherLane& other, int mb) {
+    const Lane& lane = *other.lane;
+    const std::optional<size_t> place = PlaceOf(lane.attention, self_.rank.value);
+    SlotMessage bundle;
+    if (!lower_->Take({Role::kAttention, Rank{lane.attention_end}},
+                      number_.Spread(lane, other.number, mb, static_cast<int>(*place)), bundle)) {
+      return;
+    }
+    dropped_ += !ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
+      if (section.header.kind != MessageKind::kContributions ||
+          slot != mb * shape_.m + self_.rank.value ||
+          !PlaceOf(lane.experts, section.header.sender)) {
+        return false;
+      }
+      Deliver(section, mb);
+      return true;
+    });
+  }
+
+  static bool Any(const std::vector<bool>& of) {
+    return std::ranges::any_of(of, [](bool is) { return is; });
+  }
+
+  // An own lane's slots at its other end.
+  struct Theirs {
+    ExpertSlots slots;
+    int number = 0;
+  };
+
+  const AttentionSlots number_;
+  const std::vector<const Lane*> own_;
+  std::vector<Theirs> theirs_;  // by own lane
+  std::vector<OtherLane> others_;
+  size_t carried_ = 0;              // ranks that the own lanes carry
+  std::array<Step, 8> steps_;       // a ring: step i is at i % 8
+  uint64_t begun_ = 0;              // steps
+  std::vector<Outward> outward_;    // by micro-batch
+  std::vector<BundleWriter> spread_;  // by place
+  std::vector<uint8_t> seen_;            // of a bundle: [place, place in Lane::experts]
+};
+
+class ExpertTwoPhase final : public TwoPhaseTransport {
+ public:
+  ExpertTwoPhase(ExchangeMode mode, const ExchangeShape& shape, std::unique_ptr<Transport> lower)
+      : TwoPhaseTransport(mode, shape, std::move(lower)),
+        own_(lanes_.EndingAtExpert(self_.rank.value)),
+        number_{shape.micro_batches, shape.m, static_cast<int>(own_.size())},
+        node_(lanes_.OfExpert(self_.rank.value).front()->experts) {
+    for (const Lane* lane : lanes_.OfExpert(self_.rank.value)) {
+      if (lane->expert_end == self_.rank.value) continue;
+      const std::vector<const Lane*> there = lanes_.EndingAtExpert(lane->expert_end);
+      const auto at = std::ranges::find(there, lane) - there.begin();
+      others_.push_back({lane, static_cast<int>(at)});
+      lanes_at_.push_back(static_cast<int>(there.size()));
+    }
+    posted_.resize(node_.size() * static_cast<size_t>(shape.micro_batches * shape.m));
+    seen_.reserve(static_cast<size_t>(shape.m));
+    inward_.resize(own_.size() * static_cast<size_t>(shape.micro_batches));
+    for (size_t l = 0; l < own_.size(); ++l) {
+      for (int mb = 0; mb < shape.micro_batches; ++mb) {
+        Inward& in = InwardOf(l, mb);
+        in.bundle = BundleWriter(lower_->Payload(number_.Bundle(static_cast<int>(l), mb)));
+        in.is_awaited.resize(own_[l]->attention.size() * node_.size());
+      }
+    }
+  }
+
+  void BeginStep(const RoundKey& first, const std::vector<bool>&) override {
+    if (!is_open()) first_step_ = first.step;
+    Open();
+  }
+
+ protected:
+  int MicroBatchOf(int slot) const override { return slot; }
+
+  void OnPosted(int slot, const SlotMessage& message) override {
+    PostedBy(*PlaceOf(node_, self_.rank.value), slot) = {message, true};
+  }
+
+  void Move() override {
+    for (int mb = 0; mb < shape_.micro_batches; ++mb) {
+      for (size_t l = 0; l < own_.size(); ++l) {
+        TakeRows(l, mb);
+        GatherContributions(l, mb);
+      }
+      for (size_t i = 0; i < others_.size(); ++i) TakeSpread(others_[i], lanes_at_[i], mb);
+    }
+  }
+
+  void Forget() override {
+    for (Pending& pending : posted_) DropPending(pending);
+    for (Inward& in : inward_) {
+      in.round.reset();
+      in.awaited = 0;
+    }
+  }
+
+ private:
+  // The newest round of a lane and micro-batch.
+  struct Inward {
+    std::optional<RoundKey> round;
+    std::vector<bool> is_awaited;  // [place of the attention rank, place in node_]
+    size_t awaited = 0;            // contributions not in the bundle yet
+    BundleWriter bundle;
+  };
+
+  Inward& InwardOf(size_t lane, int mb) {
+    return inward_[lane * static_cast<size_t>(shape_.micro_batches) + static_cast<size_t>(mb)];
+  }
+  Pending& PostedBy(size_t place, int slot) {
+    return posted_[place * static_cast<size_t>(shape_.micro_batches * shape_.m) +
+                   static_cast<size_t>(slot)];
+  }
+
+  bool AreRows(const Lane& lane, int mb, int slot, const SlotMessage& section) const {
+    return section.header.kind == MessageKind::kRows && slot == mb &&
+           PlaceOf(lane.attention, section.header.sender);
+  }
+
+  // Takes a bundle of rows, and spreads it.
+  void TakeRows(size_t l, int mb) {
+    const Lane& lane = *own_[l];
+    const AttentionSlots theirs{shape_.micro_batches};
+    SlotMessage bundle;
+    if (!lower_->Take({Role::kAttention, Rank{lane.attention_end}}, theirs.Bundle(mb), bundle)) {
+      return;
+    }
+    Inward& in = InwardOf(l, mb);
+    const RoundKey round = bundle.header.key();
+    if (round.step < first_step_ || (in.round && round <= *in.round)) {
+      ++stale_;
+      return;
+    }
+    seen_.assign(lane.attention.size(), 0);
+    const bool is_good = ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
+      return AreRows(lane, mb, slot, section) &&
+             std::exchange(seen_[*PlaceOf(lane.attention, section.header.sender)], 1) == 0;
+    });
+    if (!is_good) {
+      ++dropped_;
+      return;
+    }
+    ++received_.messages;
+    received_.bytes += bundle.header.bytes;
+    in.round = round;
+    std::fill(in.is_awaited.begin(), in.is_awaited.end(), false);
+    in.awaited = 0;
+    in.bundle.Clear();
+    const int slot = number_.Spread(static_cast<int>(l), mb);
+    BundleWriter spread(SpreadsRows(lane) ? lower_->Payload(slot) : std::span<std::byte>());
+    ReadBundle(bundle, [&](int of, const SlotMessage& section) {
+      const std::optional<size_t> place = PlaceOf(lane.attention, section.header.sender);
+      if (!place || section.header.kind != MessageKind::kRows) return false;
+      if (SpreadsRows(lane) && !spread.Add(of, section)) return false;
+      if (!SpreadsRows(lane)) Deliver(section, mb);
+      for (size_t e = 0; e < node_.size(); ++e) {
+        auto awaited = in.is_awaited[*place * node_.size() + e];
+        in.awaited += !awaited;
+        awaited = true;
+      }
+      return true;
+    });
+    if (!SpreadsRows(lane)) return;
+    PostBundle(slot, spread, round);
+    DeliverOwn(slot, spread, mb);
+  }
+
+  // Adds what the node's instances have posted to the bundle, and sends it once it is complete.
+  void GatherContributions(size_t l, int mb) {
+    const Lane& lane = *own_[l];
+    Inward& in = InwardOf(l, mb);
+    if (in.awaited == 0) return;
+    for (size_t a = 0; a < lane.attention.size(); ++a) {
+      const int slot = number_.Contributions(mb, lane.attention[a]);
+      for (size_t e = 0; e < node_.size(); ++e) {
+        if (!in.is_awaited[a * node_.size() + e]) continue;
+        const PeerId owner{Role::kExperts, Rank{node_[e]}};
+        Pending& pending = PostedBy(e, slot);
+        if (!IsHere(pending, owner == self_ ? std::nullopt : std::optional(owner), slot,
+                    MessageKind::kContributions, *in.round)) {
+          continue;
+        }
+        pending.is_here = false;
+        in.is_awaited[a * node_.size() + e] = false;
+        // Two instances can together claim more than there is room for only if they disagree.
+        if (!in.bundle.Add(slot, pending.message)) {
+          ++dropped_;
+          continue;
+        }
+        --in.awaited;
+      }
+    }
+    if (in.awaited > 0) return;
+    PostBundle(number_.Bundle(static_cast<int>(l), mb), in.bundle, *in.round);
+    CountSent(in.bundle, 1);
+  }
+
+  // Takes rows that the end of another lane has spread.
+  void TakeSpread(const OtherLane& other, int lanes_there, int mb) {
+    const ExpertSlots theirs{shape_.micro_batches, shape_.m, lanes_there};
+    const Lane& lane = *other.lane;
+    SlotMessage bundle;
+    if (!lower_->Take({Role::kExperts, Rank{lane.expert_end}}, theirs.Spread(other.number, mb),
+                      bundle)) {
+      return;
+    }
+    if (bundle.header.step < first_step_) {
+      ++stale_;
+      return;
+    }
+    dropped_ += !ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
+      if (!AreRows(lane, mb, slot, section)) return false;
+      Deliver(section, mb);
+      return true;
+    });
+  }
+
+  const std::vector<const Lane*> own_;
+  const ExpertSlots number_;
+  const std::vector<int> node_;  // expert ranks of this node
+  std::vector<OtherLane> others_;
+  std::vector<int> lanes_at_;      // by other lane: how many end where it ends
+  uint64_t first_step_ = 0;        // since the last step that was given up
+  std::vector<Pending> posted_;    // [place in node_, slot of contributions]
+  std::vector<Inward> inward_;     // [own lane, micro-batch]
+  std::vector<uint8_t> seen_;         // of a bundle: by place of the sender
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeTwoPhaseTransport(ExchangeMode mode, const ExchangeShape& shape,
+                                                 std::unique_ptr<Transport> lower) {
+  if (lower->layout().self.role == Role::kAttention) {
+    return std::make_unique<AttentionTwoPhase>(mode, shape, std::move(lower));
+  }
+  return std::make_unique<ExpertTwoPhase>(mode, shape, std::move(lower));
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "dataplane/comm/exchange/exchange.h"
+#include "tests/support/delivery_reference.h"
+#include "tests/support/networks.h"
+#include "tests/support/time_scale.h"
+
+namespace janus::dataplane {
+
+// All members of an epoch and their exchanges; rounds are driven from the test's thread.
+class Members {
+ public:
+  Members(const NetworkKind& kind, ExchangeMode mode, const ExchangeShape& shape)
+      : shape_(shape), network_(kind.connect(LayoutFor(mode, shape, PeerId{}), WaitPolicy())) {
+    for (auto& member : network_.members) member = RelayOver(mode, shape, std::move(member));
+    for (int a = 0; a < shape.m; ++a) {
+      attention_.push_back(std::move(*MakeAttentionExchange(shape, network_.attention(a))));
+    }
+    for (int e = 0; e < shape.n; ++e) {
+      experts_.push_back(std::move(*MakeExpertExchange(shape, network_.experts(e))));
+    }
+  }
+
+  AttentionExchange& attention(int rank) { return *attention_[static_cast<size_t>(rank)]; }
+  ExpertExchange& experts(int rank) { return *experts_[static_cast<size_t>(rank)]; }
+  Network& network() { return network_; }
+  // Large messages move only while their sender is inside Wait too. So each wait lets all other
+  // members make progress, because the test's thread drives all of them.
+  void LetAllTakeTurns(bool on = true) { pump_ = on; }
+
+  void PostRows(const RoundPlan& plan, int a) {
+    const int rows = plan.rows[static_cast<size_t>(a)];
+    std::byte* to = attention(a).Rows(plan.key.micro_batch).data();
+    for (int row = 0; row < rows; ++row) {
+      const std::vector<std::byte> bytes = BytesOfRow(plan, a, row);
+      std::copy(bytes.begin(), bytes.end(), to + static_cast<size_t>(row) * shape_.row_bytes());
+    }
+    const Status posted = attention(a).Post(plan.key, rows, MonotonicTime());
+    ASSERT_TRUE(posted.ok()) << posted.ToString();
+  }
+
+  // Polls until true or an error, at most 20 s: messages may be in flight.
+  Result<bool> AwaitRows(int e, const RoundKey& key, Rank from, ArrivedRows& arrived) {
+    return Settled(network_.experts(e), [&] { return experts(e).Poll(key, from, arrived); });
+  }
+  Result<bool> AwaitAnswers(int a, const RoundKey& key) {
+    return Settled(network_.attention(a), [&] { return attention(a).Poll(key); });
+  }
+
+  // Checks once what expert instance e sees of attention instance a.
+  void ExpectRows(const RoundPlan& plan, int e, int a) {
+    ArrivedRows arrived;
+    const Result<bool> here = AwaitRows(e, plan.key, Rank{a}, arrived);
+    ASSERT_TRUE(here.ok()) << here.status().ToString();
+    ASSERT_TRUE(*here);
+    const std::vector<std::byte> want = Deliver(plan).rows[static_cast<size_t>(a)];
+    ASSERT_EQ(arrived.count, plan.rows[static_cast<size_t>(a)]);
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), arrived.rows)) << e << " of " << a;
+  }
+
+  // Sends the contributions of expert instance e to attention instance a, in random order.
+  void PostContributions(const RoundPlan& plan, int e, int a, Random& random) {
+    std::vector<int> cells;
+    const std::vector<int>& owners = plan.owner_of[static_cast<size_t>(a)];
+    for (size_t cell = 0; cell < owners.size(); ++cell) {
+      if (owners[cell] == e) cells.push_back(static_cast<int>(cell));
+    }
+    for (size_t i = cells.size(); i > 1; --i) {
+      std::swap(cells[i - 1],
+                cells[static_cast<size_t>(random.Between(0, static_cast<int>(i) - 1))]);
+    }
+    PostCells(plan, e, a, cells);
+  }
+  void PostCells(const RoundPlan& plan, int e, int a, const std::vector<int>& cells) {
+    const ExpertExchange::Outgoing out =
+        experts(e).Begin(plan.key.micro_batch, Rank{a}, static_cast<int>(cells.size()));
+    ASSERT_EQ(out.refs.size(), cells.size());
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const int row = cells[i] / shape_.top_k, slot = cells[i] % shape_.top_k;
+      out.refs[i] = {static_cast<uint16_t>(row), static_cast<uint8_t>(slot), 0};
+      const std::vector<std::byte> bytes = BytesOfContribution(plan, a, row, slot);
+      std::copy(bytes.begin(), bytes.end(), out.rows + i * shape_.row_bytes());
+    }
+    const Status posted = experts(e).Post(plan.key, Rank{a}, MonotonicTime());
+    ASSERT_TRUE(posted.ok()) << posted.ToString();
+  }
+
+  // All members give up their rounds; afterwards nothing is in flight.
+  void AbandonAll() {
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
+    for (bool settled = false; !settled;) {
+      ASSERT_LT(MonotonicClock::now(), deadline);
+      settled = true;
+      for (auto& exchange : attention_) settled = exchange->Abandon() && settled;
+      for (auto& exchange : experts_) settled = exchange->Abandon() && settled;
+    }
+  }
+
+  void ExpectContributions(const RoundPlan& plan, int a) {
+    const Result<bool> all = AwaitAnswers(a, plan.key);
+    ASSERT_TRUE(all.ok()) << all.status().ToString();
+    ASSERT_TRUE(*all);
+    const auto want = Deliver(plan).contributions[static_cast<size_t>(a)];
+    const std::span<const void* const> table = attention(a).Contributions(plan.key.micro_batch);
+    ASSERT_EQ(table.size(), want.size());
+    for (size_t cell = 0; cell < want.size(); ++cell) {
+      EXPECT_EQ(std::memcmp(table[cell], want[cell].data(), want[cell].size()), 0)
+          << "attention " << a << " row " << cell / static_cast<size_t>(shape_.top_k) << " slot "
+          << cell % static_cast<size_t>(shape_.top_k);
+    }
+  }
+
+ private:
+  template <class Poll>
+  Result<bool> Settled(Transport& transport, Poll&& poll) {
+    const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
+    for (;;) {
+      Result<bool> polled = false;
+      const MonotonicTime slice = MonotonicClock::now() + std::chrono::milliseconds(1);
+      const Status waited = transport.Wait(pump_ ? slice : deadline, [&] {
+        polled = poll();
+        return !polled.ok() || *polled;
+      });
+      if (waited.ok()) return polled;
+      if (MonotonicClock::now() >= deadline) return waited;
+      for (auto& member : network_.members) {
+        static_cast<void>(member->Wait(MonotonicTime::min(), [] { return false; }));
+      }
+    }
+  }
+
+  const ExchangeShape shape_;
+  Network network_;
+  bool pump_ = false;
+  std::vector<std::unique_ptr<AttentionExchange>> attention_;
+  std::vector<std::unique_ptr<ExpertExchange>> experts_;
+};
+
+inline ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows = 8) {
+  ExchangeShape shape;
+  shape.hidden = 12;
+  shape.top_k = 2;
+  shape.wire = DType::kBFloat16;
+  shape.micro_batches = micro_batches;
+  shape.max_rows = max_rows;
+  shape.m = m;
+  shape.n = n;
+  return shape;
+}
+
+inline RoundKey KeyOf(uint64_t step, int layer = 0, int micro_batch = 0) {
+  RoundKey key;
+  key.epoch = 1;
+  key.step = step;
+  key.layer = static_cast<uint16_t>(layer);
+  key.micro_batch = static_cast<uint8_t>(micro_batch);
+  return key;
+}
+
+}  // namespace janus::dataplane

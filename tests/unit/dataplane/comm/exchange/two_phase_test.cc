@@ -1,0 +1,276 @@
+#include "dataplane/comm/exchange/two_phase.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "tests/unit/dataplane/comm/exchange/members.h"
+
+namespace janus::dataplane {
+namespace {
+
+// Instances per node, by role.
+struct Nodes {
+  std::vector<int> attention;
+  std::vector<int> experts;
+};
+
+ExchangeShape ShapeOfNodes(const Nodes& nodes, int micro_batches, int layers, int max_rows) {
+  const auto sum = [](const std::vector<int>& of) {
+    return std::accumulate(of.begin(), of.end(), 0);
+  };
+  ExchangeShape shape =
+      ShapeFor(sum(nodes.attention), sum(nodes.experts), micro_batches, max_rows);
+  shape.layers = layers;
+  for (const std::vector<int>* role : {&nodes.attention, &nodes.experts}) {
+    for (size_t node = 0; node < role->size(); ++node) {
+      shape.node_of.insert(shape.node_of.end(), static_cast<size_t>((*role)[node]),
+                           static_cast<int>(node));
+    }
+  }
+  return shape;
+}
+
+// What happens in one step: who takes part, and the rounds [layer][micro-batch]. The rows of a
+// micro-batch are the same in every layer.
+struct StepPlan {
+  uint64_t step = 0;
+  Participants who;
+  std::vector<std::vector<RoundPlan>> rounds;
+
+  bool Sends(int a, int layer, int mb) const {
+    const auto at = static_cast<size_t>(a);
+    return who[at] && (layer == 0 || rounds[0][static_cast<size_t>(mb)].rows[at] > 0);
+  }
+};
+
+StepPlan RandomStep(Random& random, const ExchangeShape& shape, uint64_t step) {
+  StepPlan plan;
+  plan.step = step;
+  for (int a = 0; a < shape.m; ++a) plan.who.push_back(random.Chance(0.7));
+  plan.who[static_cast<size_t>(random.Between(0, shape.m - 1))] = true;
+  for (int layer = 0; layer < shape.layers; ++layer) {
+    std::vector<RoundPlan>& rounds = plan.rounds.emplace_back();
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      RoundPlan round = RandomRound(random, shape, KeyOf(step, layer, mb), shape.max_rows);
+      for (size_t a = 0; a < plan.who.size(); ++a) {
+        const int rows = !plan.who[a]  ? 0
+                         : layer == 0 ? round.rows[a]
+                                      : plan.rounds[0][static_cast<size_t>(mb)].rows[a];
+        round.rows[a] = rows;
+        round.owner_of[a].clear();
+        for (int cell = 0; cell < rows * shape.top_k; ++cell) {
+          round.owner_of[a].push_back(random.Between(0, shape.n - 1));
+        }
+      }
+      rounds.push_back(std::move(round));
+    }
+  }
+  return plan;
+}
+
+struct Kind {
+  NetworkKind network;
+  ExchangeMode mode;
+};
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.network.name << ToString(kind.mode);
+}
+std::vector<Kind> AllKinds() {
+  std::vector<Kind> kinds;
+  for (const NetworkKind& network : AllNetworks()) {
+    for (const ExchangeMode mode :
+         {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
+      kinds.push_back({network, mode});
+    }
+  }
+  return kinds;
+}
+
+class TwoPhaseTest : public testing::TestWithParam<Kind> {
+ protected:
+  Members Connect(const ExchangeShape& shape) {
+    return Members(GetParam().network, GetParam().mode, shape);
+  }
+};
+
+// Runs steps as workers do, each member in its own thread. A member that takes no part in a step
+// only waits. Then it passes messages on.
+void RunSteps(Members& members, const ExchangeShape& shape, const std::vector<StepPlan>& steps,
+              uint64_t seed) {
+  std::atomic<int> running{shape.m};
+  const auto idle = [&](Transport& transport) {
+    static_cast<void>(transport.Wait(MonotonicClock::now() + Scaled(std::chrono::seconds(20)),
+                                     [&] { return running.load() == 0; }));
+  };
+  std::vector<std::jthread> threads;
+  for (int a = 0; a < shape.m; ++a) {
+    threads.emplace_back([&, a] {
+      for (const StepPlan& step : steps) {
+        members.attention(a).BeginStep(KeyOf(step.step), step.who);
+        for (int layer = 0; layer < shape.layers && !testing::Test::HasFailure(); ++layer) {
+          for (int mb = 0; mb < shape.micro_batches; ++mb) {
+            const auto at = static_cast<size_t>(mb);
+            if (layer > 0 && step.Sends(a, layer - 1, mb)) {
+              members.ExpectContributions(step.rounds[static_cast<size_t>(layer - 1)][at], a);
+            }
+            if (step.Sends(a, layer, mb)) {
+              members.PostRows(step.rounds[static_cast<size_t>(layer)][at], a);
+            }
+          }
+        }
+        for (int mb = 0; mb < shape.micro_batches && !testing::Test::HasFailure(); ++mb) {
+          if (!step.Sends(a, shape.layers - 1, mb)) continue;
+          members.ExpectContributions(step.rounds.back()[static_cast<size_t>(mb)], a);
+        }
+      }
+      --running;
+      for (auto& member : members.network().members) member->Wake();
+      idle(members.network().attention(a));
+    });
+  }
+  for (int e = 0; e < shape.n; ++e) {
+    threads.emplace_back([&, e] {
+      Random own(MixSeed(seed, static_cast<uint64_t>(e)));
+      for (const StepPlan& step : steps) {
+        members.experts(e).BeginStep(KeyOf(step.step), step.who);
+        for (int layer = 0; layer < shape.layers; ++layer) {
+          for (int mb = 0; mb < shape.micro_batches; ++mb) {
+            const RoundPlan& round =
+                step.rounds[static_cast<size_t>(layer)][static_cast<size_t>(mb)];
+            for (int a = 0; a < shape.m && !testing::Test::HasFailure(); ++a) {
+              if (step.Sends(a, layer, mb)) members.ExpectRows(round, e, a);
+            }
+            for (int a = 0; a < shape.m && !testing::Test::HasFailure(); ++a) {
+              if (step.Sends(a, layer, mb)) members.PostContributions(round, e, a, own);
+            }
+          }
+        }
+      }
+      idle(members.network().experts(e));
+    });
+  }
+}
+
+TEST_P(TwoPhaseTest, DeliversAsTheReferenceSays) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t run = 0; run < 10; ++run) {
+    SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed) + " run " + std::to_string(run));
+    Random random(MixSeed(seed, run));
+    Nodes nodes;
+    for (std::vector<int>* role : {&nodes.attention, &nodes.experts}) {
+      const int count = random.Between(1, 3);
+      for (int i = 0; i < count; ++i) role->push_back(random.Between(1, 3));
+    }
+    const ExchangeShape shape =
+        ShapeOfNodes(nodes, random.Between(1, 3), random.Between(1, 3), random.Between(1, 9));
+    Members members = Connect(shape);
+    std::vector<StepPlan> steps;
+    for (uint64_t step = 1; step <= 12; ++step) steps.push_back(RandomStep(random, shape, step));
+    RunSteps(members, shape, steps, MixSeed(seed, run));
+    ASSERT_FALSE(HasFailure());
+    for (int a = 0; a < shape.m; ++a) EXPECT_EQ(members.attention(a).stale(), 0u);
+    for (int e = 0; e < shape.n; ++e) EXPECT_EQ(members.experts(e).stale(), 0u);
+    for (auto& member : members.network().members) EXPECT_EQ(member->dropped(), 0u);
+  }
+}
+
+// Messages between nodes in one round, and how many members send some.
+struct Counted {
+  uint64_t messages = 0;
+  int senders = 0;
+  friend bool operator==(const Counted&, const Counted&) = default;
+};
+void PrintTo(const Counted& counted, std::ostream* out) {
+  *out << counted.messages << " messages from " << counted.senders;
+}
+
+TEST_P(TwoPhaseTest, ARoundHasOneMessageForEachLane) {
+  struct Case {
+    Nodes nodes;
+    Counted out[3];   // by mode
+    Counted back[3];
+  };
+  for (const Case& c : {Case{{{4, 4}, {2, 2, 2, 2}},
+                             {{64, 8}, {8, 2}, {8, 8}},
+                             {{64, 8}, {8, 4}, {8, 8}}},
+                        Case{{{4, 4}, {4}},
+                             {{32, 8}, {2, 2}, {8, 8}},
+                             {{32, 4}, {2, 1}, {8, 4}}}}) {
+    const ExchangeShape shape = ShapeOfNodes(c.nodes, 1, 1, 8);
+    Members members = Connect(shape);
+    StepPlan step;
+    step.step = 1;
+    step.who.assign(static_cast<size_t>(shape.m), true);
+    Random random(1);
+    RoundPlan round = RandomRound(random, shape, KeyOf(1), shape.max_rows);
+    uint64_t bytes = 0;
+    for (const int rows : round.rows) bytes += static_cast<uint64_t>(rows) * shape.row_bytes();
+    step.rounds = {{round}};
+    RunSteps(members, shape, {step}, 1);
+    ASSERT_FALSE(HasFailure());
+    Counted out, back;
+    Traffic outward;
+    for (int a = 0; a < shape.m; ++a) {
+      const Traffic sent = members.attention(a).sent();
+      out.messages += sent.messages;
+      out.senders += sent.messages > 0;
+      outward.bytes += sent.bytes;
+    }
+    for (int e = 0; e < shape.n; ++e) {
+      const Traffic sent = members.experts(e).sent();
+      back.messages += sent.messages;
+      back.senders += sent.messages > 0;
+    }
+    const auto mode = static_cast<size_t>(GetParam().mode);
+    EXPECT_EQ(out, c.out[mode]);
+    EXPECT_EQ(back, c.back[mode]);
+    // A row travels once to each node, not to each instance.
+    if (GetParam().mode == ExchangeMode::kDirect) {
+      EXPECT_EQ(outward.bytes, bytes * static_cast<uint64_t>(shape.n));
+    } else {
+      const auto nodes = static_cast<uint64_t>(c.nodes.experts.size());
+      const auto sections = static_cast<uint64_t>(shape.m) * nodes;
+      EXPECT_GE(outward.bytes, bytes * nodes);
+      EXPECT_LE(outward.bytes, bytes * nodes + sections * (sizeof(SectionHead) + 63));
+    }
+  }
+}
+
+// Steps are given up at every stage, and the next step delivers as the reference says.
+TEST_P(TwoPhaseTest, DeliversAfterStepsThatWereGivenUp) {
+  const ExchangeShape shape = ShapeOfNodes({{2, 1}, {2, 2}}, 2, 1, 64);
+  Members members = Connect(shape);
+  Random random(TestSeed());
+  for (uint64_t step = 1; step <= 12; step += 2) {
+    members.LetAllTakeTurns();
+    StepPlan given_up = RandomStep(random, shape, step);
+    given_up.who.assign(static_cast<size_t>(shape.m), true);
+    for (int a = 0; a < shape.m; ++a) members.attention(a).BeginStep(KeyOf(step), given_up.who);
+    for (int e = 0; e < shape.n; ++e) members.experts(e).BeginStep(KeyOf(step), given_up.who);
+    const RoundPlan& round = given_up.rounds[0][0];
+    const int stage = static_cast<int>(step / 2 % 5);
+    for (int a = 0; a < (stage == 0 ? 2 : shape.m); ++a) members.PostRows(round, a);
+    for (int e = 0; e < shape.n && stage >= 2; ++e) {
+      for (int a = 0; a < shape.m; ++a) members.ExpectRows(round, e, a);
+    }
+    for (int e = 0; e < (stage >= 4 ? shape.n : 3) && stage >= 3; ++e) {
+      for (int a = 0; a < shape.m; ++a) members.PostContributions(round, e, a, random);
+    }
+    members.AbandonAll();
+    ASSERT_FALSE(HasFailure());
+    members.LetAllTakeTurns(false);
+    const StepPlan next = RandomStep(random, shape, step + 1);
+    RunSteps(members, shape, {next}, step);
+    ASSERT_FALSE(HasFailure()) << "after stage " << stage;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TwoPhaseTest, testing::ValuesIn(AllKinds()), [](const auto& info) {
+  return info.param.network.name + std::string(ToString(info.param.mode));
+});
+
+}  // namespace
+}  // namespace janus::dataplane
