@@ -14,21 +14,22 @@
 // and its filters. The processes end with the first process of the namespace, however that ends.
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 
 #include "bench/exchange_rounds.h"
 #include "bench/flags.h"
+#include "bench/namespaces.h"
 #include "common/fd.h"
 #include "dataplane/comm/transport/ucx/transport.h"
 
 namespace janus::dataplane {
 namespace {
+
+using bench::AwaitLink;
+using bench::Must;
+using bench::OtherNamespace;
 
 constexpr int kHidden = 512;  // rows of 1 KB
 constexpr int kMaxRows = 1024;
@@ -36,67 +37,10 @@ constexpr const char* kHere = "10.97.0.1";
 constexpr const char* kThere = "10.97.0.2";
 constexpr const char* kDevice = "janus0";  // in both namespaces
 
-void Must(const std::string& command) {
-  if (std::system(command.c_str()) == 0) return;
-  std::fprintf(stderr, "network_bench: this failed: %s\n", command.c_str());
-  std::exit(1);
-}
-
 void Limit(const std::string& prefix, const std::string& rate, const std::string& burst) {
   Must(prefix + "tc qdisc replace dev " + kDevice + " root tbf rate " + rate + " burst " + burst +
        " latency 200ms");
 }
-
-// UCX finds its devices in /sys, which shows the namespace in which it was mounted.
-bool MountOwnSys() {
-  return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0;
-}
-
-// A process in a separate network and process namespace, until this object is destroyed. It is the
-// first process of its process namespace: all that is started inside ends with it, and it ends with
-// this process.
-class OtherNamespace {
- public:
-  OtherNamespace() {
-    int ready[2];
-    JANUS_CHECK(pipe(ready) == 0);
-    // Like fork, which has no flags.
-    constexpr unsigned long kFlags = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | SIGCHLD;
-    pid_ = static_cast<pid_t>(syscall(SYS_clone, kFlags, nullptr, nullptr, nullptr, nullptr));
-    JANUS_CHECK(pid_ >= 0, std::strerror(errno));
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const char mounted = MountOwnSys() ? 1 : 0;
-      (void)!write(ready[1], &mounted, 1);
-      for (;;) pause();
-    }
-    close(ready[1]);
-    char mounted = 0;
-    (void)!read(ready[0], &mounted, 1);
-    close(ready[0]);
-    JANUS_CHECK(mounted == 1, "no sysfs of its own");
-  }
-  ~OtherNamespace() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  OtherNamespace(const OtherNamespace&) = delete;
-  OtherNamespace& operator=(const OtherNamespace&) = delete;
-
-  std::string pid() const { return std::to_string(pid_); }
-  std::string inside() const { return "nsenter -t " + pid() + " -n -m -p "; }
-  // Moves the calling process into the namespace.
-  void Enter() const {
-    const Fd net(open(("/proc/" + pid() + "/ns/net").c_str(), O_RDONLY | O_CLOEXEC));
-    const Fd files(open(("/proc/" + pid() + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
-    JANUS_CHECK(net && setns(net.get(), CLONE_NEWNET) == 0);
-    JANUS_CHECK(files && setns(files.get(), CLONE_NEWNS) == 0);
-  }
-
- private:
-  pid_t pid_ = -1;
-};
 
 void Join(const OtherNamespace& other) {
   Must(std::string("ip link add ") + kDevice + " type veth peer name " + kDevice + " netns " +
@@ -107,11 +51,7 @@ void Join(const OtherNamespace& other) {
     Must(prefix + "ip address add " + address + "/24 dev " + kDevice);
     Must(prefix + "ip link set " + kDevice + " up");
   }
-  // The kernel reports the link as up with a delay. Until then UCX ignores it.
-  for (const std::string& prefix : {std::string(), other.inside()}) {
-    Must(prefix + "timeout 10 sh -c 'until grep -qx up /sys/class/net/" + kDevice +
-         "/operstate; do sleep 0.05; done'");
-  }
+  for (const std::string& prefix : {std::string(), other.inside()}) AwaitLink(prefix, kDevice);
 }
 
 // --- the exchange -------------------------------------------------------------------------------
@@ -286,24 +226,14 @@ void Case(const OtherNamespace& other, double gbit, int rows, int rounds) {
 int main(int argc, char** argv) {
   int rounds = 300;
   if (!janus::bench::TakeRounds("network_bench", {argv + 1, argv + argc}, &rounds)) return 2;
-  if (geteuid() != 0) {
-    std::fprintf(stderr, "network_bench: not run: network namespaces need root\n");
-    return 0;
-  }
-  for (const char* program : {"ip", "tc", "nsenter"}) {
-    if (std::system((std::string("command -v ") + program + " >/dev/null").c_str()) == 0) continue;
-    std::fprintf(stderr, "network_bench: not run: no '%s' (Debian: iproute2, util-linux)\n",
-                 program);
-    return 0;
-  }
-  if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 || !janus::dataplane::MountOwnSys()) {
-    std::perror("network_bench: not run: no network namespace can be made here");
+  if (const std::string why = janus::bench::EnterFreshNamespace(); !why.empty()) {
+    std::fprintf(stderr, "network_bench: not run: %s\n", why.c_str());
     return 0;
   }
   // For ucx_perftest; the exchange asks for the same.
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "janus0", 1);
-  const janus::dataplane::OtherNamespace other;
+  const janus::bench::OtherNamespace other;
   janus::dataplane::Join(other);
   struct Link {
     double gbit;
@@ -316,7 +246,7 @@ int main(int argc, char** argv) {
         janus::dataplane::Limit(prefix, link.rate, link.burst);
     } else {
       for (const std::string& prefix : {std::string(), other.inside()})
-        janus::dataplane::Must(prefix + "tc qdisc del dev janus0 root");
+        janus::bench::Must(prefix + "tc qdisc del dev janus0 root");
     }
     for (const int rows : {1, 8, 64, 1024}) {
       janus::dataplane::Case(other, link.gbit, rows,

@@ -52,17 +52,18 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       "--model", options.model_dir,
       "checkpoint folder; janusctl writes a MoEService for it, prints it and serves it");
   file->excludes(model);
-  serve
-      ->add_option("--attention", options.attention,
-                   "number of attention instances, with --model. Default: 1; with "
-                   "--tpot-milliseconds, as many as the target needs")
+  auto* attention =
+      serve->add_option("--attention", options.attention,
+                        "number of attention instances, with --model. Default: 1; with "
+                        "--tpot-milliseconds, as many as the target needs");
+  attention
       ->needs(model)
       ->check(CLI::Range(1, 256));
-  serve
-      ->add_option("--experts", options.experts,
-                   "number of expert instances, with --model. Default: 1; with --emulate, as many "
-                   "as hold the emulated model; with --tpot-milliseconds, as many as the target "
-                   "needs")
+  auto* experts = serve->add_option(
+      "--experts", options.experts,
+      "number of expert instances, with --model. Default: 1; with --emulate, as many as hold the "
+      "emulated model; with --tpot-milliseconds, as many as the target needs");
+  experts
       ->needs(model)
       ->check(CLI::Range(1, 1024));
   serve
@@ -76,6 +77,21 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                    "micro-batches of a step, with --model. Default: chosen")
       ->needs(model)
       ->check(CLI::Range(1, 4));
+  auto* nodes = serve->add_option_function<std::string>(
+      "--nodes",
+      [&options](const std::string& text) {
+        const Result<control::PlayedNodes> read = ReadPlayedNodes(text);
+        if (!read.ok()) throw CLI::ValidationError("--nodes", read.status().message());
+        options.nodes = *read;
+      },
+      "play several nodes on this machine, with --model: 2x4,4x2 is 2 attention nodes of 4 "
+      "instances and 4 expert nodes of 2. Nodes reach each other over TCP, as machines do");
+  nodes->needs(model)->excludes(attention)->excludes(experts);
+  serve
+      ->add_option("--exchange-mode", options.exchange_mode,
+                   "how rows travel between nodes, with --model. Default: chosen")
+      ->needs(model)
+      ->check(CLI::IsMember({"Auto", "Direct", "TwoPhaseSingle", "TwoPhaseParallel"}));
   DeclareTimed(*serve, options.timed);
   serve
       ->add_option("--name", options.name,

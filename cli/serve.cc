@@ -63,7 +63,12 @@ Result<Object> ReadObject(const ServeOptions& options) {
                        options.experts,
                        options.timed,
                        options.tpot_milliseconds,
-                       options.micro_batches};
+                       options.micro_batches,
+                       options.exchange_mode};
+    if (options.nodes) {
+      asked.attention = options.nodes->attention_nodes * options.nodes->attention_each;
+      asked.experts = options.nodes->expert_nodes * options.nodes->experts_each;
+    }
     const bool is_fixed = !options.tpot_milliseconds;
     if (is_fixed && !asked.attention) asked.attention = 1;
     if (is_fixed && !asked.experts) asked.experts = 1;
@@ -140,6 +145,11 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   }
   JANUS_ASSIGN_OR_RETURN(cluster.room.memory_bytes, AvailableMemoryBytes());
   cluster.room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (options.nodes) {
+    cluster.nodes = options.nodes;
+    cluster.room.attention_per_node = options.nodes->attention_each;
+    cluster.room.experts_per_node = options.nodes->experts_each;
+  }
   JANUS_ASSIGN_OR_RETURN(
       out.plan, control::PlanService(service, out.model, cluster.room, options.memory_bytes));
   cluster.gateway_memory_bytes = out.plan.gateway_memory_bytes;
@@ -310,6 +320,30 @@ Status Loop(EmbeddedCluster& cluster, const Checked& checked, Display& display, 
 }
 
 }  // namespace
+
+Result<control::PlayedNodes> ReadPlayedNodes(const std::string& text) {
+  control::PlayedNodes nodes;
+  int read = 0;
+  const int fields =
+      std::sscanf(text.c_str(), "%4dx%4d,%4dx%4d%n", &nodes.attention_nodes, &nodes.attention_each,
+                  &nodes.expert_nodes, &nodes.experts_each, &read);
+  const bool is_whole = fields == 4 && read == static_cast<int>(text.size());
+  if (!is_whole || nodes.attention_nodes < 1 || nodes.attention_each < 1 ||
+      nodes.expert_nodes < 1 || nodes.experts_each < 1) {
+    return InvalidArgument("is '" + text +
+                           "'; want attention nodes x instances of each, then expert nodes x "
+                           "instances of each, for example 2x4,4x2");
+  }
+  const int m = nodes.attention_nodes * nodes.attention_each;
+  const int n = nodes.expert_nodes * nodes.experts_each;
+  if (m > kMaxAttentionInstances || n > kMaxExpertInstances) {
+    return InvalidArgument("'" + text + "' has " + std::to_string(m) +
+                           " attention instances and " + std::to_string(n) +
+                           " expert instances; at most " + std::to_string(kMaxAttentionInstances) +
+                           " and " + std::to_string(kMaxExpertInstances) + " are allowed");
+  }
+  return nodes;
+}
 
 Status Serve(const ServeOptions& options, StopSignals& stop) {
   const SystemClock clock;

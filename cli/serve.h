@@ -21,6 +21,9 @@ struct ServeOptions {
   std::optional<int> experts;
   std::optional<int> tpot_milliseconds;  // the target of a service that sets its own counts
   int micro_batches = 0;                 // 0: chosen
+  // The nodes that this machine plays; they give the counts.
+  std::optional<control::PlayedNodes> nodes;
+  std::string exchange_mode;  // empty: chosen
   std::optional<TimedDevice> timed;      // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;
@@ -32,6 +35,10 @@ struct ServeOptions {
                                         // it
   control::GatewayTuning gateway;
 };
+
+// Reads "2x4,4x2": attention nodes x instances of each, then the same of expert nodes.
+// InvalidArgument: another form, or more instances than a service may have.
+Result<control::PlayedNodes> ReadPlayedNodes(const std::string& text);
 
 // Serves until a stop signal, or until the service is deleted (OK). Before the service is ready for
 // the first time, any failure ends it and is returned. Later failures are repaired. Only the logs

@@ -83,6 +83,9 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
   if (asked.micro_batches > 0) {
     control::SetAt(root, {"spec", "pipeline", "microBatches"}, Node::Integer(asked.micro_batches));
   }
+  if (!asked.exchange_mode.empty()) {
+    control::SetAt(root, {"spec", "exchange", "mode"}, Node::String(asked.exchange_mode));
+  }
   const auto count = [&](std::string_view role, const std::optional<int>& replicas) {
     if (replicas)
       control::SetAt(root, {"spec", "roles", role, "replicas"}, Node::Integer(*replicas));

@@ -28,7 +28,8 @@ struct ServiceAsked {
   std::optional<int> experts = 1;
   std::optional<TimedDevice> timed = {};
   std::optional<int> tpot_milliseconds = {};
-  int micro_batches = 0;  // 0: chosen
+  int micro_batches = 0;           // 0: chosen
+  std::string exchange_mode = {};  // empty: chosen
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

@@ -19,6 +19,10 @@ struct ExchangeSize {
   int max_rows = 0;  // of one sender in one round
   int top_k = 0;
   size_t row_bytes = 0;
+  ExchangeMode mode = ExchangeMode::kDirect;
+  // For the two-phase modes: instances of a node, at most.
+  int attention_per_node = 1;
+  int experts_per_node = 1;
 };
 
 namespace exchange_size {
@@ -85,11 +89,11 @@ constexpr size_t ControlQueueBytes() {
 }
 
 // The segment of one member: a queue for every other member, its slots, and, page-aligned, the
-// flags of their readers.
+// flags of their readers. In the two-phase modes members differ: this is the largest.
 size_t SegmentBytes(const ExchangeSize& size, Role role);
 
 // The additional memory of a member that reaches its peers over a network: landing memory for their
-// slots, and queues in both directions.
+// slots, and queues in both directions. In the two-phase modes at most so much.
 size_t NetworkBytes(const ExchangeSize& size, Role role);
 // Parts of that: the queues for one peer, and the landing memory of one slot's payload.
 size_t NetworkQueueBytes();

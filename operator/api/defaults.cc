@@ -12,6 +12,11 @@ Effective ResolveDefaults(const MoEService& service) {
   out.scheduling = spec.roles.experts.scheduling == Scheduling::kAebsGreedy
                        ? SchedulingPolicy::kAebsGreedy
                        : SchedulingPolicy::kAebs;
+  if (spec.exchange.mode == ExchangeMode::kTwoPhaseSingle) {
+    out.mode = janus::ExchangeMode::kTwoPhaseSingle;
+  } else if (spec.exchange.mode == ExchangeMode::kTwoPhaseParallel) {
+    out.mode = janus::ExchangeMode::kTwoPhaseParallel;
+  }
   if (spec.exchange.transport == Transport::kSharedMemory) {
     out.transport = ExchangeTransport::kSharedMemory;
   } else if (spec.exchange.transport == Transport::kTcp) {

@@ -125,10 +125,6 @@ constexpr std::array kLimits = {
           [](const Spec& s) {
             return Unless(s.roles.experts.scheduling, {Scheduling::kAebs, Scheduling::kAebsGreedy});
           }},
-    Limit{"exchange.mode", "Auto or Direct", "",
-          [](const Spec& s) {
-            return Unless(s.exchange.mode, {ExchangeMode::kAuto, ExchangeMode::kDirect});
-          }},
     Limit{"exchange.transport", "Auto, SharedMemory or TCP", "",
           [](const Spec& s) {
             return Unless(s.exchange.transport,
@@ -149,6 +145,11 @@ constexpr std::array kLimits = {
     Limit{"scaling.standby", "0", "", [](const Spec& s) { return Unless(s.scaling.standby, 0); }},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
+    Limit{"exchange.mode", "Auto or Direct", "a pod has one instance, so it has nothing to bundle",
+          [](const Spec& s) {
+            return Unless(s.exchange.mode, {ExchangeMode::kAuto, ExchangeMode::kDirect});
+          },
+          Ground::kCluster},
     Limit{"drain.withoutCapacity", "Block", "",
           [](const Spec& s) { return Unless(s.drain.without_capacity, {WithoutCapacity::kBlock}); },
           Ground::kCluster},

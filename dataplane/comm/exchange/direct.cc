@@ -225,19 +225,19 @@ class DirectAttention final : public AttentionExchange {
   }
   bool LetGo() override { return LetGoOf(device_); }
   void BeginStep(const RoundKey& first, const Participants& participants) override {
-    if (Relay* const relay = transport_.relay()) relay->BeginStep(first, participants);
+    if (NodeRelay* const relay = transport_.relay()) relay->BeginStep(first, participants);
   }
   Traffic sent() const override {
-    const Relay* const relay = transport_.relay();
+    const NodeRelay* const relay = transport_.relay();
     return relay != nullptr ? relay->sent() : sent_;
   }
   Traffic received() const override {
-    const Relay* const relay = transport_.relay();
+    const NodeRelay* const relay = transport_.relay();
     return relay != nullptr ? relay->received() : received_;
   }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
   uint64_t stale() const override {
-    const Relay* const relay = transport_.relay();
+    const NodeRelay* const relay = transport_.relay();
     return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);
   }
 
@@ -437,19 +437,19 @@ class DirectExperts final : public ExpertExchange {
   }
   bool LetGo() override { return LetGoOf(device_); }
   void BeginStep(const RoundKey& first, const Participants& participants) override {
-    if (Relay* const relay = transport_.relay()) relay->BeginStep(first, participants);
+    if (NodeRelay* const relay = transport_.relay()) relay->BeginStep(first, participants);
   }
   Traffic sent() const override {
-    const Relay* const relay = transport_.relay();
+    const NodeRelay* const relay = transport_.relay();
     return relay != nullptr ? relay->sent() : sent_;
   }
   Traffic received() const override {
-    const Relay* const relay = transport_.relay();
+    const NodeRelay* const relay = transport_.relay();
     return relay != nullptr ? relay->received() : received_;
   }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
   uint64_t stale() const override {
-    const Relay* const relay = transport_.relay();
+    const NodeRelay* const relay = transport_.relay();
     return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);
   }
 

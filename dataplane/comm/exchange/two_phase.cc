@@ -32,7 +32,7 @@ struct Pending {
 };
 
 // What both roles do.
-class TwoPhaseTransport : public Transport, public Relay {
+class TwoPhaseTransport : public Transport, public NodeRelay {
  public:
   TwoPhaseTransport(ExchangeMode mode, const ExchangeShape& shape, std::unique_ptr<Transport> lower)
       : shape_(shape),
@@ -87,7 +87,7 @@ class TwoPhaseTransport : public Transport, public Relay {
   uint64_t dropped() const override { return dropped_ + lower_->dropped(); }
   std::vector<std::span<std::byte>> PayloadMemory() override { return lower_->PayloadMemory(); }
   std::string_view Describe(PeerId peer) const override { return lower_->Describe(peer); }
-  Relay* relay() override { return this; }
+  NodeRelay* relay() override { return this; }
 
   Traffic sent() const override { return sent_; }
   Traffic received() const override { return received_; }

@@ -39,9 +39,9 @@ struct Traffic {
 
 // The part of a transport that passes on messages for other members of its node (two_phase.h).
 // Confined like its transport.
-class Relay {
+class NodeRelay {
  public:
-  virtual ~Relay() = default;
+  virtual ~NodeRelay() = default;
 
   // A step begins, with the round `first`. `senders`: by attention rank, whether it takes part.
   // Called once for each step in ascending order, by every member, also by one that takes no part.
@@ -112,7 +112,7 @@ class Transport {
   virtual std::vector<std::span<std::byte>> PayloadMemory() { return {}; }
 
   // Null: every message goes directly to its readers.
-  virtual Relay* relay() { return nullptr; }
+  virtual NodeRelay* relay() { return nullptr; }
 
   // How the pair communicates, for logs: "shared memory", "UCX tcp/lo", "loopback".
   virtual std::string_view Describe(PeerId peer) const = 0;

@@ -14,6 +14,9 @@ namespace janus::control {
 struct MachineRoom {
   int64_t memory_bytes = 0;  // available without swapping
   int cores = 1;
+  // The nodes that the machine plays (cli/serve.h): the instances of each.
+  int attention_per_node = 1;
+  int experts_per_node = 1;
 };
 
 // Resources of one pod of each role, as its worker reports them; nothing: not known yet.

@@ -147,13 +147,16 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
 
 // Memory of the transports (common/exchange_size.h). An instance in a separate pod reaches all
 // others over a network.
-void SetExchange(const ModelDescription& model, ServicePlan& plan) {
+void SetExchange(const ModelDescription& model, const Budget& budget, ServicePlan& plan) {
   const ExchangeSize size{plan.m,
                           plan.n,
                           plan.effective.micro_batches,
                           plan.max_rows_per_round,
                           model.moe.top_k,
-                          static_cast<size_t>(RowBytes(model))};
+                          static_cast<size_t>(RowBytes(model)),
+                          plan.effective.mode,
+                          budget.PerNode(Role::kAttention),
+                          budget.PerNode(Role::kExperts)};
   const auto segment = [&](Role role) { return static_cast<int64_t>(SegmentBytes(size, role)); };
   const auto network = [&](Role role) { return static_cast<int64_t>(NetworkBytes(size, role)); };
   const auto all = [&](const auto& of) {
@@ -161,7 +164,11 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
   };
   MemoryNeed& need = plan.need;
   need.exchange = all(segment);
-  if (plan.effective.transport == ExchangeTransport::kTcp) need.exchange += all(network);
+  const bool plays_nodes =
+      budget.PerNode(Role::kAttention) > 1 || budget.PerNode(Role::kExperts) > 1;
+  if (plan.effective.transport == ExchangeTransport::kTcp || plays_nodes) {
+    need.exchange += all(network);
+  }
   need.attention_exchange = segment(Role::kAttention) + network(Role::kAttention);
   need.expert_exchange = segment(Role::kExperts) + network(Role::kExperts);
 }
@@ -356,7 +363,7 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
                                                      plan.max_batch_size, plan.compute_threads);
   need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
-  SetExchange(model, plan);
+  SetExchange(model, from.budget, plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "dataplane/comm/exchange/direct.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/comm/transport/segment.h"
 
 namespace janus::dataplane {
@@ -37,6 +39,53 @@ TEST(ExchangeSize, OverANetworkASlotLandsTwiceAndEachPairHasQueues) {
   const size_t rows = LandingBytes(RowSlotBytes(size));
   EXPECT_EQ(NetworkBytes(size, Role::kAttention), 2 * 3 * contributions + 4 * NetworkQueueBytes());
   EXPECT_EQ(NetworkBytes(size, Role::kExperts), 2 * 2 * rows + 2 * NetworkQueueBytes());
+}
+
+// In the two-phase modes a plan reserves what the largest member allocates, and little more.
+TEST(ExchangeSize, CoversTheLargestMemberOfTheTwoPhaseModes) {
+  for (const ExchangeMode mode : {ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
+    for (const auto& [m, a_each, n, e_each] :
+         {std::tuple{8, 4, 8, 2}, {8, 4, 4, 4}, {1, 1, 1, 1}, {7, 4, 9, 4}, {4, 1, 6, 2},
+          {5, 8, 3, 1}}) {
+      ExchangeShape shape;
+      shape.hidden = 4096;
+      shape.top_k = 8;
+      shape.wire = DType::kBFloat16;
+      shape.micro_batches = 2;
+      shape.max_rows = 64;
+      shape.m = m;
+      shape.n = n;
+      for (int a = 0; a < m; ++a) shape.node_of.push_back(a / a_each);
+      for (int e = 0; e < n; ++e) shape.node_of.push_back(e / e_each);
+      ExchangeSize size = shape.size();
+      size.mode = mode;
+      size.attention_per_node = a_each;
+      size.experts_per_node = e_each;
+      for (const Role role : {Role::kAttention, Role::kExperts}) {
+        SCOPED_TRACE(std::string(ToString(mode)) + " " + std::string(ToString(role)) + " of " +
+                     std::to_string(m) + "/" + std::to_string(a_each) + " " + std::to_string(n) +
+                     "/" + std::to_string(e_each));
+        size_t segment = 0, network = 0;
+        for (int rank = 0; rank < (role == Role::kAttention ? m : n); ++rank) {
+          const PeerId self{role, Rank{rank}};
+          const TransportLayout layout = LayoutFor(mode, shape, self);
+          segment = std::max(segment, SegmentMap(layout, self).bytes());
+          size_t landing = 0;
+          for (const SlotSpec& slot : layout.slots) {
+            const bool reads = std::ranges::count(slot.readers, self) > 0;
+            if (reads) landing += exchange_size::kLandingSets * LandingBytes(slot.bytes);
+          }
+          network = std::max(network, landing + PeersOf(layout).size() * NetworkQueueBytes());
+        }
+        EXPECT_GE(SegmentBytes(size, role), segment);
+        EXPECT_GE(NetworkBytes(size, role), network);
+        if (m % a_each == 0 && n % e_each == 0) {
+          EXPECT_LE(SegmentBytes(size, role), segment * 5 / 4);
+          EXPECT_LE(NetworkBytes(size, role), network * 2);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace
