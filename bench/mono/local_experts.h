@@ -65,6 +65,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
   std::vector<LateExpert> Behind() const override { return {}; }
   Result<bool> Poll(const dataplane::RoundKey&) override { return true; }
   std::vector<Rank> Awaited(int) const override { return {}; }
+  void BeginStep(const dataplane::RoundKey&, const dataplane::Participants&) override {}
   bool Abandon() override { return true; }
   bool LetGo() override { return true; }
   bool PostsBehindGpu() const override { return true; }

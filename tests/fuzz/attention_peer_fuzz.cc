@@ -18,14 +18,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;             // NOLINT
   using namespace janus::dataplane;  // NOLINT
   static const HeldModel held = SmallRandomModel(DType::kFloat32, 1);
-  static const Topology topology =
-      MakeTopology(2, {held.model.moe.experts}, held.model.layers, held.model.moe.experts, 1, 4);
+  static const Topology direct = [] {
+    const int experts = held.model.moe.experts;
+    Topology made = MakeTopology(2, {experts, experts}, held.model.layers, experts, 1, 4);
+    GroupIntoNodes(made, 2, 2);
+    return made;
+  }();
   FuzzedDataProvider input(data, size);
+  Topology topology = direct;
+  topology.mode = static_cast<ExchangeMode>(input.ConsumeIntegralInRange<int>(0, 2));
   const Rank rank{input.ConsumeBool() ? 1 : 0};
   const ExchangeShape shape =
       ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
-  HostileTransport transport(LayoutFor(topology.mode, shape, {Role::kAttention, rank}), input);
-  auto exchange = *MakeAttentionExchange(shape, transport);
+  const TransportLayout layout = LayoutFor(topology.mode, shape, {Role::kAttention, rank});
+  const auto transport =
+      RelayOver(topology.mode, shape, std::make_unique<HostileTransport>(layout, input));
+  auto exchange = *MakeAttentionExchange(shape, *transport);
   NoSink sink;
   const SystemClock clock;
   AttentionOptions options;
@@ -37,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   pace.deadlines = {Seconds(0.002), Seconds(0.004)};  // no peer answers here
   auto instance = *AttentionInstance::Create(options, held.model, held.attention, sink, clock);
   const auto epoch =
-      *instance->Enter(topology, rank, transport, *exchange, kernels::Stream{}, pace);
+      *instance->Enter(topology, rank, *transport, *exchange, kernels::Stream{}, pace);
   for (uint64_t id = 0; id < 2; ++id) {
     Request request;
     request.key = {1, id, 1};

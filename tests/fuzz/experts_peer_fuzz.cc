@@ -12,19 +12,27 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;             // NOLINT
   using namespace janus::dataplane;  // NOLINT
   static const HeldModel held = SmallRandomModel(DType::kFloat32, 1);
-  static const Topology topology =
-      MakeTopology(2, {held.model.moe.experts}, held.model.layers, held.model.moe.experts, 1, 4);
-  static const std::vector<ExpertWeights> shares = held.Shares(topology.placement);
+  static const Topology direct = [] {
+    const int experts = held.model.moe.experts;
+    Topology made = MakeTopology(2, {experts, experts}, held.model.layers, experts, 1, 4);
+    GroupIntoNodes(made, 2, 2);
+    return made;
+  }();
+  static const std::vector<ExpertWeights> shares = held.Shares(direct.placement);
   FuzzedDataProvider input(data, size);
+  Topology topology = direct;
+  topology.mode = static_cast<ExchangeMode>(input.ConsumeIntegralInRange<int>(0, 2));
   const ExchangeShape shape =
       ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
-  HostileTransport transport(LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}}), input);
-  auto exchange = *MakeExpertExchange(shape, transport);
+  const TransportLayout layout = LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}});
+  const auto transport =
+      RelayOver(topology.mode, shape, std::make_unique<HostileTransport>(layout, input));
+  auto exchange = *MakeExpertExchange(shape, *transport);
   const SystemClock clock;
   ExpertOptions options;
   options.log = Logger(2, LogLevel::kError);
   options.deadlines = {Seconds(0.002), Seconds(0.004)};  // no peer answers here
-  ExpertInstance instance(options, held.model, shares[0], topology, Rank{0}, transport, *exchange,
+  ExpertInstance instance(options, held.model, shares[0], topology, Rank{0}, *transport, *exchange,
                           clock, kernels::Stream{});
   const Status ended = instance.Run({});
   JANUS_CHECK(!ended.ok() && !ended.message().empty());

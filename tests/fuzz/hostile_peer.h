@@ -3,11 +3,13 @@
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "common/aligned_buffer.h"
+#include "dataplane/comm/exchange/two_phase.h"
 #include "dataplane/comm/transport/transport.h"
 
 namespace janus::dataplane {
@@ -40,8 +42,18 @@ class HostileTransport final : public Transport {
     const std::vector<uint8_t> bytes =
         input_.ConsumeBytes<uint8_t>(input_.ConsumeIntegralInRange<size_t>(0, buffer.size()));
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<uint8_t*>(buffer.data()));
-    message.header =
-        Lie(from.role == Role::kAttention ? MessageKind::kRows : MessageKind::kContributions);
+    const MessageKind kind =
+        from.role == Role::kAttention ? MessageKind::kRows : MessageKind::kContributions;
+    message.header = Lie(kind);
+    // Of the two-phase modes: the message may be a bundle.
+    if (!layout_.expert_nodes.empty() && input_.ConsumeBool()) {
+      message.header.kind = MessageKind::kBundle;
+      SectionHead head;
+      head.header = Lie(input_.ConsumeBool() ? MessageKind::kRows : MessageKind::kContributions);
+      head.header.sender = input_.ConsumeIntegralInRange<uint16_t>(0, 3);
+      head.slot = input_.ConsumeIntegralInRange<uint32_t>(0, 5);
+      if (buffer.size() >= sizeof head) std::memcpy(buffer.data(), &head, sizeof head);
+    }
     message.header.bytes = std::min<uint64_t>(message.header.bytes, buffer.size());
     message.payload = {buffer.data(), message.header.bytes};
     return true;

@@ -267,7 +267,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   };
 
   uint64_t Finished() const {
-    return std::ranges::min(outward_, {}, &Outward::finished).finished;
+    return std::ranges::min_element(outward_, {}, &Outward::finished)->finished;
   }
 
   void MoveRounds(int mb) {

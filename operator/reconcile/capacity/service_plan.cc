@@ -145,6 +145,16 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
   return OkStatus();
 }
 
+// A node of several instances sends each row once to another node, not once to each instance there
+// (docs/exchange.md has the measured times). Instances that share memory read rows in place.
+void ChooseExchangeMode(const MoEServiceSpec& spec, const Budget& budget, Effective& effective) {
+  const bool has_mates =
+      budget.PerNode(Role::kAttention) > 1 || budget.PerNode(Role::kExperts) > 1;
+  if (spec.exchange.mode == ExchangeMode::kAuto && has_mates) {
+    effective.mode = janus::ExchangeMode::kTwoPhaseParallel;
+  }
+}
+
 // Memory of the transports (common/exchange_size.h). An instance in a separate pod reaches all
 // others over a network.
 void SetExchange(const ModelDescription& model, const Budget& budget, ServicePlan& plan) {
@@ -429,6 +439,7 @@ Result<ServicePlan> PlanWithin(Planning from) {
   const MoEServiceSpec& spec = from.spec();
   ServicePlan counted;
   counted.effective = ResolveDefaults(from.service);
+  ChooseExchangeMode(spec, from.budget, counted.effective);
   counted.dtype = ComputeType(spec.model.dtype, from.checkpoint.dtype);
   JANUS_ASSIGN_OR_RETURN(from.timed, TimedModelOf(spec, from.checkpoint));
   if (from.timed) counted.timed = from.timed->device();

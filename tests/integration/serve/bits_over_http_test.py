@@ -36,10 +36,11 @@ def requests_of(vocabulary):
 
 
 class Bits(Service, unittest.TestCase):
-    def answers(self, configuration, dtype, requests, clients, cache="Auto"):
+    def answers(self, configuration, dtype, requests, clients, cache="Auto", serve=None):
         """(token ids, hashes) by request, sent in random order at random times."""
         m, n, slots = configuration
-        self.serve_object({
+        serve = serve or self.serve_object
+        serve({
             "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}},
                       "dtype": dtype},
             "device": "CPU",
@@ -84,6 +85,21 @@ class Bits(Service, unittest.TestCase):
 
     def test_bf16_logits_have_equal_bits_in_every_configuration(self):
         self.check("BFloat16", copy_demo, 3072)
+
+    def test_bits_are_equal_over_several_nodes_in_every_exchange_mode(self):
+        self.open(copy_demo)
+        try:
+            requests = requests_of(3072)[:6]
+            alone = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
+            for mode in ["Direct", "TwoPhaseSingle", "TwoPhaseParallel", "Auto"]:
+                def nodes(spec, *arguments):
+                    self.start_serving("--nodes", "2x2,2x2", "--exchange-mode", mode, "--name",
+                                       "golden", *arguments)
+                with self.subTest(mode=mode):
+                    several = self.answers((4, 4, 0), "Auto", requests, 4, serve=nodes)
+                    self.assertEqual(several, alone)
+        finally:
+            self.close()
 
     def test_a_cache_in_fp8_has_bits_of_its_own_in_every_configuration(self):
         self.open(copy_demo)
