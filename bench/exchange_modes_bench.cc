@@ -61,8 +61,7 @@ class Switch {
       Must(of.inside() + "ip link set lo up");
       Must(of.inside() + "ip address add 10.98.0." + std::to_string(i + 1) + "/16 dev " + kDevice);
       Must(of.inside() + "ip link set " + kDevice + " up");
-      const std::string limit =
-          " root tbf rate " + rate + " burst " + burst + " latency 400ms";
+      const std::string limit = " root tbf rate " + rate + " burst " + burst + " latency 400ms";
       Must("tc qdisc replace dev " + port + limit);
       Must(of.inside() + "tc qdisc replace dev " + kDevice + limit);
     }
@@ -183,8 +182,7 @@ void RunBlock(const Switch& network, ExchangeMode mode, const ExchangeShape& sha
                                        : PeerId{Role::kExperts, Rank{member - shape.m}};
       auto transport = Connect(mode, shape, self, folder.path());
       if (is_attention) {
-        Attention(*transport, shape, warm + rounds, rows,
-                  member == 0 ? shared->micros : nullptr);
+        Attention(*transport, shape, warm + rounds, rows, member == 0 ? shared->micros : nullptr);
       } else {
         Experts(*transport, shape, warm + rounds);
       }
@@ -214,10 +212,11 @@ void Case(const Nodes& nodes, const char* rate, const char* burst, int rows, int
       RunBlock(network, mode, shape, std::max(2, rounds / 5), rounds, rows, micros[mode]);
     }
   }
-  std::printf("{\"bench\":\"exchange_modes\",\"nodes\":\"%dx%d,%dx%d\",\"link\":\"%s\","
-              "\"row_bytes_of_an_instance\":%zu,\"rounds\":%d",
-              nodes.attention_nodes, nodes.attention_each, nodes.expert_nodes, nodes.experts_each,
-              rate, static_cast<size_t>(rows) * shape.row_bytes(), kBlocks * rounds);
+  std::printf(
+      "{\"bench\":\"exchange_modes\",\"nodes\":\"%dx%d,%dx%d\",\"link\":\"%s\","
+      "\"row_bytes_of_an_instance\":%zu,\"rounds\":%d",
+      nodes.attention_nodes, nodes.attention_each, nodes.expert_nodes, nodes.experts_each, rate,
+      static_cast<size_t>(rows) * shape.row_bytes(), kBlocks * rounds);
   for (auto& [mode, all] : micros) {
     std::sort(all.begin(), all.end());
     std::printf(",\"%s_us\":{\"p50\":%.0f,\"p90\":%.0f}", std::string(ToString(mode)).c_str(),

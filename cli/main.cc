@@ -56,16 +56,12 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       serve->add_option("--attention", options.attention,
                         "number of attention instances, with --model. Default: 1; with "
                         "--tpot-milliseconds, as many as the target needs");
-  attention
-      ->needs(model)
-      ->check(CLI::Range(1, 256));
+  attention->needs(model)->check(CLI::Range(1, 256));
   auto* experts = serve->add_option(
       "--experts", options.experts,
       "number of expert instances, with --model. Default: 1; with --emulate, as many as hold the "
       "emulated model; with --tpot-milliseconds, as many as the target needs");
-  experts
-      ->needs(model)
-      ->check(CLI::Range(1, 1024));
+  experts->needs(model)->check(CLI::Range(1, 1024));
   serve
       ->add_option("--tpot-milliseconds", options.tpot_milliseconds,
                    "target for the time per output token, with --model: the service sets its own "

@@ -337,10 +337,10 @@ Result<control::PlayedNodes> ReadPlayedNodes(const std::string& text) {
   const int m = nodes.attention_nodes * nodes.attention_each;
   const int n = nodes.expert_nodes * nodes.experts_each;
   if (m > kMaxAttentionInstances || n > kMaxExpertInstances) {
-    return InvalidArgument("'" + text + "' has " + std::to_string(m) +
-                           " attention instances and " + std::to_string(n) +
-                           " expert instances; at most " + std::to_string(kMaxAttentionInstances) +
-                           " and " + std::to_string(kMaxExpertInstances) + " are allowed");
+    return InvalidArgument("'" + text + "' has " + std::to_string(m) + " attention instances and " +
+                           std::to_string(n) + " expert instances; at most " +
+                           std::to_string(kMaxAttentionInstances) + " and " +
+                           std::to_string(kMaxExpertInstances) + " are allowed");
   }
   return nodes;
 }

@@ -23,8 +23,8 @@ struct ServeOptions {
   int micro_batches = 0;                 // 0: chosen
   // The nodes that this machine plays; they give the counts.
   std::optional<control::PlayedNodes> nodes;
-  std::string exchange_mode;  // empty: chosen
-  std::optional<TimedDevice> timed;      // replaces the device of the object
+  std::string exchange_mode;         // empty: chosen
+  std::optional<TimedDevice> timed;  // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;

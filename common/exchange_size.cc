@@ -30,7 +30,8 @@ struct TwoPhaseMost {
     if (!is_single && size.m % attention == 0) {
       attention_lanes = Ceil(expert_nodes, attention);
     }
-    if (!is_single && size.m % attention == 0 && size.n % experts == 0) expert_lanes = Ceil(expert_lanes, experts);
+    if (!is_single && size.m % attention == 0 && size.n % experts == 0)
+      expert_lanes = Ceil(expert_lanes, experts);
   }
 
   int attention, experts;   // instances of a node
@@ -59,8 +60,7 @@ size_t TwoPhaseSlots(const ExchangeSize& size, Role role, int& readers) {
   }
   readers = b * (size.m + most.expert_lanes * (1 + most.experts));
   return Times(b, size.m, SlotBytes(ContributionSlotBytes(size))) +
-         Times(b, most.expert_lanes,
-               SlotBytes(carried * spread) + (most.experts > 1 ? rows : 0));
+         Times(b, most.expert_lanes, SlotBytes(carried * spread) + (most.experts > 1 ? rows : 0));
 }
 
 // Landing memory for the slots of all peers, if none shares memory.

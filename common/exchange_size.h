@@ -71,7 +71,8 @@ constexpr size_t SectionBytes(size_t payload) {
   return exchange_size::kSectionHead + exchange_size::Aligned(payload);
 }
 // All contributions of an expert node's instances to one attention instance. Together they have at
-// most one for every (row, top-k slot). Each instance has a section, and pads references and vectors.
+// most one for every (row, top-k slot). Each instance has a section, and pads references and
+// vectors.
 constexpr size_t BundledContributionBytes(const ExchangeSize& size, int experts_in_node) {
   return static_cast<size_t>(experts_in_node) * SectionBytes(2 * exchange_size::Aligned(1)) +
          SectionBytes(ContributionSlotBytes(size));

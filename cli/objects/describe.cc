@@ -149,9 +149,11 @@ std::string Topology(const Node& service) {
   const Node* const topology = FindAt(service, {"status", "topology"});
   const int64_t epoch = topology == nullptr ? 0 : IntegerAt(*topology, {"epoch"}).value_or(0);
   if (epoch == 0) return "<none>";
+  const std::string_view mode = TextAt(*topology, {"exchangeMode"});
   return "epoch " + std::to_string(epoch) + ", " +
          std::to_string(IntegerAt(*topology, {"m"}).value_or(0)) + " attention, " +
-         std::to_string(IntegerAt(*topology, {"n"}).value_or(0)) + " experts";
+         std::to_string(IntegerAt(*topology, {"n"}).value_or(0)) + " experts" +
+         (mode.empty() ? "" : ", exchange " + std::string(mode));
 }
 
 }  // namespace

@@ -152,16 +152,14 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
           : context.place();
   if (is_attention) {
     s.attention_ = state.attention.get();
-    JANUS_ASSIGN_OR_RETURN(
-        s.attention_exchange_,
-        MakeAttentionExchange(shape, *s.transport_, s.device_slots_.get()));
+    JANUS_ASSIGN_OR_RETURN(s.attention_exchange_,
+                           MakeAttentionExchange(shape, *s.transport_, s.device_slots_.get()));
     JANUS_ASSIGN_OR_RETURN(s.attention_epoch_,
                            s.attention_->Enter(topology, s.rank_, *s.transport_,
                                                *s.attention_exchange_, place, settings.attention));
   } else {
-    JANUS_ASSIGN_OR_RETURN(
-        s.expert_exchange_,
-        MakeExpertExchange(shape, *s.transport_, s.device_slots_.get()));
+    JANUS_ASSIGN_OR_RETURN(s.expert_exchange_,
+                           MakeExpertExchange(shape, *s.transport_, s.device_slots_.get()));
     ExpertOptions experts = state.experts;
     experts.scheduling = settings.scheduling;
     experts.crossover_rows = settings.crossover_rows;

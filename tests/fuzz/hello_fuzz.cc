@@ -63,9 +63,7 @@ void Run(std::span<const uint8_t> input) {
   shape.top_k = 2;
   shape.max_rows = 4;
   shape.m = shape.n = 2;
-  const auto layout_of = [&](PeerId self) {
-    return LayoutFor(ExchangeMode::kDirect, shape, self);
-  };
+  const auto layout_of = [&](PeerId self) { return LayoutFor(ExchangeMode::kDirect, shape, self); };
   if (over_a_right_one) {
     const Hello right = HelloOf(layout_of({Role::kExperts, Rank{1}}));
     const auto* from = reinterpret_cast<const uint8_t*>(&right);

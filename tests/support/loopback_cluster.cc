@@ -122,8 +122,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     w->team = std::make_unique<kernels::Team>(options.compute_threads);
     w->transport = connect({Role::kAttention, Rank{a}});
     take_device({Role::kAttention, Rank{a}}, w);
-    w->exchange =
-        *MakeAttentionExchange(shape, *w->transport, w->device_slots.get());
+    w->exchange = *MakeAttentionExchange(shape, *w->transport, w->device_slots.get());
     if (options.wrap_exchange) w->exchange = options.wrap_exchange(std::move(w->exchange));
     AttentionOptions own = options.attention;
     const AttentionWeights* weights = &attention_weights;

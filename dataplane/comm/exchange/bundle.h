@@ -47,7 +47,8 @@ class BundleWriter {
 
 // Calls `visit` with each section, in place, until it returns false. False: it did, or the message,
 // which is outside data, is not a bundle.
-inline bool ReadBundle(const SlotMessage& bundle, FunctionRef<bool(int, const SlotMessage&)> visit) {
+inline bool ReadBundle(const SlotMessage& bundle,
+                       FunctionRef<bool(int, const SlotMessage&)> visit) {
   if (bundle.header.kind != MessageKind::kBundle) return false;
   std::span<const std::byte> rest = bundle.payload;
   for (uint32_t i = 0; i < bundle.header.count; ++i) {

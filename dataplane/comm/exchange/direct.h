@@ -10,8 +10,8 @@ namespace janus::dataplane {
 TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self);
 
 // The two sides, as declared in exchange.h. The two-phase modes use them too, over a transport that
-// bundles what travels between nodes (two_phase.h). The sizes tell where payloads lie: if rows lie in a
-// GPU's memory, a message's `bytes` count only its part in host memory, without rows.
+// bundles what travels between nodes (two_phase.h). The sizes tell where payloads lie: if rows lie
+// in a GPU's memory, a message's `bytes` count only its part in host memory, without rows.
 std::unique_ptr<AttentionExchange> MakeDirectAttention(const ExchangeShape& shape,
                                                        Transport& transport, DeviceSlots* device);
 std::unique_ptr<ExpertExchange> MakeDirectExperts(const ExchangeShape& shape, Transport& transport,

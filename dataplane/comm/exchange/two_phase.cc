@@ -138,17 +138,11 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
     sent_.messages += readers;
     sent_.bytes += readers * bundle.HeaderOf({}, self_).bytes;
   }
-  // Hands each section of a slot that this member has written to its exchange.
-  void DeliverOwn(int slot, const BundleWriter& bundle, int micro_batch) {
-    const Header header = bundle.HeaderOf({}, self_);
-    SlotMessage message{header, lower_->Payload(slot).first(header.bytes)};
-    std::span<const std::byte> rest = message.payload;
-    for (uint32_t i = 0; i < bundle.sections(); ++i) {
-      SectionHead head;
-      std::memcpy(&head, rest.data(), sizeof head);
-      Deliver({head.header, rest.subspan(sizeof head, head.header.bytes)}, micro_batch);
-      rest = rest.subspan(SectionBytes(head.header.bytes));
-    }
+  // What this member has written into its own slot. Peers can write there too, so it is read like
+  // theirs.
+  SlotMessage Own(int slot, const BundleWriter& bundle, const RoundKey& round) {
+    const Header header = bundle.HeaderOf(round, self_);
+    return {header, lower_->Payload(slot).first(header.bytes)};
   }
 
   const ExchangeShape shape_;
@@ -189,8 +183,8 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
     for (const Lane* lane : own_) {
       const std::vector<const Lane*> there = lanes_.EndingAtExpert(lane->expert_end);
       const auto at = std::ranges::find(there, lane) - there.begin();
-      theirs_.push_back({{shape.micro_batches, shape.m, static_cast<int>(there.size())},
-                         static_cast<int>(at)});
+      theirs_.push_back(
+          {{shape.micro_batches, shape.m, static_cast<int>(there.size())}, static_cast<int>(at)});
     }
     carried_ = own_.front()->attention.size();
     for (int mb = 0; mb < shape.micro_batches; ++mb) {
@@ -366,7 +360,9 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
     ++received_.messages;
     received_.bytes += bundle.header.bytes;
     if (!SpreadsContributions(lane)) {
-      return ReadBundle(bundle, [&](int, const SlotMessage& section) {
+      // Checked again: a faulty peer can still write there.
+      return ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
+        if (!place_of(slot, section)) return false;
         Deliver(section, mb);
         return true;
       });
@@ -384,7 +380,9 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
       if (spread_[place].sections() == 0) continue;
       const int slot = number_.Spread(lane, number, mb, static_cast<int>(place));
       PostBundle(slot, spread_[place], bundle.header.key());
-      if (lane.attention[place] == self_.rank.value) DeliverOwn(slot, spread_[place], mb);
+      if (lane.attention[place] == self_.rank.value) {
+        DeliverSpread(lane, mb, Own(slot, spread_[place], bundle.header.key()));
+      }
     }
     return true;
   }
@@ -398,6 +396,9 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
                       number_.Spread(lane, other.number, mb, static_cast<int>(*place)), bundle)) {
       return;
     }
+    DeliverSpread(lane, mb, bundle);
+  }
+  void DeliverSpread(const Lane& lane, int mb, const SlotMessage& bundle) {
     dropped_ += !ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
       if (section.header.kind != MessageKind::kContributions ||
           slot != mb * shape_.m + self_.rank.value ||
@@ -423,12 +424,12 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   const std::vector<const Lane*> own_;
   std::vector<Theirs> theirs_;  // by own lane
   std::vector<OtherLane> others_;
-  size_t carried_ = 0;              // ranks that the own lanes carry
-  std::array<Step, 8> steps_;       // a ring: step i is at i % 8
-  uint64_t begun_ = 0;              // steps
-  std::vector<Outward> outward_;    // by micro-batch
+  size_t carried_ = 0;                // ranks that the own lanes carry
+  std::array<Step, 8> steps_;         // a ring: step i is at i % 8
+  uint64_t begun_ = 0;                // steps
+  std::vector<Outward> outward_;      // by micro-batch
   std::vector<BundleWriter> spread_;  // by place
-  std::vector<uint8_t> seen_;            // of a bundle: [place, place in Lane::experts]
+  std::vector<uint8_t> seen_;         // of a bundle: [place, place in Lane::experts]
 };
 
 class ExpertTwoPhase final : public TwoPhaseTransport {
@@ -554,7 +555,7 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     });
     if (!SpreadsRows(lane)) return;
     PostBundle(slot, spread, round);
-    DeliverOwn(slot, spread, mb);
+    DeliverSpread(lane, mb, Own(slot, spread, round));
   }
 
   // Adds what the node's instances have posted to the bundle, and sends it once it is complete.
@@ -600,6 +601,9 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
       ++stale_;
       return;
     }
+    DeliverSpread(lane, mb, bundle);
+  }
+  void DeliverSpread(const Lane& lane, int mb, const SlotMessage& bundle) {
     dropped_ += !ReadBundle(bundle, [&](int slot, const SlotMessage& section) {
       if (!AreRows(lane, mb, slot, section)) return false;
       Deliver(section, mb);
@@ -611,11 +615,11 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
   const ExpertSlots number_;
   const std::vector<int> node_;  // expert ranks of this node
   std::vector<OtherLane> others_;
-  std::vector<int> lanes_at_;      // by other lane: how many end where it ends
-  uint64_t first_step_ = 0;        // since the last step that was given up
-  std::vector<Pending> posted_;    // [place in node_, slot of contributions]
-  std::vector<Inward> inward_;     // [own lane, micro-batch]
-  std::vector<uint8_t> seen_;         // of a bundle: by place of the sender
+  std::vector<int> lanes_at_;    // by other lane: how many end where it ends
+  uint64_t first_step_ = 0;      // since the last step that was given up
+  std::vector<Pending> posted_;  // [place in node_, slot of contributions]
+  std::vector<Inward> inward_;   // [own lane, micro-batch]
+  std::vector<uint8_t> seen_;    // of a bundle: by place of the sender
 };
 
 }  // namespace

@@ -40,9 +40,9 @@ static_assert(sizeof(SectionHead) == exchange_size::kSectionHead);
 // The slots of the lower transport. `mode` is one of the two-phase modes.
 TransportLayout TwoPhaseLayout(ExchangeMode mode, const ExchangeShape& shape, PeerId self);
 
-// A transport with the layout of mode Direct over `lower`, which was made with TwoPhaseLayout and is
-// connected. Allocates nothing after construction. It has no flags for devices. A bundle that cannot
-// be understood is dropped and counted; its round is then missed.
+// A transport with the layout of mode Direct over `lower`, which was made with TwoPhaseLayout and
+// is connected. Allocates nothing after construction. It has no flags for devices. A bundle that
+// cannot be understood is dropped and counted; its round is then missed.
 std::unique_ptr<Transport> MakeTwoPhaseTransport(ExchangeMode mode, const ExchangeShape& shape,
                                                  std::unique_ptr<Transport> lower);
 

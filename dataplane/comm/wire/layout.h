@@ -40,13 +40,13 @@ struct TransportLayout {
   std::vector<SlotSpec> slots;  // of all members; indices dense per owner
   // By role: bytes of landing memory for peers' payloads that a member needs.
   std::array<size_t, 2> landing{};
-  // By expert rank, its node. Expert instances of one node exchange messages with each other. Empty:
-  // no two share a node.
+  // By expert rank, its node. Expert instances of one node exchange messages with each other.
+  // Empty: no two share a node.
   std::vector<int> expert_nodes;
 };
 
-// The members that layout.self exchanges messages with: all others, but of the expert instances only
-// those of its own node. Attention first, by rank.
+// The members that layout.self exchanges messages with: all others, but of the expert instances
+// only those of its own node. Attention first, by rank.
 std::vector<PeerId> PeersOf(const TransportLayout& layout);
 
 // Members are numbered attention first: rank, then m + rank.

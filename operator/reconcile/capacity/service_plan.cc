@@ -148,8 +148,7 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
 // A node of several instances sends each row once to another node, not once to each instance there
 // (docs/exchange.md has the measured times). Instances that share memory read rows in place.
 void ChooseExchangeMode(const MoEServiceSpec& spec, const Budget& budget, Effective& effective) {
-  const bool has_mates =
-      budget.PerNode(Role::kAttention) > 1 || budget.PerNode(Role::kExperts) > 1;
+  const bool has_mates = budget.PerNode(Role::kAttention) > 1 || budget.PerNode(Role::kExperts) > 1;
   if (spec.exchange.mode == ExchangeMode::kAuto && has_mates) {
     effective.mode = janus::ExchangeMode::kTwoPhaseParallel;
   }

@@ -184,16 +184,14 @@ std::string ContributionsAreAddedInSlotOrder(KernelChoice choice) {
     const int owner[kTopK] = {owners % 3, owners / 3 % 3, owners / 9};
     LoopbackNetwork network(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}));
     const auto transport = network.Connect({Role::kAttention, Rank{0}}, {});
-    const auto attention = WithPlantedFault(
-        std::move(*MakeAttentionExchange(shape, *transport)));
+    const auto attention = WithPlantedFault(std::move(*MakeAttentionExchange(shape, *transport)));
     RoundKey key;
     key.epoch = key.step = 1;
     EXPECT_TRUE(attention->Post(key, 1, {}).ok());
     std::vector<std::unique_ptr<Transport>> transports;
     for (int e = kExperts - 1; e >= 0; --e) {  // the last one sends first
       transports.push_back(network.Connect({Role::kExperts, Rank{e}}, {}));
-      const auto expert =
-          std::move(*MakeExpertExchange(shape, *transports.back()));
+      const auto expert = std::move(*MakeExpertExchange(shape, *transports.back()));
       ArrivedRows arrived;
       EXPECT_TRUE(*expert->Poll(key, Rank{0}, arrived));
       const auto count = static_cast<int>(std::count(owner, owner + kTopK, e));

@@ -45,15 +45,14 @@ class Members {
  public:
   explicit Members(std::vector<kernels::EmulatedDevice*> devices, const Join& join = JoinMemory)
       : devices_(std::move(devices)),
-        connected_(ConnectDevices(LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{}),
-                                  WaitPolicy(), {devices_.begin(), devices_.end()}, join)) {
+        connected_(ConnectDevices(LayoutFor(ExchangeMode::kDirect, Shape(), PeerId{}), WaitPolicy(),
+                                  {devices_.begin(), devices_.end()}, join)) {
     for (int a = 0; a < Shape().m; ++a) {
-      attention_.push_back(*MakeAttentionExchange(Shape(),
-                                                  connected_.network.attention(a), slots(a)));
+      attention_.push_back(
+          *MakeAttentionExchange(Shape(), connected_.network.attention(a), slots(a)));
     }
     for (int e = 0; e < Shape().n; ++e) {
-      experts_.push_back(*MakeExpertExchange(Shape(),
-                                             connected_.network.experts(e), slots(2 + e)));
+      experts_.push_back(*MakeExpertExchange(Shape(), connected_.network.experts(e), slots(2 + e)));
     }
   }
 

@@ -416,6 +416,7 @@ class BadInput(ServeTest):
         self.assertIn("spec.device: CUDA is not supported by this version (workers of this machine compute", error)
 
     def test_a_model_folder_that_is_none_is_named(self):
+        self.assertIn("for example 2x4,4x2", self.refused("--nodes", "2x4"))
         error = self.refused("--model", str(self.dir / "none"), model=False)
         self.assertIn(f"{self.dir}/none: no such folder", error)
         (self.model / "tokenizer.json").unlink()

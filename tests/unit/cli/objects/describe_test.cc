@@ -26,7 +26,7 @@ metadata: {name: demo, namespace: default, creationTimestamp: "2026-01-02T03:00:
 spec: {model: {source: {type: HostPath, hostPath: {path: /models/demo}}}}
 status:
   effective: {modelName: demo-model}
-  topology: {epoch: 3, m: 1, "n": 2}
+  topology: {epoch: 3, m: 1, "n": 2, exchangeMode: Direct}
   roles: [{name: attention, ready: 1/1}, {name: experts, ready: 1/2}]
   conditions:
   - {type: Ready, status: "False", reason: WaitingForPods, message: a pod is awaited,
@@ -143,7 +143,7 @@ TEST(Describe, AServiceWhole) {
             "Source:      HostPath /models/demo\n"
             "Attention:   1/1 ready\n"
             "Experts:     1/2 ready\n"
-            "Topology:    epoch 3, 1 attention, 2 experts\n"
+            "Topology:    epoch 3, 1 attention, 2 experts, exchange Direct\n"
             "Age:         4m5s\n"
             "Conditions:\n"
             "  TYPE     STATUS    REASON           SINCE   MESSAGE\n"

@@ -30,15 +30,13 @@ class ExpertInstanceTest : public testing::Test {
     shares_ = held_.Shares(topology_.placement);
     for (int a = 0; a < m; ++a) {
       attention_transports_.push_back(network.Connect({Role::kAttention, Rank{a}}, {}));
-      attention_.push_back(
-          std::move(*MakeAttentionExchange(shape, *attention_transports_.back())));
+      attention_.push_back(std::move(*MakeAttentionExchange(shape, *attention_transports_.back())));
     }
     ended_.resize(slots.size());
     for (int e = 0; e < topology_.n(); ++e) {
       const auto at = static_cast<size_t>(e);
       transports_.push_back(network.Connect({Role::kExperts, Rank{e}}, {}));
-      exchanges_.push_back(
-          std::move(*MakeExpertExchange(shape, *transports_.back())));
+      exchanges_.push_back(std::move(*MakeExpertExchange(shape, *transports_.back())));
       options.routing = routing_.emplace_back(std::make_unique<RoutingRecord>()).get();
       options.metrics = metrics_.emplace_back(std::make_unique<StepMetrics>()).get();
       instances_.push_back(std::make_unique<ExpertInstance>(

@@ -43,6 +43,7 @@ TEST(Supported, TakesWhatThisVersionDoes) {
   EXPECT_EQ(Errors("exchange: {mode: Direct, transport: SharedMemory, compression: None, gate: "
                    "Experts, sum: Contributions, hostShared: false}"),
             "");
+  EXPECT_EQ(Errors("exchange: {mode: TwoPhaseParallel}"), "");
   EXPECT_EQ(Errors("pipeline: {microBatches: 4}"), "");
   EXPECT_EQ(Errors("security: {tls: Disabled}"), "");
   EXPECT_EQ(Errors("gateway: {replicas: 1, limits: {queuedRequests: 7, openStreams: 9}}"), "");
@@ -57,9 +58,9 @@ TEST(Supported, HoldsModeSlo) {
 }
 
 TEST(Supported, SaysItAsTheReferenceDoes) {
-  EXPECT_EQ(Errors("exchange: {mode: TwoPhaseParallel}"),
-            "s.yaml:8: spec.exchange.mode: TwoPhaseParallel is not supported by this version; use "
-            "Auto or Direct");
+  EXPECT_EQ(Errors("exchange: {sum: FixedPoint}"),
+            "s.yaml:8: spec.exchange.sum: FixedPoint is not supported by this version; use Auto or "
+            "Contributions");
   EXPECT_EQ(Errors("device: CUDA"),
             "s.yaml:8: spec.device: CUDA is not supported by this version (workers of this machine "
             "compute on its CPUs); use Auto, CPU or Timed");
@@ -83,7 +84,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"image: x", "image"},
       {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
       {"device: CUDA", "device"},
-      {"exchange: {mode: TwoPhaseSingle}", "exchange.mode"},
       {"exchange: {transport: RDMA}", "exchange.transport"},
       {"exchange: {compression: FP8}", "exchange.compression"},
       {"exchange: {gate: Attention}", "exchange.gate"},
@@ -164,6 +164,8 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
                    "podTemplate: {}"),
             "");
   EXPECT_NE(errors("drain: {withoutCapacity: Shrink}").find("use Block"), std::string::npos);
+  EXPECT_NE(errors("exchange: {mode: TwoPhaseSingle}").find("a pod has one instance"),
+            std::string::npos);
   MoEService service;
   service.spec.model.source.type = SourceType::kHuggingFace;
   const FieldErrors refused = ValidateSupported(service, Ground::kCluster);

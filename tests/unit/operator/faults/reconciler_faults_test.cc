@@ -13,6 +13,7 @@
 #include "tests/support/kube/fault_sweep.h"
 #include "tests/support/random.h"
 #include "tests/support/reconcile/simulated_service.h"
+#include "tests/support/sanitized.h"
 
 namespace janus::control {
 namespace {
@@ -126,7 +127,7 @@ bool PlayKilled(const Life& life, size_t at, bool is_done) {
 // Alternates between the two kinds of kill, call by call; JANUS_SOAK tests both for all.
 void KillAt(const Life& life, size_t first, bool is_done) {
   size_t at = Soak() ? 0 : first;
-  while (PlayKilled(life, at, is_done)) at += Soak() ? 1 : 2;
+  while (PlayKilled(life, at, is_done)) at += Soak() ? 1 : kSanitized ? 6 : 2;
   std::printf("killed %s calls up to %zu\n", is_done ? "after" : "before", at);
   EXPECT_GT(at, life.calls);
 }

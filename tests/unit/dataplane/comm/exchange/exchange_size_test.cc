@@ -44,9 +44,12 @@ TEST(ExchangeSize, OverANetworkASlotLandsTwiceAndEachPairHasQueues) {
 // In the two-phase modes a plan reserves what the largest member allocates, and little more.
 TEST(ExchangeSize, CoversTheLargestMemberOfTheTwoPhaseModes) {
   for (const ExchangeMode mode : {ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
-    for (const auto& [m, a_each, n, e_each] :
-         {std::tuple{8, 4, 8, 2}, {8, 4, 4, 4}, {1, 1, 1, 1}, {7, 4, 9, 4}, {4, 1, 6, 2},
-          {5, 8, 3, 1}}) {
+    for (const auto& [m, a_each, n, e_each] : {std::tuple{8, 4, 8, 2},
+                                               {8, 4, 4, 4},
+                                               {1, 1, 1, 1},
+                                               {7, 4, 9, 4},
+                                               {4, 1, 6, 2},
+                                               {5, 8, 3, 1}}) {
       ExchangeShape shape;
       shape.hidden = 4096;
       shape.top_k = 8;

@@ -21,8 +21,7 @@ ExchangeShape ShapeOfNodes(const Nodes& nodes, int micro_batches, int layers, in
   const auto sum = [](const std::vector<int>& of) {
     return std::accumulate(of.begin(), of.end(), 0);
   };
-  ExchangeShape shape =
-      ShapeFor(sum(nodes.attention), sum(nodes.experts), micro_batches, max_rows);
+  ExchangeShape shape = ShapeFor(sum(nodes.attention), sum(nodes.experts), micro_batches, max_rows);
   shape.layers = layers;
   for (const std::vector<int>* role : {&nodes.attention, &nodes.experts}) {
     for (size_t node = 0; node < role->size(); ++node) {
@@ -33,32 +32,32 @@ ExchangeShape ShapeOfNodes(const Nodes& nodes, int micro_batches, int layers, in
   return shape;
 }
 
-// What happens in one step: who takes part, and the rounds [layer][micro-batch]. The rows of a
-// micro-batch are the same in every layer.
+// One step: the instances that take part, and the rounds [layer][micro-batch]. A micro-batch has
+// the same rows in every layer.
 struct StepPlan {
   uint64_t step = 0;
-  Participants who;
+  Participants takes_part;
   std::vector<std::vector<RoundPlan>> rounds;
 
   bool Sends(int a, int layer, int mb) const {
     const auto at = static_cast<size_t>(a);
-    return who[at] && (layer == 0 || rounds[0][static_cast<size_t>(mb)].rows[at] > 0);
+    return takes_part[at] && (layer == 0 || rounds[0][static_cast<size_t>(mb)].rows[at] > 0);
   }
 };
 
 StepPlan RandomStep(Random& random, const ExchangeShape& shape, uint64_t step) {
   StepPlan plan;
   plan.step = step;
-  for (int a = 0; a < shape.m; ++a) plan.who.push_back(random.Chance(0.7));
-  plan.who[static_cast<size_t>(random.Between(0, shape.m - 1))] = true;
+  for (int a = 0; a < shape.m; ++a) plan.takes_part.push_back(random.Chance(0.7));
+  plan.takes_part[static_cast<size_t>(random.Between(0, shape.m - 1))] = true;
   for (int layer = 0; layer < shape.layers; ++layer) {
     std::vector<RoundPlan>& rounds = plan.rounds.emplace_back();
     for (int mb = 0; mb < shape.micro_batches; ++mb) {
       RoundPlan round = RandomRound(random, shape, KeyOf(step, layer, mb), shape.max_rows);
-      for (size_t a = 0; a < plan.who.size(); ++a) {
-        const int rows = !plan.who[a]  ? 0
-                         : layer == 0 ? round.rows[a]
-                                      : plan.rounds[0][static_cast<size_t>(mb)].rows[a];
+      for (size_t a = 0; a < plan.takes_part.size(); ++a) {
+        const int rows = !plan.takes_part[a] ? 0
+                         : layer == 0        ? round.rows[a]
+                                             : plan.rounds[0][static_cast<size_t>(mb)].rows[a];
         round.rows[a] = rows;
         round.owner_of[a].clear();
         for (int cell = 0; cell < rows * shape.top_k; ++cell) {
@@ -109,7 +108,7 @@ void RunSteps(Members& members, const ExchangeShape& shape, const std::vector<St
   for (int a = 0; a < shape.m; ++a) {
     threads.emplace_back([&, a] {
       for (const StepPlan& step : steps) {
-        members.attention(a).BeginStep(KeyOf(step.step), step.who);
+        members.attention(a).BeginStep(KeyOf(step.step), step.takes_part);
         for (int layer = 0; layer < shape.layers && !testing::Test::HasFailure(); ++layer) {
           for (int mb = 0; mb < shape.micro_batches; ++mb) {
             const auto at = static_cast<size_t>(mb);
@@ -135,7 +134,7 @@ void RunSteps(Members& members, const ExchangeShape& shape, const std::vector<St
     threads.emplace_back([&, e] {
       Random own(MixSeed(seed, static_cast<uint64_t>(e)));
       for (const StepPlan& step : steps) {
-        members.experts(e).BeginStep(KeyOf(step.step), step.who);
+        members.experts(e).BeginStep(KeyOf(step.step), step.takes_part);
         for (int layer = 0; layer < shape.layers; ++layer) {
           for (int mb = 0; mb < shape.micro_batches; ++mb) {
             const RoundPlan& round =
@@ -190,20 +189,17 @@ void PrintTo(const Counted& counted, std::ostream* out) {
 TEST_P(TwoPhaseTest, ARoundHasOneMessageForEachLane) {
   struct Case {
     Nodes nodes;
-    Counted out[3];   // by mode
+    Counted out[3];  // by mode
     Counted back[3];
   };
-  for (const Case& c : {Case{{{4, 4}, {2, 2, 2, 2}},
-                             {{64, 8}, {8, 2}, {8, 8}},
-                             {{64, 8}, {8, 4}, {8, 8}}},
-                        Case{{{4, 4}, {4}},
-                             {{32, 8}, {2, 2}, {8, 8}},
-                             {{32, 4}, {2, 1}, {8, 4}}}}) {
+  for (const Case& c :
+       {Case{{{4, 4}, {2, 2, 2, 2}}, {{64, 8}, {8, 2}, {8, 8}}, {{64, 8}, {8, 4}, {8, 8}}},
+        Case{{{4, 4}, {4}}, {{32, 8}, {2, 2}, {8, 8}}, {{32, 4}, {2, 1}, {8, 4}}}}) {
     const ExchangeShape shape = ShapeOfNodes(c.nodes, 1, 1, 8);
     Members members = Connect(shape);
     StepPlan step;
     step.step = 1;
-    step.who.assign(static_cast<size_t>(shape.m), true);
+    step.takes_part.assign(static_cast<size_t>(shape.m), true);
     Random random(1);
     RoundPlan round = RandomRound(random, shape, KeyOf(1), shape.max_rows);
     uint64_t bytes = 0;
@@ -247,9 +243,11 @@ TEST_P(TwoPhaseTest, DeliversAfterStepsThatWereGivenUp) {
   for (uint64_t step = 1; step <= 12; step += 2) {
     members.LetAllTakeTurns();
     StepPlan given_up = RandomStep(random, shape, step);
-    given_up.who.assign(static_cast<size_t>(shape.m), true);
-    for (int a = 0; a < shape.m; ++a) members.attention(a).BeginStep(KeyOf(step), given_up.who);
-    for (int e = 0; e < shape.n; ++e) members.experts(e).BeginStep(KeyOf(step), given_up.who);
+    given_up.takes_part.assign(static_cast<size_t>(shape.m), true);
+    for (int a = 0; a < shape.m; ++a)
+      members.attention(a).BeginStep(KeyOf(step), given_up.takes_part);
+    for (int e = 0; e < shape.n; ++e)
+      members.experts(e).BeginStep(KeyOf(step), given_up.takes_part);
     const RoundPlan& round = given_up.rounds[0][0];
     const int stage = static_cast<int>(step / 2 % 5);
     for (int a = 0; a < (stage == 0 ? 2 : shape.m); ++a) members.PostRows(round, a);

@@ -87,8 +87,7 @@ std::byte Mark(uint64_t step) {
 
 // Per round: a ticket, rows, their contributions, and a reply.
 Status ServeExperts(Transport& transport) {
-  JANUS_ASSIGN_OR_RETURN(const auto exchange,
-                         MakeExpertExchange(Shape(), transport));
+  JANUS_ASSIGN_OR_RETURN(const auto exchange, MakeExpertExchange(Shape(), transport));
   RoundKey key;
   Header header;
   std::vector<std::byte> payload;

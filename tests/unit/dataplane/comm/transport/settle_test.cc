@@ -20,8 +20,7 @@ TEST(Settle, IsFalseWhileUcxStillReadsWhatWasPosted) {
   shape.m = shape.n = 1;
   for (const NetworkKind& kind : AllNetworks()) {
     if (kind.name != "Ucx") continue;
-    Network network =
-        kind.connect(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
+    Network network = kind.connect(LayoutFor(ExchangeMode::kDirect, shape, PeerId{}), WaitPolicy());
     Transport& attention = network.attention(0);
     const std::span<std::byte> payload = attention.Payload(0);
     ASSERT_GE(payload.size(), size_t{32} << 20);
