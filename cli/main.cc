@@ -76,7 +76,7 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
   auto* nodes = serve->add_option_function<std::string>(
       "--nodes",
       [&options](const std::string& text) {
-        const Result<control::PlayedNodes> read = ReadPlayedNodes(text);
+        const Result<PlayedNodes> read = ReadPlayedNodes(text);
         if (!read.ok()) throw CLI::ValidationError("--nodes", read.status().message());
         options.nodes = *read;
       },

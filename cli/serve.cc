@@ -72,7 +72,7 @@ Result<Object> ReadObject(const ServeOptions& options) {
     const bool is_fixed = !options.tpot_milliseconds;
     if (is_fixed && !asked.attention) asked.attention = 1;
     if (is_fixed && !asked.experts) asked.experts = 1;
-    if (is_fixed && options.timed && !options.experts) {
+    if (is_fixed && options.timed && !options.experts && !options.nodes) {
       JANUS_ASSIGN_OR_RETURN(asked.experts, FewestExperts(*options.timed, dir));
     }
     if (asked.name.empty()) {
@@ -146,9 +146,7 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   JANUS_ASSIGN_OR_RETURN(cluster.room.memory_bytes, AvailableMemoryBytes());
   cluster.room.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (options.nodes) {
-    cluster.nodes = options.nodes;
-    cluster.room.attention_per_node = options.nodes->attention_each;
-    cluster.room.experts_per_node = options.nodes->experts_each;
+    cluster.room.nodes = {options.nodes->attention_each, options.nodes->experts_each};
   }
   JANUS_ASSIGN_OR_RETURN(
       out.plan, control::PlanService(service, out.model, cluster.room, options.memory_bytes));
@@ -321,13 +319,14 @@ Status Loop(EmbeddedCluster& cluster, const Checked& checked, Display& display, 
 
 }  // namespace
 
-Result<control::PlayedNodes> ReadPlayedNodes(const std::string& text) {
-  control::PlayedNodes nodes;
+Result<PlayedNodes> ReadPlayedNodes(const std::string& text) {
+  PlayedNodes nodes;
   int read = 0;
   const int fields =
       std::sscanf(text.c_str(), "%4dx%4d,%4dx%4d%n", &nodes.attention_nodes, &nodes.attention_each,
                   &nodes.expert_nodes, &nodes.experts_each, &read);
-  const bool is_whole = fields == 4 && read == static_cast<int>(text.size());
+  const bool is_whole = fields == 4 && read == static_cast<int>(text.size()) &&
+                        text.find_first_not_of("0123456789x,") == std::string::npos;
   if (!is_whole || nodes.attention_nodes < 1 || nodes.attention_each < 1 ||
       nodes.expert_nodes < 1 || nodes.experts_each < 1) {
     return InvalidArgument("is '" + text +

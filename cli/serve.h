@@ -11,6 +11,14 @@
 
 namespace janus::cli {
 
+// So many nodes of each role, of so many instances.
+struct PlayedNodes {
+  int attention_nodes = 1;
+  int attention_each = 1;
+  int expert_nodes = 1;
+  int experts_each = 1;
+};
+
 struct ServeOptions {
   std::string file;       // -f; empty if model_dir is set
   std::string model_dir;  // --model; empty if file is set
@@ -21,10 +29,9 @@ struct ServeOptions {
   std::optional<int> experts;
   std::optional<int> tpot_milliseconds;  // the target of a service that sets its own counts
   int micro_batches = 0;                 // 0: chosen
-  // The nodes that this machine plays; they give the counts.
-  std::optional<control::PlayedNodes> nodes;
-  std::string exchange_mode;         // empty: chosen
-  std::optional<TimedDevice> timed;  // replaces the device of the object
+  std::optional<PlayedNodes> nodes;      // that this machine plays; they give the counts
+  std::string exchange_mode;             // empty: chosen
+  std::optional<TimedDevice> timed;      // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;
   std::string chat_template;
@@ -38,7 +45,7 @@ struct ServeOptions {
 
 // Reads "2x4,4x2": attention nodes x instances of each, then the same of expert nodes.
 // InvalidArgument: another form, or more instances than a service may have.
-Result<control::PlayedNodes> ReadPlayedNodes(const std::string& text);
+Result<PlayedNodes> ReadPlayedNodes(const std::string& text);
 
 // Serves until a stop signal, or until the service is deleted (OK). Before the service is ready for
 // the first time, any failure ends it and is returned. Later failures are repaired. Only the logs

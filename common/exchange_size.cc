@@ -118,7 +118,7 @@ size_t NetworkBytes(const ExchangeSize& size, Role role) {
   // Attention instances exchange control messages with each other as well, but no slots.
   const auto peers = static_cast<size_t>(is_attention ? size.m - 1 + size.n : size.m);
   if (size.mode != ExchangeMode::kDirect) {
-    const auto mates = static_cast<size_t>(is_attention ? 0 : size.experts_per_node - 1);
+    const auto mates = static_cast<size_t>(is_attention ? 0 : TwoPhaseMost(size).experts - 1);
     return TwoPhaseLanding(size, role) + (peers + mates) * NetworkQueueBytes();
   }
   const auto senders = static_cast<size_t>(is_attention ? size.n : size.m);

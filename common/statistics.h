@@ -92,7 +92,8 @@ struct InstanceStatistics {
   uint64_t messages_dropped = 0;   // late, sent twice, falsified
   uint64_t messages_malformed = 0;  // of these, with another tag or an impossible size
   uint64_t messages_late = 0;       // of these, rows and contributions of a round that was over
-  uint64_t bytes_sent = 0;          // of rows and contributions, to all peers
+  uint64_t bytes_sent = 0;          // of rows and contributions, to all peers; in the
+                                    // two-phase modes, bundles between nodes
   uint64_t bytes_received = 0;
   double tpot_seconds_median = 0;  // of recently finished requests (attention); 0: none yet
   LatencyCounts tpot_counts;       // time per output token of requests that ended (attention)

@@ -41,7 +41,8 @@ struct Instance {
   std::string pod_uid;
   int index = 0;                 // within the pod
   int incarnation = 0;           // grows with every restart of (pod, index)
-  std::string node;              // the pod: the two-phase modes group rows by it
+  std::string node;              // its pod, or a node that a machine plays: the two-phase modes
+                                 // gather inside it
   std::string domain;            // memory domain: instances of one domain can map the same memory
   std::string address;           // gRPC target, e.g. "unix:/run/.../attention-0.sock"
   std::string exchange_address;  // where its exchange listens, e.g. "unix:/run/.../attention-0.x"

@@ -19,7 +19,7 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
      "Rate in each direction of the RDMA device for other memory domains, and why it was chosen; "
      "0: unknown."},
     {"janus_exchange_bytes_total", MetricType::kCounter, "direction", "bytes",
-     "Rows and contributions, sent and received."},
+     "Rows and contributions, sent and received. In the two-phase modes only between nodes."},
     {"janus_messages_dropped_total", MetricType::kCounter, "reason", "messages",
      "Messages dropped. malformed: wrong tag or impossible size; late: rows or contributions of an "
      "old round, or a repeat; control: tickets and give-up messages that were late, repeated or "

@@ -49,8 +49,8 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // A step begins, with the round `first`. Called for every step in ascending order, also by an
-  // attention instance that takes no part in it: it may pass messages on for others.
+  // A step begins, with the round `first`. Called for every ticket in ascending order, also by an
+  // attention instance that takes no part in the step: it may pass messages on for others.
   virtual void BeginStep(const RoundKey& first, const Participants& participants) = 0;
 
   // Gives up every running round and drops the messages received for it. True once nothing that was

@@ -14,6 +14,7 @@ std::vector<std::vector<int>> Members(std::span<const int> node_of) {
     if (node >= nodes.size()) nodes.resize(node + 1);
     nodes[node].push_back(static_cast<int>(rank));
   }
+  for (const std::vector<int>& node : nodes) JANUS_CHECK(!node.empty(), "a node number is missing");
   return nodes;
 }
 

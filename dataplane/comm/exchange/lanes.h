@@ -24,11 +24,14 @@ struct Lane {
   std::vector<int> experts;    // ranks of the expert node; ascending
 };
 
-// The lanes of an epoch: equal on all its members. Immutable.
+// The lanes of an epoch: equal on all its members. Immutable. The pointers that it returns are
+// valid as long as it lives; it must not be moved.
 class Lanes {
  public:
   // `mode` is one of the two-phase modes. Nodes are those of `shape.node_of`.
   Lanes(ExchangeMode mode, const ExchangeShape& shape);
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
 
   const std::vector<Lane>& all() const { return all_; }
   // The lanes that end at the attention instance. All of them carry the same ranks.

@@ -1,7 +1,6 @@
 #include "dataplane/comm/exchange/two_phase.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -43,6 +42,9 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
     layout_.expert_nodes = lanes_.expert_nodes();
     const int senders = self_.role == Role::kAttention ? shape.n : shape.m;
     arrived_.resize(static_cast<size_t>(senders * shape.micro_batches));
+    for (const SlotSpec& slot : lower_->layout().slots) {
+      if (std::ranges::count(slot.readers, self_) > 0) read_.emplace_back(slot.owner, slot.index);
+    }
   }
 
   const TransportLayout& layout() const override { return layout_; }
@@ -66,6 +68,9 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
       for (Pending& pending : arrived_) DropPending(pending);
       Forget();
     }
+    // Each call, because a network lands a message only where the one before was taken.
+    SlotMessage message;
+    for (const auto& [owner, slot] : read_) stale_ += lower_->Take(owner, slot, message) ? 1 : 0;
     return lower_->Settle();
   }
   Status Send(PeerId to, const Header& header, std::span<const std::byte> payload) override {
@@ -102,8 +107,15 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
   // Of a sender's slot in mode Direct.
   virtual int MicroBatchOf(int slot) const = 0;
 
-  void Open() { is_open_ = true; }
-  bool is_open() const { return is_open_; }
+  void Open(uint64_t step) {
+    if (!std::exchange(is_open_, true)) first_step_ = step;
+  }
+  // Whether the message is of a step that was given up.
+  bool IsOver(const SlotMessage& message) {
+    const bool is_over = message.header.step < first_step_;
+    stale_ += is_over ? 1 : 0;
+    return is_over;
+  }
 
   Pending& Arrived(int sender, int micro_batch) {
     return arrived_[static_cast<size_t>(sender * shape_.micro_batches + micro_batch)];
@@ -163,7 +175,9 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
   bool is_open_ = false;
   bool waiting_ = false;
   Status error_;
-  std::vector<Pending> arrived_;  // [senders of the other role, micro-batch]
+  uint64_t first_step_ = 0;                   // since the last step that was given up
+  std::vector<Pending> arrived_;              // [senders of the other role, micro-batch]
+  std::vector<std::pair<PeerId, int>> read_;  // all slots of peers that this member reads
 };
 
 class AttentionTwoPhase final : public TwoPhaseTransport {
@@ -195,6 +209,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
       out.awaited.resize(carried_);
       out.has_returned.resize(own_.size());
     }
+    steps_.resize(2 * carried_ + 1);
     for (Step& step : steps_) step.takes_part.resize(carried_);
     spread_.resize(carried_);
     size_t most = 0;  // experts at the other end of an own lane
@@ -203,12 +218,12 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   }
 
   void BeginStep(const RoundKey& first, const std::vector<bool>& senders) override {
-    Open();
+    Open(first.step);
     if (own_.empty()) return;
     const bool any = std::ranges::any_of(own_.front()->attention,
                                          [&](int a) { return senders[static_cast<size_t>(a)]; });
-    // Tickets are issued one step ahead, so more unfinished steps than these are an error of the
-    // coordinator. Their rounds are missed.
+    // Each instance has at most a running step and the next one. More unfinished steps are an error
+    // of the coordinator, and their rounds are missed.
     if (!any || begun_ - Finished() >= steps_.size()) return;
     Step& next = steps_[begun_++ % steps_.size()];
     next.first = first;
@@ -396,6 +411,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
                       number_.Spread(lane, other.number, mb, static_cast<int>(*place)), bundle)) {
       return;
     }
+    if (IsOver(bundle)) return;
     DeliverSpread(lane, mb, bundle);
   }
   void DeliverSpread(const Lane& lane, int mb, const SlotMessage& bundle) {
@@ -425,7 +441,7 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   std::vector<Theirs> theirs_;  // by own lane
   std::vector<OtherLane> others_;
   size_t carried_ = 0;                // ranks that the own lanes carry
-  std::array<Step, 8> steps_;         // a ring: step i is at i % 8
+  std::vector<Step> steps_;           // a ring
   uint64_t begun_ = 0;                // steps
   std::vector<Outward> outward_;      // by micro-batch
   std::vector<BundleWriter> spread_;  // by place
@@ -458,10 +474,7 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     }
   }
 
-  void BeginStep(const RoundKey& first, const std::vector<bool>&) override {
-    if (!is_open()) first_step_ = first.step;
-    Open();
-  }
+  void BeginStep(const RoundKey& first, const std::vector<bool>&) override { Open(first.step); }
 
  protected:
   int MicroBatchOf(int slot) const override { return slot; }
@@ -514,13 +527,16 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
   void TakeRows(size_t l, int mb) {
     const Lane& lane = *own_[l];
     const AttentionSlots theirs{shape_.micro_batches};
+    Inward& in = InwardOf(l, mb);
+    // The rows of the last bundle are still being read: only a faulty peer sends another.
+    if (in.awaited > 0) return;
     SlotMessage bundle;
     if (!lower_->Take({Role::kAttention, Rank{lane.attention_end}}, theirs.Bundle(mb), bundle)) {
       return;
     }
-    Inward& in = InwardOf(l, mb);
     const RoundKey round = bundle.header.key();
-    if (round.step < first_step_ || (in.round && round <= *in.round)) {
+    if (IsOver(bundle)) return;
+    if (in.round && round <= *in.round) {
       ++stale_;
       return;
     }
@@ -597,10 +613,7 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
                       bundle)) {
       return;
     }
-    if (bundle.header.step < first_step_) {
-      ++stale_;
-      return;
-    }
+    if (IsOver(bundle)) return;
     DeliverSpread(lane, mb, bundle);
   }
   void DeliverSpread(const Lane& lane, int mb, const SlotMessage& bundle) {

@@ -66,7 +66,8 @@ class Liveness {
 // Transport over segments that all members have mapped, in one process (loopback) or several.
 class SegmentTransport final : public Transport {
  public:
-  // segments: by member index; absent if the pair never exchanges messages (expert to expert).
+  // segments: by member index; absent if the pair never exchanges messages (expert instances of
+  // different nodes).
   SegmentTransport(TransportLayout layout, uint64_t tag,
                    std::vector<std::optional<Segment>> segments, WaitPolicy policy,
                    std::unique_ptr<Liveness> liveness, std::string description);

@@ -44,8 +44,9 @@ class NodeRelay {
   virtual ~NodeRelay() = default;
 
   // A step begins, with the round `first`. `senders`: by attention rank, whether it takes part.
-  // Called once for each step in ascending order, by every member, also by one that takes no part.
-  // Until the first call, and from Settle to the next call, nothing is passed on.
+  // Called once for each ticket in ascending order, by every member, also by one that takes no
+  // part. Without the call, the member passes on nothing of the step, which is then missed. Until
+  // the first call, and from Settle to the next call, nothing is passed on.
   virtual void BeginStep(const RoundKey& first, const std::vector<bool>& senders) = 0;
 
   // Between nodes, since the start.

@@ -98,17 +98,7 @@ LocalNodeOptions NodeOptionsOf(const EmbeddedClusterOptions& options, const std:
   return out;
 }
 
-// Instances with consecutive numbers are in one node.
-WorkerSeen WorkerOfNode(const PlayedNodes& nodes, const PodSeen& pod) {
-  WorkerSeen out = WorkerAtSocket(pod);
-  const int each = pod.role == Role::kAttention ? nodes.attention_each : nodes.experts_each;
-  const int number = static_cast<int>(PodIdOf(pod.name).value_or(1));
-  out.node = std::string(ToString(pod.role)) + "-node-" + std::to_string((number - 1) / each);
-  out.domain = out.node;
-  return out;
-}
-
-ManagerOptions ManagerOptionsOf(RecordBook& records, const std::optional<PlayedNodes>& nodes) {
+ManagerOptions ManagerOptionsOf(RecordBook& records) {
   ManagerOptions out;
   out.reconciler.records = &records;
   out.reconciler.worker_image = "janus-worker";
@@ -118,11 +108,6 @@ ManagerOptions ManagerOptionsOf(RecordBook& records, const std::optional<PlayedN
   out.reconciler.timed_devices = true;
   out.reconciler.ground = Ground::kMachine;
   out.reconciler.locate = WorkerAtSocket;
-  if (nodes) {
-    out.reconciler.locate = [nodes = *nodes](const PodSeen& pod) {
-      return WorkerOfNode(nodes, pod);
-    };
-  }
   out.workers = 1;
   out.instance = "janusctl";
   return out;
@@ -219,7 +204,7 @@ EmbeddedCluster::EmbeddedCluster(EmbeddedClusterOptions options, RunFolder folde
       member_calls_(CallsOptionsOf(options_)),
       calls_(member_calls_),
       manager_(operator_client_, planner_, calls_, timeline_, registry_, log_,
-               ManagerOptionsOf(records_, options_.nodes)),
+               ManagerOptionsOf(records_)),
       node_(node_client_, timeline_, log_, NodeOptionsOf(options_, folder_.path()),
             [this](const ContainerEvent& event) { Observe(event); }) {}
 

@@ -44,15 +44,6 @@ struct GatewayTuning {
   std::string reasoning_parser;
 };
 
-// Nodes that one machine plays: so many of each role, of so many instances. Instances of a node
-// share memory; all others are reached over a network.
-struct PlayedNodes {
-  int attention_nodes = 1;
-  int attention_each = 1;
-  int expert_nodes = 1;
-  int experts_each = 1;
-};
-
 struct EmbeddedClusterOptions {
   std::string ns = "default";  // the only namespace
   std::string log_dir;
@@ -67,7 +58,6 @@ struct EmbeddedClusterOptions {
   GatewayTuning gateway;
   int worker_metrics_port = 0;  // of the first worker; 0: Unix sockets in the run's folder
   bool debug_logits_hash = false;
-  std::optional<PlayedNodes> nodes;  // nothing: all instances share memory
 };
 
 // "host:port" of the gateway, an IPv6 host in brackets.

@@ -27,8 +27,8 @@ class Budget {
   virtual int ComputeThreads(int m, int n) const = 0;
   // The memory from which the gateway takes its share; nothing: the gateway runs elsewhere.
   virtual std::optional<int64_t> GatewayRoom() const = 0;
-  // Instances of a node of the exchange, by role.
-  virtual int PerNode(Role) const { return 1; }
+  // Nothing: a pod is a node, and all instances of one machine share memory.
+  virtual std::optional<NodeSizes> Nodes() const { return std::nullopt; }
   // Memory for keys and values of one attention instance: what the rest of `plan` leaves.
   virtual KvRoom RoomForKv(const ServicePlan& plan) const = 0;
   // ResourceExhausted: the need, the available memory, the largest parts, and what to change.
@@ -42,9 +42,7 @@ class MachineBudget final : public Budget {
   bool GrowsWithInstances() const override { return false; }
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return room_.memory_bytes; }
-  int PerNode(Role role) const override {
-    return role == Role::kAttention ? room_.attention_per_node : room_.experts_per_node;
-  }
+  std::optional<NodeSizes> Nodes() const override { return room_.nodes; }
   KvRoom RoomForKv(const ServicePlan& plan) const override;
   Status Check(const std::string& service, const ServicePlan& plan) const override;
 

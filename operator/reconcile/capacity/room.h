@@ -10,13 +10,18 @@ namespace janus::control {
 // Memory and cores of a service. Its instances either share one machine with the gateway, or each
 // has a pod.
 
+// Instances of each node of the exchange, by role. Those with consecutive ranks are in one node.
+// They share memory; all others are reached over a network.
+struct NodeSizes {
+  int attention = 1;
+  int experts = 1;
+};
+
 // Resources of a machine for a service.
 struct MachineRoom {
   int64_t memory_bytes = 0;  // available without swapping
   int cores = 1;
-  // The nodes that the machine plays (cli/serve.h): the instances of each.
-  int attention_per_node = 1;
-  int experts_per_node = 1;
+  std::optional<NodeSizes> nodes;  // that the machine plays (janusctl serve --nodes)
 };
 
 // Resources of one pod of each role, as its worker reports them; nothing: not known yet.

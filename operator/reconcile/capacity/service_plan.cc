@@ -147,16 +147,17 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
 
 // A node of several instances sends each row once to another node, not once to each instance there
 // (docs/exchange.md has the measured times). Instances that share memory read rows in place.
-void ChooseExchangeMode(const MoEServiceSpec& spec, const Budget& budget, Effective& effective) {
-  const bool has_mates = budget.PerNode(Role::kAttention) > 1 || budget.PerNode(Role::kExperts) > 1;
+void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
+  const bool has_mates = plan.nodes && (plan.nodes->attention > 1 || plan.nodes->experts > 1);
   if (spec.exchange.mode == ExchangeMode::kAuto && has_mates) {
-    effective.mode = janus::ExchangeMode::kTwoPhaseParallel;
+    plan.effective.mode = janus::ExchangeMode::kTwoPhaseParallel;
   }
 }
 
 // Memory of the transports (common/exchange_size.h). An instance in a separate pod reaches all
 // others over a network.
-void SetExchange(const ModelDescription& model, const Budget& budget, ServicePlan& plan) {
+void SetExchange(const ModelDescription& model, ServicePlan& plan) {
+  const NodeSizes nodes = plan.nodes.value_or(NodeSizes());
   const ExchangeSize size{plan.m,
                           plan.n,
                           plan.effective.micro_batches,
@@ -164,8 +165,8 @@ void SetExchange(const ModelDescription& model, const Budget& budget, ServicePla
                           model.moe.top_k,
                           static_cast<size_t>(RowBytes(model)),
                           plan.effective.mode,
-                          budget.PerNode(Role::kAttention),
-                          budget.PerNode(Role::kExperts)};
+                          nodes.attention,
+                          nodes.experts};
   const auto segment = [&](Role role) { return static_cast<int64_t>(SegmentBytes(size, role)); };
   const auto network = [&](Role role) { return static_cast<int64_t>(NetworkBytes(size, role)); };
   const auto all = [&](const auto& of) {
@@ -173,9 +174,7 @@ void SetExchange(const ModelDescription& model, const Budget& budget, ServicePla
   };
   MemoryNeed& need = plan.need;
   need.exchange = all(segment);
-  const bool plays_nodes =
-      budget.PerNode(Role::kAttention) > 1 || budget.PerNode(Role::kExperts) > 1;
-  if (plan.effective.transport == ExchangeTransport::kTcp || plays_nodes) {
+  if (plan.effective.transport == ExchangeTransport::kTcp || plan.nodes) {
     need.exchange += all(network);
   }
   need.attention_exchange = segment(Role::kAttention) + network(Role::kAttention);
@@ -372,7 +371,7 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
                                                      plan.max_batch_size, plan.compute_threads);
   need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
-  SetExchange(model, from.budget, plan);
+  SetExchange(model, plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);
@@ -438,7 +437,8 @@ Result<ServicePlan> PlanWithin(Planning from) {
   const MoEServiceSpec& spec = from.spec();
   ServicePlan counted;
   counted.effective = ResolveDefaults(from.service);
-  ChooseExchangeMode(spec, from.budget, counted.effective);
+  counted.nodes = from.budget.Nodes();
+  ChooseExchangeMode(spec, counted);
   counted.dtype = ComputeType(spec.model.dtype, from.checkpoint.dtype);
   JANUS_ASSIGN_OR_RETURN(from.timed, TimedModelOf(spec, from.checkpoint));
   if (from.timed) counted.timed = from.timed->device();

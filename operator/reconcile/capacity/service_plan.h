@@ -93,6 +93,7 @@ struct ServicePlan {
   int compute_threads = 1;           // per instance
   int64_t gateway_memory_bytes = 0;  // most that the gateway may hold for clients; 0: its default
   MemoryNeed need;
+  std::optional<NodeSizes> nodes;    // that one machine plays
   std::optional<TimedDevice> timed;  // what every worker stands for
 };
 

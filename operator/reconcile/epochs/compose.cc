@@ -28,6 +28,16 @@ std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
   return fingerprint.Hex();
 }
 
+// A node is a memory domain too.
+void PutIntoNodes(int each, std::vector<Instance>& role) {
+  for (size_t rank = 0; rank < role.size(); ++rank) {
+    Instance& instance = role[rank];
+    instance.node = std::string(ToString(instance.role)) + "-node-" +
+                    std::to_string(rank / static_cast<size_t>(each));
+    instance.domain = instance.node;
+  }
+}
+
 }  // namespace
 
 Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> workers,
@@ -71,6 +81,10 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
           std::max(topology.max_rows_per_round, instance.sequences.max_batch_size);
       topology.attention.push_back(std::move(instance));
     }
+  }
+  if (plan.nodes) {
+    PutIntoNodes(plan.nodes->attention, topology.attention);
+    PutIntoNodes(plan.nodes->experts, topology.experts);
   }
   if (topology.attention.empty() || topology.experts.empty()) {
     return InvalidArgument("topology: " + std::to_string(topology.m()) + " attention and " +

@@ -266,6 +266,50 @@ TEST_P(TwoPhaseTest, DeliversAfterStepsThatWereGivenUp) {
   }
 }
 
+// Tickets to different instances pile up behind one long step. Its end begins all of them before
+// the first has ended.
+TEST_P(TwoPhaseTest, AnEndBeginsManyStepsAhead) {
+  const ExchangeShape shape = ShapeOfNodes({{10}, {2}}, 1, 2, 4);
+  Members members = Connect(shape);
+  Random random(3);
+  std::vector<StepPlan> steps;
+  for (int a = 0; a < shape.m; ++a) {
+    StepPlan step = RandomStep(random, shape, static_cast<uint64_t>(a + 1));
+    for (std::vector<RoundPlan>& rounds : step.rounds) {
+      for (RoundPlan& round : rounds) {
+        round.rows.assign(static_cast<size_t>(shape.m), 0);
+        round.rows[static_cast<size_t>(a)] = 2;
+        round.owner_of.assign(static_cast<size_t>(shape.m), {});
+        round.owner_of[static_cast<size_t>(a)].assign(static_cast<size_t>(2 * shape.top_k), 1);
+      }
+    }
+    step.takes_part.assign(static_cast<size_t>(shape.m), false);
+    step.takes_part[static_cast<size_t>(a)] = true;
+    steps.push_back(std::move(step));
+  }
+  RunSteps(members, shape, steps, 1);
+}
+
+// A member that has left a step takes what still comes for it. Otherwise a network would keep a
+// late message, and its sender could never leave.
+TEST_P(TwoPhaseTest, LateMessagesAreTakenWhileAStepIsLeft) {
+  const ExchangeShape shape = ShapeOfNodes({{2}, {2}}, 1, 1, 4);
+  Members members = Connect(shape);
+  const Participants all(static_cast<size_t>(shape.m), true);
+  ASSERT_TRUE(members.experts(0).Abandon());
+  for (uint64_t step = 1; step <= 5; ++step) {
+    Random random(step);
+    const RoundPlan round = RandomRound(random, shape, KeyOf(step), shape.max_rows);
+    for (int a = 0; a < shape.m; ++a) {
+      members.attention(a).BeginStep(KeyOf(step), all);
+      members.PostRows(round, a);
+    }
+    members.LetAllTakeTurns();
+    members.AbandonAll();
+    ASSERT_FALSE(HasFailure()) << "step " << step;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TwoPhaseTest, testing::ValuesIn(AllKinds()), [](const auto& info) {
   return info.param.network.name + std::string(ToString(info.param.mode));
 });
