@@ -21,7 +21,7 @@ struct NodeSizes {
 struct MachineRoom {
   int64_t memory_bytes = 0;  // available without swapping
   int cores = 1;
-  std::optional<NodeSizes> nodes;  // that the machine plays (janusctl serve --nodes)
+  std::optional<NodeSizes> nodes = {};  // that the machine plays (janusctl serve --nodes)
 };
 
 // Resources of one pod of each role, as its worker reports them; nothing: not known yet.
