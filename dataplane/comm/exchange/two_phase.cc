@@ -629,7 +629,6 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
   const std::vector<int> node_;  // expert ranks of this node
   std::vector<OtherLane> others_;
   std::vector<int> lanes_at_;    // by other lane: how many end where it ends
-  uint64_t first_step_ = 0;      // since the last step that was given up
   std::vector<Pending> posted_;  // [place in node_, slot of contributions]
   std::vector<Inward> inward_;   // [own lane, micro-batch]
   std::vector<uint8_t> seen_;    // of a bundle: by place of the sender

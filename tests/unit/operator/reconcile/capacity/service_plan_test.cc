@@ -234,6 +234,23 @@ TEST(PlanService, CountsLandingMemoryWhereEveryPairGoesOverTheNetwork) {
   EXPECT_GT(tcp->need.exchange, 2 * shared->need.exchange);
 }
 
+TEST(PlanService, CountsLandingMemoryBetweenPlayedNodesAndBundlesThere) {
+  MachineRoom room{16 * kGiB, 2};
+  const auto shared = PlanService(Fixed(2, 2), SmallModel(), room);
+  room.nodes = {1, 1};
+  const auto alone = PlanService(Fixed(2, 2), SmallModel(), room);
+  room.nodes = {2, 2};
+  const auto mates = PlanService(Fixed(2, 2), SmallModel(), room);
+  MoEService direct = Fixed(2, 2);
+  direct.spec.exchange.mode = ExchangeMode::kDirect;
+  const auto asked = PlanService(direct, SmallModel(), room);
+  ASSERT_TRUE(shared.ok() && alone.ok() && mates.ok() && asked.ok());
+  EXPECT_GT(alone->need.exchange, 2 * shared->need.exchange);
+  EXPECT_EQ(alone->effective.mode, janus::ExchangeMode::kDirect);
+  EXPECT_EQ(mates->effective.mode, janus::ExchangeMode::kTwoPhaseParallel);
+  EXPECT_EQ(asked->effective.mode, janus::ExchangeMode::kDirect);
+}
+
 TEST(PlanService, CountsWhatTheGatewayMayHold) {
   const ModelDescription model = Mixtral8x7B();
   const MachineRoom room{120 * kGiB, 8};

@@ -57,6 +57,18 @@ TEST(ComposeTopology, RanksWorkersInTheirOrderAndPlacesExperts) {
   EXPECT_EQ(topology->max_rows_per_round, 512);
 }
 
+TEST(ComposeTopology, PutsConsecutiveRanksIntoTheNodesThatAMachinePlays) {
+  ServicePlan plan = Plan();
+  plan.nodes = {1, 2};
+  const auto topology = ComposeTopology(1, Workers(), plan, Model());
+  ASSERT_TRUE(topology.ok()) << topology.status().ToString();
+  EXPECT_EQ(topology->attention[0].node, "attention-node-0");
+  EXPECT_EQ(topology->experts[0].domain, "experts-node-0");
+  EXPECT_EQ(topology->experts[1].node, "experts-node-0");
+  plan.nodes = {1, 1};
+  EXPECT_EQ(ComposeTopology(1, Workers(), plan, Model())->experts[1].domain, "experts-node-1");
+}
+
 TEST(ComposeTopology, IsTheSameForTheSameInputs) {
   const auto first = ComposeTopology(1, Workers(), Plan(), Model());
   const auto second = ComposeTopology(1, Workers(), Plan(), Model());
