@@ -232,7 +232,7 @@ class CrdsTest(ClusterCase):
         total = next(int(row[0]) for row in rows if row[1:] == ["MoEService", "in", "all"])
         print(f"CEL: {len(rules)} rules, {max(rules)} units at the most, {total} for all of MoEService's",
               file=sys.stderr)
-        told = re.search(r"at most (\d+) units for a rule with its message, and (\d+) for all rules of MoEService",
+        told = re.search(r"costs\s+at\s+most\s+(\d+)\s+units,\s+and\s+all\s+rules\s+of\s+MoEService\s+(\d+)",
                          (ROOT / "e2e" / "README.md").read_text(encoding="utf-8"))
         self.assertIsNotNone(told, "e2e/README.md tells no costs")
         self.assertEqual((int(told[1]), int(told[2])), (max(rules), total))
