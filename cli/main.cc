@@ -70,7 +70,7 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->check(CLI::Range(1, 600'000));
   serve
       ->add_option("--micro-batches", options.micro_batches,
-                   "micro-batches of a step, with --model. Default: chosen")
+                   "micro-batches of a step, with --model. Default: automatic")
       ->needs(model)
       ->check(CLI::Range(1, 4));
   auto* nodes = serve->add_option_function<std::string>(
@@ -85,7 +85,7 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
   nodes->needs(model)->excludes(attention)->excludes(experts);
   serve
       ->add_option("--exchange-mode", options.exchange_mode,
-                   "how rows travel between nodes, with --model. Default: chosen")
+                   "how rows travel between nodes, with --model. Default: automatic")
       ->needs(model)
       ->check(CLI::IsMember({"Auto", "Direct", "TwoPhaseSingle", "TwoPhaseParallel"}));
   DeclareTimed(*serve, options.timed);

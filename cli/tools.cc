@@ -635,7 +635,7 @@ namespace {
 Result<std::string> PlaceFrom(const RecordsSource& from, PlaceOptions options) {
   const bool has_service = !from.service.empty() || !from.server.empty();
   if (has_service == !options.routing.empty()) {
-    return InvalidArgument("place: wants --routing FILE or --from SERVICE, one of them");
+    return InvalidArgument("place: give either --routing FILE or --from SERVICE");
   }
   if (!has_service) return Place(options);
   JANUS_ASSIGN_OR_RETURN(const RecordsOf records, ReadRecords(from, "/routing"));

@@ -228,7 +228,7 @@ Result<std::string> ExplainText(const std::string& records) {
     if (change != &last) out += "last change\n  " + DecisionText(of, *change);
     const double time = NumberAt(*change, {"t"}).value_or(0);
     out += "    expected TPOT " + Milliseconds(NumberAt(*change, {"predictedTpotSeconds"})) +
-           ", observed since " + Milliseconds(of.ObservedSince(time)) + " in the median\n";
+           ", observed median since then " + Milliseconds(of.ObservedSince(time)) + "\n";
     out += CandidatesText(*change);
   } else {
     out += CandidatesText(last);

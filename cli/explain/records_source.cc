@@ -105,7 +105,7 @@ Result<control::ObjectKey> ChooseService(const std::vector<control::ObjectKey>& 
     if (IsMeant(key, name)) meant.push_back(key);
   }
   if (meant.size() == 1) return meant[0];
-  if (meant.size() > 1) return InvalidArgument("which service? there are " + names);
+  if (meant.size() > 1) return InvalidArgument("several services are there; name one: " + names);
   return NotFound((name.empty() ? "no decisions are recorded there yet"
                                 : "no decisions of '" + name + "' are recorded there yet" +
                                       (names.empty() ? "" : "; there are those of " + names)) +

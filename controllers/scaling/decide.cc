@@ -742,7 +742,7 @@ class Decider {
                      const Prediction& prediction) const {
     if (!IsAllowed(bounds, predictor_, c)) return "not allowed by the bounds";
     if (!Keeps(c, decision_.demand, aim_)) {
-      return Format("reaches %.0f %% of a target or limit, a move may use %.0f %%",
+      return Format("at %.0f %% of a target or limit; a change may reach %.0f %%",
                     prediction.pressure * 100, aim_ * 100);
     }
     if (CostOf(c) > CostOf(chosen)) {

@@ -53,7 +53,8 @@ std::string TextOf(Counts c, const Prediction& found, const Wanted& wanted) {
   std::string all = "no allowed configuration keeps the targets even for one sequence: ";
   all += text;
   if (wanted.share < 1) {
-    std::snprintf(text, sizeof(text), " (a move may use %.0f %% of a target)", wanted.share * 100);
+    std::snprintf(text, sizeof(text), " (a change may reach %.0f %% of a target)",
+                  wanted.share * 100);
     all += text;
   }
   return all + "; raise the target or allow other GPUs";

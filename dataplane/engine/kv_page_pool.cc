@@ -59,7 +59,7 @@ void KvPagePool::AllocateSwapRoom() {
   const Status taken = swap_.TakePages(context_, options_.layers, page_bytes_,
                                        static_cast<int>(std::min<int64_t>(pages, INT32_MAX - 1)));
   if (taken.ok()) return;
-  options_.log.Warning("no host memory for sequences that give way: they are computed again",
+  options_.log.Warning("no host memory for preempted sequences: they are computed again",
                        {{"swap_bytes", options_.swap_bytes}, {"error", taken.ToString()}});
 }
 
@@ -83,7 +83,7 @@ bool KvPagePool::SwapOut(std::vector<int32_t>& pages, Swapped& out) {
   if (!swap_.Give(static_cast<int>(pages.size()), out.numbers)) {
     if (swap_.pages() > 0 && !std::exchange(has_told_full_, true)) {
       options_.log.Warning(
-          "host memory for sequences that give way is full: they are computed again",
+          "host memory for preempted sequences is full: they are computed again",
           {{"swap_bytes", options_.swap_bytes},
            {"used", swap_used()},
            {"wanted", static_cast<int64_t>(pages.size()) * options_.layers * options_.page_bytes}});

@@ -99,8 +99,7 @@ bool AttentionPool::Holds() const {
 Status AttentionPool::NobodyTakes() const {
   if (std::ranges::any_of(members_, [](const Member& member) { return member.foreign; })) {
     return Unavailable(
-        "the service has gone over to a model with another tokenizer than this gateway's; try "
-        "again, and a gateway of its own will answer");
+        "the new model has another tokenizer than this gateway; retry to reach its gateway");
   }
   return Unavailable("no attention instance is attached");
 }
@@ -160,8 +159,9 @@ Status AttentionPool::Fits(const GenerationRequest& request, size_t generated,
   const std::string has = (generated == 0 ? "the prompt has " : "prompt and answer so far have ") +
                           std::to_string(tokens) + " tokens";
   if (tokens + 1 > capacity.max_context_tokens) {
-    return InvalidArgument(has + ", with one more the model's context of " +
-                           std::to_string(capacity.max_context_tokens) + " is too small");
+    return InvalidArgument(has + "; the model's context is " +
+                           std::to_string(capacity.max_context_tokens) +
+                           ", including one new token");
   }
   if (tokens + 1 > capacity.kv_capacity_tokens) {
     return InvalidArgument(has + ", the KV cache of an instance has room for " +
@@ -448,7 +448,7 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     // each goes to the front of the queue.
     waiting_.clear();
     std::ranges::sort(lost, std::greater<>());
-    const Status ended = Aborted("the attention instance was lost and no other can go on");
+    const Status ended = Aborted("the attention instance was lost; no other can continue");
     for (const uint64_t id : lost) Retry(id, ended, &deliveries);
     Pump();
   }

@@ -683,7 +683,7 @@ class Server final : public HttpServer {
   void PauseAccepting(error_code error) {
     shared_.metrics.accept_errors.Add();
     if (!std::exchange(accept_fails_, true)) {
-      log_.Warning("cannot accept connections; trying on", {{"reason", error.message()}});
+      log_.Warning("cannot accept connections; retrying", {{"reason", error.message()}});
     }
     accept_timer_.expires_after(std::chrono::milliseconds(100));
     accept_timer_.async_wait([this](error_code cancelled) {
@@ -741,7 +741,7 @@ class Server final : public HttpServer {
     departure_timer_.expires_after(ToTimer(departure_.drain));
     departure_timer_.async_wait([this](error_code error) {
       if (error) return;
-      log_.Warning("drain deadline passed: ending what is being answered",
+      log_.Warning("drain deadline passed: ending open answers",
                    {{"connections", static_cast<int64_t>(shared_.connections.load())}});
       End();
     });

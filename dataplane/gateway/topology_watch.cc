@@ -177,13 +177,13 @@ class Watch final : public TopologyWatch {
   bool Take(const v1::GetTopologyReply& reply, const std::string& address) {
     Result<ToldTopology> told = ReadTopology(reply);
     if (!told.ok()) {
-      log_.Warning("a member's topology is of no use",
+      log_.Warning("a member's topology is invalid",
                    {{"member", address}, {"reason", told.status().message()}});
       return false;
     }
     const AttentionMembers& members = told->members;
     if (members.epoch < epoch_) {
-      log_.Warning("a member tells an old topology",
+      log_.Warning("a member reports an old topology",
                    {{"member", address}, {"epoch", members.epoch}, {"known", epoch_}});
       return false;
     }

@@ -147,7 +147,7 @@ Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
                              "), and messages of it are still on their way to peers");
     } else {
       return waited.Annotate(DescribeRound(missed_->round) + ": " + missed_->why.message() +
-                             "; attention 0 did not have the step given up");
+                             "; attention 0 did not end the missed step");
     }
   }
   missed_.reset();

@@ -197,7 +197,7 @@ Status Leader::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
     }
     if (!lost.empty()) {
       return DeadlineExceeded("step " + std::to_string(abort_->fence()) + " is given up (" +
-                              reason_ + "), and did not leave it: " + lost);
+                              reason_ + "), but still in it: " + lost);
     }
   }
   fence_ = newest_ = abort_->fence();

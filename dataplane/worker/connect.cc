@@ -69,7 +69,7 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
     JANUS_ASSIGN_OR_RETURN(transport, ConnectNetwork(layout, network, listener, std::move(stop)));
   }
   if (options.device != nullptr && !options.device->is_read_by_all()) {
-    log.Info("what the peers read goes through the host's memory",
+    log.Info("peers read our data through host memory",
              {{"reason", options.device->refusal().empty() ? "a peer does not read ours"
                                                            : options.device->refusal()}});
   }
@@ -108,7 +108,7 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
   if (!any) return nullptr;
   Result<std::unique_ptr<DeviceSlots>> slots = DeviceSlots::Make(layout, context, all);
   if (slots.ok()) return *std::move(slots);
-  log.Warning("what the peers read goes through the host's memory",
+  log.Warning("peers read our data through host memory",
               {{"reason", std::string(slots.status().message())}});
   // Without own slots it can still read those of its peers. Each member decides by itself, and its
   // slots are read by all its readers or by none.

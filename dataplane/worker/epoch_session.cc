@@ -138,7 +138,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   if (auto pinned = PinPayloads(*s.transport_, *state.context); pinned.ok()) {
     s.pinned_ = *std::move(pinned);
   } else {
-    log.Warning("copies from and to the exchange's memory hold the host up",
+    log.Warning("copies to and from the exchange's memory block the host",
                 {{"reason", std::string(pinned.status().message())}});
   }
   s.links_ = LinksOf(*s.transport_, s.device_slots_.get());

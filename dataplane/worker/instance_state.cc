@@ -83,7 +83,7 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
     JANUS_ASSIGN_OR_RETURN(l.timed, MakeTimedModel(device, l.model));
     l.attention_pacer = MakeAttentionPacer(*l.timed);
     l.settings.attention.pacer = l.attention_pacer.get();
-    log.Warning("emulated: results wait for the times of another device",
+    log.Warning("emulated: results are delayed to match another device",
                 {{"emulated", ToString(l.timed->device())}});
   }
   JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
@@ -108,8 +108,8 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
 Status InstanceState::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
   if (ForLife(other) != config) {
     return FailedPrecondition(
-        "dtype, kv_block_size, isa, debug_logits_hash, fp8_kv_cache and timed are not those of the "
-        "epoch that is served; a change of them takes new workers");
+        "dtype, kv_block_size, isa, debug_logits_hash, fp8_kv_cache or timed differs from the "
+        "served epoch's; changing it needs new workers");
   }
   if (attention != nullptr && other_room != room) {
     return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +

@@ -57,7 +57,7 @@ Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
       model.dtype = DType::kFloat16;
       break;
     default:
-      return InvalidArgument("config.dtype: this version does not know it");
+      return InvalidArgument("config.dtype: unknown to this version");
   }
   if (config.kv_block_size() != 0 && config.kv_block_size() != kernels::kPageTokens) {
     return InvalidArgument("config.kv_block_size " + std::to_string(config.kv_block_size()) +

@@ -31,12 +31,13 @@ Status ReadChanges(const v1::Sampling& sampling, SamplingChanges& changes) {
   for (const v1::TokenBias& bias : sampling.logit_bias()) {
     if (bias.token() > INT32_MAX || !tokens.insert(bias.token()).second) {
       return InvalidArgument("logit_bias of token " + std::to_string(bias.token()) +
-                             ": it is no token, or is there twice");
+                             ": not a token, or listed twice");
     }
     changes.bias.emplace_back(static_cast<int32_t>(bias.token()), bias.bias());
   }
   if (sampling.min_tokens() > INT32_MAX) {
-    return InvalidArgument("min_tokens " + std::to_string(sampling.min_tokens()));
+    return InvalidArgument("min_tokens " + std::to_string(sampling.min_tokens()) + ": at most " +
+                           std::to_string(INT32_MAX));
   }
   changes.min_tokens = static_cast<int>(sampling.min_tokens());
   changes.repetition_penalty =
@@ -92,7 +93,8 @@ Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max
                            " bytes");
   }
   if (sampling.top_k() > INT32_MAX)
-    return InvalidArgument("top_k " + std::to_string(sampling.top_k()));
+    return InvalidArgument("top_k " + std::to_string(sampling.top_k()) + ": at most " +
+                           std::to_string(INT32_MAX));
   Request request;
   request.key = {stream, submit.request_id(), submit.attempt()};
   request.prompt = ToTokens(submit.prompt_tokens());

@@ -181,7 +181,7 @@ Result<ExecPlugin> ReadExec(const Section& exec) {
   JANUS_ASSIGN_OR_RETURN(out.provide_cluster_info, exec.Bool("provideClusterInfo"));
   JANUS_ASSIGN_OR_RETURN(const std::string mode, exec.Text("interactiveMode"));
   if (mode == "Always") {
-    return exec.Fail("interactiveMode", "is Always, and nobody sits here to be asked");
+    return exec.Fail("interactiveMode", "is Always, but there is no terminal");
   }
   JANUS_ASSIGN_OR_RETURN(const std::vector<Node> args, exec.List("args", "strings"));
   for (size_t i = 0; i < args.size(); ++i) {

@@ -97,11 +97,11 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
   if (said == nullptr) {
     std::string why = attention_.awaited;
     if (why.empty()) why = experts_.awaited;
-    if (why.empty()) why = "waiting for its first worker, which reports it";
+    if (why.empty()) why = "waiting for the first worker to report the model";
     return Unavailable("the needs of the model are not known yet: " + why);
   }
   const auto until_asked = [&](const Status& refused) {
-    return Unavailable("waiting for a worker of the newest revision; by what older ones report, " +
+    return Unavailable("waiting for a worker of the newest revision; older ones report: " +
                        refused.message());
   };
   const Answer& answer = *said->word.Best(said->revision);
@@ -130,7 +130,7 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
           return one.role == role.role && one.revision == role.revision;
         });
     if (!has_workers || role.IsNew() || !out.awaited.empty()) continue;
-    out.awaited = "the room for the model is not known yet: " + role.word.awaited;
+    out.awaited = "the memory for the model is not known yet: " + role.word.awaited;
   }
   return out;
 }
@@ -199,7 +199,7 @@ std::shared_ptr<const ModelKnowledge> WorkerPlanner::Know(const std::string& ser
     Take(role, now, over);
     RoleWord out{role.answers, role.trouble};
     if (out.awaited.empty() && role.question != nullptr) {
-      out.awaited = role.asked.name + " is being asked";
+      out.awaited = "waiting for " + role.asked.name + " to report its model and memory";
     }
     return out;
   };

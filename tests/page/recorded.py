@@ -44,7 +44,7 @@ def weighed(rate, m, n):
     best = found[0]
     for other in found[1:]:
         if other["pressure"] > 0.7:
-            other["lostBy"] = f"reaches {100 * other['pressure']:.0f} % of a target, a move may use 70 %"
+            other["lostBy"] = f"at {100 * other['pressure']:.0f} % of a target or limit; a change may reach 70 %"
         elif other["cost"] > best["cost"]:
             other["lostBy"] = f"costs {other['cost']:.0f}, the chosen {best['cost']:.0f}"
         else:

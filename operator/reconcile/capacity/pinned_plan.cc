@@ -20,7 +20,7 @@ Result<PlannedService> PlanPinned(PlanModel plan_model, const MoEService& servic
   return ResourceExhausted(
       planned.status().message() + "; each attention instance that serves has " +
       FormatBytes(held->kv_bytes) +
-      " of KV cache, chosen when it started, and another one is given the same: to choose anew, "
+      " of KV cache, chosen when it started; new instances get the same; to choose again, "
       "set kvCache.size, or suspend the service and resume it");
 }
 

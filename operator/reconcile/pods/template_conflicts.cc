@@ -18,12 +18,12 @@ namespace {
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kInstead = {{
     {".image", "; workers have spec.image, gateways the image that the chart names"},
     {".terminationGracePeriodSeconds", "; it follows from spec.drain.timeoutSeconds"},
-    {".serviceAccountName", "; every service has an account of its own for its workers"},
+    {".serviceAccountName", "; each service has its own account"},
     {".restartPolicy", "; a container that ends is started again"},
 }};
 
 FieldError Overwritten(std::string path) {
-  std::string message = "is set by the operator, so that this would not be heard: leave it out";
+  std::string message = "is set by the operator and would be ignored: remove it";
   for (const auto& [end, instead] : kInstead) {
     if (path.ends_with(end)) message += instead;
   }

@@ -92,7 +92,7 @@ std::vector<PodRemoval> PlanEndOfOldSide(const ServiceObserved& seen, const Roll
   std::vector<PodRemoval> removals;
   for (const PodSeen& pod : old.AllPods()) {
     if (pod.is_leaving) continue;
-    removals.push_back({pod.name, pod.uid, "another model has taken the place of its own"});
+    removals.push_back({pod.name, pod.uid, "another model replaces this pod's model"});
   }
   return removals;
 }
@@ -211,14 +211,12 @@ bool OldSideServes(const ServiceObserved& seen, const Side& old) {
 Cause ReplacingCause(const Rollout& rollout) {
   const Side& old = *rollout.sides.old;
   if (old.ended() == nullptr) {
-    return {"Replacing",
-            "the new model's pods come beside those of the old one, which go when the new "
-            "ones serve"};
+    return {"Replacing", "new pods start beside the old ones, which leave once the new ones serve"};
   }
   return {"Replacing", "the new model serves; " + std::to_string(old.AllPods().size()) +
-                           " pods of the old one are left, whose answers have up to " +
+                           " old pods are left; their answers have up to " +
                            std::to_string(rollout.desired.service.spec.rollout.drain_seconds) +
-                           " s to come to their ends"};
+                           " s to finish"};
 }
 
 bool MayFrontPropose(const Side& old) {

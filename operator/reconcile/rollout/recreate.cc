@@ -28,7 +28,7 @@ PodPlan PlanRecreation(const Side& side, Role role, const RoleWanted& wanted) {
   PodPlan out;
   for (const PodSeen& pod : side.pods[role == Role::kExperts]) {
     if (pod.is_leaving || !IsOld(side, pod, wanted)) continue;
-    out.remove.push_back({pod.name, pod.uid, "another model takes the place of its own"});
+    out.remove.push_back({pod.name, pod.uid, "another model replaces this pod's model"});
   }
   return out;
 }
@@ -45,11 +45,11 @@ Cause RecreatingCause(const Side& side, const Desired& desired, bool are_release
   const std::string name = "epoch " + std::to_string(side.ended()->epoch);
   if (are_released || leaving > 0) {
     return {"Recreating", name + " is ended: " + std::to_string(all) +
-                              " pods of the old model are leaving, then the new ones come"};
+                              " pods of the old model are leaving; then new pods start"};
   }
-  return {"Recreating", name + " is ended: its answers have up to " +
+  return {"Recreating", name + " is ended: answers have up to " +
                             std::to_string(desired.service.spec.rollout.drain_seconds) +
-                            " s to come to their ends; gateways hold what is new"};
+                            " s to finish; gateways hold new requests"};
 }
 
 }  // namespace janus::control

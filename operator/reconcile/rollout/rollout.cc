@@ -21,13 +21,12 @@ bool WantsAnotherModel(const Sides& sides, const Desired& desired) {
 Cause ModelCannotFollow(const std::string& topology, bool may_stand_beside) {
   return {
       "NotSupported",
-      "spec.model: other weights, dtype, device or kvCache.dtype cannot follow in the topology " +
-          topology + "; spec.rollout.type: " +
-          (may_stand_beside ? "SideBySide brings the new model up beside what serves, "
-                              "where there is room for both; "
+      "spec.model: topology " + topology +
+          " cannot change weights, dtype, device or kvCache.dtype; spec.rollout.type: " +
+          (may_stand_beside ? "SideBySide starts the new model beside the old one if both fit; "
                             : "") +
-          "Recreate ends what serves and begins with the new model, which takes the "
-          "service away for as long as that loads; or create another MoEService"};
+          "Recreate stops the old model first; nothing serves while the new one loads; or create "
+          "another MoEService"};
 }
 
 // The plan for `service` cannot follow the committed epoch: chooses how to switch.
@@ -91,9 +90,8 @@ void HoldLast(const ServiceObserved& seen, const ReconcilerOptions& options,
 // Until the old side is gone, keeps up the spec under which the front side started.
 Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
                      const PinnedImage& pinned) {
-  const Cause held_back = {"Replacing",
-                           "spec.model has changed again: the pods of the model before the one "
-                           "that serves leave first"};
+  const Cause held_back = {
+      "Replacing", "spec.model has changed again: the oldest model's pods must leave first"};
   std::optional<MoEService> last = LastServiceOf(front.seen.tree, front.side.topology);
   Desired out;
   if (last) {

@@ -26,10 +26,9 @@ void KeepTls(const PlanningSide& from, Desired& out) {
   if (sleeps) return;
   out.held_tls = {"NotSupported",
                   "spec.security.tls: pods with and without TLS cannot call each other, so the "
-                  "service goes on " +
+                  "service stays " +
                       std::string(wants ? "without" : "with") +
-                      " as before; for the change set spec.suspend: true, and false again when its "
-                      "pods are gone"};
+                      " TLS; to change it, set spec.suspend: true until its pods are gone"};
 }
 
 void KeepCommitted(const PlanningSide& from, Desired& out) {
@@ -77,16 +76,16 @@ void SayWhatIsKept(const PlanningSide& from, Desired& out) {
   if (out.service.spec.paused) return;
   out.held_back = {
       out.capacity.reason,
-      "the newest spec has no room, and what serves is kept as it was: " + out.capacity.message};
+      "the newest spec does not fit; what serves stays unchanged: " + out.capacity.message};
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     RoleDesired& desired = out.Of(role);
     const std::optional<int32_t>& asked = SpecOf(out.service, role).replicas;
     if (!asked || *asked == desired.wanted.pods) continue;
-    desired.limit = {out.capacity.reason, "spec.roles." + std::string(ToString(role)) +
-                                              ".replicas is " + std::to_string(*asked) +
-                                              "; the newest spec has no room, and the count is "
-                                              "kept at " +
-                                              std::to_string(desired.wanted.pods)};
+    desired.limit = {out.capacity.reason,
+                     "spec.roles." + std::string(ToString(role)) + ".replicas is " +
+                         std::to_string(*asked) +
+                         "; the newest spec does not fit, and the count stays " +
+                         std::to_string(desired.wanted.pods)};
   }
 }
 

@@ -65,8 +65,8 @@ Cause CheckSpec(const MoEService& service, const ReconcilerOptions& options) {
   if (errors.empty() && DeviceOf(service) == Device::kCuda && service.spec.image.empty() &&
       options.worker_cuda_image.empty()) {
     errors.push_back({"spec.image",
-                      "is empty, and this operator was told of no image of workers on GPUs; name "
-                      "one, or have its administrator set defaults.workerCudaImage",
+                      "is empty, and the operator has no GPU worker image; set it, or have the "
+                      "administrator set defaults.workerCudaImage",
                       0});
   }
   if (!errors.empty()) return {"InvalidSpec", Joined(errors)};
@@ -120,8 +120,7 @@ std::string WhyAsleep(const MoEService& service) {
   if (service.spec.suspend) return "the service is suspended";
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (SpecOf(service, role).replicas == 0) {
-      return "no instance shall serve: spec.roles." + std::string(ToString(role)) +
-             ".replicas is 0";
+      return "no instance serves: spec.roles." + std::string(ToString(role)) + ".replicas is 0";
     }
   }
   return "";

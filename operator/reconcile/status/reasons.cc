@@ -53,7 +53,7 @@ constexpr ReasonMeaning kReasons[] = {
     {"True, False", "SLOViolated", "ScalingReady, SLOMet",
      "SLOMet: fewer requests kept the targets than `slo.*.percentile` asks for. ScalingReady: the "
      "last decision was for more instances because the targets are missed",
-     "nothing in mode SLO; else more instances"},
+     "in mode SLO nothing; else add instances"},
     {"True", "SLOAtRisk", "ScalingReady",
      "the last decision was for more instances: the targets would be missed before new instances "
      "serve",
@@ -123,7 +123,7 @@ constexpr ReasonMeaning kReasons[] = {
     {"False", "MemberLost", "Ready, TopologyReady",
      "a member of the epoch has gone; the others hold their requests for the next epoch", ""},
     {"False", "WaitingForPods", "Ready, AttentionReady, ExpertsReady, TopologyReady",
-     "a pod is not ready yet, or restarts, or there are too few to hold the model",
+     "a pod is not ready yet, or restarts, or there are too few pods for the model",
      "the pod that the message names"},
     {"True, False", "Recreating", "Ready, Progressing, TopologyReady",
      "the model has changed and `spec.rollout.type` is Recreate: the old pods drain and go, then "

@@ -24,7 +24,7 @@ std::string WhyNotMade(const Node& deployment) {
   if (conditions == nullptr) return "";
   for (const Node& one : conditions->items) {
     if (TextAt(one, {"type"}) != "ReplicaFailure" || TextAt(one, {"status"}) != "True") continue;
-    return "no more can be made: " + std::string(TextAt(one, {"message"}));
+    return "no more pods can be created: " + std::string(TextAt(one, {"message"}));
   }
   return "";
 }
@@ -89,7 +89,7 @@ class Seeing {
     }
     if (!failed_.empty()) out.awaited = failed_;
     if (decision_.awaits_certificate[role == Role::kExperts] && out.awaited.empty()) {
-      out.awaited = "pods wait for a certificate, and Progressing says why";
+      out.awaited = "pods wait for a certificate (see Progressing)";
     }
     const std::string making =
         "create Pod " + RoleObjectName(desired_.service.metadata.name, role) + "-";

@@ -30,8 +30,7 @@ std::string Count(int is, int of, std::string_view what) {
 Judgement OfRole(const RoleStatus& role, const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kTrue, {"Suspended", seen.asleep}};
   if (seen.invalid && role.desired == 0) {
-    return {kFalse,
-            {seen.invalid.reason, "how many are wanted is not known: " + seen.invalid.message}};
+    return {kFalse, {seen.invalid.reason, "the wanted count is unknown: " + seen.invalid.message}};
   }
   std::string count = Count(role.current, role.desired, "instances serve");
   if (role.current >= role.desired && role.committed == role.desired) {
@@ -96,7 +95,7 @@ Judgement OfTopology(const StatusFacts& seen) {
   }
   if (seen.awaited) return {kFalse, seen.awaited};
   if (topology.has_lost) return {kFalse, {"MemberLost", "a member of " + name + " is gone"}};
-  if (topology.epoch > 0) return {kFalse, {"Preparing", name + " is being told to its members"}};
+  if (topology.epoch > 0) return {kFalse, {"Preparing", name + " is being sent to its members"}};
   return {kFalse, {"NoTopology", "no topology is committed yet"}};
 }
 
@@ -130,8 +129,8 @@ Judgement OfCapacity(const StatusFacts& seen) {
 
 std::string WhilePaused(const StatusFacts& seen) {
   if (!seen.is_paused) return "";
-  return seen.has_waiting_edits ? ", but for edits that wait while spec.paused is true"
-                                : "; while spec.paused is true, edits wait";
+  return seen.has_waiting_edits ? ", except for edits that wait while spec.paused is true"
+                                : "; new edits wait while spec.paused is true";
 }
 
 Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
@@ -140,8 +139,9 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
   if (seen.held_back.reason == "InsufficientCapacity") {
     return {kFalse, seen.held_back};
   }
-  const std::string fails = seen.fails.empty() ? "" : "; tried again and again: " + seen.fails;
-  if (is_complete) return {kTrue, {"Complete", "all is as wanted" + WhilePaused(seen) + fails}};
+  const std::string fails = seen.fails.empty() ? "" : "; retrying: " + seen.fails;
+  if (is_complete)
+    return {kTrue, {"Complete", "everything matches the spec" + WhilePaused(seen) + fails}};
   if (seen.progressed + kProgressDeadline <= seen.now) {
     return {kFalse,
             {"ProgressDeadlineExceeded",
@@ -151,7 +151,7 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
   if (seen.awaited && seen.awaited.reason == "Recreating") {
     return {kTrue, {seen.awaited.reason, seen.awaited.message + fails}};
   }
-  return {kTrue, {"Working", "what is wanted is being made" + fails}};
+  return {kTrue, {"Working", "changes are being made" + fails}};
 }
 
 // Reports a role that does not follow its source rather than one that does.
@@ -216,20 +216,19 @@ Judgement OfScaling(const StatusFacts& seen) {
   }
   if (followed.empty()) return out;
   if (bounds.empty()) out.cause.reason = "External";
-  out.cause.message = bounds.empty()
-                          ? "the count of " + followed + " is what is asked for by MoERoleScaler"
-                          : std::move(bounds);
+  out.cause.message =
+      bounds.empty() ? "the MoERoleScaler sets the count of " + followed : std::move(bounds);
   return out;
 }
 
 Judgement OfMetrics(const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kUnknown, {"NotCollected", seen.asleep}};
   if (seen.topology.epoch == 0) {
-    return {kUnknown, {"NotCollected", "no epoch is committed whose members could be asked"}};
+    return {kUnknown, {"NotCollected", "no committed epoch, so no members to ask"}};
   }
   switch (seen.answers) {
     case EpochWatch::Answers::kAll:
-      return {kTrue, {"Collected", "all members answer what they are asked every few seconds"}};
+      return {kTrue, {"Collected", "all members report every few seconds"}};
     case EpochWatch::Answers::kNotAll:
       return {kFalse, {"MembersSilent", seen.unanswered}};
     case EpochWatch::Answers::kUnknown:

@@ -209,9 +209,9 @@ TEST_F(Aborts, AMemberThatStandsStillForLessThanTheLossDeadlineHurtsNobody) {
 TEST_F(Aborts, AMemberThatStandsStillForLongerIsNamed) {
   service_.deadlines = {Scaled(Seconds(0.05)), Scaled(Seconds(0.5))};
   for (const auto& [member, among, said] :
-       {std::tuple{kExperts1, &IsContributions, "did not leave it: experts 1"},
-        std::tuple{kAttention1, &IsRows, "did not leave it: attention 1"},
-        std::tuple{kAttention0, &IsRows, "attention 0 did not have the step given up"}}) {
+       {std::tuple{kExperts1, &IsContributions, "but still in it: experts 1"},
+        std::tuple{kAttention1, &IsRows, "but still in it: attention 1"},
+        std::tuple{kAttention0, &IsRows, "attention 0 did not end the missed step"}}) {
     Halt halt;
     const Served run =
         Serve(held_, service_, {}, halt.At(member, 2, among), [&](LoopbackCluster& cluster) {

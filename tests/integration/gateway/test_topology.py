@@ -88,7 +88,7 @@ def test_an_old_topology_changes_nothing(start):
     start.epoch = 6
     gateway = start.gateway([ahead, behind])  # commits epoch 7
     ahead.stop(signal.SIGKILL)
-    wait_until(lambda: "tells an old topology" in gateway.errors(), "the answer of the one behind")
+    wait_until(lambda: "reports an old topology" in gateway.errors(), "the answer of the one behind")
     assert gateway.metric(EPOCH) == 7
     assert ask(gateway).choices[0].text == "It is"
 

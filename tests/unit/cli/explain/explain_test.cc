@@ -51,7 +51,7 @@ TEST(ExplainText, SaysWhyTheCountsAreAsTheyAre) {
             "last change\n"
             "  ScaleUp from 1A8E to 2A8E, SLOViolated (5m ago)\n"
             "    it was slow\n"
-            "    expected TPOT 54.4 ms, observed since 54.0 ms in the median\n"
+            "    expected TPOT 54.4 ms, observed median since then 54.0 ms\n"
             "  what was weighed (pressure: above 1 it breaks a target or has no room):\n"
             "    COUNTS   TPOT      TTFT   GPUS   COST   PRESSURE   WHY NOT\n"
             "    2A8E     54.4 ms   -      10     10     0.60       (chosen)\n"

@@ -69,8 +69,8 @@ TEST(Judge, WhatOfAPodTemplateNoPodWouldHaveIsRefusedAsOnTheCluster) {
             "  schema:         valid\n"
             "  on a cluster:   this version cannot serve it\n"
             "    s.yaml:10: spec.roles.experts.podTemplate.spec.containers[0].image: is set by the "
-            "operator, so that this would not be heard: leave it out; workers have spec.image, "
-            "gateways the image that the chart names\n"
+            "operator and would be ignored: remove it; workers have spec.image, gateways the image "
+            "that the chart names\n"
             "bad");
 }
 

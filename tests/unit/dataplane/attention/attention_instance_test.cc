@@ -698,7 +698,7 @@ TEST_F(AttentionInstanceTest, WhoDoesNotLeaveAGivenUpStepIsNamed) {
   coordinator.SayLeft(kAttention1, 1, 1);
   EXPECT_EQ(coordinator.Join(),
             DeadlineExceeded("step 1 is given up (attention 1 missed step 1 MoE layer 0: " + why +
-                             "), and did not leave it: experts 0"));
+                             "), but still in it: experts 0"));
 }
 
 // The member that waits first is the first to miss a round, even if the fault is two rounds away.
@@ -744,7 +744,7 @@ TEST_F(AttentionInstanceTest, TheReasonIsTheWordOfWhomNobodyElseHeldUp) {
                         text(words[1]));
     coordinator.SayLeft(kAttention1, 2, 2);
     EXPECT_EQ(coordinator.Join(), DeadlineExceeded("step 2 is given up (" + reason(words[right]) +
-                                                   "), and did not leave it: experts 0"));
+                                                   "), but still in it: experts 0"));
   }
 }
 

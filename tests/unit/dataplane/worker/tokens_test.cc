@@ -161,7 +161,7 @@ TEST_F(TokensTest, RejectsWhatCannotBeTaken) {
       [](Submit& s) {
         for (int i = 0; i < 2; ++i) s.mutable_sampling()->add_logit_bias()->set_token(3);
       },
-      kInvalid, "is there twice");
+      kInvalid, "listed twice");
   rejected([](Submit& s) { s.set_traceparent(std::string(300, 'x')); }, kInvalid, "id for logs");
   rejected([](Submit& s) { s.add_generated_tokens(600); }, kInvalid, "generated tokens");
   rejected([](Submit& s) { s.set_want_logits_hash(true); }, kInvalid, "--debug-logits-hash");

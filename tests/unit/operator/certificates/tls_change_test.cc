@@ -52,7 +52,7 @@ TEST_F(TlsChange, IsHeldWhileTheServiceRunsAndAllElseGoesOn) {
   EXPECT_EQ(sim.Condition("Stalled"), "True/NotSupported");
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
   EXPECT_TRUE(Contains(sim.MessageOf("Ready"), "spec.security.tls"));
-  EXPECT_TRUE(Contains(sim.MessageOf("Ready"), "goes on with as before; for the change set"));
+  EXPECT_TRUE(Contains(sim.MessageOf("Ready"), "stays with TLS; to change it, set"));
   EXPECT_EQ(sim.Pods(Role::kAttention).size(), 2u) << "other edits are carried out";
   Lose(Role::kExperts);
   sim.Run(Seconds(20));
@@ -74,7 +74,7 @@ TEST_F(TlsChange, IsHeldTheOtherWayRoundToo) {
   Lose(Role::kAttention);
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.Condition("Stalled"), "True/NotSupported");
-  EXPECT_TRUE(Contains(sim.MessageOf("Ready"), "goes on without as before"));
+  EXPECT_TRUE(Contains(sim.MessageOf("Ready"), "stays without TLS"));
   EXPECT_EQ(Kinds(), std::set{false});
   EXPECT_FALSE(GatewayUsesTls());
   const auto calls = sim.keeper->ForCalls(sim.Uid());

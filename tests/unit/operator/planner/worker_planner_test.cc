@@ -62,14 +62,14 @@ class WorkerPlannerTest : public testing::Test {
 TEST_F(WorkerPlannerTest, KnowsNothingBeforeAWorkerHasSaidIt) {
   Look();
   EXPECT_EQ(Plan().status(),
-            Unavailable("the needs of the model are not known yet: waiting for its "
-                        "first worker, which reports it"));
+            Unavailable("the needs of the model are not known yet: waiting for the "
+                        "first worker to report the model"));
   Add(Role::kAttention, "a0");
   Look();
   EXPECT_EQ(questions_.last(), "a0");
   EXPECT_EQ(questions_.asked.back().uid, kUid);
-  EXPECT_EQ(Plan().status(),
-            Unavailable("the needs of the model are not known yet: pod a0 is being asked"));
+  EXPECT_EQ(Plan().status(), Unavailable("the needs of the model are not known yet: waiting for "
+                                         "pod a0 to report its model and memory"));
   questions_.Answer(Report());
   EXPECT_EQ(wakes_, 1);
   Look();
@@ -93,7 +93,9 @@ TEST_F(WorkerPlannerTest, AsksOneOfEachRoleOnce) {
   questions_.asked[0].result = Report();
   Look();
   ASSERT_TRUE(Plan().ok());
-  EXPECT_EQ(Plan()->awaited, "the room for the model is not known yet: pod e0 is being asked");
+  EXPECT_EQ(Plan()->awaited,
+            "the memory for the model is not known yet: waiting for pod e0 to report its model and "
+            "memory");
   questions_.Answer(Report());
   for (int pass = 0; pass < 3; ++pass) Look();
   EXPECT_EQ(Plan()->awaited, "");
@@ -196,7 +198,9 @@ TEST_F(WorkerPlannerTest, OlderWordsCarryWhatServesUntilNewOnesCome) {
   Add(Role::kExperts, "e1", "r2");
   Look();
   EXPECT_EQ(questions_.last(), "e1");
-  EXPECT_EQ(Plan()->awaited, "the room for the model is not known yet: pod e1 is being asked");
+  EXPECT_EQ(Plan()->awaited,
+            "the memory for the model is not known yet: waiting for pod e1 to report its model and "
+            "memory");
   questions_.Answer(Report(4 * kGiB, "d2"));
   Look();
   EXPECT_EQ(Plan()->model_digest, "d2");
@@ -223,7 +227,7 @@ TEST_F(WorkerPlannerTest, WhatOnlyOlderWorkersMakeImpossibleWaitsForNewOnes) {
   Look();
   EXPECT_EQ(Plan().status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(Contains(Plan().status().message(),
-                       "waiting for a worker of the newest revision; by what older ones report, "
+                       "waiting for a worker of the newest revision; older ones report: "
                        "spec.model.maxModelLen"));
 }
 

@@ -831,10 +831,10 @@ TEST(Reconciler, PausedItHealsAndDoesNothingElse) {
   sim.Patch(R"({"spec":{"paused":true}})");
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.MessageOf("Ready"),
-            "the service is as wanted; while spec.paused is true, edits wait");
+            "the service is as wanted; new edits wait while spec.paused is true");
   sim.Patch(R"({"spec":{"gateway":{"replicas":3}}})");
   sim.Run(Seconds(20));
-  EXPECT_FALSE(Contains(sim.MessageOf("Progressing"), "but for edits")) << "gateways follow";
+  EXPECT_FALSE(Contains(sim.MessageOf("Progressing"), "except for edits")) << "gateways follow";
   sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":4,"spareSlots":1,)"
             R"("nodeSelector":{"disk":"fast"}}}}})");
   sim.Run(Seconds(20));
@@ -1137,12 +1137,12 @@ TEST(Reconciler, InModeSloTheFewestPodsStartBeforeTheModelIsKnown) {
 
 TEST(Reconciler, NoEpochIsMadeOfAPlanThatStillAwaitsAWorkersWord) {
   SimulatedService sim;
-  sim.planner.awaited = "pod x is being asked";
+  sim.planner.awaited = "waiting for pod x to report its model and memory";
   sim.Apply(1, 2);
   sim.Run(Seconds(60));
   EXPECT_FALSE(sim.Topology());
   EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelUnknown");
-  EXPECT_EQ(sim.MessageOf("TopologyReady"), "pod x is being asked");
+  EXPECT_EQ(sim.MessageOf("TopologyReady"), "waiting for pod x to report its model and memory");
   // Workers that it could ask: all ready ones, by role and age, at their pods' addresses.
   const WorkersToAsk& asked = sim.planner.workers;
   ASSERT_EQ(asked.workers.size(), 3u);
@@ -1265,9 +1265,10 @@ TEST(Reconciler, WhyNoGatewayPodCanBeMadeIsInTheWordsOfItsDeployment) {
                         {"message", Text("pods \"x\" is forbidden: violates PodSecurity")}})}));
   ASSERT_TRUE(sim.user.Update(kDeployments, deployment, Subresource::kStatus, {}, kLimits).ok());
   sim.Run(Seconds(70));
-  EXPECT_EQ(sim.MessageOf("Available"),
-            "0 of 2 gateway pods are available; no more can be made: pods \"x\" is forbidden: "
-            "violates PodSecurity");
+  EXPECT_EQ(
+      sim.MessageOf("Available"),
+      "0 of 2 gateway pods are available; no more pods can be created: pods \"x\" is forbidden: "
+      "violates PodSecurity");
 }
 
 // No pod can be created while `is_down`.
@@ -1297,11 +1298,11 @@ TEST(Reconciler, WhatTheServerRefusesAgainAndAgainIsSaid) {
   sim.RestartOperator(&api);
   sim.Apply(1, 2);
   sim.Run(Seconds(8));
-  EXPECT_EQ(sim.MessageOf("Progressing"), "what is wanted is being made");
+  EXPECT_EQ(sim.MessageOf("Progressing"), "changes are being made");
   sim.Run(Seconds(70));
   EXPECT_EQ(sim.Condition("Progressing"), "True/Working");
   const std::string words = sim.MessageOf("Progressing");
-  EXPECT_TRUE(Contains(words, "tried again and again: create ")) << words;
+  EXPECT_TRUE(Contains(words, "retrying: create ")) << words;
   EXPECT_TRUE(Contains(words, " demo-attention-")) << words;
   EXPECT_TRUE(words.ends_with(": failed calling webhook")) << words;
   sim.Run(Seconds(600));
@@ -1311,7 +1312,7 @@ TEST(Reconciler, WhatTheServerRefusesAgainAndAgainIsSaid) {
   sim.RunUntil("Ready", Seconds(400));
   sim.Run(Seconds(65));
   sim.ExpectWhole(1, 2);
-  EXPECT_EQ(sim.MessageOf("Progressing"), "all is as wanted");
+  EXPECT_EQ(sim.MessageOf("Progressing"), "everything matches the spec");
 }
 
 TEST(Reconciler, WhatPeopleAreToMendIsSaidAtOnce) {

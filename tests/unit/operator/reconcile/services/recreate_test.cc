@@ -162,7 +162,8 @@ TEST(Recreate, TheFirstPodThatTellsOfAnotherModelStays) {
   sim.Run(Seconds(2));
   Watcher watcher(sim);
   sim.planner.awaited =
-      "the room for the model is not known yet: pod demo-attention-x is being asked";
+      "the memory for the model is not known yet: waiting for pod demo-attention-x to report its "
+      "model and memory";
   sim.Patch(kOtherModel);
   sim.Run(Seconds(10));
   EXPECT_EQ(sim.cluster.pods_ever().size(), 7u) << "one of each role";

@@ -291,7 +291,7 @@ TEST(External, WithoutTheOtherRoleItSleeps) {
     EXPECT_EQ(sim.Condition("Available"), "False/Suspended");
     for (const char* type : {"Ready", "Available", "TopologyReady", "ExpertsReady"}) {
       EXPECT_EQ(sim.MessageOf(type),
-                "no instance shall serve: spec.roles." + std::string(zero) + ".replicas is 0");
+                "no instance serves: spec.roles." + std::string(zero) + ".replicas is 0");
     }
     PatchRoles(sim, kExternal, kExternal);
     Settle(sim, 1, 2);

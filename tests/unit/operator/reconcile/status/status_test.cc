@@ -103,10 +103,10 @@ TEST(ConditionsOf, WhatIsTriedInVainIsInTheMessageOfProgressing) {
   };
   StatusFacts seen = Whole();
   seen.fails = "create pod x: failed calling webhook";
-  const std::string words = "; tried again and again: create pod x: failed calling webhook";
-  EXPECT_EQ(says(seen), "Complete: all is as wanted" + words);
+  const std::string words = "; retrying: create pod x: failed calling webhook";
+  EXPECT_EQ(says(seen), "Complete: everything matches the spec" + words);
   seen.experts.current = 2;
-  EXPECT_EQ(says(seen), "Working: what is wanted is being made" + words);
+  EXPECT_EQ(says(seen), "Working: changes are being made" + words);
   seen.now = seen.progressed + kProgressDeadline;
   EXPECT_EQ(says(seen), "ProgressDeadlineExceeded: nothing has moved for 600 s" + words);
 }
@@ -225,7 +225,7 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
        }},
       {"Progressing", "False/InsufficientCapacity", "False/InsufficientCapacity",
        [](StatusFacts& s) {  // everything wanted before the edit serves
-         s.held_back = {"InsufficientCapacity", "the newest spec has no room"};
+         s.held_back = {"InsufficientCapacity", "the newest spec does not fit"};
        }},
       {"Progressing", "True/Working", "False/Replacing",
        [](StatusFacts& s) {
