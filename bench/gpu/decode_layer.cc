@@ -416,7 +416,7 @@ std::vector<OperationLimit> LimitsOf(const ModelDescription& model, int rows, in
   const bool shared = model.moe.shared_intermediate > 0;
   if (shared) limits.push_back(Ffn("shared experts", 1, t, h, model.moe.shared_intermediate, 4));
   limits.push_back(
-      {"router and AEBS", (model.moe.experts + t) * h * kBytes, 2 * t * h * model.moe.experts});
+      {"gate and AEBS", (model.moe.experts + t) * h * kBytes, 2 * t * h * model.moe.experts});
   limits.push_back(Ffn("experts", load.experts, load.rows, h, model.moe.intermediate, kBytes));
   limits.push_back(
       {"combine",

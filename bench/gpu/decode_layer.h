@@ -17,7 +17,7 @@ namespace janus::bench {
 // One MoE layer of a decode step, with the launches that the instances make on a GPU
 // (dataplane/attention/layers.cc, dataplane/experts/device_expert_layers.cc). It runs one attention
 // instance that has all rows of the round, and one of the expert instances: norm, attention,
-// projection, norm, shared experts, router with AEBS and lists, experts, combine. There is no
+// projection, norm, shared experts, gate with AEBS and lists, experts, combine. There is no
 // exchange. The experts read the rows where they were written. Contributions of the other expert
 // instances are not computed; their memory keeps what it held.
 //

@@ -82,7 +82,7 @@ FIGURES = (
     *(Figure(f"AEBS greedy of {rows:,} rows, 16 and 32 instances", None,
              AEBS.format(rows, "greedy", BOTH, 150), "us", 2, unit="us")
       for rows in (64, 1024, 4096, 8192)),
-    Figure("router and AEBS over their sum", 1, r".*: shares", "of_sum", 4),
+    Figure("gate and AEBS over their sum", 1, r".*: shares", "of_sum", 4),
     Figure("experts in fp8, a", 8, EXPERTS.format("fp8"), "a_us", 5, unit="us", is_fit=True),
     Figure("experts in fp8, b", 10.8, EXPERTS.format("fp8"), "b_us", 5, unit="us", is_read=True, is_fit=True),
     Figure("experts in bf16, b", 21.6, EXPERTS.format("bf16"), "b_us", 5, unit="us", is_read=True, is_fit=True),

@@ -1,11 +1,11 @@
-// AEBS and the router on a GPU, as nodes of a graph, beside an empty kernel in the same graph. AEBS
-// alone is timed over instances and slots at 512 rows, and over rows. Router, top-k and AEBS for 64
+// AEBS and the gate on a GPU, as nodes of a graph, beside an empty kernel in the same graph. AEBS
+// alone is timed over instances and slots at 512 rows, and over rows. Gate, top-k and AEBS for 64
 // rows run in two launches; the lines also have the times of the two alone. It adds one JSON line
 // per case to the file that --results names, flushed when the case ends. A case that is in the file
 // is not run again.
 //
-// Experts, ids and weights are random. AEBS finds its ids in the cache, as it does behind a router.
-// The router's weights rotate through the arena, at least 512 MiB per replay. Times are between
+// Experts, ids and weights are random. AEBS finds its ids in the cache, as it does behind a gate.
+// The gate's weights rotate through the arena, at least 512 MiB per replay. Times are between
 // events of the graph, over its nodes: medians of 30 (bench/gpu/stream_times.h).
 
 #include <random>
@@ -17,7 +17,7 @@
 namespace janus::kernels::cuda {
 namespace {
 
-// A model's router and its rule. kSigmoid has a bias, and chooses groups by their two best experts
+// A model's gate and its rule. kSigmoid has a bias, and chooses groups by their two best experts
 // (kernels.h).
 struct Shape {
   const char* name;
@@ -163,23 +163,23 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
   const auto time = [&](const char* what, auto call) {
     return bench.TimeOfNodes(name + what, bytes, nodes, call);
   };
-  const double fused = time("router and AEBS in two launches", [&](int) {
+  const double fused = time("gate and AEBS in two launches", [&](int) {
     next();
     Check(GateAndSchedule(stream, both));
   });
-  const double in_turn = time("router, then AEBS", [&](int) {
+  const double in_turn = time("gate, then AEBS", [&](int) {
     next();
     Check(RunGateTopK(stream, gate, GateForm::kFast));
     Check(ScheduleExperts(stream, both.schedule));
   });
-  const double router = time("router alone", [&](int) {
+  const double router = time("gate alone", [&](int) {
     next();
     Check(RunGateTopK(stream, gate, GateForm::kFast));
   });
   const double aebs = bench.TimeOfNodes(name + "AEBS alone", 0, kAebsNodes, [&](int) {
     Check(ScheduleExperts(stream, both.schedule));
   });
-  time("plain router, then AEBS", [&](int) {
+  time("plain gate, then AEBS", [&](int) {
     next();
     Check(RunGateTopK(stream, gate, GateForm::kPlain));
     Check(ScheduleExperts(stream, both.schedule));

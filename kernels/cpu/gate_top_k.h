@@ -1,4 +1,4 @@
-// Router: logits first, dealt over rows where there are enough, else over experts; then scores and
+// Gate: logits first, dealt over rows where there are enough, else over experts; then scores and
 // top-k row by row.
 
 #pragma once

@@ -121,7 +121,7 @@ Result<std::shared_ptr<const TrustBundle>> TrustBundle::Parse(const std::string&
       return InvalidArgument(which + " is not one of an authority");
     }
     if (!UriOf(authority.get())) {
-      return InvalidArgument(which + " does not have exactly one URI of its service");
+      return InvalidArgument(which + " must have exactly one URI, which names the authority");
     }
     X509_STORE_add_cert(store->store.get(), authority.get());
   }

@@ -429,7 +429,7 @@ std::string FirstDifference(Fault fault, uint64_t seed) {
   HeldModel held = fault == Fault::kPromptFormOnReplay
                        ? SmallLatentModel(DType::kFloat32, MixSeed(seed, 1))
                        : SmallRandomModel(DType::kFloat32, MixSeed(seed, 1));
-  // The router's experts tie in pairs; only then the rule of ties matters.
+  // The gate's experts tie in pairs; only then the rule of ties matters.
   const int h = held.model.hidden;
   std::vector<std::vector<float>> routers;
   for (ExpertLayerWeights& layer : held.experts.layers) {

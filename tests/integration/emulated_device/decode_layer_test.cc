@@ -382,7 +382,7 @@ TEST(LayerLimits, OfLatentAttentionAreThoseOfLaunchPlans) {
   kernels::GroupedExpertFfnArgs shared = ffn;
   shared.y_dtype = DType::kFloat32;
   EXPECT_EQ(BytesOf(limits, "shared experts"), cuda::ExpertBytes(shared, 1, 64));
-  EXPECT_EQ(BytesOf(limits, "router and AEBS"), (256 + 64) * 7168 * 2);
+  EXPECT_EQ(BytesOf(limits, "gate and AEBS"), (256 + 64) * 7168 * 2);
   EXPECT_EQ(BytesOf(limits, "combine"),
             cuda::PlanCombineSlots({.dtype = kB16, .rows = 64, .hidden = 7168, .top_k = 8}).bytes +
                 64 * 7168 * 4);  // of the shared experts

@@ -143,7 +143,7 @@ std::vector<Bytes> RandomRows(const HeldModel& held, const std::vector<int>& cou
 struct Way {
   const char* name;
   ExpertLayersOptions options;
-  // Replays, and whether router weights are copied to the host (for the host's lists), in a round
+  // Replays, and whether gate weights are copied to the host (for the host's lists), in a round
   // of 12 rows.
   int replays;
   bool host_lists;

@@ -126,7 +126,7 @@ class FiguresTest(unittest.TestCase):
             "AEBS greedy, twice the slots": ["<= 11 us", "9", "9", "1 of 2, 1 too slow", "incomplete"],
             "AEBS exact beyond greedy, 1.5 times the slots": ["<= 3 us", "3.5", "2.5", "2 of 2", "no"],
             "AEBS exact beyond greedy, twice the slots": ["<= 3 us", "2.5", "2.5", "1 of 2, 1 too slow", "incomplete"],
-            "router and AEBS over their sum": ["<= 1", "0.8", "0.8", "1 of 4", "incomplete"],
+            "gate and AEBS over their sum": ["<= 1", "0.8", "0.8", "1 of 4", "incomplete"],
             "experts in fp8, a": ["<= 8 us", "7", "-1", "2 of 5", "no fit"],
             "experts in fp8, b": ["<= 10.8 us", "10.7", "10", "2 of 5", "incomplete"],
             "experts in bf16, b": ["<= 21.6 us", "22", "22", "1 of 5", "no"],
