@@ -483,7 +483,7 @@ TEST(Plan, OfTheGateFitsTheMostExpertsThereAre) {
   EXPECT_EQ(PlanGateLogits(a).blocks, 4 * 64);
 }
 
-GateTopKArgs DeepSeekV3Router(int64_t rows) {
+GateTopKArgs DeepSeekV3Gate(int64_t rows) {
   GateTopKArgs a{.x_dtype = kB16,
                  .weight_dtype = kB16,
                  .rows = rows,
@@ -498,7 +498,7 @@ GateTopKArgs DeepSeekV3Router(int64_t rows) {
 
 // All weights are in flight at once: 28 pieces of 4 tiles of experts, each of 32 KiB.
 TEST(Plan, OfTheFastGateDealsTheInnerAxisOverBlocks) {
-  const GateTopKArgs a = DeepSeekV3Router(64);
+  const GateTopKArgs a = DeepSeekV3Gate(64);
   const Plan logits = PlanFastGateLogits(a, true);
   EXPECT_EQ(logits.blocks, 4 * 28);
   EXPECT_EQ(logits.shared_bytes, 64 << 10);
@@ -506,9 +506,9 @@ TEST(Plan, OfTheFastGateDealsTheInnerAxisOverBlocks) {
   EXPECT_EQ(logits.flops, int64_t{2} * 64 * 256 * 7168);
   EXPECT_TRUE(CanLaunch(logits, FastGateLogitsKernel::kAskedSharedBytes));
   EXPECT_EQ(PlanFastGateLogits(a, false).blocks, 4);
-  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Router(65), true).blocks, 2 * 4 * 28);
-  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Router(17), true).shared_bytes, 48 << 10);
-  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Router(1), true).shared_bytes, 40 << 10);
+  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Gate(65), true).blocks, 2 * 4 * 28);
+  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Gate(17), true).shared_bytes, 48 << 10);
+  EXPECT_EQ(PlanFastGateLogits(DeepSeekV3Gate(1), true).shared_bytes, 40 << 10);
   // Three blocks on a multiprocessor of sm_90 (228 KiB, of which each block takes one more), one on
   // the smallest of sm_80 and later.
   EXPECT_LE(3 * (FastGateLogitsKernel::kAskedSharedBytes + 1024), 228 << 10);
@@ -521,7 +521,7 @@ TEST(Plan, OfTheFastGateDealsTheInnerAxisOverBlocks) {
 }
 
 TEST(Plan, OfTheFastGateTakesTheRowsThatFindRoom) {
-  GateTopKArgs a = DeepSeekV3Router(64);
+  GateTopKArgs a = DeepSeekV3Gate(64);
   EXPECT_EQ(a.workspace_bytes, 28 * 64 * 256 * 4);
   EXPECT_EQ(GateRowsAtOnce(a), 64);
   a.rows = 500;
@@ -539,14 +539,14 @@ TEST(Plan, OfTheFastChoiceFitsTheMostExpertsThereAre) {
       .rows = 64, .hidden = 7168, .experts = kMaxExperts, .top_k = kMaxTopK, .groups = kMaxGroups};
   EXPECT_TRUE(CanLaunch(PlanFastGateChoice(most, true)));
   EXPECT_EQ(PlanFastGateChoice(most, true).blocks, 64);
-  const GateTopKArgs a = DeepSeekV3Router(64);
+  const GateTopKArgs a = DeepSeekV3Gate(64);
   EXPECT_EQ(PlanFastGateChoice(a, true).bytes, 64 * (29 * 4 * 256 + 6 * 8));
   EXPECT_EQ(PlanFastGateChoice(a, false).bytes, PlanGateChoice(a).bytes);
 }
 
 // The gate and AEBS: the shared memory of the larger, the placement and the ids beside.
 TEST(Plan, OfTheGateWithAebsHasABlockForEachRow) {
-  const GateTopKArgs a = DeepSeekV3Router(64);
+  const GateTopKArgs a = DeepSeekV3Gate(64);
   const ScheduleExpertsArgs few{.placement = {.experts = 256, .instances = 16, .mask_words = 1},
                                 .count = 64 * 8};
   const Plan plan = PlanGateAndSchedule(a, few, {});
