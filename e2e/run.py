@@ -48,7 +48,8 @@ def fold(suite, lines, code):
     # A test, or a class that was skipped as a whole.
     skipped = {test for test in planned if outcomes.get(test, outcomes.get(test.split(".")[0])) == "skipped"}
     why = [reasons[test] for test, outcome in outcomes.items() if outcome == "skipped"]
-    failures = [{"test": test, "repeat": repeat(suite, test)} for test in failed]
+    failures = [{"test": test, "repeat": repeat(suite, test), "reason": last_line(reasons[test]) or "not run to its end"}
+                for test in failed]
     if failures:
         ended = [] if code in (0, 1) else [f"it ended with {code} in the middle of a test"]
         why = ended + [f"{test}: {last_line(reasons[test]) or 'not run to its end'}" for test in failed]

@@ -18,7 +18,7 @@ def build(name, preset, targets, log, until=None, shown=True):
     status = process.run(
         f"mkdir -p {folder}; {wanted} >{folder}/configure.log 2>&1 || {{ cat {folder}/configure.log; exit 90; }}; "
         f"ninja -C {folder} -k 0 --quiet {goals}", log, until, shown=shown)
-    outcome.seconds = time.monotonic() - begun
+    outcome.seconds = outcome.built = time.monotonic() - begun
     if status == 90:
         outcome.failures.append(Failure(f"{preset} configure", "", wanted))
     elif status != 0:

@@ -16,7 +16,9 @@ def run(name, suites, log, lanes=2, until=None, shown=True):
     report.unlink(missing_ok=True)
     # Under CI other tests wait ten times as long. Here a hanging suite would then take the time of the whole run.
     patience = {"JANUS_TIME_SCALE": os.environ.get("JANUS_TIME_SCALE", "3")}
-    process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, until, patience, shown)
+    status = process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, until, patience, shown)
+    if status < 0 or status > 128:
+        raise process.Cut()  # it was killed, which says nothing about the suites
     outcome.seconds = time.monotonic() - begun
     try:
         told = json.loads(report.read_text())
@@ -28,7 +30,7 @@ def run(name, suites, log, lanes=2, until=None, shown=True):
             outcome.skipped.append((suite["suite"], suite.get("reason") or "some of its tests cannot run here",
                                     max(suite["skipped"], 1)))
         for failure in suite["failures"]:
-            outcome.failures.append(Failure(suite["suite"], failure["test"], failure["repeat"]))
+            outcome.failures.append(Failure(suite["suite"], failure["test"], failure["repeat"], failure.get("reason") or ""))
         if suite["status"] == "failed" and not suite["failures"]:
             outcome.failures.append(Failure(suite["suite"], "", f"python3 -B {suite['suite']}", suite.get("reason") or ""))
         outcome.suites.append((suite["suite"], suite["seconds"], suite["status"]))

@@ -22,7 +22,8 @@ def suites(folder):
     for test in json.loads(done.stdout)["tests"]:
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
         found[test["name"]] = {"command": test.get("command") or commands.get(test["name"], []),
-                               "labels": properties.get("LABELS", [])}
+                               "labels": properties.get("LABELS", []),
+                               "environment": properties.get("ENVIRONMENT", [])}
     return found
 
 
@@ -49,6 +50,9 @@ def programs_of(names, found, folder):
 def _gtest_command(suite, found, test):
     """The command for one case; None: the suite is not a GoogleTest program."""
     command = found.get(suite, {}).get("command", [])
+    # ctest repeats what runs with flags or variables of its own.
+    if len(command) > 1 or found.get(suite, {}).get("environment"):
+        return None
     if not command or not re.fullmatch(r"[\w/]+\.[\w/]+", test):
         return None
     program = pathlib.Path(command[0])
@@ -63,7 +67,9 @@ def _failed_cases(text):
     """The failed cases of GoogleTest, pytest or unittest in a suite's output."""
     cases = re.findall(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", text, re.M)
     cases += [name for name in re.findall(r"^FAILED (\S+)", text, re.M) if "::" in name]
-    cases += [f"{where}.{name}" for name, where in re.findall(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)", text, re.M)]
+    # Newer versions of unittest already write the test's name into the brackets.
+    cases += [where if where.endswith("." + name) else f"{where}.{name}"
+              for name, where in re.findall(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)", text, re.M)]
     return sorted(set(cases))
 
 
@@ -73,9 +79,11 @@ def _count(text):
     skipped = [int(n) for n in re.findall(r"^\[  SKIPPED \] (\d+) tests?[,.]", text, re.M)]
     if passed:
         return sum(passed), sum(skipped)
-    told = re.search(r"^Ran (\d+) tests? in .*?(?:skipped=(\d+))?\)?$", text, re.M)
+    told = re.search(r"^Ran (\d+) tests? in ", text, re.M)
     if told:
-        return max(int(told.group(1)) - int(told.group(2) or 0), 0), int(told.group(2) or 0)
+        left_out = re.search(r"^(?:OK|FAILED) \(.*?skipped=(\d+)", text, re.M)
+        skipped = int(left_out.group(1)) if left_out else 0
+        return max(int(told.group(1)) - skipped, 0), skipped
     told = re.search(r"(\d+) passed(?:, (\d+) skipped)?.* in [\d.]+s", text)
     if told:
         return int(told.group(1)), int(told.group(2) or 0)

@@ -27,12 +27,13 @@ def age(record):
 
 
 def table(all_shards):
-    lines = [f"{'shard':28} {'state':8} {'seconds':>8}  {'budget':>7}  last run"]
+    lines = [f"{'shard':28} {'state':8} {'seconds':>8} {'building':>9}  {'budget':>7}  last run"]
     for shard in all_shards:
         now, record = shards.state(shard)
         seconds = f"{record['seconds']:.0f}" if record and record.get("seconds") is not None else "-"
+        built = f"{record['built']:.0f}" if record and record.get("built") else "-"
         when = f"{age(record)} ago" if record else "never"
-        lines.append(f"{shard.name:28} {now:8} {seconds:>8}  {shard.cold_minutes:>3} min  {when}")
+        lines.append(f"{shard.name:28} {now:8} {seconds:>8} {built:>9}  {shard.cold_minutes:>3} min  {when}")
     return "\n".join(lines)
 
 
@@ -52,7 +53,8 @@ def red_lines(all_shards):
 
 
 def show_result(status, outcome):
-    print(f"=== shard {outcome.name}: {status}, {outcome.seconds:.0f} s", flush=True)
+    built = f", of them {outcome.built:.0f} s of building" if outcome.built >= 1 else ""
+    print(f"=== shard {outcome.name}: {status}, {outcome.seconds:.0f} s{built}", flush=True)
     for line in problems([outcome]):
         print(line)
 

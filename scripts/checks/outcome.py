@@ -17,6 +17,7 @@ class Outcome:
 
     name: str
     seconds: float = 0.0
+    built: float = 0.0  # of these, seconds of compiling, which depend on what the compiler cache has
     passed: int = 0
     failures: list = dataclasses.field(default_factory=list)
     skipped: list = dataclasses.field(default_factory=list)  # (what, why, how many)
@@ -25,6 +26,7 @@ class Outcome:
 
     def add(self, other):
         """Adds the counts, but not the seconds: these may have run at the same time."""
+        self.built += other.built
         self.passed += other.passed
         self.failures += other.failures
         self.skipped += other.skipped

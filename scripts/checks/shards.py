@@ -1,6 +1,7 @@
 """The shards of scripts/nightly: what each runs and depends on (.ci/nightly.toml), and its kept result."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -95,6 +96,7 @@ def _run_suites(shard, folder, until, shown):
             return built
     told = cluster.run(shard.name, shard.suites, folder / "suites.log", 1, until, shown)
     told.suites += built.suites
+    told.built = built.built
     return told
 
 
@@ -110,11 +112,16 @@ def _run_command(shard, folder, until, shown):
     return outcome
 
 
+def hash_of(shard):
+    """Of its sources and of its own entry in the plan."""
+    return hashlib.sha256((tree.hash_of(shard.sources) + repr(shard)).encode()).hexdigest()[:16]
+
+
 def run(shard, shards, limit=None, shown=True):
     """Runs a shard for at most `limit` seconds, and keeps its result. Returns (status, outcome)."""
     folder = STORE / shard.name
     folder.mkdir(parents=True, exist_ok=True)
-    sources = tree.hash_of(shard.sources)
+    sources = hash_of(shard)
     begun = time.monotonic()
     until = None if limit is None else begun + limit
     try:
@@ -127,6 +134,9 @@ def run(shard, shards, limit=None, shown=True):
         status = "red" if outcome.failures else "green" if outcome.passed else "skipped"
     except process.Cut:
         status, outcome = "cut", Outcome(shard.name)
+    except Exception as error:  # a shard must not end the gate or the other shards
+        status, outcome = "red", Outcome(shard.name)
+        outcome.failures.append(Failure(shard.name, "", f"scripts/nightly {shard.name}", f"{type(error).__name__}: {error}"))
     outcome.seconds = time.monotonic() - begun
     _keep(shard, status, sources, outcome)
     return status, outcome
@@ -136,7 +146,8 @@ def _keep(shard, status, sources, outcome):
     """A shard that was cut keeps its older result, which is stale by its old sources, and loses its time: it did not fit."""
     before = kept(shard)
     record = {
-        "status": status, "sources": sources, "seconds": round(outcome.seconds, 1), "at": time.time(),
+        "status": status, "sources": sources, "seconds": round(outcome.seconds - outcome.built, 1),
+        "built": round(outcome.built, 1), "at": time.time(),
         "failures": [[f.suite, f.test, f.repeat, f.reason] for f in outcome.failures],
         "skipped": [[what, why] for what, why, _ in outcome.skipped],
         "suites": [[name, round(seconds, 1), how] for name, seconds, how in outcome.suites],
@@ -165,7 +176,7 @@ def state(shard):
         return "stale", None
     if record["status"] == "red":
         return "red", record
-    if record["status"] == "cut" or record["sources"] != tree.hash_of(shard.sources):
+    if record["status"] == "cut" or record["sources"] != hash_of(shard):
         return "stale", record
     return record["status"], record
 
@@ -173,14 +184,14 @@ def state(shard):
 def expected_seconds(shard):
     record = kept(shard)
     if record and record.get("seconds") is not None:
-        return record["seconds"]
+        return record["seconds"] + min(record.get("built", 0), 60)  # sources that changed are compiled again
     return 60 * shard.cold_minutes
 
 
 def due(shard):
     """Whether another run would give a new result."""
     now, record = state(shard)
-    return now == "stale" or (now == "red" and record["sources"] != tree.hash_of(shard.sources))
+    return now == "stale" or (now == "red" and record["sources"] != hash_of(shard))
 
 
 def log_folder(shard):

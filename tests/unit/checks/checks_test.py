@@ -8,6 +8,7 @@ import tempfile
 import textwrap
 import time
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts" / "checks"))
@@ -82,6 +83,17 @@ class CtestTest(unittest.TestCase):
         self.assertIn("FLAKY", "\n".join(outcome.problems([told])))
 
 
+class CountTest(unittest.TestCase):
+    def test_cases_that_unittest_leaves_out_do_not_count_as_passed(self):
+        self.assertEqual(ctest._count("Ran 5 tests in 0.1s\n\nOK (skipped=2)\n"), (3, 2))
+        self.assertEqual(ctest._count("Ran 5 tests in 0.1s\n\nFAILED (failures=1, skipped=2)\n"), (3, 2))
+        self.assertEqual(ctest._count("Ran 5 tests in 0.1s\n\nOK\n"), (5, 0))
+
+    def test_a_case_of_unittest_is_named_once(self):
+        self.assertEqual(ctest._failed_cases("FAIL: test_x (a_test.A.test_x)\nERROR: test_y (a_test.A)\n"),
+                         ["a_test.A.test_x", "a_test.A.test_y"])
+
+
 class ShardTest(unittest.TestCase):
     def setUp(self):
         store = tempfile.TemporaryDirectory()
@@ -140,6 +152,18 @@ class ShardTest(unittest.TestCase):
         self.run_shard(shard)
         self.change_the_source()
         self.run_shard(self.shard("sleep 600"), limit=0.2)
+        self.assertEqual(shards.state(shard)[0], "stale")
+
+    def test_an_error_of_the_runner_is_red_with_its_reason_and_ends_nothing(self):
+        shard = self.shard("true")
+        with unittest.mock.patch.object(shards, "_run_command", side_effect=OSError("no such junit.xml")):
+            self.assertEqual(self.run_shard(shard), "red")
+        self.assertIn("OSError: no such junit.xml", "\n".join(nightly.red_lines([shard])))
+
+    def test_a_change_of_its_own_entry_makes_it_stale(self):
+        shard = self.shard("true")
+        self.run_shard(shard)
+        shard.run = "true; true"
         self.assertEqual(shards.state(shard)[0], "stale")
 
     def test_what_this_machine_cannot_have_is_skipped(self):

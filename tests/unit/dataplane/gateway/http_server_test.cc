@@ -10,11 +10,12 @@
 
 #include "common/mutex.h"
 #include "tests/support/raw_http.h"
+#include "tests/support/time_scale.h"
 
 namespace janus::gateway {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+const auto kPatience = Scaled(std::chrono::seconds(60));
 constexpr Seconds kSoon{0.02};
 constexpr Seconds kNever{100'000};
 
