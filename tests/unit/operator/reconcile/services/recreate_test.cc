@@ -245,7 +245,7 @@ TEST(Recreate, WithoutItTheEditIsRefusedAndSaysWhatToWrite) {
   sim.Patch(kOtherDtype);
   sim.Run(Seconds(20));
   EXPECT_EQ(sim.Condition("Stalled"), "True/NotSupported");
-  EXPECT_NE(sim.MessageOf("Stalled").find("; Recreate ends"), std::string::npos);
+  EXPECT_NE(sim.MessageOf("Stalled").find("; Recreate stops"), std::string::npos);
   EXPECT_EQ(sim.Condition("Available"), "True/Serving");
   EXPECT_EQ(sim.Topology()->spec.committed->epoch, 1);
   sim.Patch(R"({"spec":{"paused":true,"rollout":{"type":"Recreate"}}})");
