@@ -18,6 +18,11 @@
 namespace janus::dataplane {
 namespace {
 
+std::string Name(const PeerId& member, const PlannedFault& fault) {
+  return ToString(member) + ", message " + std::to_string(fault.message) + ": " +
+         std::string(ToString(fault.fault));
+}
+
 class FaultSweep : public testing::Test {
  protected:
   FaultSweep() {
@@ -32,6 +37,19 @@ class FaultSweep : public testing::Test {
     std::string name;
     Faults faults;
   };
+  // Every message of the undisturbed run with each fault.
+  std::vector<Position> EveryFault() const {
+    std::vector<Position> positions;
+    for (const auto& [member, messages] : whole_.messages) {
+      for (int message = 0; message < messages; ++message) {
+        for (const Fault fault : kAllFaults) {
+          const PlannedFault planned{fault, message};
+          positions.push_back({Name(member, planned), {{member, {planned}}}});
+        }
+      }
+    }
+    return positions;
+  }
   void Sweep(const std::vector<Position>& positions, size_t usual) {
     const size_t wanted = Soak() ? positions.size() : usual / (kSanitized ? 3 : 1);
     size_t stride = std::max<size_t>(1, positions.size() / wanted);
@@ -61,24 +79,10 @@ class FaultSweep : public testing::Test {
   Served whole_;
 };
 
-std::string Name(const PeerId& member, const PlannedFault& fault) {
-  return ToString(member) + ", message " + std::to_string(fault.message) + ": " +
-         std::string(ToString(fault.fault));
-}
-
 TEST_F(FaultSweep, OneFaultAnywhereChangesNoAnswer) {
   whole_ = Serve(held_, service_);
   ASSERT_TRUE(Complete(whole_)) << whole_.failure.ToString();
-  std::vector<Position> positions;
-  for (const auto& [member, messages] : whole_.messages) {
-    for (int message = 0; message < messages; ++message) {
-      for (const Fault fault : kAllFaults) {
-        const PlannedFault planned{fault, message};
-        positions.push_back({Name(member, planned), {{member, {planned}}}});
-      }
-    }
-  }
-  Sweep(positions, 60);
+  Sweep(EveryFault(), 60);
 }
 
 // Micro-batches in flight together, prompts in chunks, more experts than attention instances.
@@ -109,16 +113,7 @@ TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
   service_.requests = 3;
   whole_ = Serve(held_, service_);
   ASSERT_TRUE(Complete(whole_)) << whole_.failure.ToString();
-  std::vector<Position> positions;
-  for (const auto& [member, messages] : whole_.messages) {
-    for (int message = 0; message < messages; ++message) {
-      for (const Fault fault : kAllFaults) {
-        const PlannedFault planned{fault, message};
-        positions.push_back({Name(member, planned), {{member, {planned}}}});
-      }
-    }
-  }
-  Sweep(positions, 30);
+  Sweep(EveryFault(), 30);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TwoPhaseFaultSweep,
