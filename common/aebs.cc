@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/check.h"
+#include "common/philox.h"
 
 namespace janus {
 
@@ -217,6 +218,51 @@ void AssignExact(const LayerPlacement& placement, AebsWorkspace& work) {
   if (work.num_instances_ > 0) CostReducingPaths(placement, work).Run();
 }
 
+class WithoutBalance {
+ public:
+  // `choose`: from an expert and the number of its replicas, which of them.
+  template <class Choose>
+  static void Assign(const LayerPlacement& placement, AebsWorkspace& work, Choose choose) {
+    work.num_instances_ = static_cast<size_t>(placement.instances);
+    JANUS_CHECK(work.num_instances_ <= work.load_.size(), placement.instances);
+    std::ranges::fill(work.replica_of_, Replica{});
+    std::ranges::fill(work.load_, 0);
+    for (const uint16_t e : work.activated()) {
+      const int replicas = placement.first[e + size_t{1}] - placement.first[e];
+      JANUS_CHECK(replicas > 0, e);
+      const int r = placement.first[e] + choose(e, replicas);
+      work.replica_of_[e] = placement.replicas[static_cast<size_t>(r)];
+      ++work.load_[work.replica_of_[e].instance];
+    }
+  }
+};
+
+void AssignRandom(const LayerPlacement& placement, uint64_t draw, AebsWorkspace& work) {
+  WithoutBalance::Assign(placement, work, [&](uint16_t e, int replicas) {
+    const uint32_t word = Philox4x32(
+        {e, 0, 0, 0}, {static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32)})[0];
+    return static_cast<int>(uint64_t{word} * static_cast<uint64_t>(replicas) >> 32);
+  });
+}
+
+void AssignStatic(const LayerPlacement& placement, AebsWorkspace& work) {
+  WithoutBalance::Assign(placement, work, [](uint16_t, int) { return 0; });
+}
+
+void Assign(SchedulingPolicy policy, const LayerPlacement& placement, uint64_t draw,
+            AebsWorkspace& work) {
+  switch (policy) {
+    case SchedulingPolicy::kAebs:
+      return AssignExact(placement, work);
+    case SchedulingPolicy::kAebsGreedy:
+      return AssignGreedy(placement, work);
+    case SchedulingPolicy::kRandom:
+      return AssignRandom(placement, draw, work);
+    case SchedulingPolicy::kStatic:
+      return AssignStatic(placement, work);
+  }
+}
+
 void RemapToReplicas(std::span<const uint16_t> ids, const AebsWorkspace& work,
                      std::span<Replica> replicas) {
   JANUS_CHECK(ids.size() == replicas.size(), ids.size(), replicas.size());
@@ -227,13 +273,9 @@ void RemapToReplicas(std::span<const uint16_t> ids, const AebsWorkspace& work,
 
 void ScheduleActivatedExperts(SchedulingPolicy policy, const LayerPlacement& placement,
                               std::span<const uint16_t> ids, AebsWorkspace& work,
-                              std::span<Replica> replicas) {
+                              std::span<Replica> replicas, uint64_t draw) {
   CollectActivated(ids, placement.experts, work);
-  if (policy == SchedulingPolicy::kAebs) {
-    AssignExact(placement, work);
-  } else {
-    AssignGreedy(placement, work);
-  }
+  Assign(policy, placement, draw, work);
   RemapToReplicas(ids, work, replicas);
 }
 

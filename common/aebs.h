@@ -54,6 +54,7 @@ class AebsWorkspace {
   friend void CollectActivated(std::span<const uint16_t> ids, int experts, AebsWorkspace& work);
   friend void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work);
   friend void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
+  friend class WithoutBalance;
   friend class CostReducingPaths;
 
   std::vector<uint8_t> is_activated_;  // [E+1], the last one catches invalid ids
@@ -89,13 +90,25 @@ void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work);
 // found with two experts fewer ends the path. Each hop hands on the lowest expert id.
 void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
 
+// Two baselines without balance, to compare AEBS with. Each collected expert goes to one of its
+// replicas, drawn by Philox from `draw` and the expert's id: random expert scheduling, the baseline
+// of JANUS 5.1. Instances agree if they pass the same draw; every round has another.
+void AssignRandom(const LayerPlacement& placement, uint64_t draw, AebsWorkspace& work);
+// Each collected expert goes to its first replica, so further replicas are never used.
+void AssignStatic(const LayerPlacement& placement, AebsWorkspace& work);
+
+// The assignment of a policy: AssignExact for kAebs, the paper's AssignGreedy for kAebsGreedy, and
+// so on. Only kRandom uses the draw.
+void Assign(SchedulingPolicy policy, const LayerPlacement& placement, uint64_t draw,
+            AebsWorkspace& work);
+
 // Lines 14-17: replicas[i] = where ids[i] runs. Both have T*k entries.
 void RemapToReplicas(std::span<const uint16_t> ids, const AebsWorkspace& work,
                      std::span<Replica> replicas);
 
-// All steps: kAebs uses AssignExact, kAebsGreedy the paper's AssignGreedy.
+// All steps: CollectActivated, Assign, RemapToReplicas.
 void ScheduleActivatedExperts(SchedulingPolicy policy, const LayerPlacement& placement,
                               std::span<const uint16_t> ids, AebsWorkspace& work,
-                              std::span<Replica> replicas);
+                              std::span<Replica> replicas, uint64_t draw = 0);
 
 }  // namespace janus

@@ -330,11 +330,11 @@ void RemapToShares(const LayerPlacement& placement, std::span<const uint16_t> id
 
 Regime ScheduleRound(SchedulingPolicy policy, int crossover_rows, const LayerPlacement& placement,
                      std::span<const uint16_t> ids, int top_k, AebsWorkspace& aebs,
-                     RowSplitWorkspace& split, std::span<Replica> replicas) {
+                     RowSplitWorkspace& split, std::span<Replica> replicas, uint64_t draw) {
   const auto rows = static_cast<int64_t>(ids.size()) / top_k;
   if (!MaySplitRows(policy, crossover_rows, rows) ||
       CountRows(ids, placement.experts, split) <= crossover_rows) {
-    ScheduleActivatedExperts(policy, placement, ids, aebs, replicas);
+    ScheduleActivatedExperts(policy, placement, ids, aebs, replicas, draw);
     return Regime::kActivatedExperts;
   }
   SplitRows(placement, crossover_rows, split);

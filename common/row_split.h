@@ -94,10 +94,10 @@ constexpr bool MaySplitRows(SchedulingPolicy policy, int crossover_rows, int64_t
 // Schedules a whole round, in the regime that its ids need. If no expert has more than
 // `crossover_rows` rows, every share costs K. Then the fewest experts on the busiest instance are
 // optimal, and rows are not split. Otherwise they are. If a round has too few tokens for that, rows
-// are not even counted. crossover_rows 0: unknown. Then, and with the paper's greedy policy, rows
-// are never split.
+// are not even counted. crossover_rows 0: unknown. Then, and with every policy but
+// kAebs, rows are never split. `draw`: of kRandom.
 Regime ScheduleRound(SchedulingPolicy policy, int crossover_rows, const LayerPlacement& placement,
                      std::span<const uint16_t> ids, int top_k, AebsWorkspace& aebs,
-                     RowSplitWorkspace& split, std::span<Replica> replicas);
+                     RowSplitWorkspace& split, std::span<Replica> replicas, uint64_t draw = 0);
 
 }  // namespace janus

@@ -35,7 +35,17 @@ std::string_view ToString(ExchangeTransport transport) {
 }
 
 std::string_view ToString(SchedulingPolicy policy) {
-  return policy == SchedulingPolicy::kAebs ? "AEBS" : "AEBSGreedy";
+  switch (policy) {
+    case SchedulingPolicy::kAebs:
+      return "AEBS";
+    case SchedulingPolicy::kAebsGreedy:
+      return "AEBSGreedy";
+    case SchedulingPolicy::kRandom:
+      return "Random";
+    case SchedulingPolicy::kStatic:
+      return "Static";
+  }
+  return "unknown";
 }
 
 int Placement::total_slots() const {

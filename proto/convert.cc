@@ -644,6 +644,10 @@ Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy) {
       return SchedulingPolicy::kAebs;
     case v1::SCHEDULING_POLICY_AEBS_GREEDY:
       return SchedulingPolicy::kAebsGreedy;
+    case v1::SCHEDULING_POLICY_RANDOM:
+      return SchedulingPolicy::kRandom;
+    case v1::SCHEDULING_POLICY_STATIC:
+      return SchedulingPolicy::kStatic;
     default:
       return Unknown("scheduling", policy);
   }

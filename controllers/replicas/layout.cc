@@ -269,11 +269,7 @@ LayoutValue LayoutJudge::Judge(const Layout& layout, double give_up_above) {
       return value;
     }
     CollectActivated(steps_[s], room_.experts, work_);
-    if (scheduling_ == SchedulingPolicy::kAebsGreedy) {
-      AssignGreedy(placement_, work_);
-    } else {
-      AssignExact(placement_, work_);
-    }
+    Assign(scheduling_, placement_, s, work_);  // each step has another draw
     int largest = 0;
     int smallest = std::numeric_limits<int>::max();
     double squares = 0;

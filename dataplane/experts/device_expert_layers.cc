@@ -140,10 +140,13 @@ bool DeviceExpertLayers::CanRoute() const {
   return slots_ >= 1 && slots_ <= kernels::kMostRoutedSlots;
 }
 
-// If splits are possible but unlikely, the device schedules, and the host checks afterwards.
+// The device has the two forms of AEBS. If splits are possible but unlikely, it schedules, and the
+// host checks afterwards.
 bool DeviceExpertLayers::RoutesItself() const {
   const int64_t ids = int64_t{rows_} * model_.moe.top_k;
-  if (ids > kernels::kMostRoutedIds || !CanRoute()) return false;
+  const bool is_aebs =
+      scheduling_ == SchedulingPolicy::kAebs || scheduling_ == SchedulingPolicy::kAebsGreedy;
+  if (!is_aebs || ids > kernels::kMostRoutedIds || !CanRoute()) return false;
   return !MaySplitRows(scheduling_, crossover_rows_, rows_) ||
          4 * ids <= int64_t{crossover_rows_} * model_.moe.experts;
 }

@@ -24,7 +24,12 @@ RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topolog
 }
 
 // What the time between two marks of a round was spent on.
-enum Laps : int { kReceive, kGate, kAebs, kExperts, kSend };
+enum Timing : int { kReceive, kGate, kAebs, kExperts, kSend };
+
+// A number that no other round of the epoch has: 48 bits of the step, the layer, the micro-batch.
+uint64_t DrawOf(const RoundKey& key) {
+  return key.step << 16 ^ uint64_t { key.layer } << 4 ^ key.micro_batch;
+}
 
 // Most timings of a step: each round has two per sender, and five more.
 size_t MaxTimings(const ModelDescription& model, const Topology& topology) {
@@ -152,7 +157,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
         sources_[a] = Source();
         sources_[a].awaited = who[a];
       }
-      layers_->Begin(layer);
+      layers_->Begin(layer, DrawOf(key));
       const Status done = [&] {
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
         JANUS_RETURN_IF_ERROR(AwaitArrival(key));

@@ -43,8 +43,9 @@ ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& w
       slot_first_(slots_),
       next_(slots_) {}
 
-void ExpertLayers::Begin(int layer) {
+void ExpertLayers::Begin(int layer, uint64_t draw) {
   layer_ = layer;
+  draw_ = draw;
   rows_ = 0;
   std::fill(senders_.begin(), senders_.end(), Sender());
 }
@@ -66,7 +67,7 @@ Result<Regime> ExpertLayers::Schedule() {
   const Regime regime =
       ScheduleRound(scheduling_, crossover_rows_, placements_[static_cast<size_t>(layer_)],
                     std::span(ids_).first(total), model_.moe.top_k, aebs_, split_,
-                    std::span(replicas_).first(total));
+                    std::span(replicas_).first(total), draw_);
   std::fill(slot_count_.begin(), slot_count_.end(), 0);
   size_t at = 0;
   for (Sender& sender : senders_) {

@@ -35,7 +35,8 @@ class ExpertLayers {
   ExpertLayers(const ExpertLayers&) = delete;
   ExpertLayers& operator=(const ExpertLayers&) = delete;
 
-  void Begin(int layer);
+  // `draw`: of the round, the same at every instance (common/aebs.h).
+  void Begin(int layer, uint64_t draw = 0);
 
   // Gate and top-k of the rows from attention instance `from`, which must stay valid until Compute
   // has returned. Call it at most once per sender, in any order. Senders without a call take no
@@ -130,6 +131,7 @@ class ExpertLayers {
   const std::vector<LayerPlacement> placements_;  // per layer
 
   int layer_ = 0;
+  uint64_t draw_ = 0;
   int rows_ = 0;
   int activated_ = 0;
   std::vector<Sender> senders_;    // by attention rank

@@ -4,14 +4,30 @@
 
 namespace janus::control {
 
+namespace {
+
+SchedulingPolicy PolicyOf(Scheduling scheduling) {
+  switch (scheduling) {
+    case Scheduling::kAebs:
+      return SchedulingPolicy::kAebs;
+    case Scheduling::kAebsGreedy:
+      return SchedulingPolicy::kAebsGreedy;
+    case Scheduling::kRandom:
+      return SchedulingPolicy::kRandom;
+    case Scheduling::kStatic:
+      return SchedulingPolicy::kStatic;
+  }
+  return SchedulingPolicy::kAebs;
+}
+
+}  // namespace
+
 Effective ResolveDefaults(const MoEService& service) {
   const MoEServiceSpec& spec = service.spec;
   Effective out;
   out.model_name = service.model_name();
   out.device = DeviceOf(service);
-  out.scheduling = spec.roles.experts.scheduling == Scheduling::kAebsGreedy
-                       ? SchedulingPolicy::kAebsGreedy
-                       : SchedulingPolicy::kAebs;
+  out.scheduling = PolicyOf(spec.roles.experts.scheduling);
   if (spec.exchange.mode == ExchangeMode::kTwoPhaseSingle) {
     out.mode = janus::ExchangeMode::kTwoPhaseSingle;
   } else if (spec.exchange.mode == ExchangeMode::kTwoPhaseParallel) {

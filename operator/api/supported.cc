@@ -121,10 +121,6 @@ constexpr std::array kLimits = {
             return Unless(s.roles.attention.kv_cache.prefix_cache,
                           {PrefixCache::kAuto, PrefixCache::kDisabled});
           }},
-    Limit{"roles.experts.scheduling", "AEBS or AEBSGreedy", "",
-          [](const Spec& s) {
-            return Unless(s.roles.experts.scheduling, {Scheduling::kAebs, Scheduling::kAebsGreedy});
-          }},
     Limit{"exchange.transport", "Auto, SharedMemory or TCP", "",
           [](const Spec& s) {
             return Unless(s.exchange.transport,
@@ -142,16 +138,14 @@ constexpr std::array kLimits = {
           }},
     Limit{"exchange.hostShared", "false", "",
           [](const Spec& s) { return If(s.exchange.host_shared, "true"); }},
-    Limit{"scaling.standby", "0", "", [](const Spec& s) { return Unless(s.scaling.standby, 0); }},
+    Limit{"scaling.standby", "0", "a worker of this machine starts at once",
+          [](const Spec& s) { return Unless(s.scaling.standby, 0); }, Ground::kMachine},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
     Limit{"exchange.mode", "Auto or Direct", "a pod has one instance, so it has nothing to bundle",
           [](const Spec& s) {
             return Unless(s.exchange.mode, {ExchangeMode::kAuto, ExchangeMode::kDirect});
           },
-          Ground::kCluster},
-    Limit{"drain.withoutCapacity", "Block", "",
-          [](const Spec& s) { return Unless(s.drain.without_capacity, {WithoutCapacity::kBlock}); },
           Ground::kCluster},
     Limit{"rollout.type", "Auto or Recreate", "a service keeps its revision",
           [](const Spec& s) {

@@ -87,12 +87,12 @@ Status SetConstant(const RoleSpec& spec, std::string_view name, std::optional<in
   return OkStatus();
 }
 
-// GPUs of the standby pods, counted as the larger of either role's pods.
+// GPUs of the standby pods of both roles.
 int StandbyGpus(const MoEServiceSpec& spec) {
   const auto of_pod = [](const RoleSpec& role) {
     return role.instances_per_pod * role.tensor_parallel;
   };
-  return spec.scaling.standby * std::max(of_pod(spec.roles.attention), of_pod(spec.roles.experts));
+  return spec.scaling.standby * (of_pod(spec.roles.attention) + of_pod(spec.roles.experts));
 }
 
 Status SetMostGpus(const MoEServiceSpec& spec, const PolicyLimits& limits, ScalingPolicy& policy) {

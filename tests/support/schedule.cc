@@ -163,8 +163,8 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
   schedule.topology =
       MakeTopology(m, slots, model.moe_layers(), experts, random.Between(1, 4), max_rows);
   schedule.topology.placement = RandomPlacement(random, slots, model.moe_layers(), experts);
-  schedule.scheduling =
-      random.Chance(0.7) ? SchedulingPolicy::kAebs : SchedulingPolicy::kAebsGreedy;
+  schedule.scheduling = random.Chance(0.6) ? SchedulingPolicy::kAebs
+                                           : static_cast<SchedulingPolicy>(random.Between(1, 3));
   schedule.crossover_rows = random.Chance(0.3) ? 0 : random.Between(1, 6);
   constexpr int kLeastPages = (kMaxPositions + 1 + kernels::kPageTokens - 1) / kernels::kPageTokens;
   schedule.kv_pages = random.Chance(0.7) ? random.Between(kLeastPages, kLeastPages + 2) : 24;

@@ -29,6 +29,16 @@ class Wanted {
       : from_(from), desired_(desired), pods_(pods) {}
 
   WantedTopology Decide() {
+    if (pods_[0].may_go.empty() && pods_[1].may_go.empty()) return Build();
+    // Without the pods that may go, if the others can hold the model.
+    Wanted fewer = *this;
+    fewer.leaves_out_ = true;
+    WantedTopology out = fewer.Build();
+    return out.proposal != nullptr ? std::move(out) : Build();
+  }
+
+ private:
+  WantedTopology Build() {
     if (const TopologyRecord* const committed = from_.side.committed()) {
       experts_ = ExpertsOf(*committed);
       has_lost_ = AliveOf(*committed, from_.seen.alive).size() < committed->instances.size() ||
@@ -43,7 +53,6 @@ class Wanted {
     return std::move(out_);
   }
 
- private:
   // For pods of the role that are starting, or that will be ready again soon.
   bool MustWait(Role role) {
     const std::vector<PodSeen>& pods = from_.side.pods[role == Role::kExperts];
@@ -66,7 +75,9 @@ class Wanted {
   bool TakeWorkers(Role role) {
     const std::vector<PodSeen>& pods = from_.side.pods[role == Role::kExperts];
     const TopologyRecord* const committed = from_.side.committed();
-    for (const std::string& uid : pods_[role == Role::kExperts].members) {
+    const PodPlan& plan = pods_[role == Role::kExperts];
+    for (const std::string& uid : plan.members) {
+      if (leaves_out_ && plan.may_go.contains(uid)) continue;
       const auto pod = std::find_if(pods.begin(), pods.end(),
                                     [&](const PodSeen& one) { return one.uid == uid; });
       if (pod->ip.empty()) continue;
@@ -138,6 +149,7 @@ class Wanted {
   const PlanningSide& from_;
   const Desired& desired_;
   const std::array<PodPlan, 2>& pods_;
+  bool leaves_out_ = false;  // the pods that may go
   bool has_lost_ = false;
   std::map<InstanceId, controllers::HeldExperts> experts_;
   std::vector<WorkerSeen> workers_;

@@ -40,6 +40,10 @@ PodPlan PlanRolePods(const ServiceObserved& seen, const Side& side, Role role,
   bool crashes = false;
   for (const PodSeen& pod : pods) {
     if (EndedAtOnce(pod, seen.wall, committed)) out.LookAgain(at(pod.created + kFailedPause));
+    if (desired.Of(role).wanted.shrinks && !pod.unplaceable.empty()) {
+      const WallTime due = pod.created + kShrinkAfter;
+      if (due > seen.wall) out.LookAgain(at(due));
+    }
     youngest = std::max(youngest, pod.created);
     crashes |= !pod.crash_loop.empty();
   }

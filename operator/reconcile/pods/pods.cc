@@ -126,10 +126,28 @@ int CountToCreate(const std::vector<const PodSeen*>& live, const RoleWanted& wan
     good += IsGood(*pod, wanted);
     leaving += !pod->must_leave.empty();
   }
-  const int missing = wanted.pods - good;
+  const int missing = wanted.all() - good;
   const bool rolling = static_cast<int>(live.size()) - leaving > good;
-  const int room = wanted.pods + leaving + (rolling ? kSurge : 0) - static_cast<int>(live.size());
+  const int room = wanted.all() + leaving + (rolling ? kSurge : 0) - static_cast<int>(live.size());
   return std::max(0, std::min(missing, room));
+}
+
+bool IsWithoutRoom(const PodSeen& pod, const RoleWanted& wanted) {
+  return pod.must_leave.empty() && !pod.unplaceable.empty() &&
+         pod.created + kShrinkAfter <= wanted.now;
+}
+
+// The members that need not wait for their replacements, the least valuable ones.
+std::set<std::string> MayGo(const std::vector<const PodSeen*>& live,
+                            const std::vector<const PodSeen*>& members, const RoleWanted& wanted) {
+  std::set<std::string> out;
+  if (!wanted.shrinks) return out;
+  const auto stuck = static_cast<size_t>(std::count_if(
+      live.begin(), live.end(), [&](const PodSeen* pod) { return IsWithoutRoom(*pod, wanted); }));
+  for (size_t i = members.size(); i-- > 1;) {
+    if (out.size() < stuck && !members[i]->must_leave.empty()) out.insert(members[i]->uid);
+  }
+  return out;
 }
 
 }  // namespace
@@ -247,6 +265,14 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     if (static_cast<int>(members.size()) < wanted.pods && pod->containers_ready)
       members.push_back(pod);
   }
+  plan.may_go = MayGo(live, members, wanted);
+  // A topology without them serves.
+  std::erase_if(members, [&](const PodSeen* pod) {
+    if (committed.empty() || committed.contains(pod->uid)) return false;
+    if (plan.may_go.erase(pod->uid) == 0) return false;
+    plan.remove.push_back({pod->name, pod->uid, pod->must_leave});
+    return true;
+  });
   // No pod is deleted before all members serve, because it may still be needed.
   const bool settled = static_cast<int>(members.size()) == wanted.pods &&
                        std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
@@ -260,7 +286,7 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
   int kept = 0;
   for (const PodSeen* pod : live) {
     const bool is_member = std::find(members.begin(), members.end(), pod) != members.end();
-    const bool wanted_soon = IsGood(*pod, wanted) && kept < wanted.pods;
+    const bool wanted_soon = IsGood(*pod, wanted) && kept < wanted.all();
     kept += IsGood(*pod, wanted);
     if (is_member || wanted_soon || committed.contains(pod->uid)) continue;
     if (!pod->crash_loop.empty() && replacements-- > 0) continue;

@@ -65,10 +65,14 @@ std::optional<PodSeen> ReadPod(const Node& pod);
 
 // What a role wants.
 struct RoleWanted {
-  int pods = 0;
+  int pods = 0;          // that serve
+  int standby = 0;       // extra ones that are kept ready
+  bool shrinks = false;  // a pod that must leave may go without a replacement if none can be placed
   std::string revision;
   bool rolls = true;  // replace pods of other revisions; false while paused
   WallTime now;
+
+  int all() const { return pods == 0 ? 0 : pods + standby; }
 };
 
 // For an ended pod: "its containers have ended", or "it has failed: Evicted: no memory".
@@ -87,6 +91,9 @@ struct PodPlan {
   int create = 0;  // of the wanted revision
   // The pods for the next topology, lowest id first; all can be prepared.
   std::vector<std::string> members;  // uids
+  // Of these, pods that must leave and have no replacement: the next topology is without them if it
+  // can still hold the model.
+  std::set<std::string> may_go;
   // Never pods of the committed topology.
   std::vector<PodRemoval> remove;
 };
@@ -102,12 +109,19 @@ struct PodPlan {
 // - A crash-looping pod is replaced if no pod of the role is younger than kCrashPause, so that a
 //   worker that can never run costs one pod per ten minutes. If it is in the committed topology, it
 //   stays beside its replacement.
+// - If a replacement finds no node for kShrinkAfter and the role shrinks, a pod that must leave
+// need
+//   not wait for it. One member always stays. Once a topology without the pod is committed, the pod
+//   is removed.
+// - Standby pods are created like others and wait until a member is lost or more are wanted.
 // - Surplus pods are removed in this order: crash-looping, not ready, must leave, other revisions,
 //   youngest. A member of the committed topology stays until an epoch without it.
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
                  const std::set<std::string>& committed);
 
 inline constexpr std::chrono::minutes kCrashPause{10};
+// So long a scheduler or a cluster autoscaler may look for a node before a role shrinks.
+inline constexpr std::chrono::seconds kShrinkAfter{60};
 // Shortest time between the creation of a pod that ended before it served and its successor's.
 inline constexpr std::chrono::seconds kFailedPause{60};
 

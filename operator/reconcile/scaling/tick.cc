@@ -1,6 +1,7 @@
 #include "operator/reconcile/scaling/tick.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <string>
@@ -83,12 +84,21 @@ class Ticking {
   // When pods came, and when they began to serve: what a start takes.
   void WatchPods() {
     std::map<std::string, MonotonicTime> starting, serving;
+    std::array<bool, 2> is_full{};  // as many serve as are wanted, so a ready pod is on standby
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      const std::vector<PodSeen>& pods = front_.pods[role == Role::kExperts];
+      is_full[role == Role::kExperts] = std::ranges::count_if(pods, [&](const PodSeen& pod) {
+                                          return IsServing(front_, pod);
+                                        }) >= desired_.Of(role).wanted.pods;
+    }
     for (const PodSeen& pod : front_.AllPods()) {
       if (!pod.is_live()) continue;
       if (IsServing(front_, pod)) {
         const auto before = seen_.remembered.scaling.serving.find(pod.uid);
         serving[pod.uid] =
             before == seen_.remembered.scaling.serving.end() ? seen_.now : before->second;
+      } else if (is_full[pod.role == Role::kExperts] && pod.containers_ready) {
+        starting[pod.uid] = seen_.now;
       } else {
         const auto before = seen_.remembered.scaling.starting.find(pod.uid);
         starting[pod.uid] = before == seen_.remembered.scaling.starting.end()
@@ -127,7 +137,8 @@ class Ticking {
         out.start_seconds.push_back(Seconds(seen_.now - started->second).count());
       }
     }
-    out.starting = std::max(desired_.Of(role).wanted.pods, live) - out.ready;
+    const RoleWanted& wanted = desired_.Of(role).wanted;
+    out.starting = std::max(wanted.pods, live - wanted.standby) - out.ready;
     out.starting = std::max(out.starting, 0);
     return out;
   }

@@ -54,6 +54,8 @@ void CountRole(const PlanningSide& from, Role role, Desired& out) {
   desired.wanted.rolls = !out.service.spec.paused;
   desired.wanted.pods = before.value_or(0);
   if (!out.acts()) return;
+  desired.wanted.standby = out.service.spec.scaling.standby;
+  desired.wanted.shrinks = out.service.spec.drain.without_capacity == WithoutCapacity::kShrink;
   desired.wanted.revision =
       RevisionOf(out.service, role, ImageOfPods(out.service, out.pinned, from.options));
   RoleSpec& spec = SpecOf(out.service, role);

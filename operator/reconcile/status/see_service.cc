@@ -77,6 +77,7 @@ class Seeing {
     RoleStatus out;
     out.role = role;
     out.desired = desired.wanted.pods;
+    out.standby = desired_.wants_pods() ? desired.wanted.standby : 0;
     out.last_pod_id = LastPodId(seen_.tree, role);
     out.is_external = IsExternal(SpecOf(desired_.service, role));
     out.limit = out.is_external ? LimitOf(role) : desired.limit;
@@ -113,6 +114,7 @@ class Seeing {
     out.pods += pod.is_live();
     out.updated += pod.is_live() && is_new;
     out.ready += pod.is_live() && pod.is_ready && is_committed;
+    out.idle += pod.is_live() && pod.containers_ready && !is_committed;
     const bool is_alive = is_committed && seen_.alive.contains(InstanceOf(pod));
     const bool is_current = is_new || !wanted.rolls || wanted.revision.empty();
     out.current += is_alive && is_current;

@@ -34,6 +34,10 @@ Judgement OfRole(const RoleStatus& role, const StatusFacts& seen) {
   }
   std::string count = Count(role.current, role.desired, "instances serve");
   if (role.current >= role.desired && role.committed == role.desired) {
+    if (role.standby > 0) {
+      count += "; " + Count(std::min(role.idle, role.standby), role.standby, "standby pods") +
+               (role.standby == 1 ? " is ready" : " are ready");
+    }
     return {kTrue, {"AsWanted", count}};
   }
   if (!role.crashing.empty()) return {kFalse, {"CrashLooping", role.crashing}};
@@ -273,25 +277,23 @@ Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
                                          ? "SharedMemory"
                                      : effective.transport == ExchangeTransport::kTcp ? "TCP"
                                                                                       : "Auto";
-  return Object(
-      {{"modelName", Text(effective.model_name)},
-       {"device", Text(ToString(effective.device))},
-       {"dtype", Text(DtypeName(plan.dtype))},
-       {"kvCacheDtype", Text(KvDtypeName(plan))},
-       {"maxModelLen", Node::Integer(plan.max_model_len)},
-       {"exchangeMode", Text(ToString<janus::ExchangeMode>(effective.mode))},
-       {"transport", Text(transport)},
-       {"gate", Text(ToString<janus::GateSide>(effective.gate))},
-       {"sum", Text(ToString<janus::SumRule>(effective.sum))},
-       {"scheduling",
-        Text(effective.scheduling == SchedulingPolicy::kAebsGreedy ? "AEBSGreedy" : "AEBS")},
-       {"prefixCache", Text(ToString(effective.prefix_cache))},
-       {"placementPolicy", Text(ToString(effective.placement))},
-       {"tls", Text(effective.tls == Tls::kDisabled ? "Disabled" : "Enabled")},
-       {"microBatches", Node::Integer(effective.micro_batches)},
-       {"kvMemoryPercent", Node::Integer(effective.kv_memory_percent)},
-       {"slotsPerInstance", Node::Integer(plan.slots_per_instance)},
-       {"gatewayReplicas", Node::Integer(gateway_replicas)}});
+  return Object({{"modelName", Text(effective.model_name)},
+                 {"device", Text(ToString(effective.device))},
+                 {"dtype", Text(DtypeName(plan.dtype))},
+                 {"kvCacheDtype", Text(KvDtypeName(plan))},
+                 {"maxModelLen", Node::Integer(plan.max_model_len)},
+                 {"exchangeMode", Text(ToString<janus::ExchangeMode>(effective.mode))},
+                 {"transport", Text(transport)},
+                 {"gate", Text(ToString<janus::GateSide>(effective.gate))},
+                 {"sum", Text(ToString<janus::SumRule>(effective.sum))},
+                 {"scheduling", Text(janus::ToString(effective.scheduling))},
+                 {"prefixCache", Text(ToString(effective.prefix_cache))},
+                 {"placementPolicy", Text(ToString(effective.placement))},
+                 {"tls", Text(effective.tls == Tls::kDisabled ? "Disabled" : "Enabled")},
+                 {"microBatches", Node::Integer(effective.micro_batches)},
+                 {"kvMemoryPercent", Node::Integer(effective.kv_memory_percent)},
+                 {"slotsPerInstance", Node::Integer(plan.slots_per_instance)},
+                 {"gatewayReplicas", Node::Integer(gateway_replicas)}});
 }
 
 Node TopologyTree(const TopologyStatus& topology) {

@@ -36,6 +36,8 @@ struct RoleStatus {
   int draining = 0;   // being deleted
   int64_t gpus = 0;   // held by its pods
   int committed = 0;  // in the committed topology
+  int standby = 0;    // extra pods that are to be ready
+  int idle = 0;       // ready pods that are not committed
   int current = 0;    // of those: alive, and of the newest revision (of any while paused)
   int outdated = 0;   // of those: alive, of an earlier revision
   int64_t last_pod_id = 0;

@@ -191,6 +191,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"Greedy", {SchedulingPolicy::kAebsGreedy, 4, true}, 2, false},
                     Way{"Anew", {SchedulingPolicy::kAebs, 0, false}, 0, false},
                     Way{"TooFewRowsToSplit", {SchedulingPolicy::kAebs, 12, true}, 2, false},
+                    Way{"Random", {SchedulingPolicy::kRandom, 0, true}, 0, true},
+                    Way{"Static", {SchedulingPolicy::kStatic, 0, true}, 0, true},
                     // Beyond one row the host schedules from the start.
                     Way{"ByTheHost", {SchedulingPolicy::kAebs, 1, true}, 0, true}),
     [](const auto& info) { return info.param.name; });

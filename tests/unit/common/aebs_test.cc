@@ -113,10 +113,57 @@ TEST(Aebs, ExactFollowsAPathOfTwoHops) {
   EXPECT_EQ(LoadsOf(SchedulingPolicy::kAebs, placement, 3), (std::vector<int32_t>{1, 1, 1}));
 }
 
+TEST(Aebs, RandomDrawsEachReplicaOfAnExpertEquallyOften) {
+  constexpr int kDraws = 9000;
+  const Placement placement = OneLayer({{0, 1}, {0, 1}, {0, 2}});
+  const LayerPlacement layer = LayerPlacement::Of(placement, 0, 3);
+  const std::vector<uint16_t> ids = {2, 0, 1, 0};
+  std::vector<Replica> replicas(ids.size());
+  AebsWorkspace work(3, 3);
+  std::vector<int> of_expert_0(3), of_expert_1(3);
+  int together = 0;
+  for (uint64_t draw = 0; draw < kDraws; ++draw) {
+    ScheduleActivatedExperts(SchedulingPolicy::kRandom, layer, ids, work, replicas, draw);
+    ExpectSound(placement, layer, ids, replicas, work);
+    ++of_expert_0[work.replica_of()[0].instance];
+    ++of_expert_1[work.replica_of()[1].instance];
+    together += work.replica_of()[0].instance == work.replica_of()[1].instance;
+  }
+  for (const int count : of_expert_0) EXPECT_NEAR(count, kDraws / 3, 200);
+  EXPECT_NEAR(of_expert_1[0], kDraws / 2, 200);
+  EXPECT_EQ(of_expert_1[2], 0) << "it has no replica there";
+  EXPECT_NEAR(together, kDraws / 3, 200) << "experts are drawn independently";
+}
+
+TEST(Aebs, RandomIsTheSameForTheSameDraw) {
+  std::mt19937_64 random(9);
+  const Placement placement = RandomPlacement(64, 7, 60, random);
+  const LayerPlacement layer = LayerPlacement::Of(placement, 0, 64);
+  const std::vector<uint16_t> ids = RandomIds(64, 300, random);
+  std::vector<Replica> one(ids.size()), again(ids.size());
+  AebsWorkspace fresh(64, 7), used(200, 40);
+  int same = 0;
+  for (uint64_t draw = 0; draw < 100; ++draw) {
+    const uint64_t wide = draw << 32;  // the upper half counts too
+    ScheduleActivatedExperts(SchedulingPolicy::kRandom, layer, ids, fresh, one, wide);
+    ScheduleActivatedExperts(SchedulingPolicy::kRandom, layer, ids, used, again, wide);
+    ASSERT_EQ(one, again);
+    ScheduleActivatedExperts(SchedulingPolicy::kRandom, layer, ids, used, again, wide + 1);
+    same += one == again;
+  }
+  EXPECT_EQ(same, 0) << "another draw is another schedule";
+}
+
+TEST(Aebs, StaticTakesTheFirstReplica) {
+  const Placement placement = OneLayer({{1}, {0, 1, 2}, {2, 0}});
+  EXPECT_EQ(LoadsOf(SchedulingPolicy::kStatic, placement, 3), (std::vector<int32_t>{1, 2, 0}));
+}
+
 TEST(Aebs, AnEmptyRoundActivatesNothing) {
   const LayerPlacement layer = LayerPlacement::Of(OneLayer({{0}, {1}}), 0, 2);
   AebsWorkspace work(2, 2);
-  for (const auto policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy}) {
+  for (const auto policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy,
+                            SchedulingPolicy::kRandom, SchedulingPolicy::kStatic}) {
     ScheduleActivatedExperts(policy, layer, {}, work, {});
     EXPECT_TRUE(work.activated().empty());
     EXPECT_EQ(LargestLoad(work), 0);
@@ -132,7 +179,8 @@ TEST(Aebs, AnswersDependOnTheSetOfIdsAlone) {
   std::vector<uint16_t> ids = RandomIds(64, 300, random);
   std::vector<Replica> a(ids.size());
   std::vector<Replica> b(ids.size());
-  for (const auto policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy}) {
+  for (const auto policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy,
+                            SchedulingPolicy::kRandom, SchedulingPolicy::kStatic}) {
     ScheduleActivatedExperts(policy, layer, ids, fresh, a);
     std::vector<uint16_t> shuffled = ids;
     for (int i = 0; i < 5; ++i) {

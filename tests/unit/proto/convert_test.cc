@@ -306,7 +306,8 @@ TEST(Convert, KnowsEveryTypeAndPolicy) {
   EXPECT_EQ(ToProto(DType::kFloat32), v1::DTYPE_FLOAT32);
   EXPECT_EQ(ToProto(DType::kBFloat16), v1::DTYPE_BFLOAT16);
   EXPECT_EQ(ToProto(DType::kFloat16), v1::DTYPE_FLOAT16);
-  for (const SchedulingPolicy policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy}) {
+  for (const SchedulingPolicy policy : {SchedulingPolicy::kAebs, SchedulingPolicy::kAebsGreedy,
+                                        SchedulingPolicy::kRandom, SchedulingPolicy::kStatic}) {
     EXPECT_EQ(*FromProto(ToProto(policy)), policy);
   }
   EXPECT_EQ(*FromProto(v1::SCHEDULING_POLICY_UNSPECIFIED), SchedulingPolicy::kAebs);

@@ -51,6 +51,9 @@ TEST(Supported, TakesWhatThisVersionDoes) {
                    "replicas: 1, slotsPerInstance: 9, spareSlots: 0, scheduling: AEBSGreedy, "
                    "placement: {policy: RoundRobin}"),
             "");
+  for (const char* one : {"AEBS", "AEBSGreedy", "Random", "Static"}) {
+    EXPECT_EQ(Errors("", "replicas: 1", "replicas: 1, scheduling: " + std::string(one)), "");
+  }
 }
 
 TEST(Supported, HoldsModeSlo) {
@@ -122,12 +125,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
              "roles.attention.kvCache.blockSize");
   expect_one(Errors("", "replicas: 2, kvCache: {prefixCache: Exact}"),
              "roles.attention.kvCache.prefixCache");
-  const std::pair<const char*, const char*> kExperts[] = {
-      {"replicas: 1, scheduling: Random", "scheduling"},
-  };
-  for (const auto& [role, field] : kExperts) {
-    expect_one(Errors("", "replicas: 2", role), std::string("roles.experts.") + field);
-  }
   const std::string none = Errors("", "replicas: 0", "replicas: 0");
   EXPECT_NE(none.find("spec.roles.attention.replicas: 0 is not"), std::string::npos) << none;
   reached.insert({"roles.attention.replicas", "roles.experts.replicas"});

@@ -166,9 +166,9 @@ TEST(PolicyOf, StandbyPodsCountAgainstTheMostGpus) {
     return std::string(kTarget) +
            "  roles: {experts: {instancesPerPod: 2}}\n  scaling: " + scaling + "\n";
   };
-  EXPECT_EQ(Policy(with("{maxGPUs: 10, standby: 3}")).max_gpus, 4);
+  EXPECT_EQ(Policy(with("{maxGPUs: 13, standby: 3}")).max_gpus, 4);
   EXPECT_EQ(Policy(with("{standby: 3}")).max_gpus, 0);
-  const Status refusal = Refusal(with("{maxGPUs: 7, standby: 3}"));
+  const Status refusal = Refusal(with("{maxGPUs: 10, standby: 3}"));
   EXPECT_EQ(refusal.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(refusal.message().find("spec.scaling.standby"), std::string::npos);
 }

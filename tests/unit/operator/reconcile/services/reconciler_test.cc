@@ -480,6 +480,120 @@ TEST(Reconciler, PodsOfACordonedNodeServeUntilOthersDo) {
   }
 }
 
+TEST(Reconciler, WithoutRoomForReplacementsPodsOfACordonedNodeServeOn) {
+  SimulatedService sim;
+  sim.Apply(2, 3);
+  sim.RunUntil("Ready");
+  sim.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient memory.");
+  sim.cluster.Cordon("node-a");
+  sim.Run(Seconds(600));
+  sim.ExpectMembers(2, 3);
+}
+
+TEST(Reconciler, AShrinkingRoleLeavesACordonedNodeWithoutReplacements) {
+  SimulatedService sim;
+  sim.Apply(2, 3, "  drain: {withoutCapacity: Shrink}\n");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient memory.");
+  std::set<std::string> leaving;
+  for (const PodSeen& pod : sim.Pods(Role::kExperts)) {
+    if (pod.node == "node-a") leaving.insert(pod.name);
+  }
+  ASSERT_FALSE(leaving.empty());
+  ASSERT_LT(leaving.size(), 3u);
+  sim.cluster.Cordon("node-a");
+  sim.Run(Seconds(40));
+  sim.ExpectMembers(2, 3);  // a node may still come
+  sim.on_step = [&] {
+    // No pod goes before a topology without it serves.
+    std::set<std::string> there;
+    for (const Role role : {Role::kAttention, Role::kExperts}) {
+      for (const PodSeen& pod : sim.Pods(role)) there.insert(pod.uid);
+    }
+    for (const InstanceId& member : EpochRecordOf(*sim.Topology()).committed->content.members) {
+      EXPECT_TRUE(there.contains(member.pod_uid));
+    }
+  };
+  sim.Run(Seconds(60));
+  for (const PodSeen& pod : sim.Pods(Role::kExperts)) EXPECT_NE(pod.node, "node-a");
+  sim.ExpectMembers(2, 3 - static_cast<int>(leaving.size()));
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "False/InsufficientCapacity");
+
+  sim.cluster.MakeRoom("experts");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.ExpectWhole(2, 3);
+}
+
+TEST(Reconciler, AShrinkingRoleKeepsWhatTheModelNeeds) {
+  SimulatedService sim;
+  // Of eight experts each instance has room for four, so neither can go.
+  sim.Apply(1, 2, "  drain: {withoutCapacity: Shrink}\n");
+  sim.Patch(R"({"spec": {"roles": {"experts": {"slotsPerInstance": 4, "spareSlots": 0}}}})");
+  sim.RunUntil("Ready");
+  sim.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient memory.");
+  sim.cluster.Cordon("node-a");
+  sim.Run(Seconds(600));
+  sim.ExpectMembers(1, 2);
+}
+
+TEST(Reconciler, StandbyPodsAreReadyAndDoNotServe) {
+  SimulatedService sim;
+  sim.Apply(1, 2, "  scaling: {standby: 1}\n");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(10));
+  sim.ExpectMembers(1, 2);
+  EXPECT_EQ(sim.Pods(Role::kAttention).size(), 2u);
+  EXPECT_EQ(sim.Pods(Role::kExperts).size(), 3u);
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 5u);
+  EXPECT_TRUE(Contains(sim.MessageOf("ExpertsReady"), "1 of 1 standby pods is ready"))
+      << sim.MessageOf("ExpertsReady");
+
+  // A growth takes the pod that is there, and another one is made.
+  const std::set<std::string> before = NamesOf(sim.Pods(Role::kExperts));
+  sim.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient memory.");
+  sim.Patch(R"({"spec": {"roles": {"experts": {"replicas": 3}}}})");
+  sim.Run(Seconds(10));
+  sim.ExpectMembers(1, 3);
+  EXPECT_EQ(NamesOf(sim.Pods(Role::kExperts)), before);
+  EXPECT_EQ(sim.Condition("ExpertsReady"), "True/AsWanted");
+  EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+  sim.cluster.MakeRoom("experts");
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.Pods(Role::kExperts).size(), 4u);
+
+  // So does a loss.
+  const PodSeen lost = sim.Pods(Role::kExperts)[0];
+  sim.cluster.CrashLoop(lost.name, "no such file");
+  sim.Run(Seconds(20));
+  for (const InstanceId& member : EpochRecordOf(*sim.Topology()).committed->content.members) {
+    EXPECT_NE(member.pod_uid, lost.uid);
+  }
+  sim.ExpectMembers(1, 3);
+
+  // Without them the rest goes.
+  sim.Patch(R"({"spec": {"scaling": {"standby": 0}}})");
+  sim.Run(Seconds(30));
+  EXPECT_EQ(sim.Pods(Role::kAttention).size(), 1u);
+  EXPECT_EQ(sim.Pods(Role::kExperts).size(), 3u);
+}
+
+TEST(Reconciler, ARolloutReplacesStandbyPodsToo) {
+  SimulatedService sim;
+  sim.Apply(1, 2, "  scaling: {standby: 1}\n");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(10));
+  const std::set<std::string> before = NamesOf(sim.Pods(Role::kExperts));
+  sim.Patch(R"({"spec": {"roles": {"experts": {"nodeSelector": {"disk": "fast"}}}}})");
+  sim.Run(Seconds(120));
+  sim.ExpectMembers(1, 2);
+  const std::set<std::string> after = NamesOf(sim.Pods(Role::kExperts));
+  EXPECT_EQ(after.size(), 3u);
+  for (const std::string& name : after) EXPECT_FALSE(before.contains(name)) << name;
+}
+
 TEST(Reconciler, WhatIsOfAnEpochNeedsNoNewPod) {
   SimulatedService sim;
   sim.Apply(1, 2);
