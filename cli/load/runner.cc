@@ -11,6 +11,7 @@
 
 #include "cli/load/http_client.h"
 #include "cli/load/sse.h"
+#include "common/fingerprint.h"
 #include "common/mutex.h"
 #include "common/timed_device.h"
 
@@ -188,6 +189,7 @@ class Runner {
     MonotonicTime last{};
     int events = 0;
     int usage_tokens = -1;
+    Fingerprint answer;  // of its text, however it is cut into events
     bool ended = false;
     SseParser parser([&](std::string_view data) {
       if (data == "[DONE]") {
@@ -202,7 +204,8 @@ class Runner {
       if (!chunk->error.empty()) out.error = chunk->error;
       if (!chunk->finish_reason.empty()) out.finish_reason = chunk->finish_reason;
       if (chunk->completion_tokens >= 0) usage_tokens = chunk->completion_tokens;
-      if (!chunk->has_text) return;
+      if (chunk->text.empty()) return;
+      answer.Mix(chunk->text);
       const MonotonicTime now = MonotonicClock::now();
       if (events++ == 0) {
         first = now;
@@ -218,6 +221,7 @@ class Runner {
           return fed.ok() && !Stopping();
         });
     out.e2e = Since(sent, MonotonicClock::now());
+    out.answer_hash = answer.Hex();
     out.output_tokens = usage_tokens >= 0 ? usage_tokens : events;
     if (events > 0) out.ttft = Since(sent, first);
     if (events > 1 && out.output_tokens > 1) {
@@ -318,6 +322,7 @@ std::string ToJson(const RequestOutcome& outcome) {
                {"e2e_seconds", outcome.e2e},
                {"status", outcome.http_status},
                {"finish_reason", outcome.finish_reason},
+               {"answer_hash", outcome.answer_hash},
                {"error", outcome.error}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -34,8 +34,9 @@ struct RequestOutcome {
   std::string finish_reason;
   std::string error;  // empty: complete
   int output_tokens = 0;
-  double ttft = 0;  // from sending to the first text
-  double tpot = 0;  // per token after the first; 0 with fewer than two tokens
+  std::string answer_hash;  // of the text: equal for equal answers
+  double ttft = 0;          // from sending to the first text
+  double tpot = 0;          // per token after the first; 0 with fewer than two tokens
   double e2e = 0;
   double late = 0;  // how long after its arrival time it was sent
 };

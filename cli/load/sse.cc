@@ -63,12 +63,13 @@ Result<CompletionChunk> ParseChunk(std::string_view json) {
   for (const Json& choice : *choices) {
     if (!choice.is_object()) continue;
     if (const auto text = choice.find("text"); text != choice.end() && text->is_string()) {
-      chunk.has_text = chunk.has_text || !text->get_ref<const std::string&>().empty();
+      chunk.text += text->get_ref<const std::string&>();
     }
     if (const auto delta = choice.find("delta"); delta != choice.end() && delta->is_object()) {
       const auto content = delta->find("content");
-      chunk.has_text = chunk.has_text || (content != delta->end() && content->is_string() &&
-                                          !content->get_ref<const std::string&>().empty());
+      if (content != delta->end() && content->is_string()) {
+        chunk.text += content->get_ref<const std::string&>();
+      }
     }
     const auto reason = choice.find("finish_reason");
     if (reason != choice.end() && reason->is_string()) {

@@ -26,7 +26,7 @@ class SseParser {
 
 // The content of one event of a streamed completion.
 struct CompletionChunk {
-  bool has_text = false;      // text of one or more tokens
+  std::string text;           // of one or more tokens
   std::string finish_reason;  // empty: the answer is not finished
   int prompt_tokens = -1;     // of `usage`, -1: not in this event
   int completion_tokens = -1;

@@ -18,7 +18,7 @@ namespace janus::dataplane {
 namespace {
 
 // What the time between two marks of a step was spent on.
-enum Laps : int {
+enum Timing : int {
   kHost,     // work of the host alone
   kKernels,  // kernels outside of rounds
   kAttention,

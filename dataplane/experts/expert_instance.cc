@@ -28,7 +28,8 @@ enum Timing : int { kReceive, kGate, kAebs, kExperts, kSend };
 
 // A number that no other round of the epoch has: 48 bits of the step, the layer, the micro-batch.
 uint64_t DrawOf(const RoundKey& key) {
-  return key.step << 16 ^ uint64_t { key.layer } << 4 ^ key.micro_batch;
+  const uint64_t layer = key.layer;
+  return key.step << 16 ^ layer << 4 ^ key.micro_batch;
 }
 
 // Most timings of a step: each round has two per sender, and five more.

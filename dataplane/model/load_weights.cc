@@ -222,7 +222,7 @@ class Reader {
   }
   std::string AsText(DType to) const { return " (as " + std::string(ToString(to)) + ")"; }
 
-  std::byte* Take(uint64_t bytes, HeldTensor& held) {
+  std::byte* Allocate(uint64_t bytes, HeldTensor& held) {
     auto memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
     std::byte* const at = memory.get();
     held.memory = std::move(memory);
@@ -240,7 +240,7 @@ class Reader {
       return InChunks(entry.name, stored, 4, "",
                       [&](size_t /*at*/, auto chunk) { return AllFinite(chunk, entry.to); });
     }
-    std::byte* const to = Take(held.bytes, held);
+    std::byte* const to = Allocate(held.bytes, held);
     held.tensor.data = to;
     return InChunks(entry.name, stored, 4, AsText(entry.to), [&](size_t at, auto chunk) {
       return CastAndCheck(chunk, stored.dtype, to + at / from_size * to_size, entry.to);
@@ -263,7 +263,7 @@ class Reader {
   // Keeps the weights as they are in the file, with their scales beside them.
   Status ReadFp8(const Entry& entry, HeldTensor& held) {
     const size_t scale_bytes = Scales(entry) * sizeof(float);
-    auto* const scales = reinterpret_cast<float*>(Take(scale_bytes, held));
+    auto* const scales = reinterpret_cast<float*>(Allocate(scale_bytes, held));
     held.tensor.data = entry.stored.bytes.data();
     held.tensor.scales = scales;
     held.bytes = entry.stored.bytes.size() + scale_bytes;
@@ -311,7 +311,7 @@ class Reader {
     std::vector<float> scales(Scales(entry));
     JANUS_RETURN_IF_ERROR(ReadScales(entry, scales.data()));
     held.bytes = entry.stored.bytes.size() * to_size;
-    std::byte* const to = Take(held.bytes, held);
+    std::byte* const to = Allocate(held.bytes, held);
     held.tensor.data = to;
     return InChunks(entry.name, entry.stored, columns, AsText(entry.to),
                     [&](size_t at, std::span<const std::byte> chunk) {

@@ -11,10 +11,10 @@
 #include "common/stop_signals.h"
 #include "dataplane/worker/control_service.h"
 #include "dataplane/worker/hung_device.h"
-#include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/open_device.h"
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
+#include "dataplane/worker/worker_pages.h"
 #include "rpc/channel.h"
 #include "rpc/credentials/handshake_counter.h"
 #include "rpc/credentials/own_certificate.h"
@@ -106,17 +106,18 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
     log.Error("cannot listen; check that the address is free and its folder exists");
     return 1;
   }
-  std::unique_ptr<MetricsServer> metrics;
+  std::unique_ptr<PageServer> metrics;
   if (!flags.metrics.empty()) {
-    auto listening = MetricsServer::Create(
+    auto listening = PageServer::Create(
         flags.metrics,
-        [&] {
-          std::vector<MetricFamily> families = worker.metrics();
-          for (MetricFamily& one : registry.Collect()) families.push_back(std::move(one));
-          return PrometheusText(families);
-        },
-        // Hangs, and so fails the liveness probe, if a thread holds the lock that all need.
-        [&] { static_cast<void>(worker.statistics()); });
+        WorkerPages(
+            [&] {
+              std::vector<MetricFamily> families = worker.metrics();
+              for (MetricFamily& one : registry.Collect()) families.push_back(std::move(one));
+              return PrometheusText(families);
+            },
+            // Hangs, and so fails the liveness probe, if a thread holds the lock that all need.
+            [&] { static_cast<void>(worker.statistics()); }));
     if (!listening.ok()) {
       log.Error("cannot serve metrics", {{"error", listening.status().message()}});
       return 1;

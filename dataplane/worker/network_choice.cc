@@ -28,7 +28,7 @@ std::string NoneOf(const std::vector<RdmaDevice>& devices) {
   return text;
 }
 
-std::string Whom(const RdmaUser& user) {
+std::string NameOf(const RdmaUser& user) {
   return user.gpu.empty() ? "CPUs on NUMA node " + std::to_string(user.numa_node)
                           : "GPU " + user.gpu;
 }
@@ -60,7 +60,7 @@ NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here
     if (!here.named.empty()) why = "UCX_NET_DEVICES names no RDMA port that is up";
     if (transport == ExchangeTransport::kTcp) why = "the service's transport is TCP";
     log.Info("the exchange goes over TCP",
-             {{"for", Whom(here.user)},
+             {{"for", NameOf(here.user)},
               {"reason", why},
               {"ucx_net_devices", choice.devices.empty() ? "all" : choice.devices}});
     return choice;
@@ -72,7 +72,7 @@ NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here
   choice.device = {chosen->device, chosen->port, std::string(ToString(chosen->link)),
                    chosen->bits_per_second, chosen->why};
   log.Info("RDMA device of the exchange",
-           {{"for", Whom(here.user)},
+           {{"for", NameOf(here.user)},
             {"device", chosen->device},
             {"port", chosen->port},
             {"link_layer", choice.device.link_layer},

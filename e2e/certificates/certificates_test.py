@@ -32,7 +32,7 @@ import socket, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 context.load_cert_chain(sys.argv[2] + "/tls.crt", sys.argv[2] + "/tls.key")
-with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=30)) as door:
+with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=300)) as door:
     print(ssl.DER_cert_to_PEM_cert(door.getpeercert(True)))
 """
 
@@ -41,7 +41,7 @@ with context.wrap_socket(socket.create_connection((sys.argv[1], 9000), timeout=3
 VERSION = re.search(r"kProtocolVersion = (\d+);", (ROOT / "dataplane/comm/wire/wire.h").read_text())[1]
 HELLO = f"""
 import os, socket, struct, sys
-with socket.create_connection((sys.argv[1], 9001), timeout=30) as door:
+with socket.create_connection((sys.argv[1], 9001), timeout=300) as door:
     unknown = struct.unpack("<QQQQ", os.urandom(32))
     door.sendall(struct.pack("<8sIBBHQQQQQ64s256sIB3x", b"jnhello3", {VERSION}, 1, 0, 0, int(sys.argv[2]), *unknown,
                              b"cpu avx2 bf16 tp1", b"", 0, 1))
@@ -56,7 +56,7 @@ doors = []
 for port in (9001, *range(9200, 9232)):
     for noise in (0, 20, 1 << 20):
         try:
-            door = socket.create_connection((sys.argv[1], port), timeout=30)
+            door = socket.create_connection((sys.argv[1], port), timeout=300)
         except ConnectionRefusedError:
             break
         door.setblocking(False)

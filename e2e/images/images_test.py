@@ -26,7 +26,7 @@ from tiers import required  # noqa: E402
 KNOCK = """
 import socket, ssl, sys, tempfile
 address, pair = sys.argv[1], sys.argv[2]
-door = socket.create_connection((address, 9000), timeout=30)
+door = socket.create_connection((address, 9000), timeout=300)
 if pair:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -97,6 +97,9 @@ row("slo.ttft.percentile", "P99", NOTHING, TARGETS)
 row("image", "worker:2", BOTH)
 row("imagePullSecrets", [{"name": "pull"}], BOTH | GATEWAY)
 row("device", "CPU", BOTH)
+TIMED = {"device": "Timed", "timed": {"hardware": "H200", "model": "deepseek-v3"}}
+for leaf, value in (("hardware", "H100"), ("model", "deepseek-v2"), ("scale", 8), ("timeScale", 2)):
+    row(f"timed.{leaf}", value, BOTH, TIMED)
 
 
 def role_rows(role, pods):
@@ -110,10 +113,10 @@ def role_rows(role, pods):
     for way in ("scaleUp", "scaleDown"):
         for leaf, value in (("stabilizationWindowSeconds", 60), ("selectPolicy", "Min"),
                             ("policies", [{"type": "Pods", "value": 1, "periodSeconds": 60}])):
-            not_supported(f"{own}.scaling.behavior.{way}.{leaf}", value, outside)
+            row(f"{own}.scaling.behavior.{way}.{leaf}", value, NOTHING, at(own, {"replicas": None}) | TARGETS)
     not_supported(f"{own}.instancesPerPod", 2)
     not_supported(f"{own}.tensorParallel", 2)
-    not_supported(f"{own}.hardwareProfile", "h100")
+    row(f"{own}.hardwareProfile", "h100", pods)
     row(f"{own}.resources.requests", {"cpu": "10m"}, pods)
     row(f"{own}.resources.limits", {"memory": "2Gi"}, pods)
     row(f"{own}.nodeSelector", {"pool": "rows"}, pods)
@@ -133,10 +136,12 @@ row("roles.attention.kvCache.size", "256Mi", ATTENTION)
 not_supported("roles.attention.kvCache.prefixCache", "Exact")
 row("roles.experts.slotsPerInstance", 10, EPOCH)
 row("roles.experts.spareSlots", 3, EPOCH)
-not_supported("roles.experts.placement.policy", "ActivationAware")
-not_supported("roles.experts.placement.survivable", True)
-not_supported("roles.experts.placement.rebalanceIntervalSeconds", 60)
-not_supported("roles.experts.placement.windowSeconds", 60)
+PLACEMENT = "roles.experts.placement"
+row(f"{PLACEMENT}.policy", "ActivationAware", NOTHING)
+# Each instance needs a slot for every expert, since the other may be lost.
+row(f"{PLACEMENT}.survivable", True, EPOCH, at("roles.experts.replicas", 2))
+row(f"{PLACEMENT}.rebalanceIntervalSeconds", 60, NOTHING)
+row(f"{PLACEMENT}.windowSeconds", 60, NOTHING)
 row("roles.experts.scheduling", "AEBSGreedy", EPOCH)
 
 not_supported("exchange.mode", "TwoPhaseSingle")
@@ -148,12 +153,13 @@ not_supported("exchange.hostShared", True)
 row("pipeline.microBatches", 2, EPOCH)
 for bound in ("min", "max"):
     for leaf in ("experts", "attention"):
-        not_supported(f"ratio.{bound}.{leaf}", at(f"ratio.{bound}", {"experts": 1, "attention": 1}))
+        row(f"ratio.{bound}.{leaf}", at(f"ratio.{bound}", {"experts": 1, "attention": 1}), NOTHING)
 for leaf, value in (("intervalSeconds", 30), ("predictor", "EWMA"), ("maxGPUs", 8), ("advisory", True),
-                    ("pendingTimeoutSeconds", 60), ("standby", 1)):
-    not_supported(f"scaling.{leaf}", value)
+                    ("pendingTimeoutSeconds", 60)):
+    row(f"scaling.{leaf}", value, NOTHING)
+row("scaling.standby", 1, {"attention+", "experts+"})
 row("drain.timeoutSeconds", 60, BOTH | GATEWAY)
-not_supported("drain.withoutCapacity", "Shrink")
+row("drain.withoutCapacity", "Shrink", NOTHING)
 row("rollout.type", "Rolling", NOTHING)
 row("rollout.drainSeconds", 60, NOTHING)
 

@@ -93,9 +93,13 @@ class World:
         spec = topologies[0]["spec"]
         members = {one["podUID"] for one in spec["committed"]["instances"]}
         there = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
-        is_asleep = self.services[service]["spec"].get("suspend", False)
-        return (len(topologies) == 1 and "proposed" not in spec and len(there) == len(pods)
-                and (not pods if is_asleep else there == members))
+        wanted = self.services[service]["spec"]
+        if wanted.get("suspend", False):
+            are_right = not pods
+        else:
+            standby = wanted.get("scaling", {}).get("standby", 0)  # of each role
+            are_right = there >= members and len(there - members) == 2 * standby
+        return len(topologies) == 1 and "proposed" not in spec and len(there) == len(pods) and are_right
 
     def state(self, service):
         """Everything that an edit may change."""
@@ -184,7 +188,8 @@ class EditsTest(OperatorCase):
     def walk(self, rows):
         """Each edit on a separate service, all at once."""
         self.server = self.api_server()
-        self.operator = self.start("operator-0", "--leader-election=false", "--api-qps=1000", "--api-burst=1000")
+        self.operator = self.start("operator-0", "--leader-election=false", "--api-qps=1000", "--api-burst=1000",
+                                   "--timed-devices")
         self.paths = {f"row-{i}": path for i, path in enumerate(rows)}
         edits = {service: rows[path] for service, path in self.paths.items()}
         firsts = [self.object(service, edit.before) for service, edit in edits.items()]

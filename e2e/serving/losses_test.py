@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -54,9 +55,12 @@ class LossesTest(ServedCase):
         self.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
 
     def kill_container(self, pod):
+        self.signal_container(pod, "SIGKILL")
+
+    def signal_container(self, pod, signal):
         status, = (one for one in pod["status"]["containerStatuses"] if one["name"] == "worker")
         node, = (one for one in self.nodes if one.name == pod["spec"]["nodeName"])
-        node.ctr("tasks", "kill", "-s", "SIGKILL", status["containerID"].removeprefix("containerd://"))
+        node.ctr("tasks", "kill", "-s", signal, status["containerID"].removeprefix("containerd://"))
 
     def test_workers_that_end_in_each_way_cost_no_request(self):
         self.serve(1, 2, {})
@@ -69,6 +73,19 @@ class LossesTest(ServedCase):
                     self.await_whole(epoch)
                     askers.await_more(6)
         self.check_answers(askers)
+
+    def test_a_hung_worker_is_ended_by_its_liveness_probe(self):
+        self.serve(1, 2, {})
+        askers = self.ask_demo(12)
+        for role in ("attention", "experts"):
+            with self.subTest(role):
+                pod, epoch = self.worker(role), self.epoch()
+                since = time.monotonic()
+                self.signal_container(pod, "SIGSTOP")
+                self.await_whole(epoch)
+                print(f"{role}: whole {time.monotonic() - since:.0f} s after it hung", flush=True)
+                askers.await_more(6)
+        self.check_answers(askers)  # not one waited for the pod's grace, 330 s: gateways give up after 300 s
 
     def drain(self, node):
         self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={limit(280)}s",

@@ -13,10 +13,10 @@ PROMPTS = ("It is a truth universally acknowledged", "Elizabeth looked out of th
 
 
 class Askers:
-    """Three askers on a node, where Services have their addresses; until `end`."""
+    """Askers on a node, where Services have their addresses; until `end`."""
 
-    def __init__(self, node, url):
-        self.process = subprocess.Popen(node.box.command(PYTHON, "-B", ASKER, url, "3", "40", *PROMPTS),
+    def __init__(self, node, url, count=3):
+        self.process = subprocess.Popen(node.box.command(PYTHON, "-B", ASKER, url, str(count), "40", *PROMPTS),
                                         env=node.box.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
 

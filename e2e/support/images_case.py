@@ -40,8 +40,8 @@ class ImagesCase(ClusterCase):
             raise unittest.SkipTest("the given cluster's nodes cannot be given images")
         cls.state = cls.state_folder()
         cls.programs = (cls.state / "programs").resolve()
-        plane = ControlPlane(cls.state, cls.programs)
-        cls.nodes = [Node(cls.state, cls.programs, number, plane) for number in (1, 2)]
+        cls.plane = ControlPlane(cls.state, cls.programs)
+        cls.nodes = [Node(cls.state, cls.programs, number, cls.plane) for number in (1, 2)]
         cls.images, cls.archives = made_images(BIN, REGISTRY)
         cls.give_nodes(cls.archives)
         cls.models = pathlib.Path(tempfile.mkdtemp(prefix="janus-models-"))

@@ -15,6 +15,24 @@ API = "v1beta1.external.metrics.k8s.io"
 PORT = 9443
 
 
+def register(case, port):
+    """An adapter at this port of the control plane serves external metrics until the test ends."""
+    case.addCleanup(case.try_kubectl, "delete", "apiservice", API)
+    case.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics"},
+         "spec": {"ports": [{"port": 443, "targetPort": port}]}},
+        {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+         "metadata": {"name": "metrics-1", "labels": {"kubernetes.io/service-name": "metrics"}},
+         "ports": [{"port": port, "protocol": "TCP"}],
+         "endpoints": [{"addresses": [CONTROL_PLANE], "conditions": {"ready": True}}]}]}))
+    case.kubectl("apply", "-f", "-", namespaced=False, text=json.dumps({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": API},
+        "spec": {"group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
+                 "versionPriority": 100, "insecureSkipTLSVerify": True,
+                 "service": {"name": "metrics", "namespace": case.namespace}}}))
+    case.kubectl("wait", "--for=condition=Available", f"apiservice/{API}", TIMEOUT, namespaced=False)
+
+
 class MetricsAdapter:
     """Is registered with the API server until the test ends."""
 
@@ -28,20 +46,7 @@ class MetricsAdapter:
         case.addCleanup(process.communicate)
         case.addCleanup(process.kill)
         case.assertEqual(process.stdout.readline(), "ready\n")
-        case.addCleanup(case.try_kubectl, "delete", "apiservice", API)
-        case.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "metrics"},
-             "spec": {"ports": [{"port": 443, "targetPort": PORT}]}},
-            {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-             "metadata": {"name": "metrics-1", "labels": {"kubernetes.io/service-name": "metrics"}},
-             "ports": [{"port": PORT, "protocol": "TCP"}],
-             "endpoints": [{"addresses": [CONTROL_PLANE], "conditions": {"ready": True}}]}]}))
-        case.kubectl("apply", "-f", "-", namespaced=False, text=json.dumps({
-            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": API},
-            "spec": {"group": "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100,
-                     "versionPriority": 100, "insecureSkipTLSVerify": True,
-                     "service": {"name": "metrics", "namespace": case.namespace}}}))
-        case.kubectl("wait", "--for=condition=Available", f"apiservice/{API}", TIMEOUT, namespaced=False)
+        register(case, PORT)
 
     def measure(self, **values):
         """Sets the values of these metrics."""

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "common/clock.h"
-#include "operator/program/page_server.h"
 #include "operator/records/record_book.h"
+#include "rpc/page_server.h"
 
 namespace janus::control {
 

@@ -17,9 +17,9 @@
 #include "operator/planner/worker_planner.h"
 #include "operator/program/decision_pages.h"
 #include "operator/program/options.h"
-#include "operator/program/page_server.h"
 #include "operator/program/services.h"
 #include "operator/records/record_book.h"
+#include "rpc/page_server.h"
 
 namespace janus::control {
 namespace {

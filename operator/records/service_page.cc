@@ -1,6 +1,7 @@
 #include "operator/records/service_page.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -159,7 +160,9 @@ Node PlacementTree(const PlacementRecord& record) {
   return out;
 }
 
-Node ServiceTree(const ObjectKey& key, const ServiceRecords& records, WallTime now) {
+// Points and decisions after `since`, and the last decision.
+Node ServiceTree(const ObjectKey& key, const ServiceRecords& records, WallTime now,
+                 WallTime since) {
   Node out = Node::Map();
   out.Add("namespace", Node::String(key.namespace_));
   out.Add("name", Node::String(key.name));
@@ -167,9 +170,10 @@ Node ServiceTree(const ObjectKey& key, const ServiceRecords& records, WallTime n
   out.Add("emulated", Node::String(records.emulated));
   Node series = Node::List(), decisions = Node::List();
   for (const auto& tick : records.ticks) {
-    series.items.push_back(PointTree(*tick));
+    const bool is_new = tick->time > since;
+    if (is_new) series.items.push_back(PointTree(*tick));
     const bool is_change = tick->summary.action != DecisionRecord::Action::kHold;
-    if (is_change || tick == records.ticks.back()) {
+    if ((is_new && is_change) || tick == records.ticks.back()) {
       decisions.items.push_back(DecisionTreeOf(*tick));
     }
   }
@@ -232,6 +236,18 @@ RecordsAnswer NotFoundAnswer(const std::string& message) {
   return {404, "application/json", WriteJson(out)};
 }
 
+// As TimeOf writes it. The points themselves have milliseconds, so half of one is added.
+std::optional<WallTime> TimeIn(std::string_view text) {
+  double seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  constexpr double kMost = 1e10;
+  if (error != std::errc() || end != text.data() + text.size() || !(seconds >= 0) ||
+      seconds > kMost) {
+    return std::nullopt;
+  }
+  return WallTime(std::chrono::duration_cast<WallTime::duration>(Seconds(seconds + 0.0005)));
+}
+
 std::vector<std::string_view> PartsOf(std::string_view path) {
   std::vector<std::string_view> out;
   while (!path.empty()) {
@@ -267,7 +283,9 @@ RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallT
   const ObjectKey key = ServiceOfPath(path);
   const bool wants_worlds = parts.size() == 5 && parts[4] == "worlds";
   const bool wants_routing = parts.size() == 5 && parts[4] == "routing";
-  if (key.name.empty() || (parts.size() != 4 && !wants_worlds && !wants_routing)) {
+  const std::optional<WallTime> since =
+      parts.size() == 6 && parts[4] == "since" ? TimeIn(parts[5]) : std::nullopt;
+  if (key.name.empty() || (parts.size() != 4 && !wants_worlds && !wants_routing && !since)) {
     return NotFoundAnswer("there is no such page; /v1/services lists the services");
   }
   const std::optional<ServiceRecords> records = book.Of(key);
@@ -287,7 +305,8 @@ RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallT
     }
     return {200, "text/csv; charset=utf-8", RoutingCsv(*records->placement)};
   }
-  return {200, "application/json", WriteJson(ServiceTree(key, *records, now))};
+  return {200, "application/json",
+          WriteJson(ServiceTree(key, *records, now, since.value_or(WallTime())))};
 }
 
 }  // namespace janus::control

@@ -12,7 +12,9 @@ namespace janus::control {
 //
 //   /v1/services                          {"services": [{"namespace", "name"}]}
 //   /v1/services/<namespace>/<name>       one JSON object: targets, counts, series, decisions,
-//                                         model error, placement (docs/decisions.md)
+//                                         model error, placement, as operator/page reads it
+//   .../<name>/since/<time>               the same with the points and decisions after that time,
+//                                         so that a page that polls reads the rest once
 //   .../<name>/worlds                     lines that can be replayed (record_lines.h)
 //   .../<name>/routing                    CSV of sampled routing, for janusctl place: a row per
 //                                         token, a column layer<i> with its experts. Layers are
@@ -25,7 +27,8 @@ struct RecordsAnswer {
   std::string body;
 };
 
-// `path`: without a query. 404: no such path, or no records of that service.
+// `path`: without a query. 404: no such path, no records of that service, or a time that is no
+// number.
 RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallTime now);
 
 // The service that the path asks for; empty: it asks for none.

@@ -58,7 +58,7 @@ def problems(outcomes):
                              (f": {failure.reason}" if failure.reason else ""))
                 lines.append(f"      {failure.repeat}")
     if any(o.flaky for o in outcomes):
-        lines.append("FLAKY (failed once, then passed):")
+        lines.append(f"FLAKY ({sum(len(o.flaky) for o in outcomes)} failed once, then passed):")
         lines += [f"  {outcome.name}  {name}" for outcome in outcomes for name in outcome.flaky]
     if any(o.skipped for o in outcomes):
         lines.append("Skipped:")

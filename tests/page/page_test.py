@@ -102,6 +102,21 @@ class Decisions(PageCase):
         self.assertEqual(self.value(f"{MARKS}.indexOf(document.activeElement)"), 1)
         self.assert_shows(in_window()[1])
 
+    def test_a_poll_reads_only_what_is_new(self):
+        whole = self.served.services[0]
+        early = {**whole, "series": whole["series"][:-3], "decisions": whole["decisions"][:-2],
+                 "time": whole["series"][-4]["t"] + 1}
+        self.served.services = [early]
+        self.show()
+        self.page.requests.clear()
+        self.served.services = [whole]
+        for _ in range(2):  # nothing is there twice
+            self.value("poll()")
+            for part in ("series", "decisions"):
+                self.assertEqual(self.value(f"state.data.{part}"), whole[part])
+        self.assertEqual([u.partition("/since/")[2] for u in self.page.requests if "demo" in u],
+                         [str(early["series"][-1]["t"]), str(whole["series"][-1]["t"])])
+
     def test_data_is_shown_as_text(self):
         evil = copy.deepcopy(recorded.service())
         evil["decisions"][-2]["message"] = "<img src=x onerror=alert(1)><b>bold</b>"

@@ -10,6 +10,13 @@ import recorded
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "operator" / "page" / "page.html"
 
 
+def since(service, time):
+    """Its points and changes after `time`, and its last decision."""
+    last = service["decisions"][-1:]
+    return {**service, "series": [p for p in service["series"] if p["t"] > time],
+            "decisions": [d for d in service["decisions"] if d["t"] > time and d not in last] + last}
+
+
 class ServedPage:
     """Use it as a context manager. `services`: what v1/services/NAMESPACE/NAME answers; `token`: what it asks for, or None;
     `failure`: (status, message) that it answers with instead, or None."""
@@ -54,8 +61,11 @@ class ServedPage:
         if path == "/v1/services":
             return self.json(200, {"services": [{"namespace": s["namespace"], "name": s["name"]} for s in self.services]})
         for s in self.services:
-            if path == f"/v1/services/{s['namespace']}/{s['name']}":
+            own = f"/v1/services/{s['namespace']}/{s['name']}"
+            if path == own:
                 return self.json(200, s)
+            if path.startswith(f"{own}/since/"):
+                return self.json(200, since(s, float(path.removeprefix(f"{own}/since/"))))
         return self.json(404, {"message": f"There is no service at {path}."})
 
     def json(self, status, value):

@@ -24,8 +24,8 @@
 #include "operator/members/grpc_member_calls.h"
 #include "operator/members/grpc_model_questions.h"
 #include "operator/planner/folder_planner.h"
-#include "operator/program/page_server.h"
 #include "operator/records/record_book.h"
+#include "rpc/page_server.h"
 
 namespace janus::control {
 

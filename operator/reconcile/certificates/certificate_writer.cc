@@ -107,7 +107,8 @@ bool CertificateWriter::IsDue(const ServiceCertificates& issued, const IssuedLea
   if (known == kept_.secrets.end()) return true;
   known->second.whole.Want(WholeOf(issued, leaf));
   known->second.authorities.Want(AuthoritiesOf(issued));
-  return !known->second.whole.since || means_.now >= known->second.at + kAppliedAnew;
+  const auto anew = action_.lacking.contains(leaf.role) ? kAppliedForPods : kAppliedAnew;
+  return !known->second.whole.since || means_.now >= known->second.at + anew;
 }
 
 // A foreign Secret of that name stays. If it belongs to an earlier service of the same name, it

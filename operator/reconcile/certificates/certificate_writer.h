@@ -16,7 +16,9 @@ namespace janus::control {
 
 // Secrets are never read. Rewriting them at this interval repairs those that others deleted or
 // changed.
-inline constexpr std::chrono::hours kAppliedAnew{1};
+inline constexpr std::chrono::seconds kAppliedAnew{3600};
+// The same for a role that lacks ready pods.
+inline constexpr std::chrono::seconds kAppliedForPods{30};
 
 // Carries out KeepCertificates: issues the service's certificates that are due, and writes them
 // into the roles' Secrets. It reads keys, writes them and reads again in one call, so that keys

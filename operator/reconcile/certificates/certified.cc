@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "operator/api/rfc3339.h"
+#include "operator/api/tree.h"
 #include "operator/reconcile/certificates/certificate_writer.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pass/wake_time.h"
@@ -29,7 +31,33 @@ bool HaveAll(const KeptCertificates& kept, AppliedSecret::Part AppliedSecret::*p
   return true;
 }
 
-std::optional<MonotonicTime> NextLook(const ServiceObserved& seen, Seconds spread) {
+// A role's pods may wait for a deleted Secret.
+std::set<PeerRole> RolesThatLackPods(const ServiceObserved& seen, const ReconcilerOptions& options,
+                                     const Side& front, const Desired& desired) {
+  std::set<PeerRole> out;
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const std::vector<PodSeen>& pods = front.pods[role == Role::kExperts];
+    const auto ready = std::ranges::count_if(
+        pods, [](const PodSeen& pod) { return pod.is_live() && pod.containers_ready; });
+    if (ready < desired.Of(role).wanted.all()) {
+      out.insert(role == Role::kAttention ? PeerRole::kAttention : PeerRole::kExperts);
+    }
+  }
+  const ChildSeen* const gateway =
+      seen.Child(kDeployments, GatewayName(desired.service.metadata.name));
+  const int wanted =
+      desired.service.spec.gateway.replicas.value_or(options.defaults.gateway_replicas);
+  if (gateway == nullptr ||
+      IntegerAt(gateway->object, {"status", "availableReplicas"}).value_or(0) < wanted) {
+    out.insert(PeerRole::kGateway);
+  }
+  return out;
+}
+
+std::optional<MonotonicTime> NextLook(const ServiceObserved& seen, const ReconcilerOptions& options,
+                                      const Side& front, const Desired& desired) {
+  const Seconds spread = options.certificates->lifetimes().spread;
+  const std::set<PeerRole> lacking = RolesThatLackPods(seen, options, front, desired);
   const KeptCertificates& kept = seen.remembered.certificates;
   std::optional<MonotonicTime> out;
   if (kept.next) BringForward(out, At(seen.now, *kept.next - seen.wall));
@@ -37,7 +65,9 @@ std::optional<MonotonicTime> NextLook(const ServiceObserved& seen, Seconds sprea
     for (const auto& since : {applied.authorities.since, applied.whole.since}) {
       if (since && seen.now < At(*since, spread)) BringForward(out, At(*since, spread));
     }
-    if (seen.now < applied.at + kAppliedAnew) BringForward(out, applied.at + kAppliedAnew);
+    const MonotonicTime anew =
+        applied.at + (lacking.contains(role) ? kAppliedForPods : kAppliedAnew);
+    if (seen.now < anew) BringForward(out, anew);
   }
   return out;
 }
@@ -51,7 +81,7 @@ Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& opti
   const KeptCertificates& kept = seen.remembered.certificates;
   out.can_call = kept.can_call;
   out.refused = kept.refused;
-  out.again = NextLook(seen, options.certificates->lifetimes().spread);
+  out.again = NextLook(seen, options, sides.front, desired);
   std::string waiting;
   std::optional<WallTime> until;
   for (const Role role : {Role::kAttention, Role::kExperts}) {
@@ -80,12 +110,13 @@ Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& opti
 
 std::optional<KeepCertificates> PlanCertificates(const ServiceObserved& seen,
                                                  const ReconcilerOptions& options,
-                                                 const Desired& desired) {
+                                                 const Side& front, const Desired& desired) {
   if (options.certificates == nullptr || seen.certificates_are_kept) return std::nullopt;
   KeepCertificates out;
   out.uses_tls = UsesTls(desired.service, options.defaults);
   out.service = std::make_shared<const MoEService>(desired.service);
   if (!out.uses_tls) return out;
+  out.lacking = RolesThatLackPods(seen, options, front, desired);
   const KeptCertificates& kept = seen.remembered.certificates;
   const Seconds spread = options.certificates->lifetimes().spread;
   out.circumstances.is_heard = HaveAll(kept, &AppliedSecret::authorities, seen.now, spread);

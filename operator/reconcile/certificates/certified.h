@@ -28,6 +28,6 @@ Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& opti
 // Keeps certificates once in each pass; nothing: already done, or the service has none. Pure.
 std::optional<KeepCertificates> PlanCertificates(const ServiceObserved& seen,
                                                  const ReconcilerOptions& options,
-                                                 const Desired& desired);
+                                                 const Side& front, const Desired& desired);
 
 }  // namespace janus::control

@@ -8,11 +8,11 @@ void OwnWrites::Wrote(const Resource& resource, const std::string& replaced, Nod
   if (version == replaced) return;  // the write changed nothing
   Written& entry = written_[KeyFor(resource, KeyOf(written))];
   if (!replaced.empty() && entry.version != replaced) {
-    entry = Written();  // other writers have overwritten our state
+    entry = Written();  // another writer has replaced our state
   }
   entry.resource = &resource;
   entry.is_made = entry.is_made || replaced.empty();
-  if (!replaced.empty()) entry.overwritten.insert(replaced);
+  if (!replaced.empty()) entry.older_versions.insert(replaced);
   entry.version = version;
   entry.object = cache_of_(resource).Pack(std::move(written));
   entry.since = now;
@@ -45,7 +45,7 @@ std::optional<Node> OwnWrites::Newest(const Resource& resource, const ObjectKey&
     written_.erase(found);
     return std::nullopt;
   }
-  if (entry.overwritten.contains(std::string(ResourceVersionOf(*cached)))) {
+  if (entry.older_versions.contains(std::string(ResourceVersionOf(*cached)))) {
     return ObjectOf(entry);
   }
   written_.erase(found);

@@ -63,8 +63,8 @@ class OwnWrites {
     const Resource* resource = nullptr;
     PackedTree object;
     std::string version;
-    std::set<std::string> overwritten;  // since the cache was last up to date
-    bool is_made = false;               // created, and not yet in the cache
+    std::set<std::string> older_versions;  // since the cache was last up to date
+    bool is_made = false;                  // created, and not yet in the cache
     MonotonicTime since;
   };
   using Key = std::pair<std::string, ObjectKey>;  // resource's text

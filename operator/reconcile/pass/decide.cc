@@ -85,7 +85,8 @@ class Deciding {
   bool may_make() { return desired().acts() && (desired().planned || !desired().capacity); }
 
   void Certificates() {
-    if (auto keep = PlanCertificates(seen_, options_, desired())) out_.Add(*std::move(keep));
+    if (auto keep = PlanCertificates(seen_, options_, front(), desired()))
+      out_.Add(*std::move(keep));
   }
 
   void PlanFrontPods() {

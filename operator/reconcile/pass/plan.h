@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,6 +34,8 @@ struct KeepCertificates {
                          // dropped
   IssueCircumstances circumstances;
   std::shared_ptr<const MoEService> service;  // owner of the Secrets
+  // Roles that lack ready pods: their Secrets are written again, since one may have been deleted.
+  std::set<PeerRole> lacking;
 };
 
 // Asks workers for their model and their resources. Starts the call only.

@@ -238,12 +238,18 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     if (pod.is_live()) live.push_back(&pod);
   }
   const bool may_replace = youngest + kCrashPause <= wanted.now;
+  const auto has_never_served = [&](const PodSeen& pod) {
+    return committed.empty() && !wanted.revision.empty() && pod.is_live() && IsOld(pod, wanted);
+  };
+  std::erase_if(live, [&](const PodSeen* pod) { return has_never_served(*pod); });
   // It is replaced at once, but deleted only after a topology without it serves.
   if (may_replace) std::erase_if(live, [](const PodSeen* pod) { return !pod->crash_loop.empty(); });
   for (const PodSeen& pod : pods) {
     if (pod.is_leaving || committed.contains(pod.uid)) continue;
     if (EndedAtOnce(pod, wanted.now, committed)) continue;
-    if (pod.has_ended) {
+    if (has_never_served(pod)) {
+      plan.remove.push_back({pod.name, pod.uid, WhyRemoved(pod, wanted)});
+    } else if (pod.has_ended) {
       plan.remove.push_back({pod.name, pod.uid, WhyEnded(pod)});
     } else if (pod.is_lost) {
       plan.remove.push_back({pod.name, pod.uid, "node " + pod.node + " is lost"});

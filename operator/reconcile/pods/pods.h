@@ -106,6 +106,9 @@ struct PodPlan {
 //   again.
 // - Pods that must leave, and pods of other revisions, serve until replacements do. Replacements
 //   start all at once for pods that must leave, and one at a time for a rollout.
+// - While nothing is committed, pods of other revisions are removed at once: a corrected spec must
+// not
+//   wait for pods that could never serve.
 // - A crash-looping pod is replaced if no pod of the role is younger than kCrashPause, so that a
 //   worker that can never run costs one pod per ten minutes. If it is in the committed topology, it
 //   stays beside its replacement.

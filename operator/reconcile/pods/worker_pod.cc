@@ -20,6 +20,9 @@ constexpr int kLameDuckSeconds = 10;
 // another pod must start and load. Requests wait that long.
 constexpr int kOutageSeconds = 300;
 
+// From SIGTERM to SIGKILL of a container that fails its liveness probe.
+constexpr int kHungGraceSeconds = 5;
+
 // The field, created if missing. Valid until another is added to `map`.
 Node& FieldOf(Node& map, std::string_view name, Node otherwise) {
   if (map.kind != Node::Kind::kMap) map = Node::Map();
@@ -239,7 +242,10 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   pod.Port("grpc", kGrpcPort);
   // Before the ports open, files of hundreds of gigabytes are mapped but not read.
   pod.SetOfContainer("startupProbe", Probe("/startup", 1, 600));
-  pod.SetOfContainer("livenessProbe", Probe("/live", 10, 3));
+  // A hung worker cannot drain: it does not get the pod's grace period.
+  Node live = Probe("/live", 10, 3);
+  live.Add("terminationGracePeriodSeconds", Node::Integer(kHungGraceSeconds));
+  pod.SetOfContainer("livenessProbe", std::move(live));
   pod.SetOfContainer("readinessProbe", Probe("/ready", 5, 1));
   // Sockets and shared memory of the instances in one pod.
   pod.Volume("sockets", "emptyDir", Node::Map(), "/run/janus", false);
@@ -308,7 +314,8 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
       Object({{"httpGet", Object({{"path", Text("/metrics")}, {"port", Text("http")}})},
               {"periodSeconds", Node::Integer(10)},
               {"timeoutSeconds", Node::Integer(10)},
-              {"failureThreshold", Node::Integer(6)}}));
+              {"failureThreshold", Node::Integer(6)},
+              {"terminationGracePeriodSeconds", Node::Integer(kHungGraceSeconds)}}));
   return std::move(pod).Take();
 }
 

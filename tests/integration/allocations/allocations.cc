@@ -1,5 +1,7 @@
 #include "tests/integration/allocations/allocations.h"
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -16,13 +18,18 @@ namespace {
 
 constinit thread_local janus::Allocations count;
 
-void* New(size_t bytes) {
+void Note(size_t bytes) {
   ++count.ours;
+  count.bytes += bytes;
+}
+
+void* New(size_t bytes) {
+  Note(bytes);
   if (void* memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
 void* New(size_t bytes, std::align_val_t alignment) {
-  ++count.ours;
+  Note(bytes);
   void* memory = nullptr;
   const size_t at_least = std::max(static_cast<size_t>(alignment), sizeof(void*));
   if (posix_memalign(&memory, at_least, bytes) == 0) return memory;
@@ -34,6 +41,17 @@ void* New(size_t bytes, std::align_val_t alignment) {
 janus::Allocations janus::AllocationsOfThisThread() {
   return count;
 }
+
+extern "C" {
+
+void* __real_mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset);
+
+void* __wrap_mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+  count.bytes += bytes;
+  return __real_mmap(at, bytes, protection, flags, fd, offset);
+}
+
+}  // extern "C"
 
 void* operator new(size_t bytes) {
   return New(bytes);
@@ -48,11 +66,11 @@ void* operator new[](size_t bytes, std::align_val_t alignment) {
   return New(bytes, alignment);
 }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  ++count.ours;
+  Note(bytes);
   return std::malloc(bytes);
 }
 void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
-  ++count.ours;
+  Note(bytes);
   return std::malloc(bytes);
 }
 void operator delete(void* memory) noexcept {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/fingerprint.h"
 #include "common/mutex.h"
 #include "tests/support/time_scale.h"
 
@@ -145,6 +146,7 @@ TEST_F(RunLoadTest, SendsEveryArrivalAndReadsItsStream) {
   ASSERT_EQ(outcomes_.size(), 4u);
   EXPECT_EQ(outcomes_[0].finish_reason, "length");
   EXPECT_EQ(outcomes_[0].output_tokens, 2);
+  EXPECT_EQ(outcomes_[0].answer_hash, Fingerprint().Mix("ab").Hex());
   EXPECT_GT(outcomes_[0].ttft, 0);
   EXPECT_GE(outcomes_[0].e2e, outcomes_[0].ttft);
   const std::string body = server_.bodies()[0];

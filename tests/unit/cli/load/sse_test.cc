@@ -30,15 +30,15 @@ TEST(SseParser, RefusesALineWithoutEnd) {
 TEST(ParseChunk, ReadsCompletionsChatsAndUsage) {
   auto chunk = ParseChunk(R"({"choices":[{"index":0,"text":"hi","finish_reason":null}]})");
   ASSERT_TRUE(chunk.ok());
-  EXPECT_TRUE(chunk->has_text);
+  EXPECT_EQ(chunk->text, "hi");
   EXPECT_EQ(chunk->finish_reason, "");
   chunk = ParseChunk(R"({"choices":[{"delta":{"content":"hi"},"finish_reason":"length"}]})");
   ASSERT_TRUE(chunk.ok());
-  EXPECT_TRUE(chunk->has_text);
+  EXPECT_EQ(chunk->text, "hi");
   EXPECT_EQ(chunk->finish_reason, "length");
   chunk = ParseChunk(R"({"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":9}})");
   ASSERT_TRUE(chunk.ok());
-  EXPECT_FALSE(chunk->has_text);
+  EXPECT_EQ(chunk->text, "");
   EXPECT_EQ(chunk->completion_tokens, 9);
   EXPECT_EQ(chunk->prompt_tokens, 3);
 }

@@ -8,9 +8,9 @@
 #include "common/exposition/metrics_text.h"
 #include "common/read_file.h"
 #include "dataplane/comm/handshake/exchange_refusal.h"
-#include "dataplane/worker/metrics_server.h"
 #include "dataplane/worker/worker_metric_table.h"
 #include "dataplane/worker/worker_metrics.h"
+#include "dataplane/worker/worker_pages.h"
 #include "rpc/credentials/mutual_tls.h"
 #include "tests/support/contains.h"
 #include "tests/support/paths.h"
@@ -121,11 +121,13 @@ TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
   const TempFolder folder;
   const std::string path = folder.path() + "/metrics";
   std::atomic<int> lives = 0;
-  const auto attention = *MetricsServer::Create(
-      "unix:" + path, [&] { return PrometheusText(service.attention().worker().metrics()); },
-      [&] { ++lives; });
-  const auto experts = *MetricsServer::Create(
-      "127.0.0.1:0", [&] { return PrometheusText(service.experts().worker().metrics()); }, [] {});
+  const auto attention = *PageServer::Create(
+      "unix:" + path,
+      WorkerPages([&] { return PrometheusText(service.attention().worker().metrics()); },
+                  [&] { ++lives; }));
+  const auto experts = *PageServer::Create(
+      "127.0.0.1:0",
+      WorkerPages([&] { return PrometheusText(service.experts().worker().metrics()); }, [] {}));
 
   httplib::Client over_unix(path);
   over_unix.set_address_family(AF_UNIX);
@@ -183,34 +185,6 @@ TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
     EXPECT_EQ(over_unix.Get(probe)->status, 200) << probe;
   }
   EXPECT_EQ(lives, 1);
-}
-
-TEST(MetricsServer, SaysWhereItCannotListen) {
-  const auto text = [] { return std::string(); };
-  EXPECT_EQ(MetricsServer::Create("9100", text, [] {}).status().code(),
-            StatusCode::kInvalidArgument);
-  EXPECT_EQ(MetricsServer::Create("127.0.0.1:99999", text, [] {}).status().code(),
-            StatusCode::kInvalidArgument);
-  const Status missing = MetricsServer::Create("unix:/nowhere/x", text, [] {}).status();
-  EXPECT_EQ(missing.code(), StatusCode::kUnavailable);
-  EXPECT_TRUE(Contains(missing.message(), "unix:/nowhere/x"));
-}
-
-TEST(MetricsServer, TakesNoPortThatAnotherHas) {
-  const auto text = [] { return std::string(); };
-  const auto first = *MetricsServer::Create("127.0.0.1:0", text, [] {});
-  EXPECT_EQ(MetricsServer::Create(first->address(), text, [] {}).status().code(),
-            StatusCode::kUnavailable);
-}
-
-TEST(MetricsServer, LeavesNoSocketBehind) {
-  const TempFolder folder;
-  const std::string path = folder.path() + "/metrics";
-  {
-    const auto server = *MetricsServer::Create(
-        "unix:" + path, [] { return std::string(); }, [] {});
-  }
-  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 }  // namespace

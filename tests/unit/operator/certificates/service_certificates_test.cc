@@ -107,6 +107,33 @@ TEST(ServiceCertificates, ThatAreDeletedAreThereAgainWithinAnHour) {
   EXPECT_EQ(sim.Field("gateway", "tls.crt"), before);
 }
 
+TEST(ServiceCertificates, ThatAreDeletedAreThereAgainBeforeANewPodNeedsThem) {
+  CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(60));
+  ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-experts-tls"}, {}, kLimits).ok());
+  sim.on_step = [&] {
+    if (sim.cluster.pods_ever().size() > 2) {
+      EXPECT_NE(sim.Field("experts", "tls.crt"), "");
+    }
+  };
+  sim.Run(Seconds(60));
+  EXPECT_EQ(sim.Field("experts", "tls.crt"), "") << "nothing needs it yet";
+  sim.Apply(1, 2);
+  sim.Run(Seconds(10));
+  EXPECT_EQ(sim.cluster.pods_ever().size(), 3u);
+  sim.ExpectWhole(1, 2);
+
+  // Or within half a minute, where a pod waits for it already.
+  sim.on_step = [] {};
+  sim.Apply(1, 3);
+  ASSERT_TRUE(sim.user.Delete(kSecrets, {"default", "demo-experts-tls"}, {}, kLimits).ok());
+  sim.cluster.FillUp("experts", "0/2 nodes are available");
+  sim.Run(Seconds(35));
+  EXPECT_NE(sim.Field("experts", "tls.crt"), "");
+}
+
 // The keys are read again, and differ from what this process wrote.
 TEST(ServiceCertificates, ThatAreDeletedAreThereAgainThoughSomebodyElseHasWrittenTheAuthority) {
   CertifiedDemo sim(std::chrono::hours(1000), std::chrono::hours(100));

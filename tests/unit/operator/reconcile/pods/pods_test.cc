@@ -77,6 +77,17 @@ TEST(PlanPods, AMemberLeavesTheTopologyBeforeItIsDeleted) {
   EXPECT_EQ(Names(plan.remove), Uid{"u3"});
 }
 
+TEST(PlanPods, WhileNothingServesPodsOfAnEarlierRevisionGoAtOnce) {
+  const std::vector<PodSeen> pods = {Pod(1, "old"), NotReady(Pod(2, "old")), Pod(3)};
+  const PodPlan plan = PlanPods(pods, Wanted(2), {});
+  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.members, Uid{"u3"});
+  EXPECT_EQ(Names(plan.remove), (Uid{"u1", "u2"}));
+  RoleWanted paused = Wanted(2);
+  paused.rolls = false;
+  EXPECT_EQ(PlanPods(pods, paused, {}).members, (Uid{"u1", "u3"}));
+}
+
 TEST(PlanPods, WhoIsTooManyAndNotReadyGoesFirst) {
   const std::vector<PodSeen> pods = {NotReady(Pod(1)), Pod(2), Pod(3)};
   const PodPlan plan = PlanPods(pods, Wanted(2), Uids({2, 3}));

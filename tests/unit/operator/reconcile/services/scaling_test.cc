@@ -131,6 +131,22 @@ TEST_F(ScalingTest, RecordedDecisionsAreTheSameAgain) {
   EXPECT_EQ(TextAt(first, {"action"}), "ScaleUp");
   EXPECT_FALSE(FindAt(first, {"candidates"})->items.empty());
   EXPECT_EQ(AnswerRecords(book, "/v1/services/default/other", {}).status, 404);
+
+  // A page that polls reads what came after the last point it has.
+  const std::string own = "/v1/services/default/demo/since/";
+  const auto after = [&](const std::string& time) {
+    return *ParseJson(AnswerRecords(book, own + time, sim_.timeline.WallNow()).body, "records");
+  };
+  const std::vector<Node>& points = FindAt(*tree, {"series"})->items;
+  const Node rest = after(FindAt(points[points.size() - 4], {"t"})->text);
+  EXPECT_EQ(FindAt(rest, {"series"})->items.size(), 3u);
+  const Node none = after(FindAt(points.back(), {"t"})->text);
+  EXPECT_TRUE(FindAt(none, {"series"})->items.empty());
+  ASSERT_EQ(FindAt(none, {"decisions"})->items.size(), 1u) << "the last one";
+  EXPECT_EQ(FindAt(after("0"), {"series"})->items.size(), points.size());
+  for (const char* time : {"", "yesterday", "-1", "1e300", "nan"}) {
+    EXPECT_EQ(AnswerRecords(book, own + time, {}).status, 404) << time;
+  }
   EXPECT_EQ(AnswerRecords(book, "/", {}).status, 404);
   EXPECT_TRUE(Contains(AnswerRecords(book, "/v1/services", {}).body, "\"demo\""));
 }
