@@ -27,8 +27,9 @@ Refusal RefusalOf(const ApiError& error, const std::string& doing) {
         out.cause.reason = "QuotaExceeded";
       } else if (Has(error.message, "denied the request") ||
                  (Has(error.message, "forbidden: ") && !Has(error.message, "forbidden: User "))) {
-        out.kind = RefusalKind::kInvalid;
-        out.cause.reason = "InvalidSpec";
+        // A LimitRange, a policy or a webhook. It may change without an edit of the spec.
+        out.kind = RefusalKind::kCapacity;
+        out.cause.reason = "AdmissionDenied";
       }
       break;
     default:

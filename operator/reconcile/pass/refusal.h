@@ -12,7 +12,7 @@ namespace janus::control {
 // What a refused API call means for a service.
 enum class RefusalKind {
   kRetry,     // retried after a pause; users need not act
-  kCapacity,  // a quota is exhausted: condition CapacityAvailable
+  kCapacity,  // a quota is exhausted, or a policy denies it: condition CapacityAvailable
   kInvalid,   // the server refuses the user's request: condition Stalled, reason InvalidSpec
   kStop,      // this process ends, or no longer leads
 };

@@ -159,6 +159,11 @@ constexpr ReasonMeaning kReasons[] = {
      "a ResourceQuota refuses a pod or another object, in the server's words; the operator retries "
      "with pauses of up to five minutes, and at once after an edit or when a pod has gone",
      "raise the quota, or ask for less"},
+    {"False", "AdmissionDenied", "Ready, Available, AttentionReady, ExpertsReady, CapacityAvailable",
+     "a LimitRange, a policy or a webhook of the cluster denies a pod or another object, in the "
+     "server's words; the operator retries with pauses of up to five minutes, and at once after an "
+     "edit",
+     "add what it asks for to the role's `resources` or `podTemplate`, or exempt the namespace"},
     {"False", "AdoptRefused", "Ready, Available, Progressing, ScalingReady",
      "a foreign object has the name of one of ours, and the operator does not touch it. Available "
      "is False if it is the Service that clients call",

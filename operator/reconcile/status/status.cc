@@ -447,6 +447,15 @@ std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int6
   return std::abs(*is - *was) * kTwentieth < std::abs(*was) ? was : is;
 }
 
+namespace {
+
+int64_t ReadyReplicas(const Node& service, Role role) {
+  const Node* const found = RoleOf(service, role);
+  return found == nullptr ? 0 : IntegerAt(*found, {"readyReplicas"}).value_or(0);
+}
+
+}  // namespace
+
 StatusChange Compare(const Node& before, const Node& after) {
   const Node* was = before.Find("status");
   const Node* is = after.Find("status");
@@ -465,6 +474,8 @@ StatusChange Compare(const Node& before, const Node& after) {
     // A changed count is a decision: an Event reports it, and later passes keep it while paused or
     // short of resources.
     if (DesiredInstances(before, role) != DesiredInstances(after, role)) return StatusChange::kNow;
+    // It changes with conditions, but a pass later: the kubelet reports a pod ready after it joined.
+    if (ReadyReplicas(before, role) != ReadyReplicas(after, role)) return StatusChange::kNow;
   }
   return StatusChange::kNumbers;
 }

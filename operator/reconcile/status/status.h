@@ -46,7 +46,7 @@ struct RoleStatus {
   std::string unplaceable = {};   // "pod x: the scheduler's words"
   std::string not_starting = {};  // "pod x: container y: the kubelet's words"
   std::string awaited = {};       // "pod x is not ready", or has failed, and why
-  Cause no_room = {};             // a pod cannot be created: QuotaExceeded
+  Cause no_room = {};             // a pod cannot be created: QuotaExceeded, AdmissionDenied
   bool is_external = false;       // its MoERoleScaler sets the wanted count
   Cause limit = {};               // why the count differs: AtMin, AtMax, Paused, AdoptRefused,
                                   // InsufficientCapacity
@@ -127,13 +127,14 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //
 //   Ready             Available, and both roles and the topology are as this generation wants
 //   Available         a gateway answers and a committed topology serves: GatewayNotReady,
-//                     NoTopology, TopologyNotReady, Suspended, AdoptRefused, QuotaExceeded
+//                     NoTopology, TopologyNotReady, Suspended, AdoptRefused, QuotaExceeded,
+//                     AdmissionDenied
 //   Progressing       it is in, or moves toward, the wanted state: Complete, Working; False:
 //                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported,
 //                     InsufficientCapacity
 //   AttentionReady,   enough committed and live instances: AsWanted, Suspended; False:
 //   ExpertsReady      CrashLooping, InsufficientCapacity, ContainerNotStarting, QuotaExceeded,
-//                     WaitingForPods, InvalidSpec, NotSupported
+//                     AdmissionDenied, WaitingForPods, InvalidSpec, NotSupported
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
 //                     WaitingForPods, ModelUnknown
@@ -146,7 +147,7 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   SLOMet            enough requests keep the targets: Met; False: SLOViolated; Unknown:
 //                     NoTarget, NoMetrics, NoTraffic
 //   CapacityAvailable everything wanted fits: Sufficient; False: InsufficientCapacity,
-//                     QuotaExceeded
+//                     QuotaExceeded, AdmissionDenied
 //   Stalled           no progress until the user changes the spec: InvalidSpec, NotSupported;
 //                     False: Reconciling
 //

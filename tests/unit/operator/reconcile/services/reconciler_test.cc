@@ -72,6 +72,10 @@ TEST(Reconciler, AServiceComesUpWholeAndSaysSo) {
   EXPECT_EQ(IntegerAt(service, {"status", "topology", "n"}), 3);
   EXPECT_EQ(LastPodId(service, Role::kAttention), 2);
   EXPECT_EQ(LastPodId(service, Role::kExperts), 3);
+  for (const Node& role : FindAt(service, {"status", "roles"})->items) {
+    EXPECT_EQ(IntegerAt(role, {"readyReplicas"}), IntegerAt(role, {"desiredInstances"}))
+        << "within two seconds of Ready";
+  }
   for (const char* type : {"Ready", "Available", "Progressing", "AttentionReady", "ExpertsReady",
                            "TopologyReady", "ScalingReady", "CapacityAvailable"}) {
     EXPECT_TRUE(sim.Condition(type).starts_with("True/")) << type << sim.Condition(type);
