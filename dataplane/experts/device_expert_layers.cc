@@ -136,17 +136,17 @@ Status DeviceExpertLayers::GateRows(size_t sender) {
                          static_cast<size_t>(from.count) * row_bytes_);
 }
 
+// The device has both forms of AEBS. Of other policies the host schedules.
 bool DeviceExpertLayers::CanRoute() const {
-  return slots_ >= 1 && slots_ <= kernels::kMostRoutedSlots;
-}
-
-// The device has the two forms of AEBS. If splits are possible but unlikely, it schedules, and the
-// host checks afterwards.
-bool DeviceExpertLayers::RoutesItself() const {
-  const int64_t ids = int64_t{rows_} * model_.moe.top_k;
   const bool is_aebs =
       scheduling_ == SchedulingPolicy::kAebs || scheduling_ == SchedulingPolicy::kAebsGreedy;
-  if (!is_aebs || ids > kernels::kMostRoutedIds || !CanRoute()) return false;
+  return is_aebs && slots_ >= 1 && slots_ <= kernels::kMostRoutedSlots;
+}
+
+// If splits are possible but unlikely, the device schedules, and the host checks afterwards.
+bool DeviceExpertLayers::RoutesItself() const {
+  const int64_t ids = int64_t{rows_} * model_.moe.top_k;
+  if (ids > kernels::kMostRoutedIds || !CanRoute()) return false;
   return !MaySplitRows(scheduling_, crossover_rows_, rows_) ||
          4 * ids <= int64_t{crossover_rows_} * model_.moe.experts;
 }

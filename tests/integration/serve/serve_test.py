@@ -373,7 +373,7 @@ class BadInput(ServeTest):
             taken.listen()
             error = self.refused("--worker-metrics-port", str(first))
         self.assertIn("experts-1", error)
-        self.assertIn(f"metrics: cannot listen at '127.0.0.1:{first + 1}'", error)
+        self.assertIn(f"cannot listen at '127.0.0.1:{first + 1}'", error)
         self.assertIn("--worker-metrics-port 65535: the 2 workers need one port each, and 65535 is the last",
                       self.refused("--worker-metrics-port", "65535"))
 
