@@ -97,8 +97,9 @@ row("slo.ttft.percentile", "P99", NOTHING, TARGETS)
 row("image", "worker:2", BOTH)
 row("imagePullSecrets", [{"name": "pull"}], BOTH | GATEWAY)
 row("device", "CPU", BOTH)
-TIMED = {"device": "Timed", "timed": {"hardware": "H200", "model": "deepseek-v3"}}
-for leaf, value in (("hardware", "H100"), ("model", "deepseek-v2"), ("scale", 8), ("timeScale", 2)):
+# Four of either device hold the experts of either model.
+TIMED = {"device": "Timed", "timed": {"hardware": "H200", "model": "mixtral-8x22b"}} | at("roles.experts.replicas", 4)
+for leaf, value in (("hardware", "H20"), ("model", "dbrx"), ("scale", 8), ("timeScale", 2)):
     row(f"timed.{leaf}", value, BOTH, TIMED)
 
 
