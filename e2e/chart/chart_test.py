@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 import unittest
 
@@ -99,9 +100,10 @@ class ChartTest(ClusterCase):
     # The chart without a cluster.
 
     def test_lint_has_nothing_to_say(self):
-        self.assertEqual(len(VALUE_SETS), 6)
+        self.assertEqual(len(VALUE_SETS), 8)
         for values in VALUE_SETS:
-            self.helm("lint", "--strict", CHART, "-f", values)
+            # Neither a warning nor a recommendation, such as the one for an icon.
+            self.assertNotRegex(self.helm("lint", "--strict", CHART, "-f", values), r"\[(INFO|WARNING|ERROR)\]")
 
     def test_every_program_is_of_the_charts_version(self):
         version = re.search(r"^appVersion: (\S+)$", (CHART / "Chart.yaml").read_text(), re.M)[1]
@@ -126,7 +128,17 @@ class ChartTest(ClusterCase):
                 ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds of at most a sixth of authoritySeconds"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
                 ({**registry, "timedDevices__enabled": "maybe"}, "at '/timedDevices/enabled'"),
-                ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'")):
+                ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'"),
+                ({**registry, "commonLabels__team": "no label"}, "at '/commonLabels/team'"),
+                ({**registry, "extraArgs": "{debug}"}, "at '/extraArgs/0'"),
+                ({**registry, "extraEnv[0].value": "x"}, "at '/extraEnv/0': missing property 'name'"),
+                ({**registry, "dnsPolicy": "Sometimes"}, "at '/dnsPolicy'"),
+                ({**registry, "global__imagePullSecrets[0].secret": "x"}, "at '/global/imagePullSecrets/0'"),
+                ({**registry, "podDisruptionBudget__maxUnavailable": "many"}, "at '/podDisruptionBudget/maxUnavailable'"),
+                ({**registry, "networkPolicy__apiServerPorts": "{70000}"}, "at '/networkPolicy/apiServerPorts/0'"),
+                ({**registry, "networkPolicy__allow": "all"}, "additional properties 'allow' not allowed"),
+                ({**registry, "test__service": "Demo"}, "at '/test/service'"),
+                ({**registry, "prometheusRule__docs": "docs"}, "at '/prometheusRule/docs'")):
             done = self.try_helm("template", "janus-operator", CHART, *setting(**values))
             self.assertNotEqual(done.returncode, 0, values)
             self.assertIn(words, done.stderr)
@@ -144,12 +156,95 @@ class ChartTest(ClusterCase):
             found[one["kind"], one["metadata"]["name"]] = one
         return text, found
 
+    def test_extra_values_reach_the_objects_that_they_name(self):
+        self.install_monitoring_kinds()
+        _, objects = self.rendered("-f", CHART / "ci" / "extras-values.yaml")
+        for (kind, name), one in objects.items():
+            labels = one["metadata"].get("labels", {})
+            self.assertEqual(labels.get("team"), "serving", (kind, name))
+            if kind != "CustomResourceDefinition":  # it has no labels of the chart
+                self.assertTrue(labels["app.kubernetes.io/name"].startswith("janus-operator"), (kind, name))
+        deployment = objects["Deployment", "janus-operator"]["spec"]
+        pod = deployment["template"]["spec"]
+        labels = deployment["template"]["metadata"]["labels"]
+        self.assertEqual((labels["team"], labels["app.kubernetes.io/name"]), ("serving", "janus-operator"))
+        # An upgrade cannot change a selector.
+        self.assertEqual(deployment["selector"]["matchLabels"], {
+            "app.kubernetes.io/name": "janus-operator", "app.kubernetes.io/instance": "janus-operator"})
+        container, = pod["containers"]
+        self.assertEqual(container["args"][-1], "--lease-namespace=leases")
+        self.assertEqual(container["image"], "operators.example.com/janus/operator:0.1.0")
+        for flag in ("--worker-image=workers.example.com/janus/worker-cpu:0.1.0",
+                     "--worker-cuda-image=registry.example.com/janus/worker-cuda:0.1.0",
+                     "--gateway-image=gateways.example.com/team/janus/gateway:0.1.0"):
+            self.assertIn(flag, container["args"])
+        self.assertEqual([one["name"] for one in container["env"]], ["POD_NAME", "POD_NAMESPACE", "GRPC_VERBOSITY", "NODE"])
+        self.assertEqual(container["volumeMounts"], [{"name": "trust", "mountPath": "/etc/trust", "readOnly": True}])
+        self.assertEqual(pod["volumes"], [{"name": "trust", "configMap": {"name": "trust"}}])
+        self.assertEqual((pod["dnsPolicy"], pod["dnsConfig"]["nameservers"]), ("None", ["10.96.0.10"]))
+        for one in (pod, objects["Pod", "janus-operator-test"]["spec"],
+                    objects["Job", "janus-operator-no-services-left"]["spec"]["template"]["spec"]):
+            self.assertEqual(one["imagePullSecrets"], [{"name": "plain"}, {"name": "object"}])
+        self.assertEqual(objects["PodDisruptionBudget", "janus-operator"]["spec"]["maxUnavailable"], "50%")
+        _, objects = self.rendered("-f", CHART / "ci" / "bare-values.yaml")
+        self.assertFalse({"PodDisruptionBudget", "NetworkPolicy", "Pod"} & {kind for kind, _ in objects}, "not asked for")
+        pod = objects["Deployment", "janus-operator"]["spec"]["template"]["spec"]
+        self.assertEqual(pod["imagePullSecrets"], [{"name": "registry"}])
+        self.assertFalse({"volumes", "dnsPolicy", "dnsConfig"} & set(pod))
+
+    def test_the_network_policy_opens_what_the_operator_needs(self):
+        self.install_monitoring_kinds()
+        _, objects = self.rendered("-f", CHART / "ci" / "extras-values.yaml")
+        policy = objects["NetworkPolicy", "janus-operator"]["spec"]
+        deployment = objects["Deployment", "janus-operator"]["spec"]
+        self.assertEqual(policy["podSelector"], deployment["selector"])
+        self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
+        ports = {port["name"]: port["containerPort"] for port in deployment["template"]["spec"]["containers"][0]["ports"]}
+        monitoring = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+        tcp = lambda *numbers: [{"port": number, "protocol": "TCP"} for number in numbers]  # noqa: E731
+        self.assertEqual(policy["ingress"], [{"ports": tcp(ports["metrics"]), "from": monitoring},
+                                             {"ports": tcp(ports["health"])}, {"ports": tcp(9999)}])
+        workers = {"namespaceSelector": {}, "podSelector": {"matchExpressions": [
+            {"key": "serving.janus.dev/service", "operator": "Exists"}]}}
+        self.assertEqual(policy["egress"], [{"ports": tcp(6443), "to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+                                            {"ports": tcp(9000), "to": [workers]},
+                                            {"ports": [{"port": 53, "protocol": "UDP"}]}])
+        _, objects = self.rendered(*setting(image__pullPolicy="Never", networkPolicy__enabled="true"))
+        policy = objects["NetworkPolicy", "janus-operator"]["spec"]
+        self.assertEqual(policy["ingress"][0], {"ports": tcp(8080)})
+        self.assertEqual(policy["egress"][0], {"ports": tcp(443, 6443)})
+
+    def test_helm_test_asks_the_operator_or_a_service(self):
+        for values, call in (
+                ({}, f"--operator=http://janus-operator-metrics.{self.namespace}.svc:8081"),
+                ({"test__service": "demo"}, f"--gateway=http://demo.{self.namespace}.svc"),
+                ({"test__service": "demo", "test__namespace": "models"}, "--gateway=http://demo.models.svc")):
+            _, objects = self.rendered(*setting(image__pullPolicy="Never", **values))
+            pod = objects["Pod", "janus-operator-test"]
+            self.assertEqual(pod["metadata"]["annotations"]["helm.sh/hook"], "test")
+            self.assertEqual(pod["spec"]["containers"][0]["args"], ["check", call])
+            self.assertFalse(pod["spec"]["automountServiceAccountToken"])
+        service = objects["Service", "janus-operator-metrics"]["spec"]
+        self.assertEqual({port["name"]: port["port"] for port in service["ports"]}, {"metrics": 8080, "health": 8081})
+        # The Service and the operator's selectors find no pod of a hook.
+        self.assertNotEqual(pod["metadata"]["labels"]["app.kubernetes.io/name"], service["selector"]["app.kubernetes.io/name"])
+
+    def test_the_object_of_the_notes_is_the_example(self):
+        for values, place in (({}, "default"), ({"watchNamespaces": "{models,more}"}, "models"),
+                              ({"namespaced": "true"}, self.namespace)):
+            notes = self.helm("install", "janus-operator", CHART, "--dry-run=client",
+                              *setting(image__pullPolicy="Never", **values)).split("\nNOTES:\n")[1]
+            where, written = re.search(r"(?ms)^  kubectl -n (\S+) apply -f - <<'END'\n(.*?)^  END$", notes).groups()
+            self.assertEqual(where, place)
+            example = (ROOT / "examples" / "moeservice.yaml").read_text()
+            self.assertEqual(textwrap.dedent(written), re.sub(r"(?m)^#.*\n", "", example))
+
     def install_monitoring_kinds(self):
         self.kubectl("apply", "--server-side", "-f", self.programs / "monitoring-crds.yaml", namespaced=False)
         self.addCleanup(self.try_kubectl, "delete", "-f", self.programs / "monitoring-crds.yaml")
         self.await_kind("crd", "--all")
 
-    def test_every_object_of_six_value_sets_fits_its_schema(self):
+    def test_every_object_of_every_value_set_fits_its_schema(self):
         self.install_monitoring_kinds()
         for name in ("models", "more"):
             self.kubectl("create", "namespace", name, namespaced=False)
@@ -164,15 +259,17 @@ class ChartTest(ClusterCase):
                 self.assertEqual(len(said.splitlines()), text.count("\nkind: "), said)
         self.assertEqual(kinds, {
             "ClusterRole", "ClusterRoleBinding", "ConfigMap", "CustomResourceDefinition", "Deployment", "Job",
-            "Lease", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "Role", "RoleBinding", "Service", "ServiceAccount",
+            "Lease", "NetworkPolicy", "Pod", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "Role", "RoleBinding", "Service", "ServiceAccount",
             "ServiceMonitor"})
 
     def test_dashboards_and_alerts_are_those_of_its_folder(self):
         self.install_monitoring_kinds()
         folder = CHART / "monitoring"
-        for values, docs, namespace, label in (
-                ("every-knob", "https://example.com/janus/docs/", "models", "dashboards"),
-                ("one-namespace", "docs/", self.namespace, "grafana_dashboard")):
+        # A runbook_url is always a URL.
+        for values, runbook, docs, namespace, label in (
+                ("every-knob", "runbook_url", "https://example.com/janus/docs/", "models", "dashboards"),
+                ("extras", "runbook_url", "https://example.com/janus/docs/", self.namespace, "grafana_dashboard"),
+                ("one-namespace", "runbook", "docs/", self.namespace, "grafana_dashboard")):
             _, objects = self.rendered("-f", CHART / "ci" / f"{values}-values.yaml")
             rules = [one for (kind, _), one in objects.items() if kind == "PrometheusRule"]
             self.assertEqual(len(rules), 1)
@@ -180,7 +277,8 @@ class ChartTest(ClusterCase):
             self.assertEqual([one["alert"] for one in alerts],
                              re.findall("(?m)^ +- alert: (.+)$", (folder / "alerts.yaml").read_text()))
             for one in alerts:
-                self.assertEqual(one["annotations"]["runbook_url"][:len(docs)], docs)
+                self.assertEqual(set(one["annotations"]), {"summary", "description", runbook})
+                self.assertEqual(one["annotations"][runbook][:len(docs)], docs)
             maps = [one for (kind, _), one in objects.items() if kind == "ConfigMap"]
             found = {}
             for one in maps:
@@ -316,9 +414,13 @@ class ChartTest(ClusterCase):
         self.addCleanup(process.kill)
         ready = process.stdout.readline()
         self.assertRegex(ready, "^janus-operator ready ", (self.folder / "operator.log").read_text())
-        health = re.search(r"health=(\S+)", ready)[1]
+        health = "http://" + re.search(r"health=(\S+)", ready)[1]
         wait_for(lambda: subprocess.run([*self.in_network, "curl", "-sf", "-o", "/dev/null",
-                                         f"http://{health}/readyz"], check=False).returncode == 0, "the operator's /readyz")
+                                         f"{health}/readyz"], check=False).returncode == 0, "the operator's /readyz")
+        # The command of helm test.
+        self.assertEqual(subprocess.run([CLUSTER, "run", BIN / "janus-operator", "check", f"--operator={health}"],
+                                        env=self.environment, capture_output=True, text=True, check=False).stdout,
+                         f"{health} is ready: ok\n")
         return process
 
     def audited(self):

@@ -119,9 +119,10 @@ class MonitoringTest(unittest.TestCase):
             with self.subTest(name):
                 self.assertIn(rule["labels"]["severity"], ("warning", "critical"))
                 annotations = rule["annotations"]
-                self.assertEqual(set(annotations), {"summary", "description", "runbook_url"})
+                # The chart makes a URL of it (prometheusRule.docs).
+                self.assertEqual(set(annotations), {"summary", "description", "runbook"})
                 self.assertGreater(len(annotations["description"].split()), 10)
-                page, _, anchor = annotations["runbook_url"].partition("#")
+                page, _, anchor = annotations["runbook"].partition("#")
                 self.assertTrue((ROOT / page).is_file(), page)
                 if anchor:
                     self.assertIn(anchor, anchors(ROOT / page))
@@ -183,13 +184,21 @@ class MonitoringTest(unittest.TestCase):
                     series, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"]).groups()
                     # In this form the parser reports the label, too.
                     queries.append((f"{path.name}: {variable['name']}", f"sum by ({label}) ({series})"))
+            for one in dashboard["annotations"]["list"]:
+                queries.append((f"{path.name}: {one['name']}", one["expr"]))
+                self.assertIn("janus_topology_epoch", one["expr"])
             for panel in dashboard["panels"]:
+                if panel["type"] == "row":
+                    continue
                 self.assertTrue(panel["targets"], panel["title"])
                 for target in panel["targets"]:
                     queries.append((f"{path.name}: {panel['title']}", target["expr"]))
                     told = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
                     by = set(re.findall(r"\w+", " ".join(re.findall(r" by \(([^)]*)\)", target["expr"]))))
                     self.assertEqual(told - by, set(), f"{panel['title']}: labels of a legend that are summed away")
+        # A variable may hold several values.
+        for where, query in queries:
+            self.assertEqual(re.findall(r'\w+(?:=|!=|!~)"\$\w+"', query), [], where)
         for name, value in VARIABLES.items():
             queries = [(where, query.replace(name, value)) for where, query in queries]
         self.assertNotIn("$", " ".join(query for _, query in queries))
@@ -212,6 +221,29 @@ class MonitoringTest(unittest.TestCase):
                                         "two panels at one place")
                 # With one query or setting per line, a diff shows what changed.
                 self.assertLess(max(map(len, path.read_text().splitlines())), 700)
+
+    def test_dashboards_begin_with_what_matters_and_explain_each_panel(self):
+        for path in DASHBOARDS:
+            with self.subTest(path.name):
+                dashboard = json.loads(path.read_text())
+                rows = []
+                for panel in dashboard["panels"]:
+                    if panel["type"] == "row":
+                        rows.append([])
+                    else:
+                        rows[-1].append(panel)  # the first panel is a row
+                        self.assertGreater(len(panel["description"].split()), 2, panel["title"])
+                self.assertGreater(len(rows), 2)
+                self.assertEqual({len(row) == 0 for row in rows}, {False})
+                self.assertEqual({panel["type"] for panel in rows[0]}, {"stat"})
+                for panel in rows[0]:
+                    self.assertTrue(panel["fieldConfig"]["defaults"]["thresholds"]["steps"])
+                variables = [one for one in dashboard["templating"]["list"] if one["type"] == "query"]
+                self.assertEqual([one["name"] for one in variables],
+                                 ["job"] if path.stem == "operator" else ["namespace", "service"])
+                for one in variables:
+                    self.assertTrue(one["multi"] and one["includeAll"], one["name"])
+                    self.assertEqual(one["current"]["value"], ["$__all"])
 
 
 if __name__ == "__main__":

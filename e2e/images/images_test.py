@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cluster_case import ROOT, wait_for  # noqa: E402
 from cuda_programs import find_cuda_programs  # noqa: E402
-from images_case import PYTHON, REGISTRY, ImagesCase  # noqa: E402
+from images_case import CHART, PYTHON, REGISTRY, ImagesCase  # noqa: E402
 from limits import TIMEOUT  # noqa: E402
 from made_images import configuration, made_images  # noqa: E402
 from tiers import required  # noqa: E402
@@ -53,6 +53,8 @@ class ImagesTest(ImagesCase):
         self.assertEqual({pod["spec"]["nodeName"] for pod in pods}, {"node1", "node2"})
         for pod in pods:
             self.assertEqual(pod["status"]["containerStatuses"][0]["restartCount"], 0)
+        self.assertIn("http://janus-operator-metrics.janus-system.svc:8081 is ready: ok",
+                      self.helm("test", "janus-operator", "--logs", TIMEOUT))
 
     def test_images_say_what_they_are_and_run_as_nobody(self):
         self.assertEqual(len(self.images), 3)
@@ -156,6 +158,10 @@ class ImagesTest(ImagesCase):
         said = self.nodes[0].box.run(PYTHON, ROOT / "examples" / "chat.py",
                                      "--base-url", f"http://{address}/v1", "Elizabeth looked out of the window.")
         self.assertRegex(said, r"demo: \S+( \S+){3}")
+        self.helm("upgrade", "janus-operator", CHART, "--wait", TIMEOUT,
+                  *self.settings(test__service="demo", test__namespace=self.namespace))
+        self.assertRegex(self.helm("test", "janus-operator", "--logs", TIMEOUT),
+                         rf"http://demo\.{self.namespace}\.svc answered with \d+ tokens of demo: Once upon a time.+")
 
 
 if __name__ == "__main__":

@@ -168,7 +168,9 @@ void DeclareKubeconfig(CLI::App& app, OperatorOptions& options) {
 Result<ParsedOptions> ParseOperatorOptions(int argc, const char* const* argv) {
   ParsedOptions out;
   CLI::App app{"janus-operator runs the services that MoEServices describe.", "janus-operator"};
-  app.footer("janus-operator services: lists all MoEServices; see janus-operator services --help");
+  app.footer(
+      "janus-operator services: lists all MoEServices; see janus-operator services --help\n"
+      "janus-operator check: asks an operator or a service; see janus-operator check --help");
   app.set_version_flag("--version", std::string("janus-operator ") + JANUS_VERSION);
   DeclareCluster(app, out.options);
   DeclareElection(app, out.options);

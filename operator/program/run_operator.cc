@@ -15,6 +15,7 @@
 #include "operator/kube/client.h"
 #include "operator/manager/manager.h"
 #include "operator/planner/worker_planner.h"
+#include "operator/program/check.h"
 #include "operator/program/decision_pages.h"
 #include "operator/program/options.h"
 #include "operator/program/services.h"
@@ -146,6 +147,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
 
 int RunOperator(int argc, const char* const* argv, const MakeWorkerCalls& make_calls) {
   if (argc > 1 && std::string_view(argv[1]) == "services") return RunServices(argc - 1, argv + 1);
+  if (argc > 1 && std::string_view(argv[1]) == "check") return RunCheck(argc - 1, argv + 1);
   StopSignals signals;
   const Result<ParsedOptions> parsed = ParseOperatorOptions(argc, argv);
   if (!parsed.ok()) {

@@ -29,11 +29,22 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/part-of: janus
 {{- end -}}
 
-{{- define "janus.labels" -}}
+{{- define "janus.ownlabels" -}}
 {{ include "janus.podlabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* Of every object: commonLabels do not replace the chart's own. */}}
+{{- define "janus.labels" -}}
+{{- mergeOverwrite (deepCopy .Values.commonLabels) (include "janus.ownlabels" . | fromYaml) | toYaml -}}
+{{- end -}}
+
+{{/* Of a hook's pods, which are no operators: no selector of the operator finds them. {root, name}. */}}
+{{- define "janus.hooklabels" -}}
+{{- $own := dict "app.kubernetes.io/name" (printf "%s-%s" (include "janus.name" .root) .name) "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/part-of" "janus" -}}
+{{- mergeOverwrite (deepCopy .root.Values.commonLabels) $own | toYaml -}}
 {{- end -}}
 
 {{/* The namespaces whose services are kept, with commas between them; empty: all. */}}
@@ -48,10 +59,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* References to Secrets; global.imagePullSecrets has names, objects with names, or both. */}}
+{{- define "janus.pullsecrets" -}}
+{{- with .Values.global.imagePullSecrets -}}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ if kindIs "string" . }}{{ . }}{{ else }}{{ .name }}{{ end }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* A reference. {image, root}. */}}
 {{- define "janus.image" -}}
 {{- $image := .image -}}
-{{- $registry := .root.Values.global.imageRegistry | default $image.registry -}}
+{{- $registry := $image.registry | default .root.Values.global.imageRegistry -}}
 {{- if and (not $registry) (ne .root.Values.image.pullPolicy "Never") -}}
 {{- fail "No registry is set, and there is no default: set global.imageRegistry to where you pushed the images, or image.pullPolicy to Never where every node has them." -}}
 {{- end -}}
