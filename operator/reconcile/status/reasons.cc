@@ -159,7 +159,8 @@ constexpr ReasonMeaning kReasons[] = {
      "a ResourceQuota refuses a pod or another object, in the server's words; the operator retries "
      "with pauses of up to five minutes, and at once after an edit or when a pod has gone",
      "raise the quota, or ask for less"},
-    {"False", "AdmissionDenied", "Ready, Available, AttentionReady, ExpertsReady, CapacityAvailable",
+    {"False", "AdmissionDenied",
+     "Ready, Available, AttentionReady, ExpertsReady, CapacityAvailable",
      "a LimitRange, a policy or a webhook of the cluster denies a pod or another object, in the "
      "server's words; the operator retries with pauses of up to five minutes, and at once after an "
      "edit",

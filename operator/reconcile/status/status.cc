@@ -474,7 +474,8 @@ StatusChange Compare(const Node& before, const Node& after) {
     // A changed count is a decision: an Event reports it, and later passes keep it while paused or
     // short of resources.
     if (DesiredInstances(before, role) != DesiredInstances(after, role)) return StatusChange::kNow;
-    // It changes with conditions, but a pass later: the kubelet reports a pod ready after it joined.
+    // It changes with conditions, but a pass later: the kubelet reports a pod ready after it
+    // joined.
     if (ReadyReplicas(before, role) != ReadyReplicas(after, role)) return StatusChange::kNow;
   }
   return StatusChange::kNumbers;
