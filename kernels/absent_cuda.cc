@@ -23,6 +23,9 @@ Status RmsNormCuda(const Stream&, const RmsNormArgs&) {
 Status LinearCuda(const Stream&, const LinearArgs&) {
   return Absent("Linear");
 }
+Status PointwiseCuda(const Stream&, const PointwiseArgs&) {
+  return Absent("Pointwise");
+}
 Status RopeCuda(const Stream&, const RopeArgs&) {
   return Absent("Rope");
 }

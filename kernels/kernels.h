@@ -90,6 +90,25 @@ struct LinearArgs {
 Status Linear(const Stream& stream, const LinearArgs& args);
 
 // ------------------------------------------------------------------------------------------------
+// Functions of single elements.
+
+enum class PointFunction : uint8_t {
+  kSigmoid,  // 1 / (1 + e^-x)
+  kClip,     // x, or the nearer of -limit and limit beyond them
+};
+
+struct PointwiseArgs {
+  float* x = nullptr;  // [T,N], changed in place
+  PointFunction function = PointFunction::kSigmoid;
+  float limit = 0.0f;      // of kClip; above 0
+  int64_t rows = 0;        // T
+  int64_t columns = 0;     // N
+  int64_t row_stride = 0;  // elements from row to row; 0: N
+};
+// x[t,n] = function(x[t,n]). A NaN stays NaN.
+Status Pointwise(const Stream& stream, const PointwiseArgs& args);
+
+// ------------------------------------------------------------------------------------------------
 // Rotary position embedding.
 
 struct RopeArgs {

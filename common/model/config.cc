@@ -8,6 +8,51 @@
 namespace janus {
 namespace {
 
+// A family of Mixture-of-Experts models that is not supported, and why.
+struct KnownGap {
+  std::string_view model_type;
+  std::string_view architecture;
+  std::string_view missing;
+};
+constexpr std::string_view kDeltaRule =
+    "layers with a gated delta rule in place of attention are not supported";
+constexpr std::string_view kSparseAttention =
+    "attention to keys that an indexer chooses (DSA) is not supported";
+constexpr std::string_view kPhi =
+    "layer norms with biases and SparseMixer's choice of experts are not supported";
+constexpr std::string_view kGrok =
+    "soft-capped attention, norms behind attention and FFN, and GELU experts are not supported";
+constexpr std::string_view kLlama4 =
+    "layers without rope, chunked attention, and weights applied to the experts' input are not "
+    "supported";
+constexpr KnownGap kKnownGaps[] = {
+    {"dbrx", "DbrxForCausalLM",
+     "layer norms, and a fused projection of queries, keys and values, are not supported"},
+    {"deepseek_v32", "DeepseekV32ForCausalLM", kSparseAttention},
+    {"glm_moe_dsa", "GlmMoeDsaForCausalLM", kSparseAttention},
+    {"gpt_oss", "GptOssForCausalLM",
+     "attention sinks, sliding windows in every other layer, and biases and clamped gates of "
+     "experts are not supported"},
+    {"grok-1", "Grok1ForCausalLM", kGrok},
+    {"grok-1", "Grok1ModelForCausalLM", kGrok},
+    {"llama4", "Llama4ForConditionalGeneration", kLlama4},
+    {"llama4_text", "Llama4ForCausalLM", kLlama4},
+    {"phimoe", "PhimoeForCausalLM", kPhi},
+    {"phimoe", "PhiMoEForCausalLM", kPhi},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", kDeltaRule},
+    {"qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", kDeltaRule},
+    {"qwen3_next", "Qwen3NextForCausalLM", kDeltaRule},
+};
+
+// The sentence about a known gap, or nothing.
+std::string GapOf(std::string_view name) {
+  for (const KnownGap& gap : kKnownGaps) {
+    if (name != gap.architecture && name != gap.model_type) continue;
+    return ": " + std::string(gap.missing);
+  }
+  return "";
+}
+
 // The family that config.json names: by architecture, otherwise by model_type.
 const ModelFamily* FindFamily(ConfigReader& config) {
   const std::vector<std::string> architectures = config.Strings("architectures");
@@ -24,10 +69,11 @@ const ModelFamily* FindFamily(ConfigReader& config) {
     supported += family.architecture;
   }
   if (!architectures.empty()) {
-    config.Fail("architectures",
-                "'" + architectures.front() + "' is not supported; supported: " + supported);
+    config.Fail("architectures", "'" + architectures.front() + "' is not supported" +
+                                     GapOf(architectures.front()) + "; supported: " + supported);
   } else if (!model_type.empty()) {
-    config.Fail("model_type", "'" + model_type + "' is not supported; supported: " + supported);
+    config.Fail("model_type", "'" + model_type + "' is not supported" + GapOf(model_type) +
+                                  "; supported: " + supported);
   } else {
     config.Fail("architectures", "is missing, and so is model_type; supported: " + supported);
   }

@@ -35,13 +35,18 @@ bool IsIntegerIn(const Json& value, int64_t low, int64_t high) {
 struct ConfigReader::Document {
   Json root;
 
+  // null: the field is absent or null.
   const Json* Find(std::string_view path) const {
+    const Json* const at = FindOrNull(path);
+    return at == nullptr || at->is_null() ? nullptr : at;
+  }
+  const Json* FindOrNull(std::string_view path) const {
     const Json* at = &root;
     while (true) {
       const size_t dot = path.find('.');
       if (!at->is_object()) return nullptr;
       const auto field = at->find(std::string(path.substr(0, dot)));
-      if (field == at->end() || field->is_null()) return nullptr;
+      if (field == at->end()) return nullptr;
       at = &*field;
       if (dot == std::string_view::npos) return at;
       path.remove_prefix(dot + 1);
@@ -72,6 +77,11 @@ Result<ConfigReader> ConfigReader::Parse(std::string_view text) {
 
 bool ConfigReader::Has(std::string_view path) const {
   return document_->Find(path) != nullptr;
+}
+
+bool ConfigReader::IsNull(std::string_view path) const {
+  const Json* const at = document_->FindOrNull(path);
+  return at != nullptr && at->is_null();
 }
 
 bool ConfigReader::IsEmpty(std::string_view path) const {

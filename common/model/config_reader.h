@@ -23,6 +23,8 @@ class ConfigReader {
   ConfigReader& operator=(ConfigReader&&) noexcept;
 
   bool Has(std::string_view path) const;
+  // Whether the field is there and null.
+  bool IsNull(std::string_view path) const;
   // Whether the field is absent, or an object or a list without entries.
   bool IsEmpty(std::string_view path) const;
   // The value as a short text for a message; empty: absent.

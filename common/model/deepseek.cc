@@ -26,6 +26,7 @@ AttentionDescription ReadLatentAttention(ConfigReader& config) {
   const auto size = [&](std::string_view field, int64_t fallback, int64_t high) {
     return static_cast<int>(config.IntegerOr(field, fallback, 1, high));
   };
+  RefuseAttentionBias(config);
   AttentionDescription attention;
   attention.heads = static_cast<int>(config.Integer("num_attention_heads", 1, kMaxHeads));
   attention.kv_heads = size("num_key_value_heads", attention.heads, kMaxHeads);
@@ -84,6 +85,28 @@ void CheckGroups(ConfigReader& config, const MoeDescription& moe) {
     config.Fail("topk_group", "is " + std::to_string(moe.top_groups) + ": " + std::to_string(open) +
                                   " experts to choose " + std::to_string(moe.top_k) + " from");
   }
+}
+
+void ReadSigmoidChoice(ConfigReader& config, const SigmoidDefaults& defaults, MoeDescription& moe) {
+  // The classes know only one way to choose, and configs of transformers omit it.
+  RefuseOtherThan(config, "scoring_func", "sigmoid");
+  RefuseOtherThan(config, "topk_method", "noaux_tc");
+  moe.score = GateScore::kSigmoid;
+  moe.renormalize = config.BoolOr("norm_topk_prob", true);
+  moe.weight_scale = static_cast<float>(
+      config.NumberOr("routed_scaling_factor", defaults.weight_scale, 1e-6, 1e6));
+  if (config.IsNull("n_group")) return;  // no groups
+  moe.groups = static_cast<int>(config.IntegerOr("n_group", defaults.groups, 1, kMaxGroups));
+  moe.top_groups =
+      static_cast<int>(config.IntegerOr("topk_group", defaults.top_groups, 1, kMaxGroups));
+  if (moe.top_groups > moe.groups) {
+    config.Fail("topk_group", "is " + std::to_string(moe.top_groups) +
+                                  ", more than n_group = " + std::to_string(moe.groups));
+  }
+  if (moe.groups > 1 && moe.groups == moe.experts) {
+    config.Fail("n_group", "is n_routed_experts; groups are judged by two experts each");
+  }
+  CheckGroups(config, moe);
 }
 
 void ReadFirstDenseLayers(ConfigReader& config, int default_first, ModelDescription& model) {

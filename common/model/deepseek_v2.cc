@@ -12,7 +12,7 @@ void ReadGroups(ConfigReader& config, MoeDescription& moe) {
     config.Fail("topk_method",
                 "'" + method + "' is not supported; supported: greedy, group_limited_greedy");
   }
-  if (method != "group_limited_greedy") return;
+  if (method != "group_limited_greedy" || config.IsNull("n_group")) return;
   moe.groups = static_cast<int>(config.Integer("n_group", 1, kMaxGroups));
   moe.top_groups = static_cast<int>(config.Integer("topk_group", 1, moe.groups));
   CheckGroups(config, moe);

@@ -46,6 +46,14 @@ struct LatentDescription {
   float norm_epsilon = 1e-6f;  // in the norms of both latent vectors
 };
 
+// What is RMS-normed between the projections of queries and keys and rope, each with weights of its
+// own.
+enum class QueryKeyNorm : uint8_t {
+  kNone,
+  kEachHead,  // each head by itself, all with the same weights
+  kAllHeads,  // all heads of a row together
+};
+
 // Grouped-query or latent attention. A head of query and key has head_dim elements. With `latent`,
 // head_dim - rope.rotary_dim of them are projected from the latent vector, and the last
 // rope.rotary_dim turn.
@@ -55,7 +63,9 @@ struct AttentionDescription {
   int head_dim = 0;
   float scale = 0.0f;      // multiplies q.k, usually head_dim^-0.5
   int sliding_window = 0;  // keys that a row sees, including itself; 0: all before it
-  bool head_norm = false;  // each query and key head is RMS-normed before rope
+  QueryKeyNorm norm = QueryKeyNorm::kNone;
+  bool has_bias = false;  // on the projections of queries, keys and values
+  float clip = 0.0f;      // queries (normed), keys and values are clipped to -clip..clip; 0: not
   RopeDescription rope;
   std::optional<LatentDescription> latent;
 
@@ -81,6 +91,7 @@ struct MoeDescription {
   int top_groups = 1;         // only experts of so many best groups are chosen; a group's score is
                               // that of its best expert (kSoftmax) or two best (kSigmoid)
   int shared_intermediate = 0;  // of the shared experts together, which every token visits; 0: none
+  bool has_shared_gate = false;  // their output is multiplied by the sigmoid of one more projection
 
   bool has_gate_bias() const { return score == GateScore::kSigmoid; }
 };

@@ -96,7 +96,8 @@ int64_t AttentionDeviceBytes(const ModelDescription& model, const RoundRoom& roo
                   kFloat * model.vocab * (int64_t{room.batch} + 3) + kDrawn * room.rows +
                   kFloat * (pages + part);
   if (local > 0) {
-    bytes += rows * (kFloat * hidden + HiddenBytes(local, wire) + kContribution) +
+    const int64_t contributions = model.moe.has_shared_gate ? 2 : 1;
+    bytes += rows * (kFloat * hidden + HiddenBytes(local, wire) + contributions * kContribution) +
              kActiveExpert * model.layers * room.micro_batches;
   }
   bytes += room.micro_batches * part * model.moe.top_k * (row + kPointer);

@@ -6,16 +6,24 @@
 
 #include "common/model/deepseek_v2.h"
 #include "common/model/deepseek_v3.h"
+#include "common/model/glm4_moe.h"
+#include "common/model/minimax_m2.h"
 #include "common/model/mixtral.h"
+#include "common/model/olmoe.h"
+#include "common/model/qwen2_moe.h"
 #include "common/model/qwen3_moe.h"
 
 namespace janus {
 
 std::span<const ModelFamily> ModelFamilies() {
-  static constexpr std::array<ModelFamily, 4> kFamilies = {{
+  static constexpr std::array<ModelFamily, 8> kFamilies = {{
       {"deepseek_v2", "DeepseekV2ForCausalLM", &ReadDeepseekV2Config},
       {"deepseek_v3", "DeepseekV3ForCausalLM", &ReadDeepseekV3Config},
+      {"glm4_moe", "Glm4MoeForCausalLM", &ReadGlm4MoeConfig},
+      {"minimax_m2", "MiniMaxM2ForCausalLM", &ReadMiniMaxM2Config},
       {"mixtral", "MixtralForCausalLM", &ReadMixtralConfig},
+      {"olmoe", "OlmoeForCausalLM", &ReadOlmoeConfig},
+      {"qwen2_moe", "Qwen2MoeForCausalLM", &ReadQwen2MoeConfig},
       {"qwen3_moe", "Qwen3MoeForCausalLM", &ReadQwen3MoeConfig},
   }};
   return kFamilies;
@@ -55,7 +63,9 @@ void ExpectEmpty(ConfigReader& config, const std::string& field, const std::stri
 // fp8 in the form that DeepSeek and Qwen publish.
 void ReadFp8(ConfigReader& config) {
   const std::string group(kQuantization);
-  ExpectText(config, group + ".fmt", "e4m3");
+  // MiniMax writes the same format with its long name.
+  const std::string format = config.StringOr(group + ".fmt", "e4m3");
+  if (format != "float8_e4m3fn") ExpectText(config, group + ".fmt", "e4m3");
   const std::vector<int64_t> block =
       config.Integers(group + ".weight_block_size", 1, kMaxIntermediate);
   if (block.empty()) {
@@ -133,9 +143,7 @@ void RefuseUnsupported(ConfigReader& config) {
   if (activation != "silu" && activation != "swish") {
     config.Fail("hidden_act", "'" + activation + "' is not supported; supported: silu");
   }
-  for (const std::string_view bias : {"attention_bias", "mlp_bias"}) {
-    if (config.BoolOr(bias, false)) config.Fail(bias, "is true; biases are not supported");
-  }
+  RefuseTrue(config, "mlp_bias", "biases are not supported");
 }
 
 // YaRN's 0.1 * mscale * ln(factor) + 1; 1 if nothing is stretched.
@@ -170,7 +178,46 @@ void ReadYarn(ConfigReader& config, const std::string& group, RopeDescription& r
       static_cast<float>(number("attention_factor", attention_factor, 1e-3, 1e3));
 }
 
+// The field of the part of a head that turns, in either form.
+std::string_view RotaryPartField(const ConfigReader& config) {
+  return config.Has("rope_parameters.partial_rotary_factor")
+             ? "rope_parameters.partial_rotary_factor"
+             : "partial_rotary_factor";
+}
+
+void RefusePartialRope(ConfigReader& config) {
+  const std::string_view field = RotaryPartField(config);
+  if (config.NumberOr(field, 1.0, 0.0, 1.0) != 1.0) {
+    config.Fail(field,
+                "is " + config.Shown(field) + ", not 1; this family's rope turns whole heads");
+  }
+}
+
+int ReadRotaryDim(ConfigReader& config, int head_dim, double default_part) {
+  const std::string_view field = RotaryPartField(config);
+  const double part = config.NumberOr(field, default_part, 0.0, 1.0);
+  const int rotary = static_cast<int>(head_dim * part);
+  if (rotary < 2 || rotary % 2 != 0) {
+    config.Fail(field, "gives " + std::to_string(rotary) + " of " + std::to_string(head_dim) +
+                           " elements; rope turns pairs, so it must be even and above 0");
+  }
+  return rotary;
+}
+
 }  // namespace
+
+void RefuseTrue(ConfigReader& config, std::string_view field, const std::string& why) {
+  if (config.BoolOr(field, false)) config.Fail(field, "is true; " + why);
+}
+
+void RefuseAttentionBias(ConfigReader& config) {
+  RefuseTrue(config, "attention_bias", "biases are not supported for this family");
+}
+
+void RefuseSlidingWindow(ConfigReader& config, AttentionDescription& attention) {
+  attention.sliding_window = 0;
+  RefuseTrue(config, "use_sliding_window", "that is not supported for this family");
+}
 
 ModelDescription ReadSizes(ConfigReader& config, double default_epsilon) {
   RefuseUnsupported(config);
@@ -211,21 +258,16 @@ RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_th
       config.Fail(factor, "scales a rope whose type is not given; supported: default, yarn");
     }
   }
-  const std::string_view partial = config.Has("rope_parameters.partial_rotary_factor")
-                                       ? "rope_parameters.partial_rotary_factor"
-                                       : "partial_rotary_factor";
-  if (config.NumberOr(partial, 1.0, 0.0, 1.0) != 1.0) {
-    config.Fail("partial_rotary_factor", "is not 1; rope over a part of the head is not supported");
-  }
   return rope;
 }
 
 AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
-                                               int64_t default_kv_heads, double default_theta) {
+                                               const GroupedQueryDefaults& defaults) {
   AttentionDescription attention;
   attention.heads = static_cast<int>(config.Integer("num_attention_heads", 1, kMaxHeads));
-  attention.kv_heads =
-      static_cast<int>(config.IntegerOr("num_key_value_heads", default_kv_heads, 1, kMaxHeads));
+  attention.kv_heads = static_cast<int>(
+      config.IntegerOr("num_key_value_heads",
+                       defaults.kv_heads > 0 ? defaults.kv_heads : attention.heads, 1, kMaxHeads));
   if (attention.heads % attention.kv_heads != 0) {
     config.Fail("num_key_value_heads", "is " + std::to_string(attention.kv_heads) +
                                            ", which does not divide num_attention_heads = " +
@@ -252,7 +294,13 @@ AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
   attention.scale = static_cast<float>(1.0 / std::sqrt(std::max(attention.head_dim, 1)));
   attention.sliding_window =
       static_cast<int>(config.IntegerOr("sliding_window", 0, 1, kMaxPositions));
-  attention.rope = ReadRope(config, attention.head_dim, default_theta);
+  int rotary = attention.head_dim;
+  if (defaults.rotary_part > 0.0) {
+    rotary = ReadRotaryDim(config, attention.head_dim, defaults.rotary_part);
+  } else {
+    RefusePartialRope(config);
+  }
+  attention.rope = ReadRope(config, rotary, defaults.theta);
   return attention;
 }
 
@@ -264,6 +312,18 @@ void ReadExperts(ConfigReader& config, std::string_view experts, int64_t default
     config.Fail(top_k, "is " + std::to_string(moe.top_k) + ", more than " + std::string(experts) +
                            " = " + std::to_string(moe.experts));
   }
+}
+
+void ReadSparseSteps(ConfigReader& config, ModelDescription& model) {
+  const int64_t step = config.IntegerOr("decoder_sparse_step", 1, 1, kMaxLayers);
+  const auto dense = config.Integers("mlp_only_layers", 0, model.layers - 1);
+  ReadDenseLayers(
+      config, dense.empty() ? "decoder_sparse_step" : "mlp_only_layers",
+      [&](int layer) {
+        return (layer + 1) % step == 0 &&
+               std::find(dense.begin(), dense.end(), layer) == dense.end();
+      },
+      model);
 }
 
 void ReadDenseLayers(ConfigReader& config, std::string_view fields,

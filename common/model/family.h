@@ -35,16 +35,30 @@ inline constexpr int64_t kMaxIntermediate = 1 << 18;
 // mathematics: quantization, biases, another activation. The caller fills in attention, experts and
 // dense layers.
 ModelDescription ReadSizes(ConfigReader& config, double default_epsilon);
-// Grouped-query attention with rope over the whole head. Checks that heads, kv heads and head size
-// fit each other.
+// Refuses a field that is true, and says why.
+void RefuseTrue(ConfigReader& config, std::string_view field, const std::string& why);
+// The same for a sliding window that published files have switched off.
+void RefuseSlidingWindow(ConfigReader& config, AttentionDescription& attention);
+struct GroupedQueryDefaults {
+  int64_t kv_heads;  // 0: as many as query heads
+  double theta;
+  // Of each head so much turns, "partial_rotary_factor". 0: the family turns whole heads, and
+  // refuses another factor.
+  double rotary_part = 0.0;
+};
+// Grouped-query attention with rope. Checks that heads, kv heads and head size fit each other.
 AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
-                                               int64_t default_kv_heads, double default_theta);
+                                               const GroupedQueryDefaults& defaults);
+// Biases on attention's projections: refuses them.
+void RefuseAttentionBias(ConfigReader& config);
 // Rope over `rotary_dim` elements, plain or YaRN, in the published form (rope_theta, rope_scaling)
 // or that of transformers 5 (rope_parameters). Refuses any other rope_type by name.
 RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_theta);
 // Reads the number of experts and top-k under these names.
 void ReadExperts(ConfigReader& config, std::string_view experts, int64_t default_experts,
                  std::string_view top_k, int64_t default_top_k, MoeDescription& moe);
+// Reads the dense layers of Qwen's families from decoder_sparse_step and mlp_only_layers.
+void ReadSparseSteps(ConfigReader& config, ModelDescription& model);
 // Fills dense_layers with the layers for which `is_moe` is false, and reads their
 // intermediate_size. Errors name `fields` if no MoE layer is left.
 void ReadDenseLayers(ConfigReader& config, std::string_view fields,

@@ -57,15 +57,15 @@ void MixField(const RopeDescription& rope, Fingerprint& out) {
   MixAll(out, theta, rotary_dim, pairing, attention_factor, yarn);
 }
 void MixField(const AttentionDescription& attention, Fingerprint& out) {
-  const auto& [heads, kv_heads, head_dim, scale, sliding_window, head_norm, rope, latent] =
-      attention;
-  MixAll(out, heads, kv_heads, head_dim, scale, sliding_window, head_norm, rope, latent);
+  const auto& [heads, kv_heads, head_dim, scale, sliding_window, norm, has_bias, clip, rope,
+               latent] = attention;
+  MixAll(out, heads, kv_heads, head_dim, scale, sliding_window, norm, has_bias, clip, rope, latent);
 }
 void MixField(const MoeDescription& moe, Fingerprint& out) {
   const auto& [experts, top_k, intermediate, score, renormalize, weight_scale, groups, top_groups,
-               shared_intermediate] = moe;
+               shared_intermediate, has_shared_gate] = moe;
   MixAll(out, experts, top_k, intermediate, score, renormalize, weight_scale, groups, top_groups,
-         shared_intermediate);
+         shared_intermediate, has_shared_gate);
 }
 
 }  // namespace

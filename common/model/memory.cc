@@ -12,8 +12,11 @@ int64_t AttentionElements(const ModelDescription& model) {
   const int64_t query = int64_t{a.heads} * a.head_dim;
   if (!a.latent) {
     const int64_t key_value = int64_t{a.kv_heads} * a.head_dim;
-    const int64_t norms = a.head_norm ? 2 * a.head_dim : 0;
-    return hidden * (query * 2 + key_value * 2) + norms;
+    const int64_t norms = a.norm == QueryKeyNorm::kEachHead   ? 2 * a.head_dim
+                          : a.norm == QueryKeyNorm::kAllHeads ? query + key_value
+                                                              : 0;
+    const int64_t biases = a.has_bias ? query + 2 * key_value : 0;
+    return hidden * (query * 2 + key_value * 2) + norms + biases;
   }
   const LatentDescription& l = *a.latent;
   const int64_t queries = l.query_rank == 0 ? hidden * query : l.query_rank * (hidden + 1 + query);
@@ -29,8 +32,9 @@ int64_t AttentionWeightBytes(const ModelDescription& model) {
   const int64_t embeddings = int64_t{model.vocab} * hidden * (model.tied_embeddings ? 1 : 2);
   const int64_t dense = static_cast<int64_t>(model.dense_layers.size()) * model.dense_intermediate;
   const int64_t shared = int64_t{model.moe_layers()} * model.moe.shared_intermediate;
+  const int64_t shared_gates = model.moe.has_shared_gate ? model.moe_layers() : 0;
   return (embeddings + hidden + (AttentionElements(model) + 2 * hidden) * model.layers +
-          3 * hidden * (dense + shared)) *
+          hidden * (3 * (dense + shared) + shared_gates)) *
          SizeOf(model.dtype);
 }
 

@@ -12,7 +12,7 @@ namespace janus {
 
 // The weights of one attention instance, which are everything but routed experts and gates:
 // embeddings, output head (0 if tied), projections and norms of every layer, dense FFNs and shared
-// experts.
+// experts with their gates.
 int64_t AttentionWeightBytes(const ModelDescription& model);
 
 // The largest tensor of that. If each one is cast on its way to a device, host memory holds one at

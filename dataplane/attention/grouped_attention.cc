@@ -51,7 +51,7 @@ Status GroupedAttention::ProjectRows(const kernels::Stream& on, const AttentionL
   auto* const q = qkv_.as<float>();
   float* k = q + q_width_;
   float* v = k + kv_width_;
-  const auto project = [&](const Tensor& weight, float* y, int64_t outputs) {
+  const auto project = [&](const Tensor& weight, const Tensor& bias, float* y, int64_t outputs) {
     return Project(on, weight,
                    {.x = x,
                     .x_dtype = WireType(model_),
@@ -59,25 +59,34 @@ Status GroupedAttention::ProjectRows(const kernels::Stream& on, const AttentionL
                     .inputs = model_.hidden,
                     .outputs = outputs,
                     .y = y,
-                    .y_stride = width});
+                    .y_stride = width,
+                    .bias = bias});
   };
-  JANUS_RETURN_IF_ERROR(project(w.q, q, q_width_));
-  JANUS_RETURN_IF_ERROR(project(w.k, k, kv_width_));
-  JANUS_RETURN_IF_ERROR(project(w.v, v, kv_width_));
-  if (a.head_norm) {
-    const auto norm = [&](const Tensor& weight, float* heads, int groups) {
+  JANUS_RETURN_IF_ERROR(project(w.q, w.q_bias, q, q_width_));
+  JANUS_RETURN_IF_ERROR(project(w.k, w.k_bias, k, kv_width_));
+  JANUS_RETURN_IF_ERROR(project(w.v, w.v_bias, v, kv_width_));
+  if (a.norm != QueryKeyNorm::kNone) {
+    const auto norm = [&](const Tensor& weight, float* x, int heads) {
+      const int groups = a.norm == QueryKeyNorm::kEachHead ? heads : 1;
       return Norm(on, weight,
-                  {.x = heads,
+                  {.x = x,
                    .x_stride = width,
-                   .y = heads,
+                   .y = x,
                    .y_stride = width,
                    .count = rows.count,
                    .groups = groups,
-                   .size = a.head_dim,
+                   .size = int64_t{heads / groups} * a.head_dim,
                    .epsilon = model_.norm_epsilon});
     };
     JANUS_RETURN_IF_ERROR(norm(w.q_norm, q, a.heads));
     JANUS_RETURN_IF_ERROR(norm(w.k_norm, k, a.kv_heads));
+  }
+  if (a.clip > 0.0f) {
+    JANUS_RETURN_IF_ERROR(kernels::Pointwise(on, {.x = q,
+                                                  .function = kernels::PointFunction::kClip,
+                                                  .limit = a.clip,
+                                                  .rows = rows.count,
+                                                  .columns = width}));
   }
   kernels::RopeArgs rope;  // query heads, then key heads, lie one after the other
   rope.x = q;

@@ -1,6 +1,7 @@
 #include "dataplane/attention/layers.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "dataplane/attention/micro_batch.h"
@@ -104,6 +105,8 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
     local[i].weight = 1.0f;
   }
   device_local_rows_ = context_.AllocateCopyOrNote(local.data(), rows * sizeof(local[0]));
+  if (!model_.moe.has_shared_gate) return;
+  device_gated_rows_ = context_.AllocateCopyOrNote(local.data(), rows * sizeof(local[0]));
 }
 
 std::byte* AttentionLayers::SentRows(int part) const {
@@ -254,7 +257,7 @@ Status AttentionLayers::Start(Work work, int layer, int part) {
 
 Status AttentionLayers::StartOn(const kernels::Stream& on, Work work, int layer, const Rows& rows) {
   std::byte* const x = SentRows(rows.part);
-  if (work == Work::kLocal) return Ffn(on, layer, model_.moe.shared_intermediate, rows, x);
+  if (work == Work::kLocal) return Shared(on, layer, rows, x);
   return model_.IsDense(layer) ? Dense(on, layer, rows, x) : AttendInto(on, layer, rows, x);
 }
 
@@ -302,9 +305,36 @@ Status AttentionLayers::AttendInto(const kernels::Stream& on, int layer, const R
   return NormRows(on, residual, w.post_norm, out, rows.count);
 }
 
-Status AttentionLayers::Ffn(const kernels::Stream& on, int layer, int intermediate,
-                            const Rows& rows, const std::byte* x) {
-  const FfnTensors& ffn = weights_.layers[static_cast<size_t>(layer)].ffn;
+Status AttentionLayers::WeighRows(const kernels::Stream& on, const Tensor& gate, const Rows& rows,
+                                  const std::byte* x, kernels::Contribution* contributions) {
+  static_assert(sizeof(kernels::Contribution) % sizeof(float) == 0);
+  constexpr int64_t kStride = sizeof(kernels::Contribution) / sizeof(float);
+  // They may lie on the device, so only their address is calculated.
+  auto* const weights = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(contributions) +
+                                                 offsetof(kernels::Contribution, weight));
+  JANUS_RETURN_IF_ERROR(Project(on, gate,
+                                {.x = x,
+                                 .x_dtype = wire_,
+                                 .count = rows.count,
+                                 .inputs = model_.hidden,
+                                 .outputs = 1,
+                                 .y = weights,
+                                 .y_stride = kStride}));
+  return kernels::Pointwise(on, {.x = weights,
+                                 .function = kernels::PointFunction::kSigmoid,
+                                 .rows = rows.count,
+                                 .columns = 1,
+                                 .row_stride = kStride});
+}
+
+Status AttentionLayers::Shared(const kernels::Stream& on, int layer, const Rows& rows,
+                               const std::byte* x) {
+  const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  return Ffn(on, w.ffn, w.shared_gate, layer, model_.moe.shared_intermediate, rows, x);
+}
+
+Status AttentionLayers::Ffn(const kernels::Stream& on, const FfnTensors& ffn, const Tensor& gate,
+                            int layer, int intermediate, const Rows& rows, const std::byte* x) {
   kernels::ActiveExpert all;
   kernels::GroupedExpertFfnArgs args;
   if (is_host_) {
@@ -313,6 +343,9 @@ Status AttentionLayers::Ffn(const kernels::Stream& on, int layer, int intermedia
           x + static_cast<size_t>(i) * row_bytes_,
           local_.as<float>() + int64_t{rows.at + i} * model_.hidden, 1.0f};
     }
+    if (gate.data != nullptr) {
+      JANUS_RETURN_IF_ERROR(WeighRows(on, gate, rows, x, local_rows_.data()));
+    }
     all = {ffn.gate.data, ffn.up.data, ffn.down.data, 0, rows.count};
     args.experts = &all;
     args.contributions = local_rows_.data();
@@ -320,7 +353,13 @@ Status AttentionLayers::Ffn(const kernels::Stream& on, int layer, int intermedia
   } else {
     args.experts = step_.device_at<kernels::ActiveExpert>(layout_.experts) +
                    layer * room_.micro_batches + rows.part;
-    args.contributions = device_local_rows_.as<kernels::Contribution>();
+    const kernels::Buffer& all_rows =
+        gate.data != nullptr ? device_gated_rows_ : device_local_rows_;
+    auto* const contributions = all_rows.as<kernels::Contribution>();
+    if (gate.data != nullptr) {
+      JANUS_RETURN_IF_ERROR(WeighRows(on, gate, rows, x, contributions + rows.at));
+    }
+    args.contributions = contributions;
     args.num_contributions = rows.at + rows.count;  // those of the expert begin at `at`
   }
   args.num_experts = 1;
@@ -336,7 +375,7 @@ Status AttentionLayers::Ffn(const kernels::Stream& on, int layer, int intermedia
 Status AttentionLayers::SharedExperts(int layer, int part, const std::byte* rows) {
   if (this->rows(part) == 0 || model_.moe.shared_intermediate == 0) return OkStatus();
   if (!is_host_) return Start(Work::kLocal, layer, part);
-  return Ffn(stream_, layer, model_.moe.shared_intermediate, RowsOf(part), rows);
+  return Shared(stream_, layer, RowsOf(part), rows);
 }
 
 Status AttentionLayers::Combine(const kernels::Stream& on, const Rows& rows,
@@ -406,7 +445,8 @@ Status AttentionLayers::DenseLayer(int layer, int part) {
 Status AttentionLayers::Dense(const kernels::Stream& on, int layer, const Rows& rows,
                               std::byte* x) {
   JANUS_RETURN_IF_ERROR(AttendInto(on, layer, rows, x));
-  JANUS_RETURN_IF_ERROR(Ffn(on, layer, model_.dense_intermediate, rows, x));
+  const FfnTensors& ffn = weights_.layers[static_cast<size_t>(layer)].ffn;
+  JANUS_RETURN_IF_ERROR(Ffn(on, ffn, {}, layer, model_.dense_intermediate, rows, x));
   return Combine(on, rows, {}, 0, true);
 }
 

@@ -147,9 +147,13 @@ class AttentionLayers {
   Status AttendInto(const kernels::Stream& on, int layer, const Rows& rows, std::byte* out);
   Status EmbedRows(const kernels::Stream& on, const Rows& rows);
   // The layer's local FFN over rows [count, H] of the wire type, into local_. On a GPU the rows are
-  // those in to_experts_.
-  Status Ffn(const kernels::Stream& on, int layer, int intermediate, const Rows& rows,
-             const std::byte* x);
+  // those in to_experts_. `gate` multiplies a row by the sigmoid of its projection; null: by 1.
+  Status Ffn(const kernels::Stream& on, const FfnTensors& ffn, const Tensor& gate, int layer,
+             int intermediate, const Rows& rows, const std::byte* x);
+  // Writes the weights of the rows' contributions.
+  Status WeighRows(const kernels::Stream& on, const Tensor& gate, const Rows& rows,
+                   const std::byte* x, kernels::Contribution* contributions);
+  Status Shared(const kernels::Stream& on, int layer, const Rows& rows, const std::byte* x);
   // DenseLayer on rows in device memory.
   Status Dense(const kernels::Stream& on, int layer, const Rows& rows, std::byte* x);
   // residual += contributions in slot order, then (if `local`) local_.
@@ -188,6 +192,7 @@ class AttentionLayers {
   // For a GPU: rows on their way to the experts and back.
   kernels::Buffer to_experts_;         // [T,H] of the wire type; empty if Room::sent is used
   kernels::Buffer device_local_rows_;  // Contribution [T]: from there to local_
+  kernels::Buffer device_gated_rows_;  // the same for shared experts with a gate, or empty
   std::vector<Taken> taken_;           // by part
   kernels::Buffer unused_table_;       // int32: the spare page, for as many positions as a part has
 };

@@ -8,6 +8,8 @@ Status Project(const kernels::Stream& stream, const Tensor& weight, const Projec
   args.x_dtype = projection.x_dtype;
   args.weight = weight.data;
   args.weight_dtype = weight.dtype;
+  args.bias = projection.bias.data;
+  args.bias_dtype = projection.bias.dtype;
   args.y = projection.y;
   args.accumulate = projection.accumulate;
   args.rows = projection.count;

@@ -7,7 +7,7 @@
 
 namespace janus::dataplane {
 
-// y[t,n] = sum_k x[t,k] * weight[n,k] in fp32, x [count,inputs] without gaps.
+// y[t,n] = sum_k x[t,k] * weight[n,k] + bias[n] in fp32, x [count,inputs] without gaps.
 struct Projection {
   const void* x = nullptr;
   DType x_dtype = DType::kFloat32;
@@ -17,6 +17,7 @@ struct Projection {
   float* y = nullptr;
   int64_t y_stride = 0;  // 0: outputs
   bool accumulate = false;
+  Tensor bias = {};  // null: none
 };
 Status Project(const kernels::Stream& stream, const Tensor& weight, const Projection& projection);
 

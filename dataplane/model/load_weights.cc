@@ -403,6 +403,9 @@ class LayerAdder {
   Status operator()(std::string_view name, std::vector<int64_t> shape, Tensor& out) const {
     return reader_.Add(Weight(InLayer(names_, layer_, name)), std::move(shape), out);
   }
+  Status Bias(std::string_view name, int64_t outputs, Tensor& out) const {
+    return reader_.Add(InLayer(names_, layer_, name) + ".bias", {outputs}, out);
+  }
 
  private:
   Reader<AttentionWeights>& reader_;
@@ -420,9 +423,15 @@ Status AddGrouped(const LayerAdder& add, const TensorNames& names, const ModelDe
   JANUS_RETURN_IF_ERROR(add(names.key, {kv, h}, layer.k));
   JANUS_RETURN_IF_ERROR(add(names.value, {kv, h}, layer.v));
   JANUS_RETURN_IF_ERROR(add(names.output, {h, q}, layer.o));
-  if (!a.head_norm) return OkStatus();
-  JANUS_RETURN_IF_ERROR(add(names.query_norm, {a.head_dim}, layer.q_norm));
-  return add(names.key_norm, {a.head_dim}, layer.k_norm);
+  if (a.has_bias) {
+    JANUS_RETURN_IF_ERROR(add.Bias(names.query, q, layer.q_bias));
+    JANUS_RETURN_IF_ERROR(add.Bias(names.key, kv, layer.k_bias));
+    JANUS_RETURN_IF_ERROR(add.Bias(names.value, kv, layer.v_bias));
+  }
+  if (a.norm == QueryKeyNorm::kNone) return OkStatus();
+  const bool each = a.norm == QueryKeyNorm::kEachHead;
+  JANUS_RETURN_IF_ERROR(add(names.query_norm, {each ? a.head_dim : q}, layer.q_norm));
+  return add(names.key_norm, {each ? a.head_dim : kv}, layer.k_norm);
 }
 
 Status AddLatent(const LayerAdder& add, const TensorNames& names, const ModelDescription& model,
@@ -482,6 +491,9 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
     } else if (model.moe.shared_intermediate > 0) {
       JANUS_RETURN_IF_ERROR(AddFfn(reader, *names, InLayer(*names, l, names->shared), h,
                                    model.moe.shared_intermediate, model.dtype, layer.ffn));
+      if (model.moe.has_shared_gate) {
+        JANUS_RETURN_IF_ERROR(add(names->shared_gate, {1, h}, layer.shared_gate));
+      }
     }
   }
   JANUS_RETURN_IF_ERROR(reader.Read(progress, std::move(stop), move));

@@ -11,12 +11,22 @@ struct FamilyNames {
 constexpr FamilyNames kFamilies[] = {
     {"deepseek_v2", {}},
     {"deepseek_v3", {}},
+    {"glm4_moe", {}},
+    {"minimax_m2",
+     {.moe_gate = "block_sparse_moe.gate",
+      .moe_gate_bias = "block_sparse_moe.e_score_correction_bias",
+      .experts = "block_sparse_moe.experts",
+      .gate = "w1",
+      .up = "w3",
+      .down = "w2"}},
     {"mixtral",
      {.moe_gate = "block_sparse_moe.gate",
       .experts = "block_sparse_moe.experts",
       .gate = "w1",
       .up = "w3",
       .down = "w2"}},
+    {"olmoe", {}},
+    {"qwen2_moe", {.shared = "mlp.shared_expert"}},
     {"qwen3_moe", {}},
 };
 

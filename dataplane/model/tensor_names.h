@@ -35,6 +35,7 @@ struct TensorNames {
   std::string_view moe_gate_bias = "mlp.gate.e_score_correction_bias";  // in full
   std::string_view dense = "mlp";
   std::string_view shared = "mlp.shared_experts";
+  std::string_view shared_gate = "mlp.shared_expert_gate";
   std::string_view experts = "mlp.experts";
   // Within one of them.
   std::string_view gate = "gate_proj";

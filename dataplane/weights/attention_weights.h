@@ -19,8 +19,11 @@ struct AttentionLayerWeights {
   // Grouped-query attention.
   Tensor k;       // [KV,H]
   Tensor v;       // [KV,H]
-  Tensor q_norm;  // [D], if the model norms its heads
-  Tensor k_norm;  // [D]
+  Tensor q_bias;  // [Q], if the model has biases
+  Tensor k_bias;  // [KV]
+  Tensor v_bias;  // [KV]
+  Tensor q_norm;  // [D] for QueryKeyNorm::kEachHead, [Q] for kAllHeads
+  Tensor k_norm;  // [D], [KV]
 
   // Latent attention.
   Tensor q_a;        // [Rq,H], with a latent query
@@ -29,7 +32,8 @@ struct AttentionLayerWeights {
   Tensor kv_a_norm;  // [R]
   Tensor kv_b;       // [heads,D-P+V,R]
 
-  FfnTensors ffn;  // a dense layer's, or the shared experts together
+  FfnTensors ffn;      // a dense layer's, or the shared experts together
+  Tensor shared_gate;  // [1,H], if the shared experts have a gate
 };
 
 struct AttentionWeights {

@@ -72,6 +72,12 @@ void LinearCpu(const Stream& stream, const LinearArgs& args) {
       [&](int part, int parts) { table.linear(args, part, parts); });
 }
 
+void PointwiseCpu(const Stream& stream, const PointwiseArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.rows, args.columns, kMove}),
+      [&](int part, int parts) { table.pointwise(args, part, parts); });
+}
+
 void RopeCpu(const Stream& stream, const RopeArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
   Run(stream, IsSmall({args.rows, args.heads, args.head_dim, kMove}),

@@ -87,7 +87,7 @@ JANUS_INLINE void Sigmoid(float* x, int64_t count) {
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t lanes = Smaller(kLanes, count - i);
     const V16 v = LoadUpTo(DType::kFloat32, x + i, lanes);
-    StoreUpTo(DType::kFloat32, x + i, Set(1.0f) / (Set(1.0f) + Exp(Zero() - v)), lanes);
+    StoreUpTo(DType::kFloat32, x + i, Sigmoid(v), lanes);
   }
 }
 

@@ -572,6 +572,10 @@ JANUS_INLINE V16 Exp(V16 x) {
   return result;
 }
 
+JANUS_INLINE V16 Sigmoid(V16 x) {
+  return Set(1.0f) / (Set(1.0f) + Exp(Zero() - x));
+}
+
 // cos and sin of 0 <= x < 2^22 within 2 ulp of 1 (absolute 1.2e-7). x = n pi/2 + r by three parts
 // of pi/2 (Cody & Waite 1980; the products are exact inside the fma), polynomials by Remez
 // exchange.

@@ -1,5 +1,5 @@
-// Operations that go over rows once: embedding, norm, rotary embedding, cache writes, combine.
-// Bound by memory.
+// Operations that go over rows once: embedding, norm, functions of elements, rotary embedding,
+// cache writes, combine. Bound by memory.
 
 #pragma once
 
@@ -55,6 +55,23 @@ void RmsNormPart(const RmsNormArgs& a, int part, int parts) {
           LoadUpTo(a.weight_dtype, static_cast<const char*>(a.weight) + h * weight_size, count);
       const V16 y = LoadUpTo(DType::kFloat32, x + h, count) * scale * weight;
       StoreUpTo(a.y_dtype, static_cast<char*>(a.y) + (t * y_stride + at + h) * y_size, y, count);
+    }
+  }
+}
+
+// Of minimum and maximum the second argument is the result if either is NaN, so NaN stays.
+void PointwisePart(const PointwiseArgs& a, int part, int parts) {
+  const Span rows = Share(a.rows, part, parts);
+  const int64_t stride = a.row_stride != 0 ? a.row_stride : a.columns;
+  const V16 most = Set(a.limit);
+  const V16 least = Zero() - most;
+  for (int64_t t = rows.begin; t < rows.end; ++t) {
+    for (int64_t n = 0; n < a.columns; n += kLanes) {
+      float* const x = a.x + t * stride + n;
+      const int64_t count = a.columns - n;
+      const V16 v = LoadUpTo(DType::kFloat32, x, count);
+      const V16 y = a.function == PointFunction::kSigmoid ? Sigmoid(v) : Min(most, Max(least, v));
+      StoreUpTo(DType::kFloat32, x, y, count);
     }
   }
 }

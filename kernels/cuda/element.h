@@ -3,6 +3,7 @@
 // Elements of the formats on either side. They may lie at any address that is a multiple of
 // their own size, so nothing here loads more than one.
 
+#include <cmath>
 #include <cstdint>
 
 #include "common/dtype.h"
@@ -26,6 +27,10 @@ JANUS_DEVICE inline void Store(void* array, DType type, int64_t index, float val
   }
   static_cast<uint16_t*>(array)[index] =
       type == DType::kBFloat16 ? ToBFloat16(value) : ToFloat16(value);
+}
+
+JANUS_DEVICE inline float Sigmoid(float x) {
+  return 1.0f / (1.0f + expf(-x));
 }
 
 }  // namespace janus::kernels::cuda

@@ -111,11 +111,8 @@ inline Plan PlanGateLogits(const GateTopKArgs& a) {
           2 * a.rows * a.experts * a.hidden};
 }
 
-// What the gate's forms share. The score of an expert, from its logit alone.
-JANUS_DEVICE inline float Sigmoid(float x) {
-  return 1.0f / (1.0f + expf(-x));
-}
-// The rank of an expert in the choice: its logit, or its score plus its bias.
+// What the gate's forms share. The rank of an expert in the choice: its logit, or its score plus
+// its bias.
 JANUS_DEVICE inline float ChosenBy(const GateTopKArgs& a, const float* logits, int e) {
   return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
 }

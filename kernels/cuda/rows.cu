@@ -65,6 +65,9 @@ Status EmbedCuda(const Stream& stream, const EmbedArgs& args) {
 Status RmsNormCuda(const Stream& stream, const RmsNormArgs& args) {
   return cuda::RunRmsNorm(stream, args, cuda::RowForm::kFast);
 }
+Status PointwiseCuda(const Stream& stream, const PointwiseArgs& args) {
+  return cuda::Start("Pointwise", stream, cuda::PointwiseKernel{args}, cuda::PlanPointwise(args));
+}
 Status RopeCuda(const Stream& stream, const RopeArgs& args) {
   return cuda::RunRope(stream, args, cuda::RowForm::kFast);
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-// Operations over rows: embedding, RMSNorm, rotary embedding, cache writes, combine. Memory is the
-// limit. Specification: ../reference/{embed,rms_norm,rope,kv_write,latent_write,combine_slots}.cc
+// Operations over rows: embedding, RMSNorm, functions of elements, rotary embedding, cache writes,
+// combine. Memory is the limit. Specification:
+// ../reference/{embed,rms_norm,pointwise,rope,kv_write,latent_write,combine_slots}.cc
 
 #include <cmath>
 
@@ -75,6 +76,32 @@ inline Plan PlanRmsNorm(const RmsNormArgs& a) {
   const int64_t count = a.rows * a.groups * a.hidden;
   return {a.rows * a.groups, RmsNormKernel::kThreads, RmsNormKernel::kThreads * 4,
           count * (4 + SizeOf(a.y_dtype)) + a.hidden * SizeOf(a.weight_dtype), 4 * count};
+}
+
+// Thread per element.
+struct PointwiseKernel {
+  static constexpr int kThreads = kElementThreads;
+  PointwiseArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    block.Phase([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= a.rows * a.columns) return;
+      const int64_t stride = a.row_stride != 0 ? a.row_stride : a.columns;
+      float* const at = a.x + i / a.columns * stride + i % a.columns;
+      const float x = *at;
+      if (a.function == PointFunction::kSigmoid) {
+        *at = Sigmoid(x);
+      } else {
+        // By comparisons: minimum and maximum would lose a NaN.
+        *at = x < -a.limit ? -a.limit : x > a.limit ? a.limit : x;
+      }
+    });
+  }
+};
+inline Plan PlanPointwise(const PointwiseArgs& a) {
+  const int64_t count = a.rows * a.columns;
+  return PlanElements(count, PointwiseKernel::kThreads, 8 * count, 0);
 }
 
 // Thread per (row, pair of a head), for all heads: sine and cosine are paid once.

@@ -71,9 +71,9 @@ def matrices(seed: int):
     return rng, matrix, norm
 
 
-def head_matrix(rng, matrix, vocab: int, hidden: int):
+def head_matrix(rng, matrix, vocab: int, hidden: int, spread: float = 0.5):
     """Rows of unequal length. The larger ones stand out, so that greedy steps avoid near-ties."""
-    return matrix(vocab, hidden, 1.0) * np.exp(rng.standard_normal((vocab, 1)) * 0.5)
+    return matrix(vocab, hidden, 1.0) * np.exp(rng.standard_normal((vocab, 1)) * spread)
 
 
 def to_torch(arrays: dict) -> Weights:

@@ -177,6 +177,16 @@ void FillAttention(TensorMaker& make, const ModelDescription& model, AttentionLa
     w.q = make.Matrix(q, h, 2.0f);
     w.k = make.Matrix(kv, h, 2.0f);
     w.v = make.Matrix(kv, h, 1.5f);
+    if (a.has_bias) {
+      w.q_bias = make.Matrix(q, 1, 0.5f);
+      w.k_bias = make.Matrix(kv, 1, 0.5f);
+      w.v_bias = make.Matrix(kv, 1, 0.5f);
+    }
+    if (a.norm != QueryKeyNorm::kNone) {
+      const bool each = a.norm == QueryKeyNorm::kEachHead;
+      w.q_norm = make.Norm(each ? a.head_dim : q);
+      w.k_norm = make.Norm(each ? a.head_dim : kv);
+    }
     w.o = make.Matrix(h, q, 1.5f);
   }
   w.post_norm = make.Norm(h);
@@ -217,6 +227,7 @@ HeldModel RandomModel(const ModelDescription& model, TensorMaker& make) {
       continue;
     }
     if (model.moe.shared_intermediate > 0) a.ffn = MakeFfn(make, h, model.moe.shared_intermediate);
+    if (model.moe.has_shared_gate) a.shared_gate = make.Matrix(1, h, 1.5f);
     ExpertLayerWeights& e = held.experts.layers.emplace_back();
     e.gate = make.Matrix(model.moe.experts, h, 1.5f);
     if (model.moe.has_gate_bias()) e.gate_bias = make.Bias(model.moe.experts);

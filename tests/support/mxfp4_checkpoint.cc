@@ -58,7 +58,8 @@ std::vector<int64_t> RoundedShape(const std::string& name, const FileTensor& ten
                                   const ModelDescription& rounded) {
   const int64_t hidden = rounded.hidden;
   const bool is_routed = IsRoutedExpert(name);
-  const bool is_shared = name.find(".shared_experts.") != std::string::npos;
+  const bool is_shared = name.find(".shared_expert") != std::string::npos &&
+                         name.find(".shared_expert_gate") == std::string::npos;
   const auto ends = [&](std::string_view end) { return name.ends_with(end); };
   std::vector<int64_t> shape = tensor.shape;
   if (shape.size() == 1) {
@@ -152,6 +153,8 @@ Mxfp4Golden::Mxfp4Golden(const std::string& family, Mxfp4Layout layout) {
   });
   json config = json::parse(ReadText(golden.folder + "/config.json"));
   config["dtype"] = "bfloat16";
+  // Heads stay as they are, even where their size follows from the hidden size.
+  config["head_dim"] = ParseModelConfig(config.dump())->attention.head_dim;
   config["hidden_size"] = WholeBlocks(config["hidden_size"].get<int64_t>());
   const char* width =
       config.contains("moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size";

@@ -15,6 +15,7 @@ Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index
   const LatentDescription l = a.latent.value_or(LatentDescription());
   const int64_t attended = a.latent ? int64_t{a.heads} * l.value_dim : q;
   const int64_t expanded = a.latent ? int64_t{a.heads} * (a.nope_dim() + l.value_dim) : 0;
+  const bool each_head = a.norm == QueryKeyNorm::kEachHead;
   const std::pair<Tensor*, int64_t> tensors[] = {
       {&layer.input_norm, h},
       {&layer.q, q * (l.query_rank > 0 ? l.query_rank : h)},
@@ -22,13 +23,17 @@ Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index
       {&layer.post_norm, h},
       {&layer.k, kv * h},
       {&layer.v, kv * h},
-      {&layer.q_norm, a.head_dim},
-      {&layer.k_norm, a.head_dim},
+      {&layer.q_bias, q},
+      {&layer.k_bias, kv},
+      {&layer.v_bias, kv},
+      {&layer.q_norm, each_head ? a.head_dim : q},
+      {&layer.k_norm, each_head ? a.head_dim : kv},
       {&layer.q_a, l.query_rank * h},
       {&layer.q_a_norm, l.query_rank},
       {&layer.kv_a, (l.rank + a.rope.rotary_dim) * h},
       {&layer.kv_a_norm, l.rank},
       {&layer.kv_b, expanded * l.rank},
+      {&layer.shared_gate, h},
   };
   for (const auto& [tensor, elements] : tensors) {
     JANUS_RETURN_IF_ERROR(placer.Place(*tensor, elements));

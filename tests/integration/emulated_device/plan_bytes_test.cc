@@ -44,7 +44,12 @@ std::vector<PlanCase> Cases() {
   deepseek.moe.intermediate = 128;
   deepseek.moe.shared_intermediate = 512;
   deepseek.attention.heads = deepseek.attention.kv_heads = 16;
+  ModelDescription gated = Widened(grouped, 512, 8);
+  gated.attention.has_bias = true;
+  gated.moe.shared_intermediate = 512;
+  gated.moe.has_shared_gate = true;
   return {
+      {"GatedInParts", gated, 2, 1, 24, 2, 256, 64, 4 << 20},
       {"Grouped", wide, 1, 1, 24, 1, 256, 64, 4 << 20},
       {"GroupedInParts", wide, 2, 3, 8, 2, 256, 256, 8 << 20},
       {"DeepSeek", deepseek, 1, 1, 24, 1, 512, 128, 4 << 20},

@@ -61,6 +61,18 @@ class Families(Service, unittest.TestCase):
     def test_mixtral(self):
         self.check("mixtral")
 
+    def test_glm4_moe(self):
+        self.check("glm4_moe")
+
+    def test_minimax_m2(self):
+        self.check("minimax_m2")
+
+    def test_olmoe(self):
+        self.check("olmoe")
+
+    def test_qwen2_moe(self):
+        self.check("qwen2_moe")
+
     def test_qwen3_moe(self):
         self.check("qwen3_moe")
 

@@ -54,6 +54,12 @@ TEST(PlanBytes, OfNorms) {
   ExpectMoves(PlanFastNormPieces<128>(heads), 4'194'560, 2'097'152);
 }
 
+// 64 rows of OLMoE's 16 heads of queries, keys and values, 6,144 elements in and out.
+TEST(PlanBytes, OfFunctionsOfElements) {
+  ExpectMoves(PlanPointwise({.rows = 64, .columns = 6144}), 3'145'728);
+  ExpectMoves(PlanPointwise({.rows = 64, .columns = 1, .row_stride = 6}), 512);
+}
+
 // 64 rows x 128 heads x 32 pairs of 8 bytes in and 8 out, 64 positions, 32 frequencies; of a pair
 // four products and two sums.
 TEST(PlanBytes, OfRope) {

@@ -178,6 +178,85 @@ TEST(RmsNorm, RefusesFloat16RowsAndANanEpsilon) {
   EXPECT_EQ(RmsNorm(Stream{}, args).message(), "RmsNorm: epsilon is negative or NaN");
 }
 
+// Rows of 1.5 times as many elements, of which the first are computed.
+class PointwiseProblem final : public RowProblem {
+ public:
+  PointwiseProblem(PointFunction function, int columns)
+      : function_(function), columns_(columns), x_(kF32, int64_t{kRows} * Stride()) {
+    std::mt19937_64 random(4);
+    x_.FillNormal(random, 4.0f);
+  }
+  int rows() const override { return kRows; }
+  int row_elements() const override { return Stride(); }
+  DType output() const override { return kF32; }
+  double tolerance() const override { return function_ == PointFunction::kClip ? 0.0 : 1e-6; }
+  std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
+    GuardedArray x = Select(x_, Stride(), selection);
+    EXPECT_TRUE(Pointwise(stream, {.x = x.floats(),
+                                   .function = function_,
+                                   .limit = 2.5f,
+                                   .rows = static_cast<int64_t>(selection.size()),
+                                   .columns = columns_,
+                                   .row_stride = Stride()})
+                    .ok());
+    EXPECT_TRUE(x.GuardsAreIntact());
+    for (size_t i = 0; i < selection.size(); ++i) {
+      for (int n = columns_; n < Stride(); ++n) {
+        EXPECT_EQ(x.at(static_cast<int64_t>(i) * Stride() + n), x_.at(selection[i] * Stride() + n));
+      }
+    }
+    return BytesOf(x);
+  }
+
+ private:
+  static constexpr int kRows = 23;
+  int Stride() const { return columns_ + (columns_ + 1) / 2; }
+  PointFunction function_;
+  int columns_;
+  GuardedArray x_;
+};
+
+TEST(Pointwise, EqualsTheReferenceAndRowsDoNotDependOnTheirBatch) {
+  for (const PointFunction function : {PointFunction::kSigmoid, PointFunction::kClip}) {
+    for (const int columns : {1, 16, 37, 600}) {
+      ExpectParity(PointwiseProblem(function, columns));
+      ExpectBatchInvariance(PointwiseProblem(function, columns));
+      ExpectSameBitsOnEveryIsa(PointwiseProblem(function, columns));
+    }
+  }
+}
+
+TEST(Pointwise, KeepsNanAndHasTheLimitsOfItsFunctions) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const Isa isa : PresentIsas()) {
+    CpuStream cpu(isa, 1);
+    for (const Stream& stream : {Stream{}, cpu.stream}) {
+      for (const PointFunction function : {PointFunction::kSigmoid, PointFunction::kClip}) {
+        std::vector<float> x = {NAN, -kInfinity, kInfinity, -200.0f, 200.0f, 0.0f};
+        ASSERT_TRUE(
+            Pointwise(stream,
+                      {.x = x.data(), .function = function, .limit = 3.0f, .rows = 1, .columns = 6})
+                .ok());
+        const bool clips = function == PointFunction::kClip;
+        EXPECT_TRUE(std::isnan(x[0]));
+        for (const size_t i : {1, 3}) EXPECT_EQ(x[i], clips ? -3.0f : 0.0f);
+        for (const size_t i : {2, 4}) EXPECT_EQ(x[i], clips ? 3.0f : 1.0f);
+        EXPECT_EQ(x[5], clips ? 0.0f : 0.5f);
+      }
+    }
+  }
+}
+
+TEST(Pointwise, RefusesALimitThatIsNotAboveZeroAndRowsThatOverlap) {
+  float x[4] = {};
+  const PointwiseArgs args{
+      .x = x, .function = PointFunction::kClip, .limit = 0.0f, .rows = 2, .columns = 2};
+  EXPECT_EQ(Pointwise(Stream{}, args).message(), "Pointwise: limit is not above 0");
+  const PointwiseArgs overlapping{.x = x, .rows = 2, .columns = 2, .row_stride = 1};
+  EXPECT_EQ(Pointwise(Stream{}, overlapping).message(),
+            "Pointwise: row_stride is shorter than a row");
+}
+
 class RopeProblem final : public RowProblem {
  public:
   RopeProblem(int heads, int head_dim, int rotary_dim, int position_step,

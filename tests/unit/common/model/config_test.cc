@@ -176,7 +176,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{"UnknownArchitecture", "MixtralForCausalLM", "GrokForCausalLM",
                 "architectures: 'GrokForCausalLM' is not supported; supported: "
-                "DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, MixtralForCausalLM, "
+                "DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Glm4MoeForCausalLM, "
+                "MiniMaxM2ForCausalLM, MixtralForCausalLM, OlmoeForCausalLM, Qwen2MoeForCausalLM, "
                 "Qwen3MoeForCausalLM"},
         Refusal{"ArchitecturesThatAreNoList", "[\"MixtralForCausalLM\"]", "\"MixtralForCausalLM\"",
                 "architectures: is \"MixtralForCausalLM\"; want a list of strings"},
@@ -267,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(
                 R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4})",
                 "rope_parameters.rope_type: 'llama3' is not supported"},
         Refusal{"PartialRope", "\"use_cache\": true", "\"partial_rotary_factor\": 0.5",
-                "partial_rotary_factor: is not 1"},
+                "partial_rotary_factor: is 0.5, not 1; this family's rope turns whole heads"},
         Refusal{"AnotherActivation", "\"silu\"", "\"gelu\"", "hidden_act: 'gelu' is not supported"},
         Refusal{"AnotherDtype", "\"bfloat16\"", "\"float8_e4m3fn\"",
                 "torch_dtype: 'float8_e4m3fn' is not supported"},
@@ -316,8 +317,33 @@ TEST(ModelConfig, NamesAnUnknownModelTypeWithoutArchitectures) {
   const std::string text = With("[\"MixtralForCausalLM\"]", "null");
   EXPECT_EQ(ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
             "model_type: 'grok' is not supported; supported: DeepseekV2ForCausalLM, "
-            "DeepseekV3ForCausalLM, MixtralForCausalLM, "
-            "Qwen3MoeForCausalLM");
+            "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, MiniMaxM2ForCausalLM, MixtralForCausalLM, "
+            "OlmoeForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM");
+}
+
+TEST(ModelConfig, SaysWhatIsMissingForKnownModels) {
+  for (const auto& [architecture, type, what] : {
+           std::tuple{"DbrxForCausalLM", "dbrx", "fused projection"},
+           {"DeepseekV32ForCausalLM", "deepseek_v32", "(DSA)"},
+           {"GlmMoeDsaForCausalLM", "glm_moe_dsa", "(DSA)"},
+           {"GptOssForCausalLM", "gpt_oss", "attention sinks"},
+           {"Grok1ForCausalLM", "grok-1", "soft-capped attention"},
+           {"Llama4ForConditionalGeneration", "llama4", "layers without rope"},
+           {"PhimoeForCausalLM", "phimoe", "SparseMixer"},
+           {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", "delta rule"},
+           {"Qwen3NextForCausalLM", "qwen3_next", "delta rule"},
+       }) {
+    const std::string named = With("MixtralForCausalLM", architecture);
+    const std::string typed = With("\"mixtral\"", "\"" + std::string(type) + "\"",
+                                   With("[\"MixtralForCausalLM\"]", "null"));
+    for (const std::string& text : {named, typed}) {
+      const Status status = ParseModelConfig(text).status();
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+      EXPECT_NE(status.message().find(what), std::string::npos) << status.ToString();
+      EXPECT_NE(status.message().find(" not supported; supported: Deep"), std::string::npos)
+          << status.ToString();
+    }
+  }
 }
 
 TEST(ModelConfig, RefusesWhatIsNoObject) {

@@ -55,6 +55,149 @@ constexpr std::string_view kQwen3Moe = R"({
   "vocab_size": 151936
 })";
 
+// config.json of Qwen1.5-MoE-A2.7B as published.
+constexpr std::string_view kQwen2Moe = R"({
+  "architectures": ["Qwen2MoeForCausalLM"],
+  "attention_dropout": 0.0,
+  "bos_token_id": 151643,
+  "decoder_sparse_step": 1,
+  "eos_token_id": 151643,
+  "hidden_act": "silu",
+  "hidden_size": 2048,
+  "initializer_range": 0.02,
+  "intermediate_size": 5632,
+  "max_position_embeddings": 8192,
+  "max_window_layers": 21,
+  "model_type": "qwen2_moe",
+  "moe_intermediate_size": 1408,
+  "norm_topk_prob": false,
+  "num_attention_heads": 16,
+  "num_experts": 60,
+  "num_experts_per_tok": 4,
+  "num_hidden_layers": 24,
+  "num_key_value_heads": 16,
+  "output_router_logits": false,
+  "rms_norm_eps": 1e-06,
+  "rope_theta": 1000000.0,
+  "router_aux_loss_coef": 0.001,
+  "shared_expert_intermediate_size": 5632,
+  "sliding_window": 32768,
+  "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.40.0.dev0",
+  "use_cache": true,
+  "use_sliding_window": false,
+  "vocab_size": 151936
+})";
+
+// config.json of GLM-4.5 as published.
+constexpr std::string_view kGlm4Moe = R"({
+  "architectures": ["Glm4MoeForCausalLM"],
+  "attention_bias": true,
+  "attention_dropout": 0.0,
+  "eos_token_id": [151329, 151336, 151338],
+  "first_k_dense_replace": 3,
+  "head_dim": 128,
+  "hidden_act": "silu",
+  "hidden_size": 5120,
+  "initializer_range": 0.02,
+  "intermediate_size": 12288,
+  "max_position_embeddings": 131072,
+  "model_type": "glm4_moe",
+  "moe_intermediate_size": 1536,
+  "n_group": 1,
+  "n_routed_experts": 160,
+  "n_shared_experts": 1,
+  "norm_topk_prob": true,
+  "num_attention_heads": 96,
+  "num_experts_per_tok": 8,
+  "num_hidden_layers": 92,
+  "num_key_value_heads": 8,
+  "num_nextn_predict_layers": 1,
+  "pad_token_id": 151329,
+  "partial_rotary_factor": 0.5,
+  "rms_norm_eps": 1e-05,
+  "rope_scaling": null,
+  "rope_theta": 1000000,
+  "routed_scaling_factor": 2.5,
+  "tie_word_embeddings": false,
+  "topk_group": 1,
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.54.0",
+  "use_cache": true,
+  "use_qk_norm": true,
+  "vocab_size": 151552
+})";
+
+// config.json of OLMoE-1B-7B-0924 as published.
+constexpr std::string_view kOlmoe = R"({
+  "architectures": ["OlmoeForCausalLM"],
+  "attention_bias": false,
+  "attention_dropout": 0.0,
+  "clip_qkv": null,
+  "eos_token_id": 50279,
+  "hidden_act": "silu",
+  "hidden_size": 2048,
+  "initializer_range": 0.02,
+  "intermediate_size": 1024,
+  "max_position_embeddings": 4096,
+  "model_type": "olmoe",
+  "norm_topk_prob": false,
+  "num_attention_heads": 16,
+  "num_experts": 64,
+  "num_experts_per_tok": 8,
+  "num_hidden_layers": 16,
+  "num_key_value_heads": 16,
+  "output_router_logits": false,
+  "pad_token_id": 1,
+  "rms_norm_eps": 1e-05,
+  "rope_scaling": null,
+  "rope_theta": 10000.0,
+  "router_aux_loss_coef": 0.01,
+  "tie_word_embeddings": false,
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.43.0.dev0",
+  "use_cache": true,
+  "vocab_size": 50304
+})";
+
+// config.json of MiniMax-M2 as published, with one of its 62 layers in attn_type_list.
+constexpr std::string_view kMiniMaxM2 = R"({
+  "architectures": ["MiniMaxM2ForCausalLM"],
+  "attn_type_list": [1],
+  "head_dim": 128,
+  "hidden_act": "silu",
+  "hidden_size": 3072,
+  "intermediate_size": 1536,
+  "max_position_embeddings": 196608,
+  "model_type": "minimax_m2",
+  "mtp_transformer_layers": 1,
+  "num_attention_heads": 48,
+  "num_experts_per_tok": 8,
+  "num_hidden_layers": 62,
+  "num_key_value_heads": 8,
+  "num_local_experts": 256,
+  "num_mtp_modules": 3,
+  "qk_norm_type": "per_layer",
+  "quantization_config": {
+    "activation_scheme": "dynamic",
+    "fmt": "float8_e4m3fn",
+    "quant_method": "fp8",
+    "weight_block_size": [128, 128]
+  },
+  "rms_norm_eps": 1e-06,
+  "rope_theta": 5000000,
+  "rotary_dim": 64,
+  "scoring_func": "sigmoid",
+  "shared_intermediate_size": 0,
+  "tie_word_embeddings": false,
+  "transformers_version": "4.46.1",
+  "use_cache": true,
+  "use_qk_norm": true,
+  "use_routing_bias": true,
+  "vocab_size": 200064
+})";
+
 // The text with `from` replaced by `to`; the test fails if `from` is not there.
 std::string With(std::string_view from, std::string_view to, std::string_view text) {
   std::string out(text);
@@ -273,10 +416,109 @@ TEST(DeepseekV3Config, TurnsPairsAsTransformersIsTold) {
   EXPECT_EQ(model->attention.rope.pairing, RopePairing::kHalves);
 }
 
+TEST(Qwen2MoeConfig, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kQwen2Moe);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_TRUE(model->attention.has_bias) << "transformers' default; the file does not say";
+  EXPECT_EQ(model->attention.norm, QueryKeyNorm::kNone);
+  EXPECT_EQ(model->attention.head_dim, 128);
+  EXPECT_EQ(model->attention.sliding_window, 0);
+  EXPECT_EQ(model->moe.experts, 60);
+  EXPECT_EQ(model->moe.top_k, 4);
+  EXPECT_EQ(model->moe.intermediate, 1408);
+  EXPECT_FALSE(model->moe.renormalize);
+  EXPECT_EQ(model->moe.shared_intermediate, 5632);
+  EXPECT_TRUE(model->moe.has_shared_gate);
+  EXPECT_TRUE(model->dense_layers.empty());
+}
+
+TEST(Qwen2MoeConfig, BiasesMayBeSwitchedOff) {
+  const auto model =
+      ParseModelConfig(With("\"use_cache\": true", "\"qkv_bias\": false", kQwen2Moe));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_FALSE(model->attention.has_bias);
+}
+
+TEST(Glm4MoeConfig, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kGlm4Moe);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_TRUE(model->attention.has_bias);
+  EXPECT_EQ(model->attention.norm, QueryKeyNorm::kEachHead);
+  EXPECT_EQ(model->attention.head_dim, 128);
+  EXPECT_EQ(model->attention.rope.rotary_dim, 64);
+  EXPECT_EQ(model->attention.rope.pairing, RopePairing::kHalves);
+  EXPECT_FLOAT_EQ(model->attention.scale, 1.0f / std::sqrt(128.0f));
+  EXPECT_EQ(model->moe.score, GateScore::kSigmoid);
+  EXPECT_EQ(model->moe.experts, 160);
+  EXPECT_EQ(model->moe.groups, 1);
+  EXPECT_EQ(model->moe.weight_scale, 2.5f);
+  EXPECT_TRUE(model->moe.renormalize);
+  EXPECT_EQ(model->moe.shared_intermediate, 1536);
+  EXPECT_EQ(model->dense_layers, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(model->dense_intermediate, 12288);
+}
+
+// GLM-4.5-Air's file differs so.
+TEST(Glm4MoeConfig, NormsAndBiasesMayBeSwitchedOff) {
+  const auto model =
+      ParseModelConfig(With("\"attention_bias\": true", "\"attention_bias\": false",
+                            With("\"use_qk_norm\": true", "\"use_qk_norm\": false", kGlm4Moe)));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_FALSE(model->attention.has_bias);
+  EXPECT_EQ(model->attention.norm, QueryKeyNorm::kNone);
+}
+
+TEST(ModelConfig, NullGroupsAreNoGroups) {
+  for (const std::string_view published : {std::string_view(kGlm4Moe), kDeepseekV3, kDeepseekV2}) {
+    for (const char* groups : {"\"n_group\": 8", "\"n_group\": 1"}) {
+      if (published.find(groups) == std::string_view::npos) continue;
+      const auto model = ParseModelConfig(With(groups, "\"n_group\": null", published));
+      ASSERT_TRUE(model.ok()) << model.status().ToString();
+      EXPECT_EQ(model->moe.groups, 1);
+      EXPECT_EQ(model->moe.top_groups, 1);
+    }
+  }
+}
+
+TEST(OlmoeConfig, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kOlmoe);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.norm, QueryKeyNorm::kAllHeads);
+  EXPECT_EQ(model->attention.clip, 0.0f);
+  EXPECT_EQ(model->moe.experts, 64);
+  EXPECT_EQ(model->moe.intermediate, 1024);
+  EXPECT_FALSE(model->moe.renormalize);
+  const auto clipped = ParseModelConfig(With("\"clip_qkv\": null", "\"clip_qkv\": 8.0", kOlmoe));
+  ASSERT_TRUE(clipped.ok()) << clipped.status().ToString();
+  EXPECT_EQ(clipped->attention.clip, 8.0f);
+}
+
+TEST(OlmoeConfig, HasAsManyKeyHeadsAsQueryHeadsIfItDoesNotSay) {
+  const auto model = ParseModelConfig(
+      With("\"num_key_value_heads\": 16", "\"num_key_value_heads\": null", kOlmoe));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.kv_heads, 16);
+}
+
+TEST(MiniMaxM2Config, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kMiniMaxM2);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.norm, QueryKeyNorm::kAllHeads);
+  EXPECT_EQ(model->attention.head_dim, 128);
+  EXPECT_EQ(model->attention.rope.rotary_dim, 64);
+  EXPECT_FALSE(model->attention.has_bias);
+  EXPECT_EQ(model->moe.score, GateScore::kSigmoid);
+  EXPECT_EQ(model->moe.groups, 1);
+  EXPECT_TRUE(model->moe.renormalize);
+  EXPECT_EQ(model->moe.weight_scale, 1.0f);
+  EXPECT_EQ(model->moe.shared_intermediate, 0);
+  EXPECT_TRUE(model->dense_layers.empty());
+}
+
 TEST(Qwen3MoeConfig, ReadsThePublishedFile) {
   const auto model = ParseModelConfig(kQwen3Moe);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
-  EXPECT_TRUE(model->attention.head_norm);
+  EXPECT_EQ(model->attention.norm, QueryKeyNorm::kEachHead);
   EXPECT_FALSE(model->attention.latent.has_value());
   EXPECT_EQ(model->attention.kv_heads, 4);
   EXPECT_EQ(model->attention.head_dim, 128);
@@ -306,6 +548,19 @@ TEST(ModelMemory, SumsToThePublishedParameterCounts) {
   // Of the main model, without the 11.5 B of the layer that predicts a second token.
   EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV3)), 671'026'419'200);
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen3Moe)), 30'532'122'624);
+  EXPECT_EQ(Parameters(*ParseModelConfig(kQwen2Moe)), 14'315'784'192);
+  EXPECT_EQ(Parameters(*ParseModelConfig(kOlmoe)), 6'919'161'856);
+  // The hub's count includes the layer that predicts a second token, with an embedding and a head
+  // of its own.
+  const ModelDescription glm = *ParseModelConfig(kGlm4Moe);
+  const int64_t h = glm.hidden;
+  const int64_t attention = h * 128 * (2 * 96 + 2 * 8) + 128 * (96 + 2 * 8) + 2 * 128 + 2 * h;
+  const int64_t experts = 161 * 3 * h * 1536 + 160 * (h + 1);
+  EXPECT_EQ(Parameters(glm) + attention + experts + h * 2 * h + 3 * h + 2 * h * 151552,
+            358'337'791'296);
+  // And this one a scale for each 128 x 128 weights in fp8.
+  const int64_t scales = 256 * 3 * 24 * 12 + 2 * 24 * 48 + 2 * 24 * 8;
+  EXPECT_EQ(Parameters(*ParseModelConfig(kMiniMaxM2)) + 62 * scales, 228'703'644'928);
 }
 
 TEST(ModelMemory, CountsGatesBiasesInFloat32) {
@@ -393,6 +648,30 @@ INSTANTIATE_TEST_SUITE_P(
                 "rope_scaling.factor: is 0.5"},
         Refusal{"YarnBetasTurnedRound", kDeepseekV2, "\"beta_slow\": 1", "\"beta_slow\": 64",
                 "rope_scaling.beta_slow: is larger than beta_fast"},
+        Refusal{"Qwen2sSlidingWindow", kQwen2Moe, "\"use_sliding_window\": false",
+                "\"use_sliding_window\": true", "use_sliding_window: is true"},
+        Refusal{"GlmsUnevenGroups", kGlm4Moe, "\"n_group\": 1", "\"n_group\": 7",
+                "n_group: is 7, which does not divide n_routed_experts = 160"},
+        Refusal{"OddPartOfAHead", kGlm4Moe, "\"partial_rotary_factor\": 0.5",
+                "\"partial_rotary_factor\": 0.06",
+                "partial_rotary_factor: gives 7 of 128 elements"},
+        Refusal{"OlmoesBias", kOlmoe, "\"attention_bias\": false", "\"attention_bias\": true",
+                "attention_bias: is true; biases are not supported"},
+        Refusal{"OlmoesHeads", kOlmoe, "\"use_cache\": true", "\"head_dim\": 64",
+                "head_dim: is 64; this family wants hidden_size / num_attention_heads"},
+        Refusal{"ClipOfNothing", kOlmoe, "\"clip_qkv\": null", "\"clip_qkv\": 0.0",
+                "clip_qkv: is 0.0; want a number"},
+        Refusal{"NormsOfEachHead", kMiniMaxM2, "\"per_layer\"", "\"per_head\"",
+                "qk_norm_type: 'per_head' is not supported; supported: per_layer"},
+        Refusal{"MiniMaxWithoutBias", kMiniMaxM2, "\"use_routing_bias\": true",
+                "\"use_routing_bias\": false", "use_routing_bias: is false"},
+        Refusal{"LinearAttention", kMiniMaxM2, "\"attn_type_list\": [1]", "\"attn_type_list\": [0]",
+                "attn_type_list: has a 0"},
+        Refusal{"MoreThanAHeadTurns", kMiniMaxM2, "\"rotary_dim\": 64", "\"rotary_dim\": 130",
+                "rotary_dim: is 130; want an integer in 2..128"},
+        Refusal{"SlidingLayers", kQwen2Moe, "\"use_cache\": true",
+                "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+                "layer_types: 'sliding_attention' is not supported; supported: full_attention"},
         Refusal{"SlidingWindow", kQwen3Moe, "\"use_sliding_window\": false",
                 "\"use_sliding_window\": true", "use_sliding_window: is true"},
         Refusal{"DenseLayerThatIsNone", kQwen3Moe, "\"mlp_only_layers\": []",

@@ -48,7 +48,10 @@ TEST(ModelIdentity, DiffersWithEveryField) {
       [](M& m) { m.attention.head_dim = 1; },
       [](M& m) { m.attention.scale = 1.0f; },
       [](M& m) { m.attention.sliding_window = 1; },
-      [](M& m) { m.attention.head_norm = true; },
+      [](M& m) { m.attention.norm = QueryKeyNorm::kEachHead; },
+      [](M& m) { m.attention.norm = QueryKeyNorm::kAllHeads; },
+      [](M& m) { m.attention.has_bias = true; },
+      [](M& m) { m.attention.clip = 1.0f; },
       [](M& m) { m.attention.rope.theta = 1e6; },
       [](M& m) { m.attention.rope.rotary_dim = 1; },
       [](M& m) { m.attention.rope.pairing = RopePairing::kInterleaved; },
@@ -73,6 +76,7 @@ TEST(ModelIdentity, DiffersWithEveryField) {
       [](M& m) { m.moe.groups = 2; },
       [](M& m) { m.moe.top_groups = 2; },
       [](M& m) { m.moe.shared_intermediate = 1; },
+      [](M& m) { m.moe.has_shared_gate = true; },
   };
   std::vector<uint64_t> seen = {IdentityOf(Model())};
   for (const auto& change : changes) {

@@ -27,6 +27,23 @@ TEST(ModelMemory, SumsToMixtralsPublishedParameterCount) {
   EXPECT_EQ((AttentionWeightBytes(model) + GateWeightBytes(model) + experts) / 2, 46'702'792'704);
 }
 
+TEST(ModelMemory, CountsNormsAndBiasesOfQueriesAndKeysAndGatesOfSharedExperts) {
+  ModelDescription model = Mixtral8x7B();
+  const int64_t plain = AttentionWeightBytes(model);
+  const auto more = [&] { return (AttentionWeightBytes(model) - plain) / 2 / 32; };
+  model.attention.norm = QueryKeyNorm::kEachHead;
+  EXPECT_EQ(more(), 2 * 128);
+  model.attention.norm = QueryKeyNorm::kAllHeads;
+  EXPECT_EQ(more(), 32 * 128 + 8 * 128);
+  model.attention.norm = QueryKeyNorm::kNone;
+  model.attention.has_bias = true;
+  EXPECT_EQ(more(), 32 * 128 + 2 * 8 * 128);
+  model.attention.has_bias = false;
+  model.moe.shared_intermediate = 10;
+  model.moe.has_shared_gate = true;
+  EXPECT_EQ(more(), 3 * 4096 * 10 + 4096);
+}
+
 TEST(ModelMemory, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(KvBytesPerToken(Mixtral8x7B()), 2 * 32 * 8 * 128 * 2);
 }
