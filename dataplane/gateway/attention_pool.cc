@@ -281,6 +281,7 @@ void AttentionPool::SubmitTo(Member& member, uint64_t id, Open& open) {
   ++open.attempt;
   open.on = member.link.get();
   open.has_token = false;
+  ++untold_;
   ++member.open;
   member.pending_tokens += static_cast<int64_t>(open.request.prompt.size());
   if (open.attempt > 1) metrics_.resubmitted.Add();
@@ -313,6 +314,11 @@ void AttentionPool::Leave(uint64_t id, Open& open) {
     // The next SetMembers removes it.
     if (member->leaving && member->open == 0) member->link->Close();
   }
+  Detach(open);
+}
+
+void AttentionPool::Detach(Open& open) {
+  if (open.on != nullptr && !open.has_token) --untold_;
   open.on = nullptr;
 }
 
@@ -328,7 +334,7 @@ void AttentionPool::Finish(uint64_t id) {
 
 void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries) {
   Open& open = open_.at(id);
-  open.on = nullptr;
+  Detach(open);
   const bool possible = std::ranges::any_of(members_, [&](const Member& member) {
     return member.TakesRequests() && !open.tried.contains(member.address) &&
            Fits(open.request, open.generated.size(), *member.capacity).ok() &&
@@ -494,6 +500,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
       open.generated.insert(open.generated.end(), tokens.begin(), tokens.end());
       if (!tokens.empty() && !open.has_token) {
         open.has_token = true;
+        --untold_;
         member->pending_tokens -= static_cast<int64_t>(open.request.prompt.size());
       }
       const bool over = event.event.finish != Finish::kNone;
@@ -523,8 +530,9 @@ void AttentionPool::UpdateGauges() {
   metrics_.timed_waits.Set(static_cast<double>(waits));
   metrics_.timed_overruns.Set(static_cast<double>(overruns));
   metrics_.instances.Set(static_cast<double>(attached));
-  metrics_.waiting.Set(static_cast<double>(waiting_.size()));
-  metrics_.running.Set(static_cast<double>(open_.size() - waiting_.size()));
+  const size_t waiting = waiting_.size() + untold_;
+  metrics_.waiting.Set(static_cast<double>(waiting));
+  metrics_.running.Set(static_cast<double>(open_.size() - waiting));
   metrics_.kv_usage.Set(capacity > 0 ? static_cast<double>(in_use) / static_cast<double>(capacity)
                                      : 0);
 }

@@ -184,6 +184,7 @@ class AttentionPool {
   void SubmitTo(Member& member, uint64_t id, Open& open) JANUS_REQUIRES(mu_);
   void Pump() JANUS_REQUIRES(mu_);
   void Leave(uint64_t id, Open& open) JANUS_REQUIRES(mu_);
+  void Detach(Open& open) JANUS_REQUIRES(mu_);
   // Moves a request to another instance after its own was lost. False: no instance can take it, and
   // the request has ended.
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
@@ -211,6 +212,7 @@ class AttentionPool {
   std::vector<Member> members_ JANUS_GUARDED_BY(mu_);
   std::unordered_map<uint64_t, Open> open_ JANUS_GUARDED_BY(mu_);
   std::deque<uint64_t> waiting_ JANUS_GUARDED_BY(mu_);
+  size_t untold_ JANUS_GUARDED_BY(mu_) = 0;  // that an instance has, before their first token
   GatewayCounts reported_ JANUS_GUARDED_BY(mu_);
   uint64_t next_id_ JANUS_GUARDED_BY(mu_) = 1;
   MonotonicTime last_finish_ JANUS_GUARDED_BY(mu_);

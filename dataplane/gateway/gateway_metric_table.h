@@ -7,9 +7,10 @@ namespace janus::gateway {
 // Autoscalers and endpoint pickers read the metrics under their vllm: names.
 inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"vllm:num_requests_waiting", MetricType::kGauge, "model_name", "requests",
-     "Requests that wait: at the gateway for an instance, or in an instance's queue."},
+     "Requests without a token: at the gateway, in an instance's queue, or with their prompt "
+     "computed."},
     {"vllm:num_requests_running", MetricType::kGauge, "model_name", "requests",
-     "Requests that run on attention instances."},
+     "Requests whose answer has begun."},
     {"vllm:kv_cache_usage_perc", MetricType::kGauge, "model_name", "ratio",
      "Share of the KV cache in use, over all attached instances; 1 is full."},
     {"vllm:time_to_first_token_seconds", MetricType::kHistogram, "model_name", "seconds",

@@ -1,10 +1,15 @@
-"""A Prometheus on a node of the test cluster, with examples/monitoring/prometheus.yaml."""
+"""A Prometheus on a node of the test cluster, with examples/monitoring/prometheus.yaml.
+
+Debian's Prometheus has no discovery by Kubernetes. Discovery does the same from outside, with the labels of role "pod".
+"""
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
+import threading
 
 from cluster_case import ROOT, wait_for
 from tiers import cannot_run
@@ -29,6 +34,39 @@ def as_json(folder, path):
     return json.loads(subprocess.run([folder / "queries", path], stdout=subprocess.PIPE, check=True).stdout)
 
 
+def targets_of(pod):
+    """What kubernetes_sd_configs of role "pod" make of a pod: a target for each port."""
+    meta, status = pod["metadata"], pod["status"]
+    own = {"__meta_kubernetes_namespace": meta["namespace"], "__meta_kubernetes_pod_name": meta["name"],
+           **{"__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", name): value
+              for name, value in meta.get("labels", {}).items()}}
+    return [{"targets": [f"{status['podIP']}:{port['containerPort']}"],
+             "labels": {**own, "__meta_kubernetes_pod_container_port_name": port.get("name", "")}}
+            for container in pod["spec"]["containers"] for port in container.get("ports", []) if "podIP" in status]
+
+
+class Discovery:
+    """Keeps a file of targets (file_sd_configs) that follows the cluster's pods until `close`."""
+
+    def __init__(self, case, file):
+        self.case, self.file, self.ended = case, file, threading.Event()
+        self.thread = threading.Thread(target=self.follow)
+        self.thread.start()
+
+    def follow(self):
+        while not self.ended.wait(1):
+            done = self.case.try_kubectl("get", "pods", "-A", "-o", "json")
+            if done.returncode == 0:
+                found = [target for pod in json.loads(done.stdout)["items"] for target in targets_of(pod)]
+                new = self.file.with_suffix(".new")
+                new.write_text(json.dumps(found))
+                new.rename(self.file)
+
+    def close(self):
+        self.ended.set()
+        self.thread.join()
+
+
 class Prometheus:
     """Runs until the test ends, or `stop`. It scrapes every second."""
 
@@ -39,11 +77,13 @@ class Prometheus:
         case.addCleanup(self.stop)
         text = (ROOT / "examples" / "monitoring" / "prometheus.yaml").read_text()
         for ours, theirs in (("scrape_interval: 15s", "scrape_interval: 1s, evaluation_interval: 1s"),
-                             ("{role: pod}", f"{{role: pod, kubeconfig_file: {case.state}/pki/admin.kubeconfig}}"),
+                             ("kubernetes_sd_configs: [{role: pod}]",
+                              f"file_sd_configs: [{{files: [{self.data}/pods.json], refresh_interval: 2s}}]"),
                              ("/etc/prometheus/janus/", f"{ROOT}/charts/janus-operator/monitoring/")):
             case.assertIn(ours, text)
             text = text.replace(ours, theirs)
         (self.data / "prometheus.yaml").write_text(text)
+        case.addCleanup(Discovery(case, self.data / "pods.json").close)
         self.url = f"http://{address(case.nodes[0].number)}:9090"
         self.start()
 
