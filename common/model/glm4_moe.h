@@ -5,10 +5,9 @@
 
 namespace janus {
 
-// GLM-4.5 and its successors (GLM-4.5 technical report, 2025): grouped-query attention whose rope
-// turns a part of each head, with biases and optional norms of query and key heads;
-// DeepSeek-V3's scores, groups, shared experts and dense first layers. Absent fields take
-// transformers' defaults.
+// GLM-4.5 and its successors (GLM-4.5 technical report, 2025): grouped-query attention with
+// rope over a part of each head, biases and optional norms of query and key heads; DeepSeek-V3's
+// scores, groups, shared experts and dense first layers. Absent fields take transformers' defaults.
 ModelDescription ReadGlm4MoeConfig(ConfigReader& config);
 
 }  // namespace janus

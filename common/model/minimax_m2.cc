@@ -15,7 +15,7 @@ double RotaryPart(ConfigReader& config) {
   return static_cast<double>(rotary) / static_cast<double>(head_dim);
 }
 
-// Fields of published files whose other values change the mathematics.
+// Refuses values that would change the mathematics.
 void RefuseOtherForms(ConfigReader& config) {
   for (const std::string_view field : {"use_qk_norm", "use_routing_bias"}) {
     if (!config.BoolOr(field, true)) config.Fail(field, "is false; only true is supported");

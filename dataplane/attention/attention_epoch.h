@@ -40,7 +40,7 @@ struct AttentionEpoch {
   AttentionEpoch(const Topology& in, Rank own, Transport& by, AttentionExchange& with,
                  const ModelDescription& model, const AttentionWeights& weights,
                  const KvPagePool& cache, const kernels::Place& on, const Clock& clock,
-                 const AttentionPace& at, int most_logits)
+                 const AttentionPace& at, int most_logits, int vocabulary)
       : topology(in),
         rank(own),
         transport(by),
@@ -53,7 +53,7 @@ struct AttentionEpoch {
         sample_workspace(
             on.context->AllocateOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
                 model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
-        host_sampler(on, model.vocab),
+        host_sampler(on, model.vocab, vocabulary),
         sampling(*on.context, SampledAt(in.max_rows_per_round, in.max_rows_per_round)),
         timings(*on.context, clock, MaxTimings(model.layers, in.micro_batches)) {}
 

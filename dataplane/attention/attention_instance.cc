@@ -165,6 +165,7 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
       model_(model),
       weights_(weights),
       max_model_len_(options.max_model_len > 0 ? options.max_model_len : model.max_positions),
+      vocabulary_(options.vocabulary > 0 ? options.vocabulary : model.vocab),
       sink_(sink),
       clock_(clock),
       cache_(std::move(cache)),
@@ -190,7 +191,7 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
   const bool all_logits = WantsAllLogits();  // otherwise only one row of a sequence has logits
   auto epoch = std::make_unique<AttentionEpoch>(
       topology, rank, transport, exchange, model_, weights_, *cache_, place, clock_, pace,
-      all_logits ? topology.max_rows_per_round : options_.max_batch);
+      all_logits ? topology.max_rows_per_round : options_.max_batch, vocabulary_);
   JANUS_RETURN_IF_ERROR(context.TakeFailure());
   if (!context.is_host() && options_.graphs) {
     JANUS_RETURN_IF_ERROR(epoch->layers.Record(options_.max_batch));
@@ -213,9 +214,9 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
 
 Status AttentionInstance::CheckTokens(std::span<const int32_t> tokens, const char* whose) const {
   for (const int32_t token : tokens) {
-    if (token >= 0 && token < model_.vocab) continue;
+    if (token >= 0 && token < vocabulary_) continue;
     return InvalidArgument("token id " + std::to_string(token) + " of " + whose +
-                           ": the vocabulary has " + std::to_string(model_.vocab));
+                           ": the vocabulary has " + std::to_string(vocabulary_));
   }
   return OkStatus();
 }
@@ -225,7 +226,7 @@ Status AttentionInstance::Submit(Request request) {
   JANUS_RETURN_IF_ERROR(CheckTokens(request.prompt, "the prompt"));
   JANUS_RETURN_IF_ERROR(CheckTokens(request.generated, "the generated tokens"));
   JANUS_RETURN_IF_ERROR(ValidateSampling(request));
-  JANUS_RETURN_IF_ERROR(ValidateChanges(request.changes, model_.vocab));
+  JANUS_RETURN_IF_ERROR(ValidateChanges(request.changes, vocabulary_));
   request.arrived = clock_.Now();
   if (request.want_logits_hash && !options_.logits_hashes) {
     return InvalidArgument(
@@ -905,8 +906,9 @@ Status AttentionInstance::SampleRows(const Batch& batch, std::span<const float> 
   args.logits = logits.data();
   args.params = sampling.device_at<kernels::SamplingParams>(0);
   args.tokens = sampling.device_at<kernels::SampledToken>(first_drawn);
+  args.logits_stride = model_.vocab;
   args.rows = rows;
-  args.vocab = model_.vocab;
+  args.vocab = vocabulary_;
   args.workspace = epoch_->sample_workspace.data();
   args.workspace_bytes = static_cast<int64_t>(epoch_->sample_workspace.size());
   JANUS_RETURN_IF_ERROR(EndTiming(kHost));

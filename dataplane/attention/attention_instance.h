@@ -39,6 +39,9 @@ namespace janus::dataplane {
 struct AttentionOptions {
   int max_batch = 256;        // running sequences, 1..max rows per round
   int64_t max_model_len = 0;  // positions per sequence; 0: the model's
+  // Ids below are tokens. Checkpoints pad their vocabulary: the rows beyond have no token, so they
+  // are neither drawn nor taken in prompts. 0: every row of the model has a token.
+  int vocabulary = 0;
   int64_t kv_bytes = int64_t{1} << 30;
   int64_t swap_bytes = int64_t{1} << 30;  // host memory for preempted sequences; 0: none
   // Whether keys and values, or latent vectors, are stored in Float8E4M3 with scales (kernels.h)
@@ -122,6 +125,7 @@ class AttentionInstance {
   InstanceStatistics statistics() const;
   int64_t kv_capacity_tokens() const { return int64_t{cache_->num_pages()} * kernels::kPageTokens; }
   int64_t max_model_len() const { return max_model_len_; }
+  int vocabulary() const { return vocabulary_; }
 
  protected:
   // Errors: those of Create.
@@ -219,6 +223,7 @@ class AttentionInstance {
   const ModelDescription model_;
   const AttentionWeights& weights_;
   const int64_t max_model_len_;
+  const int vocabulary_;
   TokenSink& sink_;
   const Clock& clock_;
 

@@ -2,8 +2,8 @@
 
 namespace janus::dataplane {
 
-HostSampler::HostSampler(const kernels::Place& place, int64_t vocab)
-    : stream_(place.stream), vocab_(vocab) {
+HostSampler::HostSampler(const kernels::Place& place, int64_t vocab, int64_t vocabulary)
+    : stream_(place.stream), vocab_(vocab), vocabulary_(vocabulary) {
   if (!place.context->is_host()) {
     own_team_ = std::make_unique<kernels::Team>(1);
     stream_ = {
@@ -39,7 +39,8 @@ Result<std::span<const kernels::SampledToken>> HostSampler::Run(std::span<const 
   args.tokens = drawn_.data();
   args.given = given;
   args.rows = static_cast<int64_t>(params_.size());
-  args.vocab = vocab_;
+  args.logits_stride = vocab_;
+  args.vocab = vocabulary_;
   args.workspace = workspace_.data();
   args.workspace_bytes = static_cast<int64_t>(workspace_.size());
   const Status sampled = kernels::Sample(stream_, args);

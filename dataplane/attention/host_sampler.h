@@ -16,7 +16,8 @@ namespace janus::dataplane {
 // replay on another machine gives the same bits. Confined to the step thread.
 class HostSampler {
  public:
-  HostSampler(const kernels::Place& place, int64_t vocab);
+  // Rows of logits have `vocab` elements, of which the first `vocabulary` have tokens.
+  HostSampler(const kernels::Place& place, int64_t vocab, int64_t vocabulary);
 
   // Draws from the row [V] with `params`.
   Result<kernels::SampledToken> Draw(std::span<const float> logits,
@@ -34,6 +35,7 @@ class HostSampler {
   std::unique_ptr<kernels::Team> own_team_;
   kernels::Stream stream_;
   const int64_t vocab_;
+  const int64_t vocabulary_;
   kernels::Buffer workspace_;
   std::vector<kernels::SamplingParams> params_;
   std::vector<kernels::SampledToken> drawn_;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -31,6 +32,24 @@ std::optional<DType> ParseDType(const std::string& name) {
     if (name == StoredName(dtype)) return dtype;
   }
   return std::nullopt;
+}
+
+// A text as JSON, and a key that occurs twice at `depth`. nlohmann's parser keeps the last of both.
+struct Parsed {
+  json value;
+  std::optional<std::string> repeated;
+};
+Parsed ParseOnce(std::string_view text, int depth) {
+  Parsed out;
+  std::set<std::string, std::less<>> keys;
+  const auto note = [&](int at, json::parse_event_t event, const json& parsed) {
+    if (event != json::parse_event_t::key || at != depth) return true;
+    const auto& key = parsed.get_ref<const std::string&>();
+    if (!keys.insert(key).second && !out.repeated) out.repeated = key;
+    return true;
+  };
+  out.value = json::parse(text, note, /*allow_exceptions=*/false);
+  return out;
 }
 
 // Reads shape and offsets of one entry; false if they are not as the format requires.
@@ -111,8 +130,9 @@ Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
                            "; truncated, or not a safetensors file");
   }
   const auto* text = reinterpret_cast<const char*>(file.data() + sizeof header_bytes);
-  const json header = json::parse(text, text + header_bytes, nullptr, /*allow_exceptions=*/false);
+  const auto& [header, repeated] = ParseOnce({text, header_bytes}, 1);
   if (!header.is_object()) return InvalidArgument(name + ": its header is not a JSON object");
+  if (repeated) return InvalidArgument(name + ": names tensor '" + *repeated + "' twice");
   const std::span<const std::byte> data = file.subspan(sizeof header_bytes + header_bytes);
 
   SafetensorsHeader out;
@@ -177,11 +197,17 @@ Checkpoint::~Checkpoint() {
 
 Status Checkpoint::ReadIndex(const std::string& path) {
   JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  const json index = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  // Depth 2 has the fields of weight_map and of metadata. No tensor has the name of one of these.
+  const auto& [index, repeated] = ParseOnce(text, 2);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     return InvalidArgument(path + ": not a JSON object with a weight_map");
   }
-  for (const auto& [tensor, file] : index["weight_map"].items()) {
+  const json& weight_map = index["weight_map"];
+  if (weight_map.empty()) {
+    return InvalidArgument(path + ": its weight_map is empty; was the file made completely?");
+  }
+  if (repeated) return InvalidArgument(path + ": names tensor '" + *repeated + "' twice");
+  for (const auto& [tensor, file] : weight_map.items()) {
     if (!file.is_string())
       return InvalidArgument(path + ": weight_map of '" + tensor + "' is not a file name");
     const auto name = file.get<std::string>();

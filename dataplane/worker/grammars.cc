@@ -70,22 +70,25 @@ Result<std::shared_ptr<const TokenGrammar>> Grammars::Compile(const std::string&
   return compiled;
 }
 
-std::unique_ptr<Grammars> LoadGrammars(const std::string& model_dir, const Logger& log) {
+LoadedTokenizer LoadTokenizer(const std::string& model_dir, const Logger& log) {
+  LoadedTokenizer loaded;
   const auto tokenizer = text::Tokenizer::Load(model_dir + "/tokenizer.json");
   Status status = tokenizer.status();
-  if (status.code() == StatusCode::kNotFound) return nullptr;
+  if (status.code() == StatusCode::kNotFound) return loaded;
   if (status.ok()) {
+    loaded.id_limit = (*tokenizer)->id_limit();
     Result<std::shared_ptr<const text::GrammarCompiler>> compiler =
         text::GrammarCompiler::Create(**tokenizer);
     if (compiler.ok()) {
-      return std::make_unique<Grammars>(*std::move(compiler),
-                                        static_cast<size_t>((*tokenizer)->id_limit()));
+      loaded.grammars =
+          std::make_unique<Grammars>(*std::move(compiler), static_cast<size_t>(loaded.id_limit));
+      return loaded;
     }
     status = compiler.status();
   }
   log.Warning("requests cannot have a grammar: the tokenizer cannot be read",
               {{"error", status.message()}});
-  return nullptr;
+  return loaded;
 }
 
 }  // namespace janus::dataplane

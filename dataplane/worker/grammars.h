@@ -33,8 +33,12 @@ class Grammars {
       JANUS_GUARDED_BY(mu_);  // newest first
 };
 
-// With the tokenizer of the checkpoint folder. Null, with a warning, if that cannot be read; null
-// if there is none.
-std::unique_ptr<Grammars> LoadGrammars(const std::string& model_dir, const Logger& log);
+struct LoadedTokenizer {
+  std::unique_ptr<Grammars> grammars;
+  int64_t id_limit = 0;  // ids of its tokens are below; 0: unknown
+};
+// Of the checkpoint folder. Without grammars, with a warning, if they or the tokenizer cannot be
+// read; without both if there is no tokenizer.
+LoadedTokenizer LoadTokenizer(const std::string& model_dir, const Logger& log);
 
 }  // namespace janus::dataplane

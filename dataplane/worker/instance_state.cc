@@ -1,5 +1,6 @@
 #include "dataplane/worker/instance_state.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/fingerprint.h"
@@ -97,7 +98,10 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
                          .Hex();
   JANUS_ASSIGN_OR_RETURN(l.weights,
                          LoadInto(*l.uploader, flags.model, l.model, report, std::move(stop)));
-  l.grammars = LoadGrammars(flags.model, log);
+  LoadedTokenizer tokenizer = LoadTokenizer(flags.model, log);
+  l.grammars = std::move(tokenizer.grammars);
+  l.settings.attention.vocabulary =
+      static_cast<int>(std::min<int64_t>(tokenizer.id_limit, l.model.vocab));
   l.emission = std::make_unique<EmissionThread>(sink);
   JANUS_ASSIGN_OR_RETURN(l.attention,
                          AttentionInstance::Create(l.settings.attention, l.model, l.weights.weights,

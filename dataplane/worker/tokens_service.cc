@@ -25,7 +25,7 @@ class Target final : public StreamTarget {
     v1::Welcome welcome;
     welcome.set_instance("attention-" + std::to_string(statistics.rank.value));
     welcome.set_architecture(model ? model->description.architecture : "");
-    welcome.set_vocabulary_size(model ? static_cast<uint32_t>(model->description.vocab) : 0);
+    welcome.set_vocabulary_size(model ? static_cast<uint32_t>(instance_.vocabulary()) : 0);
     welcome.set_model_digest(model ? model->answers_digest : "");
     welcome.set_text_digest(model ? model->text_digest : "");
     welcome.set_max_context_tokens(

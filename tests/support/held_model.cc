@@ -299,6 +299,21 @@ HeldModel SmallSigmoidModel(DType dtype, uint64_t seed) {
   return RandomModel(model, seed);
 }
 
+HeldModel SmallGatedModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.layers = 3;
+  model.dense_layers = {0};
+  model.dense_intermediate = 28;
+  AttentionDescription& a = model.attention;
+  a.has_bias = true;
+  a.norm = QueryKeyNorm::kAllHeads;
+  a.clip = 1.5f;
+  a.rope.rotary_dim = 8;
+  model.moe.shared_intermediate = 24;
+  model.moe.has_shared_gate = true;
+  return RandomModel(model, seed);
+}
+
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed) {
   if (name == "small") return SmallRandomModel(dtype, seed);
   if (name == "small_latent") return SmallLatentModel(dtype, seed);
@@ -306,6 +321,7 @@ std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64
   if (name == "deepseek_heads") return DeepSeekHeadsModel(dtype, seed);
   if (name == "small_fp8") return SmallFp8Model(dtype, seed);
   if (name == "small_mxfp4") return SmallMxfp4Model(dtype, seed);
+  if (name == "small_gated") return SmallGatedModel(dtype, seed);
   if (name == "small_sigmoid") return SmallSigmoidModel(dtype, seed);
   return std::nullopt;
 }

@@ -61,6 +61,11 @@ HeldModel DeepSeekHeadsModel(DType dtype, uint64_t seed);
 // SmallLatentModel with experts that are scored by the sigmoid and chosen with a bias.
 HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
 
+// SmallRandomModel with what other families add to grouped-query attention: biases, norms over all
+// heads, clipped queries, keys and values, rope over a part of each head. Its shared experts have a
+// gate, and its first layer is dense.
+HeldModel SmallGatedModel(DType dtype, uint64_t seed);
+
 // One of these by name: SmallRandomModel for "small", SmallLatentModel for "small_latent",
 // DeepSeekHeadsModel for "deepseek_heads" and so on; nothing for any other name.
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed);

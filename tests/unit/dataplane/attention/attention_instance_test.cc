@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <map>
@@ -54,6 +55,45 @@ TEST_F(AttentionInstanceTest, RefusesTokensOutsideTheVocabulary) {
   EXPECT_EQ(cluster->attention(0).Submit(request).code(), StatusCode::kInvalidArgument);
   request.prompt.clear();
   EXPECT_EQ(cluster->attention(0).Submit(request).code(), StatusCode::kInvalidArgument);
+}
+
+// Without a limit, rows of the vocabulary beyond the tokenizer's are drawn here. With it they never
+// are: not greedily, not at a high temperature, not with changed logits, not as a top token.
+TEST_F(AttentionInstanceTest, DrawsNoTokenThatTheTokenizerDoesNotHave) {
+  const auto run = [&](int vocabulary, float temperature, float bias) {
+    LoopbackCluster::Options options = OptionsFor(1, {7});
+    options.attention.vocabulary = vocabulary;
+    const auto cluster = Start(options);
+    Request request = Ask(1, 3, 40);
+    for (int32_t& token : request.prompt) token %= 20;
+    request.temperature = temperature;
+    request.seed = 3;
+    request.logprobs = 20;
+    if (bias != 0.0f) request.changes = {.bias = {{1, bias}}};
+    EXPECT_TRUE(cluster->attention(0).Submit(request).ok());
+    return cluster->Await({1, 1, 1});
+  };
+  for (const float temperature : {0.0f, 2.0f}) {
+    for (const float bias : {0.0f, 0.5f}) {
+      const auto all = run(0, temperature, bias);
+      EXPECT_GE(*std::max_element(all.tokens.begin(), all.tokens.end()), 20);
+      const auto known = run(20, temperature, bias);
+      EXPECT_EQ(known.tokens.size(), 40u);
+      for (const int32_t token : known.tokens) EXPECT_LT(token, 20);
+      for (const TokenEvent& event : known.events) {
+        if (!event.has_logprobs) continue;
+        EXPECT_EQ(event.logprobs.top.size(), 20u);
+        for (const auto& [token, logprob] : event.logprobs.top) EXPECT_LT(token, 20);
+      }
+    }
+  }
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.attention.vocabulary = 20;
+  const auto cluster = Start(options);
+  Request request = Ask(1, 3, 1);
+  request.prompt = {19, 20};
+  EXPECT_TRUE(Contains(cluster->attention(0).Submit(request).message(),
+                       "token id 20 of the prompt: the vocabulary has 20"));
 }
 
 TEST_F(AttentionInstanceTest, AbsurdSamplingValuesAreRefusedAndHurtNobodyElse) {

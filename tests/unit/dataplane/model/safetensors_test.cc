@@ -207,13 +207,32 @@ TEST(Checkpoint, AFolderWithoutWeightsSaysWhatItWants) {
 }
 
 TEST(Checkpoint, ABrokenIndexIsRefused) {
-  for (const char* text : {"", "[]", "{}", R"({"weight_map": 3})", R"({"weight_map": {"a": 3}})"}) {
+  for (const char* text : {"", "[]", "{}", R"({"weight_map": 3})", R"({"weight_map": {"a": 3}})",
+                           R"({"metadata": {}, "weight_map": {}})"}) {
     const TempFolder folder;
     folder.Write("model.safetensors.index.json", text);
     const auto checkpoint = Checkpoint::Open(folder.path());
     ASSERT_EQ(checkpoint.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_TRUE(Contains(checkpoint.status().message(), "weight_map"));
   }
+}
+
+TEST(Checkpoint, ATensorNamedTwiceIsRefused) {
+  const TempFolder folder;
+  folder.Write("model.safetensors.index.json",
+               R"({"metadata": {"total_size": 8}, "weight_map": {"a": "x", "b": "x", "a": "y"}})");
+  EXPECT_EQ(Checkpoint::Open(folder.path()).status().message(),
+            folder.path() + "/model.safetensors.index.json: names tensor 'a' twice");
+  const std::string header = R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},)"
+                             R"( "b": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]},)"
+                             R"( "a": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})";
+  const uint64_t length = header.size();
+  const std::string file = std::string(reinterpret_cast<const char*>(&length), sizeof length) +
+                           header + std::string(12, '\0');
+  EXPECT_EQ(ParseSafetensors({reinterpret_cast<const std::byte*>(file.data()), file.size()}, "file")
+                .status()
+                .message(),
+            "file: names tensor 'a' twice");
 }
 
 TEST(Checkpoint, AnIndexCannotPointOutOfItsFolder) {
