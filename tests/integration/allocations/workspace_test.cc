@@ -68,7 +68,7 @@ TEST_P(WorkspaceTest, OfAnAttentionInstance) {
   const Allocations before = AllocationsOfThisThread();
   const AttentionLayers layers(model, held_.attention, *cache, stream_,
                                AttentionLayers::Room{.max_rows = kRows});
-  const HostSampler sampler(stream_, model.vocab);
+  const HostSampler sampler(stream_, model.vocab, model.vocab);
   const Allocations made = AllocationsOfThisThread() - before;
   // The logits grow with the first batch that asks for so many.
   const uint64_t logits = uint64_t{kBatch} * static_cast<uint64_t>(model.vocab) * sizeof(float);

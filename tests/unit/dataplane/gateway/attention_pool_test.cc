@@ -128,6 +128,29 @@ TEST_F(AttentionPoolTest, BreaksTiesByTheOrderOfTheList) {
   EXPECT_EQ(Sent(0), 1u);
 }
 
+// An instance has a queue too, and an autoscaler must see what waits there.
+TEST_F(AttentionPoolTest, ARequestWaitsUntilItsFirstToken) {
+  Up(0, 4);
+  uint64_t first = 0, second = 0;
+  Submit(4, &first);
+  Submit(4, &second);
+  EXPECT_EQ(Sent(0), 2u);
+  EXPECT_EQ(metrics_.waiting.value(), 2);
+  EXPECT_EQ(metrics_.running.value(), 0);
+  Step(0, first, 1, {7});
+  EXPECT_EQ(metrics_.waiting.value(), 1);
+  EXPECT_EQ(metrics_.running.value(), 1);
+  Step(0, first, 1, {8});
+  EXPECT_EQ(metrics_.running.value(), 1);
+  pool_.Cancel(second);
+  EXPECT_EQ(metrics_.waiting.value(), 0);
+  Step(0, first, 1, {9}, Finish::kStop);
+  EXPECT_EQ(metrics_.running.value(), 0);
+  Submit(4);
+  Down(0);
+  EXPECT_EQ(metrics_.running.value(), 0);
+}
+
 TEST_F(AttentionPoolTest, QueuesInOrderUpToABound) {
   Up(0, 1);
   uint64_t running = 0, second = 0, third = 0;
@@ -135,7 +158,7 @@ TEST_F(AttentionPoolTest, QueuesInOrderUpToABound) {
   Submit(4, &second);
   Submit(4, &third);
   EXPECT_EQ(Sent(0), 1u);
-  EXPECT_EQ(metrics_.waiting.value(), 2);
+  EXPECT_EQ(metrics_.waiting.value(), 3);
   EXPECT_EQ(metrics_.queue_limit.value(), 2);
   Submit();
   EXPECT_EQ(last_.status().code(), StatusCode::kResourceExhausted);
