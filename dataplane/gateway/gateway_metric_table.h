@@ -10,7 +10,7 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
      "Requests without a token: at the gateway, in an instance's queue, or with their prompt "
      "computed."},
     {"vllm:num_requests_running", MetricType::kGauge, "model_name", "requests",
-     "Requests whose answer has begun."},
+     "Requests that have their first token."},
     {"vllm:kv_cache_usage_perc", MetricType::kGauge, "model_name", "ratio",
      "Share of the KV cache in use, over all attached instances; 1 is full."},
     {"vllm:time_to_first_token_seconds", MetricType::kHistogram, "model_name", "seconds",
