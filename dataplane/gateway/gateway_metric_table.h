@@ -7,8 +7,7 @@ namespace janus::gateway {
 // Autoscalers and endpoint pickers read the metrics under their vllm: names.
 inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"vllm:num_requests_waiting", MetricType::kGauge, "model_name", "requests",
-     "Requests without a token: at the gateway, in an instance's queue, or with their prompt "
-     "computed."},
+     "Requests without a token: at the gateway, in an instance's queue, or in their prompt."},
     {"vllm:num_requests_running", MetricType::kGauge, "model_name", "requests",
      "Requests that have their first token."},
     {"vllm:kv_cache_usage_perc", MetricType::kGauge, "model_name", "ratio",
