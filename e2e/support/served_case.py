@@ -14,11 +14,12 @@ OF_WORKERS, OF_GATEWAYS = "app.kubernetes.io/name=janus-worker", "app.kubernetes
 class ServedCase(ImagesCase):
     # Services; the default name is "demo".
 
-    def apply(self, name, model, **spec):
-        """Applies a service whose model is a folder of `models`."""
+    def apply(self, name, model, served_as=None, **spec):
+        """Applies a service whose model is a folder of `models`. `served_as`: the model's name for clients."""
         self.kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
-            "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/{model}"}}},
+            "spec": {"model": {"source": {"type": "HostPath", "hostPath": {"path": f"{self.models}/{model}"}},
+                               **({"name": served_as} if served_as else {})},
                      "device": "CPU", **spec}}))
 
     def url(self, service):
