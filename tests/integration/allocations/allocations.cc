@@ -44,11 +44,14 @@ janus::Allocations janus::AllocationsOfThisThread() {
 
 extern "C" {
 
-void* __real_mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset);
+void* RealMmap(void* at, size_t bytes, int protection, int flags, int fd,
+               off_t offset) asm("__real_mmap");
+void* WrappedMmap(void* at, size_t bytes, int protection, int flags, int fd,
+                  off_t offset) asm("__wrap_mmap");
 
-void* __wrap_mmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+void* WrappedMmap(void* at, size_t bytes, int protection, int flags, int fd, off_t offset) {
   count.bytes += bytes;
-  return __real_mmap(at, bytes, protection, flags, fd, offset);
+  return RealMmap(at, bytes, protection, flags, fd, offset);
 }
 
 }  // extern "C"
