@@ -114,7 +114,7 @@ TEST(Aebs, ExactFollowsAPathOfTwoHops) {
 }
 
 TEST(Aebs, RandomDrawsEachReplicaOfAnExpertEquallyOften) {
-  constexpr int kDraws = 9000;
+  constexpr double kDraws = 9000;
   const Placement placement = OneLayer({{0, 1}, {0, 1}, {0, 2}});
   const LayerPlacement layer = LayerPlacement::Of(placement, 0, 3);
   const std::vector<uint16_t> ids = {2, 0, 1, 0};
@@ -122,7 +122,7 @@ TEST(Aebs, RandomDrawsEachReplicaOfAnExpertEquallyOften) {
   AebsWorkspace work(3, 3);
   std::vector<int> of_expert_0(3), of_expert_1(3);
   int together = 0;
-  for (uint64_t draw = 0; draw < kDraws; ++draw) {
+  for (uint64_t draw = 0; draw < static_cast<uint64_t>(kDraws); ++draw) {
     ScheduleActivatedExperts(SchedulingPolicy::kRandom, layer, ids, work, replicas, draw);
     ExpectSound(placement, layer, ids, replicas, work);
     ++of_expert_0[work.replica_of()[0].instance];
