@@ -92,6 +92,30 @@ def with_values(config: dict, values: dict) -> dict:
     return out
 
 
+def as_published(config: dict, version: str, without: tuple[str, ...] = (), **more) -> dict:
+    """The same model, as this version of transformers, before 5, wrote it: without these fields, with more."""
+    out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype", *without)}
+    out |= {
+        "rope_theta": config["rope_parameters"]["rope_theta"],
+        "torch_dtype": config["dtype"],
+        "transformers_version": version,
+        **more,
+    }
+    return dict(sorted(out.items()))
+
+
+def next_token_layer(config: dict, matrix, norm) -> Weights:
+    """Parts of the layer that predicts a second token, which must not be loaded."""
+    hidden, layer = config["hidden_size"], f"model.layers.{config['num_hidden_layers']}."
+    return to_torch(
+        {
+            layer + "enorm.weight": norm(hidden),
+            layer + "hnorm.weight": norm(hidden),
+            layer + "eh_proj.weight": matrix(hidden, 2 * hidden, 1.0),
+        }
+    )
+
+
 def make_model(config: dict, weights: dict[str, torch.Tensor]):
     """A transformers model with this config and these weights; weights for which it has no place are left out."""
     surplus = [f"model.layers.{i}." for i in range(config["num_hidden_layers"], 99)]

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from golden_family import (
+    Family,
     Weights,
     config_mutation,
     head_matrix,
     matrices,
     tensor_mutation,
     to_torch,
+    with_values,
 )
 
 
@@ -19,6 +21,30 @@ BIAS = 0.5
 SPREAD = 0.8
 
 PARTS = ("gate_proj", "up_proj", "down_proj")
+
+
+def family(
+    folder: str,
+    config: dict,
+    published: dict,
+    seeds: tuple[int, int, int],
+    make_weights: Callable[[], Weights],
+    mutations: Callable[[list[int]], list[dict]],
+) -> Family:
+    """With the usual cases. `seeds`: of the prompts of 1, 17 and 300 tokens."""
+    configs = {
+        "config.json": config,
+        "config.published.json": published,
+        "config.tied.json": with_values(config, {"/tie_word_embeddings": True}),
+    }
+    one, some, many = seeds
+    cases = {
+        "prompt1": ("config.json", 1, one, True),
+        "prompt17": ("config.json", 17, some, True),
+        "prompt300": ("config.json", 300, many, True),
+        "tied17": ("config.tied.json", 17, some, False),
+    }
+    return Family(folder, configs, cases, make_weights, mutations)
 
 
 @dataclasses.dataclass

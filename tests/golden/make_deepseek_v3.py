@@ -10,8 +10,7 @@ make_deepseek_v2.py beside it does what both have in common.
 """
 
 import make_deepseek_v2 as v2
-import numpy as np
-from golden_family import Weights, config_mutation, main, matrices, to_torch
+from golden_family import Weights, config_mutation, main, matrices, next_token_layer, to_torch
 
 BIAS_SEED = 3
 
@@ -52,20 +51,13 @@ def published(config: dict) -> dict:
 
 
 def make_weights(c: dict) -> Weights:
-    """V2's weights, with biases that change which experts are chosen, and parts of the layer that predicts a second token,
-    which must not be loaded."""
+    """V2's weights, with biases that change which experts are chosen, and parts of a layer that must not be loaded."""
     out = v2.make_weights(c)
     rng, matrix, norm = matrices(BIAS_SEED)
     for i in range(c["first_k_dense_replace"], c["num_hidden_layers"]):
         bias = rng.uniform(-0.4, 0.4, c["n_routed_experts"])
         out |= to_torch({f"model.layers.{i}.mlp.gate.e_score_correction_bias": bias})
-    hidden, next_token = c["hidden_size"], f"model.layers.{c['num_hidden_layers']}."
-    surplus = {
-        "enorm.weight": norm(hidden),
-        "hnorm.weight": norm(hidden),
-        "eh_proj.weight": matrix(hidden, 2 * hidden, 1.0),
-    }
-    return out | to_torch({next_token + name: np.asarray(w) for name, w in surplus.items()})
+    return out | next_token_layer(c, matrix, norm)
 
 
 def group_mutations(_: dict) -> list[dict]:

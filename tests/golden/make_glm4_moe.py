@@ -8,10 +8,16 @@
 golden_family.py and golden_grouped.py beside it do what families share.
 """
 
-import numpy as np
 import transformers
-from golden_family import Family, Weights, config_mutation, main, matrices, to_torch, with_values
-from golden_grouped import Grouped
+from golden_family import (
+    Weights,
+    as_published,
+    config_mutation,
+    main,
+    matrices,
+    next_token_layer,
+)
+from golden_grouped import Grouped, family
 
 SEED = 11
 DENSE_LAYERS = 1
@@ -58,32 +64,12 @@ CONFIG = {
     "vocab_size": 192,
 }
 
-
-def published(config: dict) -> dict:
-    """The same model, as the published checkpoints write it."""
-    out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
-    out |= {
-        "partial_rotary_factor": config["rope_parameters"]["partial_rotary_factor"],
-        "rope_scaling": None,
-        "rope_theta": config["rope_parameters"]["rope_theta"],
-        "torch_dtype": config["dtype"],
-        "transformers_version": "4.54.0",
-    }
-    return dict(sorted(out.items()))
-
-
-CONFIGS = {
-    "config.json": CONFIG,
-    "config.published.json": published(CONFIG),
-    "config.tied.json": with_values(CONFIG, {"/tie_word_embeddings": True}),
-}
-
-CASES = {
-    "prompt1": ("config.json", 1, 122, True),
-    "prompt17": ("config.json", 17, 19, True),
-    "prompt300": ("config.json", 300, 23, True),
-    "tied17": ("config.tied.json", 17, 19, False),
-}
+PUBLISHED = as_published(
+    CONFIG,
+    "4.54.0",
+    partial_rotary_factor=CONFIG["rope_parameters"]["partial_rotary_factor"],
+    rope_scaling=None,
+)
 
 GROUPED = Grouped(
     CONFIG,
@@ -101,17 +87,8 @@ GROUPED = Grouped(
 
 
 def make_weights() -> Weights:
-    """With parts of the layer that predicts a second token, which must not be loaded."""
     _, matrix, norm = matrices(GROUPED.seed + 1)
-    hidden, next_token = CONFIG["hidden_size"], f"model.layers.{CONFIG['num_hidden_layers']}."
-    surplus = {
-        "enorm.weight": norm(hidden),
-        "hnorm.weight": norm(hidden),
-        "eh_proj.weight": matrix(hidden, 2 * hidden, 1.0),
-    }
-    return GROUPED.weights() | to_torch(
-        {next_token + name: np.asarray(w) for name, w in surplus.items()}
-    )
+    return GROUPED.weights() | next_token_layer(CONFIG, matrix, norm)
 
 
 def mutations(expert_of: list[int]) -> list[dict]:
@@ -143,4 +120,4 @@ def mutations(expert_of: list[int]) -> list[dict]:
 
 
 if __name__ == "__main__":
-    main(Family("glm4_moe", CONFIGS, CASES, make_weights, mutations))
+    main(family("glm4_moe", CONFIG, PUBLISHED, (122, 19, 23), make_weights, mutations))

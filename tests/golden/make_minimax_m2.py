@@ -9,8 +9,8 @@ golden_family.py and golden_grouped.py beside it do what families share.
 """
 
 import transformers
-from golden_family import Family, config_mutation, main, with_values
-from golden_grouped import Grouped
+from golden_family import as_published, config_mutation, main
+from golden_grouped import Grouped, family
 
 SEED = 11
 
@@ -48,39 +48,19 @@ CONFIG = {
     "vocab_size": 192,
 }
 
-
-def published(config: dict) -> dict:
-    """The same model, as the published checkpoints write it."""
-    out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
-    out |= {
-        "attn_type_list": [1, 1, 1, 1],
-        "mtp_transformer_layers": 1,
-        "num_mtp_modules": 3,
-        "qk_norm_type": "per_layer",
-        "rope_theta": config["rope_parameters"]["rope_theta"],
-        "rotary_dim": 8,
-        "scoring_func": "sigmoid",
-        "shared_intermediate_size": 0,
-        "torch_dtype": config["dtype"],
-        "transformers_version": "4.46.1",
-        "use_qk_norm": True,
-        "use_routing_bias": True,
-    }
-    return dict(sorted(out.items()))
-
-
-CONFIGS = {
-    "config.json": CONFIG,
-    "config.published.json": published(CONFIG),
-    "config.tied.json": with_values(CONFIG, {"/tie_word_embeddings": True}),
-}
-
-CASES = {
-    "prompt1": ("config.json", 1, 7, True),
-    "prompt17": ("config.json", 17, 17, True),
-    "prompt300": ("config.json", 300, 51, True),
-    "tied17": ("config.tied.json", 17, 17, False),
-}
+PUBLISHED = as_published(
+    CONFIG,
+    "4.46.1",
+    attn_type_list=[1, 1, 1, 1],
+    mtp_transformer_layers=1,
+    num_mtp_modules=3,
+    qk_norm_type="per_layer",
+    rotary_dim=8,
+    scoring_func="sigmoid",
+    shared_intermediate_size=0,
+    use_qk_norm=True,
+    use_routing_bias=True,
+)
 
 HEAD = CONFIG["head_dim"]
 GROUPED = Grouped(
@@ -113,4 +93,4 @@ def mutations(expert_of: list[int]) -> list[dict]:
 
 
 if __name__ == "__main__":
-    main(Family("minimax_m2", CONFIGS, CASES, GROUPED.weights, mutations))
+    main(family("minimax_m2", CONFIG, PUBLISHED, (7, 17, 51), GROUPED.weights, mutations))

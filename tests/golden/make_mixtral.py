@@ -12,6 +12,7 @@ import transformers
 from golden_family import (
     Family,
     Weights,
+    as_published,
     config_mutation,
     head_matrix,
     main,
@@ -63,18 +64,9 @@ CONFIG = {
     "vocab_size": 512,
 }
 
-def published(config: dict) -> dict:
-    """The same model, as hub checkpoints before transformers 5 write it."""
-    out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
-    out["rope_theta"] = config["rope_parameters"]["rope_theta"]
-    out["torch_dtype"] = config["dtype"]
-    out["transformers_version"] = "4.36.0"
-    return dict(sorted(out.items()))
-
-
 CONFIGS = {
     "config.json": CONFIG,
-    "config.published.json": published(CONFIG),
+    "config.published.json": as_published(CONFIG, "4.36.0"),
     "config.sliding.json": with_values(CONFIG, {"/sliding_window": 40}),
     "config.tied.json": with_values(CONFIG, {"/tie_word_embeddings": True}),
 }

@@ -9,8 +9,8 @@ golden_family.py and golden_grouped.py beside it do what families share.
 """
 
 import transformers
-from golden_family import Family, config_mutation, main, with_values
-from golden_grouped import Grouped
+from golden_family import as_published, config_mutation, main
+from golden_grouped import Grouped, family
 
 SEED = 11
 
@@ -45,31 +45,7 @@ CONFIG = {
     "vocab_size": 192,
 }
 
-
-def published(config: dict) -> dict:
-    """The same model, as the published checkpoints write it."""
-    out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
-    out |= {
-        "rope_scaling": None,
-        "rope_theta": config["rope_parameters"]["rope_theta"],
-        "torch_dtype": config["dtype"],
-        "transformers_version": "4.43.0.dev0",
-    }
-    return dict(sorted(out.items()))
-
-
-CONFIGS = {
-    "config.json": CONFIG,
-    "config.published.json": published(CONFIG),
-    "config.tied.json": with_values(CONFIG, {"/tie_word_embeddings": True}),
-}
-
-CASES = {
-    "prompt1": ("config.json", 1, 19, True),
-    "prompt17": ("config.json", 17, 26, True),
-    "prompt300": ("config.json", 300, 41, True),
-    "tied17": ("config.tied.json", 17, 26, False),
-}
+PUBLISHED = as_published(CONFIG, "4.43.0.dev0", rope_scaling=None)
 
 HEAD = CONFIG["hidden_size"] // CONFIG["num_attention_heads"]
 GROUPED = Grouped(
@@ -99,4 +75,4 @@ def mutations(expert_of: list[int]) -> list[dict]:
 
 
 if __name__ == "__main__":
-    main(Family("olmoe", CONFIGS, CASES, GROUPED.weights, mutations))
+    main(family("olmoe", CONFIG, PUBLISHED, (19, 26, 41), GROUPED.weights, mutations))

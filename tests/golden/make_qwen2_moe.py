@@ -9,8 +9,8 @@ golden_family.py and golden_grouped.py beside it do what families share.
 """
 
 import transformers
-from golden_family import Family, config_mutation, main, with_values
-from golden_grouped import Grouped
+from golden_family import as_published, config_mutation, main
+from golden_grouped import Grouped, family
 
 DENSE_LAYER = 1
 
@@ -50,32 +50,7 @@ CONFIG = {
     "vocab_size": 192,
 }
 
-
-def published(config: dict) -> dict:
-    """The same model, as the published checkpoints write it."""
-    out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype", "qkv_bias")}
-    out |= {
-        "max_window_layers": 4,
-        "rope_theta": config["rope_parameters"]["rope_theta"],
-        "sliding_window": 128,
-        "torch_dtype": config["dtype"],
-        "transformers_version": "4.40.1",
-    }
-    return dict(sorted(out.items()))
-
-
-CONFIGS = {
-    "config.json": CONFIG,
-    "config.published.json": published(CONFIG),
-    "config.tied.json": with_values(CONFIG, {"/tie_word_embeddings": True}),
-}
-
-CASES = {
-    "prompt1": ("config.json", 1, 89, True),
-    "prompt17": ("config.json", 17, 87, True),
-    "prompt300": ("config.json", 300, 1070, True),
-    "tied17": ("config.tied.json", 17, 87, False),
-}
+PUBLISHED = as_published(CONFIG, "4.40.1", without=("qkv_bias",), max_window_layers=4, sliding_window=128)
 
 GROUPED = Grouped(
     CONFIG,
@@ -116,4 +91,4 @@ def mutations(expert_of: list[int]) -> list[dict]:
 
 
 if __name__ == "__main__":
-    main(Family("qwen2_moe", CONFIGS, CASES, GROUPED.weights, mutations))
+    main(family("qwen2_moe", CONFIG, PUBLISHED, (89, 87, 1070), GROUPED.weights, mutations))

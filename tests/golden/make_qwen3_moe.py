@@ -12,6 +12,7 @@ import transformers
 from golden_family import (
     Family,
     Weights,
+    as_published,
     config_mutation,
     head_matrix,
     main,
@@ -70,22 +71,9 @@ CONFIG = {
 }
 
 
-def published(config: dict) -> dict:
-    """The same model, as the published checkpoints write it."""
-    out = {k: v for k, v in config.items() if k not in ("rope_parameters", "dtype")}
-    out |= {
-        "max_window_layers": 4,
-        "rope_scaling": None,
-        "rope_theta": config["rope_parameters"]["rope_theta"],
-        "torch_dtype": config["dtype"],
-        "transformers_version": "4.51.0",
-    }
-    return dict(sorted(out.items()))
-
-
 CONFIGS = {
     "config.json": CONFIG,
-    "config.published.json": published(CONFIG),
+    "config.published.json": as_published(CONFIG, "4.51.0", max_window_layers=4, rope_scaling=None),
     "config.tied.json": with_values(CONFIG, {"/tie_word_embeddings": True}),
     "config.yarn.json": with_values(CONFIG, {"/rope_parameters": YARN}),
 }
