@@ -1,9 +1,10 @@
-"""A service that keeps its latency target by itself, live on this machine: scripts/bench scaling [--minutes N ...]
+"""A service that keeps its latency target by itself, live on this machine: scripts/bench scaling
 
+`python3 -B bench/scaling_trial.py --help` has the options; it uses the programs of build/dev.
 Timed devices play DeepSeek-V3 on H200s. A swell of load comes and goes; then the same requests go to a fixed 2A4E of the
-same small model. Prints JSON lines: what requests got, how the counts moved, how long each growth took and where the time
-went, whether recorded decisions repeat, and whether all answers are those of the fixed size. Leave the machine alone
-meanwhile: a run in which more than 1 % of the modelled times were missed is void, and the last line says so.
+same small model. Prints JSON lines: what requests got, how the counts moved, when each decision served, whether recorded
+decisions repeat, and whether all answers are those of the fixed size. Leave the machine alone meanwhile: a run in which
+more than 1 % of the modelled times were missed is void, and the last line says so.
 """
 
 import argparse
@@ -56,7 +57,7 @@ def service(args, roles, slo):
 
 
 class Served:
-    """`janusctl serve` as a context manager: `url`, `page`, `logs`."""
+    """`janusctl serve` as a context manager: `url`, `page`."""
 
     def __init__(self, folder, spec):
         self.file = folder / f"{len(list(folder.iterdir()))}.json"
@@ -141,8 +142,9 @@ def report(args, lines, record, began, fixed):
     # By the window of the trace in which they arrived.
     windows = {}
     for one in lines:
-        kept, all_of = windows.setdefault(int(one["arrival_seconds"] // WINDOW), [0, 0])
-        windows[int(one["arrival_seconds"] // WINDOW)] = [kept + (not one["error"] and one["tpot_seconds"] <= target), all_of + 1]
+        counts = windows.setdefault(int(one["arrival_seconds"] // WINDOW), [0, 0])
+        counts[0] += not one["error"] and one["tpot_seconds"] <= target
+        counts[1] += 1
     missed = [w for w in sorted(windows) if windows[w][0] < 0.95 * windows[w][1]]
     # The first violation is mended in the first window after it that attains.
     mended = next((w for w in sorted(windows) if missed and w > missed[0] and w not in missed), 0)

@@ -56,6 +56,13 @@ AebsWorkspace::AebsWorkspace(int max_experts, int max_instances) {
   queue_.resize(instances);
 }
 
+void AebsWorkspace::StartAssignment(int instances) {
+  num_instances_ = static_cast<size_t>(instances);
+  JANUS_CHECK(num_instances_ <= load_.size(), instances);
+  std::ranges::fill(replica_of_, Replica{});
+  std::ranges::fill(load_, 0);
+}
+
 void CollectActivated(std::span<const uint16_t> ids, int experts, AebsWorkspace& work) {
   const auto count = static_cast<size_t>(experts);
   JANUS_CHECK(count < work.is_activated_.size(), count);
@@ -88,23 +95,16 @@ const Replica& LeastLoaded(const LayerPlacement& placement, size_t expert, const
 }  // namespace
 
 void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work) {
-  work.num_instances_ = static_cast<size_t>(placement.instances);
-  JANUS_CHECK(work.num_instances_ <= work.load_.size(), placement.instances);
-  std::ranges::fill(work.replica_of_, Replica{});
-  std::ranges::fill(work.load_, 0);
+  work.StartAssignment(placement.instances);
   for (const uint16_t e : work.activated()) {
     const int replicas = placement.first[e + size_t{1}] - placement.first[e];
     JANUS_CHECK(replicas > 0, e);
     if (replicas > 1) continue;
-    const Replica& only = placement.replicas[static_cast<size_t>(placement.first[e])];
-    work.replica_of_[e] = only;
-    ++work.load_[only.instance];
+    work.Give(e, placement.replicas[static_cast<size_t>(placement.first[e])]);
   }
   for (const uint16_t e : work.activated()) {
     if (work.replica_of_[e].instance != Replica::kNowhere) continue;
-    const Replica& chosen = LeastLoaded(placement, e, work.load_.data());
-    work.replica_of_[e] = chosen;
-    ++work.load_[chosen.instance];
+    work.Give(e, LeastLoaded(placement, e, work.load_.data()));
   }
 }
 
@@ -204,62 +204,36 @@ class CostReducingPaths {
 };
 
 void AssignExact(const LayerPlacement& placement, AebsWorkspace& work) {
-  work.num_instances_ = static_cast<size_t>(placement.instances);
-  JANUS_CHECK(work.num_instances_ <= work.load_.size(), placement.instances);
-  std::ranges::fill(work.replica_of_, Replica{});
-  std::ranges::fill(work.load_, 0);
+  work.StartAssignment(placement.instances);
   for (const uint16_t e : placement.by_replicas) {
     if (work.is_activated_[e] == 0) continue;
     JANUS_CHECK(placement.first[e] < placement.first[e + size_t{1}], e);
-    const Replica& chosen = LeastLoaded(placement, e, work.load_.data());
-    work.replica_of_[e] = chosen;
-    ++work.load_[chosen.instance];
+    work.Give(e, LeastLoaded(placement, e, work.load_.data()));
   }
   if (work.num_instances_ > 0) CostReducingPaths(placement, work).Run();
 }
 
-class WithoutBalance {
- public:
-  // `choose`: from an expert and the number of its replicas, which of them.
-  template <class Choose>
-  static void Assign(const LayerPlacement& placement, AebsWorkspace& work, Choose choose) {
-    work.num_instances_ = static_cast<size_t>(placement.instances);
-    JANUS_CHECK(work.num_instances_ <= work.load_.size(), placement.instances);
-    std::ranges::fill(work.replica_of_, Replica{});
-    std::ranges::fill(work.load_, 0);
-    for (const uint16_t e : work.activated()) {
-      const int replicas = placement.first[e + size_t{1}] - placement.first[e];
-      JANUS_CHECK(replicas > 0, e);
-      const int r = placement.first[e] + choose(e, replicas);
-      work.replica_of_[e] = placement.replicas[static_cast<size_t>(r)];
-      ++work.load_[work.replica_of_[e].instance];
-    }
-  }
-};
+namespace {
 
-void AssignRandom(const LayerPlacement& placement, uint64_t draw, AebsWorkspace& work) {
-  WithoutBalance::Assign(placement, work, [&](uint16_t e, int replicas) {
-    const uint32_t word = Philox4x32(
-        {e, 0, 0, 0}, {static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32)})[0];
-    return static_cast<int>(uint64_t{word} * static_cast<uint64_t>(replicas) >> 32);
-  });
+// One of the expert's replicas, counted from 0, in this draw.
+int Drawn(uint64_t draw, uint16_t expert, int replicas) {
+  const uint32_t word = Philox4x32(
+      {expert, 0, 0, 0}, {static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32)})[0];
+  return static_cast<int>(uint64_t{word} * static_cast<uint64_t>(replicas) >> 32);
 }
 
-void AssignStatic(const LayerPlacement& placement, AebsWorkspace& work) {
-  WithoutBalance::Assign(placement, work, [](uint16_t, int) { return 0; });
-}
+}  // namespace
 
 void Assign(SchedulingPolicy policy, const LayerPlacement& placement, uint64_t draw,
             AebsWorkspace& work) {
-  switch (policy) {
-    case SchedulingPolicy::kAebs:
-      return AssignExact(placement, work);
-    case SchedulingPolicy::kAebsGreedy:
-      return AssignGreedy(placement, work);
-    case SchedulingPolicy::kRandom:
-      return AssignRandom(placement, draw, work);
-    case SchedulingPolicy::kStatic:
-      return AssignStatic(placement, work);
+  if (policy == SchedulingPolicy::kAebs) return AssignExact(placement, work);
+  if (policy == SchedulingPolicy::kAebsGreedy) return AssignGreedy(placement, work);
+  work.StartAssignment(placement.instances);
+  for (const uint16_t e : work.activated()) {
+    const int replicas = placement.first[e + size_t{1}] - placement.first[e];
+    JANUS_CHECK(replicas > 0, e);
+    const int r = policy == SchedulingPolicy::kRandom ? Drawn(draw, e, replicas) : 0;
+    work.Give(e, placement.replicas[static_cast<size_t>(placement.first[e] + r)]);
   }
 }
 

@@ -54,8 +54,16 @@ class AebsWorkspace {
   friend void CollectActivated(std::span<const uint16_t> ids, int experts, AebsWorkspace& work);
   friend void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work);
   friend void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
-  friend class WithoutBalance;
+  friend void Assign(SchedulingPolicy policy, const LayerPlacement& placement, uint64_t draw,
+                     AebsWorkspace& work);
   friend class CostReducingPaths;
+
+  // Nothing is assigned, and all loads are zero.
+  void StartAssignment(int instances);
+  void Give(size_t expert, const Replica& replica) {
+    replica_of_[expert] = replica;
+    ++load_[replica.instance];
+  }
 
   std::vector<uint8_t> is_activated_;  // [E+1], the last one catches invalid ids
   std::vector<uint16_t> activated_;    // [E]
@@ -90,15 +98,11 @@ void AssignGreedy(const LayerPlacement& placement, AebsWorkspace& work);
 // found with two experts fewer ends the path. Each hop hands on the lowest expert id.
 void AssignExact(const LayerPlacement& placement, AebsWorkspace& work);
 
-// Two baselines without balance, to compare AEBS with. Each collected expert goes to one of its
-// replicas, drawn by Philox from `draw` and the expert's id: random expert scheduling, the baseline
-// of JANUS 5.1. Instances agree if they pass the same draw; every round has another.
-void AssignRandom(const LayerPlacement& placement, uint64_t draw, AebsWorkspace& work);
-// Each collected expert goes to its first replica, so further replicas are never used.
-void AssignStatic(const LayerPlacement& placement, AebsWorkspace& work);
-
 // The assignment of a policy: AssignExact for kAebs, the paper's AssignGreedy for kAebsGreedy, and
-// so on. Only kRandom uses the draw.
+// two baselines without balance. With kRandom each collected expert goes to one of its replicas,
+// drawn by Philox from `draw` and the expert's id: random expert scheduling, the baseline of JANUS
+// 5.1. Instances agree if they pass the same draw; every round has another. With kStatic each goes
+// to its first replica, so further replicas are never used.
 void Assign(SchedulingPolicy policy, const LayerPlacement& placement, uint64_t draw,
             AebsWorkspace& work);
 

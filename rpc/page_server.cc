@@ -1,4 +1,5 @@
-// One of two files that include Boost, because Beast takes seconds to compile.
+// Only this file and dataplane/gateway/http_server.cc include Boost, because Beast takes seconds to
+// compile.
 #include "rpc/page_server.h"
 
 #include <unistd.h>
@@ -106,7 +107,7 @@ class PageServer::Server {
     http::request_parser<http::empty_body> parser;
     http::response<http::string_body> reply;
   };
-  // Oldest first. A handler holds its connection's place; the list owns it.
+  // Oldest first. A connection is in the list until its last handler has run.
   using Place = std::list<std::shared_ptr<Connection>>::iterator;
 
   Status CannotListen() const {

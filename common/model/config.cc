@@ -89,8 +89,7 @@ void CheckMxfp4Sizes(ConfigReader& config, const ModelDescription& model) {
                            std::to_string(kMxBlock));
   };
   check("hidden_size", model.hidden);
-  check(config.Has("moe_intermediate_size") ? "moe_intermediate_size" : "intermediate_size",
-        model.moe.intermediate);
+  check(config.Either("moe_intermediate_size", "intermediate_size"), model.moe.intermediate);
 }
 
 std::string ModelConfigPath(const std::string& model_dir) {

@@ -23,6 +23,10 @@ class ConfigReader {
   ConfigReader& operator=(ConfigReader&&) noexcept;
 
   bool Has(std::string_view path) const;
+  // `path` if that field is there, otherwise `other`.
+  std::string_view Either(std::string_view path, std::string_view other) const {
+    return Has(path) ? path : other;
+  }
   // Whether the field is there and null.
   bool IsNull(std::string_view path) const;
   // Whether the field is absent, or an object or a list without entries.

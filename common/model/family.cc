@@ -33,7 +33,7 @@ namespace {
 
 DType ReadDtype(ConfigReader& config) {
   // transformers 4 writes torch_dtype, 5 writes dtype.
-  const std::string_view field = config.Has("dtype") ? "dtype" : "torch_dtype";
+  const std::string_view field = config.Either("dtype", "torch_dtype");
   const std::string name = config.StringOr(field, "float32");
   if (name == "float32") return DType::kFloat32;
   if (name == "bfloat16") return DType::kBFloat16;
@@ -180,9 +180,7 @@ void ReadYarn(ConfigReader& config, const std::string& group, RopeDescription& r
 
 // The field of the part of a head that turns, in either form.
 std::string_view RotaryPartField(const ConfigReader& config) {
-  return config.Has("rope_parameters.partial_rotary_factor")
-             ? "rope_parameters.partial_rotary_factor"
-             : "partial_rotary_factor";
+  return config.Either("rope_parameters.partial_rotary_factor", "partial_rotary_factor");
 }
 
 void RefusePartialRope(ConfigReader& config) {

@@ -37,6 +37,8 @@ inline constexpr int64_t kMaxIntermediate = 1 << 18;
 ModelDescription ReadSizes(ConfigReader& config, double default_epsilon);
 // Refuses a field that is true, and says why.
 void RefuseTrue(ConfigReader& config, std::string_view field, const std::string& why);
+// The same for biases on attention's projections.
+void RefuseAttentionBias(ConfigReader& config);
 // The same for a sliding window that published files have switched off.
 void RefuseSlidingWindow(ConfigReader& config, AttentionDescription& attention);
 struct GroupedQueryDefaults {
@@ -49,8 +51,6 @@ struct GroupedQueryDefaults {
 // Grouped-query attention with rope. Checks that heads, kv heads and head size fit each other.
 AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
                                                const GroupedQueryDefaults& defaults);
-// Biases on attention's projections: refuses them.
-void RefuseAttentionBias(ConfigReader& config);
 // Rope over `rotary_dim` elements, plain or YaRN, in the published form (rope_theta, rope_scaling)
 // or that of transformers 5 (rope_parameters). Refuses any other rope_type by name.
 RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_theta);

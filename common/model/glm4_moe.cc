@@ -16,8 +16,8 @@ ModelDescription ReadGlm4MoeConfig(ConfigReader& config) {
   model.attention.has_bias = config.BoolOr("attention_bias", false);
   if (config.BoolOr("use_qk_norm", false)) model.attention.norm = QueryKeyNorm::kEachHead;
   MoeDescription& moe = model.moe;
-  ReadExperts(config, config.Has("num_local_experts") ? "num_local_experts" : "n_routed_experts",
-              128, "num_experts_per_tok", 8, moe);
+  ReadExperts(config, config.Either("num_local_experts", "n_routed_experts"), 128,
+              "num_experts_per_tok", 8, moe);
   ReadExpertSizes(config, 1408, 1, moe);
   ReadSigmoidChoice(config, {.groups = 1, .top_groups = 1, .weight_scale = 1.0}, moe);
   ReadFirstDenseLayers(config, 1, model);

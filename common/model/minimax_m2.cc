@@ -43,8 +43,8 @@ ModelDescription ReadMiniMaxM2Config(ConfigReader& config) {
   RefuseSlidingWindow(config, a);
   a.norm = QueryKeyNorm::kAllHeads;
   MoeDescription& moe = model.moe;
-  ReadExperts(config, config.Has("num_experts") ? "num_experts" : "num_local_experts", 256,
-              "num_experts_per_tok", 8, moe);
+  ReadExperts(config, config.Either("num_experts", "num_local_experts"), 256, "num_experts_per_tok",
+              8, moe);
   moe.intermediate =
       static_cast<int>(config.IntegerOr("intermediate_size", 1536, 1, kMaxIntermediate));
   moe.score = GateScore::kSigmoid;

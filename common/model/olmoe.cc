@@ -19,8 +19,8 @@ ModelDescription ReadOlmoeConfig(ConfigReader& config) {
   if (config.Has("clip_qkv")) {
     a.clip = static_cast<float>(config.NumberOr("clip_qkv", 1.0, 1e-6, 1e6));
   }
-  ReadExperts(config, config.Has("num_local_experts") ? "num_local_experts" : "num_experts", 64,
-              "num_experts_per_tok", 8, model.moe);
+  ReadExperts(config, config.Either("num_local_experts", "num_experts"), 64, "num_experts_per_tok",
+              8, model.moe);
   model.moe.intermediate =
       static_cast<int>(config.IntegerOr("intermediate_size", 2048, 1, kMaxIntermediate));
   model.moe.renormalize = config.BoolOr("norm_topk_prob", false);

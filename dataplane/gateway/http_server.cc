@@ -1,4 +1,4 @@
-// Only this file includes Boost, because Beast takes seconds to compile.
+// Only this file and rpc/page_server.cc include Boost, because Beast takes seconds to compile.
 #include "dataplane/gateway/http_server.h"
 
 #include <sys/socket.h>

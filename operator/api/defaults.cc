@@ -3,7 +3,6 @@
 #include "operator/api/device.h"
 
 namespace janus::control {
-
 namespace {
 
 SchedulingPolicy PolicyOf(Scheduling scheduling) {

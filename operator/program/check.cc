@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "operator/api/json.h"
+#include "operator/kube/object.h"
 
 namespace janus::control {
 namespace {
@@ -33,16 +34,11 @@ httplib::Client ClientOf(const std::string& url) {
   return client;
 }
 
-// First item of the list `name`; null: none.
-const Node* FirstOf(const Node& object, std::string_view name) {
-  const Node* const list = object.Find(name);
-  return list == nullptr || list->items.empty() ? nullptr : &list->items.front();
-}
-
-// A field's text; empty: there is no such field.
-std::string TextOf(const Node* object, std::string_view name) {
-  const Node* const field = object == nullptr ? nullptr : object->Find(name);
-  return field == nullptr ? "" : field->text;
+// A text of the first item of the list `list`; empty: there is none.
+std::string TextOfFirst(const Node& object, std::string_view list, std::string_view name) {
+  const Node* const found = object.Find(list);
+  if (found == nullptr || found->items.empty()) return "";
+  return std::string(TextAt(found->items.front(), {name}));
 }
 
 }  // namespace
@@ -59,7 +55,7 @@ Result<std::string> CheckGateway(const std::string& url) {
   const std::string models_call = "GET " + url + "/v1/models";
   JANUS_ASSIGN_OR_RETURN(const std::string models, BodyOf(client.Get("/v1/models"), models_call));
   JANUS_ASSIGN_OR_RETURN(const Node list, ParseJson(models, models_call));
-  const std::string model = TextOf(FirstOf(list, "data"), "id");
+  const std::string model = TextOfFirst(list, "data", "id");
   if (model.empty()) return Unavailable(models_call + ": no model: " + models.substr(0, kShown));
 
   const std::string tokens_call = "POST " + url + "/v1/completions";
@@ -71,13 +67,12 @@ Result<std::string> CheckGateway(const std::string& url) {
       const std::string answered,
       BodyOf(client.Post("/v1/completions", WriteJson(request), "application/json"), tokens_call));
   JANUS_ASSIGN_OR_RETURN(const Node answer, ParseJson(answered, tokens_call));
-  const Node* const usage = answer.Find("usage");
-  const Node* const tokens = usage == nullptr ? nullptr : usage->Find("completion_tokens");
-  if (tokens == nullptr || tokens->integer < 1) {
+  const int64_t tokens = IntegerAt(answer, {"usage", "completion_tokens"}).value_or(0);
+  if (tokens < 1) {
     return Unavailable(tokens_call + ": no tokens: " + answered.substr(0, kShown));
   }
-  return url + " answered with " + tokens->text + " tokens of " + model + ": Once upon a time" +
-         TextOf(FirstOf(answer, "choices"), "text");
+  return url + " answered with " + std::to_string(tokens) + " tokens of " + model +
+         ": Once upon a time" + TextOfFirst(answer, "choices", "text");
 }
 
 int RunCheck(int argc, const char* const* argv) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "operator/api/rfc3339.h"
@@ -18,6 +17,10 @@ bool HasCertificates(const ReconcilerOptions& options, const Desired& desired) {
   return options.certificates != nullptr && UsesTls(desired.service, options.defaults);
 }
 
+PeerRole PeerOf(Role role) {
+  return role == Role::kAttention ? PeerRole::kAttention : PeerRole::kExperts;
+}
+
 // True if every role's Secret has had its wanted content for `spread`, as far as this process
 // knows.
 bool HaveAll(const KeptCertificates& kept, AppliedSecret::Part AppliedSecret::*part,
@@ -31,7 +34,6 @@ bool HaveAll(const KeptCertificates& kept, AppliedSecret::Part AppliedSecret::*p
   return true;
 }
 
-// A role's pods may wait for a deleted Secret.
 std::set<PeerRole> RolesThatLackPods(const ServiceObserved& seen, const ReconcilerOptions& options,
                                      const Side& front, const Desired& desired) {
   std::set<PeerRole> out;
@@ -39,9 +41,7 @@ std::set<PeerRole> RolesThatLackPods(const ServiceObserved& seen, const Reconcil
     const std::vector<PodSeen>& pods = front.pods[role == Role::kExperts];
     const auto ready = std::ranges::count_if(
         pods, [](const PodSeen& pod) { return pod.is_live() && pod.containers_ready; });
-    if (ready < desired.Of(role).wanted.all()) {
-      out.insert(role == Role::kAttention ? PeerRole::kAttention : PeerRole::kExperts);
-    }
+    if (ready < desired.Of(role).wanted.all()) out.insert(PeerOf(role));
   }
   const ChildSeen* const gateway =
       seen.Child(kDeployments, GatewayName(desired.service.metadata.name));
@@ -54,10 +54,8 @@ std::set<PeerRole> RolesThatLackPods(const ServiceObserved& seen, const Reconcil
   return out;
 }
 
-std::optional<MonotonicTime> NextLook(const ServiceObserved& seen, const ReconcilerOptions& options,
-                                      const Side& front, const Desired& desired) {
-  const Seconds spread = options.certificates->lifetimes().spread;
-  const std::set<PeerRole> lacking = RolesThatLackPods(seen, options, front, desired);
+std::optional<MonotonicTime> NextLook(const ServiceObserved& seen, Seconds spread,
+                                      const std::set<PeerRole>& lacking) {
   const KeptCertificates& kept = seen.remembered.certificates;
   std::optional<MonotonicTime> out;
   if (kept.next) BringForward(out, At(seen.now, *kept.next - seen.wall));
@@ -81,12 +79,12 @@ Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& opti
   const KeptCertificates& kept = seen.remembered.certificates;
   out.can_call = kept.can_call;
   out.refused = kept.refused;
-  out.again = NextLook(seen, options, sides.front, desired);
+  out.lacking = RolesThatLackPods(seen, options, sides.front, desired);
+  out.again = NextLook(seen, options.certificates->lifetimes().spread, out.lacking);
   std::string waiting;
   std::optional<WallTime> until;
   for (const Role role : {Role::kAttention, Role::kExperts}) {
-    const PeerRole peer = role == Role::kAttention ? PeerRole::kAttention : PeerRole::kExperts;
-    const auto applied = kept.secrets.find(peer);
+    const auto applied = kept.secrets.find(PeerOf(role));
     bool& can_start = out.can_start[role == Role::kExperts];
     if (applied != kept.secrets.end()) {
       can_start = seen.wall < applied->second.expires;
@@ -110,13 +108,14 @@ Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& opti
 
 std::optional<KeepCertificates> PlanCertificates(const ServiceObserved& seen,
                                                  const ReconcilerOptions& options,
-                                                 const Side& front, const Desired& desired) {
+                                                 const Certified& certified,
+                                                 const Desired& desired) {
   if (options.certificates == nullptr || seen.certificates_are_kept) return std::nullopt;
   KeepCertificates out;
   out.uses_tls = UsesTls(desired.service, options.defaults);
   out.service = std::make_shared<const MoEService>(desired.service);
   if (!out.uses_tls) return out;
-  out.lacking = RolesThatLackPods(seen, options, front, desired);
+  out.lacking = certified.lacking;
   const KeptCertificates& kept = seen.remembered.certificates;
   const Seconds spread = options.certificates->lifetimes().spread;
   out.circumstances.is_heard = HaveAll(kept, &AppliedSecret::authorities, seen.now, spread);

@@ -2,12 +2,14 @@
 
 #include <array>
 #include <optional>
+#include <set>
 
 #include "common/clock.h"
 #include "operator/reconcile/pass/observed.h"
 #include "operator/reconcile/pass/plan.h"
 #include "operator/reconcile/pass/settings.h"
 #include "operator/reconcile/spec/desired.h"
+#include "rpc/credentials/identity.h"
 
 namespace janus::control {
 
@@ -17,6 +19,8 @@ struct Certified {
   // By role: the Secret that its pods mount exists and is valid.
   std::array<bool, 2> can_start{true, true};
   Cause refused;  // CertificatesRefused: a certificate is due and could not be written
+  // Roles with fewer ready pods than wanted: pods may wait for a deleted Secret.
+  std::set<PeerRole> lacking;
   std::optional<MonotonicTime> again;
 };
 
@@ -28,6 +32,7 @@ Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& opti
 // Keeps certificates once in each pass; nothing: already done, or the service has none. Pure.
 std::optional<KeepCertificates> PlanCertificates(const ServiceObserved& seen,
                                                  const ReconcilerOptions& options,
-                                                 const Side& front, const Desired& desired);
+                                                 const Certified& certified,
+                                                 const Desired& desired);
 
 }  // namespace janus::control

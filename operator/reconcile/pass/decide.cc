@@ -85,7 +85,7 @@ class Deciding {
   bool may_make() { return desired().acts() && (desired().planned || !desired().capacity); }
 
   void Certificates() {
-    if (auto keep = PlanCertificates(seen_, options_, front(), desired()))
+    if (auto keep = PlanCertificates(seen_, options_, decision_.certified, desired()))
       out_.Add(*std::move(keep));
   }
 

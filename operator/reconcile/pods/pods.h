@@ -106,16 +106,14 @@ struct PodPlan {
 //   again.
 // - Pods that must leave, and pods of other revisions, serve until replacements do. Replacements
 //   start all at once for pods that must leave, and one at a time for a rollout.
-// - While nothing is committed, pods of other revisions are removed at once: a corrected spec must
-// not
-//   wait for pods that could never serve.
+// - While nothing is committed, pods of other revisions are removed at once: a corrected spec does
+//   not wait for pods that could never serve.
 // - A crash-looping pod is replaced if no pod of the role is younger than kCrashPause, so that a
 //   worker that can never run costs one pod per ten minutes. If it is in the committed topology, it
 //   stays beside its replacement.
 // - If a replacement finds no node for kShrinkAfter and the role shrinks, a pod that must leave
-// need
-//   not wait for it. One member always stays. Once a topology without the pod is committed, the pod
-//   is removed.
+//   does not wait for it. One member always stays. Once a topology without the pod is committed,
+//   the pod is removed.
 // - Standby pods are created like others and wait until a member is lost or more are wanted.
 // - Surplus pods are removed in this order: crash-looping, not ready, must leave, other revisions,
 //   youngest. A member of the committed topology stays until an epoch without it.
