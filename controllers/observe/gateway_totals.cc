@@ -227,6 +227,8 @@ Recent Over(const GatewayTotals& totals, double seconds) {
   const double begin = std::max(now - seconds, totals.samples.front().time_seconds);
   Recent out{now - begin, totals.samples.back().totals};
   Add(At(totals.samples, begin), -1, out.totals);
+  // Sums of rounded shares may differ by less than a request although nothing came.
+  for (double Totals::*const sum : kSums) out.totals.*sum = std::max(out.totals.*sum, 0.0);
   return out;
 }
 

@@ -182,16 +182,16 @@ class ServingTest(ServedCase):
         local.stop()
         return answers
 
-    def all_exchange_for(self, service, bodies, wanted):
+    def all_exchange_for(self, service, bodies, wanted, instances=4):
         """Sends the requests at once. Returns whether each worker has sent rows or contributions after the answers."""
         def ask(body):
             said = self.nodes[0].box.run("curl", "-sf", "--json", json.dumps(body), f"{self.url(service)}/completions")
             return json.loads(said)["choices"][0]["token_ids"]
         with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
             self.assertEqual(list(pool.map(ask, bodies)), wanted)
-        sent = [re.search(r'^janus_exchange_bytes_total{.*direction="sent".*} (\S+)$', self.page(name), re.M)[1]
-                for name in self.states(OF_WORKERS, service)]
-        return len(sent) == 4 and all(float(number) > 0 for number in sent)
+        sent = [number for name in self.states(OF_WORKERS, service) for number in re.findall(
+            r'^janus_exchange_bytes_total{.*direction="sent".*} (\S+)$', self.page(name), re.M)]
+        return len(sent) == instances and all(float(number) > 0 for number in sent)
 
     def links(self, service):
         """How workers are connected to those on the other node: (role and rank, theirs, transport)."""
@@ -208,6 +208,27 @@ class ServingTest(ServedCase):
                 if members[peer]["spec"]["nodeName"] != pod["spec"]["nodeName"]:
                     found.append((own, peer, transport))
         return found
+
+    def test_golden_continuations_of_pods_with_several_instances(self):
+        copy_golden(self.models / "mixtral", "mixtral")
+        role = {"instancesPerPod": 2, "podTemplate": apart("several")}
+        self.apply("several", "mixtral", gateway={"replicas": 1},
+                   roles={"attention": {**role, "replicas": 3, "maxBatchSize": 16}, "experts": {**role, "replicas": 4}})
+        cases = [case for case in json.loads((GOLDEN / "mixtral" / "golden.json").read_text())["cases"]
+                 if case["config"] == "config.json"]
+        self.await_served("several")
+        self.assertEqual(len(self.states(OF_WORKERS, "several")), 4, "two pods of each role")
+        bodies = [{"temperature": 0, "return_token_ids": True, "model": "several", "prompt": case["prompt"],
+                   "max_tokens": len(case["greedy_ids"])} for case in cases]
+        wanted = [case["greedy_ids"] for case in cases]
+        wait_for(functools.partial(self.all_exchange_for, "several", bodies, wanted, instances=7),
+                 "each instance to have its part in an answer")
+        self.assertEqual(self.get("moesvc/several")["status"]["topology"]["mode"], "TwoPhaseParallel")
+        ways = set()
+        for name in self.states(OF_WORKERS, "several"):
+            ways |= set(re.findall(r'^janus_exchange_link_info{.*transport="([^"]*)".*} 1$', self.page(name), re.M))
+        self.assertEqual({way.split("/")[0] for way in ways}, {"shared memory", "UCX tcp"},
+                         "within a pod, and between pods")
 
     def test_golden_continuations_over_two_nodes_are_those_of_one_machine(self):
         services = {family.replace("_", "-"): family for family in FAMILIES}

@@ -50,31 +50,31 @@ constexpr const RoleSpec& Experts(const Spec& s) {
   return s.roles.experts;
 }
 
-#define JANUS_ROLE_LIMITS(role, get)                                                           \
-  Limit{"roles." role ".scaling.behavior", "",                                                 \
-        "in mode External the writer of the MoERoleScaler decides how fast",                   \
-        [](const Spec& s) { return ExternalBehavior(get(s)); }},                               \
-      Limit{"roles." role ".instancesPerPod", "1", "",                                         \
-            [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }},                \
-      Limit{"roles." role ".tensorParallel", "1", "",                                          \
-            [](const Spec& s) { return Unless(get(s).tensor_parallel, 1); }},                  \
-      Limit{"roles." role ".resources", "", "workers are processes of this machine",           \
-            [](const Spec& s) { return If(get(s).resources != Resources{}, "this"); },         \
-            Ground::kMachine},                                                                 \
-      Limit{"roles." role ".nodeSelector", "", "workers are processes of this machine",        \
-            [](const Spec& s) { return If(!get(s).node_selector.empty(), "this"); },           \
-            Ground::kMachine},                                                                 \
-      Limit{"roles." role ".tolerations", "", "workers are processes of this machine",         \
-            [](const Spec& s) { return If(!get(s).tolerations.empty(), "this"); },             \
-            Ground::kMachine},                                                                 \
-      Limit{"roles." role ".schedulerName", "", "workers are processes of this machine",       \
-            [](const Spec& s) { return Text(get(s).scheduler_name); }, Ground::kMachine},      \
-      Limit{"roles." role ".priorityClassName", "", "workers are processes of this machine",   \
-            [](const Spec& s) { return Text(get(s).priority_class_name); }, Ground::kMachine}, \
-      Limit {                                                                                  \
-    "roles." role ".podTemplate", "", "workers are processes of this machine",                 \
-        [](const Spec& s) { return If(get(s).pod_template.has_value(), "this"); },             \
-        Ground::kMachine                                                                       \
+#define JANUS_ROLE_LIMITS(role, get)                                                              \
+  Limit{"roles." role ".scaling.behavior", "",                                                    \
+        "in mode External the writer of the MoERoleScaler decides how fast",                      \
+        [](const Spec& s) { return ExternalBehavior(get(s)); }},                                  \
+      Limit{"roles." role ".instancesPerPod", "1", "--nodes plays nodes of several instances",    \
+            [](const Spec& s) { return Unless(get(s).instances_per_pod, 1); }, Ground::kMachine}, \
+      Limit{"roles." role ".tensorParallel", "1", "",                                             \
+            [](const Spec& s) { return Unless(get(s).tensor_parallel, 1); }},                     \
+      Limit{"roles." role ".resources", "", "workers are processes of this machine",              \
+            [](const Spec& s) { return If(get(s).resources != Resources{}, "this"); },            \
+            Ground::kMachine},                                                                    \
+      Limit{"roles." role ".nodeSelector", "", "workers are processes of this machine",           \
+            [](const Spec& s) { return If(!get(s).node_selector.empty(), "this"); },              \
+            Ground::kMachine},                                                                    \
+      Limit{"roles." role ".tolerations", "", "workers are processes of this machine",            \
+            [](const Spec& s) { return If(!get(s).tolerations.empty(), "this"); },                \
+            Ground::kMachine},                                                                    \
+      Limit{"roles." role ".schedulerName", "", "workers are processes of this machine",          \
+            [](const Spec& s) { return Text(get(s).scheduler_name); }, Ground::kMachine},         \
+      Limit{"roles." role ".priorityClassName", "", "workers are processes of this machine",      \
+            [](const Spec& s) { return Text(get(s).priority_class_name); }, Ground::kMachine},    \
+      Limit {                                                                                     \
+    "roles." role ".podTemplate", "", "workers are processes of this machine",                    \
+        [](const Spec& s) { return If(get(s).pod_template.has_value(), "this"); },                \
+        Ground::kMachine                                                                          \
   }
 
 constexpr std::array kLimits = {
@@ -142,8 +142,11 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return Unless(s.scaling.standby, 0); }, Ground::kMachine},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
-    Limit{"exchange.mode", "Auto or Direct", "a pod has one instance, so it has nothing to bundle",
+    Limit{"exchange.mode", "Auto or Direct", "pods of one instance have nothing to bundle",
           [](const Spec& s) {
+            if (Attention(s).instances_per_pod > 1 || Experts(s).instances_per_pod > 1) {
+              return Asked();
+            }
             return Unless(s.exchange.mode, {ExchangeMode::kAuto, ExchangeMode::kDirect});
           },
           Ground::kCluster},

@@ -27,7 +27,7 @@ constexpr std::string_view kWorker = "worker";
 constexpr std::string_view kGateway = "gateway";
 
 // All workers share one memory domain: they map the same memory.
-WorkerSeen WorkerAtSocket(const PodSeen& pod) {
+WorkerSeen WorkerAtSocket(const PodSeen& pod, int /*index: a pod has one*/) {
   WorkerSeen out;
   out.role = pod.role;
   out.pod_uid = pod.uid;

@@ -27,7 +27,8 @@ class Budget {
   virtual int ComputeThreads(int m, int n) const = 0;
   // The memory from which the gateway takes its share; nothing: the gateway runs elsewhere.
   virtual std::optional<int64_t> GatewayRoom() const = 0;
-  // Nothing: a pod is a node, and all instances of one machine share memory.
+  // Nodes that a machine plays. Nothing: a pod is a node, and all instances of one machine share
+  // memory.
   virtual std::optional<NodeSizes> Nodes() const { return std::nullopt; }
   // Memory for keys and values of one attention instance: what the rest of `plan` leaves.
   virtual KvRoom RoomForKv(const ServicePlan& plan) const = 0;

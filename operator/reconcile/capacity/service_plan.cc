@@ -68,9 +68,18 @@ Result<std::optional<TimedModel>> TimedModelOf(const MoEServiceSpec& spec,
 }
 
 // Expert instances that must hold the model together: without the largest pod, if the placement is
-// to be survivable. A pod has one instance.
+// to be survivable.
 int HoldersOf(const MoEServiceSpec& spec, int instances) {
-  return spec.roles.experts.placement.survivable ? instances - 1 : instances;
+  const ExpertsSpec& experts = spec.roles.experts;
+  const int largest_pod = std::min(experts.instances_per_pod, instances);
+  return experts.placement.survivable ? instances - largest_pod : instances;
+}
+
+// Pods of several instances are nodes of the exchange.
+std::optional<NodeSizes> NodesOfPods(const MoEServiceSpec& spec) {
+  const NodeSizes out{spec.roles.attention.instances_per_pod, spec.roles.experts.instances_per_pod};
+  if (out.attention == 1 && out.experts == 1) return std::nullopt;
+  return out;
 }
 
 // Counts, and the fewest slots that hold the model.
@@ -86,7 +95,8 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
   }
   const int64_t per_instance = experts.slots_per_instance.value_or(most_slots);
   const bool is_survivable = experts.placement.survivable;
-  const int64_t fewest = CeilDiv(model.moe.experts, per_instance) + (is_survivable ? 1 : 0);
+  const int64_t fewest =
+      CeilDiv(model.moe.experts, per_instance) + (is_survivable ? experts.instances_per_pod : 0);
   plan.m = spec.roles.attention.replicas.value_or(HeldCount(spec.roles.attention, 1));
   plan.n = experts.replicas.value_or(HeldCount(experts, fewest));
   const std::optional<int32_t> most =
@@ -103,9 +113,8 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
   if (holders < 1) {
     return InvalidArgument(
         "spec.roles.experts.placement.survivable: wants a slot for every expert without the "
-        "largest "
-        "pod, and there is one expert instance; raise spec.roles.experts.replicas to 2, or set "
-        "survivable to false");
+        "largest pod, and there is one expert pod; raise spec.roles.experts.replicas to " +
+        std::to_string(experts.instances_per_pod + 1) + ", or set survivable to false");
   }
   const int fewest_slots =
       std::min(controllers::FewestSlots(model.moe.experts, holders), most_slots);
@@ -438,6 +447,8 @@ Result<ServicePlan> PlanWithin(Planning from) {
   ServicePlan counted;
   counted.effective = ResolveDefaults(from.service);
   counted.nodes = from.budget.Nodes();
+  counted.plays_nodes = counted.nodes.has_value();
+  if (!counted.nodes) counted.nodes = NodesOfPods(spec);
   ChooseExchangeMode(spec, counted);
   counted.dtype = ComputeType(spec.model.dtype, from.checkpoint.dtype);
   JANUS_ASSIGN_OR_RETURN(from.timed, TimedModelOf(spec, from.checkpoint));

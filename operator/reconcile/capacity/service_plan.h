@@ -93,7 +93,8 @@ struct ServicePlan {
   int compute_threads = 1;           // per instance
   int64_t gateway_memory_bytes = 0;  // most that the gateway may hold for clients; 0: its default
   MemoryNeed need;
-  std::optional<NodeSizes> nodes;    // that one machine plays
+  std::optional<NodeSizes> nodes;    // of several instances: pods, or nodes that a machine plays
+  bool plays_nodes = false;          // a machine plays them
   std::optional<TimedDevice> timed;  // what every worker stands for
 };
 

@@ -5,6 +5,7 @@
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/pods/pods.h"
 #include "operator/reconcile/pods/worker_pod.h"
 
 namespace janus::control {
@@ -46,6 +47,22 @@ Node Ports(int first, int count) {
   return out;
 }
 
+// One port of every instance that a pod can have, whatever the spec says: pods of an earlier spec
+// may still serve.
+Node PortsOfInstances(int first) {
+  Node out = Node::List();
+  for (int index = 0; index < kMostInstancesPerPod; ++index) {
+    out.items.push_back(Port(first + kPortsPerInstance * index));
+  }
+  return out;
+}
+
+Node ExchangePorts() {
+  Node out = PortsOfInstances(kGrpcPort + 1);
+  out.items.push_back(Ports(kUcxPort, kUcxPorts * kMostInstancesPerPod));
+  return out;
+}
+
 // `rules`: the allowed callers; the pods refuse all others.
 Child Policy(const MoEService& service, const std::string& name, std::string_view component,
              Node pods, Node rules) {
@@ -65,15 +82,13 @@ std::vector<Child> NetworkPoliciesOf(const MoEService& service, const OperatorDe
   const std::string& name = service.metadata.name;
   const Node workers = InTheNamespace(Workers(service));
   std::vector<Child> out;
-  out.push_back(Policy(
-      service, WorkersPolicyName(name), "worker", Workers(service),
-      ListOf({Object({{"from",
-                       ListOf({workers, InTheNamespace(Gateways(service)), Operators(defaults)})},
-                      {"ports", ListOf({Port(kGrpcPort)})}}),
-              // Not encrypted, and UCX parses bytes before any check.
-              Object({{"from", ListOf({workers})},
-                      {"ports", ListOf({Port(kGrpcPort + 1), Ports(kUcxPort, kUcxPorts)})}}),
-              Object({{"ports", ListOf({Port(kProbePort)})}})})));
+  out.push_back(Policy(service, WorkersPolicyName(name), "worker", Workers(service),
+                       ListOf({Object({{"from", ListOf({workers, InTheNamespace(Gateways(service)),
+                                                        Operators(defaults)})},
+                                       {"ports", PortsOfInstances(kGrpcPort)}}),
+                               // Not encrypted, and UCX parses bytes before any check.
+                               Object({{"from", ListOf({workers})}, {"ports", ExchangePorts()}}),
+                               Object({{"ports", ListOf({Port(kProbePort)})}})})));
   out.push_back(Policy(service, GatewayName(name), "gateway", Gateways(service),
                        ListOf({Object({{"ports", ListOf({Port(kGatewayPort)})}})})));
   return out;

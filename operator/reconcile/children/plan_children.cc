@@ -16,7 +16,9 @@ namespace {
 
 void Count(const TopologyRecord* committed, CommittedPods& out) {
   if (committed == nullptr) return;
+  std::set<std::string> pods;
   for (const TopologyInstance& one : committed->instances) {
+    if (!pods.insert(one.pod_uid).second) continue;
     ++(one.role == Role::kAttention ? out.attention : out.experts);
   }
 }

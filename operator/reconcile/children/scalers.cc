@@ -45,23 +45,30 @@ std::string WhatIsAsked(const MoEService& service, Role role, int count) {
          std::to_string(count);
 }
 
+int PodCount(int instances, int per_pod) {
+  return (instances + per_pod - 1) / per_pod;
+}
+
 BoundedCount BoundBySpec(const MoEService& service, Role role, int asked) {
   const RoleScaling& scaling = *SpecOf(service, role).scaling;
+  const int per_pod = SpecOf(service, role).instances_per_pod;
   const std::string path = "spec.roles." + std::string(ToString(role)) + ".scaling.";
-  const auto limit = [&](const char* reason, const char* field, int bound) {
-    return BoundedCount{bound,
+  const auto limit = [&](const char* reason, const char* field, int bound, int pods) {
+    return BoundedCount{pods * per_pod,
                         {reason, WhatIsAsked(service, role, asked) + "; " + path + field + " is " +
                                      std::to_string(bound)}};
   };
   const int least = scaling.min_replicas.value_or(1);
-  if (asked < least) return limit("AtMin", "minReplicas", least);
+  const int least_pods = PodCount(least, per_pod);
+  if (asked < least_pods) return limit("AtMin", "minReplicas", least, least_pods);
   const int most = scaling.max_replicas.value_or(role == Role::kAttention ? kMostAttentionInstances
                                                                           : kMostExpertInstances);
-  if (asked > most) return limit("AtMax", "maxReplicas", most);
-  return {asked};
+  const int most_pods = std::max(most / per_pod, 1);
+  if (asked > most_pods) return limit("AtMax", "maxReplicas", most, most_pods);
+  return {asked * per_pod};
 }
 
-Child ScalerOf(const MoEService& service, Role role, int replicas) {
+Child ScalerOf(const MoEService& service, Role role, int instances) {
   Node object = Object({{"apiVersion", Text(kRoleScalers.ApiVersion())},
                         {"kind", Text(kRoleScalers.kind)},
                         {"spec", Object({{"service", Text(service.metadata.name)},
@@ -69,7 +76,8 @@ Child ScalerOf(const MoEService& service, Role role, int replicas) {
   MakeOwned(service, RoleObjectName(service.metadata.name, role), LabelsOf(service, ToString(role)),
             object);
   Node first = object;
-  SetAt(first, {"spec", "replicas"}, Node::Integer(replicas));
+  const int pods = PodCount(instances, SpecOf(service, role).instances_per_pod);
+  SetAt(first, {"spec", "replicas"}, Node::Integer(pods));
   return {&kRoleScalers, std::move(object), std::move(first)};
 }
 
@@ -84,7 +92,7 @@ Node WithScalerStatus(const Node& scaler, const StatusFacts& seen, Role role) {
   ready.observed_generation = generation;
   Node out = scaler;
   SetAt(out, {"status", "observedGeneration"}, Node::Integer(generation));
-  SetAt(out, {"status", "replicas"}, Node::Integer(status.committed));
+  SetAt(out, {"status", "replicas"}, Node::Integer(status.committed_pods));
   SetAt(out, {"status", "selector"}, Text(status.selector));
   SetAt(out, {"status", "conditions"},
         WriteConditions(Transitioned(ReadConditions(scaler), {std::move(ready)}, seen.now)));

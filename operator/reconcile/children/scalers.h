@@ -15,24 +15,27 @@ namespace janus::control {
 
 bool IsExternal(const RoleSpec& role);
 
+// The fewest pods of at most `per_pod` instances that have so many.
+int PodCount(int instances, int per_pod);
+
 // "MoERoleScaler chat-experts asks for 4".
 std::string WhatIsAsked(const MoEService& service, Role role, int count);
 
-// `asked` within the spec's bounds.
+// The instances of `asked` pods, all full, within the spec's bounds.
 struct BoundedCount {
   int count = 0;
   Cause limit = {};  // AtMin or AtMax, with the role; empty: no bound applies
 };
 BoundedCount BoundBySpec(const MoEService& service, Role role, int asked);
 
-// The MoERoleScaler. Its `replicas` are set only on creation. From then on they belong to the user,
-// and later applies leave them out.
-Child ScalerOf(const MoEService& service, Role role, int replicas);
+// The MoERoleScaler. Its `replicas` count pods, and are set only on creation. From then on they
+// belong to the user, and later applies leave them out.
+Child ScalerOf(const MoEService& service, Role role, int instances);
 
 // spec.replicas of a `scaler` that matches the schema.
 int AskedOf(const Node& scaler);
 
-// The scaler with its new status: members of the committed topology, their selector, and Ready,
+// The scaler with its new status: pods of the committed topology, their selector, and Ready,
 // which matches the conditions of its role and bounds. `scaler` is the newest version.
 Node WithScalerStatus(const Node& scaler, const StatusFacts& seen, Role role);
 

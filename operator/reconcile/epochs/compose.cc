@@ -82,7 +82,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
       topology.attention.push_back(std::move(instance));
     }
   }
-  if (plan.nodes) {
+  if (plan.plays_nodes) {
     PutIntoNodes(plan.nodes->attention, topology.attention);
     PutIntoNodes(plan.nodes->experts, topology.experts);
   }

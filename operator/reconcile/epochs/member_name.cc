@@ -13,7 +13,8 @@ std::string MemberName(const TopologyInstance& member) {
   if (!id || member.node.find("-" + role + "-") == std::string::npos) {
     return role + " at " + member.address;
   }
-  const std::string name = role + "-" + std::to_string(*id);
+  std::string name = role + "-" + std::to_string(*id);
+  if (member.index > 0) name += "/" + std::to_string(member.index);
   if (member.address.starts_with("unix:")) return name;
   return name + " (pod " + member.node + ", " + member.address + ")";
 }

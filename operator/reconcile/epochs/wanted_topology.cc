@@ -81,26 +81,29 @@ class Wanted {
       const auto pod = std::find_if(pods.begin(), pods.end(),
                                     [&](const PodSeen& one) { return one.uid == uid; });
       if (pod->ip.empty()) continue;
-      const Answers answers = AnswerOf(*pod);
-      if (answers == Answers::kNotYet) return false;
-      if (answers == Answers::kNo) continue;
-      workers_.push_back(from_.options.locate(*pod));
-      if (committed == nullptr) continue;
-      workers_.back().held = RoomOf(*committed, InstanceOf(*pod));
-      const auto has = experts_.find(InstanceOf(*pod));
-      if (has != experts_.end()) workers_.back().experts = has->second;
+      for (int index = 0; index < pod->instances; ++index) {
+        const Answers answers = AnswerOf(*pod, index);
+        if (answers == Answers::kNotYet) return false;
+        if (answers == Answers::kNo) continue;
+        workers_.push_back(from_.options.locate(*pod, index));
+        if (committed == nullptr) continue;
+        const InstanceId id = InstanceOf(*pod, index);
+        workers_.back().held = RoomOf(*committed, id);
+        const auto has = experts_.find(id);
+        if (has != experts_.end()) workers_.back().experts = has->second;
+      }
     }
     return true;
   }
 
-  Answers AnswerOf(const PodSeen& pod) {
+  Answers AnswerOf(const PodSeen& pod, int index) {
     const TopologyRecord* const committed = from_.side.committed();
     const EpochsSeen& epochs = from_.side.epochs();
     if (committed == nullptr || epochs.WhyLost(committed->epoch).empty()) return Answers::kYes;
-    const auto since = epochs.watch.silent_since.find(InstanceOf(pod));
+    const auto since = epochs.watch.silent_since.find(InstanceOf(pod, index));
     if (since == epochs.watch.silent_since.end()) return Answers::kYes;
     const std::string silent =
-        "pod " + pod.name + " does not answer at " + from_.options.locate(pod).address;
+        "pod " + pod.name + " does not answer at " + from_.options.locate(pod, index).address;
     if (from_.seen.now >= since->second + kSilentFor) {
       out_.awaited = {"WorkerUnreachable", silent};
       return Answers::kNo;

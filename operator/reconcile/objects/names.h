@@ -18,6 +18,8 @@ inline constexpr std::string_view kRoleLabel = "serving.janus.dev/role";
 inline constexpr std::string_view kRevisionLabel = "serving.janus.dev/revision";
 // On worker pods: the model they were created for (ModelLabelOf).
 inline constexpr std::string_view kModelLabel = "serving.janus.dev/model";
+// On worker pods of several instances: how many. A pod without it has one.
+inline constexpr std::string_view kInstancesLabel = "serving.janus.dev/instances";
 // "true" only on pods of the committed topology.
 inline constexpr std::string_view kMemberLabel = "serving.janus.dev/member";
 // The readiness gate of worker pods: True after Commit.

@@ -105,13 +105,13 @@ class Deciding {
 
   void Order(const std::array<PodPlan, 2>& pods, const Desired& of, std::vector<PodOrder>& orders) {
     for (const Role role : {Role::kAttention, Role::kExperts}) {
-      const int count = pods[role == Role::kExperts].create;
-      if (count == 0) continue;
+      const std::vector<int>& sizes = pods[role == Role::kExperts].sizes;
+      if (sizes.empty()) continue;
       if (!decision_.certified.can_start[role == Role::kExperts]) {
         if (&of == &desired()) decision_.awaits_certificate[role == Role::kExperts] = true;
         continue;
       }
-      orders.push_back({role, count, of.Of(role).wanted.revision,
+      orders.push_back({role, sizes, of.Of(role).wanted.revision,
                         ImageOfPods(of.service, desired().pinned, options_), &of.service});
     }
   }

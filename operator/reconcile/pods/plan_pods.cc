@@ -35,6 +35,7 @@ PodPlan PlanRolePods(const ServiceObserved& seen, const Side& side, Role role,
   const std::set<std::string>& committed = desired.wants_pods() ? side.committed_pods : none;
   PodPlan plan = PlanPods(pods, desired.Of(role).wanted, committed);
   if (!makes) plan.create = 0;
+  plan.sizes.resize(static_cast<size_t>(plan.create));
   const auto at = [&](WallTime time) { return At(seen.now, time - seen.wall); };
   WallTime youngest;
   bool crashes = false;
@@ -60,7 +61,7 @@ void PlanNewPods(const ServiceObserved& seen, const std::vector<PodOrder>& order
   SetPinnedImage(reserve.next, pinned);
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     int64_t wanted = 0;
-    for (const PodOrder& order : orders) wanted += order.role == role ? order.count : 0;
+    for (const PodOrder& order : orders) wanted += order.role == role ? std::ssize(order.sizes) : 0;
     PodIds& its = reserve.ids[role == Role::kExperts];
     const int64_t lacks = wanted - (its.last - its.next + 1);
     if (lacks <= 0) continue;
@@ -72,13 +73,13 @@ void PlanNewPods(const ServiceObserved& seen, const std::vector<PodOrder>& order
   std::set<Role> refused;
   for (const PodOrder& order : orders) {
     int64_t& id = ids[order.role == Role::kExperts].next;
-    for (int i = 0; i < order.count; ++i, ++id) {
+    for (const int instances : order.sizes) {
       while (HasId(seen, order.role, id)) ++id;
       // If one is refused, the others of its role would be too.
       if (refused.contains(order.role)) break;
       Node pod = WorkerPod(*order.service, options.defaults,
-                           {order.role, order.revision, id, order.image});
-      if (!out.Add(MakePod{order.role, id, std::move(pod)})) refused.insert(order.role);
+                           {order.role, order.revision, id, order.image, instances});
+      if (!out.Add(MakePod{order.role, id++, std::move(pod)})) refused.insert(order.role);
     }
   }
 }

@@ -21,7 +21,7 @@ PodPlan PlanRolePods(const ServiceObserved& seen, const Side& side, Role role,
 // Pods to create for one role.
 struct PodOrder {
   Role role = Role::kAttention;
-  int count = 0;
+  std::vector<int> sizes;  // instances of each
   std::string revision;
   std::string image;
   const MoEService* service = nullptr;  // for which they are created

@@ -1,6 +1,7 @@
 #include "operator/reconcile/pods/pods.h"
 
 #include <algorithm>
+#include <charconv>
 #include <tuple>
 
 #include "operator/api/device.h"
@@ -45,6 +46,14 @@ std::string UnplaceableMessage(const Node& pod) {
     }
   }
   return "";
+}
+
+// A missing or unreadable label: the pod is of a version whose pods had one instance.
+int InstancesOfPod(std::string_view label) {
+  int out = 1;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), out);
+  const bool is_whole = error == std::errc() && end == label.data() + label.size();
+  return is_whole && out >= 1 && out <= kMostInstancesPerPod ? out : 1;
 }
 
 constexpr std::string_view kCrashLoop = "CrashLoopBackOff";
@@ -103,7 +112,7 @@ bool IsOld(const PodSeen& pod, const RoleWanted& wanted) {
   return wanted.rolls && pod.revision != wanted.revision;
 }
 
-// Such a pod stays as long as it lives; others only until a replacement serves.
+// Such a pod may stay as long as it lives; others only until a replacement serves.
 bool IsGood(const PodSeen& pod, const RoleWanted& wanted) {
   return pod.is_live() && pod.must_leave.empty() && !IsOld(pod, wanted);
 }
@@ -114,22 +123,68 @@ auto KeepOrder(const PodSeen& pod, const RoleWanted& wanted, bool is_committed) 
                     IsOld(pod, wanted), !is_committed, pod.id);
 }
 
+// Removes one `size`. False: there is none.
+bool TakeSize(std::vector<int>& sizes, int size) {
+  const auto found = std::find(sizes.begin(), sizes.end(), size);
+  if (found == sizes.end()) return false;
+  sizes.erase(found);
+  return true;
+}
+
+// Which pods are those that the role wants, and the sizes that no pod has.
+struct Fitting {
+  std::set<const PodSeen*> pods;
+  std::vector<int> missing;  // largest first
+};
+
+// `live`: in KeepOrder.
+Fitting FitSizes(const std::vector<const PodSeen*>& live, const RoleWanted& wanted) {
+  Fitting out;
+  out.missing = wanted.AllSizes();
+  for (const PodSeen* pod : live) {
+    if (IsGood(*pod, wanted) && TakeSize(out.missing, pod->instances)) out.pods.insert(pod);
+  }
+  return out;
+}
+
 std::string WhyRemoved(const PodSeen& pod, const RoleWanted& wanted) {
   if (!pod.must_leave.empty()) return pod.must_leave;
   if (IsOld(pod, wanted)) return "revision " + wanted.revision + " has taken its place";
+  const std::vector<int> sizes = wanted.AllSizes();
+  if (!sizes.empty() && std::find(sizes.begin(), sizes.end(), pod.instances) == sizes.end()) {
+    return "a pod with another number of instances has taken its place";
+  }
   return "the role wants fewer pods";
 }
 
-int CountToCreate(const std::vector<const PodSeen*>& live, const RoleWanted& wanted) {
-  int good = 0, leaving = 0;
-  for (const PodSeen* pod : live) {
-    good += IsGood(*pod, wanted);
-    leaving += !pod->must_leave.empty();
+int CountToCreate(const std::vector<const PodSeen*>& live, const Fitting& fitting,
+                  const RoleWanted& wanted) {
+  const auto leaving = static_cast<int>(std::count_if(
+      live.begin(), live.end(), [](const PodSeen* pod) { return !pod->must_leave.empty(); }));
+  const int all = static_cast<int>(live.size());
+  const bool rolling = all - leaving > static_cast<int>(fitting.pods.size());
+  const int room = wanted.all() + leaving + (rolling ? kSurge : 0) - all;
+  return std::clamp(room, 0, static_cast<int>(fitting.missing.size()));
+}
+
+// The pods that should serve: of each wanted size if there are such, else any.
+std::vector<const PodSeen*> ChooseMembers(const std::vector<const PodSeen*>& live,
+                                          const RoleWanted& wanted) {
+  std::vector<int> sizes = wanted.Sizes();
+  std::vector<const PodSeen*> out;
+  for (const bool any_size : {false, true}) {
+    for (const PodSeen* pod : live) {
+      if (!pod->containers_ready || sizes.empty()) continue;
+      if (std::find(out.begin(), out.end(), pod) != out.end()) continue;
+      if (any_size) {
+        sizes.pop_back();
+      } else if (!TakeSize(sizes, pod->instances)) {
+        continue;
+      }
+      out.push_back(pod);
+    }
   }
-  const int missing = wanted.all() - good;
-  const bool rolling = static_cast<int>(live.size()) - leaving > good;
-  const int room = wanted.all() + leaving + (rolling ? kSurge : 0) - static_cast<int>(live.size());
-  return std::max(0, std::min(missing, room));
+  return out;
 }
 
 bool IsWithoutRoom(const PodSeen& pod, const RoleWanted& wanted) {
@@ -179,6 +234,7 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   out.role = *role;
   out.id = *id;
   out.revision = TextAt(pod, {"metadata", "labels", kRevisionLabel});
+  out.instances = InstancesOfPod(TextAt(pod, {"metadata", "labels", kInstancesLabel}));
   out.model = TextAt(pod, {"metadata", "labels", kModelLabel});
   out.has_member_label = TextAt(pod, {"metadata", "labels", kMemberLabel}) == "true";
   out.node = TextAt(pod, {"spec", "nodeName"});
@@ -209,6 +265,18 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   }
   out.gpus = GpusOf(pod);
   ReadContainers(pod, out);
+  return out;
+}
+
+std::vector<int> RoleWanted::Sizes() const {
+  std::vector<int> out(static_cast<size_t>(instances / per_pod), per_pod);
+  if (instances % per_pod != 0) out.push_back(instances % per_pod);
+  return out;
+}
+
+std::vector<int> RoleWanted::AllSizes() const {
+  std::vector<int> out = Sizes();
+  if (!out.empty()) out.insert(out.begin(), static_cast<size_t>(standby), out.front());
   return out;
 }
 
@@ -264,13 +332,11 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
   const auto awaited = std::count_if(pods.begin(), pods.end(), [&](const PodSeen& pod) {
     return EndedAtOnce(pod, wanted.now, committed);
   });
-  plan.create = std::max(0, CountToCreate(live, wanted) - static_cast<int>(awaited));
+  const Fitting fitting = FitSizes(live, wanted);
+  plan.create = std::max(0, CountToCreate(live, fitting, wanted) - static_cast<int>(awaited));
+  plan.sizes.assign(fitting.missing.begin(), fitting.missing.begin() + plan.create);
 
-  std::vector<const PodSeen*> members;
-  for (const PodSeen* pod : live) {
-    if (static_cast<int>(members.size()) < wanted.pods && pod->containers_ready)
-      members.push_back(pod);
-  }
+  std::vector<const PodSeen*> members = ChooseMembers(live, wanted);
   plan.may_go = MayGo(live, members, wanted);
   // A topology without them serves.
   std::erase_if(members, [&](const PodSeen* pod) {
@@ -280,7 +346,7 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     return true;
   });
   // No pod is deleted before all members serve, because it may still be needed.
-  const bool settled = static_cast<int>(members.size()) == wanted.pods &&
+  const bool settled = static_cast<int>(members.size()) == wanted.pods() &&
                        std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
                          return committed.contains(pod->uid);
                        });
@@ -289,15 +355,13 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
   auto replacements = std::count_if(live.begin(), live.end(), [&](const PodSeen* pod) {
     return committed.contains(pod->uid) && !pod->crash_loop.empty();
   });
-  int kept = 0;
   for (const PodSeen* pod : live) {
     const bool is_member = std::find(members.begin(), members.end(), pod) != members.end();
-    const bool wanted_soon = IsGood(*pod, wanted) && kept < wanted.all();
-    kept += IsGood(*pod, wanted);
-    if (is_member || wanted_soon || committed.contains(pod->uid)) continue;
+    if (is_member || fitting.pods.contains(pod) || committed.contains(pod->uid)) continue;
     if (!pod->crash_loop.empty() && replacements-- > 0) continue;
     // A surplus pod that does not serve is deleted without waiting.
-    if (settled || !pod->containers_ready || IsGood(*pod, wanted)) {
+    const bool is_surplus = IsGood(*pod, wanted) && fitting.missing.empty();
+    if (settled || !pod->containers_ready || is_surplus) {
       plan.remove.push_back({pod->name, pod->uid, WhyRemoved(*pod, wanted)});
     }
   }

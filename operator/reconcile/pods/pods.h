@@ -14,6 +14,8 @@
 
 namespace janus::control {
 
+inline constexpr int kMostInstancesPerPod = 8;
+
 // A worker pod as observed.
 struct PodSeen {
   std::string name;
@@ -22,6 +24,7 @@ struct PodSeen {
   Role role = Role::kAttention;
   std::string revision;
   int64_t id = 0;
+  int instances = 1;              // for its life (kInstancesLabel)
   std::string node = {};          // empty: not scheduled yet
   std::string ip = {};            // empty: not assigned yet
   bool containers_ready = false;  // it can be prepared
@@ -65,14 +68,21 @@ std::optional<PodSeen> ReadPod(const Node& pod);
 
 // What a role wants.
 struct RoleWanted {
-  int pods = 0;          // that serve
-  int standby = 0;       // extra ones that are kept ready
+  int instances = 0;     // that serve
+  int per_pod = 1;       // at most so many in a pod: 14 of 8 are pods of 8 and 6
+  int standby = 0;       // extra pods that are kept ready
   bool shrinks = false;  // a pod that must leave may go without a replacement if none can be placed
   std::string revision;
   bool rolls = true;  // replace pods of other revisions; false while paused
   WallTime now;
 
-  int all() const { return pods == 0 ? 0 : pods + standby; }
+  // Pods that serve.
+  int pods() const { return (instances + per_pod - 1) / per_pod; }
+  // The instances of each of them, largest first.
+  std::vector<int> Sizes() const;
+  int all() const { return instances == 0 ? 0 : pods() + standby; }
+  // With those of the standby pods, which can replace any other.
+  std::vector<int> AllSizes() const;
 };
 
 // For an ended pod: "its containers have ended", or "it has failed: Evicted: no memory".
@@ -88,7 +98,8 @@ struct PodRemoval {
 };
 
 struct PodPlan {
-  int create = 0;  // of the wanted revision
+  int create = 0;               // of the wanted revision
+  std::vector<int> sizes = {};  // [create] instances of each, largest first
   // The pods for the next topology, lowest id first; all can be prepared.
   std::vector<std::string> members;  // uids
   // Of these, pods that must leave and have no replacement: the next topology is without them if it
@@ -115,6 +126,8 @@ struct PodPlan {
 //   does not wait for it. One member always stays. Once a topology without the pod is committed,
 //   the pod is removed.
 // - Standby pods are created like others and wait until a member is lost or more are wanted.
+// - A pod of a size that is no longer wanted serves until a pod of the wanted size replaces it, as
+//   in a rollout.
 // - Surplus pods are removed in this order: crash-looping, not ready, must leave, other revisions,
 //   youngest. A member of the committed topology stays until an epoch without it.
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,

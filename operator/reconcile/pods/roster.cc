@@ -6,35 +6,43 @@
 
 namespace janus::control {
 
-InstanceId InstanceOf(const PodSeen& pod) {
-  return {pod.role, pod.uid, 0, pod.restarts};
+InstanceId InstanceOf(const PodSeen& pod, int index) {
+  return {pod.role, pod.uid, index, pod.restarts};
 }
 
-WorkerSeen WorkerAtPodIp(const PodSeen& pod) {
+WorkerSeen WorkerAtPodIp(const PodSeen& pod, int index) {
   const bool is_v6 = pod.ip.find(':') != std::string::npos;
   const std::string host = is_v6 ? "[" + pod.ip + "]" : pod.ip;
   WorkerSeen out;
   out.role = pod.role;
   out.pod_uid = pod.uid;
+  out.index = index;
   out.incarnation = pod.restarts;
   out.node = pod.name;
   out.domain = pod.name;
-  out.address = host + ":" + std::to_string(kGrpcPort);
-  out.exchange_address = "tcp:" + host + ":" + std::to_string(kGrpcPort + 1);
+  const int port = kGrpcPort + kPortsPerInstance * index;
+  out.address = host + ":" + std::to_string(port);
+  out.exchange_address = "tcp:" + host + ":" + std::to_string(port + 1);
+  if (pod.instances > 1) {
+    // For the other instances of the pod, with which it shares memory.
+    out.exchange_address +=
+        ",unix:" + std::string(kSocketsMount) + "/exchange-" + std::to_string(index);
+  }
   return out;
 }
 
 std::set<InstanceId> AliveInstances(std::span<const PodSeen> pods) {
   std::set<InstanceId> out;
   for (const PodSeen& pod : pods) {
-    if (pod.is_live() && !pod.ip.empty()) out.insert(InstanceOf(pod));
+    if (!pod.is_live() || pod.ip.empty()) continue;
+    for (int index = 0; index < pod.instances; ++index) out.insert(InstanceOf(pod, index));
   }
   return out;
 }
 
 std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
                        const std::vector<std::string>& members) {
-  if (static_cast<int>(members.size()) >= wanted.pods) return "";
+  if (static_cast<int>(members.size()) >= wanted.pods()) return "";
   for (const PodSeen& pod : pods) {
     const bool is_coming = pod.is_live() && !pod.containers_ready && pod.unplaceable.empty() &&
                            pod.crash_loop.empty() && pod.not_starting.empty() &&
@@ -47,7 +55,7 @@ std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
 std::optional<RestartingPod> AwaitedRestart(std::span<const PodSeen> pods, const RoleWanted& wanted,
                                             const std::vector<std::string>& members,
                                             const std::set<std::string>& committed) {
-  if (static_cast<int>(members.size()) >= wanted.pods) return std::nullopt;
+  if (static_cast<int>(members.size()) >= wanted.pods()) return std::nullopt;
   for (const PodSeen& pod : pods) {
     const WallTime until = pod.unready_since + kRestartAwaitedFor;
     // A clock far ahead must not make us wait that long.

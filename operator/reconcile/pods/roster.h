@@ -14,14 +14,17 @@
 
 namespace janus::control {
 
-// Maps pods to serving instances. In this version a pod has one instance, and its incarnation is
-// the container's restart count.
+// Maps pods to serving instances. An instance's incarnation is the restart count of its container.
+// The supervisor of a pod of several instances restarts one of them without a new incarnation: the
+// epoch is then lost, and the next one prepares the new process.
 
-InstanceId InstanceOf(const PodSeen& pod);
+// `index`: 0 to pod.instances - 1.
+InstanceId InstanceOf(const PodSeen& pod, int index = 0);
 
-// Addresses of a pod's worker: WorkerAtPodIp on a cluster, sockets on one machine.
-using LocateWorker = std::function<WorkerSeen(const PodSeen& pod)>;
-WorkerSeen WorkerAtPodIp(const PodSeen& pod);
+// Addresses of one of a pod's workers: WorkerAtPodIp on a cluster, sockets on one machine.
+using LocateWorker = std::function<WorkerSeen(const PodSeen& pod, int index)>;
+// Instances of one pod are one node of the exchange, and share memory.
+WorkerSeen WorkerAtPodIp(const PodSeen& pod, int index);
 
 // Every instance that could be or stay a member. An instance with a briefly unready container is
 // included; a restarted container is another instance.

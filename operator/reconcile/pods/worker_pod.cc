@@ -181,8 +181,15 @@ Node TolerationTree(const Toleration& one) {
   return out;
 }
 
+// In the user's words if there is one.
+std::string Times(const Quantity& quantity, int instances) {
+  if (instances == 1) return quantity.text;
+  const int64_t milli = quantity.milli * instances;
+  return milli % 1000 == 0 ? std::to_string(milli / 1000) : std::to_string(milli) + "m";
+}
+
 // The typed fields of a role, which override its podTemplate.
-void AddScheduling(const RoleSpec& role, PodWriter& pod) {
+void AddScheduling(const RoleSpec& role, int instances, PodWriter& pod) {
   for (const auto& [label, value] : role.node_selector) {
     pod.Set({"spec", "nodeSelector", label}, Text(value));
   }
@@ -197,7 +204,7 @@ void AddScheduling(const RoleSpec& role, PodWriter& pod) {
   }
   const auto quantities = [&](std::string_view kind, const std::map<std::string, Quantity>& of) {
     for (const auto& [resource, quantity] : of) {
-      SetAt(pod.container(), {"resources", kind, resource}, Text(quantity.text));
+      SetAt(pod.container(), {"resources", kind, resource}, Text(Times(quantity, instances)));
     }
   };
   quantities("requests", role.resources.requests);
@@ -213,7 +220,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   pod.Set({"apiVersion"}, Text("v1"));
   pod.Set({"kind"}, Text("Pod"));
   AddCommon(service, defaults, identity.image, pod);
-  AddScheduling(role, pod);
+  AddScheduling(role, identity.instances, pod);
   const std::string model = AddModel(service.spec.model.source, pod);
   pod.Set({"spec", "serviceAccountName"}, Text(WorkerAccountName(service.metadata.name)));
   pod.Set({"spec", "restartPolicy"}, Text("Always"));
@@ -230,12 +237,16 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
       "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
       "--metrics=$(POD_IP):" + std::to_string(kProbePort),
       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)};
+  if (identity.instances > 1) {
+    arguments.push_back("--supervise=" + std::to_string(identity.instances));
+  }
   AddTrust(service, defaults, ToString(identity.role), pod, arguments);
   pod.SetOfContainer("args", Strings(arguments));
   pod.Env("POD_IP", "valueFrom", FromPod("status.podIP"));
   pod.Env("POD_UID", "valueFrom", FromPod("metadata.uid"));
   pod.Env("NODE_NAME", "valueFrom", FromPod("spec.nodeName"));
-  // Otherwise the kernel chooses ports for UCX, and no NetworkPolicy could name them.
+  // Otherwise the kernel chooses ports for UCX, and no NetworkPolicy could name them. A supervisor
+  // gives each of its workers the next range.
   pod.Env("UCX_TCP_PORT_RANGE", "value",
           Text(std::to_string(kUcxPort) + "-" + std::to_string(kUcxPort + kUcxPorts - 1)));
   pod.Port("metrics", kProbePort);
@@ -248,7 +259,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   pod.SetOfContainer("livenessProbe", std::move(live));
   pod.SetOfContainer("readinessProbe", Probe("/ready", 5, 1));
   // Sockets and shared memory of the instances in one pod.
-  pod.Volume("sockets", "emptyDir", Node::Map(), "/run/janus", false);
+  pod.Volume("sockets", "emptyDir", Node::Map(), kSocketsMount, false);
   pod.Volume("shared-memory", "emptyDir", Object({{"medium", Text("Memory")}}), "/dev/shm", false);
 
   Node out = std::move(pod).Take();
@@ -256,6 +267,9 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   labels["app.kubernetes.io/name"] = "janus-worker";
   labels[std::string(kRoleLabel)] = ToString(identity.role);
   labels[std::string(kRevisionLabel)] = identity.revision;
+  if (identity.instances > 1) {
+    labels[std::string(kInstancesLabel)] = std::to_string(identity.instances);
+  }
   labels[std::string(kModelLabel)] = ModelLabelOf(service);
   MakeOwned(service, PodName(service.metadata.name, identity.role, identity.revision, identity.id),
             labels, out);

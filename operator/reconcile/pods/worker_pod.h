@@ -13,6 +13,7 @@ namespace janus::control {
 // Ports of worker pods. Instance i of a pod uses kGrpcPort + 10 i for gRPC, the next port for the
 // exchange, and 32 ports from kUcxPort + 32 i for UCX.
 inline constexpr int kGrpcPort = 9000;
+inline constexpr int kPortsPerInstance = 10;
 inline constexpr int kUcxPort = 9200;
 inline constexpr int kUcxPorts = 32;
 inline constexpr int kProbePort = 9100;
@@ -20,6 +21,9 @@ inline constexpr int kGatewayPort = 8000;
 
 // Mount path of the model, whatever its source.
 inline constexpr std::string_view kModelMount = "/model";
+
+// Mount path of the sockets that instances of one pod use.
+inline constexpr std::string_view kSocketsMount = "/run/janus";
 
 // Mount path of certificates.
 inline constexpr std::string_view kTrustMount = "/etc/janus/tls";
@@ -30,11 +34,13 @@ struct PodIdentity {
   std::string revision;
   int64_t id = 0;
   std::string image;
+  int instances = 1;  // that it runs
 };
 
 // A complete worker pod for POST: podTemplate, overlaid with our names, labels, owner, and the
 // container "worker" with arguments, ports, probes and mounts. Other containers, volumes, labels
-// and container fields of podTemplate stay. Pure.
+// and container fields of podTemplate stay. The role's resources are those of an instance: a pod
+// of several gets a multiple. Pure.
 Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
                const PodIdentity& identity);
 

@@ -127,6 +127,7 @@ OldSide PlanOldSide(const ServiceObserved& seen, const ReconcilerOptions& option
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     RoleWanted& wanted = desired.Of(role).wanted;
     wanted.now = seen.wall;
+    wanted.per_pod = SpecOf(desired.service, role).instances_per_pod;
     wanted.rolls = false;
     wanted.revision =
         RevisionOf(desired.service, role, ImageOfPods(desired.service, desired.pinned, options));
@@ -136,7 +137,7 @@ OldSide PlanOldSide(const ServiceObserved& seen, const ReconcilerOptions& option
     RoleSpec& spec = SpecOf(desired.service, role);
     if (committed != nullptr && !spec.replicas) spec.replicas = CountOf(*committed, role);
     spec.scaling.reset();
-    wanted.pods = front.wants_pods() ? spec.replicas.value_or(0) : 0;
+    wanted.instances = front.wants_pods() ? spec.replicas.value_or(0) : 0;
   }
   if (!front.wants_pods()) {
     desired.ends = "the service sleeps";

@@ -107,7 +107,8 @@ Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
     out.pinned = pinned;
     out.is_frozen = true;
     for (const Role role : {Role::kAttention, Role::kExperts}) {
-      out.Of(role).wanted.pods = DesiredInstances(front.seen.tree, role).value_or(0);
+      out.Of(role).wanted.instances = DesiredInstances(front.seen.tree, role).value_or(0);
+      out.Of(role).wanted.per_pod = SpecOf(newest, role).instances_per_pod;
       out.Of(role).wanted.now = front.seen.wall;
     }
   }

@@ -25,7 +25,7 @@ void TakeScaledCount(const PlanningSide& from, Role role, std::optional<int> bef
   }
   count = std::clamp(count, least, std::max(least, most));
   spec.scaling->min_replicas = count;
-  out.Of(role).wanted.pods = count;
+  out.Of(role).wanted.instances = count;
 }
 
 void TakeMicroBatches(const PlanningSide& from, Desired& out) {

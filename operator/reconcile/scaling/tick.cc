@@ -78,7 +78,8 @@ class Ticking {
 
  private:
   InstanceCounts Wanted() const {
-    return {desired_.Of(Role::kAttention).wanted.pods, desired_.Of(Role::kExperts).wanted.pods};
+    return {desired_.Of(Role::kAttention).wanted.instances,
+            desired_.Of(Role::kExperts).wanted.instances};
   }
 
   // When pods came, and when they began to serve: what a start takes.
@@ -87,9 +88,9 @@ class Ticking {
     std::array<bool, 2> is_full{};  // as many serve as are wanted, so a ready pod is on standby
     for (const Role role : {Role::kAttention, Role::kExperts}) {
       const std::vector<PodSeen>& pods = front_.pods[role == Role::kExperts];
-      is_full[role == Role::kExperts] = std::ranges::count_if(pods, [&](const PodSeen& pod) {
-                                          return IsServing(front_, pod);
-                                        }) >= desired_.Of(role).wanted.pods;
+      int serve = 0;
+      for (const PodSeen& pod : pods) serve += IsServing(front_, pod) ? pod.instances : 0;
+      is_full[role == Role::kExperts] = serve >= desired_.Of(role).wanted.instances;
     }
     for (const PodSeen& pod : front_.AllPods()) {
       if (!pod.is_live()) continue;
@@ -123,12 +124,12 @@ class Ticking {
     int live = 0;
     for (const PodSeen& pod : front_.pods[role == Role::kExperts]) {
       if (!pod.is_live()) {
-        out.draining += !pod.has_ended && !pod.is_lost;
+        if (!pod.has_ended && !pod.is_lost) out.draining += pod.instances;
         continue;
       }
-      ++live;
+      live += pod.instances;
       if (!IsServing(front_, pod)) continue;
-      ++out.ready;
+      out.ready += pod.instances;
       const MonotonicTime since = next_.serving.at(pod.uid);
       out.youngest_ready_seconds =
           std::min(out.youngest_ready_seconds, Seconds(seen_.now - since).count());
@@ -138,7 +139,8 @@ class Ticking {
       }
     }
     const RoleWanted& wanted = desired_.Of(role).wanted;
-    out.starting = std::max(wanted.pods, live - wanted.standby) - out.ready;
+    const int standby = wanted.standby * std::min(wanted.per_pod, wanted.instances);
+    out.starting = std::max(wanted.instances, live - standby) - out.ready;
     out.starting = std::max(out.starting, 0);
     return out;
   }
@@ -260,7 +262,8 @@ class Ticking {
     PolicyLimits out;
     const auto external = [&](Role role) -> std::optional<int> {
       if (!IsExternal(SpecOf(desired_.service, role))) return std::nullopt;
-      return desired_.Of(role).wanted.pods;
+      // In pods; External packs exactly.
+      return desired_.Of(role).wanted.pods();
     };
     out.external_attention = external(Role::kAttention);
     out.external_experts = external(Role::kExperts);

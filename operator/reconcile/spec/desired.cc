@@ -51,8 +51,9 @@ void CountRole(const PlanningSide& from, Role role, Desired& out) {
   RoleDesired& desired = out.Of(role);
   const std::optional<int> before = DesiredInstances(from.seen.tree, role);
   desired.wanted.now = from.seen.wall;
+  desired.wanted.per_pod = SpecOf(out.service, role).instances_per_pod;
   desired.wanted.rolls = !out.service.spec.paused;
-  desired.wanted.pods = before.value_or(0);
+  desired.wanted.instances = before.value_or(0);
   if (!out.acts()) return;
   desired.wanted.standby = out.service.spec.scaling.standby;
   desired.wanted.shrinks = out.service.spec.drain.without_capacity == WithoutCapacity::kShrink;
@@ -64,10 +65,10 @@ void CountRole(const PlanningSide& from, Role role, Desired& out) {
     KeepPausedCount(role, *before, spec, desired.limit);
   }
   if (spec.replicas) {
-    desired.wanted.pods = *spec.replicas;
+    desired.wanted.instances = *spec.replicas;
   } else {
     const int least = spec.scaling ? spec.scaling->min_replicas.value_or(1) : 1;
-    desired.wanted.pods = std::max(desired.wanted.pods, least);
+    desired.wanted.instances = std::max(desired.wanted.instances, least);
   }
   if (IsExternal(spec)) TakeAskedCount(from, role, before, out);
   if (spec.is_slo()) TakeScaledCount(from, role, before, out);
@@ -80,7 +81,8 @@ void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, D
       const RoleSpec& spec = SpecOf(out.service, role);
       if (spec.replicas) continue;
       RoleDesired& desired = out.Of(role);
-      desired.wanted.pods = role == Role::kAttention ? out.planned->plan.m : out.planned->plan.n;
+      desired.wanted.instances =
+          role == Role::kAttention ? out.planned->plan.m : out.planned->plan.n;
       if (IsExternal(spec)) TakePlannedCount(from, role, out);
     }
   } else if (planned.status().code() == StatusCode::kInvalidArgument) {
@@ -109,8 +111,9 @@ WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired) {
     std::sort(there.begin(), there.end(),
               [](const PodSeen* a, const PodSeen* b) { return a->id < b->id; });
     for (const PodSeen* pod : there) {
+      // Instances of one pod are alike: the first speaks for all.
       out.workers.push_back(
-          {pod->role, "pod " + pod->name, pod->revision, from.options.locate(*pod).address});
+          {pod->role, "pod " + pod->name, pod->revision, from.options.locate(*pod, 0).address});
     }
   }
   return out;
@@ -136,7 +139,7 @@ Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage
   TakeMicroBatches(from, out);
   // The service sleeps: nothing to plan.
   if (HasNoReplicas(out.service)) {
-    for (RoleDesired& role : out.roles) role.wanted.pods = 0;
+    for (RoleDesired& role : out.roles) role.wanted.instances = 0;
     return out;
   }
   out.workers = WorkersOf(from, out);
@@ -146,7 +149,7 @@ Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage
     BringForward(out.again, from.seen.now + kModelPause);
   }
   if (out.service.spec.suspend) {
-    for (RoleDesired& role : out.roles) role.wanted.pods = 0;
+    for (RoleDesired& role : out.roles) role.wanted.instances = 0;
   }
   return out;
 }
@@ -161,10 +164,11 @@ bool IsWhole(const Side& side, const Desired& desired) {
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     const std::vector<PodSeen>& pods = side.pods[role == Role::kExperts];
     const RoleWanted& wanted = desired.Of(role).wanted;
-    const auto serving = std::count_if(pods.begin(), pods.end(), [&](const PodSeen& pod) {
-      return IsServing(side, pod) && pod.revision == wanted.revision;
-    });
-    if (serving != wanted.pods) return false;
+    int serving = 0;
+    for (const PodSeen& pod : pods) {
+      if (IsServing(side, pod) && pod.revision == wanted.revision) serving += pod.instances;
+    }
+    if (serving != wanted.instances) return false;
   }
   return true;
 }

@@ -50,7 +50,7 @@ struct Desired {
   // The newest spec or an earlier one can be carried out.
   bool acts() const { return !invalid || is_held; }
   bool wants_pods() const {
-    return !service.spec.suspend && roles[0].wanted.pods + roles[1].wanted.pods > 0;
+    return !service.spec.suspend && roles[0].wanted.instances + roles[1].wanted.instances > 0;
   }
 };
 
@@ -80,7 +80,8 @@ WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired);
 // True if the pod is alive and in the committed epoch. Pure.
 bool IsServing(const Side& side, const PodSeen& pod);
 
-// True if the wanted number of pods serve, with the newest revision, and all know of it. Pure.
+// True if pods with the wanted number of instances serve, with the newest revision, and all know of
+// it. Pure.
 bool IsWhole(const Side& side, const Desired& desired);
 
 }  // namespace janus::control

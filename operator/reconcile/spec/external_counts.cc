@@ -28,7 +28,8 @@ void TakeAskedCount(const PlanningSide& from, Role role, std::optional<int> befo
   }
   if (current == 0) current = scaling.min_replicas.value_or(1);
   const Node* const scaler = ScalerOfRole(from.seen, role);
-  const int asked = scaler != nullptr ? AskedOf(*scaler) : current;
+  const int asked =
+      scaler != nullptr ? AskedOf(*scaler) : PodCount(current, desired.wanted.per_pod);
   BoundedCount bounded = BoundBySpec(out.service, role, asked);
   if (scaler == nullptr) bounded.limit = {};
   const bool stays = out.service.spec.paused && before.value_or(0) > 0;
@@ -38,13 +39,15 @@ void TakeAskedCount(const PlanningSide& from, Role role, std::optional<int> befo
                               "; spec.paused keeps the count at " + std::to_string(current)}};
   }
   scaling.min_replicas = bounded.count;
-  desired.wanted.pods = desired.external_count = bounded.count;
+  desired.wanted.instances = desired.external_count = bounded.count;
   desired.limit = std::move(bounded.limit);
 }
 
 void TakePlannedCount(const PlanningSide& from, Role role, Desired& out) {
   RoleDesired& desired = out.Of(role);
-  const int planned = desired.wanted.pods;
+  const int per_pod = desired.wanted.per_pod;
+  const int planned = desired.wanted.instances;
+  desired.wanted.instances = PodCount(planned, per_pod) * per_pod;
   const Node* const scaler = ScalerOfRole(from.seen, role);
   if (planned > desired.external_count && scaler != nullptr) {
     desired.limit = {"AtMin", WhatIsAsked(out.service, role, AskedOf(*scaler)) +
@@ -52,7 +55,7 @@ void TakePlannedCount(const PlanningSide& from, Role role, Desired& out) {
                                   " instances of " +
                                   std::to_string(out.planned->plan.slots_per_instance) + " slots"};
   }
-  desired.external_count = planned;
+  desired.external_count = desired.wanted.instances;
 }
 
 }  // namespace janus::control

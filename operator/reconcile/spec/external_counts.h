@@ -7,8 +7,8 @@
 
 namespace janus::control {
 
-// Mode External: the count that a MoERoleScaler asks for becomes the role's minimum, and the plan
-// adds instances that the model needs. All pure.
+// Mode External: the pods that a MoERoleScaler asks for become the role's minimum, and the plan
+// adds instances that the model needs. Every pod has instancesPerPod instances. All pure.
 
 // The service's MoERoleScaler for that role; null: none, or it has another owner.
 const Node* ScalerOfRole(const ServiceObserved& seen, Role role);

@@ -59,14 +59,15 @@ void KeepCommitted(const PlanningSide& from, Desired& out) {
   if (!planned.ok()) return;
   out.planned = *std::move(planned);
   for (const Role role : {Role::kAttention, Role::kExperts}) {
-    out.Of(role).wanted.pods = *SpecOf(held, role).replicas;
+    out.Of(role).wanted.instances = *SpecOf(held, role).replicas;
   }
 }
 
 void SayWhatIsKept(const PlanningSide& from, Desired& out) {
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     const RoleDesired& desired = out.Of(role);
-    if (IsExternal(SpecOf(out.service, role)) && desired.wanted.pods != desired.external_count) {
+    if (IsExternal(SpecOf(out.service, role)) &&
+        desired.wanted.instances != desired.external_count) {
       return;
     }
   }
@@ -80,12 +81,12 @@ void SayWhatIsKept(const PlanningSide& from, Desired& out) {
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     RoleDesired& desired = out.Of(role);
     const std::optional<int32_t>& asked = SpecOf(out.service, role).replicas;
-    if (!asked || *asked == desired.wanted.pods) continue;
+    if (!asked || *asked == desired.wanted.instances) continue;
     desired.limit = {out.capacity.reason,
                      "spec.roles." + std::string(ToString(role)) + ".replicas is " +
                          std::to_string(*asked) +
                          "; the newest spec does not fit, and the count stays " +
-                         std::to_string(desired.wanted.pods)};
+                         std::to_string(desired.wanted.instances)};
   }
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -76,7 +77,7 @@ class Seeing {
     const RoleDesired& desired = desired_.Of(role);
     RoleStatus out;
     out.role = role;
-    out.desired = desired.wanted.pods;
+    out.desired = desired.wanted.instances;
     out.standby = desired_.wants_pods() ? desired.wanted.standby : 0;
     out.last_pod_id = LastPodId(seen_.tree, role);
     out.is_external = IsExternal(SpecOf(desired_.service, role));
@@ -99,9 +100,13 @@ class Seeing {
       if (refusal.cause.message.starts_with(making)) out.no_room = refusal.cause;
     }
     if (desired_.wants_pods() && front_.committed() != nullptr) {
+      std::set<std::string> pods;
       for (const TopologyInstance& one : front_.committed()->instances) {
-        out.committed += one.role == role;
+        if (one.role != role) continue;
+        ++out.committed;
+        pods.insert(one.pod_uid);
       }
+      out.committed_pods = static_cast<int>(pods.size());
     }
     return out;
   }
@@ -115,10 +120,8 @@ class Seeing {
     out.updated += pod.is_live() && is_new;
     out.ready += pod.is_live() && pod.is_ready && is_committed;
     out.idle += pod.is_live() && pod.containers_ready && !is_committed;
-    const bool is_alive = is_committed && seen_.alive.contains(InstanceOf(pod));
     const bool is_current = is_new || !wanted.rolls || wanted.revision.empty();
-    out.current += is_alive && is_current;
-    out.outdated += is_alive && !is_current;
+    (is_current ? out.current : out.outdated) += ServingOf(pod);
     const std::string name = "pod " + pod.name + ": ";
     if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
     if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
@@ -129,6 +132,16 @@ class Seeing {
       failed_ = name + WhyEnded(pod);
     }
     if (pod.is_live() && !pod.containers_ready) out.awaited = "pod " + pod.name + " is not ready";
+  }
+
+  // How many instances of the pod are alive and in the committed epoch.
+  int ServingOf(const PodSeen& pod) const {
+    const TopologyRecord* const committed = front_.committed();
+    if (committed == nullptr) return 0;
+    return static_cast<int>(
+        std::ranges::count_if(committed->instances, [&](const TopologyInstance& one) {
+          return one.pod_uid == pod.uid && seen_.alive.contains(IdOf(one));
+        }));
   }
 
   // Why a role in mode External differs from its scaler's count.
@@ -142,7 +155,7 @@ class Seeing {
       }
     }
     // It keeps the count that fits.
-    if (desired_.capacity && desired.wanted.pods != desired.external_count &&
+    if (desired_.capacity && desired.wanted.instances != desired.external_count &&
         desired_.wants_pods()) {
       return desired_.capacity;
     }

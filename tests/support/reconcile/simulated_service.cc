@@ -198,16 +198,21 @@ void SimulatedService::ExpectMembers(int attention, int experts) {
   for (const auto& [role, wanted] :
        {std::pair{Role::kAttention, attention}, std::pair{Role::kExperts, experts}}) {
     const std::vector<PodSeen> pods = Pods(role);
-    EXPECT_EQ(static_cast<int>(pods.size()), wanted) << ToString(role);
+    int instances = 0;
     for (const PodSeen& pod : pods) {
       SCOPED_TRACE(pod.name);
       EXPECT_TRUE(pod.has_member_label && pod.has_member_gate && pod.is_ready);
-      EXPECT_TRUE(record.committed->content.members.contains(InstanceOf(pod)));
-      EXPECT_EQ(workers.Of(InstanceOf(pod)).serving, record.committed->epoch);
+      instances += pod.instances;
+      for (int index = 0; index < pod.instances; ++index) {
+        const InstanceId id = InstanceOf(pod, index);
+        EXPECT_TRUE(record.committed->content.members.contains(id)) << index;
+        EXPECT_EQ(workers.Of(id).serving, record.committed->epoch) << index;
+      }
     }
+    EXPECT_EQ(instances, wanted) << ToString(role);
     const auto budget = Get(kDisruptionBudgets, RoleObjectName("demo", role));
     ASSERT_TRUE(budget);
-    EXPECT_EQ(IntegerAt(*budget, {"spec", "minAvailable"}), wanted);
+    EXPECT_EQ(IntegerAt(*budget, {"spec", "minAvailable"}), std::ssize(pods));
   }
 }
 

@@ -77,9 +77,9 @@ class SimulatedService {
   std::string MessageOf(const std::string& type);
   std::vector<PodSeen> Pods(Role role);  // running ones
   std::optional<MoETopology> Topology();
-  // Expects the wanted state. The service is Ready. Exactly `attention` and `experts` pods run, all
-  // labelled and Ready members of the committed epoch, and all serve it. There is no proposal, and
-  // the budgets hold all of them.
+  // Expects the wanted state. The service is Ready. Exactly `attention` and `experts` instances
+  // run, all serve the committed epoch, and their pods are labelled and Ready members. There is no
+  // proposal, and the budgets hold all of their pods.
   void ExpectWhole(int attention, int experts);
   // The same, without checking Ready.
   void ExpectMembers(int attention, int experts);

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "tests/support/contains.h"
+#include "tests/support/random.h"
 
 namespace janus::controllers {
 namespace {
@@ -142,6 +144,27 @@ TEST_F(GatewayTotalsTest, AnOlderReportThanTheLastOneChangesNothing) {
   ASSERT_TRUE(Look(30, {a.At(5)}).ok()) << "the member with the newest did not answer";
   ASSERT_TRUE(Look(45, {a.At(45)}).ok());
   EXPECT_NEAR(Over(totals_, 45).totals.arrived, 90, 1e-9);
+}
+
+// Shares of an interval are rounded, so the same sum can come out a little smaller.
+TEST_F(GatewayTotalsTest, NothingThatComesIsNeverLessThanNothing) {
+  std::mt19937_64 random(TestSeed());
+  std::uniform_real_distribution<double> draw(0.1, 9.7);
+  const Traffic a{"a", -5000, 2.3};
+  double time = 0;
+  GatewayCounts last = a.At(time);
+  for (int i = 0; i < 400; ++i) {
+    // A report that is a little old is spread over the time that it is of.
+    if (i < 60) last = a.At(time - 0.01 * draw(random));
+    ASSERT_TRUE(Look(time, {last}).ok());
+    time += draw(random);
+    if (i == 0) continue;
+    for (const double window : {15, 60, 300}) {
+      const GatewayTotals::Totals came = Over(totals_, window).totals;
+      EXPECT_GE(came.arrived, 0) << time;
+      EXPECT_GE(came.prompt_squares, 0) << time;
+    }
+  }
 }
 
 TEST_F(GatewayTotalsTest, NumbersThatCannotBeAreNamedAndLeftOut) {

@@ -119,11 +119,10 @@ TEST(PlanService, ASurvivablePlacementHasASlotForEveryExpertWithoutTheLargestPod
       "spec.roles.experts.slotsPerInstance: is 3; 2 expert instances, all but the largest "
       "pod's, then have 6 slots for the model's 8 experts; want at least 4 slots, or at least "
       "4 replicas");
-  EXPECT_EQ(
-      plan_of(1, std::nullopt).status().message(),
-      "spec.roles.experts.placement.survivable: wants a slot for every expert without the "
-      "largest pod, and there is one expert instance; raise spec.roles.experts.replicas to 2, "
-      "or set survivable to false");
+  EXPECT_EQ(plan_of(1, std::nullopt).status().message(),
+            "spec.roles.experts.placement.survivable: wants a slot for every expert without the "
+            "largest pod, and there is one expert pod; raise spec.roles.experts.replicas to 2, "
+            "or set survivable to false");
 }
 
 TEST(PlanService, NamesTooFewSlots) {

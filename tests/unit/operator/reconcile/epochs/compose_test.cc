@@ -60,6 +60,7 @@ TEST(ComposeTopology, RanksWorkersInTheirOrderAndPlacesExperts) {
 TEST(ComposeTopology, PutsConsecutiveRanksIntoTheNodesThatAMachinePlays) {
   ServicePlan plan = Plan();
   plan.nodes = {1, 2};
+  plan.plays_nodes = true;
   const auto topology = ComposeTopology(1, Workers(), plan, Model());
   ASSERT_TRUE(topology.ok()) << topology.status().ToString();
   EXPECT_EQ(topology->attention[0].node, "attention-node-0");

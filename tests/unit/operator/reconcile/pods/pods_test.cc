@@ -28,7 +28,7 @@ PodSeen NotReady(PodSeen pod) {
 }
 
 RoleWanted Wanted(int pods) {
-  return {.pods = pods, .revision = "new", .rolls = true, .now = WallTime(seconds(100'000))};
+  return {.instances = pods, .revision = "new", .rolls = true, .now = WallTime(seconds(100'000))};
 }
 
 std::set<std::string> Uids(std::initializer_list<int64_t> ids) {
@@ -233,9 +233,63 @@ TEST(PlanPods, SuspendedEverythingGoesOnceTheTopologyIsGone) {
   EXPECT_EQ(Names(PlanPods(pods, Wanted(0), {}).remove), (Uid{"u1", "u2"}));
 }
 
+PodSeen Of(int instances, PodSeen pod) {
+  pod.instances = instances;
+  return pod;
+}
+
+RoleWanted Wanted(int instances, int per_pod) {
+  RoleWanted out = Wanted(instances);
+  out.per_pod = per_pod;
+  return out;
+}
+
+using Sizes = std::vector<int>;
+
+TEST(PlanPods, PodsAreFullButForTheLast) {
+  EXPECT_EQ(PlanPods({}, Wanted(14, 8), {}).sizes, (Sizes{8, 6}));
+  EXPECT_EQ(PlanPods({}, Wanted(3, 4), {}).sizes, Sizes{3});
+  EXPECT_EQ(PlanPods({}, Wanted(8, 4), {}).sizes, (Sizes{4, 4}));
+  RoleWanted wanted = Wanted(6, 4);
+  wanted.standby = 1;
+  EXPECT_EQ(PlanPods({}, wanted, {}).sizes, (Sizes{4, 4, 2})) << "the standby pod replaces any";
+}
+
+TEST(PlanPods, ACountThatAPodDoesNotHaveReplacesThatPod) {
+  std::vector<PodSeen> pods = {Of(8, Pod(1)), Of(6, Pod(2))};
+  PodPlan plan = PlanPods(pods, Wanted(13, 8), Uids({1, 2}));
+  EXPECT_EQ(plan.sizes, Sizes{5});
+  EXPECT_EQ(plan.members, (Uid{"u1", "u2"})) << "until its replacement is ready";
+  EXPECT_TRUE(plan.remove.empty());
+  pods.push_back(NotReady(Of(5, Pod(3))));
+  plan = PlanPods(pods, Wanted(13, 8), Uids({1, 2}));
+  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.members, (Uid{"u1", "u2"}));
+  EXPECT_TRUE(plan.remove.empty()) << "the new one starts";
+  pods[2].containers_ready = true;
+  plan = PlanPods(pods, Wanted(13, 8), Uids({1, 2}));
+  EXPECT_EQ(plan.members, (Uid{"u1", "u3"}));
+  EXPECT_TRUE(plan.remove.empty()) << "it serves";
+  plan = PlanPods(pods, Wanted(13, 8), Uids({1, 3}));
+  ASSERT_EQ(Names(plan.remove), Uid{"u2"});
+  EXPECT_EQ(plan.remove[0].reason, "a pod with another number of instances has taken its place");
+}
+
+TEST(PlanPods, APodThatGrowsServesUntilTheLargerOneIsReady) {
+  std::vector<PodSeen> pods = {Of(2, Pod(1))};
+  PodPlan plan = PlanPods(pods, Wanted(16, 8), Uids({1}));
+  EXPECT_EQ(plan.sizes, (Sizes{8, 8}));
+  EXPECT_EQ(plan.members, Uid{"u1"});
+  pods.push_back(Of(8, Pod(2)));
+  pods.push_back(NotReady(Of(8, Pod(3))));
+  EXPECT_EQ(PlanPods(pods, Wanted(16, 8), Uids({1})).members, (Uid{"u1", "u2"}));
+  pods[2].containers_ready = true;
+  EXPECT_EQ(PlanPods(pods, Wanted(16, 8), Uids({1})).members, (Uid{"u2", "u3"}));
+}
+
 // Random events happen to the pods, and each becomes ready at a random time. When events stop, the
-// wanted number serves, of the wanted revision or otherwise allowed, and no others are left. No
-// member is deleted on the way.
+// wanted number serves, in pods of the wanted sizes and revision, and no others are left. No member
+// is deleted on the way.
 TEST(PlanPods, ConvergesWhateverHappens) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -244,6 +298,7 @@ TEST(PlanPods, ConvergesWhateverHappens) {
     std::vector<PodSeen> pods;
     std::set<std::string> committed;
     RoleWanted wanted = Wanted(static_cast<int>(1 + below(6)));
+    wanted.per_pod = seed % 3 == 0 ? 1 : static_cast<int>(1 + below(4));
     int64_t next_id = 1;
     int64_t revision = 1;
     wanted.revision = "r1";
@@ -252,7 +307,7 @@ TEST(PlanPods, ConvergesWhateverHappens) {
       if (round < 200) {
         switch (below(12)) {
           case 0:
-            wanted.pods = static_cast<int>(1 + below(6));
+            wanted.instances = static_cast<int>(1 + below(6));
             break;
           case 1:
             wanted.revision = "r" + std::to_string(++revision);
@@ -278,8 +333,9 @@ TEST(PlanPods, ConvergesWhateverHappens) {
         ASSERT_FALSE(committed.contains(one.uid)) << one.uid;
         std::erase_if(pods, [&](const PodSeen& pod) { return pod.uid == one.uid; });
       }
-      for (int i = 0; i < plan.create; ++i) {
-        PodSeen pod = NotReady(Pod(next_id++, wanted.revision));
+      ASSERT_EQ(plan.sizes.size(), static_cast<size_t>(plan.create));
+      for (const int instances : plan.sizes) {
+        PodSeen pod = NotReady(Of(instances, Pod(next_id++, wanted.revision)));
         pod.created = wanted.now;
         pods.push_back(pod);
       }
@@ -287,7 +343,10 @@ TEST(PlanPods, ConvergesWhateverHappens) {
       if (!plan.members.empty() && below(2) == 0)
         committed = {plan.members.begin(), plan.members.end()};
     }
-    ASSERT_EQ(pods.size(), static_cast<size_t>(wanted.pods));
+    Sizes sizes;
+    for (const PodSeen& pod : pods) sizes.push_back(pod.instances);
+    std::sort(sizes.rbegin(), sizes.rend());
+    ASSERT_EQ(sizes, wanted.Sizes());
     EXPECT_EQ(committed.size(), pods.size());
     for (const PodSeen& pod : pods) {
       EXPECT_EQ(pod.revision, wanted.revision);

@@ -21,7 +21,7 @@ PodSeen Pod(int64_t id, bool is_ready) {
 }
 
 RoleWanted Wanted(int pods) {
-  return {.pods = pods, .revision = "r", .rolls = true, .now = WallTime(seconds(1100))};
+  return {.instances = pods, .revision = "r", .rolls = true, .now = WallTime(seconds(1100))};
 }
 
 TEST(AwaitedPod, IsOneThatComesAndNoneThatCannot) {
@@ -78,10 +78,20 @@ TEST(AliveInstances, AreThoseThatCouldServeWhetherReadyOrNot) {
 
 TEST(WorkerAtPodIp, WritesAddressesAsGrpcReadsThem) {
   PodSeen pod = Pod(7, true);
-  EXPECT_EQ(WorkerAtPodIp(pod).address, "10.0.0.7:9000");
-  EXPECT_EQ(WorkerAtPodIp(pod).exchange_address, "tcp:10.0.0.7:9001");
+  EXPECT_EQ(WorkerAtPodIp(pod, 0).address, "10.0.0.7:9000");
+  EXPECT_EQ(WorkerAtPodIp(pod, 0).exchange_address, "tcp:10.0.0.7:9001");
   pod.ip = "fd00::7";
-  EXPECT_EQ(WorkerAtPodIp(pod).address, "[fd00::7]:9000");
+  EXPECT_EQ(WorkerAtPodIp(pod, 0).address, "[fd00::7]:9000");
+}
+
+TEST(WorkerAtPodIp, InstancesOfAPodHavePortsAndASocketOfTheirOwn) {
+  PodSeen pod = Pod(7, true);
+  pod.instances = 2;
+  const WorkerSeen one = WorkerAtPodIp(pod, 1);
+  EXPECT_EQ(one.index, 1);
+  EXPECT_EQ(one.address, "10.0.0.7:9010");
+  EXPECT_EQ(one.exchange_address, "tcp:10.0.0.7:9011,unix:/run/janus/exchange-1");
+  EXPECT_EQ(one.domain, WorkerAtPodIp(pod, 0).domain);
 }
 
 }  // namespace

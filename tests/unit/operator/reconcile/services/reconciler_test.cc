@@ -1278,7 +1278,7 @@ TEST(Reconciler, NoEpochIsMadeOfAPlanThatStillAwaitsAWorkersWord) {
   EXPECT_EQ(asked.workers[0].revision, asked.attention_revision);
   const std::vector<PodSeen> experts = sim.Pods(Role::kExperts);
   EXPECT_EQ(asked.workers[1].name, "pod " + experts[0].name);
-  EXPECT_EQ(asked.workers[1].address, WorkerAtPodIp(experts[0]).address);
+  EXPECT_EQ(asked.workers[1].address, WorkerAtPodIp(experts[0], 0).address);
   EXPECT_EQ(asked.workers[2].revision, asked.experts_revision);
   // It is asked again after a pause, and when it wakes the service.
   sim.planner.awaited.clear();

@@ -1,0 +1,122 @@
+"""A service whose pods have several instances, on two real nodes: python3 e2e/serving/several_instances_test.py
+
+One instance of a pod ends, pods are deleted, a node is drained, and the counts and the revision change. Clients ask without a
+pause. No request may fail, and every answer to a prompt must be the same.
+"""
+
+import json
+import pathlib
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cluster_case import wait_for  # noqa: E402
+from limits import limit  # noqa: E402
+from served_case import OF_WORKERS, ServedCase  # noqa: E402
+
+SIZE = "serving.janus.dev/instances"
+
+
+class SeveralInstancesTest(ServedCase):
+    def serve(self, attention, experts):
+        self.apply("demo", "demo", gateway={"replicas": 2},
+                   roles={"attention": {"replicas": attention, "maxBatchSize": 16, "instancesPerPod": 2},
+                          "experts": {"replicas": experts, "instancesPerPod": 2}})
+        self.await_served("demo")
+
+    def patch_roles(self, **roles):
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps({"spec": {"roles": roles}}))
+
+    def sizes(self):
+        """Instances of each pod, by role."""
+        found = {"attention": [], "experts": []}
+        for pod in self.living(OF_WORKERS).values():
+            labels = pod["metadata"]["labels"]
+            found[labels["serving.janus.dev/role"]].append(int(labels.get(SIZE, 1)))
+        return {role: sorted(sizes, reverse=True) for role, sizes in found.items()}
+
+    def await_whole(self, epoch, sizes):
+        wait_for(lambda: self.epoch() > epoch and self.is_ready() and self.sizes() == sizes,
+                 f"pods of {sizes} after epoch {epoch}")
+
+    def pod_of(self, role):
+        return next(pod for name, pod in sorted(self.living(OF_WORKERS).items())
+                    if f"-{role}-" in name and SIZE in pod["metadata"]["labels"])
+
+    def node_of(self, pod):
+        node, = (one for one in self.nodes if one.name == pod["spec"]["nodeName"])
+        return node
+
+    def kill_second(self, pod, signal):
+        """The second instance of a pod, which is a process of its own."""
+        self.node_of(pod).box.run("pkill", f"-{signal}", "-f", f"listen={pod['status']['podIP']}:9010")
+
+    def test_one_instance_of_a_pod_ends(self):
+        self.serve(2, 4)
+        sizes = {"attention": [2], "experts": [2, 2]}
+        self.assertEqual(self.sizes(), sizes)
+        askers = self.ask_demo(12)
+        before = self.states(OF_WORKERS)
+        for role in ("experts", "attention"):
+            with self.subTest(role):
+                epoch, began = self.epoch(), time.monotonic()
+                self.kill_second(self.pod_of(role), "KILL")
+                self.await_whole(epoch, sizes)
+                print(f"{role}: whole {time.monotonic() - began:.0f} s after one instance ended", flush=True)
+                askers.await_more(6)
+        self.assertEqual({name: state[:2] for name, state in self.states(OF_WORKERS).items()},
+                         {name: state[:2] for name, state in before.items()}, "no pod and no container is new")
+        self.check_answers(askers)
+
+    def test_an_instance_that_hangs_is_started_again_in_its_pod(self):
+        self.serve(2, 4)
+        askers = self.ask_demo(12)
+        epoch, began = self.epoch(), time.monotonic()
+        self.kill_second(self.pod_of("experts"), "STOP")
+        self.await_whole(epoch, {"attention": [2], "experts": [2, 2]})
+        print(f"whole {time.monotonic() - began:.0f} s after it hung", flush=True)
+        askers.await_more(6)
+        self.check_answers(askers)
+
+    def test_pods_are_deleted_resized_and_rolled(self):
+        self.serve(2, 4)
+        askers = self.ask_demo(12)
+        for role in ("experts", "attention"):
+            with self.subTest(f"a pod of {role} is deleted"):
+                epoch = self.epoch()
+                self.kubectl("delete", "pod", self.pod_of(role)["metadata"]["name"], "--wait=false")
+                self.await_whole(epoch, {"attention": [2], "experts": [2, 2]})
+                askers.await_more(6)
+        for attention, experts, sizes in ((3, 5, {"attention": [2, 1], "experts": [2, 2, 1]}),
+                                          (1, 3, {"attention": [1], "experts": [2, 1]}),
+                                          (2, 4, {"attention": [2], "experts": [2, 2]})):
+            with self.subTest(f"{attention}A{experts}E"):
+                epoch = self.epoch()
+                self.patch_roles(attention={"replicas": attention}, experts={"replicas": experts})
+                self.await_whole(epoch, sizes)
+                askers.await_more(6)
+        with self.subTest("pods of one instance"):
+            epoch = self.epoch()
+            self.patch_roles(experts={"instancesPerPod": 1})
+            self.await_whole(epoch, {"attention": [2], "experts": [1, 1, 1, 1]})
+            askers.await_more(6)
+        self.check_answers(askers)
+
+    def test_a_node_is_drained(self):
+        self.serve(2, 4)
+        askers = self.ask_demo(12)
+        node = self.pod_of("experts")["spec"]["nodeName"]
+        self.addCleanup(self.try_kubectl, "uncordon", node)
+        self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={limit(280)}s",
+                     namespaced=False)
+        wait_for(lambda: self.is_ready() and all(pod["spec"]["nodeName"] != node
+                                                 for pod in self.living(OF_WORKERS).values()), "all on the other node")
+        askers.await_more(12)
+        self.assertEqual(self.sizes(), {"attention": [2], "experts": [2, 2]})
+        self.check_answers(askers)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
