@@ -115,7 +115,7 @@ def role_rows(role, pods):
         for leaf, value in (("stabilizationWindowSeconds", 60), ("selectPolicy", "Min"),
                             ("policies", [{"type": "Pods", "value": 1, "periodSeconds": 60}])):
             row(f"{own}.scaling.behavior.{way}.{leaf}", value, NOTHING, at(own, {"replicas": None}) | TARGETS)
-    not_supported(f"{own}.instancesPerPod", 2)
+    row(f"{own}.instancesPerPod", 2, pods)
     not_supported(f"{own}.tensorParallel", 2)
     row(f"{own}.hardwareProfile", "h100", pods)
     row(f"{own}.resources.requests", {"cpu": "10m"}, pods)
@@ -145,7 +145,7 @@ row(f"{PLACEMENT}.rebalanceIntervalSeconds", 60, NOTHING)
 row(f"{PLACEMENT}.windowSeconds", 60, NOTHING)
 row("roles.experts.scheduling", "AEBSGreedy", EPOCH)
 
-not_supported("exchange.mode", "TwoPhaseSingle")
+row("exchange.mode", "TwoPhaseSingle", EPOCH, at("roles.experts.instancesPerPod", 2))
 row("exchange.transport", "TCP", EPOCH)
 not_supported("exchange.compression", "FP8")
 not_supported("exchange.gate", "Attention")

@@ -161,8 +161,9 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
                    "tolerations: [{key: a}], schedulerName: s, priorityClassName: p, "
                    "podTemplate: {}"),
             "");
-  EXPECT_NE(errors("exchange: {mode: TwoPhaseSingle}").find("a pod has one instance"),
+  EXPECT_NE(errors("exchange: {mode: TwoPhaseSingle}").find("pods of one instance"),
             std::string::npos);
+  EXPECT_EQ(errors("exchange: {mode: TwoPhaseSingle}", "replicas: 2, instancesPerPod: 4"), "");
   MoEService service;
   service.spec.model.source.type = SourceType::kHuggingFace;
   const FieldErrors refused = ValidateSupported(service, Ground::kCluster);
