@@ -148,6 +148,11 @@ constexpr ReasonMeaning kReasons[] = {
      "the needs of the model, or the room for it, are not known yet: on a cluster the first worker "
      "of each role reports them, on one machine its folder",
      "the pod that the message names, or the path"},
+    {"False", "ModelNotFound", "Ready, TopologyReady",
+     "a worker, or on one machine the operator, finds no model at the path of "
+     "`spec.model.source`; the message has the path as the worker sees it, and the names beside it",
+     "correct the path: pods that never served are replaced at once. Or put the model there: the "
+     "operator asks again every two seconds"},
     {"False", "InsufficientCapacity",
      "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "

@@ -351,6 +351,21 @@ bool SaysTheSame(const Node& before, const Node& after) {
                     });
 }
 
+// True if a condition that is not well has another message than before. Both have the same
+// conditions. Measured conditions do not count: their messages have numbers that always change.
+bool HasOtherWords(const Node& before, const Node& after) {
+  const std::vector<Condition> was = ReadConditions(before);
+  const std::vector<Condition> is = ReadConditions(after);
+  return !std::equal(
+      was.begin(), was.end(), is.begin(), is.end(), [](const Condition& a, const Condition& b) {
+        const bool is_measured =
+            b.type == "ScalingReady" || b.type == "SLOMet" || b.type == "MetricsAvailable";
+        // Progressing is True while the operator retries what the message names.
+        const bool is_well = b.status == kTrue && b.type != "Progressing";
+        return is_measured || is_well || a.message == b.message;
+      });
+}
+
 }  // namespace
 
 std::vector<Condition> ConditionsOf(const StatusFacts& seen) {
@@ -478,7 +493,7 @@ StatusChange Compare(const Node& before, const Node& after) {
     // joined.
     if (ReadyReplicas(before, role) != ReadyReplicas(after, role)) return StatusChange::kNow;
   }
-  return StatusChange::kNumbers;
+  return HasOtherWords(before, after) ? StatusChange::kWords : StatusChange::kNumbers;
 }
 
 PinnedImage PinnedImageOf(const Node& service) {
