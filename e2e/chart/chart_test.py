@@ -598,9 +598,24 @@ class ChartTest(ClusterCase):
         self.assertEqual(self.refused(), [])
         self.assertEqual(self.used(), self.granted())
 
+    def check_rivals(self):
+        """The namespaced release stands: others over its namespace are refused."""
+        for namespace, values, words in (
+                (self.namespace, {"namespaced": "true"}, f"serves {self.namespace} already"),
+                ("default", {}, f"serves {self.namespace} already"),
+                ("default", {"watchNamespaces": f"{{default,{self.namespace}}}"}, f"serves {self.namespace} already"),
+                ("default", {"watchNamespaces": "{default}"}, "")):
+            done = self.try_helm("-n", namespace, "install", "second", CHART, "--dry-run=server",
+                                 *setting(image__pullPolicy="Never", crds__install="false", **values))
+            if words:
+                self.assertIn(f"the release janus-operator in namespace {self.namespace} {words}", done.stderr, values)
+            else:
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_rights_in_one_namespace_are_enough_there(self):
         self.allow_host_paths()
         self.install(namespaced="true", hostPaths="{%s/examples}" % ROOT)
+        self.check_rivals()
         self.start()
         self.assertEqual(self.services_left(namespaced="true"), (0, ""))
         self.apply(1, 2)

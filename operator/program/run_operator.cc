@@ -100,6 +100,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   manager_options.reconciler.certificates = &certificates;
   manager_options.reconciler.defaults.certificates = true;
   manager_options.reconciler.defaults.operator_namespace = certificate_options.ns;
+  manager_options.reconciler.release = certificate_options.ns + "/" + options.lease_name;
   const WorkerCalls calls = make_calls(options, timeline, certificates);
   WorkerPlanner planner(*calls.models);
   RecordBook records;

@@ -26,6 +26,9 @@ struct ReconcilerOptions {
   // Issues certificates; outlives the reconciler. Null, as on one machine: connections use plain
   // text. Decisions use only its presence and its lifetimes.
   CertificateKeeper* certificates = nullptr;
+  // "<namespace>/<name>" of the operator's release; empty: no other operator can exist, and nothing
+  // is claimed (claim/claim.h).
+  std::string release = {};
   RecordBook* records = nullptr;  // of decisions; outlives the reconciler; null: none is kept
 };
 

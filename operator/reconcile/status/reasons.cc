@@ -179,6 +179,12 @@ constexpr ReasonMeaning kReasons[] = {
      "retries, and the service goes on with its present certificates until the named time; a role "
      "without one waits",
      "what the message names: a webhook, a policy, a quota, the operator's rights"},
+    {"False", "AnotherOperator", "Progressing",
+     "the operator of another release watches the service too. The release in `status.operator` "
+     "keeps it and goes on; the other one writes nothing, and takes over a minute after the first "
+     "one has gone",
+     "uninstall one of the named releases, or give them different namespaces: `watchNamespaces` or "
+     "`namespaced` of the chart"},
     {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has changed for ten minutes",
      "the conditions that are False"},
     {"True, False", "InvalidSpec", "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
@@ -232,6 +238,8 @@ constexpr EventMeaning kEvents[] = {
     {"InsufficientCapacity", "something has no room"},
     {"CrashLooping", "a worker keeps ending, with its last words"},
     {"CertificatesRefused", "certificates are due, and the server refuses them"},
+    {"AnotherOperator",
+     "an operator leaves the service to the named release, which watches it too"},
 };
 
 // True if `one` is in a list separated by ", ".

@@ -96,6 +96,7 @@ void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const
   Remembered& remembered = out.plan().remembered;
   StatusFacts status = SeeService(seen, options, decision, out.refused());
   status.fails = FailsFor(seen, out);
+  out.LookAgain(seen.rival_until);
   const uint64_t mark = ProgressMark(status, decision.rollout.sides);
   status.progressed = Progressed(seen, mark, remembered);
   if (seen.wall < status.progressed + kProgressDeadline) {

@@ -103,7 +103,9 @@ struct StatusFacts {
   bool is_paused = false;           // edits wait meanwhile
   bool has_waiting_edits = false;   // while it is paused
   bool is_plain_text = false;       // the user has disabled certificates
-  WallTime progressed;              // when the service last progressed
+  std::string release;  // of the operator, for status.operator; empty: the field is left out
+  std::string rival;    // another release that watches the service too; empty: none
+  WallTime progressed;  // when the service last progressed
   WallTime now;
   PinnedImage pinned;
   std::string model_digest;
@@ -131,7 +133,7 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //                     AdmissionDenied
 //   Progressing       it is in, or moves toward, the wanted state: Complete, Working; False:
 //                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported,
-//                     InsufficientCapacity
+//                     InsufficientCapacity, AnotherOperator
 //   AttentionReady,   enough committed and live instances: AsWanted, Suspended; False:
 //   ExpertsReady      CrashLooping, InsufficientCapacity, ContainerNotStarting, QuotaExceeded,
 //                     AdmissionDenied, WaitingForPods, InvalidSpec, NotSupported
