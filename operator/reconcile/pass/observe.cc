@@ -55,7 +55,7 @@ class Observing {
     ReadTopologies();
     ReadChildren();
     writes_.ForgetDeleted(there_);
-    JudgeNodes();
+    if (pass_.options.reads_nodes) JudgeNodes();
     out_.alive = AliveInstances(out_.pods);
     HearMembers();
     ReadModels();

@@ -20,6 +20,7 @@ struct ReconcilerOptions {
   std::vector<std::string> host_paths;  // a HostPath source must lie below one of these folders;
                                         // "/": any
   bool timed_devices = false;           // whether spec.device may be Timed
+  bool reads_nodes = true;              // false: pods are judged without their nodes
   Ground ground = Ground::kCluster;
   LocateWorker locate = WorkerAtPodIp;
   Seconds call_timeout{10};  // of each call to the API
