@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "common/model/family.h"
+#include "common/model/neighbours.h"
 #include "common/read_file.h"
 
 namespace janus {
@@ -118,12 +119,13 @@ Result<ModelDescription> ParseModelConfig(std::string_view json) {
 
 Result<std::string> ReadModelConfig(const std::string& model_dir) {
   std::error_code error;
-  if (!std::filesystem::is_directory(model_dir, error)) {
-    return NotFound(model_dir + ": no such folder; want a Hugging Face checkpoint's folder");
-  }
   const std::string path = ModelConfigPath(model_dir);
-  if (!Exists(path)) {
-    return NotFound(path + ": no such file; want a Hugging Face checkpoint's folder");
+  const bool is_folder = std::filesystem::is_directory(model_dir, error);
+  if (!is_folder || !Exists(path)) {
+    const std::string near = NeighboursOf(model_dir);
+    return NotFound((is_folder ? path + ": no such file" : model_dir + ": no such folder") +
+                    "; want a Hugging Face checkpoint's folder" +
+                    (near.empty() ? "" : "; " + near));
   }
   return ReadFile(path);
 }

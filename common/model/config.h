@@ -15,7 +15,8 @@ namespace janus {
 // of the other types.
 Result<ModelDescription> ParseModelConfig(std::string_view json);
 
-// The text of `<model_dir>/config.json`. NotFound: the folder or the file is missing.
+// The text of `<model_dir>/config.json`. NotFound: the folder or the file is missing; the message
+// has the names of the nearest folder that exists.
 Result<std::string> ReadModelConfig(const std::string& model_dir);
 
 // ParseModelConfig of `<model_dir>/config.json`; messages begin with the file.

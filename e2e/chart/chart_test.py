@@ -391,7 +391,7 @@ class ChartTest(ClusterCase):
 
     # Rights.
 
-    def start(self):
+    def start(self, is_ready=True):
         """Starts janus-operator with what the chart gives it in a pod."""
         program = BIN / "operator-with-prompt-members"
         self.assertTrue(program.exists(), f"no {program}; ninja -C build/dev {program.name}")
@@ -414,7 +414,9 @@ class ChartTest(ClusterCase):
         self.addCleanup(process.kill)
         ready = process.stdout.readline()
         self.assertRegex(ready, "^janus-operator ready ", (self.folder / "operator.log").read_text())
-        health = "http://" + re.search(r"health=(\S+)", ready)[1]
+        process.health = health = "http://" + re.search(r"health=(\S+)", ready)[1]
+        if not is_ready:
+            return process
         wait_for(lambda: subprocess.run([*self.in_network, "curl", "-sf", "-o", "/dev/null",
                                          f"{health}/readyz"], check=False).returncode == 0, "the operator's /readyz")
         # The command of helm test.
@@ -443,6 +445,8 @@ class ChartTest(ClusterCase):
         found = set()
         for one in self.audited():
             on = one["objectRef"]
+            if on.get("resource") == "selfsubjectaccessreviews":  # every account may ask for its rights
+                continue
             what = (on.get("apiGroup", ""), "/".join(filter(None, (on["resource"], on.get("subresource")))))
             found.add((*what, one["verb"]))
             if one["verb"] == "patch" and one.get("responseStatus", {}).get("code") == 201:
@@ -598,16 +602,78 @@ class ChartTest(ClusterCase):
         self.assertEqual(self.refused(), [])
         self.assertEqual(self.used(), self.granted())
 
+    def check_missing_right(self):
+        """An operator that starts without one of its rights names it."""
+        path = "/rules/7/verbs"
+        rules = json.loads(self.kubectl("get", "role", "janus-operator", "-o", "json"))["rules"]
+        self.assertEqual((rules[7]["resources"], rules[7]["verbs"]), (["pods/status"], ["patch"]))
+        self.kubectl("patch", "role", "janus-operator", "--type=json", "-p",
+                     json.dumps([{"op": "replace", "path": path, "value": ["get"]}]))
+        second = self.start(is_ready=False)
+        words = f"no right to: patch pods/status in namespace {self.namespace}\n"
+        wait_for(lambda: self.readiness(second).endswith(words), "the missing right at /readyz")
+        log = (self.folder / "operator.log").read_text()
+        self.assertRegex(log, rf"a right is missing.* verb=patch resource=pods/status namespace={self.namespace}\b")
+        self.kubectl("patch", "role", "janus-operator", "--type=json", "-p",
+                     json.dumps([{"op": "replace", "path": path, "value": ["patch"]}]))
+        wait_for(lambda: self.readiness(second) == "ok\n", "the right")
+        second.terminate()
+        self.assertEqual(second.wait(), 0)
+
+    def readiness(self, process):
+        return subprocess.run([*self.in_network, "curl", "-s", f"{process.health}/readyz"], capture_output=True, text=True,
+                              check=False).stdout
+
+    def check_rivals(self):
+        """The namespaced release stands: others over its namespace are refused."""
+        for namespace, values, words in (
+                (self.namespace, {"namespaced": "true"}, f"serves {self.namespace} already"),
+                ("default", {}, f"serves {self.namespace} already"),
+                ("default", {"watchNamespaces": f"{{default,{self.namespace}}}"}, f"serves {self.namespace} already"),
+                ("default", {"watchNamespaces": "{default}"}, "")):
+            done = self.try_helm("-n", namespace, "install", "second", CHART, "--dry-run=server",
+                                 *setting(image__pullPolicy="Never", crds__install="false", **values))
+            if words:
+                self.assertIn(f"the release janus-operator in namespace {self.namespace} {words}", done.stderr, values)
+            else:
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def install_as_admin_of_the_namespace(self, **values):
+        """Installs as a user who has the role `admin` in this namespace and no other rights, after an administrator has applied
+        what docs/kubernetes.md names."""
+        self.addCleanup(self.uninstall)
+        administrator = ROOT / "examples" / "namespaced" / "administrator.yaml"
+        self.addCleanup(self.try_kubectl, "delete", "-f", administrator, "--ignore-not-found")
+        for path in (*CRDS, administrator):
+            self.kubectl("apply", "--server-side", "-f", path, namespaced=False)
+        self.kubectl("wait", "--for=condition=Established", TIMEOUT, *(f"crd/{kind}" for kind in KINDS),
+                     namespaced=False)
+        self.kubectl("create", "serviceaccount", "installer")
+        self.kubectl("create", "rolebinding", "installer", "--clusterrole=admin",
+                     f"--serviceaccount={self.namespace}:installer")
+        wait_for(lambda: "moetopologies" in self.kubectl("get", "clusterrole", "admin", "-o", "yaml", namespaced=False),
+                 "the aggregated rights of admin")
+        kubeconfig = self.folder / "installer.kubeconfig"
+        write_kubeconfig(kubeconfig, self.kubectl("create", "token", "installer").strip(), self.state / "pki")
+        done = subprocess.run(
+            [*self.in_network, self.programs / "helm", "-n", self.namespace, "install", "janus-operator", CHART, "--wait",
+             TIMEOUT, *setting(image__pullPolicy="Never", namespaced="true", crds__install="false", **values)],
+            capture_output=True, text=True, check=False,
+            env={**self.environment, "HELM_CACHE_HOME": f"{self.state}/helm", "KUBECONFIG": str(kubeconfig)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_rights_in_one_namespace_are_enough_there(self):
         self.allow_host_paths()
-        self.install(namespaced="true", hostPaths="{%s/examples}" % ROOT)
+        self.install_as_admin_of_the_namespace(hostPaths="{%s/examples}" % ROOT)
+        self.check_rivals()
+        self.check_missing_right()
         self.start()
         self.assertEqual(self.services_left(namespaced="true"), (0, ""))
         self.apply(1, 2)
         self.await_whole(3)
         self.assertEqual(self.services_left(namespaced="true"), (1, f"{self.namespace}/demo\n"))
         self.assertEqual(self.refused(), [])
-        for what, allowed in (("list nodes", "yes"), ("create pods -n default", "no"), ("get secrets -n default", "no"),
+        for what, allowed in (("list nodes", "no"), ("create pods -n default", "no"), ("get secrets -n default", "no"),
                               (f"create pods -n {self.namespace}", "yes"),
                               ("list moeservices.serving.janus.dev -n default", "no")):
             done = self.try_kubectl("auth", "can-i", *what.split(), "--as",

@@ -148,6 +148,18 @@ class ImagesTest(ImagesCase):
             wait_for(lambda before=before, reason=reason: self.refused(worker, reason) == before + 1,
                      f"a refusal for {reason}")
 
+    def test_a_wrong_path_is_named_with_the_names_beside_it(self):
+        """From the worker's start it takes the readiness probe and one question of the operator, not a restart."""
+        self.apply("demo", model={"source": {"type": "Image", "image": {"path": "/models/demoo"}}, "dtype": "Float32"})
+        self.kubectl("wait", "--for=jsonpath={.status.conditions[?(@.type=='TopologyReady')].reason}=ModelNotFound",
+                     "moesvc/demo", TIMEOUT)
+        told = {one["type"]: one for one in self.get("moesvc", "demo")["status"]["conditions"]}
+        self.assertRegex(told["Ready"]["message"],
+                         r"^pod demo-\S+: /models/demoo: no such folder; .*; /models has: demo$")
+        # Pods that never served are replaced.
+        self.apply("demo", model={"source": {"type": "Image", "image": {"path": "/models/demo"}}, "dtype": "Float32"})
+        self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)
+
     def test_an_object_becomes_pods_that_answer(self):
         self.apply("demo")
         self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)

@@ -110,6 +110,29 @@ class UpheavalTest(OperatorCase):
 
         wait_for(lambda: not left(), "everything gone")
 
+    def test_two_releases_over_one_namespace_do_not_fight(self):
+        """The second asks once whether the first runs, gets its answer in the status, and writes nothing else."""
+        def progressing():
+            said = {one["type"]: one for one in self.get("moesvc/demo")["status"]["conditions"]}
+            return said["Progressing"]
+
+        fence = self.get("moetopologies")["items"][0]["spec"]["fence"]
+        self.start("operator-1", "--leader-election=false", "--lease-name=second")
+        own, other = f"{self.namespace}/janus-operator", f"{self.namespace}/second"
+        wait_for(lambda: progressing()["reason"] == "AnotherOperator", "the condition that names the other release")
+        self.assertIn(f"the operator of release {other} watches this service too. Release {own} keeps it",
+                      progressing()["message"])
+        wait_for(lambda: self.get("moesvc/demo")["status"]["operator"] == {"name": own}, "the answer")
+        wait_for(lambda: "AnotherOperator" in self.kubectl("get", "events", "--field-selector=reason=AnotherOperator"),
+                 "the Event of the second")
+        # An edit, which both see: the first follows it alone, and each change is written once.
+        before = len(self.writes())
+        self.apply(1, 4)
+        self.await_whole(1, 4)
+        refused = [one for one in self.writes()[before:] if one[3] == 409]
+        self.assertEqual(refused, [], "writes that met another's")
+        self.assertEqual(self.get("moetopologies")["items"][0]["spec"]["fence"], fence)
+
     def test_who_applies_the_same_again_and_again_moves_nothing(self):
         """Applies the same object again, like Argo CD; with JANUS_SOAK every ten seconds for five minutes."""
         wait_for(lambda: self.get("deployment/demo-gateway")["status"].get("availableReplicas") == 2, "gateways")

@@ -14,7 +14,7 @@ def rights_of_the_chart(programs, namespace, environment):
     """The account and roles that the chart gives to an operator of a single namespace (YAML)."""
     done = subprocess.run(
         [programs / "helm", "template", "janus-operator", CHART, "-n", namespace, "--set",
-         "namespaced=true,image.pullPolicy=Never", "--show-only", "templates/rbac.yaml", "--show-only",
+         f"watchNamespaces={{{namespace}}},image.pullPolicy=Never", "--show-only", "templates/rbac.yaml", "--show-only",
          "templates/serviceaccount.yaml"],
         capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:

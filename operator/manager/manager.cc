@@ -24,13 +24,14 @@ MonotonicTime Add(MonotonicTime time, Seconds by) {
   return time + std::chrono::duration_cast<MonotonicTime::duration>(by);
 }
 
-ReconcilerOptions Bounded(ReconcilerOptions options,
-                          const std::optional<ElectionOptions>& election) {
-  if (!election) return options;
-  const LeaderElectionOptions& lease = election->lease;
-  options.call_timeout =
-      std::min(options.call_timeout, kShareOfCalls * (lease.lease_duration - lease.renew_deadline));
-  return options;
+ReconcilerOptions ReconcilerOf(const ManagerOptions& options) {
+  ReconcilerOptions out = options.reconciler;
+  out.reads_nodes = options.reads_nodes;
+  if (!options.election) return out;
+  const LeaderElectionOptions& lease = options.election->lease;
+  out.call_timeout =
+      std::min(out.call_timeout, kShareOfCalls * (lease.lease_duration - lease.renew_deadline));
+  return out;
 }
 
 EventRecorderOptions EventsOf(const ManagerOptions& options, EventMetrics& metrics) {
@@ -68,15 +69,14 @@ Manager::Manager(ObjectApi& api, ServicePlanner& planner, MemberCalls& calls,
       event_metrics_(registry),
       queue_(QueueOf(queue_metrics_)),
       watches_(
-          api, timeline, {options_.namespaces, &registry},
+          api, timeline, {options_.namespaces, options_.reads_nodes, &registry},
           [this](const ObjectKey& key) { queue_.Add(key); }, [this] { Notify(); }),
       recorder_(api, EventsOf(options_, event_metrics_), timeline),
       gate_(api, [this] { return MayAct(); }),
       reconciler_(
           gate_, watches_.caches(), planner, calls, timeline,
           [this](Happening happening) { Tell(std::move(happening)); },
-          [this](const ObjectKey& key) { queue_.Add(key); },
-          Bounded(options_.reconciler, options_.election)) {
+          [this](const ObjectKey& key) { queue_.Add(key); }, ReconcilerOf(options_)) {
   JANUS_CHECK(options_.workers >= 1, options_.workers);
   metrics_.max_concurrent.Set(options_.workers);
   if (!options_.election) return;

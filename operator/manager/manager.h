@@ -29,8 +29,9 @@ struct ElectionOptions {
 
 struct ManagerOptions {
   ReconcilerOptions reconciler;
-  std::vector<std::string> namespaces;      // to watch for services; empty: all
-  int workers = 4;                          // services reconciled at a time; >= 1
+  std::vector<std::string> namespaces;  // to watch for services; empty: all
+  bool reads_nodes = true;  // false: neither nodes nor HardwareProfiles; both are of the cluster
+  int workers = 4;          // services reconciled at a time; >= 1
   std::string instance = "janus-operator";  // this process, in Events: the pod's name
   // Every service is reconciled again after this time, in case a change was missed. Correctness
   // does not depend on it, and such a pass writes nothing. controller-runtime's default.

@@ -31,11 +31,16 @@ std::vector<std::string> NamespacesOf(const Resource& resource,
   return watched;
 }
 
+bool IsOfCluster(const Resource& resource) {
+  return !resource.is_namespaced;
+}
+
 }  // namespace
 
-int CountWatches(const std::vector<std::string>& namespaces) {
+int CountWatches(const std::vector<std::string>& namespaces, bool reads_nodes) {
   size_t count = 0;
   for (const KeptKind& kept : KeptKinds()) {
+    if (!reads_nodes && IsOfCluster(*kept.resource)) continue;
     count += NamespacesOf(*kept.resource, namespaces).size();
   }
   return static_cast<int>(count);
@@ -47,7 +52,12 @@ Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions&
   for (const KeptKind& kept : KeptKinds()) {
     const Resource& resource = *kept.resource;
     const FieldFilter filter(kept.fields);
-    Watched watched{&resource, {}, nullptr};
+    Watched watched{&resource, {}, nullptr, nullptr};
+    if (!options.reads_nodes && IsOfCluster(resource)) {
+      watched.nothing = std::make_unique<ObjectStore>(ObjectStoreOptions{});
+      watched_.push_back(std::move(watched));
+      continue;
+    }
     const std::vector<std::string> namespaces = NamespacesOf(resource, options.namespaces);
     std::vector<ReflectorOptions> parts;
     for (const std::string& ns : namespaces) {
@@ -77,17 +87,23 @@ Watches::Watches(ObjectApi& api, const Timeline& timeline, const WatchesOptions&
 }
 
 void Watches::Start() {
-  for (Watched& one : watched_) one.informer->Start();
+  for (Watched& one : watched_) {
+    if (one.informer != nullptr) one.informer->Start();
+  }
 }
 
 void Watches::Stop() {
-  for (Watched& one : watched_) one.informer->RequestStop();
-  for (Watched& one : watched_) one.informer->Stop();
+  for (Watched& one : watched_) {
+    if (one.informer != nullptr) one.informer->RequestStop();
+  }
+  for (Watched& one : watched_) {
+    if (one.informer != nullptr) one.informer->Stop();
+  }
 }
 
 Status Watches::Synced() const {
   for (const Watched& one : watched_) {
-    if (one.informer->HasSynced()) continue;
+    if (one.informer == nullptr || one.informer->HasSynced()) continue;
     const Status error = one.informer->statistics().last_error;
     return Unavailable("waiting for the first list of " + one.resource->ToString() +
                        (error.ok() ? "" : ": " + error.message()));
@@ -99,7 +115,7 @@ const ObjectStore& Watches::StoreOf(const Resource& resource) const {
   const auto found = std::find_if(watched_.begin(), watched_.end(),
                                   [&](const Watched& one) { return one.resource == &resource; });
   JANUS_CHECK(found != watched_.end(), resource.ToString());
-  return found->informer->store();
+  return found->informer == nullptr ? *found->nothing : found->informer->store();
 }
 
 Caches Watches::caches() const {

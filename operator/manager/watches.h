@@ -14,11 +14,12 @@ namespace janus::control {
 struct WatchesOptions {
   // Namespaces to watch, each with separate watches; empty: all. No name twice.
   std::vector<std::string> namespaces;
+  bool reads_nodes = true;             // false: the caches of nodes and HardwareProfiles stay empty
   MetricRegistry* registry = nullptr;  // of informers; outlives them; null: none
 };
 
 // The number of watches.
-int CountWatches(const std::vector<std::string>& namespaces);
+int CountWatches(const std::vector<std::string>& namespaces, bool reads_nodes = true);
 
 // The informers for everything that a pass reads, and the mapping from a change to services: the
 // service named by the object's label, or for a node each service with pods on it. They keep only
@@ -47,7 +48,8 @@ class Watches {
   struct Watched {
     const Resource* resource;
     std::vector<std::unique_ptr<ReflectorMetrics>> metrics;
-    std::unique_ptr<Informer> informer;
+    std::unique_ptr<Informer> informer;  // null: not watched
+    std::unique_ptr<ObjectStore> nothing;
   };
 
   const ObjectStore& StoreOf(const Resource& resource) const;

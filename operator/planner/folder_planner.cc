@@ -1,9 +1,7 @@
 #include "operator/planner/folder_planner.h"
 
-#include <filesystem>
 #include <map>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "common/fingerprint.h"
@@ -20,12 +18,9 @@ struct Model {
 };
 
 Result<Model> ReadModel(const std::string& folder) {
-  std::error_code error;
-  if (!std::filesystem::exists(folder + "/config.json", error)) {
-    return Unavailable("spec.model.source.hostPath.path: there is no " + folder +
-                       "/config.json on the operator's machine");
-  }
-  JANUS_ASSIGN_OR_RETURN(const std::string config, ReadModelConfig(folder));
+  Result<std::string> read = ReadModelConfig(folder);
+  if (!read.ok()) return std::move(read).status().Annotate("spec.model.source.hostPath.path");
+  const std::string config = *std::move(read);
   Model out;
   JANUS_ASSIGN_OR_RETURN(out.description, ParseModelConfig(config));
   // The same digest that its workers will report.

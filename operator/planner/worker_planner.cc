@@ -42,6 +42,7 @@ const Answer* AnswerOf(const Answers& answers, const std::string& revision) {
 struct RoleWord {
   Answers answers;
   std::string awaited;  // why more is not known: a worker is being asked, or did not answer
+  Status unreadable;    // NotFound: a worker has no model at its path
 
   // The answer of `revision`, or else the newest; null: none.
   const Answer* Best(const std::string& revision) const {
@@ -95,6 +96,9 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
     if (said == nullptr || (role.IsNew() && !said->IsNew())) said = &role;
   }
   if (said == nullptr) {
+    for (const RoleWord* word : {&attention_, &experts_}) {
+      if (!word->unreadable.ok()) return word->unreadable;
+    }
     std::string why = attention_.awaited;
     if (why.empty()) why = experts_.awaited;
     if (why.empty()) why = "waiting for the first worker to report the model";
@@ -144,11 +148,12 @@ bool WorkerPlanner::Take(RoleKnown& role, MonotonicTime now, Over& over) {
   over.push_back(std::move(role.question));
   if (!report.ok()) {
     role.silent[role.asked.address] = now;
-    role.trouble = role.asked.name + ": " + report.status().message();
+    role.trouble =
+        Status(report.status().code(), role.asked.name + ": " + report.status().message());
     return true;
   }
   role.silent.clear();
-  role.trouble.clear();
+  role.trouble = OkStatus();
   Result<ModelDescription> model = ParseModelConfig(report->config_json);
   if (!model.ok()) {
     model = std::move(model).status().Annotate("the model's config.json, as " + role.asked.name +
@@ -197,7 +202,8 @@ std::shared_ptr<const ModelKnowledge> WorkerPlanner::Know(const std::string& ser
   if (found == known_.end()) return std::make_shared<WorkerKnowledge>(RoleWord(), RoleWord());
   const auto word = [&](RoleKnown& role) {
     Take(role, now, over);
-    RoleWord out{role.answers, role.trouble};
+    RoleWord out{role.answers, role.trouble.message(), {}};
+    if (role.trouble.code() == StatusCode::kNotFound) out.unreadable = role.trouble;
     if (out.awaited.empty() && role.question != nullptr) {
       out.awaited = "waiting for " + role.asked.name + " to report its model and memory";
     }

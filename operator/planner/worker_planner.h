@@ -56,7 +56,7 @@ class WorkerPlanner final : public ServicePlanner {
     WorkerToAsk asked;  // the worker of `question`
     std::unique_ptr<ModelQuestion> question;
     std::map<std::string, MonotonicTime> silent;  // by address: time without an answer
-    std::string trouble;                          // error of the last worker that did not answer
+    Status trouble;  // of the last worker that did not answer, with its name
   };
   struct Known {
     RoleKnown attention;

@@ -38,6 +38,11 @@ constexpr size_t kMostNamespaces = 16;
 void DeclareCluster(CLI::App& app, OperatorOptions& o) {
   DeclareKubeconfig(app, o);
   DeclareNamespaces(app, "--watch-namespace", o);
+  app.add_option("--nodes", o.reads_nodes,
+                 "true: read nodes and HardwareProfiles, which needs rights in the whole cluster. "
+                 "false: workers are not moved before a node is drained, those on a silent node "
+                 "wait until Kubernetes deletes them, and HardwareProfiles are ignored")
+      ->capture_default_str();
   app.add_option("--workers", o.workers, "how many services the operator works on at once")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -22,6 +22,7 @@ struct OperatorOptions {
   std::string kubeconfig;               // empty: the service account of the pod
   std::string context;                  // of the kubeconfig; empty: its current one
   std::vector<std::string> namespaces;  // to watch; empty: all
+  bool reads_nodes = true;              // and HardwareProfiles, which are of the whole cluster too
   int workers = 4;
   int worker_connections = 256;
   double calls_per_second = 50;

@@ -18,6 +18,7 @@
 #include "operator/program/check.h"
 #include "operator/program/decision_pages.h"
 #include "operator/program/options.h"
+#include "operator/program/rights.h"
 #include "operator/program/services.h"
 #include "operator/records/record_book.h"
 #include "rpc/page_server.h"
@@ -54,6 +55,7 @@ ManagerOptions ManagerOf(const OperatorOptions& options) {
   out.reconciler.host_paths = options.host_paths;
   out.reconciler.timed_devices = options.timed_devices;
   out.namespaces = options.namespaces;
+  out.reads_nodes = options.reads_nodes;
   out.workers = options.workers;
   out.instance = options.pod_name;
   return out;
@@ -76,9 +78,11 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   KubeClientOptions election_client_options = client_options;
   client_options.transport.calls_per_second = options.calls_per_second;
   client_options.transport.burst = options.burst;
-  client_options.transport.watches = CountWatches(options.namespaces);
+  client_options.transport.watches = CountWatches(options.namespaces, options.reads_nodes);
   KubeClient client(config, client_options, timeline);
   KubeClient election_client(config, election_client_options, timeline);
+  // Without the limit of calls, which passes share.
+  KubeClient rights_client(config, election_client_options, timeline);
 
   ManagerOptions manager_options = ManagerOf(options);
   if (options.leader_election) {
@@ -100,9 +104,11 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   manager_options.reconciler.certificates = &certificates;
   manager_options.reconciler.defaults.certificates = true;
   manager_options.reconciler.defaults.operator_namespace = certificate_options.ns;
+  manager_options.reconciler.release = certificate_options.ns + "/" + options.lease_name;
   const WorkerCalls calls = make_calls(options, timeline, certificates);
   WorkerPlanner planner(*calls.models);
   RecordBook records;
+  RightsCheck rights(rights_client, NeededRights(options, certificate_options.ns), timeline, log);
   manager_options.reconciler.records = &records;
   Manager manager(client, planner, *calls.members, timeline, registry, log,
                   std::move(manager_options));
@@ -117,7 +123,10 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
       const std::unique_ptr<PageServer> health,
       PageServer::Create(options.health_address,
                          {{"/healthz", [&] { return PageOf(manager.Live()); }},
-                          {"/readyz", [&] { return PageOf(manager.Ready()); }}}));
+                          {"/readyz", [&] {
+                             const Status missing = rights.Missing();
+                             return PageOf(missing.ok() ? manager.Ready() : missing);
+                           }}}));
   std::unique_ptr<PageServer> decisions;
   if (!options.records_address.empty()) {
     JANUS_ASSIGN_OR_RETURN(decisions, PageServer::Create(options.records_address, {},
@@ -131,10 +140,16 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
                        {"worker_image", options.worker_image},
                        {"worker_cuda_image", options.worker_cuda_image},
                        {"gateway_image", options.gateway_image}});
+  if (!options.reads_nodes) {
+    log.Warning(
+        "nodes and HardwareProfiles are not read (--nodes=false): workers are not moved before a "
+        "node is drained, and those on a silent node wait until Kubernetes deletes them");
+  }
   // The parent process reads this line.
   std::printf("janus-operator ready metrics=%s health=%s\n", metrics->address().c_str(),
               health->address().c_str());
   std::fflush(stdout);
+  rights.Start();
   std::jthread running([&](const std::stop_token& stop) { manager.Run(stop); });
   signals.Wait();
   running.request_stop();

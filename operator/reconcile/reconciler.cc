@@ -126,8 +126,28 @@ PassResult ResultOf(const Pass& pass, const Plan& plan) {
   return out;
 }
 
-PassResult Run(Pass& pass) {
+// False: another release keeps the service, or the claim cannot be written.
+bool IsOurs(Pass& pass, const Node& service, Plan& plan) {
+  const ClaimDecision decision =
+      DecideClaim(service, pass.options.release, pass.now, pass.memory.claim);
+  if (decision.event) pass.tell(*decision.event);
+  plan.again = decision.again;
+  if (!decision.write) return decision.is_ours;
+  ApiResult<Node> written =
+      pass.api.Update(kMoEServices, *decision.write, Subresource::kStatus, {}, pass.limits);
+  if (!written.ok()) {
+    const std::string call = "claim MoEService " + pass.key.name;
+    pass.Refuse(call, RefusalOf(written.error(), call));
+    return false;
+  }
+  pass.memory.writes.Wrote(kMoEServices, std::string(ResourceVersionOf(service)),
+                           *std::move(written), pass.now);
+  return decision.is_ours;
+}
+
+PassResult Run(Pass& pass, const Node& service) {
   Plan plan;
+  if (!IsOurs(pass, service, plan)) return ResultOf(pass, plan);
   for (int round = 0; round < kMostRounds; ++round) {
     pass.is_first_round = round == 0;
     pass.again.reset();
@@ -161,7 +181,7 @@ PassResult Reconciler::Pass(const ObjectKey& key, const std::stop_token& stop) {
     return {};
   }
   control::Pass pass = PassOver(key, memory, *tree, stop);
-  return Run(pass);
+  return Run(pass, *tree);
 }
 
 }  // namespace janus::control

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "operator/reconcile/capacity/service_planner.h"
+#include "operator/reconcile/claim/claim.h"
 #include "operator/reconcile/epochs/epoch_driver.h"
 #include "operator/reconcile/epochs/epoch_end.h"
 #include "operator/reconcile/observe/caches.h"
@@ -63,6 +64,7 @@ class Memory {
   OwnWrites writes;
   Refusals refusals;
   Remembered remembered;
+  ClaimMemory claim;
 
  private:
   ObjectApi& api_;

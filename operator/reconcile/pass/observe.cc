@@ -11,6 +11,7 @@
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/pods/roster.h"
 
 namespace janus::control {
@@ -54,7 +55,7 @@ class Observing {
     ReadTopologies();
     ReadChildren();
     writes_.ForgetDeleted(there_);
-    JudgeNodes();
+    if (pass_.options.reads_nodes) JudgeNodes();
     out_.alive = AliveInstances(out_.pods);
     HearMembers();
     ReadModels();
@@ -64,6 +65,8 @@ class Observing {
     out_.refused.insert(out_.refused.begin(), pass_.refused.begin(), pass_.refused.end());
     out_.certificates_are_kept = pass_.certificates_are_kept;
     out_.remembered = pass_.memory.remembered;
+    out_.rival = pass_.memory.claim.RivalAt(pass_.now);
+    if (!out_.rival.empty()) out_.rival_until = At(*pass_.memory.claim.rival_asked, kRivalFor);
     return std::move(out_);
   }
 

@@ -74,6 +74,9 @@ struct ServiceObserved {
 
   std::vector<RefusedCall> refused;
   bool certificates_are_kept = false;  // done in this pass
+  // Another release of the operator that asks for the service, and until when it counts.
+  std::string rival;
+  std::optional<MonotonicTime> rival_until;
   Remembered remembered;
 
   ObjectKey key() const { return KeyOf(tree); }

@@ -20,12 +20,16 @@ struct ReconcilerOptions {
   std::vector<std::string> host_paths;  // a HostPath source must lie below one of these folders;
                                         // "/": any
   bool timed_devices = false;           // whether spec.device may be Timed
+  bool reads_nodes = true;              // false: pods are judged without their nodes
   Ground ground = Ground::kCluster;
   LocateWorker locate = WorkerAtPodIp;
   Seconds call_timeout{10};  // of each call to the API
   // Issues certificates; outlives the reconciler. Null, as on one machine: connections use plain
   // text. Decisions use only its presence and its lifetimes.
   CertificateKeeper* certificates = nullptr;
+  // "<namespace>/<name>" of the operator's release; empty: no other operator can exist, and nothing
+  // is claimed (claim/claim.h).
+  std::string release = {};
   RecordBook* records = nullptr;  // of decisions; outlives the reconciler; null: none is kept
 };
 

@@ -92,7 +92,9 @@ void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, D
     KeepCommitted(from, out);
     SayWhatIsKept(from, out);
   } else {
-    out.awaited = {"ModelUnknown", planned.status().message()};
+    // A reason of its own, because a new reason is written at once (status/status.h).
+    const bool is_missing = planned.status().code() == StatusCode::kNotFound;
+    out.awaited = {is_missing ? "ModelNotFound" : "ModelUnknown", planned.status().message()};
   }
 }
 

@@ -148,6 +148,11 @@ constexpr ReasonMeaning kReasons[] = {
      "the needs of the model, or the room for it, are not known yet: on a cluster the first worker "
      "of each role reports them, on one machine its folder",
      "the pod that the message names, or the path"},
+    {"False", "ModelNotFound", "Ready, TopologyReady",
+     "a worker, or on one machine the operator, finds no model at the path of "
+     "`spec.model.source`; the message has the path as the worker sees it, and the names beside it",
+     "correct the path: pods that never served are replaced at once. Or put the model there: the "
+     "operator asks again every two seconds"},
     {"False", "InsufficientCapacity",
      "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
@@ -174,6 +179,12 @@ constexpr ReasonMeaning kReasons[] = {
      "retries, and the service goes on with its present certificates until the named time; a role "
      "without one waits",
      "what the message names: a webhook, a policy, a quota, the operator's rights"},
+    {"False", "AnotherOperator", "Progressing",
+     "the operator of another release watches the service too. The release in `status.operator` "
+     "keeps it and goes on; the other one writes nothing, and takes over a minute after the first "
+     "one has gone",
+     "uninstall one of the named releases, or give them different namespaces: `watchNamespaces` or "
+     "`namespaced` of the chart"},
     {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has changed for ten minutes",
      "the conditions that are False"},
     {"True, False", "InvalidSpec", "Ready, Progressing, AttentionReady, ExpertsReady, Stalled",
@@ -227,6 +238,8 @@ constexpr EventMeaning kEvents[] = {
     {"InsufficientCapacity", "something has no room"},
     {"CrashLooping", "a worker keeps ending, with its last words"},
     {"CertificatesRefused", "certificates are due, and the server refuses them"},
+    {"AnotherOperator",
+     "an operator leaves the service to the named release, which watches it too"},
 };
 
 // True if `one` is in a list separated by ", ".

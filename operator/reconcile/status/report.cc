@@ -77,13 +77,15 @@ void TellGonePods(const ServiceObserved& seen, PlanBuilder& out) {
   }
 }
 
-// Numbers are written at most once per kNumbersPeriod.
+// Numbers are written at most once per kNumbersPeriod, messages once per kWordsPeriod.
 bool IsDue(StatusChange change, const std::optional<MonotonicTime>& written, PlanBuilder& out,
            MonotonicTime now) {
   if (change == StatusChange::kNone) return false;
-  if (change != StatusChange::kNumbers || !written || now >= *written + kNumbersPeriod) return true;
-  out.LookAgain(*written + kNumbersPeriod);
-  return false;
+  if (change == StatusChange::kNow || !written) return true;
+  const MonotonicTime due =
+      *written + (change == StatusChange::kWords ? kWordsPeriod : kNumbersPeriod);
+  if (now < due) out.LookAgain(due);
+  return now >= due;
 }
 
 }  // namespace
@@ -94,6 +96,7 @@ void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const
   Remembered& remembered = out.plan().remembered;
   StatusFacts status = SeeService(seen, options, decision, out.refused());
   status.fails = FailsFor(seen, out);
+  out.LookAgain(seen.rival_until);
   const uint64_t mark = ProgressMark(status, decision.rollout.sides);
   status.progressed = Progressed(seen, mark, remembered);
   if (seen.wall < status.progressed + kProgressDeadline) {

@@ -167,6 +167,8 @@ class Seeing {
     out_.invalid = desired_.invalid;
     out_.capacity = desired_.capacity;
     out_.awaited = decision_.awaited ? decision_.awaited : desired_.awaited;
+    out_.release = options_.release;
+    out_.rival = seen_.rival;
     out_.replacing = decision_.replacing;
     out_.held_back = desired_.held_back;
     out_.predecessor_serves = decision_.old_serves;

@@ -9,6 +9,7 @@
 #include "operator/api/enums.h"
 #include "operator/api/topology_enums.h"
 #include "operator/kube/object.h"
+#include "operator/reconcile/claim/claim.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
 #include "operator/reconcile/scaling/decision_tree.h"
@@ -140,6 +141,14 @@ std::string WhilePaused(const StatusFacts& seen) {
 Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
   if (seen.invalid) return {kFalse, seen.invalid};
   if (seen.refused) return {kFalse, seen.refused};
+  if (!seen.rival.empty()) {
+    return {kFalse,
+            {"AnotherOperator",
+             "the operator of release " + seen.rival + " watches this service too. Release " +
+                 seen.release + " keeps it, and " + seen.rival +
+                 " writes nothing. Uninstall one of them, or give them different namespaces "
+                 "(watchNamespaces or namespaced of the chart)"}};
+  }
   if (seen.held_back.reason == "InsufficientCapacity") {
     return {kFalse, seen.held_back};
   }
@@ -351,6 +360,21 @@ bool SaysTheSame(const Node& before, const Node& after) {
                     });
 }
 
+// True if a condition that is not well has another message than before. Both have the same
+// conditions. Measured conditions do not count: their messages have numbers that always change.
+bool HasOtherWords(const Node& before, const Node& after) {
+  const std::vector<Condition> was = ReadConditions(before);
+  const std::vector<Condition> is = ReadConditions(after);
+  return !std::equal(
+      was.begin(), was.end(), is.begin(), is.end(), [](const Condition& a, const Condition& b) {
+        const bool is_measured =
+            b.type == "ScalingReady" || b.type == "SLOMet" || b.type == "MetricsAvailable";
+        // Progressing is True while the operator retries what the message names.
+        const bool is_well = b.status == kTrue && b.type != "Progressing";
+        return is_measured || is_well || a.message == b.message;
+      });
+}
+
 }  // namespace
 
 std::vector<Condition> ConditionsOf(const StatusFacts& seen) {
@@ -420,6 +444,7 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
     SetAt(out, {"status", field}, std::move(value));
   };
   set("observedGeneration", Node::Integer(seen.generation));
+  if (!seen.release.empty()) SetClaim(out, {seen.release, ""});
   set("conditions",
       WriteConditions(Transitioned(ReadConditions(service), ConditionsOf(seen), seen.now)));
   set("roles", ListOf({RoleTree(seen.attention), RoleTree(seen.experts)}));
@@ -464,6 +489,8 @@ StatusChange Compare(const Node& before, const Node& after) {
     return StatusChange::kNone;
   }
   if (was == nullptr || !SaysTheSame(before, after)) return StatusChange::kNow;
+  // Another release waits for its answer.
+  if (ClaimOf(before) != ClaimOf(after)) return StatusChange::kNow;
   for (const std::string_view field : {"workerImage", "restartedAt", "namedImage", "imageDevice"}) {
     if (TextAt(before, {"status", field}) != TextAt(after, {"status", field})) {
       return StatusChange::kNow;
@@ -478,7 +505,7 @@ StatusChange Compare(const Node& before, const Node& after) {
     // joined.
     if (ReadyReplicas(before, role) != ReadyReplicas(after, role)) return StatusChange::kNow;
   }
-  return StatusChange::kNumbers;
+  return HasOtherWords(before, after) ? StatusChange::kWords : StatusChange::kNumbers;
 }
 
 PinnedImage PinnedImageOf(const Node& service) {

@@ -104,7 +104,9 @@ struct StatusFacts {
   bool is_paused = false;           // edits wait meanwhile
   bool has_waiting_edits = false;   // while it is paused
   bool is_plain_text = false;       // the user has disabled certificates
-  WallTime progressed;              // when the service last progressed
+  std::string release;  // of the operator, for status.operator; empty: the field is left out
+  std::string rival;    // another release that watches the service too; empty: none
+  WallTime progressed;  // when the service last progressed
   WallTime now;
   PinnedImage pinned;
   std::string model_digest;
@@ -132,13 +134,13 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //                     AdmissionDenied
 //   Progressing       it is in, or moves toward, the wanted state: Complete, Working; False:
 //                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported,
-//                     InsufficientCapacity
+//                     InsufficientCapacity, AnotherOperator
 //   AttentionReady,   enough committed and live instances: AsWanted, Suspended; False:
 //   ExpertsReady      CrashLooping, InsufficientCapacity, ContainerNotStarting, QuotaExceeded,
 //                     AdmissionDenied, WaitingForPods, InvalidSpec, NotSupported
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
-//                     WaitingForPods, ModelUnknown
+//                     WaitingForPods, ModelUnknown, ModelNotFound
 //   ScalingReady      counts follow their source: Static, External, AtMin, AtMax, or the reason of
 //                     the last decision (mode SLO); False: NoMetrics, NoProfile, BadStatistics,
 //                     InvalidPolicy, ImpossibleSLO, Paused, AdoptRefused, InsufficientCapacity;
@@ -164,8 +166,9 @@ Node WithStatus(const Node& service, const StatusFacts& seen);
 
 // Whether to write the status of `after` over that of `before`. kNow: a condition's status or
 // reason, the observed generation, a role's desired count, or the operator's own data (ids, image)
-// differ. kNumbers: something else differs, which can wait.
-enum class StatusChange { kNone, kNumbers, kNow };
+// differ. kWords: the message of a condition that asks for help differs; a reader waits for it.
+// kNumbers: something else differs, which can wait.
+enum class StatusChange { kNone, kNumbers, kWords, kNow };
 StatusChange Compare(const Node& before, const Node& after);
 
 // The measured number to show: the previous one unless it has changed by a twentieth. Pure.
@@ -173,6 +176,8 @@ std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int6
 
 // Shortest time between writes of numbers only.
 inline constexpr std::chrono::seconds kNumbersPeriod{60};
+// The same for messages: a message can name a pod after pod.
+inline constexpr std::chrono::seconds kWordsPeriod{3};
 
 // Reads and writes the pinned image in the status. Pure.
 PinnedImage PinnedImageOf(const Node& service);

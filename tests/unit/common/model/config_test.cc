@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <random>
 #include <string>
 
@@ -448,6 +449,32 @@ TEST_F(ModelFolder, NamesTheFileThatIsMissingOrWrong) {
             std::string::npos);
   Write("config.json", kPublished);
   EXPECT_TRUE(LoadModelConfig(folder_.path()).ok());
+}
+
+TEST_F(ModelFolder, AWrongPathComesWithTheNamesBesideIt) {
+  const auto refused = [](const std::string& path) {
+    return LoadModelConfig(path).status().message();
+  };
+  const std::string want = "; want a Hugging Face checkpoint's folder; ";
+  const std::string models = folder_.path() + "/models";
+  std::filesystem::create_directories(models);
+  EXPECT_EQ(refused(models + "/demoo"),
+            models + "/demoo: no such folder" + want + models + " is empty");
+  for (const char* name : {"alpha", "demo", "demo2", ".hidden"}) {
+    std::filesystem::create_directory(models + "/" + name);
+  }
+  EXPECT_EQ(refused(models + "/demoo"),
+            models + "/demoo: no such folder" + want + models + " has: demo, demo2, alpha");
+  EXPECT_EQ(refused(models + "/demoo/"),
+            models + "/demoo/: no such folder" + want + models + " has: demo, demo2, alpha");
+  EXPECT_EQ(refused(models + "/al/pha/x"),
+            models + "/al/pha/x: no such folder" + want + models + " has: alpha, demo, demo2");
+  EXPECT_EQ(refused(models),
+            models + "/config.json: no such file" + want + models + " has: alpha, demo, demo2");
+  for (int i = 0; i < 7; ++i) folder_.Write("models/file" + std::to_string(i), "");
+  EXPECT_EQ(refused(models + "/demoo"),
+            models + "/demoo: no such folder" + want + models +
+                " has: demo, demo2, alpha, file0, file1, file2, file3, file4 and 2 more");
 }
 
 TEST_F(ModelFolder, JoinsTheEndsOfBothFiles) {

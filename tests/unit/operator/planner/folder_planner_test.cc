@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/model/config.h"
 #include "tests/support/paths.h"
 #include "tests/support/planner/scripted_questions.h"
 #include "tests/support/temp_folder.h"
@@ -88,8 +89,8 @@ TEST(FolderPlanner, WhatItCannotKnowIsNotKnownYet) {
   FolderPlanner planner(kRoom);
   MoEService service = ServiceAt("/nowhere");
   EXPECT_EQ(Plan(planner, service).status(),
-            Unavailable("spec.model.source.hostPath.path: there is no /nowhere/config.json on the "
-                        "operator's machine"));
+            NotFound("spec.model.source.hostPath.path: " +
+                     ReadModelConfig("/nowhere").status().message()));
   service.spec.model.source.type = SourceType::kImage;
   service.spec.model.source.host_path.reset();
   EXPECT_EQ(Plan(planner, service).status(),

@@ -170,8 +170,7 @@ TEST_F(WorkerPlannerTest, WhoDoesNotAnswerIsNamedAndAnotherIsAsked) {
   Look();
   Look();
   EXPECT_EQ(questions_.asked.size(), 2u) << "both have a pause";
-  EXPECT_EQ(Plan().status(), Unavailable("the needs of the model are not known yet: pod a1: "
-                                         "/models/x: no such folder"));
+  EXPECT_EQ(Plan().status(), NotFound("pod a1: /models/x: no such folder"));
   workers_.now += std::chrono::seconds(2);
   Look();
   EXPECT_EQ(questions_.last(), "a0");

@@ -32,6 +32,8 @@ TEST(OperatorOptions, TakesWhatItIsTold) {
   EXPECT_EQ(parsed->options.worker_image, "w:1");
   EXPECT_EQ(parsed->options.worker_cuda_image, "w-cuda:1");
   EXPECT_TRUE(parsed->options.timed_devices);
+  EXPECT_TRUE(parsed->options.reads_nodes);
+  EXPECT_FALSE(Parse({"--nodes=false"})->options.reads_nodes);
 }
 
 TEST(OperatorOptions, NamesTheFlagThatIsWrongAndWhatIsWrongWithIt) {

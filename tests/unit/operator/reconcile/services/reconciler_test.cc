@@ -1234,6 +1234,13 @@ TEST(Reconciler, APlanThatCannotBeHasItsCondition) {
   sim.Run(Seconds(10));
   EXPECT_EQ(sim.List(kPods).size(), 3u) << "pods start meanwhile";
   EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelUnknown");
+  sim.planner.fails = Unavailable("waiting for pod a to report its model and memory");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.MessageOf("TopologyReady"), sim.planner.fails.message()) << "words do not wait";
+  sim.planner.fails = NotFound("pod a: /models/demoo: no such folder; /models has: demo");
+  sim.Run(Seconds(2.5));
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelNotFound");
+  EXPECT_EQ(sim.MessageOf("Ready"), sim.planner.fails.message());
   sim.planner.fails = OkStatus();
   sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
   sim.RunUntil("Ready");

@@ -365,12 +365,29 @@ TEST(Compare, TellsWhatMustBeWrittenFromWhatCanWait) {
   EXPECT_EQ(changed([](StatusFacts& s) { s.attention.draining = 1; }), StatusChange::kNumbers);
   EXPECT_EQ(changed([](StatusFacts& s) { s.gateways_available = 1; }), StatusChange::kNumbers)
       << "a message alone";
+  EXPECT_EQ(changed([](StatusFacts& s) { s.fails = "create pod a: no right"; }),
+            StatusChange::kWords);
   EXPECT_EQ(changed([](StatusFacts& s) { s.gateways_available = 0; }), StatusChange::kNow);
   EXPECT_EQ(changed([](StatusFacts& s) { s.generation = 4; }), StatusChange::kNow);
   EXPECT_EQ(changed([](StatusFacts& s) { s.pinned.image = "b"; }), StatusChange::kNow);
   EXPECT_EQ(changed([](StatusFacts& s) { s.pinned.restarted_at = "b"; }), StatusChange::kNow);
   EXPECT_EQ(changed([](StatusFacts& s) { s.experts.last_pod_id = 9; }), StatusChange::kNow);
   EXPECT_EQ(changed([](StatusFacts& s) { s.experts.desired = 9; }), StatusChange::kNow);
+}
+
+TEST(Compare, WordsOfAConditionThatAsksForHelpDoNotWaitLong) {
+  StatusFacts seen = Whole();
+  seen.topology = {};
+  seen.awaited = {"ModelUnknown", "waiting for pod a"};
+  seen.scaling.has_target = seen.scaling.is_judged = true;
+  seen.scaling.ended = 20;
+  const Node before = WithStatus(Service(), seen);
+  seen.awaited.message = "pod a: cannot connect";
+  EXPECT_EQ(Compare(before, WithStatus(before, seen)), StatusChange::kWords);
+  seen.awaited.message = "waiting for pod a";
+  seen.scaling.ended = 21;
+  EXPECT_EQ(Compare(before, WithStatus(before, seen)), StatusChange::kNumbers)
+      << "SLOMet is False too, but its numbers always change";
 }
 
 TEST(LastPodId, IsKeptPerRole) {
