@@ -40,15 +40,17 @@ struct SequenceRoom {
 struct Instance {
   Role role = Role::kAttention;
   std::string pod_uid;
-  int index = 0;                 // within the pod
-  int incarnation = 0;           // grows with every restart of (pod, index)
-  std::string node;              // its pod, or a node that a machine plays: the two-phase modes
-                                 // gather inside it
-  std::string domain;            // memory domain: instances of one domain can map the same memory
-  std::string address;           // gRPC target, e.g. "unix:/run/.../attention-0.sock"
-  std::string exchange_address;  // where its exchange listens, e.g. "unix:/run/.../attention-0.x"
-  int slots = 0;                 // expert instances: C, including spare slots
-  SequenceRoom sequences;        // attention instances
+  int index = 0;        // within the pod
+  int incarnation = 0;  // grows with every restart of (pod, index)
+  std::string node;     // its pod, or a node that a machine plays: the two-phase modes
+                        // gather inside it
+  std::string domain;   // memory domain: instances of one domain can map the same memory
+  std::string address;  // gRPC target, e.g. "unix:/run/.../attention-0.sock"
+  // Where its exchange listens, "unix:/run/.../attention-0.x" or "tcp:10.0.0.5:9001"; or both,
+  // "tcp:10.0.0.5:9001,unix:/run/janus/exchange-0": the second one is for instances of its domain.
+  std::string exchange_address;
+  int slots = 0;           // expert instances: C, including spare slots
+  SequenceRoom sequences;  // attention instances
   friend bool operator==(const Instance&, const Instance&) = default;
 };
 

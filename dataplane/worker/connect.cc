@@ -15,6 +15,7 @@ const Instance& InstanceOf(const Topology& topology, PeerId peer) {
   return role[static_cast<size_t>(peer.rank.value)];
 }
 
+// Of two addresses the first one counts: peers outside the memory domain use it.
 bool IsOnThisMachine(const std::string& exchange_address) {
   return exchange_address.starts_with("unix:") || exchange_address.starts_with("tcp:127.") ||
          exchange_address.starts_with("tcp:[::1]");

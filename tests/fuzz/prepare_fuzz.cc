@@ -3,9 +3,27 @@
 #include <cstdint>
 
 #include "common/check.h"
+#include "dataplane/comm/handshake/exchange_address.h"
 #include "dataplane/worker/settings.h"
 #include "proto/control.pb.h"
 #include "proto/convert.h"
+
+namespace janus::dataplane {
+namespace {
+
+// The addresses of an accepted text have no other text between them, and are accepted alone.
+void CheckAddresses(const std::string& text) {
+  const Result<ExchangeAddresses> both = ParseExchangeAddresses(text);
+  if (!both.ok()) return;
+  JANUS_CHECK(ParseExchangeAddress(both->network).ok(), text);
+  JANUS_CHECK(ParseExchangeAddress(both->memory).ok(), text);
+  const bool is_one = both->network == both->memory;
+  JANUS_CHECK((is_one ? both->network : both->network + "," + both->memory) == text, text);
+  JANUS_CHECK(is_one || ParseExchangeAddress(both->memory)->is_unix(), text);
+}
+
+}  // namespace
+}  // namespace janus::dataplane
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;  // NOLINT
@@ -21,6 +39,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
     JANUS_CHECK(FromProto(ToProto(*topology)).ok());
+    for (const std::vector<Instance>* role : {&topology->attention, &topology->experts}) {
+      for (const Instance& instance : *role) dataplane::CheckAddresses(instance.exchange_address);
+    }
   }
   ModelDescription model;
   model.layers = 2;

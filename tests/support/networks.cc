@@ -42,10 +42,11 @@ Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string
   const auto listeners = std::make_shared<Listeners>();
   const int members = layout.m + layout.n;
   for (int member = 0; member < members; ++member) {
-    const std::string address =
-        scheme == "tcp:" ? "tcp:127.0.0.1:0"
-                         : "unix:" + listeners->folder.path() + "/" + std::to_string(member);
-    listeners->list.push_back(*ExchangeListener::Create(address));
+    const std::string tcp = "tcp:127.0.0.1:0";
+    const std::string file = "unix:" + listeners->folder.path() + "/" + std::to_string(member);
+    listeners->list.push_back(*ExchangeListener::Create(scheme == "tcp:"    ? tcp
+                                                        : scheme == "unix:" ? file
+                                                                            : tcp + "," + file));
   }
   ConnectOptions options = TestOptions();
   options.policy = policy;

@@ -50,7 +50,7 @@ inline std::vector<NetworkKind> ProcessNetworks() {
 }
 
 // Connects all members at once, each in a thread, with listeners in a folder that is removed with
-// the network ("unix:") or on ports of this machine ("tcp:").
+// the network ("unix:"), on ports of this machine ("tcp:"), or both ("both").
 Network ConnectAll(const TransportLayout& layout, WaitPolicy policy, std::string_view scheme,
                    const Join& join);
 Network ConnectLoopback(const TransportLayout& layout, WaitPolicy policy);

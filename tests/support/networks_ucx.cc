@@ -34,7 +34,7 @@ Join JoinDomains(int domains) {
 
 std::vector<NetworkKind> AllNetworks() {
   return {Kind("Ucx", "unix:", kOneEach, true), Kind("UcxMetOverTcp", "tcp:", kOneEach),
-          Kind("OneDomain", "unix:", 1, true), Kind("TwoDomains", "unix:", 2),
+          Kind("OneDomain", "unix:", 1, true), Kind("TwoDomains", "both", 2),
           Kind("ThreeDomains", "unix:", 3)};
 }
 

@@ -67,6 +67,20 @@ Result<ExchangeAddress> ParseExchangeAddress(const std::string& text) {
   return InvalidArgument("exchange address '" + text + "': want unix:/path or tcp:host:port");
 }
 
+Result<ExchangeAddresses> ParseExchangeAddresses(const std::string& text) {
+  // The path of a Unix socket may contain a comma, a TCP address does not.
+  const size_t comma = text.starts_with(kTcp) ? text.find(',') : std::string::npos;
+  ExchangeAddresses out{text.substr(0, comma),
+                        text.substr(comma == std::string::npos ? 0 : comma + 1)};
+  JANUS_RETURN_IF_ERROR(ParseExchangeAddress(out.network).status());
+  JANUS_ASSIGN_OR_RETURN(const ExchangeAddress memory, ParseExchangeAddress(out.memory));
+  if (comma != std::string::npos && !memory.is_unix()) {
+    return InvalidArgument("exchange address '" + text +
+                           "': the second address must be that of a Unix socket, unix:/path");
+  }
+  return out;
+}
+
 void TuneTcp(int fd) {
   const int on = 1, idle = 5, interval = 1, patience_ms = 10'000;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

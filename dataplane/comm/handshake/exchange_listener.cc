@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "dataplane/comm/handshake/exchange_address.h"
 #include "dataplane/comm/handshake/send_hello.h"
 
 namespace janus::dataplane {
@@ -110,14 +111,24 @@ Result<std::unique_ptr<ExchangeListener>> ExchangeListener::Create(const std::st
 Status ExchangeListener::Listen(const std::string& address) {
   if (thread_.joinable() && address_ == address) return OkStatus();
   thread_ = std::jthread();
-  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ListeningSocket> socket, ListeningSocket::Create(address));
-  bound_ = socket->address();
-  address_ = address;
-  JANUS_ASSIGN_OR_RETURN(std::unique_ptr<PendingConnections> pending,
-                         PendingConnections::Create(std::move(socket), counts_));
+  JANUS_ASSIGN_OR_RETURN(const ExchangeAddresses parsed, ParseExchangeAddresses(address));
+  std::vector<std::string> places{parsed.network};
+  if (parsed.memory != parsed.network) places.push_back(parsed.memory);
+  Listeners listeners;
+  std::string bound;
+  for (const std::string& place : places) {
+    JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ListeningSocket> socket, ListeningSocket::Create(place));
+    bound += (bound.empty() ? "" : ",") + socket->address();
+    JANUS_ASSIGN_OR_RETURN(std::unique_ptr<PendingConnections> pending,
+                           PendingConnections::Create(std::move(socket), counts_));
+    listeners.push_back(std::move(pending));
+  }
   JANUS_ASSIGN_OR_RETURN(wake_, MakeEvent());
-  thread_ = std::jthread(
-      [this, pending = std::move(pending)](const std::stop_token& stop) { Run(*pending, stop); });
+  bound_ = std::move(bound);
+  address_ = address;
+  thread_ = std::jthread([this, listeners = std::move(listeners)](const std::stop_token& stop) {
+    Run(listeners, stop);
+  });
   return OkStatus();
 }
 
@@ -155,12 +166,21 @@ std::vector<std::shared_ptr<ExpectedEpoch>> ExchangeListener::Known() {
   return known;
 }
 
-void ExchangeListener::Run(PendingConnections& pending, const std::stop_token& stop) {
+void ExchangeListener::Run(const Listeners& listeners, const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] { Signal(wake_); });
   while (!stop.stop_requested()) {
-    pollfd polls[] = {{wake_.get(), POLLIN, 0}, {pending.fd(), POLLIN, 0}};
-    poll(polls, std::size(polls), Milliseconds(pending.next(), MonotonicClock::now()));
-    for (ReceivedHello& received : pending.Pass(MonotonicClock::now())) Judge(std::move(received));
+    std::vector<pollfd> polls{{wake_.get(), POLLIN, 0}};
+    std::optional<MonotonicTime> next;
+    for (const auto& pending : listeners) {
+      polls.push_back({pending->fd(), POLLIN, 0});
+      if (const auto until = pending->next()) next = std::min(next.value_or(*until), *until);
+    }
+    poll(polls.data(), polls.size(), Milliseconds(next, MonotonicClock::now()));
+    for (const auto& pending : listeners) {
+      for (ReceivedHello& received : pending->Pass(MonotonicClock::now())) {
+        Judge(std::move(received));
+      }
+    }
   }
 }
 

@@ -86,11 +86,12 @@ class ExchangeListener {
   static Result<std::unique_ptr<ExchangeListener>> Create(const std::string& address,
                                                           ExchangeRefusalCounts* counts = nullptr);
 
-  // Listens at `address`, and stops listening at an earlier, different one. Not by two threads at
-  // once. Errors: those of ListeningSocket::Create and PendingConnections::Create, and
-  // ResourceExhausted: no descriptor.
+  // Listens at the one or two addresses of `address` (ParseExchangeAddresses), and stops listening
+  // at earlier, different ones. Connections at one do not use up the room of the other. Not by two
+  // threads at once. Errors: those of ParseExchangeAddresses, ListeningSocket::Create and
+  // PendingConnections::Create, and ResourceExhausted: no descriptor.
   Status Listen(const std::string& address);
-  // Where to dial, with the port that was chosen. Not while Listen runs.
+  // Where to dial, in the form of Listen, with the port that was chosen. Not while Listen runs.
   const std::string& address() const { return bound_; }
 
   // Makes an epoch known. Returns the one that is known already if it has this key and is open.
@@ -102,7 +103,8 @@ class ExchangeListener {
   void Serve(std::shared_ptr<ExpectedEpoch> epoch);
 
  private:
-  void Run(PendingConnections& pending, const std::stop_token& stop);
+  using Listeners = std::vector<std::unique_ptr<PendingConnections>>;
+  void Run(const Listeners& listeners, const std::stop_token& stop);
   void Judge(ReceivedHello received);
   // Known epochs, oldest first.
   std::vector<std::shared_ptr<ExpectedEpoch>> Known();

@@ -77,6 +77,10 @@ class Handshake {
     return std::find(members.begin(), members.end(), member) != members.end();
   }
 
+  bool SharesMemoryWith(int member) const {
+    return offer_.transport(MemberAt(layout_, member)) == PairTransport::kSharedMemory;
+  }
+
   Hello HelloTo(int member) const {
     const PairTransport transport = offer_.transport(MemberAt(layout_, member));
     const size_t address = transport == PairTransport::kUcx ? offer_.address.size() : 0;
@@ -103,7 +107,10 @@ class Handshake {
         continue;
       }
       const std::string& text = options_.addresses[static_cast<size_t>(member)];
-      JANUS_ASSIGN_OR_RETURN(const ExchangeAddress address, ParseExchangeAddress(text));
+      JANUS_ASSIGN_OR_RETURN(const ExchangeAddresses its, ParseExchangeAddresses(text));
+      JANUS_ASSIGN_OR_RETURN(
+          const ExchangeAddress address,
+          ParseExchangeAddress(SharesMemoryWith(member) ? its.memory : its.network));
       Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket) return ResourceExhausted("exchange: socket: " + ErrnoText());
       if (!address.is_unix()) TuneTcp(socket.get());
@@ -194,8 +201,13 @@ class Handshake {
   void OnHello(ReceivedHello& received) {
     const int member = MemberIndex(layout_, SenderOf(received.hello));
     const Hello ours = HelloTo(member);
-    const Status judged =
+    Status judged =
         Judge(received.hello, ours, layout_, OfRole(SenderOf(received.hello).role, ours));
+    if (judged.ok() && SharesMemoryWith(member) && !received.is_local) {
+      judged = FailedPrecondition("exchange: " + ToString(MemberAt(layout_, member)) +
+                                  " shares memory with " + ToString(layout_.self) +
+                                  " but came over TCP; it needs the address of a Unix socket too");
+    }
     if (!judged.ok()) {
       // Keep waiting: the right process may still connect.
       epoch_.NoteRefusal(judged);

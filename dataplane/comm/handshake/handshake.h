@@ -23,8 +23,8 @@ class DeviceSlots;
 
 struct ConnectOptions {
   ExchangeIdentity identity;
-  // The listeners of all members, by member index. Those of expert instances may be left out if no
-  // two of them share a node.
+  // The listeners of all members (ParseExchangeAddresses), by member index. Those of expert
+  // instances may be left out if no two of them share a node.
   std::vector<std::string> addresses;
   WaitPolicy policy;
   MonotonicTime deadline;  // for all peers to have connected
@@ -62,7 +62,8 @@ std::vector<PeerId> PeersThatMapOurs(const std::vector<ConnectedPeer>& peers);
 // Connects `layout.self` with every peer of PeersOf(layout). Of a pair, the member with the higher
 // number dials; the other one accepts it at its listener, where early peers have waited since the
 // epoch was expected. Both send a HELLO, then one byte that says whether they have mapped the
-// other's GPU memory. Blocks until all peers are connected. Errors:
+// other's GPU memory. A pair that shares memory meets at the Unix socket of the dialled member: a
+// HELLO that comes to its TCP address is refused. Blocks until all peers are connected. Errors:
 //   FailedPrecondition  a peer differs (hello.h), or refuses us because we do
 //   DeadlineExceeded    names the missing peers, and why the last connection was refused
 //   Unavailable         a peer that was connected is gone

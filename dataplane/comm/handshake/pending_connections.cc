@@ -121,7 +121,7 @@ void PendingConnections::Read(Place at, std::vector<ReceivedHello>& whole) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
   whole.push_back({std::move(connection.socket), connection.reader.hello,
                    std::move(connection.reader.address), std::move(connection.reader.segment),
-                   std::move(connection.reader.device)});
+                   std::move(connection.reader.device), listener_->is_unix()});
   half_open_.erase(at);
 }
 

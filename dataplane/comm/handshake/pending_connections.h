@@ -24,6 +24,7 @@ struct ReceivedHello {
   std::string address;
   Fd segment;
   Fd device;
+  bool is_local = false;  // it came over a Unix socket, so it could carry descriptors
 };
 
 // The connections of a listening socket that have not sent a whole HELLO yet. No call waits for one

@@ -252,5 +252,57 @@ TEST_F(ExchangeListenerTest, OpensElsewhereAndKeepsWhatItKnows) {
   ExpectCounted(ExchangeRefusal::kEpoch, 3);
 }
 
+TEST_F(ExchangeListenerTest, ListensAtBothOfTwoAddresses) {
+  const std::string file = "unix:" + folder_.path() + "/both";
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0," + file), OkStatus());
+  const std::shared_ptr<ExpectedEpoch> epoch = Expect(3, 1);
+  const ExchangeAddresses bound = *ParseExchangeAddresses(listener_->address());
+  EXPECT_EQ(bound.memory, file);
+  EXPECT_NE(bound.network, "tcp:127.0.0.1:0") << "the port is known";
+  const auto came_over = [&](const std::string& address) {
+    const Fd member = DialExchange(address);
+    EXPECT_TRUE(Say(member, BytesOf(HelloOf(Identity(3, 1)))));
+    const std::vector<ReceivedHello> pending = Await(*epoch);
+    return pending.size() != 1 ? "none" : pending[0].is_local ? "unix" : "tcp";
+  };
+  EXPECT_EQ(came_over(bound.memory), std::string("unix"));
+  EXPECT_EQ(came_over(bound.network), std::string("tcp"));
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0"), OkStatus());
+  EXPECT_NE(access(file.substr(5).c_str(), F_OK), 0) << "both are closed";
+}
+
+TEST_F(ExchangeListenerTest, StrangersAtOneAddressDoNotUseUpTheRoomOfTheOther) {
+  const std::string file = "unix:" + folder_.path() + "/both";
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0," + file), OkStatus());
+  const std::shared_ptr<ExpectedEpoch> epoch = Expect(3, 1);
+  const ExchangeAddresses bound = *ParseExchangeAddresses(listener_->address());
+  const Fd member = DialExchange(bound.memory);
+  const Hello whole = HelloOf(Identity(3, 1));
+  ASSERT_TRUE(Say(member, BytesOf(whole).substr(0, 100)));
+  std::vector<Fd> strangers;
+  while (strangers.size() < PendingConnections::kMaxPending + 10) {
+    strangers.push_back(DialExchange(bound.network));
+  }
+  ExpectCounted(ExchangeRefusal::kOverflow, 10);
+  ASSERT_TRUE(Say(member, BytesOf(whole).substr(100)));
+  EXPECT_EQ(Await(*epoch).size(), 1u);
+}
+
+// A process that was killed leaves the file of its socket behind.
+TEST_F(ExchangeListenerTest, TheSocketFileOfADeadProcessDoesNotPreventListening) {
+  const std::string path = folder_.path() + "/both";
+  {
+    const ExchangeAddress address = *ParseExchangeAddress("unix:" + path);
+    const Fd dead(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(bind(dead.get(), address.get(), address.bytes), 0);
+  }
+  ASSERT_EQ(access(path.c_str(), F_OK), 0);
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0,unix:" + path), OkStatus());
+  Serve(2, 2);
+  const Fd stranger = DialExchange("unix:" + path);
+  ASSERT_TRUE(Say(stranger, BytesOf(HelloOf(Identity(1, 1)))));
+  EXPECT_TRUE(Answer(stranger));
+}
+
 }  // namespace
 }  // namespace janus::dataplane

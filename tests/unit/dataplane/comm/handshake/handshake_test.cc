@@ -448,6 +448,27 @@ TEST_F(HandshakeTest, NamesAnAddressAtWhichAnotherMemberAnswers) {
   EXPECT_FALSE(attention.get().ok());
 }
 
+TEST_F(HandshakeTest, PeersThatShareMemoryMeetAtTheUnixSocket) {
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0," + Address("both")), OkStatus());
+  options_.addresses = {listener_->address()};
+  std::future<Status> attention = Attention();
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
+TEST_F(HandshakeTest, APeerThatSharesMemoryIsRefusedOverTcpAndTheRightOneIsAwaited) {
+  ASSERT_EQ(listener_->Listen("tcp:127.0.0.1:0," + Address("both")), OkStatus());
+  options_.addresses = {listener_->address()};
+  std::future<Status> attention = Attention();
+  ConnectOptions other = options_;
+  other.addresses = {ParseExchangeAddresses(listener_->address())->network};
+  EXPECT_EQ(Experts(other, LayoutOf(kExperts0)),
+            FailedPrecondition("exchange: experts 0 shares memory with attention 0 but came over "
+                               "TCP; it needs the address of a Unix socket too"));
+  EXPECT_EQ(Experts(options_, LayoutOf(kExperts0)), OkStatus());
+  EXPECT_EQ(attention.get(), OkStatus());
+}
+
 TEST(ListeningSocket, NamesAnAddressThatIsNone) {
   for (const char* address : {"", "/tmp/x", "unix:", "tcp:", "tcp:127.0.0.1", "tcp:host:1",
                               "tcp:127.0.0.1:70000", "tcp:127.0.0.1:1x", "tcp:[::1:80"}) {
