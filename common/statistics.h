@@ -68,9 +68,6 @@ struct InstanceStatistics {
   Role role = Role::kAttention;
   Rank rank{0};        // in `epoch`
   uint64_t epoch = 0;  // that it serves, or has held requests since; 0: none
-  // The highest epoch that this process has prepared, even if it was not committed. 0: none, so the
-  // process is new: it is not the one that served before at this address.
-  uint64_t seen_epoch = 0;
   uint64_t steps = 0;
   uint64_t rows = 0;
   uint64_t tokens = 0;              // generated (attention)

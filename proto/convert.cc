@@ -277,7 +277,6 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_timed_waits(s.timed_waits);
   to.set_timed_overruns(s.timed_overruns);
   to.set_epoch(s.epoch);
-  to.set_seen_epoch(s.seen_epoch);
   for (const PeerLink& link : s.links) {
     v1::PeerLink& out = *to.add_links();
     out.set_role(ToProto(link.role));
@@ -339,7 +338,6 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.timed_waits = s.timed_waits();
   to.timed_overruns = s.timed_overruns();
   to.epoch = s.epoch();
-  to.seen_epoch = s.seen_epoch();
   for (const v1::PeerLink& link : s.links()) {
     to.links.push_back(
         {role_of(link.role()), Rank{static_cast<int32_t>(link.rank())}, link.transport()});

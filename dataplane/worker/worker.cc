@@ -165,7 +165,6 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
   if (!built.ok()) return std::move(built).status();
   if (stop.stop_requested()) return Cancelled("the epoch was aborted");
   replaced = std::exchange(prepared_, *std::move(built));
-  seen_epoch_ = std::max(seen_epoch_, stamp.epoch);
   const InstanceSettings& settings = state_->settings;
   log_.Info("prepared", {{"epoch", stamp.epoch},
                          {"rank", prepared_->rank().value},
@@ -422,7 +421,6 @@ InstanceStatistics Worker::statistics() const {
   const EpochSession* const session = serving_ != nullptr ? serving_.get() : prepared_.get();
   if (session != nullptr) statistics = session->statistics();
   if (serving_ != nullptr) statistics.epoch = serving_->topology().epoch;
-  statistics.seen_epoch = seen_epoch_;
   statistics.resident_bytes = ResidentBytes();
   if (!statistics.load) statistics.load.emplace();
   statistics.load->process = process_;

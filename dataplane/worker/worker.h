@@ -164,7 +164,6 @@ class Worker {
   bool draining_ JANUS_GUARDED_BY(mu_) = false;
   std::stop_source departing_;
   uint64_t committed_ JANUS_GUARDED_BY(mu_) = 0;
-  uint64_t seen_epoch_ JANUS_GUARDED_BY(mu_) = 0;               // InstanceStatistics::seen_epoch
   std::unique_ptr<InstanceState> state_ JANUS_GUARDED_BY(mu_);  // constant from the first Commit on
   std::unique_ptr<EpochSession> prepared_ JANUS_GUARDED_BY(mu_);
   std::unique_ptr<EpochSession> serving_ JANUS_GUARDED_BY(mu_);

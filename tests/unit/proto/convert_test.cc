@@ -107,7 +107,6 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.role = Role::kExperts;
   in.rank = Rank{2};
   in.epoch = 23;
-  in.seen_epoch = 28;
   in.steps = 1;
   in.rows = 2;
   in.tokens = 3;

@@ -613,21 +613,6 @@ TEST_F(EpochsTest, StatisticsSayOfWhichEpochTheyAre) {
   EXPECT_EQ(worker.statistics().epoch, epoch_);
 }
 
-TEST_F(EpochsTest, StatisticsTellAnInstanceFromTheOneThatReplacedItAtItsAddress) {
-  const auto seen = [&] { return At(Role::kExperts, 0).worker().statistics().seen_epoch; };
-  EXPECT_EQ(seen(), 0U) << "nothing was prepared";
-  const v1::PrepareRequest given_up = Proposal(1, {0}, {0});
-  EXPECT_EQ(Prepare(At(Role::kAttention, 0).control(), given_up).failures_size(), 0);
-  EXPECT_EQ(seen(), 1U) << "prepared counts";
-  epoch_ = 1;
-  Change({0}, {0});
-  EXPECT_EQ(seen(), 2U);
-  At(Role::kExperts, 0).worker().Leave(2);
-  EXPECT_EQ(seen(), 2U) << "the process stays the same when it leaves";
-  Kill(Role::kExperts, 0);
-  EXPECT_EQ(seen(), 0U) << "a new process at the same address";
-}
-
 TEST_F(EpochsTest, AnExpertInstanceThatHangsKeepsNobodyFromHearingOfACommit) {
   Change({0}, {0});
   const v1::PrepareRequest request = Proposal(2, {0}, {0});
