@@ -102,6 +102,7 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
       statistics_ = std::make_shared<const Statistics>(question_->statistics());
       answered_ = now;
       Take(*statistics_, record, now);
+      if (!why_lost_.empty()) next_ = std::min(next_, now + kLookAtLostEvery);
     } else {
       not_answered("none of the members that are asked for all answers: " + result.message());
     }

@@ -117,8 +117,10 @@ class EpochWatch {
   MonotonicTime answered_;
 };
 
-// Interval between questions to members of a committed epoch.
+// Interval between questions to members of a committed epoch, and to those of a lost one: the next
+// epoch may wait for a member that is being started again.
 inline constexpr std::chrono::seconds kLookEvery{5};
+inline constexpr std::chrono::seconds kLookAtLostEvery{1};
 // Interval between questions for popularity; equal to the interval of numbers in the status.
 inline constexpr std::chrono::seconds kCountEvery{60};
 // Four unanswered questions.

@@ -147,6 +147,7 @@ TEST_F(EpochWatchTest, AMemberThatHoldsInThisEpochIsNamed) {
   LookAt(15);
   EXPECT_EQ(watch_.why_lost(), "experts-9 holds its requests: attention 0 is gone");
   Answer({Said(Role::kAttention, 0, 7, "experts 1 is gone"), Said(Role::kExperts, 1, 7, "x")});
+  EXPECT_EQ(LookAt(16), At(17)) << "the next epoch may wait for a member that starts again";
   LookAt(20);
   EXPECT_EQ(watch_.why_lost(), "experts-9 holds its requests: attention 0 is gone")
       << "what was heard first is nearest to the cause";
