@@ -20,6 +20,15 @@ int FirstAgain(const PlacementRequest& request, int layer) {
   return static_cast<int>(fillable % request.experts * layer % request.experts);
 }
 
+// Whether `is` holds for another instance of the pod. `pods`: PlacementRequest::pod_of_instance.
+template <class Is>
+bool AnyMate(const std::vector<int>& pods, size_t instance, Is is) {
+  for (size_t i = 0; i < pods.size(); ++i) {
+    if (i != instance && pods[i] == pods[instance] && is(i)) return true;
+  }
+  return false;
+}
+
 // One layer's slots, dealt card by card.
 class Dealer {
  public:
@@ -57,13 +66,15 @@ class Dealer {
 
   bool Give(uint16_t expert) {
     const size_t instances = first_.size();
-    for (size_t i = 0; i < instances; ++i) {
-      const size_t instance = (turn_ + i) % instances;
-      if (!CanTake(instance, expert)) continue;
-      const int slot = first_[instance] + used_[instance]++;
-      row_[static_cast<size_t>(slot)] = expert;
-      turn_ = (instance + 1) % instances;
-      return true;
+    for (const bool any_pod : {false, true}) {
+      for (size_t i = 0; i < instances; ++i) {
+        const size_t instance = (turn_ + i) % instances;
+        if (!CanTake(instance, expert) || (!any_pod && PodHas(instance, expert))) continue;
+        const int slot = first_[instance] + used_[instance]++;
+        row_[static_cast<size_t>(slot)] = expert;
+        turn_ = (instance + 1) % instances;
+        return true;
+      }
     }
     return false;
   }
@@ -71,9 +82,17 @@ class Dealer {
   bool CanTake(size_t instance, uint16_t expert) const {
     if (used_[instance] >= request_.slots_of_instance[instance] - request_.spare_slots)
       return false;
+    return !Has(instance, expert);
+  }
+  bool Has(size_t instance, uint16_t expert) const {
     const auto begin = row_.begin() + first_[instance];
     const auto end = begin + used_[instance];
-    return std::find(begin, end, expert) == end;
+    return std::find(begin, end, expert) != end;
+  }
+  // Whether another instance of its pod has the expert.
+  bool PodHas(size_t instance, uint16_t expert) const {
+    return AnyMate(request_.pod_of_instance, instance,
+                   [&](size_t mate) { return Has(mate, expert); });
   }
 
   const PlacementRequest& request_;
@@ -104,6 +123,7 @@ class Keeper {
       : experts_(static_cast<size_t>(request.experts)),
         first_(static_cast<size_t>(FirstAgain(request, layer))),
         levels_(request.levels),
+        pods_(request.pod_of_instance),
         counts_(experts_) {
     for (const int slots : request.slots_of_instance) {
       rooms_.push_back(static_cast<size_t>(std::max(slots - request.spare_slots, 0)));
@@ -131,6 +151,9 @@ class Keeper {
  private:
   bool Has(size_t instance, uint16_t expert) const {
     return std::find(of_[instance].begin(), of_[instance].end(), expert) != of_[instance].end();
+  }
+  bool PodHas(size_t instance, uint16_t expert) const {
+    return AnyMate(pods_, instance, [&](size_t mate) { return Has(mate, expert); });
   }
   size_t Free(size_t instance) const { return rooms_[instance] - of_[instance].size(); }
   void Add(size_t instance, uint16_t expert) {
@@ -192,7 +215,8 @@ class Keeper {
   bool AddReplica() {
     if (Roomiest([](size_t) { return true; }) == of_.size()) return false;
     for (const uint16_t expert : ByCount()) {
-      const size_t to = Roomiest([&](size_t i) { return !Has(i, expert); });
+      size_t to = Roomiest([&](size_t i) { return !Has(i, expert) && !PodHas(i, expert); });
+      if (to == of_.size()) to = Roomiest([&](size_t i) { return !Has(i, expert); });
       if (to == of_.size()) continue;
       Add(to, expert);
       return true;
@@ -221,6 +245,7 @@ class Keeper {
   const size_t experts_;
   const size_t first_;
   const bool levels_;
+  const std::vector<int>& pods_;
   std::vector<int> counts_;                // [E]: replicas
   std::vector<size_t> rooms_;              // [n]: slots that are not spare
   std::vector<std::vector<uint16_t>> of_;  // [n]
@@ -250,11 +275,27 @@ Status Check(const PlacementRequest& request) {
                            std::to_string(kMaxPlacementEntries) +
                            " entries; lower slotsPerInstance or the number of expert instances");
   }
+  if (!request.pod_of_instance.empty() &&
+      request.pod_of_instance.size() != request.slots_of_instance.size()) {
+    return InvalidArgument("placement: pods of " + std::to_string(request.pod_of_instance.size()) +
+                           " instances; want " + std::to_string(request.slots_of_instance.size()));
+  }
   if (fillable < request.experts) return TooFewSlots(request, static_cast<int>(fillable));
   return OkStatus();
 }
 
 }  // namespace
+
+std::vector<int> PodNumbers(std::span<const std::string> names) {
+  std::vector<std::string> seen;
+  std::vector<int> out;
+  for (const std::string& name : names) {
+    const auto at = std::find(seen.begin(), seen.end(), name);
+    out.push_back(static_cast<int>(at - seen.begin()));
+    if (at == seen.end()) seen.push_back(name);
+  }
+  return out;
+}
 
 Result<Placement> PlaceRoundRobin(const PlacementRequest& request) {
   JANUS_RETURN_IF_ERROR(Check(request));

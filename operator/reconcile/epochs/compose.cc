@@ -56,6 +56,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
                              plan.swap_bytes};
   controllers::PlacementRequest request;
   std::vector<controllers::HeldExperts> held;
+  std::vector<std::string> pods;
   request.layers = model.moe_layers();
   request.experts = model.moe.experts;
   request.spare_slots = plan.spare_slots;
@@ -74,6 +75,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
       instance.slots = plan.slots_per_instance + plan.spare_slots;
       request.slots_of_instance.push_back(instance.slots);
       held.push_back(worker.experts);
+      pods.push_back(worker.pod_uid);
       topology.experts.push_back(std::move(instance));
     } else {
       instance.sequences = worker.held.value_or(planned);
@@ -94,6 +96,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   if (placement != nullptr) {
     topology.placement = *placement;
   } else {
+    request.pod_of_instance = controllers::PodNumbers(pods);
     JANUS_ASSIGN_OR_RETURN(topology.placement, controllers::PlaceKeeping(request, held));
   }
   topology.config_hash = ConfigHash(plan, model, topology);

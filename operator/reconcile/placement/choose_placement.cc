@@ -44,10 +44,12 @@ ChosenPlacement ChoosePlacement(const PlanningSide& from, const PlannedService& 
   if (!was.ok()) return out;
   std::vector<InstanceId> experts;
   std::vector<controllers::HeldExperts> held;
+  std::vector<std::string> pods;
   for (const WorkerSeen& one : workers) {
     if (one.role != Role::kExperts) continue;
     experts.push_back({one.role, one.pod_uid, one.index, one.incarnation});
     held.push_back(one.experts);
+    pods.push_back(one.pod_uid);
   }
   const int slots = planned.plan.slots_per_instance + planned.plan.spare_slots;
   const std::vector<int> slots_of_instance(experts.size(), slots);
@@ -69,10 +71,12 @@ ChosenPlacement ChoosePlacement(const PlanningSide& from, const PlannedService& 
 
   const janus::Result<Placement> keeping =
       controllers::PlaceKeeping({planned.model.moe_layers(), planned.model.moe.experts,
-                                 slots_of_instance, planned.plan.spare_slots, out.levels},
+                                 slots_of_instance, planned.plan.spare_slots,
+                                 controllers::PodNumbers(pods), out.levels},
                                 held);
   if (!keeping.ok()) return out;
   janus::Result<PlacementFound> found = SearchPlacement(*memory, planned, spec.survivable, *keeping,
+                                                        controllers::PodNumbers(pods),
                                                         Seconds(spec.rebalance_interval_seconds));
   if (!found.ok()) return out;
   PlacementMemory next = *memory;

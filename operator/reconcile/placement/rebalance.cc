@@ -94,8 +94,16 @@ class Rebalancing {
     if (std::ranges::any_of(current->slots_of_instance, [&](int had) { return had != slots; })) {
       return;
     }
+    std::vector<InstanceId> experts;
+    std::vector<std::string> pods;
+    for (const TopologyInstance& one : committed.instances) {
+      if (one.role != Role::kExperts) continue;
+      experts.push_back(IdOf(one));
+      pods.push_back(one.pod_uid);
+    }
     janus::Result<PlacementFound> found =
         SearchPlacement(next, *desired_.planned, spec_.survivable, *current,
+                        controllers::PodNumbers(pods),
                         Seconds(spec_.rebalance_interval_seconds));
     if (found.status().code() == StatusCode::kUnavailable) return;  // more rounds come
     next.searched = seen_.now;
@@ -107,10 +115,6 @@ class Rebalancing {
     next.last->time = seen_.wall;
     next.placed.reset();
     if (next.last->replicas_to_load == 0) return;
-    std::vector<InstanceId> experts;
-    for (const TopologyInstance& one : committed.instances) {
-      if (one.role == Role::kExperts) experts.push_back(IdOf(one));
-    }
     next.placed = std::make_shared<const PlacedExperts>(PlacedOn(found->placement, experts));
   }
 

@@ -45,7 +45,8 @@ std::string MessageOf(const PlacementSearch& search) {
 
 janus::Result<PlacementFound> SearchPlacement(const PlacementMemory& memory,
                                               const PlannedService& planned, bool is_survivable,
-                                              const Placement& current, Seconds interval) {
+                                              const Placement& current,
+                                              const std::vector<int>& pods, Seconds interval) {
   JANUS_ASSIGN_OR_RETURN(const std::vector<controllers::LayerActivations> activations,
                          controllers::ActivationsOf(memory.rounds, planned.model.moe_layers(),
                                                     planned.model.moe.experts));
@@ -56,7 +57,7 @@ janus::Result<PlacementFound> SearchPlacement(const PlacementMemory& memory,
   if (steps > 0) options.movement_weight = kReadsOfALoad / steps;
   JANUS_ASSIGN_OR_RETURN(
       Placement placement,
-      controllers::PlaceByActivation(current.slots_of_instance, planned.plan.spare_slots, {},
+      controllers::PlaceByActivation(current.slots_of_instance, planned.plan.spare_slots, pods,
                                      activations, &current, options));
   PlacementFound out;
   out.search.replicas_to_load = controllers::ReplicasToLoad(current, placement);

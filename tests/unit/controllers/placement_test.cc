@@ -230,6 +230,46 @@ PlacementRequest Slots(std::vector<int> slots, int experts = 256, int layers = 3
   return {layers, experts, std::move(slots), spare};
 }
 
+// How many experts of a layer have all their replicas in one pod.
+int InOnePod(const Placement& placement, const std::vector<int>& pods, int experts) {
+  const std::vector<HeldExperts> held = HeldBy(placement);
+  int out = 0;
+  for (int layer = 0; layer < placement.layers; ++layer) {
+    for (uint16_t expert = 0; expert < experts; ++expert) {
+      std::set<int> has;
+      for (size_t i = 0; i < held.size(); ++i) {
+        if (std::ranges::count(held[i][static_cast<size_t>(layer)], expert) > 0) has.insert(pods[i]);
+      }
+      out += has.size() == 1;
+    }
+  }
+  return out;
+}
+
+TEST(PodNumbers, AreThoseOfTheFirstOfEachPod) {
+  const std::vector<std::string> names = {"b", "b", "a", "b", "c"};
+  EXPECT_EQ(PodNumbers(names), (std::vector{0, 0, 1, 0, 2}));
+}
+
+TEST(PlaceRoundRobin, ReplicasGoToDifferentPods) {
+  for (const int experts : {6, 8, 12, 13, 64}) {
+    // Two replicas of each, and no room for more.
+    const int slots = (2 * experts + 3) / 4;
+    PlacementRequest request = Slots(std::vector<int>(4, slots), experts, 3, 0);
+    request.pod_of_instance = {0, 0, 1, 1};
+    EXPECT_EQ(InOnePod(*PlaceRoundRobin(request), request.pod_of_instance, experts), 0) << experts;
+  }
+}
+
+TEST(PlaceKeeping, ReplicasThatComeGoToPodsWithoutTheExpert) {
+  PlacementRequest request = Slots(std::vector<int>(4, 4), 8, 2, 0);
+  request.pod_of_instance = {0, 0, 1, 1};
+  std::vector<HeldExperts> held = HeldBy(*PlaceRoundRobin(request));
+  held[2].clear();
+  held[3].clear();
+  EXPECT_EQ(InOnePod(*PlaceKeeping(request, held), request.pod_of_instance, 8), 0);
+}
+
 TEST(PlaceKeeping, WithNothingHeldIsTheFirstPlacement) {
   const PlacementRequest request = Slots(std::vector<int>(10, 28));
   const std::vector<HeldExperts> none(10);
