@@ -130,4 +130,10 @@ Result<ProcessRoom> ReadProcessRoom(const std::string& root) {
   return out;
 }
 
+ProcessRoom ShareOf(ProcessRoom room, int processes) {
+  room.memory_bytes /= processes;
+  room.cores = std::max(1, room.cores / processes);
+  return room;
+}
+
 }  // namespace janus

@@ -26,4 +26,8 @@ struct ProcessRoom {
 // /proc and /sys. Unavailable: /proc cannot be read.
 Result<ProcessRoom> ReadProcessRoom(const std::string& root = "");
 
+// What one of `processes` equal processes may use of a room: memory and cores divided by their
+// number, at least one core. Memory of a device is not divided: each has its own.
+ProcessRoom ShareOf(ProcessRoom room, int processes);
+
 }  // namespace janus

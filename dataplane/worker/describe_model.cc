@@ -10,7 +10,7 @@
 namespace janus::dataplane {
 
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context,
-                                  CpuSpeedOnce& cpu_speed) {
+                                  CpuSpeedOnce& cpu_speed, int instances) {
   constexpr size_t kMostConfigBytes = 1 << 20;  // of the largest known some kilobytes
   ModelReport out;
   JANUS_ASSIGN_OR_RETURN(out.config_json, ReadModelConfig(folder));
@@ -21,7 +21,8 @@ Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& c
   JANUS_ASSIGN_OR_RETURN(const uint64_t digest, DigestCheckpoint(folder, out.config_json));
   out.digest = Fingerprint::Hex(digest);
   JANUS_ASSIGN_OR_RETURN(out.text_digest, DigestText(folder));
-  JANUS_ASSIGN_OR_RETURN(out.room, ReadProcessRoom());
+  JANUS_ASSIGN_OR_RETURN(const ProcessRoom room, ReadProcessRoom());
+  out.room = ShareOf(room, instances);
   if (context.is_host()) {
     // A config.json that cannot be read is the planner's to report: it reads the same text.
     if (const Result<ModelDescription> model = ParseModelConfig(out.config_json); model.ok()) {

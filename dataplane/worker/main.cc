@@ -12,6 +12,7 @@
 #include "dataplane/worker/control_service.h"
 #include "dataplane/worker/hung_device.h"
 #include "dataplane/worker/open_device.h"
+#include "dataplane/worker/supervise/supervise.h"
 #include "dataplane/worker/tokens_service.h"
 #include "dataplane/worker/worker.h"
 #include "dataplane/worker/worker_pages.h"
@@ -45,7 +46,8 @@ void Depart(Worker& worker, StopSignals& stop, Seconds longest, const Logger& lo
 
 int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) {
   const SystemClock clock;
-  const Logger log = Logger().With({{"role", ToString(flags.role)}, {"listen", flags.listen}});
+  Logger log = Logger().With({{"role", ToString(flags.role)}, {"listen", flags.listen}});
+  if (flags.index) log = log.With({{"index", *flags.index}});
   const auto isa = kernels::SelectIsa(kernels::DetectCpu());
   if (context.is_host() && !isa.ok()) {
     log.Error("this CPU cannot serve", {{"error", isa.status().message()}});
@@ -125,8 +127,10 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
     metrics = *std::move(listening);
     log.Info("serving metrics", {{"metrics", metrics->address()}});
   }
-  std::printf("ready %s\n", flags.listen.c_str());
-  std::fflush(stdout);
+  if (!flags.index) {
+    std::printf("ready %s\n", flags.listen.c_str());
+    std::fflush(stdout);
+  }
   stop.Wait();
   Depart(worker, stop, Seconds(flags.drain_seconds), log);
   worker.Stop();
@@ -141,7 +145,9 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
 
 int main(int argc, char** argv) {
   janus::StopSignals stop;
-  CLI::App app{"janus-worker runs one attention or expert instance of a Janus service."};
+  CLI::App app{
+      "janus-worker runs one attention or expert instance of a Janus service, or several with "
+      "--supervise."};
   app.set_version_flag("--version", "janus-worker " JANUS_VERSION);
   janus::dataplane::WorkerFlags flags;
   std::string role, device = "cpu";
@@ -173,8 +179,27 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"on", "off"}))
       ->envname("JANUS_GPU_DIRECT")
       ->capture_default_str();
+  janus::dataplane::Supervision supervision;
+  app.add_option("--supervise", supervision.instances,
+                 "runs so many instances, a process each, which divide this machine or container. "
+                 "One that ends or hangs is started again. Each listens 10 ports above the one "
+                 "before, and uses a GPU of its own. Default: this process is the instance")
+      ->check(CLI::Range(1, janus::dataplane::kMostSupervised));
+  app.add_option("--run-folder", supervision.run_folder,
+                 "with --supervise: folder for the sockets of the instances' pages")
+      ->capture_default_str();
+  // Set by the supervisor; an empty group is not in --help.
+  app.add_option("--instance", flags.index, "index of a supervised instance")->group("");
+  app.add_option("--instances", flags.instances, "number of supervised instances")
+      ->group("")
+      ->check(CLI::Range(1, janus::dataplane::kMostSupervised));
   CLI11_PARSE(app, argc, argv);
   flags.gpu_direct = gpu_direct == "on";
+  if (supervision.instances > 0) {
+    supervision.listen = flags.listen;
+    supervision.has_gpus = device == "cuda";
+    return janus::dataplane::Supervise(supervision, flags.metrics, {argv, argv + argc}, stop);
+  }
   const auto context = janus::dataplane::OpenDevice(device);
   if (!context.ok()) {
     std::fprintf(stderr, "%s\n", context.status().message().c_str());

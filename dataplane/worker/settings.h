@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/model/description.h"
@@ -23,6 +24,10 @@ struct WorkerFlags {
   int drain_seconds = 300;   // at most, from SIGTERM on
   // For a GPU: whether network devices may read and write its memory.
   bool gpu_direct = true;
+  // Of a supervised process (supervise/supervisor.h): its index, and the number of processes that
+  // divide this machine or container. The supervisor prints when all are ready.
+  std::optional<int> index = std::nullopt;
+  int instances = 1;
 };
 
 // The settings that are constant for the life of an instance, with defaults filled in.

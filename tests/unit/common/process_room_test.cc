@@ -89,6 +89,20 @@ TEST_F(ProcessRoomTest, ALimitBeyondTheMachineIsTheMachine) {
   EXPECT_EQ(Room().memory_bytes, 1024 * kMiB);
 }
 
+TEST(ProcessRoom, ProcessesThatShareItDivideMemoryAndCoresButNotTheirDevices) {
+  const ProcessRoom whole{.memory_bytes = 8 * kMiB,
+                          .memory_is_limited = true,
+                          .cores = 7,
+                          .device_memory_bytes = 5 * kMiB};
+  const ProcessRoom share = ShareOf(whole, 3);
+  EXPECT_EQ(share.memory_bytes, 8 * kMiB / 3);
+  EXPECT_TRUE(share.memory_is_limited);
+  EXPECT_EQ(share.cores, 2);
+  EXPECT_EQ(share.device_memory_bytes, 5 * kMiB);
+  EXPECT_EQ(ShareOf(whole, 8).cores, 1);
+  EXPECT_EQ(ShareOf(whole, 1).memory_bytes, whole.memory_bytes);
+}
+
 TEST(ProcessRoom, IsKnownHere) {
   const Result<ProcessRoom> room = ReadProcessRoom();
   ASSERT_TRUE(room.ok()) << room.status().ToString();

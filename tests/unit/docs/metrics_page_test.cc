@@ -13,6 +13,7 @@
 #include "common/metrics.h"
 #include "common/read_file.h"
 #include "dataplane/gateway/gateway_metric_table.h"
+#include "dataplane/worker/supervise/supervisor_metric_table.h"
 #include "dataplane/worker/worker_metric_table.h"
 #include "operator/kube/metric_table.h"
 #include "operator/manager/metric_table.h"
@@ -35,6 +36,7 @@ struct Table {
 const Table kTables[] = {
     {"kGatewayMetrics", "## Of the gateway", gateway::kGatewayMetrics},
     {"kWorkerMetrics", "## Of the workers", dataplane::kWorkerMetrics},
+    {"kSupervisorMetrics", "### Of a pod with several instances", dataplane::kSupervisorMetrics},
     {"kRefusalMetrics", "## Of refused peers", kRefusalMetrics},
     {"kCertificateMetrics", "## Of certificates", kCertificateMetrics},
     {"kServiceMetrics", "### Of its services", control::kServiceMetrics},

@@ -2,12 +2,12 @@
 // Each instance has an address for either kind of peer.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <thread>
 
 #include "common/model/config.h"
 #include "tests/support/golden.h"
+#include "tests/support/own_host.h"
 #include "tests/unit/dataplane/worker/service_under_test.h"
 
 namespace janus::dataplane {
@@ -16,13 +16,6 @@ namespace {
 constexpr const char* kUid = ServiceUnderTest::kUid;
 constexpr int kPerPod = 2;
 const std::string kKey(16, 'k');
-
-// An address of this machine that only this process uses, so any port is free there.
-std::string OwnHost() {
-  const auto pid = static_cast<uint32_t>(getpid());
-  return "127." + std::to_string((pid >> 16 & 63) | 64) + "." + std::to_string(pid >> 8 & 255) +
-         "." + std::to_string(pid & 255);
-}
 
 class PodsTest : public testing::Test {
  protected:

@@ -141,9 +141,9 @@ v1::Stamp StampOf(const std::string& uid, uint64_t fence, uint64_t epoch) {
   return stamp;
 }
 
-TestGateway::TestGateway(ServedWorker& worker) {
+TestGateway::TestGateway(v1::Tokens::Stub& tokens) {
   context_.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(20)));
-  stream_ = worker.tokens().Attach(&context_);
+  stream_ = tokens.Attach(&context_);
 }
 
 TestGateway::~TestGateway() {

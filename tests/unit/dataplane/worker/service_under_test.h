@@ -91,7 +91,8 @@ v1::Stamp StampOf(const std::string& uid, uint64_t fence, uint64_t epoch);
 // A gateway's end of a token stream; every wait ends after 20 s.
 class TestGateway {
  public:
-  explicit TestGateway(ServedWorker& worker);
+  explicit TestGateway(ServedWorker& worker) : TestGateway(worker.tokens()) {}
+  explicit TestGateway(v1::Tokens::Stub& tokens);
   ~TestGateway();
 
   void Hello(const std::string& uid = ServiceUnderTest::kUid, uint32_t credits = 1000,

@@ -12,6 +12,7 @@
 #include "common/fingerprint.h"
 #include "common/model/config.h"
 #include "common/model/digest.h"
+#include "common/process_room.h"
 #include "dataplane/worker/describe_model.h"
 #include "proto/convert.h"
 #include "tests/support/contains.h"
@@ -299,6 +300,26 @@ TEST_F(WorkerTest, SaysBeforeAnyEpochWhatItWouldLoadAndTheRoomItHas) {
     ASSERT_TRUE(worker->control().DescribeModel(&second, request, &again).ok());
     EXPECT_EQ(FromProto(again)->device, report->device) << "it measures once";
   }
+}
+
+TEST_F(WorkerTest, OneOfSeveralInstancesSaysItsShareOfTheRoom) {
+  const TempFolder folder;
+  WorkerFlags flags = service_.experts().worker().flags();
+  flags.listen = "unix:" + folder.path() + "/shares";
+  flags.instances = 1000;
+  const SystemClock clock;
+  ServedWorker worker(flags, clock, [](const Status&) {});
+  grpc::ClientContext context;
+  v1::DescribeModelRequest request;
+  request.set_service_uid(kUid);
+  v1::DescribeModelReply reply;
+  ASSERT_TRUE(worker.control().DescribeModel(&context, request, &reply).ok());
+  const Result<ModelReport> report = FromProto(reply);
+  ASSERT_TRUE(report.ok()) << report.status().ToString();
+  EXPECT_EQ(report->room.cores, 1);
+  EXPECT_EQ(report->device.cpu->threads, 1);
+  // Free memory may change between the two.
+  EXPECT_LT(report->room.memory_bytes, ReadProcessRoom()->memory_bytes / 100);
 }
 
 TEST(CpuSpeed, IsMeasuredOnOneThreadAndOnAll) {
