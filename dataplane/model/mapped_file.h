@@ -33,7 +33,7 @@ struct OpenedFile {
 // them under us. Three things prevent silent damage:
 //
 // - A file that is replaced by rename, or deleted, stays as it is: the mapping keeps the old inode.
-// - A file that is overwritten in place has another time of modification. Whoever uses weights
+// - A file that is overwritten in place has another time of modification. A user of weights
 //   calls CheckMappedFiles from time to time, and ends at its error (worker/changed_files.h).
 // - Reading behind the new end of a truncated file raises SIGBUS. A handler names the file on
 //   stderr, and ends the process with status 1.
