@@ -1,12 +1,8 @@
 #include "dataplane/model/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -191,10 +187,6 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::Open(const std::string& folder) 
   return checkpoint;
 }
 
-Checkpoint::~Checkpoint() {
-  for (auto& [name, file] : files_) munmap(const_cast<std::byte*>(file.base), file.bytes);
-}
-
 Status Checkpoint::ReadIndex(const std::string& path) {
   JANUS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   // Depth 2 has the fields of weight_map and of metadata. No tensor has the name of one of these.
@@ -216,6 +208,10 @@ Status Checkpoint::ReadIndex(const std::string& path) {
                              "' is not in the same folder");
     }
     shard_of_.emplace(tensor, name);
+    if (opened_.contains(name)) continue;
+    // A shard that is missing is an error only for a role that needs it.
+    Result<OpenedFile> opened = OpenedFile::Open(folder_ + "/" + name);
+    if (opened.ok()) opened_.emplace(name, *std::move(opened));
   }
   return OkStatus();
 }
@@ -232,23 +228,17 @@ bool Checkpoint::Has(std::string_view tensor) const {
 Result<const Checkpoint::File*> Checkpoint::Map(const std::string& name) {
   if (const auto known = files_.find(name); known != files_.end()) return &known->second;
   const std::string path = folder_ + "/" + name;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return NotFound(path + ": " + std::strerror(errno) +
-                    "; are all shards of the checkpoint in the folder?");
+  auto opened = opened_.extract(name);
+  if (opened.empty()) {
+    // It was not there when the folder was opened.
+    JANUS_ASSIGN_OR_RETURN(OpenedFile late, OpenedFile::Open(path));
+    opened_.emplace(name, std::move(late));
+    opened = opened_.extract(name);
   }
-  struct stat info {};
-  void* memory = MAP_FAILED;
-  if (fstat(fd, &info) == 0 && info.st_size > 0) {
-    memory = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-  }
-  close(fd);
-  if (memory == MAP_FAILED) return InvalidArgument(path + ": empty, or cannot be mapped");
-  File& file = files_[name];
-  file.base = static_cast<const std::byte*>(memory);
-  file.bytes = static_cast<size_t>(info.st_size);
-  JANUS_ASSIGN_OR_RETURN(file.header, ParseSafetensors({file.base, file.bytes}, path));
-  return &file;
+  File file;
+  JANUS_ASSIGN_OR_RETURN(file.mapping, MappedFile::Map(std::move(opened.mapped())));
+  JANUS_ASSIGN_OR_RETURN(file.header, ParseSafetensors(file.mapping->bytes(), path));
+  return &(files_[name] = std::move(file));
 }
 
 Result<std::pair<const Checkpoint::File*, std::string>> Checkpoint::FileOf(

@@ -12,6 +12,7 @@
 
 #include "common/dtype.h"
 #include "common/status.h"
+#include "dataplane/model/mapped_file.h"
 
 namespace janus::dataplane {
 
@@ -42,16 +43,16 @@ struct SafetensorsHeader {
 Result<SafetensorsHeader> ParseSafetensors(std::span<const std::byte> file,
                                            const std::string& name);
 
-// A Hugging Face checkpoint folder: one model.safetensors, or shards with an index. A file is
-// mapped read-only at the first request for one of its tensors, so a role touches only what it
-// needs.
+// A Hugging Face checkpoint folder: one model.safetensors, or shards with an index. All files are
+// opened at once, so that a folder that is replaced later does not give a mixture of two models. A
+// file is mapped read-only at the first request for one of its tensors, so a role touches only what
+// it needs.
 //
 // Thread-compatible; Find is not const because it maps.
 class Checkpoint {
  public:
   // NotFound / InvalidArgument name the file and what is wrong with it.
   static Result<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
-  ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
@@ -63,8 +64,7 @@ class Checkpoint {
 
  private:
   struct File {
-    const std::byte* base = nullptr;
-    size_t bytes = 0;
+    std::unique_ptr<MappedFile> mapping;
     SafetensorsHeader header;
   };
 
@@ -76,6 +76,7 @@ class Checkpoint {
 
   const std::string folder_;
   std::map<std::string, std::string, std::less<>> shard_of_;  // with an index: tensor -> file
+  std::map<std::string, OpenedFile> opened_;                  // not mapped yet
   std::map<std::string, File> files_;
 };
 

@@ -3,12 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "common/exposition/metrics_text.h"
 #include "common/stop_signals.h"
+#include "dataplane/worker/changed_files.h"
 #include "dataplane/worker/control_service.h"
 #include "dataplane/worker/hung_device.h"
 #include "dataplane/worker/open_device.h"
@@ -127,6 +130,11 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
     metrics = *std::move(listening);
     log.Info("serving metrics", {{"metrics", metrics->address()}});
   }
+  // It ends at once, because every further token could be wrong. Peers notice a lost instance.
+  const std::jthread watching = WatchMappedFiles([&log](const Status& changed) {
+    log.Error("the weights are others now; this process ends", {{"error", changed.message()}});
+    std::_Exit(1);
+  });
   if (!flags.index) {
     std::printf("ready %s\n", flags.listen.c_str());
     std::fflush(stdout);

@@ -639,7 +639,7 @@ class ChartTest(ClusterCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def install_as_admin_of_the_namespace(self, **values):
-        """Installs with the rights of the role `admin` in this namespace alone, after an administrator has applied
+        """Installs with the role `admin` in this namespace and no other rights, after an administrator has applied
         what docs/kubernetes.md names."""
         self.addCleanup(self.uninstall)
         administrator = ROOT / "examples" / "namespaced" / "administrator.yaml"

@@ -173,6 +173,8 @@ row("gateway.apiKeysSecretRef.key", "two", GATEWAY, KEYS)
 row("gateway.limits.queuedRequests", 100, EPOCH | GATEWAY)
 row("gateway.limits.requestSize", "1Mi", GATEWAY)
 row("gateway.limits.openStreams", 100, GATEWAY)
+row("gateway.resources.requests", {"cpu": "10m"}, GATEWAY)
+row("gateway.resources.limits", {"memory": "1Gi"}, GATEWAY)
 row("gateway.podTemplate", {"metadata": {"annotations": {"note": "one"}}}, GATEWAY)
 
 not_supported("security.tls", "Disabled")

@@ -269,6 +269,7 @@ struct GatewaySpec {
   GatewayServiceSpec service;
   std::optional<SecretKeyRef> api_keys_secret_ref;
   GatewayLimits limits;
+  Resources resources;
   std::optional<Node> pod_template;
   bool operator==(const GatewaySpec&) const = default;
 };

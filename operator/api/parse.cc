@@ -248,6 +248,7 @@ static void Read(const At& at, GatewaySpec& out) {
       .Take("service", out.service)
       .Take("apiKeysSecretRef", out.api_keys_secret_ref)
       .Take("limits", out.limits)
+      .Take("resources", out.resources)
       .Take("podTemplate", out.pod_template)
       .RefuseOthers();
 }

@@ -275,6 +275,8 @@ class Validator : private Checks {
     Range("spec.gateway.limits.queuedRequests", gateway.limits.queued_requests, 1, 1'000'000);
     Range("spec.gateway.limits.openStreams", gateway.limits.open_streams, 1, 1'000'000);
     Secret("spec.gateway.apiKeysSecretRef", gateway.api_keys_secret_ref);
+    Count("spec.gateway.resources.requests", gateway.resources.requests.size(), 32);
+    Count("spec.gateway.resources.limits", gateway.resources.limits.size(), 32);
     Range("spec.gateway.limits.requestSize", gateway.limits.request_size.value, 1024, 1 << 30);
   }
 };

@@ -76,6 +76,7 @@ FieldErrors TemplateConflicts(const MoEService& given, const OperatorDefaults& d
   // The user's fields override the template.
   MoEService service = given;
   service.spec.image_pull_secrets.clear();
+  service.spec.gateway.resources = {};
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     RoleSpec& spec = SpecOf(service, role);
     spec.node_selector.clear();

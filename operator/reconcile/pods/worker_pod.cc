@@ -188,6 +188,26 @@ std::string Times(const Quantity& quantity, int instances) {
   return milli % 1000 == 0 ? std::to_string(milli / 1000) : std::to_string(milli) + "m";
 }
 
+void AddResources(const Resources& resources, int instances, PodWriter& pod) {
+  const auto quantities = [&](std::string_view kind, const std::map<std::string, Quantity>& of) {
+    for (const auto& [resource, quantity] : of) {
+      SetAt(pod.container(), {"resources", kind, resource}, Text(Times(quantity, instances)));
+    }
+  };
+  quantities("requests", resources.requests);
+  quantities("limits", resources.limits);
+}
+
+// Without requests a gateway is the first pod that a full node evicts. The measured gateway of the
+// demo model takes 40 MB and a tenth of a core when idle. Where a limit is set, Kubernetes requests
+// as much.
+void AddGatewayRequests(PodWriter& pod) {
+  for (const auto& [resource, amount] : {std::pair("cpu", "100m"), {"memory", "128Mi"}}) {
+    if (FindAt(pod.container(), {"resources", "limits", resource}) != nullptr) continue;
+    pod.DefaultOfContainer({"resources", "requests", resource}, Text(amount));
+  }
+}
+
 // The typed fields of a role, which override its podTemplate.
 void AddScheduling(const RoleSpec& role, int instances, PodWriter& pod) {
   for (const auto& [label, value] : role.node_selector) {
@@ -202,13 +222,7 @@ void AddScheduling(const RoleSpec& role, int instances, PodWriter& pod) {
   if (!role.priority_class_name.empty()) {
     pod.Set({"spec", "priorityClassName"}, Text(role.priority_class_name));
   }
-  const auto quantities = [&](std::string_view kind, const std::map<std::string, Quantity>& of) {
-    for (const auto& [resource, quantity] : of) {
-      SetAt(pod.container(), {"resources", kind, resource}, Text(Times(quantity, instances)));
-    }
-  };
-  quantities("requests", role.resources.requests);
-  quantities("limits", role.resources.limits);
+  AddResources(role.resources, instances, pod);
 }
 
 }  // namespace
@@ -280,6 +294,8 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
   const GatewaySpec& asked = service.spec.gateway;
   PodWriter pod(asked.pod_template, "gateway");
   AddCommon(service, defaults, defaults.gateway_image, pod);
+  AddResources(asked.resources, 1, pod);
+  AddGatewayRequests(pod);
   const std::string model = AddModel(service.spec.model.source, pod);
   for (const auto& [label, value] : LabelsOf(service, "gateway")) {
     pod.Set({"metadata", "labels", label}, Text(value));

@@ -235,11 +235,22 @@ class Seeing {
       unmade = WhyNotMade(there->object);
     }
     out_.no_endpoint = WhyNoService(service);
+    out_.endpoint = EndpointOf(service);
     if (out_.gateways_available >= out_.gateways_wanted) return;
     // Gateways find the workers through this Service.
     const Cause no_members = WhyNoService(MembersName(service));
     out_.gateway_trouble = no_members ? no_members.message : WhyNoGateway();
     if (out_.gateway_trouble.empty()) out_.gateway_trouble = std::move(unmade);
+  }
+
+  // The URL of the gateways' Service as pods of the cluster reach it; empty: there is none.
+  std::string EndpointOf(const std::string& service) const {
+    if (options_.ground != Ground::kCluster) return "";
+    const ChildSeen* const there = seen_.Child(kServices, service);
+    if (there == nullptr || !IsControlledBy(there->object, seen_.uid())) return "";
+    const int port = desired_.service.spec.gateway.service.port;
+    return "http://" + service + "." + seen_.key().namespace_ + ".svc" +
+           (port == 80 ? "" : ":" + std::to_string(port)) + "/v1";
   }
 
   // The first gateway by name that does not start.

@@ -445,6 +445,7 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
   };
   set("observedGeneration", Node::Integer(seen.generation));
   if (!seen.release.empty()) SetClaim(out, {seen.release, ""});
+  if (!seen.endpoint.empty()) set("endpoint", Text(seen.endpoint));
   set("conditions",
       WriteConditions(Transitioned(ReadConditions(service), ConditionsOf(seen), seen.now)));
   set("roles", ListOf({RoleTree(seen.attention), RoleTree(seen.experts)}));
@@ -491,7 +492,8 @@ StatusChange Compare(const Node& before, const Node& after) {
   if (was == nullptr || !SaysTheSame(before, after)) return StatusChange::kNow;
   // Another release waits for its answer.
   if (ClaimOf(before) != ClaimOf(after)) return StatusChange::kNow;
-  for (const std::string_view field : {"workerImage", "restartedAt", "namedImage", "imageDevice"}) {
+  for (const std::string_view field :
+       {"endpoint", "workerImage", "restartedAt", "namedImage", "imageDevice"}) {
     if (TextAt(before, {"status", field}) != TextAt(after, {"status", field})) {
       return StatusChange::kNow;
     }

@@ -90,6 +90,7 @@ struct StatusFacts {
   int gateways_available = 0;
   int gateways_wanted = 0;
   Cause no_endpoint;            // the Service is missing, or has another owner
+  std::string endpoint;         // its URL in the cluster; empty: none
   std::string gateway_trouble;  // "pod x: why it does not run"; empty: none known
   Cause invalid;                // Stalled: only the user can fix it
   Cause capacity;               // something does not fit

@@ -270,6 +270,38 @@ class Healing(ServeTest):
         out = self.stop()
         self.assertNotIn("is started again", out, "only what is killed is")
 
+    def test_weights_that_change_in_use_are_named_and_their_workers_leave(self):
+        weights = self.model / "model.safetensors"
+        whole = weights.read_bytes()
+
+        def overwrite():
+            """Other finite numbers of the same size: the last tensor becomes zero."""
+            with open(weights, "r+b") as file:
+                file.seek(-64, os.SEEK_END)
+                file.write(bytes(64))
+
+        def truncate():
+            os.truncate(weights, len(whole) // 2)
+
+        for change, words in ((overwrite, "has changed while its weights are in use"),
+                              (truncate, r"has changed while its weights are in use|cannot be read any more while")):
+            with self.subTest(change.__name__):
+                weights.write_bytes(whole)
+                self.start_serving("--experts", "1")
+                self.complete([5, 6, 7])
+                change()
+                left = {"attention-1", "experts-1"}
+                for line in self.janusctl.stdout:
+                    ended = re.match(f"(attention-1|experts-1) exited with status 1.*{weights}: ({words})", line)
+                    if ended:
+                        left.discard(ended[1])
+                    if not left:
+                        break
+                self.assertEqual(left, set(), "workers that did not end with the file's name")
+                self.stop()
+                self.janusctl.stdout.close()
+                self.janusctl.stderr.close()
+
     def test_a_worker_that_is_stopped_alone_is_started_again(self):
         self.start_serving("--experts", "2")
         undisturbed = self.complete([5, 6, 7])

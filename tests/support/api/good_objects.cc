@@ -65,6 +65,7 @@ std::vector<Node> MoEServices() {
     service: {type: LoadBalancer, port: 8080}
     apiKeysSecretRef: {name: keys, key: api}
     limits: {queuedRequests: 10, requestSize: 1Mi, openStreams: 20}
+    resources: {requests: {cpu: 200m}, limits: {memory: 1Gi}}
     podTemplate: {metadata: {labels: {a: b}}}
   security: {tls: Disabled, networkPolicy: true}
   paused: true

@@ -99,6 +99,7 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"gateway: {service: {port: 81}}", "gateway.service"},
       {"gateway: {apiKeysSecretRef: {name: a, key: b}}", "gateway.apiKeysSecretRef"},
       {"gateway: {podTemplate: {}}", "gateway.podTemplate"},
+      {"gateway: {resources: {limits: {memory: 1Gi}}}", "gateway.resources"},
       {"security: {networkPolicy: true}", "security.networkPolicy"},
       {"suspend: true", "suspend"},
       {"device: Timed\n  timed: {hardware: B300, model: dbrx}", "timed.hardware"},

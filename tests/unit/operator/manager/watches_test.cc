@@ -19,9 +19,9 @@ const CallLimits kLimits;
 // Informers on a store, and the services that they woke.
 class WatchesTest : public testing::Test {
  protected:
-  void Begin(const std::vector<std::string>& namespaces) {
+  void Begin(const std::vector<std::string>& namespaces, bool reads_nodes = true) {
     watches_ = std::make_unique<Watches>(
-        api_, timeline_, WatchesOptions{namespaces, &registry_},
+        api_, timeline_, WatchesOptions{namespaces, reads_nodes, &registry_},
         [this](const ObjectKey& key) {
           const MutexLock lock(mu_);
           woken_.push_back(key.ToString());
@@ -163,6 +163,16 @@ TEST_F(WatchesTest, OfSeveralNamespacesEachIsSeenAndNoOther) {
   }
   EXPECT_EQ(CountWatches({"default", "other"}), series) << "what the client has to have room for";
   EXPECT_EQ(CountWatches({}), static_cast<int>(KeptKinds().size()));
+}
+
+TEST_F(WatchesTest, WithoutNodesNothingOfTheWholeClusterIsRead) {
+  Create(kNodes, "{apiVersion: v1, kind: Node, metadata: {name: a}}");
+  Begin({"default"}, /*reads_nodes=*/false);
+  EXPECT_EQ(watches_->caches().nodes.size(), 0u);
+  EXPECT_EQ(watches_->caches().profiles.size(), 0u);
+  const std::string page = PrometheusText(registry_.Collect());
+  EXPECT_EQ(page.find("name=\"nodes\""), std::string::npos) << page;
+  EXPECT_EQ(CountWatches({"default"}, false), CountWatches({"default"}) - 2);
 }
 
 TEST_F(WatchesTest, PodsAndServicesOfOthersAreNotKept) {

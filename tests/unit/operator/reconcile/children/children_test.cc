@@ -358,6 +358,27 @@ TEST(GatewayTemplate, IsAnotherOneOnceARestartIsAskedFor) {
   EXPECT_NE(GatewayTemplate(service, kDefaults), before);
 }
 
+TEST(GatewayTemplate, RequestsWhatItNeedsUnlessItsUserSaysMore) {
+  const auto requests = [](const MoEService& service) {
+    const Node pod = GatewayTemplate(service, kDefaults);
+    const Node* resources =
+        FindAt(*ItemOf(FindAt(pod, {"spec", "containers"}), "name", "gateway"), {"resources"});
+    return std::pair(std::string(TextAt(*resources, {"requests", "cpu"})),
+                     std::string(TextAt(*resources, {"requests", "memory"})));
+  };
+  MoEService service = Chat();
+  EXPECT_EQ(requests(service), std::pair(std::string("100m"), std::string("128Mi")));
+  service.spec.gateway.pod_template = *ParseYaml(
+      "spec: {containers: [{name: gateway, resources: {requests: {cpu: 10m}}}]}", "template");
+  EXPECT_EQ(requests(service), std::pair(std::string("10m"), std::string("128Mi")));
+  service.spec.gateway.resources.requests["cpu"] = *ParseQuantity("2");
+  EXPECT_EQ(requests(service), std::pair(std::string("2"), std::string("128Mi")));
+  EXPECT_TRUE(TemplateConflicts(service, kDefaults).empty());
+  // A request above the limit would be refused.
+  service.spec.gateway.resources.limits["memory"] = *ParseQuantity("64Mi");
+  EXPECT_EQ(requests(service), std::pair(std::string("2"), std::string()));
+}
+
 TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
   MoEService service = Chat();
   service.spec.drain.timeout_seconds = 60;
