@@ -131,8 +131,8 @@ Result<ProcessRoom> ReadProcessRoom(const std::string& root) {
 }
 
 ProcessRoom ShareOf(ProcessRoom room, int processes) {
-  room.memory_bytes /= processes;
-  room.cores = std::max(1, room.cores / processes);
+  if (room.memory_is_limited) room.memory_bytes /= processes;
+  if (room.cores_are_limited) room.cores = std::max(1, room.cores / processes);
   return room;
 }
 

@@ -26,8 +26,9 @@ struct ProcessRoom {
 // /proc and /sys. Unavailable: /proc cannot be read.
 Result<ProcessRoom> ReadProcessRoom(const std::string& root = "");
 
-// What one of `processes` equal processes may use of a room: memory and cores divided by their
-// number, at least one core. Memory of a device is not divided: each has its own.
+// What one of `processes` equal processes of a cgroup may use: its limits divided by their number,
+// at least one core. Without a limit they share the machine with others, whoever those are. Memory
+// of a device is not divided: each has its own.
 ProcessRoom ShareOf(ProcessRoom room, int processes);
 
 }  // namespace janus

@@ -21,7 +21,6 @@ Status ValidateGateTopK(const GateTopKArgs& args) {
                  .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
                  .True(args.score == GateScore::kSoftmax || is_sigmoid, "score is unknown")
                  .True(!is_sigmoid || args.bias != nullptr, "bias is null; kSigmoid wants it")
-                 .True(is_sigmoid || args.bias == nullptr, "bias is of kSigmoid alone")
                  .True(args.weight_scale > 0.0f, "weight_scale is not positive")
                  .True(even, "groups is not in 1..64 or does not divide experts")
                  .InRange(args.top_groups, 1, args.groups, "top_groups")

@@ -18,6 +18,9 @@ Status Validate(const GroupedExpertFfnArgs& args) {
                              "hidden and intermediate are not multiples of 32, as Mxfp4 asks")
                        .OneOf(args.row_dtype, kRowTypes, "row_dtype")
                        .OneOf(args.y_dtype, kRowTypes, "y_dtype")
+                       .True(args.swiglu_limit >= 0.0f, "swiglu_limit is negative")
+                       .True(args.swiglu_limit == 0.0f || args.swiglu_alpha > 0.0f,
+                             "swiglu_alpha is not positive")
                        .NotNull(args.experts, "experts")
                        .NotNull(args.contributions, "contributions")
                        .NotNull(args.workspace, "workspace")
@@ -48,6 +51,13 @@ Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args) 
                         .InRange(e.first, 0, args.num_contributions, "first")
                         .InRange(e.count, 0, args.num_contributions - e.first, "count"))
               .Done());
+      if (args.has_bias) {
+        JANUS_RETURN_IF_ERROR(std::move(Validator("GroupedExpertFfn")
+                                            .NotNull(e.gate_bias, "gate_bias of an expert")
+                                            .NotNull(e.up_bias, "up_bias of an expert")
+                                            .NotNull(e.down_bias, "down_bias of an expert"))
+                                  .Done());
+      }
       if (args.weight_dtype != DType::kFloat8E4M3 && args.weight_dtype != DType::kMxfp4) continue;
       JANUS_RETURN_IF_ERROR(std::move(Validator("GroupedExpertFfn")
                                           .NotNull(e.gate_scales, "gate_scales of an expert")

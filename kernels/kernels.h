@@ -213,7 +213,8 @@ struct PagedAttentionArgs {
   int64_t num_rows = 0;             // T
   int heads = 0;       // a multiple of cache.kv_heads; head h reads kv head h / (heads/kv_heads)
   float scale = 0.0f;  // multiplies q.k
-  int sliding_window = 0;  // keys a row sees, itself included; 0: all
+  int sliding_window = 0;        // keys a row sees, itself included; 0: all
+  const float* sinks = nullptr;  // [heads], finite, or null
   // Optional. With it the splits of long contexts are dealt over the threads too; the bits are the
   // same with and without it and for every size. A few MiB serve on a CPU, on a GPU
   // PagedAttentionStateBytes.
@@ -226,7 +227,9 @@ constexpr int64_t PagedAttentionStateBytes(int heads, int head_dim, int64_t rows
   return (rows + keys / kKeySplit) * heads * (head_dim + 2) * 4;
 }
 // Row t attends to the keys at max(0, position-window+1)..position of its sequence (its own key
-// must have been written) : y = sum_j softmax_j(scale * q.k_j) v_j.
+// must have been written) : y = sum_j softmax_j(scale * q.k_j) v_j. With sinks the sum of the
+// softmax of head h has one more term, exp(sinks[h]), without a value (gpt-oss, 2025). It is added
+// last, to the merged state of all splits.
 // One algorithm for prompt and generated rows: online softmax (Milakov & Gimelshein 2018) over key
 // blocks in order, per split, splits merged in order (FlashDecoding); blocks and splits lie at
 // absolute positions. A row computed alone, within a chunk of its prompt or beside other sequences
@@ -420,7 +423,8 @@ struct GateTopKArgs {
   int experts = 0;           // E, 1..kMaxExperts
   int top_k = 0;             // k, 1..min(E, kMaxTopK)
   GateScore score = GateScore::kSoftmax;
-  const float* bias = nullptr;  // [E], finite: of kSigmoid, else null
+  const float* bias = nullptr;  // [E], finite. kSoftmax: a part of the logits, or null
+                                // kSigmoid: added to scores for the choice
   bool renormalize = false;     // divide the k weights by their sum
   float weight_scale = 1.0f;    // multiplies the k weights in the end
   int groups = 1;      // G, 1..kMaxGroups, divides E: group g holds experts g*E/G .. (g+1)*E/G-1
@@ -436,16 +440,15 @@ inline constexpr int kGateSplit = 256;
 constexpr int64_t GateTopKWorkspaceBytes(int64_t rows, int64_t hidden, int experts) {
   return (hidden + kGateSplit - 1) / kGateSplit * rows * experts * 4;
 }
-// kSoftmax: p = softmax over all E of x.weight^T. The top_groups groups with the largest best logit
-// are kept, ties to the lower group; of their experts the k largest logits are chosen, ties to the
-// lower id; weights are their p (DeepSeek-V2's group-limited greedy choice). A NaN logit gives
-// distinct ids and NaN weights.
-// kSigmoid: s = sigmoid(x.weight^T), c = s + bias, in fp32. The top_groups groups with the largest
-// sum of their two largest c are kept, ties to the lower group; of their experts the k largest c
-// are chosen, ties to the lower id; weights are their s, renormalized by their sum + 1e-20
-// (DeepSeek-V3's "noaux_tc"). Groups of one expert are refused where not all are kept. A NaN logit
-// counts as the largest c, so does a group's sum with it; ids are distinct, its weight is NaN and
-// so are all when renormalized.
+// kSoftmax: p = softmax over all E of the logits x.weight^T + bias. The top_groups groups with the
+// largest best logit are kept, ties to the lower group; of their experts the k largest logits are
+// chosen, ties to the lower id; weights are their p (DeepSeek-V2's group-limited greedy choice). A
+// NaN logit gives distinct ids and NaN weights. kSigmoid: s = sigmoid(x.weight^T), c = s + bias, in
+// fp32. The top_groups groups with the largest sum of their two largest c are kept, ties to the
+// lower group; of their experts the k largest c are chosen, ties to the lower id; weights are their
+// s, renormalized by their sum + 1e-20 (DeepSeek-V3's "noaux_tc"). Groups of one expert are refused
+// where not all are kept. A NaN logit counts as the largest c, so does a group's sum with it; ids
+// are distinct, its weight is NaN and so are all when renormalized.
 Status GateTopK(const Stream& stream, const GateTopKArgs& args);
 
 // One (row, top-k slot) that an expert computes.
@@ -475,6 +478,10 @@ struct ActiveExpert {
   const void* gate_scales = nullptr;
   const void* up_scales = nullptr;
   const void* down_scales = nullptr;
+  // Finite; of has_bias, else null.
+  const float* gate_bias = nullptr;  // [I]
+  const float* up_bias = nullptr;    // [I]
+  const float* down_bias = nullptr;  // [H]
 };
 
 struct GroupedExpertFfnArgs {
@@ -489,8 +496,11 @@ struct GroupedExpertFfnArgs {
   int64_t intermediate = 0;  // I
   // Float8E4M3 too, of which none is NaN, and Mxfp4, with H and I multiples of kMxBlock.
   DType weight_dtype = DType::kFloat32;
-  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x and of silu(g)*u
+  DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x and h
   DType y_dtype = DType::kFloat32;    // Float32 or BFloat16: of y
+  bool has_bias = false;              // the experts have biases
+  float swiglu_limit = 0.0f;          // above 0: h is the clamped SwiGLU
+  float swiglu_alpha = 0.0f;          // of that, above 0
   void* workspace = nullptr;          // GroupedExpertFfnWorkspace(...).bytes, 64-byte aligned
   int64_t workspace_bytes = 0;
 };
@@ -504,9 +514,12 @@ struct GroupedExpertFfnWorkspace {
     return {row, row * num_contributions};
   }
 };
-// Per contribution: g = gate x, u = up x, h = round(silu(g) * u), y = round(weight * (down h)),
-// with round to row_dtype and y_dtype and everything before it in fp32. All experts of a round go
-// into one call, so that threads are dealt over experts and columns.
+// Per contribution: g = gate x + gate_bias, u = up x + up_bias, h = round(silu(g) * u),
+// y = round(weight * (down h + down_bias)), with round to row_dtype and y_dtype and everything
+// before it in fp32. All experts of a round go into one call, so that threads are dealt over
+// experts and columns.
+// Clamped SwiGLU: with g' = min(g, swiglu_limit) and u' = u clipped to -swiglu_limit..swiglu_limit,
+// h = round(g' * sigmoid(swiglu_alpha * g') * (u' + 1)) (gpt-oss, 2025). A NaN stays NaN.
 Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args);
 
 struct CombineSlotsArgs {

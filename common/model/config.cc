@@ -31,9 +31,6 @@ constexpr KnownGap kKnownGaps[] = {
      "layer norms, and a fused projection of queries, keys and values, are not supported"},
     {"deepseek_v32", "DeepseekV32ForCausalLM", kSparseAttention},
     {"glm_moe_dsa", "GlmMoeDsaForCausalLM", kSparseAttention},
-    {"gpt_oss", "GptOssForCausalLM",
-     "attention sinks, sliding windows in every other layer, and biases and clamped gates of "
-     "experts are not supported"},
     {"grok-1", "Grok1ForCausalLM", kGrok},
     {"grok-1", "Grok1ModelForCausalLM", kGrok},
     {"llama4", "Llama4ForConditionalGeneration", kLlama4},

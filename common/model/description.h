@@ -63,13 +63,21 @@ struct AttentionDescription {
   int head_dim = 0;
   float scale = 0.0f;      // multiplies q.k, usually head_dim^-0.5
   int sliding_window = 0;  // keys that a row sees, including itself; 0: all before it
+  // Layers in which a row sees all keys before it in spite of the window, ascending.
+  std::vector<int> full_layers;
   QueryKeyNorm norm = QueryKeyNorm::kNone;
   bool has_bias = false;  // on the projections of queries, keys and values
-  float clip = 0.0f;      // queries (normed), keys and values are clipped to -clip..clip; 0: not
+  bool has_output_bias = false;
+  bool has_sinks = false;  // each head has a learned score that takes part in its softmax only
+  float clip = 0.0f;       // queries (normed), keys and values are clipped to -clip..clip; 0: not
   RopeDescription rope;
   std::optional<LatentDescription> latent;
 
   int nope_dim() const { return head_dim - rope.rotary_dim; }  // with `latent`
+  // The sliding window of a layer.
+  int WindowOf(int layer) const {
+    return std::binary_search(full_layers.begin(), full_layers.end(), layer) ? 0 : sliding_window;
+  }
 };
 
 // How gate logits become top-k weights.
@@ -85,15 +93,22 @@ struct MoeDescription {
   int top_k = 0;         // K per token
   int intermediate = 0;  // I of one expert
   GateScore score = GateScore::kSoftmax;
-  bool renormalize = false;   // divide the K weights by their sum
-  float weight_scale = 1.0f;  // multiplies the K weights in the end, "routed_scaling_factor"
-  int groups = 1;             // number of groups of neighbouring experts, "n_group"
-  int top_groups = 1;         // only experts of so many best groups are chosen; a group's score is
-                              // that of its best expert (kSoftmax) or two best (kSigmoid)
+  bool has_logit_bias = false;  // of kSoftmax: a bias per expert is a part of its logit
+  bool renormalize = false;     // divide the K weights by their sum
+  float weight_scale = 1.0f;    // multiplies the K weights in the end, "routed_scaling_factor"
+  int groups = 1;               // number of groups of neighbouring experts, "n_group"
+  int top_groups = 1;  // only experts of so many best groups are chosen; a group's score is
+                       // that of its best expert (kSoftmax) or two best (kSigmoid)
   int shared_intermediate = 0;  // of the shared experts together, which every token visits; 0: none
   bool has_shared_gate = false;  // their output is multiplied by the sigmoid of one more projection
 
-  bool has_gate_bias() const { return score == GateScore::kSigmoid; }
+  bool has_expert_bias = false;  // on all three projections of a routed expert
+  // Above 0: with g clipped to at most this limit and u to -limit..limit, routed experts compute
+  // (u + 1) * g * sigmoid(swiglu_alpha * g) in place of silu(g) * u (gpt-oss, 2025).
+  float swiglu_limit = 0.0f;
+  float swiglu_alpha = 0.0f;
+
+  bool has_gate_bias() const { return score == GateScore::kSigmoid || has_logit_bias; }
 };
 
 // Names of the tensors with a checkpoint's routed experts in mxfp4 (common/dtype.h), "x" for
@@ -102,6 +117,7 @@ enum class Mxfp4Layout : uint8_t {
   kNone,               // they are not in mxfp4
   kCompressedTensors,  // "x.weight_packed" and "x.weight_scale"
   kQuark,              // "x.weight" and "x.weight_scale"
+  kGptOss,             // "x_blocks" and "x_scales" of all experts of a layer
 };
 
 // The content of a family's config.json in the terms of engine and experts; they see neither JSON

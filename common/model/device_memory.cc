@@ -17,7 +17,7 @@ constexpr int64_t kGraph = int64_t{32} << 10;
 constexpr int kMostRecordedRows = 512;  // of a round at an expert instance
 // A contribution: row, destination and weight. An active expert: its tensors.
 constexpr int64_t kContribution = 24;
-constexpr int64_t kActiveExpert = 56;
+constexpr int64_t kActiveExpert = 80;
 
 int64_t CeilDiv(int64_t a, int64_t b) {
   return (a + b - 1) / b;

@@ -7,6 +7,7 @@
 #include "common/model/deepseek_v2.h"
 #include "common/model/deepseek_v3.h"
 #include "common/model/glm4_moe.h"
+#include "common/model/gpt_oss.h"
 #include "common/model/minimax_m2.h"
 #include "common/model/mixtral.h"
 #include "common/model/olmoe.h"
@@ -16,10 +17,11 @@
 namespace janus {
 
 std::span<const ModelFamily> ModelFamilies() {
-  static constexpr std::array<ModelFamily, 8> kFamilies = {{
+  static constexpr std::array<ModelFamily, 9> kFamilies = {{
       {"deepseek_v2", "DeepseekV2ForCausalLM", &ReadDeepseekV2Config},
       {"deepseek_v3", "DeepseekV3ForCausalLM", &ReadDeepseekV3Config},
       {"glm4_moe", "Glm4MoeForCausalLM", &ReadGlm4MoeConfig},
+      {"gpt_oss", "GptOssForCausalLM", &ReadGptOssConfig},
       {"minimax_m2", "MiniMaxM2ForCausalLM", &ReadMiniMaxM2Config},
       {"mixtral", "MixtralForCausalLM", &ReadMixtralConfig},
       {"olmoe", "OlmoeForCausalLM", &ReadOlmoeConfig},
@@ -118,11 +120,18 @@ void ReadQuark(ConfigReader& config) {
               "some algorithms (rotations) turn activations as the model runs: not supported");
 }
 
-void ReadQuantization(ConfigReader& config, ModelDescription& model) {
+void ReadQuantization(ConfigReader& config, QuantizedExperts experts, ModelDescription& model) {
   const std::string group(kQuantization);
   if (!config.Has(group)) return;
   const std::string method = config.StringOr(group + ".quant_method", "unknown");
-  if (method == "fp8") {
+  if (experts == QuantizedExperts::kTogether) {
+    // The loader finds the quantized modules by their tensors.
+    model.mxfp4 = Mxfp4Layout::kGptOss;
+    if (method == "mxfp4") return;
+    config.Fail(group, "quantized weights (" + method +
+                           ") are not supported for this family; supported: mxfp4 of routed "
+                           "experts; or use the unquantized checkpoint");
+  } else if (method == "fp8") {
     model.has_fp8_weights = true;
     ReadFp8(config);
   } else if (method == "compressed-tensors") {
@@ -217,11 +226,11 @@ void RefuseSlidingWindow(ConfigReader& config, AttentionDescription& attention) 
   RefuseTrue(config, "use_sliding_window", "that is not supported for this family");
 }
 
-ModelDescription ReadSizes(ConfigReader& config, double default_epsilon) {
+ModelDescription ReadSizes(ConfigReader& config, double default_epsilon, QuantizedExperts experts) {
   RefuseUnsupported(config);
   ModelDescription model;
   model.dtype = ReadDtype(config);
-  ReadQuantization(config, model);
+  ReadQuantization(config, experts, model);
   model.vocab = static_cast<int>(config.Integer("vocab_size", 1, kMaxVocab));
   model.hidden = static_cast<int>(config.Integer("hidden_size", 1, kMaxHidden));
   model.layers = static_cast<int>(config.Integer("num_hidden_layers", 1, kMaxLayers));
@@ -230,6 +239,11 @@ ModelDescription ReadSizes(ConfigReader& config, double default_epsilon) {
       static_cast<float>(config.NumberOr("rms_norm_eps", default_epsilon, 0.0, 1.0));
   model.tied_embeddings = config.BoolOr("tie_word_embeddings", false);
   return model;
+}
+
+void SetYarn(const YarnDescription& yarn, RopeDescription& rope) {
+  rope.yarn = yarn;
+  rope.attention_factor = static_cast<float>(YarnScale(yarn.factor, 1.0));
 }
 
 RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_theta) {

@@ -31,10 +31,16 @@ inline constexpr int64_t kMaxIntermediate = 1 << 18;
 
 // Parts that many families share, each under the names that nearly all use.
 
+// In which tensors a family's quantized experts lie, and so which quantization_config it reads.
+enum class QuantizedExperts : uint8_t {
+  kSeparate,  // each expert has its own: fp8, compressed-tensors, quark
+  kTogether,  // all experts of a layer: mxfp4 as gpt-oss publishes it
+};
 // Sizes, number format, norm and embeddings. Refuses settings that would silently change the
 // mathematics: quantization, biases, another activation. The caller fills in attention, experts and
 // dense layers.
-ModelDescription ReadSizes(ConfigReader& config, double default_epsilon);
+ModelDescription ReadSizes(ConfigReader& config, double default_epsilon,
+                           QuantizedExperts experts = QuantizedExperts::kSeparate);
 // Refuses a field that is true, and says why.
 void RefuseTrue(ConfigReader& config, std::string_view field, const std::string& why);
 // The same for biases on attention's projections.
@@ -54,6 +60,8 @@ AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
 // Rope over `rotary_dim` elements, plain or YaRN, in the published form (rope_theta, rope_scaling)
 // or that of transformers 5 (rope_parameters). Refuses any other rope_type by name.
 RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_theta);
+// Makes it YaRN with the usual attention_factor.
+void SetYarn(const YarnDescription& yarn, RopeDescription& rope);
 // Reads the number of experts and top-k under these names.
 void ReadExperts(ConfigReader& config, std::string_view experts, int64_t default_experts,
                  std::string_view top_k, int64_t default_top_k, MoeDescription& moe);

@@ -57,15 +57,18 @@ void MixField(const RopeDescription& rope, Fingerprint& out) {
   MixAll(out, theta, rotary_dim, pairing, attention_factor, yarn);
 }
 void MixField(const AttentionDescription& attention, Fingerprint& out) {
-  const auto& [heads, kv_heads, head_dim, scale, sliding_window, norm, has_bias, clip, rope,
-               latent] = attention;
-  MixAll(out, heads, kv_heads, head_dim, scale, sliding_window, norm, has_bias, clip, rope, latent);
+  const auto& [heads, kv_heads, head_dim, scale, sliding_window, full_layers, norm, has_bias,
+               has_output_bias, has_sinks, clip, rope, latent] = attention;
+  MixAll(out, heads, kv_heads, head_dim, scale, sliding_window, full_layers, norm, has_bias,
+         has_output_bias, has_sinks, clip, rope, latent);
 }
 void MixField(const MoeDescription& moe, Fingerprint& out) {
-  const auto& [experts, top_k, intermediate, score, renormalize, weight_scale, groups, top_groups,
-               shared_intermediate, has_shared_gate] = moe;
-  MixAll(out, experts, top_k, intermediate, score, renormalize, weight_scale, groups, top_groups,
-         shared_intermediate, has_shared_gate);
+  const auto& [experts, top_k, intermediate, score, has_logit_bias, renormalize, weight_scale,
+               groups, top_groups, shared_intermediate, has_shared_gate, has_expert_bias,
+               swiglu_limit, swiglu_alpha] = moe;
+  MixAll(out, experts, top_k, intermediate, score, has_logit_bias, renormalize, weight_scale,
+         groups, top_groups, shared_intermediate, has_shared_gate, has_expert_bias, swiglu_limit,
+         swiglu_alpha);
 }
 
 }  // namespace

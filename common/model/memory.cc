@@ -15,7 +15,8 @@ int64_t AttentionElements(const ModelDescription& model) {
     const int64_t norms = a.norm == QueryKeyNorm::kEachHead   ? 2 * a.head_dim
                           : a.norm == QueryKeyNorm::kAllHeads ? query + key_value
                                                               : 0;
-    const int64_t biases = a.has_bias ? query + 2 * key_value : 0;
+    const int64_t biases =
+        (a.has_bias ? query + 2 * key_value : 0) + (a.has_output_bias ? hidden : 0);
     return hidden * (query * 2 + key_value * 2) + norms + biases;
   }
   const LatentDescription& l = *a.latent;
@@ -33,9 +34,12 @@ int64_t AttentionWeightBytes(const ModelDescription& model) {
   const int64_t dense = static_cast<int64_t>(model.dense_layers.size()) * model.dense_intermediate;
   const int64_t shared = int64_t{model.moe_layers()} * model.moe.shared_intermediate;
   const int64_t shared_gates = model.moe.has_shared_gate ? model.moe_layers() : 0;
+  const int64_t sinks =
+      model.attention.has_sinks ? int64_t{model.layers} * model.attention.heads : 0;
   return (embeddings + hidden + (AttentionElements(model) + 2 * hidden) * model.layers +
           hidden * (3 * (dense + shared) + shared_gates)) *
-         SizeOf(model.dtype);
+             SizeOf(model.dtype) +
+         sinks * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t LargestAttentionTensorBytes(const ModelDescription& model) {
@@ -69,7 +73,9 @@ int64_t ExpertWeightBytes(const ModelDescription& model) {
     scale_bytes = int64_t{3} * ScaleBlocks(model.hidden) * ScaleBlocks(model.moe.intermediate) *
                   static_cast<int64_t>(sizeof(float));
   }
-  return BytesOf(type, weights) + scale_bytes;
+  const int64_t biases =
+      model.moe.has_expert_bias ? int64_t{2} * model.moe.intermediate + model.hidden : 0;
+  return BytesOf(type, weights) + scale_bytes + biases * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads) {

@@ -8,11 +8,12 @@ namespace janus {
 
 // Bytes that a model needs, from its description alone. Weights count as they lie in memory: routed
 // experts in ExpertType(model), with their scales, all others in model.dtype. Sizes within the
-// bounds of config.h never overflow.
+// bounds of config.h never overflow. Biases of gates and of routed experts, and attention sinks,
+// are in Float32.
 
 // The weights of one attention instance, which are everything but routed experts and gates:
-// embeddings, output head (0 if tied), projections and norms of every layer, dense FFNs and shared
-// experts with their gates.
+// embeddings, output head (0 if tied), projections, norms and sinks of every layer, dense FFNs and
+// shared experts with their gates.
 int64_t AttentionWeightBytes(const ModelDescription& model);
 
 // The largest tensor of that. If each one is cast on its way to a device, host memory holds one at

@@ -127,7 +127,9 @@ Status GroupedAttention::Attend(const kernels::Stream& on, int layer, const Atte
   attention.num_rows = rows.count;
   attention.heads = model_.attention.heads;
   attention.scale = model_.attention.scale;
-  attention.sliding_window = model_.attention.sliding_window;
+  attention.sliding_window = model_.attention.WindowOf(layer);
+  attention.sinks =
+      static_cast<const float*>(weights_.layers[static_cast<size_t>(layer)].sinks.data);
   attention.workspace = workspace_.data();
   attention.workspace_bytes = static_cast<int64_t>(workspace_.size());
   return kernels::PagedAttention(on, attention);

@@ -243,8 +243,13 @@ void AttentionLayers::PlaceLocalExperts() {
   for (int layer = 0; layer < model_.layers; ++layer) {
     const FfnTensors& ffn = weights_.layers[static_cast<size_t>(layer)].ffn;
     for (int i = 0; i < room_.micro_batches; ++i) {
-      experts[layer * room_.micro_batches + i] = {ffn.gate.data, ffn.up.data, ffn.down.data,
-                                                  RowAt(i), rows(i)};
+      kernels::ActiveExpert& all = experts[layer * room_.micro_batches + i];
+      all = {};
+      all.gate = ffn.gate.data;
+      all.up = ffn.up.data;
+      all.down = ffn.down.data;
+      all.first = RowAt(i);
+      all.count = rows(i);
     }
   }
 }
@@ -301,7 +306,8 @@ Status AttentionLayers::AttendInto(const kernels::Stream& on, int layer, const R
                                  .inputs = AttendedWidth(model_.attention),
                                  .outputs = model_.hidden,
                                  .y = residual,
-                                 .accumulate = true}));
+                                 .accumulate = true,
+                                 .bias = w.o_bias}));
   return NormRows(on, residual, w.post_norm, out, rows.count);
 }
 
@@ -346,7 +352,10 @@ Status AttentionLayers::Ffn(const kernels::Stream& on, const FfnTensors& ffn, co
     if (gate.data != nullptr) {
       JANUS_RETURN_IF_ERROR(WeighRows(on, gate, rows, x, local_rows_.data()));
     }
-    all = {ffn.gate.data, ffn.up.data, ffn.down.data, 0, rows.count};
+    all.gate = ffn.gate.data;
+    all.up = ffn.up.data;
+    all.down = ffn.down.data;
+    all.count = rows.count;
     args.experts = &all;
     args.contributions = local_rows_.data();
     args.num_contributions = rows.count;

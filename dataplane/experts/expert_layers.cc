@@ -154,6 +154,9 @@ kernels::GroupedExpertFfnArgs ExpertLayers::FfnOf(int layer) const {
   }
   args.hidden = model_.hidden;
   args.intermediate = model_.moe.intermediate;
+  args.has_bias = model_.moe.has_expert_bias;
+  args.swiglu_limit = model_.moe.swiglu_limit;
+  args.swiglu_alpha = model_.moe.swiglu_alpha;
   args.row_dtype = wire_;
   args.y_dtype = wire_;
   return args;
@@ -167,6 +170,9 @@ kernels::ActiveExpert WeightsOf(const FfnTensors& tensors) {
   expert.gate_scales = tensors.gate.scales;
   expert.up_scales = tensors.up.scales;
   expert.down_scales = tensors.down.scales;
+  expert.gate_bias = static_cast<const float*>(tensors.gate_bias.data);
+  expert.up_bias = static_cast<const float*>(tensors.up_bias.data);
+  expert.down_bias = static_cast<const float*>(tensors.down_bias.data);
   return expert;
 }
 

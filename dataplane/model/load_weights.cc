@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dataplane/model/cast.h"
+#include "dataplane/model/strided.h"
 #include "dataplane/model/tensor_names.h"
 
 namespace janus::dataplane {
@@ -97,6 +98,36 @@ class Reader {
     return OkStatus();
   }
 
+  // Adds `part` of the tensor `whole` as `name`.
+  Status AddStrided(const std::string& name, const std::string& whole,
+                    const std::vector<int64_t>& whole_shape, const Strided& part, DType to,
+                    Tensor& out) {
+    if (Share(name, out)) return OkStatus();
+    JANUS_ASSIGN_OR_RETURN(StoredTensor stored, Find(whole, whole_shape));
+    if (stored.dtype == DType::kFloat8E4M3) return UnexpectedFp8(whole, stored);
+    stored.shape = {part.rows, part.columns};
+    total_ += static_cast<uint64_t>(part.rows * part.columns * SizeOf(stored.dtype));
+    tensors_.push_back({name, std::move(stored), {}, to, &out, "", part});
+    return OkStatus();
+  }
+
+  // Adds a matrix in mxfp4 as `name`: parts, in bytes, of the tensors "<whole>_blocks"
+  // [n, rows, blocks, 16] and "<whole>_scales" [n, rows, blocks].
+  Status AddBlocks(const std::string& name, const std::string& whole,
+                   const std::array<int64_t, 3>& whole_shape, const Strided& weights,
+                   const Strided& scales, Tensor& out) {
+    if (Share(name, out)) return OkStatus();
+    const auto [n, rows, blocks] = whole_shape;
+    Entry entry{name, {}, {}, DType::kMxfp4, &out, whole + "_scales", weights, scales};
+    JANUS_ASSIGN_OR_RETURN(entry.stored,
+                           FindBytes(whole + "_blocks", {n, rows, blocks, kMxBlock / 2}));
+    JANUS_ASSIGN_OR_RETURN(entry.scales, FindBytes(whole + "_scales", {n, rows, blocks}));
+    entry.scales.shape = {scales.rows, scales.columns};
+    total_ += static_cast<uint64_t>(weights.rows * weights.columns + scales.rows * scales.columns);
+    tensors_.push_back(std::move(entry));
+    return OkStatus();
+  }
+
   // The tensor must equal the one added as `as`, byte for byte, if both have one format.
   Status ExpectEqual(const std::string& name, const std::string& as,
                      const std::vector<int64_t>& shape, const std::string& otherwise) {
@@ -116,7 +147,8 @@ class Reader {
     for (const Entry& entry : tensors_) {
       HeldTensor held;
       held.tensor.dtype = entry.to;
-      JANUS_RETURN_IF_ERROR(entry.to == DType::kMxfp4                  ? ReadMxfp4(entry, held)
+      JANUS_RETURN_IF_ERROR(entry.part                                 ? ReadPart(entry, held)
+                            : entry.to == DType::kMxfp4                ? ReadMxfp4(entry, held)
                             : entry.stored.dtype != DType::kFloat8E4M3 ? ReadPlain(entry, held)
                             : entry.to == DType::kFloat8E4M3           ? ReadFp8(entry, held)
                                                                        : Dequantize(entry, held));
@@ -136,6 +168,10 @@ class Reader {
     StoredTensor scales;  // for fp8 and mxfp4
     DType to;
     Tensor* out;
+    std::string scales_name = "";  // for mxfp4
+    // Of a matrix within `stored` and `scales`, whose shapes are the matrix's.
+    std::optional<Strided> part = {};
+    std::optional<Strided> scales_part = {};
   };
 
   Status NotFp8(const std::string& name, const StoredTensor& stored) const {
@@ -172,7 +208,7 @@ class Reader {
                              "': routed experts are all in mxfp4 or none is; 'ignore' may not name "
                              "some of them");
     }
-    Entry entry{name, {}, {}, DType::kMxfp4, &out};
+    Entry entry{name, {}, {}, DType::kMxfp4, &out, name + kScale};
     JANUS_ASSIGN_OR_RETURN(entry.stored, FindBytes(packed, {shape[0], shape[1] / 2}));
     JANUS_ASSIGN_OR_RETURN(entry.scales, FindBytes(name + kScale, {shape[0], shape[1] / kMxBlock}));
     total_ += entry.stored.bytes.size() + entry.scales.bytes.size();
@@ -185,7 +221,7 @@ class Reader {
     return WithShape(name, std::move(stored), shape);
   }
   Result<StoredTensor> Find(const std::string& name, const std::vector<int64_t>& shape) {
-    for (const char* packed : {"_packed", "_scale_inv", "_scale"}) {
+    for (const char* packed : {"_packed", "_scale_inv", "_scale", "_blocks"}) {
       if (HasTensor(name) || !HasTensor(name + packed)) continue;
       return InvalidArgument("the checkpoint has tensor '" + name + packed + "' and no '" + name +
                              "': it is quantized, and config.json's quantization_config is missing "
@@ -227,6 +263,36 @@ class Reader {
     std::byte* const at = memory.get();
     held.memory = std::move(memory);
     return at;
+  }
+
+  // Reads a part as a tensor of its own, once its elements lie together.
+  Status ReadPart(const Entry& entry, HeldTensor& held) {
+    const bool is_mxfp4 = entry.to == DType::kMxfp4;
+    const size_t element = is_mxfp4 ? 1 : static_cast<size_t>(SizeOf(entry.stored.dtype));
+    const auto size_of = [&](const Strided& part) {
+      return static_cast<size_t>(part.rows * part.columns) * element;
+    };
+    const size_t size = size_of(*entry.part);
+    const size_t scales = is_mxfp4 ? size_of(*entry.scales_part) : 0;
+    Entry own = entry;
+    HeldTensor together;
+    if (entry.part->is_whole() && (!is_mxfp4 || entry.scales_part->is_whole())) {
+      const auto first = static_cast<size_t>(entry.part->first) * element;
+      own.stored.bytes = entry.stored.bytes.subspan(first, size);
+      if (is_mxfp4) {
+        const auto first_scale = static_cast<size_t>(entry.scales_part->first);
+        own.scales.bytes = entry.scales.bytes.subspan(first_scale, scales);
+      }
+    } else {
+      std::byte* const to = Allocate(size + scales, together);
+      CopyStrided(entry.stored.bytes, element, *entry.part, to);
+      if (is_mxfp4) CopyStrided(entry.scales.bytes, 1, *entry.scales_part, to + size);
+      own.stored.bytes = {to, size};
+      own.scales.bytes = {to + size, scales};
+    }
+    JANUS_RETURN_IF_ERROR(is_mxfp4 ? ReadMxfp4(own, held) : ReadPlain(own, held));
+    if (held.memory == nullptr) held.memory = std::move(together.memory);  // it was not cast
+    return OkStatus();
   }
 
   Status ReadPlain(const Entry& entry, HeldTensor& held) {
@@ -285,7 +351,7 @@ class Reader {
     if (bad != end) {
       const auto blocks = entry.scales.shape[1];
       return InvalidArgument(
-          entry.scales.file + ": tensor '" + entry.name + kScale + "' has " + std::to_string(*bad) +
+          entry.scales.file + ": tensor '" + entry.scales_name + "' has " + std::to_string(*bad) +
           " at [" + std::to_string((bad - scales) / blocks) + "," +
           std::to_string((bad - scales) % blocks) + "], " +
           (*bad == 255 ? "which is NaN"
@@ -375,6 +441,56 @@ Status AddFfn(Reader<Weights>& reader, const TensorNames& names, const std::stri
   return reader.Add(part(names.down), {hidden, intermediate}, to, out.down);
 }
 
+// Adds an expert of a family whose experts lie together, in turns: the rows (mxfp4) or columns of
+// gate_up_proj are gate 0, up 0, gate 1, up 1, ... Unless it is in mxfp4, a matrix lies with its
+// inputs first: gate_up_proj [experts, hidden, 2 * width], down_proj [experts, width, hidden].
+Status AddExpertInTurns(Reader<ExpertWeights>& reader, const TensorNames& names,
+                        const ModelDescription& model, int layer, int expert, FfnTensors& out) {
+  const std::string all = InLayer(names, layer, names.experts);
+  const std::string gate_up = all + ".gate_up_proj", down = all + ".down_proj";
+  const int64_t h = model.hidden, width = model.moe.intermediate, experts = model.moe.experts;
+  // The name of a part, for messages.
+  const auto of = [&](const std::string& whole, const char* which) {
+    return whole + " (expert " + std::to_string(expert) + which + ")";
+  };
+  struct Side {
+    int64_t at;  // in turns
+    const char* which;
+    Tensor& matrix;
+    Tensor& bias;
+  };
+  for (const Side& side :
+       {Side{0, ", gate", out.gate, out.gate_bias}, Side{1, ", up", out.up, out.up_bias}}) {
+    if (ExpertType(model) == DType::kMxfp4) {
+      const auto rows = [&](int64_t row) {
+        return Strided{(expert * 2 * width + side.at) * row, width, row, 2 * row, 1};
+      };
+      JANUS_RETURN_IF_ERROR(reader.AddBlocks(of(gate_up + "_blocks", side.which), gate_up,
+                                             {experts, 2 * width, h / kMxBlock}, rows(h / 2),
+                                             rows(h / kMxBlock), side.matrix));
+    } else {
+      JANUS_RETURN_IF_ERROR(reader.AddStrided(
+          of(gate_up, side.which), gate_up, {experts, h, 2 * width},
+          {expert * h * 2 * width + side.at, width, h, 2, 2 * width}, model.dtype, side.matrix));
+    }
+    JANUS_RETURN_IF_ERROR(reader.AddStrided(
+        of(gate_up + "_bias", side.which), gate_up + "_bias", {experts, 2 * width},
+        {expert * 2 * width + side.at, 1, width, 0, 2}, DType::kFloat32, side.bias));
+  }
+  if (ExpertType(model) == DType::kMxfp4) {
+    const auto rows = [&](int64_t row) { return Strided{expert * h * row, h, row, row, 1}; };
+    JANUS_RETURN_IF_ERROR(reader.AddBlocks(of(down + "_blocks", ""), down,
+                                           {experts, h, width / kMxBlock}, rows(width / 2),
+                                           rows(width / kMxBlock), out.down));
+  } else {
+    JANUS_RETURN_IF_ERROR(reader.AddStrided(of(down, ""), down, {experts, width, h},
+                                            {expert * width * h, h, width, 1, h}, model.dtype,
+                                            out.down));
+  }
+  return reader.AddStrided(of(down + "_bias", ""), down + "_bias", {experts, h},
+                           {expert * h, 1, h, 0, 1}, DType::kFloat32, out.down_bias);
+}
+
 // Adds an expert of a layer. It has its own tensors or, in the format of transformers 5, a part of
 // two tensors that hold all experts of the layer: gate_up_proj [experts, 2 * intermediate, hidden],
 // with the gates first, and down_proj [experts, hidden, intermediate].
@@ -384,6 +500,9 @@ Status AddExpert(Reader<ExpertWeights>& reader, const TensorNames& names,
   const std::string own = all + "." + std::to_string(expert);
   const int64_t h = model.hidden, width = model.moe.intermediate, experts = model.moe.experts;
   const DType to = ExpertType(model);
+  if (names.has_experts_in_turns) {
+    return AddExpertInTurns(reader, names, model, layer, expert, out);
+  }
   const std::string gate_up = all + ".gate_up_proj", down = all + ".down_proj";
   if (!reader.HasTensor(gate_up)) return AddFfn(reader, names, own, h, width, to, out);
   const auto part = [&](std::string_view name) { return Weight(own + "." + std::string(name)); };
@@ -405,6 +524,10 @@ class LayerAdder {
   }
   Status Bias(std::string_view name, int64_t outputs, Tensor& out) const {
     return reader_.Add(InLayer(names_, layer_, name) + ".bias", {outputs}, out);
+  }
+  // By the name in full, in Float32.
+  Status InFull(std::string_view name, std::vector<int64_t> shape, Tensor& out) const {
+    return reader_.Add(InLayer(names_, layer_, name), std::move(shape), DType::kFloat32, out);
   }
 
  private:
@@ -428,6 +551,8 @@ Status AddGrouped(const LayerAdder& add, const TensorNames& names, const ModelDe
     JANUS_RETURN_IF_ERROR(add.Bias(names.key, kv, layer.k_bias));
     JANUS_RETURN_IF_ERROR(add.Bias(names.value, kv, layer.v_bias));
   }
+  if (a.has_output_bias) JANUS_RETURN_IF_ERROR(add.Bias(names.output, h, layer.o_bias));
+  if (a.has_sinks) JANUS_RETURN_IF_ERROR(add.InFull(names.sinks, {a.heads}, layer.sinks));
   if (a.norm == QueryKeyNorm::kNone) return OkStatus();
   const bool each = a.norm == QueryKeyNorm::kEachHead;
   JANUS_RETURN_IF_ERROR(add(names.query_norm, {each ? a.head_dim : q}, layer.q_norm));

@@ -12,6 +12,8 @@ constexpr FamilyNames kFamilies[] = {
     {"deepseek_v2", {}},
     {"deepseek_v3", {}},
     {"glm4_moe", {}},
+    {"gpt_oss",
+     {.moe_gate = "mlp.router", .moe_gate_bias = "mlp.router.bias", .has_experts_in_turns = true}},
     {"minimax_m2",
      {.moe_gate = "block_sparse_moe.gate",
       .moe_gate_bias = "block_sparse_moe.e_score_correction_bias",

@@ -18,6 +18,7 @@ struct TensorNames {
   std::string_view key = "self_attn.k_proj";
   std::string_view value = "self_attn.v_proj";
   std::string_view output = "self_attn.o_proj";
+  std::string_view sinks = "self_attn.sinks";  // in full
   std::string_view query_norm = "self_attn.q_norm";
   std::string_view key_norm = "self_attn.k_norm";
   std::string_view post_norm = "post_attention_layernorm";
@@ -41,6 +42,8 @@ struct TensorNames {
   std::string_view gate = "gate_proj";
   std::string_view up = "up_proj";
   std::string_view down = "down_proj";
+  // Whether all experts of a layer lie together, with gates and ups in turns (load_weights.cc).
+  bool has_experts_in_turns = false;
 };
 
 // The names of ModelDescription::family; null if it is unknown.

@@ -22,6 +22,8 @@ struct AttentionLayerWeights {
   Tensor q_bias;  // [Q], if the model has biases
   Tensor k_bias;  // [KV]
   Tensor v_bias;  // [KV]
+  Tensor o_bias;  // [H], with has_output_bias
+  Tensor sinks;   // [heads] Float32, with has_sinks
   Tensor q_norm;  // [D] for QueryKeyNorm::kEachHead, [Q] for kAllHeads
   Tensor k_norm;  // [D], [KV]
 

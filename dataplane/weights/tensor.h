@@ -19,12 +19,16 @@ struct Tensor {
   const void* scales = nullptr;
 };
 
-// One SiLU-gated FFN: a routed expert, shared experts together, or a dense layer's. H hidden, I
+// One gated FFN: a routed expert, shared experts together, or a dense layer's. H hidden, I
 // intermediate.
 struct FfnTensors {
   Tensor gate;  // [I,H]  (w1, gate_proj)
   Tensor up;    // [I,H]  (w3, up_proj)
   Tensor down;  // [H,I]  (w2, down_proj)
+  // Float32, of routed experts with has_expert_bias; else null.
+  Tensor gate_bias = {};  // [I]
+  Tensor up_bias = {};    // [I]
+  Tensor down_bias = {};  // [H]
 };
 
 }  // namespace janus::dataplane

@@ -38,6 +38,9 @@ Status TensorPlacer::PlaceMatrix(Tensor& tensor, int64_t outputs, int64_t inputs
 Status TensorPlacer::Place(FfnTensors& ffn, int64_t hidden, int64_t intermediate) {
   JANUS_RETURN_IF_ERROR(PlaceMatrix(ffn.gate, intermediate, hidden));
   JANUS_RETURN_IF_ERROR(PlaceMatrix(ffn.up, intermediate, hidden));
+  JANUS_RETURN_IF_ERROR(Place(ffn.gate_bias, intermediate));
+  JANUS_RETURN_IF_ERROR(Place(ffn.up_bias, intermediate));
+  JANUS_RETURN_IF_ERROR(Place(ffn.down_bias, hidden));
   return PlaceMatrix(ffn.down, hidden, intermediate);
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 void GateLogits(const GateTopKArgs& a, int part, int parts) {
   const DotBlockFn dot = DotBlockOf(a.x_dtype, a.weight_dtype);
+  const bool has_bias = a.score == GateScore::kSoftmax && a.bias != nullptr;
   const int64_t w_row = a.hidden * Bytes(a.weight_dtype);
   const int64_t chunk = RowsPerChunk(a.hidden * Bytes(a.x_dtype));
   const int64_t all_blocks = CeilDiv(a.experts, kColumns);
@@ -28,8 +29,9 @@ void GateLogits(const GateTopKArgs& a, int part, int parts) {
       for (int m = 0; m < count; ++m) x[m] = static_cast<const char*>(a.x_rows[row + m]);
       dot(x, count, w, w_row, static_cast<int>(columns), a.hidden, nullptr, dots);
       for (int m = 0; m < count; ++m) {
-        StoreUpTo(DType::kFloat32, a.logits + (row + m) * a.experts + column,
-                  Load(dots + m * kColumns), columns);
+        V16 logits = Load(dots + m * kColumns);
+        if (has_bias) logits = logits + LoadUpTo(DType::kFloat32, a.bias + column, columns);
+        StoreUpTo(DType::kFloat32, a.logits + (row + m) * a.experts + column, logits, columns);
       }
     }
   }
@@ -47,7 +49,7 @@ JANUS_INLINE uint64_t GateKey(float logit, int id) {
 
 // The rank of expert e in the choice: its logit, or its score plus its bias.
 JANUS_INLINE float GateChoice(const GateTopKArgs& a, const float* logits, int e) {
-  return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
+  return a.score == GateScore::kSigmoid ? logits[e] + a.bias[e] : logits[e];
 }
 
 // Of group g: its best logit, or the sum of its two best scores with their biases.

@@ -1,4 +1,4 @@
-// Gated SiLU experts. Dealt over (expert, block of 16 columns), an expert's block costing its
+// Gated experts. Dealt over (expert, block of 16 columns), an expert's block costing its
 // weights' read or its rows' arithmetic. Two passes: h for every contribution, then down.
 
 #pragma once
@@ -43,6 +43,22 @@ JANUS_INLINE void ForExpertBlocks(const GroupedExpertFfnArgs& a, int64_t columns
   }
 }
 
+// The hidden activation of sixteen columns, before it is rounded. Of minimum and maximum the second
+// argument is the result if either is NaN, so NaN stays.
+JANUS_INLINE V16 Activate(const GroupedExpertFfnArgs& a, V16 gate, V16 up) {
+  const V16 one = Set(1.0f);
+  if (a.swiglu_limit <= 0.0f) return gate / (one + Exp(Zero() - gate)) * up;
+  const V16 most = Set(a.swiglu_limit);
+  const V16 g = Min(most, gate);
+  const V16 u = Min(most, Max(Zero() - most, up));
+  return g / (one + Exp(Zero() - Set(a.swiglu_alpha) * g)) * (u + one);
+}
+
+// Adds the bias of columns from `column` on.
+JANUS_INLINE V16 Biased(V16 sums, const float* bias, int64_t column, int64_t columns) {
+  return bias == nullptr ? sums : sums + LoadUpTo(DType::kFloat32, bias + column, columns);
+}
+
 void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int part, int parts) {
   const DotBlockFn dot = DotBlockOf(a.row_dtype, a.weight_dtype);
   const int64_t w_row = Bytes(a.weight_dtype, a.hidden);
@@ -57,6 +73,8 @@ void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int 
     const char* up = static_cast<const char*>(expert.up) + column * w_row;
     const void* gate_scales = ScalesOf(expert.gate_scales, a.weight_dtype, column, a.hidden);
     const void* up_scales = ScalesOf(expert.up_scales, a.weight_dtype, column, a.hidden);
+    const float* gate_bias = a.has_bias ? expert.gate_bias : nullptr;
+    const float* up_bias = a.has_bias ? expert.up_bias : nullptr;
     for (int64_t row = 0; row < expert.count; row += chunk) {
       const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
       const int64_t first = expert.first + row;
@@ -66,11 +84,11 @@ void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int 
       dot(x, count, gate, w_row, static_cast<int>(columns), a.hidden, gate_scales, gates);
       dot(x, count, up, w_row, static_cast<int>(columns), a.hidden, up_scales, ups);
       for (int m = 0; m < count; ++m) {
-        const V16 g = Load(gates + m * kColumns);
-        const V16 silu = g / (Set(1.0f) + Exp(Zero() - g));
+        const V16 g = Biased(Load(gates + m * kColumns), gate_bias, column, columns);
+        const V16 u = Biased(Load(ups + m * kColumns), up_bias, column, columns);
         char* h = static_cast<char*>(a.workspace) + (first + m) * h_row_bytes +
                   column * Bytes(a.row_dtype);
-        StoreUpTo(a.row_dtype, h, silu * Load(ups + m * kColumns), columns);
+        StoreUpTo(a.row_dtype, h, Activate(a, g, u), columns);
       }
     }
   });
@@ -87,6 +105,7 @@ void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, in
     const int64_t columns = Smaller(kColumns, a.hidden - column);
     const char* down = static_cast<const char*>(expert.down) + column * w_row;
     const void* scales = ScalesOf(expert.down_scales, a.weight_dtype, column, a.intermediate);
+    const float* bias = a.has_bias ? expert.down_bias : nullptr;
     for (int64_t row = 0; row < expert.count; row += chunk) {
       const auto count = static_cast<int>(Smaller(chunk, expert.count - row));
       const int64_t first = expert.first + row;
@@ -97,7 +116,8 @@ void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, in
       for (int m = 0; m < count; ++m) {
         const Contribution& c = a.contributions[first + m];
         StoreUpTo(a.y_dtype, static_cast<char*>(c.y) + column * Bytes(a.y_dtype),
-                  Set(c.weight) * Load(dots + m * kColumns), columns);
+                  Set(c.weight) * Biased(Load(dots + m * kColumns), bias, column, columns),
+                  columns);
       }
     }
   });

@@ -329,9 +329,11 @@ JANUS_INLINE void WriteRow(const PagedAttentionArgs& a, const AttentionShape& sh
   const int64_t t = unit.first_row + query / unit.heads;
   const int64_t head = unit.first_head + query % unit.heads;
   const int64_t at = t * shape.y_stride + head * shape.head_dim;
+  V16 sum = Set(state.sum);
+  if (a.sinks != nullptr) sum = sum + Exp(Set(a.sinks[head] - ShiftOf(state.largest)));
   for (int64_t d = 0; d < shape.head_dim; d += kLanes) {
     StoreUpTo(a.y_dtype, static_cast<char*>(a.y) + (at + d) * Bytes(a.y_dtype),
-              Load(state.o + d) / Set(state.sum), shape.head_dim - d);
+              Load(state.o + d) / sum, shape.head_dim - d);
   }
 }
 

@@ -40,9 +40,10 @@ struct SoftmaxRow {
 
   // score(j), value(j, d) of positions first..last and elements below `width`; out(d, y). Reads
   // nothing of other positions. kSplits: whether states are merged at multiples of kKeySplit.
+  // `sink`: a score without a value, or null.
   template <bool kSplits, class Block, class Score, class Value, class Out>
-  JANUS_DEVICE static void Run(Block& block, int64_t first, int64_t last, int width, Score score,
-                               Value value, Out out) {
+  JANUS_DEVICE static void Run(Block& block, int64_t first, int64_t last, int width,
+                               const float* sink, Score score, Value value, Out out) {
     auto* const score_j = reinterpret_cast<float*>(block.shared());
     float* const weight_j = score_j + kKeyBlock;
     PerThread<State, kThreads> split;
@@ -86,10 +87,12 @@ struct SoftmaxRow {
     }
     block.Phase([&](int thread) {
       const State& s = merged[thread];
+      float total = s.total;
+      if (sink != nullptr) total += expf(*sink - ShiftOf(s.largest));
       JANUS_UNROLL
       for (int i = 0; i < kOwned; ++i) {
         const int d = thread + i * kThreads;
-        if (d < width) out(d, s.y[i] / s.total);
+        if (d < width) out(d, s.y[i] / total);
       }
     });
   }
@@ -128,7 +131,7 @@ struct PagedAttentionKernel {
       return CachedHead(cache, row.block_table[j / kPageTokens], g);
     };
     Softmax::template Run<true>(
-        block, first, last, cache.head_dim,
+        block, first, last, cache.head_dim, a.sinks != nullptr ? a.sinks + h : nullptr,
         [&](int64_t j) {
           const CachedHead of = cached(j);
           float dot = 0.0f;
@@ -172,7 +175,7 @@ struct AbsorbedAttentionKernel {
       return CachedLatent(cache, row.block_table[j / kPageTokens], j % kPageTokens, d);
     };
     Softmax::template Run<true>(
-        block, 0, row.position, cache.rank,
+        block, 0, row.position, cache.rank, nullptr,
         [&](int64_t j) {
           float dot = 0.0f;
           for (int d = 0; d < cache.rank; ++d) dot = fmaf(latent[d], cached(j, d), dot);

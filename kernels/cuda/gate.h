@@ -13,14 +13,16 @@
 namespace janus::kernels::cuda {
 
 enum class GateForm {
-  kFast,   // tensor cores: bfloat16 rows and weights, H a multiple of 8
+  kFast,   // tensor cores: bfloat16 rows and weights, H a multiple of 8, logits without bias
   kPlain,  // everything; what the fast one is held to
 };
 
-// Depends on number formats and shape alone, so a model has one form, whatever rows a round brings.
+// Depends on the model alone, so it has one form, whatever rows a round brings.
 constexpr GateForm GateFormFor(const GateTopKArgs& a) {
   const bool is_bfloat16 = a.weight_dtype == DType::kBFloat16 && a.x_dtype == DType::kBFloat16;
-  return is_bfloat16 && a.hidden % 8 == 0 ? GateForm::kFast : GateForm::kPlain;
+  const bool has_logit_bias = a.score == GateScore::kSoftmax && a.bias != nullptr;
+  const bool is_fast = is_bfloat16 && a.hidden % 8 == 0 && !has_logit_bias;
+  return is_fast ? GateForm::kFast : GateForm::kPlain;
 }
 
 // Arguments are valid, as after kernels::GateTopK; a form that takes them.

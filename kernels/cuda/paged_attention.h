@@ -9,7 +9,8 @@
 namespace janus::kernels::cuda {
 
 enum class AttentionForm {
-  kFast,   // tensor cores: a cache of bfloat16 or fp8, results in bfloat16, heads of 64, 128, 256
+  // Tensor cores: a cache of bfloat16 or fp8, results in bfloat16, heads of 64, 128, 256, no sinks.
+  kFast,
   kPlain,  // everything; what the fast one is held to
 };
 
@@ -18,8 +19,8 @@ constexpr int MostColumns(int head_dim) {
   return head_dim <= 128 ? 32 : 16;
 }
 
-// By number formats and shape alone, so that a model has one form, whatever rows a round brings and
-// however long their contexts are. The queries that share a kv head are columns of one tile.
+// By the model alone, so that it has one form, whatever rows a round brings and however long their
+// contexts are. The queries that share a kv head are columns of one tile.
 constexpr AttentionForm AttentionFormFor(const PagedAttentionArgs& a) {
   const bool has_format =
       (a.cache.dtype == DType::kBFloat16 || a.cache.dtype == DType::kFloat8E4M3) &&
@@ -27,7 +28,8 @@ constexpr AttentionForm AttentionFormFor(const PagedAttentionArgs& a) {
   const int width = a.cache.head_dim;
   const bool has_width = width == 64 || width == 128 || width == 256;
   const bool fits = a.heads / a.cache.kv_heads <= MostColumns(width);
-  return has_format && has_width && fits ? AttentionForm::kFast : AttentionForm::kPlain;
+  const bool is_fast = has_format && has_width && fits && a.sinks == nullptr;
+  return is_fast ? AttentionForm::kFast : AttentionForm::kPlain;
 }
 
 // Arguments are valid, as after kernels::PagedAttention; a form that takes them.

@@ -92,6 +92,7 @@ struct GateLogitsKernel {
     const int64_t t0 = block.index() / across * Tile::kRows;
     const int outputs = PartOfTile(a.experts, e0, Tile::kOutputs);
     const int rows = PartOfTile(a.rows, t0, Tile::kRows);
+    const bool has_bias = a.score == GateScore::kSoftmax && a.bias != nullptr;
     PerThread<Tile::Sums, kThreads> sums;
     MultiplyTile(
         block, rows, outputs, a.hidden,
@@ -99,7 +100,9 @@ struct GateLogitsKernel {
         [&](int n, int64_t k) { return Load(a.weight, a.weight_dtype, (e0 + n) * a.hidden + k); },
         sums);
     ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
-      a.logits[(t0 + r) * a.experts + e0 + n] = sums[thread].of[i];
+      float logit = sums[thread].of[i];
+      if (has_bias) logit += a.bias[e0 + n];
+      a.logits[(t0 + r) * a.experts + e0 + n] = logit;
     });
   }
 };
@@ -114,7 +117,7 @@ inline Plan PlanGateLogits(const GateTopKArgs& a) {
 // What the gate's forms share. The rank of an expert in the choice: its logit, or its score plus
 // its bias.
 JANUS_DEVICE inline float ChosenBy(const GateTopKArgs& a, const float* logits, int e) {
-  return a.bias == nullptr ? logits[e] : logits[e] + a.bias[e];
+  return a.score == GateScore::kSigmoid ? logits[e] + a.bias[e] : logits[e];
 }
 // The weight of the j-th of those chosen by their scores.
 JANUS_DEVICE inline float SigmoidWeight(const GateTopKArgs& a, const float* scores,
@@ -267,6 +270,14 @@ inline Plan PlanGateChoice(const GateTopKArgs& a) {
 JANUS_DEVICE inline float Silu(float x) {
   return x / (1.0f + expf(-x));
 }
+// An expert's hidden activation, before it is rounded. A NaN stays NaN.
+JANUS_DEVICE inline float Activate(const GroupedExpertFfnArgs& a, float gate, float up) {
+  if (a.swiglu_limit <= 0.0f) return Silu(gate) * up;
+  const float g = gate > a.swiglu_limit ? a.swiglu_limit : gate;
+  const float above = up > a.swiglu_limit ? a.swiglu_limit : up;
+  const float u = above < -a.swiglu_limit ? -a.swiglu_limit : above;
+  return g / (1.0f + expf(-(a.swiglu_alpha * g))) * (u + 1.0f);
+}
 
 // An expert's matrix [N,inputs], of which a tile has `outputs` rows from n0 on.
 struct ExpertMatrix {
@@ -313,9 +324,9 @@ JANUS_DEVICE void MultiplyExpert(Block& block, DType type, const ExpertMatrix& w
   }
 }
 
-// h = round(silu(gate x) * up x): block per (expert, tile of intermediate columns), which goes over
-// the expert's rows. Only the device knows how many rows an expert has. Blocks of an expert without
-// rows end at once.
+// h = round(silu(gate x) * up x), or the clamped SwiGLU: block per (expert, tile of intermediate
+// columns), which goes over the expert's rows. Only the device knows how many rows an expert has.
+// Blocks of an expert without rows end at once.
 struct ExpertUpKernel {
   static constexpr int kThreads = Tile::kThreads;
   GroupedExpertFfnArgs a;
@@ -339,7 +350,13 @@ struct ExpertUpKernel {
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
         auto* const h =
             static_cast<unsigned char*>(a.workspace) + (expert.first + c0 + r) * h_row_bytes;
-        Store(h, a.row_dtype, n0 + n, Silu(gate[thread].of[i]) * up[thread].of[i]);
+        float g = gate[thread].of[i];
+        float u = up[thread].of[i];
+        if (a.has_bias) {
+          g += expert.gate_bias[n0 + n];
+          u += expert.up_bias[n0 + n];
+        }
+        Store(h, a.row_dtype, n0 + n, Activate(a, g, u));
       });
     }
   }
@@ -374,7 +391,9 @@ struct ExpertDownKernel {
           },
           sums);
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
-        Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * sums[thread].of[i]);
+        float sum = sums[thread].of[i];
+        if (a.has_bias) sum += expert.down_bias[n0 + n];
+        Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * sum);
       });
     }
   }

@@ -26,6 +26,7 @@ void GateTopKReference(const GateTopKArgs& a) {
         sum += static_cast<double>(ReadElement(a.x_rows[t], a.x_dtype, h)) *
                ReadElement(a.weight, a.weight_dtype, e * a.hidden + h);
       }
+      if (!is_sigmoid && a.bias != nullptr) sum += a.bias[e];
       logits_e[e] = static_cast<float>(sum);
     }
     // The rank of an expert in the choice.

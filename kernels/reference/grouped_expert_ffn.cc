@@ -27,19 +27,31 @@ void GroupedExpertFfnReference(const GroupedExpertFfnArgs& a) {
     }
     return sum;
   };
+  const auto activate = [&](double g, double u) {
+    if (a.swiglu_limit <= 0.0f) return g / (1.0 + std::exp(-g)) * u;
+    const double limit = a.swiglu_limit;
+    if (g > limit) g = limit;
+    if (u > limit) u = limit;
+    if (u < -limit) u = -limit;
+    return g / (1.0 + std::exp(-a.swiglu_alpha * g)) * (u + 1.0);
+  };
   for (int64_t e = 0; e < a.num_experts; ++e) {
     const ActiveExpert& expert = a.experts[e];
     for (int64_t c = expert.first; c < int64_t{expert.first} + expert.count; ++c) {
       const Contribution& contribution = a.contributions[c];
       void* h_i = a.workspace;
       for (int64_t i = 0; i < a.intermediate; ++i) {
-        const double g = dot(contribution.x, expert.gate, expert.gate_scales, i, a.hidden);
-        const double u = dot(contribution.x, expert.up, expert.up_scales, i, a.hidden);
-        const double silu = g / (1.0 + std::exp(-g));
-        WriteElement(h_i, a.row_dtype, i, static_cast<float>(silu * u));
+        double g = dot(contribution.x, expert.gate, expert.gate_scales, i, a.hidden);
+        double u = dot(contribution.x, expert.up, expert.up_scales, i, a.hidden);
+        if (a.has_bias) {
+          g += expert.gate_bias[i];
+          u += expert.up_bias[i];
+        }
+        WriteElement(h_i, a.row_dtype, i, static_cast<float>(activate(g, u)));
       }
       for (int64_t h = 0; h < a.hidden; ++h) {
-        const double sum = dot(h_i, expert.down, expert.down_scales, h, a.intermediate);
+        double sum = dot(h_i, expert.down, expert.down_scales, h, a.intermediate);
+        if (a.has_bias) sum += expert.down_bias[h];
         WriteElement(contribution.y, a.y_dtype, h, static_cast<float>(contribution.weight * sum));
       }
     }

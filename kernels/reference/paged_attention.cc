@@ -41,6 +41,7 @@ void PagedAttentionReference(const PagedAttentionArgs& a) {
         const CachedHead of = cached(j);
         for (int d = 0; d < head_dim; ++d) y_d[d] += p * of.Value(j % kPageTokens, d);
       }
+      if (a.sinks != nullptr) total += std::exp(a.sinks[h] - largest);
       for (int d = 0; d < head_dim; ++d) {
         WriteElement(a.y, a.y_dtype, t * y_stride + int64_t{h} * head_dim + d,
                      static_cast<float>(y_d[d] / total));

@@ -1,12 +1,12 @@
-"""Writes tests/golden/tokenizer and tokenizer_byte_fallback: tokenizers and what transformers does.
+"""Writes tests/golden/tokenizer, tokenizer_byte_fallback and tokenizer_o200k: tokenizers and what transformers does.
 
     V=${XDG_CACHE_HOME:-$HOME/.cache}/janus/golden-venv     # made by scripts/deps.d/golden.sh
-    $V/bin/python tests/golden/make_tokenizer.py              # writes both folders anew
+    $V/bin/python tests/golden/make_tokenizer.py              # writes all folders anew
     $V/bin/python tests/golden/make_tokenizer.py --check      # says whether the files reproduce
 
-There are two kinds, because published checkpoints have both: byte-level BPE (as in GPT-2: every byte is a letter of the
-alphabet), and BPE over characters with one token per byte for unknown characters (as in Llama and Mixtral: a word's leading
-blank is written as U+2581). They are trained on text by Austen; see examples/demo-model/prepare.py.
+There are three kinds, because published checkpoints have them: byte-level BPE (as in GPT-2: every byte is a letter of the
+alphabet); BPE over characters with one token per byte for unknown characters (as in Llama and Mixtral: a word's leading
+blank is written as U+2581); and byte-level BPE over the words of o200k's regular expression (as in gpt-oss). They are trained on text by Austen; see examples/demo-model/prepare.py.
 """
 
 import argparse
@@ -67,6 +67,7 @@ TEXTS = [
     "e\u0301 is not \u00e9",
     "日本語と中文와 한국어",
     "🙂 👩‍👩‍👧 🏳️‍🌈 \U0001f9ff",
+    "CamelCaseWords HTTPServer isn't IT'LL 1234567 http://a.b/c//d\n\n  \n end   ",
     "\u200bzero width\u00a0no break\ufeff",
     "control \x00\x01\x7f characters",
     "<s>specials</s> in<|user|>the text<|end|>",
@@ -108,6 +109,35 @@ def byte_level() -> tokenizers.Tokenizer:
     out.decoder = tokenizers.decoders.ByteLevel()
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     train(out, SPECIAL, alphabet)
+    return out
+
+
+# Words as o200k splits them: by case, with English contractions; up to three digits; runs of other characters with the
+# line ends or slashes behind them; blanks without the last one before a word.
+O200K = "|".join(
+    [
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
+
+
+def o200k() -> tokenizers.Tokenizer:
+    pre = tokenizers.pre_tokenizers
+    out = tokenizers.Tokenizer(tokenizers.models.BPE())
+    out.pre_tokenizer = pre.Sequence(
+        [
+            pre.Split(tokenizers.Regex(O200K), behavior="isolated"),
+            pre.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    out.decoder = tokenizers.decoders.ByteLevel()
+    train(out, SPECIAL, sorted(pre.ByteLevel.alphabet()))
     return out
 
 
@@ -208,7 +238,8 @@ def cases(folder: pathlib.Path) -> dict:
 
 
 def write(root: pathlib.Path) -> None:
-    for name, make in (("tokenizer", byte_level), ("tokenizer_byte_fallback", byte_fallback)):
+    kinds = {"tokenizer": byte_level, "tokenizer_byte_fallback": byte_fallback, "tokenizer_o200k": o200k}
+    for name, make in kinds.items():
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer = make()

@@ -182,6 +182,8 @@ void FillAttention(TensorMaker& make, const ModelDescription& model, AttentionLa
       w.k_bias = make.Matrix(kv, 1, 0.5f);
       w.v_bias = make.Matrix(kv, 1, 0.5f);
     }
+    if (a.has_output_bias) w.o_bias = make.Matrix(h, 1, 0.5f);
+    if (a.has_sinks) w.sinks = make.Bias(a.heads);
     if (a.norm != QueryKeyNorm::kNone) {
       const bool each = a.norm == QueryKeyNorm::kEachHead;
       w.q_norm = make.Norm(each ? a.head_dim : q);
@@ -233,9 +235,15 @@ HeldModel RandomModel(const ModelDescription& model, TensorMaker& make) {
     if (model.moe.has_gate_bias()) e.gate_bias = make.Bias(model.moe.experts);
     for (int i = 0; i < model.moe.experts; ++i) {
       const int width = model.moe.intermediate;
-      e.slots.push_back(ExpertType(model) == model.dtype
-                            ? MakeFfn(make, h, width)
-                            : MakeScaledFfn(make, ExpertType(model), h, width));
+      FfnTensors ffn = ExpertType(model) == model.dtype
+                           ? MakeFfn(make, h, width)
+                           : MakeScaledFfn(make, ExpertType(model), h, width);
+      if (model.moe.has_expert_bias) {
+        ffn.gate_bias = make.Bias(width);
+        ffn.up_bias = make.Bias(width);
+        ffn.down_bias = make.Bias(h);
+      }
+      e.slots.push_back(ffn);
     }
   }
   return held;
@@ -314,6 +322,22 @@ HeldModel SmallGatedModel(DType dtype, uint64_t seed) {
   return RandomModel(model, seed);
 }
 
+HeldModel SmallSinksModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.layers = 3;
+  AttentionDescription& a = model.attention;
+  a.sliding_window = 7;
+  a.full_layers = {1};
+  a.has_bias = true;
+  a.has_output_bias = true;
+  a.has_sinks = true;
+  model.moe.has_logit_bias = true;
+  model.moe.has_expert_bias = true;
+  model.moe.swiglu_limit = 0.9f;
+  model.moe.swiglu_alpha = 1.7f;
+  return RandomModel(model, seed);
+}
+
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed) {
   if (name == "small") return SmallRandomModel(dtype, seed);
   if (name == "small_latent") return SmallLatentModel(dtype, seed);
@@ -322,6 +346,7 @@ std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64
   if (name == "small_fp8") return SmallFp8Model(dtype, seed);
   if (name == "small_mxfp4") return SmallMxfp4Model(dtype, seed);
   if (name == "small_gated") return SmallGatedModel(dtype, seed);
+  if (name == "small_sinks") return SmallSinksModel(dtype, seed);
   if (name == "small_sigmoid") return SmallSigmoidModel(dtype, seed);
   return std::nullopt;
 }

@@ -66,6 +66,10 @@ HeldModel SmallSigmoidModel(DType dtype, uint64_t seed);
 // gate, and its first layer is dense.
 HeldModel SmallGatedModel(DType dtype, uint64_t seed);
 
+// SmallRandomModel with what gpt-oss adds: attention sinks, one full layer between two with a
+// sliding window, biases of all projections, gates and experts, and a clamped SwiGLU.
+HeldModel SmallSinksModel(DType dtype, uint64_t seed);
+
 // One of these by name: SmallRandomModel for "small", SmallLatentModel for "small_latent",
 // DeepSeekHeadsModel for "deepseek_heads" and so on; nothing for any other name.
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed);

@@ -45,8 +45,9 @@ FileTensor Repeated(const FileTensor& tensor, const std::vector<int64_t>& shape)
   return out;
 }
 
+// Matrices of routed experts.
 bool IsRoutedExpert(const std::string& name) {
-  return name.find(".experts.") != std::string::npos;
+  return name.find(".experts.") != std::string::npos && !name.ends_with("_bias");
 }
 
 int64_t WholeBlocks(int64_t extent) {
@@ -78,10 +79,66 @@ std::vector<int64_t> RoundedShape(const std::string& name, const FileTensor& ten
   return {width > 0 ? width : shape[0], hidden};
 }
 
+// The matrices [n, a, b] of a tensor, each as [b, a], under the shape [n, b, a].
+FileTensor Transposed(const FileTensor& tensor) {
+  const int64_t n = tensor.shape[0], a = tensor.shape[1], b = tensor.shape[2];
+  const size_t size = tensor.bytes.size() / static_cast<size_t>(n * a * b);
+  FileTensor out{tensor.dtype, {n, b, a}, ""};
+  for (int64_t i = 0; i < n * a * b; ++i) {
+    const int64_t from = i / (a * b) * (a * b) + i % a * b + i / a % b;
+    out.bytes.append(tensor.bytes, static_cast<size_t>(from) * size, size);
+  }
+  return out;
+}
+
+// Where all experts of a layer lie together, with inputs first.
+FileTensors InMxfp4Together(FileTensors tensors,
+                            const std::function<bool(const std::string& name)>& is_chosen) {
+  FileTensors out;
+  for (auto& [name, tensor] : tensors) {
+    if (!is_chosen(name)) {
+      out[name] = std::move(tensor);
+      continue;
+    }
+    FileTensor whole = Transposed(tensor);
+    const std::vector<int64_t> shape = whole.shape;
+    whole.shape = {shape[0] * shape[1], shape[2]};
+    FileTensors packed =
+        InMxfp4({{"x", std::move(whole)}}, Mxfp4Layout::kQuark, [](const auto&) { return true; });
+    packed.at("x").shape = {shape[0], shape[1], shape[2] / kMxBlock, kMxBlock / 2};
+    packed.at("x_scale").shape = {shape[0], shape[1], shape[2] / kMxBlock};
+    out[name + "_blocks"] = std::move(packed.at("x"));
+    out[name + "_scales"] = std::move(packed.at("x_scale"));
+  }
+  return out;
+}
+
+FileTensors OutOfMxfp4Together(FileTensors tensors) {
+  FileTensors out;
+  for (auto& [name, tensor] : tensors) {
+    if (name.ends_with("_scales")) continue;
+    if (!name.ends_with("_blocks")) {
+      out[name] = std::move(tensor);
+      continue;
+    }
+    const std::string whole = name.substr(0, name.size() - 7);
+    FileTensor& scales = tensors.at(whole + "_scales");
+    const std::vector<int64_t> shape = scales.shape;
+    tensor.shape = {shape[0] * shape[1], shape[2] * kMxBlock / 2};
+    scales.shape = {shape[0] * shape[1], shape[2]};
+    FileTensor plain =
+        OutOfMxfp4({{"x", tensor}, {"x_scale", scales}}, Mxfp4Layout::kQuark).at("x");
+    plain.shape = {shape[0], shape[1], shape[2] * kMxBlock};
+    out[whole] = Transposed(plain);
+  }
+  return out;
+}
+
 }  // namespace
 
 FileTensors InMxfp4(FileTensors tensors, Mxfp4Layout layout,
                     const std::function<bool(const std::string& name)>& is_chosen) {
+  if (layout == Mxfp4Layout::kGptOss) return InMxfp4Together(std::move(tensors), is_chosen);
   FileTensors out;
   for (auto& [name, tensor] : tensors) {
     if (!is_chosen(name)) {
@@ -107,6 +164,7 @@ FileTensors InMxfp4(FileTensors tensors, Mxfp4Layout layout,
 }
 
 FileTensors OutOfMxfp4(FileTensors tensors, Mxfp4Layout layout) {
+  if (layout == Mxfp4Layout::kGptOss) return OutOfMxfp4Together(std::move(tensors));
   FileTensors out;
   for (const auto& [scales_name, scales] : tensors) {
     if (!scales_name.ends_with("_scale")) continue;
@@ -127,6 +185,10 @@ FileTensors OutOfMxfp4(FileTensors tensors, Mxfp4Layout layout) {
 }
 
 std::string Mxfp4Config(Mxfp4Layout layout) {
+  if (layout == Mxfp4Layout::kGptOss) {
+    return R"({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn",
+      "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]})";
+  }
   if (layout == Mxfp4Layout::kCompressedTensors) {
     return R"({"quant_method": "compressed-tensors", "format": "mxfp4-pack-quantized",
       "quantization_status": "compressed", "kv_cache_scheme": null, "sparsity_config": {},
@@ -164,6 +226,7 @@ Mxfp4Golden::Mxfp4Golden(const std::string& family, Mxfp4Layout layout) {
   packed_model = *ParseModelConfig(config.dump());
   FileTensors tensors = ReadInFloat32(golden.folder);
   for (auto& [name, tensor] : tensors) {
+    if (layout == Mxfp4Layout::kGptOss) continue;  // its sizes are whole blocks
     tensor = Repeated(tensor, RoundedShape(name, tensor, plain_model));
   }
   const FileTensors in_mxfp4 = InMxfp4(tensors, layout, IsRoutedExpert);

@@ -11,7 +11,8 @@
 namespace janus::dataplane {
 
 // Converts the tensors for which `is_chosen` is true to mxfp4, in the form of checkpoints with that
-// layout. All must be matrices of Float32 with whole blocks in each row.
+// layout. All must be matrices of Float32 with whole blocks in each row; for kGptOss those of all
+// experts of a layer, [experts, inputs, outputs].
 FileTensors InMxfp4(FileTensors tensors, Mxfp4Layout layout,
                     const std::function<bool(const std::string& name)>& is_chosen);
 // The numbers that these represent, exactly: in BFloat16, under the original names.

@@ -26,6 +26,8 @@ Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index
       {&layer.q_bias, q},
       {&layer.k_bias, kv},
       {&layer.v_bias, kv},
+      {&layer.o_bias, h},
+      {&layer.sinks, a.heads},
       {&layer.q_norm, each_head ? a.head_dim : q},
       {&layer.k_norm, each_head ? a.head_dim : kv},
       {&layer.q_a, l.query_rank * h},

@@ -235,9 +235,15 @@ bool Supervisor::IsStill(const Asked& asked) const {
 
 PageServer::Pages Supervisor::Pages() {
   PageServer::Pages pages;
-  for (const char* path : {"/startup", "/ready"}) {
-    pages[path] = [this, path] { return AllAnswer(path); };
-  }
+  pages["/startup"] = [this] { return AllAnswer("/startup"); };
+  // An instance that is started again takes no readiness from the others: the control loop asks each.
+  pages["/ready"] = [this] {
+    {
+      const MutexLock lock(mu_);
+      if (was_ready_) return Page{200, "ok\n"};
+    }
+    return AllAnswer("/ready");
+  };
   pages["/metrics"] = [this] { return Page{200, Metrics(), kPrometheusContentType}; };
   // Hangs, and so fails the liveness probe, if the supervisor does. It finds hung instances itself.
   pages["/live"] = [this] {

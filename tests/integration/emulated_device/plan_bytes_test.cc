@@ -48,7 +48,11 @@ std::vector<PlanCase> Cases() {
   gated.attention.has_bias = true;
   gated.moe.shared_intermediate = 512;
   gated.moe.has_shared_gate = true;
+  ModelDescription sinks = Widened(grouped, 512, 4);
+  sinks.attention.has_bias = sinks.attention.has_output_bias = sinks.attention.has_sinks = true;
+  sinks.moe.has_logit_bias = sinks.moe.has_expert_bias = true;
   return {
+      {"SinksInParts", sinks, 2, 1, 24, 2, 256, 64, 4 << 20},
       {"GatedInParts", gated, 2, 1, 24, 2, 256, 64, 4 << 20},
       {"Grouped", wide, 1, 1, 24, 1, 256, 64, 4 << 20},
       {"GroupedInParts", wide, 2, 3, 8, 2, 256, 256, 8 << 20},

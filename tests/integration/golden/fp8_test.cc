@@ -58,7 +58,7 @@ TEST_P(Fp8GoldenTest, LogitsAreThoseOfTheNumbersWrittenOut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Fp8GoldenTest, testing::ValuesIn(kGoldenFamilies),
+INSTANTIATE_TEST_SUITE_P(All, Fp8GoldenTest, testing::ValuesIn(kSeparateExperts),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

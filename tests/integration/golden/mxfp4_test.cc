@@ -20,8 +20,11 @@ TEST_P(Mxfp4GoldenTest, BitsAreThoseOfTheNumbersWrittenOut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Mxfp4GoldenTest,
-                         testing::Combine(testing::ValuesIn(kGoldenFamilies),
+INSTANTIATE_TEST_SUITE_P(Together, Mxfp4GoldenTest,
+                         testing::Values(std::tuple("gpt_oss", Mxfp4Layout::kGptOss)),
+                         [](const auto& info) { return std::string(std::get<0>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Separate, Mxfp4GoldenTest,
+                         testing::Combine(testing::ValuesIn(kSeparateExperts),
                                           testing::Values(Mxfp4Layout::kCompressedTensors,
                                                           Mxfp4Layout::kQuark)),
                          [](const auto& info) {

@@ -64,6 +64,9 @@ class Families(Service, unittest.TestCase):
     def test_glm4_moe(self):
         self.check("glm4_moe")
 
+    def test_gpt_oss(self):
+        self.check("gpt_oss")
+
     def test_minimax_m2(self):
         self.check("minimax_m2")
 

@@ -93,6 +93,7 @@ TEST(ProcessRoom, ProcessesThatShareItDivideMemoryAndCoresButNotTheirDevices) {
   const ProcessRoom whole{.memory_bytes = 8 * kMiB,
                           .memory_is_limited = true,
                           .cores = 7,
+                          .cores_are_limited = true,
                           .device_memory_bytes = 5 * kMiB};
   const ProcessRoom share = ShareOf(whole, 3);
   EXPECT_EQ(share.memory_bytes, 8 * kMiB / 3);
@@ -101,6 +102,9 @@ TEST(ProcessRoom, ProcessesThatShareItDivideMemoryAndCoresButNotTheirDevices) {
   EXPECT_EQ(share.device_memory_bytes, 5 * kMiB);
   EXPECT_EQ(ShareOf(whole, 8).cores, 1);
   EXPECT_EQ(ShareOf(whole, 1).memory_bytes, whole.memory_bytes);
+  const ProcessRoom machine{.memory_bytes = 8 * kMiB, .cores = 7};
+  EXPECT_EQ(ShareOf(machine, 3).memory_bytes, machine.memory_bytes);
+  EXPECT_EQ(ShareOf(machine, 3).cores, machine.cores);
 }
 
 TEST(ProcessRoom, IsKnownHere) {

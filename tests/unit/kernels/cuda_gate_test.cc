@@ -438,6 +438,12 @@ TEST(FastGate, IsForBfloat16InChunks) {
   a.x_dtype = kB16;
   a.weight_dtype = kF32;
   EXPECT_EQ(GateFormFor(a), GateForm::kPlain);
+  a.weight_dtype = kB16;
+  const float bias[1] = {};
+  a.bias = bias;
+  EXPECT_EQ(GateFormFor(a), GateForm::kPlain);
+  a.score = GateScore::kSigmoid;
+  EXPECT_EQ(GateFormFor(a), GateForm::kFast);
 }
 
 // ---- With AEBS

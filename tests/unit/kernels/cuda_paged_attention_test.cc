@@ -549,6 +549,10 @@ TEST(FastAttention, IsForBfloat16AndFp8AndGroupsThatATileHolds) {
   other = a;
   other.cache.dtype = kF8;
   EXPECT_EQ(AttentionFormFor(other), AttentionForm::kFast);
+  const float sinks[64] = {};
+  other.sinks = sinks;
+  EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
+  other.sinks = nullptr;
   other.cache.dtype = kF32;
   EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
 }

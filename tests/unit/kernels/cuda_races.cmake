@@ -30,7 +30,7 @@ set(cuda_short
     Shapes/WgmmaAbsorbedTest.GivesWhat*/RowsOf128 Shapes/WgmmaAbsorbedTest.GivesWhat*/*Blocks ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
     FastExpanded.TakesRowsAndPages* FastExpanded.TakesMoreRowsThanFindRoom*
     # the experts
-    FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*
+    GroupedExpertFfn.Clamps* All/GroupedExpertFfnTest*/GptOss* FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*
     WgmmaFp8/*NoWhole* WgmmaMxfp4/*NoWhole* Wgmma/*Again* WgmmaFp8/*Again* WgmmaMxfp4/*Again*)
 list(JOIN cuda_short ":" cuda_short)
 set(cuda_long ":*/LongInnerOfWideBlocks:*/MostOutputs:*/ManyOutputs:*/TooManyIds")

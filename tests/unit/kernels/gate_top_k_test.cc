@@ -27,6 +27,7 @@ struct Case {
   int top_groups = 1;
   float scale = 1.0f;
   GateScore score = GateScore::kSoftmax;
+  bool logit_bias = false;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -55,7 +56,7 @@ class GateProblem final : public RowProblem {
   }
   std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
     const auto rows = static_cast<int64_t>(selection.size());
-    const bool is_sigmoid = case_.score == GateScore::kSigmoid;
+    const bool has_bias = case_.score == GateScore::kSigmoid || case_.logit_bias;
     std::vector<const void*> x_rows;
     for (const int t : selection) {
       x_rows.push_back(static_cast<const char*>(x_.data()) + t * case_.hidden * SizeOf(case_.x));
@@ -75,7 +76,7 @@ class GateProblem final : public RowProblem {
                                             .experts = case_.experts,
                                             .top_k = case_.top_k,
                                             .score = case_.score,
-                                            .bias = is_sigmoid ? bias_.floats() : nullptr,
+                                            .bias = has_bias ? bias_.floats() : nullptr,
                                             .renormalize = case_.renormalize,
                                             .weight_scale = case_.scale,
                                             .groups = case_.groups,
@@ -113,19 +114,22 @@ TEST_P(GateTopKTest, RowsDoNotDependOnTheirBatch) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, GateTopKTest,
-    testing::Values(Case{"OneExpert", 3, 1, 1, 8}, Case{"Mixtral", 33, 8, 2, 256, true, kB16, kB16},
-                    Case{"Softmax", 20, 60, 4, 65}, Case{"All", 9, 6, 6, 32},
-                    Case{"DeepSeekV2", 21, 160, 6, 96, false, kB16, kB16, 8, 3, 16.0f},
-                    Case{"Groups", 30, 12, 3, 40, false, kF32, kF32, 4, 2},
-                    Case{"AllGroups", 9, 12, 3, 40, true, kF32, kF32, 6, 6},
-                    Case{"Many", 17, 256, 8, 128, true},
-                    Case{"LongRows", 70, 96, 6, 1032, true, kB16, kB16, 8, 4},
-                    Case{"CastWeights", 5, 33, 3, 40, false, kF32, kB16},
-                    Case{"DeepSeekV3", 21, 256, 8, 96, true, kB16, kB16, 8, 4, 2.5f, kSigmoid},
-                    Case{"SigmoidGroups", 30, 12, 3, 40, true, kF32, kF32, 4, 2, 2.5f, kSigmoid},
-                    Case{"SigmoidPairs", 30, 12, 4, 40, true, kF32, kF32, 6, 2, 1.0f, kSigmoid},
-                    Case{"SigmoidPlain", 20, 61, 4, 65, false, kF32, kF32, 1, 1, 1.7f, kSigmoid},
-                    Case{"SigmoidOneExpert", 3, 1, 1, 8, true, kF32, kF32, 1, 1, 2.5f, kSigmoid}),
+    testing::Values(
+        Case{"OneExpert", 3, 1, 1, 8}, Case{"Mixtral", 33, 8, 2, 256, true, kB16, kB16},
+        Case{"Softmax", 20, 60, 4, 65}, Case{"All", 9, 6, 6, 32},
+        Case{"DeepSeekV2", 21, 160, 6, 96, false, kB16, kB16, 8, 3, 16.0f},
+        Case{"Groups", 30, 12, 3, 40, false, kF32, kF32, 4, 2},
+        Case{"AllGroups", 9, 12, 3, 40, true, kF32, kF32, 6, 6},
+        Case{"Many", 17, 256, 8, 128, true},
+        Case{"LongRows", 70, 96, 6, 1032, true, kB16, kB16, 8, 4},
+        Case{"CastWeights", 5, 33, 3, 40, false, kF32, kB16},
+        Case{"DeepSeekV3", 21, 256, 8, 96, true, kB16, kB16, 8, 4, 2.5f, kSigmoid},
+        Case{"SigmoidGroups", 30, 12, 3, 40, true, kF32, kF32, 4, 2, 2.5f, kSigmoid},
+        Case{"SigmoidPairs", 30, 12, 4, 40, true, kF32, kF32, 6, 2, 1.0f, kSigmoid},
+        Case{"SigmoidPlain", 20, 61, 4, 65, false, kF32, kF32, 1, 1, 1.7f, kSigmoid},
+        Case{"SigmoidOneExpert", 3, 1, 1, 8, true, kF32, kF32, 1, 1, 2.5f, kSigmoid},
+        Case{"LogitBias", 33, 60, 4, 65, true, kF32, kF32, 1, 1, 1.0f, GateScore::kSoftmax, true},
+        Case{"GptOss", 33, 32, 4, 96, true, kB16, kB16, 1, 1, 1.0f, GateScore::kSoftmax, true}),
     [](const auto& info) { return info.param.name; });
 
 TEST(GateTopKBits, AreTheSameOnEveryIsaInFp32) {
@@ -133,6 +137,8 @@ TEST(GateTopKBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(GateProblem({"", 20, 256, 8, 65, true}));
   ExpectSameBitsOnEveryIsa(
       GateProblem({"", 20, 60, 4, 65, true, kF32, kF32, 6, 3, 2.5f, kSigmoid}));
+  ExpectSameBitsOnEveryIsa(
+      GateProblem({"", 20, 60, 4, 65, true, kF32, kF32, 1, 1, 1.0f, GateScore::kSoftmax, true}));
 }
 
 struct Routed {
@@ -196,6 +202,17 @@ TEST_F(GateTopKOnEveryDevice, WeightsSumToOneWhenRenormalized) {
     const Routed scaled = Route(stream, {std::log(1.0f), std::log(2.0f), std::log(5.0f)}, 2, true);
     EXPECT_NEAR(scaled.weights[0], 5.0 / 7.0, 1e-6);
     EXPECT_NEAR(scaled.weights[1], 2.0 / 7.0, 1e-6);
+  });
+}
+
+TEST_F(GateTopKOnEveryDevice, ABiasOfLogitsChoosesAndWeighs) {
+  const std::vector<float> bias = {std::log(4.0f), 0.0f, std::log(0.1f)};
+  ForEachStream([&](const Stream& stream) {
+    const Routed routed = Route(stream, {std::log(1.0f), std::log(2.0f), std::log(5.0f)},
+                                {.top_k = 2, .bias = bias.data(), .renormalize = true});
+    EXPECT_EQ(routed.ids, (std::vector<uint16_t>{0, 1}));
+    EXPECT_NEAR(routed.weights[0], 4.0 / 6.0, 1e-6);
+    EXPECT_NEAR(routed.weights[1], 2.0 / 6.0, 1e-6);
   });
 }
 
@@ -325,12 +342,8 @@ class GateTopKRefuses : public testing::Test {
                      .top_k = 1};
 };
 
-TEST_F(GateTopKRefuses, ABiasWithoutSigmoidAndSigmoidWithout) {
-  args_.bias = v_;
-  EXPECT_EQ(Refused(), "GateTopK: bias is of kSigmoid alone");
+TEST_F(GateTopKRefuses, SigmoidWithoutABias) {
   args_.score = kSigmoid;
-  EXPECT_EQ(Refused(), "");
-  args_.bias = nullptr;
   EXPECT_EQ(Refused(), "GateTopK: bias is null; kSigmoid wants it");
 }
 

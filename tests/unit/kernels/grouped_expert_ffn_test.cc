@@ -25,6 +25,7 @@ struct Case {
   DType row = kF32;
   DType weight = kF32;
   int misalignment = 0;
+  bool as_gpt_oss = false;  // biases and the clamped SwiGLU
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -37,6 +38,9 @@ struct Expert {
   Matrix gate;
   Matrix up;
   Matrix down;
+  GuardedArray gate_bias;
+  GuardedArray up_bias;
+  GuardedArray down_bias;
 };
 
 // A row of this problem is one contribution; its expert is row % experts (the last expert has none
@@ -50,7 +54,13 @@ class FfnProblem final : public RowProblem {
     for (int e = 0; e < c.experts; ++e) {
       experts_.push_back({RandomMatrix(random, c.intermediate, c.hidden),
                           RandomMatrix(random, c.intermediate, c.hidden),
-                          RandomMatrix(random, c.hidden, c.intermediate)});
+                          RandomMatrix(random, c.hidden, c.intermediate),
+                          GuardedArray(kF32, c.intermediate), GuardedArray(kF32, c.intermediate),
+                          GuardedArray(kF32, c.hidden)});
+      for (GuardedArray* bias :
+           {&experts_.back().gate_bias, &experts_.back().up_bias, &experts_.back().down_bias}) {
+        bias->FillNormal(random, 0.5f);
+      }
     }
   }
 
@@ -87,6 +97,11 @@ class FfnProblem final : public RowProblem {
         entry.up_scales = expert.up.scales.data();
         entry.down_scales = expert.down.scales.data();
       }
+      if (case_.as_gpt_oss) {
+        entry.gate_bias = static_cast<const float*>(expert.gate_bias.data());
+        entry.up_bias = static_cast<const float*>(expert.up_bias.data());
+        entry.down_bias = static_cast<const float*>(expert.down_bias.data());
+      }
       for (int64_t i = 0; i < rows; ++i) {
         const int row = selection[static_cast<size_t>(i)];
         if (row % busy != e) continue;
@@ -108,6 +123,9 @@ class FfnProblem final : public RowProblem {
                                                     .weight_dtype = case_.weight,
                                                     .row_dtype = case_.row,
                                                     .y_dtype = case_.row,
+                                                    .has_bias = case_.as_gpt_oss,
+                                                    .swiglu_limit = case_.as_gpt_oss ? 1.2f : 0.0f,
+                                                    .swiglu_alpha = 1.702f,
                                                     .workspace = workspace.data(),
                                                     .workspace_bytes = needs.bytes});
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -180,7 +198,11 @@ INSTANTIATE_TEST_SUITE_P(All, GroupedExpertFfnTest,
                                          Case{"AModelsExpert", 16, 3, 512, 768, kB16, kB16},
                                          Case{"Bf16NoWholeTiles", 75, 2, 136, 88, kB16, kB16},
                                          Case{"Bf16ManyTilesOfRows", 200, 2, 40, 72, kB16, kB16},
-                                         Case{"Bf16Misaligned", 21, 3, 72, 40, kB16, kB16, 2}),
+                                         Case{"Bf16Misaligned", 21, 3, 72, 40, kB16, kB16, 2},
+                                         Case{"GptOss", 40, 5, 48, 80, kF32, kF32, 0, true},
+                                         Case{"GptOssOdd", 13, 4, 33, 19, kF32, kF32, 4, true},
+                                         Case{"GptOssBf16", 37, 5, 128, 192, kB16, kB16, 0, true},
+                                         Case{"GptOssMxfp4", 37, 5, 160, 96, kB16, kMx4, 1, true}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
@@ -188,6 +210,7 @@ TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kB16}));
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 167, 270, kF32, kF8}));
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 160, 288, kF32, kMx4}));
+  ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kF32, 0, true}));
 }
 
 // A weight of mxfp4 is a number of bfloat16, so results have the bits of that number.
@@ -210,6 +233,58 @@ TEST(GroupedExpertFfnBits, OfMxfp4AreThoseOfTheSameNumbersInBFloat16) {
       }
     }
   }
+}
+
+// One row of one expert, with every number chosen: each side of each limit, and NaN.
+TEST(GroupedExpertFfn, ClampsGatesFromAboveAndUpsFromBothSides) {
+  constexpr float kLimit = 2.0f;
+  constexpr float kAlpha = 1.5f;
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  struct Numbers {
+    float gate;
+    float up;
+    float clamped_gate;
+    float clamped_up;
+  };
+  const std::vector<Numbers> all = {{1.0f, 0.5f, 1.0f, 0.5f},   {3.0f, 0.5f, 2.0f, 0.5f},
+                                    {-3.0f, 0.5f, -3.0f, 0.5f}, {1.0f, 5.0f, 1.0f, 2.0f},
+                                    {1.0f, -5.0f, 1.0f, -2.0f}, {2.0f, -2.0f, 2.0f, -2.0f}};
+  const auto compute = [&](const Stream& stream, float gate, float up) {
+    const std::vector<float> x = {1.0f}, one = {1.0f};
+    // The matrices give 1 each, the biases the rest.
+    const std::vector<float> gate_bias = {gate - 1.0f}, up_bias = {up - 1.0f}, down_bias = {0.25f};
+    std::vector<float> y = {0.0f};
+    GuardedArray workspace(kF32, 16);
+    std::vector<ActiveExpert> expert = {{one.data(), one.data(), one.data(), 0, 1}};
+    expert[0].gate_bias = gate_bias.data();
+    expert[0].up_bias = up_bias.data();
+    expert[0].down_bias = down_bias.data();
+    const std::vector<Contribution> contribution = {{x.data(), y.data(), 0.5f}};
+    const Status status = GroupedExpertFfn(stream, {.experts = expert.data(),
+                                                    .contributions = contribution.data(),
+                                                    .num_experts = 1,
+                                                    .num_contributions = 1,
+                                                    .hidden = 1,
+                                                    .intermediate = 1,
+                                                    .has_bias = true,
+                                                    .swiglu_limit = kLimit,
+                                                    .swiglu_alpha = kAlpha,
+                                                    .workspace = workspace.data(),
+                                                    .workspace_bytes = 64});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return y[0];
+  };
+  const auto check = [&](const Stream& stream) {
+    for (const Numbers& n : all) {
+      const double h =
+          n.clamped_gate / (1.0 + std::exp(-kAlpha * n.clamped_gate)) * (n.clamped_up + 1.0);
+      EXPECT_NEAR(compute(stream, n.gate, n.up), 0.5 * (h + 0.25), 1e-6) << n.gate << ' ' << n.up;
+    }
+    EXPECT_TRUE(std::isnan(compute(stream, kNaN, 1.0f)));
+    EXPECT_TRUE(std::isnan(compute(stream, 1.0f, kNaN)));
+  };
+  check(Stream{});
+  for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
 }
 
 TEST(GroupedExpertFfn, RefusesTooLittleWorkspaceAndContributionsOutOfRange) {
@@ -240,6 +315,14 @@ TEST(GroupedExpertFfn, RefusesTooLittleWorkspaceAndContributionsOutOfRange) {
   EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
             "GroupedExpertFfn: hidden and intermediate are not multiples of 32, as Mxfp4 asks");
   args.weight_dtype = kF32;
+  args.has_bias = true;
+  EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
+            "GroupedExpertFfn: gate_bias of an expert is null");
+  args.has_bias = false;
+  args.swiglu_limit = 7.0f;
+  EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
+            "GroupedExpertFfn: swiglu_alpha is not positive");
+  args.swiglu_limit = 0.0f;
   args.workspace = reinterpret_cast<char*>(workspace) + 4;
   EXPECT_EQ(GroupedExpertFfn(Stream{}, args).message(),
             "GroupedExpertFfn: workspace is not 64-byte aligned");

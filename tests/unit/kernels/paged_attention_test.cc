@@ -40,6 +40,7 @@ struct Case {
   DType cache = kF32;
   DType out = kF32;
   bool workspace = false;
+  bool sinks = false;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -48,7 +49,9 @@ struct Case {
 class AttentionProblem final : public RowProblem {
  public:
   explicit AttentionProblem(const Case& c)
-      : case_(c), page_bytes_(KvPageBytes(c.cache, c.kv_heads, c.head_dim) + 32) {
+      : case_(c),
+        page_bytes_(KvPageBytes(c.cache, c.kv_heads, c.head_dim) + 32),
+        sinks_(kF32, c.heads) {
     std::mt19937_64 random(static_cast<uint64_t>(c.heads * 131 + c.head_dim));
     int64_t pages = 5;
     for (const int length : c.lengths) pages += (length + kPageTokens - 1) / kPageTokens;
@@ -69,6 +72,7 @@ class AttentionProblem final : public RowProblem {
     const int64_t row = int64_t{c.heads} * c.head_dim;
     queries_ = std::make_unique<GuardedArray>(kF32, static_cast<int64_t>(rows_.size()) * row);
     queries_->FillNormal(random, 1.5f);
+    sinks_.FillNormal(random, 3.0f);
   }
 
   int rows() const override { return static_cast<int>(rows_.size()); }
@@ -101,6 +105,7 @@ class AttentionProblem final : public RowProblem {
                                 .heads = case_.heads,
                                 .scale = 1.0f / std::sqrt(static_cast<float>(case_.head_dim)),
                                 .sliding_window = case_.window,
+                                .sinks = case_.sinks ? sinks_.floats() : nullptr,
                                 .workspace = case_.workspace ? workspace.data() : nullptr,
                                 .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())});
     EXPECT_TRUE(status.ok()) << status.ToString();
@@ -149,6 +154,7 @@ class AttentionProblem final : public RowProblem {
   int64_t num_pages_ = 0;
   std::unique_ptr<GuardedArray> storage_;
   std::unique_ptr<GuardedArray> queries_;
+  mutable GuardedArray sinks_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<KvRow> rows_;
 };
@@ -170,27 +176,31 @@ TEST_P(PagedAttentionTest, EveryIsaGivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, PagedAttentionTest,
-    testing::Values(Case{"OneKey", {1}, 0, 1, 1, 4}, Case{"APrompt", {70}, 0, 4, 2, 16},
-                    Case{"OddHeadSize", {67, 20}, 0, 6, 2, 20},
-                    Case{"MultiHead", {40, 33, 17}, 0, 5, 5, 64},
-                    Case{"Grouped", {130, 64, 65}, 12, 8, 2, 128},
-                    Case{"MultiQueryWiderThanAUnit", {80}, 6, 20, 1, 32},
-                    Case{"ManySplits", {2100, 1024, 1025}, 5, 4, 2, 32},
-                    Case{"SplitsOverThreads", {3000, 1500}, 2, 4, 2, 32, 0, kF32, kF32, true},
-                    Case{"WindowOfOne", {40}, 0, 2, 1, 16, 1},
-                    Case{"Window", {200, 31}, 40, 4, 2, 32, 50},
-                    Case{"WindowOverSplits", {2200}, 30, 4, 2, 16, 1100},
-                    Case{"WindowOverSplitsAndThreads", {3200}, 2, 4, 1, 16, 2050, kF32, kF32, true},
-                    Case{"Bf16Cache", {150, 90}, 20, 8, 2, 64, 0, kB16, kB16},
-                    Case{"Bf16CacheWide", {90, 17}, 0, 8, 1, 128, 0, kB16, kB16},
-                    Case{"Bf16CacheSplits", {2100, 1025, 300}, 4, 8, 2, 64, 0, kB16, kB16, true},
-                    Case{"Bf16CacheWindow", {2300, 70}, 4, 4, 1, 64, 1100, kB16, kB16, true},
-                    Case{"Bf16CacheOdd", {75, 16}, 0, 3, 3, 24, 33, kB16, kF32},
-                    Case{"Fp8Cache", {150, 90}, 20, 8, 2, 64, 0, kF8, kF32},
-                    Case{"Fp8CacheWide", {90, 17}, 0, 8, 1, 128, 0, kF8, kB16},
-                    Case{"Fp8CacheSplits", {2100, 1025, 300}, 4, 8, 2, 64, 0, kF8, kB16, true},
-                    Case{"Fp8CacheWindow", {2300, 70}, 4, 4, 1, 64, 1100, kF8, kF32, true},
-                    Case{"Fp8CacheOdd", {75, 16}, 0, 3, 3, 21, 33, kF8, kF32}),
+    testing::Values(
+        Case{"OneKey", {1}, 0, 1, 1, 4}, Case{"APrompt", {70}, 0, 4, 2, 16},
+        Case{"OddHeadSize", {67, 20}, 0, 6, 2, 20}, Case{"MultiHead", {40, 33, 17}, 0, 5, 5, 64},
+        Case{"Grouped", {130, 64, 65}, 12, 8, 2, 128},
+        Case{"MultiQueryWiderThanAUnit", {80}, 6, 20, 1, 32},
+        Case{"ManySplits", {2100, 1024, 1025}, 5, 4, 2, 32},
+        Case{"SplitsOverThreads", {3000, 1500}, 2, 4, 2, 32, 0, kF32, kF32, true},
+        Case{"WindowOfOne", {40}, 0, 2, 1, 16, 1}, Case{"Window", {200, 31}, 40, 4, 2, 32, 50},
+        Case{"WindowOverSplits", {2200}, 30, 4, 2, 16, 1100},
+        Case{"WindowOverSplitsAndThreads", {3200}, 2, 4, 1, 16, 2050, kF32, kF32, true},
+        Case{"Bf16Cache", {150, 90}, 20, 8, 2, 64, 0, kB16, kB16},
+        Case{"Bf16CacheWide", {90, 17}, 0, 8, 1, 128, 0, kB16, kB16},
+        Case{"Bf16CacheSplits", {2100, 1025, 300}, 4, 8, 2, 64, 0, kB16, kB16, true},
+        Case{"Bf16CacheWindow", {2300, 70}, 4, 4, 1, 64, 1100, kB16, kB16, true},
+        Case{"Bf16CacheOdd", {75, 16}, 0, 3, 3, 24, 33, kB16, kF32},
+        Case{"Fp8Cache", {150, 90}, 20, 8, 2, 64, 0, kF8, kF32},
+        Case{"Fp8CacheWide", {90, 17}, 0, 8, 1, 128, 0, kF8, kB16},
+        Case{"Fp8CacheSplits", {2100, 1025, 300}, 4, 8, 2, 64, 0, kF8, kB16, true},
+        Case{"Fp8CacheWindow", {2300, 70}, 4, 4, 1, 64, 1100, kF8, kF32, true},
+        Case{"Fp8CacheOdd", {75, 16}, 0, 3, 3, 21, 33, kF8, kF32},
+        Case{"Sinks", {67, 20}, 0, 6, 2, 20, 0, kF32, kF32, false, true},
+        Case{"SinksWindow", {200, 31}, 40, 4, 2, 32, 50, kF32, kF32, false, true},
+        Case{"SinksOverSplitsAndThreads", {3000, 1500}, 2, 4, 2, 32, 0, kF32, kF32, true, true},
+        Case{"SinksBf16", {150, 90}, 20, 8, 1, 64, 33, kB16, kB16, true, true},
+        Case{"SinksFp8", {150, 90}, 20, 8, 2, 64, 0, kF8, kB16, true, true}),
     [](const auto& info) { return info.param.name; });
 
 TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
@@ -430,6 +440,52 @@ TEST(PagedAttention, Fp8GivesTheBitsOfABFloat16CacheOfItsNumbers) {
     const GuardedArray got = attend(cpu.stream, fp8);
     EXPECT_EQ(std::memcmp(got.data(), wanted.data(), wanted.data_bytes()), 0) << ToString(isa);
   }
+}
+
+// With one key, its weight is the sigmoid of its score less the sink. Sinks beyond what exp of fp32
+// holds leave all of the value, or nothing.
+TEST(PagedAttention, ASinkTakesItsShareOfTheSoftmax) {
+  constexpr int kHeads = 5;
+  constexpr int kDim = 16;
+  GuardedArray key(kF32, kDim);
+  GuardedArray value(kF32, kDim);
+  GuardedArray queries(kF32, kHeads * kDim);
+  key.Fill(0.5f);
+  value.Fill(2.0f);
+  queries.Fill(1.0f);
+  constexpr float kScore = 0.25f * kDim * 0.5f;
+  GuardedArray sinks(kF32, kHeads);
+  const float differences[kHeads] = {0.0f, 1.5f, -3.0f, 200.0f, -200.0f};
+  for (int h = 0; h < kHeads; ++h) sinks.set(h, kScore + differences[h]);
+  const std::vector<int32_t> table = {0};
+  const std::vector<KvRow> row = {{table.data(), 0}};
+  GuardedArray storage(kF32, KvPageBytes(kF32, 1, kDim) / 4);
+  const KvCache cache{
+      .pages = storage.data(), .num_pages = 1, .dtype = kF32, .kv_heads = 1, .head_dim = kDim};
+  ASSERT_TRUE(KvWrite(Stream{}, {.cache = cache,
+                                 .rows = row.data(),
+                                 .keys = key.floats(),
+                                 .values = value.floats(),
+                                 .num_rows = 1})
+                  .ok());
+  const auto check = [&](const Stream& stream) {
+    GuardedArray y(kF32, kHeads * kDim);
+    ASSERT_TRUE(PagedAttention(stream, {.cache = cache,
+                                        .rows = row.data(),
+                                        .queries = queries.floats(),
+                                        .y = y.data(),
+                                        .num_rows = 1,
+                                        .heads = kHeads,
+                                        .scale = 0.25f,
+                                        .sinks = sinks.floats()})
+                    .ok());
+    for (int h = 0; h < kHeads; ++h) {
+      const double wanted = 2.0 / (1.0 + std::exp(differences[h]));
+      for (int d = 0; d < kDim; ++d) EXPECT_NEAR(y.at(h * kDim + d), wanted, 1e-6) << h;
+    }
+  };
+  check(Stream{});
+  for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
 }
 
 // Keys of -infinity score -infinity. They weigh 0, whatever comes first. Here whole blocks and

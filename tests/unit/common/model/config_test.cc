@@ -178,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownArchitecture", "MixtralForCausalLM", "GrokForCausalLM",
                 "architectures: 'GrokForCausalLM' is not supported; supported: "
                 "DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Glm4MoeForCausalLM, "
-                "MiniMaxM2ForCausalLM, MixtralForCausalLM, OlmoeForCausalLM, Qwen2MoeForCausalLM, "
+                "GptOssForCausalLM, MiniMaxM2ForCausalLM, MixtralForCausalLM, OlmoeForCausalLM, "
+                "Qwen2MoeForCausalLM, "
                 "Qwen3MoeForCausalLM"},
         Refusal{"ArchitecturesThatAreNoList", "[\"MixtralForCausalLM\"]", "\"MixtralForCausalLM\"",
                 "architectures: is \"MixtralForCausalLM\"; want a list of strings"},
@@ -318,8 +319,8 @@ TEST(ModelConfig, NamesAnUnknownModelTypeWithoutArchitectures) {
   const std::string text = With("[\"MixtralForCausalLM\"]", "null");
   EXPECT_EQ(ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
             "model_type: 'grok' is not supported; supported: DeepseekV2ForCausalLM, "
-            "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, MiniMaxM2ForCausalLM, MixtralForCausalLM, "
-            "OlmoeForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM");
+            "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, MiniMaxM2ForCausalLM, "
+            "MixtralForCausalLM, OlmoeForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM");
 }
 
 TEST(ModelConfig, SaysWhatIsMissingForKnownModels) {
@@ -327,7 +328,6 @@ TEST(ModelConfig, SaysWhatIsMissingForKnownModels) {
            std::tuple{"DbrxForCausalLM", "dbrx", "fused projection"},
            {"DeepseekV32ForCausalLM", "deepseek_v32", "(DSA)"},
            {"GlmMoeDsaForCausalLM", "glm_moe_dsa", "(DSA)"},
-           {"GptOssForCausalLM", "gpt_oss", "attention sinks"},
            {"Grok1ForCausalLM", "grok-1", "soft-capped attention"},
            {"Llama4ForConditionalGeneration", "llama4", "layers without rope"},
            {"PhimoeForCausalLM", "phimoe", "SparseMixer"},

@@ -17,6 +17,68 @@ namespace {
 using test::kDeepseekV2;
 using test::kDeepseekV3;
 
+// config.json of gpt-oss-20b as published.
+constexpr std::string_view kGptOss = R"({
+  "architectures": ["GptOssForCausalLM"],
+  "attention_bias": true,
+  "attention_dropout": 0.0,
+  "eos_token_id": 200002,
+  "experts_per_token": 4,
+  "head_dim": 64,
+  "hidden_act": "silu",
+  "hidden_size": 2880,
+  "initial_context_length": 4096,
+  "initializer_range": 0.02,
+  "intermediate_size": 2880,
+  "layer_types": ["sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention",
+    "sliding_attention", "full_attention"],
+  "max_position_embeddings": 131072,
+  "model_type": "gpt_oss",
+  "num_attention_heads": 64,
+  "num_experts_per_tok": 4,
+  "num_hidden_layers": 24,
+  "num_key_value_heads": 8,
+  "num_local_experts": 32,
+  "output_router_logits": false,
+  "pad_token_id": 199999,
+  "quantization_config": {
+    "modules_to_not_convert": [
+      "model.layers.*.self_attn",
+      "model.layers.*.mlp.router",
+      "model.embed_tokens",
+      "lm_head"
+    ],
+    "quant_method": "mxfp4"
+  },
+  "rms_norm_eps": 1e-05,
+  "rope_scaling": {
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "factor": 32.0,
+    "original_max_position_embeddings": 4096,
+    "rope_type": "yarn",
+    "truncate": false
+  },
+  "rope_theta": 150000,
+  "router_aux_loss_coef": 0.9,
+  "sliding_window": 128,
+  "swiglu_limit": 7.0,
+  "tie_word_embeddings": false,
+  "transformers_version": "4.55.0.dev0",
+  "use_cache": true,
+  "vocab_size": 201088
+})";
+
 // config.json of Qwen3-30B-A3B as published.
 constexpr std::string_view kQwen3Moe = R"({
   "architectures": ["Qwen3MoeForCausalLM"],
@@ -231,10 +293,11 @@ std::string Lite() {
   return text;
 }
 
-// All weights counted in Float32, without fp8's scales.
+// All weights counted in Float32, without scales.
 int64_t Parameters(ModelDescription model) {
   model.dtype = DType::kFloat32;
   model.has_fp8_weights = false;
+  model.mxfp4 = Mxfp4Layout::kNone;
   const int64_t experts = ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
   return (AttentionWeightBytes(model) + GateWeightBytes(model) + experts) / SizeOf(model.dtype);
 }
@@ -541,6 +604,64 @@ TEST(Qwen3MoeConfig, LayersAreDenseByListAndStep) {
   EXPECT_EQ(model->dense_intermediate, 6144);
 }
 
+TEST(GptOssConfig, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kGptOss);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->family, "gpt_oss");
+  EXPECT_EQ(model->dtype, DType::kBFloat16) << "the file does not say";
+  EXPECT_EQ(model->mxfp4, Mxfp4Layout::kGptOss);
+  EXPECT_EQ(ExpertType(*model), DType::kMxfp4);
+  const AttentionDescription& a = model->attention;
+  EXPECT_EQ(a.heads, 64);
+  EXPECT_EQ(a.head_dim, 64);
+  EXPECT_TRUE(a.has_bias && a.has_output_bias && a.has_sinks);
+  for (int layer = 0; layer < model->layers; ++layer) {
+    EXPECT_EQ(a.WindowOf(layer), layer % 2 == 0 ? 128 : 0) << layer;
+  }
+  EXPECT_EQ(a.rope.theta, 150000.0);
+  ASSERT_TRUE(a.rope.yarn.has_value());
+  EXPECT_EQ(a.rope.yarn->factor, 32.0);
+  EXPECT_EQ(a.rope.yarn->original_positions, 4096.0);
+  EXPECT_EQ(a.rope.yarn->beta_fast, 32.0);
+  EXPECT_EQ(a.rope.yarn->beta_slow, 1.0);
+  EXPECT_FALSE(a.rope.yarn->truncate);
+  EXPECT_FLOAT_EQ(a.rope.attention_factor, static_cast<float>(0.1 * std::log(32.0) + 1.0));
+  EXPECT_EQ(model->moe.experts, 32);
+  EXPECT_EQ(model->moe.top_k, 4);
+  EXPECT_EQ(model->moe.intermediate, 2880);
+  EXPECT_EQ(model->moe.score, GateScore::kSoftmax);
+  EXPECT_TRUE(model->moe.renormalize) << "a softmax over the chosen logits";
+  EXPECT_TRUE(model->moe.has_logit_bias && model->moe.has_gate_bias());
+  EXPECT_TRUE(model->moe.has_expert_bias);
+  EXPECT_EQ(model->moe.swiglu_limit, 7.0f);
+  EXPECT_EQ(model->moe.swiglu_alpha, 1.702f);
+  EXPECT_TRUE(model->dense_layers.empty());
+}
+
+TEST(GptOssConfig, TakesTransformersDefaultsForAbsentFields) {
+  const auto whole = ParseModelConfig(kGptOss);
+  const auto bare = ParseModelConfig(R"({"model_type": "gpt_oss", "vocab_size": 201088,
+      "hidden_size": 2880, "num_hidden_layers": 24, "max_position_embeddings": 131072,
+      "num_attention_heads": 64, "head_dim": 64, "num_local_experts": 32,
+      "quantization_config": {"quant_method": "mxfp4"}})");
+  ASSERT_TRUE(bare.ok()) << bare.status().ToString();
+  Fingerprint of_bare, of_whole;
+  Mix(*bare, of_bare);
+  Mix(*whole, of_whole);
+  EXPECT_EQ(of_bare.value(), of_whole.value());
+}
+
+TEST(GptOssConfig, ReadsTheUnquantizedFile) {
+  std::string text = With("\"quantization_config\"", "\"was_quantized\"", kGptOss);
+  const auto model =
+      ParseModelConfig(With("\"attention_bias\": true", "\"attention_bias\": false", text));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->mxfp4, Mxfp4Layout::kNone);
+  EXPECT_EQ(model->dtype, DType::kBFloat16);
+  EXPECT_FALSE(model->attention.has_bias || model->attention.has_output_bias);
+  EXPECT_TRUE(model->attention.has_sinks);
+}
+
 // The counts that the hub shows for the published checkpoints.
 TEST(ModelMemory, SumsToThePublishedParameterCounts) {
   EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV2)), 235'741'434'880);
@@ -550,6 +671,12 @@ TEST(ModelMemory, SumsToThePublishedParameterCounts) {
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen3Moe)), 30'532'122'624);
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen2Moe)), 14'315'784'192);
   EXPECT_EQ(Parameters(*ParseModelConfig(kOlmoe)), 6'919'161'856);
+  EXPECT_EQ(Parameters(*ParseModelConfig(kGptOss)), 20'914'757'184);
+  // gpt-oss-120b has the same file except for these and the types of its layers.
+  std::string large = With("\"num_hidden_layers\": 24", "\"num_hidden_layers\": 36", kGptOss);
+  large = With("\"num_local_experts\": 32", "\"num_local_experts\": 128", large);
+  large = With("\"layer_types\"", "\"layer_types_of_20b\"", large);
+  EXPECT_EQ(Parameters(*ParseModelConfig(large)), 116'829'156'672);
   // The hub's count includes the layer that predicts a second token, with an embedding and a head
   // of its own.
   const ModelDescription glm = *ParseModelConfig(kGlm4Moe);
@@ -669,6 +796,24 @@ INSTANTIATE_TEST_SUITE_P(
                 "attn_type_list: has a 0"},
         Refusal{"MoreThanAHeadTurns", kMiniMaxM2, "\"rotary_dim\": 64", "\"rotary_dim\": 130",
                 "rotary_dim: is 130; want an integer in 2..128"},
+        Refusal{"FewerLayerTypesThanLayers", kGptOss, "\"num_hidden_layers\": 24",
+                "\"num_hidden_layers\": 25",
+                "layer_types: has 24 entries; num_hidden_layers is 25"},
+        Refusal{"LayersOfAnotherType", kGptOss, "\"layer_types\": [\"sliding_attention\"",
+                "\"layer_types\": [\"linear_attention\"",
+                "layer_types: 'linear_attention' is not supported; supported: full_attention, "
+                "sliding_attention"},
+        Refusal{"SlidingLayersWithoutAWindow", kGptOss, "\"sliding_window\": 128",
+                "\"sliding_window\": null",
+                "sliding_window: is null, and layer_types has layers of sliding_attention"},
+        Refusal{"GptOssInFp8", kGptOss, "\"mxfp4\"", "\"fp8\"",
+                "quantized weights (fp8) are not supported for this family; supported: mxfp4"},
+        Refusal{"NoLimit", kGptOss, "\"swiglu_limit\": 7.0", "\"swiglu_limit\": 0.0",
+                "swiglu_limit: is 0.0; want a number"},
+        Refusal{"NoWholeBlocksOfGptOss", kGptOss, "\"intermediate_size\": 2880",
+                "\"intermediate_size\": 2900", "intermediate_size: is 2900; experts in mxfp4"},
+        Refusal{"AnothersMxfp4", kMiniMaxM2, "\"quant_method\": \"fp8\"",
+                "\"quant_method\": \"mxfp4\"", "quantized weights (mxfp4) are not supported"},
         Refusal{"SlidingLayers", kQwen2Moe, "\"use_cache\": true",
                 "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
                 "layer_types: 'sliding_attention' is not supported; supported: full_attention"},

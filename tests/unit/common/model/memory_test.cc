@@ -44,6 +44,22 @@ TEST(ModelMemory, CountsNormsAndBiasesOfQueriesAndKeysAndGatesOfSharedExperts) {
   EXPECT_EQ(more(), 3 * 4096 * 10 + 4096);
 }
 
+TEST(ModelMemory, CountsSinksAndBiasesOfOutputsGatesAndExperts) {
+  ModelDescription model = Mixtral8x7B();
+  const int64_t attention = AttentionWeightBytes(model);
+  const int64_t gates = GateWeightBytes(model);
+  const int64_t expert = ExpertWeightBytes(model);
+  model.attention.has_output_bias = true;
+  EXPECT_EQ(AttentionWeightBytes(model) - attention, 32 * 4096 * 2);
+  model.attention.has_output_bias = false;
+  model.attention.has_sinks = true;
+  EXPECT_EQ(AttentionWeightBytes(model) - attention, 32 * 32 * 4) << "in float32";
+  model.moe.has_logit_bias = true;
+  EXPECT_EQ(GateWeightBytes(model) - gates, 32 * 8 * 4);
+  model.moe.has_expert_bias = true;
+  EXPECT_EQ(ExpertWeightBytes(model) - expert, (2 * 14336 + 4096) * 4);
+}
+
 TEST(ModelMemory, CountsKeysAndValuesOfAllLayers) {
   EXPECT_EQ(KvBytesPerToken(Mixtral8x7B()), 2 * 32 * 8 * 128 * 2);
 }
@@ -114,7 +130,8 @@ TEST(ModelMemory, CountsExpertsInMxfp4WithTheirScales) {
   ModelDescription model = Mixtral8x7B();
   const int64_t in_bfloat16 = ExpertWeightBytes(model);
   const int64_t attention = AttentionWeightBytes(model);
-  for (const Mxfp4Layout layout : {Mxfp4Layout::kCompressedTensors, Mxfp4Layout::kQuark}) {
+  for (const Mxfp4Layout layout :
+       {Mxfp4Layout::kCompressedTensors, Mxfp4Layout::kQuark, Mxfp4Layout::kGptOss}) {
     model.mxfp4 = layout;
     EXPECT_EQ(ExpertWeightBytes(model), in_bfloat16 / 4 + in_bfloat16 / 64);
     EXPECT_EQ(AttentionWeightBytes(model), attention);

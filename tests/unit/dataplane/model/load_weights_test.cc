@@ -605,6 +605,222 @@ TEST_P(LoadMxfp4Test, RefusesItWhereConfigDoesNotSayIt) {
       << status.ToString();
 }
 
+// A checkpoint in gpt-oss's form: all experts of a layer together, with inputs first, gates and ups
+// in turns.
+class LoadTogetherTest : public testing::Test {
+ protected:
+  static ModelDescription Model(DType dtype) {
+    ModelDescription model = SmallModelDescription(dtype);
+    model.family = "gpt_oss";
+    model.hidden = 64;
+    model.moe.intermediate = 96;
+    model.attention.has_bias = model.attention.has_output_bias = true;
+    model.attention.has_sinks = true;
+    model.moe.has_logit_bias = model.moe.has_expert_bias = true;
+    return model;
+  }
+  static FileTensors Tensors() {
+    const ModelDescription model = Model(DType::kFloat32);
+    const int64_t h = model.hidden, width = model.moe.intermediate, experts = model.moe.experts;
+    FileTensors out;
+    for (auto& [name, tensor] : MixtralTensors(model, 41)) {
+      if (name.find("block_sparse_moe") == std::string::npos) out[name] = std::move(tensor);
+    }
+    uint64_t seed = 50;
+    const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+      out[name] = RandomTensor(DType::kFloat32, std::move(shape), ++seed);
+    };
+    for (int l = 0; l < model.layers; ++l) {
+      const std::string layer = "model.layers." + std::to_string(l) + ".";
+      const int64_t q = int64_t{model.attention.heads} * model.attention.head_dim;
+      const int64_t kv = int64_t{model.attention.kv_heads} * model.attention.head_dim;
+      add(layer + "self_attn.q_proj.bias", {q});
+      add(layer + "self_attn.k_proj.bias", {kv});
+      add(layer + "self_attn.v_proj.bias", {kv});
+      add(layer + "self_attn.o_proj.bias", {h});
+      add(layer + "self_attn.sinks", {model.attention.heads});
+      add(layer + "mlp.router.weight", {experts, h});
+      add(layer + "mlp.router.bias", {experts});
+      add(layer + "mlp.experts.gate_up_proj", {experts, h, 2 * width});
+      add(layer + "mlp.experts.gate_up_proj_bias", {experts, 2 * width});
+      add(layer + "mlp.experts.down_proj", {experts, width, h});
+      add(layer + "mlp.experts.down_proj_bias", {experts, h});
+    }
+    return out;
+  }
+  static bool IsExperts(const std::string& name) {
+    return name.ends_with("_up_proj") || name.ends_with("experts.down_proj");
+  }
+  static float At(const FileTensor& tensor, int64_t index) {
+    float value;
+    std::memcpy(&value, tensor.bytes.data() + 4 * index, 4);
+    return value;
+  }
+  static float At(const Tensor& tensor, int64_t index) {
+    return static_cast<const float*>(tensor.data)[index];
+  }
+  Result<Loaded<ExpertWeights>> Load(const FileTensors& tensors, const ModelDescription& model,
+                                     int rank = 0, const Loaded<ExpertWeights>* known = nullptr) {
+    folder_.Write("model.safetensors", SafetensorsBytes(tensors));
+    return LoadExperts(
+        folder_.path(), model, topology_.placement, Rank{rank},
+        [this](uint64_t done, uint64_t total) {
+          done_ = done;
+          total_ = total;
+        },
+        {}, known);
+  }
+
+  const ModelDescription model_ = Model(DType::kFloat32);
+  const FileTensors tensors_ = Tensors();
+  const Topology topology_ = MakeTopology(1, {3, 4}, model_.layers, model_.moe.experts);
+  const TempFolder folder_;
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+};
+
+TEST_F(LoadTogetherTest, ReadsTheMatricesAndBiasesOfItsExperts) {
+  const int64_t h = model_.hidden, width = model_.moe.intermediate;
+  const auto loaded = Load(tensors_, model_, 1);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  for (int l = 0; l < model_.layers; ++l) {
+    const std::string all = "model.layers." + std::to_string(l) + ".mlp.experts.";
+    const FileTensor& gate_up = tensors_.at(all + "gate_up_proj");
+    const FileTensor& gate_up_bias = tensors_.at(all + "gate_up_proj_bias");
+    const FileTensor& down = tensors_.at(all + "down_proj");
+    const FileTensor& down_bias = tensors_.at(all + "down_proj_bias");
+    const ExpertLayerWeights& layer = loaded->weights.layers[static_cast<size_t>(l)];
+    ExpectSame(layer.gate, tensors_.at("model.layers." + std::to_string(l) + ".mlp.router.weight"));
+    ExpectSame(layer.gate_bias,
+               tensors_.at("model.layers." + std::to_string(l) + ".mlp.router.bias"));
+    for (int s = 0; s < 4; ++s) {
+      const int64_t e = topology_.placement.at(l, topology_.placement.first_slot(Rank{1}) + s);
+      const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
+      for (int64_t i = 0; i < width; ++i) {
+        for (int64_t k = 0; k < h; ++k) {
+          const int64_t row = (e * h + k) * 2 * width;
+          ASSERT_EQ(At(ffn.gate, i * h + k), At(gate_up, row + 2 * i)) << i << ' ' << k;
+          ASSERT_EQ(At(ffn.up, i * h + k), At(gate_up, row + 2 * i + 1)) << i << ' ' << k;
+          ASSERT_EQ(At(ffn.down, k * width + i), At(down, (e * width + i) * h + k));
+        }
+        ASSERT_EQ(At(ffn.gate_bias, i), At(gate_up_bias, e * 2 * width + 2 * i));
+        ASSERT_EQ(At(ffn.up_bias, i), At(gate_up_bias, e * 2 * width + 2 * i + 1));
+      }
+      for (int64_t k = 0; k < h; ++k) ASSERT_EQ(At(ffn.down_bias, k), At(down_bias, e * h + k));
+    }
+  }
+  // Gates and four experts a layer, and no more.
+  const int64_t expert = 3 * h * width + 2 * width + h;
+  const int64_t gate = model_.moe.experts * (h + 1);
+  EXPECT_EQ(total_, static_cast<uint64_t>(4 * model_.layers * (gate + 4 * expert)));
+  EXPECT_EQ(done_, total_);
+  EXPECT_EQ(loaded->bytes, total_);
+}
+
+TEST_F(LoadTogetherTest, ReadsAttentionWithItsBiasesAndSinks) {
+  folder_.Write("model.safetensors", SafetensorsBytes(tensors_));
+  const auto loaded = LoadAttention(folder_.path(), Model(DType::kBFloat16), nullptr, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  const AttentionLayerWeights& layer = loaded->weights.layers[1];
+  EXPECT_EQ(layer.o_bias.dtype, DType::kBFloat16);
+  EXPECT_EQ(static_cast<const uint16_t*>(layer.o_bias.data)[3],
+            ToBFloat16(At(tensors_.at("model.layers.1.self_attn.o_proj.bias"), 3)));
+  EXPECT_EQ(layer.sinks.dtype, DType::kFloat32);
+  ExpectSame(layer.sinks, tensors_.at("model.layers.1.self_attn.sinks"));
+}
+
+// In mxfp4, an expert has the numbers of the same checkpoint written out.
+TEST_F(LoadTogetherTest, ReadsMxfp4) {
+  const FileTensors packed = InMxfp4(tensors_, Mxfp4Layout::kGptOss, IsExperts);
+  const auto plain = Load(OutOfMxfp4(packed, Mxfp4Layout::kGptOss), Model(DType::kFloat32));
+  ASSERT_TRUE(plain.ok()) << plain.status().ToString();
+  ModelDescription model = Model(DType::kBFloat16);
+  model.mxfp4 = Mxfp4Layout::kGptOss;
+  const auto loaded = Load(packed, model);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(done_, total_);
+  for (int l = 0; l < model.layers; ++l) {
+    for (size_t s = 0; s < 3; ++s) {
+      const FfnTensors& have = *loaded->weights.layers[static_cast<size_t>(l)].slots[s];
+      const FfnTensors& want = *plain->weights.layers[static_cast<size_t>(l)].slots[s];
+      for (const auto& [packed_matrix, matrix] :
+           {std::pair{&have.gate, &want.gate}, {&have.up, &want.up}, {&have.down, &want.down}}) {
+        for (int64_t i = 0; i < int64_t{model.hidden} * model.moe.intermediate; ++i) {
+          ASSERT_EQ(Mxfp4Weight(static_cast<const uint8_t*>(packed_matrix->data),
+                                static_cast<const uint8_t*>(packed_matrix->scales), i),
+                    At(*matrix, i))
+              << l << ' ' << s << ' ' << i;
+        }
+      }
+      EXPECT_EQ(At(have.up_bias, 5), At(want.up_bias, 5));
+    }
+  }
+}
+
+TEST_F(LoadTogetherTest, SharesTheExpertsThatAreKnown) {
+  const auto first = Load(tensors_, model_);
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  done_ = total_ = 0;
+  const auto again = Load(tensors_, model_, 0, &*first);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(total_, 0u);
+  EXPECT_EQ(again->weights.layers[1].slots[2]->up.data, first->weights.layers[1].slots[2]->up.data);
+  EXPECT_EQ(again->bytes, first->bytes);
+}
+
+TEST_F(LoadTogetherTest, NamesWhatIsWrong) {
+  const std::string all = "model.layers.1.mlp.experts.";
+  const size_t e = topology_.placement.at(1, topology_.placement.first_slot(Rank{0}));
+  const auto says = [&](FileTensors tensors, const std::function<void(FileTensors&)>& spoil,
+                        Mxfp4Layout layout, const std::string& part) {
+    spoil(tensors);
+    ModelDescription model = model_;
+    model.mxfp4 = layout;
+    const Status status = Load(tensors, model).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(Contains(status.message(), part)) << status.ToString() << "\n, wanted " << part;
+  };
+  const auto in_plain = [&](const std::function<void(FileTensors&)>& spoil,
+                            const std::string& part) {
+    says(tensors_, spoil, Mxfp4Layout::kNone, part);
+  };
+  in_plain([&](FileTensors& t) { t.erase(all + "down_proj_bias"); },
+           "no tensor '" + all + "down_proj_bias'");
+  in_plain(
+      [&](FileTensors& t) {
+        t.at(all + "gate_up_proj").shape = {7, 192, 64};
+      },
+      "tensor '" + all + "gate_up_proj': shape [7,192,64], config.json asks for [7,64,192]");
+  in_plain(
+      [&](FileTensors& t) {
+        const float bad = NAN;
+        std::memcpy(t.at(all + "gate_up_proj").bytes.data() + 4 * (e * 64 * 192 + 3), &bad, 4);
+      },
+      "tensor '" + all + "gate_up_proj (expert " + std::to_string(e) +
+          ", up)' holds a NaN or an infinity");
+  const FileTensors packed = InMxfp4(tensors_, Mxfp4Layout::kGptOss, IsExperts);
+  const auto in_mxfp4 = [&](const std::function<void(FileTensors&)>& spoil,
+                            const std::string& part) {
+    says(packed, spoil, Mxfp4Layout::kGptOss, part);
+  };
+  in_mxfp4([&](FileTensors& t) { t.erase(all + "down_proj_scales"); },
+           "no tensor '" + all + "down_proj_scales'");
+  in_mxfp4(
+      [&](FileTensors& t) {
+        t.at(all + "down_proj_blocks").shape = {7, 64, 48};
+      },
+      "_blocks': shape [7,64,48], config.json asks for [7,64,3,16]");
+  // Row 5 of gates and ups is up 2.
+  in_mxfp4(
+      [&](FileTensors& t) {
+        t.at(all + "gate_up_proj_scales").bytes[(e * 192 + 5) * 2 + 1] = '\xff';
+      },
+      "tensor '" + all + "gate_up_proj_scales' has 255 at [2,1], which is NaN");
+  says(
+      packed, [](FileTensors&) {}, Mxfp4Layout::kNone,
+      "gate_up_proj_blocks' and no 'model.layers.0.mlp.experts.gate_up_proj': it is quantized");
+}
+
 TEST(LoadWeights, CastsEveryFormatToEveryOther) {
   for (const DType stored : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const FileTensors tensors = MixtralTensors(Model(stored), 2);

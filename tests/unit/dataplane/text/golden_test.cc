@@ -89,7 +89,7 @@ TEST_P(GoldenTokenizer, RendersChatsAsTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer,
-                         testing::Values("tokenizer", "tokenizer_byte_fallback"),
+                         testing::Values("tokenizer", "tokenizer_byte_fallback", "tokenizer_o200k"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -85,7 +85,7 @@ class SupervisorTest : public testing::Test {
   bool AwaitReplaced(int index, pid_t before) const {
     return Await([&] {
       const std::map<int, pid_t> now = ChildrenOf(getpid());
-      return now.size() == kInstances && now.at(index) != before && Page("/ready").has_value();
+      return now.size() == kInstances && now.at(index) != before && Page("/startup").has_value();
     });
   }
 
@@ -137,7 +137,8 @@ TEST_F(SupervisorTest, AHungInstanceIsFoundKilledAndStartedAgain) {
               const std::map<int, pid_t> before = ChildrenOf(getpid());
               ASSERT_EQ(before.size(), size_t{kInstances});
               kill(before.at(2), SIGSTOP);
-              EXPECT_FALSE(Page("/ready")) << "not all are ready";
+              EXPECT_FALSE(Page("/startup")) << "not all answer";
+              EXPECT_EQ(Page("/ready"), "ok\n") << "the others serve";
               EXPECT_EQ(Page("/live"), "ok\n") << "the supervisor itself is well";
               EXPECT_TRUE(AwaitReplaced(2, before.at(2)));
               EXPECT_EQ(ChildrenOf(getpid()).at(0), before.at(0));
