@@ -27,7 +27,7 @@ struct ProcessRoom {
 Result<ProcessRoom> ReadProcessRoom(const std::string& root = "");
 
 // What one of `processes` equal processes of a cgroup may use: its limits divided by their number,
-// at least one core. Without a limit they share the machine with others, whoever those are. Memory
+// at least one core. Without a limit they share the machine with other processes. Memory
 // of a device is not divided: each has its own.
 ProcessRoom ShareOf(ProcessRoom room, int processes);
 

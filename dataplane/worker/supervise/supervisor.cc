@@ -236,7 +236,8 @@ bool Supervisor::IsStill(const Asked& asked) const {
 PageServer::Pages Supervisor::Pages() {
   PageServer::Pages pages;
   pages["/startup"] = [this] { return AllAnswer("/startup"); };
-  // An instance that is started again takes no readiness from the others: the control loop asks each.
+  // An instance that is started again takes no readiness from the others: the control loop asks
+  // each.
   pages["/ready"] = [this] {
     {
       const MutexLock lock(mu_);

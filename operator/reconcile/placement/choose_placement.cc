@@ -69,15 +69,14 @@ ChosenPlacement ChoosePlacement(const PlanningSide& from, const PlannedService& 
   if (out.placement || !is_ours || has_lost || experts.size() < 2) return out;
   if (spec.policy == PlacementPolicy::kRoundRobin) return out;
 
-  const janus::Result<Placement> keeping =
-      controllers::PlaceKeeping({planned.model.moe_layers(), planned.model.moe.experts,
-                                 slots_of_instance, planned.plan.spare_slots,
-                                 controllers::PodNumbers(pods), out.levels},
-                                held);
+  const janus::Result<Placement> keeping = controllers::PlaceKeeping(
+      {planned.model.moe_layers(), planned.model.moe.experts, slots_of_instance,
+       planned.plan.spare_slots, controllers::PodNumbers(pods), out.levels},
+      held);
   if (!keeping.ok()) return out;
-  janus::Result<PlacementFound> found = SearchPlacement(*memory, planned, spec.survivable, *keeping,
-                                                        controllers::PodNumbers(pods),
-                                                        Seconds(spec.rebalance_interval_seconds));
+  janus::Result<PlacementFound> found =
+      SearchPlacement(*memory, planned, spec.survivable, *keeping, controllers::PodNumbers(pods),
+                      Seconds(spec.rebalance_interval_seconds));
   if (!found.ok()) return out;
   PlacementMemory next = *memory;
   next.placed = std::make_shared<const PlacedExperts>(PlacedOn(found->placement, experts));

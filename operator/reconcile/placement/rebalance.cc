@@ -103,8 +103,7 @@ class Rebalancing {
     }
     janus::Result<PlacementFound> found =
         SearchPlacement(next, *desired_.planned, spec_.survivable, *current,
-                        controllers::PodNumbers(pods),
-                        Seconds(spec_.rebalance_interval_seconds));
+                        controllers::PodNumbers(pods), Seconds(spec_.rebalance_interval_seconds));
     if (found.status().code() == StatusCode::kUnavailable) return;  // more rounds come
     next.searched = seen_.now;
     if (!found.ok()) {

@@ -18,8 +18,8 @@ struct PlacementFound {
 // Searches the remembered rounds for a placement with fewer experts to read on the busiest
 // instance (controllers/replicas/place.h). `current` has the slots that the result has. A replica
 // that must be loaded has to save more reads until the next search, `interval` later, than its load
-// costs. `pods`: of the expert instances by rank (PlacementRequest). Unavailable: too few rounds. Takes about a second of CPU time for a model as large as
-// DeepSeek-V3. Pure.
+// costs. `pods`: of the expert instances by rank (PlacementRequest). Unavailable: too few rounds.
+// Takes about a second of CPU time for a model as large as DeepSeek-V3. Pure.
 janus::Result<PlacementFound> SearchPlacement(const PlacementMemory& memory,
                                               const PlannedService& planned, bool is_survivable,
                                               const Placement& current,

@@ -238,7 +238,8 @@ int InOnePod(const Placement& placement, const std::vector<int>& pods, int exper
     for (uint16_t expert = 0; expert < experts; ++expert) {
       std::set<int> has;
       for (size_t i = 0; i < held.size(); ++i) {
-        if (std::ranges::count(held[i][static_cast<size_t>(layer)], expert) > 0) has.insert(pods[i]);
+        if (std::ranges::count(held[i][static_cast<size_t>(layer)], expert) > 0)
+          has.insert(pods[i]);
       }
       out += has.size() == 1;
     }
