@@ -223,7 +223,7 @@ class ServingTest(ServedCase):
         wanted = [case["greedy_ids"] for case in cases]
         wait_for(functools.partial(self.all_exchange_for, "several", bodies, wanted, instances=7),
                  "each instance to have its part in an answer")
-        self.assertEqual(self.get("moesvc/several")["status"]["topology"]["mode"], "TwoPhaseParallel")
+        self.assertEqual(self.get("moesvc/several")["status"]["effective"]["exchangeMode"], "TwoPhaseParallel")
         ways = set()
         for name in self.states(OF_WORKERS, "several"):
             ways |= set(re.findall(r'^janus_exchange_link_info{.*transport="([^"]*)".*} 1$', self.page(name), re.M))
