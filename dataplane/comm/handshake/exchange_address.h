@@ -24,8 +24,7 @@ Result<ExchangeAddress> ParseExchangeAddress(const std::string& text);
 // the same if the instance has one listener.
 struct ExchangeAddresses {
   std::string network;  // for peers that do not share memory with it
-  std::string
-      memory;  // for peers that do: their HELLOs carry descriptors, which need a Unix socket
+  std::string memory;   // for peers that do: descriptors in their HELLOs need a Unix socket
 };
 
 // "ADDRESS", or "tcp:...,unix:/path": a TCP address and a Unix socket. InvalidArgument: anything

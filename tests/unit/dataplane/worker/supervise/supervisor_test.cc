@@ -37,7 +37,7 @@ class SupervisorTest : public testing::Test {
     limits_.look_every = std::chrono::milliseconds(10);
     limits_.ask_every = std::chrono::milliseconds(50);
     limits_.answer_within = Scaled(std::chrono::milliseconds(2000));
-    limits_.gather_within = Scaled(std::chrono::milliseconds(900));
+    limits_.gather_within = Scaled(std::chrono::milliseconds(2000));
   }
 
   // Runs the supervisor on this thread, as it requires, and `act` beside it once all instances are
@@ -67,7 +67,11 @@ class SupervisorTest : public testing::Test {
       if (!ends_by_signal_) {
         EXPECT_TRUE(Await([&] { return has_ended.load(); })) << "it does not end by itself";
       }
-      if (!has_ended) StopSignals::Request();
+      if (has_ended) return;
+      StopSignals::Request();
+      if (Await([&] { return has_ended.load(); })) return;
+      ADD_FAILURE() << "it waits for an instance that does not end";
+      for (const auto& [index, pid] : ChildrenOf(getpid())) kill(pid, SIGKILL);
     });
     const int code = supervisor.Run();
     has_ended = true;
@@ -79,7 +83,7 @@ class SupervisorTest : public testing::Test {
 
   std::string Pages() const { return folder_.path() + "/pages"; }
   std::optional<std::string> Page(const std::string& path) const {
-    return FetchPages({Pages()}, path, Scaled(std::chrono::milliseconds(5000))).front();
+    return FetchPages({Pages()}, path, Scaled(std::chrono::milliseconds(10000))).front();
   }
   // Waits until another process than `before` is the instance, and all are ready again.
   bool AwaitReplaced(int index, pid_t before) const {
