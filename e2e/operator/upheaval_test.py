@@ -68,6 +68,32 @@ class UpheavalTest(OperatorCase):
             self.assertEqual(codes[0], 429, f"{name} was evicted before others served: {evictions}")
         self.assertEqual({pod["metadata"]["name"] for pod in self.get("pods")["items"]} & leaving, set())
 
+    def test_the_only_gateway_is_evicted_once_a_spare_one_is_ready(self):
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", '{"spec":{"gateway":{"replicas":1}}}')
+
+        def gateways():
+            return {one["metadata"]["name"]: one["spec"].get("nodeName") for one in json.loads(self.kubectl(
+                "get", "pods", "-l", "app.kubernetes.io/component=gateway", "-o", "json"))["items"]
+                    if "deletionTimestamp" not in one["metadata"]}
+
+        wait_for(lambda: len(gateways()) == 1 and
+                 self.get("pdb/demo-gateway").get("status", {}).get("currentHealthy") == 1, "one gateway")
+        (name, node), = gateways().items()
+        self.addCleanup(self.try_kubectl, "uncordon", node)
+        # While the operator is stopped, there is no spare gateway: the server must refuse to evict the only one.
+        self.operator.send_signal(signal.SIGSTOP)
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            drain = threads.submit(self.kubectl, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", TIMEOUT,
+                                   namespaced=False)
+            try:
+                wait_for(lambda: name in {one for one, _ in self.evictions()}, "an eviction of the gateway")
+            finally:
+                self.operator.send_signal(signal.SIGCONT)
+            drain.result()
+        codes = [code for one, code in self.evictions() if one == name]
+        self.assertEqual((codes[0], codes[-1]), (429, 201), codes)
+        wait_for(lambda: len(gateways()) == 1 and node not in gateways().values(), "one gateway on the other node")
+
     def test_a_taint_that_evicts_empties_its_node(self):
         node = self.node_of("attention")
         self.addCleanup(self.try_kubectl, "taint", "node", node, "maintenance-")

@@ -73,12 +73,12 @@ Node DisruptionBudget(const MoEService& service, Role role, int committed) {
   return out;
 }
 
-// Evictions remove one gateway at a time, since a node upgrade may bring both onto one node.
-// Unready gateways, as while no epoch serves, do not block a drain.
-Node GatewayBudget(const MoEService& service) {
+// Evictions remove one gateway at a time, since a node upgrade may bring both onto one node. They
+// do not remove the only one. Unready gateways, as while no epoch serves, do not block a drain.
+Node GatewayBudget(const MoEService& service, bool keeps_one) {
   Node out = Empty(kDisruptionBudgets);
   SetAt(out, {"spec"},
-        Object({{"maxUnavailable", Node::Integer(1)},
+        Object({{keeps_one ? "minAvailable" : "maxUnavailable", Node::Integer(1)},
                 {"selector",
                  Object({{"matchLabels",
                           TextMap(SelectorOf(service, "app.kubernetes.io/component", kGateway))}})},
@@ -87,12 +87,11 @@ Node GatewayBudget(const MoEService& service) {
   return out;
 }
 
-Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
-  const GatewaySpec& asked = service.spec.gateway;
+Node Gateway(const MoEService& service, const OperatorDefaults& defaults, int replicas) {
   const Labels selector = SelectorOf(service, "app.kubernetes.io/component", kGateway);
   Node out = Empty(kDeployments);
   SetAt(out, {"spec"},
-        Object({{"replicas", Node::Integer(asked.replicas.value_or(defaults.gateway_replicas))},
+        Object({{"replicas", Node::Integer(replicas)},
                 {"selector", Object({{"matchLabels", TextMap(selector)}})},
                 // A new gateway starts before an old one ends, so that every request finds one.
                 {"strategy", Object({{"type", Text("RollingUpdate")},
@@ -106,14 +105,17 @@ Node Gateway(const MoEService& service, const OperatorDefaults& defaults) {
 }  // namespace
 
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
-                              const CommittedPods& committed) {
+                              const CommittedPods& committed, LeavingGateways leaving) {
+  const int gateways = service.spec.gateway.replicas.value_or(defaults.gateway_replicas);
+  const bool keeps_one = gateways == 1 && leaving.has_value();
   // Policies come before the objects that they protect.
   std::vector<Child> out = NetworkPoliciesOf(service, defaults);
   out.push_back({&kServiceAccounts, WorkerAccount(service)});
   out.push_back({&kServices, Members(service)});
   out.push_back({&kServices, Endpoint(service)});
-  out.push_back({&kDisruptionBudgets, GatewayBudget(service)});
-  out.push_back({&kDeployments, Gateway(service, defaults)});
+  out.push_back({&kDisruptionBudgets, GatewayBudget(service, keeps_one)});
+  out.push_back(
+      {&kDeployments, Gateway(service, defaults, gateways + (keeps_one && *leaving > 0 ? 1 : 0))});
   for (const auto& [role, pods] : {std::pair{Role::kAttention, committed.attention},
                                    std::pair{Role::kExperts, committed.experts}}) {
     if (pods > 0) out.push_back({&kDisruptionBudgets, DisruptionBudget(service, role, pods)});

@@ -31,6 +31,11 @@ struct CommittedPods {
   int experts = 0;
 };
 
+// Gateways that run on nodes that they must leave: a service with one gateway gets another one
+// first. Absent: nodes are not read, so an eviction of the only gateway is not held up, and
+// requests are refused until its successor is ready.
+using LeavingGateways = std::optional<int>;
+
 // An object that a service needs, other than pods.
 struct Child {
   const Resource* resource;  // of names.h
@@ -44,6 +49,7 @@ struct Child {
 // the spec asks for them (network_policies.h). They are complete, with labels, owner reference and
 // the hash of the wanted content (owned.h). Pure.
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
-                              const CommittedPods& committed);
+                              const CommittedPods& committed,
+                              LeavingGateways leaving = std::nullopt);
 
 }  // namespace janus::control

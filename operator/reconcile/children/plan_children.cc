@@ -104,8 +104,14 @@ std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerO
     Count(sides.front.committed(), committed);
     if (sides.old) Count(sides.old->committed(), committed);
   }
+  LeavingGateways leaving;
+  if (options.reads_nodes && options.ground == Ground::kCluster) {
+    leaving = static_cast<int>(
+        std::count_if(seen.gateway_pods.begin(), seen.gateway_pods.end(),
+                      [](const GatewayPodSeen& pod) { return pod.must_leave && !pod.is_leaving; }));
+  }
   std::vector<Child> out =
-      ChildrenOf(GatewaysService(seen, sides, desired), options.defaults, committed);
+      ChildrenOf(GatewaysService(seen, sides, desired), options.defaults, committed, leaving);
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (!IsExternal(SpecOf(desired.service, role))) continue;
     out.push_back(ScalerOf(desired.service, role, desired.Of(role).external_count));

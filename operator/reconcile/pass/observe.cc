@@ -87,7 +87,8 @@ class Observing {
       there_.emplace(UidOf(node));
       if (TextAt(node, {"metadata", "labels", "app.kubernetes.io/component"}) == "gateway") {
         const bool is_leaving = FindAt(node, {"metadata", "deletionTimestamp"}) != nullptr;
-        out_.gateway_pods.push_back({KeyOf(node).name, is_leaving, WhyNotRunning(node)});
+        out_.gateway_pods.push_back({KeyOf(node).name, is_leaving, WhyNotRunning(node),
+                                     std::string(TextAt(node, {"spec", "nodeName"}))});
       }
       if (!IsControlledBy(node, pass_.memory.uid)) continue;
       std::optional<PodSeen> pod = ReadPod(node);
@@ -143,21 +144,21 @@ class Observing {
 
   // Nothing: no such node. The node cache may lag behind the pod cache, so before a pod is given
   // up, the server is asked for a node that the cache lacks.
-  std::optional<NodeSeen> FindNode(const PodSeen& pod) {
-    const ObjectKey key{"", pod.node};
+  std::optional<NodeSeen> FindNode(const std::string& name, bool is_leaving) {
+    const ObjectKey key{"", name};
     if (const auto cached = pass_.caches.nodes.Get(key)) return ReadNode(*cached);
-    if (pod.is_leaving) return std::nullopt;
-    const auto known = pass_.nodes.find(pod.node);
+    if (is_leaving) return std::nullopt;
+    const auto known = pass_.nodes.find(name);
     if (known != pass_.nodes.end()) return known->second;
-    std::optional<NodeSeen>& out = pass_.nodes[pod.node];
+    std::optional<NodeSeen>& out = pass_.nodes[name];
     const ApiResult<Node> there = pass_.api.Get(kNodes, key, Subresource::kNone, pass_.limits);
     if (there.ok()) {
       out = ReadNode(*there);
     } else if (there.error().code != StatusCode::kNotFound) {
-      const std::string call = "read node " + pod.node;
+      const std::string call = "read node " + name;
       pass_.Refuse(call, RefusalOf(there.error(), call));
       out.emplace();
-      out->name = pod.node;
+      out->name = name;
     }
     return out;
   }
@@ -166,7 +167,14 @@ class Observing {
     std::map<std::string, NodeSeen> nodes;
     for (const PodSeen& pod : out_.pods) {
       if (pod.node.empty() || nodes.contains(pod.node)) continue;
-      if (std::optional<NodeSeen> node = FindNode(pod)) nodes[pod.node] = *std::move(node);
+      std::optional<NodeSeen> node = FindNode(pod.node, pod.is_leaving);
+      if (node) nodes[pod.node] = *std::move(node);
+    }
+    for (GatewayPodSeen& pod : out_.gateway_pods) {
+      const auto node = pass_.caches.nodes.Get({"", pod.node});
+      if (!node) continue;
+      const NodeSeen seen = ReadNode(*node);
+      pod.must_leave = seen.is_cordoned || !seen.evicts.empty();
     }
     out_.next_lost_node = JudgeByNodes(nodes, pass_.wall, out_.pods);
   }

@@ -41,6 +41,8 @@ struct GatewayPodSeen {
   std::string name;
   bool is_leaving = false;
   std::string why_not_running;  // empty: no known reason
+  std::string node = {};        // empty: not scheduled yet
+  bool must_leave = false;      // its node is cordoned, or evicts
 };
 
 // An object with one of our names that is neither a pod nor a topology; it may have another owner.

@@ -105,6 +105,24 @@ TEST(ChildrenOf, NoBudgetHoldsUpWhatServesNobody) {
   }
 }
 
+TEST(ChildrenOf, TheOnlyGatewayIsNotEvictedBeforeASpareOneIsThere) {
+  const auto made = [](int gateways, LeavingGateways leaving) {
+    MoEService service = Chat();
+    service.spec.gateway.replicas = gateways;
+    const std::vector<Child> children = ChildrenOf(service, kDefaults, {}, leaving);
+    const Node* budget = Named(children, kDisruptionBudgets, "chat-gateway");
+    return std::tuple(
+        IntegerAt(*Named(children, kDeployments, "chat-gateway"), {"spec", "replicas"}),
+        IntegerAt(*budget, {"spec", "minAvailable"}),
+        IntegerAt(*budget, {"spec", "maxUnavailable"}));
+  };
+  const std::optional<int64_t> none;
+  EXPECT_EQ(made(1, 0), std::tuple(1, 1, none));
+  EXPECT_EQ(made(1, 1), std::tuple(2, 1, none));
+  EXPECT_EQ(made(1, std::nullopt), std::tuple(1, none, 1)) << "nothing would make room";
+  EXPECT_EQ(made(2, 1), std::tuple(2, none, 1)) << "the other one answers";
+}
+
 TEST(ChildrenOf, AllAreOwnedByTheServiceAndInItsNamespace) {
   MoEService closed = Chat();
   closed.spec.security.network_policy = true;

@@ -75,6 +75,20 @@ class DecideTest : public testing::Test {
   SimulatedService sim_;
 };
 
+TEST_F(DecideTest, TheOnlyGatewayOnACordonedNodeGetsASpareOne) {
+  ServiceObserved seen = Serving(1, 2, "  gateway: {replicas: 1}\n");
+  seen.gateway_pods = {{"demo-gateway-x", false, "", "a", false}};
+  const std::string rest = Planned(seen);
+  seen.gateway_pods[0].must_leave = true;
+  EXPECT_EQ(Planned(seen), rest + "apply Deployment demo-gateway\n");
+  const Plan plan = Decide(seen, sim_.op().options());
+  const auto* const apply = std::get_if<ApplyChild>(&plan.work.back());
+  ASSERT_NE(apply, nullptr);
+  EXPECT_EQ(IntegerAt(apply->child.object, {"spec", "replicas"}), 2);
+  seen.gateway_pods[0].is_leaving = true;
+  EXPECT_EQ(Planned(seen), rest) << "it leaves already";
+}
+
 TEST_F(DecideTest, FirstCreation) {
   sim_.Apply(1, 2);
   EXPECT_EQ(Planned(Seen()),
