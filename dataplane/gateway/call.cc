@@ -137,8 +137,9 @@ void Call::Answer(PreparedRequest prepared) {
   head_.prompt_logprobs = request.prompt_logprobs;
   echo_ = request.echo;
   drops_tokens_ = request.max_tokens == 0;
-  // In some models the markers of tool calls are special tokens.
-  skip_special_tokens_ = request.skip_special_tokens && !request.reads_tool_calls;
+  // In some models the markers of tool calls are special tokens; in harmony all are.
+  skip_special_tokens_ =
+      request.skip_special_tokens && !request.reads_tool_calls && !prepared.chat_text.is_harmony;
   head_.logits_hash = request.logits_hash;
 
   choices_.resize(prepared.generations.size());
@@ -148,7 +149,8 @@ void Call::Answer(PreparedRequest prepared) {
     Choice& choice = choices_[i];
     OpenChoice(request, i, generation);
     const ChatTextOptions& apart = prepared.chat_text;
-    if (apart.reads_reasoning || apart.tools != ToolFormat::kNone) choice.chat.emplace(apart);
+    if (apart.is_harmony || apart.reads_reasoning || apart.tools != ToolFormat::kNone)
+      choice.chat.emplace(apart);
     choice.is_first_call_only = !request.parallel_tool_calls;
     Result<gateway::Answer> answer = gateway::Answer::Create(
         *context_.model.text.tokenizer, {.stop = request.stop,

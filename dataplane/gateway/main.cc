@@ -67,6 +67,7 @@ Result<ServedModel> LoadModel(const GatewayOptions& options, const Logger& log) 
     model.reads_reasoning = source.find("</think>") != std::string::npos;
   }
   model.tool_format = options.tool_format.value_or(model.tool_format);
+  if (model.tool_format == ToolFormat::kHarmony) model.reads_reasoning = true;
   model.reads_reasoning = options.reads_reasoning.value_or(model.reads_reasoning);
   // Otherwise these ids would be refused request by request, as if the prompts were wrong.
   if (model.text.tokenizer->id_limit() > description.vocab) {

@@ -57,7 +57,7 @@ Status SetToolParser(std::string_view value, GatewayOptions* out) {
   if (out->tool_format) return OkStatus();
   return InvalidArgument(
       "'" + std::string(value) +
-      "' is unknown; want auto, none, hermes, glm, deepseek, kimi, mistral or llama");
+      "' is unknown; want auto, none, hermes, glm, deepseek, kimi, harmony, mistral or llama");
 }
 
 Status SetReasoningParser(std::string_view value, GatewayOptions* out) {
@@ -111,12 +111,14 @@ const std::vector<Flag>& Flags() {
        "ignore: name the parameter in the header X-Ignored-Parameters. Default: refuse",
        SetUnknownParameters},
       {"tool-parser", "FORMAT",
-       "format in which the model writes tool calls: none, hermes, glm, deepseek, kimi, mistral or "
+       "format in which the model writes tool calls: none, hermes, glm, deepseek, kimi, harmony, "
+       "mistral or "
        "llama. Default: auto, found from its chat template",
        SetToolParser},
       {"reasoning-parser", "think|none",
-       "think: the text in <think>...</think> of an answer becomes reasoning_content. Default: "
-       "auto, which is think if the chat template has </think>",
+       "think: the text in <think>...</think> of an answer, or harmony's analysis, becomes "
+       "reasoning_content. Default: auto, which is think if the chat template has </think> or "
+       "harmony's channels",
        SetReasoningParser},
       {"cors-origin", "ORIGIN",
        "let web pages of this origin call, for example https://ui.example; * lets all call; may be "

@@ -29,7 +29,12 @@ ChatTextOptions ChatTextOf(const ServedModel& model, const CompletionRequest& re
                            const std::string& prompt) {
   ChatTextOptions out;
   if (request.reads_tool_calls) out.tools = model.tool_format;
-  out.reads_reasoning = model.reads_reasoning && !request.continue_final_message;
+  // With neither of them, the text stays as it is.
+  out.is_harmony = model.tool_format == ToolFormat::kHarmony &&
+                   (model.reads_reasoning || request.reads_tool_calls);
+  out.begins_in_answer = out.is_harmony && request.continue_final_message;
+  out.reads_reasoning =
+      model.reads_reasoning && (out.is_harmony || !request.continue_final_message);
   const size_t end = prompt.find_last_not_of(" \t\r\n");
   out.begins_in_reasoning = out.reads_reasoning && end != std::string::npos &&
                             std::string_view(prompt).substr(0, end + 1).ends_with("<think>");

@@ -1,5 +1,6 @@
 // Text of a chat's answer: the first byte chooses the format of calls, the second whether reasoning
-// is read. Cut into any pieces it gives the same reasoning, content and calls.
+// is read, and of harmony whether calls are and where it begins. Cut into any pieces it gives the
+// same reasoning, content and calls.
 
 #include <cstdint>
 #include <string>
@@ -34,10 +35,13 @@ ChatText::Delta Read(const janus::gateway::ChatTextOptions& options, std::string
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus::gateway;  // NOLINT
   if (size < 2) return 0;
-  constexpr int kFormats = static_cast<int>(ToolFormat::kLlama) + 1;
-  const ChatTextOptions options{.reads_reasoning = (data[1] & 1) != 0,
-                                .begins_in_reasoning = (data[1] & 3) == 3,
-                                .tools = static_cast<ToolFormat>(data[0] % kFormats)};
+  constexpr int kFormats = static_cast<int>(ToolFormat::kHarmony) + 1;
+  ChatTextOptions options{.reads_reasoning = (data[1] & 1) != 0,
+                          .begins_in_reasoning = (data[1] & 3) == 3,
+                          .tools = static_cast<ToolFormat>(data[0] % kFormats)};
+  options.is_harmony = options.tools == ToolFormat::kHarmony;
+  options.begins_in_answer = options.is_harmony && (data[1] & 4) != 0;
+  if (options.is_harmony && (data[1] & 8) != 0) options.tools = ToolFormat::kNone;
   const std::string_view text(reinterpret_cast<const char*>(data) + 2, size - 2);
   const ChatText::Delta whole = Read(options, text, text.size() + 1);
   for (const size_t piece : {1, 3, 7}) {

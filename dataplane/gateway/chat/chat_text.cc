@@ -24,9 +24,15 @@ ChatText::ChatText(const ChatTextOptions& options)
       end_of_reasoning_(Of(kEndThink)),
       begin_of_calls_(Of(markers_.begin)),
       end_of_calls_(Of(markers_.end)),
-      drops_line_ends_(options.reads_reasoning) {}
+      drops_line_ends_(options.reads_reasoning) {
+  if (!options.is_harmony) return;
+  harmony_.emplace(HarmonyOptions{.reads_reasoning = options.reads_reasoning,
+                                  .reads_calls = options.tools == ToolFormat::kHarmony,
+                                  .begins_in_answer = options.begins_in_answer});
+}
 
 ChatText::Delta ChatText::Push(std::string_view text) {
+  if (harmony_) return harmony_->Push(text);
   Delta delta;
   if (state_ == State::kBegin) {
     begin_ += text;
@@ -106,6 +112,7 @@ void ChatText::AddContent(std::string_view text, Delta* delta) {
 }
 
 ChatText::Delta ChatText::Finish() {
+  if (harmony_) return harmony_->Finish();
   Delta delta;
   switch (state_) {
     case State::kBegin:

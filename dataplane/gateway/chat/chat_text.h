@@ -5,27 +5,28 @@
 #include <string_view>
 #include <vector>
 
+#include "dataplane/gateway/chat/chat_delta.h"
+#include "dataplane/gateway/chat/harmony_text.h"
 #include "dataplane/gateway/chat/marker_finder.h"
 #include "dataplane/gateway/chat/tool_calls.h"
 
 namespace janus::gateway {
 
 struct ChatTextOptions {
-  bool reads_reasoning = false;  // <think>...</think> at the beginning is not part of the content
+  // <think>...</think> at the beginning, or harmony's analysis, is not part of the content.
+  bool reads_reasoning = false;
   bool begins_in_reasoning = false;  // the prompt ends with <think>
   ToolFormat tools = ToolFormat::kNone;
+  bool is_harmony = false;        // the answer has harmony's messages, whatever of them is read
+  bool begins_in_answer = false;  // of harmony: the prompt ends within the text of a message
 };
 
 // Splits the text of a chat's answer, as it arrives, into reasoning, content and tool calls. A call
 // is returned when it is complete. Text between the markers of calls that is no call becomes
-// content, together with its markers. Thread-compatible.
+// content, together with its markers. HarmonyText reads harmony. Thread-compatible.
 class ChatText {
  public:
-  struct Delta {
-    std::string reasoning;
-    std::string content;
-    std::vector<ToolCall> calls;
-  };
+  using Delta = ChatDelta;
 
   explicit ChatText(const ChatTextOptions& options);
 
@@ -43,6 +44,7 @@ class ChatText {
 
   const ChatTextOptions options_;
   const ToolMarkers markers_;
+  std::optional<HarmonyText> harmony_;
   State state_;
   std::string begin_;  // text that may become <think>
   MarkerFinder end_of_reasoning_;

@@ -24,6 +24,7 @@ constexpr auto kNames = std::to_array<std::pair<std::string_view, ToolFormat>>({
     {"glm", ToolFormat::kGlm},
     {"deepseek", ToolFormat::kDeepSeek},
     {"kimi", ToolFormat::kKimi},
+    {"harmony", ToolFormat::kHarmony},
     {"mistral", ToolFormat::kMistral},
     {"llama", ToolFormat::kLlama},
 });
@@ -212,15 +213,21 @@ ToolFormat ToolFormatOf(std::string_view chat_template) {
   const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };
   if (has(kDeepSeekBegin)) return ToolFormat::kDeepSeek;
   if (has("<|tool_calls_section_begin|>")) return ToolFormat::kKimi;
+  if (has("<|channel|>")) return ToolFormat::kHarmony;
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<arg_key>")) return ToolFormat::kGlm;
   if (has("<tool_call>")) return ToolFormat::kHermes;
   return has("<|python_tag|>") ? ToolFormat::kLlama : ToolFormat::kNone;
 }
 
+bool IsJsonObject(std::string_view text) {
+  return Parsed(Trimmed(text)).is_object();
+}
+
 std::vector<ToolCall> ReadToolCalls(ToolFormat format, std::string_view body) {
   switch (format) {
     case ToolFormat::kNone:
+    case ToolFormat::kHarmony:
       return {};
     case ToolFormat::kHermes:
       return OneOrMany(Parsed(Trimmed(body)));
@@ -241,6 +248,7 @@ std::vector<ToolCall> ReadToolCalls(ToolFormat format, std::string_view body) {
 ToolMarkers MarkersOf(ToolFormat format) {
   switch (format) {
     case ToolFormat::kNone:
+    case ToolFormat::kHarmony:
       return {};
     case ToolFormat::kHermes:
     case ToolFormat::kGlm:

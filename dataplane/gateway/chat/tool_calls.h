@@ -17,6 +17,7 @@ enum class ToolFormat : uint8_t {
   kKimi,      // <|tool_calls_section_begin|>, likewise
   kMistral,  // [TOOL_CALLS] to the end: a list, or name[ARGS]{...}
   kLlama,    // <|python_tag|> to the end, or all of the answer: {"name": ..., "parameters": {...}}
+  kHarmony,  // gpt-oss: <|channel|>commentary to=functions.name<|message|>{...} (harmony_text.h)
 };
 
 // Nothing: unknown name. Names are those of the enumeration in small letters, and "none".
@@ -30,7 +31,11 @@ struct ToolCall {
   friend bool operator==(const ToolCall&, const ToolCall&) = default;
 };
 
+// Whether the text is an object of JSON that is not nested too deeply.
+bool IsJsonObject(std::string_view text);
+
 // Reads the text between the markers of calls. Empty: it is no call in this format, but text.
+// HarmonyText reads kHarmony, which has no markers around calls alone.
 std::vector<ToolCall> ReadToolCalls(ToolFormat format, std::string_view body);
 
 // The markers around calls; an empty `end` means the end of the answer.

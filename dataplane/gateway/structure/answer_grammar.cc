@@ -83,6 +83,9 @@ CallSyntax SyntaxOf(ToolFormat format, std::string_view chat_template) {
               .between = "<|tool_call_argument_begin|>",
               .after = "<|tool_call_end|>",
               .end = "<|tool_calls_section_end|>"};
+    case ToolFormat::kHarmony:  // a call ends the answer
+      return {.before = "<|channel|>commentary to=functions.",
+              .between = " <|constrain|>json<|message|>"};
     case ToolFormat::kMistral:
       if (chat_template.find("[ARGS]") != chat_template.npos) {
         return {.before = "[TOOL_CALLS]", .between = "[ARGS]"};
@@ -127,7 +130,8 @@ class Calls {
     }
     grammars_->AddRule("call", any);
     std::string all = "call";
-    if (request.parallel_tool_calls && request.called_tool.empty()) {
+    const bool is_harmony = context_.chat_text.tools == ToolFormat::kHarmony;
+    if (request.parallel_tool_calls && request.called_tool.empty() && !is_harmony) {
       all += " (" + Text(syntax_.separator) + " call)*";
     }
     grammars_->AddRule("calls", Text(syntax_.begin) + " " + all + " " + Text(syntax_.end));
@@ -202,18 +206,23 @@ Result<std::string> BodyOf(const StructuredAnswer& structured, Grammars* grammar
 
 // Reasoning is free, and ends with its marker.
 void AddStart(const GrammarContext& context, Grammars* grammars) {
-  if (!context.chat_text.reads_reasoning) return grammars->AddRule("start", "answer");
+  if (!context.chat_text.reads_reasoning || context.chat_text.begins_in_answer) {
+    return grammars->AddRule("start", "answer");
+  }
   const auto text = [&](std::string_view of) { return LarkText(context.tokenizer, of); };
+  const bool is_harmony = context.chat_text.is_harmony;
   const bool begins = context.chat_text.begins_in_reasoning;
-  grammars->AddRule("start", begins ? "thoughts space? answer"
-                                    : "(" + text("<think>") + " thoughts space?)? answer");
-  const std::string end = text("</think>");
+  const std::string begin = text(is_harmony ? "<|channel|>analysis<|message|>" : "<think>");
+  const std::string thoughts = "thoughts " + (is_harmony ? text("<|start|>assistant") : "space?");
+  grammars->AddRule("start",
+                    begins ? thoughts + " answer" : "(" + begin + " " + thoughts + ")? answer");
+  const std::string end = text(is_harmony ? "<|end|>" : "</think>");
   if (end.starts_with('"')) {
     grammars->AddRule("thoughts[suffix=" + end + "]", "/(.|\\n)*/");
   } else {
     grammars->AddRule("thoughts", "/(.|\\n)*/ " + end);
   }
-  grammars->AddRule("space", "/[ \\t\\r\\n]{1,8}/");
+  if (!is_harmony) grammars->AddRule("space", "/[ \\t\\r\\n]{1,8}/");
 }
 
 }  // namespace
@@ -227,6 +236,9 @@ RequestResult<std::string> AnswerGrammar(const GrammarContext& context,
   const Result<std::string> body = BodyOf(request.structured, &grammars);
   if (!body.ok()) return InvalidParameter(request.structured.param, body.status().message());
   std::string answer = *body;
+  if (!answer.empty() && context.chat_text.is_harmony && !context.chat_text.begins_in_answer) {
+    answer = LarkText(context.tokenizer, "<|channel|>final<|message|>") + " (" + answer + ")";
+  }
   // With tools that may be called, the answer is either.
   if (request.reads_tool_calls) {
     Calls(context, &grammars).Add(request);

@@ -458,6 +458,22 @@ def test_tools_without_a_known_format_are_refused(start):
     assert chat(gateway, CALL, tools=TOOLS, max_tokens=200).choices[0].message.tool_calls
 
 
+def test_harmony_is_split_into_reasoning_content_and_calls(start):
+    gateway = with_template(start, "{{ messages[0].content }}", "--tool-parser", "harmony")
+    # Without <|end|>, which ends answers of this model.
+    begin = "<|channel|>analysis<|message|>hm<|start|>assistant"
+    answer = begin + "<|channel|>final<|message|>So."
+    call = begin + '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"b":1}<|call|>'
+    message = chat(gateway, answer, max_tokens=200).choices[0].message
+    assert message.content == "So." and message.reasoning_content == "hm"
+    message = chat(gateway, call, tools=TOOLS, max_tokens=200).choices[0].message
+    assert message.content is None and message.reasoning_content == "hm"
+    assert [(c.function.name, c.function.arguments) for c in message.tool_calls] == [("add", '{"b":1}')]
+    deltas = [c.choices[0].delta for c in chat(gateway, answer, stream=True, max_tokens=200)]
+    assert "".join(d.content or "" for d in deltas) == "So."
+    assert "".join(getattr(d, "reasoning_content", None) or "" for d in deltas) == "hm"
+
+
 def test_reasoning_is_apart_from_the_content(start):
     gateway = with_template(start, "{{ messages[0].content }}", "--reasoning-parser", "think")
     message = chat(gateway, "<think>hm</think>\n\nSo.", max_tokens=200).choices[0].message

@@ -9,7 +9,7 @@ import unittest
 from serving import GOLDEN, Service, copy_golden
 
 # (m, n, transport). The others must equal the first.
-CONFIGURATIONS = [(1, 1, "SharedMemory"), (2, 2, "SharedMemory"), (2, 2, "TCP")]
+CONFIGURATIONS = [(1, 1, "SharedMemory"), (2, 3, "SharedMemory"), (2, 2, "TCP")]
 
 
 def cases_of(family):

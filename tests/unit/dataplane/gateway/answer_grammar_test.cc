@@ -109,6 +109,22 @@ TEST_F(AnswerGrammarTest, LeavesReasoningFree) {
   EXPECT_FALSE(Accepts(given, "yes"));
 }
 
+TEST_F(AnswerGrammarTest, OfHarmonyIsInTheFinalChannel) {
+  const std::string given = R"(, "guided_choice": ["yes", "no"])";
+  chat_text_.is_harmony = true;
+  EXPECT_TRUE(Accepts(given, "<|channel|>final<|message|>no"));
+  EXPECT_FALSE(Accepts(given, "no"));
+  const std::string thinks =
+      "<|channel|>analysis<|message|>a<b\nc<|end|><|start|>assistant<|channel|>final<|message|>";
+  EXPECT_FALSE(Accepts(given, thinks + "yes"));
+  chat_text_.reads_reasoning = true;
+  EXPECT_TRUE(Accepts(given, thinks + "yes"));
+  EXPECT_FALSE(Accepts(given, thinks + "maybe"));
+  EXPECT_TRUE(Accepts(given, "<|channel|>final<|message|>no"));
+  chat_text_.begins_in_answer = true;
+  EXPECT_TRUE(Accepts(given, "no"));
+}
+
 // What a grammar of calls allows is read as calls that fit their schema, in every format.
 TEST_F(AnswerGrammarTest, OfACallIsReadAsThatCall) {
   struct Case {
@@ -116,12 +132,13 @@ TEST_F(AnswerGrammarTest, OfACallIsReadAsThatCall) {
     std::string chat_template;
   };
   const std::vector<Case> cases = {
-      {ToolFormat::kHermes, ""},          {ToolFormat::kGlm, ""},  {ToolFormat::kDeepSeek, ""},
-      {ToolFormat::kDeepSeek, "```json"}, {ToolFormat::kKimi, ""}, {ToolFormat::kMistral, ""},
-      {ToolFormat::kMistral, "[ARGS]"},   {ToolFormat::kLlama, ""}};
+      {ToolFormat::kHermes, ""},          {ToolFormat::kGlm, ""},   {ToolFormat::kDeepSeek, ""},
+      {ToolFormat::kDeepSeek, "```json"}, {ToolFormat::kKimi, ""},  {ToolFormat::kMistral, ""},
+      {ToolFormat::kMistral, "[ARGS]"},   {ToolFormat::kLlama, ""}, {ToolFormat::kHarmony, ""}};
   const std::string named = R"(, "tool_choice": {"type": "function", "function": {"name": "add"}})";
   for (const Case& one : cases) {
     chat_text_.tools = one.format;
+    chat_text_.is_harmony = one.format == ToolFormat::kHarmony;
     chat_template_ = one.chat_template;
     for (const bool is_named : {false, true}) {
       const std::string grammar = Grammar(std::string(R"(, "tools": )") + kTools +
@@ -144,7 +161,7 @@ TEST_F(AnswerGrammarTest, OfACallIsReadAsThatCall) {
           EXPECT_TRUE(arguments.at("a") <= 9 && arguments.at("b") >= 0) << *answer;
         }
       }
-      EXPECT_EQ(most > 1, !is_named) << "several calls";
+      EXPECT_EQ(most > 1, !is_named && !chat_text_.is_harmony) << "several calls";
     }
   }
 }

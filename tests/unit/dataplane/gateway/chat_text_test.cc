@@ -48,6 +48,12 @@ TEST_P(ChatTextReads, TheSameInPiecesOfAnySize) {
   }
 }
 
+constexpr ChatTextOptions Harmony(bool thinks, bool calls, bool begins_in_answer = false) {
+  return {.reads_reasoning = thinks,
+          .tools = calls ? ToolFormat::kHarmony : ToolFormat::kNone,
+          .is_harmony = true,
+          .begins_in_answer = begins_in_answer};
+}
 constexpr ChatTextOptions kThinks{.reads_reasoning = true};
 constexpr ChatTextOptions Tools(ToolFormat format, bool thinks = false) {
   return {.reads_reasoning = thinks, .tools = format};
@@ -119,16 +125,70 @@ INSTANTIATE_TEST_SUITE_P(
              Tools(ToolFormat::kLlama),
              "<|python_tag|>{\"name\": \"f\", \"parameters\": {}}",
              {"", "", {{"f", "{}"}}}},
-        Case{"LlamaThatIsText",
-             Tools(ToolFormat::kLlama),
-             "{ is a brace",
-             {"", "{ is a brace", {}}}),
+        Case{
+            "LlamaThatIsText", Tools(ToolFormat::kLlama), "{ is a brace", {"", "{ is a brace", {}}},
+        Case{"Harmony",
+             Harmony(true, true),
+             "<|channel|>analysis<|message|>hm <b><|end|><|start|>assistant<|channel|>final"
+             "<|message|>So.<|return|>",
+             {"hm <b>", "So.", {}}},
+        Case{"HarmonyCall",
+             Harmony(true, true),
+             "<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>commentary "
+             "to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>",
+             {"x", "", {{"f", "{\"a\": 1}"}}}},
+        Case{"HarmonyCallWithTheRecipientFirst",
+             Harmony(true, true),
+             " to=functions.f<|channel|>commentary json<|message|>{\"a\": 1}",
+             {"", "", {{"f", "{\"a\": 1}"}}}},
+        Case{"HarmonyCallsBehindAPreamble",
+             Harmony(true, true),
+             "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary"
+             " to=functions.f<|message|>{}<|call|><|start|>assistant to=functions.g<|channel|>"
+             "commentary<|message|>{}<|call|>",
+             {"", "I look.", {{"f", "{}"}, {"g", "{}"}}}},
+        Case{"HarmonyCallThatIsNoJson",
+             Harmony(true, true),
+             "<|channel|>commentary to=functions.f<|message|>oops<|call|>",
+             {"", "oops", {}}},
+        Case{"HarmonyCallCutShort",
+             Harmony(true, true),
+             "<|channel|>commentary to=functions.f<|message|>{\"a\": <|ca",
+             {"", "{\"a\": <|ca", {}}},
+        Case{"HarmonyCallsThatAreNotRead",
+             Harmony(true, false),
+             "<|channel|>commentary to=functions.f<|message|>{}<|call|>",
+             {"", "{}", {}}},
+        Case{"HarmonyToolsOfItsOwnAreReasoning",
+             Harmony(true, true),
+             "<|channel|>analysis to=python code<|message|>1+1<|call|><|start|>assistant"
+             "<|channel|>analysis<|message|>2<|end|>",
+             {"1+1\n2", "", {}}},
+        Case{"HarmonyReasoningThatIsNotRead",
+             Harmony(false, true),
+             "<|channel|>analysis<|message|>x<|end|><|start|>assistant<|channel|>final<|message|>y",
+             {"", "x\ny", {}}},
+        Case{"HarmonyMessageWithoutEnd",
+             Harmony(true, true),
+             "<|channel|>analysis<|message|>x<|start|>assistant<|channel|>final<|message|>y",
+             {"x", "y", {}}},
+        Case{"HarmonyHeaderCutShort", Harmony(true, true), "<|channel|>anal", {"", "", {}}},
+        Case{"HarmonyWithoutHeader",
+             Harmony(true, true),
+             "<b> to=you <|message|> all<|end|> and more",
+             {"", "<b> to=you <|message|> all\n and more", {}}},
+        Case{"HarmonyShortText", Harmony(true, true), "to", {"", "to", {}}},
+        Case{"HarmonyThatGoesOn",
+             Harmony(true, true, true),
+             " to the end<|end|><|start|>assistant<|channel|>analysis<|message|>x",
+             {"x", " to the end", {}}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ToolFormat, IsFoundByTheTemplatesMarkers) {
   EXPECT_EQ(ToolFormatOf("{{ '<tool_call>' }}"), ToolFormat::kHermes);
   EXPECT_EQ(ToolFormatOf("<tool_call><arg_key>"), ToolFormat::kGlm);
   EXPECT_EQ(ToolFormatOf("[TOOL_CALLS]"), ToolFormat::kMistral);
+  EXPECT_EQ(ToolFormatOf("<|start|>assistant<|channel|>"), ToolFormat::kHarmony);
   EXPECT_EQ(ToolFormatOf("{{ messages }}"), ToolFormat::kNone);
   EXPECT_EQ(ParseToolFormat("deepseek"), ToolFormat::kDeepSeek);
   EXPECT_EQ(ParseToolFormat("other"), std::nullopt);

@@ -199,6 +199,24 @@ TEST_F(ChatPrepareTest, SeesThatThePromptBeganTheReasoning) {
   EXPECT_FALSE(begins("a<think></think>"));
 }
 
+TEST_F(ChatPrepareTest, KnowsWhereAnAnswerInHarmonyBegins) {
+  model_.tool_format = ToolFormat::kHarmony;
+  model_.reads_reasoning = true;
+  const auto read = [&](const std::string& body) {
+    Chat("{{ messages[-1].content }}", body);
+    return std::get<PreparedRequest>(Text(body, Endpoint::kChat)).chat_text;
+  };
+  const ChatTextOptions plain = read(R"("messages": [{"role": "user", "content": "a"}])");
+  EXPECT_TRUE(plain.is_harmony && plain.reads_reasoning && !plain.begins_in_answer);
+  EXPECT_EQ(plain.tools, ToolFormat::kNone) << "none were given";
+  const ChatTextOptions continued =
+      read(R"("messages": [{"role": "assistant", "content": "a"}], "continue_final_message": true,
+              "add_generation_prompt": false)");
+  EXPECT_TRUE(continued.is_harmony && continued.begins_in_answer);
+  model_.reads_reasoning = false;
+  EXPECT_FALSE(read(R"("messages": [{"role": "user", "content": "a"}])").is_harmony);
+}
+
 TEST_F(PrepareTest, AnEchoedPromptHasTheLogprobsOfItsAnswer) {
   EXPECT_EQ(One(R"("prompt": "a", "echo": true, "logprobs": 2)").prompt_logprobs, 2);
   EXPECT_EQ(One(R"("prompt": "a", "echo": true)").prompt_logprobs, -1);
