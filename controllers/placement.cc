@@ -230,12 +230,14 @@ class Keeper {
     for (const uint16_t few : order) {
       for (auto many = order.rbegin(); many != order.rend(); ++many) {
         if (counts_[*many] < counts_[few] + 2) break;
-        for (size_t i = 0; i < of_.size(); ++i) {
-          if (!Has(i, *many) || Has(i, few)) continue;
-          *std::find(of_[i].begin(), of_[i].end(), *many) = few;
-          --counts_[*many];
-          ++counts_[few];
-          return true;
+        for (const bool any_pod : {false, true}) {
+          for (size_t i = 0; i < of_.size(); ++i) {
+            if (!Has(i, *many) || Has(i, few) || (!any_pod && PodHas(i, few))) continue;
+            *std::find(of_[i].begin(), of_[i].end(), *many) = few;
+            --counts_[*many];
+            ++counts_[few];
+            return true;
+          }
         }
       }
     }

@@ -50,7 +50,7 @@ void AddRoles(const Node& service, MetricFamily& desired, MetricFamily& ready) {
     if (const auto value = IntegerAt(role, {"desiredInstances"})) {
       AddSeries(desired, labels, static_cast<double>(*value));
     }
-    if (const auto value = IntegerAt(role, {"readyReplicas"})) {
+    if (const auto value = IntegerAt(role, {"readyInstances"})) {
       AddSeries(ready, labels, static_cast<double>(*value));
     }
   }

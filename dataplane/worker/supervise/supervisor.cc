@@ -83,6 +83,7 @@ Status Supervisor::Start(size_t index) {
   instance.child.emplace(std::move(child));
   instance.is_ready = false;
   ++instance.process;
+  instance.started = MonotonicClock::now();
   silences_.Forget(static_cast<int>(index));
   log_.Info("started an instance", {{"index", index}, {"pid", instance.child->pid()}});
   return OkStatus();
@@ -185,7 +186,15 @@ void Supervisor::LookForReady() {
   {
     const MutexLock lock(mu_);
     for (size_t i = 0; i < asked.size(); ++i) {
-      if (answers[i] && IsStill(asked[i])) instances_[asked[i].index].is_ready = true;
+      if (!IsStill(asked[i])) continue;
+      Instance& instance = instances_[asked[i].index];
+      instance.is_ready = answers[i];
+      if (answers[i] || MonotonicClock::now() < instance.started + options_.limits.start_within) {
+        continue;
+      }
+      log_.Error("an instance hangs and is killed: it did not become ready in time",
+                 {{"index", asked[i].index}, {"pid", instance.child->pid()}});
+      instance.child->Signal(SIGKILL);
     }
     const bool are_all_ready = std::ranges::all_of(
         instances_, [](const Instance& one) { return one.child && one.is_ready; });

@@ -19,9 +19,10 @@
 namespace janus::dataplane {
 
 struct SupervisorLimits {
-  std::chrono::milliseconds look_every{100};       // for an instance that is not ready yet
-  std::chrono::milliseconds ask_every{5'000};      // /live of instances that were ready
-  std::chrono::milliseconds answer_within{3'000};  // for an answer to either question
+  std::chrono::milliseconds look_every{100};        // for an instance that is not ready yet
+  std::chrono::milliseconds ask_every{5'000};       // /live of instances that were ready
+  std::chrono::milliseconds answer_within{3'000};   // for an answer to either question
+  std::chrono::milliseconds start_within{600'000};  // from the start of a process to /ready
   // For the pages of this process, whose readers have short limits of their own.
   std::chrono::milliseconds gather_within{900};
   std::chrono::milliseconds end_within{5'000};  // from SIGTERM to SIGKILL when it gives up
@@ -56,6 +57,7 @@ class Supervisor {
   struct Instance {
     std::optional<Child> child;  // none: it has ended, or has not started
     uint64_t process = 0;        // counts the processes that were this instance
+    MonotonicTime started;       // of this process
     bool is_ready = false;
     Ending ended;  // of its last process
   };

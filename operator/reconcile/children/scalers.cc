@@ -63,7 +63,7 @@ BoundedCount BoundBySpec(const MoEService& service, Role role, int asked) {
   if (asked < least_pods) return limit("AtMin", "minReplicas", least, least_pods);
   const int most = scaling.max_replicas.value_or(role == Role::kAttention ? kMostAttentionInstances
                                                                           : kMostExpertInstances);
-  const int most_pods = std::max(most / per_pod, 1);
+  const int most_pods = std::max(most / per_pod, least_pods);
   if (asked > most_pods) return limit("AtMax", "maxReplicas", most, most_pods);
   return {asked * per_pod};
 }

@@ -126,6 +126,8 @@ class Wanted {
         spec.scaling.reset();
         spec.replicas = counts[role == Role::kExperts];
       }
+      // Slots for another loss can wait until all are back.
+      if (counts[1] < planned->plan.n) fewer.spec.roles.experts.placement.survivable = false;
       janus::Result<PlannedService> anew = PlanKeeping(from_, desired_, fewer);
       if (!anew.ok()) {
         if (!out_.awaited) out_.awaited = {"WaitingForPods", anew.status().message()};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <tuple>
 
 #include "operator/api/device.h"
@@ -137,10 +138,29 @@ struct Fitting {
   std::vector<int> missing;  // largest first
 };
 
-// `live`: in KeepOrder.
+int InstancesOf(const std::vector<const PodSeen*>& pods) {
+  int out = 0;
+  for (const PodSeen* pod : pods) out += pod->instances;
+  return out;
+}
+
+// `live`: in KeepOrder. While nothing rolls, pods of any size are as wanted: only what is lost is
+// replaced.
 Fitting FitSizes(const std::vector<const PodSeen*>& live, const RoleWanted& wanted) {
   Fitting out;
   out.missing = wanted.AllSizes();
+  if (!wanted.rolls) {
+    RoleWanted lost = wanted;
+    lost.instances = std::accumulate(out.missing.begin(), out.missing.end(), 0);
+    lost.standby = 0;
+    for (const PodSeen* pod : live) {
+      if (lost.instances == 0 || !IsGood(*pod, wanted)) continue;
+      out.pods.insert(pod);
+      lost.instances = std::max(lost.instances - pod->instances, 0);
+    }
+    out.missing = lost.Sizes();
+    return out;
+  }
   for (const PodSeen* pod : live) {
     if (IsGood(*pod, wanted) && TakeSize(out.missing, pod->instances)) out.pods.insert(pod);
   }
@@ -157,32 +177,30 @@ std::string WhyRemoved(const PodSeen& pod, const RoleWanted& wanted) {
   return "the role wants fewer pods";
 }
 
-int CountToCreate(const std::vector<const PodSeen*>& live, const Fitting& fitting,
+// `members`: how many pods should serve now, more than wanted if they are smaller.
+int CountToCreate(const std::vector<const PodSeen*>& live, const Fitting& fitting, int members,
                   const RoleWanted& wanted) {
   const auto leaving = static_cast<int>(std::count_if(
       live.begin(), live.end(), [](const PodSeen* pod) { return !pod->must_leave.empty(); }));
   const int all = static_cast<int>(live.size());
   const bool rolling = all - leaving > static_cast<int>(fitting.pods.size());
-  const int room = wanted.all() + leaving + (rolling ? kSurge : 0) - all;
+  const int room = std::max(wanted.all(), members) + leaving + (rolling ? kSurge : 0) - all;
   return std::clamp(room, 0, static_cast<int>(fitting.missing.size()));
 }
 
-// The pods that should serve: of each wanted size if there are such, else any.
+// The pods that should serve: those of the wanted sizes, and others until all wanted instances are
+// there.
 std::vector<const PodSeen*> ChooseMembers(const std::vector<const PodSeen*>& live,
                                           const RoleWanted& wanted) {
   std::vector<int> sizes = wanted.Sizes();
   std::vector<const PodSeen*> out;
-  for (const bool any_size : {false, true}) {
-    for (const PodSeen* pod : live) {
-      if (!pod->containers_ready || sizes.empty()) continue;
-      if (std::find(out.begin(), out.end(), pod) != out.end()) continue;
-      if (any_size) {
-        sizes.pop_back();
-      } else if (!TakeSize(sizes, pod->instances)) {
-        continue;
-      }
-      out.push_back(pod);
-    }
+  for (const PodSeen* pod : live) {
+    if (pod->containers_ready && TakeSize(sizes, pod->instances)) out.push_back(pod);
+  }
+  for (const PodSeen* pod : live) {
+    if (InstancesOf(out) >= wanted.instances) break;
+    const bool is_chosen = std::find(out.begin(), out.end(), pod) != out.end();
+    if (pod->containers_ready && !is_chosen) out.push_back(pod);
   }
   return out;
 }
@@ -329,14 +347,18 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     return KeepOrder(*a, wanted, committed.contains(a->uid)) <
            KeepOrder(*b, wanted, committed.contains(b->uid));
   });
-  const auto awaited = std::count_if(pods.begin(), pods.end(), [&](const PodSeen& pod) {
-    return EndedAtOnce(pod, wanted.now, committed);
-  });
-  const Fitting fitting = FitSizes(live, wanted);
-  plan.create = std::max(0, CountToCreate(live, fitting, wanted) - static_cast<int>(awaited));
-  plan.sizes.assign(fitting.missing.begin(), fitting.missing.begin() + plan.create);
-
   std::vector<const PodSeen*> members = ChooseMembers(live, wanted);
+  const Fitting fitting = FitSizes(live, wanted);
+  plan.create = CountToCreate(live, fitting, static_cast<int>(members.size()), wanted);
+  plan.sizes = fitting.missing;
+  for (const PodSeen& pod : pods) {
+    if (EndedAtOnce(pod, wanted.now, committed) && TakeSize(plan.sizes, pod.instances)) {
+      --plan.create;
+    }
+  }
+  plan.create = std::max(plan.create, 0);
+  plan.sizes.resize(static_cast<size_t>(plan.create));
+
   plan.may_go = MayGo(live, members, wanted);
   // A topology without them serves.
   std::erase_if(members, [&](const PodSeen* pod) {
@@ -346,7 +368,7 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
     return true;
   });
   // No pod is deleted before all members serve, because it may still be needed.
-  const bool settled = static_cast<int>(members.size()) == wanted.pods() &&
+  const bool settled = InstancesOf(members) >= wanted.instances &&
                        std::all_of(members.begin(), members.end(), [&](const PodSeen* pod) {
                          return committed.contains(pod->uid);
                        });

@@ -116,7 +116,8 @@ struct PodPlan {
 //   rejects is recreated only after kFailedPause, since the scheduler may choose the same node
 //   again.
 // - Pods that must leave, and pods of other revisions, serve until replacements do. Replacements
-//   start all at once for pods that must leave, and one at a time for a rollout.
+//   start all at once for pods that must leave. In a rollout there is one pod more than wanted or
+//   than serve.
 // - While nothing is committed, pods of other revisions are removed at once: a corrected spec does
 //   not wait for pods that could never serve.
 // - A crash-looping pod is replaced if no pod of the role is younger than kCrashPause, so that a
@@ -126,8 +127,9 @@ struct PodPlan {
 //   does not wait for it. One member always stays. Once a topology without the pod is committed,
 //   the pod is removed.
 // - Standby pods are created like others and wait until a member is lost or more are wanted.
-// - A pod of a size that is no longer wanted serves until a pod of the wanted size replaces it, as
-//   in a rollout.
+// - A pod of a size that is no longer wanted serves until pods of the wanted sizes replace it, as
+// in
+//   a rollout: the members never have fewer instances than before, or than wanted.
 // - Surplus pods are removed in this order: crash-looping, not ready, must leave, other revisions,
 //   youngest. A member of the committed topology stays until an epoch without it.
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,

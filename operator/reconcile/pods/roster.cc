@@ -40,9 +40,23 @@ std::set<InstanceId> AliveInstances(std::span<const PodSeen> pods) {
   return out;
 }
 
+namespace {
+
+// Whether the members have as many instances as the role wants.
+bool AreEnough(std::span<const PodSeen> pods, const RoleWanted& wanted,
+               const std::vector<std::string>& members) {
+  int instances = 0;
+  for (const PodSeen& pod : pods) {
+    if (std::ranges::find(members, pod.uid) != members.end()) instances += pod.instances;
+  }
+  return instances >= wanted.instances;
+}
+
+}  // namespace
+
 std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
                        const std::vector<std::string>& members) {
-  if (static_cast<int>(members.size()) >= wanted.pods()) return "";
+  if (AreEnough(pods, wanted, members)) return "";
   for (const PodSeen& pod : pods) {
     const bool is_coming = pod.is_live() && !pod.containers_ready && pod.unplaceable.empty() &&
                            pod.crash_loop.empty() && pod.not_starting.empty() &&
@@ -55,7 +69,7 @@ std::string AwaitedPod(std::span<const PodSeen> pods, const RoleWanted& wanted,
 std::optional<RestartingPod> AwaitedRestart(std::span<const PodSeen> pods, const RoleWanted& wanted,
                                             const std::vector<std::string>& members,
                                             const std::set<std::string>& committed) {
-  if (static_cast<int>(members.size()) >= wanted.pods()) return std::nullopt;
+  if (AreEnough(pods, wanted, members)) return std::nullopt;
   for (const PodSeen& pod : pods) {
     const WallTime until = pod.unready_since + kRestartAwaitedFor;
     // A clock far ahead must not make us wait that long.

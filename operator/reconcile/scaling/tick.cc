@@ -89,7 +89,7 @@ class Ticking {
     for (const Role role : {Role::kAttention, Role::kExperts}) {
       const std::vector<PodSeen>& pods = front_.pods[role == Role::kExperts];
       int serve = 0;
-      for (const PodSeen& pod : pods) serve += IsServing(front_, pod) ? pod.instances : 0;
+      for (const PodSeen& pod : pods) serve += ServingInstances(front_, pod);
       is_full[role == Role::kExperts] = serve >= desired_.Of(role).wanted.instances;
     }
     for (const PodSeen& pod : front_.AllPods()) {
@@ -129,7 +129,7 @@ class Ticking {
       }
       live += pod.instances;
       if (!IsServing(front_, pod)) continue;
-      out.ready += pod.instances;
+      out.ready += ServingInstances(front_, pod);
       const MonotonicTime since = next_.serving.at(pod.uid);
       out.youngest_ready_seconds =
           std::min(out.youngest_ready_seconds, Seconds(seen_.now - since).count());

@@ -31,7 +31,9 @@ std::optional<SequenceRoom> HeldRoom(const Side& side, const RoleWanted& attenti
   if (committed == nullptr) return std::nullopt;
   for (const PodSeen& pod : side.pods[0]) {
     if (!pod.is_live() || pod.revision != attention.revision) continue;
-    if (const auto room = RoomOf(*committed, InstanceOf(pod))) return room;
+    for (int index = 0; index < pod.instances; ++index) {
+      if (const auto room = RoomOf(*committed, InstanceOf(pod, index))) return room;
+    }
   }
   return std::nullopt;
 }
@@ -160,6 +162,12 @@ bool IsServing(const Side& side, const PodSeen& pod) {
   return pod.is_live() && side.committed_pods.contains(pod.uid);
 }
 
+int ServingInstances(const Side& side, const PodSeen& pod) {
+  if (side.committed() == nullptr || !IsServing(side, pod)) return 0;
+  return static_cast<int>(
+      std::ranges::count(side.committed()->instances, pod.uid, &TopologyInstance::pod_uid));
+}
+
 bool IsWhole(const Side& side, const Desired& desired) {
   if (desired.invalid || !desired.planned || !desired.planned->awaited.empty()) return false;
   if (side.committed() == nullptr || side.proposed() != nullptr || !side.HasTold()) return false;
@@ -168,7 +176,7 @@ bool IsWhole(const Side& side, const Desired& desired) {
     const RoleWanted& wanted = desired.Of(role).wanted;
     int serving = 0;
     for (const PodSeen& pod : pods) {
-      if (IsServing(side, pod) && pod.revision == wanted.revision) serving += pod.instances;
+      if (pod.revision == wanted.revision) serving += ServingInstances(side, pod);
     }
     if (serving != wanted.instances) return false;
   }

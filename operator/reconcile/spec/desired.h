@@ -79,6 +79,8 @@ WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired);
 
 // True if the pod is alive and in the committed epoch. Pure.
 bool IsServing(const Side& side, const PodSeen& pod);
+// How many of its instances are in that epoch: the others were left out. Pure.
+int ServingInstances(const Side& side, const PodSeen& pod);
 
 // True if pods with the wanted number of instances serve, with the newest revision, and all know of
 // it. Pure.

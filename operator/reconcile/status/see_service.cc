@@ -118,7 +118,9 @@ class Seeing {
     out.gpus += pod.held_gpus();
     out.pods += pod.is_live();
     out.updated += pod.is_live() && is_new;
-    out.ready += pod.is_live() && pod.is_ready && is_committed;
+    const bool is_ready = pod.is_live() && pod.is_ready && is_committed;
+    out.ready += is_ready;
+    if (is_ready) out.ready_instances += ServingInstances(front_, pod);
     out.idle += pod.is_live() && pod.containers_ready && !is_committed;
     const bool is_current = is_new || !wanted.rolls || wanted.revision.empty();
     (is_current ? out.current : out.outdated) += ServingOf(pod);

@@ -258,6 +258,7 @@ Node RoleTree(const RoleStatus& role) {
                  {"drainingReplicas", Node::Integer(role.draining)},
                  {"desiredInstances", Node::Integer(role.desired)},
                  {"instances", Node::Integer(role.committed)},
+                 {"readyInstances", Node::Integer(role.ready_instances)},
                  {"ready", Text(std::to_string(role.current) + "/" + std::to_string(role.desired))},
                  {"gpus", Node::Integer(role.gpus)},
                  {"selector", Text(role.selector)},

@@ -29,16 +29,17 @@ struct PinnedImage {
 // State of a role in one pass.
 struct RoleStatus {
   Role role = Role::kAttention;
-  int desired = 0;         // instances
-  int pods = 0;            // alive pods; so `ready`, `updated` and `draining`
-  int ready = 0;           // ready and committed
-  int updated = 0;         // of the newest revision
-  int draining = 0;        // being deleted
-  int64_t gpus = 0;        // held by its pods
-  int committed = 0;       // instances in the committed topology
-  int committed_pods = 0;  // their pods
-  int standby = 0;         // extra pods that are to be ready
-  int idle = 0;            // ready pods that are not committed
+  int desired = 0;          // instances
+  int pods = 0;             // alive pods; so `ready`, `updated` and `draining`
+  int ready = 0;            // ready and committed
+  int ready_instances = 0;  // the committed instances of those
+  int updated = 0;          // of the newest revision
+  int draining = 0;         // being deleted
+  int64_t gpus = 0;         // held by its pods
+  int committed = 0;        // instances in the committed topology
+  int committed_pods = 0;   // their pods
+  int standby = 0;          // extra pods that are to be ready
+  int idle = 0;             // ready pods that are not committed
   int current = 0;   // of `committed`: alive, and of the newest revision (of any while paused)
   int outdated = 0;  // of `committed`: alive, of an earlier revision
   int64_t last_pod_id = 0;

@@ -35,7 +35,7 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       "status:\n"
       "  slo: {tpotMicroseconds: 41000, tokensPerSecond: 7}\n"
       "  roles:\n"
-      "  - {name: attention, desiredInstances: 2, readyReplicas: 1}\n"
+      "  - {name: attention, desiredInstances: 2, readyReplicas: 2, readyInstances: 1}\n"
       "  - {name: experts, desiredInstances: 4}\n"
       "  topology: {epoch: 7, imbalancePermille: 1250}\n"
       "  conditions:\n"

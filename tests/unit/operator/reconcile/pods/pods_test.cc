@@ -287,6 +287,72 @@ TEST(PlanPods, APodThatGrowsServesUntilTheLargerOneIsReady) {
   EXPECT_EQ(PlanPods(pods, Wanted(16, 8), Uids({1})).members, (Uid{"u2", "u3"}));
 }
 
+// From pods of one size to pods of another, with another count: the wanted pods serve in the end,
+// and on the way there are never fewer instances than before or than wanted.
+TEST(PlanPods, AnotherMaximumNeverServesWithFewerInstances) {
+  for (const int before : {1, 5, 12, 14, 18}) {
+    for (const int after : {1, 5, 12, 14, 18}) {
+      for (const int from : {1, 2, 4, 8}) {
+        for (const int to : {1, 2, 4, 8}) {
+          SCOPED_TRACE(std::to_string(before) + " by " + std::to_string(from) + " to " +
+                       std::to_string(after) + " by " + std::to_string(to));
+          std::vector<PodSeen> pods;
+          std::set<std::string> committed;
+          int64_t next_id = 1;
+          for (const int size : Wanted(before, from).Sizes()) {
+            pods.push_back(Of(size, Pod(next_id++, from == to ? "new" : "old")));
+            committed.insert(pods.back().uid);
+          }
+          size_t most = 0;
+          for (int round = 0; round < 200; ++round) {
+            const PodPlan plan = PlanPods(pods, Wanted(after, to), committed);
+            committed = {plan.members.begin(), plan.members.end()};
+            for (const PodRemoval& one : plan.remove) {
+              ASSERT_FALSE(committed.contains(one.uid));
+              std::erase_if(pods, [&](const PodSeen& pod) { return pod.uid == one.uid; });
+            }
+            int serving = 0;
+            for (PodSeen& pod : pods) {
+              pod.containers_ready = true;
+              serving += committed.contains(pod.uid) ? pod.instances : 0;
+            }
+            ASSERT_GE(serving, std::min(before, after)) << round;
+            for (const int size : plan.sizes) pods.push_back(NotReady(Of(size, Pod(next_id++))));
+            most = std::max(most, pods.size());
+          }
+          Sizes sizes;
+          for (const PodSeen& pod : pods) {
+            sizes.push_back(pod.instances);
+            EXPECT_TRUE(committed.contains(pod.uid) && pod.revision == "new");
+          }
+          std::sort(sizes.rbegin(), sizes.rend());
+          EXPECT_EQ(sizes, Wanted(after, to).Sizes());
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanPods, WhilePausedPodsOfAnySizeStayAndOnlyALostOneIsReplaced) {
+  std::vector<PodSeen> pods = {Of(8, Pod(1, "old")), Of(6, Pod(2, "old"))};
+  RoleWanted paused = Wanted(14, 4);
+  paused.rolls = false;
+  PodPlan plan = PlanPods(pods, paused, Uids({1, 2}));
+  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.members, (Uid{"u1", "u2"}));
+  pods[1].is_lost = true;
+  plan = PlanPods(pods, paused, Uids({1, 2}));
+  EXPECT_EQ(plan.sizes, (Sizes{4, 2}));
+}
+
+TEST(PlanPods, ARefusedPodKeepsItsOwnSizeWaiting) {
+  RoleWanted wanted = Wanted(14, 8);
+  std::vector<PodSeen> pods = {NotReady(Of(8, Pod(1)))};
+  pods[0].has_ended = true;
+  pods[0].created = wanted.now - seconds(1);
+  EXPECT_EQ(PlanPods(pods, wanted, {}).sizes, Sizes{6});
+}
+
 // Random events happen to the pods, and each becomes ready at a random time. When events stop, the
 // wanted number serves, in pods of the wanted sizes and revision, and no others are left. No member
 // is deleted on the way.

@@ -75,6 +75,7 @@ TEST(SeveralInstances, PodsAreNodesOfTheExchange) {
   const Node& experts = FindAt(service, {"status", "roles"})->items.at(1);
   EXPECT_EQ(TextAt(experts, {"ready"}), "6/6");
   EXPECT_EQ(IntegerAt(experts, {"instances"}), 6);
+  EXPECT_EQ(IntegerAt(experts, {"readyInstances"}), 6);
   EXPECT_EQ(IntegerAt(experts, {"replicas"}), 2) << "pods";
 }
 
@@ -119,6 +120,24 @@ TEST(SeveralInstances, ACountThatNoPodHasReplacesOnePod) {
   EXPECT_EQ(sim.Pods(Role::kExperts).at(0).name, before[0].name);
 }
 
+// Losing the larger one of two pods leaves too few for a placement that survives another loss.
+TEST(SeveralInstances, ASurvivablePlacementServesOnAfterTheLossOfItsLargestPod) {
+  SimulatedService sim;
+  sim.Apply(1, 6);
+  Set(sim, Role::kExperts, "instancesPerPod", "4");
+  Set(sim, Role::kExperts, "placement", R"({"survivable":true})");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(5));
+  sim.ExpectWhole(1, 6);
+  sim.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient memory.");
+  const PodSeen lost = sim.Pods(Role::kExperts)[0];
+  ASSERT_EQ(lost.instances, 4);
+  ASSERT_TRUE(sim.user.Delete(kPods, {"default", lost.name}, {}, {}).ok());
+  sim.Run(Seconds(60));
+  const EpochRecord record = EpochRecordOf(*sim.Topology());
+  EXPECT_EQ(record.committed->content.members.size(), 3u) << "one of attention, two of experts";
+}
+
 TEST(SeveralInstances, AnotherMaximumIsARollout) {
   SimulatedService sim;
   Begin(sim);
@@ -128,6 +147,12 @@ TEST(SeveralInstances, AnotherMaximumIsARollout) {
   sim.Run(Seconds(30));
   sim.ExpectWhole(3, 6);
   EXPECT_EQ(SizesOf(sim, Role::kExperts), (std::vector{2, 2, 2}));
+  Set(sim, Role::kExperts, "instancesPerPod", "8");
+  sim.Run(Seconds(120));
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(30));
+  sim.ExpectWhole(3, 6);
+  EXPECT_EQ(SizesOf(sim, Role::kExperts), std::vector{6});
 }
 
 // Its supervisor has started it anew: it answers at the same address and knows no epoch.
