@@ -235,7 +235,7 @@ int InOnePod(const Placement& placement, const std::vector<int>& pods, int exper
   const std::vector<HeldExperts> held = HeldBy(placement);
   int out = 0;
   for (int layer = 0; layer < placement.layers; ++layer) {
-    for (uint16_t expert = 0; expert < experts; ++expert) {
+    for (int expert = 0; expert < experts; ++expert) {
       std::set<int> has;
       for (size_t i = 0; i < held.size(); ++i) {
         if (std::ranges::count(held[i][static_cast<size_t>(layer)], expert) > 0)

@@ -151,6 +151,13 @@ TEST_F(SupervisorTest, AHungInstanceIsFoundKilledAndStartedAgain) {
             0);
 }
 
+// No time at all: the first look finds each late, and the third kill ends the supervisor.
+TEST_F(SupervisorTest, AnInstanceThatDoesNotBecomeReadyInTimeIsKilled) {
+  ends_by_signal_ = false;
+  limits_.start_within = std::chrono::milliseconds(0);
+  EXPECT_EQ(Run(nullptr), 1);
+}
+
 TEST_F(SupervisorTest, ThreeEndsWithinAMinuteEndAll) {
   ends_by_signal_ = false;
   EXPECT_EQ(Run([&] {
