@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <string>
 #include <thread>
@@ -42,7 +41,8 @@ inline std::map<int, pid_t> ChildrenOf(pid_t supervisor) {
   std::ifstream list("/proc/" + pid + "/task/" + pid + "/children");
   for (pid_t child = 0; list >> child;) {
     std::ifstream in("/proc/" + std::to_string(child) + "/cmdline");
-    const std::string line{std::istreambuf_iterator<char>(in), {}};
+    std::string line;  // of a process that ends meanwhile: what could be read
+    std::getline(in, line);
     const size_t at = line.find(flag);
     if (at != std::string::npos) out[std::atoi(line.c_str() + at + flag.size())] = child;
   }
