@@ -98,7 +98,7 @@ def main():
     parser.add_argument("--scale", type=int, default=32)
     parser.add_argument("--tpot", type=float, default=100, help="milliseconds of the emulated devices")
     parser.add_argument("--quiet", type=float, default=0.3, help="requests per second of the trace")
-    parser.add_argument("--busy", type=float, default=3, help="requests per second of the trace")
+    parser.add_argument("--busy", type=float, default=1.2, help="requests per second of the trace")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs, and print it")
     args = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-scaling-"))
