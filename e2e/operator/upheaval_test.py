@@ -47,20 +47,24 @@ class UpheavalTest(OperatorCase):
         self.await_whole(attention, experts)
         self.assertEqual(self.workers_on(node), [])
 
-    def test_a_drained_node_gets_its_evictions_once_others_serve(self):
-        node = self.node_of("experts")
-        leaving = set(self.workers_on(node))
-        self.addCleanup(self.try_kubectl, "uncordon", node)
-        # While the operator is stopped, workers are not replaced: the server must refuse to evict them.
+    def drain_while_the_operator_is_stopped(self, node, pods, what):
+        """Drains the node. The operator is stopped until an eviction of each of these pods was requested: `what`."""
         self.operator.send_signal(signal.SIGSTOP)
         with concurrent.futures.ThreadPoolExecutor() as threads:
             drain = threads.submit(self.kubectl, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", TIMEOUT,
                                    namespaced=False)
             try:
-                wait_for(lambda: leaving <= {name for name, _ in self.evictions()}, "an eviction of every worker")
+                wait_for(lambda: pods <= {name for name, _ in self.evictions()}, what)
             finally:
                 self.operator.send_signal(signal.SIGCONT)
             drain.result()
+
+    def test_a_drained_node_gets_its_evictions_once_others_serve(self):
+        node = self.node_of("experts")
+        leaving = set(self.workers_on(node))
+        self.addCleanup(self.try_kubectl, "uncordon", node)
+        # While the operator is stopped, workers are not replaced: the server must refuse to evict them.
+        self.drain_while_the_operator_is_stopped(node, leaving, "an eviction of every worker")
         self.await_without(node, 1, 3)
         evictions = self.evictions()
         for name in leaving:
@@ -81,15 +85,7 @@ class UpheavalTest(OperatorCase):
         (name, node), = gateways().items()
         self.addCleanup(self.try_kubectl, "uncordon", node)
         # While the operator is stopped, there is no spare gateway: the server must refuse to evict the only one.
-        self.operator.send_signal(signal.SIGSTOP)
-        with concurrent.futures.ThreadPoolExecutor() as threads:
-            drain = threads.submit(self.kubectl, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", TIMEOUT,
-                                   namespaced=False)
-            try:
-                wait_for(lambda: name in {one for one, _ in self.evictions()}, "an eviction of the gateway")
-            finally:
-                self.operator.send_signal(signal.SIGCONT)
-            drain.result()
+        self.drain_while_the_operator_is_stopped(node, {name}, "an eviction of the gateway")
         codes = [code for one, code in self.evictions() if one == name]
         self.assertEqual((codes[0], codes[-1]), (429, 201), codes)
         wait_for(lambda: len(gateways()) == 1 and node not in gateways().values(), "one gateway on the other node")

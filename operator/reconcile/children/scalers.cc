@@ -8,6 +8,7 @@
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
+#include "operator/reconcile/pods/pods.h"
 #include "operator/reconcile/status/conditions.h"
 
 namespace janus::control {
@@ -43,10 +44,6 @@ bool IsExternal(const RoleSpec& role) {
 std::string WhatIsAsked(const MoEService& service, Role role, int count) {
   return kRoleScalers.kind + " " + RoleObjectName(service.metadata.name, role) + " asks for " +
          std::to_string(count);
-}
-
-int PodCount(int instances, int per_pod) {
-  return (instances + per_pod - 1) / per_pod;
 }
 
 BoundedCount BoundBySpec(const MoEService& service, Role role, int asked) {

@@ -15,9 +15,6 @@ namespace janus::control {
 
 bool IsExternal(const RoleSpec& role);
 
-// The fewest pods of at most `per_pod` instances that have so many.
-int PodCount(int instances, int per_pod);
-
 // "MoERoleScaler chat-experts asks for 4".
 std::string WhatIsAsked(const MoEService& service, Role role, int count);
 

@@ -34,8 +34,7 @@ PodPlan PlanRolePods(const ServiceObserved& seen, const Side& side, Role role,
   const std::set<std::string> none;
   const std::set<std::string>& committed = desired.wants_pods() ? side.committed_pods : none;
   PodPlan plan = PlanPods(pods, desired.Of(role).wanted, committed);
-  if (!makes) plan.create = 0;
-  plan.sizes.resize(static_cast<size_t>(plan.create));
+  if (!makes) plan.sizes.clear();
   const auto at = [&](WallTime time) { return At(seen.now, time - seen.wall); };
   WallTime youngest;
   bool crashes = false;

@@ -349,15 +349,12 @@ PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,
   });
   std::vector<const PodSeen*> members = ChooseMembers(live, wanted);
   const Fitting fitting = FitSizes(live, wanted);
-  plan.create = CountToCreate(live, fitting, static_cast<int>(members.size()), wanted);
+  int create = CountToCreate(live, fitting, static_cast<int>(members.size()), wanted);
   plan.sizes = fitting.missing;
   for (const PodSeen& pod : pods) {
-    if (EndedAtOnce(pod, wanted.now, committed) && TakeSize(plan.sizes, pod.instances)) {
-      --plan.create;
-    }
+    if (EndedAtOnce(pod, wanted.now, committed) && TakeSize(plan.sizes, pod.instances)) --create;
   }
-  plan.create = std::max(plan.create, 0);
-  plan.sizes.resize(static_cast<size_t>(plan.create));
+  plan.sizes.resize(static_cast<size_t>(std::max(create, 0)));
 
   plan.may_go = MayGo(live, members, wanted);
   // A topology without them serves.

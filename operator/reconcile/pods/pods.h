@@ -16,6 +16,11 @@ namespace janus::control {
 
 inline constexpr int kMostInstancesPerPod = 8;
 
+// The fewest pods of at most `per_pod` instances that have so many.
+constexpr int PodCount(int instances, int per_pod) {
+  return (instances + per_pod - 1) / per_pod;
+}
+
 // A worker pod as observed.
 struct PodSeen {
   std::string name;
@@ -77,7 +82,7 @@ struct RoleWanted {
   WallTime now;
 
   // Pods that serve.
-  int pods() const { return (instances + per_pod - 1) / per_pod; }
+  int pods() const { return PodCount(instances, per_pod); }
   // The instances of each of them, largest first.
   std::vector<int> Sizes() const;
   int all() const { return instances == 0 ? 0 : pods() + standby; }
@@ -98,8 +103,9 @@ struct PodRemoval {
 };
 
 struct PodPlan {
-  int create = 0;               // of the wanted revision
-  std::vector<int> sizes = {};  // [create] instances of each, largest first
+  // Pods to create, of the wanted revision: the instances of each, largest first.
+  std::vector<int> sizes = {};
+  int create() const { return static_cast<int>(sizes.size()); }
   // The pods for the next topology, lowest id first; all can be prepared.
   std::vector<std::string> members;  // uids
   // Of these, pods that must leave and have no replacement: the next topology is without them if it
@@ -127,9 +133,8 @@ struct PodPlan {
 //   does not wait for it. One member always stays. Once a topology without the pod is committed,
 //   the pod is removed.
 // - Standby pods are created like others and wait until a member is lost or more are wanted.
-// - A pod of a size that is no longer wanted serves until pods of the wanted sizes replace it, as
-// in
-//   a rollout: the members never have fewer instances than before, or than wanted.
+// - A pod of a size that is no longer wanted serves until pods of the wanted sizes replace it. The
+//   members never have fewer instances than before, or than wanted.
 // - Surplus pods are removed in this order: crash-looping, not ready, must leave, other revisions,
 //   youngest. A member of the committed topology stays until an epoch without it.
 PodPlan PlanPods(std::span<const PodSeen> pods, const RoleWanted& wanted,

@@ -45,9 +45,8 @@ void TakeAskedCount(const PlanningSide& from, Role role, std::optional<int> befo
 
 void TakePlannedCount(const PlanningSide& from, Role role, Desired& out) {
   RoleDesired& desired = out.Of(role);
-  const int per_pod = desired.wanted.per_pod;
   const int planned = desired.wanted.instances;
-  desired.wanted.instances = PodCount(planned, per_pod) * per_pod;
+  desired.wanted.instances = desired.wanted.pods() * desired.wanted.per_pod;
   const Node* const scaler = ScalerOfRole(from.seen, role);
   if (planned > desired.external_count && scaler != nullptr) {
     desired.limit = {"AtMin", WhatIsAsked(out.service, role, AskedOf(*scaler)) +

@@ -48,7 +48,7 @@ using Uid = std::vector<std::string>;
 
 TEST(PlanPods, MakesAllAtOnceWhereThereIsNone) {
   const PodPlan plan = PlanPods({}, Wanted(3), {});
-  EXPECT_EQ(plan.create, 3);
+  EXPECT_EQ(plan.create(), 3);
   EXPECT_TRUE(plan.members.empty());
   EXPECT_TRUE(plan.remove.empty());
 }
@@ -56,7 +56,7 @@ TEST(PlanPods, MakesAllAtOnceWhereThereIsNone) {
 TEST(PlanPods, IsDoneWhenAllServe) {
   const std::vector<PodSeen> pods = {Pod(1), Pod(2)};
   const PodPlan plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
-  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.create(), 0);
   EXPECT_EQ(plan.members, (Uid{"u1", "u2"}));
   EXPECT_TRUE(plan.remove.empty());
 }
@@ -64,7 +64,7 @@ TEST(PlanPods, IsDoneWhenAllServe) {
 TEST(PlanPods, OnlyWhoCanBePreparedBecomesAMember) {
   const std::vector<PodSeen> pods = {NotReady(Pod(1)), Pod(2)};
   const PodPlan plan = PlanPods(pods, Wanted(2), {});
-  EXPECT_EQ(plan.create, 0) << "it starts";
+  EXPECT_EQ(plan.create(), 0) << "it starts";
   EXPECT_EQ(plan.members, Uid{"u2"});
 }
 
@@ -80,7 +80,7 @@ TEST(PlanPods, AMemberLeavesTheTopologyBeforeItIsDeleted) {
 TEST(PlanPods, WhileNothingServesPodsOfAnEarlierRevisionGoAtOnce) {
   const std::vector<PodSeen> pods = {Pod(1, "old"), NotReady(Pod(2, "old")), Pod(3)};
   const PodPlan plan = PlanPods(pods, Wanted(2), {});
-  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.create(), 1);
   EXPECT_EQ(plan.members, Uid{"u3"});
   EXPECT_EQ(Names(plan.remove), (Uid{"u1", "u2"}));
   RoleWanted paused = Wanted(2);
@@ -100,7 +100,7 @@ TEST(PlanPods, WhatEndedOrIsLostIsReplacedAtOnceAndRemovedOnceTheTopologyIsWitho
   pods[1].has_ended = true;
   pods[2].is_lost = true;
   PodPlan plan = PlanPods(pods, Wanted(3), Uids({1, 2, 3}));
-  EXPECT_EQ(plan.create, 2);
+  EXPECT_EQ(plan.create(), 2);
   EXPECT_EQ(plan.members, Uid{"u1"});
   EXPECT_TRUE(plan.remove.empty());
   plan = PlanPods(pods, Wanted(3), Uids({1}));
@@ -113,13 +113,13 @@ TEST(PlanPods, WhatEndsAsSoonAsItIsMadeIsMadeAnewOnceAMinute) {
   pods[1].has_ended = true;
   pods[1].created = wanted.now - seconds(1);
   PodPlan plan = PlanPods(pods, wanted, Uids({1}));
-  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.create(), 0);
   EXPECT_TRUE(plan.remove.empty()) << "it says why";
-  EXPECT_EQ(PlanPods(pods, wanted, Uids({1, 2})).create, 1) << "it has served";
-  EXPECT_EQ(PlanPods(pods, Wanted(3), Uids({1})).create, 1) << "for the other one";
+  EXPECT_EQ(PlanPods(pods, wanted, Uids({1, 2})).create(), 1) << "it has served";
+  EXPECT_EQ(PlanPods(pods, Wanted(3), Uids({1})).create(), 1) << "for the other one";
   wanted.now += kFailedPause;
   plan = PlanPods(pods, wanted, Uids({1}));
-  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.create(), 1);
   EXPECT_EQ(Names(plan.remove), Uid{"u2"});
 }
 
@@ -128,13 +128,13 @@ TEST(PlanPods, WhoMustLeaveServesUntilSomebodyIsInItsPlace) {
   pods[0].must_leave = "node a is cordoned";
   pods[1].must_leave = "node a is cordoned";
   PodPlan plan = PlanPods(pods, Wanted(3), Uids({1, 2, 3}));
-  EXPECT_EQ(plan.create, 2) << "for all that must leave at once";
+  EXPECT_EQ(plan.create(), 2) << "for all that must leave at once";
   EXPECT_EQ(plan.members, (Uid{"u1", "u2", "u3"}));
 
   pods.push_back(NotReady(Pod(4)));
   pods.push_back(NotReady(Pod(5)));
   plan = PlanPods(pods, Wanted(3), Uids({1, 2, 3}));
-  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.create(), 0);
   EXPECT_EQ(plan.members, (Uid{"u1", "u2", "u3"}));
 
   pods[3].containers_ready = true;
@@ -151,10 +151,10 @@ TEST(PlanPods, WhoMustLeaveServesUntilSomebodyIsInItsPlace) {
 TEST(PlanPods, ARolloutGoesPodByPod) {
   std::vector<PodSeen> pods = {Pod(1, "old"), Pod(2, "old")};
   PodPlan plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
-  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.create(), 1);
   pods.push_back(NotReady(Pod(3)));
   plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
-  EXPECT_EQ(plan.create, 0) << "one at a time";
+  EXPECT_EQ(plan.create(), 0) << "one at a time";
   pods[2].containers_ready = true;
   plan = PlanPods(pods, Wanted(2), Uids({1, 2}));
   EXPECT_EQ(plan.members, (Uid{"u1", "u3"}));
@@ -168,7 +168,7 @@ TEST(PlanPods, WhileRolloutsRestOldPodsAreAsGoodAsNew) {
   RoleWanted wanted = Wanted(2);
   wanted.rolls = false;
   const PodPlan plan = PlanPods(pods, wanted, Uids({1}));
-  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.create(), 1);
   EXPECT_TRUE(plan.remove.empty());
 }
 
@@ -177,11 +177,11 @@ TEST(PlanPods, AWorkerThatKeepsEndingCostsAPodEachTenMinutes) {
   pods[1].crash_loop = "no such model";
   pods[1].created = WallTime(seconds(100'000)) - kCrashPause + seconds(1);
   PodPlan plan = PlanPods(pods, Wanted(2), Uids({1}));
-  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.create(), 0);
   EXPECT_TRUE(plan.remove.empty());
   pods[1].created -= seconds(1);
   plan = PlanPods(pods, Wanted(2), Uids({1}));
-  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.create(), 1);
   ASSERT_EQ(Names(plan.remove), Uid{"u2"});
   EXPECT_EQ(plan.remove[0].reason, "its worker keeps ending: no such model");
 }
@@ -208,7 +208,7 @@ TEST(PlanPods, AReplacementThatCrashLoopsTooCostsOnePodPerPause) {
         ASSERT_FALSE(committed.contains(gone.uid));
         std::erase_if(pods, [&](const PodSeen& pod) { return pod.uid == gone.uid; });
       }
-      for (int i = 0; i < plan.create; ++i) {
+      for (int i = 0; i < plan.create(); ++i) {
         pods.push_back(NotReady(Pod(wanted + ++made)));
         pods.back().created = role.now;
         pods.back().crash_loop = "no such model";
@@ -222,7 +222,7 @@ TEST(PlanPods, ALeavingPodCountsForNothing) {
   std::vector<PodSeen> pods = {Pod(1), Pod(2)};
   pods[1].is_leaving = true;
   const PodPlan plan = PlanPods(pods, Wanted(2), Uids({1}));
-  EXPECT_EQ(plan.create, 1);
+  EXPECT_EQ(plan.create(), 1);
   EXPECT_EQ(plan.members, Uid{"u1"});
   EXPECT_TRUE(plan.remove.empty()) << "it goes already";
 }
@@ -263,7 +263,7 @@ TEST(PlanPods, ACountThatAPodDoesNotHaveReplacesThatPod) {
   EXPECT_TRUE(plan.remove.empty());
   pods.push_back(NotReady(Of(5, Pod(3))));
   plan = PlanPods(pods, Wanted(13, 8), Uids({1, 2}));
-  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.create(), 0);
   EXPECT_EQ(plan.members, (Uid{"u1", "u2"}));
   EXPECT_TRUE(plan.remove.empty()) << "the new one starts";
   pods[2].containers_ready = true;
@@ -338,7 +338,7 @@ TEST(PlanPods, WhilePausedPodsOfAnySizeStayAndOnlyALostOneIsReplaced) {
   RoleWanted paused = Wanted(14, 4);
   paused.rolls = false;
   PodPlan plan = PlanPods(pods, paused, Uids({1, 2}));
-  EXPECT_EQ(plan.create, 0);
+  EXPECT_EQ(plan.create(), 0);
   EXPECT_EQ(plan.members, (Uid{"u1", "u2"}));
   pods[1].is_lost = true;
   plan = PlanPods(pods, paused, Uids({1, 2}));
@@ -399,7 +399,6 @@ TEST(PlanPods, ConvergesWhateverHappens) {
         ASSERT_FALSE(committed.contains(one.uid)) << one.uid;
         std::erase_if(pods, [&](const PodSeen& pod) { return pod.uid == one.uid; });
       }
-      ASSERT_EQ(plan.sizes.size(), static_cast<size_t>(plan.create));
       for (const int instances : plan.sizes) {
         PodSeen pod = NotReady(Of(instances, Pod(next_id++, wanted.revision)));
         pod.created = wanted.now;
