@@ -84,6 +84,7 @@ struct InstanceStatistics {
   uint64_t activated_experts = 0;  // assigned to this instance, summed over rounds (experts)
   uint64_t preempted = 0;          // preemptions for lack of pages (attention)
   uint64_t recomputed = 0;         // rows of positions that had been computed before (attention)
+  uint64_t cached = 0;             // positions taken from the prefix cache (attention)
   uint64_t sit_outs = 0;           // steps without an attention instance although it had work
   uint64_t steps_aborted = 0;      // left before their end and repeated; all members count each
   uint64_t rounds_missed = 0;      // late beyond the deadline or refused, noticed by this instance;

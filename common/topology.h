@@ -20,6 +20,10 @@ enum class ExchangeTransport : uint8_t { kAuto = 0, kSharedMemory = 1, kTcp = 2 
 // Which replica computes an activated expert (common/aebs.h).
 enum class SchedulingPolicy : uint8_t { kAebs = 0, kAebsGreedy = 1, kRandom = 2, kStatic = 3 };
 
+// Which requests share the keys and values of a common prefix: those whose bits cannot change by
+// it; those with equal tokens, even if a position's class differs; none.
+enum class PrefixSharing : uint8_t { kExact = 0, kReuse = 1, kDisabled = 2 };
+
 std::string_view ToString(Role role);
 std::string_view ToString(ExchangeMode mode);
 std::string_view ToString(ExchangeTransport transport);

@@ -257,6 +257,7 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
   to.set_activated_experts(s.activated_experts);
   to.set_preempted(s.preempted);
   to.set_recomputed(s.recomputed);
+  to.set_cached(s.cached);
   to.set_sit_outs(s.sit_outs);
   to.set_steps_aborted(s.steps_aborted);
   to.set_rounds_missed(s.rounds_missed);
@@ -318,6 +319,7 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.activated_experts = s.activated_experts();
   to.preempted = s.preempted();
   to.recomputed = s.recomputed();
+  to.cached = s.cached();
   to.sit_outs = s.sit_outs();
   to.steps_aborted = s.steps_aborted();
   to.rounds_missed = s.rounds_missed();
@@ -650,6 +652,24 @@ Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy) {
       return SchedulingPolicy::kStatic;
     default:
       return Unknown("scheduling", policy);
+  }
+}
+
+v1::PrefixSharing ToProto(PrefixSharing sharing) {
+  return static_cast<v1::PrefixSharing>(static_cast<int>(sharing) + 1);
+}
+
+Result<PrefixSharing> FromProto(v1::PrefixSharing sharing) {
+  switch (sharing) {
+    case v1::PREFIX_SHARING_UNSPECIFIED:
+    case v1::PREFIX_SHARING_EXACT:
+      return PrefixSharing::kExact;
+    case v1::PREFIX_SHARING_REUSE:
+      return PrefixSharing::kReuse;
+    case v1::PREFIX_SHARING_DISABLED:
+      return PrefixSharing::kDisabled;
+    default:
+      return Unknown("prefix_sharing", sharing);
   }
 }
 

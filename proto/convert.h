@@ -53,6 +53,9 @@ v1::DType ToProto(DType dtype);
 v1::SchedulingPolicy ToProto(SchedulingPolicy policy);
 // UNSPECIFIED gives the default named in topology.proto.
 Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy);
+v1::PrefixSharing ToProto(PrefixSharing sharing);
+// InvalidArgument: unknown to this version.
+Result<PrefixSharing> FromProto(v1::PrefixSharing sharing);
 
 // Both use the same numbers. 16, UNAUTHENTICATED, becomes PermissionDenied, because callers act the
 // same on both. A code that gRPC does not define becomes Unknown.

@@ -21,6 +21,7 @@ struct AttentionPace {
   int max_waiting = 4096;    // requests not yet admitted; beyond it new ones are refused
   Seconds tpot_target{0.1};  // a step that computes prompts should take no longer
   StepDeadlines deadlines;
+  PrefixSharing prefixes = PrefixSharing::kExact;
 };
 
 // What one epoch gives an attention instance: its place among the members, the connections to them,

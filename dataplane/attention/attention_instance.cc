@@ -61,6 +61,18 @@ std::vector<int32_t> RowsToScore(const Batch& batch) {
   return rows;
 }
 
+PrefixRule RuleOf(PrefixSharing prefixes, bool has_classes) {
+  switch (prefixes) {
+    case PrefixSharing::kExact:
+      return has_classes ? PrefixRule::kPrompts : PrefixRule::kAll;
+    case PrefixSharing::kReuse:
+      return PrefixRule::kAll;
+    case PrefixSharing::kDisabled:
+      return PrefixRule::kNone;
+  }
+  return PrefixRule::kNone;
+}
+
 // What a missed round was waiting for.
 struct WaitedFor {
   RoundKey round;
@@ -382,6 +394,7 @@ void AttentionInstance::Begin(AttentionEpoch& epoch) {
   last_step_ = Demand();
   work_since_.reset();
   given_up_ = 0;
+  scheduler_.SharePrefixes(RuleOf(epoch.pace.prefixes, epoch.layers.has_classes()));
   const MutexLock lock(mu_);
   steps_by_ = &epoch.transport;
   statistics_.rank = epoch.rank;
@@ -945,6 +958,8 @@ void AttentionInstance::AddEvent(const BatchRow& row, const kernels::SampledToke
   const Request& request = sequence.request;
   TokenEvent event;
   event.key = request.key;
+  // A replay's client has had this number for a long time.
+  if (sequence.generated() == 0) event.cached_prompt_tokens = sequence.cached;
   if (!refused.ok()) {
     event.finish = FinishReason::kError;
     event.error = refused;
@@ -1024,6 +1039,7 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   if (options_.pacer != nullptr) Report(options_.pacer->counts(), {}, statistics_);
   statistics_.preempted = scheduler_.preempted();
   statistics_.recomputed = scheduler_.recomputed();
+  statistics_.cached = scheduler_.cached();
   statistics_.tpot_seconds_median = tpot_seconds_.value();
   statistics_.tpot_counts = tpot_counts_;
   statistics_.ttft_counts = ttft_counts_;

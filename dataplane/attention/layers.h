@@ -60,6 +60,8 @@ class AttentionLayers {
   // Starts a batch of at most max_rows rows, which must stay valid. The first layer embeds its
   // tokens.
   Status Begin(const Batch& batch);
+  // Whether prompt and generated positions are computed in two forms, whose bits differ.
+  bool has_classes() const { return attention_->has_classes(); }
   // Rows of one part of the batch.
   int rows(int part) const { return parts_[static_cast<size_t>(part)].rows; }
 

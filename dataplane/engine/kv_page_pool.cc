@@ -26,6 +26,9 @@ Result<std::unique_ptr<KvPagePool>> KvPagePool::Create(const KvPagePoolOptions& 
   cache->memory_ = *std::move(memory);
   cache->free_.reserve(static_cast<size_t>(cache->num_pages_));
   for (int page = cache->num_pages_ - 1; page >= 0; --page) cache->free_.push_back(page);
+  cache->users_.assign(static_cast<size_t>(cache->num_pages_), 0);
+  cache->prefixes_ = PrefixIndex(cache->num_pages_);
+  cache->kept_ = PageQueue(cache->num_pages_);
   cache->AllocateSwapRoom();
   return cache;
 }
@@ -39,17 +42,62 @@ std::byte* KvPagePool::PageAt(int layer, int32_t page) const {
 bool KvPagePool::Grow(std::vector<int32_t>& pages, int count) {
   const int missing = count - static_cast<int>(pages.size());
   if (missing > free_pages()) return false;
-  for (int i = 0; i < missing; ++i) {
-    pages.push_back(free_.back());
-    free_.pop_back();
-  }
+  for (int i = 0; i < missing; ++i) pages.push_back(TakeFree());
   return true;
+}
+
+int32_t KvPagePool::TakeFree() {
+  int32_t page = kept_.first();
+  if (!free_.empty()) {
+    page = free_.back();
+    free_.pop_back();
+  } else {
+    kept_.Remove(page);
+    prefixes_.Forget(page);
+  }
+  users_[static_cast<size_t>(page)] = 1;
+  return page;
+}
+
+void KvPagePool::Release(int32_t page) {
+  if (--users_[static_cast<size_t>(page)] > 0) return;
+  if (prefixes_.Holds(page)) {
+    kept_.Add(page);
+  } else {
+    free_.push_back(page);
+  }
 }
 
 void KvPagePool::Release(std::vector<int32_t>& pages) {
   while (!pages.empty()) {
-    free_.push_back(pages.back());
+    Release(pages.back());
     pages.pop_back();
+  }
+}
+
+void KvPagePool::Share(int32_t page) {
+  if (users_[static_cast<size_t>(page)]++ == 0) kept_.Remove(page);
+}
+
+PrefixId KvPagePool::Publish(PrefixId before, PrefixIndex::PageTokens tokens, int32_t& page) {
+  if (const auto held = prefixes_.Find(before, tokens)) {
+    if (held->page != page) {
+      Share(held->page);
+      Release(page);
+      page = held->page;
+    }
+    return held->id;
+  }
+  // The prefix before this page was forgotten meanwhile and got another number.
+  prefixes_.Forget(page);
+  return prefixes_.Add(before, tokens, page);
+}
+
+void KvPagePool::WithdrawAll() {
+  for (int32_t page = 0; page < num_pages_; ++page) prefixes_.Forget(page);
+  while (kept_.size() > 0) {
+    free_.push_back(kept_.first());
+    kept_.Remove(kept_.first());
   }
 }
 

@@ -3,12 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "common/function_ref.h"
 #include "common/log.h"
 #include "common/status.h"
+#include "dataplane/engine/page_queue.h"
+#include "dataplane/engine/prefix_index.h"
 #include "dataplane/engine/swap_room.h"
 #include "kernels/device/context.h"
 #include "kernels/kernels.h"
@@ -31,6 +34,10 @@ struct KvPagePoolOptions {
 // which only costs time. On the host, creation only maps addresses, without a reservation: memory
 // is used as pages are first written. So a plan for the machine must count all of it.
 //
+// A full page may be published: then sequences with the same prefix use it together, and read it
+// only. When no sequence uses a published page any more, it keeps its content until the page is
+// needed. Such pages are overwritten in the order in which they came out of use.
+//
 // Copies between the two are queued on the stream of the steps, and the host does not wait for
 // them. The next owner of a page writes it only after the copy that reads it.
 //
@@ -45,7 +52,10 @@ class KvPagePool {
   int num_pages() const { return num_pages_; }
   // A page that no sequence owns. Rows with discarded results write there.
   int32_t spare_page() const { return num_pages_; }
-  int free_pages() const { return static_cast<int>(free_.size()); }
+  // Pages that no sequence uses, with content or without.
+  int free_pages() const { return static_cast<int>(free_.size()) + kept_.size(); }
+  // Of these, published pages that keep their content.
+  int kept_pages() const { return kept_.size(); }
   // Bytes of host memory in use.
   int64_t swap_used() const {
     return int64_t{swap_.given()} * options_.layers * options_.page_bytes;
@@ -56,8 +66,21 @@ class KvPagePool {
 
   // Appends pages until `pages` holds `count`; false (and nothing changed) when too few are free.
   bool Grow(std::vector<int32_t>& pages, int count);
-  // Gives back all of `pages` and empties it.
+  // Gives back all of `pages` and empties it. The last ones are overwritten first.
   void Release(std::vector<int32_t>& pages);
+  void Release(int32_t page);
+
+  // The published page that holds the prefix `before` with `tokens` behind it.
+  std::optional<PrefixIndex::Entry> Find(PrefixId before, PrefixIndex::PageTokens tokens) const {
+    return prefixes_.Find(before, tokens);
+  }
+  // One more sequence uses a published page.
+  void Share(int32_t page);
+  // `page`, which one sequence uses, is full: it holds the prefix `before` with `tokens` behind it.
+  // If another page holds this prefix already, `page` is released and becomes that page.
+  PrefixId Publish(PrefixId before, PrefixIndex::PageTokens tokens, int32_t& page);
+  // Withdraws all published pages: they get no further users.
+  void WithdrawAll();
 
   // A preempted sequence's pages in host memory, by their numbers there. Drop frees them.
   struct Swapped {
@@ -82,6 +105,7 @@ class KvPagePool {
   explicit KvPagePool(const KvPagePoolOptions& options);
   std::byte* PageAt(int layer, int32_t page) const;
   void AllocateSwapRoom();
+  int32_t TakeFree();
   // Copies pages in each layer; pages that are neighbours both here and in host memory go in one
   // copy.
   using QueueCopy = FunctionRef<Status(std::byte* page, std::byte* swapped, size_t bytes)>;
@@ -92,8 +116,11 @@ class KvPagePool {
   const size_t page_bytes_;  // of one layer
   int num_pages_ = 0;
   kernels::Context& context_;
-  kernels::Buffer memory_;     // [layers, num_pages + 1, page_bytes]
-  std::vector<int32_t> free_;  // taken from the back; lowest numbers first at the start
+  kernels::Buffer memory_;      // [layers, num_pages + 1, page_bytes]
+  std::vector<int32_t> free_;   // taken from the back; lowest numbers first at the start
+  std::vector<int32_t> users_;  // [num_pages], sequences that use a page
+  PrefixIndex prefixes_{0};
+  PageQueue kept_{0};  // published pages without users
   SwapRoom swap_;
   bool has_told_full_ = false;
 };

@@ -82,6 +82,7 @@ struct TokenEvent {
   uint64_t logits_hash = 0;
   std::vector<TokenLogprobs> prompt_logprobs;  // of consecutive positions
   int prompt_logprobs_from = 0;                // the first of these positions
+  int cached_prompt_tokens = 0;  // with the first token: positions that other requests had computed
 };
 
 struct StepOutput {

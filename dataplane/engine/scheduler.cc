@@ -11,6 +11,26 @@ bool Stops(const Request& request, int32_t token) {
              request.stop_tokens.end();
 }
 
+PrefixIndex::PageTokens TokensOf(const Sequence& sequence, int page) {
+  return PrefixIndex::PageTokens(
+      sequence.tokens.data() + static_cast<ptrdiff_t>(page) * kernels::kPageTokens,
+      kernels::kPageTokens);
+}
+
+bool HasPage(const Sequence& sequence, int page) {
+  return static_cast<int64_t>(sequence.tokens.size()) >= (int64_t{page} + 1) * kernels::kPageTokens;
+}
+
+// The next positions begin a page, and all pages before it are published.
+bool StartsPage(const Sequence& sequence) {
+  return sequence.computed == sequence.published * kernels::kPageTokens;
+}
+
+void StartOver(Sequence& sequence) {
+  sequence.published = 0;
+  sequence.prefix = kNoPrefix;
+}
+
 }  // namespace
 
 Sequence::Sequence(Request r)
@@ -124,8 +144,84 @@ bool Scheduler::TakePagesBack(Sequence& sequence) {
   }
   // If a sequence is dropped again before it is complete, its computation is wasted. So leave a
   // page for every running sequence.
+  return TakePages(sequence, running());
+}
+
+// Gives a sequence without pages all that its tokens and the next one need. False (and nothing
+// changed): fewer than these and `spare` are free.
+bool Scheduler::TakePages(Sequence& sequence, int spare) {
+  const int cached = sequence.cached;
+  UsePublished(sequence);
   const int pages = KvPagePool::PagesFor(static_cast<int64_t>(sequence.tokens.size()) + 1);
-  return pages + running() <= cache_.free_pages() && cache_.Grow(sequence.pages, pages);
+  const int missing = pages - static_cast<int>(sequence.pages.size());
+  if (missing + spare <= cache_.free_pages() && cache_.Grow(sequence.pages, pages)) return true;
+  cache_.Release(sequence.pages);
+  cached_ -= static_cast<uint64_t>(sequence.computed);
+  sequence.computed = 0;
+  sequence.cached = cached;
+  StartOver(sequence);
+  return false;
+}
+
+void Scheduler::SharePrefixes(PrefixRule rule) {
+  if (rule == rule_) return;
+  rule_ = rule;
+  cache_.WithdrawAll();
+  for (const SequencePtr& s : running_) StartOver(*s);
+}
+
+bool Scheduler::MayShare(const Sequence& sequence, int page) const {
+  if (rule_ == PrefixRule::kNone) return false;
+  if (rule_ == PrefixRule::kAll) return true;
+  return (int64_t{page} + 1) * kernels::kPageTokens <=
+         static_cast<int64_t>(sequence.request.prompt.size());
+}
+
+// Whether a published page may replace the one that the sequence would compute next.
+bool Scheduler::MayUsePublished(const Sequence& sequence) const {
+  return sequence.request.prompt_logprobs < 0 && StartsPage(sequence) &&
+         sequence.remaining() > kernels::kPageTokens && MayShare(sequence, sequence.published);
+}
+
+void Scheduler::UsePublished(Sequence& sequence) {
+  while (MayUsePublished(sequence)) {
+    const auto page = static_cast<size_t>(sequence.published);
+    const auto held = cache_.Find(sequence.prefix, TokensOf(sequence, sequence.published));
+    if (!held) return;
+    cache_.Share(held->page);
+    if (page < sequence.pages.size()) {
+      cache_.Release(std::exchange(sequence.pages[page], held->page));
+    } else {
+      sequence.pages.push_back(held->page);
+    }
+    sequence.prefix = held->id;
+    ++sequence.published;
+    sequence.computed += kernels::kPageTokens;
+    cached_ += kernels::kPageTokens;
+    // A page that was computed for the request before is not counted for its client.
+    if (sequence.known == 0) sequence.cached += kernels::kPageTokens;
+  }
+}
+
+// Whether an older sequence computes the page that this one needs next, and may use.
+bool Scheduler::NextPageIsComputed(const Sequence& sequence) const {
+  if (!MayUsePublished(sequence)) return false;
+  const int page = sequence.published;
+  const PrefixIndex::PageTokens tokens = TokensOf(sequence, page);
+  return std::any_of(running_.begin(), running_.end(), [&](const SequencePtr& s) {
+    return s->arrival < sequence.arrival && !s->decoding() && s->published == page &&
+           s->prefix == sequence.prefix && HasPage(*s, page) && MayShare(*s, page) &&
+           std::ranges::equal(TokensOf(*s, page), tokens);
+  });
+}
+
+void Scheduler::Publish(Sequence& sequence) {
+  while ((sequence.published + 1) * kernels::kPageTokens <= sequence.computed &&
+         MayShare(sequence, sequence.published)) {
+    sequence.prefix = cache_.Publish(sequence.prefix, TokensOf(sequence, sequence.published),
+                                     sequence.pages[static_cast<size_t>(sequence.published)]);
+    ++sequence.published;
+  }
 }
 
 void Scheduler::BringBack() {
@@ -150,6 +246,7 @@ void Scheduler::PreemptNewest() {
     newest->known = std::max(newest->known, newest->computed);
     newest->computed = 0;
   }
+  StartOver(*newest);
   const auto later = std::find_if(away_.begin(), away_.end(), [&](const SequencePtr& s) {
     return s->arrival > newest->arrival;
   });
@@ -194,17 +291,19 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
   };
   for (const SequencePtr& sequence : running_) {
     if (!has_room()) return;
-    if (!sequence->decoding()) AddChunk(*sequence, limits, batch);
+    if (sequence->decoding()) continue;
+    UsePublished(*sequence);
+    if (!NextPageIsComputed(*sequence)) AddChunk(*sequence, limits, batch);
   }
   // A preempted sequence is older than any waiting one; let it have the pages first.
   while (away_.empty() && !waiting_.empty() && running() < options_.max_batch && has_room()) {
     Sequence& first = *waiting_.front();
-    const int pages = KvPagePool::PagesFor(static_cast<int64_t>(first.tokens.size()) + 1);
-    if (!cache_.Grow(first.pages, pages)) return;
+    const int positions = first.remaining();
+    if (!TakePages(first, 0)) return;
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
-    waiting_positions_ -= first.remaining();
-    AddChunk(first, limits, batch);
+    waiting_positions_ -= positions;
+    if (!NextPageIsComputed(first)) AddChunk(first, limits, batch);
   }
 }
 
@@ -220,6 +319,12 @@ void Scheduler::MarkComputed(const Batch& batch) {
   for (const BatchRow& row : batch.rows) {
     row.sequence->computed = row.position + 1;
     if (row.position < row.sequence->known) ++recomputed_;
+  }
+  for (size_t i = 0; i < batch.rows.size(); ++i) {
+    const bool is_last = i + 1 == batch.rows.size();
+    if (is_last || batch.rows[i + 1].sequence != batch.rows[i].sequence) {
+      Publish(*batch.rows[i].sequence);
+    }
   }
 }
 

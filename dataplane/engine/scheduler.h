@@ -25,6 +25,11 @@ namespace janus::dataplane {
 // positions, absorbed for generated ones). Other families compute both classes alike.
 enum class PositionClass : uint8_t { kPrompt, kGenerated };
 
+// Which full pages later sequences with the same prefix may use: none, those that hold prompt
+// positions only, or all. A position has the same bits wherever it is used only if its class is the
+// same there, or if both classes are computed alike.
+enum class PrefixRule : uint8_t { kNone, kPrompts, kAll };
+
 // A request on its way through the engine. Positions 0..computed-1 have keys and values in `pages`.
 struct Sequence {
   explicit Sequence(Request r);
@@ -60,6 +65,9 @@ struct Sequence {
   int computed = 0;
   MonotonicTime first_token;  // when the first generated token was drawn
   std::vector<int32_t> pages;
+  int published = 0;            // of them: the first ones, which other sequences may use
+  PrefixId prefix = kNoPrefix;  // which these hold
+  int cached = 0;               // prompt positions that were not computed for this request
   KvPagePool::Swapped swapped;
 };
 
@@ -94,6 +102,11 @@ struct SchedulerOptions {
 // If that is full too, they are dropped and computed again later, within the prefill budget: prompt
 // positions as prompt rows, generated ones as generated rows, several of a sequence in one step.
 //
+// A sequence starts behind the longest prefix whose pages are published (KvPagePool). While an
+// older sequence computes the page that a newer one needs next, the newer one waits for that page.
+// The last position is always computed, since its logits draw the next token. Requests that score
+// their prompts compute all of it.
+//
 // Confined to the step thread.
 class Scheduler {
  public:
@@ -108,6 +121,10 @@ class Scheduler {
   void CancelStream(uint64_t stream);
   // Ends every request and returns their keys.
   std::vector<RequestKey> CancelAll();
+
+  // From now on. After a change no page that was published before is used again. Not while a batch
+  // is being computed.
+  void SharePrefixes(PrefixRule rule);
 
   // Forms the rows of the next step; admits, swaps in and preempts sequences for that.
   Batch FormBatch(const BatchLimits& limits);
@@ -149,6 +166,8 @@ class Scheduler {
   uint64_t recomputed() const { return recomputed_; }
   // Sequences that have their keys and values in host memory now.
   int swapped() const;
+  // Positions that were not computed because published pages held them.
+  uint64_t cached() const { return cached_; }
   // Generated tokens that requests brought along because their previous instance was lost.
   uint64_t replayed() const { return replayed_; }
 
@@ -159,6 +178,12 @@ class Scheduler {
   std::vector<RequestKey> CancelWhere(FunctionRef<bool(const RequestKey&)> is_meant);
   void BringBack();
   bool TakePagesBack(Sequence& sequence);
+  bool TakePages(Sequence& sequence, int spare);
+  bool MayShare(const Sequence& sequence, int page) const;
+  bool MayUsePublished(const Sequence& sequence) const;
+  void UsePublished(Sequence& sequence);
+  bool NextPageIsComputed(const Sequence& sequence) const;
+  void Publish(Sequence& sequence);
   void AddDecodeRows(const BatchLimits& limits, Batch& batch);
   void AddPrefillRows(const BatchLimits& limits, Batch& batch);
   void AddChunk(Sequence& sequence, const BatchLimits& limits, Batch& batch);
@@ -175,6 +200,8 @@ class Scheduler {
   uint64_t preempted_ = 0;
   uint64_t recomputed_ = 0;
   uint64_t replayed_ = 0;
+  uint64_t cached_ = 0;
+  PrefixRule rule_ = PrefixRule::kNone;
 };
 
 }  // namespace janus::dataplane

@@ -268,7 +268,8 @@ AttentionPool::Member* AttentionPool::Choose(const Open& open) {
     if (open.tried.contains(member.address)) continue;
     if (!Fits(open.request, open.generated.size(), *member.capacity).ok()) continue;
     if (!GoesOn(open, *member.capacity)) continue;
-    const int64_t load = member.load.kv_tokens_in_use + member.pending_tokens;
+    const int64_t load = member.load.kv_tokens_in_use + member.pending_tokens -
+                         prefixes_.TokensAt(member.attachment, open.blocks);
     if (best == nullptr || load < least) {
       best = &member;
       least = load;
@@ -284,6 +285,7 @@ void AttentionPool::SubmitTo(Member& member, uint64_t id, Open& open) {
   ++untold_;
   ++member.open;
   member.pending_tokens += static_cast<int64_t>(open.request.prompt.size());
+  prefixes_.Note(member.attachment, open.blocks);
   if (open.attempt > 1) metrics_.resubmitted.Add();
   member.link->Submit(id, open.attempt, open.request, open.generated);
 }
@@ -322,8 +324,19 @@ void AttentionPool::Detach(Open& open) {
   open.on = nullptr;
 }
 
+// The next turn of a conversation begins with this prompt and this answer.
+void AttentionPool::NoteAnswer(const Open& open) {
+  const Member* const member = open.on == nullptr ? nullptr : Find(open.on);
+  const size_t tokens = open.request.prompt.size() + open.generated.size();
+  if (member == nullptr || tokens / KnownPrefixes::kBlockTokens == open.blocks.size()) return;
+  std::vector<int32_t> all = open.request.prompt;
+  all.insert(all.end(), open.generated.begin(), open.generated.end());
+  prefixes_.Note(member->attachment, KnownPrefixes::BlocksOf(all));
+}
+
 void AttentionPool::Finish(uint64_t id) {
   const auto found = open_.find(id);
+  NoteAnswer(found->second);
   Leave(id, found->second);
   open_.erase(found);
   const MonotonicTime now = clock_.Now();
@@ -352,6 +365,8 @@ void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries
 }
 
 Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_ptr<TokenSink> sink) {
+  Open open;
+  open.blocks = KnownPrefixes::BlocksOf(request.prompt);
   MutexLock lock(mu_);
   Status fits = NobodyTakes();
   for (const Member& member : members_) {
@@ -361,7 +376,6 @@ Result<uint64_t> AttentionPool::Submit(GenerationRequest request, std::shared_pt
   }
   if (Holds()) fits = Fits(request, 0, *last_capacity_);
   JANUS_RETURN_IF_ERROR(fits);
-  Open open;
   open.request = std::move(request);
   open.sink = std::move(sink);
   open.submitted = clock_.Now();
@@ -397,6 +411,7 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
     Member* member = Find(link);
     if (member == nullptr) return;
     member->capacity = capacity;
+    member->attachment = ++attachments_;
     member->load = {.kv_tokens_in_use = capacity.kv_tokens_in_use};
     member->open = 0;
     member->pending_tokens = 0;

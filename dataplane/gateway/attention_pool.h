@@ -18,6 +18,7 @@
 #include "dataplane/gateway/attention_link.h"
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/generation.h"
+#include "dataplane/gateway/known_prefixes.h"
 #include "dataplane/gateway/request_counts.h"
 
 namespace grpc {
@@ -64,9 +65,12 @@ struct AttentionPoolOptions {
   std::string text_digest{};
 };
 
-// Gives each request to the attention instance with the fewest KV tokens, and passes its tokens on.
-// KV tokens are those in use by the last report, plus submitted prompts without a token yet. Ties
-// go to the first in the list. If no instance has room, requests wait in order, up to a bound.
+// Gives each request to an attention instance, and passes its tokens on. The instance is the one
+// with the fewest KV tokens, after those of the prompt are subtracted that it has computed before
+// (KnownPrefixes). So requests with a common prefix meet where it is cached, until another instance
+// has less to do by more than the prefix. KV tokens are those in use by the last report, plus
+// submitted prompts without a token yet. Ties go to the first in the list. If no instance has room,
+// requests wait in order, up to a bound.
 //
 // If an instance is lost or sheds a request, the request goes to another one under the next attempt
 // number. It starts from the prompt if no token has arrived yet. Otherwise it continues behind the
@@ -137,6 +141,7 @@ class AttentionPool {
     AttentionLoad load;
     int64_t open = 0;            // requests submitted and not over
     int64_t pending_tokens = 0;  // prompts of those without a token yet
+    uint64_t attachment = 0;     // its number among all; names it in prefixes_
     bool full = false;           // it shed a request; until one of its requests is over
     bool leaving = false;        // no longer in the topology
     bool left = false;           // it reported that itself; until a topology lists it again
@@ -148,13 +153,16 @@ class AttentionPool {
     GenerationRequest request;
     std::shared_ptr<TokenSink> sink;
     std::vector<int32_t> generated;
-    std::string model_digest;  // of the instance that generated `generated`
+    std::vector<uint64_t> blocks;  // of the prompt (KnownPrefixes)
+    std::string model_digest;      // of the instance that generated `generated`
     uint32_t attempt = 0;
     AttentionLink* on = nullptr;  // null: waits
     bool has_token = false;       // in this attempt
     MonotonicTime submitted;
     std::set<std::string> tried;  // instances that lost or shed it, by address
   };
+  // Blocks of prompts whose instance is remembered: 2 million tokens, in about 4 MB.
+  static constexpr size_t kMostKnownBlocks = size_t{1} << 15;
   using Deliveries = std::vector<std::pair<std::shared_ptr<TokenSink>, TokenEvent>>;
 
   Member* Find(AttentionLink* link) JANUS_REQUIRES(mu_);
@@ -188,6 +196,7 @@ class AttentionPool {
   // Moves a request to another instance after its own was lost. False: no instance can take it, and
   // the request has ended.
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
+  void NoteAnswer(const Open& open) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);
   // Call it after any change of the instances that take requests.
   void NoteWhoTakes() JANUS_REQUIRES(mu_);
@@ -212,6 +221,8 @@ class AttentionPool {
   std::vector<Member> members_ JANUS_GUARDED_BY(mu_);
   std::unordered_map<uint64_t, Open> open_ JANUS_GUARDED_BY(mu_);
   std::deque<uint64_t> waiting_ JANUS_GUARDED_BY(mu_);
+  KnownPrefixes prefixes_ JANUS_GUARDED_BY(mu_){kMostKnownBlocks};
+  uint64_t attachments_ JANUS_GUARDED_BY(mu_) = 0;
   size_t untold_ JANUS_GUARDED_BY(mu_) = 0;  // that an instance has, before their first token
   GatewayCounts reported_ JANUS_GUARDED_BY(mu_);
   uint64_t next_id_ JANUS_GUARDED_BY(mu_) = 1;

@@ -142,6 +142,7 @@ void Call::Answer(PreparedRequest prepared) {
       request.skip_special_tokens && !request.reads_tool_calls && !prepared.chat_text.is_harmony;
   head_.logits_hash = request.logits_hash;
 
+  choices_of_prompt_ = static_cast<size_t>(request.n);
   choices_.resize(prepared.generations.size());
   unfinished_ = choices_.size();
   for (size_t i = 0; i < choices_.size(); ++i) {
@@ -170,7 +171,7 @@ void Call::Answer(PreparedRequest prepared) {
     }
     choice.id = *id;
     // The prompt of several choices counts once, as clients expect.
-    if (i % static_cast<size_t>(request.n) == 0) usage_.prompt_tokens += prompt_tokens;
+    if (i % choices_of_prompt_ == 0) usage_.prompt_tokens += prompt_tokens;
   }
   char name[40];
   std::snprintf(name, sizeof(name), "%s-%016llx", chat ? "chatcmpl" : "cmpl",
@@ -325,7 +326,7 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (over_ || choice.finish != Finish::kNone) return;
   if (event.finish == Finish::kError) return Fail(event.error);
   Measure(choice, event.tokens.size());
-  usage_.cached_prompt_tokens += event.cached_prompt_tokens;
+  if (index % choices_of_prompt_ == 0) usage_.cached_prompt_tokens += event.cached_prompt_tokens;
   if (event.cached_prompt_tokens > 0) {
     context_.pool.counts().CachedPrompt(static_cast<uint64_t>(event.cached_prompt_tokens));
   }

@@ -105,6 +105,7 @@ class Call : public std::enable_shared_from_this<Call> {
   Usage usage_;
   std::vector<Choice> choices_;
   size_t unfinished_ = 0;
+  size_t choices_of_prompt_ = 1;
   bool has_arrived_ = false;  // its prompts have been read
   size_t uncounted_ = 0;      // of its requests, those whose end has not been counted
   bool stream_ = false;

@@ -100,6 +100,7 @@ Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
   deadlines.loss = 2 * deadlines.detection;
   settings.attention.max_waiting = static_cast<int>(OrDefault(config.queued_requests(), 4096u));
   settings.attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
+  JANUS_ASSIGN_OR_RETURN(settings.attention.prefixes, FromProto(config.prefix_sharing()));
   JANUS_ASSIGN_OR_RETURN(settings.scheduling, FromProto(config.scheduling()));
   if (config.crossover_rows() > kMaxCrossoverRows) {
     return InvalidArgument("config.crossover_rows " + std::to_string(config.crossover_rows()) +

@@ -36,6 +36,9 @@ void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
   to.set_request_id(event.key.id);
   to.set_attempt(event.key.attempt);
   if (event.token >= 0) to.add_tokens(static_cast<uint32_t>(event.token));
+  if (event.cached_prompt_tokens > 0) {
+    to.set_cached_prompt_tokens(static_cast<uint32_t>(event.cached_prompt_tokens));
+  }
   if (event.has_logprobs) Fill(event.logprobs, *to.add_logprobs());
   if (!event.prompt_logprobs.empty()) {
     // Pieces that wait for credit are consecutive.

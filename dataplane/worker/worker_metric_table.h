@@ -69,6 +69,8 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
      "Attention: tokens generated."},
     {"janus_preemptions_total", MetricType::kCounter, "", "sequences",
      "Attention: sequences preempted for lack of pages."},
+    {"janus_prefix_cached_tokens_total", MetricType::kCounter, "", "tokens",
+     "Attention: positions taken from the prefix cache."},
     {"janus_recomputed_tokens_total", MetricType::kCounter, "", "tokens",
      "Attention: positions computed again."},
     {"janus_replayed_tokens_total", MetricType::kCounter, "", "tokens",

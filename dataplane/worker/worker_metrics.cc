@@ -57,6 +57,7 @@ void AddAttention(const InstanceStatistics& s, Collected& to) {
   to.Gauge(Of("janus_kv_tokens_capacity"), number(s.kv_tokens_capacity));
   to.Counter(Of("janus_generated_tokens_total"), number(s.tokens));
   to.Counter(Of("janus_preemptions_total"), number(s.preempted));
+  to.Counter(Of("janus_prefix_cached_tokens_total"), number(s.cached));
   to.Counter(Of("janus_recomputed_tokens_total"), number(s.recomputed));
   to.Counter(Of("janus_replayed_tokens_total"), number(s.replayed));
   to.Gauge(Of("janus_swapped_sequences"), number(s.swapped));

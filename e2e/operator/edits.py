@@ -134,7 +134,7 @@ not_supported("roles.attention.kvCache.blockSize", 32)
 row("roles.attention.kvCache.dtype", "FP8", BOTH)  # like model.dtype
 row("roles.attention.kvCache.memoryPercent", 50, ATTENTION)
 row("roles.attention.kvCache.size", "256Mi", ATTENTION)
-not_supported("roles.attention.kvCache.prefixCache", "Exact")
+row("roles.attention.kvCache.prefixCache", "Disabled", EPOCH)
 row("roles.experts.slotsPerInstance", 10, EPOCH)
 row("roles.experts.spareSlots", 3, EPOCH)
 PLACEMENT = "roles.experts.placement"

@@ -15,7 +15,7 @@ struct Effective {
   janus::GateSide gate = janus::GateSide::kExperts;
   janus::SumRule sum = janus::SumRule::kContributions;
   SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
-  PrefixCache prefix_cache = PrefixCache::kDisabled;
+  PrefixCache prefix_cache = PrefixCache::kExact;
   PlacementPolicy placement = PlacementPolicy::kActivationAware;
   Tls tls = Tls::kDisabled;
   int micro_batches = 1;

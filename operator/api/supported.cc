@@ -116,11 +116,6 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return If(s.roles.experts.replicas == 0, "0"); }, Ground::kMachine},
     Limit{"roles.attention.kvCache.blockSize", "16", "",
           [](const Spec& s) { return Unless(s.roles.attention.kv_cache.block_size, 16); }},
-    Limit{"roles.attention.kvCache.prefixCache", "Auto or Disabled", "",
-          [](const Spec& s) {
-            return Unless(s.roles.attention.kv_cache.prefix_cache,
-                          {PrefixCache::kAuto, PrefixCache::kDisabled});
-          }},
     Limit{"exchange.transport", "Auto, SharedMemory or TCP", "",
           [](const Spec& s) {
             return Unless(s.exchange.transport,

@@ -30,10 +30,17 @@ class Recorder {
   std::map<RequestKey, std::map<int, uint64_t>> logits_ JANUS_GUARDED_BY(mu_);
 };
 
-Request RandomRequest(Random& random, int vocab) {
+constexpr int kLongestPrompt = 36;
+
+// Its prompt begins with `prefix`, which is shorter than kLongestPrompt.
+Request RandomRequest(Random& random, int vocab, std::vector<int32_t> prefix) {
   Request request;
-  const int prompt = random.Chance(0.1) ? random.Between(30, 36) : random.Between(1, 24);
-  for (int i = 0; i < prompt; ++i) request.prompt.push_back(random.Between(0, vocab - 1));
+  const auto known = static_cast<int>(prefix.size());
+  const int alone = random.Chance(0.1) ? random.Between(30, kLongestPrompt) : random.Between(1, 24);
+  const int prompt =
+      known == 0 ? alone : std::min(known + random.Between(1, 4), int{kLongestPrompt});
+  request.prompt = std::move(prefix);
+  for (int i = known; i < prompt; ++i) request.prompt.push_back(random.Between(0, vocab - 1));
   // The last drawn token is never computed: positions = prompt + generated - 1.
   const int room = std::min(kMaxPositions + 1 - prompt, 24);
   request.max_tokens = random.Chance(0.5) ? room : random.Between(1, room);
@@ -48,9 +55,63 @@ Request RandomRequest(Random& random, int vocab) {
   return request;
 }
 
+// What a later request shares with one in the pool: its prompt, a part of it, or prompt and answer.
+std::vector<int32_t> RandomPrefix(Random& random, const RequestPool& pool, size_t of) {
+  std::vector<int32_t> prefix = pool.requests[of].prompt;
+  if (random.Chance(0.5)) {
+    prefix.insert(prefix.end(), pool.alone[of].tokens.begin(), pool.alone[of].tokens.end());
+  } else if (random.Chance(0.3)) {
+    prefix.resize(static_cast<size_t>(random.Between(1, static_cast<int>(prefix.size()))));
+  }
+  prefix.resize(std::min<size_t>(prefix.size(), kLongestPrompt - 1));
+  return prefix;
+}
+
 int64_t KvBytes(const ModelDescription& model, KernelChoice kernels, int pages) {
   const DType type = kernels.fp8_cache ? DType::kFloat8E4M3 : WireType(model);
   return CachePageBytes(model, type) * model.layers * pages;
+}
+
+// The pool's requests as `next` draws them, each computed alone, of at most so many positions.
+RequestPool ComputeAlone(const HeldModel& held, const KernelChoice& kernels, int size,
+                         int64_t longest, FunctionRef<Request(RequestPool&)> next) {
+  RequestPool pool;
+  Recorder recorder;
+  LoopbackCluster::Options options = OptionsAlone(held, kernels);
+  options.pace.prefixes = PrefixSharing::kDisabled;
+  options.attention.max_batch = 1;
+  options.attention.kv_bytes = KvBytes(held.model, kernels, KvPagePool::PagesFor(longest));
+  options.steering.logits_tap = [&](const RequestKey& key, int position,
+                                    std::span<const float> logits) {
+    recorder.Tap(key, position, logits);
+  };
+  const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
+  LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
+  for (int i = 0; i < size; ++i) {
+    Request request = next(pool);
+    pool.requests.push_back(request);
+    request.key = {1, static_cast<uint64_t>(i), 1};
+    JANUS_CHECK(cluster.attention(0).Submit(request).ok(), i);
+    const LoopbackCluster::Outcome outcome = cluster.Await(request.key);
+    pool.alone.push_back({recorder.Of(request.key), outcome.tokens, outcome.finish});
+  }
+  return pool;
+}
+
+// A request of the pool: often one that shares a prefix with an earlier one of the schedule.
+int DrawRequest(Random& random, const Schedule& schedule, const RequestPool& pool) {
+  const int any = random.Between(0, static_cast<int>(pool.requests.size()) - 1);
+  if (schedule.sequences.empty() || pool.parent.empty() || !random.Chance(0.5)) return any;
+  const auto earlier =
+      static_cast<size_t>(random.Between(0, static_cast<int>(schedule.sequences.size()) - 1));
+  const int known = schedule.sequences[earlier].request;
+  std::vector<int> relatives = {known};
+  const int parent = pool.parent[static_cast<size_t>(known)];
+  for (int i = 0; i < static_cast<int>(pool.parent.size()); ++i) {
+    const int of = pool.parent[static_cast<size_t>(i)];
+    if (i == parent || of == known || (parent >= 0 && of == parent)) relatives.push_back(i);
+  }
+  return relatives[static_cast<size_t>(random.Between(0, static_cast<int>(relatives.size()) - 1))];
 }
 
 }  // namespace
@@ -73,39 +134,27 @@ LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice&
 }
 
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed) {
-  std::vector<Request> requests;
   Random random(seed);
-  for (int i = 0; i < size; ++i) requests.push_back(RandomRequest(random, held.model.vocab));
-  return MakeRequestPool(held, kernels, std::move(requests));
+  const auto next = [&](RequestPool& pool) {
+    const auto before = static_cast<int>(pool.requests.size());
+    const int parent = before > 0 && random.Chance(0.5) ? random.Between(0, before - 1) : -1;
+    pool.parent.push_back(parent);
+    return RandomRequest(random, held.model.vocab,
+                         parent < 0 ? std::vector<int32_t>()
+                                    : RandomPrefix(random, pool, static_cast<size_t>(parent)));
+  };
+  return ComputeAlone(held, kernels, size, kMaxPositions + 2, next);
 }
 
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels,
                             std::vector<Request> requests) {
-  RequestPool pool;
-  pool.requests = std::move(requests);
   int64_t longest = 0;
-  for (const Request& request : pool.requests) {
+  for (const Request& request : requests) {
     longest =
         std::max(longest, static_cast<int64_t>(request.prompt.size()) + request.max_tokens + 1);
   }
-  Recorder recorder;
-  LoopbackCluster::Options options = OptionsAlone(held, kernels);
-  options.attention.max_batch = 1;
-  options.attention.kv_bytes = KvBytes(held.model, kernels, KvPagePool::PagesFor(longest));
-  options.steering.logits_tap = [&](const RequestKey& key, int position,
-                                    std::span<const float> logits) {
-    recorder.Tap(key, position, logits);
-  };
-  const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
-  LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
-  for (size_t i = 0; i < pool.requests.size(); ++i) {
-    Request request = pool.requests[i];
-    request.key = {1, static_cast<uint64_t>(i), 1};
-    JANUS_CHECK(cluster.attention(0).Submit(request).ok(), i);
-    const LoopbackCluster::Outcome outcome = cluster.Await(request.key);
-    pool.alone.push_back({recorder.Of(request.key), outcome.tokens, outcome.finish});
-  }
-  return pool;
+  const auto next = [&](RequestPool& pool) { return requests[pool.requests.size()]; };
+  return ComputeAlone(held, kernels, static_cast<int>(requests.size()), longest, next);
 }
 
 Placement RandomPlacement(Random& random, const std::vector<int>& slots_of_instance, int layers,
@@ -170,6 +219,7 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
   schedule.kv_pages = random.Chance(0.7) ? random.Between(kLeastPages, kLeastPages + 2) : 24;
   schedule.swap_pages = random.Chance(0.5) ? 64 : random.Between(0, kLeastPages);
   schedule.preempt_chance = random.Chance(0.3) ? 0.1 : 0.0;
+  if (random.Chance(0.2)) schedule.prefixes = PrefixSharing::kDisabled;
   schedule.max_batch = random.Chance(0.2) ? random.Between(1, 3) : std::min(max_rows, 8);
   schedule.compute_threads = random.Chance(0.1) ? 2 : 1;
   schedule.chunk_seed = random.Next();
@@ -196,7 +246,7 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
     open.push_back(sequence);
   };
   while (static_cast<int>(schedule.sequences.size()) < count) {
-    submit(random.Between(0, static_cast<int>(pool.requests.size()) - 1), 1);
+    submit(DrawRequest(random, schedule, pool), 1);
     if (random.Chance(0.3)) {
       const int sequence =
           open[static_cast<size_t>(random.Between(0, static_cast<int>(open.size()) - 1))];
@@ -236,8 +286,9 @@ std::ostream& operator<<(std::ostream& out, const Schedule& s) {
   out << ", " << ToString(s.scheduling) << ", by rows beyond " << s.crossover_rows
       << ", b=" << s.topology.micro_batches << ", R_max " << s.topology.max_rows_per_round << ", "
       << s.kv_pages << " pages, " << s.swap_pages << " in host memory, preempting "
-      << s.preempt_chance << ", batch " << s.max_batch << ", threads " << s.compute_threads
-      << ", chunks 1.." << s.most_chunk << ";";
+      << s.preempt_chance << (s.prefixes == PrefixSharing::kDisabled ? ", no prefix cache" : "")
+      << ", batch " << s.max_batch << ", threads " << s.compute_threads << ", chunks 1.."
+      << s.most_chunk << ";";
   for (const Schedule::Action& action : s.actions) {
     const Schedule::SequenceOf& of = s.sequences[static_cast<size_t>(action.sequence)];
     switch (action.kind) {
@@ -276,6 +327,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.wrap_transport = wrap_transport;
   options.connect = connect;
   options.pace.deadlines = schedule.deadlines;
+  options.pace.prefixes = schedule.prefixes;
   options.experts.scheduling = schedule.scheduling;
   options.experts.crossover_rows = schedule.crossover_rows;
   options.attention.max_batch = schedule.max_batch;
@@ -330,6 +382,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
       const InstanceStatistics statistics = cluster.attention(a).statistics();
       run.preempted += statistics.preempted;
       run.recomputed += statistics.recomputed;
+      run.cached += statistics.cached;
       run.aborted = std::max(run.aborted, statistics.steps_aborted);
     }
   }
@@ -341,6 +394,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
 
 std::string Differences(const Schedule& schedule, const ScheduleRun& run, const RequestPool& pool) {
   std::ostringstream out;
+  size_t missing = 0;
   for (size_t s = 0; s < run.traces.size(); ++s) {
     const Schedule::SequenceOf& of = schedule.sequences[s];
     const Trace& alone = pool.alone[static_cast<size_t>(of.request)];
@@ -359,14 +413,18 @@ std::string Differences(const Schedule& schedule, const ScheduleRun& run, const 
       }
     }
     if (of.cancelled) continue;
-    if (seen.logits.size() != alone.logits.size()) {
-      out << who << ": " << seen.logits.size() << " positions, alone " << alone.logits.size()
-          << "\n";
+    missing += alone.logits.size() - seen.logits.size();
+    // Its logits draw a token, so no cache can stand for it.
+    if (!alone.logits.empty() && !seen.logits.contains(alone.logits.rbegin()->first)) {
+      out << who << ": its last position is not computed\n";
     }
     const std::vector<int32_t> rest(alone.tokens.begin() + of.given, alone.tokens.end());
     if (seen.tokens != rest || seen.finish != alone.finish) {
       out << who << ": other tokens or another end\n";
     }
+  }
+  if (missing > run.cached) {
+    out << missing << " positions are missing, and " << run.cached << " came from the cache\n";
   }
   return out.str();
 }

@@ -35,11 +35,13 @@ struct Trace {
 };
 
 // Requests of at most `kMaxPositions` positions, greedy and sampled, and the result of each when it
-// is computed alone by one attention and one expert instance.
+// is computed alone by one attention and one expert instance, without a prefix cache. Some prompts
+// begin like that of an earlier request, or are its prompt and answer: its next turn.
 inline constexpr int kMaxPositions = 40;
 struct RequestPool {
   std::vector<Request> requests;
   std::vector<Trace> alone;
+  std::vector<int> parent;  // the earlier request; -1: none. Empty: there are no such requests
 };
 RequestPool MakeRequestPool(const HeldModel& held, KernelChoice kernels, int size, uint64_t seed);
 // For requests of any length.
@@ -70,6 +72,7 @@ struct Schedule {
   int crossover_rows = 0;
   int kv_pages = 0;
   int swap_pages = 64;  // host memory for preempted sequences
+  PrefixSharing prefixes = PrefixSharing::kExact;
   int max_batch = 0;
   int compute_threads = 1;
   uint64_t chunk_seed = 0;
@@ -91,6 +94,7 @@ struct ScheduleRun {
   uint64_t preempted = 0;
   uint64_t recomputed = 0;
   uint64_t aborted = 0;  // steps that were given up
+  uint64_t cached = 0;   // positions that the prefix cache held
 };
 ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
                         KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap = nullptr,

@@ -21,7 +21,8 @@ std::string ConfigHash(const ServicePlan& plan, const ModelDescription& model,
         static_cast<int64_t>(topology.gate), static_cast<int64_t>(topology.sum),
         int64_t{topology.micro_batches}, int64_t{topology.max_rows_per_round},
         int64_t{plan.crossover_rows}, int64_t{plan.queued_requests},
-        int64_t{plan.tpot_target_milliseconds}}) {
+        int64_t{plan.tpot_target_milliseconds},
+        static_cast<int64_t>(plan.effective.prefix_cache)}) {
     fingerprint.Mix(static_cast<uint64_t>(number));
   }
   for (const uint16_t expert : topology.placement.expert_of) fingerprint.Mix(uint64_t{expert});

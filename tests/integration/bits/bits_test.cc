@@ -42,17 +42,21 @@ int SchedulesOf(size_t index, size_t configurations) {
   return static_cast<int>(total / configurations + (turn < total % configurations ? 1 : 0));
 }
 
-// Some of the schedules run out of pages. In a usual run one configuration alone has too few
-// schedules for that, so it is checked over all together, and only in runs with enough of them.
+// Some of the schedules run out of pages, and some find prefixes in the cache. In a usual run one
+// configuration alone has too few schedules for that, so it is checked over all together, and only
+// in runs with enough of them.
 class BitsTest : public testing::TestWithParam<size_t> {
  protected:
   static void TearDownTestSuite() {
     EXPECT_TRUE(all_preempted_ > 0 || all_schedules_ < 40)
         << "none of " << all_schedules_ << " schedules ran out of pages";
+    EXPECT_TRUE(all_cached_ > 0 || all_schedules_ < 40)
+        << "none of " << all_schedules_ << " schedules found a prefix in the cache";
   }
 
   inline static int all_schedules_ = 0;
   inline static uint64_t all_preempted_ = 0;
+  inline static uint64_t all_cached_ = 0;
 };
 
 TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
@@ -60,7 +64,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   const Configuration& c = all[GetParam()];
   const HeldModel& held = Held(c.weights, c.dtype);
   const int schedules = SchedulesOf(GetParam(), all.size());
-  uint64_t preempted = 0, recomputed = 0;
+  uint64_t preempted = 0, recomputed = 0, cached = 0;
   size_t rows = 0;
   for (int i = 0; i < schedules; ++i) {
     KernelChoice kernels = i % 4 == 0 ? KernelChoice() : BestCpu();
@@ -71,6 +75,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
     const ScheduleRun run = RunSchedule(schedule, held, pool, kernels);
     preempted += run.preempted;
     recomputed += run.recomputed;
+    cached += run.cached;
     for (const Trace& trace : run.traces) rows += trace.logits.size();
     ASSERT_EQ(Differences(schedule, run, pool), "")
         << "schedule " << i << " on "
@@ -81,8 +86,43 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   }
   all_schedules_ += schedules;
   all_preempted_ += preempted;
+  all_cached_ += cached;
   std::cout << schedules << " schedules, " << rows << " positions, " << preempted
-            << " preemptions, " << recomputed << " positions again\n";
+            << " preemptions, " << recomputed << " positions again, " << cached
+            << " from the cache\n";
+}
+
+// The next turn of a conversation, whose prompt is the prompt and the answer of the first. The
+// cache holds the answer's positions as generated ones. Latent attention computes them by other
+// algebra than prompt positions, so the bits are equal only if they are computed again.
+TEST(PrefixCacheTest, AnAnswerIsComputedAgainAsAPromptUnlessReuseIsAskedFor) {
+  const HeldModel& held = Held("small_latent", DType::kFloat32);
+  const KernelChoice kernels;
+  Request first;
+  Random random(7);
+  for (int i = 0; i < 10; ++i) first.prompt.push_back(random.Between(0, held.model.vocab - 1));
+  first.max_tokens = 20;
+  const RequestPool alone = MakeRequestPool(held, kernels, {first});
+  Request second = first;
+  second.prompt.insert(second.prompt.end(), alone.alone[0].tokens.begin(),
+                       alone.alone[0].tokens.end());
+  second.max_tokens = 4;
+  const RequestPool pool = MakeRequestPool(held, kernels, {first, second});
+  Schedule schedule;
+  schedule.topology = OptionsAlone(held, kernels).topology;
+  schedule.kv_pages = 16;
+  schedule.max_batch = 4;
+  schedule.sequences = {{.request = 0, .key = {1, 0, 1}}, {.request = 1, .key = {1, 1, 1}}};
+  schedule.actions = {{Schedule::Action::kSubmit, 0, 0},
+                      {Schedule::Action::kAwait, 0, 20},
+                      {Schedule::Action::kSubmit, 1, 0}};
+  const ScheduleRun exact = RunSchedule(schedule, held, pool, kernels);
+  EXPECT_EQ(Differences(schedule, exact, pool), "");
+  EXPECT_EQ(exact.cached, 0u) << "the first page holds generated positions";
+  schedule.prefixes = PrefixSharing::kReuse;
+  const ScheduleRun reused = RunSchedule(schedule, held, pool, kernels);
+  EXPECT_EQ(reused.cached, static_cast<uint64_t>(kernels::kPageTokens));
+  EXPECT_NE(Differences(schedule, reused, pool), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BitsTest, testing::Range(size_t{0}, Configurations().size()),

@@ -123,6 +123,7 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
   in.activated_experts = 11;
   in.preempted = 12;
   in.recomputed = 15;
+  in.cached = 28;
   in.sit_outs = 13;
   in.steps_aborted = 16;
   in.rounds_missed = 17;

@@ -121,6 +121,68 @@ TEST_F(AttentionPoolTest, CountsReportedTokensAndPromptsWithoutATokenYet) {
   EXPECT_EQ(Sent(1), 3u);
 }
 
+// Both instances have room for long prompts.
+class PrefixesTest : public AttentionPoolTest {
+ protected:
+  static constexpr int kBlock = KnownPrefixes::kBlockTokens;
+  PrefixesTest() {
+    Up(0, 100, false, 0, 10'000);
+    Up(1, 100, false, 0, 10'000);
+  }
+  // A prompt of so many blocks of token `value`, answered with `answer`; returns its instance.
+  int Ask(int blocks, int32_t value, std::vector<int32_t> answer = {7}) {
+    const size_t before = Sent(0);
+    GenerationRequest request;
+    request.prompt.assign(static_cast<size_t>(blocks * kBlock), value);
+    request.max_tokens = 1000;
+    const Result<uint64_t> id = pool_.Submit(std::move(request), std::make_shared<RecordingSink>());
+    EXPECT_TRUE(id.ok()) << id.status().ToString();
+    const int link = Sent(0) > before ? 0 : 1;
+    Step(link, *id, 1, std::move(answer), Finish::kStop, in_use_[link]);
+    return link;
+  }
+  void InUse(int link, int64_t tokens) {
+    in_use_[link] = tokens;
+    pool_.OnStep(links_.at(static_cast<size_t>(link)).get(), {},
+                 AttentionLoad{.kv_tokens_in_use = tokens});
+  }
+  int64_t in_use_[2] = {0, 0};
+};
+
+TEST_F(PrefixesTest, APromptGoesWhereItsBeginningWasComputed) {
+  InUse(0, 10);
+  EXPECT_EQ(Ask(3, 1), 1);
+  InUse(0, 0);
+  InUse(1, 100);
+  EXPECT_EQ(Ask(4, 1), 1) << "three blocks are known there";
+  EXPECT_EQ(Ask(4, 2), 0) << "an unknown prompt goes where less is in use";
+}
+
+TEST_F(PrefixesTest, ALoadedInstanceKeepsAPromptOnlyAsFarAsThePrefixSavesWork) {
+  InUse(0, 10);
+  EXPECT_EQ(Ask(3, 1), 1);
+  InUse(1, 10 + 3 * kBlock + 1);
+  EXPECT_EQ(Ask(3, 1), 0) << "the other has more to do by more than the prefix";
+  InUse(0, 10 + 3 * kBlock + 2);
+  EXPECT_EQ(Ask(3, 1), 1) << "now both know it";
+}
+
+TEST_F(PrefixesTest, TheNextTurnFollowsTheAnswer) {
+  InUse(0, 10);
+  EXPECT_EQ(Ask(1, 1, std::vector<int32_t>(kBlock, 1)), 1);
+  InUse(1, 10 + kBlock + 1);
+  EXPECT_EQ(Ask(3, 1), 1) << "prompt and answer are two blocks";
+}
+
+TEST_F(PrefixesTest, AnInstanceThatWasLostKnowsNothingAnyMore) {
+  InUse(0, 10);
+  EXPECT_EQ(Ask(3, 1), 1);
+  Down(1);
+  Up(1, 100, false, 0, 10'000);
+  InUse(0, 0);
+  EXPECT_EQ(Ask(3, 1), 0);
+}
+
 TEST_F(AttentionPoolTest, BreaksTiesByTheOrderOfTheList) {
   Up(1);
   Up(0);

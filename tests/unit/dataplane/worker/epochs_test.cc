@@ -245,6 +245,7 @@ TEST_F(EpochsTest, WhatIsOfAnEpochChangesUnderRunningRequests) {
       [&] { config_.set_crossover_rows(1); },
       [&] { config_.set_tpot_target_ms(7); },
       [&] { config_.set_queued_requests(3); },
+      [&] { config_.set_prefix_sharing(v1::PREFIX_SHARING_DISABLED); },
       [&] { config_.set_detection_deadline_ms(3'000); },
   };
   for (const auto& change : changes) {

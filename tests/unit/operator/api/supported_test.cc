@@ -124,8 +124,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
   }
   expect_one(Errors("", "replicas: 2, kvCache: {blockSize: 32}"),
              "roles.attention.kvCache.blockSize");
-  expect_one(Errors("", "replicas: 2, kvCache: {prefixCache: Exact}"),
-             "roles.attention.kvCache.prefixCache");
   const std::string none = Errors("", "replicas: 0", "replicas: 0");
   EXPECT_NE(none.find("spec.roles.attention.replicas: 0 is not"), std::string::npos) << none;
   reached.insert({"roles.attention.replicas", "roles.experts.replicas"});

@@ -24,6 +24,11 @@ TEST(WorkerConfigOf, TakesAlongWhatAllMembersScheduleBy) {
   plan.effective.fp8_kv_cache = true;
   EXPECT_TRUE(WorkerConfigOf(plan, 6, false).fp8_kv_cache());
   EXPECT_FALSE(WorkerConfigOf(plan, 6, false).debug_logits_hash());
+  EXPECT_EQ(config.prefix_sharing(), v1::PREFIX_SHARING_EXACT);
+  plan.effective.prefix_cache = PrefixCache::kReuse;
+  EXPECT_EQ(WorkerConfigOf(plan, 6, false).prefix_sharing(), v1::PREFIX_SHARING_REUSE);
+  plan.effective.prefix_cache = PrefixCache::kDisabled;
+  EXPECT_EQ(WorkerConfigOf(plan, 6, false).prefix_sharing(), v1::PREFIX_SHARING_DISABLED);
   EXPECT_FALSE(config.has_timed());
   plan.timed = TimedDevice{"H200", "deepseek-v3", 64, 8};
   const v1::TimedDevice timed = WorkerConfigOf(plan, 6, false).timed();

@@ -89,6 +89,9 @@ TEST(ComposeTopology, HashesWhateverMembersMustShare) {
   ServicePlan dtype = Plan();
   dtype.dtype = DType::kBFloat16;
   EXPECT_NE(ComposeTopology(1, Workers(), dtype, Model())->config_hash, hash);
+  ServicePlan prefixes = Plan();
+  prefixes.effective.prefix_cache = PrefixCache::kDisabled;
+  EXPECT_NE(ComposeTopology(1, Workers(), prefixes, Model())->config_hash, hash);
   ServicePlan slots = Plan();
   slots.slots_per_instance = 3;
   EXPECT_NE(ComposeTopology(1, Workers(), slots, Model())->config_hash, hash);
