@@ -16,7 +16,7 @@ constexpr int kPage = kernels::kPageTokens;
 
 // A scheduler on a cache of so many pages, and a stand-in for the model. The key of a position is a
 // hash of all tokens up to it. Each step checks that the keys before its rows are those of its
-// sequence, whoever computed them.
+// sequence, whichever sequence computed them.
 class SharedPrefixes : public testing::Test {
  protected:
   using Key = uint64_t;
