@@ -46,6 +46,8 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const MetricLabels& model)
       tpot(r.AddHistogram(Of("vllm:request_time_per_output_token_seconds"), model, kPerToken)),
       e2e(r.AddHistogram(Of("vllm:e2e_request_latency_seconds"), model, kPerRequest)),
       prompt_tokens(r.AddCounter(Of("vllm:prompt_tokens_total"), model)),
+      prefix_queries(r.AddCounter(Of("vllm:prefix_cache_queries_total"), model)),
+      prefix_hits(r.AddCounter(Of("vllm:prefix_cache_hits_total"), model)),
       generation_tokens(r.AddCounter(Of("vllm:generation_tokens_total"), model)),
       success_stop(
           r.AddCounter(Of("vllm:request_success_total"), With(model, "finished_reason", "stop"))),

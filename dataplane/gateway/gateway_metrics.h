@@ -27,6 +27,8 @@ struct GatewayMetrics {
   Histogram& tpot;        // per request: (last - first token) / (tokens - 1)
   Histogram& e2e;         // seconds from the request's last byte to its last token
   Counter& prompt_tokens;
+  Counter& prefix_queries;
+  Counter& prefix_hits;
   Counter& generation_tokens;
   Counter& success_stop;
   Counter& success_length;

@@ -5,6 +5,7 @@ namespace janus::gateway {
 void RequestCounts::Arrived(uint64_t prompt_tokens) {
   metrics_.arrived.Add();
   metrics_.arrived_prompt_tokens.Add(prompt_tokens);
+  metrics_.prefix_queries.Add(prompt_tokens);
   const MutexLock lock(mu_);
   ++counts_.arrived;
   counts_.prompt_tokens += prompt_tokens;
@@ -12,6 +13,7 @@ void RequestCounts::Arrived(uint64_t prompt_tokens) {
 }
 
 void RequestCounts::CachedPrompt(uint64_t tokens) {
+  metrics_.prefix_hits.Add(tokens);
   const MutexLock lock(mu_);
   counts_.cached_prompt_tokens += tokens;
 }

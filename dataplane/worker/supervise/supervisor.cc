@@ -189,7 +189,7 @@ void Supervisor::LookForReady() {
       if (!IsStill(asked[i])) continue;
       Instance& instance = instances_[asked[i].index];
       instance.is_ready = answers[i];
-      if (answers[i] || MonotonicClock::now() < instance.started + options_.limits.start_within) {
+      if (answers[i] || IsEnding() || MonotonicClock::now() < instance.started + options_.limits.start_within) {
         continue;
       }
       log_.Error("an instance hangs and is killed: it did not become ready in time",
@@ -207,6 +207,8 @@ void Supervisor::LookForHung() {
   const std::vector<Asked> asked = Running(true);
   const std::vector<bool> answers = Ask(asked, "/live");
   const MutexLock lock(mu_);
+  // An instance that ends closes its pages before it exits.
+  if (IsEnding()) return;
   for (size_t i = 0; i < asked.size(); ++i) {
     if (!IsStill(asked[i])) continue;
     const size_t index = asked[i].index;

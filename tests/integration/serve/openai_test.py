@@ -71,8 +71,18 @@ def test_completion_answers_and_streams_the_same(client):
     chunks = list(complete(client, temperature=0, stream=True,
                            stream_options={"include_usage": True}))
     assert text_of(chunks) == answer.choices[0].text
-    assert chunks[-1].usage == answer.usage
+    streamed = chunks[-1].usage
+    assert (streamed.prompt_tokens, streamed.completion_tokens) == (
+        answer.usage.prompt_tokens, answer.usage.completion_tokens)
     assert answer.usage.completion_tokens <= 24
+
+
+def test_usage_says_how_much_of_a_prompt_was_cached(client):
+    prompt = list(range(40, 90))
+    first, again = (complete(client, prompt, temperature=0) for _ in range(2))
+    assert first.usage.prompt_tokens_details.cached_tokens == 0
+    assert again.usage.prompt_tokens_details.cached_tokens == 48  # whole blocks of 16
+    assert again.choices[0].text == first.choices[0].text
 
 
 def test_several_prompts_are_answered_as_if_alone(client):
