@@ -32,10 +32,11 @@ class Service:
 
     def __init__(self, attention, prefix_cache):
         self.folder = tempfile.TemporaryDirectory()
+        self.name = f"prefixes-{attention}"
         spec = pathlib.Path(self.folder.name) / "service.yaml"
         spec.write_text(json.dumps({
             "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService",
-            "metadata": {"name": f"prefixes-{attention}"},
+            "metadata": {"name": self.name},
             "spec": {"model": {"source": {"type": "HostPath",
                                           "hostPath": {"path": str(ROOT / "examples" / "demo-model")}}},
                      "slo": {"tpot": {"targetMilliseconds": 1000}},
@@ -67,7 +68,7 @@ class Service:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         begun = time.monotonic()
         connection.request("POST", "/v1/completions", json.dumps(
-            {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "stream": True, "ignore_eos": True,
+            {"model": self.name, "prompt": prompt, "max_tokens": tokens, "temperature": 0, "stream": True, "ignore_eos": True,
              "stream_options": {"include_usage": True}}), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         if answer.status != 200:
