@@ -343,7 +343,7 @@ Demand AttentionInstance::MakeDemand(uint64_t for_step, const Scheduler::Outlook
   Demand demand = last_step_;
   demand.decode_rows = static_cast<uint32_t>(outlook.decode_rows);
   demand.prefill_rows = static_cast<uint32_t>(std::min<int64_t>(outlook.prefill_rows, UINT32_MAX));
-  demand.kv_tokens = static_cast<uint64_t>(scheduler_.kv_tokens());
+  demand.kv_tokens = static_cast<uint64_t>(scheduler_.keys());
   last_step_ = Demand();
   demand_sent_for_ = for_step;
   demand_sent_work_ = demand.decode_rows + demand.prefill_rows > 0;
@@ -1006,6 +1006,7 @@ void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
   output.step = step;
   output.events = std::move(events);
   output.kv_tokens_in_use = static_cast<uint64_t>(scheduler_.kv_tokens());
+  output.keys = static_cast<uint64_t>(scheduler_.keys());
   output.waiting = static_cast<uint32_t>(scheduler_.waiting());
   output.running = static_cast<uint32_t>(scheduler_.running());
   if (options_.pacer != nullptr) {

@@ -60,7 +60,10 @@ int32_t KvPagePool::TakeFree() {
 }
 
 void KvPagePool::Release(int32_t page) {
-  if (--users_[static_cast<size_t>(page)] > 0) return;
+  if (--users_[static_cast<size_t>(page)] > 0) {
+    --shares_;
+    return;
+  }
   if (prefixes_.Holds(page)) {
     kept_.Add(page);
   } else {
@@ -76,7 +79,11 @@ void KvPagePool::Release(std::vector<int32_t>& pages) {
 }
 
 void KvPagePool::Share(int32_t page) {
-  if (users_[static_cast<size_t>(page)]++ == 0) kept_.Remove(page);
+  if (users_[static_cast<size_t>(page)]++ == 0) {
+    kept_.Remove(page);
+  } else {
+    ++shares_;
+  }
 }
 
 PrefixId KvPagePool::Publish(PrefixId before, PrefixIndex::PageTokens tokens, int32_t& page) {

@@ -56,6 +56,8 @@ class KvPagePool {
   int free_pages() const { return static_cast<int>(free_.size()) + kept_.size(); }
   // Of these, published pages that keep their content.
   int kept_pages() const { return kept_.size(); }
+  // Positions that sequences need no page of their own for, because they share one.
+  int64_t shared_positions() const { return shares_ * kernels::kPageTokens; }
   // Bytes of host memory in use.
   int64_t swap_used() const {
     return int64_t{swap_.given()} * options_.layers * options_.page_bytes;
@@ -119,6 +121,7 @@ class KvPagePool {
   kernels::Buffer memory_;      // [layers, num_pages + 1, page_bytes]
   std::vector<int32_t> free_;   // taken from the back; lowest numbers first at the start
   std::vector<int32_t> users_;  // [num_pages], sequences that use a page
+  int64_t shares_ = 0;          // users of pages, but the first of each
   PrefixIndex prefixes_{0};
   PageQueue kept_{0};  // published pages without users
   SwapRoom swap_;

@@ -88,7 +88,8 @@ struct TokenEvent {
 struct StepOutput {
   uint64_t step = 0;
   std::vector<TokenEvent> events;
-  uint64_t kv_tokens_in_use = 0;
+  uint64_t kv_tokens_in_use = 0;  // positions in the cache; a shared one counts once
+  uint64_t keys = 0;              // a shared one counts for each sequence
   uint32_t waiting = 0;
   uint32_t running = 0;
   uint64_t timed_waits = 0;  // of a timed device, since its start

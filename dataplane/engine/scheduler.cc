@@ -391,7 +391,7 @@ int Scheduler::swapped() const {
       away_.begin(), away_.end(), [](const SequencePtr& s) { return s->swapped.pages() > 0; }));
 }
 
-int64_t Scheduler::kv_tokens() const {
+int64_t Scheduler::keys() const {
   int64_t tokens = 0;
   for (const SequencePtr& s : running_) tokens += s->computed;
   return tokens;

@@ -160,7 +160,10 @@ class Scheduler {
   bool idle() const { return waiting_.empty() && running_.empty() && away_.empty(); }
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return static_cast<int>(waiting_.size() + away_.size()); }
-  int64_t kv_tokens() const;
+  // Positions of running sequences in the cache. One that several share counts once.
+  int64_t kv_tokens() const { return keys() - cache_.shared_positions(); }
+  // The same, but a shared one counts for each sequence: what a step reads.
+  int64_t keys() const;
   uint64_t preempted() const { return preempted_; }
   // Rows of positions that had been computed before.
   uint64_t recomputed() const { return recomputed_; }

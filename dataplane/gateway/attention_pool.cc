@@ -268,7 +268,7 @@ AttentionPool::Member* AttentionPool::Choose(const Open& open) {
     if (open.tried.contains(member.address)) continue;
     if (!Fits(open.request, open.generated.size(), *member.capacity).ok()) continue;
     if (!GoesOn(open, *member.capacity)) continue;
-    const int64_t load = member.load.kv_tokens_in_use + member.pending_tokens -
+    const int64_t load = member.load.keys + member.pending_tokens -
                          prefixes_.TokensAt(member.attachment, open.blocks);
     if (best == nullptr || load < least) {
       best = &member;
@@ -412,7 +412,8 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
     if (member == nullptr) return;
     member->capacity = capacity;
     member->attachment = ++attachments_;
-    member->load = {.kv_tokens_in_use = capacity.kv_tokens_in_use};
+    member->load = {.kv_tokens_in_use = capacity.kv_tokens_in_use,
+                    .keys = capacity.kv_tokens_in_use};
     member->open = 0;
     member->pending_tokens = 0;
     member->full = false;

@@ -43,7 +43,8 @@ struct AttentionCapacity {
 };
 
 struct AttentionLoad {
-  int64_t kv_tokens_in_use = 0;
+  int64_t kv_tokens_in_use = 0;  // one that several sequences share counts once
+  int64_t keys = 0;              // it counts for each of them: what steps read
   int64_t queued = 0;
   int64_t running = 0;
   uint64_t timed_waits = 0;  // of a timed device, since its start
@@ -66,9 +67,9 @@ struct AttentionPoolOptions {
 };
 
 // Gives each request to an attention instance, and passes its tokens on. The instance is the one
-// with the fewest KV tokens, after those of the prompt are subtracted that it has computed before
+// with the fewest keys, after those of the prompt are subtracted that it has computed before
 // (KnownPrefixes). So requests with a common prefix meet where it is cached, until another instance
-// has less to do by more than the prefix. KV tokens are those in use by the last report, plus
+// has less to do by more than the prefix. Keys are those of the last report, plus
 // submitted prompts without a token yet. Ties go to the first in the list. If no instance has room,
 // requests wait in order, up to a bound.
 //

@@ -165,6 +165,8 @@ Result<AttentionEvents> ReadEvents(const v1::FromAttention& message,
                            .timed_overruns = step.timed_overruns()};
   JANUS_RETURN_IF_ERROR(
       ReadTokenCount("kv_tokens_in_use", step.kv_tokens_in_use(), &out.load->kv_tokens_in_use));
+  JANUS_RETURN_IF_ERROR(ReadTokenCount("keys", step.keys(), &out.load->keys));
+  if (out.load->keys == 0) out.load->keys = out.load->kv_tokens_in_use;
   return out;
 }
 

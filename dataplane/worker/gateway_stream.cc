@@ -165,6 +165,7 @@ bool GatewayStream::TakeNext(v1::FromAttention& message) {
   ended_owed_ = 0;
   step.set_step(load_.step);
   step.set_kv_tokens_in_use(load_.kv_tokens_in_use);
+  step.set_keys(load_.keys);
   step.set_queued(load_.waiting);
   step.set_running(load_.running);
   step.set_timed_waits(load_.timed_waits);

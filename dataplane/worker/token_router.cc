@@ -36,6 +36,7 @@ void TokenRouter::Push(StepOutput&& output) {
     }
     own.step = output.step;
     own.kv_tokens_in_use = output.kv_tokens_in_use;
+    own.keys = output.keys;
     own.waiting = output.waiting;
     own.running = output.running;
     own.timed_waits = output.timed_waits;

@@ -199,6 +199,18 @@ TEST_F(SharedPrefixes, WhatArrivesTogetherIsComputedOnce) {
   for (uint64_t id = 2; id <= 16; ++id) EXPECT_EQ(rows.at(id), 1) << id;
 }
 
+TEST_F(SharedPrefixes, ASharedPositionCountsOnceInTheCacheAndForEachThatReadsIt) {
+  MakeScheduler(64, 0, PrefixRule::kAll);
+  Submit(Make(1, Tokens(2 * kPage + 1), 10));
+  Step();
+  Submit(Make(2, Tokens(2 * kPage + 1), 10));
+  Step();
+  EXPECT_EQ(scheduler_->keys(), 2 * kPage + 2 + 2 * kPage + 1);
+  EXPECT_EQ(scheduler_->kv_tokens(), scheduler_->keys() - 2 * kPage);
+  RunToTheEnd();
+  EXPECT_EQ(scheduler_->kv_tokens(), 0);
+}
+
 TEST_F(SharedPrefixes, ANewerRequestDoesNotWaitForOneThatLeft) {
   MakeScheduler(64, 0, PrefixRule::kAll);
   Submit(Make(1, Tokens(100)));

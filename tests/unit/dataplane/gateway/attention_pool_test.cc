@@ -76,7 +76,8 @@ class AttentionPoolTest : public testing::Test {
     AttentionPool::RequestEvent event{.id = id, .attempt = attempt};
     event.event.tokens = std::move(tokens);
     event.event.finish = finish;
-    pool_.OnStep(links_.at(link).get(), {event}, AttentionLoad{.kv_tokens_in_use = kv_in_use});
+    pool_.OnStep(links_.at(link).get(), {event},
+                 AttentionLoad{.kv_tokens_in_use = kv_in_use, .keys = kv_in_use});
   }
   void Shed(int link, uint64_t id, uint32_t attempt) {
     AttentionPool::RequestEvent event{.id = id, .attempt = attempt};
@@ -144,7 +145,7 @@ class PrefixesTest : public AttentionPoolTest {
   void InUse(int link, int64_t tokens) {
     in_use_[link] = tokens;
     pool_.OnStep(links_.at(static_cast<size_t>(link)).get(), {},
-                 AttentionLoad{.kv_tokens_in_use = tokens});
+                 AttentionLoad{.kv_tokens_in_use = tokens, .keys = tokens});
   }
   int64_t in_use_[2] = {0, 0};
 };

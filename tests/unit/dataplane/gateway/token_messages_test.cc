@@ -26,6 +26,7 @@ v1::FromAttention StepOf(std::initializer_list<uint32_t> tokens) {
   v1::FromAttention message;
   v1::Step& step = *message.mutable_step();
   step.set_kv_tokens_in_use(20);
+  step.set_keys(25);
   step.set_queued(2);
   step.set_running(3);
   step.set_timed_waits(40);
@@ -107,10 +108,17 @@ TEST(TokenMessages, AStepTellsTokensAndLoad) {
   EXPECT_EQ(credit.use_count(), 2);
   ASSERT_TRUE(events.load);
   EXPECT_EQ(events.load->kv_tokens_in_use, 20);
+  EXPECT_EQ(events.load->keys, 25);
   EXPECT_EQ(events.load->queued, 2);
   EXPECT_EQ(events.load->running, 3);
   EXPECT_EQ(events.load->timed_waits, 40u);
   EXPECT_EQ(events.load->timed_overruns, 2u);
+}
+
+TEST(TokenMessages, AnOlderWorkerCountsNoSharedKeys) {
+  v1::FromAttention message = StepOf({5});
+  message.mutable_step()->clear_keys();
+  EXPECT_EQ(ReadEvents(message, nullptr).value().load->keys, 20);
 }
 
 TEST(TokenMessages, AnAnswerThatItsGrammarCompletesKeepsItsLastToken) {
