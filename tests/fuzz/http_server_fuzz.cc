@@ -79,7 +79,7 @@ class Handler final : public HttpHandler {
     if (answers_at_once_ || head.path == "/echo" || head.path == "/stream") Finish(one);
   }
 
-  HttpReply Refusal(int status, std::string message) override {
+  HttpReply Refusal(std::string_view /*path*/, int status, std::string message) override {
     Owed& one = *owed.emplace_back(std::make_unique<Owed>());
     one.to_head = std::exchange(is_reading_head_, false);
     one.body = message;
