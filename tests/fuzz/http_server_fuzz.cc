@@ -48,7 +48,7 @@ class Handler final : public HttpHandler {
     for (const char* path : {"/echo", "/stream", "/later", "/slow"}) {
       if (head.path == path) return std::nullopt;
     }
-    return Refusal(404, "there is no such path");
+    return Refusal(head.path, 404, "there is no such path");
   }
 
   void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
