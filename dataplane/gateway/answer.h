@@ -51,6 +51,8 @@ class Answer {
   // kStop also for a stop string; the instance does not know of that end yet.
   Finish finish() const { return finish_; }
   bool stopped_by_string() const { return matcher_.matched(); }
+  // The stop string that ended it, or empty.
+  const std::string& stop_string() const { return matcher_.match(); }
   // Generated tokens, including the stop token.
   int64_t completion_tokens() const { return completion_tokens_; }
 

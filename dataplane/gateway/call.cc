@@ -29,6 +29,16 @@ MonotonicTime Later(MonotonicTime from, Seconds by) {
   return from + std::chrono::duration_cast<MonotonicClock::duration>(by);
 }
 
+std::string AnswerId(Endpoint endpoint, uint64_t number) {
+  const char* prefix = endpoint == Endpoint::kChat          ? "chatcmpl-"
+                       : endpoint == Endpoint::kCompletions ? "cmpl-"
+                       : endpoint == Endpoint::kMessages    ? "msg_"
+                                                            : "resp_";
+  char id[40];
+  std::snprintf(id, sizeof(id), "%s%016llx", prefix, static_cast<unsigned long long>(number));
+  return id;
+}
+
 // Makes client text safe for a header, which has no line ends and little room.
 std::string HeaderText(std::string_view text) {
   std::string out(text.substr(0, 1000));
@@ -54,10 +64,12 @@ class Call::Sink final : public TokenSink {
   const size_t index_;
 };
 
-Call::Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory)
+Call::Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory,
+           ErrorForm errors)
     : context_(context),
       exchange_(std::move(exchange)),
       memory_(std::move(memory)),
+      errors_(errors),
       started_(context.clock.Now()),
       last_progress_(started_) {
   context_.open.fetch_add(1);
@@ -105,7 +117,7 @@ void Call::Refuse(const RequestError& error, bool is_demand) {
                               : metrics.refused)
       .Add();
   exchange_->CancelTimer();
-  exchange_->Respond(ToReply(error));
+  exchange_->Respond(ToReply(error, errors_));
 }
 
 void Call::Answer(PreparedRequest prepared) {
@@ -122,25 +134,12 @@ void Call::Answer(PreparedRequest prepared) {
         Overloaded("no memory is free for the prompt's tokens", context_.pool.RetryAfterSeconds()));
   }
   const CompletionRequest& request = prepared.request;
-  const bool chat = request.endpoint == Endpoint::kChat;
-  stream_ = request.stream;
-  head_.endpoint = request.endpoint;
-  head_.model = context_.model.name;
-  head_.created_unix_seconds =
-      std::chrono::duration_cast<std::chrono::seconds>(context_.clock.WallNow().time_since_epoch())
-          .count();
-  head_.logprobs = request.logprobs.has_value();
-  head_.top_logprobs = request.logprobs.value_or(0);
-  head_.include_usage = request.include_usage;
-  head_.continuous_usage = request.continuous_usage;
-  head_.return_token_ids = request.return_token_ids;
-  head_.prompt_logprobs = request.prompt_logprobs;
+  TakeHead(prepared);
   echo_ = request.echo;
   drops_tokens_ = request.max_tokens == 0;
   // In some models the markers of tool calls are special tokens; in harmony all are.
   skip_special_tokens_ =
       request.skip_special_tokens && !request.reads_tool_calls && !prepared.chat_text.is_harmony;
-  head_.logits_hash = request.logits_hash;
 
   choices_of_prompt_ = static_cast<size_t>(request.n);
   choices_.resize(prepared.generations.size());
@@ -173,10 +172,8 @@ void Call::Answer(PreparedRequest prepared) {
     // The prompt of several choices counts once, as clients expect.
     if (i % choices_of_prompt_ == 0) usage_.prompt_tokens += prompt_tokens;
   }
-  char name[40];
-  std::snprintf(name, sizeof(name), "%s-%016llx", chat ? "chatcmpl" : "cmpl",
-                static_cast<unsigned long long>(context_.id_salt ^ choices_[0].id));
-  head_.id = name;
+  head_.id = AnswerId(request.endpoint, context_.id_salt ^ choices_[0].id);
+  writer_ = NewAnswerWriter(head_, *context_.model.text.tokenizer);
   context_.metrics.prompt_tokens.Add(static_cast<uint64_t>(usage_.prompt_tokens));
   if (!request.ignored.empty()) {
     std::string names;
@@ -185,6 +182,25 @@ void Call::Answer(PreparedRequest prepared) {
   }
   last_progress_ = last_written_ = context_.clock.Now();
   ArmTimer();
+}
+
+void Call::TakeHead(const PreparedRequest& prepared) {
+  const CompletionRequest& request = prepared.request;
+  head_.endpoint = request.endpoint;
+  head_.model = context_.model.name;
+  head_.created_unix_seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(context_.clock.WallNow().time_since_epoch())
+          .count();
+  head_.stream = request.stream;
+  head_.logprobs = request.logprobs.has_value();
+  head_.top_logprobs = request.logprobs.value_or(0);
+  head_.include_usage = request.include_usage;
+  head_.continuous_usage = request.continuous_usage;
+  head_.return_token_ids = request.return_token_ids;
+  head_.prompt_logprobs = request.prompt_logprobs;
+  head_.logits_hash = request.logits_hash;
+  head_.repeated_json = request.repeated_json;
+  head_.is_cut_to_context = prepared.is_cut_to_context;
 }
 
 // Stores the parts of the prompt that the choice needs.
@@ -217,7 +233,7 @@ bool Call::TakePromptLogprobs(Choice& choice, const TokenEvent& event) {
 }
 
 // Moves reasoning and tool calls out of the delta; the content stays in it.
-void Call::TakeApart(Choice& choice, gateway::Answer::Delta* delta) {
+void Call::TakeApart(Choice& choice, size_t tokens, gateway::Answer::Delta* delta) {
   if (!choice.chat) return;
   const auto add = [&](ChatText::Delta more) {
     choice.taken.reasoning += more.reasoning;
@@ -230,6 +246,7 @@ void Call::TakeApart(Choice& choice, gateway::Answer::Delta* delta) {
   };
   const std::string text = std::exchange(delta->text, {});
   add(choice.chat->Push(text));
+  if (choice.chat->is_reasoning()) choice.reasoning_tokens += static_cast<int64_t>(tokens);
   if (choice.answer->finish() != Finish::kNone) add(choice.chat->Finish());
 }
 
@@ -257,8 +274,9 @@ Result<gateway::Answer::Delta> Call::Shown(Choice& choice, const TokenEvent& eve
 // instead.
 bool Call::HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta) {
   const auto tokens = static_cast<int64_t>(sizeof(int32_t) * event.tokens.size());
-  if (stream_) {
-    memory_.Set(memory_.bytes() + tokens);
+  if (head_.stream) {
+    const int64_t kept = writer_->keeps_stream() ? delta.MemoryBytes() : 0;
+    memory_.Set(memory_.bytes() + tokens + kept);
     return true;
   }
   return memory_.TrySet(memory_.bytes() + tokens + delta.MemoryBytes(), MemoryBudget::Use::kAnswer);
@@ -284,7 +302,7 @@ void Call::Measure(Choice& choice, size_t tokens) {
 
 // When a stream's head or its next comment is due.
 std::optional<MonotonicTime> Call::NextSignOfLife() const {
-  if (!stream_) return std::nullopt;
+  if (!head_.stream) return std::nullopt;
   const CallDeadlines& deadlines = context_.deadlines;
   return Later(last_written_, stream_begun_ ? deadlines.comment : deadlines.head);
 }
@@ -308,8 +326,12 @@ void Call::OnTimer() {
                                              : "no token came before the deadline"));
   }
   if (const auto sign = NextSignOfLife(); sign && now >= *sign) {
-    if (stream_begun_) exchange_->Write(kStreamComment);
-    BeginStream();
+    if (stream_begun_) {
+      exchange_->Write(writer_->SignOfLife());
+    } else {
+      BeginStream();
+      exchange_->Write(writer_->Begin(UsageSoFar()));
+    }
     last_written_ = now;
   }
   ArmTimer();
@@ -334,62 +356,51 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (event.tokens.empty() && event.finish == Finish::kNone) return;
   Result<gateway::Answer::Delta> delta = Shown(choice, event);
   if (!delta.ok()) return Fail(delta.status());
-  TakeApart(choice, &*delta);
   if (!HoldMore(event, *delta)) {
     context_.metrics.memory_refused.Add();
     return Fail(ResourceExhausted("no memory is free for the rest of this answer"));
   }
+  TakeApart(choice, event.tokens.size(), &*delta);
   choice.finish = choice.answer->finish();
   // The instance does not know of the stop string.
   if (choice.finish != Finish::kNone && event.finish == Finish::kNone) {
     context_.pool.Cancel(choice.id);
   }
-  if (stream_) {
-    WriteChunk(index, *std::move(delta));
-  } else {
-    Append(*std::move(delta), &choice.whole);
-  }
+  WritePart(index, *std::move(delta));
   if (choice.finish != Finish::kNone) FinishChoice(choice);
 }
 
-void Call::WriteChunk(size_t index, gateway::Answer::Delta delta) {
+void Call::WritePart(size_t index, gateway::Answer::Delta delta) {
   Choice& choice = choices_[index];
-  const bool ours = (head_.return_token_ids && !delta.token_ids.empty()) ||
-                    (head_.logits_hash && !delta.logits_hashes.empty());
   ChatText::Delta taken = std::exchange(choice.taken, {});
-  const bool empty = delta.text.empty() && delta.tokens.empty() && !ours &&
-                     taken.reasoning.empty() && taken.calls.empty();
-  const bool first = !choice.chunk_sent;
-  if (empty && !first && choice.finish == Finish::kNone) return;
+  ResponseChoice part{.index = static_cast<int>(index),
+                      .delta = std::move(delta),
+                      .finish = choice.finish,
+                      .reasoning = std::move(taken.reasoning),
+                      .calls = std::move(taken.calls),
+                      .has_called = choice.calls > 0,
+                      .stop_string = choice.answer->stop_string(),
+                      .prompt = std::exchange(choice.prompt, {}),
+                      .prompt_logprobs = std::exchange(choice.prompt_scores, {})};
+  part.first_call = choice.calls - part.calls.size();
+  const std::string bytes = writer_->Add(std::move(part), UsageSoFar());
+  if (bytes.empty()) return;
   BeginStream();
-  ResponseChoice out{.index = static_cast<int>(index),
-                     .delta = std::move(delta),
-                     .finish = choice.finish,
-                     .reasoning = std::move(taken.reasoning),
-                     .calls = std::move(taken.calls),
-                     .has_called = choice.calls > 0,
-                     .first = first,
-                     .prompt = std::move(choice.prompt)};
-  out.first_call = choice.calls - out.calls.size();
-  choice.chunk_sent = true;
-  choice.prompt.clear();
   last_written_ = context_.clock.Now();
-  exchange_->Write(
-      ServerSentEvent(ChunkJson(head_, out, *context_.model.text.tokenizer, UsageSoFar())));
+  exchange_->Write(bytes);
 }
 
 Usage Call::UsageSoFar() const {
   Usage usage = usage_;
-  usage.completion_tokens = 0;
   for (const Choice& choice : choices_) {
     usage.completion_tokens += choice.answer->completion_tokens();
+    usage.reasoning_tokens += choice.reasoning_tokens;
   }
   return usage;
 }
 
 void Call::FinishChoice(Choice& choice) {
   const int64_t tokens = choice.answer->completion_tokens();
-  usage_.completion_tokens += tokens;
   GatewayMetrics& metrics = context_.metrics;
   (choice.finish == Finish::kStop ? metrics.success_stop : metrics.success_length).Add();
   metrics.e2e.Observe(Seconds(context_.clock.Now() - started_).count());
@@ -407,25 +418,12 @@ void Call::FinishChoice(Choice& choice) {
 void Call::FinishCall() {
   over_ = true;
   exchange_->CancelTimer();
-  if (stream_) {
-    if (head_.include_usage) exchange_->Write(ServerSentEvent(UsageChunkJson(head_, usage_)));
-    exchange_->Write(kStreamEnd);
-    exchange_->EndStream();
-    return;
+  std::string last = writer_->End(UsageSoFar());
+  if (!head_.stream) {
+    return exchange_->Respond({.body = std::move(last), .headers = std::move(headers_)});
   }
-  std::vector<ResponseChoice> choices;
-  for (size_t i = 0; i < choices_.size(); ++i) {
-    choices.push_back({.index = static_cast<int>(i),
-                       .delta = std::move(choices_[i].whole),
-                       .finish = choices_[i].finish,
-                       .reasoning = std::move(choices_[i].taken.reasoning),
-                       .calls = std::move(choices_[i].taken.calls),
-                       .has_called = choices_[i].calls > 0,
-                       .prompt = std::move(choices_[i].prompt),
-                       .prompt_logprobs = std::move(choices_[i].prompt_scores)});
-  }
-  exchange_->Respond({.body = ResponseJson(head_, choices, usage_, *context_.model.text.tokenizer),
-                      .headers = std::move(headers_)});
+  exchange_->Write(last);
+  exchange_->EndStream();
 }
 
 void Call::CancelAll() {
@@ -443,9 +441,8 @@ void Call::Fail(const Status& status) {
   CountEnd(error.http_status);
   context_.metrics.failed.Add();
   exchange_->CancelTimer();
-  // The status line has been sent, so send the error as an event. The official clients raise it.
-  exchange_->Write(ServerSentEvent(ToJson(error)));
-  exchange_->Write(kStreamEnd);
+  // The status line has been sent, so send the error as an event.
+  exchange_->Write(writer_->Fail(error));
   exchange_->EndStream();
 }
 

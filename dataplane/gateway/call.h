@@ -7,13 +7,14 @@
 
 #include "common/clock.h"
 #include "dataplane/gateway/answer.h"
+#include "dataplane/gateway/answers/answer_writer.h"
+#include "dataplane/gateway/answers/errors.h"
 #include "dataplane/gateway/attention_pool.h"
 #include "dataplane/gateway/chat/chat_text.h"
 #include "dataplane/gateway/echo.h"
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/http_server.h"
 #include "dataplane/gateway/prepare.h"
-#include "dataplane/gateway/response.h"
 
 namespace janus::gateway {
 
@@ -42,7 +43,8 @@ struct CallContext {
 class Call : public std::enable_shared_from_this<Call> {
  public:
   // `memory` holds the request's body; from Answer on, what the call itself holds.
-  Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory);
+  Call(CallContext& context, std::shared_ptr<HttpExchange> exchange, MemoryLease memory,
+       ErrorForm errors);
   ~Call();
 
   // Watches the client and the server. Afterwards exactly one of the two functions below must be
@@ -60,31 +62,31 @@ class Call : public std::enable_shared_from_this<Call> {
   struct Choice {
     uint64_t id = 0;
     std::optional<gateway::Answer> answer;
-    gateway::Answer::Delta whole;                   // not streamed: the answer so far
     std::vector<int32_t> prompt;                    // kept only if the answer shows it
     std::string prompt_text;                        // the same
     std::optional<PromptLogprobs> prompt_logprobs;  // still to arrive
-    std::vector<PositionLogprobs> prompt_scores;    // all of them, shown at the end
+    std::vector<PositionLogprobs> prompt_scores;    // all of them, shown with the first part
     bool echoed = false;
     std::optional<ChatText> chat;  // splits the text into its parts
-    ChatText::Delta taken;         // parts for the next chunk, or for the whole answer
+    ChatText::Delta taken;         // parts for the writer
     size_t calls = 0;              // tool calls found so far
+    int64_t reasoning_tokens = 0;
     bool is_first_call_only = false;
     MonotonicTime first_token, last_token;
     bool begun = false;  // a token has arrived
-    bool chunk_sent = false;
     Finish finish = Finish::kNone;
   };
 
   void OnTokens(size_t index, const TokenEvent& event);
   void Measure(Choice& choice, size_t tokens);
+  void TakeHead(const PreparedRequest& prepared);
   void OpenChoice(const CompletionRequest& request, size_t index,
                   const GenerationRequest& generation);
   bool TakePromptLogprobs(Choice& choice, const TokenEvent& event);
-  void TakeApart(Choice& choice, gateway::Answer::Delta* delta);
+  void TakeApart(Choice& choice, size_t tokens, gateway::Answer::Delta* delta);
   Result<gateway::Answer::Delta> Shown(Choice& choice, const TokenEvent& event);
   bool HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta);
-  void WriteChunk(size_t index, gateway::Answer::Delta delta);
+  void WritePart(size_t index, gateway::Answer::Delta delta);
   Usage UsageSoFar() const;
   void FinishChoice(Choice& choice);
   void FinishCall();
@@ -100,15 +102,16 @@ class Call : public std::enable_shared_from_this<Call> {
   CallContext& context_;
   const std::shared_ptr<HttpExchange> exchange_;
   MemoryLease memory_;
+  const ErrorForm errors_;
   const MonotonicTime started_;
   ResponseHead head_;
-  Usage usage_;
+  std::unique_ptr<AnswerWriter> writer_;  // from Answer on
+  Usage usage_;                           // without the tokens of answers
   std::vector<Choice> choices_;
   size_t unfinished_ = 0;
   size_t choices_of_prompt_ = 1;
   bool has_arrived_ = false;  // its prompts have been read
   size_t uncounted_ = 0;      // of its requests, those whose end has not been counted
-  bool stream_ = false;
   bool echo_ = false;
   bool drops_tokens_ = false;  // max_tokens 0: one token is drawn but not shown
   bool skip_special_tokens_ = true;

@@ -207,6 +207,7 @@ void Session::ReadHead() {
   // Reset from the last request; this one may be refused before its head is known.
   head_only_ = false;
   answer_headers_.clear();
+  head_ = {};
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
   parser_->body_limit(shared_.options.max_body_bytes);
@@ -234,7 +235,8 @@ void Session::OnReadDeadline() {
 
 void Session::OnHead(error_code error) {
   if (state_ != State::kReading) return;
-  if (parser_->is_header_done()) TakeHead();
+  // A body that is announced as too large is an error after the last header.
+  if (parser_->is_header_done() || error == http::error::body_limit) TakeHead();
   if (error == http::error::body_limit) {
     return Refuse(413, "the body is larger than " + std::to_string(shared_.options.max_body_bytes) +
                            " bytes");
@@ -273,6 +275,7 @@ void Session::TakeHead() {
   head_.method = std::string(request.method_string());
   head_.path = std::string(request.target().substr(0, request.target().find('?')));
   head_.authorization = field(http::field::authorization);
+  head_.api_key = std::string(request["x-api-key"]);
   head_.content_encoding = field(http::field::content_encoding);
   head_.request_id = std::string(request["X-Request-Id"]);
   head_.traceparent = std::string(request["traceparent"]);
@@ -368,7 +371,7 @@ void Session::Refuse(int status, std::string message) {
   timer_.cancel();
   ++request_number_;
   state_ = State::kAnswering;
-  HttpReply reply = shared_.handler.Refusal(status, std::move(message));
+  HttpReply reply = shared_.handler.Refusal(head_.path, status, std::move(message));
   reply.close = true;
   Respond(reply);
 }

@@ -40,6 +40,7 @@ struct HttpHead {
   std::string method{};
   std::string path{};  // without the query
   std::string authorization{};
+  std::string api_key{};  // x-api-key
   std::string content_encoding{};
   std::string request_id{};         // X-Request-Id
   std::string traceparent{};        // of W3C Trace Context
@@ -96,8 +97,8 @@ class HttpHandler {
   virtual void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
                       MemoryLease memory) = 0;
   // The reply for a refusal by the server itself: malformed requests, limits, deadlines; 429 if the
-  // memory budget has no room for the body; 503 while it ends.
-  virtual HttpReply Refusal(int status, std::string message) = 0;
+  // memory budget has no room for the body; 503 while it ends. `path` is empty if it is not known.
+  virtual HttpReply Refusal(std::string_view path, int status, std::string message) = 0;
 };
 
 // How a server ends. First it is a lame duck: it still takes connections and requests while senders

@@ -13,7 +13,12 @@ namespace {
 constexpr int64_t kDefaultCompletionTokens = 16;
 
 std::string Field(const CompletionRequest& request) {
-  return request.endpoint == Endpoint::kChat ? "messages" : "prompt";
+  if (request.endpoint == Endpoint::kResponses) return "input";
+  return IsChat(request.endpoint) ? "messages" : "prompt";
+}
+
+std::string LimitField(const CompletionRequest& request) {
+  return request.endpoint == Endpoint::kResponses ? "max_output_tokens" : "max_tokens";
 }
 
 RequestError FromStatus(const Status& status, const CompletionRequest& request) {
@@ -41,25 +46,47 @@ ChatTextOptions ChatTextOf(const ServedModel& model, const CompletionRequest& re
   return out;
 }
 
-// The client's variables, and reasoning_effort if the template reads it.
-RequestResult<std::string> TemplateVariables(const text::ChatTemplate& chat,
+// The variable by which a template switches reasoning on and off; empty: it has none.
+std::string ThinkingSwitch(const ServedModel& model, const text::ChatTemplate& chat) {
+  if (chat.Mentions("enable_thinking")) return "enable_thinking";
+  // Harmony's templates have a field of messages with that name.
+  const bool is_harmony = model.tool_format == ToolFormat::kHarmony;
+  return !is_harmony && chat.Mentions("thinking") ? "thinking" : "";
+}
+
+// The client's variables, and those by which parameters reach the template, if it reads them.
+RequestResult<std::string> TemplateVariables(const ServedModel& model,
+                                             const text::ChatTemplate& chat,
                                              const CompletionRequest& request) {
-  if (!request.reasoning_effort) return request.template_variables_json;
-  if (!chat.Mentions("reasoning_effort")) {
-    return UnsupportedParameter("reasoning_effort",
-                                "the model's chat template does not read 'reasoning_effort'; "
-                                "leave it out");
-  }
+  using Thinking = CompletionRequest::Thinking;
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();
   if (!request.template_variables_json.empty()) {
     variables = nlohmann::ordered_json::parse(request.template_variables_json);
   }
-  variables["reasoning_effort"] = *request.reasoning_effort;
-  return variables.dump();
+  if (request.reasoning_effort && chat.Mentions("reasoning_effort")) {
+    variables["reasoning_effort"] = *request.reasoning_effort;
+  } else if (request.reasoning_effort && !request.is_effort_a_hint) {
+    const bool is_nested = request.endpoint == Endpoint::kResponses;
+    return UnsupportedParameter(is_nested ? "reasoning.effort" : "reasoning_effort",
+                                "the model's chat template does not read 'reasoning_effort'; "
+                                "leave it out");
+  }
+  if (request.thinking != Thinking::kDefault) {
+    const std::string name = ThinkingSwitch(model, chat);
+    if (!name.empty()) {
+      variables.emplace(name, request.thinking == Thinking::kOn);
+    } else if (request.thinking == Thinking::kOff && model.reads_reasoning) {
+      return UnsupportedParameter(
+          "thinking", "the model's chat template cannot switch thinking off; leave it out");
+    }
+  }
+  return variables.empty() ? std::string() : variables.dump();
 }
 
 // Removes the template's text behind the last message, as transformers does.
-RequestResult<std::string> CutBehindFinalMessage(std::string text, const std::string& message) {
+RequestResult<std::string> CutBehindFinalMessage(std::string text,
+                                                 const CompletionRequest& request) {
+  const std::string& message = request.final_message;
   constexpr std::string_view kSpace = " \t\r\n\f\v";
   const size_t first = message.find_first_not_of(kSpace);
   const std::string_view lstripped =
@@ -67,7 +94,8 @@ RequestResult<std::string> CutBehindFinalMessage(std::string text, const std::st
   const std::string_view stripped = lstripped.substr(0, lstripped.find_last_not_of(kSpace) + 1);
   const size_t at = text.rfind(stripped);
   if (stripped.empty() || at == std::string::npos) {
-    return InvalidParameter("continue_final_message",
+    const bool is_asked = request.endpoint == Endpoint::kChat;
+    return InvalidParameter(is_asked ? "continue_final_message" : Field(request),
                             stripped.empty()
                                 ? "the last message is empty: there is nothing to continue"
                                 : "the chat template does not write the last message as it is");
@@ -81,13 +109,13 @@ RequestResult<std::string> ChatText(const ServedModel& model, const CompletionRe
                                     WallTime now) {
   if (!model.text.chat_template) {
     return RequestError{
-        400, "invalid_request_error", "no_chat_template", "messages",
+        400, "invalid_request_error", "no_chat_template", Field(request),
         "the model '" + model.name +
             "' has no chat template: use /v1/completions, or start the gateway with "
             "--chat-template FILE"};
   }
   const text::ChatTemplate& chat = *model.text.chat_template;
-  RequestResult<std::string> variables = TemplateVariables(chat, request);
+  RequestResult<std::string> variables = TemplateVariables(model, chat, request);
   if (auto* error = std::get_if<RequestError>(&variables)) return std::move(*error);
   const bool parts = !request.part_messages_json.empty() && chat.LoopsOverContent();
   Result<std::string> text = chat.Render(parts ? request.part_messages_json : request.messages_json,
@@ -95,7 +123,7 @@ RequestResult<std::string> ChatText(const ServedModel& model, const CompletionRe
                                          std::get<std::string>(variables), request.tools_json);
   if (!text.ok()) return FromStatus(text.status(), request);
   if (!request.continue_final_message) return *std::move(text);
-  return CutBehindFinalMessage(*std::move(text), request.final_message);
+  return CutBehindFinalMessage(*std::move(text), request);
 }
 
 RequestResult<std::vector<int32_t>> Tokens(const ServedModel& model,
@@ -110,7 +138,7 @@ RequestResult<std::vector<int32_t>> Tokens(const ServedModel& model,
 RequestResult<std::vector<int32_t>> PromptTokens(const ServedModel& model,
                                                  const CompletionRequest& request, size_t prompt,
                                                  WallTime now, ChatTextOptions* chat_text) {
-  if (request.endpoint == Endpoint::kChat) {
+  if (IsChat(request.endpoint)) {
     RequestResult<std::string> text = ChatText(model, request, now);
     if (auto* error = std::get_if<RequestError>(&text)) return std::move(*error);
     *chat_text = ChatTextOf(model, request, std::get<std::string>(text));
@@ -160,17 +188,20 @@ RequestResult<int64_t> MaxTokens(int64_t prompt_tokens, const PrepareBounds& bou
     return too_long;
   }
   if (request.max_tokens && *request.max_tokens > room) {
-    too_long.param = "max_tokens";
+    // Clients of this API must send a limit, and many send one for another model.
+    if (request.endpoint == Endpoint::kMessages) return room;
+    const std::string limit = LimitField(request);
+    too_long.param = limit;
     too_long.message += "you requested " + std::to_string(prompt_tokens + *request.max_tokens) +
                         " tokens (" + std::to_string(prompt_tokens) + " in the prompt, " +
-                        std::to_string(*request.max_tokens) +
-                        " in 'max_tokens'). Please lower 'max_tokens' to at most " +
-                        std::to_string(room) + ", or shorten the prompt.";
+                        std::to_string(*request.max_tokens) + " in '" + limit +
+                        "'). Please lower '" + limit + "' to at most " + std::to_string(room) +
+                        ", or shorten the prompt.";
     return too_long;
   }
   // If no token is wanted, one is drawn and dropped.
   if (request.max_tokens) return std::max<int64_t>(*request.max_tokens, 1);
-  return request.endpoint == Endpoint::kChat ? room : std::min(room, kDefaultCompletionTokens);
+  return IsChat(request.endpoint) ? room : std::min(room, kDefaultCompletionTokens);
 }
 
 GenerationRequest Sampling(const ServedModel& model, const CompletionRequest& request) {
@@ -295,7 +326,8 @@ int64_t MemoryBytes(const PreparedRequest& prepared) {
   const CompletionRequest& request = prepared.request;
   const bool is_shown = request.return_token_ids || request.echo || request.prompt_logprobs;
   const int64_t copies = is_shown ? 4 : 3;
-  int64_t bytes = kCallBytes;
+  // The text that the answers repeat is printed in up to two of a stream's events at a time.
+  int64_t bytes = kCallBytes + 4 * static_cast<int64_t>(request.repeated_json.size());
   for (const GenerationRequest& generation : prepared.generations) {
     bytes +=
         kChoiceBytes + copies * static_cast<int64_t>(sizeof(int32_t) * generation.prompt.size());
@@ -331,7 +363,7 @@ RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBo
         "the model's chat template shows no known format of calls; start the gateway with "
         "--tool-parser FORMAT, or send 'tool_choice': 'none'");
   }
-  const size_t prompts = endpoint == Endpoint::kChat ? 1 : request.prompts.size();
+  const size_t prompts = IsChat(endpoint) ? 1 : request.prompts.size();
   std::shared_ptr<const std::string> grammar;
   for (size_t i = 0; i < prompts; ++i) {
     RequestResult<GenerationRequest> prompt =
@@ -346,6 +378,7 @@ RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBo
       grammar = std::move(std::get<std::shared_ptr<const std::string>>(compiled));
     }
     generation.grammar = grammar;
+    out.is_cut_to_context = request.max_tokens > generation.max_tokens;
     for (int k = 0; k < request.n; ++k) {
       const uint64_t choice = request.seed ? static_cast<uint64_t>(k) : out.generations.size();
       generation.seed = request.seed.value_or(draw_seed) + choice;

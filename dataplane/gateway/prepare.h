@@ -49,6 +49,8 @@ struct PreparedRequest {
   CompletionRequest request;
   std::vector<GenerationRequest> generations{};
   ChatTextOptions chat_text{};  // chat: what is taken out of the answer's text
+  // Some answer may get fewer tokens than the request allows: no more fit into the context.
+  bool is_cut_to_context = false;
 };
 
 // Bytes that a request holds until it is over. Its prompts count twice, for a replay and for the

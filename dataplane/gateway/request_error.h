@@ -7,7 +7,7 @@
 
 namespace janus::gateway {
 
-// A refusal in the form of the OpenAI API.
+// A refusal, in the words of the OpenAI API. answers/errors.h has its forms.
 struct RequestError {
   int http_status = 500;
   std::string type = "api_error";  // invalid_request_error, authentication_error, ...
@@ -35,8 +35,5 @@ inline RequestError Overloaded(std::string message, int retry_after_seconds) {
 inline RequestError NoWorkers(std::string message) {
   return {503, "api_error", "service_unavailable", "", std::move(message), 1};
 }
-
-// {"error": {"message", "type", "param", "code"}}
-std::string ToJson(const RequestError& error);
 
 }  // namespace janus::gateway

@@ -12,6 +12,7 @@ namespace janus::gateway {
 namespace {
 
 constexpr std::string_view kModels = "/v1/models";
+constexpr std::string_view kCountTokens = "/v1/messages/count_tokens";
 
 struct Route {
   std::string_view path;
@@ -20,6 +21,9 @@ struct Route {
 constexpr Route kRoutes[] = {
     {"/v1/chat/completions", "POST"},
     {"/v1/completions", "POST"},
+    {"/v1/messages", "POST"},
+    {kCountTokens, "POST"},
+    {"/v1/responses", "POST"},
     {kModels, "GET"},
     {"/tokenize", "POST"},
     {"/detokenize", "POST"},
@@ -33,6 +37,13 @@ const Route* FindRoute(std::string_view path) {
     if (route.path == path) return &route;
   }
   return nullptr;
+}
+
+// Of the endpoints that answer with tokens.
+Endpoint EndpointOf(std::string_view path) {
+  if (path == "/v1/completions") return Endpoint::kCompletions;
+  if (path == "/v1/messages") return Endpoint::kMessages;
+  return path == "/v1/responses" ? Endpoint::kResponses : Endpoint::kChat;
 }
 
 // Takes the same time for a wrong key as for a right one.
@@ -97,11 +108,13 @@ GatewayService::GatewayService(ServiceOptions options, const ServedModel& model,
   calls_.id_salt = random_();
 }
 
-bool GatewayService::IsAuthorized(const std::string& authorization) const {
+bool GatewayService::IsAuthorized(const HttpHead& head) const {
   if (options_.api_keys.empty()) return true;
   constexpr std::string_view kBearer = "Bearer ";
-  if (!authorization.starts_with(kBearer)) return false;
-  const std::string_view key = std::string_view(authorization).substr(kBearer.size());
+  std::string_view key = head.api_key;
+  if (head.authorization.starts_with(kBearer)) {
+    key = std::string_view(head.authorization).substr(kBearer.size());
+  }
   bool known = false;
   for (const std::string& allowed : options_.api_keys) known |= EqualInConstantTime(allowed, key);
   return known;
@@ -112,6 +125,10 @@ HttpHeaders GatewayService::AnswerHeaders(HttpHead& head) {
   if (!IsTraceParent(head.traceparent)) head.traceparent.clear();
   HttpHeaders out = CorsHeaders(options_.cors, head);
   out.emplace_back("X-Request-Id", head.request_id);
+  // Anthropic's clients read it under this name.
+  if (ErrorFormOf(head.path) == ErrorForm::kAnthropic) {
+    out.emplace_back("request-id", head.request_id);
+  }
   return out;
 }
 
@@ -120,13 +137,13 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
   const Route* route = FindRoute(head.path);
   const auto refuse = [&](const RequestError& error) {
     metrics_.refused.Add();
-    return ToReply(error);
+    return ToReply(error, ErrorFormOf(head.path));
   };
   if (route == nullptr) {
     return refuse({404, "invalid_request_error", "not_found", "",
                    "there is no " + head.path +
-                       "; see /v1/chat/completions, /v1/completions, "
-                       "/v1/models, /tokenize, /detokenize, /health, /metrics"});
+                       "; see /v1/chat/completions, /v1/completions, /v1/responses, "
+                       "/v1/messages, /v1/models, /tokenize, /detokenize, /health, /metrics"});
   }
   const bool get = route->method == "GET";
   if (head.method != route->method && !(get && head.method == "HEAD")) {
@@ -137,11 +154,12 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
     return reply;
   }
   const bool is_open = head.path == "/health" || head.path == "/metrics";
-  if (!is_open && !IsAuthorized(head.authorization)) {
+  if (!is_open && !IsAuthorized(head)) {
     HttpReply reply =
         refuse({401, "authentication_error", "invalid_api_key", "",
-                head.authorization.empty() ? "an API key is needed: Authorization: Bearer KEY"
-                                           : "the API key is not known"});
+                head.authorization.empty() && head.api_key.empty()
+                    ? "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY"
+                    : "the API key is not known"});
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
     return reply;
   }
@@ -156,14 +174,15 @@ std::optional<HttpReply> GatewayService::JudgeHead(const HttpHead& head) {
   return std::nullopt;
 }
 
-HttpReply GatewayService::Refusal(int status, std::string message) {
+HttpReply GatewayService::Refusal(std::string_view path, int status, std::string message) {
+  const ErrorForm form = ErrorFormOf(path);
   if (status == 429) {
     metrics_.shed.Add();
-    return ToReply(Overloaded(std::move(message), pool_.RetryAfterSeconds()));
+    return ToReply(Overloaded(std::move(message), pool_.RetryAfterSeconds()), form);
   }
   if (status == 503) {
     metrics_.failed.Add();
-    return ToReply(NoWorkers(std::move(message)));
+    return ToReply(NoWorkers(std::move(message)), form);
   }
   metrics_.refused.Add();
   return ToReply({status, "invalid_request_error",
@@ -171,7 +190,8 @@ HttpReply GatewayService::Refusal(int status, std::string message) {
                   : status == 431 ? "headers_too_large"
                   : status == 408 ? "timeout"
                                   : "malformed_request",
-                  "", std::move(message)});
+                  "", std::move(message)},
+                 form);
 }
 
 void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
@@ -182,7 +202,8 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
         .bytes = std::move(body),
         .coding = ParseContentCoding(head.content_encoding).value_or(ContentCoding::kIdentity),
         .request_id = std::move(head.request_id),
-        .traceparent = std::move(head.traceparent)};
+        .traceparent = std::move(head.traceparent),
+        .errors = ErrorFormOf(head.path)};
     if (head.path == "/tokenize") {
       return AnswerText(std::move(exchange), std::move(read), std::move(memory),
                         [this](const std::string& text) {
@@ -193,9 +214,12 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
       return AnswerText(std::move(exchange), std::move(read), std::move(memory),
                         [this](const std::string& text) { return Detokenize(model_, text); });
     }
-    return Complete(std::move(exchange),
-                    head.path == "/v1/completions" ? Endpoint::kCompletions : Endpoint::kChat,
-                    std::move(read), std::move(memory));
+    if (head.path == kCountTokens) {
+      return AnswerText(
+          std::move(exchange), std::move(read), std::move(memory),
+          [this](const std::string& text) { return CountTokens(model_, text, clock_.WallNow()); });
+    }
+    return Complete(std::move(exchange), EndpointOf(head.path), std::move(read), std::move(memory));
   }
   if (head.path == "/metrics") {
     return exchange->Respond(
@@ -219,7 +243,7 @@ void GatewayService::Handle(std::shared_ptr<HttpExchange> exchange, HttpHead hea
   const std::string name = PathText(std::string_view(head.path).substr(kModels.size() + 1));
   if (!model_.IsCalled(name)) {
     metrics_.refused.Add();
-    return exchange->Respond(ToReply(NoSuchModel(model_, name)));
+    return exchange->Respond(ToReply(NoSuchModel(model_, name), ErrorForm::kOpenAi));
   }
   exchange->Respond({.body = ModelJson(name, started_unix_seconds_, pool_.MaxContextTokens())});
 }
@@ -269,10 +293,11 @@ RequestResult<PreparedRequest> GatewayService::Prepared(Endpoint endpoint, const
 void GatewayService::AnswerText(
     std::shared_ptr<HttpExchange> exchange, Body body, MemoryLease memory,
     std::function<RequestResult<std::string>(const std::string&)> work) {
-  const auto respond = [this](HttpExchange& on, const RequestResult<std::string>& result) {
+  const auto respond = [this, form = body.errors](HttpExchange& on,
+                                                  const RequestResult<std::string>& result) {
     if (const auto* text = std::get_if<std::string>(&result)) return on.Respond({.body = *text});
     metrics_.refused.Add();
-    on.Respond(ToReply(std::get<RequestError>(result)));
+    on.Respond(ToReply(std::get<RequestError>(result), form));
   };
   if (!HoldDecoded(body, memory)) return respond(*exchange, NoRoomForDecoded());
   // Shared, because the work must be copyable; held until the answer is made.
@@ -292,7 +317,7 @@ void GatewayService::AnswerText(
 void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
                               MemoryLease memory) {
   const bool has_room = HoldDecoded(body, memory);
-  auto call = std::make_shared<Call>(calls_, std::move(exchange), std::move(memory));
+  auto call = std::make_shared<Call>(calls_, std::move(exchange), std::move(memory), body.errors);
   call->Begin();
   if (!has_room) return call->Refuse(NoRoomForDecoded());
   // Another gateway gets it, and counts it.

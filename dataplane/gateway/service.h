@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/mutex.h"
+#include "dataplane/gateway/answers/errors.h"
 #include "dataplane/gateway/call.h"
 #include "dataplane/gateway/content_coding.h"
 #include "dataplane/gateway/cors.h"
@@ -24,7 +25,8 @@ struct ServiceOptions {
   size_t max_body_bytes = 4u << 20;  // of a decoded body; beyond it 413
 };
 
-// The OpenAI API: /v1/chat/completions, /v1/completions, /v1/models, and /health, /metrics.
+// The OpenAI API: /v1/chat/completions, /v1/completions, /v1/responses and /v1/models; Anthropic's
+// /v1/messages; and /health, /metrics.
 // Thread-safe; all arguments outlive it.
 class GatewayService final : public HttpHandler {
  public:
@@ -36,7 +38,7 @@ class GatewayService final : public HttpHandler {
   std::optional<HttpReply> JudgeHead(const HttpHead& head) override;
   void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
               MemoryLease memory) override;
-  HttpReply Refusal(int status, std::string message) override;
+  HttpReply Refusal(std::string_view path, int status, std::string message) override;
 
   // From now on /health returns 503, so that no new client comes.
   void Leave() { leaving_ = true; }
@@ -44,13 +46,14 @@ class GatewayService final : public HttpHandler {
   void StartDrain() { draining_ = true; }
 
  private:
-  bool IsAuthorized(const std::string& authorization) const;
+  bool IsAuthorized(const HttpHead& head) const;
   // A body that waits for a thread of the text workers.
   struct Body {
     std::string bytes;
     ContentCoding coding = ContentCoding::kIdentity;
     std::string request_id{};
     std::string traceparent{};
+    ErrorForm errors = ErrorForm::kOpenAi;
   };
   void Complete(std::shared_ptr<HttpExchange> exchange, Endpoint endpoint, Body body,
                 MemoryLease memory);

@@ -34,6 +34,7 @@ std::string StopMatcher::Push(std::string_view text) {
     if (found_end < end || (found_end == end && found < begin)) {
       begin = found;
       end = found_end;
+      match_ = stop;
     }
   }
   if (end != std::string::npos) {

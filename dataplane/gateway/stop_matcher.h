@@ -22,12 +22,15 @@ class StopMatcher {
   // Returns the text held back, at the end of the input.
   std::string Flush();
   bool matched() const { return matched_; }
+  // The stop string that matched, or empty.
+  const std::string& match() const { return match_; }
 
  private:
   std::vector<std::string> stops_;  // constant
   bool keep_stop_;                  // constant
   std::string held_;
   bool matched_ = false;
+  std::string match_;
 };
 
 }  // namespace janus::gateway

@@ -43,6 +43,17 @@ RequestResult<std::string> TokenizeJson(const ServedModel& model, int64_t max_co
                {"token_strs", std::move(texts)}});
 }
 
+RequestResult<std::string> CountTokensJson(const ServedModel& model, Json root, WallTime now) {
+  root["max_tokens"] = 1;
+  RequestResult<CompletionRequest> request =
+      ParseCompletionRequest(Endpoint::kMessages, Dump(root), model.unknown_parameters);
+  if (auto* error = std::get_if<RequestError>(&request)) return std::move(*error);
+  RequestResult<std::vector<int32_t>> tokens =
+      FirstPrompt(model, std::get<CompletionRequest>(request), now);
+  if (auto* error = std::get_if<RequestError>(&tokens)) return std::move(*error);
+  return Dump({{"input_tokens", std::get<std::vector<int32_t>>(tokens).size()}});
+}
+
 RequestResult<std::string> DetokenizeJson(const ServedModel& model, const Json& root) {
   const auto called = root.find("model");
   if (called != root.end() && called->is_string() && !model.IsCalled(called->get<std::string>())) {
@@ -64,6 +75,15 @@ RequestResult<std::string> Tokenize(const ServedModel& model, int64_t max_contex
                                     const std::string& body, WallTime now) {
   try {
     return TokenizeJson(model, max_context_tokens, ParseBody(body), now);
+  } catch (const Refused& refused) {
+    return refused.error;
+  }
+}
+
+RequestResult<std::string> CountTokens(const ServedModel& model, const std::string& body,
+                                       WallTime now) {
+  try {
+    return CountTokensJson(model, ParseBody(body), now);
   } catch (const Refused& refused) {
     return refused.error;
   }

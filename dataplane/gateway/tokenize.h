@@ -15,6 +15,11 @@ namespace janus::gateway {
 RequestResult<std::string> Tokenize(const ServedModel& model, int64_t max_context_tokens,
                                     const std::string& body, WallTime now);
 
+// The answer of Anthropic's /v1/messages/count_tokens to the body of a message, where max_tokens
+// may be absent: {"input_tokens"}. Thread-safe.
+RequestResult<std::string> CountTokens(const ServedModel& model, const std::string& body,
+                                       WallTime now);
+
 // The answer of /detokenize to {"tokens": [...]}: {"prompt"}. Control tokens are shown.
 RequestResult<std::string> Detokenize(const ServedModel& model, const std::string& body);
 

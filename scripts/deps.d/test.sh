@@ -1,17 +1,40 @@
 #!/usr/bin/env bash
-# The group "test" of scripts/deps: the virtual environment of the Python tests (the official openai
-# client against the gateway).
+# The group "test" of scripts/deps: the virtual environment of the Python tests (the official clients
+# against the gateway), and the clients for Node where npm is there.
 #
-# Sourced, it defines deps_test; run, it calls it. Safe to run twice.
+# Sourced, it defines deps_test and deps_node; run, it calls deps_test. Safe to run twice.
 
 JANUS_TEST_PACKAGES=(
+  anthropic==2.14.0
   openai==2.8.1
   httpx==0.28.1
   pytest==9.0.1
 )
+JANUS_NODE_PACKAGES=(
+  @anthropic-ai/sdk@1.14.0
+  openai@6.49.0
+)
 
 # shellcheck source=scripts/deps.d/debian.sh
 source "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
+
+# The stamp lists what is installed, as below.
+deps_node() {
+  local folder="${XDG_CACHE_HOME:-$HOME/.cache}/janus/test-node" want
+  if ! command -v npm >/dev/null; then
+    echo "test: no npm; the tests of the clients for Node are skipped"
+    return 0
+  fi
+  want="$(printf '%s\n' "${JANUS_NODE_PACKAGES[@]}")"
+  if [[ -f $folder/janus-packages && "$(<"$folder/janus-packages")" == "$want" ]]; then
+    echo "test: $folder is up to date"
+    return 0
+  fi
+  echo "test: installing the clients for Node into $folder"
+  mkdir -p "$folder"
+  npm install --prefix "$folder" --no-save --no-audit --no-fund --loglevel=error "${JANUS_NODE_PACKAGES[@]}" || return 1
+  printf '%s\n' "$want" >"$folder/janus-packages"
+}
 
 deps_test() {
   local venv="${XDG_CACHE_HOME:-$HOME/.cache}/janus/test-venv" python
@@ -25,7 +48,7 @@ deps_test() {
     echo "test: $venv is up to date"
     return 0
   fi
-  echo "test: installing the openai client and pytest into $venv"
+  echo "test: installing the clients and pytest into $venv"
   python="$venv/bin/python"
   [[ -x $python ]] || python3 -m venv "$venv" || return 1
   "$python" -m pip install --quiet --disable-pip-version-check "${JANUS_TEST_PACKAGES[@]}" ||

@@ -9,7 +9,7 @@
 
 #include "common/check.h"
 #include "dataplane/gateway/answer.h"
-#include "dataplane/gateway/response.h"
+#include "dataplane/gateway/answers/response.h"
 #include "dataplane/gateway/token_messages.h"
 #include "tests/support/fake_link.h"
 #include "tests/unit/dataplane/text/small_tokenizer.h"

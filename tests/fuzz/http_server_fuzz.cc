@@ -48,7 +48,7 @@ class Handler final : public HttpHandler {
     for (const char* path : {"/echo", "/stream", "/later", "/slow"}) {
       if (head.path == path) return std::nullopt;
     }
-    return Refusal(404, "there is no such path");
+    return Refusal(head.path, 404, "there is no such path");
   }
 
   void Handle(std::shared_ptr<HttpExchange> exchange, HttpHead head, std::string body,
@@ -79,7 +79,7 @@ class Handler final : public HttpHandler {
     if (answers_at_once_ || head.path == "/echo" || head.path == "/stream") Finish(one);
   }
 
-  HttpReply Refusal(int status, std::string message) override {
+  HttpReply Refusal(std::string_view /*path*/, int status, std::string message) override {
     Owed& one = *owed.emplace_back(std::make_unique<Owed>());
     one.to_head = std::exchange(is_reading_head_, false);
     one.body = message;

@@ -2,9 +2,11 @@
 
 #include <charconv>
 
+#include "dataplane/gateway/api/anthropic.h"
 #include "dataplane/gateway/api/fields.h"
 #include "dataplane/gateway/api/messages.h"
 #include "dataplane/gateway/api/prompts.h"
+#include "dataplane/gateway/api/responses.h"
 #include "dataplane/gateway/api/structured.h"
 #include "dataplane/gateway/api/tools.h"
 
@@ -12,28 +14,35 @@ namespace janus::gateway {
 
 namespace {
 
-void ReadStop(Fields& fields, CompletionRequest* request) {
-  const Json* value = fields.Find("stop");
+// Reads the parameter `name`. If it may be one string, `is_list` is false.
+void ReadStop(Fields& fields, std::string_view name, bool is_list, CompletionRequest* request) {
+  const Json* value = fields.Find(name);
   if (!value) return;
-  const std::string wanted = WantedOf(*FindParameter("stop", request->endpoint));
-  const Json list = value->is_array() ? *value : Json::array({*value});
-  if (list.size() > static_cast<size_t>(kMaxStops)) Refuse("stop", wanted, *value);
+  const std::string wanted = WantedOf(*FindParameter(name, request->endpoint));
+  const Json list = is_list || value->is_array() ? *value : Json::array({*value});
+  if (!list.is_array() || list.size() > static_cast<size_t>(kMaxStops)) {
+    Refuse(name, wanted, *value);
+  }
   for (const Json& stop : list) {
-    if (!stop.is_string()) Refuse("stop", wanted, *value);
+    if (!stop.is_string()) Refuse(name, wanted, *value);
     const auto text = stop.get<std::string>();
-    if (text.empty()) Refuse("stop", wanted, *value);
+    if (text.empty()) Refuse(name, wanted, *value);
     if (text.size() > kMaxStopBytes) {
-      throw Refused{InvalidParameter("stop", "a stop string has " + std::to_string(text.size()) +
-                                                 " bytes, at most " +
-                                                 std::to_string(kMaxStopBytes) + " are allowed")};
+      throw Refused{InvalidParameter(name, "a stop string has " + std::to_string(text.size()) +
+                                               " bytes, at most " + std::to_string(kMaxStopBytes) +
+                                               " are allowed")};
     }
     request->stop.push_back(text);
   }
 }
 
 void ReadEnds(Fields& fields, CompletionRequest* request) {
-  ReadStop(fields, request);
-  request->include_stop = fields.Bool("include_stop_str_in_output").value_or(false);
+  if (request->endpoint == Endpoint::kMessages) {
+    ReadStop(fields, "stop_sequences", /*is_list=*/true, request);
+  } else if (request->endpoint != Endpoint::kResponses) {
+    ReadStop(fields, "stop", /*is_list=*/false, request);
+    request->include_stop = fields.Bool("include_stop_str_in_output").value_or(false);
+  }
   if (const Json* ids = fields.Find("stop_token_ids")) {
     if (!ids->is_array() || ids->size() > static_cast<size_t>(kMaxStopTokens)) {
       Refuse("stop_token_ids", "a list of at most 64 token ids", *ids);
@@ -75,6 +84,7 @@ void ReadLogprobs(Fields& fields, CompletionRequest* request) {
 
 void ReadStream(Fields& fields, CompletionRequest* request) {
   request->stream = fields.Bool("stream").value_or(false);
+  if (request->endpoint == Endpoint::kMessages) return;
   const Json* options = fields.Find("stream_options");
   if (!options) return;
   if (!options->is_object()) Refuse("stream_options", "an object", *options);
@@ -85,7 +95,8 @@ void ReadStream(Fields& fields, CompletionRequest* request) {
   for (const auto& [name, value] : options->items()) {
     if (value.is_null()) continue;
     const std::string param = "stream_options." + name;
-    const bool is_known = name == "include_usage" || name == "continuous_usage_stats";
+    const bool is_known = request->endpoint != Endpoint::kResponses &&
+                          (name == "include_usage" || name == "continuous_usage_stats");
     // This asks for padding against traffic analysis. The gateway adds none, so false is satisfied.
     if (name == "include_obfuscation" && value == false) continue;
     if (!is_known) {
@@ -146,7 +157,14 @@ void ReadSampling(Fields& fields, CompletionRequest* request) {
 }
 
 void ReadMaxTokens(Fields& fields, CompletionRequest* request) {
+  if (request->endpoint == Endpoint::kResponses) {
+    request->max_tokens = fields.Integer("max_output_tokens");
+    return;
+  }
   request->max_tokens = fields.Integer("max_tokens");
+  if (request->endpoint == Endpoint::kMessages && !request->max_tokens) {
+    throw Refused{InvalidParameter("max_tokens", "'max_tokens' is missing")};
+  }
   if (request->endpoint != Endpoint::kChat) return;
   if (const auto tokens = fields.Integer("max_completion_tokens")) request->max_tokens = tokens;
 }
@@ -166,7 +184,7 @@ void ReadChoices(Fields& fields, CompletionRequest* request) {
   }
 }
 
-void ReadChat(Fields& fields, CompletionRequest* request) {
+void ReadOpenAiChat(Fields& fields, CompletionRequest* request) {
   request->continue_final_message = fields.Bool("continue_final_message").value_or(false);
   const auto prompt = fields.Bool("add_generation_prompt");
   if (request->continue_final_message && prompt.value_or(false)) {
@@ -176,12 +194,42 @@ void ReadChat(Fields& fields, CompletionRequest* request) {
   }
   request->add_generation_prompt = prompt.value_or(!request->continue_final_message);
   ReadMessages(fields, request);
-  ReadTools(fields, request);
   request->reasoning_effort = fields.String("reasoning_effort");
+}
+
+void ReadPrompt(Fields& fields, CompletionRequest* request) {
+  switch (request->endpoint) {
+    case Endpoint::kCompletions:
+      return ReadPrompts(fields, request);
+    case Endpoint::kChat:
+      ReadOpenAiChat(fields, request);
+      break;
+    case Endpoint::kMessages:
+      ReadAnthropic(fields, request);
+      break;
+    case Endpoint::kResponses:
+      ReadResponses(fields, request);
+      break;
+  }
+  ReadTools(fields, request);
   if (const Json* variables = fields.Find("chat_template_kwargs")) {
     if (!variables->is_object()) Refuse("chat_template_kwargs", "an object", *variables);
     request->template_variables_json = variables->dump();
   }
+}
+
+// What only OpenAI's older endpoints have.
+void ReadBoth(Fields& fields, CompletionRequest* request) {
+  request->add_special_tokens = fields.Bool("add_special_tokens");
+  request->truncate_prompt_tokens = fields.Integer("truncate_prompt_tokens");
+  if (request->truncate_prompt_tokens == 0) {
+    Refuse("truncate_prompt_tokens", "-1, or an integer of 1 or more", Json(0));
+  }
+  ReadChoices(fields, request);
+  ReadLogprobs(fields, request);
+  ReadPromptLogprobs(fields, request);
+  request->logits_hash = fields.Bool("logits_hash").value_or(false);
+  request->return_token_ids = fields.Bool("return_token_ids").value_or(false);
 }
 
 CompletionRequest Read(Endpoint endpoint, const Json& root, UnknownParameters unknown) {
@@ -191,17 +239,7 @@ CompletionRequest Read(Endpoint endpoint, const Json& root, UnknownParameters un
   const std::optional<std::string> model = fields.String("model");
   if (!model) throw Refused{InvalidParameter("model", "'model' is missing")};
   request.model = *model;
-  if (endpoint == Endpoint::kChat) {
-    ReadChat(fields, &request);
-  } else {
-    ReadPrompts(fields, &request);
-  }
-  request.add_special_tokens = fields.Bool("add_special_tokens");
-  request.truncate_prompt_tokens = fields.Integer("truncate_prompt_tokens");
-  if (request.truncate_prompt_tokens == 0) {
-    Refuse("truncate_prompt_tokens", "-1, or an integer of 1 or more", Json(0));
-  }
-  ReadChoices(fields, &request);
+  ReadPrompt(fields, &request);
   ReadStream(fields, &request);
   ReadMaxTokens(fields, &request);
   ReadSampling(fields, &request);
@@ -214,10 +252,9 @@ CompletionRequest Read(Endpoint endpoint, const Json& root, UnknownParameters un
                                                       "' for another answer")};
   }
   request.skip_special_tokens = fields.Bool("skip_special_tokens").value_or(true);
-  ReadLogprobs(fields, &request);
-  ReadPromptLogprobs(fields, &request);
-  request.logits_hash = fields.Bool("logits_hash").value_or(false);
-  request.return_token_ids = fields.Bool("return_token_ids").value_or(false);
+  const bool is_older = endpoint == Endpoint::kChat || endpoint == Endpoint::kCompletions;
+  if (is_older) ReadBoth(fields, &request);
+  if (endpoint == Endpoint::kResponses) request.repeated_json = RepeatedFields(root);
   request.ignored = fields.Rest(unknown);
   return request;
 }

@@ -14,10 +14,18 @@
 
 namespace janus::gateway {
 
-// A body of /v1/chat/completions or /v1/completions, checked as far as possible without the model.
-// Absent or null fields stay empty; the model's defaults are filled in later. Bounds: parameters.h.
+// A body of an endpoint, checked as far as possible without the model. Those of /v1/messages and
+// /v1/responses are translated to a chat. Absent or null fields stay empty; the model's defaults
+// are filled in later. Bounds: parameters.h.
 struct CompletionRequest {
   using Prompt = std::variant<std::string, std::vector<int32_t>>;
+  // What the client asks of a chat template that can switch reasoning.
+  enum class Thinking : uint8_t {
+    kDefault,
+    kOn,
+    kOff,            // refused where the model reasons and has no switch
+    kOffIfPossible,  // a model without a switch does as it does
+  };
 
   Endpoint endpoint = Endpoint::kChat;
   std::string model;
@@ -30,6 +38,8 @@ struct CompletionRequest {
   std::string final_message;            // text of the last message, if it is to be continued
   std::string template_variables_json;  // chat_template_kwargs, or empty
   std::optional<std::string> reasoning_effort;
+  bool is_effort_a_hint = false;  // not refused where the template does not read it
+  Thinking thinking = Thinking::kDefault;
   std::string tools_json;         // chat: the list, or empty
   bool reads_tool_calls = false;  // tool calls are taken out of the answer's text
   bool must_call = false;         // the answer is a call of a tool
@@ -71,6 +81,7 @@ struct CompletionRequest {
   bool echo = false;                   // completions: the answer begins with the prompt
   bool logits_hash = false;            // ours: a hash of each position's logits
   bool return_token_ids = false;
+  std::string repeated_json;  // responses: an object, which each answer repeats
 
   std::vector<std::string> ignored;  // unknown parameters, if these are not refused
 };

@@ -64,9 +64,10 @@ bool IsNeutral(const Parameter& parameter, const Json& value) {
   for (const Json& value : Json::parse(parameter.values)) {
     only += (only.empty() ? "" : " or ") + value.dump();
   }
+  std::string advice(parameter.notes);
+  if (advice.empty()) advice = only.empty() ? "leave it out" : "leave it out or set it to " + only;
   throw Refused{UnsupportedParameter(
-      parameter.name, "'" + std::string(parameter.name) + "' is not supported; " +
-                          (only.empty() ? "leave it out" : "leave it out or set it to " + only))};
+      parameter.name, "'" + std::string(parameter.name) + "' is not supported; " + advice)};
 }
 
 const Parameter& RowOf(std::string_view name, Endpoint endpoint) {

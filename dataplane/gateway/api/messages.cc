@@ -123,14 +123,18 @@ void ReadMessages(Fields& fields, CompletionRequest* request) {
   const Json* value = fields.Find("messages");
   if (!value) throw Refused{InvalidParameter("messages", "'messages' is missing")};
   if (!value->is_array() || value->empty()) Refuse("messages", "a list with a message", *value);
+  TakeMessages(*value, "messages", request);
+}
+
+void TakeMessages(const Json& list, std::string_view param, CompletionRequest* request) {
   Json messages = Json::array(), with_parts = Json::array();
   bool has_parts = false;
-  for (size_t i = 0; i < value->size(); ++i) {
-    const std::string param = "messages[" + std::to_string(i) + "]";
-    Json message = CheckedMessage(param, (*value)[i]);
-    ReadToolCalls(param, &message);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string at = std::string(param) + "[" + std::to_string(i) + "]";
+    Json message = CheckedMessage(at, list[i]);
+    ReadToolCalls(at, &message);
     Json of_parts = message;
-    ReadContent(param, &message, &of_parts, &has_parts);
+    ReadContent(at, &message, &of_parts, &has_parts);
     messages.push_back(std::move(message));
     with_parts.push_back(std::move(of_parts));
   }

@@ -7,7 +7,14 @@
 
 namespace janus::gateway {
 
-enum class Endpoint : uint8_t { kChat, kCompletions };
+// The APIs that answer with tokens: /v1/chat/completions, /v1/completions, Anthropic's /v1/messages
+// and OpenAI's /v1/responses.
+enum class Endpoint : uint8_t { kChat, kCompletions, kMessages, kResponses };
+
+// Whether the prompt is a conversation, which the chat template writes.
+inline bool IsChat(Endpoint endpoint) {
+  return endpoint != Endpoint::kCompletions;
+}
 
 // What happens to a parameter that the table below does not list.
 enum class UnknownParameters : uint8_t { kRefuse, kIgnore };
@@ -19,13 +26,15 @@ struct Parameter {
     kInteger,  // from `least` to `most`
     kNumber,   // from `least` to `most`, both finite
     kOther,    // described by `values`
-    kNeutral,  // refused, unless it is null or one of `values`, a JSON list
+    kNeutral,  // refused, unless it is null or one of `values`, a JSON list; `notes` is advice
     kIgnored,  // any value
   };
-  static constexpr uint8_t kChat = 1, kCompletions = 2, kBoth = 3;
+  static constexpr uint8_t kChat = 1, kCompletions = 2, kMessages = 4, kResponses = 8;
+  static constexpr uint8_t kBoth = kChat | kCompletions;
+  static constexpr uint8_t kAll = kBoth | kMessages | kResponses;
 
   std::string_view name;
-  uint8_t endpoints = kBoth;
+  uint8_t endpoints = kAll;
   Kind kind = Kind::kOther;
   double least = 0, most = 0;
   bool is_above_least = false;  // for a number: `least` itself is refused
@@ -33,12 +42,10 @@ struct Parameter {
   std::string_view absent{};  // the default
   std::string_view notes{};
 
-  bool IsOf(Endpoint endpoint) const {
-    return (endpoints & (endpoint == Endpoint::kChat ? kChat : kCompletions)) != 0;
-  }
+  bool IsOf(Endpoint endpoint) const { return (endpoints >> static_cast<int>(endpoint) & 1) != 0; }
 };
 
-// Every parameter of both endpoints, in the order of the page.
+// Every parameter of all endpoints, in the order of the page.
 std::span<const Parameter> Parameters();
 // Null: the endpoint has no such parameter.
 const Parameter* FindParameter(std::string_view name, Endpoint endpoint);

@@ -71,6 +71,64 @@ void ReadResponseFormat(const Json& format, Reader* reader) {
   reader->Json(param + ".json_schema.schema", outer->at("schema"));
 }
 
+// {"type": "text", "json_object" or "json_schema", "schema"}
+void ReadFlatFormat(const Json& format, const std::string& param, Reader* reader) {
+  const std::string wanted = "an object whose type is 'text', 'json_object' or 'json_schema'";
+  if (!format.is_object()) Refuse(param, wanted, format);
+  const Json type = format.value("type", Json());
+  if (type == "text") return;
+  if (type == "json_object") return reader->Object(param);
+  if (type != "json_schema") Refuse(param, wanted, format);
+  reader->Json(param + ".schema", format.value("schema", Json()));
+}
+
+// `text` of /v1/responses: {"format", "verbosity"}
+void ReadText(const Json& text, Reader* reader) {
+  if (!text.is_object()) Refuse("text", "an object", text);
+  for (const auto& [name, value] : text.items()) {
+    if (value.is_null()) continue;
+    if (name == "format") {
+      ReadFlatFormat(value, "text.format", reader);
+    } else if (name != "verbosity" || value != "medium") {
+      throw Refused{UnsupportedParameter("text." + name,
+                                         "'text." + name + "' is not supported; leave it out")};
+    }
+  }
+}
+
+// `output_config` of /v1/messages: {"format", "effort"}
+void ReadOutputConfig(const Json& config, CompletionRequest* request, Reader* reader) {
+  if (!config.is_object()) Refuse("output_config", "an object", config);
+  for (const auto& [name, value] : config.items()) {
+    const std::string param = "output_config." + name;
+    if (value.is_null()) continue;
+    if (name == "format") {
+      ReadFlatFormat(value, param, reader);
+    } else if (name == "effort") {
+      if (!value.is_string()) Refuse(param, "a string", value);
+      request->reasoning_effort = value.get<std::string>();
+      request->is_effort_a_hint = true;
+    } else {
+      throw Refused{UnsupportedParameter(param, "'" + param + "' is not supported; leave it out")};
+    }
+  }
+}
+
+void ReadFormat(Fields& fields, CompletionRequest* request, Reader* reader) {
+  switch (request->endpoint) {
+    case Endpoint::kMessages:
+      if (const Json* config = fields.Find("output_config")) {
+        ReadOutputConfig(*config, request, reader);
+      }
+      return;
+    case Endpoint::kResponses:
+      if (const Json* text = fields.Find("text")) ReadText(*text, reader);
+      return;
+    default:
+      if (const Json* format = fields.Find("response_format")) ReadResponseFormat(*format, reader);
+  }
+}
+
 void ReadStructuredOutputs(const Json& outputs, Reader* reader) {
   const std::string param = "structured_outputs";
   if (!outputs.is_object()) Refuse(param, "an object", outputs);
@@ -100,7 +158,7 @@ void ReadStructuredOutputs(const Json& outputs, Reader* reader) {
 
 void ReadStructured(Fields& fields, CompletionRequest* request) {
   Reader reader(&request->structured);
-  if (const Json* format = fields.Find("response_format")) ReadResponseFormat(*format, &reader);
+  ReadFormat(fields, request, &reader);
   if (const Json* outputs = fields.Find("structured_outputs")) {
     ReadStructuredOutputs(*outputs, &reader);
   }

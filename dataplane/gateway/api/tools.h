@@ -5,7 +5,8 @@
 
 namespace janus::gateway {
 
-// Reads `tools`, `tool_choice` and `parallel_tool_calls` of /v1/chat/completions.
+// Reads `tools`, `tool_choice` and `parallel_tool_calls` in the form of the request's endpoint.
+// The request gets the tools in the form of /v1/chat/completions, which chat templates read.
 void ReadTools(Fields& fields, CompletionRequest* request);
 
 }  // namespace janus::gateway

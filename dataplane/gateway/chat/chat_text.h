@@ -33,6 +33,10 @@ class ChatText {
   Delta Push(std::string_view text);
   // Call it at the end of the text.
   Delta Finish();
+  // Whether further text would be reasoning, as far as is known.
+  bool is_reasoning() const {
+    return harmony_ ? harmony_->is_reasoning() : state_ == State::kReasoning;
+  }
 
  private:
   enum class State : uint8_t { kBegin, kReasoning, kContent, kCalls };

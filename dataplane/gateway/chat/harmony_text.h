@@ -27,6 +27,8 @@ class HarmonyText {
   ChatDelta Push(std::string_view text);
   // Call it at the end of the text.
   ChatDelta Finish();
+  // Whether the message that is being read is reasoning.
+  bool is_reasoning() const { return !in_header_ && part_ == Part::kReasoning; }
 
  private:
   enum class Part : uint8_t { kReasoning, kContent, kCall };

@@ -190,6 +190,12 @@ class Starter:
         self.processes.append(Gateway(model or self.model, workers, *flags, **options))
         return self.processes[-1]
 
+    def templated(self, source, *flags):
+        """A gateway with this chat template before a scripted worker, which answers with the prompt."""
+        template = self.folder / "template.jinja"
+        template.write_text(source)
+        return self.gateway([self.scripted()], "--chat-template", template, *flags)
+
     def stop(self):
         for process in reversed(self.processes):
             alive = process.child.poll() is None

@@ -423,15 +423,8 @@ TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type":
 CALL = '<tool_call>{"name": "add", "arguments": {"b": 1, "a": 2}}</tool_call>'
 
 
-def with_template(start, source, *flags):
-    """A gateway with this chat template; the scripted worker answers with the prompt."""
-    template = start.folder / "template.jinja"
-    template.write_text(source)
-    return start.gateway([start.scripted()], "--chat-template", template, *flags)
-
-
 def test_calls_of_tools_are_taken_out_of_the_answer(start):
-    gateway = with_template(start, "{{ messages[0].content }}{# <tool_call> #}")
+    gateway = start.templated("{{ messages[0].content }}{# <tool_call> #}")
     asked = {"tools": TOOLS, "max_tokens": 200}
     choice = chat(gateway, "So: " + CALL + "\n" + CALL, **asked).choices[0]
     assert choice.finish_reason == "tool_calls" and choice.message.content == "So: "
@@ -451,15 +444,15 @@ def test_calls_of_tools_are_taken_out_of_the_answer(start):
 
 
 def test_tools_without_a_known_format_are_refused(start):
-    gateway = with_template(start, "{{ messages[0].content }}")
+    gateway = start.templated("{{ messages[0].content }}")
     with pytest.raises(openai.BadRequestError, match="--tool-parser"):
         chat(gateway, tools=TOOLS)
-    gateway = with_template(start, "{{ messages[0].content }}", "--tool-parser", "hermes")
+    gateway = start.templated("{{ messages[0].content }}", "--tool-parser", "hermes")
     assert chat(gateway, CALL, tools=TOOLS, max_tokens=200).choices[0].message.tool_calls
 
 
 def test_harmony_is_split_into_reasoning_content_and_calls(start):
-    gateway = with_template(start, "{{ messages[0].content }}", "--tool-parser", "harmony")
+    gateway = start.templated("{{ messages[0].content }}", "--tool-parser", "harmony")
     # Without <|end|>, which ends answers of this model.
     begin = "<|channel|>analysis<|message|>hm<|start|>assistant"
     answer = begin + "<|channel|>final<|message|>So."
@@ -475,7 +468,7 @@ def test_harmony_is_split_into_reasoning_content_and_calls(start):
 
 
 def test_reasoning_is_apart_from_the_content(start):
-    gateway = with_template(start, "{{ messages[0].content }}", "--reasoning-parser", "think")
+    gateway = start.templated("{{ messages[0].content }}", "--reasoning-parser", "think")
     message = chat(gateway, "<think>hm</think>\n\nSo.", max_tokens=200).choices[0].message
     assert message.content == "So." and message.reasoning_content == "hm"
     deltas = [c.choices[0].delta for c in chat(

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "dataplane/gateway/answers/errors.h"
 #include "tests/support/contains.h"
 
 namespace janus::gateway {
@@ -355,7 +356,7 @@ TEST(CompletionRequest, EndsWellOnDamagedBytes) {
     if (const auto* error = std::get_if<RequestError>(&got)) {
       ASSERT_EQ(error->http_status, 400) << body;
       ASSERT_FALSE(error->message.empty()) << body;
-      ASSERT_NE(ToJson(*error), "") << body;
+      ASSERT_NE(ToJson(*error, ErrorForm::kOpenAi), "") << body;
     }
   }
 }

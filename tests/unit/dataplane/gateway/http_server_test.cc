@@ -101,10 +101,13 @@ class ScriptedHandler final : public HttpHandler {
     changed_.NotifyAll();
   }
 
-  HttpReply Refusal(int status, std::string message) override {
+  HttpReply Refusal(std::string_view path, int status, std::string message) override {
     const MutexLock lock(mu_);
     refusals_.push_back(status);
-    return {.status = status, .content_type = "text/plain", .body = std::move(message)};
+    return {.status = status,
+            .content_type = "text/plain",
+            .body = std::move(message),
+            .headers = {{"X-Path", std::string(path)}}};
   }
 
   // The next call that the test must answer. Null: none arrived.
@@ -247,7 +250,7 @@ TEST_F(HttpServerTest, HandsOutARequestAndSendsItsAnswer) {
   RawHttpClient client = Connect();
   client.Send(
       "POST /v1/x?query=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\n"
-      "Content-Length: 4\r\n\r\nbody");
+      "X-Api-Key: a\r\nContent-Length: 4\r\n\r\nbody");
   const auto call = handler_.Next();
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(call->head.method, "POST");
@@ -256,6 +259,7 @@ TEST_F(HttpServerTest, HandsOutARequestAndSendsItsAnswer) {
   EXPECT_EQ(call->memory_bytes, 4) << "the lease that comes along holds the body";
   ASSERT_EQ(handler_.heads().size(), 1u);
   EXPECT_EQ(handler_.heads()[0].authorization, "Bearer k");
+  EXPECT_EQ(handler_.heads()[0].api_key, "a");
   call->Respond({.status = 201,
                  .content_type = "text/plain",
                  .body = "made",
@@ -381,6 +385,18 @@ TEST_F(HttpServerTest, ARefusalAfterHeadHasItsBody) {
   const HttpAnswer refusal = client.Read();
   EXPECT_EQ(refusal.status, 400) << refusal.body;
   EXPECT_NE(refusal.body.find("malformed HTTP request"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, ARefusalKnowsThePathOfItsOwnRequestOnly) {
+  options_.max_body_bytes = 10;
+  Start();
+  RawHttpClient client = Connect();
+  client.Send(Get("/echo") + "nonsense\r\n\r\n");
+  EXPECT_EQ(client.Read().status, 200);
+  EXPECT_EQ(client.Read().header("X-Path"), "");
+  RawHttpClient other = Connect();
+  other.Send("POST /large HTTP/1.1\r\nContent-Length: 11\r\n\r\n");
+  EXPECT_EQ(other.Read().header("X-Path"), "/large");
 }
 
 TEST_F(HttpServerTest, ExpectContinueIsToldToGoOn) {

@@ -142,9 +142,12 @@ TEST_F(PrepareTest, RendersAndTokenizesChatsWithoutFurtherSpecialTokens) {
 
 class ChatPrepareTest : public PrepareTest {
  protected:
+  void Use(const std::string& source) {
+    model_.text.chat_template.emplace(text::ChatTemplate::Compile(source, "test", {}).value());
+  }
   // Renders the prompt as text.
   std::string Chat(const std::string& source, const std::string& more) {
-    model_.text.chat_template.emplace(text::ChatTemplate::Compile(source, "test", {}).value());
+    Use(source);
     const auto got = Text(more, Endpoint::kChat);
     if (const auto* error = std::get_if<RequestError>(&got)) return "refused: " + error->message;
     const auto& prompt = std::get<PreparedRequest>(got).generations.at(0).prompt;
@@ -168,6 +171,62 @@ TEST_F(ChatPrepareTest, GivesTheReasoningEffortToATemplateThatReadsIt) {
                               "reasoning_effort": "a b")";
   EXPECT_EQ(Chat("{{ reasoning_effort }}", body), "a b");
   EXPECT_TRUE(Contains(Chat("a", body), "does not read 'reasoning_effort'"));
+}
+
+TEST_F(ChatPrepareTest, TellsTheTemplateWhetherToThink) {
+  const auto prompt = [&](const std::string& more) {
+    return Text(R"("messages": [{"role": "user", "content": "a"}], "max_tokens": 5)" + more,
+                Endpoint::kMessages);
+  };
+  const auto tokens = [&](const std::string& more) {
+    const auto got = prompt(more);
+    if (const auto* error = std::get_if<RequestError>(&got)) ADD_FAILURE() << error->message;
+    return std::get<PreparedRequest>(got).generations.at(0).prompt;
+  };
+  const std::string on = R"(, "thinking": {"type": "adaptive"})";
+  const std::string off = R"(, "thinking": {"type": "disabled"})";
+  for (const std::string name : {"enable_thinking", "thinking"}) {
+    Use("{{ 'a b' if " + name + " else 'a' }}");
+    const std::vector<int32_t> thinks = tokens(on), answers = tokens(off);
+    EXPECT_NE(thinks, answers);
+    EXPECT_EQ(tokens(""), answers);
+    EXPECT_EQ(tokens(R"(, "chat_template_kwargs": {")" + name + R"(": true})"), thinks);
+  }
+  Use("a");
+  EXPECT_EQ(tokens(on), tokens(off));
+  model_.reads_reasoning = true;
+  EXPECT_EQ(tokens(on), tokens(""));
+  const auto refused = prompt(off);
+  ASSERT_TRUE(std::holds_alternative<RequestError>(refused));
+  EXPECT_EQ(std::get<RequestError>(refused).param, "thinking");
+}
+
+TEST_F(ChatPrepareTest, TakesTheEffortOfMessagesAsAHint) {
+  Use("a");
+  const std::string messages = R"("messages": [{"role": "user", "content": "a"}], "max_tokens": 5)";
+  EXPECT_TRUE(std::holds_alternative<PreparedRequest>(
+      Text(messages + R"(, "output_config": {"effort": "low"})", Endpoint::kMessages)));
+  const auto refused =
+      Text(R"("input": "a", "reasoning": {"effort": "low"})", Endpoint::kResponses);
+  ASSERT_TRUE(std::holds_alternative<RequestError>(refused));
+  EXPECT_EQ(std::get<RequestError>(refused).param, "reasoning.effort");
+}
+
+TEST_F(ChatPrepareTest, CutsTheLimitOfMessagesToTheContext) {
+  Use("a");
+  const auto of = [&](int limit) {
+    const auto got = Text(
+        R"("messages": [{"role": "user", "content": "a"}], "max_tokens": )" + std::to_string(limit),
+        Endpoint::kMessages);
+    return std::get<PreparedRequest>(got);
+  };
+  EXPECT_EQ(of(99).generations[0].max_tokens, 99);
+  EXPECT_FALSE(of(99).is_cut_to_context);
+  EXPECT_EQ(of(1000).generations[0].max_tokens, 99);
+  EXPECT_TRUE(of(1000).is_cut_to_context);
+  const auto refused = Text(R"("input": "a", "max_output_tokens": 1000)", Endpoint::kResponses);
+  ASSERT_TRUE(std::holds_alternative<RequestError>(refused));
+  EXPECT_EQ(std::get<RequestError>(refused).param, "max_output_tokens");
 }
 
 TEST_F(ChatPrepareTest, GivesPartsToATemplateThatLoopsOverThem) {

@@ -1,19 +1,16 @@
-#include "dataplane/gateway/response.h"
+#include "dataplane/gateway/answers/response.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "dataplane/gateway/answers/event.h"
 #include "small_tokenizer.h"
 
 namespace janus::gateway {
 namespace {
 
 using nlohmann::json;
-
-TEST(ServerSentEvent, FramesOneLine) {
-  EXPECT_EQ(ServerSentEvent("{}"), "data: {}\n\n");
-}
 
 TEST(ServerSentEvent, NeverHoldsALineFeedOfTheText) {
   ResponseHead head{.endpoint = Endpoint::kCompletions, .id = "x", .model = "m"};
@@ -129,20 +126,6 @@ TEST(ResponseJson, AddsUsageUp) {
   EXPECT_EQ(body["choices"][0]["message"]["content"], "hi");
   EXPECT_EQ(body["usage"]["total_tokens"], 5);
   EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 1);
-}
-
-TEST(ErrorJson, NamesNullForWhatIsEmpty) {
-  const json error = json::parse(ToJson(RequestError{400, "t", "", "", "m\xff"}))["error"];
-  EXPECT_EQ(error["message"], "m\uFFFD");
-  EXPECT_TRUE(error["param"].is_null());
-  EXPECT_TRUE(error["code"].is_null());
-}
-
-TEST(ErrorReply, CarriesRetryAfter) {
-  const HttpReply reply = ToReply(Overloaded("full", 7));
-  EXPECT_EQ(reply.status, 429);
-  ASSERT_EQ(reply.headers.size(), 1u);
-  EXPECT_EQ(reply.headers[0], (std::pair<std::string, std::string>("Retry-After", "7")));
 }
 
 }  // namespace

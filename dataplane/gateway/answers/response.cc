@@ -1,19 +1,14 @@
-#include "dataplane/gateway/response.h"
+#include "dataplane/gateway/answers/response.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
-#include <nlohmann/json.hpp>
+
+#include "dataplane/gateway/answers/event.h"
 
 namespace janus::gateway {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string Dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Json FinishReason(Finish finish) {
   switch (finish) {
@@ -41,8 +36,8 @@ Json ToolCallsJson(const ResponseHead& head, const ResponseChoice& choice, bool 
     const size_t number = choice.first_call + i;
     Json call = Json::object();
     if (chunk) call["index"] = number;
-    call["id"] = "call_" + head.id.substr(head.id.rfind('-') + 1) + "_" +
-                 std::to_string(choice.index) + "_" + std::to_string(number);
+    call["id"] = "call_" + UniquePart(head) + "_" + std::to_string(choice.index) + "_" +
+                 std::to_string(number);
     call["type"] = "function";
     call["function"] = {{"name", choice.calls[i].name}, {"arguments", choice.calls[i].arguments}};
     list.push_back(std::move(call));
@@ -230,21 +225,8 @@ Json Model(std::string_view model, int64_t created, int64_t max_model_len) {
 
 }  // namespace
 
-std::string ToJson(const RequestError& error) {
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  return Dump({{"error",
-                {{"message", error.message},
-                 {"type", error.type},
-                 {"param", or_null(error.param)},
-                 {"code", or_null(error.code)}}}});
-}
-
-HttpReply ToReply(const RequestError& error) {
-  HttpReply reply{.status = error.http_status, .body = ToJson(error)};
-  if (error.retry_after_seconds > 0) {
-    reply.headers.emplace_back("Retry-After", std::to_string(error.retry_after_seconds));
-  }
-  return reply;
+std::string UniquePart(const ResponseHead& head) {
+  return head.id.substr(head.id.find_last_of("-_") + 1);
 }
 
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,

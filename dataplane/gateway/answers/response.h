@@ -9,33 +9,23 @@
 #include "dataplane/gateway/answer.h"
 #include "dataplane/gateway/api/completion_request.h"
 #include "dataplane/gateway/chat/tool_calls.h"
-#include "dataplane/gateway/http_server.h"
 
 namespace janus::gateway {
-
-// One event of a text/event-stream. `json` has no line feed.
-inline std::string ServerSentEvent(std::string_view json) {
-  std::string event = "data: ";
-  event += json;
-  event += "\n\n";
-  return event;
-}
-inline constexpr std::string_view kStreamEnd = "data: [DONE]\n\n";
-// A comment, which clients skip. It shows that the connection lives although there is no token yet.
-inline constexpr std::string_view kStreamComment = ": waiting\n\n";
 
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
   int64_t cached_prompt_tokens = 0;
+  int64_t reasoning_tokens = 0;  // of completion_tokens
 };
 
 // The ids and names in the answers of one request, and which optional fields they carry.
 struct ResponseHead {
   Endpoint endpoint = Endpoint::kChat;
-  std::string id;  // "chatcmpl-..." or "cmpl-..."
+  std::string id;  // "chatcmpl-...", "cmpl-...", "msg_..." or "resp_..."
   std::string model;
   int64_t created_unix_seconds = 0;
+  bool stream = false;
   bool logprobs = false;
   int top_logprobs = 0;
   bool include_usage = false;
@@ -43,7 +33,12 @@ struct ResponseHead {
   bool return_token_ids = false;
   std::optional<int> prompt_logprobs{};  // likeliest tokens shown for each prompt token
   bool logits_hash = false;
+  std::string repeated_json{};     // of responses
+  bool is_cut_to_context = false;  // finish kLength: the context is full
 };
+
+// The part of the id that differs between answers.
+std::string UniquePart(const ResponseHead& head);
 
 struct ResponseChoice {
   int index = 0;
@@ -54,6 +49,7 @@ struct ResponseChoice {
   std::vector<ToolCall> calls{};
   size_t first_call = 0;          // the number of the first of `calls`
   bool has_called = false;        // in this chunk or an earlier one
+  std::string stop_string{};      // that ended it
   bool first = false;             // chunk: the first of this choice, which tells the role
   std::vector<int32_t> prompt{};  // the prompt's ids; printed with return_token_ids
   // One entry for each of `prompt`; printed if the head asks for them.
@@ -73,9 +69,6 @@ std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseCho
 std::string ModelJson(std::string_view model, int64_t created_unix_seconds, int64_t max_model_len);
 std::string ModelListJson(const std::vector<std::string>& models, int64_t created_unix_seconds,
                           int64_t max_model_len);
-
-// The error as an answer, with Retry-After if it has one.
-HttpReply ToReply(const RequestError& error);
 
 // Appends the tokens of `more` to those of `all`.
 void Append(Answer::Delta more, Answer::Delta* all);
