@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cli/explain/commands.h"
+#include "cli/hub/models.h"
 #include "cli/objects/commands.h"
 #include "cli/print.h"
 #include "cli/serve.h"
@@ -50,7 +51,8 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       serve->add_option("-f,--file", options.file, "YAML file with the MoEService to serve");
   auto* model = serve->add_option(
       "--model", options.model_dir,
-      "checkpoint folder; janusctl writes a MoEService for it, prints it and serves it");
+      "checkpoint folder, or a model of a Hugging Face hub as owner/name or owner/name@revision, "
+      "which is downloaded first; janusctl writes a MoEService for it, prints it and serves it");
   file->excludes(model);
   auto* attention =
       serve->add_option("--attention", options.attention,
@@ -169,6 +171,15 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->check(CLI::IsMember({"think", "none"}));
 }
 
+void DeclareModels(CLI::App& app, ModelsOptions& options) {
+  CLI::App* models = app.add_subcommand(
+      "models", "Show the models that the Hugging Face cache of this machine holds");
+  models->add_option("model", options.model,
+                     "owner/name or owner/name@revision: show what this model of a hub would need; "
+                     "fetches its small files only");
+  models->add_flag("--download", options.download, "with a model: download it, without serving it");
+}
+
 constexpr const char* kServiceName = "service name; needed only if several services run here";
 
 struct ObjectCommands {
@@ -249,7 +260,9 @@ int Run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   ServeOptions serve;
   ValidateOptions validate;
+  ModelsOptions models;
   DeclareServe(app, serve);
+  DeclareModels(app, models);
   DeclareValidate(app, validate);
   Tools tools(app);
   ObjectCommands objects;
@@ -272,10 +285,12 @@ int Run(int argc, char** argv) {
   Status status;
   if (app.got_subcommand("serve")) {
     if (serve.file.empty() && serve.model_dir.empty()) {
-      status = InvalidArgument("serve: give -f service.yaml or --model DIR");
+      status = InvalidArgument("serve: give -f service.yaml or --model DIR or owner/name");
     } else {
       status = Serve(serve, stop);
     }
+  } else if (app.got_subcommand("models")) {
+    status = Models(models, stop);
   } else if (app.got_subcommand("validate")) {
     status = Validate(validate);
   } else if (app.got_subcommand("get")) {

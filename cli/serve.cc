@@ -8,13 +8,15 @@
 #include <fstream>
 #include <thread>
 
+#include "cli/hub/fetch.h"
 #include "cli/objects/running_services.h"
 #include "cli/screen.h"
-#include "cli/service_file.h"
+#include "cli/serve_object.h"
 #include "cli/table.h"
 #include "common/free_memory.h"
 #include "common/model/config.h"
-#include "controllers/timed/timed_model.h"
+#include "common/model/neighbours.h"
+#include "hub/download.h"
 #include "operator/api/yaml.h"
 #include "operator/local/embedded/embedded_cluster.h"
 #include "operator/local/embedded/service_follower.h"
@@ -34,63 +36,6 @@ constexpr std::chrono::milliseconds kTick{100};
 constexpr Seconds kTableInterval{1};
 constexpr Seconds kLineInterval{10};
 const control::CallLimits kLimits;
-
-struct Object {
-  control::MoEService service;
-  std::string text;  // the file's text
-};
-
-// Expert instances that hold the model, on timed devices.
-Result<int> FewestExperts(const TimedDevice& device, const std::string& model_dir) {
-  JANUS_ASSIGN_OR_RETURN(const ModelDescription model, LoadModelConfig(model_dir));
-  JANUS_ASSIGN_OR_RETURN(const auto timed,
-                         controllers::TimedModel::Make(
-                             device, {model.moe_layers(), model.moe.experts, model.moe.top_k}));
-  return (model.moe.experts + timed.slots() - 1) / timed.slots();
-}
-
-Result<Object> ReadObject(const ServeOptions& options) {
-  std::string file = options.file;
-  std::string text;
-  if (!options.model_dir.empty()) {
-    std::error_code error;
-    const std::string dir = std::filesystem::absolute(options.model_dir, error).lexically_normal();
-    file = "service.yaml";
-    ServiceAsked asked{options.name,
-                       "",
-                       dir,
-                       options.attention,
-                       options.experts,
-                       options.timed,
-                       options.tpot_milliseconds,
-                       options.micro_batches,
-                       options.exchange_mode};
-    if (options.nodes) {
-      asked.attention = options.nodes->attention_nodes * options.nodes->attention_each;
-      asked.experts = options.nodes->expert_nodes * options.nodes->experts_each;
-    }
-    const bool is_fixed = !options.tpot_milliseconds;
-    if (is_fixed && !asked.attention) asked.attention = 1;
-    if (is_fixed && !asked.experts) asked.experts = 1;
-    if (is_fixed && options.timed && !options.experts && !options.nodes) {
-      JANUS_ASSIGN_OR_RETURN(asked.experts, FewestExperts(*options.timed, dir));
-    }
-    if (asked.name.empty()) {
-      asked.name = ServiceNameFor(dir);
-      if (ModelNameFor(dir) != asked.name) asked.model_name = ModelNameFor(dir);
-    } else {
-      JANUS_RETURN_IF_ERROR(CheckServiceName(asked.name));
-    }
-    text = ComposeServiceText(asked);
-  } else {
-    JANUS_ASSIGN_OR_RETURN(text, ReadTextFile(file));
-    if (options.timed) {
-      JANUS_ASSIGN_OR_RETURN(text, WithTimedDevice(text, file, *options.timed));
-    }
-  }
-  JANUS_ASSIGN_OR_RETURN(control::MoEService service, ParseServiceText(text, file));
-  return Object{std::move(service), std::move(text)};
-}
 
 Status WriteObject(const std::string& path, const std::string& text) {
   std::ofstream out(path, std::ios::trunc);
@@ -157,6 +102,33 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
                            " workers need one port each, and 65535 is the last; want a lower one");
   }
   return out;
+}
+
+// " (/models has: a, b)" for a name whose folder above exists: it may be misspelt.
+std::string FoldersNear(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(name, error);
+  if (!std::filesystem::is_directory(path.parent_path(), error)) return "";
+  const std::string near = NeighboursOf(path.string());
+  return near.empty() ? "" : " (" + near + ")";
+}
+
+// Downloads the model. What would be refused is refused before its weights are fetched.
+Result<std::string> FetchFolder(const ServeOptions& options, const Asked& asked, Screen& screen,
+                                StopSignals& stop) {
+  JANUS_ASSIGN_OR_RETURN(const hub::Settings settings, hub::ReadSettings());
+  hub::DownloadOptions download;
+  download.judge = [&](const std::string& folder) -> Status {
+    JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(options, asked, folder));
+    return Check(options, object.service).status();
+  };
+  Result<hub::LocalModel> local = FetchShown(settings, *asked.hub, download, screen, stop);
+  if (local.ok()) return local->folder;
+  const StatusCode code = local.status().code();
+  const bool may_be_folder = code == StatusCode::kNotFound || code == StatusCode::kUnavailable;
+  if (options.model_dir.empty() || !may_be_folder) return std::move(local).status();
+  return std::move(local).status().Annotate(options.model_dir + " is no folder here" +
+                                            FoldersNear(options.model_dir) + ", and on the hub");
 }
 
 // Shows how a service starts and how it runs.
@@ -347,7 +319,12 @@ Result<PlayedNodes> ReadPlayedNodes(const std::string& text) {
 Status Serve(const ServeOptions& options, StopSignals& stop) {
   const SystemClock clock;
   Screen screen(STDOUT_FILENO, isatty(STDOUT_FILENO) == 1);
-  JANUS_ASSIGN_OR_RETURN(const Object object, ReadObject(options));
+  JANUS_ASSIGN_OR_RETURN(const Asked asked, ReadAsked(options));
+  std::string folder;  // of a model of a hub
+  if (asked.hub) {
+    JANUS_ASSIGN_OR_RETURN(folder, FetchFolder(options, asked, screen, stop));
+  }
+  JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(options, asked, folder));
   JANUS_ASSIGN_OR_RETURN(Checked checked, Check(options, object.service));
   const std::string& name = checked.key.name;
   JANUS_ASSIGN_OR_RETURN(checked.cluster.log_dir,

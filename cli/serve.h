@@ -20,9 +20,10 @@ struct PlayedNodes {
 };
 
 struct ServeOptions {
-  std::string file;       // -f; empty if model_dir is set
-  std::string model_dir;  // --model; empty if file is set
-  std::string name;       // of the service, with model_dir; empty: the name of the folder
+  std::string file;  // -f; empty if model_dir is set
+  // --model: a folder, or owner/name[@revision] of a hub; empty if file is set
+  std::string model_dir;
+  std::string name;  // of the service, with model_dir; empty: the name of the folder
   // Only with model_dir. Counts: empty: as many as the target needs, if there is one; otherwise 1,
   // or of timed experts as many as hold the model.
   std::optional<int> attention;

@@ -51,6 +51,13 @@ Node TimedTree(const TimedDevice& device) {
   return out;
 }
 
+Node SourceTree(const std::string& folder) {
+  Node out = Node::Map();
+  out.Add("type", Node::String("HostPath"));
+  out.Add("hostPath", Node::Map()).Add("path", Node::String(folder));
+  return out;
+}
+
 }  // namespace
 
 Result<std::string> WithTimedDevice(const std::string& text, const std::string& file,
@@ -58,6 +65,13 @@ Result<std::string> WithTimedDevice(const std::string& text, const std::string& 
   JANUS_ASSIGN_OR_RETURN(Node root, control::ParseYaml(text, file));
   control::SetAt(root, {"spec", "device"}, Node::String("Timed"));
   control::SetAt(root, {"spec", "timed"}, TimedTree(device));
+  return control::WriteYaml(root);
+}
+
+Result<std::string> WithModelFolder(const std::string& text, const std::string& file,
+                                    const std::string& folder) {
+  JANUS_ASSIGN_OR_RETURN(Node root, control::ParseYaml(text, file));
+  control::SetAt(root, {"spec", "model", "source"}, SourceTree(folder));
   return control::WriteYaml(root);
 }
 
@@ -69,9 +83,7 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
   Node& spec = root.Add("spec", Node::Map());
   Node& model = spec.Add("model", Node::Map());
   if (!asked.model_name.empty()) model.Add("name", Node::String(asked.model_name));
-  Node& source = model.Add("source", Node::Map());
-  source.Add("type", Node::String("HostPath"));
-  source.Add("hostPath", Node::Map()).Add("path", Node::String(asked.model_dir));
+  model.Add("source", SourceTree(asked.model_dir));
   if (asked.timed) {
     spec.Add("device", Node::String("Timed"));
     spec.Add("timed", TimedTree(*asked.timed));

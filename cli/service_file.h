@@ -37,6 +37,11 @@ std::string ComposeServiceText(const ServiceAsked& asked);
 Result<std::string> WithTimedDevice(const std::string& text, const std::string& file,
                                     const TimedDevice& device);
 
+// The object with a HostPath source of this folder in place of its own source.
+// InvalidArgument: no YAML.
+Result<std::string> WithModelFolder(const std::string& text, const std::string& file,
+                                    const std::string& folder);
+
 // Whether a service may have this name. InvalidArgument names the flag --name.
 Status CheckServiceName(const std::string& name);
 

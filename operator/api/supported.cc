@@ -78,8 +78,17 @@ constexpr const RoleSpec& Experts(const Spec& s) {
   }
 
 constexpr std::array kLimits = {
-    Limit{"model.source.type", "HostPath", "",
-          [](const Spec& s) { return Unless(s.model.source.type, {SourceType::kHostPath}); },
+    Limit{"model.source.type", "HuggingFace or HostPath", "",
+          [](const Spec& s) {
+            return Unless(s.model.source.type, {SourceType::kHuggingFace, SourceType::kHostPath});
+          },
+          Ground::kMachine},
+    Limit{"model.source.huggingFace.tokenSecretRef", "",
+          "set HF_TOKEN; there are no Secrets on this machine",
+          [](const Spec& s) {
+            const auto& source = s.model.source.hugging_face;
+            return If(source && source->token_secret_ref, "this");
+          },
           Ground::kMachine},
     Limit{"model.source.type", "HostPath, PersistentVolumeClaim or Image", "",
           [](const Spec& s) {

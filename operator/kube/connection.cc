@@ -1,13 +1,11 @@
 #include "operator/kube/connection.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <httplib.h>
 #include <netdb.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -16,6 +14,7 @@
 #include <csignal>
 
 #include "common/fd.h"
+#include "common/tls/verify_server.h"
 #include "operator/kube/retry_after.h"
 
 namespace janus::control {
@@ -89,29 +88,6 @@ Status Present(SSL_CTX* context, const Credentials& credentials) {
   }
   for (size_t i = 1; i < chain.size(); ++i) SSL_CTX_add1_chain_cert(context, chain[i].get());
   return OkStatus();
-}
-
-// The library's own verification also trusts the system's roots. So it is off, and OpenSSL verifies
-// during the handshake instead.
-Status Verify(SSL_CTX* context, const std::string& name, std::string* why_not) {
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_app_data(context, why_not);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, [](int ok, X509_STORE_CTX* store) {
-    if (ok == 0) {
-      auto* const ssl = static_cast<SSL*>(
-          X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
-      auto* const text = static_cast<std::string*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
-      *text = X509_verify_cert_error_string(X509_STORE_CTX_get_error(store));
-    }
-    return ok;
-  });
-  X509_VERIFY_PARAM* const wanted = SSL_CTX_get0_param(context);
-  in6_addr any;
-  const bool is_address =
-      inet_pton(AF_INET, name.c_str(), &any) == 1 || inet_pton(AF_INET6, name.c_str(), &any) == 1;
-  const int set = is_address ? X509_VERIFY_PARAM_set1_ip_asc(wanted, name.c_str())
-                             : X509_VERIFY_PARAM_set1_host(wanted, name.c_str(), name.size());
-  return set == 1 ? OkStatus() : FailedPrecondition("'" + name + "' is no name to verify");
 }
 
 // An address of the host, for a connection that sends another name in its handshake.
@@ -201,7 +177,7 @@ class HttpConnection final : public Connection {
       if (context == nullptr) return Internal("no TLS context: " + TlsError());
       if (!config.insecure_skip_tls_verify) {
         JANUS_RETURN_IF_ERROR(TrustOnly(context, credentials.ca));
-        JANUS_RETURN_IF_ERROR(Verify(context, server_name_, &untrusted_));
+        JANUS_RETURN_IF_ERROR(VerifyServer(context, server_name_, &untrusted_));
       }
       JANUS_RETURN_IF_ERROR(Present(context, credentials));
       client_ = std::move(client);

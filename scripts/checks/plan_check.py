@@ -11,7 +11,7 @@ import shards
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_MINUTES = 60
-ROOMS = ["common", "kernels", "proto", "rpc", "controllers", "dataplane", "operator", "cli", "tests"]
+ROOMS = ["common", "kernels", "proto", "rpc", "controllers", "hub", "dataplane", "operator", "cli", "tests"]
 
 
 def complaints():

@@ -9,6 +9,7 @@ JANUS_TEST_PACKAGES=(
   openai==2.8.1
   httpx==0.28.1
   pytest==9.0.1
+  huggingface-hub==2.4.0
 )
 JANUS_NODE_PACKAGES=(
   @anthropic-ai/sdk@1.14.0

@@ -47,6 +47,23 @@ TEST(WithTimedDevice, TakesThePlaceOfTheObjectsOwnDevice) {
   EXPECT_FALSE(WithTimedDevice("a: [", "s.yaml", device).ok());
 }
 
+TEST(WithModelFolder, TakesThePlaceOfTheObjectsOwnSource) {
+  const std::string hub =
+      "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\nmetadata: {name: d}\nspec:\n"
+      "  model: {name: m, source: {type: HuggingFace, huggingFace: {repo: a/b}}}\n"
+      "  roles: {attention: {replicas: 1}, experts: {replicas: 3}}\n";
+  const Result<std::string> text = WithModelFolder(hub, "s.yaml", "/cache/x");
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  const auto service = ParseServiceText(*text, "s.yaml");
+  ASSERT_TRUE(service.ok()) << service.status().message();
+  EXPECT_EQ(service->spec.model.source.type, control::SourceType::kHostPath);
+  EXPECT_EQ(service->spec.model.source.host_path->path, "/cache/x");
+  EXPECT_FALSE(service->spec.model.source.hugging_face);
+  EXPECT_EQ(service->model_name(), "m");
+  EXPECT_EQ(service->spec.roles.experts.replicas, 3);
+  EXPECT_FALSE(WithModelFolder("a: [", "s.yaml", "/cache/x").ok());
+}
+
 TEST(ParseServiceText, RefusesATimedDeviceOfNamesThatAreNotKnown) {
   const auto why = [](const TimedDevice& device) {
     return ParseServiceText(ComposeServiceText({"d", "", "/m", 1, 8, device}), "s.yaml")

@@ -172,6 +172,18 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
             "Image");
 }
 
+TEST(Supported, AMachineTakesModelsOfAHubButNoSecretWithTheToken) {
+  MoEService service;
+  service.spec.model.source = {.type = SourceType::kHuggingFace,
+                               .hugging_face = HuggingFaceSource{"a/b", "main", {}}};
+  EXPECT_TRUE(ValidateSupported(service, Ground::kMachine).empty());
+  service.spec.model.source.hugging_face->token_secret_ref = SecretKeyRef{"hub", "token"};
+  const FieldErrors refused = ValidateSupported(service, Ground::kMachine);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].path, "spec.model.source.huggingFace.tokenSecretRef");
+  EXPECT_NE(refused[0].message.find("set HF_TOKEN"), std::string::npos);
+}
+
 // The table is written by hand: it names every preset, and no other.
 TEST(Supported, NamesEveryPresetThatATimedDeviceMayStandFor) {
   const auto listed = [](std::string_view field) {
