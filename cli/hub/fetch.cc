@@ -25,13 +25,15 @@ int64_t PercentOf(const Progress::State& state) {
 // Shows a download as it goes.
 class Display {
  public:
-  Display(const std::string& repo, Screen& screen) : repo_(repo), screen_(screen) {}
+  Display(const std::string& repo, Screen& screen, MonotonicTime now)
+      : repo_(repo), screen_(screen), began_(now), looked_(now) {}
 
   void Show(const Progress::State& state, MonotonicTime now) {
     if (state.phase != phase_) {
       phase_ = state.phase;
-      began_ = now;
+      began_ = looked_;  // it began after that
     }
+    looked_ = now;
     const std::string line = DescribeDownload(repo_, state, now - began_);
     if (line.empty()) return;
     if (screen_.is_terminal()) return screen_.Block(line, ReadTerminalSize(STDOUT_FILENO));
@@ -48,7 +50,8 @@ class Display {
   const std::string repo_;
   Screen& screen_;
   Progress::Phase phase_ = Progress::Phase::kAsking;
-  MonotonicTime began_;
+  MonotonicTime began_;  // this phase
+  MonotonicTime looked_;
   int64_t step_ = -1;  // of the last line
   int waiting_ = 0;
 };
@@ -78,7 +81,7 @@ Result<hub::LocalModel> FetchShown(const hub::Settings& settings, const hub::Mod
   const Fd done(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!done) return Unavailable("no eventfd: too many open files");
   Progress progress;
-  Display display(model.repo, screen);
+  Display display(model.repo, screen, MonotonicClock::now());
   std::optional<Result<hub::LocalModel>> fetched;
   {
     std::jthread fetcher([&](const std::stop_token& token) {

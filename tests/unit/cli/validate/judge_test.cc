@@ -111,7 +111,7 @@ TEST(Judge, WhatOneGroundServesIsGoodThereAndBadOnTheOther) {
             "  schema:         valid\n"
             "  on one machine: this version cannot serve it\n"
             "    s.yaml:5: spec.model.source.type: Image is not supported by this version; use "
-            "HostPath\n"
+            "HuggingFace or HostPath\n"
             "  on a cluster:   this version serves it\n"
             "good");
   EXPECT_TRUE(Described(text, {Ground::kMachine}).ends_with("\nbad"));

@@ -174,8 +174,8 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
 
 TEST(Supported, AMachineTakesModelsOfAHubButNoSecretWithTheToken) {
   MoEService service;
-  service.spec.model.source = {.type = SourceType::kHuggingFace,
-                               .hugging_face = HuggingFaceSource{"a/b", "main", {}}};
+  service.spec.model.source.type = SourceType::kHuggingFace;
+  service.spec.model.source.hugging_face = HuggingFaceSource{"a/b", "main", {}};
   EXPECT_TRUE(ValidateSupported(service, Ground::kMachine).empty());
   service.spec.model.source.hugging_face->token_secret_ref = SecretKeyRef{"hub", "token"};
   const FieldErrors refused = ValidateSupported(service, Ground::kMachine);
