@@ -189,7 +189,8 @@ void Supervisor::LookForReady() {
       if (!IsStill(asked[i])) continue;
       Instance& instance = instances_[asked[i].index];
       instance.is_ready = answers[i];
-      if (answers[i] || IsEnding() || MonotonicClock::now() < instance.started + options_.limits.start_within) {
+      if (answers[i] || IsEnding() ||
+          MonotonicClock::now() < instance.started + options_.limits.start_within) {
         continue;
       }
       log_.Error("an instance hangs and is killed: it did not become ready in time",
