@@ -147,6 +147,8 @@ class Decider {
   void Observe() {
     const double now = world_.time_seconds;
     const bool is_new = now > memory_.last_time_seconds;
+    // Without those that wait: a queue that is worked off would look like a load that falls.
+    const double arriving = world_.arrivals.front().requests_per_second;
     if (is_new && world_.lengths.output_tokens > 0) {
       memory_.output_tokens = world_.lengths.output_tokens;
     }
@@ -162,10 +164,9 @@ class Decider {
           PushBounded(memory_.start_seconds, start, kMostStarts);
         }
       }
-      memory_.forecast =
-          controllers::Observe(std::move(memory_.forecast), policy_.forecast, now,
-                               memory_.last_time_seconds < 0 ? -1 : now - memory_.last_time_seconds,
-                               now_.requests_per_second);
+      memory_.forecast = controllers::Observe(
+          std::move(memory_.forecast), policy_.forecast, now,
+          memory_.last_time_seconds < 0 ? -1 : now - memory_.last_time_seconds, arriving);
       const double window =
           std::max(LongestWindow(policy_.attention, policy_.experts, &RolePolicy::down),
                    LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up));
@@ -183,8 +184,8 @@ class Decider {
     start_seconds_ = StartSeconds();
     decision_.start_seconds = start_seconds_;
     LearnTail(is_new);
-    const double growth = GrowthWithin(memory_.forecast, policy_.forecast, now,
-                                       now_.requests_per_second, start_seconds_);
+    const double growth =
+        GrowthWithin(memory_.forecast, policy_.forecast, now, arriving, start_seconds_);
     least_ =
         LeastSince(memory_.samples,
                    now - LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up), now_);
@@ -206,8 +207,10 @@ class Decider {
 
   // A service may do far less than the model predicts, for example if sequences that lost their
   // keys are computed again and again. Requests then wait although the service should carry them.
-  // The ratio of arrivals to completions since the last decision becomes a factor on the demand, at
-  // most 2. While a change is under way, the last ratio stays; if no request waits, it is 1.
+  // The ratio of arrivals to served requests since the last decision becomes a factor on the
+  // demand, at most 2. Served are requests that ended, and those by which more run than before:
+  // with longer outputs, fewer end than arrive for a while. While a change is under way, the last
+  // ratio stays; if no request waits, it is 1.
   void LearnHowFarBehind() {
     constexpr double kMostBehind = 2;
     const double elapsed = world_.time_seconds - memory_.last_time_seconds;
@@ -220,7 +223,14 @@ class Decider {
         world_.time_seconds - memory_.last_change_seconds >= policy_.warm_up_seconds + elapsed;
     if (!is_as_it_is || world_.ended.requests < kFewestRequests) return;
     const double come = world_.arrivals.front().requests_per_second * elapsed;
-    memory_.behind = std::clamp(come / world_.ended.requests, 1.0, kMostBehind);
+    const double served = world_.ended.requests + world_.now.running - RanBefore();
+    memory_.behind = served > 0 ? std::clamp(come / served, 1.0, kMostBehind) : kMostBehind;
+  }
+
+  // Sequences that ran at the decision before this one.
+  double RanBefore() const {
+    const size_t known = memory_.samples.size();
+    return known < 2 ? world_.now.running : memory_.samples[known - 2].demand.least_running;
   }
 
   static Demand Times(const Demand& demand, double factor) {

@@ -26,7 +26,7 @@ struct Memory {
     double time_seconds = 0;
     Demand demand;
     double load = 0;       // output tokens per second that arrive, without those that wait
-    double keys = 0;       // keys in use over the seconds of a step
+    double keys = 0;       // of decoding sequences, over the seconds of a step
     double level = 0;      // mean of the loads up to this one
     double key_level = 0;  // mean of the keys up to this one
     friend bool operator==(const Sample&, const Sample&) = default;

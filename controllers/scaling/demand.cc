@@ -81,6 +81,12 @@ double RoomOf(const BurstHistory& history, const ErrorBudget& budget, const Scal
   return budget.caution > 0 ? std::max(room, usual) : std::min(room, usual);
 }
 
+// A move leaves memory free up to the aim, and a burst finds that room, too: it is not asked for
+// twice. For the load this does not hold, as a TPOT is not proportional to it.
+double KeyRoomOf(const Memory& memory, const ErrorBudget& budget, const ScalingPolicy& policy) {
+  return std::max(RoomOf(memory.key_bursts, budget, policy) * AimOf(budget, policy), 1.0);
+}
+
 }  // namespace
 
 Demand ArrivingDemand(const World& world, double output_tokens) {
@@ -155,7 +161,7 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
   // keys that the load implies.
   const bool is_measured = world.step && world.step->seconds.step > 0;
   sample.keys =
-      is_measured ? world.now.kv_tokens_used / world.step->seconds.step : sample.load * now.context;
+      now.context * (is_measured ? world.now.running / world.step->seconds.step : sample.load);
   if (const Memory::Sample* before = LatestBefore(memory, time - start_seconds)) {
     const double elapsed = time - memory.samples.back().time_seconds;
     if (before->level > 0) {
@@ -179,14 +185,21 @@ Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory
   const double tokens = demand.output_tokens_per_second;
   if (policy.most_burst <= 1 || memory.samples.empty() || tokens <= 0) return demand;
   double level = memory.samples.back().level;
+  double key_level = memory.samples.back().key_level;
   for (const Memory::Sample& sample : memory.samples) {
-    if (sample.time_seconds >= since_seconds) level = std::max(level, sample.level);
+    if (sample.time_seconds < since_seconds) continue;
+    level = std::max(level, sample.level);
+    key_level = std::max(key_level, sample.key_level);
   }
   const double burst = RoomOf(memory.bursts, budget, policy);
   Demand with = Scaled(demand, std::max(level / tokens, 1 / burst));
   with.least_running = demand.least_running;
   with.burst = burst;
-  with.key_burst = RoomOf(memory.key_bursts, budget, policy);
+  with.key_burst = KeyRoomOf(memory, budget, policy);
+  // Keys have a level of their own. When a load falls, its long sequences stay: their context times
+  // the level of the load would be keys that were never there.
+  const double keys = std::max(key_level, demand.context * tokens / with.key_burst);
+  with.context = std::max(keys / with.output_tokens_per_second, 1.0);
   return with;
 }
 

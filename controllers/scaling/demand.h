@@ -38,7 +38,7 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
                   double window_seconds, Memory& memory);
 
 // A demand with room: the larger of its value and the rise above the largest level since then. The
-// two are not added.
+// two are not added. The same for its keys: a context that gives them with the demand's tokens.
 Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
                 const ErrorBudget& budget, const ScalingPolicy& policy);
 

@@ -178,6 +178,93 @@ TEST(HeadRoom, IsNotOnTopOfAPeakThatIsThereAlready) {
   }
 }
 
+// At the aim, keys find room for their burst up to all memory.
+TEST(HeadRoom, CountsTheMemoryBetweenAimAndAllOnce) {
+  Service service;
+  service.Live(240, Policy(), Bursting);
+  const double burst = BurstAt(service.memory.key_bursts, 0.95, 4);
+  ASSERT_GT(burst, 1.7);
+  Demand demand;
+  demand.output_tokens_per_second = 1;
+  ScalingPolicy policy = Policy();
+  for (const double aim : {0.95, 0.85, 0.7}) {
+    policy.aim = aim;
+    EXPECT_NEAR(WithRoom(demand, 0, service.memory, {}, policy).key_burst / aim, burst, 1e-9);
+  }
+  policy.aim = 0.5;
+  EXPECT_EQ(WithRoom(demand, 0, service.memory, {}, policy).key_burst, 1) << "that is enough";
+}
+
+// A load fell to a fifth. The sequences that still run are long ones: four times the usual context.
+TEST(HeadRoom, TheKeysOfAFallenLoadAreThoseThatWereThere) {
+  Memory memory;
+  memory.samples.resize(2);
+  memory.samples[0].time_seconds = 100;
+  memory.samples[0].level = 50000;
+  memory.samples[0].key_level = 50000 * 900;
+  memory.samples[1].time_seconds = 200;
+  memory.samples[1].level = 10000;
+  memory.samples[1].key_level = 10000 * 1000;
+  Demand demand;
+  demand.output_tokens_per_second = 2000;
+  demand.context = 4000;
+  const Demand with = WithRoom(demand, 200, memory, {}, Policy());
+  EXPECT_NEAR(with.output_tokens_per_second, 10000, 1e-6);
+  EXPECT_NEAR(with.context, 1000, 1e-6) << "2000 x 4000 keys are fewer than the level's";
+  EXPECT_NEAR(WithRoom(demand, 100, memory, {}, Policy()).context, 900, 1e-6)
+      << "the largest since";
+  demand.context = 8000;
+  EXPECT_NEAR(WithRoom(demand, 200, memory, {}, Policy()).context, 2000 * 8000 / 10000.0, 1e-6);
+}
+
+TEST(HeadRoom, KeysAreThoseOfDecodingSequencesOverAStep) {
+  World world = Seen(60, {8, 16}, 20);
+  world.now.running = 1000;
+  world.now.kv_tokens_running = 2e6;
+  world.now.kv_tokens_used = 9e6;  // the rest belongs to requests that wait
+  world.step = StepSample{60, {1000, 2000, 0, 0}, {0.01, 0.02, 0.01, 0.05}, 100, true};
+  const Memory memory = Decide(DeepSeekV3(), Policy(), world, {}).memory;
+  EXPECT_NEAR(memory.samples.back().key_level, 2e6 / 0.05, 0.02 * 2e6 / 0.05);
+}
+
+// A queue that is worked off would look like a load that fell, and the next one like a steep rise.
+TEST(Forecast, IsOfArrivalsWithoutThoseThatWait) {
+  ScalingPolicy policy = Policy();
+  policy.forecast.kind = ForecastKind::kEwma;
+  Service service;
+  service.Live(30, policy, Calm);
+  for (const double waiting : {20000.0, 10000.0, 0.0}) {
+    World world = Seen(service.memory.last_time_seconds + 60, service.at, 20);
+    world.now.waiting = waiting;
+    service.memory = Decide(DeepSeekV3(), policy, world, std::move(service.memory)).memory;
+    EXPECT_NEAR(service.memory.forecast.level, 20, 1e-9) << waiting;
+    EXPECT_NEAR(service.memory.forecast.trend, 0, 1e-9) << waiting;
+  }
+}
+
+// Requests wait, and fewer end than arrive.
+double BehindWith(double ended, double more_running) {
+  Service service;
+  service.at = {8, 16};
+  service.Live(30, Policy(), Calm);
+  service.memory.pending.clear();
+  service.memory.last_change_seconds = -1;
+  service.memory.samples.back().demand.least_running = 500;
+  World world = Seen(service.memory.last_time_seconds + 60, service.at, 20);
+  world.now.waiting = 1000;
+  world.now.running = 500 + more_running;
+  world.ended = {ended, ended};
+  return Decide(DeepSeekV3(), Policy(), world, service.memory).memory.behind;
+}
+
+TEST(Behind, IsWhatNeitherEndsNorRuns) {
+  EXPECT_EQ(BehindWith(1200, 0), 1) << "20 a second for a minute";
+  EXPECT_NEAR(BehindWith(800, 0), 1.5, 1e-9);
+  EXPECT_EQ(BehindWith(800, 400), 1) << "longer outputs: the others run";
+  EXPECT_NEAR(BehindWith(1200, -400), 1.5, 1e-9) << "preempted";
+  EXPECT_EQ(BehindWith(400, -500), 2) << "the most";
+}
+
 TEST(HeadRoom, AnOverloadIsNoBurst) {
   Service service;
   service.Live(240, Policy(), Calm);
