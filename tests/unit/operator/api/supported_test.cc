@@ -130,6 +130,8 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
   MoEService service;
   service.spec.model.cache.type = CacheType::kNode;
   service.spec.model.source.type = SourceType::kImage;
+  service.spec.model.source.hugging_face =
+      HuggingFaceSource{"a/b", "", SecretKeyRef{"hub", "token"}};
   for (const FieldError& error : ValidateSupported(service)) reached.insert(error.path.substr(5));
 
   size_t lines = 0;
