@@ -95,7 +95,7 @@ enum class Verb {
   kWithdraw,  // give up the pending action: `target` is what is ready now
 };
 
-// The reason. A table in docs/scaling.md explains each and says what to do.
+// The reason. A table in docs/conditions.md explains each and says what to do.
 enum class Reason {
   // of kScale
   kSloViolated,  // observed or predicted above the target under the current demand

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/contains.h"
 #include "tests/support/temp_folder.h"
 

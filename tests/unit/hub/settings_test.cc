@@ -67,7 +67,7 @@ TEST(Settings, ReadsHowLongTheHubMayStaySilent) {
 
 TEST(Settings, TakesTheTokenFromItsVariableOrItsFile) {
   const TempFolder folder;
-  const std::string home = folder.path();
+  const std::string& home = folder.path();
   EXPECT_EQ(Read({{"HF_HOME", home}})->token, "");
   EXPECT_EQ(Read({{"HF_HOME", home}})->token_from, "");
   folder.Write("token", " hf_file\n");
