@@ -111,7 +111,7 @@ class Downloader {
     if (!options_.weights) return out;
     JANUS_RETURN_IF_ERROR(CheckSpace(out.weight_bytes - out.weight_bytes_held));
     JANUS_RETURN_IF_ERROR(FetchAll(Progress::Phase::kWeights, out.commit, weights));
-    // Last, so that without the hub the revision stands for a whole model.
+    // Last, so that without the hub the revision stands for all that is wanted.
     JANUS_RETURN_IF_ERROR(cache_.WriteRef(model_, out.commit));
     return out;
   }
