@@ -122,7 +122,7 @@ std::vector<float> RandomBias(int experts) {
   return bias;
 }
 
-void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPolicy policy) {
+void GateAndAebs(GpuBench& bench, Results& results, const Shape& shape, SchedulingPolicy policy) {
   constexpr int64_t kRows = 64;
   const Stream stream{.device = Device::kCuda, .native = bench.stream()};
   const int64_t elements = kRows * shape.hidden;
@@ -172,7 +172,7 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
     Check(RunGateTopK(stream, gate, GateForm::kFast));
     Check(ScheduleExperts(stream, both.schedule));
   });
-  const double router = time("gate alone", [&](int) {
+  const double gate_alone = time("gate alone", [&](int) {
     next();
     Check(RunGateTopK(stream, gate, GateForm::kFast));
   });
@@ -185,8 +185,9 @@ void Router(GpuBench& bench, Results& results, const Shape& shape, SchedulingPol
     Check(ScheduleExperts(stream, both.schedule));
   });
   if (results.Find(name + "shares", "of_in_turn") >= 0.0) return;
-  results.Write(name + "shares", "\"of_in_turn\": " + std::to_string(fused / in_turn) +
-                                     ", \"of_sum\": " + std::to_string(fused / (router + aebs)));
+  results.Write(name + "shares",
+                "\"of_in_turn\": " + std::to_string(fused / in_turn) +
+                    ", \"of_sum\": " + std::to_string(fused / (gate_alone + aebs)));
 }
 
 void RunAll(GpuBench& bench, Results& results) {
@@ -195,8 +196,8 @@ void RunAll(GpuBench& bench, Results& results) {
     for (const int instances : {16, 32}) {
       for (const int percent : {150, 200}) Aebs(bench, policy, instances, percent, 512);
     }
-    Router(bench, results, kDeepSeekV3, policy);
-    Router(bench, results, kDeepSeekV2, policy);
+    GateAndAebs(bench, results, kDeepSeekV3, policy);
+    GateAndAebs(bench, results, kDeepSeekV2, policy);
   }
   // Growth with instances, then with rows. The largest calls are split over blocks.
   for (const auto policy : kPolicies) {

@@ -680,17 +680,17 @@ Status AttentionInstance::AwaitMoment(const RoundKey& key, MonotonicTime moment)
 
 Status AttentionInstance::AwaitGpu(const RoundKey& key) {
   const MonotonicTime deadline = Later(clock_.Now(), epoch_->control->detection());
-  Result<bool> has_come = epoch_->timings.Query();
+  Result<bool> is_done = epoch_->timings.Query();
   const auto come = [&] {
-    has_come = epoch_->timings.Query();
-    if (!has_come.ok() || *has_come || stop_.stop_requested()) return true;
+    is_done = epoch_->timings.Query();
+    if (!is_done.ok() || *is_done || stop_.stop_requested()) return true;
     epoch_->control->Poll();
     return epoch_->control->leaving();
   };
-  if (has_come.ok() && !*has_come) {
+  if (is_done.ok() && !*is_done) {
     const Status waited = AwaitDevice(epoch_->transport, deadline, come);
     if (stop_.stop_requested()) return Cancelled("stopped");
-    if (has_come.ok() && *has_come && epoch_->control->leaving()) {
+    if (is_done.ok() && *is_done && epoch_->control->leaving()) {
       return Aborted("the step is given up");
     }
     const auto [round, who] =
@@ -700,7 +700,7 @@ Status AttentionInstance::AwaitGpu(const RoundKey& key) {
     if (waited.code() == StatusCode::kDeadlineExceeded) return Missed(round, why);
     JANUS_RETURN_IF_ERROR(why);
   }
-  return has_come.status();
+  return is_done.status();
 }
 
 Status AttentionInstance::ObserveTimings() {

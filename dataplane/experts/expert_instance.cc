@@ -294,13 +294,13 @@ Status ExpertInstance::AwaitMoment(const RoundKey& key, MonotonicTime moment) {
 
 Status ExpertInstance::AwaitGpu(const RoundKey& key, FunctionRef<Result<bool>()> ask,
                                 FunctionRef<std::string()> what) {
-  Result<bool> has_come = ask();
+  Result<bool> is_done = ask();
   const auto come = [&] {
-    has_come = ask();
-    return !has_come.ok() || *has_come;
+    is_done = ask();
+    return !is_done.ok() || *is_done;
   };
-  if (has_come.ok() && !*has_come) JANUS_RETURN_IF_ERROR(AwaitRound(key, true, come, what));
-  return has_come.status();
+  if (is_done.ok() && !*is_done) JANUS_RETURN_IF_ERROR(AwaitRound(key, true, come, what));
+  return is_done.status();
 }
 
 Status ExpertInstance::AwaitAssigned(const RoundKey& key) {

@@ -141,7 +141,7 @@ void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
       "--host-path", o.host_paths,
       "folder that may contain models of source type HostPath; may be repeated. Default: none");
   app.add_flag("--timed-devices", o.timed_devices,
-               "allow a MoEService with device Timed, whose workers emulate the times of a GPU");
+               "allow a MoEService with device Timed: its workers emulate the times of a GPU");
 }
 
 }  // namespace

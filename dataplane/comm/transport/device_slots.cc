@@ -234,8 +234,8 @@ bool DeviceSlots::LetGo() {
   awaited_.clear();
   if (has_let_go_ || (!is_letting_go_ && !context_.Record(*end_).ok())) return true;
   is_letting_go_ = true;
-  const Result<bool> has_come = context_.Query(*end_);
-  if (!has_come.ok() || *has_come) {
+  const Result<bool> is_done = context_.Query(*end_);
+  if (!is_done.ok() || *is_done) {
     is_letting_go_ = false;
     has_let_go_ = true;
     return true;

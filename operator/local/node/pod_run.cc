@@ -115,7 +115,7 @@ Result<int64_t> PortOf(const Node& container, const Node& port) {
       if (TextAt(one, {"name"}) == port.text) return IntegerAt(one, {"containerPort"}).value_or(0);
     }
   }
-  return InvalidArgument("a probe's port '" + port.text + "' is none of the container's");
+  return InvalidArgument("a probe's port '" + port.text + "' is no port of the container");
 }
 
 Result<std::optional<Probe>> ProbeOf(const Node& container, std::string_view kind) {

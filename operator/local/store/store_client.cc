@@ -89,7 +89,7 @@ ApiResult<Chunk> ListChunk(Session& session, const Kind& kind, const Selector& s
   if (!options.continue_token.empty()) {
     token = ContinueToken::Parse(options.continue_token);
     if (!token || token->version > tables.version()) {
-      return BadRequest("the continue token is none of this server's");
+      return BadRequest("the continue token is not from this server");
     }
     out.version = token->version;
   } else if (!options.resource_version.empty()) {

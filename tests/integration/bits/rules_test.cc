@@ -431,10 +431,10 @@ std::string FirstDifference(Fault fault, uint64_t seed) {
                        : SmallRandomModel(DType::kFloat32, MixSeed(seed, 1));
   // The gate's experts tie in pairs; only then the rule of ties matters.
   const int h = held.model.hidden;
-  std::vector<std::vector<float>> routers;
+  std::vector<std::vector<float>> gates;
   for (ExpertLayerWeights& layer : held.experts.layers) {
-    const auto* router = static_cast<const float*>(layer.gate.data);
-    auto& tied = routers.emplace_back(router, router + held.model.moe.experts * h);
+    const auto* gate = static_cast<const float*>(layer.gate.data);
+    auto& tied = gates.emplace_back(gate, gate + held.model.moe.experts * h);
     for (int e = 1; e < held.model.moe.experts; e += 2) {
       std::copy_n(tied.begin() + (e - 1) * h, h, tied.begin() + e * h);
     }

@@ -273,7 +273,7 @@ def test_draining_finishes_what_runs_and_takes_no_more(start):
     gateway = start.gateway([worker])
     stream = begin(gateway, max_tokens=60)
     gateway.child.send_signal(signal.SIGTERM)
-    wait_until(lambda: not can_connect(gateway), "the closed door")
+    wait_until(lambda: not can_connect(gateway), "the closed listener")
     worker.release()
     assert list(stream)[-1].usage.completion_tokens == 60
     assert gateway.child.wait(timeout=DEADLINE) == 0
@@ -298,7 +298,7 @@ def test_a_lame_duck_drains_when_its_time_is_over(start):
     gateway = start.gateway([worker], "--lame-duck-seconds", "1")
     stream = begin(gateway, max_tokens=60)
     gateway.child.send_signal(signal.SIGTERM)
-    wait_until(lambda: not can_connect(gateway), "the closed door")
+    wait_until(lambda: not can_connect(gateway), "the closed listener")
     worker.release()
     assert list(stream)[-1].usage.completion_tokens == 60
     assert gateway.child.wait(timeout=DEADLINE) == 0

@@ -912,7 +912,7 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
     return FailedPrecondition("exchange: UCX's address has " +
                               std::to_string(worker->address().size()) + " bytes, at most " +
                               std::to_string(Hello::kMostAddressBytes) +
-                              " are told; name fewer devices");
+                              " fit into a HELLO; name fewer devices");
   }
   Fd fd;
   JANUS_ASSIGN_OR_RETURN(Segment own, CreateSharedSegment(layout, fd));

@@ -91,7 +91,7 @@ class ExchangeListenerTest : public testing::Test {
       *ExchangeListener::Create("unix:" + folder_.path() + "/listener", &counts_);
 };
 
-TEST_F(ExchangeListenerTest, AMemberOfAnEpochThatIsExpectedWaitsForItsMeeting) {
+TEST_F(ExchangeListenerTest, AMemberOfAnEpochThatIsExpectedWaitsForItsHandshake) {
   const std::shared_ptr<ExpectedEpoch> epoch = Expect(3, 1);
   const Fd member = DialExchange(listener_->address());
   ASSERT_TRUE(Say(member, BytesOf(HelloOf(Identity(3, 1)))));
@@ -166,7 +166,7 @@ TEST_F(ExchangeListenerTest, ANewerEpochThanAnyIsToTryAgain) {
   EXPECT_EQ(counted(), 0u);
 }
 
-TEST_F(ExchangeListenerTest, WhileAnEpochIsAwaitedAllOthersAreRefusedAndItsMeetingHearsWhy) {
+TEST_F(ExchangeListenerTest, WhileAnEpochIsAwaitedAllOthersAreRefusedAndItsHandshakeHearsWhy) {
   Serve(2, 2);
   const std::shared_ptr<ExpectedEpoch> next = Expect(4, 4);
   // An epoch that was never served here is over too.

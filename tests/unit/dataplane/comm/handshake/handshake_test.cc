@@ -332,7 +332,7 @@ TEST_F(HandshakeTest, RefusesAndCountsWhoDiffersInMoreThanTheListenerChecks) {
   EXPECT_EQ(attention.get(), OkStatus());
 }
 
-TEST_F(HandshakeTest, APeerThatCameBeforeItsMeetingIsMet) {
+TEST_F(HandshakeTest, APeerThatCameBeforeItsHandshakeIsMet) {
   const auto known = *listener_->Expect(options_.identity, LayoutOf(kAttention0));
   std::future<Status> experts =
       std::async(std::launch::async, [&] { return Experts(options_, LayoutOf(kExperts0)); });

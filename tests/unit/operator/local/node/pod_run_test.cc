@@ -203,7 +203,7 @@ TEST(RunOf, SaysWhatIsNotOnThisMachine) {
             "livenessProbe: only httpGet is known here");
   EXPECT_EQ(Refusal(Pod("readinessProbe: {httpGet: {path: /, port: web}}, ports: [{name: metrics, "
                         "containerPort: 9100}]")),
-            "a probe's port 'web' is none of the container's");
+            "a probe's port 'web' is no port of the container");
 }
 
 }  // namespace
