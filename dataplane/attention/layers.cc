@@ -30,8 +30,7 @@ AttentionLayers::StepLayout AttentionLayers::StepLayout::For(const ModelDescript
   l.tokens = l.experts + static_cast<size_t>(experts) * sizeof(kernels::ActiveExpert);
   l.positions = l.tokens + rows * sizeof(int32_t);
   l.tables = l.positions + rows * sizeof(int32_t);
-  // A page belongs to one sequence, so num_pages() entries suffice.
-  l.bytes = l.tables + (is_host ? 0 : static_cast<size_t>(cache.num_pages()) * sizeof(int32_t));
+  l.bytes = l.tables + (is_host ? 0 : static_cast<size_t>(cache.most_uses()) * sizeof(int32_t));
   return l;
 }
 

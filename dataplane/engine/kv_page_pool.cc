@@ -41,7 +41,8 @@ std::byte* KvPagePool::PageAt(int layer, int32_t page) const {
 
 bool KvPagePool::Grow(std::vector<int32_t>& pages, int count) {
   const int missing = count - static_cast<int>(pages.size());
-  if (missing > free_pages()) return false;
+  const int64_t uses = int64_t{num_pages_ - free_pages()} + shares_ + missing;
+  if (missing > free_pages() || uses > most_uses()) return false;
   for (int i = 0; i < missing; ++i) pages.push_back(TakeFree());
   return true;
 }

@@ -56,6 +56,11 @@ class KvPagePool {
   int free_pages() const { return static_cast<int>(free_.size()) + kept_.size(); }
   // Of these, published pages that keep their content.
   int kept_pages() const { return kept_.size(); }
+  // Most pages that all sequences together may use, a shared one counted for each. A device has a
+  // list of so many; the host reads the sequences' own lists, and has no limit.
+  int64_t most_uses() const {
+    return context_.is_host() ? INT64_MAX : int64_t{kUsesPerPage} * num_pages_;
+  }
   // Positions that sequences need no page of their own for, because they share one.
   int64_t shared_positions() const { return shares_ * kernels::kPageTokens; }
   // Bytes of host memory in use.
@@ -66,7 +71,8 @@ class KvPagePool {
     return static_cast<int>((positions + kernels::kPageTokens - 1) / kernels::kPageTokens);
   }
 
-  // Appends pages until `pages` holds `count`; false (and nothing changed) when too few are free.
+  // Appends pages until `pages` holds `count`; false (and nothing changed) when too few are free,
+  // or when all sequences together would use more than most_uses().
   bool Grow(std::vector<int32_t>& pages, int count);
   // Gives back all of `pages` and empties it. The last ones are overwritten first.
   void Release(std::vector<int32_t>& pages);
@@ -104,6 +110,8 @@ class KvPagePool {
   DType dtype() const { return options_.dtype; }
 
  private:
+  static constexpr int kUsesPerPage = 4;
+
   explicit KvPagePool(const KvPagePoolOptions& options);
   std::byte* PageAt(int layer, int32_t page) const;
   void AllocateSwapRoom();

@@ -92,6 +92,28 @@ class Pages {
 
 // Sequences of random lengths come, grow, are preempted, come back and end. Each page is written as
 // soon as it is allocated, and reused as soon as it is free. The host checks only at the end.
+// A device gets a list of the pages of all sequences, which has room for so many.
+TEST(SharedPages, AreNoMoreThanADevicesListHolds) {
+  const std::unique_ptr<kernels::Context> device = kernels::MakeDevice();
+  const auto cache = MakeCache(*device, 2, 0);
+  std::vector<int32_t> shared, own;
+  ASSERT_TRUE(cache->Grow(shared, 1));
+  std::vector<int32_t> tokens(kernels::kPageTokens, 5);
+  cache->Publish(kNoPrefix, PrefixIndex::PageTokens(tokens.data(), tokens.size()), shared[0]);
+  while (static_cast<int64_t>(shared.size()) < cache->most_uses()) {
+    cache->Share(shared[0]);
+    shared.push_back(shared[0]);
+  }
+  EXPECT_EQ(cache->free_pages(), 1);
+  EXPECT_FALSE(cache->Grow(own, 1));
+  cache->Release(shared.back());
+  shared.pop_back();
+  EXPECT_TRUE(cache->Grow(own, 1));
+  cache->Release(own);
+  cache->Release(shared);
+  EXPECT_EQ(cache->free_pages(), 2);
+}
+
 TEST(SwappingBesideSteps, KeepsEverySequencesBits) {
   struct Held {
     uint32_t salt;
