@@ -7,8 +7,8 @@
 namespace janus::hub {
 
 // The addresses of a host, in the system's order. Empty: none, or stopped. The system's resolver
-// cannot be interrupted: after `stop` this returns at once, and a thread without any memory of the
-// caller's waits for the resolver.
+// cannot be interrupted: after `stop` this returns within 0.1 s, and the C library ends the lookup
+// later.
 std::vector<std::string> LookUp(const std::string& host, const std::stop_token& stop);
 
 }  // namespace janus::hub
