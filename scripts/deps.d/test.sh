@@ -33,7 +33,11 @@ deps_node() {
   fi
   echo "test: installing the clients for Node into $folder"
   mkdir -p "$folder"
-  npm install --prefix "$folder" --no-save --no-audit --no-fund --loglevel=error "${JANUS_NODE_PACKAGES[@]}" || return 1
+  if ! timeout 180 npm install --prefix "$folder" --no-save --no-audit --no-fund --loglevel=error "${JANUS_NODE_PACKAGES[@]}"; then
+    echo "test: npm could not install them; the tests of the clients for Node are skipped"
+    rm -rf "$folder"
+    return 0
+  fi
   printf '%s\n' "$want" >"$folder/janus-packages"
 }
 
