@@ -1,7 +1,7 @@
 """A service that keeps its latency target by itself, live on this machine: scripts/bench scaling
 
 `python3 -B bench/scaling_trial.py --help` has the options; it uses the programs of build/dev.
-Timed devices play DeepSeek-V3 on H200s. A swell of load comes and goes; then the same requests go to a fixed 2A4E of the
+Timed devices play DeepSeek-V2 on H200s. A swell of load comes and goes; then the same requests go to a fixed 2A4E of the
 same small model. Prints JSON lines: what requests got, how the counts moved, when each decision served, whether recorded
 decisions repeat, and whether all answers are those of the fixed size. Leave the machine alone meanwhile (or use chrt -f 5): a run in which
 more than 1 % of the modelled times were missed is void, and the last line says so.
@@ -10,10 +10,12 @@ more than 1 % of the modelled times were missed is void, and the last line says 
 import argparse
 import csv
 import json
+import math
 import pathlib
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,7 @@ import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = ROOT / "build" / "dev" / "bin"
-MODEL = ROOT / "examples" / "demo-model"
+DEMO = ROOT / "examples" / "demo-model"
 WINDOW = 15  # seconds of the trace
 
 
@@ -44,15 +46,49 @@ def swell(minutes, quiet, busy, seed):
         at += draw.expovariate(rate)
         if at >= minutes * 60:
             return requests
-        requests.append((round(at, 3), draw.randint(50, 250), draw.randint(60, 180)))
+        requests.append((round(at, 3), draw.randint(30, 120), draw.randint(60, 180)))
 
 
-def service(args, roles, slo):
-    spec = {"model": {"source": {"type": "HostPath", "hostPath": {"path": str(MODEL)}}}, "roles": roles}
+def make_model(folder):
+    """A random model with 32 small experts in each of two layers. The demo model's eight experts are too few to stand for
+    160: an instance would hold one or two of them, and no number of instances between would be of use."""
+    folder.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        shutil.copy(DEMO / name, folder)
+    config = json.loads((DEMO / "config.json").read_text())
+    config |= {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2,
+               "num_hidden_layers": 2, "num_local_experts": 32, "num_experts_per_tok": 4}
+    (folder / "config.json").write_text(json.dumps(config))
+    shapes = {"model.embed_tokens.weight": (config["vocab_size"], 64), "model.norm.weight": (64,)}
+    for layer in range(2):
+        at = f"model.layers.{layer}."
+        shapes |= {at + "input_layernorm.weight": (64,), at + "post_attention_layernorm.weight": (64,),
+                   at + "block_sparse_moe.gate.weight": (32, 64)}
+        shapes |= {f"{at}self_attn.{name}_proj.weight": (64, 64) for name in "qkvo"}
+        for expert in range(32):
+            shapes |= {f"{at}block_sparse_moe.experts.{expert}.{name}.weight": shape
+                       for name, shape in (("w1", (32, 64)), ("w2", (64, 32)), ("w3", (32, 64)))}
+    draw, header, parts, end = random.Random(1), {}, [], 0
+    for name, shape in shapes.items():
+        count = math.prod(shape)
+        values = [1.0] * count if len(shape) == 1 else [draw.gauss(0, 0.1) for _ in range(count)]
+        words = struct.pack(f"<{count}f", *values)
+        parts.append(b"".join(words[i + 2:i + 4] for i in range(0, len(words), 4)))  # bf16: the upper half
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": (end, end + 2 * count)}
+        end += 2 * count
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    return folder
+
+
+def service(args, model, roles, slo):
+    spec = {"model": {"source": {"type": "HostPath", "hostPath": {"path": str(model)}}}, "roles": roles}
     if slo:
         spec |= {"slo": {"tpot": {"targetMilliseconds": round(args.tpot / args.time_scale)}}, "device": "Timed",
-                 "timed": {"hardware": "H200", "model": "deepseek-v3", "scale": args.scale, "timeScale": args.time_scale},
+                 "timed": {"hardware": "H200", "model": args.model, "scale": args.scale, "timeScale": args.time_scale},
                  "scaling": {"intervalSeconds": max(1, round(15 / args.time_scale))}}
+        down = {"scaleDown": {"stabilizationWindowSeconds": round(300 / args.time_scale)}}
+        spec["roles"] = {role: {"scaling": {"behavior": down}} for role in ("attention", "experts")}
     return {"apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"}, "spec": spec}
 
 
@@ -84,9 +120,9 @@ class Served:
         self.log.close()
 
 
-def load(args, served, trace, out):
+def load(served, trace, time_scale, out):
     done = subprocess.run([BIN / "janusctl", "load", "--url", served.url, "--trace", trace, "--time-scale",
-                           str(args.time_scale), "--output", out, "--ignore-eos", "--max-concurrency", "1024"],
+                           str(time_scale), "--output", out, "--ignore-eos", "--max-concurrency", "1024"],
                           capture_output=True, text=True, check=False)
     return [json.loads(line) for line in out.read_text().splitlines()], done.stdout + done.stderr
 
@@ -94,11 +130,12 @@ def load(args, served, trace, out):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=15, help="of the trace")
-    parser.add_argument("--time-scale", type=int, default=2)
-    parser.add_argument("--scale", type=int, default=32)
-    parser.add_argument("--tpot", type=float, default=100, help="milliseconds of the emulated devices")
-    parser.add_argument("--quiet", type=float, default=0.3, help="requests per second of the trace")
-    parser.add_argument("--busy", type=float, default=1.2, help="requests per second of the trace")
+    parser.add_argument("--model", default="deepseek-v2", help="a model preset, played by the timed devices")
+    parser.add_argument("--time-scale", type=int, default=1)
+    parser.add_argument("--scale", type=int, default=16)
+    parser.add_argument("--tpot", type=float, default=50, help="milliseconds of the timed devices")
+    parser.add_argument("--quiet", type=float, default=0.8, help="requests per second of the trace")
+    parser.add_argument("--busy", type=float, default=5, help="requests per second of the trace")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs, and print it")
     args = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-scaling-"))
@@ -112,6 +149,7 @@ def main():
 
 
 def run(args, folder):
+    model = make_model(folder / "model")
     requests = swell(args.minutes, args.quiet, args.busy, 1)
     trace = folder / "trace.csv"
     with open(trace, "w", newline="", encoding="utf-8") as file:
@@ -119,14 +157,14 @@ def run(args, folder):
         writer.writerow(("arrival_s", "input_tokens", "output_tokens"))
         writer.writerows(requests)
     (folder / "live").mkdir()
-    with Served(folder / "live", service(args, {}, True)) as served:
+    with Served(folder / "live", service(args, model, {}, True)) as served:
         began = time.time()
-        lines, said = load(args, served, trace, folder / "live.jsonl")
+        lines, said = load(served, trace, args.time_scale, folder / "live.jsonl")
         record = json.load(urllib.request.urlopen(f"{served.page}v1/services/default/demo"))
         replayed = subprocess.run([BIN / "janusctl", "replay"], capture_output=True, text=True, check=False).stdout
     (folder / "fixed").mkdir()
-    with Served(folder / "fixed", service(args, {"attention": {"replicas": 2}, "experts": {"replicas": 4}}, False)) as served:
-        fixed, _ = load(args, served, trace, folder / "fixed.jsonl")
+    with Served(folder / "fixed", service(args, model, {"attention": {"replicas": 2}, "experts": {"replicas": 4}}, False)) as served:
+        fixed, _ = load(served, trace, 5 * args.time_scale, folder / "fixed.jsonl")
     report(args, lines, record, began, fixed)
     say("recorded decisions", replay=replayed.strip().splitlines()[-1:])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())

@@ -57,6 +57,8 @@ class TimedModel {
   const TimedDevice& device() const { return device_; }
   // The named model on the named device, as plans have it.
   const Setting& setting() const { return setting_; }
+  // Named MoE layers that one served MoE layer stands for.
+  double layers_for_one() const { return layers_for_one_; }
   // Named experts that one served expert stands for.
   double experts_for_one() const { return experts_for_one_; }
 
@@ -67,7 +69,7 @@ class TimedModel {
 
   TimedDevice device_;
   Setting setting_;
-  double layers_for_one_ = 1;  // named MoE layers for one served layer
+  double layers_for_one_ = 1;
   double experts_for_one_ = 1;
   double slots_for_one_ = 1;  // named token-slots for one (row, top-k slot)
   int slots_ = 0;

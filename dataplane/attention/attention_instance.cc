@@ -627,7 +627,10 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
   if (pacer != nullptr) {
-    const MonotonicTime due = pacer->Attend(paced_rows_[key.micro_batch], came_[key.micro_batch]);
+    const bool is_first =
+        key.layer == 0 && key.micro_batch == 0 && epoch_->topology.micro_batches > 1;
+    const MonotonicTime due =
+        pacer->Attend(paced_rows_[key.micro_batch], came_[key.micro_batch], is_first);
     JANUS_ASSIGN_OR_RETURN(ready, AwaitDue(key, due));
   }
   JANUS_RETURN_IF_ERROR(EndTiming(of(kAttention)));

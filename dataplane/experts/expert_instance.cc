@@ -143,6 +143,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   if (options_.routing != nullptr) options_.routing->BeginStep();
   wait_ = gate_ = aebs_ = computed_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
+  is_overlapped_ = false;
   JANUS_RETURN_IF_ERROR(timings_.Start());
   const int b = micro_batches_;
   // Per micro-batch, the participants that still have rows. The headers of the first layer tell
@@ -270,15 +271,20 @@ Status ExpertInstance::AwaitArrival(const RoundKey& key) {
     rows += source.rows.count;
     sent = std::max(sent, source.rows.ready);
   }
-  JANUS_RETURN_IF_ERROR(AwaitMoment(key, options_.pacer->Receive(rows, sent)));
+  const bool is_first = key.layer == 0 && key.micro_batch == 0;
+  if (is_first) is_overlapped_ = micro_batches_ > 1 && rows > 0;
+  JANUS_RETURN_IF_ERROR(
+      AwaitMoment(key, options_.pacer->Receive(rows, sent, is_first && is_overlapped_)));
   all_here_ = clock_.Now();
   return EndTiming(kReceive);
 }
 
 Result<MonotonicTime> ExpertInstance::AwaitDue(const RoundKey& key) {
-  const MonotonicTime due = options_.pacer->Compute(layers_->rows_of_slot());
+  const bool is_last = is_overlapped_ && key.layer + 1 == model_.moe_layers() &&
+                       key.micro_batch + 1 == micro_batches_;
+  const MonotonicTime due = options_.pacer->Compute(layers_->rows_of_slot(), is_last);
   JANUS_RETURN_IF_ERROR(AwaitMoment(key, due));
-  return options_.pacer->Send(options_.pacer->Show(due, clock_.Now()));
+  return options_.pacer->Send(options_.pacer->Show(due, clock_.Now()), is_last);
 }
 
 Status ExpertInstance::AwaitMoment(const RoundKey& key, MonotonicTime moment) {

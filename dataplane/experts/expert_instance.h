@@ -122,6 +122,7 @@ class ExpertInstance {
   Follower control_;
   std::vector<Source> sources_;  // by attention rank
   kernels::Stopwatch timings_;   // of a step
+  bool is_overlapped_ = false;   // rounds of this step overlap; known from its first round on
   MonotonicTime wait_began_;
   Seconds longest_wait_{0};  // of the round
   MonotonicTime all_here_;

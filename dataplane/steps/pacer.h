@@ -58,13 +58,19 @@ struct PacedRows {
   }
 };
 
+// With several micro-batches, the work of one overlaps that of the others, but for the first round
+// of a step on its way out and the last one on its way back. In the model that is stood for these
+// are rounds of one layer, not of all the layers that a served one stands for. So what follows the
+// first round begins when one layer of it is done, and what follows the last one ends one layer
+// after it. `is_first`, `is_last`: such a round, of a step with several micro-batches.
+
 // Of an attention instance, for its life. Each call returns when the result is due; a time in the
 // past is due at once.
 class AttentionPacer : public Pacer {
  public:
   virtual void BeginStep(MonotonicTime now) = 0;
   // The attention of an MoE layer. `inputs`: when the contributions of the layer before had come.
-  virtual MonotonicTime Attend(const PacedRows& rows, MonotonicTime inputs) = 0;
+  virtual MonotonicTime Attend(const PacedRows& rows, MonotonicTime inputs, bool is_first) = 0;
   // The shared experts of the layer.
   virtual MonotonicTime Share(int rows) = 0;
   // Layers without routed experts, and the output head, over all rows of the step.
@@ -78,11 +84,11 @@ class ExpertPacer : public Pacer {
  public:
   // The rows of a round, of all attention instances, the last of which left at `sent`. Returns when
   // they have come.
-  virtual MonotonicTime Receive(int rows, MonotonicTime sent) = 0;
+  virtual MonotonicTime Receive(int rows, MonotonicTime sent, bool is_first) = 0;
   // The kernels, with so many rows for each slot of this instance. Returns when the result is due.
-  virtual MonotonicTime Compute(std::span<const int> rows_of_slot) = 0;
+  virtual MonotonicTime Compute(std::span<const int> rows_of_slot, bool is_last) = 0;
   // The contributions leave at `shown`. Returns when they have come to the attention instances.
-  virtual MonotonicTime Send(MonotonicTime shown) = 0;
+  virtual MonotonicTime Send(MonotonicTime shown, bool is_last) = 0;
 };
 
 }  // namespace janus::dataplane

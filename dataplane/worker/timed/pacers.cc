@@ -13,14 +13,28 @@ class Timeline {
  public:
   // When work that takes so long is done, from `inputs` on.
   MonotonicTime Do(double seconds, MonotonicTime inputs) {
-    const auto took = std::chrono::duration_cast<MonotonicClock::duration>(Seconds(seconds));
-    free_ = std::max(free_, inputs) + took;
+    free_ = std::max(free_, inputs) + Took(seconds);
+    return free_;
+  }
+  // The same of `layers` layers; what follows begins when the first of them is done.
+  MonotonicTime DoFirst(double seconds, double layers, MonotonicTime inputs) {
+    const MonotonicTime start = std::max(free_, inputs);
+    free_ = start + Took(seconds);
+    return start + Took(seconds / layers);
+  }
+  // The same; the inputs of the last of them come at `inputs`, and those of the others in time.
+  MonotonicTime DoLast(double seconds, double layers, MonotonicTime inputs) {
+    free_ = std::max(free_ + Took(seconds), inputs + Took(seconds / layers));
     return free_;
   }
   MonotonicTime free() const { return free_; }
   void NotBefore(MonotonicTime now) { free_ = std::max(free_, now); }
 
  private:
+  static MonotonicClock::duration Took(double seconds) {
+    return std::chrono::duration_cast<MonotonicClock::duration>(Seconds(seconds));
+  }
+
   MonotonicTime free_;
 };
 
@@ -61,8 +75,10 @@ class TimedAttention final : public AttentionPacer {
   void BeginStep(MonotonicTime now) override {
     if (now - device_.free() > kPause) device_.NotBefore(now);
   }
-  MonotonicTime Attend(const PacedRows& rows, MonotonicTime inputs) override {
-    return device_.Do(model_.AttentionSeconds(RowsOf(rows)), inputs);
+  MonotonicTime Attend(const PacedRows& rows, MonotonicTime inputs, bool is_first) override {
+    const double seconds = model_.AttentionSeconds(RowsOf(rows));
+    return is_first ? device_.DoFirst(seconds, model_.layers_for_one(), inputs)
+                    : device_.Do(seconds, inputs);
   }
   MonotonicTime Share(int rows) override {
     return device_.Do(model_.SharedSeconds(rows), device_.free());
@@ -85,15 +101,21 @@ class TimedExperts final : public ExpertPacer {
  public:
   TimedExperts(const TimedModel& model, int m, int n) : model_(model), m_(m), n_(n) {}
 
-  MonotonicTime Receive(int rows, MonotonicTime sent) override {
+  MonotonicTime Receive(int rows, MonotonicTime sent, bool is_first) override {
     exchange_ = model_.ExchangeSeconds(m_, n_, rows);
-    come_ = out_.Do(exchange_.out, sent);
+    come_ = is_first ? out_.DoFirst(exchange_.out, model_.layers_for_one(), sent)
+                     : out_.Do(exchange_.out, sent);
     return come_;
   }
-  MonotonicTime Compute(std::span<const int> rows_of_slot) override {
-    return device_.Do(model_.ExpertSeconds(rows_of_slot), come_);
+  MonotonicTime Compute(std::span<const int> rows_of_slot, bool is_last) override {
+    const double seconds = model_.ExpertSeconds(rows_of_slot);
+    return is_last ? device_.DoLast(seconds, model_.layers_for_one(), come_)
+                   : device_.Do(seconds, come_);
   }
-  MonotonicTime Send(MonotonicTime shown) override { return back_.Do(exchange_.back, shown); }
+  MonotonicTime Send(MonotonicTime shown, bool is_last) override {
+    return is_last ? back_.DoLast(exchange_.back, model_.layers_for_one(), shown)
+                   : back_.Do(exchange_.back, shown);
+  }
   MonotonicTime Show(MonotonicTime due, MonotonicTime now) override {
     return shown_.Show(due, now, device_);
   }

@@ -146,9 +146,9 @@ class Stuck {
 class StuckExperts final : public ExpertPacer {
  public:
   explicit StuckExperts(Stuck& stuck) : stuck_(stuck) {}
-  MonotonicTime Receive(int, MonotonicTime) override { return {}; }
-  MonotonicTime Compute(std::span<const int>) override { return stuck_.First(); }
-  MonotonicTime Send(MonotonicTime shown) override { return shown; }
+  MonotonicTime Receive(int, MonotonicTime, bool) override { return {}; }
+  MonotonicTime Compute(std::span<const int>, bool) override { return stuck_.First(); }
+  MonotonicTime Send(MonotonicTime shown, bool) override { return shown; }
   MonotonicTime Show(MonotonicTime due, MonotonicTime) override { return due; }
   PacerCounts counts() const override { return {}; }
 
@@ -160,7 +160,7 @@ class StuckAttention final : public AttentionPacer {
  public:
   explicit StuckAttention(Stuck& stuck) : stuck_(stuck) {}
   void BeginStep(MonotonicTime) override {}
-  MonotonicTime Attend(const PacedRows&, MonotonicTime) override { return stuck_.First(); }
+  MonotonicTime Attend(const PacedRows&, MonotonicTime, bool) override { return stuck_.First(); }
   MonotonicTime Share(int) override { return {}; }
   MonotonicTime EndStep(const PacedRows&, MonotonicTime) override { return {}; }
   MonotonicTime Show(MonotonicTime due, MonotonicTime) override { return due; }
