@@ -136,6 +136,7 @@ def main():
     parser.add_argument("--tpot", type=float, default=50, help="milliseconds of the timed devices")
     parser.add_argument("--quiet", type=float, default=0.8, help="requests per second of the trace")
     parser.add_argument("--busy", type=float, default=5, help="requests per second of the trace")
+    parser.add_argument("--counts", help="mAnE: keep these counts instead of scaling, and print only what requests got")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs, and print it")
     args = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-scaling-"))
@@ -157,6 +158,16 @@ def run(args, folder):
         writer.writerow(("arrival_s", "input_tokens", "output_tokens"))
         writer.writerows(requests)
     (folder / "live").mkdir()
+    if args.counts:
+        m, n = map(int, args.counts[:-1].split("A"))
+        spec = service(args, model, {}, True)
+        spec["spec"]["roles"] = {"attention": {"replicas": m}, "experts": {"replicas": n}}
+        spec["spec"]["pipeline"] = {"microBatches": 2}
+        with Served(folder / "live", spec) as served:
+            lines, said = load(served, trace, args.time_scale, folder / "live.jsonl")
+        attainment(args, lines)
+        say("counts", always=args.counts, gpu_seconds=round(60 * args.minutes * (m + n)))
+        return say("validity", is_void="void:" in said, load=said.strip().splitlines())
     with Served(folder / "live", service(args, model, {}, True)) as served:
         began = time.time()
         lines, said = load(served, trace, args.time_scale, folder / "live.jsonl")
@@ -171,12 +182,27 @@ def run(args, folder):
 
 
 def report(args, lines, record, began, fixed):
-    target = args.tpot / args.time_scale / 1000
     fails = [one for one in lines if one["error"]]
     answers = {one["index"]: one["answer_hash"] for one in fixed if not one["error"]}
     say("requests", sent=len(lines), failed=len(fails), at_fixed_size=len(answers),
         different_answers=sum(answers.get(one["index"]) != one["answer_hash"] for one in lines if not one["error"]))
+    attainment(args, lines)
 
+    series = [p for p in record["series"] if p["t"] >= began - 30]
+    seconds = sum((b["t"] - a["t"]) * (a["attention"] + a["experts"]) for a, b in zip(series, series[1:]))
+    say("counts", first=f"{series[0]['attention']}A{series[0]['experts']}E",
+        most_attention=max(p["attention"] for p in series), most_experts=max(p["experts"] for p in series),
+        last=f"{series[-1]['attention']}A{series[-1]['experts']}E", gpu_seconds=round(seconds * args.time_scale))
+    for one in record["decisions"]:
+        if one["action"] == "Hold" or one["t"] < began:
+            continue
+        reached = next((p["t"] for p in series if p["t"] > one["t"] and f"{p['attention']}A{p['experts']}E" == one["to"]), None)
+        say("decision", at_seconds=round((one["t"] - began) * args.time_scale), action=one["action"], change=f"{one['from']} to {one['to']}",
+            reason=one["reason"], serves_after_seconds=None if reached is None else round((reached - one["t"]) * args.time_scale, 1))
+
+
+def attainment(args, lines):
+    target = args.tpot / args.time_scale / 1000
     # By the window of the trace in which they arrived.
     windows = {}
     for one in lines:
@@ -190,18 +216,6 @@ def report(args, lines, record, began, fixed):
     say("attainment", percent=round(100 * sum(k for k, _ in windows.values()) / len(lines), 1),
         violated_at_seconds=missed[0] * WINDOW if missed else None, mended_at_seconds=mended * WINDOW if missed else None,
         percent_after=round(100 * sum(k for k, _ in after) / max(1, sum(n for _, n in after)), 1))
-
-    series = [p for p in record["series"] if p["t"] >= began - 30]
-    seconds = sum((b["t"] - a["t"]) * (a["attention"] + a["experts"]) for a, b in zip(series, series[1:]))
-    say("counts", first=f"{series[0]['attention']}A{series[0]['experts']}E",
-        most_attention=max(p["attention"] for p in series), most_experts=max(p["experts"] for p in series),
-        last=f"{series[-1]['attention']}A{series[-1]['experts']}E", gpu_seconds=round(seconds * args.time_scale))
-    for one in record["decisions"]:
-        if one["action"] == "Hold" or one["t"] < began:
-            continue
-        reached = next((p["t"] for p in series if p["t"] > one["t"] and f"{p['attention']}A{p['experts']}E" == one["to"]), None)
-        say("decision", at_seconds=round((one["t"] - began) * args.time_scale), action=one["action"], change=f"{one['from']} to {one['to']}",
-            reason=one["reason"], serves_after_seconds=None if reached is None else round((reached - one["t"]) * args.time_scale, 1))
 
 
 if __name__ == "__main__":

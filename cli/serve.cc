@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "cli/hub/fetch.h"
@@ -156,13 +158,14 @@ class Display {
     }
   }
 
-  // Reports the failures of a service that runs and repairs itself.
+  // Reports what happens to the processes of a service that runs: it repairs and scales itself.
   void Tell(const control::ContainerEvent& event) {
     if (!announced_ || event.expected) return;
     if (event.kind == control::ContainerEvent::Kind::kEnded) {
+      ended_.insert(event.process);
       screen_.Line(event.text + "; restarting it");
     } else {
-      screen_.Line(event.process + " runs again");
+      screen_.Line(event.process + (ended_.erase(event.process) > 0 ? " runs again" : " runs"));
     }
   }
 
@@ -228,6 +231,7 @@ class Display {
   const std::string endpoint_;
   const std::string heading_;
   bool announced_ = false;
+  std::set<std::string> ended_;  // processes that failed and have not started again
   std::string last_;
   Statistics before_;
   MonotonicTime looked_;
