@@ -124,7 +124,7 @@ Status Follower::SayLeft(uint64_t fence) {
 
 Status Follower::Leave(Exchange& exchange, FunctionRef<Demand()> demand,
                        const std::stop_token& stop) {
-  const MonotonicTime lost = Later(MonotonicClock::now(), deadlines_.loss);
+  const MonotonicTime lost = Later(MonotonicClock::now(), LossDeadline(deadlines_, detection()));
   for (;;) {
     const bool asks = missed_ && !told_;
     const MonotonicTime again = asks ? Later(missed_->said, detection()) : lost;

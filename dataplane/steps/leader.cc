@@ -164,7 +164,10 @@ void Leader::Begin(Word word) {
   Believe(std::move(word));
   // A step that was never issued comes from a falsified ticket.
   fence_ = std::max(newest_, cause_.round.step);
-  abort_.emplace(members_, fence_, detection(), deadlines_.loss, clock_.Now());
+  // Messages can be lost, so a member is asked several times before it counts as lost.
+  constexpr double kTimesAsked = 4;
+  const Seconds loss = LossDeadline(deadlines_, detection());
+  abort_.emplace(members_, fence_, std::min(detection(), loss / kTimesAsked), loss, clock_.Now());
   coordinator_.Void(fence_);
   ticket_.reset();
 }

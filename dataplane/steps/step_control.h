@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,10 +41,18 @@ struct StepDeadlines {
   // the same interval until it is answered. This is the upper bound; short rounds have a shorter
   // deadline (DetectionDeadline).
   Seconds detection{10.0};
-  // A member that takes longer to leave a step that is given up is lost, and the epoch ends.
+  // A member that takes longer than LossDeadline to leave a step that is given up is lost, and the
+  // epoch ends. This is the upper bound.
   Seconds loss{20.0};
   Seconds least_detection{1.0};
+  Seconds least_loss{20.0};
 };
+
+// How long a member may take to leave a step: as long as a round may take now, within the bounds. A
+// member that computes looks for messages between two rounds, so it needs no longer than a round.
+inline Seconds LossDeadline(const StepDeadlines& deadlines, Seconds detection) {
+  return std::min(deadlines.loss, std::max(deadlines.least_loss, detection));
+}
 
 // One member's view of the step protocol (docs/steps.md): the next step, and the one that is given
 // up. A message that is falsified, doubled or late is dropped and counted.

@@ -2,6 +2,9 @@
 
 #include <google/protobuf/util/message_differencer.h>
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "dataplane/worker/describe_model.h"
@@ -27,6 +30,17 @@ class Throttle {
   std::string phase_;
   uint64_t part_ = 0;
 };
+
+// Returns when the worker's epoch is lost, or after `within`. A look takes a mutex and a flag.
+void AwaitLoss(const Worker& worker, std::chrono::milliseconds within,
+               const Relay::KeepWaiting& keep_waiting) {
+  constexpr std::chrono::milliseconds kLook{50};
+  constexpr std::chrono::milliseconds kLongest{10'000};
+  const MonotonicTime until = MonotonicClock::now() + std::min(within, kLongest);
+  while (worker.serves() && MonotonicClock::now() < until && keep_waiting()) {
+    std::this_thread::sleep_for(kLook);
+  }
+}
 
 template <class Reply>
 grpc::Status Answer(Relay::Failures failures, Reply& reply) {
@@ -163,8 +177,9 @@ grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,
   const std::optional<Topology> topology = worker_.topology();
   if (!request->relay().empty()) {
     if (Status s = CheckRelay(request->relay()); !s.ok()) return ToGrpc(s);
-    *reply = relay_.GetStatistics(*request, context->deadline(),
-                                  [&] { return !context->IsCancelled(); });
+    const auto keep_waiting = [&] { return !context->IsCancelled(); };
+    AwaitLoss(worker_, std::chrono::milliseconds(request->until_loss_ms()), keep_waiting);
+    *reply = relay_.GetStatistics(*request, !worker_.serves(), context->deadline(), keep_waiting);
   } else {
     *reply->add_instances() = ToProto(worker_.statistics());
     AddToProto(worker_.routing(request->with_popularity(), request->with_rounds()), *reply);

@@ -220,6 +220,11 @@ bool EpochSession::ended() const {
   return ended_;
 }
 
+bool EpochSession::holds() const {
+  const MutexLock lock(mu_);
+  return !holding_.empty();
+}
+
 InstanceStatistics EpochSession::statistics() const {
   InstanceStatistics statistics =
       attention_ != nullptr ? attention_->statistics() : experts_->statistics();

@@ -73,6 +73,8 @@ class EpochSession {
 
   // Whether the steps have ended without Stop. Thread-safe.
   bool ended() const;
+  // Its epoch is lost, and it holds its requests.
+  bool holds() const;
 
   InstanceStatistics statistics() const;
 

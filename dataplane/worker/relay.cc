@@ -283,21 +283,24 @@ Relay::Failures Relay::Supersede(const v1::SupersedeRequest& request, Deadline d
                                                            Within(deadline), keep_waiting);
 }
 
-v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, Deadline deadline,
-                                    const KeepWaiting& keep_waiting) {
+v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, bool is_lost,
+                                    Deadline deadline, const KeepWaiting& keep_waiting) {
   const std::vector<const v1::RelayTarget*> targets = AllOf(asked.relay());
   const std::vector<StubPtr> stubs = StubsFor(targets);
   v1::GetStatisticsRequest request = asked;
   request.clear_relay();
+  request.clear_until_loss_ms();
   const auto experts = static_cast<uint32_t>(
       std::ranges::count(targets, v1::ROLE_EXPERTS, [](const auto* one) { return one->role(); }));
   if (experts > 0) request.set_with_rounds((asked.with_rounds() + experts - 1) / experts);
+  Deadline until = Within(deadline);
+  if (is_lost) until = std::min(until, std::chrono::system_clock::now() + kSilentAfterLoss);
   Calls<v1::Statistics> calls(targets.size());
   for (size_t i = 0; i < targets.size(); ++i) {
     calls.Begin(
         i, *stubs[i],
         static_cast<Method<v1::GetStatisticsRequest, v1::Statistics>>(&AsyncControl::GetStatistics),
-        request, Within(deadline));
+        request, until);
   }
   v1::Statistics all;
   RoutingStatistics routing;

@@ -50,9 +50,11 @@ class Relay {
   Failures Supersede(const v1::SupersedeRequest& request, Deadline deadline,
                      const KeepWaiting& keep_waiting);
   // Joins the statistics, adds up popularity by layer and takes the newest report of each gateway.
-  // Members that do not answer are in `silent`.
-  v1::Statistics GetStatistics(const v1::GetStatisticsRequest& request, Deadline deadline,
-                               const KeepWaiting& keep_waiting);
+  // Members that do not answer are in `silent`; after a loss within kSilentAfterLoss, because the
+  // next epoch waits for this answer.
+  static constexpr std::chrono::milliseconds kSilentAfterLoss{1000};
+  v1::Statistics GetStatistics(const v1::GetStatisticsRequest& request, bool is_lost,
+                               Deadline deadline, const KeepWaiting& keep_waiting);
 
  private:
   using StubPtr = std::shared_ptr<v1::Control::Stub>;

@@ -96,8 +96,9 @@ Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
     deadlines.detection = deadlines.least_detection =
         Seconds(config.detection_deadline_ms() / 1000.0);
   }
-  // A slow member gets the same time again to answer, and is asked twice.
+  // A slow member gets the same time again to answer.
   deadlines.loss = 2 * deadlines.detection;
+  deadlines.least_loss = Seconds(1.0);
   settings.attention.max_waiting = static_cast<int>(OrDefault(config.queued_requests(), 4096u));
   settings.attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
   JANUS_ASSIGN_OR_RETURN(settings.attention.prefixes, FromProto(config.prefix_sharing()));

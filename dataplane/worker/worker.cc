@@ -414,6 +414,11 @@ Grammars* Worker::grammars() const {
   return state_ == nullptr ? nullptr : state_->grammars.get();
 }
 
+bool Worker::serves() const {
+  const MutexLock lock(mu_);
+  return serving_ != nullptr && !serving_->holds();
+}
+
 InstanceStatistics Worker::statistics() const {
   InstanceStatistics statistics;
   statistics.role = flags_.role;

@@ -96,6 +96,8 @@ class Worker {
   // Called after every Commit and Supersede from now on, as long as it lives.
   void AddCommitListener(std::weak_ptr<CommitListener> listener);
   InstanceStatistics statistics() const;
+  // It serves an epoch, and that is not lost.
+  bool serves() const;
   // For an expert instance: its report on the service's routing (routing_record.h), with at most so
   // many sampled rounds.
   RoutingStatistics routing(bool popularity, size_t rounds) const {

@@ -597,10 +597,24 @@ class ChartTest(ClusterCase):
         self.await_use("", "secrets", "update")
         self.kubectl("delete", "moesvc", "demo")
         self.await_use("", "secrets", "delete")
+        self.assertEqual(self.refused(), [])
+        self.check_namespace_ends_with_its_last_pod()
         process.terminate()
         self.assertEqual(process.wait(), 0)
-        self.assertEqual(self.refused(), [])
         self.assertEqual(self.used(), self.granted())
+
+    def check_namespace_ends_with_its_last_pod(self):
+        """Kubernetes would look at the namespace again only after half of the pods' grace, 165 s."""
+        ending = f"{self.namespace}-ending"
+        self.kubectl("create", "namespace", ending, namespaced=False)
+        self.addCleanup(self.try_kubectl, "delete", "namespace", ending, "--wait=false")
+        self.kubectl("-n", ending, "apply", "-f", "-", text=json.dumps(SERVICE), namespaced=False)
+        wait_for(lambda: len(self.kubectl("-n", ending, "get", "pods", "-l", "app.kubernetes.io/name=janus-worker", "-o", "name",
+                                          namespaced=False).split()) == 3, "its workers")
+        self.kubectl("delete", "namespace", ending, "--wait=false", namespaced=False)
+        self.await_use("", "namespaces/status", "patch")
+        wait_for(lambda: not self.try_kubectl("get", "namespace", ending, "--ignore-not-found", "-o", "name").stdout,
+                 "the end of the namespace")
 
     def check_missing_right(self):
         """An operator that starts without one of its rights names it."""

@@ -76,7 +76,8 @@ class Checks {
                              std::all_of(name.begin(), name.end(), is_inner);
     if (!well_formed) {
       Fail(path, "is '" + name.substr(0, 64) +
-                     "'; want small letters, digits and '-', beginning with a letter");
+                     "'; want small letters, digits and '-', beginning with a letter and not "
+                     "ending with '-'");
     }
     Length(path, name, 40);
   }

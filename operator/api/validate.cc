@@ -68,7 +68,7 @@ class Validator : private Checks {
   void AbsolutePath(std::string_view path, const std::string& value) {
     Filled(path, value, 4096);
     if (!value.empty() && value.front() != '/') {
-      Fail(path, "is '" + value.substr(0, 64) + "'; want an absolute path");
+      Fail(path, "is '" + value.substr(0, 64) + "'; want an absolute path, as /models/demo");
     }
   }
 

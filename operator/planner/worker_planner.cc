@@ -101,7 +101,7 @@ Result<PlannedService> WorkerKnowledge::Plan(const MoEService& service,
     }
     std::string why = attention_.awaited;
     if (why.empty()) why = experts_.awaited;
-    if (why.empty()) why = "waiting for the first worker to report the model";
+    if (why.empty()) why = "waiting for the first worker to start and report the model";
     return Unavailable("the needs of the model are not known yet: " + why);
   }
   const auto until_asked = [&](const Status& refused) {

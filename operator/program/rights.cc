@@ -81,7 +81,9 @@ const std::vector<RightsOfResource>& RightsInNamespace() {
 
 const std::vector<RightsOfResource>& RightsInCluster() {
   static const std::vector<RightsOfResource> rules = {
-      {"", "nodes", "get list watch"}, {"serving.janus.dev", "hardwareprofiles", "list watch"}};
+      {"", "nodes", "get list watch"},
+      {"", "namespaces/status", "patch"},
+      {"serving.janus.dev", "hardwareprofiles", "list watch"}};
   return rules;
 }
 

@@ -46,11 +46,15 @@ the API server's audit log says it did. `create` beside `patch`: what is applied
   verbs: [create, patch]
 {{- end -}}
 
-{{/* Nodes are in no namespace. */}}
+{{/* Nodes are in no namespace. The status of a namespace that is being deleted gets a condition when its last pod has
+gone; its controller then looks again. */}}
 {{- define "janus.noderules" -}}
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [namespaces/status]
+  verbs: [patch]
 - apiGroups: [serving.janus.dev]
   resources: [hardwareprofiles]
   verbs: [list, watch]

@@ -54,6 +54,7 @@ void CertificateWriter::Refused(const ApiError& error, const std::string& call) 
 
 void CertificateWriter::Say(const Refusal& refusal) {
   if (!kept_.refused) kept_.refused = {"CertificatesRefused", refusal.cause.message};
+  if (!kept_.refused_since) kept_.refused_since = means_.wall;
 }
 
 std::vector<std::pair<std::string, Refusal>> CertificateWriter::Run() {

@@ -98,11 +98,13 @@ Certified CertifiedBy(const ServiceObserved& seen, const ReconcilerOptions& opti
     if (!can_start) waiting += (waiting.empty() ? "" : " and ") + std::string(ToString(role));
   }
   if (!out.refused) return out;
+  if (kept.refused_since) out.refused.message += " since " + FormatTime(*kept.refused_since);
   if (!waiting.empty()) {
     out.refused.message += "; no valid certificate is there for " + waiting + ", whose pods wait";
   } else if (until) {
     out.refused.message += "; those that are there are valid until " + FormatTime(*until);
   }
+  out.refused.message += "; allow this write: see the webhook, policy, quota or right it names";
   return out;
 }
 

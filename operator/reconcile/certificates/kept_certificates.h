@@ -33,7 +33,8 @@ struct KeptCertificates {
   bool can_call = false;         // the operator's certificate for calls to workers is valid
   std::optional<WallTime> next;  // when the next one is due; nothing: not known
   std::map<PeerRole, AppliedSecret> secrets;
-  Cause refused;  // a certificate is due and could not be written
+  Cause refused;                          // a certificate is due and could not be written
+  std::optional<WallTime> refused_since;  // in every pass until now
   friend bool operator==(const KeptCertificates&, const KeptCertificates&) = default;
 };
 

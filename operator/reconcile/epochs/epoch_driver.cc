@@ -103,8 +103,10 @@ void EpochDriver::Lose(int64_t epoch, const std::string& why, MonotonicTime now,
   progress_.lost = epoch;
   why_lost_ = Name(epoch) + " is lost: " + why;
   if (now >= told_at_ + kSteady) losses_ = 0;
-  // The first loss is followed at once.
-  if (losses_ > 0) not_before_ = std::max(not_before_, now + PauseAfter(losses_));
+  // The first loss is followed at once, and one for which a member that hangs is the cause: the
+  // next epoch is without it.
+  if (losses_ > 0 && !watch_.HasSilent())
+    not_before_ = std::max(not_before_, now + PauseAfter(losses_));
   ++losses_;
   Say("", "");
   tell({EventType::kWarning, "Watch", {"TopologyLost", why_lost_}});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -31,6 +32,9 @@ uint32_t RoundsToAsk(const TopologyRecord& record) {
 
 void EpochWatch::Forget() {
   question_.reset();
+  sentinel_.reset();
+  answers_best_.reset();
+  is_urgent_ = false;
   epoch_ = 0;
   why_lost_.clear();
   silent_since_.clear();
@@ -88,8 +92,9 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
   if (order.epoch != epoch_) {
     Forget();
     epoch_ = order.epoch;
-    next_ = next_count_ = now;
+    next_ = next_count_ = next_sentinel_ = now;
   }
+  HearSentinel(now);
   // No answer at all: the relay cannot be reached, at least from here. The next question uses
   // another one.
   const auto not_answered = [&](std::string why) {
@@ -113,6 +118,14 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
   }
   if (question_ == nullptr && now >= next_) {
     MemberOrder question = order;
+    // The first answer says which members serve, so it comes at once.
+    if (has_answer_ && why_lost_.empty() && !is_urgent_) question.until_loss = kUntilLoss;
+    is_urgent_ = false;
+    const auto best = std::ranges::find_if(
+        question.members, [&](const TopologyInstance& one) { return IdOf(one) == answers_best_; });
+    if (best != question.members.end()) {
+      std::rotate(question.members.begin(), best, std::next(best));
+    }
     question.with_popularity = counts_ = now >= next_count_;
     if (counts_) {
       next_count_ = now + kCountEvery;
@@ -122,7 +135,38 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
     asked_ = now;
     next_ = now + kLookEvery;
   }
+  AskSentinel(order, now, wake);
   BringForward(again, now < next_ ? next_ : asked_ + kAnswer);
+}
+
+void EpochWatch::HearSentinel(MonotonicTime now) {
+  if (sentinel_ == nullptr || !sentinel_->done()) return;
+  const bool is_heard = sentinel_->result().ok();
+  const Statistics said = is_heard ? sentinel_->statistics() : Statistics();
+  sentinel_.reset();
+  for (const InstanceStatistics& one : said.instances) {
+    if (static_cast<int64_t>(one.epoch) != epoch_ || one.holding.empty()) continue;
+    // The relay of the present question may be the member that hangs. The next question also finds
+    // out which member is silent.
+    answers_best_ = IdOf(sentinel_of_);
+    is_urgent_ = true;
+    question_.reset();
+    next_ = now;
+  }
+}
+
+void EpochWatch::AskSentinel(const MemberOrder& order, MonotonicTime now,
+                             const MemberCalls::Wake& wake) {
+  if (sentinel_ != nullptr || now < next_sentinel_ || !has_answer_ || !why_lost_.empty()) return;
+  const auto attention =
+      std::ranges::count(order.members, Role::kAttention, &TopologyInstance::role);
+  if (attention < 2) return;
+  MemberOrder question = order;
+  question.members = {order.members[static_cast<size_t>(attention) - 1]};
+  question.until_loss = kUntilLoss;
+  sentinel_of_ = question.members.front();
+  sentinel_ = calls_.Ask(question, wake);
+  next_sentinel_ = now + kLookEvery;
 }
 
 void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record,

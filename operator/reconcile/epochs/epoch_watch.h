@@ -38,7 +38,9 @@ struct WatchSeen {
 };
 
 // Finds out whether an epoch still serves after its Commit. It asks the members every few seconds,
-// one question at a time. The epoch is lost once a member holds: its exchange and those of its
+// one question at a time. An answer comes at once when the epoch is lost. In case that the member
+// hangs that relays the question, another attention instance is asked at the same time, about
+// itself alone. The epoch is lost once a member holds: its exchange and those of its
 // peers have ended, and no member returns to an epoch. A silent member does not lose the epoch,
 // since rows do not travel by these calls. But a lost epoch is not replaced with a silent member
 // before that member answers.
@@ -76,12 +78,16 @@ class EpochWatch {
   // epoch and does not hold. Nothing: no member of the epoch has answered yet.
   std::optional<bool> Serves(size_t member) const;
 
+  // Whether a member did not answer the last question.
+  bool HasSilent() const { return !silent_since_.empty(); }
   // Since when a member has not answered; nothing: it answers.
   std::optional<MonotonicTime> SilentSince(const InstanceId& member) const;
 
   WatchSeen Seen(MonotonicTime now) const;
 
  private:
+  void HearSentinel(MonotonicTime now);
+  void AskSentinel(const MemberOrder& order, MonotonicTime now, const MemberCalls::Wake& wake);
   void Take(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);
   void TakeCounts(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);
 
@@ -90,6 +96,11 @@ class EpochWatch {
   std::unique_ptr<StatisticsQuestion> question_;
   MonotonicTime asked_;  // when the current question was asked
   MonotonicTime next_;   // when to ask next
+  std::unique_ptr<StatisticsQuestion> sentinel_;
+  TopologyInstance sentinel_of_;            // the member that it asks
+  MonotonicTime next_sentinel_;             // when to ask it next
+  std::optional<InstanceId> answers_best_;  // relays the next question
+  bool is_urgent_ = false;                  // the next question waits for nothing
   std::string why_lost_;
   bool has_answer_ = false;
   std::optional<MonotonicTime> unanswered_since_;  // no member has answered since then
@@ -120,7 +131,9 @@ class EpochWatch {
 // Interval between questions to members of a committed epoch, and to those of a lost one: the next
 // epoch may wait for a member that is being started again.
 inline constexpr std::chrono::seconds kLookEvery{5};
-inline constexpr std::chrono::seconds kLookAtLostEvery{1};
+inline constexpr std::chrono::milliseconds kLookAtLostEvery{250};
+// How long a relay keeps a question while the epoch serves: until just before the next one.
+inline constexpr std::chrono::milliseconds kUntilLoss{4800};
 // Interval between questions for popularity; equal to the interval of numbers in the status.
 inline constexpr std::chrono::seconds kCountEvery{60};
 // Four unanswered questions.

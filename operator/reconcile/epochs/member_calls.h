@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,6 +59,9 @@ struct MemberOrder {
   bool with_popularity = false;
   // And for at most so many of the rounds that expert instances have sampled, the newest ones.
   uint32_t with_rounds = 0;
+  // With Ask: the answer comes when the member that relays the question has lost the epoch, and
+  // otherwise after this time.
+  std::chrono::milliseconds until_loss{0};
 };
 
 // For an ended epoch: the topology that serves instead.

@@ -11,13 +11,15 @@
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/placement/choose_placement.h"
 #include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/status/words.h"
 
 namespace janus::control {
 namespace {
 
-// How long a member of a lost epoch may be silent before the next epoch starts without it. A
-// liveness probe ends a hanging process after thirty seconds.
-constexpr std::chrono::seconds kSilentFor{20};
+// How long a member of a lost epoch may be silent before the next epoch starts without it. It has
+// not answered its peers before (docs/steps.md), nor the call that found it silent. It returns with
+// another epoch, at the latest when its liveness probe has ended its process.
+constexpr std::chrono::seconds kSilentFor{1};
 
 // A silent member of a lost epoch cannot be prepared: the next epoch waits for it, or starts
 // without it.
@@ -60,7 +62,8 @@ class Wanted {
     const PodPlan& plan = pods_[role == Role::kExperts];
     const std::string awaited = AwaitedPod(pods, wanted, plan.members);
     if (!awaited.empty()) {
-      out_.awaited = {"WaitingForPods", "pod " + awaited + " is not ready yet"};
+      const auto pod = std::ranges::find(pods, awaited, &PodSeen::name);
+      out_.awaited = {"WaitingForPods", NotReadyWords(*pod)};
       BringForward(out_.again, At(from_.seen.now, kAwaitedFor));
       if (!has_lost_) return true;
     }

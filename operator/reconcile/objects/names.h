@@ -76,6 +76,7 @@ inline const Resource kServices{"", "v1", "services", "Service"};
 inline const Resource kServiceAccounts{"", "v1", "serviceaccounts", "ServiceAccount"};
 inline const Resource kSecrets{"", "v1", "secrets", "Secret"};
 inline const Resource kNodes{"", "v1", "nodes", "Node", false};
+inline const Resource kNamespaces{"", "v1", "namespaces", "Namespace", false};
 inline const Resource kHardwareProfiles{"serving.janus.dev", "v1alpha1", "hardwareprofiles",
                                         "HardwareProfile", false};
 inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};

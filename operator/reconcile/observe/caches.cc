@@ -44,6 +44,7 @@ const std::vector<KeptKind>& KeptKinds() {
         "status.containerStatuses.lastState.terminated.reason",
         "status.containerStatuses.name",
         "status.containerStatuses.restartCount",
+        "status.containerStatuses.started",
         "status.containerStatuses.state.waiting",
         "status.initContainerStatuses.lastState.terminated.exitCode",
         "status.initContainerStatuses.lastState.terminated.message",

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "operator/api/rfc3339.h"
 #include "operator/reconcile/certificates/certificate_writer.h"
 #include "operator/reconcile/children/adoption.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
+#include "operator/reconcile/objects/trees.h"
 #include "operator/reconcile/pass/wake_time.h"
 
 namespace janus::control {
@@ -33,7 +35,10 @@ void Applier::Report(const Plan& plan) {
 }
 
 Applier::Result Applier::Refused(const std::string& call, Refusal refusal, bool stands) {
-  if (stands && CanWait(refusal)) pass_.memory.refusals.Refused(call, refusal, pass_.now);
+  refusal.since = pass_.wall;
+  if (stands && CanWait(refusal)) {
+    refusal = pass_.memory.refusals.Refused(call, std::move(refusal), pass_.now);
+  }
   pass_.Refuse(call, std::move(refusal));
   return Result::kDone;
 }
@@ -105,6 +110,7 @@ Applier::Result Applier::Carry(const KeepCertificates& action) {
       pass_.wall, pass_.memory.refusals,       pass_.tell};
   auto refused = CertificateWriter(means, action, kept).Run();
   pass_.certificates_are_kept = true;
+  if (!kept.refused) kept.refused_since.reset();
   const bool is_same = refused.empty() && kept == before;
   for (auto& [call, refusal] : refused) pass_.Refuse(call, std::move(refusal));
   return is_same ? Result::kNothing : Result::kAnew;
@@ -167,6 +173,23 @@ Applier::Result Applier::Carry(const WriteStatus& action) {
   for (const ServiceEvent& event : action.events) pass_.tell(event);
   pass_.memory.writes.Wrote(kMoEServices, std::string(ResourceVersionOf(action.next)),
                             *std::move(written), pass_.now);
+  return Result::kDone;
+}
+
+Applier::Result Applier::Carry(const TellNamespace& action) {
+  const Node condition =
+      Object({{"type", Text("serving.janus.dev/PodsGone")},
+              {"status", Text("True")},
+              {"lastTransitionTime", Text(FormatTime(pass_.wall))},
+              {"reason", Text("Drained")},
+              {"message", Text("no pod of MoEService " + action.service + " is left")}});
+  const Node status = Object({{"apiVersion", Text("v1")},
+                              {"kind", Text(kNamespaces.kind)},
+                              {"metadata", Object({{"name", Text(action.ns)}})},
+                              {"status", Object({{"conditions", ListOf({condition})}})}});
+  const ApiResult<Node> told =
+      pass_.api.Apply(kNamespaces, status, Subresource::kStatus, {}, pass_.limits);
+  if (!told.ok()) pass_.Refuse(CallOf(action), RefusalOf(told.error(), CallOf(action)), true);
   return Result::kDone;
 }
 

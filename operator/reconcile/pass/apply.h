@@ -59,6 +59,7 @@ class Applier {
   Result Carry(const TakePlacement& action);
   Result Carry(const WriteScalerStatus& action);
   Result Carry(const WriteStatus& action);
+  Result Carry(const TellNamespace& action);
 
   // Handles a refused call. `stands`: people or other programs must act, so it is retried later.
   Result Refused(const std::string& call, Refusal refusal, bool stands = false);

@@ -13,6 +13,7 @@
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/status/words.h"
 
 namespace janus::control {
 namespace {
@@ -87,7 +88,7 @@ class Observing {
       there_.emplace(UidOf(node));
       if (TextAt(node, {"metadata", "labels", "app.kubernetes.io/component"}) == "gateway") {
         const bool is_leaving = FindAt(node, {"metadata", "deletionTimestamp"}) != nullptr;
-        out_.gateway_pods.push_back({KeyOf(node).name, is_leaving, WhyNotRunning(node),
+        out_.gateway_pods.push_back({KeyOf(node).name, is_leaving, WhyNotRunning(ReadStart(node)),
                                      std::string(TextAt(node, {"spec", "nodeName"}))});
       }
       if (!IsControlledBy(node, pass_.memory.uid)) continue;

@@ -175,12 +175,20 @@ struct WriteStatus {
   std::vector<ServiceEvent> events;
 };
 
+// Notes in the status of the namespace, which is being deleted, that no pod of the service is left.
+// Its controller looks again five seconds after such a write. Without it the next look comes after
+// half of the pods' longest grace period (Kubernetes, pkg/controller/namespace). Best effort.
+struct TellNamespace {
+  std::string service;
+  std::string ns;
+};
+
 using Action =
     std::variant<KeepCertificates, AskWorkers, MakeChild, ApplyChild, DeleteChild, RefuseAdoption,
                  ReservePodNames, MakePod, MarkPod, DeletePod, MakeTopology, RaiseFence,
                  ProposeEpoch, PrepareEpoch, CommitEpoch, TellEpoch, DropEpoch, AbortEpoch,
                  EndEpoch, ReleaseMembers, UpdateTopology, DeleteTopology, TakeDecision,
-                 TakePlacement, WriteScalerStatus, WriteStatus>;
+                 TakePlacement, WriteScalerStatus, WriteStatus, TellNamespace>;
 
 // The next actions of a pass, decided from one observation.
 struct Plan {

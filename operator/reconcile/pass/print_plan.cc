@@ -127,6 +127,9 @@ Printed Print(const TakePlacement& one, MonotonicTime) {
 Printed Print(const WriteScalerStatus& one, MonotonicTime) {
   return {"write status of " + Named(kRoleScalers, KeyOf(one.next).name)};
 }
+Printed Print(const TellNamespace& one, MonotonicTime) {
+  return {"tell namespace " + one.ns + " that no pod is left"};
+}
 Printed Print(const WriteStatus& one, MonotonicTime) {
   std::string more;
   for (const Condition& condition : ReadConditions(one.next)) {

@@ -1,5 +1,7 @@
 #include "operator/reconcile/pass/refusal.h"
 
+#include <algorithm>
+
 namespace janus::control {
 namespace {
 
@@ -13,6 +15,8 @@ Refusal RefusalOf(const ApiError& error, const std::string& doing) {
   Refusal out;
   out.cause.message = doing + ": " + error.message;
   out.retry_after = error.retry_after;
+  out.namespace_ends = std::ranges::any_of(
+      error.causes, [](const ApiCause& cause) { return cause.reason == "NamespaceTerminating"; });
   switch (error.code) {
     case StatusCode::kCancelled:
       out.kind = RefusalKind::kStop;

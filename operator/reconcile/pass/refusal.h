@@ -21,6 +21,8 @@ struct Refusal {
   RefusalKind kind = RefusalKind::kRetry;
   Cause cause;  // reason: of the condition, or empty. message: the attempt and the server's words
   std::optional<Seconds> retry_after;
+  WallTime since = {};          // when the call was first refused, if it has been repeated since
+  bool namespace_ends = false;  // the namespace is being deleted
 };
 
 // A refused call that is not repeated in this pass.

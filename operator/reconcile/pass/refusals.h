@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -34,14 +35,19 @@ class Refusals {
     if (found == refused_.end() || found->second.again <= now) return std::nullopt;
     return found->second.refusal;
   }
-  // `longest`: a shorter limit of the pause, for urgent calls.
-  void Refused(const std::string& what, const Refusal& refusal, MonotonicTime now,
-               std::chrono::seconds longest = kLongestRefusal) {
+  // `longest`: a shorter limit of the pause, for urgent calls. Returns the refusal with the time of
+  // the first one of the same kind.
+  Refusal Refused(const std::string& what, Refusal refusal, MonotonicTime now,
+                  std::chrono::seconds longest = kLongestRefusal) {
     constexpr std::chrono::seconds kFirst{2};
     Entry& entry = refused_[what];
+    if (entry.pause.count() > 0 && entry.refusal.cause.reason == refusal.cause.reason) {
+      refusal.since = entry.refusal.since;
+    }
     entry.pause = std::min(entry.pause.count() == 0 ? kFirst : 2 * entry.pause, longest);
     entry.again = now + entry.pause;
-    entry.refusal = refusal;
+    entry.refusal = std::move(refusal);
+    return entry.refusal;
   }
   // Refusals with a pause that is not over.
   std::vector<RefusedCall> All(MonotonicTime now) const {

@@ -36,7 +36,9 @@ struct Remembered {
   uint64_t progress_mark = 0;                  // a hash of what changes while a service starts
   std::optional<WallTime> progressed;
   std::optional<MonotonicTime> failing_since;  // all passes since then failed
-  std::optional<MonotonicTime> asleep_since;   // all members are being deleted since then
+  std::optional<WallTime> model_missing_since;
+  bool has_told_namespace = false;            // that is being deleted, that no pod is left
+  std::optional<MonotonicTime> asleep_since;  // all members are being deleted since then
   std::optional<MonotonicTime> numbers_written;
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
   ScalingMemory scaling;

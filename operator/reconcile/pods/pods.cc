@@ -97,6 +97,8 @@ void ReadContainers(const Node& pod, PodSeen& out) {
       const std::string why = WhyWaiting(one);
       if (name == "worker") {
         out.restarts = static_cast<int>(IntegerAt(one, {"restartCount"}).value_or(0));
+        const Node* const started = FindAt(one, {"started"});
+        out.has_started = started != nullptr && started->boolean;
         if (TextAt(one, {"state", "waiting", "reason"}) == kCrashLoop) {
           out.crash_loop = LastWords(one);
           continue;
@@ -241,9 +243,19 @@ int64_t GpusOf(const Node& pod) {
   return out;
 }
 
-std::optional<PodSeen> ReadPod(const Node& pod) {
+PodSeen ReadStart(const Node& pod) {
   PodSeen out;
   out.name = TextAt(pod, {"metadata", "name"});
+  out.containers_ready = IsTrue(pod, "ContainersReady");
+  if (!out.containers_ready) out.unready_since = TransitionOf(pod, "ContainersReady");
+  out.unplaceable = UnplaceableMessage(pod);
+  if (!out.unplaceable.empty()) out.unplaceable_since = TransitionOf(pod, "PodScheduled");
+  ReadContainers(pod, out);
+  return out;
+}
+
+std::optional<PodSeen> ReadPod(const Node& pod) {
+  PodSeen out = ReadStart(pod);
   const std::optional<int64_t> id = PodIdOf(out.name);
   const std::optional<Role> role = RoleNamed(TextAt(pod, {"metadata", "labels", kRoleLabel}));
   if (!id || !role) return std::nullopt;
@@ -259,8 +271,6 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   out.ip = TextAt(pod, {"status", "podIP"});
   out.has_member_gate = IsTrue(pod, kMemberCondition);
   out.is_ready = IsTrue(pod, "Ready");
-  out.containers_ready = IsTrue(pod, "ContainersReady");
-  if (!out.containers_ready) out.unready_since = TransitionOf(pod, "ContainersReady");
   out.is_leaving = FindAt(pod, {"metadata", "deletionTimestamp"}) != nullptr;
   const std::string_view phase = TextAt(pod, {"status", "phase"});
   out.has_ended = phase == "Failed" || phase == "Succeeded";
@@ -270,7 +280,6 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
       out.ended_because += (out.ended_because.empty() ? "" : ": ") + std::string(words);
     }
   }
-  out.unplaceable = UnplaceableMessage(pod);
   if (IsTrue(pod, "DisruptionTarget")) out.must_leave = "the pod is to be disrupted";
   if (const auto created = ParseTime(TextAt(pod, {"metadata", "creationTimestamp"}));
       created.ok()) {
@@ -282,7 +291,6 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
     });
   }
   out.gpus = GpusOf(pod);
-  ReadContainers(pod, out);
   return out;
 }
 
@@ -301,12 +309,6 @@ std::vector<int> RoleWanted::AllSizes() const {
 std::string WhyEnded(const PodSeen& pod) {
   if (pod.ended_because.empty()) return "its containers have ended";
   return "it has failed: " + pod.ended_because;
-}
-
-std::string WhyNotRunning(const Node& pod) {
-  PodSeen seen;
-  ReadContainers(pod, seen);
-  return seen.not_starting.empty() ? UnplaceableMessage(pod) : seen.not_starting;
 }
 
 bool EndedAtOnce(const PodSeen& pod, WallTime now, const std::set<std::string>& committed) {

@@ -41,13 +41,15 @@ struct PodSeen {
   bool has_ended = false;          // its containers will not run again
   std::string ended_because = {};  // in the kubelet's words; empty: no reason given
   int restarts = 0;                // of its worker container
+  bool has_started = false;        // this run of that container: its startup probe has succeeded
   // Its worker crashes repeatedly: its last words, and how it ended.
   std::string crash_loop;
   // One of its containers cannot start, for example because an image or a Secret is missing; the
   // reason in the kubelet's words.
   std::string not_starting = {};
-  // No node fits; the reason in the scheduler's words.
+  // No node fits; the reason in the scheduler's words, and since when.
   std::string unplaceable;
+  WallTime unplaceable_since = {};
   WallTime created;
   std::string model;      // its label (ModelLabelOf)
   bool uses_tls = false;  // its connections use mutual TLS
@@ -67,6 +69,9 @@ struct PodSeen {
 // GPUs in the limits of its containers: NVIDIA's (IsGpu), where a slice or a share counts as one,
 // and other resources named gpu ("amd.com/gpu"). Pure.
 int64_t GpusOf(const Node& pod);
+
+// Of any pod, also one that is no worker: its name, and why it is not ready or does not start.
+PodSeen ReadStart(const Node& pod);
 
 // Reads the fields of a pod that decisions use. Nothing: it has no role, or no id in its name.
 std::optional<PodSeen> ReadPod(const Node& pod);
@@ -92,9 +97,6 @@ struct RoleWanted {
 
 // For an ended pod: "its containers have ended", or "it has failed: Evicted: no memory".
 std::string WhyEnded(const PodSeen& pod);
-
-// Why a pod of ours other than a worker does not start; empty: no known reason.
-std::string WhyNotRunning(const Node& pod);
 
 struct PodRemoval {
   std::string name;

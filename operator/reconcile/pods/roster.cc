@@ -75,8 +75,9 @@ std::optional<RestartingPod> AwaitedRestart(std::span<const PodSeen> pods, const
     // A clock far ahead must not make us wait that long.
     const bool is_recent =
         until > wanted.now && pod.unready_since < wanted.now + kRestartAwaitedFor;
-    const bool is_restarting = pod.is_live() && !pod.containers_ready && pod.crash_loop.empty() &&
-                               committed.contains(pod.uid) && is_recent;
+    // One that has started and is not ready hangs. It returns only after its liveness probe.
+    const bool is_restarting = pod.is_live() && !pod.containers_ready && !pod.has_started &&
+                               pod.crash_loop.empty() && committed.contains(pod.uid) && is_recent;
     if (is_restarting) return RestartingPod{pod.name, until};
   }
   return std::nullopt;

@@ -12,6 +12,7 @@
 #include "operator/reconcile/spec/external_counts.h"
 #include "operator/reconcile/spec/held_spec.h"
 #include "operator/reconcile/spec/read_spec.h"
+#include "operator/reconcile/status/words.h"
 
 namespace janus::control {
 namespace {
@@ -76,6 +77,17 @@ void CountRole(const PlanningSide& from, Role role, Desired& out) {
   if (spec.is_slo()) TakeScaledCount(from, role, before, out);
 }
 
+// While no worker can be asked for the model: the pod that will be the first, or null.
+const PodSeen* FirstToReport(const PlanningSide& from, const Desired& desired) {
+  if (!desired.workers.workers.empty()) return nullptr;
+  for (const std::vector<PodSeen>& pods : from.side.pods) {
+    for (const PodSeen& pod : pods) {
+      if (pod.is_live() && !pod.containers_ready) return &pod;
+    }
+  }
+  return nullptr;
+}
+
 void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, Desired& out) {
   if (planned.ok()) {
     out.planned = *std::move(planned);
@@ -97,6 +109,11 @@ void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, D
     // A reason of its own, because a new reason is written at once (status/status.h).
     const bool is_missing = planned.status().code() == StatusCode::kNotFound;
     out.awaited = {is_missing ? "ModelNotFound" : "ModelUnknown", planned.status().message()};
+    if (is_missing) {
+      out.awaited.message += "; correct spec.model.source, or put the model there";
+    } else if (const PodSeen* const first = FirstToReport(from, out)) {
+      out.awaited.message += "; " + NotReadyWords(*first);
+    }
   }
 }
 

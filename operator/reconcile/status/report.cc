@@ -11,6 +11,7 @@
 #include "operator/reconcile/pods/gone_pods.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/reconcile/spec/external_counts.h"
+#include "operator/reconcile/status/words.h"
 
 namespace janus::control {
 namespace {
@@ -34,6 +35,18 @@ std::string FailsFor(const ServiceObserved& seen, PlanBuilder& out) {
   if (seen.now >= said) return found->cause.message;
   out.LookAgain(said);
   return "";
+}
+
+// A wrong path of the model stays until it is corrected, so the message has its age.
+void SaySinceWhenModelIsMissing(Cause& awaited, const ServiceObserved& seen,
+                                Remembered& remembered) {
+  std::optional<WallTime>& since = remembered.model_missing_since;
+  if (awaited.reason != "ModelNotFound") {
+    since.reset();
+    return;
+  }
+  if (!since) since = seen.wall;
+  awaited.message += " (missing" + Since(*since) + ")";
 }
 
 // A hash of what changes while a service starts, changes or recovers.
@@ -77,6 +90,17 @@ void TellGonePods(const ServiceObserved& seen, PlanBuilder& out) {
   }
 }
 
+// Once, when the last pod of a service has gone whose namespace is being deleted.
+void TellNamespaceOf(const ServiceObserved& seen, PlanBuilder& out) {
+  bool& has_told = out.plan().remembered.has_told_namespace;
+  const bool ends = std::ranges::any_of(out.refused(), &Refusal::namespace_ends);
+  const bool is_due = ends && seen.pods.empty() && seen.gateway_pods.empty();
+  if (is_due && !has_told) {
+    out.plan().report.emplace_back(TellNamespace{seen.key().name, seen.key().namespace_});
+  }
+  has_told = is_due;
+}
+
 // Numbers are written at most once per kNumbersPeriod, messages once per kWordsPeriod.
 bool IsDue(StatusChange change, const std::optional<MonotonicTime>& written, PlanBuilder& out,
            MonotonicTime now) {
@@ -93,9 +117,11 @@ bool IsDue(StatusChange change, const std::optional<MonotonicTime>& written, Pla
 void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const Decision& decision,
             PlanBuilder& out) {
   TellGonePods(seen, out);
+  TellNamespaceOf(seen, out);
   Remembered& remembered = out.plan().remembered;
   StatusFacts status = SeeService(seen, options, decision, out.refused());
   status.fails = FailsFor(seen, out);
+  SaySinceWhenModelIsMissing(status.awaited, seen, remembered);
   out.LookAgain(seen.rival_until);
   const uint64_t mark = ProgressMark(status, decision.rollout.sides);
   status.progressed = Progressed(seen, mark, remembered);

@@ -15,6 +15,7 @@
 #include "operator/reconcile/spec/held_spec.h"
 #include "operator/reconcile/spec/read_spec.h"
 #include "operator/reconcile/status/report.h"
+#include "operator/reconcile/status/words.h"
 
 namespace janus::control {
 namespace {
@@ -97,7 +98,8 @@ class Seeing {
         "create Pod " + RoleObjectName(desired_.service.metadata.name, role) + "-";
     for (const Refusal& refusal : refused_) {
       if (refusal.kind != RefusalKind::kCapacity) continue;
-      if (refusal.cause.message.starts_with(making)) out.no_room = refusal.cause;
+      if (!refusal.cause.message.starts_with(making)) continue;
+      out.no_room = {refusal.cause.reason, RefusalWords(refusal)};
     }
     if (desired_.wants_pods() && front_.committed() != nullptr) {
       std::set<std::string> pods;
@@ -126,14 +128,14 @@ class Seeing {
     (is_current ? out.current : out.outdated) += ServingOf(pod);
     const std::string name = "pod " + pod.name + ": ";
     if (pod.is_live() && !pod.crash_loop.empty()) out.crashing = name + pod.crash_loop;
-    if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = name + pod.unplaceable;
-    if (pod.is_live() && !pod.not_starting.empty()) out.not_starting = name + pod.not_starting;
+    if (pod.is_live() && !pod.unplaceable.empty()) out.unplaceable = NoNodeWords(pod);
+    if (pod.is_live() && !pod.not_starting.empty()) out.not_starting = NotStartingWords(pod);
     // Why one has failed says more than that its successor is not ready. A pod that this process
     // has just deleted for that is still there, marked as leaving.
     if (pod.has_ended && (!pod.is_leaving || !pod.ended_because.empty())) {
       failed_ = name + WhyEnded(pod);
     }
-    if (pod.is_live() && !pod.containers_ready) out.awaited = "pod " + pod.name + " is not ready";
+    if (pod.is_live() && !pod.containers_ready) out.awaited = NotReadyWords(pod);
   }
 
   // How many instances of the pod are alive and in the committed epoch.
@@ -184,7 +186,7 @@ class Seeing {
     for (const Refusal& refusal : refused_) {
       // Report only the first lack of resources: both roles lack the same.
       if (refusal.kind == RefusalKind::kCapacity) {
-        if (!out_.capacity) out_.capacity = refusal.cause;
+        if (!out_.capacity) out_.capacity = {refusal.cause.reason, RefusalWords(refusal)};
       } else {
         AlsoSay(refusal.cause, refusal.kind == RefusalKind::kInvalid ? out_.invalid : out_.refused);
       }
@@ -260,8 +262,7 @@ class Seeing {
     std::string out;
     for (const GatewayPodSeen& pod : seen_.gateway_pods) {
       if (pod.is_leaving || pod.why_not_running.empty()) continue;
-      const std::string said = "pod " + pod.name + ": " + pod.why_not_running;
-      if (out.empty() || said < out) out = said;
+      if (out.empty() || pod.why_not_running < out) out = pod.why_not_running;
     }
     return out;
   }
@@ -276,7 +277,7 @@ class Seeing {
       const std::string& message = one.cause.message;
       if (message.starts_with(what + " ") || message.starts_with("create " + what + ":")) {
         const bool says_why = one.kind != RefusalKind::kInvalid && one.cause;
-        return {says_why ? one.cause.reason : "GatewayNotReady", message};
+        return {says_why ? one.cause.reason : "GatewayNotReady", RefusalWords(one)};
       }
     }
     return {};

@@ -36,11 +36,25 @@ bool IsTime(const Node& schema) {
   return Keyword(schema, "format") == "date-time";
 }
 
+// Whether a rule says how a text itself is written.
+bool IsOfForm(const Node& rule) {
+  const std::string text = Keyword(rule, "rule");
+  return text.find("self.matches(") != std::string::npos || text.starts_with("self.startsWith(");
+}
+
+// The rule of a text's form; empty: any text is well formed.
+std::string FormOf(const Node& schema) {
+  const Node* const rules = schema.Find("x-kubernetes-validations");
+  if (rules == nullptr) return Keyword(schema, "pattern");
+  const auto form = std::find_if(rules->items.begin(), rules->items.end(), IsOfForm);
+  return form == rules->items.end() ? Keyword(schema, "pattern") : Keyword(*form, "rule");
+}
+
 // Whether texts may have letters outside ASCII, and enough of them fit a request.
 bool TakesUmlauts(const Node& schema) {
   if (schema.Find("maxLength")->integer > 65536) return false;
-  const std::string pattern = Keyword(schema, "pattern");
-  return pattern.empty() || pattern == "^/" || pattern == "^[^/]+/[^/]+$";
+  const std::string form = FormOf(schema);
+  return form.empty() || form == "self.startsWith('/')" || form == "self.matches('^[^/]+/[^/]+$')";
 }
 
 // So many entries like `one`. If the list needs distinct keys, they are letters, or the values of
@@ -211,7 +225,7 @@ class Maker {
     } else if (type == "string") {
       With(place, "wrong type", Node::Integer(7));
       Unknown(place, Node::String("Nonsense"));
-      if (place.schema.Find("pattern") != nullptr || IsTime(place.schema)) {
+      if (!FormOf(place.schema).empty() || IsTime(place.schema)) {
         With(place, "malformed", Node::String("no!slash"));
       }
       if (place.schema.Find("minLength") != nullptr) With(place, "empty", Node::String(""));
@@ -305,6 +319,7 @@ void CollectRules(const Node& schema, const std::string& path, bool of_changes,
   if (const Node* rules = schema.Find("x-kubernetes-validations")) {
     for (size_t i = 0; i < rules->items.size(); ++i) {
       const std::string rule = Keyword(rules->items[i], "rule");
+      if (IsOfForm(rules->items[i])) continue;
       if ((rule.find("oldSelf") != std::string::npos) == of_changes) {
         out.insert(path + "#" + std::to_string(i));
       }

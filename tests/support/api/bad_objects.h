@@ -57,7 +57,7 @@ BadObjects MakeBadObjects(const control::Node& schema, const std::vector<control
 BadObjects MakeBadStatuses(const control::Node& schema, const control::Node& good);
 
 // Every rule of a schema that judges an object alone (no oldSelf), by its path and its index there:
-// "spec.ratio#0".
+// "spec.ratio#0". Without the rules of a text's form, which MakeBadObjects breaks ("malformed").
 std::set<std::string> RulesOf(const control::Node& schema);
 // Every rule that compares an object with its predecessor (oldSelf).
 std::set<std::string> ChangeRulesOf(const control::Node& schema);

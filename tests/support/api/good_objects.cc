@@ -109,6 +109,10 @@ std::vector<RuleBreaker> BreakMoEServices() {
   const std::string source_path = "spec.model.source";
   const std::string cache_path = "spec.model.cache";
   std::vector<RuleBreaker> out;
+  out.push_back(Breaker("#0", "metadata.name",
+                        "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\n"
+                        "metadata: {name: 3-demos}\nspec:\n" +
+                            host + slo));
   const auto add = [&](const std::string& rule, const std::string& path, const std::string& text) {
     out.push_back(Breaker(rule, path, text));
   };

@@ -111,7 +111,7 @@ TEST(CheckServiceName, BlamesTheFlag) {
   EXPECT_TRUE(CheckServiceName("demo-2").ok());
   EXPECT_EQ(CheckServiceName("Demo"),
             InvalidArgument("--name: is 'Demo'; want small letters, digits "
-                            "and '-', beginning with a letter"));
+                            "and '-', beginning with a letter and not ending with '-'"));
   EXPECT_EQ(CheckServiceName(std::string(41, 'a')).code(), StatusCode::kInvalidArgument);
 }
 

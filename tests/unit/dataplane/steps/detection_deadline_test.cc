@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dataplane/steps/step_control.h"
+
 namespace janus::dataplane {
 namespace {
 
@@ -23,6 +25,13 @@ TEST_F(DetectionDeadlineTest, IsTheMostUntilAWindowOfRoundsIsKnown) {
   EXPECT_EQ(value(), 10.0);
   Arrive(1, Seconds(0.001));
   EXPECT_EQ(value(), 1.0);
+}
+
+TEST(LossDeadline, IsAsLongAsARoundMayTakeWithinItsBounds) {
+  const StepDeadlines deadlines{Seconds(10), Seconds(8), Seconds(1), Seconds(2)};
+  EXPECT_EQ(LossDeadline(deadlines, Seconds(1)), Seconds(2));
+  EXPECT_EQ(LossDeadline(deadlines, Seconds(5)), Seconds(5));
+  EXPECT_EQ(LossDeadline(deadlines, Seconds(10)), Seconds(8));
 }
 
 TEST_F(DetectionDeadlineTest, IsEightTimesThePercentileOfTheLastWindow) {

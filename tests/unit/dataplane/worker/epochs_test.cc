@@ -499,6 +499,25 @@ TEST_F(EpochsTest, StatisticsAreOfAllThatAnswerAndNameWhoDoesNot) {
   for (const v1::InstanceStatistics& one : all.instances()) EXPECT_EQ(one.epoch(), 1U);
 }
 
+TEST_F(EpochsTest, AQuestionThatWaitsForALossIsAnsweredByIt) {
+  Change({0}, {0, 1});
+  v1::GetStatisticsRequest request;
+  request.set_service_uid(kUid);
+  request.set_until_loss_ms(10'000);
+  AddTarget(Role::kAttention, 0, *request.add_relay());
+  AddTarget(Role::kExperts, 0, *request.add_relay());
+  v1::Statistics all;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + Scaled(std::chrono::seconds(60)));
+  std::jthread asker([&] {
+    EXPECT_TRUE(At(Role::kAttention, 0).control().GetStatistics(&context, request, &all).ok());
+  });
+  Kill(Role::kExperts, 1);
+  asker.join();
+  ASSERT_EQ(all.instances_size(), 2);
+  EXPECT_NE(all.instances(0).holding(), "") << "it did not wait for the loss";
+}
+
 TEST_F(EpochsTest, OneMemberTellsWhatAllGatewaysHaveCounted) {
   Change({0, 1}, {0});
   const auto report = [](TestGateway& gateway, uint64_t reports, uint64_t arrived) {

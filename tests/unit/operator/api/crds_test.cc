@@ -43,7 +43,10 @@ TEST(Crds, SayOfEveryFieldWhatItIs) {
   for (const char* plural : test::kPlurals) {
     const Node crd = test::ReadCrd(plural);
     ForEachField(test::SchemaOf(crd), plural, [&](const Node& field, const std::string& path) {
-      if (path.ends_with(".metadata") || path.ends_with(".metadata.name")) return;
+      if (path.ends_with(".metadata") || path.ends_with(".metadata.name") ||
+          path.ends_with(".metadata.generateName")) {
+        return;
+      }
       EXPECT_NE(test::Keyword(field, "description"), "") << path;
     });
   }
@@ -84,6 +87,31 @@ TEST(Crds, BoundEveryListMapAndTextOfTheSpec) {
       }
     });
   }
+}
+
+// A message with a regular expression does not say what to write instead.
+TEST(Crds, SayInWordsHowTheFieldsOfASpecAreWritten) {
+  int forms = 0;
+  for (const char* plural : test::kPlurals) {
+    const Node crd = test::ReadCrd(plural);
+    ForEachField(test::SchemaOf(crd), plural, [&](const Node& field, const std::string& path) {
+      const bool is_status = path.starts_with(std::string(plural) + ".status");
+      if (!is_status) {
+        EXPECT_EQ(field.Find("pattern"), nullptr) << path;
+      }
+      const Node* const rules = field.Find("x-kubernetes-validations");
+      if (rules == nullptr) return;
+      for (const Node& rule : rules->items) {
+        if (test::Keyword(rule, "rule").find(".matches(") == std::string::npos) continue;
+        ++forms;
+        const std::string words = test::Keyword(rule, "messageExpression");
+        EXPECT_TRUE(words.find("want ") != words.npos || words.find("write ") != words.npos)
+            << path << ": " << words;
+        EXPECT_EQ(words.find_first_of("^$[]"), words.npos) << path << ": " << words;
+      }
+    });
+  }
+  EXPECT_GT(forms, 10);
 }
 
 TEST(Crds, DescribeWhatBothRolesHaveAlike) {

@@ -202,7 +202,7 @@ spec:
 )";
   const std::string kAll =
       "service.yaml:3: metadata.name: is 'Chat'; want small letters, digits and '-', beginning "
-      "with a letter\n"
+      "with a letter and not ending with '-'\n"
       "service.yaml:5: spec.device: is 'GPU'; use Auto, CPU, CUDA or Timed\n"
       "service.yaml:7: spec.model.source.huggingFace.repo: is required: owner/name on the hub\n"
       "service.yaml:8: spec.model.maxModelLen: is 0; want 1..16777216\n"
@@ -306,14 +306,14 @@ INSTANTIATE_TEST_SUITE_P(
              "the member of that type"},
         Case{"RelativePath", kFixed, "/models/demo", "models/demo",
              "service.yaml:5: spec.model.source.hostPath.path: is 'models/demo'; want an absolute "
-             "path"},
+             "path, as /models/demo"},
         Case{
             "BadRepository", kMinimal, "deepseek-ai/DeepSeek-V2-Lite", "DeepSeek",
             "service.yaml:5: spec.model.source.huggingFace.repo: is 'DeepSeek'; want owner/name as "
             "on the hub"},
         Case{"BadName", kMinimal, "name: chat", "name: Chat_1",
              "service.yaml:3: metadata.name: is 'Chat_1'; want small letters, digits and '-', "
-             "beginning with a letter"},
+             "beginning with a letter and not ending with '-'"},
         Case{"ThreeInstancesPerPod", kFixed, "{replicas: 2}", "{replicas: 2, instancesPerPod: 3}",
              "service.yaml:8: spec.roles.attention.instancesPerPod: is 3; want one of 1, 2, 4, 8"},
         Case{"FiveMicroBatches", kFixed, "device: CPU", "pipeline: {microBatches: 5}",

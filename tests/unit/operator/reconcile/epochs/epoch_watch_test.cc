@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "operator/api/tree.h"
 #include "operator/reconcile/epochs/topology_record.h"
@@ -45,6 +46,7 @@ class AskedMembers final : public MemberCalls {
   }
   std::unique_ptr<StatisticsQuestion> Ask(const MemberOrder& order, Wake) override {
     ++questions;
+    orders.push_back(order);
     asked = order.epoch;
     counts = order.with_popularity;
     answer = std::make_shared<Answer>();
@@ -55,6 +57,7 @@ class AskedMembers final : public MemberCalls {
   int64_t asked = 0;
   bool counts = false;             // the last question asks for popularity
   std::shared_ptr<Answer> answer;  // to the last question
+  std::vector<MemberOrder> orders;
 
  private:
   class Question final : public StatisticsQuestion {
@@ -147,7 +150,8 @@ TEST_F(EpochWatchTest, AMemberThatHoldsInThisEpochIsNamed) {
   LookAt(15);
   EXPECT_EQ(watch_.why_lost(), "experts-9 holds its requests: attention 0 is gone");
   Answer({Said(Role::kAttention, 0, 7, "experts 1 is gone"), Said(Role::kExperts, 1, 7, "x")});
-  EXPECT_EQ(LookAt(16), At(17)) << "the next epoch may wait for a member that starts again";
+  EXPECT_EQ(LookAt(16), At(16) + kLookAtLostEvery)
+      << "the next epoch may wait for a member that starts again";
   LookAt(20);
   EXPECT_EQ(watch_.why_lost(), "experts-9 holds its requests: attention 0 is gone")
       << "what was heard first is nearest to the cause";
@@ -155,6 +159,46 @@ TEST_F(EpochWatchTest, AMemberThatHoldsInThisEpochIsNamed) {
   LookAt(21);
   EXPECT_EQ(watch_.why_lost(), "") << "another epoch";
   EXPECT_EQ(members_.asked, 8);
+}
+
+TEST_F(EpochWatchTest, AQuestionWaitsForALossOnceTheMembersHaveAnswered) {
+  LookAt(0);
+  EXPECT_EQ(members_.orders.back().until_loss.count(), 0) << "who serves is said at once";
+  Answer({Said(Role::kAttention, 0, 7)});
+  LookAt(5);
+  EXPECT_EQ(members_.orders.back().until_loss, kUntilLoss);
+  EXPECT_LT(kUntilLoss, kLookEvery);
+  Answer({Said(Role::kAttention, 0, 7, "experts 1 is gone")});
+  LookAt(6);
+  LookAt(7);
+  EXPECT_EQ(members_.questions, 3);
+  EXPECT_EQ(members_.orders.back().until_loss.count(), 0) << "it is lost already";
+}
+
+TEST_F(EpochWatchTest, IfTheRelayHangsAnotherMemberReportsTheLoss) {
+  record_.instances.insert(record_.instances.begin() + 1, Member(Role::kAttention, 5));
+  LookAt(0);
+  EXPECT_EQ(members_.questions, 1) << "nothing to wait for yet";
+  Answer({Said(Role::kAttention, 0, 7), Said(Role::kAttention, 1, 7)});
+  LookAt(5);
+  ASSERT_EQ(members_.questions, 3);
+  EXPECT_EQ(members_.orders[1].members.size(), 4u);
+  ASSERT_EQ(members_.orders[2].members.size(), 1u);
+  EXPECT_EQ(members_.orders[2].members[0].node, "chat-attention-r-5");
+  EXPECT_EQ(members_.orders[2].until_loss, kUntilLoss);
+  // The relay of the question does not answer.
+  Answer({Said(Role::kAttention, 1, 7, "attention 0 did not end the missed step")});
+  LookAt(7);
+  ASSERT_EQ(members_.questions, 4) << "at once, through the member that answers";
+  EXPECT_EQ(members_.orders[3].until_loss.count(), 0);
+  EXPECT_EQ(members_.orders[3].members.size(), 4u);
+  EXPECT_EQ(members_.orders[3].members[0].node, "chat-attention-r-5");
+  Answer({Said(Role::kAttention, 1, 7, "attention 0 did not end the missed step")},
+         {{"attention-4", "deadline"}});
+  LookAt(8);
+  EXPECT_EQ(watch_.why_lost(),
+            "attention-5 holds its requests: attention 0 did not end the missed step");
+  EXPECT_EQ(watch_.SilentSince(IdOf(record_.instances[0])), At(8));
 }
 
 TEST_F(EpochWatchTest, WhoIsSilentIsKnownSinceTheFirstTimeInARow) {

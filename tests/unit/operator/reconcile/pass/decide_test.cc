@@ -273,7 +273,8 @@ TEST_F(DecideTest, ACallThatWasRefusedIsLeftOutAndReported) {
             "reserve names of pods: attention to 1, experts to 4, image worker:1\n"
             "then:\n"
             "  write status: Ready False QuotaExceeded, Progressing True Working\n"
-            "  event InsufficientCapacity: create Pod demo-experts-r1-3: exceeded quota\n"
+            "  event InsufficientCapacity: create Pod demo-experts-r1-3: exceeded quota; raise the "
+            "quota, or lower resources or replicas\n"
             "  event ScaledUp: experts: from 2 to 4 instances\n");
 }
 

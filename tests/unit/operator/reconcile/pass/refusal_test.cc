@@ -44,6 +44,20 @@ TEST(RefusalOf, TellsWhatHelps) {
   EXPECT_EQ(RefusalOf(LocalError(Cancelled("ending")), "x").kind, RefusalKind::kStop);
 }
 
+TEST(RefusalOf, KnowsANamespaceThatIsBeingDeleted) {
+  const auto ends = [](const std::string& cause) {
+    return RefusalOf(ErrorOfReply(403,
+                                  R"({"kind": "Status", "message": "pods is forbidden: unable to )"
+                                  R"(create new content", "details": {"causes": [{"reason": ")" +
+                                      cause + R"("}]}})",
+                                  {}),
+                     "create pod a")
+        .namespace_ends;
+  };
+  EXPECT_TRUE(ends("NamespaceTerminating"));
+  EXPECT_FALSE(ends("Other"));
+}
+
 TEST(RefusalOf, KeepsToWhenTheServerWantsToBeAskedAgain) {
   const ApiError error = ErrorOfReply(429, "{}", Seconds(7));
   EXPECT_EQ(RefusalOf(error, "x").retry_after, Seconds(7));

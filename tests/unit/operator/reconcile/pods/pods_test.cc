@@ -479,6 +479,9 @@ TEST(ReadPod, KnowsWhyItsContainersDoNotRun) {
     "message": "loading layer 7\n"}}}])");
   EXPECT_EQ(pod.crash_loop, "loading layer 7 (OOMKilled, exit code 137)");
   EXPECT_EQ(pod.not_starting, "");
+  EXPECT_FALSE(pod.has_started);
+  EXPECT_TRUE(read(R"("containerStatuses": [{"name": "worker", "started": true}])").has_started);
+  EXPECT_FALSE(read(R"("containerStatuses": [{"name": "worker", "started": false}])").has_started);
   pod = read(R"("phase": "Failed", "reason": "Evicted", "message": "low on memory")");
   EXPECT_EQ(WhyEnded(pod), "it has failed: Evicted: low on memory");
   EXPECT_EQ(WhyEnded(read(R"("phase": "Failed")")), "its containers have ended");

@@ -54,6 +54,7 @@ TEST(AwaitedRestart, IsOfOneThatServesAndForAMoment) {
   const std::function<void(PodSeen&)> hopeless[] = {
       [](PodSeen& pod) { pod.crash_loop = "no model"; },
       [](PodSeen& pod) { pod.is_leaving = true; },
+      [](PodSeen& pod) { pod.has_started = true; },  // it hangs
       [](PodSeen& pod) { pod.unready_since = WallTime(seconds(1100)) - kRestartAwaitedFor; },
       [](PodSeen& pod) { pod.unready_since = {}; },
       [](PodSeen& pod) { pod.unready_since = WallTime(seconds(1100)) + kRestartAwaitedFor; },

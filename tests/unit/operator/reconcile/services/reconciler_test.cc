@@ -334,7 +334,9 @@ TEST(Reconciler, WhoHangsWhileItsEpochIsLostIsGivenAMoment) {
   const PodSeen hung = sim.Pods(Role::kExperts)[1];
   sim.workers.Of(InstanceOf(hung)).is_hung = true;
   sim.workers.LoseEpochOf(InstanceOf(sim.Pods(Role::kAttention)[0]), "experts 1: no answer");
-  sim.Run(Seconds(15));
+  for (int i = 0; i < 100 && sim.Condition("TopologyReady") != "False/EpochLost"; ++i) {
+    sim.Run(Seconds(0.1));
+  }
   EXPECT_EQ(sim.Condition("TopologyReady"), "False/EpochLost");
   EXPECT_NE(sim.MessageOf("TopologyReady").find("; pod " + hung.name + " does not answer"),
             std::string::npos)
@@ -1240,7 +1242,13 @@ TEST(Reconciler, APlanThatCannotBeHasItsCondition) {
   sim.planner.fails = NotFound("pod a: /models/demoo: no such folder; /models has: demo");
   sim.Run(Seconds(2.5));
   EXPECT_EQ(sim.Condition("TopologyReady"), "False/ModelNotFound");
-  EXPECT_EQ(sim.MessageOf("Ready"), sim.planner.fails.message());
+  const std::string missing = sim.MessageOf("Ready");
+  EXPECT_TRUE(
+      missing.starts_with(sim.planner.fails.message() +
+                          "; correct spec.model.source, or put the model there (missing since "))
+      << missing;
+  sim.Run(Seconds(20));
+  EXPECT_EQ(sim.MessageOf("Ready"), missing) << "its time is that of the first pass";
   sim.planner.fails = OkStatus();
   sim.Patch(R"({"metadata":{"labels":{"a":"b"}}})");
   sim.RunUntil("Ready");
@@ -1333,8 +1341,10 @@ TEST(Reconciler, AnImageThatIsNotToBeHadIsSaid) {
   const std::string name = sim.Pods(Role::kAttention)[0].name;
   for (const char* type : {"Ready", "AttentionReady"}) {
     EXPECT_EQ(sim.Condition(type), "False/ContainerNotStarting");
-    EXPECT_EQ(sim.MessageOf(type),
-              "pod " + name + ": container worker: ImagePullBackOff: " + words);
+    EXPECT_TRUE(sim.MessageOf(type).starts_with(
+        "pod " + name + " does not start: container worker: ImagePullBackOff: " + words +
+        "; correct spec.image"))
+        << sim.MessageOf(type);
   }
   sim.cluster.KeepFromStarting("attention", "", "");
   sim.RunUntil("Ready");
@@ -1358,8 +1368,9 @@ TEST(Reconciler, WhoIsAwaitedIsNamed) {
   sim.Run(Seconds(70));
   const std::string name = sim.Pods(Role::kAttention)[0].name;
   EXPECT_EQ(sim.Condition("Ready"), "False/WaitingForPods");
-  EXPECT_EQ(sim.MessageOf("AttentionReady"),
-            "0 of 1 instances serve; pod " + name + " is not ready");
+  EXPECT_EQ(
+      sim.MessageOf("AttentionReady"),
+      "0 of 1 instances serve; pod " + name + " is not ready; wait while it loads, or see its log");
 }
 
 TEST(Reconciler, AGatewayThatCannotStartIsNamed) {
@@ -1379,8 +1390,9 @@ TEST(Reconciler, AGatewayThatCannotStartIsNamed) {
   for (const char* type : {"Ready", "Available"}) {
     EXPECT_EQ(sim.Condition(type), "False/GatewayNotReady");
     EXPECT_EQ(sim.MessageOf(type),
-              "0 of 2 gateway pods are available; pod demo-gateway-1: container gateway: "
-              "ErrImageNeverPull: gateway:1 is not present");
+              "0 of 2 gateway pods are available; pod demo-gateway-1 does not start: container "
+              "gateway: ErrImageNeverPull: gateway:1 is not present; correct spec.image or the "
+              "image of the chart; a private registry needs spec.imagePullSecrets");
   }
   sim.cluster.gateways_run = true;
   sim.cluster.KeepFromStarting("", "", "");
@@ -1426,6 +1438,53 @@ class NoPods final : public PassingApi {
   const int status_;
   const std::string words_;
 };
+
+// The namespace of the services is being deleted: nothing can be made in it.
+class EndingNamespace final : public PassingApi {
+ public:
+  using PassingApi::PassingApi;
+  ApiResult<Node> Create(const Resource& resource, const Node& object, const WriteOptions& options,
+                         const CallLimits& limits) override {
+    if (!is_ending) return PassingApi::Create(resource, object, options, limits);
+    return ErrorOfReply(403,
+                        R"({"kind": "Status", "message": "it is being terminated", "details": )"
+                        R"({"causes": [{"reason": "NamespaceTerminating"}]}})",
+                        {});
+  }
+  ApiResult<Node> Apply(const Resource& resource, const Node& object, Subresource subresource,
+                        const ApplyOptions& options, const CallLimits& limits) override {
+    if (&resource != &kNamespaces) {
+      return PassingApi::Apply(resource, object, subresource, options, limits);
+    }
+    EXPECT_EQ(subresource, Subresource::kStatus);
+    EXPECT_EQ(KeyOf(object).name, "default");
+    ++told;
+    return object;
+  }
+  bool is_ending = false;
+  int told = 0;
+};
+
+TEST(Reconciler, ANamespaceThatIsBeingDeletedIsToldOnceThatItsLastPodHasGone) {
+  SimulatedService sim;
+  EndingNamespace api(sim.operator_client);
+  sim.RestartOperator(&api);
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  api.is_ending = true;
+  const auto remove = [&](Role role) {
+    for (const PodSeen& pod : sim.Pods(role)) {
+      ASSERT_TRUE(sim.user.Delete(kPods, {"default", pod.name}, {}, kLimits).ok());
+    }
+    sim.Run(Seconds(60));
+  };
+  remove(Role::kExperts);
+  EXPECT_EQ(api.told, 0) << "an attention pod is left";
+  remove(Role::kAttention);
+  EXPECT_EQ(api.told, 1);
+  sim.Run(Seconds(700));
+  EXPECT_EQ(api.told, 1);
+}
 
 TEST(Reconciler, WhatTheServerRefusesAgainAndAgainIsSaid) {
   SimulatedService sim;
@@ -1503,6 +1562,8 @@ TEST(Reconciler, WhatAQuotaRefusesIsAskedForAtTheSameNameAndNotAgainAtOnce) {
   EXPECT_EQ(sim.Condition("CapacityAvailable"), "False/QuotaExceeded");
   EXPECT_EQ(sim.Condition("AttentionReady"), "False/QuotaExceeded");
   EXPECT_EQ(sim.Condition("Ready"), "False/QuotaExceeded") << "what people look at first";
+  EXPECT_TRUE(Contains(sim.MessageOf("Ready"), "used: pods=4 since ")) << sim.MessageOf("Ready");
+  EXPECT_TRUE(sim.MessageOf("Ready").ends_with("raise the quota, or lower resources or replicas"));
   EXPECT_LE(api.asked, 20) << "as many for each role";
   EXPECT_EQ(LastPodId(sim.Service(), Role::kAttention), 1);
   EXPECT_EQ(LastPodId(sim.Service(), Role::kExperts), 2);
