@@ -20,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Json& message : messages) {
     JANUS_CHECK(message["role"].is_string() && message["content"].is_string());
   }
-  JANUS_CHECK(request->n == 1 && !request->logprobs && !request->echo);
+  JANUS_CHECK(request->n == 1 && !request->echo);
+  if (request->logprobs) JANUS_CHECK(*request->logprobs >= 0 && *request->logprobs <= 20);
   if (request->max_tokens) JANUS_CHECK(*request->max_tokens >= 1);
   JANUS_CHECK(request->stop.size() <= kMaxStops);
   if (request->temperature) JANUS_CHECK(*request->temperature >= 0 && *request->temperature <= 2);

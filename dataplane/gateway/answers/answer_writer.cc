@@ -13,7 +13,7 @@ std::unique_ptr<AnswerWriter> NewAnswerWriter(ResponseHead head, const text::Tok
     case Endpoint::kMessages:
       return std::make_unique<MessagesWriter>(std::move(head));
     case Endpoint::kResponses:
-      return std::make_unique<ResponsesWriter>(std::move(head));
+      return std::make_unique<ResponsesWriter>(std::move(head), tokenizer);
     case Endpoint::kChat:
     case Endpoint::kCompletions:
       break;

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "dataplane/gateway/answers/event.h"
+#include "dataplane/gateway/answers/token_logprobs.h"
 
 namespace janus::gateway {
 
@@ -53,22 +54,6 @@ Json MessageJson(const ResponseHead& head, const ResponseChoice& choice) {
   return message;
 }
 
-Json ByteList(std::string_view bytes) {
-  Json list = Json::array();
-  for (const char byte : bytes) list.push_back(static_cast<uint8_t>(byte));
-  return list;
-}
-
-// JSON has no infinity: a token that cannot be drawn gets the least finite value.
-double Finite(float logprob) {
-  return logprob < -9999.0f ? -9999.0 : static_cast<double>(logprob);
-}
-
-std::string TokenText(const text::Tokenizer& tokenizer, int32_t id) {
-  Result<std::string> bytes = tokenizer.TokenBytes(id);
-  return bytes.ok() ? *std::move(bytes) : std::string();
-}
-
 bool IsUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<uint8_t>(text[i]);
@@ -101,25 +86,6 @@ std::string TokenName(std::string_view bytes) {
   return out;
 }
 
-Json ChatLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
-                  const text::Tokenizer& tokenizer) {
-  Json content = Json::array();
-  for (const Answer::TokenText& token : tokens) {
-    Json alternatives = Json::array();
-    for (size_t i = 0; i < token.logprobs.top.size() && static_cast<int>(i) < top; ++i) {
-      const TokenLogprob& other = token.logprobs.top[i];
-      const std::string text = TokenText(tokenizer, other.token);
-      alternatives.push_back(
-          {{"token", text}, {"logprob", Finite(other.logprob)}, {"bytes", ByteList(text)}});
-    }
-    content.push_back({{"token", token.bytes},
-                       {"logprob", Finite(token.logprobs.logprob)},
-                       {"bytes", ByteList(token.bytes)},
-                       {"top_logprobs", std::move(alternatives)}});
-  }
-  return {{"content", std::move(content)}, {"refusal", nullptr}};
-}
-
 Json CompletionLogprobs(const std::vector<Answer::TokenText>& tokens, int top,
                         const text::Tokenizer& tokenizer) {
   Json texts = Json::array(), values = Json::array(), tops = Json::array(), offsets = Json::array();
@@ -150,7 +116,8 @@ Json Logprobs(const ResponseHead& head, const Answer::Delta& delta,
               const text::Tokenizer& tokenizer) {
   if (!head.logprobs) return nullptr;
   return head.endpoint == Endpoint::kChat
-             ? ChatLogprobs(delta.tokens, head.top_logprobs, tokenizer)
+             ? Json{{"content", TokenLogprobsJson(delta.tokens, head.top_logprobs, tokenizer)},
+                    {"refusal", nullptr}}
              : CompletionLogprobs(delta.tokens, head.top_logprobs, tokenizer);
 }
 

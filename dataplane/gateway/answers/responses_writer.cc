@@ -1,8 +1,11 @@
 #include "dataplane/gateway/answers/responses_writer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "dataplane/gateway/answers/errors.h"
+#include "dataplane/gateway/answers/token_logprobs.h"
 
 namespace janus::gateway {
 
@@ -52,12 +55,33 @@ std::string ResponsesWriter::NewId(std::string_view prefix) const {
   return std::string(prefix) + "_" + UniquePart(head_) + "_" + std::to_string(output_.size());
 }
 
-Json ResponsesWriter::Part(Item item, const std::string& text) {
+Json ResponsesWriter::Part(Item item, const std::string& text, Json logprobs) {
   if (item == Item::kReasoning) return {{"type", "reasoning_text"}, {"text", text}};
   return {{"type", "output_text"},
           {"text", text},
           {"annotations", Json::array()},
-          {"logprobs", Json::array()}};
+          {"logprobs", std::move(logprobs)}};
+}
+
+Json ResponsesWriter::LogprobsOf(const std::vector<Answer::TokenText>& tokens) const {
+  return TokenLogprobsJson(tokens, head_.top_logprobs, tokenizer_);
+}
+
+// Tokens before the text are of markers, which are in no text. Those behind it go on waiting.
+std::vector<Answer::TokenText> ResponsesWriter::TakeTokensOf(const std::string& text) {
+  std::string bytes;
+  for (const Answer::TokenText& token : waiting_) bytes += token.bytes;
+  const size_t from = bytes.rfind(text);
+  if (from == std::string::npos) return std::exchange(waiting_, {});
+  std::vector<Answer::TokenText> taken;
+  size_t begin = 0;
+  auto token = waiting_.begin();
+  for (; token != waiting_.end() && begin < from + text.size(); ++token) {
+    begin += token->bytes.size();
+    if (begin > from) taken.push_back(std::move(*token));
+  }
+  waiting_.erase(waiting_.begin(), token);
+  return taken;
 }
 
 std::string ResponsesWriter::Begin(const Usage& /*so_far*/) {
@@ -84,7 +108,8 @@ std::string ResponsesWriter::Open(Item item) {
   output_.push_back(begin);
   out += Event("response.output_item.added",
                {{"output_index", output_.size() - 1}, {"item", std::move(begin)}});
-  out += ItemEvent("response.content_part.added", {{"content_index", 0}, {"part", Part(item, "")}});
+  out += ItemEvent("response.content_part.added",
+                   {{"content_index", 0}, {"part", Part(item, "", Json::array())}});
   return out;
 }
 
@@ -93,15 +118,16 @@ std::string ResponsesWriter::Close(std::string_view status) {
   if (item == Item::kNone) return {};
   const bool is_reasoning = item == Item::kReasoning;
   const std::string text = std::exchange(text_, {});
+  const Json logprobs = LogprobsOf(std::exchange(tokens_, {}));
   Json& closed = output_.back();
-  closed["content"].push_back(Part(item, text));
+  closed["content"].push_back(Part(item, text, logprobs));
   closed["status"] = status;
   Json done = {{"content_index", 0}, {"text", text}};
-  if (!is_reasoning) done["logprobs"] = Json::array();
+  if (!is_reasoning) done["logprobs"] = logprobs;
   std::string out = ItemEvent(
       is_reasoning ? "response.reasoning_text.done" : "response.output_text.done", std::move(done));
-  out +=
-      ItemEvent("response.content_part.done", {{"content_index", 0}, {"part", Part(item, text)}});
+  out += ItemEvent("response.content_part.done",
+                   {{"content_index", 0}, {"part", Part(item, text, logprobs)}});
   out +=
       Event("response.output_item.done", {{"output_index", output_.size() - 1}, {"item", closed}});
   return out;
@@ -113,7 +139,11 @@ std::string ResponsesWriter::AddText(Item item, const std::string& text) {
   if (open_ != item) out = Open(item);
   text_ += text;
   Json delta = {{"content_index", 0}, {"delta", text}};
-  if (item == Item::kMessage) delta["logprobs"] = Json::array();
+  if (item == Item::kMessage) {
+    std::vector<Answer::TokenText> tokens = TakeTokensOf(text);
+    delta["logprobs"] = LogprobsOf(tokens);
+    std::ranges::move(tokens, std::back_inserter(tokens_));
+  }
   out += ItemEvent(
       item == Item::kReasoning ? "response.reasoning_text.delta" : "response.output_text.delta",
       std::move(delta));
@@ -144,8 +174,11 @@ std::string ResponsesWriter::AddCall(const ToolCall& call, size_t number) {
 
 std::string ResponsesWriter::Add(ResponseChoice part, const Usage& so_far) {
   std::string out = Begin(so_far);
+  if (head_.logprobs) std::ranges::move(part.delta.tokens, std::back_inserter(waiting_));
   out += AddText(Item::kReasoning, part.reasoning);
   out += AddText(Item::kMessage, part.delta.text);
+  // The tokens of reasoning and calls have no place in the answer.
+  if (!part.reasoning.empty() || !part.calls.empty()) waiting_.clear();
   for (size_t i = 0; i < part.calls.size(); ++i) {
     out += AddCall(part.calls[i], part.first_call + i);
   }

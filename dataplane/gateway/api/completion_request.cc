@@ -95,8 +95,9 @@ void ReadStream(Fields& fields, CompletionRequest* request) {
   for (const auto& [name, value] : options->items()) {
     if (value.is_null()) continue;
     const std::string param = "stream_options." + name;
-    const bool is_known = request->endpoint != Endpoint::kResponses &&
-                          (name == "include_usage" || name == "continuous_usage_stats");
+    // A response has its usage in any case.
+    const bool is_known = name == "include_usage" || (name == "continuous_usage_stats" &&
+                                                      request->endpoint != Endpoint::kResponses);
     // This asks for padding against traffic analysis. The gateway adds none, so false is satisfied.
     if (name == "include_obfuscation" && value == false) continue;
     if (!is_known) {
@@ -246,6 +247,8 @@ CompletionRequest Read(Endpoint endpoint, const Json& root, UnknownParameters un
   ReadPenalties(fields, &request);
   ReadEnds(fields, &request);
   ReadStructured(fields, &request);
+  // A format is for messages, and a forced call is none: clients send both.
+  if (request.must_call && request.structured.is_format) request.structured = {};
   if (request.must_call && request.structured.kind != StructuredAnswer::Kind::kNone) {
     throw Refused{InvalidParameter("tool_choice", "'tool_choice' asks for a call, and '" +
                                                       request.structured.param +

@@ -116,13 +116,18 @@ void ReadReasoning(Fields& fields, CompletionRequest* request) {
   }
 }
 
-void ReadInclude(Fields& fields) {
+void ReadInclude(Fields& fields, CompletionRequest* request) {
+  const auto top = fields.Integer("top_logprobs");
   const Json* include = fields.Find("include");
   if (!include) return;
   if (!include->is_array()) Refuse("include", "a list of strings", *include);
   for (const Json& one : *include) {
     // Clients without a stored state ask for it; the reasoning is in the answer as text.
     if (one == "reasoning.encrypted_content") continue;
+    if (one == "message.output_text.logprobs") {
+      request->logprobs = static_cast<int>(top.value_or(0));
+      continue;
+    }
     if (!one.is_string()) Refuse("include", "a list of strings", *include);
     throw Refused{UnsupportedParameter(
         "include", "'include' of '" + one.get<std::string>() + "' is not supported")};
@@ -152,7 +157,7 @@ void ReadResponses(Fields& fields, CompletionRequest* request) {
   if (list.empty()) Refuse("input", "a list with a text", *input);
   TakeMessages(list, "input", request);
   ReadReasoning(fields, request);
-  ReadInclude(fields);
+  ReadInclude(fields, request);
 }
 
 std::string RepeatedFields(const Json& root) {
@@ -177,6 +182,7 @@ std::string RepeatedFields(const Json& root) {
               {"text", given("text", {{"format", {{"type", "text"}}}})},
               {"tool_choice", given("tool_choice", "auto")},
               {"tools", given("tools", Json::array())},
+              {"top_logprobs", given("top_logprobs", 0)},
               {"top_p", given("top_p", nullptr)},
               {"truncation", "disabled"},
               {"user", given("user", nullptr)}};

@@ -159,6 +159,7 @@ void ReadStructuredOutputs(const Json& outputs, Reader* reader) {
 void ReadStructured(Fields& fields, CompletionRequest* request) {
   Reader reader(&request->structured);
   ReadFormat(fields, request, &reader);
+  request->structured.is_format = request->structured.kind != Kind::kNone;
   if (const Json* outputs = fields.Find("structured_outputs")) {
     ReadStructuredOutputs(*outputs, &reader);
   }

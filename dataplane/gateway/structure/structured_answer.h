@@ -16,7 +16,8 @@ struct StructuredAnswer {
   };
   Kind kind = Kind::kNone;
   std::string text{};
-  std::string param{};  // the parameter that says so, for errors
+  std::string param{};     // the parameter that says so, for errors
+  bool is_format = false;  // the API's own format of messages, which does not hold for calls
 };
 
 }  // namespace janus::gateway

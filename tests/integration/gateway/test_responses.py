@@ -110,6 +110,20 @@ def test_reasoning_is_an_item_of_its_own(start, stream):
                              {"role": "user", "content": "And?"}]).output_text == "And?"
 
 
+def test_logprobs_are_those_of_the_text(shared):
+    ask = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
+    response, events = streamed(shared, "🙂a", **ask)
+    whole = respond(shared, "🙂a", **ask).output[0].content[0].logprobs
+    assert bytes(b for one in whole for b in one.bytes).decode() == "🙂a"
+    for one in whole:
+        assert [top.logprob for top in one.top_logprobs] == pytest.approx([-0.25, -1.25])
+        assert one.logprob == pytest.approx(-0.25)
+    assert response.output[0].content[0].logprobs == whole and response.top_logprobs == 2
+    deltas = [one for e in events if e.type == "response.output_text.delta" for one in e.logprobs]
+    assert [(one.token, one.logprob) for one in deltas] == [(one.token, one.logprob) for one in whole]
+    assert respond(shared, "🙂a").output[0].content[0].logprobs == []
+
+
 def test_instructions_are_the_system_message(start):
     gateway = start.templated("{{ messages[0].role }}:{{ messages[0].content }}")
     assert respond(gateway, instructions="Be brief.").output_text == "system:Be brief."

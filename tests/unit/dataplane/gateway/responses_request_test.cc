@@ -34,7 +34,7 @@ TEST(ResponsesRequest, ReadsItsOwnNamesAndTheSamplingOfAll) {
       "max_output_tokens": 7, "temperature": 0.5, "top_p": 0.9, "seed": 3, "stream": true,
       "reasoning": {"effort": "low", "summary": "auto"}, "store": true, "truncation": "disabled",
       "background": false, "include": ["reasoning.encrypted_content"], "parallel_tool_calls": false,
-      "stream_options": {"include_obfuscation": false}, "prompt_cache_key": "k")");
+      "stream_options": {"include_obfuscation": false, "include_usage": true}, "prompt_cache_key": "k")");
   EXPECT_EQ(got.messages_json,
             R"([{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}])");
   EXPECT_EQ(got.max_tokens, 7);
@@ -43,6 +43,29 @@ TEST(ResponsesRequest, ReadsItsOwnNamesAndTheSamplingOfAll) {
   EXPECT_EQ(got.reasoning_effort, "low");
   EXPECT_FALSE(got.is_effort_a_hint);
   EXPECT_TRUE(got.stream && got.add_generation_prompt && !got.parallel_tool_calls);
+}
+
+TEST(ResponsesRequest, ReadsWhetherTheAnswerShowsLogprobs) {
+  const std::string include = R"(, "include": ["message.output_text.logprobs"])";
+  EXPECT_EQ(Parsed(R"("input": "Hi")" + include).logprobs, 0);
+  const CompletionRequest got = Parsed(R"("input": "Hi", "top_logprobs": 3)" + include);
+  EXPECT_EQ(got.logprobs, 3);
+  EXPECT_EQ(json::parse(got.repeated_json)["top_logprobs"], 3);
+  EXPECT_EQ(Parsed(R"("input": "Hi", "top_logprobs": 3)").logprobs, std::nullopt);
+  EXPECT_EQ(Refused(R"("input": "Hi", "top_logprobs": 21)" + include).param, "top_logprobs");
+}
+
+// instructor sends both.
+TEST(ResponsesRequest, AForcedCallNeedsNotFitTheFormatOfMessages) {
+  const std::string format = R"({"format": {"type": "json_schema", "schema": {"type": "object"}}})";
+  const std::string tools = R"(, "tools": [{"type": "function", "name": "f"}])";
+  const auto kind = [&](const std::string& choice) {
+    return Parsed(R"("input": "Hi", "text": )" + format + tools + choice).structured.kind;
+  };
+  EXPECT_EQ(kind(R"(, "tool_choice": "required")"), StructuredAnswer::Kind::kNone);
+  EXPECT_EQ(kind(R"(, "tool_choice": {"type": "function", "name": "f"})"),
+            StructuredAnswer::Kind::kNone);
+  EXPECT_EQ(kind(""), StructuredAnswer::Kind::kJsonSchema);
 }
 
 TEST(ResponsesRequest, MakesMessagesOfItems) {
@@ -142,8 +165,8 @@ TEST(ResponsesRequest, RefusesByName) {
       {hi + R"(, "text": {"format": {"type": "xml"}})", "text.format", "'json_schema'", value},
       {hi + R"(, "max_output_tokens": 0)", "max_output_tokens", "between 1", value},
       {hi + R"(, "max_tokens": 5)", "max_tokens", "unknown"},
-      {hi + R"(, "stream": true, "stream_options": {"include_usage": true})",
-       "stream_options.include_usage", "not supported"},
+      {hi + R"(, "stream": true, "stream_options": {"continuous_usage_stats": true})",
+       "stream_options.continuous_usage_stats", "not supported"},
   };
   for (const Case& c : cases) {
     const RequestError error = Refused(c.more);

@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "small_tokenizer.h"
+
 namespace janus::gateway {
 namespace {
 
@@ -62,7 +64,8 @@ const std::string kOutput = R"([
      "arguments": "{\"a\":1}", "status": "completed"}])";
 
 TEST(ResponsesWriter, StreamsItemsInTheDocumentedOrder) {
-  ResponsesWriter writer(Head(true));
+  const auto tokenizer = text::SmallTokenizer();
+  ResponsesWriter writer(Head(true), *tokenizer);
   const std::vector<json> events = EventsOf(Write(writer, Finish::kStop));
   std::vector<std::string> names;
   for (const json& event : events) names.push_back(event["type"].get<std::string>());
@@ -102,7 +105,8 @@ TEST(ResponsesWriter, StreamsItemsInTheDocumentedOrder) {
 }
 
 TEST(ResponsesWriter, WritesTheItemsOfTheStreamAsOneBody) {
-  ResponsesWriter writer(Head(false));
+  const auto tokenizer = text::SmallTokenizer();
+  ResponsesWriter writer(Head(false), *tokenizer);
   const json body = json::parse(Write(writer, Finish::kStop));
   EXPECT_EQ(body["output"], json::parse(kOutput));
   EXPECT_EQ(body["object"], "response");
@@ -111,8 +115,51 @@ TEST(ResponsesWriter, WritesTheItemsOfTheStreamAsOneBody) {
   EXPECT_EQ(body["incomplete_details"], nullptr);
 }
 
+// The text of the second token came late, because it could have begun a marker.
+TEST(ResponsesWriter, GivesEachTextTheLogprobsOfItsTokens) {
+  const auto tokenizer = text::SmallTokenizer();
+  ResponseHead head = Head(true);
+  head.logprobs = true;
+  head.top_logprobs = 1;
+  ResponsesWriter writer(head, *tokenizer);
+  const auto token = [](std::string bytes, float logprob) {
+    return Answer::TokenText{.bytes = std::move(bytes),
+                             .logprobs = {.logprob = logprob, .top = {{0, -0.5f}, {1, -2.0f}}}};
+  };
+  ResponseChoice part;
+  part.reasoning = "hm";
+  part.delta.tokens = {token("hm", -9)};
+  std::string out = writer.Add(part, {});
+  part = {};
+  part.delta.tokens = {token("</think>", -8)};
+  out += writer.Add(part, {});
+  part.delta.text = "a";
+  part.delta.tokens = {token("\n", -7), token("a", -1), token("<", -2)};
+  out += writer.Add(part, {});
+  part.delta.text = "<b";
+  part.delta.tokens = {token("b", -3)};
+  part.finish = Finish::kStop;
+  out += writer.Add(part, {});
+  out += writer.End({});
+  std::vector<std::pair<std::string, double>> streamed;
+  for (const json& event : EventsOf(out)) {
+    if (event["type"] != "response.output_text.delta") continue;
+    for (const json& one : event["logprobs"]) {
+      streamed.emplace_back(one["token"].get<std::string>(), one["logprob"].get<double>());
+    }
+  }
+  EXPECT_EQ(streamed,
+            (std::vector<std::pair<std::string, double>>{{"a", -1.0}, {"<", -2.0}, {"b", -3.0}}));
+  const json whole = EventsOf(out).back()["response"]["output"][1]["content"][0]["logprobs"];
+  ASSERT_EQ(whole.size(), 3u);
+  EXPECT_EQ(whole[2]["bytes"], json::parse("[98]"));
+  ASSERT_EQ(whole[2]["top_logprobs"].size(), 1u);
+  EXPECT_EQ(whole[2]["top_logprobs"][0]["logprob"], -0.5);
+}
+
 TEST(ResponsesWriter, SaysThatAnAnswerWasCut) {
-  ResponsesWriter writer(Head(true));
+  const auto tokenizer = text::SmallTokenizer();
+  ResponsesWriter writer(Head(true), *tokenizer);
   ResponseChoice part;
   part.delta.text = "So";
   part.finish = Finish::kLength;
@@ -125,7 +172,8 @@ TEST(ResponsesWriter, SaysThatAnAnswerWasCut) {
 }
 
 TEST(ResponsesWriter, EndsAStreamThatFailsWithWhatItHas) {
-  ResponsesWriter writer(Head(true));
+  const auto tokenizer = text::SmallTokenizer();
+  ResponsesWriter writer(Head(true), *tokenizer);
   ResponseChoice part;
   part.delta.text = "So";
   writer.Add(part, {});
