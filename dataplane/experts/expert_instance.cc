@@ -55,7 +55,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       clock_(clock),
       layers_(MakeExpertLayers(model, weights, topology, rank,
                                {options.scheduling, options.crossover_rows, options.graphs,
-                                exchange.DeviceReplies(0, Rank{0}) != nullptr},
+                                exchange.DeviceReplies(0, Rank{0}) != nullptr, exchange.compression()},
                                place)),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/model/description.h"
+#include "common/row_format.h"
 #include "common/topology.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/experts/expert_instance.h"
@@ -34,6 +35,7 @@ struct WorkerFlags {
 struct InstanceSettings {
   AttentionOptions attention;
   kernels::Isa isa = kernels::Isa::kAvx2;  // for a CPU
+  Compression compression = Compression::kNone;  // of the exchange
 };
 
 // `room` belongs to the instance; expert instances ignore it. InvalidArgument names the field.

@@ -16,8 +16,10 @@ struct Configuration {
   std::string model;  // "small", "small_latent", or a golden checkpoint's folder
   DType dtype = DType::kFloat32;
   bool fp8_cache = false;
+  Compression compression = Compression::kNone;
   std::string name() const {
-    return model + "_" + std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "");
+    return model + "_" + std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "") +
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
   }
 };
 const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
@@ -31,7 +33,11 @@ const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
                                                     {"mixtral", DType::kFloat32, true},
                                                     {"mixtral", DType::kBFloat16, true},
                                                     {"deepseek_v2", DType::kFloat32, true},
-                                                    {"deepseek_v2", DType::kBFloat16, true}};
+                                                    {"deepseek_v2", DType::kBFloat16, true},
+                                                    {"mixtral", DType::kBFloat16, false,
+                                                     Compression::kFp8},
+                                                    {"deepseek_v2", DType::kFloat32, true,
+                                                     Compression::kFp8}};
 
 // Long answers, greedy and sampled, computed alone.
 class ReplayTest : public testing::TestWithParam<Configuration> {
@@ -56,6 +62,7 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
   static KernelChoice Kernels() {
     KernelChoice kernels = BestCpu();
     kernels.fp8_cache = GetParam().fp8_cache;
+    kernels.compression = GetParam().compression;
     return kernels;
   }
 

@@ -17,9 +17,11 @@ struct Configuration {
   const char* model;
   DType dtype;
   bool fp8_cache = false;
+  Compression compression = Compression::kNone;
   std::string name() const {
     return std::string(model) + "_" + std::string(ToString(dtype)) +
-           (fp8_cache ? "_fp8_cache" : "");
+           (fp8_cache ? "_fp8_cache" : "") +
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
   }
 };
 const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
@@ -38,7 +40,11 @@ const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
                                                     {"small", DType::kBFloat16, true},
                                                     {"small_latent", DType::kBFloat16, true},
                                                     {"grouped_heads", DType::kBFloat16, true},
-                                                    {"deepseek_heads", DType::kBFloat16, true}};
+                                                    {"deepseek_heads", DType::kBFloat16, true},
+                                                    {"small_gated", DType::kFloat32, false,
+                                                     Compression::kFp8},
+                                                    {"small_latent", DType::kBFloat16, true,
+                                                     Compression::kFp8}};
 
 class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
  protected:
@@ -49,6 +55,7 @@ class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
   static KernelChoice Kernels() {
     KernelChoice kernels = OnDevice();
     kernels.fp8_cache = GetParam().fp8_cache;
+    kernels.compression = GetParam().compression;
     return kernels;
   }
 
