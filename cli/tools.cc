@@ -466,9 +466,10 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       ->add_option("--policies", options.policies,
                    "policies to run, separated by commas. Default: all")
       ->delimiter(',');
-  simulate->add_flag("--all-modes", options.all_modes,
-                     "ours may also exchange rows in fp8, and in the ways that this version does not "
-                     "serve: two phases over every card, FixedPoint, gate on attention");
+  simulate->add_flag(
+      "--all-modes", options.all_modes,
+      "ours may also exchange rows in fp8, and in the ways that this version does not "
+      "serve: two phases over every card, FixedPoint, gate on attention");
   simulate->add_flag("--tighten-peers", options.tightens_peers,
                      "run ceil, hpa, wva, dynamo and sglang again with stricter thresholds until "
                      "they keep the targets");

@@ -21,8 +21,8 @@ constexpr std::string_view ToString(Compression compression) {
 // kFp8: H elements of Float8E4M3, zero to three bytes of padding, then one fp32 scale for each
 // block of kScaleBlock elements (kernels::PackFp8 has the arithmetic).
 struct RowFormat {
-  int hidden = 0;                 // H
-  DType type = DType::kFloat32;   // of the activations: Float32 or BFloat16
+  int hidden = 0;                // H
+  DType type = DType::kFloat32;  // of the activations: Float32 or BFloat16
   Compression compression = Compression::kNone;
 
   // Whether a row is packed before it is sent and unpacked before it is used.

@@ -30,16 +30,16 @@ Status Validate(const PackFp8Args& args) {
 
 Status Validate(const UnpackFp8Args& args) {
   const bool is_list = args.packed_list != nullptr;
-  return std::move(ValidateRows("UnpackFp8", args)
-                       .OneOf(args.y_dtype, kRowTypes, "y_dtype")
-                       .True(args.y_stride == 0 || args.y_stride >= args.hidden,
-                             "y_stride is shorter than a row")
-                       .True(is_list == (args.packed == nullptr) &&
-                                 is_list == (args.scales == nullptr),
-                             "want either packed and scales, or packed_list")
-                       .True(!is_list || args.list_scales_at >= args.hidden,
-                             "list_scales_at is within the elements")
-                       .NotNull(args.y, "y"))
+  return std::move(
+             ValidateRows("UnpackFp8", args)
+                 .OneOf(args.y_dtype, kRowTypes, "y_dtype")
+                 .True(args.y_stride == 0 || args.y_stride >= args.hidden,
+                       "y_stride is shorter than a row")
+                 .True(is_list == (args.packed == nullptr) && is_list == (args.scales == nullptr),
+                       "want either packed and scales, or packed_list")
+                 .True(!is_list || args.list_scales_at >= args.hidden,
+                       "list_scales_at is within the elements")
+                 .NotNull(args.y, "y"))
       .Done();
 }
 

@@ -14,9 +14,9 @@ namespace janus {
 
 // The sizes of a step.
 struct RoundRoom {
-  int rows = 0;           // of an attention instance in a round, at most
-  int batch = 0;          // sequences of an attention instance, at most
-  int micro_batches = 1;  // each has a part of the rows
+  int rows = 0;                                  // of an attention instance in a round, at most
+  int batch = 0;                                 // sequences of an attention instance, at most
+  int micro_batches = 1;                         // each has a part of the rows
   Compression compression = Compression::kNone;  // of rows and contributions in the exchange
 };
 

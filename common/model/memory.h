@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/model/description.h"
+#include "common/row_format.h"
 
 namespace janus {
 

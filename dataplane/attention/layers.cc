@@ -133,8 +133,8 @@ std::byte* AttentionLayers::SentRows(int part) const {
 }
 
 std::byte* AttentionLayers::UnpackedOf(int part) const {
-  return unpacked_.data() + static_cast<size_t>(RowAt(part)) *
-                                static_cast<size_t>(model_.moe.top_k) * row_bytes_;
+  return unpacked_.data() +
+         static_cast<size_t>(RowAt(part)) * static_cast<size_t>(model_.moe.top_k) * row_bytes_;
 }
 
 size_t AttentionLayers::PieceOf(Work work, int layer, int part) const {

@@ -79,10 +79,10 @@ class AttentionLayers {
   // Computes the shared experts on what Attend gave; a no-op for models without.
   Status SharedExperts(int layer, int part, const std::byte* rows);
 
-  // Takes the experts' contributions, pointers [rows, K] to rows in the exchange's format. If on_device
-  // is not 0, the pointer is a GPU address, and the row is there for work queued from now on.
-  // Otherwise the row must be there now. All rows must stay valid until AddExperts has returned.
-  // Empty on_device: all rows are on the host.
+  // Takes the experts' contributions, pointers [rows, K] to rows in the exchange's format. If
+  // on_device is not 0, the pointer is a GPU address, and the row is there for work queued from now
+  // on. Otherwise the row must be there now. All rows must stay valid until AddExperts has
+  // returned. Empty on_device: all rows are on the host.
   Status TakeExperts(int part, std::span<const void* const> contributions,
                      std::span<const uint8_t> on_device = {});
   // Adds them, then the output of SharedExperts, to the residual stream.
@@ -203,8 +203,8 @@ class AttentionLayers {
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
   // If the exchange compresses. Contributions of a part begin at its first row's.
-  kernels::Buffer unpacked_;                   // contributions [T,K,H] of the wire type
-  kernels::Buffer packed_;                     // of a GPU: rows [T] in the exchange's format
+  kernels::Buffer unpacked_;                    // contributions [T,K,H] of the wire type
+  kernels::Buffer packed_;                      // of a GPU: rows [T] in the exchange's format
   std::vector<const void*> unpacked_pointers_;  // of the host: [T,K], into unpacked_
   // For a GPU, or if the exchange compresses: rows for the experts [T,H] of the wire type; empty if
   // Room::sent is used.

@@ -21,8 +21,7 @@ std::vector<LayerPlacement> PlacementsOf(const ModelDescription& model,
 }  // namespace
 
 ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
-                           const Topology& topology, Rank rank,
-                           const ExpertLayersOptions& options)
+                           const Topology& topology, Rank rank, const ExpertLayersOptions& options)
     : model_(model),
       weights_(weights),
       rank_(rank.value),

@@ -135,8 +135,8 @@ class ExpertLayers {
   const SchedulingPolicy scheduling_;
   const int crossover_rows_;
   const DType wire_;
-  const RowFormat format_;  // of rows and contributions in the exchange
-  const size_t row_bytes_;  // of the wire type
+  const RowFormat format_;                        // of rows and contributions in the exchange
+  const size_t row_bytes_;                        // of the wire type
   const size_t max_rows_;                         // R_max
   const size_t sender_stride_;                    // R_max * K
   const size_t slots_;                            // C

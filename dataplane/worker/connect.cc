@@ -86,9 +86,8 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
 }
 
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
-                                             const TransportLayout& layout,
-                                             Compression compression, kernels::Context& context,
-                                             bool gpu_direct,
+                                             const TransportLayout& layout, Compression compression,
+                                             kernels::Context& context, bool gpu_direct,
                                              const Logger& log) {
   // In the two-phase modes, what travels between nodes is bundled in host memory.
   if (context.is_host() || topology.mode != ExchangeMode::kDirect) return nullptr;

@@ -36,9 +36,8 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
 // warning, if they cannot be allocated; then everything goes through host memory. So it does if the
 // exchange compresses: the GPU packs rows on their way there. `gpu_direct`: as for ConnectExchange.
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
-                                             const TransportLayout& layout,
-                                             Compression compression, kernels::Context& context,
-                                             bool gpu_direct,
+                                             const TransportLayout& layout, Compression compression,
+                                             kernels::Context& context, bool gpu_direct,
                                              const Logger& log);
 
 // How `transport` communicates with each peer. `device`: as it was connected, or null.

@@ -79,8 +79,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
 
   JANUS_ASSIGN_OR_RETURN(const EpochSettings settings, ResolveEpoch(request.config));
 
-  const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model),
-                                      state.settings.compression);
+  const ExchangeShape shape =
+      ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model), state.settings.compression);
   const TransportLayout layout = LayoutFor(topology.mode, shape, {flags.role, s.rank_});
   // Check only the exchange: the instance's own buffers are smaller than its part of it.
   JANUS_RETURN_IF_ERROR(CheckFits("exchange memory for the topology's rows per round",

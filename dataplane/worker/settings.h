@@ -34,7 +34,7 @@ struct WorkerFlags {
 // The settings that are constant for the life of an instance, with defaults filled in.
 struct InstanceSettings {
   AttentionOptions attention;
-  kernels::Isa isa = kernels::Isa::kAvx2;  // for a CPU
+  kernels::Isa isa = kernels::Isa::kAvx2;        // for a CPU
   Compression compression = Compression::kNone;  // of the exchange
 };
 

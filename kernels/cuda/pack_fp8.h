@@ -153,12 +153,12 @@ struct UnpackRowsKernel {
   template <bool kByVectors>
   JANUS_DEVICE void Unpack(const RowPart& part) const {
     const int64_t blocks = (a.hidden + kScaleBlock - 1) / kScaleBlock;
-    const auto* const listed = a.packed_list != nullptr
-                                   ? static_cast<const uint8_t*>(a.packed_list[part.row])
-                                   : nullptr;
+    const auto* const listed =
+        a.packed_list != nullptr ? static_cast<const uint8_t*>(a.packed_list[part.row]) : nullptr;
     const uint8_t* const packed =
-        listed != nullptr ? listed
-                          : a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
+        listed != nullptr
+            ? listed
+            : a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
     const float* const scales =
         listed != nullptr ? reinterpret_cast<const float*>(listed + a.list_scales_at)
                           : a.scales + part.row * (a.scale_stride != 0 ? a.scale_stride : blocks);

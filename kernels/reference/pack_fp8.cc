@@ -41,9 +41,9 @@ void UnpackFp8Reference(const UnpackFp8Args& a) {
     const auto* const listed =
         a.packed_list != nullptr ? static_cast<const uint8_t*>(a.packed_list[t]) : nullptr;
     const uint8_t* const packed = listed != nullptr ? listed : a.packed + t * packed_stride;
-    const float* const scales =
-        listed != nullptr ? reinterpret_cast<const float*>(listed + a.list_scales_at)
-                          : a.scales + t * scale_stride;
+    const float* const scales = listed != nullptr
+                                    ? reinterpret_cast<const float*>(listed + a.list_scales_at)
+                                    : a.scales + t * scale_stride;
     for (int64_t h = 0; h < a.hidden; ++h) {
       const float value = FromFloat8E4M3(packed[h]);
       const float scaled = value * scales[h / kScaleBlock];

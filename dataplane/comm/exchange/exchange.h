@@ -79,8 +79,8 @@ class Exchange {
   virtual Traffic sent() const { return {}; }
   virtual Traffic received() const { return {}; }
 
-  // Of the rows and contributions in the slots: who writes them packs, who reads them unpacks
-  // (row_codec.h).
+  // Of the rows and contributions in the slots. The caller packs what it writes there, and unpacks
+  // what it reads (row_codec.h).
   virtual Compression compression() const { return Compression::kNone; }
 };
 
@@ -114,8 +114,8 @@ class AttentionExchange : public Exchange {
   // Expert instances that the micro-batch's round still waits for.
   virtual std::vector<Rank> Awaited(int micro_batch) const = 0;
 
-  // contributions[row * K + slot] -> a contribution in the shape's format, in place. Valid after Poll returned
-  // true and until the micro-batch's next Post.
+  // contributions[row * K + slot] -> a contribution in the shape's format, in place. Valid after
+  // Poll returned true and until the micro-batch's next Post.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
   // For each contribution 1 if its address is in GPU memory, as this member's GPU sees it,
   // otherwise 0; empty: all are on the host. Work queued after StreamWait may read those in GPU

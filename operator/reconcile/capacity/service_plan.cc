@@ -6,6 +6,7 @@
 #include "common/model/device_memory.h"
 #include "common/model/memory.h"
 #include "common/page_tokens.h"
+#include "common/row_format.h"
 #include "controllers/placement.h"
 #include "controllers/replicas/default_slots.h"
 #include "controllers/timed/timed_model.h"
@@ -378,11 +379,11 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   need.m = plan.m;
   need.n = plan.n;
   SetWeights(model, plan.dtype == from.checkpoint.dtype, plan);
-  need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
-                                                     plan.max_batch_size, plan.compute_threads,
-                                                     plan.effective.compression);
-  need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round,
-                                               plan.effective.compression);
+  need.attention_workspace =
+      AttentionWorkspaceBytes(model, plan.max_rows_per_round, plan.max_batch_size,
+                              plan.compute_threads, plan.effective.compression);
+  need.expert_workspace =
+      ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round, plan.effective.compression);
   SetExchange(model, plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;

@@ -22,22 +22,21 @@ struct Configuration {
            (compression == Compression::kFp8 ? "_fp8_exchange" : "");
   }
 };
-const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
-                                                    {"small", DType::kBFloat16},
-                                                    {"small_latent", DType::kFloat32},
-                                                    {"small_latent", DType::kBFloat16},
-                                                    {"mixtral", DType::kFloat32},
-                                                    {"mixtral", DType::kBFloat16},
-                                                    {"deepseek_v2", DType::kFloat32},
-                                                    {"deepseek_v2", DType::kBFloat16},
-                                                    {"mixtral", DType::kFloat32, true},
-                                                    {"mixtral", DType::kBFloat16, true},
-                                                    {"deepseek_v2", DType::kFloat32, true},
-                                                    {"deepseek_v2", DType::kBFloat16, true},
-                                                    {"mixtral", DType::kBFloat16, false,
-                                                     Compression::kFp8},
-                                                    {"deepseek_v2", DType::kFloat32, true,
-                                                     Compression::kFp8}};
+const std::vector<Configuration> kConfigurations = {
+    {"small", DType::kFloat32},
+    {"small", DType::kBFloat16},
+    {"small_latent", DType::kFloat32},
+    {"small_latent", DType::kBFloat16},
+    {"mixtral", DType::kFloat32},
+    {"mixtral", DType::kBFloat16},
+    {"deepseek_v2", DType::kFloat32},
+    {"deepseek_v2", DType::kBFloat16},
+    {"mixtral", DType::kFloat32, true},
+    {"mixtral", DType::kBFloat16, true},
+    {"deepseek_v2", DType::kFloat32, true},
+    {"deepseek_v2", DType::kBFloat16, true},
+    {"mixtral", DType::kBFloat16, false, Compression::kFp8},
+    {"deepseek_v2", DType::kFloat32, true, Compression::kFp8}};
 
 // Long answers, greedy and sampled, computed alone.
 class ReplayTest : public testing::TestWithParam<Configuration> {

@@ -55,7 +55,8 @@ constexpr const char* kTexts[] = {
     "their daughters. \"My dear Mr. Bennet,\" said his lady to him one day, \"have you heard that "
     "Netherfield Park is let at last?\" Mr. Bennet replied that he had not.",
     "Emma Woodhouse, handsome, clever, and rich, with a comfortable home and happy disposition, "
-    "seemed to unite some of the best blessings of existence; and had lived nearly twenty-one years "
+    "seemed to unite some of the best blessings of existence; and had lived nearly twenty-one "
+    "years "
     "in the world with very little to distress or vex her. She was the youngest of the two "
     "daughters of a most affectionate, indulgent father; and had, in consequence of her sister's "
     "marriage, been mistress of his house from a very early period.",

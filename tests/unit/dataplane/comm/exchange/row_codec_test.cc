@@ -47,9 +47,8 @@ std::vector<float> Unpack(const kernels::Stream& on, const RowFormat& format,
                           const Packed& packed) {
   const size_t count = packed.size() / format.bytes();
   std::vector<float> rows(count * static_cast<size_t>(format.hidden), -7.0f);
-  const Status status =
-      UnpackRows(on, format, packed.data(), static_cast<int64_t>(count),
-                 reinterpret_cast<std::byte*>(rows.data()));
+  const Status status = UnpackRows(on, format, packed.data(), static_cast<int64_t>(count),
+                                   reinterpret_cast<std::byte*>(rows.data()));
   EXPECT_TRUE(status.ok()) << status.ToString();
   return rows;
 }
@@ -101,12 +100,12 @@ TEST(RowCodec, KeepsEveryNumberOfE4M3) {
     OnEveryHost([&](const kernels::Stream& on) {
       Packed packed(of_half.bytes());
       std::vector<uint16_t> back(half.size());
-      ASSERT_TRUE(PackRows(on, of_half, reinterpret_cast<const std::byte*>(half.data()), 1,
-                           packed.data())
-                      .ok());
-      ASSERT_TRUE(UnpackRows(on, of_half, packed.data(), 1,
-                             reinterpret_cast<std::byte*>(back.data()))
-                      .ok());
+      ASSERT_TRUE(
+          PackRows(on, of_half, reinterpret_cast<const std::byte*>(half.data()), 1, packed.data())
+              .ok());
+      ASSERT_TRUE(
+          UnpackRows(on, of_half, packed.data(), 1, reinterpret_cast<std::byte*>(back.data()))
+              .ok());
       EXPECT_EQ(back, half);
     });
   }
@@ -140,8 +139,7 @@ TEST(RowCodec, PacksEachRowByItself) {
         list.insert(list.begin(), among);
       }
       std::vector<float> listed(rows.size());
-      ASSERT_TRUE(
-          UnpackRows(on, format, list, reinterpret_cast<std::byte*>(listed.data())).ok());
+      ASSERT_TRUE(UnpackRows(on, format, list, reinterpret_cast<std::byte*>(listed.data())).ok());
       for (size_t i = 0; i < listed.size(); ++i) {
         EXPECT_EQ(listed[i], unpacked[(kRows - 1 - i / width) * width + i % width]) << hidden;
       }
@@ -244,9 +242,9 @@ class LayerError : public testing::Test {
       expert.first = e * kRows;
       expert.count = kRows;
       for (int r = 0; r < kRows; ++r) {
-        contributions.push_back(
-            {rows.data() + static_cast<size_t>(r) * kHidden,
-             answers.data() + static_cast<size_t>(r * kExperts + e) * kHidden, 0.125f});
+        contributions.push_back({rows.data() + static_cast<size_t>(r) * kHidden,
+                                 answers.data() + static_cast<size_t>(r * kExperts + e) * kHidden,
+                                 0.125f});
       }
     }
     kernels::GroupedExpertFfnArgs ffn;
@@ -257,10 +255,9 @@ class LayerError : public testing::Test {
     ffn.hidden = kHidden;
     ffn.intermediate = kIntermediate;
     ffn.weight_dtype = ffn.row_dtype = ffn.y_dtype = DType::kBFloat16;
-    const auto room = kernels::GroupedExpertFfnWorkspace::For(kExperts * kRows, kIntermediate,
-                                                              DType::kBFloat16);
-    kernels::Buffer workspace =
-        *kernels::HostContext().Allocate(static_cast<size_t>(room.bytes));
+    const auto room =
+        kernels::GroupedExpertFfnWorkspace::For(kExperts * kRows, kIntermediate, DType::kBFloat16);
+    kernels::Buffer workspace = *kernels::HostContext().Allocate(static_cast<size_t>(room.bytes));
     ffn.workspace = workspace.data();
     ffn.workspace_bytes = room.bytes;
     EXPECT_TRUE(kernels::GroupedExpertFfn(on, ffn).ok());
