@@ -24,8 +24,11 @@
 #include "bench/exchange_rounds.h"
 #include "bench/flags.h"
 #include "common/aligned_buffer.h"
+#include "dataplane/comm/exchange/row_codec.h"
 #include "dataplane/comm/transport/shared_memory.h"
 #include "dataplane/comm/transport/ucx/transport.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/team.h"
 #include "tests/support/temp_folder.h"
 
 namespace janus::dataplane {
@@ -174,6 +177,53 @@ void SumCase(const std::string& folder, int rows, int top_k, int rounds) {
   std::fflush(stdout);
 }
 
+// What packing rows in fp8 and unpacking them takes on one thread, beside what a link saves by it.
+void CodecCase(int rows, int rounds) {
+  const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
+  kernels::Team team(1);
+  kernels::Stream on;
+  if (isa.ok()) on = {kernels::Device::kCpu, &team, *isa, nullptr};
+  const RowFormat format{7168, DType::kBFloat16, Compression::kFp8};
+  const size_t exact = static_cast<size_t>(rows) * format.exact_bytes();
+  const size_t packed = static_cast<size_t>(rows) * format.bytes();
+  constexpr size_t kBuffers = 8;  // so that small cases do not stay in the nearest cache
+  AlignedBuffer from(kBuffers * exact), wire(kBuffers * packed), to(kBuffers * exact);
+  uint32_t draw = 1;
+  for (size_t i = 0; i < kBuffers * exact / 2; ++i) {
+    draw = draw * 1664525u + 1013904223u;
+    const uint16_t value =
+        ToBFloat16(static_cast<float>(static_cast<int32_t>(draw)) / static_cast<float>(1 << 30));
+    std::memcpy(from.data() + 2 * i, &value, sizeof value);
+  }
+  std::vector<double> pack, unpack;
+  const auto timed = [](std::vector<double>& micros, auto&& work) {
+    const MonotonicTime begin = MonotonicClock::now();
+    JANUS_CHECK(work().ok());
+    micros.push_back(Seconds(MonotonicClock::now() - begin).count() * 1e6);
+  };
+  std::vector<const void*> list(static_cast<size_t>(rows));
+  for (int i = 0; i < rounds; ++i) {
+    const size_t at = static_cast<size_t>(i) % kBuffers;
+    std::byte* const bytes = wire.data() + at * packed;
+    timed(pack, [&] { return PackRows(on, format, from.data() + at * exact, rows, bytes); });
+    for (size_t r = 0; r < list.size(); ++r) list[r] = bytes + r * format.bytes();
+    timed(unpack, [&] { return UnpackRows(on, format, list, to.data() + at * exact); });
+  }
+  std::sort(pack.begin(), pack.end());
+  std::sort(unpack.begin(), unpack.end());
+  const auto rate = [&](std::vector<double>& micros) {
+    return static_cast<double>(exact) / At(micros, .5) / 1e3;
+  };
+  constexpr double kLinkBytesPerMicro = 25e9 / 8 / 1e6;
+  std::printf(
+      "{\"bench\":\"row_codec\",\"rows\":%d,\"hidden\":%d,\"exact_bytes\":%zu,\"packed_bytes\":%zu,"
+      "\"pack_us\":%.2f,\"unpack_us\":%.2f,\"pack_gb_per_s_of_bf16\":%.2f,"
+      "\"unpack_gb_per_s_of_bf16\":%.2f,\"saved_us_at_25_gbit_per_s\":%.2f}\n",
+      rows, format.hidden, exact, packed, At(pack, .5), At(unpack, .5), rate(pack), rate(unpack),
+      static_cast<double>(exact - packed) / kLinkBytesPerMicro);
+  std::fflush(stdout);
+}
+
 void UcxCase(const std::string& folder, int rows, int rounds) {
   const ExchangeShape shape = ShapeOfOne(1);
   const auto count = static_cast<size_t>(rows);
@@ -236,6 +286,8 @@ int main(int argc, char** argv) {
     janus::dataplane::Case(folder.path(), rows, std::max(10, rounds));
   for (const int rows : {1, 16, 64})
     janus::dataplane::SumCase(folder.path(), rows, 8, std::max(10, rounds / 2));
+  for (const int rows : {1, 16, 128, 1024})
+    janus::dataplane::CodecCase(rows, std::max(10, rounds / 10));
   // For ucx_perftest and for us; ConnectNetwork asks for the same.
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "lo", 1);

@@ -90,6 +90,12 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                    "how rows travel between nodes, with --model. Default: automatic")
       ->needs(model)
       ->check(CLI::IsMember({"Auto", "Direct", "TwoPhaseSingle", "TwoPhaseParallel"}));
+  serve
+      ->add_option("--compression", options.compression,
+                   "of rows between workers, with --model: FP8 sends about half of the bytes, and "
+                   "answers differ a little. Default: None")
+      ->needs(model)
+      ->check(CLI::IsMember({"None", "FP8"}, CLI::ignore_case));
   DeclareTimed(*serve, options.timed);
   serve
       ->add_option("--name", options.name,

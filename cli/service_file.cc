@@ -98,6 +98,9 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
   if (!asked.exchange_mode.empty()) {
     control::SetAt(root, {"spec", "exchange", "mode"}, Node::String(asked.exchange_mode));
   }
+  if (!asked.compression.empty()) {
+    control::SetAt(root, {"spec", "exchange", "compression"}, Node::String(asked.compression));
+  }
   const auto count = [&](std::string_view role, const std::optional<int>& replicas) {
     if (replicas)
       control::SetAt(root, {"spec", "roles", role, "replicas"}, Node::Integer(*replicas));

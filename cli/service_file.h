@@ -30,6 +30,7 @@ struct ServiceAsked {
   std::optional<int> tpot_milliseconds = {};
   int micro_batches = 0;           // 0: chosen
   std::string exchange_mode = {};  // empty: chosen
+  std::string compression = {};    // empty: none
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

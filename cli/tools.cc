@@ -305,7 +305,7 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
   plan->add_flag("--fixed-point", options.fixed_point,
                  "also try the sum rule FixedPoint, which this version does not serve");
   plan->add_flag("--all-modes", options.all_modes,
-                 "also try FixedPoint and fp8 on the wire, which this version does not serve");
+                 "also try fp8 on the wire, and FixedPoint, which this version does not serve");
   plan->add_flag("--served", options.served, "leave out plans that this version cannot serve");
   plan->add_option("--max-pools", options.max_pools,
                    "most pools, which are copies of mAnE side by side")
@@ -466,9 +466,10 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       ->add_option("--policies", options.policies,
                    "policies to run, separated by commas. Default: all")
       ->delimiter(',');
-  simulate->add_flag("--all-modes", options.all_modes,
-                     "ours may also exchange rows in the ways that this version does not serve: "
-                     "two phases over every card, FixedPoint, gate on attention, fp8");
+  simulate->add_flag(
+      "--all-modes", options.all_modes,
+      "ours may also exchange rows in fp8, and in the ways that this version does not "
+      "serve: two phases over every card, FixedPoint, gate on attention");
   simulate->add_flag("--tighten-peers", options.tightens_peers,
                      "run ceil, hpa, wva, dynamo and sglang again with stricter thresholds until "
                      "they keep the targets");

@@ -589,6 +589,10 @@ Status PackFp8(const Stream& stream, const PackFp8Args& args);
 struct UnpackFp8Args {
   const uint8_t* packed = nullptr;  // [T,H], Float8E4M3
   const float* scales = nullptr;    // [T,ceil(H/128)], finite
+  // Or rows that lie apart: the elements of each, and from list_scales_at bytes behind its first
+  // element on its scales, which lie at a multiple of 4. Then packed and scales are null.
+  const void* const* packed_list = nullptr;  // [T]
+  int64_t list_scales_at = 0;
   void* y = nullptr;                // [T,H]
   DType y_dtype = DType::kFloat32;  // Float32 or BFloat16 (rounded once)
   int64_t rows = 0;                 // T

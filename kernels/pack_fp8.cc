@@ -14,9 +14,7 @@ Validator ValidateRows(const char* operation, const Args& args) {
       .True(args.packed_stride == 0 || args.packed_stride >= args.hidden,
             "packed_stride is shorter than a row")
       .True(args.scale_stride == 0 || args.scale_stride >= ScaleBlocks(args.hidden),
-            "scale_stride is shorter than a row")
-      .NotNull(args.packed, "packed")
-      .NotNull(args.scales, "scales");
+            "scale_stride is shorter than a row");
 }
 
 Status Validate(const PackFp8Args& args) {
@@ -24,16 +22,24 @@ Status Validate(const PackFp8Args& args) {
                        .OneOf(args.x_dtype, kRowTypes, "x_dtype")
                        .True(args.x_stride == 0 || args.x_stride >= args.hidden,
                              "x_stride is shorter than a row")
-                       .NotNull(args.x, "x"))
+                       .NotNull(args.x, "x")
+                       .NotNull(args.packed, "packed")
+                       .NotNull(args.scales, "scales"))
       .Done();
 }
 
 Status Validate(const UnpackFp8Args& args) {
-  return std::move(ValidateRows("UnpackFp8", args)
-                       .OneOf(args.y_dtype, kRowTypes, "y_dtype")
-                       .True(args.y_stride == 0 || args.y_stride >= args.hidden,
-                             "y_stride is shorter than a row")
-                       .NotNull(args.y, "y"))
+  const bool is_list = args.packed_list != nullptr;
+  return std::move(
+             ValidateRows("UnpackFp8", args)
+                 .OneOf(args.y_dtype, kRowTypes, "y_dtype")
+                 .True(args.y_stride == 0 || args.y_stride >= args.hidden,
+                       "y_stride is shorter than a row")
+                 .True(is_list == (args.packed == nullptr) && is_list == (args.scales == nullptr),
+                       "want either packed and scales, or packed_list")
+                 .True(!is_list || args.list_scales_at >= args.hidden,
+                       "list_scales_at is within the elements")
+                 .NotNull(args.y, "y"))
       .Done();
 }
 

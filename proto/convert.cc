@@ -655,6 +655,22 @@ Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy) {
   }
 }
 
+v1::Compression ToProto(Compression compression) {
+  return compression == Compression::kFp8 ? v1::COMPRESSION_FP8 : v1::COMPRESSION_NONE;
+}
+
+Result<Compression> FromProto(v1::Compression compression) {
+  switch (compression) {
+    case v1::COMPRESSION_UNSPECIFIED:
+    case v1::COMPRESSION_NONE:
+      return Compression::kNone;
+    case v1::COMPRESSION_FP8:
+      return Compression::kFp8;
+    default:
+      return Unknown("compression", compression);
+  }
+}
+
 v1::PrefixSharing ToProto(PrefixSharing sharing) {
   return static_cast<v1::PrefixSharing>(static_cast<int>(sharing) + 1);
 }

@@ -5,6 +5,7 @@
 #include "common/control.h"
 #include "common/dtype.h"
 #include "common/gateway_counts.h"
+#include "common/row_format.h"
 #include "common/statistics.h"
 #include "common/status.h"
 #include "common/timed_device.h"
@@ -53,8 +54,10 @@ v1::DType ToProto(DType dtype);
 v1::SchedulingPolicy ToProto(SchedulingPolicy policy);
 // UNSPECIFIED gives the default named in topology.proto.
 Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy);
+v1::Compression ToProto(Compression compression);
 v1::PrefixSharing ToProto(PrefixSharing sharing);
 // InvalidArgument: unknown to this version.
+Result<Compression> FromProto(v1::Compression compression);
 Result<PrefixSharing> FromProto(v1::PrefixSharing sharing);
 
 // Both use the same numbers. 16, UNAUTHENTICATED, becomes PermissionDenied, because callers act the

@@ -61,7 +61,7 @@ void FillPins(const control::MoEServiceSpec& spec, controllers::PlanPins& pins) 
     pins.sum = exchange.sum == control::SumRule::kFixedPoint ? SumRule::kFixedPoint
                                                              : SumRule::kContributions;
   }
-  if (exchange.compression == control::Compression::kFp8) {
+  if (exchange.compression == Compression::kFp8) {
     pins.wire = controllers::WireFormat::kFp8;
   }
   if (spec.pipeline.micro_batches > 0) pins.micro_batches = spec.pipeline.micro_batches;

@@ -27,6 +27,12 @@ int64_t RowBytes(const ModelDescription& model) {
   return int64_t{model.hidden} * SizeOf(WireType(model));
 }
 
+// A row in the exchange if the exchange compresses; else 0.
+int64_t PackedBytes(const ModelDescription& model, const RoundRoom& room) {
+  const RowFormat format{model.hidden, WireType(model), room.compression};
+  return format.is_packed() ? static_cast<int64_t>(format.bytes()) : 0;
+}
+
 // Bytes of one row of an FFN's hidden activations.
 int64_t HiddenBytes(int64_t intermediate, int64_t wire) {
   return CeilDiv(intermediate * wire, 64) * 64;
@@ -100,7 +106,8 @@ int64_t AttentionDeviceBytes(const ModelDescription& model, const RoundRoom& roo
     bytes += rows * (kFloat * hidden + HiddenBytes(local, wire) + contributions * kContribution) +
              kActiveExpert * model.layers * room.micro_batches;
   }
-  bytes += room.micro_batches * part * model.moe.top_k * (row + kPointer);
+  const int64_t packed = PackedBytes(model, room);
+  bytes += rows * packed + rows * model.moe.top_k * (row + packed + kPointer);
   bytes += a.latent ? LatentBytes(a, wire, part, keys) : GroupedBytes(a, part, keys);
   return bytes + kGap * (32 + 4 * room.micro_batches);
 }
@@ -120,17 +127,21 @@ int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, 
   // Per layer: the replicas of each expert and their places, and the tensors of its slots.
   const int64_t tables = int64_t{model.moe_layers()} *
                          (16 * experts + 8 * int64_t{instances} * slots + kActiveExpert * slots);
-  return rows * (row + kPointer + 4) + gate +
+  return rows * (row + kPointer + 4) + (rows + pairs) * PackedBytes(model, room) + gate +
          pairs * (kPair + HiddenBytes(model.moe.intermediate, wire)) + kActiveExpert * (slots + 1) +
          6 * experts + 16 * int64_t{instances} + tables + 64 * senders + kGap * 32;
 }
 
 int64_t AttentionDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room) {
+  if (room.compression != Compression::kNone) return AllRows(room) * RowBytes(model) + kGap;
   return room.micro_batches *
          (int64_t{room.rows} * RowBytes(model) * (1 + model.moe.top_k) + 2 * kGap);
 }
 
 int64_t ExpertDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room, int senders) {
+  if (room.compression != Compression::kNone) {
+    return int64_t{senders} * room.rows * model.moe.top_k * RowBytes(model) + kGap;
+  }
   const int64_t contributions = int64_t{room.rows} * model.moe.top_k * (RowBytes(model) + 4);
   return room.micro_batches * int64_t{senders} *
          (contributions + int64_t{room.rows} * RowBytes(model) + 2 * kGap);

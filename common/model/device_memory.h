@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/model/description.h"
+#include "common/row_format.h"
 
 namespace janus {
 
@@ -13,9 +14,10 @@ namespace janus {
 
 // The sizes of a step.
 struct RoundRoom {
-  int rows = 0;           // of an attention instance in a round, at most
-  int batch = 0;          // sequences of an attention instance, at most
-  int micro_batches = 1;  // each has a part of the rows
+  int rows = 0;                                  // of an attention instance in a round, at most
+  int batch = 0;                                 // sequences of an attention instance, at most
+  int micro_batches = 1;                         // each has a part of the rows
+  Compression compression = Compression::kNone;  // of rows and contributions in the exchange
 };
 
 // Activations, logits, copied contributions, and the description of the batch; for `keys` cached
@@ -28,7 +30,7 @@ int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, 
                           int instances, int slots);
 
 // The slots for sending: the exchange's slots that peers read, or the buffer that is copied to the
-// host. Also the landing memory for reads over a network.
+// host. Also the landing memory for reads over a network. With compression only the buffer.
 int64_t AttentionDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room);
 int64_t ExpertDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room, int senders);
 

@@ -78,7 +78,8 @@ int64_t ExpertWeightBytes(const ModelDescription& model) {
   return BytesOf(type, weights) + scale_bytes + biases * static_cast<int64_t>(sizeof(float));
 }
 
-int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads) {
+int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads,
+                                Compression compression) {
   const int64_t hidden = model.hidden;
   const AttentionDescription& a = model.attention;
   const int64_t query = int64_t{a.heads} * a.head_dim;
@@ -94,7 +95,9 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
   constexpr int64_t kFloat = 4;
   constexpr int64_t kPartials = int64_t{4} << 20;  // for attention's splits
   constexpr int64_t kRowOverhead = 64;             // token, position, pages
-  const int64_t per_row = kFloat * ((local > 0 ? 3 : 2) * hidden + query + key_value) +
+  const int64_t unpacked =
+      compression == Compression::kNone ? 0 : (1 + int64_t{model.moe.top_k}) * hidden * wire;
+  const int64_t per_row = unpacked + kFloat * ((local > 0 ? 3 : 2) * hidden + query + key_value) +
                           wire * (hidden + query + local) + int64_t{model.moe.top_k} * 8 +
                           kRowOverhead;
   // Sorting a distribution takes a value, a probability and an index per token of the vocabulary.
@@ -102,13 +105,17 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
   return rows * per_row + kFloat * (absorbed + batch * int64_t{model.vocab}) + sampling + kPartials;
 }
 
-int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows) {
+int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows,
+                             Compression compression) {
   const int64_t contributions = int64_t{senders} * rows * model.moe.top_k;
   const int64_t wire = SizeOf(WireType(model));
   // Per assignment: expert, weight, replica, and the grouped operation's two pointers and weight.
   constexpr int64_t kAssignment = 48;
   constexpr int64_t kFloat = 4;
-  return contributions * (model.moe.intermediate * wire + kAssignment) +
+  const int64_t unpacked = compression == Compression::kNone
+                               ? 0
+                               : (contributions + int64_t{senders} * rows) * model.hidden * wire;
+  return unpacked + contributions * (model.moe.intermediate * wire + kAssignment) +
          rows * (model.moe.experts * kFloat + 8);
 }
 

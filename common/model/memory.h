@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/model/description.h"
+#include "common/row_format.h"
 
 namespace janus {
 
@@ -28,12 +29,16 @@ int64_t GateWeightBytes(const ModelDescription& model);
 int64_t ExpertWeightBytes(const ModelDescription& model);
 
 // Memory in which one attention instance computes a step of `rows` rows: residuals, projections,
-// the logits of `batch` sequences, sampling on `threads` threads.
-int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads);
+// the logits of `batch` sequences, sampling on `threads` threads. If the exchange compresses, also
+// rows before they are packed and contributions once they are unpacked.
+int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads,
+                                Compression compression = Compression::kNone);
 
 // Memory in which one expert instance computes a round of `rows` rows from each of `senders`
 // attention instances: gate logits, assignments, and the hidden activations of every contribution.
-int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows);
+// If the exchange compresses, also unpacked rows, and contributions before they are packed.
+int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows,
+                             Compression compression = Compression::kNone);
 
 // Cache bytes per position over all layers: keys and values, or latent vector and rope key, in
 // WireType(model). The Fp8 form uses Float8E4M3 with a scale for each head's key and value, or for

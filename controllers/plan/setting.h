@@ -57,8 +57,8 @@ struct Configuration {
 // "12A12E", "4 x 12A12E".
 std::string NameOf(const Configuration& how);
 
-// Whether this version can run it: one pool, one GPU per instance, rows in bf16 directly to every
-// expert instance, Contributions. Other configurations are planned only to show their value.
+// Whether this version can run it: one pool, one GPU per instance, rows in bf16 or fp8 directly to
+// every expert instance, Contributions. Other configurations are planned only to show their value.
 bool IsServed(const Configuration& how);
 
 struct Setting {

@@ -6,6 +6,7 @@
 
 #include "dataplane/attention/micro_batch.h"
 #include "dataplane/attention/projection.h"
+#include "dataplane/comm/exchange/row_codec.h"
 
 namespace janus::dataplane {
 namespace {
@@ -43,7 +44,8 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
       context_(*place.context),
       is_host_(context_.is_host()),
       wire_(WireType(model)),
-      row_bytes_(static_cast<size_t>(model.hidden) * static_cast<size_t>(SizeOf(wire_))),
+      format_{model.hidden, wire_, room.compression},
+      row_bytes_(format_.exact_bytes()),
       room_(room),
       part_room_((room.max_rows + room.micro_batches - 1) / room.micro_batches),
       room_rows_(part_room_ * room.micro_batches),
@@ -68,7 +70,24 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
     const auto workspace = kernels::GroupedExpertFfnWorkspace::For(room_rows_, intermediate, wire_);
     ffn_workspace_ = context_.AllocateOrNote(static_cast<size_t>(workspace.bytes));
   }
+  if (room.sent.empty() && (!is_host_ || format_.is_packed())) {
+    to_experts_ = context_.AllocateOrNote(rows * row_bytes_);
+  }
+  if (format_.is_packed()) PreparePacking();
   if (!is_host_) PrepareDevice(cache.spare_page());
+}
+
+void AttentionLayers::PreparePacking() {
+  JANUS_CHECK(room_.sent.empty(), room_.sent.size());
+  const auto rows = static_cast<size_t>(room_rows_);
+  const size_t slots = rows * static_cast<size_t>(model_.moe.top_k);
+  unpacked_ = context_.AllocateOrNote(slots * row_bytes_);
+  if (!is_host_) {
+    packed_ = context_.AllocateOrNote(rows * format_.bytes());
+    return;
+  }
+  unpacked_pointers_.resize(slots);
+  for (size_t i = 0; i < slots; ++i) unpacked_pointers_[i] = unpacked_.data() + i * row_bytes_;
 }
 
 // Allocates what only a GPU needs: buffers for rows on their way, and tables of their addresses.
@@ -79,15 +98,15 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
       static_cast<size_t>(room_.most_logits) * static_cast<size_t>(model_.vocab) * sizeof(float);
   logits_ = context_.AllocateOrNote(logits);
   if (room_.logits_on_host) host_logits_ = context_.AllocatePinnedOrNote(logits);
-  if (room_.sent.empty()) to_experts_ = context_.AllocateOrNote(rows * row_bytes_);
   const size_t slots = static_cast<size_t>(part_room_) * static_cast<size_t>(model_.moe.top_k);
   for (int i = 0; i < room_.micro_batches; ++i) {
     Taken& taken = taken_.emplace_back();
-    taken.rows = kernels::Staging(context_, slots * row_bytes_);
+    taken.rows = kernels::Staging(context_, slots * format_.bytes());
     taken.pointers = kernels::Staging(context_, slots * sizeof(void*));
     if (taken.pointers.host() == nullptr) continue;
     auto* const pointers = taken.pointers.host_at<const void*>(0);
-    for (size_t j = 0; j < slots; ++j) pointers[j] = taken.rows.device() + j * row_bytes_;
+    const std::byte* const at = format_.is_packed() ? UnpackedOf(i) : taken.rows.device();
+    for (size_t j = 0; j < slots; ++j) pointers[j] = at + j * row_bytes_;
     context_.NoteFailure(taken.pointers.Push(0, slots * sizeof(pointers[0])));
   }
   const std::vector<int32_t> unused(static_cast<size_t>(KvPagePool::PagesFor(part_room_)),
@@ -111,6 +130,11 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
 std::byte* AttentionLayers::SentRows(int part) const {
   return room_.sent.empty() ? to_experts_.data() + static_cast<size_t>(RowAt(part)) * row_bytes_
                             : room_.sent[static_cast<size_t>(part)];
+}
+
+std::byte* AttentionLayers::UnpackedOf(int part) const {
+  return unpacked_.data() +
+         static_cast<size_t>(RowAt(part)) * static_cast<size_t>(model_.moe.top_k) * row_bytes_;
 }
 
 size_t AttentionLayers::PieceOf(Work work, int layer, int part) const {
@@ -268,10 +292,20 @@ Status AttentionLayers::StartOn(const kernels::Stream& on, Work work, int layer,
 Status AttentionLayers::Attend(int layer, int part, std::byte* out) {
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
-  if (is_host_) return AttendInto(stream_, layer, rows, out);
+  if (is_host_) {
+    if (!format_.is_packed()) return AttendInto(stream_, layer, rows, out);
+    JANUS_RETURN_IF_ERROR(AttendInto(stream_, layer, rows, SentRows(part)));
+    return PackRows(stream_, format_, SentRows(part), rows.count, out);
+  }
   JANUS_RETURN_IF_ERROR(Start(Work::kLayer, layer, part));
   if (!room_.sent.empty()) return OkStatus();
-  return context_.CopyOut(out, SentRows(part), static_cast<size_t>(rows.count) * row_bytes_);
+  const std::byte* ready = SentRows(part);
+  if (format_.is_packed()) {
+    std::byte* const packed = packed_.data() + static_cast<size_t>(rows.at) * format_.bytes();
+    JANUS_RETURN_IF_ERROR(PackRows(stream_, format_, ready, rows.count, packed));
+    ready = packed;
+  }
+  return context_.CopyOut(out, ready, static_cast<size_t>(rows.count) * format_.bytes());
 }
 
 Status AttentionLayers::EmbedRows(const kernels::Stream& on, const Rows& rows) {
@@ -383,7 +417,7 @@ Status AttentionLayers::Ffn(const kernels::Stream& on, const FfnTensors& ffn, co
 Status AttentionLayers::SharedExperts(int layer, int part, const std::byte* rows) {
   if (this->rows(part) == 0 || model_.moe.shared_intermediate == 0) return OkStatus();
   if (!is_host_) return Start(Work::kLocal, layer, part);
-  return Shared(stream_, layer, RowsOf(part), rows);
+  return Shared(stream_, layer, RowsOf(part), format_.is_packed() ? SentRows(part) : rows);
 }
 
 Status AttentionLayers::Combine(const kernels::Stream& on, const Rows& rows,
@@ -408,21 +442,32 @@ Status AttentionLayers::TakeExperts(int part, std::span<const void* const> contr
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
   std::span<const void* const>& given = parts_[static_cast<size_t>(part)].contributions;
+  const size_t slots = static_cast<size_t>(rows.count) * static_cast<size_t>(model_.moe.top_k);
   given = contributions;
-  if (is_host_) return OkStatus();
+  if (is_host_) {
+    if (!format_.is_packed()) return OkStatus();
+    const size_t first = static_cast<size_t>(rows.at) * static_cast<size_t>(model_.moe.top_k);
+    given = std::span(unpacked_pointers_).subspan(first, slots);
+    return UnpackRows(stream_, format_, contributions.first(slots), UnpackedOf(part));
+  }
+  JANUS_CHECK(!format_.is_packed() || on_device.empty(), on_device.size());
   Taken& taken = taken_[static_cast<size_t>(part)];
   JANUS_RETURN_IF_ERROR(taken.rows.Reopen());
-  const size_t slots = static_cast<size_t>(rows.count) * static_cast<size_t>(model_.moe.top_k);
+  const size_t bytes = format_.bytes();
   const auto is_here = [&](size_t i) { return !on_device.empty() && on_device[i] != 0; };
   size_t first = slots, last = 0;
   for (size_t i = 0; i < slots; ++i) {
     if (is_here(i)) continue;
-    std::memcpy(taken.rows.host() + i * row_bytes_, contributions[i], row_bytes_);
+    std::memcpy(taken.rows.host() + i * bytes, contributions[i], bytes);
     first = std::min(first, i);
     last = i + 1;
   }
   if (first < last) {
-    JANUS_RETURN_IF_ERROR(taken.rows.Push(first * row_bytes_, (last - first) * row_bytes_));
+    JANUS_RETURN_IF_ERROR(taken.rows.Push(first * bytes, (last - first) * bytes));
+  }
+  if (format_.is_packed()) {
+    JANUS_RETURN_IF_ERROR(UnpackRows(stream_, format_, taken.rows.device(),
+                                     static_cast<int64_t>(slots), UnpackedOf(part)));
   }
   if (!on_device.empty()) {
     JANUS_RETURN_IF_ERROR(taken.pointers.Reopen());

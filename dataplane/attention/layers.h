@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/model/description.h"
+#include "common/row_format.h"
 #include "dataplane/attention/self_attention.h"
 #include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/scheduler.h"
@@ -29,7 +30,9 @@ namespace janus::dataplane {
 // On a GPU everything lies in its memory, including weights and cache. A step's row descriptions go
 // up in one copy (Begin). Rows for the experts come down into the exchange's slot (Attend), and
 // gathered contributions go up (TakeExperts). What the experts read or write in GPU memory stays
-// there instead. All of this is queued: a caller must wait for the context before it reads a result
+// there instead. If the exchange compresses, rows are packed on the way out and contributions
+// unpacked on the way in, on the layers' device. Shared experts compute from the rows as they were.
+// All of this is queued: a caller must wait for the context before it reads a result
 // on the host. If the launches of a part were recorded (Record), one launch starts each piece of
 // work. It computes as many rows as were recorded. Rows beyond the part's own write to the cache's
 // spare page, and their results are not read.
@@ -48,6 +51,9 @@ class AttentionLayers {
     // Where each part's rows for the experts lie in GPU memory, [part's rows, H] of the wire type,
     // if the experts read them there. Empty: rows are copied to the host.
     std::vector<std::byte*> sent = {};
+    // Of the rows for the experts and of their contributions, as the exchange has it
+    // (Exchange::compression). Not with `sent`.
+    Compression compression = Compression::kNone;
   };
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
                   const KvPagePool& cache, const kernels::Place& place, const Room& room);
@@ -65,18 +71,18 @@ class AttentionLayers {
   // Rows of one part of the batch.
   int rows(int part) const { return parts_[static_cast<size_t>(part)].rows; }
 
-  // Computes one layer of a part up to the FFN's input. That goes to `out` [rows, H] of the wire
-  // type, in host memory, or where Room::sent says. Within a layer, rows of one sequence must be
+  // Computes one layer of a part up to the FFN's input. That goes to `out` [rows] in the exchange's
+  // format, in host memory, or where Room::sent says. Within a layer, rows of one sequence must be
   // attended in order of position.
   Status Attend(int layer, int part, std::byte* out);
 
   // Computes the shared experts on what Attend gave; a no-op for models without.
   Status SharedExperts(int layer, int part, const std::byte* rows);
 
-  // Takes the experts' contributions, pointers [rows, K] to rows [H] of the wire type. If on_device
-  // is not 0, the pointer is a GPU address, and the row is there for work queued from now on.
-  // Otherwise the row must be there now. All rows must stay valid until AddExperts has returned.
-  // Empty on_device: all rows are on the host.
+  // Takes the experts' contributions, pointers [rows, K] to rows in the exchange's format. If
+  // on_device is not 0, the pointer is a GPU address, and the row is there for work queued from now
+  // on. Otherwise the row must be there now. All rows must stay valid until AddExperts has
+  // returned. Empty on_device: all rows are on the host.
   Status TakeExperts(int part, std::span<const void* const> contributions,
                      std::span<const uint8_t> on_device = {});
   // Adds them, then the output of SharedExperts, to the residual stream.
@@ -114,8 +120,9 @@ class AttentionLayers {
   // host would wait for copies of another part, which may be queued behind the stream's waits for
   // peers.
   struct Taken {
-    kernels::Staging rows;      // [part_room_, K, H] of the wire type
-    kernels::Staging pointers;  // [part_room_, K], into it or to what lies on a device
+    kernels::Staging rows;      // [part_room_, K] in the exchange's format
+    kernels::Staging pointers;  // [part_room_, K], into it, into unpacked_, or to what lies on a
+                                // device
   };
   // Pieces of a layer's work for one part that a device starts by one launch.
   enum class Work : unsigned char {
@@ -131,8 +138,11 @@ class AttentionLayers {
   };
 
   void PrepareDevice(int32_t spare_page);
+  void PreparePacking();
   // Where a part's rows for the experts lie in device memory.
   std::byte* SentRows(int part) const;
+  // Where a part's unpacked contributions begin.
+  std::byte* UnpackedOf(int part) const;
   // The first row of a part in the buffers.
   int RowAt(int part) const { return part * part_room_; }
   Rows RowsOf(int part) const;
@@ -170,6 +180,7 @@ class AttentionLayers {
   kernels::Context& context_;
   const bool is_host_;  // whether the device's memory is the host's
   const DType wire_;
+  const RowFormat format_;  // in the exchange
   const size_t row_bytes_;  // of the wire type
   const Room room_;
   const int part_room_;  // rows of a part, at most
@@ -191,8 +202,14 @@ class AttentionLayers {
   kernels::Buffer local_;  // fp32 [T,H]
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
+  // If the exchange compresses. Contributions of a part begin at its first row's.
+  kernels::Buffer unpacked_;                    // contributions [T,K,H] of the wire type
+  kernels::Buffer packed_;                      // of a GPU: rows [T] in the exchange's format
+  std::vector<const void*> unpacked_pointers_;  // of the host: [T,K], into unpacked_
+  // For a GPU, or if the exchange compresses: rows for the experts [T,H] of the wire type; empty if
+  // Room::sent is used.
+  kernels::Buffer to_experts_;
   // For a GPU: rows on their way to the experts and back.
-  kernels::Buffer to_experts_;         // [T,H] of the wire type; empty if Room::sent is used
   kernels::Buffer device_local_rows_;  // Contribution [T]: from there to local_
   kernels::Buffer device_gated_rows_;  // the same for shared experts with a gate, or empty
   std::vector<Taken> taken_;           // by part

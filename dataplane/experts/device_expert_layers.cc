@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dataplane/comm/exchange/row_codec.h"
 #include "kernels/aebs_round.h"
 
 namespace janus::dataplane {
@@ -37,7 +38,7 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
                                        const Topology& topology, Rank rank,
                                        const ExpertLayersOptions& options,
                                        const kernels::Place& place)
-    : ExpertLayers(model, weights, topology, rank, options.scheduling, options.crossover_rows),
+    : ExpertLayers(model, weights, topology, rank, options),
       stream_(place.stream),
       context_(*place.context),
       device_replies_(options.device_replies),
@@ -60,6 +61,10 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
                                                            model.moe.intermediate, wire_);
   ffn_workspace_ = context_.AllocateOrNote(static_cast<size_t>(ffn.bytes));
   if (!device_replies_) replies_ = context_.AllocateOrNote(pairs() * row_bytes_);
+  if (format_.is_packed()) {
+    packed_in_ = context_.AllocateOrNote(rows * format_.bytes());
+    packed_replies_ = context_.AllocateOrNote(pairs() * format_.bytes());
+  }
   Result<std::unique_ptr<kernels::Event>> event = context_.MakeEvent();
   if (event.ok()) {
     ids_are_down_ = *std::move(event);
@@ -132,8 +137,12 @@ Status DeviceExpertLayers::GateRows(size_t sender) {
   const Sender& from = senders_[sender];
   JANUS_CHECK((from.replies != nullptr) == device_replies_, sender);
   if (from.on_device) return OkStatus();
-  return context_.CopyIn(rows_in_.data() + sender * max_rows_ * row_bytes_, from.rows,
-                         static_cast<size_t>(from.count) * row_bytes_);
+  std::byte* const rows = rows_in_.data() + sender * max_rows_ * row_bytes_;
+  const size_t bytes = static_cast<size_t>(from.count) * format_.bytes();
+  if (!format_.is_packed()) return context_.CopyIn(rows, from.rows, bytes);
+  std::byte* const packed = packed_in_.data() + sender * max_rows_ * format_.bytes();
+  JANUS_RETURN_IF_ERROR(context_.CopyIn(packed, from.rows, bytes));
+  return UnpackRows(stream_, format_, packed, from.count, rows);
 }
 
 // The device has both forms of AEBS. Of other policies the host schedules.
@@ -271,8 +280,14 @@ Status DeviceExpertLayers::Compute(Begun begin) {
   for (size_t a = 0; a < senders_.size(); ++a) {
     const Sender& sender = senders_[a];
     if (!sender.gated) continue;
-    JANUS_RETURN_IF_ERROR(context_.CopyOut(sender.reply, RepliesTo(a),
-                                           static_cast<size_t>(sender.contributions) * row_bytes_));
+    const std::byte* ready = RepliesTo(a);
+    if (format_.is_packed()) {
+      std::byte* const packed = packed_replies_.data() + a * sender_stride_ * format_.bytes();
+      JANUS_RETURN_IF_ERROR(PackRows(stream_, format_, ready, sender.contributions, packed));
+      ready = packed;
+    }
+    JANUS_RETURN_IF_ERROR(context_.CopyOut(
+        sender.reply, ready, static_cast<size_t>(sender.contributions) * format_.bytes()));
   }
   return OkStatus();
 }

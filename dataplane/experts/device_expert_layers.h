@@ -89,6 +89,9 @@ class DeviceExpertLayers final : public ExpertLayers {
   kernels::Staging work_;  // ActiveExpert [C], Contribution [m * R_max * K]: the lists
   kernels::Buffer ffn_workspace_;
   kernels::Buffer replies_;  // [m, R_max * K, H] of the wire type; empty with device_replies
+  // If the exchange compresses, in its format: rows [m, R_max], contributions [m, R_max * K].
+  kernels::Buffer packed_in_;
+  kernels::Buffer packed_replies_;
 };
 
 }  // namespace janus::dataplane

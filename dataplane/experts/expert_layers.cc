@@ -21,15 +21,15 @@ std::vector<LayerPlacement> PlacementsOf(const ModelDescription& model,
 }  // namespace
 
 ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
-                           const Topology& topology, Rank rank, SchedulingPolicy scheduling,
-                           int crossover_rows)
+                           const Topology& topology, Rank rank, const ExpertLayersOptions& options)
     : model_(model),
       weights_(weights),
       rank_(rank.value),
-      scheduling_(scheduling),
-      crossover_rows_(crossover_rows),
+      scheduling_(options.scheduling),
+      crossover_rows_(options.crossover_rows),
       wire_(WireType(model)),
-      row_bytes_(static_cast<size_t>(model.hidden) * static_cast<size_t>(SizeOf(wire_))),
+      format_{model.hidden, wire_, options.compression},
+      row_bytes_(format_.exact_bytes()),
       max_rows_(static_cast<size_t>(topology.max_rows_per_round)),
       sender_stride_(max_rows_ * static_cast<size_t>(model.moe.top_k)),
       slots_(static_cast<size_t>(topology.experts[static_cast<size_t>(rank_)].slots)),
@@ -41,7 +41,9 @@ ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& w
       aebs_(model.moe.experts, topology.n()),
       split_(model.moe.experts, topology.n(), topology.placement.total_slots()),
       slot_first_(slots_),
-      next_(slots_) {}
+      next_(slots_) {
+  JANUS_CHECK(!format_.is_packed() || !options.device_replies, rank_);
+}
 
 void ExpertLayers::Begin(int layer, uint64_t draw) {
   layer_ = layer;

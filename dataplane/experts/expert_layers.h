@@ -9,6 +9,7 @@
 #include "common/aebs.h"
 #include "common/function_ref.h"
 #include "common/model/description.h"
+#include "common/row_format.h"
 #include "common/row_split.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange/exchange.h"
@@ -17,6 +18,17 @@
 #include "kernels/kernels.h"
 
 namespace janus::dataplane {
+
+struct ExpertLayersOptions {
+  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
+  int crossover_rows = 0;  // as ScheduleRound (common/row_split.h) takes it
+  bool graphs = true;      // for a GPU: whether launches are recorded
+  // For a GPU: whether every Gate call passes `replies`. Not with compression.
+  bool device_replies = false;
+  // Of the exchange's rows and contributions. Rows are unpacked before the gate, and contributions
+  // packed after the FFN, on the layers' device.
+  Compression compression = Compression::kNone;
+};
 
 // The expert side of the model over the rows of one round, as one expert instance computes it. The
 // gate and top-k run for every row. Then each activated expert is assigned to one replica (AEBS);
@@ -92,8 +104,7 @@ class ExpertLayers {
   };
 
   ExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
-               const Topology& topology, Rank rank, SchedulingPolicy scheduling,
-               int crossover_rows);
+               const Topology& topology, Rank rank, const ExpertLayersOptions& options);
 
   virtual Status GateRows(size_t sender) = 0;
 
@@ -124,7 +135,8 @@ class ExpertLayers {
   const SchedulingPolicy scheduling_;
   const int crossover_rows_;
   const DType wire_;
-  const size_t row_bytes_;
+  const RowFormat format_;                        // of rows and contributions in the exchange
+  const size_t row_bytes_;                        // of the wire type
   const size_t max_rows_;                         // R_max
   const size_t sender_stride_;                    // R_max * K
   const size_t slots_;                            // C
@@ -149,13 +161,6 @@ class ExpertLayers {
 // The tensors as operations take them, without rows.
 kernels::ActiveExpert WeightsOf(const FfnTensors& tensors);
 
-struct ExpertLayersOptions {
-  SchedulingPolicy scheduling = SchedulingPolicy::kAebs;
-  int crossover_rows = 0;  // as ScheduleRound (common/row_split.h) takes it
-  bool graphs = true;      // for a GPU: whether launches are recorded
-  // For a GPU: whether every Gate call passes `replies`.
-  bool device_replies = false;
-};
 // Makes the layers for the place's device. `weights` holds the experts of `rank` in the topology's
 // placement. It must outlive the result, as must the place's team and context. If the context lacks
 // memory, it reports that by TakeFailure.

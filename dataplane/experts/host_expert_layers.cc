@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "dataplane/comm/exchange/row_codec.h"
+
 namespace janus::dataplane {
 
 HostExpertLayers::HostExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
                                    const Topology& topology, Rank rank,
                                    const ExpertLayersOptions& options, const kernels::Place& place)
-    : ExpertLayers(model, weights, topology, rank, options.scheduling, options.crossover_rows),
+    : ExpertLayers(model, weights, topology, rank, options),
       stream_(place.stream),
       row_pointers_(max_rows_),
       gate_logits_(max_rows_ * static_cast<size_t>(model.moe.experts)),
@@ -18,13 +20,31 @@ HostExpertLayers::HostExpertLayers(const ModelDescription& model, const ExpertWe
       ffn_workspace_(place.context->AllocateOrNote(
           static_cast<size_t>(kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs()),
                                                                       model.moe.intermediate, wire_)
-                                  .bytes))) {}
+                                  .bytes))) {
+  if (!format_.is_packed()) return;
+  unpacked_ = place.context->AllocateOrNote(senders_.size() * max_rows_ * row_bytes_);
+  replies_ = place.context->AllocateOrNote(pairs() * row_bytes_);
+}
+
+const std::byte* HostExpertLayers::RowsOf(size_t sender) const {
+  return format_.is_packed() ? unpacked_.data() + sender * max_rows_ * row_bytes_
+                             : senders_[sender].rows;
+}
+
+std::byte* HostExpertLayers::RepliesTo(size_t sender) const {
+  return format_.is_packed() ? replies_.data() + sender * sender_stride_ * row_bytes_
+                             : senders_[sender].reply;
+}
 
 Status HostExpertLayers::GateRows(size_t sender) {
   const Sender& from = senders_[sender];
   JANUS_CHECK(!from.on_device && from.replies == nullptr, sender);
+  if (format_.is_packed()) {
+    JANUS_RETURN_IF_ERROR(UnpackRows(stream_, format_, from.rows, from.count,
+                                     unpacked_.data() + sender * max_rows_ * row_bytes_));
+  }
   for (size_t i = 0; i < static_cast<size_t>(from.count); ++i) {
-    row_pointers_[i] = from.rows + i * row_bytes_;
+    row_pointers_[i] = RowsOf(sender) + i * row_bytes_;
   }
   kernels::GateTopKArgs args = GateOf(layer_);
   args.x_rows = row_pointers_.data();
@@ -51,10 +71,9 @@ Status HostExpertLayers::Assign() {
 Status HostExpertLayers::Compute(Begun begin) {
   const auto k = static_cast<size_t>(model_.moe.top_k);
   LayReplies(begin, [&](const Piece& piece) {
-    const Sender& sender = senders_[piece.sender];
     kernels::Contribution& c = contributions_[ListedAt(piece)];
-    c.x = sender.rows + piece.pair / k * row_bytes_;
-    c.y = sender.reply + piece.at * row_bytes_;
+    c.x = RowsOf(piece.sender) + piece.pair / k * row_bytes_;
+    c.y = RepliesTo(piece.sender) + piece.at * row_bytes_;
     c.weight = gate_weights_[piece.sender * sender_stride_ + piece.pair];
   });
   kernels::GroupedExpertFfnArgs args = FfnOf(layer_);
@@ -66,7 +85,15 @@ Status HostExpertLayers::Compute(Begun begin) {
   args.contributions = contributions_.data();
   args.workspace = ffn_workspace_.data();
   args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
-  return kernels::GroupedExpertFfn(stream_, args);
+  JANUS_RETURN_IF_ERROR(kernels::GroupedExpertFfn(stream_, args));
+  if (!format_.is_packed()) return OkStatus();
+  for (size_t a = 0; a < senders_.size(); ++a) {
+    const Sender& sender = senders_[a];
+    if (sender.contributions == 0) continue;
+    JANUS_RETURN_IF_ERROR(
+        PackRows(stream_, format_, RepliesTo(a), sender.contributions, sender.reply));
+  }
+  return OkStatus();
 }
 
 }  // namespace janus::dataplane

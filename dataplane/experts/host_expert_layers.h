@@ -7,7 +7,7 @@
 namespace janus::dataplane {
 
 // For a CPU. Rows are gated as they arrive. Rows and contributions are read and written directly in
-// the exchange's slots.
+// the exchange's slots, or if the exchange compresses, in memory of their own.
 class HostExpertLayers final : public ExpertLayers {
  public:
   HostExpertLayers(const ModelDescription& model, const ExpertWeights& weights,
@@ -19,6 +19,9 @@ class HostExpertLayers final : public ExpertLayers {
 
  private:
   Status GateRows(size_t sender) override;
+  // The first of a sender's rows, and of the contributions to it, of the wire type.
+  const std::byte* RowsOf(size_t sender) const;
+  std::byte* RepliesTo(size_t sender) const;
 
   const kernels::Stream stream_;
   std::vector<const void*> row_pointers_;             // of one sender
@@ -28,6 +31,9 @@ class HostExpertLayers final : public ExpertLayers {
   std::vector<kernels::ActiveExpert> active_;         // [C]
   std::vector<kernels::Contribution> contributions_;  // [m * R_max * K]
   kernels::Buffer ffn_workspace_;
+  // If the exchange compresses, of the wire type:
+  kernels::Buffer unpacked_;  // [m, R_max, H]
+  kernels::Buffer replies_;   // [m, R_max * K, H]
 };
 
 }  // namespace janus::dataplane

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "common/row_format.h"
 #include "common/statistics.h"
 #include "common/topology.h"
 #include "dataplane/comm/handshake/handshake.h"
@@ -32,10 +33,10 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
                                           std::stop_token stop, const Logger& log);
 
 // For a member with a GPU: its slots in GPU memory. Null if the topology forbids them, or, with a
-// warning, if they cannot be allocated; then everything goes through host memory. `gpu_direct`: as
-// for ConnectExchange.
+// warning, if they cannot be allocated; then everything goes through host memory. So it does if the
+// exchange compresses: the GPU packs rows on their way there. `gpu_direct`: as for ConnectExchange.
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
-                                             const TransportLayout& layout,
+                                             const TransportLayout& layout, Compression compression,
                                              kernels::Context& context, bool gpu_direct,
                                              const Logger& log);
 

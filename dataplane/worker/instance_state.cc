@@ -20,6 +20,8 @@ std::string ForLife(const v1::WorkerConfig& config) {
   out.set_isa(config.isa());
   out.set_debug_logits_hash(config.debug_logits_hash());
   out.set_fp8_kv_cache(config.fp8_kv_cache());
+  // An absent value is NONE, from an operator of an older version too.
+  if (config.compression() != v1::COMPRESSION_NONE) out.set_compression(config.compression());
   if (config.has_timed()) *out.mutable_timed() = config.timed();
   return out.SerializeAsString();
 }
@@ -95,6 +97,7 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
                          .Mix(l.model_digest)
                          .Mix(static_cast<uint64_t>(l.model.dtype))
                          .Mix(uint64_t{l.settings.attention.fp8_cache})
+                         .Mix(static_cast<uint64_t>(l.settings.compression))
                          .Hex();
   JANUS_ASSIGN_OR_RETURN(l.weights,
                          LoadInto(*l.uploader, flags.model, l.model, report, std::move(stop)));
@@ -112,8 +115,8 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
 Status InstanceState::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
   if (ForLife(other) != config) {
     return FailedPrecondition(
-        "dtype, kv_block_size, isa, debug_logits_hash, fp8_kv_cache or timed differs from the "
-        "served epoch's; changing it needs new workers");
+        "dtype, kv_block_size, isa, debug_logits_hash, fp8_kv_cache, compression or timed differs "
+        "from the served epoch's; changing it needs new workers");
   }
   if (attention != nullptr && other_room != room) {
     return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +

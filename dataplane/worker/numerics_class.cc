@@ -8,11 +8,12 @@ std::string DeviceClass(const kernels::Context& context, kernels::Isa isa) {
   return context.is_host() ? "cpu " + std::string(kernels::ToString(isa)) : context.numerics();
 }
 
-std::string NumericsClass(const ModelDescription& model, bool fp8_cache,
+std::string NumericsClass(const ModelDescription& model, bool fp8_cache, Compression compression,
                           const kernels::Context& context, kernels::Isa isa) {
   const int version = context.is_host() ? kernels::kBitsVersion : kernels::kCudaBitsVersion;
   return DeviceClass(context, isa) + " kernels" + std::to_string(version) + " " +
-         std::string(ToString(model.dtype)) + (fp8_cache ? " kv fp8" : "") + " tp1 uncompressed";
+         std::string(ToString(model.dtype)) + (fp8_cache ? " kv fp8" : "") + " tp1 " +
+         (compression == Compression::kFp8 ? "exchange fp8" : "uncompressed");
 }
 
 }  // namespace janus::dataplane

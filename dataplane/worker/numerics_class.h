@@ -3,6 +3,7 @@
 #include <string>
 
 #include "common/model/description.h"
+#include "common/row_format.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/device/context.h"
 
@@ -13,8 +14,8 @@ namespace janus::dataplane {
 std::string DeviceClass(const kernels::Context& context, kernels::Isa isa);
 
 // The class of everything that affects bits; equal on all members of a role (HELLO). `fp8_cache`:
-// as in AttentionOptions.
-std::string NumericsClass(const ModelDescription& model, bool fp8_cache,
+// as in AttentionOptions. `compression`: of the exchange.
+std::string NumericsClass(const ModelDescription& model, bool fp8_cache, Compression compression,
                           const kernels::Context& context, kernels::Isa isa);
 
 }  // namespace janus::dataplane

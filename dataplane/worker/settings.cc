@@ -80,6 +80,7 @@ Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
   JANUS_RETURN_IF_ERROR(CheckFits("sequences.swap_bytes",
                                   static_cast<uint64_t>(attention.swap_bytes), machine_bytes));
   attention.fp8_cache = config.fp8_kv_cache();
+  JANUS_ASSIGN_OR_RETURN(settings.compression, FromProto(config.compression()));
   attention.logits_hashes = config.debug_logits_hash();
   attention.context = &context;
   return settings;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/model/description.h"
+#include "common/row_format.h"
 #include "common/topology.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/experts/expert_instance.h"
@@ -33,7 +34,8 @@ struct WorkerFlags {
 // The settings that are constant for the life of an instance, with defaults filled in.
 struct InstanceSettings {
   AttentionOptions attention;
-  kernels::Isa isa = kernels::Isa::kAvx2;  // for a CPU
+  kernels::Isa isa = kernels::Isa::kAvx2;        // for a CPU
+  Compression compression = Compression::kNone;  // of the exchange
 };
 
 // `room` belongs to the instance; expert instances ignore it. InvalidArgument names the field.

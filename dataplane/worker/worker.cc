@@ -171,7 +171,7 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
                          {"device", DeviceClass(context_, settings.isa)},
                          {"dtype", ToString(state_->model.dtype)},
                          {"numerics", NumericsClass(state_->model, settings.attention.fp8_cache,
-                                                    context_, settings.isa)},
+                                                    settings.compression, context_, settings.isa)},
                          {"spin_us", prepared_->policy().spin.count()},
                          {"resident_bytes", ResidentBytes()}});
   return OkStatus();

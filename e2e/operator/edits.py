@@ -147,7 +147,7 @@ row("roles.experts.scheduling", "AEBSGreedy", EPOCH)
 
 row("exchange.mode", "TwoPhaseSingle", EPOCH, at("roles.experts.instancesPerPod", 2))
 row("exchange.transport", "TCP", EPOCH)
-not_supported("exchange.compression", "FP8")
+row("exchange.compression", "FP8", BOTH)  # like model.dtype
 not_supported("exchange.gate", "Attention")
 not_supported("exchange.sum", "FixedPoint")
 not_supported("exchange.hostShared", True)

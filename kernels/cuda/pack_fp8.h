@@ -138,7 +138,9 @@ struct UnpackRowsKernel {
 
   template <class Block>
   JANUS_DEVICE void operator()(Block& block) const {
-    const bool by_vectors = GoesByVectors(a.y, a.y_dtype, a.hidden, a.y_stride) &&
+    // Rows that lie apart may lie anywhere.
+    const bool by_vectors = a.packed_list == nullptr &&
+                            GoesByVectors(a.y, a.y_dtype, a.hidden, a.y_stride) &&
                             GoesByVectors(a.packed, DType::kFloat8E4M3, a.hidden, a.packed_stride);
     block.Phase([&](int thread) {
       const RowPart part = PartOfWarp(block.index(), thread, a.hidden, kPart);
@@ -151,10 +153,15 @@ struct UnpackRowsKernel {
   template <bool kByVectors>
   JANUS_DEVICE void Unpack(const RowPart& part) const {
     const int64_t blocks = (a.hidden + kScaleBlock - 1) / kScaleBlock;
+    const auto* const listed =
+        a.packed_list != nullptr ? static_cast<const uint8_t*>(a.packed_list[part.row]) : nullptr;
     const uint8_t* const packed =
-        a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
+        listed != nullptr
+            ? listed
+            : a.packed + part.row * (a.packed_stride != 0 ? a.packed_stride : a.hidden);
     const float* const scales =
-        a.scales + part.row * (a.scale_stride != 0 ? a.scale_stride : blocks);
+        listed != nullptr ? reinterpret_cast<const float*>(listed + a.list_scales_at)
+                          : a.scales + part.row * (a.scale_stride != 0 ? a.scale_stride : blocks);
     void* const y = static_cast<unsigned char*>(a.y) +
                     part.row * (a.y_stride != 0 ? a.y_stride : a.hidden) * SizeOf(a.y_dtype);
     Words<1> fours[kTurns];

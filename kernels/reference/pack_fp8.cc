@@ -38,9 +38,15 @@ void UnpackFp8Reference(const UnpackFp8Args& a) {
   const int64_t scale_stride = a.scale_stride != 0 ? a.scale_stride : ScaleBlocks(a.hidden);
   const int64_t y_stride = a.y_stride != 0 ? a.y_stride : a.hidden;
   for (int64_t t = 0; t < a.rows; ++t) {
+    const auto* const listed =
+        a.packed_list != nullptr ? static_cast<const uint8_t*>(a.packed_list[t]) : nullptr;
+    const uint8_t* const packed = listed != nullptr ? listed : a.packed + t * packed_stride;
+    const float* const scales = listed != nullptr
+                                    ? reinterpret_cast<const float*>(listed + a.list_scales_at)
+                                    : a.scales + t * scale_stride;
     for (int64_t h = 0; h < a.hidden; ++h) {
-      const float value = FromFloat8E4M3(a.packed[t * packed_stride + h]);
-      const float scaled = value * a.scales[t * scale_stride + h / kScaleBlock];
+      const float value = FromFloat8E4M3(packed[h]);
+      const float scaled = value * scales[h / kScaleBlock];
       WriteElement(a.y, a.y_dtype, t * y_stride + h,
                    std::isnan(value) ? std::bit_cast<float>(0x7fc00000u) : scaled);
     }

@@ -45,6 +45,7 @@ Effective ResolveDefaults(const MoEService& service) {
   out.kv_memory_percent = spec.roles.attention.kv_cache.memory_percent.value_or(90);
   const PrefixCache prefix_cache = spec.roles.attention.kv_cache.prefix_cache;
   out.prefix_cache = prefix_cache == PrefixCache::kAuto ? PrefixCache::kExact : prefix_cache;
+  out.compression = spec.exchange.compression;
   out.fp8_kv_cache = spec.roles.attention.kv_cache.dtype == KvDtype::kFp8;
   return out;
 }

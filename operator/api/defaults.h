@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/row_format.h"
 #include "common/topology.h"
 #include "operator/api/moeservice.h"
 
@@ -21,6 +22,7 @@ struct Effective {
   int micro_batches = 1;
   int kv_memory_percent = 90;
   bool fp8_kv_cache = false;
+  Compression compression = Compression::kNone;
 };
 
 // `service` has passed ValidateSchema and ValidateSupported. Pure.

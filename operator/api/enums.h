@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/row_format.h"
+
 namespace janus::control {
 
 // The API's enumerations. The table below each enum has the names that objects use: CamelCase,
@@ -31,7 +33,6 @@ enum class PlacementPolicy { kAuto, kActivationAware, kRoundRobin };
 enum class Scheduling { kAebs, kAebsGreedy, kRandom, kStatic };
 enum class ExchangeMode { kAuto, kDirect, kTwoPhaseSingle, kTwoPhaseParallel };
 enum class Transport { kAuto, kSharedMemory, kTcp, kRdma };
-enum class Compression { kNone, kFp8 };
 enum class GateSide { kAuto, kExperts, kAttention };
 enum class SumRule { kAuto, kContributions, kFixedPoint };
 enum class Predictor { kNone, kEwma, kSeasonal };

@@ -130,8 +130,6 @@ constexpr std::array kLimits = {
             return Unless(s.exchange.transport,
                           {Transport::kAuto, Transport::kSharedMemory, Transport::kTcp});
           }},
-    Limit{"exchange.compression", "None", "",
-          [](const Spec& s) { return Unless(s.exchange.compression, {Compression::kNone}); }},
     Limit{"exchange.gate", "Auto or Experts", "",
           [](const Spec& s) {
             return Unless(s.exchange.gate, {GateSide::kAuto, GateSide::kExperts});

@@ -104,6 +104,9 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
       std::max(TableSize(policy, policy.experts, experts, service.n), options.room->fewest_experts);
   const int micro_batches = service.spec.pipeline.micro_batches;
   const bool is_cpu = out.attention.is_cpu || out.experts.is_cpu;
+  if (plan.effective.compression == Compression::kFp8) {
+    options.wires = {controllers::WireFormat::kFp8};
+  }
   options.min_micro_batches = std::max(micro_batches, 1);
   options.max_micro_batches = micro_batches > 0 ? micro_batches : is_cpu ? 1 : 2;
   return out;

@@ -26,10 +26,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }();
   FuzzedDataProvider input(data, size);
   Topology topology = direct;
-  topology.mode = static_cast<ExchangeMode>(input.ConsumeIntegralInRange<int>(0, 2));
+  const int way = input.ConsumeIntegralInRange<int>(0, 5);
+  topology.mode = static_cast<ExchangeMode>(way % 3);
+  const Compression compression = way < 3 ? Compression::kNone : Compression::kFp8;
   const Rank rank{input.ConsumeBool() ? 1 : 0};
   const ExchangeShape shape =
-      ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
+      ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32, compression);
   const TransportLayout layout = LayoutFor(topology.mode, shape, {Role::kAttention, rank});
   const auto transport =
       RelayOver(topology.mode, shape, std::make_unique<HostileTransport>(layout, input));

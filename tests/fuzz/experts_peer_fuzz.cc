@@ -21,9 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<ExpertWeights> shares = held.Shares(direct.placement);
   FuzzedDataProvider input(data, size);
   Topology topology = direct;
-  topology.mode = static_cast<ExchangeMode>(input.ConsumeIntegralInRange<int>(0, 2));
+  const int way = input.ConsumeIntegralInRange<int>(0, 5);
+  topology.mode = static_cast<ExchangeMode>(way % 3);
+  const Compression compression = way < 3 ? Compression::kNone : Compression::kFp8;
   const ExchangeShape shape =
-      ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32);
+      ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32, compression);
   const TransportLayout layout = LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}});
   const auto transport =
       RelayOver(topology.mode, shape, std::make_unique<HostileTransport>(layout, input));

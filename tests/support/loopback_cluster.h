@@ -39,7 +39,8 @@ class LoopbackCluster {
   using MakeContext = std::function<std::unique_ptr<kernels::Context>()>;
 
   struct Options {
-    Topology topology;  // attention and experts need no addresses here
+    Topology topology;                             // attention and experts need no addresses here
+    Compression compression = Compression::kNone;  // with it nothing is exchanged in place
     // Memory for swapping is pinned beside a device, and an emulated device writes all of it.
     AttentionOptions attention = [] {
       AttentionOptions small;

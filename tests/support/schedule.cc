@@ -130,6 +130,7 @@ LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice&
   options.isa = kernels.isa;
   options.make_context = kernels.make_context;
   options.attention.fp8_cache = kernels.fp8_cache;
+  options.compression = kernels.compression;
   return options;
 }
 
@@ -321,6 +322,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.isa = kernels.isa;
   options.make_context = kernels.make_context;
   options.attention.fp8_cache = kernels.fp8_cache;
+  options.compression = kernels.compression;
   options.device_join = kernels.device_join;
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;

@@ -12,7 +12,7 @@
 
 namespace janus::dataplane {
 
-// Which kernels run, and whether the cache is in fp8.
+// Which kernels run, whether the cache is in fp8, and how the exchange compresses.
 struct KernelChoice {
   kernels::Device device = kernels::Device::kReference;
   kernels::Isa isa = kernels::Isa::kAvx2;
@@ -20,6 +20,7 @@ struct KernelChoice {
   LoopbackCluster::MakeContext make_context = nullptr;
   Join device_join = nullptr;
   bool fp8_cache = false;
+  Compression compression = Compression::kNone;
 };
 // The vectorised kernels for this machine's best instruction set; the reference without AVX2.
 KernelChoice BestCpu();

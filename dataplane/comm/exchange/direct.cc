@@ -236,6 +236,7 @@ class DirectAttention final : public AttentionExchange {
     return relay != nullptr ? relay->received() : received_;
   }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
+  Compression compression() const override { return shape_.compression; }
   uint64_t stale() const override {
     const NodeRelay* const relay = transport_.relay();
     return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);
@@ -448,6 +449,7 @@ class DirectExperts final : public ExpertExchange {
     return relay != nullptr ? relay->received() : received_;
   }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
+  Compression compression() const override { return shape_.compression; }
   uint64_t stale() const override {
     const NodeRelay* const relay = transport_.relay();
     return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);

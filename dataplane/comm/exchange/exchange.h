@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/dtype.h"
 #include "common/exchange_size.h"
+#include "common/row_format.h"
 #include "common/status.h"
 #include "common/topology.h"
 #include "dataplane/comm/transport/transport.h"
@@ -21,7 +22,7 @@ namespace janus::dataplane {
 struct ExchangeShape {
   int hidden = 0;                // H
   int top_k = 0;                 // K
-  DType wire = DType::kFloat32;  // of rows and contributions
+  DType wire = DType::kFloat32;  // of the activations
   int micro_batches = 1;         // rounds in flight per layer, b
   int max_rows = 512;            // R_max: rows of one sender in one round
   int m = 0;
@@ -30,12 +31,15 @@ struct ExchangeShape {
   int layers = 1;            // rounds of a micro-batch in a step, at most: the model's MoE layers
   std::vector<int> node_of;  // by member, attention first; each role's nodes are numbered from 0
 
-  size_t row_bytes() const {
-    return static_cast<size_t>(hidden) * static_cast<size_t>(SizeOf(wire));
-  }
+  Compression compression = Compression::kNone;
+
+  // Of rows and contributions.
+  RowFormat format() const { return {hidden, wire, compression}; }
+  size_t row_bytes() const { return format().bytes(); }
   ExchangeSize size() const { return {m, n, micro_batches, max_rows, top_k, row_bytes()}; }
 };
-ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire);
+ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire,
+                      Compression compression = Compression::kNone);
 
 // By attention rank, whether it takes part in a step.
 using Participants = std::vector<bool>;
@@ -74,6 +78,10 @@ class Exchange {
   // two-phase modes only what travels between nodes. 0 for an exchange without messages.
   virtual Traffic sent() const { return {}; }
   virtual Traffic received() const { return {}; }
+
+  // Of the rows and contributions in the slots. The caller packs what it writes there, and unpacks
+  // what it reads (row_codec.h).
+  virtual Compression compression() const { return Compression::kNone; }
 };
 
 // The attention side of a round, in any mode. For each round: fill Rows, Post, then Poll until
@@ -83,7 +91,7 @@ class Exchange {
 // Confined to the step thread. Nothing allocates after construction.
 class AttentionExchange : public Exchange {
  public:
-  // Where the caller writes the rows of a micro-batch, [max_rows, H] of the wire type, 64-byte
+  // Where the caller writes the rows of a micro-batch, [max_rows] in the shape's format, 64-byte
   // aligned. Peers read them in place: they must not change from Post until Poll has returned true.
   virtual std::span<std::byte> Rows(int micro_batch) = 0;
   // The same in GPU memory, 256-byte aligned, if peers read this member's GPU memory
@@ -106,8 +114,8 @@ class AttentionExchange : public Exchange {
   // Expert instances that the micro-batch's round still waits for.
   virtual std::vector<Rank> Awaited(int micro_batch) const = 0;
 
-  // contributions[row * K + slot] -> H values of the wire type, in place. Valid after Poll returned
-  // true and until the micro-batch's next Post.
+  // contributions[row * K + slot] -> a contribution in the shape's format, in place. Valid after
+  // Poll returned true and until the micro-batch's next Post.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
   // For each contribution 1 if its address is in GPU memory, as this member's GPU sees it,
   // otherwise 0; empty: all are on the host. Work queued after StreamWait may read those in GPU
@@ -129,7 +137,7 @@ class AttentionExchange : public Exchange {
 // Rows of one attention instance in one round.
 struct ArrivedRows {
   int count = 0;
-  const std::byte* rows = nullptr;  // [count, H] of the wire type, in place
+  const std::byte* rows = nullptr;  // [count] in the shape's format, in place
   bool on_device = false;           // whether `rows` is an address of this member's GPU
   MonotonicTime posted;
   MonotonicTime ready = {};  // when they count as there, by this machine's clock
@@ -155,7 +163,7 @@ class ExpertExchange : public Exchange {
   // them. The address is the same in every round. Null: Begin returns the place.
   virtual std::byte* DeviceReplies(int micro_batch, Rank to) = 0;
 
-  // Room for `count` contributions to `to`: refs[count] and rows [count, H] of the wire type.
+  // Room for `count` contributions to `to`: refs[count] and rows [count] in the shape's format.
   // `rows` is null if DeviceReplies returned a place.
   struct Outgoing {
     std::span<ContributionRef> refs;

@@ -30,6 +30,11 @@ std::string SumText(uint8_t sum) {
   return std::to_string(sum);
 }
 
+std::string CompressionText(uint8_t compression) {
+  if (compression > static_cast<uint8_t>(Compression::kFp8)) return std::to_string(compression);
+  return std::string(ToString(static_cast<Compression>(compression)));
+}
+
 std::string TransportText(PairTransport transport) {
   if (transport == PairTransport::kSharedMemory) return "shared memory";
   if (transport == PairTransport::kUcx) return "UCX";
@@ -51,6 +56,7 @@ Hello MakeHello(const ExchangeIdentity& identity, const TransportLayout& layout,
   Hello hello;
   hello.role = static_cast<uint8_t>(layout.self.role);
   hello.sum_rule = static_cast<uint8_t>(identity.sum);
+  hello.compression = static_cast<uint8_t>(identity.compression);
   hello.rank = static_cast<uint16_t>(layout.self.rank.value);
   hello.epoch = identity.epoch;
   hello.key_check = EpochKeyCheck(identity.epoch_key, identity.epoch);
@@ -113,6 +119,10 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
   }
   if (theirs.sum_rule != ours.sum_rule) {
     return differs("sum rule", SumText(theirs.sum_rule), SumText(ours.sum_rule));
+  }
+  if (theirs.compression != ours.compression) {
+    return differs("compression", CompressionText(theirs.compression),
+                   CompressionText(ours.compression));
   }
   if (theirs.topology_hash != ours.topology_hash) {
     return differs("topology hash", hex(theirs.topology_hash), hex(ours.topology_hash));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/row_format.h"
 #include "common/status.h"
 #include "common/topology.h"
 #include "dataplane/comm/handshake/exchange_refusal.h"
@@ -19,6 +20,7 @@ struct ExchangeIdentity {
   uint64_t model_digest = 0;  // of the checkpoint
   std::string numerics;       // class of our role: "cpu avx512 bf16 tp1"; at most 63 characters
   SumRule sum = SumRule::kContributions;
+  Compression compression = Compression::kNone;
   uint64_t topology_hash = 0;  // of the topology with its placement and configuration
 };
 

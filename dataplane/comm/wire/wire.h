@@ -51,7 +51,8 @@ struct Hello {
   char refusal[kRefusalChars] = {};    // empty, or why the sender refuses
   uint32_t address_bytes = 0;
   PairTransport transport = PairTransport::kSharedMemory;
-  uint8_t zero[3] = {};
+  uint8_t compression = 0;
+  uint8_t zero[2] = {};
 };
 static_assert(sizeof(Hello) == 384 && std::is_trivially_copyable_v<Hello>);
 
@@ -73,8 +74,8 @@ struct RoundKey {
 };
 
 enum class MessageKind : uint8_t {
-  kRows = 1,           // attention -> experts: one micro-batch's rows [count, H]
-  kContributions = 2,  // experts -> attention: `count` of (row, top-k slot, c[H])
+  kRows = 1,           // attention -> experts: one micro-batch's rows [count]
+  kContributions = 2,  // experts -> attention: `count` of (row, top-k slot, c)
   kTicket = 3,         // coordinator -> every member
   kDemand = 4,         // attention -> coordinator
   kBundle = 5,         // between nodes, and within one: `count` sections of one round (two_phase.h)
@@ -118,7 +119,8 @@ enum class RoundTrouble : uint32_t {
 };
 
 // The place of a contribution: row of the receiver's micro-batch, top-k slot of that row. A
-// kContributions payload is ContributionRef[count], padding to 64 bytes, then rows [count, H].
+// kContributions payload is ContributionRef[count], padding to 64 bytes, then rows [count] in the
+// format of the epoch (common/row_format.h).
 struct ContributionRef {
   uint16_t row = 0;
   uint8_t slot = 0;

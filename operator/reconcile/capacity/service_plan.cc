@@ -6,6 +6,7 @@
 #include "common/model/device_memory.h"
 #include "common/model/memory.h"
 #include "common/page_tokens.h"
+#include "common/row_format.h"
 #include "controllers/placement.h"
 #include "controllers/replicas/default_slots.h"
 #include "controllers/timed/timed_model.h"
@@ -137,9 +138,9 @@ Status SetCounts(const MoEServiceSpec& spec, const ModelDescription& model,
   return OkStatus();
 }
 
-// A hidden state on the wire.
-int64_t RowBytes(const ModelDescription& model) {
-  return int64_t{model.hidden} * SizeOf(WireType(model));
+// A hidden state on the wire, by default without compression.
+int64_t RowBytes(const ModelDescription& model, Compression compression = Compression::kNone) {
+  return static_cast<int64_t>(RowFormat{model.hidden, WireType(model), compression}.bytes());
 }
 
 Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
@@ -172,7 +173,7 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
                           plan.effective.micro_batches,
                           plan.max_rows_per_round,
                           model.moe.top_k,
-                          static_cast<size_t>(RowBytes(model)),
+                          static_cast<size_t>(RowBytes(model, plan.effective.compression)),
                           plan.effective.mode,
                           nodes.attention,
                           nodes.experts};
@@ -217,7 +218,8 @@ void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan)
 constexpr int kEpochs = 2;
 
 RoundRoom RoomOfRounds(const ServicePlan& plan) {
-  return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches};
+  return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches,
+          plan.effective.compression};
 }
 
 // For workers on GPUs, without keys and values. Weights pass through host memory. If they are
@@ -377,9 +379,11 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   need.m = plan.m;
   need.n = plan.n;
   SetWeights(model, plan.dtype == from.checkpoint.dtype, plan);
-  need.attention_workspace = AttentionWorkspaceBytes(model, plan.max_rows_per_round,
-                                                     plan.max_batch_size, plan.compute_threads);
-  need.expert_workspace = ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round);
+  need.attention_workspace =
+      AttentionWorkspaceBytes(model, plan.max_rows_per_round, plan.max_batch_size,
+                              plan.compute_threads, plan.effective.compression);
+  need.expert_workspace =
+      ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round, plan.effective.compression);
   SetExchange(model, plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;

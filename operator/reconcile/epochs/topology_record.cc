@@ -135,6 +135,7 @@ std::string ModelOf(const PlannedService& planned) {
   // Another numerics class: members of a role refuse each other if it differs.
   if (planned.plan.effective.device == Device::kCuda) hash.Mix("cuda");
   if (planned.plan.effective.fp8_kv_cache) hash.Mix("kv fp8");
+  if (planned.plan.effective.compression == Compression::kFp8) hash.Mix("exchange fp8");
   return hash.Hex().substr(0, 10);
 }
 

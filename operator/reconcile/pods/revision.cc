@@ -160,6 +160,7 @@ std::string ModelLabelOf(const MoEService& service) {
   set.Add("dtype", ToString(service.spec.model.dtype), ToString(Dtype::kAuto));
   set.Add("kvDtype", ToString(service.spec.roles.attention.kv_cache.dtype),
           ToString(KvDtype::kAuto));
+  set.Add("compression", ToString(service.spec.exchange.compression), ToString(Compression::kNone));
   if (DeviceOf(service) == Device::kCuda) set.Add("computesOn", ToString(Device::kCuda));
   return Letters(set.value());
 }

@@ -22,7 +22,8 @@ Cause ModelCannotFollow(const std::string& topology, bool may_stand_beside) {
   return {
       "NotSupported",
       "spec.model: topology " + topology +
-          " cannot change weights, dtype, device or kvCache.dtype; spec.rollout.type: " +
+          " cannot change weights, dtype, device, kvCache.dtype or exchange.compression; "
+          "spec.rollout.type: " +
           (may_stand_beside ? "SideBySide starts the new model beside the old one if both fit; "
                             : "") +
           "Recreate stops the old model first; nothing serves while the new one loads; or create "

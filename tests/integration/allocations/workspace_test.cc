@@ -45,6 +45,8 @@ std::vector<Shape> Shapes() {
 
 class WorkspaceTest : public testing::TestWithParam<Shape> {
  protected:
+  static constexpr Compression kBoth[] = {Compression::kNone, Compression::kFp8};
+
   static void ExpectCounted(uint64_t allocated, int64_t counted) {
     EXPECT_LE(allocated, static_cast<uint64_t>(counted));
     EXPECT_GE(static_cast<double>(allocated), 0.6 * static_cast<double>(counted));
@@ -65,14 +67,18 @@ TEST_P(WorkspaceTest, OfAnAttentionInstance) {
   options.bytes = options.page_bytes * options.layers * 4;
   const std::unique_ptr<KvPagePool> cache = std::move(*KvPagePool::Create(options));
 
-  const Allocations before = AllocationsOfThisThread();
-  const AttentionLayers layers(model, held_.attention, *cache, stream_,
-                               AttentionLayers::Room{.max_rows = kRows});
-  const HostSampler sampler(stream_, model.vocab, model.vocab);
-  const Allocations made = AllocationsOfThisThread() - before;
-  // The logits grow with the first batch that asks for so many.
-  const uint64_t logits = uint64_t{kBatch} * static_cast<uint64_t>(model.vocab) * sizeof(float);
-  ExpectCounted(made.bytes + logits, AttentionWorkspaceBytes(model, kRows, kBatch, kThreads));
+  for (const Compression compression : kBoth) {
+    const Allocations before = AllocationsOfThisThread();
+    const AttentionLayers layers(
+        model, held_.attention, *cache, stream_,
+        AttentionLayers::Room{.max_rows = kRows, .compression = compression});
+    const HostSampler sampler(stream_, model.vocab, model.vocab);
+    const Allocations made = AllocationsOfThisThread() - before;
+    // The logits grow with the first batch that asks for so many.
+    const uint64_t logits = uint64_t{kBatch} * static_cast<uint64_t>(model.vocab) * sizeof(float);
+    ExpectCounted(made.bytes + logits,
+                  AttentionWorkspaceBytes(model, kRows, kBatch, kThreads, compression));
+  }
 }
 
 TEST_P(WorkspaceTest, OfAnExpertInstance) {
@@ -81,11 +87,13 @@ TEST_P(WorkspaceTest, OfAnExpertInstance) {
       MakeTopology(2, {model.moe.experts}, model.moe_layers(), model.moe.experts, 1, kRows);
   const std::vector<ExpertWeights> shares = held_.Shares(topology.placement);
 
-  const Allocations before = AllocationsOfThisThread();
-  const std::unique_ptr<ExpertLayers> layers =
-      MakeExpertLayers(model, shares[0], topology, Rank{0}, {}, stream_);
-  const Allocations made = AllocationsOfThisThread() - before;
-  ExpectCounted(made.bytes, ExpertWorkspaceBytes(model, topology.m(), kRows));
+  for (const Compression compression : kBoth) {
+    const Allocations before = AllocationsOfThisThread();
+    const std::unique_ptr<ExpertLayers> layers = MakeExpertLayers(
+        model, shares[0], topology, Rank{0}, {.compression = compression}, stream_);
+    const Allocations made = AllocationsOfThisThread() - before;
+    ExpectCounted(made.bytes, ExpertWorkspaceBytes(model, topology.m(), kRows, compression));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WorkspaceTest, testing::ValuesIn(Shapes()),

@@ -15,10 +15,12 @@ struct Configuration {
   std::string weights;
   DType dtype = DType::kFloat32;
   bool fp8_cache = false;
+  Compression compression = Compression::kNone;
 
   std::string name() const {
     return std::to_string(m) + "A" + std::to_string(n) + "E_" + weights + "_" +
-           std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "");
+           std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "") +
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
   }
 };
 std::vector<Configuration> Configurations() {
@@ -29,6 +31,7 @@ std::vector<Configuration> Configurations() {
         all.push_back({m, n, weights, dtype});
       }
       all.push_back({m, n, weights, DType::kBFloat16, true});
+      all.push_back({m, n, weights, DType::kBFloat16, false, Compression::kFp8});
     }
   }
   return all;
@@ -69,6 +72,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   for (int i = 0; i < schedules; ++i) {
     KernelChoice kernels = i % 4 == 0 ? KernelChoice() : BestCpu();
     kernels.fp8_cache = c.fp8_cache;
+    kernels.compression = c.compression;
     const RequestPool& pool = Pool(c.weights, c.dtype, kernels);
     Random random(MixSeed(TestSeed(), GetParam(), static_cast<uint64_t>(i)));
     const Schedule schedule = RandomSchedule(random, c.m, c.n, held.model, pool);

@@ -18,8 +18,9 @@ const HeldModel& Held(const std::string& weights, DType dtype) {
 }
 
 const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice kernels) {
-  static std::map<std::tuple<std::string, DType, kernels::Device, bool>, RequestPool> pools;
-  const std::tuple key{weights, dtype, kernels.device, kernels.fp8_cache};
+  static std::map<std::tuple<std::string, DType, kernels::Device, bool, Compression>, RequestPool>
+      pools;
+  const std::tuple key{weights, dtype, kernels.device, kernels.fp8_cache, kernels.compression};
   const auto at = pools.find(key);
   if (at != pools.end()) return at->second;
   const int size = Soak() ? 400 : 40;

@@ -16,22 +16,27 @@ struct Configuration {
   std::string model;  // "small", "small_latent", or a golden checkpoint's folder
   DType dtype = DType::kFloat32;
   bool fp8_cache = false;
+  Compression compression = Compression::kNone;
   std::string name() const {
-    return model + "_" + std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "");
+    return model + "_" + std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "") +
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
   }
 };
-const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
-                                                    {"small", DType::kBFloat16},
-                                                    {"small_latent", DType::kFloat32},
-                                                    {"small_latent", DType::kBFloat16},
-                                                    {"mixtral", DType::kFloat32},
-                                                    {"mixtral", DType::kBFloat16},
-                                                    {"deepseek_v2", DType::kFloat32},
-                                                    {"deepseek_v2", DType::kBFloat16},
-                                                    {"mixtral", DType::kFloat32, true},
-                                                    {"mixtral", DType::kBFloat16, true},
-                                                    {"deepseek_v2", DType::kFloat32, true},
-                                                    {"deepseek_v2", DType::kBFloat16, true}};
+const std::vector<Configuration> kConfigurations = {
+    {"small", DType::kFloat32},
+    {"small", DType::kBFloat16},
+    {"small_latent", DType::kFloat32},
+    {"small_latent", DType::kBFloat16},
+    {"mixtral", DType::kFloat32},
+    {"mixtral", DType::kBFloat16},
+    {"deepseek_v2", DType::kFloat32},
+    {"deepseek_v2", DType::kBFloat16},
+    {"mixtral", DType::kFloat32, true},
+    {"mixtral", DType::kBFloat16, true},
+    {"deepseek_v2", DType::kFloat32, true},
+    {"deepseek_v2", DType::kBFloat16, true},
+    {"mixtral", DType::kBFloat16, false, Compression::kFp8},
+    {"deepseek_v2", DType::kFloat32, true, Compression::kFp8}};
 
 // Long answers, greedy and sampled, computed alone.
 class ReplayTest : public testing::TestWithParam<Configuration> {
@@ -56,6 +61,7 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
   static KernelChoice Kernels() {
     KernelChoice kernels = BestCpu();
     kernels.fp8_cache = GetParam().fp8_cache;
+    kernels.compression = GetParam().compression;
     return kernels;
   }
 

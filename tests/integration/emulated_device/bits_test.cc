@@ -17,28 +17,33 @@ struct Configuration {
   const char* model;
   DType dtype;
   bool fp8_cache = false;
+  Compression compression = Compression::kNone;
   std::string name() const {
     return std::string(model) + "_" + std::string(ToString(dtype)) +
-           (fp8_cache ? "_fp8_cache" : "");
+           (fp8_cache ? "_fp8_cache" : "") +
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
   }
 };
-const std::vector<Configuration> kConfigurations = {{"small", DType::kFloat32},
-                                                    {"small", DType::kBFloat16},
-                                                    {"small_latent", DType::kFloat32},
-                                                    {"small_latent", DType::kBFloat16},
-                                                    {"small_fp8", DType::kBFloat16},
-                                                    {"small_sigmoid", DType::kBFloat16},
-                                                    {"small_gated", DType::kFloat32},
-                                                    {"small_gated", DType::kBFloat16},
-                                                    {"small_sinks", DType::kFloat32},
-                                                    {"small_sinks", DType::kBFloat16},
-                                                    {"small_mxfp4", DType::kBFloat16},
-                                                    {"grouped_heads", DType::kBFloat16},
-                                                    {"deepseek_heads", DType::kBFloat16},
-                                                    {"small", DType::kBFloat16, true},
-                                                    {"small_latent", DType::kBFloat16, true},
-                                                    {"grouped_heads", DType::kBFloat16, true},
-                                                    {"deepseek_heads", DType::kBFloat16, true}};
+const std::vector<Configuration> kConfigurations = {
+    {"small", DType::kFloat32},
+    {"small", DType::kBFloat16},
+    {"small_latent", DType::kFloat32},
+    {"small_latent", DType::kBFloat16},
+    {"small_fp8", DType::kBFloat16},
+    {"small_sigmoid", DType::kBFloat16},
+    {"small_gated", DType::kFloat32},
+    {"small_gated", DType::kBFloat16},
+    {"small_sinks", DType::kFloat32},
+    {"small_sinks", DType::kBFloat16},
+    {"small_mxfp4", DType::kBFloat16},
+    {"grouped_heads", DType::kBFloat16},
+    {"deepseek_heads", DType::kBFloat16},
+    {"small", DType::kBFloat16, true},
+    {"small_latent", DType::kBFloat16, true},
+    {"grouped_heads", DType::kBFloat16, true},
+    {"deepseek_heads", DType::kBFloat16, true},
+    {"small_gated", DType::kFloat32, false, Compression::kFp8},
+    {"small_latent", DType::kBFloat16, true, Compression::kFp8}};
 
 class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
  protected:
@@ -49,6 +54,7 @@ class EmulatedBitsTest : public testing::TestWithParam<Configuration> {
   static KernelChoice Kernels() {
     KernelChoice kernels = OnDevice();
     kernels.fp8_cache = GetParam().fp8_cache;
+    kernels.compression = GetParam().compression;
     return kernels;
   }
 

@@ -21,6 +21,7 @@ struct PlanCase {
   int m, n, slots;
   int micro_batches, rows, batch;
   int64_t kv_bytes;
+  Compression compression = Compression::kNone;
 };
 
 ModelDescription Widened(ModelDescription model, int hidden, int top_k) {
@@ -58,6 +59,7 @@ std::vector<PlanCase> Cases() {
       {"GroupedInParts", wide, 2, 3, 8, 2, 256, 256, 8 << 20},
       {"DeepSeek", deepseek, 1, 1, 24, 1, 512, 128, 4 << 20},
       {"DeepSeekInParts", deepseek, 3, 2, 14, 3, 200, 50, 8 << 20},
+      {"DeepSeekInPartsFp8", deepseek, 3, 2, 14, 3, 200, 50, 8 << 20, Compression::kFp8},
       {"Small", latent, 2, 1, latent.moe.experts, 1, 64, 16, 1 << 20},
   };
 }
@@ -78,6 +80,7 @@ TEST_P(PlanBytes, AreWhatInstancesTake) {
   options.topology =
       MakeTopology(c.m, std::vector<int>(static_cast<size_t>(c.n), c.slots), c.model.moe_layers(),
                    c.model.moe.experts, c.micro_batches, c.rows);
+  options.compression = c.compression;
   options.attention.kv_bytes = c.kv_bytes;
   options.attention.max_batch = c.batch;
   options.attention.graphs = options.experts.graphs = false;  // they use no device memory here
@@ -86,7 +89,7 @@ TEST_P(PlanBytes, AreWhatInstancesTake) {
   const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
   LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
 
-  const RoundRoom room{c.rows, c.batch, c.micro_batches};
+  const RoundRoom room{c.rows, c.batch, c.micro_batches, c.compression};
   const int64_t keys = c.kv_bytes / KvBytesPerToken(c.model);
   const int64_t spare_page = KvBytesPerToken(c.model) * kernels::kPageTokens;
   for (int rank = 0; rank < c.m; ++rank) {

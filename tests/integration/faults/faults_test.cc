@@ -104,11 +104,16 @@ TEST_F(FaultSweep, NorWithMicroBatchesAndChunks) {
 }
 
 // Instances share nodes, and their messages travel in bundles.
-class TwoPhaseFaultSweep : public FaultSweep, public testing::WithParamInterface<ExchangeMode> {};
+struct Bundled {
+  ExchangeMode mode;
+  Compression compression = Compression::kNone;
+};
+class TwoPhaseFaultSweep : public FaultSweep, public testing::WithParamInterface<Bundled> {};
 
 TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
   service_.topology = MakeTopology(3, {4, 3, 5}, held_.model.layers, held_.model.moe.experts, 2);
-  service_.topology.mode = GetParam();
+  service_.topology.mode = GetParam().mode;
+  service_.compression = GetParam().compression;
   GroupIntoNodes(service_.topology, 2, 2);
   service_.requests = 3;
   whole_ = Serve(held_, service_);
@@ -117,9 +122,14 @@ TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TwoPhaseFaultSweep,
-                         testing::Values(ExchangeMode::kTwoPhaseSingle,
-                                         ExchangeMode::kTwoPhaseParallel),
-                         [](const auto& info) { return std::string(ToString(info.param)); });
+                         testing::Values(Bundled{ExchangeMode::kTwoPhaseSingle},
+                                         Bundled{ExchangeMode::kTwoPhaseParallel},
+                                         Bundled{ExchangeMode::kTwoPhaseParallel,
+                                                 Compression::kFp8}),
+                         [](const auto& info) {
+                           return std::string(ToString(info.param.mode)) +
+                                  std::string(ToString(info.param.compression));
+                         });
 
 TEST_F(FaultSweep, NorDoesASecondOneWhileTheStepIsGivenUp) {
   whole_ = Serve(held_, service_);

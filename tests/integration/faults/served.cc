@@ -17,6 +17,7 @@ Served Serve(const HeldModel& held, const Service& service, const Faults& faults
   std::map<PeerId, FaultyTransport*> transports;
   LoopbackCluster::Options options;
   options.topology = topology;
+  options.compression = service.compression;
   options.attention.kv_bytes = 1 << 18;
   options.attention.max_batch = 4;
   options.pace.deadlines = service.deadlines;

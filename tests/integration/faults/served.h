@@ -15,6 +15,7 @@ namespace janus::dataplane {
 // A small service that answers a few requests while faults hit its messages.
 struct Service {
   Topology topology;
+  Compression compression = Compression::kNone;
   StepDeadlines deadlines{Scaled(Seconds(0.2)), Scaled(Seconds(8.0))};
   int requests = 2;
   int prompt = 3;

@@ -101,6 +101,24 @@ class Bits(Service, unittest.TestCase):
         finally:
             self.close()
 
+    def test_an_exchange_in_fp8_has_bits_of_its_own_in_every_configuration_and_mode(self):
+        self.open(copy_demo)
+        try:
+            requests = requests_of(3072)[:4]
+            plain = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
+            results = []
+            for nodes in (["--attention", "1", "--experts", "1"],
+                          ["--nodes", "2x2,2x2", "--exchange-mode", "TwoPhaseParallel"]):
+                def packed(spec, *arguments):
+                    self.start_serving(*nodes, "--compression", "fp8", "--name", "golden", *arguments)
+                several = (4, 4, 0) if "--nodes" in nodes else (1, 1, 0)
+                results.append(self.answers(several, "Auto", requests, 4, serve=packed))
+            self.assertEqual(results[0], results[1])
+            for i, (_, hashes) in enumerate(results[0]):
+                self.assertNotEqual(hashes, plain[i][1], f"request {i}: the option had no effect")
+        finally:
+            self.close()
+
     def test_a_cache_in_fp8_has_bits_of_its_own_in_every_configuration(self):
         self.open(copy_demo)
         try:

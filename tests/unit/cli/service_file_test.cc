@@ -34,6 +34,14 @@ TEST(ComposeServiceText, NamesTheTimedDevice) {
   EXPECT_EQ(composed->spec.timed->device(), device);
 }
 
+TEST(ComposeServiceText, SaysHowTheExchangeCompresses) {
+  ServiceAsked asked{"d", "", "/m", 1, 8};
+  asked.compression = "FP8";
+  const auto composed = ParseServiceText(ComposeServiceText(asked), "service.yaml");
+  ASSERT_TRUE(composed.ok()) << composed.status().message();
+  EXPECT_EQ(composed->spec.exchange.compression, Compression::kFp8);
+}
+
 TEST(WithTimedDevice, TakesThePlaceOfTheObjectsOwnDevice) {
   const TimedDevice device = {"H200", "deepseek-v3", 64, 8};
   const std::string plain = ComposeServiceText({"d", "", "/m", 2, 3}) + "  device: CPU\n";

@@ -448,6 +448,48 @@ TEST(UnpackFp8, GivesTheReferencesBitsEverywhere) {
   }
 }
 
+// Rows in another order, each with its scales behind it.
+TEST(UnpackFp8, TakesRowsThatLieApart) {
+  for (const int hidden : {1, 127, 128, 132, 300, 1100}) {
+    const int64_t scales_at = (hidden + 3) / 4 * 4 + 8;
+    const int64_t row = scales_at + ScaleBlocks(hidden) * 4;
+    constexpr int64_t kRows = 3;
+    std::mt19937_64 random(4);
+    std::vector<float> memory(static_cast<size_t>(kRows * row / 4));
+    auto* const bytes = reinterpret_cast<uint8_t*>(memory.data());
+    for (int64_t i = 0; i < kRows * row; ++i) bytes[i] = static_cast<uint8_t>(random());
+    std::vector<float> scales;
+    for (int64_t t = 0; t < kRows; ++t) {
+      for (int64_t b = 0; b < ScaleBlocks(hidden); ++b) {
+        scales.push_back(static_cast<float>(random() % 100 + 1));
+        memory[static_cast<size_t>((t * row + scales_at) / 4 + b)] = scales.back();
+      }
+    }
+    const std::vector<const void*> list = {bytes + 2 * row, bytes, bytes + row};
+    OnEveryDevice([&](const Stream& stream) {
+      std::vector<uint16_t> wanted(static_cast<size_t>(kRows * hidden));
+      std::vector<uint16_t> got(wanted.size());
+      ASSERT_TRUE(UnpackFp8(stream, {.packed = bytes,
+                                     .scales = scales.data(),
+                                     .y = wanted.data(),
+                                     .y_dtype = kB16,
+                                     .rows = kRows,
+                                     .hidden = hidden,
+                                     .packed_stride = row})
+                      .ok());
+      ASSERT_TRUE(UnpackFp8(stream, {.packed_list = list.data(),
+                                     .list_scales_at = scales_at,
+                                     .y = got.data(),
+                                     .y_dtype = kB16,
+                                     .rows = kRows,
+                                     .hidden = hidden})
+                      .ok());
+      std::rotate(wanted.begin(), wanted.begin() + 2 * hidden, wanted.end());
+      EXPECT_EQ(got, wanted) << hidden;
+    });
+  }
+}
+
 TEST(UnpackFp8, GivesTheValueOfEachCodeTimesItsScale) {
   OnEveryDevice([](const Stream& stream) {
     Bytes codes(256);
@@ -526,6 +568,18 @@ TEST(PackFp8, RefusesOtherFormatsAndShortStrides) {
   unpack.y_dtype = kF32;
   unpack.y_stride = 3;
   EXPECT_EQ(UnpackFp8(Stream{}, unpack).message(), "UnpackFp8: y_stride is shorter than a row");
+  unpack.y_stride = 0;
+  const void* const list[] = {codes.data()};
+  unpack.packed_list = list;
+  EXPECT_EQ(UnpackFp8(Stream{}, unpack).message(),
+            "UnpackFp8: want either packed and scales, or packed_list");
+  unpack.packed = nullptr;
+  unpack.scales = nullptr;
+  EXPECT_EQ(UnpackFp8(Stream{}, unpack).message(),
+            "UnpackFp8: list_scales_at is within the elements");
+  unpack.packed = codes.data();
+  unpack.scales = memory.data();
+  unpack.packed_list = nullptr;
   unpack.y_stride = 0;
   unpack.hidden = 129;
   unpack.scale_stride = 1;

@@ -122,11 +122,12 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
   EXPECT_EQ(
-      NumericsClass(model, false, kernels::HostContext(), kernels::Isa::kAvx512),
+      NumericsClass(model, false, Compression::kNone, kernels::HostContext(),
+                    kernels::Isa::kAvx512),
       "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 uncompressed");
   // Independent of the CPU.
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
-    EXPECT_EQ(NumericsClass(model, false, NamedContext(), isa),
+    EXPECT_EQ(NumericsClass(model, false, Compression::kNone, NamedContext(), isa),
               "cuda sm_90 kernels" + std::to_string(kernels::kCudaBitsVersion) +
                   " BFloat16 tp1 uncompressed");
   }
@@ -135,9 +136,18 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
 TEST(NumericsClass, NamesACacheInFp8) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
-  EXPECT_EQ(NumericsClass(model, true, kernels::HostContext(), kernels::Isa::kAvx512),
-            "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) +
-                " BFloat16 kv fp8 tp1 uncompressed");
+  EXPECT_EQ(
+      NumericsClass(model, true, Compression::kNone, kernels::HostContext(), kernels::Isa::kAvx512),
+      "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) +
+          " BFloat16 kv fp8 tp1 uncompressed");
+}
+
+TEST(NumericsClass, NamesAnExchangeInFp8) {
+  ModelDescription model;
+  model.dtype = DType::kBFloat16;
+  EXPECT_EQ(
+      NumericsClass(model, false, Compression::kFp8, kernels::HostContext(), kernels::Isa::kAvx512),
+      "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 exchange fp8");
 }
 
 TEST(NumericsClass, FitsIntoAHello) {
@@ -148,9 +158,10 @@ TEST(NumericsClass, FitsIntoAHello) {
       model.dtype = dtype;
       // A longer version number, or the extra digit of sm_100.
       const size_t more = 2;
-      EXPECT_LT(NumericsClass(model, true, kernels::HostContext(), isa).size() + more,
-                Hello::kNumericsChars);
-      EXPECT_LT(NumericsClass(model, true, NamedContext(), isa).size() + more,
+      EXPECT_LT(
+          NumericsClass(model, true, Compression::kFp8, kernels::HostContext(), isa).size() + more,
+          Hello::kNumericsChars);
+      EXPECT_LT(NumericsClass(model, true, Compression::kFp8, NamedContext(), isa).size() + more,
                 Hello::kNumericsChars);
     }
   }

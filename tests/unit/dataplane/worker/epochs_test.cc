@@ -412,12 +412,13 @@ TEST_F(EpochsTest, WhatIsForLifeTakesNewWorkers) {
   EXPECT_EQ(prepare(Role::kExperts).code(), StatusCode::kCancelled) << "it is none of theirs";
   rooms_.clear();
   const v1::WorkerConfig served = config_;
-  v1::WorkerConfig computes, holds, emulates;
-  computes = holds = emulates = served;
+  v1::WorkerConfig computes, holds, sends, emulates;
+  computes = holds = sends = emulates = served;
   computes.set_dtype(v1::DTYPE_BFLOAT16);
   holds.set_fp8_kv_cache(true);
+  sends.set_compression(v1::COMPRESSION_FP8);
   emulates.mutable_timed()->set_hardware("H200");
-  for (const v1::WorkerConfig& config : {computes, holds, emulates}) {
+  for (const v1::WorkerConfig& config : {computes, holds, sends, emulates}) {
     config_ = config;
     for (const Role role : {Role::kAttention, Role::kExperts}) {
       const Status other = prepare(role);

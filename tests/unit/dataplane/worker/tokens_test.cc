@@ -70,10 +70,11 @@ TEST_F(TokensTest, SaysWhatItServes) {
 }
 
 // A gateway continues an answer only if it would be the same.
-TEST(TokensOfServices, HaveADigestOfTheirOwnWhereTheCacheIsInFp8) {
-  const auto digest = [](bool fp8_kv_cache) {
+TEST(TokensOfServices, HaveADigestOfTheirOwnWhereTheCacheOrTheExchangeIsInFp8) {
+  const auto digest = [](bool fp8_kv_cache, v1::Compression compression = v1::COMPRESSION_NONE) {
     ServiceUnderTest service;
     service.config().set_fp8_kv_cache(fp8_kv_cache);
+    service.config().set_compression(compression);
     service.Serve();
     TestGateway gateway(service.attention());
     gateway.Hello();
@@ -81,6 +82,7 @@ TEST(TokensOfServices, HaveADigestOfTheirOwnWhereTheCacheIsInFp8) {
   };
   EXPECT_EQ(digest(false), digest(false));
   EXPECT_NE(digest(true), digest(false));
+  EXPECT_NE(digest(false, v1::COMPRESSION_FP8), digest(false));
 }
 
 TEST_F(TokensTest, HoldsStepsBackWithoutCreditAndLosesNoToken) {

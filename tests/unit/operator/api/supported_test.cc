@@ -43,7 +43,7 @@ TEST(Supported, TakesWhatThisVersionDoes) {
   EXPECT_EQ(Errors("exchange: {mode: Direct, transport: SharedMemory, compression: None, gate: "
                    "Experts, sum: Contributions, hostShared: false}"),
             "");
-  EXPECT_EQ(Errors("exchange: {mode: TwoPhaseParallel}"), "");
+  EXPECT_EQ(Errors("exchange: {mode: TwoPhaseParallel, compression: FP8}"), "");
   EXPECT_EQ(Errors("pipeline: {microBatches: 4}"), "");
   EXPECT_EQ(Errors("security: {tls: Disabled}"), "");
   EXPECT_EQ(Errors("gateway: {replicas: 1, limits: {queuedRequests: 7, openStreams: 9}}"), "");
@@ -88,7 +88,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
       {"device: CUDA", "device"},
       {"exchange: {transport: RDMA}", "exchange.transport"},
-      {"exchange: {compression: FP8}", "exchange.compression"},
       {"exchange: {gate: Attention}", "exchange.gate"},
       {"exchange: {sum: FixedPoint}", "exchange.sum"},
       {"exchange: {hostShared: true}", "exchange.hostShared"},

@@ -23,6 +23,9 @@ TEST(WorkerConfigOf, TakesAlongWhatAllMembersScheduleBy) {
   EXPECT_FALSE(config.fp8_kv_cache());
   plan.effective.fp8_kv_cache = true;
   EXPECT_TRUE(WorkerConfigOf(plan, 6, false).fp8_kv_cache());
+  EXPECT_EQ(config.compression(), v1::COMPRESSION_NONE);
+  plan.effective.compression = Compression::kFp8;
+  EXPECT_EQ(WorkerConfigOf(plan, 6, false).compression(), v1::COMPRESSION_FP8);
   EXPECT_FALSE(WorkerConfigOf(plan, 6, false).debug_logits_hash());
   EXPECT_EQ(config.prefix_sharing(), v1::PREFIX_SHARING_EXACT);
   plan.effective.prefix_cache = PrefixCache::kReuse;

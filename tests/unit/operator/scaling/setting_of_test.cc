@@ -126,6 +126,13 @@ TEST(InputsOf, KvTokensAndSlotsAreThoseOfThePlan) {
   EXPECT_EQ(predictor->FewestExperts(), 2);
 }
 
+TEST(InputsOf, TheWireIsThatOfThePlan) {
+  Service service(SmallModel());
+  EXPECT_EQ(service.Inputs()->options.wires, std::vector{controllers::WireFormat::kBf16});
+  service.object.spec.exchange.compression = Compression::kFp8;
+  EXPECT_EQ(service.Inputs()->options.wires, std::vector{controllers::WireFormat::kFp8});
+}
+
 TEST(InputsOf, KnowsOnlyWhatThisVersionServes) {
   Service service(SmallModel());
   const Result<PredictorInputs> inputs = service.Inputs();

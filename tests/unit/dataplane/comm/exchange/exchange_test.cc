@@ -84,8 +84,9 @@ TEST_P(ExchangeTest, DeliversAsTheReferenceSays) {
   for (uint64_t run = 0; run < 12; ++run) {
     SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed) + " run " + std::to_string(run));
     Random random(MixSeed(seed, run));
-    const ExchangeShape shape = ShapeFor(random.Between(1, 4), random.Between(1, 5),
-                                         random.Between(1, 4), random.Between(1, 9));
+    const ExchangeShape shape =
+        ShapeFor(random.Between(1, 4), random.Between(1, 5), random.Between(1, 4),
+                 random.Between(1, 9), CompressionOf(run));
     Members members = Connect(shape);
     for (uint64_t step = 1; step <= 25; ++step) {
       for (int layer = 0; layer < 2; ++layer) {

@@ -143,7 +143,13 @@ class Members {
   std::vector<std::unique_ptr<ExpertExchange>> experts_;
 };
 
-inline ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows = 8) {
+// Every third run compresses.
+inline Compression CompressionOf(uint64_t run) {
+  return run % 3 == 1 ? Compression::kFp8 : Compression::kNone;
+}
+
+inline ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows = 8,
+                              Compression compression = Compression::kNone) {
   ExchangeShape shape;
   shape.hidden = 12;
   shape.top_k = 2;
@@ -152,6 +158,7 @@ inline ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows 
   shape.max_rows = max_rows;
   shape.m = m;
   shape.n = n;
+  shape.compression = compression;
   return shape;
 }
 

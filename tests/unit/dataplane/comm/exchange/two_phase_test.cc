@@ -17,11 +17,13 @@ struct Nodes {
   std::vector<int> experts;
 };
 
-ExchangeShape ShapeOfNodes(const Nodes& nodes, int micro_batches, int layers, int max_rows) {
+ExchangeShape ShapeOfNodes(const Nodes& nodes, int micro_batches, int layers, int max_rows,
+                           Compression compression = Compression::kNone) {
   const auto sum = [](const std::vector<int>& of) {
     return std::accumulate(of.begin(), of.end(), 0);
   };
-  ExchangeShape shape = ShapeFor(sum(nodes.attention), sum(nodes.experts), micro_batches, max_rows);
+  ExchangeShape shape =
+      ShapeFor(sum(nodes.attention), sum(nodes.experts), micro_batches, max_rows, compression);
   shape.layers = layers;
   for (const std::vector<int>* role : {&nodes.attention, &nodes.experts}) {
     for (size_t node = 0; node < role->size(); ++node) {
@@ -163,8 +165,8 @@ TEST_P(TwoPhaseTest, DeliversAsTheReferenceSays) {
       const int count = random.Between(1, 3);
       for (int i = 0; i < count; ++i) role->push_back(random.Between(1, 3));
     }
-    const ExchangeShape shape =
-        ShapeOfNodes(nodes, random.Between(1, 3), random.Between(1, 3), random.Between(1, 9));
+    const ExchangeShape shape = ShapeOfNodes(nodes, random.Between(1, 3), random.Between(1, 3),
+                                             random.Between(1, 9), CompressionOf(run));
     Members members = Connect(shape);
     std::vector<StepPlan> steps;
     for (uint64_t step = 1; step <= 12; ++step) steps.push_back(RandomStep(random, shape, step));

@@ -216,6 +216,7 @@ TEST_F(HandshakeTest, WhoDialsJudgesTheAnswerToo) {
            Answer{"another epoch key", [](Hello& h) { h.key_check ^= 1; }},
            Answer{"model digest", [](Hello& h) { h.model_digest = 1; }},
            Answer{"sum rule", [](Hello& h) { h.sum_rule = 1; }},
+           Answer{"compression", [](Hello& h) { h.compression = 1; }},
            Answer{"topology hash", [](Hello& h) { h.topology_hash = 1; }},
            Answer{"slot layout", [](Hello& h) { h.layout_hash = 1; }},
            Answer{"transport UCX", [](Hello& h) { h.transport = PairTransport::kUcx; }},

@@ -161,6 +161,28 @@ TEST(PlanService, ACacheInFp8TakesFewerBytesForAsMany) {
   EXPECT_FALSE(PlanService(service, model, {1024 * kGiB, 64}).ok());
 }
 
+// Slots halve; instances keep unpacked rows and contributions beside them.
+TEST(PlanService, AnExchangeInFp8TakesHalfTheSlotsAndWorkspaceForWhatIsUnpacked) {
+  MoEService service = Fixed(2, 2);
+  const ModelDescription model = Mixtral8x7B();
+  const auto plain = PlanService(service, model, {1024 * kGiB, 64});
+  service.spec.exchange.compression = Compression::kFp8;
+  const auto packed = PlanService(service, model, {1024 * kGiB, 64});
+  ASSERT_TRUE(plain.ok() && packed.ok()) << packed.status().ToString();
+  EXPECT_EQ(packed->effective.compression, Compression::kFp8);
+  const auto ratio = [](int64_t a, int64_t b) {
+    return static_cast<double>(a) / static_cast<double>(b);
+  };
+  EXPECT_NEAR(ratio(packed->need.expert_exchange, plain->need.expert_exchange), 0.516, 0.03);
+  EXPECT_NEAR(ratio(packed->need.attention_exchange, plain->need.attention_exchange), 0.516, 0.06);
+  const int64_t rows = plain->max_rows_per_round;
+  const int64_t row = int64_t{model.hidden} * 2;
+  EXPECT_EQ(packed->need.attention_workspace - plain->need.attention_workspace,
+            rows * (1 + model.moe.top_k) * row);
+  EXPECT_EQ(packed->need.expert_workspace - plain->need.expert_workspace,
+            2 * rows * (1 + model.moe.top_k) * row);
+}
+
 TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
   const ModelDescription model = Mixtral8x7B();
   const int64_t room = 120 * kGiB;

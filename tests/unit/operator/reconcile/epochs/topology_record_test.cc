@@ -176,6 +176,9 @@ TEST(TopologyName, IsAnotherForWhatCannotFollow) {
   other.plan.effective.fp8_kv_cache = true;
   EXPECT_NE(TopologyName("chat", other), name);
   other = planned;
+  other.plan.effective.compression = Compression::kFp8;
+  EXPECT_NE(TopologyName("chat", other), name);
+  other = planned;
   other.plan.slots_per_instance = 9;
   EXPECT_EQ(TopologyName("chat", other), name) << "epochs of one topology may differ in it";
 }

@@ -197,7 +197,7 @@ TEST_F(GpuServiceTest, RollingCannotTakeAServiceToOtherDevices) {
   sim_.Patch(kGpus);
   sim_.Run(Seconds(30));
   EXPECT_EQ(sim_.Condition("Stalled"), "True/NotSupported");
-  EXPECT_NE(sim_.MessageOf("Stalled").find("cannot change weights, dtype, device or kvCache.dtype"),
+  EXPECT_NE(sim_.MessageOf("Stalled").find("cannot change weights, dtype, device, kvCache.dtype"),
             std::string::npos)
       << sim_.MessageOf("Stalled");
   sim_.ExpectMembers(1, 2);
