@@ -44,11 +44,14 @@ const std::vector<KeptKind>& KeptKinds() {
         "status.containerStatuses.lastState.terminated.reason",
         "status.containerStatuses.name",
         "status.containerStatuses.restartCount",
+        "status.containerStatuses.state.terminated.exitCode",
+        "status.containerStatuses.state.terminated.message",
         "status.containerStatuses.state.waiting",
         "status.initContainerStatuses.lastState.terminated.exitCode",
         "status.initContainerStatuses.lastState.terminated.message",
         "status.initContainerStatuses.lastState.terminated.reason",
         "status.initContainerStatuses.name",
+        "status.initContainerStatuses.state.running.startedAt",
         "status.initContainerStatuses.state.waiting",
         "status.message",
         "status.phase",
@@ -63,6 +66,11 @@ const std::vector<KeptKind>& KeptKinds() {
       {&kDisruptionBudgets, true, WithMetadata({"spec"})},
       {&kRoleScalers, true, WithMetadata({"spec", "status"})},
       {&kNetworkPolicies, true, WithMetadata({"spec"})},
+      {&kJobs,
+       true,
+       {"metadata.deletionTimestamp", "metadata.labels", "metadata.ownerReferences",
+        "metadata.resourceVersion", "status.conditions.message", "status.conditions.status",
+        "status.conditions.type"}},
       {&kNodes,
        false,
        {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
@@ -83,6 +91,7 @@ const ObjectStore& Caches::Of(const Resource& resource) const {
   if (&resource == &kDeployments) return deployments;
   if (&resource == &kRoleScalers) return scalers;
   if (&resource == &kNetworkPolicies) return policies;
+  if (&resource == &kJobs) return jobs;
   JANUS_CHECK(&resource == &kDisruptionBudgets, "no cache of " + resource.ToString());
   return budgets;
 }
