@@ -73,4 +73,12 @@ Result<uint64_t> DigestCheckpoint(const std::string& folder, const std::string& 
   return digest.value();
 }
 
+Result<uint64_t> DigestModel(const std::string& folder, const std::string& config_text,
+                             const std::string& commit) {
+  if (commit.empty()) return DigestCheckpoint(folder, config_text);
+  Fingerprint digest;
+  digest.Mix(uint64_t{config_text.size()}).Mix(config_text).Mix("commit").Mix(commit);
+  return digest.value();
+}
+
 }  // namespace janus

@@ -14,4 +14,10 @@ namespace janus {
 // per file and maps nothing. NotFound, Unavailable: as for any file, with its path.
 Result<uint64_t> DigestCheckpoint(const std::string& folder, const std::string& config_text);
 
+// The same for a snapshot of `commit` in a hub's cache, whose files were compared with the commit's
+// digests when they were fetched. It depends on config.json and the commit alone, so workers with
+// different files of weights agree. Empty `commit`: DigestCheckpoint.
+Result<uint64_t> DigestModel(const std::string& folder, const std::string& config_text,
+                             const std::string& commit);
+
 }  // namespace janus

@@ -193,8 +193,9 @@ grpc::Status ControlService::DescribeModel(grpc::ServerContext*,
                                            const v1::DescribeModelRequest* request,
                                            v1::DescribeModelReply* reply) {
   if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return ToGrpc(s);
-  const Result<ModelReport> report = janus::dataplane::DescribeModel(
-      worker_.flags().model, worker_.context(), cpu_speed_, worker_.flags().instances);
+  const Result<ModelReport> report =
+      janus::dataplane::DescribeModel(worker_.flags().model, worker_.context(), cpu_speed_,
+                                      worker_.flags().instances, worker_.flags().commit);
   if (!report.ok()) return ToGrpc(report.status());
   *reply = ToProto(*report);
   return grpc::Status::OK;

@@ -10,7 +10,8 @@
 namespace janus::dataplane {
 
 Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& context,
-                                  CpuSpeedOnce& cpu_speed, int instances) {
+                                  CpuSpeedOnce& cpu_speed, int instances,
+                                  const std::string& commit) {
   constexpr size_t kMostConfigBytes = 1 << 20;  // of the largest known some kilobytes
   ModelReport out;
   JANUS_ASSIGN_OR_RETURN(out.config_json, ReadModelConfig(folder));
@@ -18,7 +19,7 @@ Result<ModelReport> DescribeModel(const std::string& folder, kernels::Context& c
     return InvalidArgument(folder + "/config.json: is " + std::to_string(out.config_json.size()) +
                            " bytes; want at most " + std::to_string(kMostConfigBytes));
   }
-  JANUS_ASSIGN_OR_RETURN(const uint64_t digest, DigestCheckpoint(folder, out.config_json));
+  JANUS_ASSIGN_OR_RETURN(const uint64_t digest, DigestModel(folder, out.config_json, commit));
   out.digest = Fingerprint::Hex(digest);
   JANUS_ASSIGN_OR_RETURN(out.text_digest, DigestText(folder));
   JANUS_ASSIGN_OR_RETURN(const ProcessRoom room, ReadProcessRoom());

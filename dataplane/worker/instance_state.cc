@@ -89,7 +89,7 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
     log.Warning("emulated: results are delayed to match another device",
                 {{"emulated", ToString(l.timed->device())}});
   }
-  JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestCheckpoint(flags.model, config_text));
+  JANUS_ASSIGN_OR_RETURN(l.model_digest, DigestModel(flags.model, config_text, flags.commit));
   JANUS_ASSIGN_OR_RETURN(l.text_digest, DigestText(flags.model));
   JANUS_ASSIGN_OR_RETURN(l.uploader, kernels::Uploader::Make(context));
   if (flags.role != Role::kAttention) return state;

@@ -7,10 +7,12 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "common/exposition/metrics_text.h"
 #include "common/stop_signals.h"
+#include "dataplane/fetch/fetch.h"
 #include "dataplane/worker/changed_files.h"
 #include "dataplane/worker/control_service.h"
 #include "dataplane/worker/hung_device.h"
@@ -152,10 +154,14 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
 }  // namespace janus::dataplane
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "fetch") {
+    return janus::dataplane::FetchMain(argc - 1, argv + 1);
+  }
   janus::StopSignals stop;
   CLI::App app{
       "janus-worker runs one attention or expert instance of a Janus service, or several with "
       "--supervise."};
+  app.footer("janus-worker fetch: downloads a model from a hub; see janus-worker fetch --help");
   app.set_version_flag("--version", "janus-worker " JANUS_VERSION);
   janus::dataplane::WorkerFlags flags;
   std::string role, device = "cpu";
@@ -163,6 +169,9 @@ int main(int argc, char** argv) {
       ->required()
       ->check(CLI::IsMember({"attention", "experts"}));
   app.add_option("--model", flags.model, "checkpoint folder")->required();
+  app.add_option("--commit", flags.commit,
+                 "the checkpoint folder is the snapshot of this commit in a hub's cache, and may "
+                 "lack weights of the other role. Default: a folder with all weights");
   app.add_option("--device", device,
                  "device to compute on; cuda needs a build with CUDA. Default: cpu")
       ->check(CLI::IsMember({"cpu", "cuda"}));

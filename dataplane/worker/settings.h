@@ -17,7 +17,10 @@ namespace janus::dataplane {
 // The flags that make a process findable; everything else is in Prepare.
 struct WorkerFlags {
   Role role = Role::kAttention;
-  std::string model;   // checkpoint folder
+  std::string model;  // checkpoint folder
+  // If the folder is a snapshot in a hub's cache: its commit. Weights of the other role may be
+  // missing there. Empty: a folder with all weights.
+  std::string commit = "";
   std::string listen;  // gRPC address, "unix:/path" or host:port
   std::string service_uid;
   std::string metrics = "";  // address of /metrics: "unix:/path" or host:port; empty: none

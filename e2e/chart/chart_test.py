@@ -128,6 +128,7 @@ class ChartTest(ClusterCase):
                 ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds of at most a sixth of authoritySeconds"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
                 ({**registry, "timedDevices__enabled": "maybe"}, "at '/timedDevices/enabled'"),
+                ({**registry, "hub__endpoint": "hub.example"}, "at '/hub/endpoint'"),
                 ({**registry, "hostPaths": "{models}"}, "at '/hostPaths/0'"),
                 ({**registry, "commonLabels__team": "no label"}, "at '/commonLabels/team'"),
                 ({**registry, "extraArgs": "{debug}"}, "at '/extraArgs/0'"),
@@ -578,6 +579,19 @@ class ChartTest(ClusterCase):
         self.await_use("networking.k8s.io", "networkpolicies", "patch")
         self.ask_for_policies(False)
         self.await_use("networking.k8s.io", "networkpolicies", "delete")
+        # A model from a hub: a Job for each revision that is wanted.
+        end = self.fail_creates("batch", "jobs")
+        self.kubectl("apply", "-f", "-", text=json.dumps({
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "hub"},
+            "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "org/moe"}}},
+                     "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 1}}}}))
+        self.await_use("batch", "jobs", "get")
+        end()
+        self.await_use("batch", "jobs", "create")
+        self.kubectl("patch", "moesvc", "hub", "--type=merge", "-p", json.dumps(
+            {"spec": {"model": {"source": {"huggingFace": {"revision": "v2"}}}}}))
+        self.await_use("batch", "jobs", "delete")
+        self.kubectl("delete", "moesvc", "hub")
         # A repeated event updates the existing Event.
         for _ in range(2):
             uid = self.kubectl("get", "deployment", "demo-gateway", "-o", "jsonpath={.metadata.uid}")

@@ -316,6 +316,9 @@ struct MoEServiceSpec {
 struct MoEService {
   ObjectMeta metadata;
   MoEServiceSpec spec;
+  // Of a model that was fetched from a hub: the commit of its revision, from status.model. Empty:
+  // it is not fetched yet, or comes from elsewhere.
+  std::string commit = {};
 
   // What clients call the model.
   const std::string& model_name() const {

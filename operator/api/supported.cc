@@ -90,15 +90,18 @@ constexpr std::array kLimits = {
             return If(source && source->token_secret_ref, "this");
           },
           Ground::kMachine},
-    Limit{"model.source.type", "HostPath, PersistentVolumeClaim or Image", "",
-          [](const Spec& s) {
-            return Unless(
-                s.model.source.type,
-                {SourceType::kHostPath, SourceType::kPersistentVolumeClaim, SourceType::kImage});
-          },
-          Ground::kCluster},
-    Limit{"model.cache.type", "None", "",
-          [](const Spec& s) { return Unless(s.model.cache.type, {CacheType::kNone}); }},
+    Limit{"model.cache.type", "None", "models are in the cache of Hugging Face's programs",
+          [](const Spec& s) { return Unless(s.model.cache.type, {CacheType::kNone}); },
+          Ground::kMachine},
+    Limit{
+        "model.cache.type", "None or, with a source HuggingFace, PersistentVolumeClaim", "",
+        [](const Spec& s) {
+          if (s.model.source.type != SourceType::kHuggingFace) {
+            return Unless(s.model.cache.type, {CacheType::kNone});
+          }
+          return Unless(s.model.cache.type, {CacheType::kNone, CacheType::kPersistentVolumeClaim});
+        },
+        Ground::kCluster},
     Limit{"image", "", "workers are processes of this machine",
           [](const Spec& s) { return Text(s.image); }, Ground::kMachine},
     Limit{"imagePullSecrets", "", "workers are processes of this machine",

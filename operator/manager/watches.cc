@@ -128,6 +128,7 @@ Caches Watches::caches() const {
           StoreOf(kDisruptionBudgets),
           StoreOf(kRoleScalers),
           StoreOf(kNetworkPolicies),
+          StoreOf(kJobs),
           StoreOf(kNodes),
           StoreOf(kHardwareProfiles)};
 }

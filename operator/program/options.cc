@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "operator/kube/proxy.h"
+#include "operator/kube/server_url.h"
 
 namespace janus::control {
 namespace {
@@ -140,6 +141,17 @@ void DeclareDefaults(CLI::App& app, OperatorOptions& o) {
   app.add_option(
       "--host-path", o.host_paths,
       "folder that may contain models of source type HostPath; may be repeated. Default: none");
+  app.add_option("--hub-endpoint", o.hub_endpoint,
+                 "URL of the hub for models of source type HuggingFace: http(s)://HOST[:PORT]. "
+                 "Default: the public hub")
+      ->check(CLI::Validator(
+          [](const std::string& url) {
+            const bool has_scheme = url.starts_with("http://") || url.starts_with("https://");
+            return has_scheme && ParseServerUrl(url).ok()
+                       ? ""
+                       : "'" + url + "' is not a hub's URL; want http(s)://HOST[:PORT]";
+          },
+          "URL"));
   app.add_flag("--timed-devices", o.timed_devices,
                "allow a MoEService with device Timed: its workers emulate the times of a GPU");
 }

@@ -47,6 +47,7 @@ struct OperatorOptions {
   std::string gateway_image;
   std::string image_pull_policy = "IfNotPresent";
   std::vector<std::string> host_paths;
+  std::string hub_endpoint;  // of a Hugging Face hub; empty: the public one
   bool timed_devices = false;
 };
 

@@ -52,6 +52,8 @@ ManagerOptions ManagerOf(const OperatorOptions& options) {
   out.reconciler.worker_cuda_image = options.worker_cuda_image;
   out.reconciler.defaults.gateway_image = options.gateway_image;
   out.reconciler.defaults.image_pull_policy = options.image_pull_policy;
+  out.reconciler.defaults.fetch_image = options.worker_image;
+  out.reconciler.defaults.hub_endpoint = options.hub_endpoint;
   out.reconciler.host_paths = options.host_paths;
   out.reconciler.timed_devices = options.timed_devices;
   out.namespaces = options.namespaces;

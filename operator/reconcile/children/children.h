@@ -18,6 +18,8 @@ struct OperatorDefaults {
   int gateway_replicas = 2;
   bool certificates = false;  // the operator issues them, and connections use mutual TLS
   std::string operator_namespace = "janus-system";  // namespace of the operator's pods
+  std::string fetch_image = {};                     // has janus-worker, which fetches models
+  std::string hub_endpoint = {};                    // of models; empty: the public hub
 };
 
 // True if the service's connections use mutual TLS.

@@ -31,6 +31,8 @@ MoEService GatewaysService(const ServiceObserved& seen, const Sides& sides,
   const auto take_source = [&](const TopologySeen* topology) {
     if (std::optional<MoEService> last = LastServiceOf(seen.tree, topology)) {
       out.spec.model.source = std::move(last->spec.model.source);
+      out.spec.model.cache = std::move(last->spec.model.cache);
+      out.commit = std::move(last->commit);
     }
   };
   if (sides.old && sides.old->committed() != nullptr) {
@@ -131,6 +133,11 @@ void PlanChildren(const ServiceObserved& seen, const MoEService& service,
                 "security.networkPolicy asks for none", wanted, out);
 }
 
+void PlanOwnChild(const ServiceObserved& seen, const MoEService& service, const Child& child,
+                  PlanBuilder& out) {
+  PlanChild(seen, service, child, out);
+}
+
 std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::string& service) {
   const std::string attention = RoleObjectName(service, Role::kAttention);
   const std::string experts = RoleObjectName(service, Role::kExperts);
@@ -144,7 +151,8 @@ std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::strin
           {&kRoleScalers, attention},
           {&kRoleScalers, experts},
           {&kNetworkPolicies, WorkersPolicyName(service)},
-          {&kNetworkPolicies, GatewayName(service)}};
+          {&kNetworkPolicies, GatewayName(service)},
+          {&kNetworkPolicies, FetchPolicyName(service)}};
 }
 
 }  // namespace janus::control

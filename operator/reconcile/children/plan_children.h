@@ -20,6 +20,10 @@ std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerO
 void PlanChildren(const ServiceObserved& seen, const MoEService& service,
                   const std::vector<Child>& wanted, PlanBuilder& out);
 
+// The same for one child that WantedChildren leaves out. Pure.
+void PlanOwnChild(const ServiceObserved& seen, const MoEService& service, const Child& child,
+                  PlanBuilder& out);
+
 // Names of all children that a service may have, by resource.
 std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::string& service);
 

@@ -67,6 +67,11 @@ inline std::string WorkerAccountName(std::string_view service) {
   return std::string(service) + "-worker";
 }
 
+// The policy of the Jobs that fetch models. A Job has this name and a key (FetchJobName).
+inline std::string FetchPolicyName(std::string_view service) {
+  return std::string(service) + "-fetch";
+}
+
 inline const Resource kMoEServices{"serving.janus.dev", "v1alpha1", "moeservices", "MoEService"};
 inline const Resource kRoleScalers{"serving.janus.dev", "v1alpha1", "moerolescalers",
                                    "MoERoleScaler"};
@@ -80,6 +85,7 @@ inline const Resource kNamespaces{"", "v1", "namespaces", "Namespace", false};
 inline const Resource kHardwareProfiles{"serving.janus.dev", "v1alpha1", "hardwareprofiles",
                                         "HardwareProfile", false};
 inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
+inline const Resource kJobs{"batch", "v1", "jobs", "Job"};
 inline const Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets",
                                          "PodDisruptionBudget"};
 inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",

@@ -45,11 +45,14 @@ const std::vector<KeptKind>& KeptKinds() {
         "status.containerStatuses.name",
         "status.containerStatuses.restartCount",
         "status.containerStatuses.started",
+        "status.containerStatuses.state.terminated.exitCode",
+        "status.containerStatuses.state.terminated.message",
         "status.containerStatuses.state.waiting",
         "status.initContainerStatuses.lastState.terminated.exitCode",
         "status.initContainerStatuses.lastState.terminated.message",
         "status.initContainerStatuses.lastState.terminated.reason",
         "status.initContainerStatuses.name",
+        "status.initContainerStatuses.state.running.startedAt",
         "status.initContainerStatuses.state.waiting",
         "status.message",
         "status.phase",
@@ -64,6 +67,11 @@ const std::vector<KeptKind>& KeptKinds() {
       {&kDisruptionBudgets, true, WithMetadata({"spec"})},
       {&kRoleScalers, true, WithMetadata({"spec", "status"})},
       {&kNetworkPolicies, true, WithMetadata({"spec"})},
+      {&kJobs,
+       true,
+       {"metadata.deletionTimestamp", "metadata.labels", "metadata.ownerReferences",
+        "metadata.resourceVersion", "status.conditions.message", "status.conditions.status",
+        "status.conditions.type"}},
       {&kNodes,
        false,
        {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
@@ -84,6 +92,7 @@ const ObjectStore& Caches::Of(const Resource& resource) const {
   if (&resource == &kDeployments) return deployments;
   if (&resource == &kRoleScalers) return scalers;
   if (&resource == &kNetworkPolicies) return policies;
+  if (&resource == &kJobs) return jobs;
   JANUS_CHECK(&resource == &kDisruptionBudgets, "no cache of " + resource.ToString());
   return budgets;
 }

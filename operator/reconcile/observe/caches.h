@@ -22,6 +22,7 @@ struct Caches {
   const ObjectStore& budgets;
   const ObjectStore& scalers;
   const ObjectStore& policies;  // NetworkPolicies
+  const ObjectStore& jobs;
   const ObjectStore& nodes;
   const ObjectStore& profiles;  // HardwareProfiles
 

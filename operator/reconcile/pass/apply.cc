@@ -142,6 +142,16 @@ Applier::Result Applier::Carry(const TakePlacement& action) {
   return Result::kAnew;
 }
 
+Applier::Result Applier::Carry(const RecordFetch& action) {
+  ApiResult<Node> written =
+      pass_.api.Update(kMoEServices, action.next, Subresource::kStatus, {}, pass_.limits);
+  if (!written.ok()) return Refused(CallOf(action), RefusalOf(written.error(), CallOf(action)));
+  pass_.memory.writes.Wrote(kMoEServices, std::string(ResourceVersionOf(action.next)),
+                            *std::move(written), pass_.now);
+  pass_.tell({EventType::kNormal, "Fetch", {"ModelFetched", action.what}});
+  return Result::kAnew;
+}
+
 Applier::Result Applier::Carry(const WriteScalerStatus& action) {
   ApiResult<Node> written =
       pass_.api.Update(kRoleScalers, action.next, Subresource::kStatus, {}, pass_.limits);

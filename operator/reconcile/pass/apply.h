@@ -57,6 +57,7 @@ class Applier {
   Result Carry(const DeleteTopology& action);
   Result Carry(const TakeDecision& action);
   Result Carry(const TakePlacement& action);
+  Result Carry(const RecordFetch& action);
   Result Carry(const WriteScalerStatus& action);
   Result Carry(const WriteStatus& action);
   Result Carry(const TellNamespace& action);

@@ -11,6 +11,8 @@
 #include "operator/reconcile/epochs/plan_epoch.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/epochs/wanted_topology.h"
+#include "operator/reconcile/model/fetched_model.h"
+#include "operator/reconcile/model/plan_fetch.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pass/plan_builder.h"
 #include "operator/reconcile/placement/rebalance.h"
@@ -55,6 +57,7 @@ class Deciding {
     if (!desired().workers.attention_revision.empty()) {
       out_.Add(AskWorkers{false, desired().workers});
     }
+    PlanFetch(seen_, options_, out_);
     if (may_make()) PlanFrontPods();
     if (old()) old_side_ = PlanOldSide(seen_, options_, decision_.rollout, out_);
     if (may_make()) {
@@ -82,7 +85,13 @@ class Deciding {
   const Side& front() const { return decision_.rollout.sides.front; }
   const std::optional<Side>& old() const { return decision_.rollout.sides.old; }
   // Create nothing that does not fit or is not known yet.
-  bool may_make() { return desired().acts() && (desired().planned || !desired().capacity); }
+  bool may_make() {
+    return desired().acts() && HasModel(desired()) && (desired().planned || !desired().capacity);
+  }
+  // No pod can be described without the folder of its model.
+  static bool HasModel(const Desired& of) {
+    return !IsFromHub(of.service) || !of.service.commit.empty();
+  }
 
   void Certificates() {
     if (auto keep = PlanCertificates(seen_, options_, decision_.certified, desired()))
@@ -106,7 +115,7 @@ class Deciding {
   void Order(const std::array<PodPlan, 2>& pods, const Desired& of, std::vector<PodOrder>& orders) {
     for (const Role role : {Role::kAttention, Role::kExperts}) {
       const std::vector<int>& sizes = pods[role == Role::kExperts].sizes;
-      if (sizes.empty()) continue;
+      if (sizes.empty() || !HasModel(of)) continue;
       if (!decision_.certified.can_start[role == Role::kExperts]) {
         if (&of == &desired()) decision_.awaits_certificate[role == Role::kExperts] = true;
         continue;

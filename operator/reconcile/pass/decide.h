@@ -10,6 +10,7 @@ namespace janus::control {
 //
 // Subjects, in this order, each in its own folder:
 //   rollout      which model, which spec, how many instances
+//   model        the Job that fetches it from a hub
 //   certificates which pods may start, and whether workers may be called
 //   children     all objects except pods and topologies
 //   pods         created, marked as members, removed

@@ -9,6 +9,7 @@
 #include "operator/api/json.h"
 #include "operator/reconcile/children/plan_children.h"
 #include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/model/fetch_pod.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/pass/wake_time.h"
@@ -54,6 +55,7 @@ class Observing {
     out_.wall = pass_.wall;
     ReadPods();
     ReadTopologies();
+    ReadFetchJobs();
     ReadChildren();
     writes_.ForgetDeleted(there_);
     if (pass_.options.reads_nodes) JudgeNodes();
@@ -90,6 +92,9 @@ class Observing {
         const bool is_leaving = FindAt(node, {"metadata", "deletionTimestamp"}) != nullptr;
         out_.gateway_pods.push_back({KeyOf(node).name, is_leaving, WhyNotRunning(ReadStart(node)),
                                      std::string(TextAt(node, {"spec", "nodeName"}))});
+      }
+      if (TextAt(node, {"metadata", "labels", "app.kubernetes.io/component"}) == kFetch) {
+        fetch_pods_.push_back(ReadFetchPod(node));
       }
       if (!IsControlledBy(node, pass_.memory.uid)) continue;
       std::optional<PodSeen> pod = ReadPod(node);
@@ -129,6 +134,19 @@ class Observing {
       out_.topologies.push_back(std::move(seen));
     }
     pass_.memory.KeepLines(names);
+  }
+
+  void ReadFetchJobs() {
+    for (const Node& node : writes_.NewestOf(kJobs, pass_.caches.jobs.Find(kByService, Index()))) {
+      there_.emplace(UidOf(node));
+      if (!IsControlledBy(node, pass_.memory.uid)) continue;
+      FetchJobSeen job = ReadFetchJob(node);
+      job.is_leaving = job.is_leaving || writes_.IsDeleted(job.uid);
+      for (const FetchPodSeen& pod : fetch_pods_) {
+        if (pod.job_uid == job.uid) job.pods.push_back(pod);
+      }
+      out_.fetch_jobs.push_back(std::move(job));
+    }
   }
 
   void ReadChildren() {
@@ -235,7 +253,8 @@ class Observing {
 
   Pass& pass_;
   OwnWrites& writes_;
-  std::set<std::string> there_;  // uids of existing objects
+  std::set<std::string> there_;           // uids of existing objects
+  std::vector<FetchPodSeen> fetch_pods_;  // of any Job
   ServiceObserved out_;
 };
 

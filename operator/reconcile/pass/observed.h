@@ -16,6 +16,7 @@
 #include "operator/kube/resource.h"
 #include "operator/reconcile/capacity/service_planner.h"
 #include "operator/reconcile/epochs/epochs_seen.h"
+#include "operator/reconcile/model/fetch_seen.h"
 #include "operator/reconcile/pass/refusal.h"
 #include "operator/reconcile/pass/remembered.h"
 #include "operator/reconcile/pods/pods.h"
@@ -65,6 +66,7 @@ struct ServiceObserved {
   std::set<InstanceId> alive;  // instances of `pods` that could be members
   std::optional<WallTime> next_lost_node;  // when the next silent node counts as lost
   std::vector<GatewayPodSeen> gateway_pods;
+  std::vector<FetchJobSeen> fetch_jobs;    // of the service
   std::map<ChildKey, ChildSeen> children;  // those with names that the service uses
 
   // Snapshots of what is known of the model: from pods of the newest spec, and from pods of the

@@ -165,6 +165,12 @@ struct TakePlacement {
   PlacementRecord record = {};
 };
 
+// Records a fetched model in the service's status, by compare-and-swap.
+struct RecordFetch {
+  Node next;         // the service with its new status
+  std::string what;  // for the Event
+};
+
 struct WriteScalerStatus {
   Role role = Role::kAttention;
   Node next;
@@ -188,7 +194,7 @@ using Action =
                  ReservePodNames, MakePod, MarkPod, DeletePod, MakeTopology, RaiseFence,
                  ProposeEpoch, PrepareEpoch, CommitEpoch, TellEpoch, DropEpoch, AbortEpoch,
                  EndEpoch, ReleaseMembers, UpdateTopology, DeleteTopology, TakeDecision,
-                 TakePlacement, WriteScalerStatus, WriteStatus, TellNamespace>;
+                 TakePlacement, RecordFetch, WriteScalerStatus, WriteStatus, TellNamespace>;
 
 // The next actions of a pass, decided from one observation.
 struct Plan {

@@ -124,6 +124,9 @@ Printed Print(const TakePlacement& one, MonotonicTime) {
   const auto& last = one.placement->last;
   return {"remember sampled routing", last ? ": " + last->message : ""};
 }
+Printed Print(const RecordFetch& one, MonotonicTime) {
+  return {"record the fetched model", ": " + one.what};
+}
 Printed Print(const WriteScalerStatus& one, MonotonicTime) {
   return {"write status of " + Named(kRoleScalers, KeyOf(one.next).name)};
 }

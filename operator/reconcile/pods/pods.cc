@@ -9,6 +9,7 @@
 #include "operator/api/quantity.h"
 #include "operator/api/rfc3339.h"
 #include "operator/kube/object.h"
+#include "operator/reconcile/model/fetch_pod.h"
 #include "operator/reconcile/objects/names.h"
 
 namespace janus::control {
@@ -94,6 +95,7 @@ void ReadContainers(const Node& pod, PodSeen& out) {
     if (containers == nullptr) continue;
     for (const Node& one : containers->items) {
       const std::string_view name = TextAt(one, {"name"});
+      out.fetches |= name == kFetch && FindAt(one, {"state", "running"}) != nullptr;
       const std::string why = WhyWaiting(one);
       if (name == "worker") {
         out.restarts = static_cast<int>(IntegerAt(one, {"restartCount"}).value_or(0));

@@ -47,6 +47,7 @@ struct PodSeen {
   // One of its containers cannot start, for example because an image or a Secret is missing; the
   // reason in the kubelet's words.
   std::string not_starting = {};
+  bool fetches = false;  // its init container fetches weights
   // No node fits; the reason in the scheduler's words, and since when.
   std::string unplaceable;
   WallTime unplaceable_since = {};

@@ -165,4 +165,10 @@ std::string ModelLabelOf(const MoEService& service) {
   return Letters(set.value());
 }
 
+std::string SourceKeyOf(const MoEService& service) {
+  SetFields set;
+  AddSource(service.spec.model, set);
+  return Letters(set.value());
+}
+
 }  // namespace janus::control

@@ -19,4 +19,7 @@ std::string RevisionOf(const MoEService& service, Role role, const std::string& 
 // model.
 std::string ModelLabelOf(const MoEService& service);
 
+// A key of source and cache: ten letters and digits.
+std::string SourceKeyOf(const MoEService& service);
+
 }  // namespace janus::control

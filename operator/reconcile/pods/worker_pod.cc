@@ -5,6 +5,8 @@
 
 #include "operator/api/device.h"
 #include "operator/kube/object.h"
+#include "operator/reconcile/model/fetch_pod.h"
+#include "operator/reconcile/model/fetched_model.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/trees.h"
 #include "operator/reconcile/pods/revision.h"
@@ -73,6 +75,18 @@ class PodWriter {
     item = Object(
         {{"name", Text(name)}, {"containerPort", Node::Integer(port)}, {"protocol", Text("TCP")}});
   }
+  // Overlays an init container on the user's one of the same name.
+  void InitContainer(const Node& made) {
+    Node& there =
+        ItemOf(FieldOf(FieldOf(pod_, "spec", Node::Map()), "initContainers", Node::List()), "name",
+               TextAt(made, {"name"}));
+    for (const NodeField& field : made.fields) {
+      // Of these the user's ones count.
+      const bool is_given = there.Find(field.name) != nullptr;
+      if (is_given && (field.name == "resources" || field.name == "securityContext")) continue;
+      SetAt(there, {field.name}, field.value);
+    }
+  }
   // Adds a volume, and its mount in the container.
   void Volume(std::string_view name, std::string_view kind, Node source, std::string_view path,
               bool read_only) {
@@ -138,7 +152,22 @@ void AddCommon(const MoEService& service, const OperatorDefaults& defaults, std:
   Restrict(pod);
 }
 
-// Adds the model volume; returns its folder in the container.
+// Adds the volume of a fetched model. Without a cache an init container fetches what `reader`
+// reads, with `image`.
+std::string AddFetched(const MoEService& service, const OperatorDefaults& defaults,
+                       std::string_view image, std::string_view reader, PodWriter& pod) {
+  if (const auto& claim = service.spec.model.cache.persistent_volume_claim) {
+    pod.Volume("model", "persistentVolumeClaim",
+               Object({{"claimName", Text(claim->claim_name)}, {"readOnly", Node::Bool(true)}}),
+               kModelMount, true);
+  } else {
+    pod.Volume("model", "emptyDir", Node::Map(), kModelMount, true);
+    pod.InitContainer(FetchContainer(service, defaults, image, reader, service.commit));
+  }
+  return SnapshotFolder(service, kModelMount);
+}
+
+// Adds the model volume of a source other than a hub; returns its folder in the container.
 std::string AddModel(const ModelSource& source, PodWriter& pod) {
   const std::string mount(kModelMount);
   if (source.host_path) {
@@ -235,7 +264,9 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   pod.Set({"kind"}, Text("Pod"));
   AddCommon(service, defaults, identity.image, pod);
   AddScheduling(role, identity.instances, pod);
-  const std::string model = AddModel(service.spec.model.source, pod);
+  const std::string model = IsFromHub(service) ? AddFetched(service, defaults, identity.image,
+                                                            ToString(identity.role), pod)
+                                               : AddModel(service.spec.model.source, pod);
   pod.Set({"spec", "serviceAccountName"}, Text(WorkerAccountName(service.metadata.name)));
   pod.Set({"spec", "restartPolicy"}, Text("Always"));
   // SIGTERM starts the worker's own drain.
@@ -251,6 +282,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
       "--listen=$(POD_IP):" + std::to_string(kGrpcPort),
       "--metrics=$(POD_IP):" + std::to_string(kProbePort),
       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)};
+  if (IsFromHub(service)) arguments.push_back("--commit=" + service.commit);
   if (identity.instances > 1) {
     arguments.push_back("--supervise=" + std::to_string(identity.instances));
   }
@@ -296,7 +328,9 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
   AddCommon(service, defaults, defaults.gateway_image, pod);
   AddResources(asked.resources, 1, pod);
   AddGatewayRequests(pod);
-  const std::string model = AddModel(service.spec.model.source, pod);
+  const std::string model =
+      IsFromHub(service) ? AddFetched(service, defaults, defaults.fetch_image, "gateway", pod)
+                         : AddModel(service.spec.model.source, pod);
   for (const auto& [label, value] : LabelsOf(service, "gateway")) {
     pod.Set({"metadata", "labels", label}, Text(value));
   }

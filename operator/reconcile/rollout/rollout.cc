@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/model/plan_fetch.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/spec/held_spec.h"
 #include "operator/reconcile/spec/read_spec.h"
@@ -88,11 +89,9 @@ void HoldLast(const ServiceObserved& seen, const ReconcilerOptions& options,
   out = std::move(held);
 }
 
-// Until the old side is gone, keeps up the spec under which the front side started.
-Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
-                     const PinnedImage& pinned) {
-  const Cause held_back = {
-      "Replacing", "spec.model has changed again: the oldest model's pods must leave first"};
+// Keeps up the spec under which the front side started, meanwhile.
+Desired AwaitTurn(const PlanningSide& front, const MoEService& newest, const PinnedImage& pinned,
+                  const Cause& held_back) {
   std::optional<MoEService> last = LastServiceOf(front.seen.tree, front.side.topology);
   Desired out;
   if (last) {
@@ -101,6 +100,7 @@ Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
     last->spec.paused = newest.spec.paused;
     last->spec.rollout = newest.spec.rollout;
     service.spec = std::move(last->spec);
+    service.commit = std::move(last->commit);
     out = PlanSpec(front, std::move(service), pinned, {}, held_back);
   } else {
     out.held_back = held_back;
@@ -113,6 +113,21 @@ Desired AwaitOldSide(const PlanningSide& front, const MoEService& newest,
       out.Of(role).wanted.now = front.seen.wall;
     }
   }
+  return out;
+}
+
+// Until the model is there: what serves goes on, and nothing is created for the new spec.
+Desired AwaitModel(const PlanningSide& front, const MoEService& newest, const PinnedImage& pinned,
+                   const Cause& fetching) {
+  Desired out;
+  if (front.side.committed() != nullptr) {
+    out = AwaitTurn(front, newest, pinned, fetching);
+  } else {
+    out = PlanSpec(front, newest, pinned, {});
+    out.awaited = fetching;
+    out.is_frozen = true;
+  }
+  out.fetching = fetching;
   return out;
 }
 
@@ -133,11 +148,20 @@ Rollout DecideRollout(const ServiceObserved& seen, const ReconcilerOptions& opti
   if (WantsOldSideAgain(out.sides, read.service, bool{invalid})) {
     out.sides = ReturnToOldSide(seen, out.sides);
   }
+  const PlanningSide front = FrontOf(seen, options, out.sides);
+  if (!invalid && options.ground == Ground::kCluster) {
+    if (const Cause fetching = WhyNotFetched(seen, read.service)) {
+      out.desired = AwaitModel(front, read.service, pinned, fetching);
+      return out;
+    }
+  }
   if (MustAwaitOldSide(out.sides, read.service, bool{invalid})) {
-    out.desired = AwaitOldSide(FrontOf(seen, options, out.sides), read.service, pinned);
+    out.desired = AwaitTurn(
+        front, read.service, pinned,
+        {"Replacing", "spec.model has changed again: the oldest model's pods must leave first"});
     return out;
   }
-  out.desired = PlanSpec(FrontOf(seen, options, out.sides), read.service, pinned, invalid);
+  out.desired = PlanSpec(front, read.service, pinned, invalid);
   if (!out.desired.invalid) GoOver(seen, options, read.service, out);
   if (out.desired.invalid) HoldLast(seen, options, read.service, out);
   return out;

@@ -33,8 +33,10 @@ struct Desired {
   Cause capacity;        // not enough resources
   Cause awaited;         // what the plan or the next epoch waits for
   Cause held_tls;        // security.tls of the spec differs from the pods'
-  // The spec waits for the old side's end or for resources; the previous one is in force.
+  // The spec waits for the old side's end, for resources or for its model; the previous one is in
+  // force.
   Cause held_back;
+  Cause fetching;  // the newest spec's model is not there yet (model/plan_fetch.h)
   std::optional<PlannedService> planned;  // nothing: unknown or impossible
   std::array<RoleDesired, 2> roles;       // attention first
   std::string ends;                       // why to end the committed epoch now; empty: keep it

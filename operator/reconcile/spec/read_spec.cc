@@ -8,6 +8,7 @@
 #include "operator/api/parse.h"
 #include "operator/api/validate.h"
 #include "operator/api/validate_read.h"
+#include "operator/reconcile/model/fetched_model.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pods/template_conflicts.h"
 
@@ -17,6 +18,11 @@ namespace {
 bool IsBelow(const std::string& path, const std::string& folder) {
   if (folder == "/") return true;
   return path == folder || path.starts_with(folder + "/");
+}
+
+// Of a model that is fetched.
+void TakeCommit(const Node& tree, MoEService& service) {
+  if (auto fetched = FetchedFor(tree, service)) service.commit = std::move(fetched->commit);
 }
 
 std::string Joined(const FieldErrors& errors) {
@@ -35,6 +41,7 @@ SpecRead ReadSpec(const Node& tree) {
   SpecRead out;
   if (!parsed.errors.empty()) out.invalid = {"InvalidSpec", Joined(ValidateRead(tree, parsed))};
   out.service = std::move(parsed.object);
+  TakeCommit(tree, out.service);
   return out;
 }
 
@@ -106,6 +113,7 @@ std::optional<MoEService> LastServiceOf(const Node& tree, const TopologySeen* to
   SetAt(last, {"spec"}, *std::move(spec));
   ParsedService parsed = ParseMoEService(last);
   if (!parsed.errors.empty()) return std::nullopt;
+  TakeCommit(tree, parsed.object);
   return std::move(parsed.object);
 }
 

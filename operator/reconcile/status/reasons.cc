@@ -153,6 +153,14 @@ constexpr ReasonMeaning kReasons[] = {
      "`spec.model.source`; the message has the path as the worker sees it, and the names beside it",
      "correct the path: pods that never served are replaced at once. Or put the model there: the "
      "operator asks again every two seconds"},
+    {"True, False", "FetchingModel", "Ready, Progressing, TopologyReady",
+     "a Job fetches the model from the hub; the message names it. What serves goes on meanwhile",
+     "wait; `kubectl logs` of the Job shows how far it is"},
+    {"False", "ModelFetchFailed", "Ready, Progressing, TopologyReady",
+     "the model cannot be fetched, in the words of the program, the kubelet or the scheduler. It "
+     "is tried again, and continues where it was",
+     "what the message says. HF_TOKEN comes from `tokenSecretRef`, HF_ENDPOINT from the chart's "
+     "`hub.endpoint`"},
     {"False", "InsufficientCapacity",
      "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "
@@ -237,6 +245,9 @@ constexpr EventMeaning kEvents[] = {
     {"InvalidSpec", "the spec cannot be carried out"},
     {"InsufficientCapacity", "something has no room"},
     {"CrashLooping", "a worker keeps ending, with its last words"},
+    {"ModelFetching", "a Job fetches the model from the hub"},
+    {"ModelFetched", "the model is there, with its commit and bytes"},
+    {"ModelFetchFailed", "the model cannot be fetched, and why"},
     {"CertificatesRefused", "certificates are due, and the server refuses them"},
     {"AnotherOperator",
      "an operator leaves the service to the named release, which watches it too"},

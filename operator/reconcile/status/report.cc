@@ -124,7 +124,10 @@ void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const
   SaySinceWhenModelIsMissing(status.awaited, seen, remembered);
   out.LookAgain(seen.rival_until);
   const uint64_t mark = ProgressMark(status, decision.rollout.sides);
+  // A download that runs is progress: one that hangs ends itself.
+  const bool fetches = status.fetching || std::ranges::any_of(seen.pods, &PodSeen::fetches);
   status.progressed = Progressed(seen, mark, remembered);
+  if (fetches) status.progressed = *(remembered.progressed = seen.wall);
   if (seen.wall < status.progressed + kProgressDeadline) {
     out.LookAgain(At(seen.now, status.progressed + kProgressDeadline - seen.wall));
   }
@@ -156,6 +159,9 @@ std::vector<ServiceEvent> Transitions(const Node& before, const Node& after) {
         old->status == ConditionStatus::kFalse) {
       out.push_back({EventType::kNormal, "Judge", {"SLORestored", now.message}});
     }
+    if (now.type == "Progressing" && now.reason == "FetchingModel" && is_new) {
+      out.push_back({EventType::kNormal, "Fetch", {"ModelFetching", now.message}});
+    }
     const ConditionStatus bad =
         now.type == "Stalled" ? ConditionStatus::kTrue : ConditionStatus::kFalse;
     if (!is_new || now.status != bad) continue;
@@ -168,6 +174,8 @@ std::vector<ServiceEvent> Transitions(const Node& before, const Node& after) {
       tell("Place", "InsufficientCapacity");
     } else if (now.reason == "CrashLooping" && now.type != "Ready") {
       tell("Run", "CrashLooping");
+    } else if (now.type == "Progressing" && now.reason == "ModelFetchFailed") {
+      tell("Fetch", now.reason);
     } else if (now.reason == "CertificatesRefused") {
       tell("Certify", now.reason);
     } else if (now.type == "MetricsAvailable") {

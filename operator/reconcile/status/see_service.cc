@@ -170,11 +170,18 @@ class Seeing {
     out_.asleep = desired_.acts() ? WhyAsleep(desired_.service) : "";
     out_.invalid = desired_.invalid;
     out_.capacity = desired_.capacity;
-    out_.awaited = decision_.awaited ? decision_.awaited : desired_.awaited;
+    // Without its model the first pods are not awaited yet.
+    const bool is_first = desired_.fetching && !desired_.held_back;
+    out_.awaited = decision_.awaited && !is_first ? decision_.awaited : desired_.awaited;
     out_.release = options_.release;
     out_.rival = seen_.rival;
     out_.replacing = decision_.replacing;
     out_.held_back = desired_.held_back;
+    out_.fetching = desired_.fetching;
+    if (auto fetched = FetchedFor(seen_.tree, desired_.service)) {
+      out_.model_repo = desired_.service.spec.model.source.hugging_face->repo;
+      out_.fetched = *std::move(fetched);
+    }
     out_.predecessor_serves = decision_.old_serves;
     out_.is_paused = desired_.acts() && desired_.service.spec.paused;
     out_.has_waiting_edits = out_.is_paused && HasWaitingEdits(seen_, front_);

@@ -152,6 +152,9 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
   if (seen.held_back.reason == "InsufficientCapacity") {
     return {kFalse, seen.held_back};
   }
+  if (seen.fetching) {
+    return {seen.fetching.reason == "FetchingModel" ? kTrue : kFalse, seen.fetching};
+  }
   const std::string fails = seen.fails.empty() ? "" : "; retrying: " + seen.fails;
   if (is_complete)
     return {kTrue, {"Complete", "everything matches the spec" + WhilePaused(seen) + fails}};
@@ -455,6 +458,11 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
   if (!seen.model_digest.empty()) {
     SetAt(out, {"status", "model", "digest"}, Text(seen.model_digest));
   }
+  if (!seen.model_repo.empty()) {
+    SetAt(out, {"status", "model", "repo"}, Text(seen.model_repo));
+    SetAt(out, {"status", "model", "revision"}, Text(seen.fetched.commit));
+    SetAt(out, {"status", "model", "bytes"}, Node::Integer(seen.fetched.bytes));
+  }
   if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
   if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
   if (seen.scaling.last) {
@@ -498,6 +506,10 @@ StatusChange Compare(const Node& before, const Node& after) {
     if (TextAt(before, {"status", field}) != TextAt(after, {"status", field})) {
       return StatusChange::kNow;
     }
+  }
+  if (TextAt(before, {"status", "model", "revision"}) !=
+      TextAt(after, {"status", "model", "revision"})) {
+    return StatusChange::kNow;
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (LastPodId(before, role) != LastPodId(after, role)) return StatusChange::kNow;

@@ -11,6 +11,7 @@
 #include "operator/api/tree.h"
 #include "operator/reconcile/capacity/service_plan.h"
 #include "operator/reconcile/epochs/epoch_watch.h"
+#include "operator/reconcile/model/fetched_model.h"
 #include "operator/reconcile/scaling/scaling_memory.h"
 #include "operator/reconcile/status/cause.h"
 #include "operator/reconcile/status/conditions.h"
@@ -99,7 +100,8 @@ struct StatusFacts {
   Cause refused;                // an object of ours cannot be created: a foreign one has its name
   std::string fails;            // what has been failing for a while, in the server's words
   Cause replacing;              // another model replaces the previous one
-  Cause held_back;              // what is wanted waits for that, or for resources
+  Cause held_back;              // what is wanted waits for that, for resources, or for its model
+  Cause fetching;               // the newest spec's model is not there yet
   bool predecessor_serves = false;  // the previous model still serves
   int64_t old_gpus = 0;             // held by its pods
   std::string asleep;               // why no instance should serve; empty: some should
@@ -112,6 +114,8 @@ struct StatusFacts {
   WallTime now;
   PinnedImage pinned;
   std::string model_digest;
+  std::string model_repo;  // of the model that was fetched; empty: from elsewhere
+  FetchedModel fetched;
   std::optional<ServicePlan> plan;  // absent: unknown, and status.effective is kept
   int gateway_replicas = 0;
   EpochWatch::Answers answers = EpochWatch::Answers::kUnknown;  // of the committed epoch's members
@@ -134,15 +138,16 @@ inline constexpr std::chrono::seconds kProgressDeadline{600};
 //   Available         a gateway answers and a committed topology serves: GatewayNotReady,
 //                     NoTopology, TopologyNotReady, Suspended, AdoptRefused, QuotaExceeded,
 //                     AdmissionDenied
-//   Progressing       it is in, or moves toward, the wanted state: Complete, Working; False:
-//                     ProgressDeadlineExceeded, AdoptRefused, InvalidSpec, NotSupported,
-//                     InsufficientCapacity, AnotherOperator
+//   Progressing       it is in, or moves toward, the wanted state: Complete, Working,
+//                     FetchingModel; False: ProgressDeadlineExceeded, AdoptRefused, InvalidSpec,
+//                     NotSupported, InsufficientCapacity, AnotherOperator, ModelFetchFailed
 //   AttentionReady,   enough committed and live instances: AsWanted, Suspended; False:
 //   ExpertsReady      CrashLooping, InsufficientCapacity, ContainerNotStarting, QuotaExceeded,
 //                     AdmissionDenied, WaitingForPods, InvalidSpec, NotSupported
 //   TopologyReady     a topology is committed and its members know: Committed; False: NoTopology,
 //                     Preparing, PrepareFailed, WorkerUnreachable, EpochLost, MemberLost,
-//                     WaitingForPods, ModelUnknown, ModelNotFound
+//                     WaitingForPods, ModelUnknown, ModelNotFound, FetchingModel,
+//                     ModelFetchFailed
 //   ScalingReady      counts follow their source: Static, External, AtMin, AtMax, or the reason of
 //                     the last decision (mode SLO); False: NoMetrics, NoProfile, BadStatistics,
 //                     InvalidPolicy, ImpossibleSLO, Paused, AdoptRefused, InsufficientCapacity;

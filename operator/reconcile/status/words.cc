@@ -52,6 +52,7 @@ std::string WhyNotRunning(const PodSeen& pod) {
 }
 
 std::string NotReadyWords(const PodSeen& pod) {
+  if (pod.fetches) return "pod " + pod.name + " fetches its weights" + Since(pod.unready_since);
   return "pod " + pod.name + " is not ready" + Since(pod.unready_since) +
          "; wait while it loads, or see its log";
 }

@@ -62,19 +62,20 @@ class Repo:
 
 
 class TestHub:
-    """Serves `repos` {owner/name: Repo} until close()."""
+    """Serves `repos` {owner/name: Repo} until close(), at this address and the store's name, in the network of the thread
+    that makes it."""
 
     __test__ = False  # it is no test, whatever its name begins with
 
-    def __init__(self, repos, token="hf_secret", tls=None):
+    def __init__(self, repos, token="hf_secret", tls=None, address="127.0.0.1", store="localhost"):
         self.repos = repos
         self.token = token
         self.got = []
         self.faults = {}  # by file, or "listing": a list of Fault, one for each GET
         self.lock = threading.Lock()
-        self.servers = [Server(self, "hub", tls), Server(self, "store", None)]
-        self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.servers[0].server_port}"
-        self.store = f"http://localhost:{self.servers[1].server_port}"
+        self.servers = [Server(self, "hub", tls, address), Server(self, "store", None, address)]
+        self.endpoint = f"{'https' if tls else 'http'}://{address}:{self.servers[0].server_port}"
+        self.store = f"http://{store}:{self.servers[1].server_port}"
         for server in self.servers:
             threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -123,8 +124,8 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, hub, role, tls):
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, hub, role, tls, address):
+        super().__init__((address, 0), Handler)
         self.hub = hub
         self.role = role
         if tls is not None:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "operator/api/rfc3339.h"
+#include "operator/reconcile/model/fetch_pod.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
@@ -114,6 +115,8 @@ void ScriptedCluster::Written(const ApiResult<Node>& result) {
 }
 
 void ScriptedCluster::StepPod(Node pod) {
+  // Pods of Jobs run in hub_service.h.
+  if (TextAt(pod, {"metadata", "labels", "app.kubernetes.io/component"}) == kFetch) return;
   pods_ever_.emplace(UidOf(pod));
   const ObjectKey key = KeyOf(pod);
   const std::string node(TextAt(pod, {"spec", "nodeName"}));

@@ -55,5 +55,17 @@ TEST_F(DigestTest, LeavesBrokenFilesToTheLoader) {
   EXPECT_EQ(DigestCheckpoint(folder_.path() + "/none", "").status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(DigestTest, OfASnapshotDependsOnTheCommitAndNotOnItsFiles) {
+  const auto digest = [&](const std::string& commit, const std::string& config = "{}") {
+    return *DigestModel(folder_.path(), config, commit);
+  };
+  const uint64_t whole = digest("c1");
+  folder_.Write("c.safetensors", FileOf("{\"x\":1}", "more"));
+  EXPECT_EQ(digest("c1"), whole);
+  EXPECT_NE(digest("c2"), whole);
+  EXPECT_NE(digest("c1", "{ }"), whole);
+  EXPECT_EQ(digest(""), Digest()) << "no snapshot";
+}
+
 }  // namespace
 }  // namespace janus

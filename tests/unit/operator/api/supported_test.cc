@@ -164,13 +164,25 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
   EXPECT_NE(errors("exchange: {mode: TwoPhaseSingle}").find("pods of one instance"),
             std::string::npos);
   EXPECT_EQ(errors("exchange: {mode: TwoPhaseSingle}", "replicas: 2, instancesPerPod: 4"), "");
+}
+
+TEST(Supported, AClusterCachesModelsOfAHubInAClaimAlone) {
   MoEService service;
-  service.spec.model.source.type = SourceType::kHuggingFace;
-  const FieldErrors refused = ValidateSupported(service, Ground::kCluster);
-  ASSERT_EQ(refused.size(), 1u);
-  EXPECT_EQ(refused[0].message,
-            "HuggingFace is not supported by this version; use HostPath, PersistentVolumeClaim or "
-            "Image");
+  const auto refused = [&](SourceType source, CacheType cache) {
+    service.spec.model.source.type = source;
+    service.spec.model.cache.type = cache;
+    const FieldErrors errors = ValidateSupported(service, Ground::kCluster);
+    return errors.empty() ? "" : errors[0].message;
+  };
+  const std::string instead =
+      " is not supported by this version; use None or, with a source HuggingFace, "
+      "PersistentVolumeClaim";
+  EXPECT_EQ(refused(SourceType::kHuggingFace, CacheType::kNone), "");
+  EXPECT_EQ(refused(SourceType::kHuggingFace, CacheType::kPersistentVolumeClaim), "");
+  EXPECT_EQ(refused(SourceType::kHuggingFace, CacheType::kNode), "Node" + instead);
+  EXPECT_EQ(refused(SourceType::kImage, CacheType::kNone), "");
+  EXPECT_EQ(refused(SourceType::kImage, CacheType::kPersistentVolumeClaim),
+            "PersistentVolumeClaim" + instead);
 }
 
 TEST(Supported, AMachineTakesModelsOfAHubButNoSecretWithTheToken) {

@@ -12,6 +12,7 @@
 
 #include "operator/api/json.h"
 #include "operator/reconcile/children/plan_children.h"
+#include "operator/reconcile/model/fetch_pod.h"
 #include "operator/reconcile/pods/roster.h"
 #include "operator/reconcile/rollout/rollout.h"
 #include "tests/support/reconcile/simulated_service.h"
@@ -298,8 +299,9 @@ TEST_F(DecideTest, EveryChildThatMayBeWantedIsObserved) {
   const Rollout rollout = DecideRollout(seen, sim_.op().options());
   std::set<std::pair<std::string, std::string>> names;
   for (const auto& [resource, name] : ChildNames("demo")) names.emplace(resource->plural, name);
-  const std::vector<Child> wanted =
+  std::vector<Child> wanted =
       WantedChildren(seen, sim_.op().options(), rollout.sides, rollout.desired);
+  wanted.push_back(FetchPolicy(rollout.desired.service, sim_.op().options().defaults));
   EXPECT_EQ(wanted.size(), names.size());
   for (const Child& child : wanted) {
     EXPECT_TRUE(names.contains({child.resource->plural, KeyOf(child.object).name}))

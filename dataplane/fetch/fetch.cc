@@ -1,0 +1,135 @@
+#include "dataplane/fetch/fetch.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "common/clock.h"
+#include "common/fd.h"
+#include "common/model/config.h"
+#include "hub/cache.h"
+#include "hub/download.h"
+#include "hub/names.h"
+
+namespace janus::dataplane {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{200};
+// The pause between two lines about a download that goes on.
+constexpr std::chrono::seconds kLine{10};
+
+// Logs a download as it goes: every phase, every ten percent, and now and then.
+class Narrator {
+ public:
+  Narrator(const Logger& log, MonotonicTime now) : log_(log), told_(now) {}
+
+  void Tell(const hub::Progress::State& state, MonotonicTime now) {
+    if (state.phase == hub::Progress::Phase::kAsking) return;
+    const int64_t percent =
+        state.bytes_total == 0 ? 100 : state.bytes_done * 100 / state.bytes_total;
+    const bool is_new = state.phase != phase_ || percent / 10 > step_;
+    if (!is_new && (now - told_ < kLine || state.bytes_done == bytes_)) return;
+    phase_ = state.phase;
+    step_ = percent / 10;
+    bytes_ = state.bytes_done;
+    told_ = now;
+    log_.Info(state.phase == hub::Progress::Phase::kWeights ? "downloading weights"
+                                                            : "downloading configuration",
+              {{"percent", percent},
+               {"bytes", state.bytes_done},
+               {"of_bytes", state.bytes_total},
+               {"files", state.files_done},
+               {"of_files", state.files_total},
+               {"files_of_other_processes", state.waiting}});
+  }
+
+ private:
+  const Logger& log_;
+  hub::Progress::Phase phase_ = hub::Progress::Phase::kAsking;
+  int64_t step_ = -1;
+  int64_t bytes_ = -1;
+  MonotonicTime told_;
+};
+
+int64_t BytesOf(const std::string& folder, const std::set<std::string>& files) {
+  int64_t out = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(folder + "/" + file, error);
+    if (!error) out += static_cast<int64_t>(size);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<hub::Settings> FetchSettings(const std::string& folder) {
+  return hub::ReadSettings([&](const char* name) -> std::string {
+    const std::string_view asked = name;
+    if (asked == "HF_HUB_CACHE") return folder;
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+    return asked == "HOME" ? "/" : "";
+  });
+}
+
+Result<Fetched> Fetch(const FetchFlags& flags, const hub::Settings& settings, const Logger& log,
+                      StopSignals& stop) {
+  const hub::ModelId model{flags.repo, flags.revision};
+  JANUS_RETURN_IF_ERROR(hub::CheckRepo(model.repo));
+  JANUS_RETURN_IF_ERROR(hub::CheckRevision(model.revision));
+  std::set<std::string> wanted;
+  hub::DownloadOptions options;
+  options.weights = flags.reader != FetchFor::kGateway;
+  options.judge = [&](const std::string& folder) -> Status {
+    JANUS_ASSIGN_OR_RETURN(const ModelDescription description, LoadModelConfig(folder));
+    JANUS_ASSIGN_OR_RETURN(wanted, WantedShards(folder, description, flags.reader));
+    return OkStatus();
+  };
+  // A commit that lies there whole is used without the hub.
+  if (hub::IsCommit(model.revision)) {
+    static_cast<void>(
+        options.judge(hub::Cache(settings.cache).SnapshotFolder(model.repo, model.revision)));
+  }
+  // Before the index is there, every file may be wanted.
+  options.wants = [&](const std::string& name) { return wanted.empty() || wanted.contains(name); };
+  const Fd done(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!done) return Unavailable("no eventfd: too many open files");
+  hub::Progress progress;
+  Narrator narrator(log, MonotonicClock::now());
+  std::optional<Result<hub::LocalModel>> local;
+  {
+    std::jthread fetcher([&](const std::stop_token& token) {
+      local.emplace(hub::FetchModel(settings, model, options, progress, token));
+      eventfd_write(done.get(), 1);
+    });
+    for (bool is_done = false; !is_done;) {
+      pollfd fds[] = {{stop.fd(), POLLIN, 0}, {done.get(), POLLIN, 0}};
+      poll(fds, 2, static_cast<int>(kTick.count()));
+      is_done = (fds[1].revents & POLLIN) != 0;
+      if (stop.Came()) {
+        fetcher.request_stop();
+        is_done = true;  // joined below
+      }
+      narrator.Tell(progress.Look(), MonotonicClock::now());
+    }
+  }
+  JANUS_RETURN_IF_ERROR(local->status());
+  if (!(*local)->note.empty()) log.Warning("the hub was not reached", {{"why", (*local)->note}});
+  return Fetched{(*local)->commit, (*local)->folder, BytesOf((*local)->folder, wanted),
+                 options.weights ? progress.Look().bytes_fetched : 0};
+}
+
+std::string ReportOf(const Fetched& fetched) {
+  return R"({"commit":")" + fetched.commit + R"(","bytes":)" + std::to_string(fetched.bytes) +
+         R"(,"fetched":)" + std::to_string(fetched.bytes_fetched) + "}";
+}
+
+}  // namespace janus::dataplane

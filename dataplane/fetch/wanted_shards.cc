@@ -1,0 +1,91 @@
+#include "dataplane/fetch/wanted_shards.h"
+
+#include <charconv>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "common/read_file.h"
+#include "dataplane/model/tensor_names.h"
+#include "hub/selection.h"
+
+namespace janus::dataplane {
+namespace {
+
+using Json = nlohmann::json;
+
+// The layer of a tensor, and the rest of its name; -1: it lies outside of the layers.
+struct InLayer {
+  int layer = -1;
+  std::string_view rest;
+};
+
+InLayer Split(std::string_view tensor, const TensorNames& names) {
+  if (!tensor.starts_with(names.layers)) return {};
+  tensor.remove_prefix(names.layers.size());
+  if (!tensor.starts_with('.')) return {};
+  tensor.remove_prefix(1);
+  InLayer out;
+  const char* const end = tensor.data() + tensor.size();
+  const auto read = std::from_chars(tensor.data(), end, out.layer);
+  if (read.ec != std::errc() || read.ptr == end || *read.ptr != '.') return {};
+  out.rest = tensor.substr(static_cast<size_t>(read.ptr - tensor.data()) + 1);
+  return out;
+}
+
+bool IsBelow(std::string_view name, std::string_view module) {
+  return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
+}
+
+}  // namespace
+
+bool IsOfExperts(std::string_view tensor, const ModelDescription& model) {
+  const TensorNames* const names = FindTensorNames(model.family);
+  if (names == nullptr) return false;
+  const auto [layer, rest] = Split(tensor, *names);
+  if (layer < 0 || layer >= model.layers || model.IsDense(layer)) return false;
+  return IsBelow(rest, names->moe_gate) || IsBelow(rest, names->experts) ||
+         rest == names->moe_gate_bias;
+}
+
+Result<std::set<std::string>> WantedShards(const std::string& folder, const ModelDescription& model,
+                                           FetchFor reader) {
+  if (reader == FetchFor::kGateway) return std::set<std::string>();
+  const std::string path = folder + "/" + std::string(hub::kIndexFile);
+  Result<std::string> text = ReadFile(path, hub::kMaxSmallFileBytes);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return std::set<std::string>{std::string(hub::kOneWeightsFile)};
+  }
+  JANUS_RETURN_IF_ERROR(text.status());
+  Result<std::set<std::string>> out = ShardsInIndex(*text, model, reader);
+  if (!out.ok()) return std::move(out).status().Annotate(path);
+  return out;
+}
+
+Result<std::set<std::string>> ShardsInIndex(std::string_view json, const ModelDescription& model,
+                                            FetchFor reader) {
+  const TensorNames* const names = FindTensorNames(model.family);
+  if (names == nullptr) {
+    return Unimplemented("no tensor names for model family '" + model.family + "'");
+  }
+  JANUS_RETURN_IF_ERROR(hub::ParseShardIndex(json).status());
+  std::set<std::string> out;
+  if (reader == FetchFor::kGateway) return out;
+  const Json index = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    if (Split(tensor, *names).layer >= model.layers) continue;
+    const bool is_read =
+        reader == FetchFor::kAll || IsOfExperts(tensor, model) == (reader == FetchFor::kExperts);
+    if (!is_read) continue;
+    out.insert(file.get<std::string>());
+  }
+  if (out.empty()) {
+    return InvalidArgument(std::string("names no tensor of the ") +
+                           (reader == FetchFor::kExperts     ? "experts"
+                            : reader == FetchFor::kAttention ? "attention layers"
+                                                             : "model") +
+                           "; is config.json of the same model?");
+  }
+  return out;
+}
+
+}  // namespace janus::dataplane

@@ -1,0 +1,254 @@
+"""Services whose model comes from a hub, in real pods on two nodes: python3 e2e/hub/hub_test.py
+
+The hub is that of the tests (tests/support/python/test_hub.py), on the control plane's address. The claim is a folder that
+both nodes have. A download that is killed or cut off continues; what cannot be fetched is one condition, and no worker starts.
+"""
+
+import concurrent.futures
+import ctypes
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support" / "python"))
+
+from cluster_case import ROOT, wait_for  # noqa: E402
+from served_case import OF_WORKERS, ServedCase  # noqa: E402
+from test_hub import Fault, Repo, TestHub  # noqa: E402
+
+from certificates import CONTROL_PLANE  # noqa: E402
+
+DEMO = ROOT / "examples" / "demo-model"
+SMALL = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+OF_ATTENTION, OF_EXPERTS = "attention.safetensors", "experts.safetensors"
+TOKEN = "hf_secret"
+CUT = 3_000_000  # bytes of the weights
+
+
+def demo_files():
+    return {name: (DEMO / name).read_bytes() for name in (*SMALL, WEIGHTS)}
+
+
+def split_files():
+    """The demo model with a file of weights for each role."""
+    data = (DEMO / WEIGHTS).read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    tensors = json.loads(data[8:begin])
+    tensors.pop("__metadata__", None)
+    parts = {OF_ATTENTION: ({}, b""), OF_EXPERTS: ({}, b"")}
+    for name, tensor in tensors.items():
+        file = OF_EXPERTS if ".block_sparse_moe." in name or ".mlp." in name else OF_ATTENTION
+        header, content = parts[file]
+        first, last = tensor["data_offsets"]
+        header[name] = {**tensor, "data_offsets": [len(content), len(content) + last - first]}
+        parts[file] = (header, content + data[begin + first:begin + last])
+    files = {name: (DEMO / name).read_bytes() for name in SMALL}
+    for file, (header, content) in parts.items():
+        text = json.dumps(header).encode()
+        files[file] = len(text).to_bytes(8, "little") + text + content
+    places = {name: file for file, (header, _) in parts.items() for name in header}
+    return files | {INDEX: json.dumps({"metadata": {}, "weight_map": places}).encode()}
+
+
+def in_network_of(pid, make):
+    """The result of make() on a thread in that process's network. Threads that it starts stay there."""
+    def run():
+        with open(f"/proc/{pid}/ns/net", encoding="ascii") as network:
+            if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), 0) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+        return make()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(run).result()
+
+
+class HubTest(ServedCase):
+    @classmethod
+    def settings(cls, **more):
+        """Starts the hub, whose endpoint is one of them."""
+        if not hasattr(cls, "hub"):
+            cls.hub = in_network_of(cls.plane.box.pid(), lambda: TestHub(
+                {}, TOKEN, address=CONTROL_PLANE, store=CONTROL_PLANE))
+            cls.addClassCleanup(cls.hub.close)
+        return super().settings(hub__endpoint=cls.hub.endpoint, **more)
+
+    def setUp(self):
+        super().setUp()
+        with self.hub.lock:
+            self.hub.got.clear()
+            self.hub.faults.clear()
+            self.hub.repos.clear()
+
+    def offer(self, repo):
+        self.hub.repos["org/moe"] = repo
+
+    def make_claim(self):
+        """A claim "models", bound by hand to a folder that every node has."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-claim-"))
+        self.addCleanup(shutil.rmtree, folder)
+        folder.chmod(0o777)
+        common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        name = self.namespace
+        self.kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+             "spec": {**common, "capacity": {"storage": "1Gi"}, "hostPath": {"path": str(folder)},
+                      "claimRef": {"name": "models", "namespace": self.namespace}}},
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+             "metadata": {"name": "models", "namespace": self.namespace},
+             "spec": {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}}]}),
+            namespaced=False)
+        self.addCleanup(self.try_kubectl, "delete", "persistentvolume", name, "--wait=false")
+        return folder
+
+    def apply_hub(self, has_claim=False, token=None, **source):
+        cache = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "models"}}
+        if token is not None:
+            self.kubectl("create", "secret", "generic", "hub", f"--from-literal=token={token}")
+            source["tokenSecretRef"] = {"name": "hub", "key": "token"}
+        self.kubectl("apply", "-f", "-", text=json.dumps({
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
+            "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "org/moe", **source}},
+                               **({"cache": cache} if has_claim else {})},
+                     "device": "CPU", "gateway": {"replicas": 1},
+                     "roles": {"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}}}}))
+
+    def answer(self):
+        asked = json.dumps({"model": "demo", "prompt": "It is a truth", "max_tokens": 12, "temperature": 0})
+        said = self.nodes[0].box.run("curl", "-sf", f"{self.url('demo')}/completions", "-H",
+                                     "content-type: application/json", "-d", asked)
+        return json.loads(said)["choices"][0]["text"]
+
+    def await_condition(self, kind, reason):
+        """Its message."""
+        def found():
+            for one in self.get("moesvc/demo").get("status", {}).get("conditions", []):
+                if one["type"] == kind and one["reason"] == reason:
+                    return one["message"]
+            return None
+
+        return wait_for(found, f"{kind} to be {reason}")
+
+    def pods_of_job(self):
+        return [pod for pod in self.all_pods("app.kubernetes.io/component=fetch")
+                if "deletionTimestamp" not in pod["metadata"]]
+
+    def model_status(self):
+        return self.get("moesvc/demo")["status"]["model"]
+
+    # Whole downloads.
+
+    def test_a_claim_is_filled_once_whatever_interrupts_it(self):
+        folder = self.make_claim()
+        repo = Repo(demo_files(), private=True)
+        self.offer(repo)
+        held = threading.Event()
+        self.addCleanup(held.set)
+        # Cut off, continued, and held until its pod is killed.
+        self.hub.faults[WEIGHTS] = [Fault(after=CUT, cut=True), Fault(after=CUT, hold=held)]
+        self.apply_hub(has_claim=True, token=TOKEN)
+        message = self.await_condition("Progressing", "FetchingModel")
+        self.assertIn("fetches org/moe", message)
+        wait_for(lambda: len(self.hub.starts(WEIGHTS)) == 2, "the second request")
+        [half] = folder.glob("models--org--moe/blobs/*.incomplete")
+        wait_for(lambda: half.stat().st_size == 2 * CUT, "the bytes before the kill")
+        self.assertEqual(self.all_pods(OF_WORKERS), [])
+        [killed] = self.pods_of_job()
+        self.kubectl("delete", "pod", killed["metadata"]["name"], "--grace-period=0", "--force")
+        self.await_served("demo")
+        held.set()
+        size = len(demo_files()[WEIGHTS])
+        self.assertEqual(self.hub.starts(WEIGHTS), [0, CUT, 2 * CUT])
+        commit = repo.revisions["main"]
+        self.assertEqual({name: self.model_status()[name] for name in ("repo", "revision", "bytes")},
+                         {"repo": "org/moe", "revision": commit, "bytes": size})
+        text = self.answer()
+        self.assertTrue(text)
+
+        # The branch moves on; another instance gets the commit of the others, without the hub.
+        repo.commit({**demo_files(), "config.json": b"{}"})
+        before = self.hub.fetched()
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     json.dumps({"spec": {"roles": {"experts": {"replicas": 3}}}}))
+        wait_for(lambda: len(self.living(OF_WORKERS)) == 4 and self.is_ready(), "the third expert instance")
+        self.assertEqual(self.answer(), text)
+        self.assertEqual(self.hub.fetched(), before)
+        for pod in self.get("pods")["items"]:
+            whole = json.dumps(pod["spec"])
+            is_job = pod["metadata"]["labels"].get("app.kubernetes.io/component") == "fetch"
+            self.assertEqual("HF_TOKEN" in whole, is_job, pod["metadata"]["name"])
+        reasons = {one["reason"] for one in self.get("events")["items"]}
+        self.assertLessEqual({"ModelFetching", "ModelFetched"}, reasons)
+        self.kubectl("delete", "moesvc", "demo")
+        wait_for(lambda: not self.get("jobs")["items"], "the end of the Job")
+
+    def test_without_a_cache_each_pod_fetches_its_role(self):
+        self.offer(Repo(split_files(), gated=True))
+        self.apply_hub(token=TOKEN)
+        self.await_served("demo")
+        fetched = self.hub.fetched()
+        self.assertEqual({file: fetched.count(file) for file in (OF_ATTENTION, OF_EXPERTS)},
+                         {OF_ATTENTION: 1, OF_EXPERTS: 2})
+        sizes = {file: len(content) for file, content in split_files().items()}
+        print(f"bytes of attention: {sizes[OF_ATTENTION]}, of experts: {sizes[OF_EXPERTS]}", flush=True)
+        text = self.answer()
+        self.apply("whole", "demo", served_as="demo", gateway={"replicas": 1},
+                   roles={"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 1}})
+        self.await_served("whole")
+        asked = json.dumps({"model": "demo", "prompt": "It is a truth", "max_tokens": 12, "temperature": 0})
+        said = self.nodes[0].box.run("curl", "-sf", f"{self.url('whole')}/completions", "-H",
+                                     "content-type: application/json", "-d", asked)
+        self.assertEqual(json.loads(said)["choices"][0]["text"], text)
+        for pod in self.all_pods(OF_WORKERS):
+            self.assertNotIn("HF_TOKEN", json.dumps(pod["spec"]["containers"]))
+
+    # What cannot be fetched.
+
+    def check_failure(self, *words):
+        message = self.await_condition("Progressing", "ModelFetchFailed")
+        for word in words:
+            self.assertIn(word, message)
+        self.assertEqual(self.condition("Ready"), ("False", "ModelFetchFailed"))
+        self.assertEqual(self.all_pods(OF_WORKERS), [])
+        self.assertIn("ModelFetchFailed", {one["reason"] for one in self.get("events")["items"]})
+
+    def test_a_model_that_does_not_exist_is_one_condition(self):
+        self.apply_hub()
+        self.check_failure("org/moe: the hub has no such model")
+        self.offer(Repo(demo_files()))
+        self.await_served("demo")
+
+    def test_a_gated_model_without_a_token_is_one_condition(self):
+        self.offer(Repo(demo_files(), gated=True))
+        self.apply_hub()
+        self.check_failure("org/moe is gated", "accept its licence")
+
+    def test_a_missing_secret_is_one_condition(self):
+        self.offer(Repo(demo_files()))
+        self.apply_hub(tokenSecretRef={"name": "none", "key": "token"})
+        self.check_failure("secret \"none\" not found")
+
+    def test_weights_that_arrive_broken_are_served_by_no_one(self):
+        folder = self.make_claim()
+        files = demo_files()
+        self.offer(Repo(files))
+        held = threading.Event()
+        self.addCleanup(held.set)
+        # Of the right length: only the digest tells. The next attempt is held until the checks are done.
+        self.hub.faults[WEIGHTS] = [Fault(body=bytes(len(files[WEIGHTS])))] * 2 + [Fault(after=0, hold=held)]
+        self.apply_hub(has_claim=True)
+        self.check_failure(WEIGHTS)
+        self.assertEqual([path for path in folder.glob("models--org--moe/snapshots/*/*")
+                          if path.name == WEIGHTS], [])
+        held.set()
+        self.await_served("demo")
+        self.assertTrue(self.answer())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "operator/api/moeservice.h"
+#include "operator/api/tree.h"
+#include "operator/reconcile/children/children.h"
+
+namespace janus::control {
+
+// The value of app.kubernetes.io/component on Jobs and their pods, and the container's name there
+// and in pods that fetch for themselves.
+inline constexpr std::string_view kFetch = "fetch";
+
+// The container that fetches into the volume "model". `reader`: as in `janus-worker fetch --for`.
+// The hub's token is in this container alone. Pure, like all functions here.
+Node FetchContainer(const MoEService& service, const OperatorDefaults& defaults,
+                    std::string_view image, std::string_view reader, const std::string& revision);
+
+// The Job that fetches the model, for POST. With cache PersistentVolumeClaim it fills the claim.
+// Otherwise it fetches the small files into a folder of its own, and so finds the commit. `commit`:
+// of the spec's revision, if it is known; empty: the Job resolves it. A container that fails is
+// started again, with the kubelet's growing pauses, and continues where it was.
+Node FetchJob(const MoEService& service, const OperatorDefaults& defaults,
+              const std::string& commit);
+
+// The Jobs' NetworkPolicy. Their pods accept nothing, and reach DNS, port 443 and the port of the
+// hub's endpoint.
+Child FetchPolicy(const MoEService& service, const OperatorDefaults& defaults);
+
+}  // namespace janus::control
