@@ -18,11 +18,11 @@ namespace janus::dataplane {
 struct WorkerFlags {
   Role role = Role::kAttention;
   std::string model;  // checkpoint folder
+  std::string listen;  // gRPC address, "unix:/path" or host:port
+  std::string service_uid;
   // If the folder is a snapshot in a hub's cache: its commit. Weights of the other role may be
   // missing there. Empty: a folder with all weights.
   std::string commit = "";
-  std::string listen;  // gRPC address, "unix:/path" or host:port
-  std::string service_uid;
   std::string metrics = "";  // address of /metrics: "unix:/path" or host:port; empty: none
   std::string trust = "";    // folder of certificates; empty: plain text
   int drain_seconds = 300;   // at most, from SIGTERM on

@@ -3,6 +3,7 @@
 #include "operator/kube/object.h"
 #include "operator/reconcile/model/fetch_pod.h"
 #include "operator/reconcile/pods/pods.h"
+#include "operator/reconcile/status/words.h"
 
 namespace janus::control {
 namespace {
@@ -45,7 +46,7 @@ FetchPodSeen ReadFetchPod(const Node& pod) {
       if (TextAt(owner, {"kind"}) == "Job") out.job_uid = TextAt(owner, {"uid"});
     }
   }
-  out.not_running = WhyNotRunning(pod);
+  out.not_running = WhyNotRunning(ReadStart(pod));
   const Node* const containers = FindAt(pod, {"status", "containerStatuses"});
   if (containers == nullptr) return out;
   for (const Node& one : containers->items) {
