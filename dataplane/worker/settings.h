@@ -17,7 +17,7 @@ namespace janus::dataplane {
 // The flags that make a process findable; everything else is in Prepare.
 struct WorkerFlags {
   Role role = Role::kAttention;
-  std::string model;  // checkpoint folder
+  std::string model;   // checkpoint folder
   std::string listen;  // gRPC address, "unix:/path" or host:port
   std::string service_uid;
   // If the folder is a snapshot in a hub's cache: its commit. Weights of the other role may be
