@@ -95,7 +95,7 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                    "of rows between workers, with --model: FP8 sends about half of the bytes, and "
                    "answers differ a little. Default: None")
       ->needs(model)
-      ->check(CLI::IsMember({"None", "FP8"}, CLI::ignore_case));
+      ->transform(CLI::IsMember({"None", "FP8"}, CLI::ignore_case));
   DeclareTimed(*serve, options.timed);
   serve
       ->add_option("--name", options.name,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <string>
 #include <vector>
 
 #include "common/model/config.h"
@@ -17,9 +18,11 @@ namespace janus::dataplane {
 namespace {
 
 // Relative to the range of the logits, root mean square over all positions. Weights are random, so
-// the gate's scores lie close together: a row that moves a little may choose another expert, and
-// single positions then move by a third of the range (mixtral).
-constexpr double kMoved = 0.06;
+// the gate's scores lie close together: a row that moves a little may choose another expert. Of a
+// model with few experts, single positions then move by a third of the range.
+double MovedAtMost(const std::string& family) {
+  return family == "mixtral" ? 0.1 : 0.03;
+}
 
 class Fp8ExchangeTest : public testing::TestWithParam<const char*> {};
 
@@ -44,7 +47,7 @@ TEST_P(Fp8ExchangeTest, MovesLogitsLittle) {
   }
   ASSERT_TRUE(std::isfinite(largest));
   const double moved = std::sqrt(squares / static_cast<double>(count)) / c.range;
-  EXPECT_LE(moved, kMoved);
+  EXPECT_LE(moved, MovedAtMost(GetParam()));
   // More than rounding in fp32 would move: rows and contributions were packed.
   EXPECT_GT(largest, golden.tolerance * c.range);
   RecordProperty("moved_of_range", std::to_string(moved));

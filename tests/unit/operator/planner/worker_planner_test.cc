@@ -63,7 +63,7 @@ TEST_F(WorkerPlannerTest, KnowsNothingBeforeAWorkerHasSaidIt) {
   Look();
   EXPECT_EQ(Plan().status(),
             Unavailable("the needs of the model are not known yet: waiting for the "
-                        "first worker to report the model"));
+                        "first worker to start and report the model"));
   Add(Role::kAttention, "a0");
   Look();
   EXPECT_EQ(questions_.last(), "a0");
