@@ -1,22 +1,16 @@
 #include "cli/hub/fetch.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
-#include <thread>
 
-#include "common/fd.h"
+#include "hub/watched_fetch.h"
 #include "operator/api/quantity.h"
 
 namespace janus::cli {
 namespace {
 
 using hub::Progress;
-
-constexpr std::chrono::milliseconds kTick{200};
 
 int64_t PercentOf(const Progress::State& state) {
   return state.bytes_total == 0 ? 100 : state.bytes_done * 100 / state.bytes_total;
@@ -78,39 +72,23 @@ std::string DescribeDownload(const std::string& repo, const Progress::State& sta
 Result<hub::LocalModel> FetchShown(const hub::Settings& settings, const hub::ModelId& model,
                                    const hub::DownloadOptions& options, Screen& screen,
                                    StopSignals& stop) {
-  const Fd done(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!done) return Unavailable("no eventfd: too many open files");
   Progress progress;
   Display display(model.repo, screen, MonotonicClock::now());
-  std::optional<Result<hub::LocalModel>> fetched;
-  {
-    std::jthread fetcher([&](const std::stop_token& token) {
-      fetched.emplace(hub::FetchModel(settings, model, options, progress, token));
-      eventfd_write(done.get(), 1);
-    });
-    for (bool is_done = false; !is_done;) {
-      pollfd fds[] = {{stop.fd(), POLLIN, 0}, {done.get(), POLLIN, 0}};
-      poll(fds, 2, static_cast<int>(kTick.count()));
-      is_done = (fds[1].revents & POLLIN) != 0;
-      if (stop.Came()) {
-        fetcher.request_stop();
-        is_done = true;  // joined below
-      }
-      display.Show(progress.Look(), MonotonicClock::now());
-    }
-  }
+  const Result<hub::LocalModel> fetched = hub::FetchWatched(
+      settings, model, options, stop, progress,
+      [&](const Progress::State& state) { display.Show(state, MonotonicClock::now()); });
   screen.Block("");
-  if (fetched->status().code() == StatusCode::kCancelled) {
+  if (fetched.status().code() == StatusCode::kCancelled) {
     return Cancelled("stopped; the same command continues the download of " + model.repo);
   }
-  JANUS_RETURN_IF_ERROR(fetched->status());
-  const hub::LocalModel& local = **fetched;
+  JANUS_RETURN_IF_ERROR(fetched.status());
+  const hub::LocalModel& local = *fetched;
   if (!local.note.empty()) screen.Line("the hub was not reached: " + local.note);
   const int64_t bytes = progress.Look().bytes_fetched;
   screen.Line("model " + model.repo + " at commit " + local.commit.substr(0, 12) +
               (bytes > 0 && options.weights ? ", downloaded " + control::FormatBytes(bytes) : "") +
               ": " + local.folder);
-  return *std::move(*fetched);
+  return local;
 }
 
 }  // namespace janus::cli

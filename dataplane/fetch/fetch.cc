@@ -1,27 +1,21 @@
 #include "dataplane/fetch/fetch.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "common/clock.h"
-#include "common/fd.h"
 #include "common/model/config.h"
 #include "hub/cache.h"
 #include "hub/download.h"
 #include "hub/names.h"
+#include "hub/watched_fetch.h"
 
 namespace janus::dataplane {
 namespace {
 
-constexpr std::chrono::milliseconds kTick{200};
 // The pause between two lines about a download that goes on.
 constexpr std::chrono::seconds kLine{10};
 
@@ -100,30 +94,15 @@ Result<Fetched> Fetch(const FetchFlags& flags, const hub::Settings& settings, co
   }
   // Before the index is there, every file may be wanted.
   options.wants = [&](const std::string& name) { return wanted.empty() || wanted.contains(name); };
-  const Fd done(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!done) return Unavailable("no eventfd: too many open files");
   hub::Progress progress;
   Narrator narrator(log, MonotonicClock::now());
-  std::optional<Result<hub::LocalModel>> local;
-  {
-    std::jthread fetcher([&](const std::stop_token& token) {
-      local.emplace(hub::FetchModel(settings, model, options, progress, token));
-      eventfd_write(done.get(), 1);
-    });
-    for (bool is_done = false; !is_done;) {
-      pollfd fds[] = {{stop.fd(), POLLIN, 0}, {done.get(), POLLIN, 0}};
-      poll(fds, 2, static_cast<int>(kTick.count()));
-      is_done = (fds[1].revents & POLLIN) != 0;
-      if (stop.Came()) {
-        fetcher.request_stop();
-        is_done = true;  // joined below
-      }
-      narrator.Tell(progress.Look(), MonotonicClock::now());
-    }
-  }
-  JANUS_RETURN_IF_ERROR(local->status());
-  if (!(*local)->note.empty()) log.Warning("the hub was not reached", {{"why", (*local)->note}});
-  return Fetched{(*local)->commit, (*local)->folder, BytesOf((*local)->folder, wanted),
+  JANUS_ASSIGN_OR_RETURN(const hub::LocalModel local,
+                         hub::FetchWatched(settings, model, options, stop, progress,
+                                           [&](const hub::Progress::State& state) {
+                                             narrator.Tell(state, MonotonicClock::now());
+                                           }));
+  if (!local.note.empty()) log.Warning("the hub was not reached", {{"why", local.note}});
+  return Fetched{local.commit, local.folder, BytesOf(local.folder, wanted),
                  options.weights ? progress.Look().bytes_fetched : 0};
 }
 
