@@ -79,7 +79,9 @@ def _run_tests(shard, shards, folder, until, shown):
     goals = ctest.programs_of(names, found, f"build/{shard.preset}") + shard.targets
     outcome = builds.build(shard.name, shard.preset, goals, folder / "build.log", until, shown)
     if names:
-        environment = {"JANUS_SEED": str(int.from_bytes(os.urandom(4), "big"))} if shard.fresh_seed else {}
+        environment = {"JANUS_NIGHTLY": "1"}
+        if shard.fresh_seed:
+            environment["JANUS_SEED"] = str(int.from_bytes(os.urandom(4), "big"))
         outcome.add(ctest.run(shard.name, f"build/{shard.preset}", names, folder / "tests.log", until=until,
                               environment=environment, shown=shown))
     return outcome

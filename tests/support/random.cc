@@ -15,9 +15,23 @@ uint64_t TestSeed() {
   return seed;
 }
 
+namespace {
+
+bool IsSet(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr && std::string(value) == "1";
+}
+
+}  // namespace
+
 bool Soak() {
-  const char* soak = std::getenv("JANUS_SOAK");
-  return soak != nullptr && std::string(soak) == "1";
+  return IsSet("JANUS_SOAK");
+}
+
+int HowMany(const Tries& tries) {
+  if (Soak()) return tries.soak;
+  if (kSanitized) return tries.sanitized;
+  return IsSet("JANUS_NIGHTLY") ? tries.nightly : tries.gate;
 }
 
 uint64_t Random::Next() {

@@ -18,6 +18,16 @@ uint64_t TestSeed();
 // Whether the long form of the randomised suites is requested (JANUS_SOAK=1).
 bool Soak();
 
+// How many random cases a suite tries: in a build with a sanitizer, in the gate, in the shards of
+// scripts/nightly (JANUS_NIGHTLY=1) and in scripts/soak.
+struct Tries {
+  int sanitized = 0;
+  int gate = 0;
+  int nightly = 0;
+  int soak = 0;
+};
+int HowMany(const Tries& tries);
+
 // A small generator with the same numbers everywhere (splitmix64; Steele, Lea, Flood 2014).
 class Random {
  public:

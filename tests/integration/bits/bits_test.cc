@@ -37,10 +37,10 @@ std::vector<Configuration> Configurations() {
   return all;
 }
 
-// 1,000 schedules over all configurations, 20,000 in soak, 48 under a sanitizer. The seed decides
-// which configurations get one more.
+// The schedules are dealt to all configurations. The seed decides which of them get one more.
 int SchedulesOf(size_t index, size_t configurations) {
-  const size_t total = Soak() ? 20'000 : kSanitized ? 48 : 1'000;
+  const auto total = static_cast<size_t>(
+      HowMany({.sanitized = 48, .gate = 300, .nightly = 1'000, .soak = 20'000}));
   const size_t turn = (index + TestSeed()) % configurations;
   return static_cast<int>(total / configurations + (turn < total % configurations ? 1 : 0));
 }
@@ -70,7 +70,8 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   uint64_t preempted = 0, recomputed = 0, cached = 0;
   size_t rows = 0;
   for (int i = 0; i < schedules; ++i) {
-    KernelChoice kernels = i % 4 == 0 ? KernelChoice() : BestCpu();
+    KernelChoice kernels =
+        (GetParam() + static_cast<size_t>(i)) % 4 == 0 ? KernelChoice() : BestCpu();
     kernels.fp8_cache = c.fp8_cache;
     kernels.compression = c.compression;
     const RequestPool& pool = Pool(c.weights, c.dtype, kernels);

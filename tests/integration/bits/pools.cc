@@ -23,7 +23,7 @@ const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice ke
   const std::tuple key{weights, dtype, kernels.device, kernels.fp8_cache, kernels.compression};
   const auto at = pools.find(key);
   if (at != pools.end()) return at->second;
-  const int size = Soak() ? 400 : 40;
+  const int size = HowMany({.sanitized = 8, .gate = 12, .nightly = 40, .soak = 400});
   return pools
       .emplace(key, MakeRequestPool(Held(weights, dtype), kernels, size, MixSeed(TestSeed(), 2)))
       .first->second;

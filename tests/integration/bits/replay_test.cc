@@ -92,7 +92,7 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
 };
 
 TEST_P(ReplayTest, PreemptedAtAnyMomentAnAnswerKeepsItsBits) {
-  const int runs = Soak() ? 60 : kSanitized ? 1 : 6;
+  const int runs = HowMany({.sanitized = 1, .gate = 2, .nightly = 6, .soak = 60});
   uint64_t copied_out = 0, recomputed = 0;
   // Preemptions are random: if none has occurred, more runs follow.
   const auto lacks_one = [&] { return recomputed == 0 || (runs > 1 && copied_out == 0); };
@@ -117,7 +117,8 @@ TEST_P(ReplayTest, PreemptedAtAnyMomentAnAnswerKeepsItsBits) {
 }
 
 TEST_P(ReplayTest, AnAnswerGoesOnFromAnyOfItsTokens) {
-  const int stride = kSanitized ? 40 : 1;
+  const int stride =
+      kMostGenerated / HowMany({.sanitized = 5, .gate = 25, .nightly = 200, .soak = 200});
   Random random(MixSeed(TestSeed(), 4));
   Schedule schedule = Base(random, 1, 1);
   for (int given = random.Between(0, stride - 1); given < kMostGenerated; given += stride) {

@@ -74,7 +74,8 @@ TEST_P(WaysTest, GiveTheBitsOfTheRequestAlone) {
   const HeldModel held = HoldByName("small", DType::kBFloat16, MixSeed(TestSeed(), 1));
   const RequestPool pool = MakeRequestPool(held, OnDevice(), 6, MixSeed(TestSeed(), 2));
   Seen rows, contributions;
-  for (int i = 0; i < (Soak() ? 40 : 4); ++i) {
+  const int schedules = HowMany({.sanitized = 2, .gate = 2, .nightly = 4, .soak = 40});
+  for (int i = 0; i < schedules; ++i) {
     Random random(MixSeed(TestSeed(), 30, static_cast<uint64_t>(i)));
     Schedule schedule = RandomSchedule(random, kAttention, kExperts, held.model, pool);
     schedule.topology.mode = ExchangeMode::kDirect;  // the others pass through host memory

@@ -245,7 +245,7 @@ TEST_F(Aborts, RowsThatAreGivenUpAgainAndAgainEndWithTheReason) {
 TEST_F(Aborts, RandomSchedulesThatLoseMessagesBringTheBitsOfTheRequestAlone) {
   const uint64_t seed = TestSeed();
   const RequestPool pool = MakeRequestPool(held_, KernelChoice(), 20, MixSeed(seed, 2));
-  const int schedules = Soak() ? 200 : kSanitized ? 4 : 16;
+  const int schedules = HowMany({.sanitized = 4, .gate = 8, .nightly = 24, .soak = 200});
   uint64_t aborted = 0;
   // If no lost message caused a missed round, more schedules follow.
   for (int i = 0; i < schedules || (aborted == 0 && i < schedules + 40); ++i) {

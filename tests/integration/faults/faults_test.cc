@@ -50,8 +50,11 @@ class FaultSweep : public testing::Test {
     }
     return positions;
   }
-  void Sweep(const std::vector<Position>& positions, size_t usual) {
-    const size_t wanted = Soak() ? positions.size() : usual / (kSanitized ? 3 : 1);
+  void Sweep(const std::vector<Position>& positions, int usual) {
+    const auto wanted = static_cast<size_t>(HowMany({.sanitized = usual / 3,
+                                                     .gate = usual,
+                                                     .nightly = 2 * usual,
+                                                     .soak = static_cast<int>(positions.size())}));
     size_t stride = std::max<size_t>(1, positions.size() / wanted);
     while (std::gcd(stride, std::size(kAllFaults)) != 1) ++stride;  // or kinds are left out
     const size_t begin = MixSeed(TestSeed(), 17) % stride;

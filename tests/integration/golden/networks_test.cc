@@ -39,7 +39,8 @@ TEST_P(GoldenOverNetworks, LogitsAndTokensAreTransformers) {
 TEST_P(GoldenOverNetworks, MutationsShow) {
   const std::vector<Mutation> all = MutationsOf(std::get<1>(GetParam()));
   // A few of them each time, different ones with each seed; all in soak.
-  const size_t count = Soak() ? all.size() : kSanitized ? 1 : 12;
+  const auto count = static_cast<size_t>(
+      HowMany({.sanitized = 1, .gate = 6, .nightly = 12, .soak = static_cast<int>(all.size())}));
   const size_t first = MixSeed(TestSeed(), 8) % all.size();
   const size_t stride = Soak() ? 1 : 19;  // neighbouring mutations change the same field
   for (size_t i = 0; i < count; ++i) {

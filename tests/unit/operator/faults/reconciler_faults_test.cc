@@ -124,10 +124,12 @@ bool PlayKilled(const Life& life, size_t at, bool is_done) {
   return !testing::Test::HasFailure();
 }
 
-// Alternates between the two kinds of kill, call by call; JANUS_SOAK tests both for all.
+// In the gate the two kinds of kill alternate, call by call; beyond it, all calls see both.
 void KillAt(const Life& life, size_t first, bool is_done) {
-  size_t at = Soak() ? 0 : first;
-  while (PlayKilled(life, at, is_done)) at += Soak() ? 1 : kSanitized ? 6 : 2;
+  const auto stride =
+      static_cast<size_t>(HowMany({.sanitized = 6, .gate = 2, .nightly = 1, .soak = 1}));
+  size_t at = stride == 1 ? 0 : first;
+  while (PlayKilled(life, at, is_done)) at += stride;
   std::printf("killed %s calls up to %zu\n", is_done ? "after" : "before", at);
   EXPECT_GT(at, life.calls);
 }
