@@ -18,6 +18,7 @@
 #include "common/free_memory.h"
 #include "common/model/config.h"
 #include "common/model/neighbours.h"
+#include "common/vocabulary_files.h"
 #include "hub/download.h"
 #include "operator/api/yaml.h"
 #include "operator/local/embedded/embedded_cluster.h"
@@ -83,7 +84,10 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   JANUS_ASSIGN_OR_RETURN(cluster.gateway_program, control::FindSibling("janus-gateway"));
   JANUS_ASSIGN_OR_RETURN(cluster.port, control::FindPort(options.host, options.port));
   JANUS_ASSIGN_OR_RETURN(out.model, LoadModelConfig(out.model_dir));
-  JANUS_RETURN_IF_ERROR(RequireFile(out.model_dir + "/tokenizer.json", "the model's tokenizer"));
+  if (!RequireFile(out.model_dir + "/" + std::string(kTiktokenModel), "").ok()) {
+    JANUS_RETURN_IF_ERROR(
+        RequireFile(out.model_dir + "/" + std::string(kTokenizerJson), "the model's tokenizer"));
+  }
   if (!options.chat_template.empty()) {
     JANUS_RETURN_IF_ERROR(RequireFile(options.chat_template, "a chat template"));
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/read_file.h"
+#include "common/vocabulary_files.h"
 #include "hub/names.h"
 
 namespace janus::hub {
@@ -15,13 +16,13 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kWeightsEnding = ".safetensors";
-constexpr std::string_view kTokenizerFile = "tokenizer.json";
 
-constexpr std::array<std::string_view, 11> kSmallFiles = {
+constexpr std::array<std::string_view, 12> kSmallFiles = {
     kConfigFile,
     "generation_config.json",
     kIndexFile,
-    kTokenizerFile,
+    kTokenizerJson,
+    kTiktokenModel,
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
@@ -111,7 +112,8 @@ Result<std::vector<std::string>> ReadShardNames(const std::string& folder) {
 }
 
 std::vector<std::string> MissingFiles(const std::string& folder) {
-  std::vector<std::string> wanted{std::string(kConfigFile), std::string(kTokenizerFile)};
+  std::vector<std::string> wanted{std::string(kConfigFile)};
+  if (!Exists(folder, kTiktokenModel)) wanted.emplace_back(kTokenizerJson);
   Result<std::vector<std::string>> shards = ReadShardNames(folder);
   if (shards.ok()) {
     wanted.insert(wanted.end(), shards->begin(), shards->end());

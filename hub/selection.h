@@ -32,7 +32,7 @@ Result<std::vector<std::string>> ParseShardIndex(std::string_view json);
 // otherwise model.safetensors. Messages begin with the file. Reads one file.
 Result<std::vector<std::string>> ReadShardNames(const std::string& folder);
 
-// What a folder lacks to be served, by name: of config.json, tokenizer.json and all weights. Empty:
+// What a folder lacks to be served, by name: of config.json, a vocabulary and all weights. Empty:
 // it is complete. A broken index counts as missing.
 std::vector<std::string> MissingFiles(const std::string& folder);
 

@@ -72,7 +72,7 @@ Result<ServedModel> LoadModel(const GatewayOptions& options, const Logger& log) 
   // Otherwise these ids would be refused request by request, as if the prompts were wrong.
   if (model.text.tokenizer->id_limit() > description.vocab) {
     return InvalidArgument(
-        options.model_dir + "/tokenizer.json: has " +
+        options.model_dir + ": its tokenizer has " +
         std::to_string(model.text.tokenizer->id_limit()) +
         " token ids, added tokens included, and the model's vocabulary (vocab_size in config.json) "
         "is " +

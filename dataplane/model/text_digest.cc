@@ -9,6 +9,7 @@
 
 #include "common/fingerprint.h"
 #include "common/read_file.h"
+#include "common/vocabulary_files.h"
 
 namespace janus::dataplane {
 namespace {
@@ -24,14 +25,19 @@ Result<std::optional<std::string>> ReadIfThere(const std::string& path) {
 }  // namespace
 
 Result<std::string> DigestText(const std::string& folder) {
-  constexpr std::string_view kTokenizer = "tokenizer.json";
-  constexpr std::array<std::string_view, 4> kFiles = {
-      kTokenizer, "tokenizer_config.json", "chat_template.jinja", "generation_config.json"};
+  constexpr std::array<std::string_view, 3> kFiles = {
+      "tokenizer_config.json", "chat_template.jinja", "generation_config.json"};
   Fingerprint digest;
+  JANUS_ASSIGN_OR_RETURN(std::optional<std::string> vocabulary,
+                         ReadIfThere(folder + "/" + std::string(kTokenizerJson)));
+  if (!vocabulary) {
+    JANUS_ASSIGN_OR_RETURN(vocabulary, ReadIfThere(folder + "/" + std::string(kTiktokenModel)));
+  }
+  if (!vocabulary) return std::string();
+  digest.Mix(uint64_t{1}).Mix(uint64_t{vocabulary->size()}).Mix(*vocabulary);
   for (const std::string_view name : kFiles) {
     JANUS_ASSIGN_OR_RETURN(const std::optional<std::string> text,
                            ReadIfThere(folder + "/" + std::string(name)));
-    if (!text && name == kTokenizer) return std::string();
     digest.Mix(uint64_t{text.has_value()});
     if (text) digest.Mix(uint64_t{text->size()}).Mix(*text);
   }

@@ -42,6 +42,9 @@ void janus_ids_free(JanusIds ids);
 
 int32_t janus_tokenizer_load(const uint8_t* json, size_t size, JanusTokenizer** out,
                              JanusText* error);
+// A vocabulary in the format of tiktoken and the tokenizer_config.json beside it.
+int32_t janus_tokenizer_load_tiktoken(const uint8_t* ranks, size_t size, const uint8_t* config,
+                                      size_t config_size, JanusTokenizer** out, JanusText* error);
 void janus_tokenizer_free(JanusTokenizer* tokenizer);
 // Number of tokens with an id, including added ones.
 size_t janus_tokenizer_vocabulary_size(const JanusTokenizer* tokenizer);

@@ -98,7 +98,15 @@ Result<std::string> ChatTemplate::Render(std::string_view messages_json, bool ad
   variables += ",\"messages\":";
   variables += messages_json;
   variables += ",\"tools\":";
-  variables += tools_json.empty() ? "null" : tools_json;
+  if (tools_json.empty()) {
+    variables += "null";
+  } else if (sorts_tools_) {
+    const nlohmann::json sorted = nlohmann::json::parse(tools_json, nullptr, false);
+    if (sorted.is_discarded()) return InvalidArgument("tools: not JSON");
+    variables += sorted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  } else {
+    variables += tools_json;
+  }
   variables += ",\"add_generation_prompt\":";
   variables += add_generation_prompt ? "true}" : "false}";
 

@@ -39,6 +39,10 @@ class ChatTemplate {
                              std::string_view tools_json = {}) const;
   const std::string& source() const { return source_; }
 
+  // Whether templates see the fields of tools, at every depth, in the order of their names. Off at
+  // first: in the order of the request.
+  void set_sorts_tools(bool sorts) { sorts_tools_ = sorts; }
+
   // Whether the source contains this word, for example as a variable's name.
   bool Mentions(std::string_view word) const;
   // Whether it loops over a message's content, and so expects a list of text parts.
@@ -55,6 +59,7 @@ class ChatTemplate {
   std::string source_;
   std::string head_;  // the constant part of the variables, JSON without its closing brace
   bool loops_over_content_;
+  bool sorts_tools_ = false;
   ChatTemplateLimits limits_;
 };
 

@@ -52,7 +52,7 @@ Status FindChatTemplate(const std::string& model_dir, const std::string& file,
 Result<ModelText> LoadModelText(const std::string& model_dir,
                                 const std::string& chat_template_file) {
   ModelText text;
-  JANUS_ASSIGN_OR_RETURN(text.tokenizer, Tokenizer::Load(model_dir + "/tokenizer.json"));
+  JANUS_ASSIGN_OR_RETURN(text.tokenizer, Tokenizer::LoadOf(model_dir));
   const std::string config_path = model_dir + "/tokenizer_config.json";
   std::optional<std::string> config_json;
   JANUS_RETURN_IF_ERROR(ReadOptional(config_path, &config_json));
@@ -64,6 +64,8 @@ Result<ModelText> LoadModelText(const std::string& model_dir,
   if (source) {
     JANUS_ASSIGN_OR_RETURN(text.chat_template, ChatTemplate::Compile(source->text, source->name,
                                                                      text.config.special_tokens));
+    // Kimi's program, which is beside such a vocabulary, sorts them.
+    text.chat_template->set_sorts_tools(text.tokenizer->is_tiktoken());
   }
   return text;
 }

@@ -18,9 +18,10 @@ struct ModelText {
   std::optional<ChatTemplate> chat_template;  // absent: the model has no template
 };
 
-// Reads tokenizer.json, tokenizer_config.json (may be absent) and the chat template. That is
-// `chat_template_file` if not empty, otherwise chat_template.jinja, otherwise the template
-// "default" in tokenizer_config.json. NotFound or InvalidArgument name the file and the problem.
+// Reads the vocabulary (Tokenizer::LoadOf), tokenizer_config.json (may be absent) and the chat
+// template. That is `chat_template_file` if not empty, otherwise chat_template.jinja, otherwise the
+// template "default" in tokenizer_config.json. NotFound or InvalidArgument name the file and the
+// problem.
 Result<ModelText> LoadModelText(const std::string& model_dir,
                                 const std::string& chat_template_file);
 

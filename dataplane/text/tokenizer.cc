@@ -1,6 +1,7 @@
 #include "dataplane/text/tokenizer.h"
 
 #include "common/read_file.h"
+#include "common/vocabulary_files.h"
 #include "dataplane/text/text_buffer.h"
 
 namespace janus::text {
@@ -11,7 +12,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(std::string_view js
   TextBuffer error;
   const int32_t code = janus_tokenizer_load(Bytes(json), json.size(), &handle, error.out());
   if (code != 0) return ToStatus(code, error).Annotate(name);
-  const std::shared_ptr<const Tokenizer> tokenizer(new Tokenizer(handle));
+  const std::shared_ptr<const Tokenizer> tokenizer(new Tokenizer(handle, false));
   // Check the ids that the post-processor adds to every text, because loading does not check them.
   if (const auto added = tokenizer->Encode("", true); added.ok()) {
     for (const int32_t id : *added) {
@@ -21,6 +22,32 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::FromJson(std::string_view js
     }
   }
   return tokenizer;
+}
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::FromTiktoken(std::string_view ranks,
+                                                                 std::string_view config_json,
+                                                                 std::string_view name) {
+  JanusTokenizer* handle = nullptr;
+  TextBuffer error;
+  const int32_t code = janus_tokenizer_load_tiktoken(Bytes(ranks), ranks.size(), Bytes(config_json),
+                                                     config_json.size(), &handle, error.out());
+  if (code != 0) return ToStatus(code, error).Annotate(name);
+  return std::shared_ptr<const Tokenizer>(new Tokenizer(handle, true));
+}
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::LoadOf(const std::string& model_dir) {
+  Result<std::shared_ptr<const Tokenizer>> json =
+      Load(model_dir + "/" + std::string(kTokenizerJson));
+  if (json.status().code() != StatusCode::kNotFound) return json;
+  const std::string path = model_dir + "/" + std::string(kTiktokenModel);
+  const Result<std::string> ranks = ReadFile(path);
+  if (ranks.status().code() == StatusCode::kNotFound) {
+    return NotFound(model_dir + " has no " + std::string(kTokenizerJson) + " and no " +
+                    std::string(kTiktokenModel) + "; want the checkpoint's tokenizer files in it");
+  }
+  JANUS_RETURN_IF_ERROR(ranks.status());
+  JANUS_ASSIGN_OR_RETURN(const std::string config, ReadFile(model_dir + "/tokenizer_config.json"));
+  return FromTiktoken(*ranks, config, path);
 }
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::Load(const std::string& path) {

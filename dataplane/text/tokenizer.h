@@ -13,14 +13,25 @@ struct JanusTokenizer;
 
 namespace janus::text {
 
-// A Hugging Face tokenizer.json (the `tokenizers` crate). Thread-safe: nothing changes after Load.
+// The vocabulary of a checkpoint: a Hugging Face tokenizer.json (the `tokenizers` crate), or a
+// tiktoken.model. Thread-safe: nothing changes after loading.
 class Tokenizer {
  public:
   // Errors use `name` for the text, for example the file's path. InvalidArgument: not UTF-8, not
   // JSON, no tokenizer, of an unknown kind, an empty vocabulary.
   static Result<std::shared_ptr<const Tokenizer>> FromJson(std::string_view json,
                                                            std::string_view name);
-  // Reads a file. NotFound, or as FromJson.
+  // `ranks`: lines "<bytes of a token in base64> <id>", as tiktoken writes them. `config_json`: the
+  // tokenizer_config.json beside it, with the special tokens. Texts become the ids that Kimi-K2's
+  // own program gives them. InvalidArgument: a line that is wrong, ids with holes, a byte without a
+  // token, or another model's vocabulary, whose words are not known.
+  static Result<std::shared_ptr<const Tokenizer>> FromTiktoken(std::string_view ranks,
+                                                               std::string_view config_json,
+                                                               std::string_view name);
+  // Reads kTokenizerJson or kTiktokenModel (common/vocabulary_files.h). NotFound: the folder has
+  // neither. Otherwise as FromJson and FromTiktoken.
+  static Result<std::shared_ptr<const Tokenizer>> LoadOf(const std::string& model_dir);
+  // Reads a tokenizer.json. NotFound, or as FromJson.
   static Result<std::shared_ptr<const Tokenizer>> Load(const std::string& path);
   ~Tokenizer();
 
@@ -32,6 +43,8 @@ class Tokenizer {
   // Decodes all ids at once. Broken characters become U+FFFD. InvalidArgument: an id is negative or
   // not below id_limit(). Ids without a token (holes) decode to nothing.
   Result<std::string> Decode(std::span<const int32_t> ids, bool skip_special_tokens) const;
+
+  bool is_tiktoken() const { return is_tiktoken_; }
 
   // Number of tokens with an id, including added ones.
   int64_t vocabulary_size() const;
@@ -49,9 +62,11 @@ class Tokenizer {
  private:
   friend class Detokenizer;
   friend class GrammarCompiler;
-  explicit Tokenizer(JanusTokenizer* handle) : handle_(handle) {}
+  Tokenizer(JanusTokenizer* handle, bool is_tiktoken)
+      : handle_(handle), is_tiktoken_(is_tiktoken) {}
 
   JanusTokenizer* const handle_;  // owned
+  const bool is_tiktoken_;
 };
 
 }  // namespace janus::text

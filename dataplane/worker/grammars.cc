@@ -72,7 +72,7 @@ Result<std::shared_ptr<const TokenGrammar>> Grammars::Compile(const std::string&
 
 LoadedTokenizer LoadTokenizer(const std::string& model_dir, const Logger& log) {
   LoadedTokenizer loaded;
-  const auto tokenizer = text::Tokenizer::Load(model_dir + "/tokenizer.json");
+  const auto tokenizer = text::Tokenizer::LoadOf(model_dir);
   Status status = tokenizer.status();
   if (status.code() == StatusCode::kNotFound) return loaded;
   if (status.ok()) {

@@ -25,7 +25,9 @@ JANUS_GOLDEN_PACKAGES=(
   fsspec==2026.9.0
   networkx==3.6.1
   setuptools==84.2.1
+  regex==2026.11.19
   sympy==1.14.0
+  tiktoken==0.14.0
   typing-extensions==4.16.0
 )
 

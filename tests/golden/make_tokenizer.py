@@ -1,20 +1,25 @@
-"""Writes tests/golden/tokenizer, tokenizer_byte_fallback and tokenizer_o200k: tokenizers and what transformers does.
+"""Writes the folders tests/golden/tokenizer*: tokenizers, and what transformers or tiktoken do with them.
 
     V=${XDG_CACHE_HOME:-$HOME/.cache}/janus/golden-venv     # made by scripts/deps.d/golden.sh
     $V/bin/python tests/golden/make_tokenizer.py              # writes all folders anew
     $V/bin/python tests/golden/make_tokenizer.py --check      # says whether the files reproduce
 
-There are three kinds, because published checkpoints have them: byte-level BPE (as in GPT-2: every byte is a letter of the
+There are four kinds, because published checkpoints have them: byte-level BPE (as in GPT-2: every byte is a letter of the
 alphabet); BPE over characters with one token per byte for unknown characters (as in Llama and Mixtral: a word's leading
-blank is written as U+2581); and byte-level BPE over the words of o200k's regular expression (as in gpt-oss). They are trained on text by Austen; see examples/demo-model/prepare.py.
+blank is written as U+2581); byte-level BPE over the words of o200k's regular expression (as in gpt-oss); and tiktoken's
+format with Kimi-K2's words, for which the reference is tiktoken. They are trained on text by Austen; see
+examples/demo-model/prepare.py.
 """
 
 import argparse
+import base64
 import json
 import pathlib
+import random
 import sys
 import tempfile
 
+import tiktoken
 import tokenizers
 import transformers
 
@@ -237,6 +242,109 @@ def cases(folder: pathlib.Path) -> dict:
     return {"made_by": made_by, "encode": encode, "decode": decode, "chat": chat}
 
 
+# Kimi-K2's words: o200k's without the slashes, and runs of Chinese characters are words of their own.
+KIMI = "|".join(
+    [
+        r"[\p{Han}]+",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
+KIMI_SPECIAL = ["[BOS]", "[EOS]", "<s>", "</s>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+KIMI_TOOL = "<|tool_call_begin|>"  # a token that stays in decoded text
+KIMI_RESERVED = 258
+
+
+def kimi_ranks() -> list[bytes]:
+    """The bytes, then what a training merges. Some letters stand in rows, so that equal neighbours compete."""
+    pre = tokenizers.pre_tokenizers
+    out = tokenizers.Tokenizer(tokenizers.models.BPE())
+    out.pre_tokenizer = pre.Sequence(
+        [pre.Split(tokenizers.Regex(O200K), behavior="isolated"), pre.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=VOCABULARY, initial_alphabet=sorted(pre.ByteLevel.alphabet()), show_progress=False
+    )
+    draw = random.Random(4)
+    rows = ["".join(draw.choice("ab") for _ in range(40)) for _ in range(6000)]
+    out.train_from_iterator(corpus() + rows + ["".join(["你好", "世界"] * 50)], trainer)
+    byte_of = {c: b for b, c in byte_alphabet().items()}
+    learned = sorted(out.get_vocab().items(), key=lambda item: item[1])
+    merged = [bytes(byte_of[c] for c in token) for token, _ in learned if len(token) > 1]
+    return [bytes([b]) for b in range(256)] + merged
+
+
+def byte_alphabet() -> dict[int, str]:
+    """GPT-2's letter of each byte."""
+    own = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [b for b in range(256) if b not in own]
+    return {**{b: chr(b) for b in own}, **{b: chr(0x100 + i) for i, b in enumerate(others)}}
+
+
+def kimi_texts() -> list[str]:
+    draw = random.Random(5)
+    rows = ["".join(draw.choice("ab") for _ in range(draw.randrange(3, 60))) for _ in range(40)]
+    mixed = ["".join(draw.choice(["a", "B", "ß", "你", "界", "7", " ", "\n", "\u3007", "\u0301", "'s", "!", "\u200b", "🙂"])
+                     for _ in range(draw.randrange(1, 40))) for _ in range(60)]
+    return TEXTS + rows + mixed + ["I'LL don't WE'Re", "你好abc世界 ABCdef", f"x{KIMI_TOOL}y<|reserved_token_600|>z[EOS]"]
+
+
+def write_tiktoken(folder: pathlib.Path, chats: list) -> None:
+    """`chats`: cases with the same template, whose texts do not depend on the tokenizer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ranks = kimi_ranks()
+    lines = [f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(ranks)]
+    (folder / "tiktoken.model").write_text("".join(lines))
+    names = KIMI_SPECIAL + [KIMI_TOOL]
+    named = {len(ranks) + i: {"content": name, "special": name != KIMI_TOOL} for i, name in enumerate(names)}
+    config = {
+        "added_tokens_decoder": {str(i): token for i, token in named.items()},
+        "auto_map": {"AutoTokenizer": ["tokenization_kimi.TikTokenTokenizer", None]},
+        "bos_token": "<s>",
+        "chat_template": CHAT_TEMPLATE,
+        "eos_token": "</s>",
+        "tokenizer_class": "TikTokenTokenizer",
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    special = {
+        named[i]["content"] if i in named else f"<|reserved_token_{i}|>": i
+        for i in range(len(ranks), len(ranks) + KIMI_RESERVED)
+    }
+    model = tiktoken.Encoding(
+        "golden", pat_str=KIMI, mergeable_ranks={t: i for i, t in enumerate(ranks)}, special_tokens=special
+    )
+    skipped = {i for i in special.values() if i not in named or named[i]["special"]}
+
+    def ids_of(text):
+        return model.encode(text, allowed_special="all")
+
+    encode = [
+        {"text": text, "add_special_tokens": add, "ids": ids_of(text)} for text in kimi_texts() for add in (True, False)
+    ]
+    decode = []
+    emoji = ids_of("🙂")
+    for ids in [ids_of(t) for t in kimi_texts()] + [emoji[:cut] for cut in range(1, len(emoji))] + [
+        emoji[:-1] + ids_of("a"), emoji[1:], list(range(len(ranks) + 20))]:
+        for skip in (True, False):
+            text = model.decode([i for i in ids if not (skip and i in skipped)])
+            decode.append({"ids": ids, "skip_special_tokens": skip, "text": text})
+    chat = [dict(case, ids=ids_of(case["text"])) if "text" in case else case for case in chats]
+    write_cases(folder, {"tiktoken": tiktoken.__version__}, {"encode": encode, "decode": decode, "chat": chat})
+
+
+def write_cases(folder: pathlib.Path, made_by: dict, golden: dict) -> None:
+    parts = [f'  "made_by": {json.dumps(made_by)}']
+    for kind, rows in golden.items():
+        lines = ",\n".join("    " + json.dumps(row, ensure_ascii=True) for row in rows)
+        parts.append(f'  "{kind}": [\n{lines}\n  ]')
+    (folder / "cases.json").write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
 def write(root: pathlib.Path) -> None:
     kinds = {"tokenizer": byte_level, "tokenizer_byte_fallback": byte_fallback, "tokenizer_o200k": o200k}
     for name, make in kinds.items():
@@ -249,11 +357,8 @@ def write(root: pathlib.Path) -> None:
         config = json.dumps(tokenizer_config(), indent=2) + "\n"
         (folder / "tokenizer_config.json").write_text(config)
         golden = cases(folder)
-        parts = [f'  "made_by": {json.dumps(golden.pop("made_by"))}']
-        for kind, rows in golden.items():
-            lines = ",\n".join("    " + json.dumps(row, ensure_ascii=True) for row in rows)
-            parts.append(f'  "{kind}": [\n{lines}\n  ]')
-        (folder / "cases.json").write_text("{\n" + ",\n".join(parts) + "\n}\n")
+        write_cases(folder, golden.pop("made_by"), golden)
+    write_tiktoken(root / "tokenizer_tiktoken", golden["chat"])
 
 
 def check() -> None:

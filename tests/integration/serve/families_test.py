@@ -4,9 +4,10 @@
 import concurrent.futures
 import functools
 import json
+import shutil
 import unittest
 
-from serving import GOLDEN, Service, copy_golden
+from serving import GOLDEN, TEXT, Service, copy_demo, copy_golden
 
 # (m, n, transport). The others must equal the first.
 CONFIGURATIONS = [(1, 1, "SharedMemory"), (2, 3, "SharedMemory"), (2, 2, "TCP")]
@@ -87,6 +88,43 @@ class Families(Service, unittest.TestCase):
 
     def test_deepseek_v3(self):
         self.check("deepseek_v3")
+
+
+def copy_kimi(folder):
+    """The demo model with a vocabulary in the format of tiktoken."""
+    copy_demo(folder)
+    for name in TEXT:
+        (folder / name).unlink()
+    for name in ("tiktoken.model", "tokenizer_config.json"):
+        shutil.copy(GOLDEN / "tokenizer_tiktoken" / name, folder)
+
+
+class Tiktoken(Service, unittest.TestCase):
+    def test_text_goes_both_ways(self):
+        self.open(copy_kimi)
+        try:
+            self.serve_object({
+                "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}}},
+                "roles": {"attention": {"replicas": 1}, "experts": {"replicas": 2}},
+            })
+            golden = json.loads((GOLDEN / "tokenizer_tiktoken" / "cases.json").read_text())
+            for case in golden["encode"][::10]:
+                got = self.post({"model": "golden", "prompt": case["text"]}, "/tokenize")
+                self.assertEqual(got["tokens"], case["ids"], case["text"])
+            chat = next(case for case in golden["chat"] if "text" in case)
+            answer = self.post({
+                "model": "golden", "messages": chat["messages"], "max_tokens": 5, "return_token_ids": True,
+                "add_generation_prompt": chat["add_generation_prompt"],
+            }, "/v1/chat/completions")
+            self.assertEqual(answer["usage"]["prompt_tokens"], len(chat["ids"]))
+            # The worker reads the vocabulary too: it masks what a grammar forbids.
+            answer = self.post({
+                "model": "golden", "prompt": "x", "max_tokens": 20,
+                "structured_outputs": {"choice": ["\u4f60\u597d", "world"]},
+            })
+            self.assertIn(answer["choices"][0]["text"], ["\u4f60\u597d", "world"])
+        finally:
+            self.close()
 
 
 if __name__ == "__main__":

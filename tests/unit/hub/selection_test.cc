@@ -77,6 +77,11 @@ TEST(Selection, NamesWhatAFolderLacks) {
   EXPECT_EQ(MissingFiles(folder.path()), Names{"1.safetensors"});
   folder.Write("model.safetensors.index.json", "{");
   EXPECT_EQ(MissingFiles(folder.path()), Names{"model.safetensors.index.json"});
+  folder.Write("model.safetensors.index.json", R"({"weight_map": {"a": "2.safetensors"}})");
+  std::filesystem::remove(folder.path() + "/tokenizer.json");
+  EXPECT_EQ(MissingFiles(folder.path()), Names{"tokenizer.json"});
+  folder.Write("tiktoken.model", "");
+  EXPECT_EQ(MissingFiles(folder.path()), Names{});
   // A link to a blob that is not there yet.
   std::filesystem::remove(folder.path() + "/config.json");
   std::filesystem::create_symlink("../../blobs/x", folder.path() + "/config.json");

@@ -7,6 +7,7 @@ mod python_percent;
 mod python_text;
 mod chat_template;
 mod grammar;
+mod tiktoken;
 mod tokenizer;
 
 use std::sync::Arc;
@@ -54,7 +55,24 @@ pub unsafe extern "C" fn janus_tokenizer_load(
 }
 
 /// # Safety
-/// From janus_tokenizer_load; free it once.
+/// Pointers as described in abi.h.
+#[no_mangle]
+pub unsafe extern "C" fn janus_tokenizer_load_tiktoken(
+    ranks: *const u8,
+    size: usize,
+    config: *const u8,
+    config_size: usize,
+    out: *mut *mut JanusTokenizer,
+    error: *mut Text,
+) -> i32 {
+    guarded(out, error, || {
+        let loaded = Loaded::from_tiktoken(text(ranks, size)?, text(config, config_size)?)?;
+        Ok(Box::into_raw(Box::new(JanusTokenizer(Arc::new(loaded)))))
+    })
+}
+
+/// # Safety
+/// From a janus_tokenizer_load*; free it once.
 #[no_mangle]
 pub unsafe extern "C" fn janus_tokenizer_free(tokenizer: *mut JanusTokenizer) {
     if !tokenizer.is_null() {

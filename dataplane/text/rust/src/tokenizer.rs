@@ -1,10 +1,11 @@
-//! A loaded tokenizer.json.
+//! A loaded vocabulary.
 
 use std::collections::HashMap;
 
 use tokenizers::Tokenizer;
 
 use crate::border::{fail, Failure, INTERNAL, INVALID_ARGUMENT};
+use crate::tiktoken;
 
 pub struct Loaded {
     pub inner: Tokenizer,
@@ -14,6 +15,8 @@ pub struct Loaded {
     special: Vec<bool>,
     added: Vec<bool>,
     spelling: Spelling,
+    /// Words become tokens by tiktoken's rule instead of by the model's own.
+    is_tiktoken: bool,
 }
 
 /// How a vocabulary entry encodes bytes, according to the decoder.
@@ -37,6 +40,18 @@ impl Loaded {
         if let Err(e) = inner.with_truncation(None) {
             return fail(INTERNAL, e);
         }
+        Self::new(inner, false)
+    }
+
+    pub fn from_tiktoken(ranks: &str, config: &str) -> Result<Self, Failure> {
+        let mut alphabet = ['\0'; 256];
+        for (written, byte) in byte_level_alphabet() {
+            alphabet[usize::from(byte)] = written;
+        }
+        Self::new(tiktoken::load(ranks, config, &alphabet)?, true)
+    }
+
+    fn new(inner: Tokenizer, is_tiktoken: bool) -> Result<Self, Failure> {
         let vocabulary = inner.get_vocab(true);
         let id_limit = vocabulary
             .values()
@@ -81,6 +96,7 @@ impl Loaded {
             special,
             added,
             spelling,
+            is_tiktoken,
         })
     }
 
@@ -97,8 +113,15 @@ impl Loaded {
     }
 
     pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, Failure> {
-        match self.inner.encode_fast(text, add_special_tokens) {
-            Ok(encoding) => Ok(encoding.get_ids().to_vec()),
+        let ids = if self.is_tiktoken {
+            tiktoken::encode(&self.inner, text)
+        } else {
+            self.inner
+                .encode_fast(text, add_special_tokens)
+                .map(|encoding| encoding.get_ids().to_vec())
+        };
+        match ids {
+            Ok(ids) => Ok(ids),
             Err(e) => fail(INVALID_ARGUMENT, format!("cannot tokenize: {e}")),
         }
     }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "common/model/config.h"
@@ -662,12 +663,53 @@ TEST(GptOssConfig, ReadsTheUnquantizedFile) {
   EXPECT_TRUE(model->attention.has_sinks);
 }
 
+// Kimi-K2-Instruct's config.json: DeepSeek-V3's with these fields.
+std::string KimiK2() {
+  std::string text(kDeepseekV3);
+  for (const auto& [from, to] : std::map<std::string, std::string>{
+           {"\"model_type\": \"deepseek_v3\"", "\"model_type\": \"kimi_k2\""},
+           {"\"first_k_dense_replace\": 3", "\"first_k_dense_replace\": 1"},
+           {"\"max_position_embeddings\": 163840", "\"max_position_embeddings\": 131072"},
+           {"\"n_group\": 8", "\"n_group\": 1"},
+           {"\"n_routed_experts\": 256", "\"n_routed_experts\": 384"},
+           {"\"num_attention_heads\": 128", "\"num_attention_heads\": 64"},
+           {"\"num_key_value_heads\": 128", "\"num_key_value_heads\": 64"},
+           {"\"num_nextn_predict_layers\": 1", "\"num_nextn_predict_layers\": 0"},
+           {"\"routed_scaling_factor\": 2.5", "\"routed_scaling_factor\": 2.827"},
+           {"\"topk_group\": 4", "\"topk_group\": 1"},
+           {"\"beta_fast\": 32", "\"beta_fast\": 1.0"},
+           {"\"factor\": 40", "\"factor\": 32.0"},
+           {"\"rope_theta\": 10000", "\"rope_theta\": 50000.0"},
+           {"\"vocab_size\": 129280", "\"vocab_size\": 163840"}}) {
+    text = With(from, to, text);
+  }
+  return text;
+}
+
+TEST(KimiK2, IsReadAsDeepseekV3) {
+  const auto model = ParseModelConfig(KimiK2());
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->moe.experts, 384);
+  EXPECT_EQ(model->moe.groups, 1);
+  EXPECT_EQ(model->moe_layers(), 60);
+  EXPECT_TRUE(model->has_fp8_weights);
+}
+
+TEST(KimiK2, FourBitIntegersAreRefusedByName) {
+  const auto model = ParseModelConfig(
+      With("\"quant_method\": \"fp8\"",
+           R"("quant_method": "compressed-tensors", "format": "pack-quantized")", KimiK2()));
+  EXPECT_NE(model.status().message().find("'pack-quantized' is not supported"), std::string::npos)
+      << model.status().message();
+}
+
 // The counts that the hub shows for the published checkpoints.
 TEST(ModelMemory, SumsToThePublishedParameterCounts) {
   EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV2)), 235'741'434'880);
   EXPECT_EQ(Parameters(*ParseModelConfig(Lite())), 15'706'484'224);
   // Of the main model, without the 11.5 B of the layer that predicts a second token.
   EXPECT_EQ(Parameters(*ParseModelConfig(kDeepseekV3)), 671'026'419'200);
+  EXPECT_EQ(Parameters(*ParseModelConfig(KimiK2())), 1'026'408'232'448);
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen3Moe)), 30'532'122'624);
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen2Moe)), 14'315'784'192);
   EXPECT_EQ(Parameters(*ParseModelConfig(kOlmoe)), 6'919'161'856);

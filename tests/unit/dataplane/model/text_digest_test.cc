@@ -36,6 +36,15 @@ TEST(TextDigest, TellsEveryFileOfTheTextApartAndNoOther) {
   EXPECT_NE(*DigestText(other.path()), first);
 }
 
+TEST(TextDigest, KnowsVocabulariesInTheFormatOfTiktoken) {
+  TempFolder folder;
+  folder.Write("tiktoken.model", "AA== 0");
+  const std::string first = *DigestText(folder.path());
+  EXPECT_EQ(first.size(), 16u);
+  folder.Write("tiktoken.model", "AA== 1");
+  EXPECT_NE(*DigestText(folder.path()), first);
+}
+
 TEST(TextDigest, AFileThatCannotBeReadIsNamed) {
   TempFolder folder;
   std::filesystem::create_directory(folder.path() + "/tokenizer.json");

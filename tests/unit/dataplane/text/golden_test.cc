@@ -1,5 +1,5 @@
 // Compares tokenizer, detokenizer and chat template with the results of transformers for the same
-// files.
+// files; of a vocabulary in the format of tiktoken, with those of tiktoken.
 
 #include <gtest/gtest.h>
 
@@ -89,7 +89,8 @@ TEST_P(GoldenTokenizer, RendersChatsAsTransformers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTokenizer,
-                         testing::Values("tokenizer", "tokenizer_byte_fallback", "tokenizer_o200k"),
+                         testing::Values("tokenizer", "tokenizer_byte_fallback", "tokenizer_o200k",
+                                         "tokenizer_tiktoken"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
