@@ -131,15 +131,15 @@ def run_phases(gate, names):
 def write_times(outcomes, all_shards):
     rows = []
     for outcome in outcomes:
-        rows.append(("phase", outcome.name, outcome.seconds, "failed" if outcome.failures else "passed"))
-        rows += [("suite", f"{outcome.name}: {name}", seconds, how) for name, seconds, how in outcome.suites]
+        rows.append(("phase", outcome.name, outcome.seconds, 0, "failed" if outcome.failures else "passed"))
+        rows += [("suite", f"{outcome.name}: {name}", seconds, 0, how) for name, seconds, how in outcome.suites]
     for shard in all_shards:
         now, record = shards.state(shard)
         if record and record.get("seconds") is not None:
-            rows.append(("shard", shard.name, record["seconds"], now))
-    (LOGS / "times.md").write_text(times_table(rows))
+            rows.append(("shard", shard.name, record["seconds"], record.get("built") or 0, now))
+    (LOGS / "times.csv").write_text(times_table(rows))
     longest = sorted((row for row in rows if row[0] == "suite"), key=lambda row: -row[2])[:12]
-    print("\nWhat took longest (all of it: build/gate/times.md)")
+    print("\nWhat took longest (all of it: build/gate/times.csv)")
     for _, name, seconds, _ in longest:
         print(f"  {seconds:6.0f} s  {name}")
 
