@@ -76,7 +76,9 @@ class HubTest(ServedCase):
             cls.hub = in_network_of(cls.plane.box.pid(), lambda: TestHub(
                 {}, TOKEN, address=CONTROL_PLANE, store=CONTROL_PLANE))
             cls.addClassCleanup(cls.hub.close)
-        return super().settings(hub__endpoint=cls.hub.endpoint, **more)
+            cls.node_folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-node-"))
+            cls.addClassCleanup(shutil.rmtree, cls.node_folder)
+        return super().settings(hub__endpoint=cls.hub.endpoint, hostPaths=f"{{{cls.models},{cls.node_folder}}}", **more)
 
     def setUp(self):
         super().setUp()
@@ -106,15 +108,16 @@ class HubTest(ServedCase):
         self.addCleanup(self.try_kubectl, "delete", "persistentvolume", name, "--wait=false")
         return folder
 
-    def apply_hub(self, has_claim=False, token=None, **source):
-        cache = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "models"}}
+    def apply_hub(self, has_claim=False, token=None, cache=None, **source):
+        if has_claim:
+            cache = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "models"}}
         if token is not None:
             self.kubectl("create", "secret", "generic", "hub", f"--from-literal=token={token}")
             source["tokenSecretRef"] = {"name": "hub", "key": "token"}
         self.kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
             "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "org/moe", **source}},
-                               **({"cache": cache} if has_claim else {})},
+                               **({"cache": cache} if cache else {})},
                      "device": "CPU", "gateway": {"replicas": 1},
                      "roles": {"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}}}}))
 
@@ -206,6 +209,26 @@ class HubTest(ServedCase):
         self.assertEqual(json.loads(said)["choices"][0]["text"], text)
         for pod in self.all_pods(OF_WORKERS):
             self.assertNotIn("HF_TOKEN", json.dumps(pod["spec"]["containers"]))
+
+    # The two nodes of the tests have the same folders, so this is one node's.
+    def test_pods_fill_a_nodes_folder_once(self):
+        self.offer(Repo(split_files()))
+        cache = {"type": "Node", "node": {"path": str(self.node_folder / "cache")}}
+        self.apply_hub(cache=cache)
+        self.await_served("demo")
+        text = self.answer()
+        self.assertTrue(text)
+        fetched = self.hub.fetched()
+        self.assertEqual({file: fetched.count(file) for file in (OF_ATTENTION, OF_EXPERTS)},
+                         {OF_ATTENTION: 1, OF_EXPERTS: 1}, "though two expert instances read it")
+        self.kubectl("delete", "moesvc", "demo")
+        wait_for(lambda: not self.get("pods")["items"], "the end of the service's pods")
+        self.apply_hub(cache=cache)
+        self.await_served("demo")
+        self.assertEqual(self.answer(), text)
+        fetched = self.hub.fetched()
+        self.assertEqual({file: fetched.count(file) for file in (OF_ATTENTION, OF_EXPERTS)},
+                         {OF_ATTENTION: 1, OF_EXPERTS: 1}, "the files stay on the node")
 
     # What cannot be fetched.
 

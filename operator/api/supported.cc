@@ -93,15 +93,12 @@ constexpr std::array kLimits = {
     Limit{"model.cache.type", "None", "models are in the cache of Hugging Face's programs",
           [](const Spec& s) { return Unless(s.model.cache.type, {CacheType::kNone}); },
           Ground::kMachine},
-    Limit{
-        "model.cache.type", "None or, with a source HuggingFace, PersistentVolumeClaim", "",
-        [](const Spec& s) {
-          if (s.model.source.type != SourceType::kHuggingFace) {
+    Limit{"model.cache.type", "None, except with a source HuggingFace", "",
+          [](const Spec& s) {
+            if (s.model.source.type == SourceType::kHuggingFace) return Asked();
             return Unless(s.model.cache.type, {CacheType::kNone});
-          }
-          return Unless(s.model.cache.type, {CacheType::kNone, CacheType::kPersistentVolumeClaim});
-        },
-        Ground::kCluster},
+          },
+          Ground::kCluster},
     Limit{"image", "", "workers are processes of this machine",
           [](const Spec& s) { return Text(s.image); }, Ground::kMachine},
     Limit{"imagePullSecrets", "", "workers are processes of this machine",

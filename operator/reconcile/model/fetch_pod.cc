@@ -39,7 +39,8 @@ bool HasClaim(const MoEService& service) {
 }  // namespace
 
 Node FetchContainer(const MoEService& service, const OperatorDefaults& defaults,
-                    std::string_view image, std::string_view reader, const std::string& revision) {
+                    std::string_view image, std::string_view reader, const std::string& revision,
+                    bool is_on_node) {
   const HuggingFaceSource& source = *service.spec.model.source.hugging_face;
   Node env = Node::List();
   if (!defaults.hub_endpoint.empty()) {
@@ -50,6 +51,14 @@ Node FetchContainer(const MoEService& service, const OperatorDefaults& defaults,
         "HF_TOKEN", "valueFrom",
         Object({{"secretKeyRef", Object({{"name", Text(source.token_secret_ref->name)},
                                          {"key", Text(source.token_secret_ref->key)}})}})));
+  }
+  Node security = Object({{"allowPrivilegeEscalation", Node::Bool(false)},
+                          {"readOnlyRootFilesystem", Node::Bool(true)},
+                          {"capabilities", Object({{"drop", ListOf({Text("ALL")})}})}});
+  if (is_on_node) {
+    // The kubelet makes the folder for root.
+    security.Add("runAsUser", Node::Integer(0));
+    security.Add("runAsNonRoot", Node::Bool(false));
   }
   Node out = Object(
       {{"name", Text(kFetch)},
@@ -63,9 +72,7 @@ Node FetchContainer(const MoEService& service, const OperatorDefaults& defaults,
         ListOf({Object({{"mountPath", Text(kModelMount)}, {"name", Text("model")}})})},
        {"resources",
         Object({{"requests", Object({{"cpu", Text("100m")}, {"memory", Text("128Mi")}})}})},
-       {"securityContext", Object({{"allowPrivilegeEscalation", Node::Bool(false)},
-                                   {"readOnlyRootFilesystem", Node::Bool(true)},
-                                   {"capabilities", Object({{"drop", ListOf({Text("ALL")})}})}})}});
+       {"securityContext", std::move(security)}});
   if (!env.items.empty()) out.Add("env", std::move(env));
   return out;
 }
@@ -87,14 +94,15 @@ Node FetchJob(const MoEService& service, const OperatorDefaults& defaults,
   } else {
     volume.Add("emptyDir", Node::Map());
   }
-  Node pod = Object(
-      {{"restartPolicy", Text("OnFailure")},
-       {"automountServiceAccountToken", Node::Bool(false)},
-       {"enableServiceLinks", Node::Bool(false)},
-       {"securityContext", std::move(security)},
-       {"volumes", ListOf({std::move(volume)})},
-       {"containers", ListOf({FetchContainer(service, defaults, defaults.fetch_image,
-                                             HasClaim(service) ? "all" : "gateway", revision)})}});
+  Node pod =
+      Object({{"restartPolicy", Text("OnFailure")},
+              {"automountServiceAccountToken", Node::Bool(false)},
+              {"enableServiceLinks", Node::Bool(false)},
+              {"securityContext", std::move(security)},
+              {"volumes", ListOf({std::move(volume)})},
+              {"containers",
+               ListOf({FetchContainer(service, defaults, defaults.fetch_image,
+                                      HasClaim(service) ? "all" : "gateway", revision, false)})}});
   if (!service.spec.image_pull_secrets.empty()) {
     Node secrets = Node::List();
     for (const LocalObjectRef& one : service.spec.image_pull_secrets) {

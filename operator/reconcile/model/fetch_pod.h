@@ -14,9 +14,11 @@ namespace janus::control {
 inline constexpr std::string_view kFetch = "fetch";
 
 // The container that fetches into the volume "model". `reader`: as in `janus-worker fetch --for`.
-// The hub's token is in this container alone. Pure, like all functions here.
+// The hub's token is in this container alone. `is_on_node`: the volume is a folder of the node, so
+// the container runs as root, without capabilities. Pure, like all functions here.
 Node FetchContainer(const MoEService& service, const OperatorDefaults& defaults,
-                    std::string_view image, std::string_view reader, const std::string& revision);
+                    std::string_view image, std::string_view reader, const std::string& revision,
+                    bool is_on_node);
 
 // The Job that fetches the model, for POST. With cache PersistentVolumeClaim it fills the claim.
 // Otherwise it fetches the small files into a folder of its own, and so finds the commit. `commit`:

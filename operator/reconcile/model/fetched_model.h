@@ -14,8 +14,9 @@ namespace janus::control {
 
 // Models of a Hugging Face hub. A Job for each service, revision and cache fetches the model into
 // the cache (cache PersistentVolumeClaim), or asks the hub for the commit and checks that this
-// version serves the model (cache None: an init container of each pod then fetches what the pod
-// reads). Its result is recorded in the service's status; from then on every pod uses this commit.
+// version serves the model (caches None and Node: an init container of each pod then fetches what
+// the pod reads). Its result is recorded in the service's status; from then on every pod uses this
+// commit.
 
 inline bool IsFromHub(const MoEService& service) {
   return service.spec.model.source.hugging_face.has_value();
@@ -33,7 +34,7 @@ struct FetchedModel {
   std::string job;       // FetchJobName
   std::string revision;  // as in the spec; empty: the newest
   std::string commit;
-  int64_t bytes = 0;  // of the weights in the cache; 0 with cache None
+  int64_t bytes = 0;  // of the weights in the cache; 0 with another cache
   friend bool operator==(const FetchedModel&, const FetchedModel&) = default;
 };
 

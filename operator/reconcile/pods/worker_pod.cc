@@ -152,8 +152,9 @@ void AddCommon(const MoEService& service, const OperatorDefaults& defaults, std:
   Restrict(pod);
 }
 
-// Adds the volume of a fetched model. Without a cache an init container fetches what `reader`
-// reads, with `image`.
+// Adds the volume of a fetched model. Unless a Job fills a claim, an init container fetches what
+// `reader` reads, with `image`: into a folder of the pod, or into the node's, of which the pods of
+// a node fetch each file once (they take its lock).
 std::string AddFetched(const MoEService& service, const OperatorDefaults& defaults,
                        std::string_view image, std::string_view reader, PodWriter& pod) {
   if (const auto& claim = service.spec.model.cache.persistent_volume_claim) {
@@ -161,8 +162,15 @@ std::string AddFetched(const MoEService& service, const OperatorDefaults& defaul
                Object({{"claimName", Text(claim->claim_name)}, {"readOnly", Node::Bool(true)}}),
                kModelMount, true);
   } else {
-    pod.Volume("model", "emptyDir", Node::Map(), kModelMount, true);
-    pod.InitContainer(FetchContainer(service, defaults, image, reader, service.commit));
+    if (const auto& node = service.spec.model.cache.node) {
+      pod.Volume("model", "hostPath",
+                 Object({{"path", Text(node->path)}, {"type", Text("DirectoryOrCreate")}}),
+                 kModelMount, true);
+    } else {
+      pod.Volume("model", "emptyDir", Node::Map(), kModelMount, true);
+    }
+    pod.InitContainer(FetchContainer(service, defaults, image, reader, service.commit,
+                                     service.spec.model.cache.node.has_value()));
   }
   return SnapshotFolder(service, kModelMount);
 }

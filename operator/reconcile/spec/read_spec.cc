@@ -48,15 +48,24 @@ SpecRead ReadSpec(const Node& tree) {
 Cause CheckSpec(const MoEService& service, const ReconcilerOptions& options) {
   FieldErrors errors = ValidateSchema(service);
   const std::optional<HostPathSource>& host_path = service.spec.model.source.host_path;
-  if (errors.empty() && host_path &&
-      std::none_of(options.host_paths.begin(), options.host_paths.end(),
-                   [&](const std::string& folder) { return IsBelow(host_path->path, folder); })) {
-    errors.push_back({"spec.model.source.hostPath.path",
-                      "is '" + host_path->path +
+  const std::optional<NodeCache>& node = service.spec.model.cache.node;
+  const auto allow = [&](const std::string& field, const std::string& path,
+                         const std::string& other) {
+    if (std::ranges::any_of(options.host_paths,
+                            [&](const std::string& folder) { return IsBelow(path, folder); })) {
+      return;
+    }
+    errors.push_back({field,
+                      "is '" + path +
                           "', below none of the folders this operator allows; have its "
-                          "administrator add one to hostPaths, or use another source",
+                          "administrator add one to hostPaths, or use another " +
+                          other,
                       0});
+  };
+  if (errors.empty() && host_path) {
+    allow("spec.model.source.hostPath.path", host_path->path, "source");
   }
+  if (errors.empty() && node) allow("spec.model.cache.node.path", node->path, "cache");
   if (errors.empty() && service.spec.device == Device::kTimed && !options.timed_devices) {
     errors.push_back({"spec.device",
                       "is Timed, which this operator does not allow, since a timed device only "

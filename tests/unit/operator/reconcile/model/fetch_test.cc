@@ -307,11 +307,41 @@ TEST(FetchModel, TheJobsPolicyOpensDnsAndTheHubAlone) {
   EXPECT_TRUE(Covers(labels, *FindAt(spec, {"podSelector", "matchLabels"})));
 }
 
-TEST(FetchModel, AnotherCacheThanAClaimIsRefusedByName) {
+TEST(FetchModel, WithANodesFolderPodsFetchIntoIt) {
   HubService sim;
   sim.ApplyHub("{type: Node, node: {path: /models/cache}}");
+  sim.Run(Seconds(2));
+  EXPECT_TRUE(Mentions(HubService::TemplateOf(sim.Job()), R"({"emptyDir":{},"name":"model"})"))
+      << "the Job only finds the commit";
+  sim.Fetch(HubService::kFirst);
+  sim.RunUntil("Ready");
+  std::vector<Node> pods = WorkersIn(sim);
+  EXPECT_EQ(pods.size(), 3u);
+  pods.push_back(HubService::TemplateOf(*sim.Get(kDeployments, "demo-gateway")));
+  for (const Node& pod : pods) {
+    EXPECT_TRUE(Mentions(
+        pod, R"({"hostPath":{"path":"/models/cache","type":"DirectoryOrCreate"},"name":"model"})"));
+    const Node& fetch = HubService::Container(pod, "initContainers");
+    // The folder is root's.
+    EXPECT_EQ(IntegerAt(fetch, {"securityContext", "runAsUser"}), 0);
+    EXPECT_TRUE(Mentions(fetch, R"("drop":["ALL"])"));
+    EXPECT_TRUE(Mentions(fetch, R"({"mountPath":"/model","name":"model"})"));
+    EXPECT_TRUE(Mentions(HubService::Container(pod),
+                         R"({"mountPath":"/model","name":"model","readOnly":true})"));
+    EXPECT_EQ(FindAt(HubService::Container(pod), {"securityContext", "runAsUser"}), nullptr);
+  }
+}
+
+TEST(FetchModel, ANodesFolderThatTheOperatorDoesNotAllowIsRefused) {
+  HubService sim;
+  sim.ApplyHub("{type: Node, node: {path: /etc}}");
   sim.Run(Seconds(5));
-  EXPECT_EQ(sim.Condition("Stalled"), "True/NotSupported");
+  EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
+  EXPECT_NE(
+      sim.MessageOf("Stalled").find("spec.model.cache.node.path: is '/etc', below none of the "
+                                    "folders this operator allows"),
+      std::string::npos)
+      << sim.MessageOf("Stalled");
   EXPECT_TRUE(sim.List(kJobs).empty());
 }
 
