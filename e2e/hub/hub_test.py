@@ -127,15 +127,15 @@ class HubTest(ServedCase):
                                      "content-type: application/json", "-d", asked)
         return json.loads(said)["choices"][0]["text"]
 
-    def await_condition(self, kind, reason):
-        """Its message."""
+    def await_condition(self, kind, reason, *words):
+        """Its message, once it has the words: the scheduler's and the kubelet's may come before the program's."""
         def found():
             for one in self.get("moesvc/demo").get("status", {}).get("conditions", []):
-                if one["type"] == kind and one["reason"] == reason:
+                if one["type"] == kind and one["reason"] == reason and all(word in one["message"] for word in words):
                     return one["message"]
             return None
 
-        return wait_for(found, f"{kind} to be {reason}")
+        return wait_for(found, f"{kind} to be {reason} with {words}")
 
     def pods_of_job(self):
         return [pod for pod in self.all_pods("app.kubernetes.io/component=fetch")
@@ -233,9 +233,7 @@ class HubTest(ServedCase):
     # What cannot be fetched.
 
     def check_failure(self, *words):
-        message = self.await_condition("Progressing", "ModelFetchFailed")
-        for word in words:
-            self.assertIn(word, message)
+        self.await_condition("Progressing", "ModelFetchFailed", *words)
         self.assertEqual(self.condition("Ready"), ("False", "ModelFetchFailed"))
         self.assertEqual(self.all_pods(OF_WORKERS), [])
         self.assertIn("ModelFetchFailed", {one["reason"] for one in self.get("events")["items"]})
