@@ -155,6 +155,10 @@ Status AttentionPool::Fits(const GenerationRequest& request, size_t generated,
   if (request.grammar && !capacity.accepts_grammar) {
     return InvalidArgument("the service's instances cannot constrain an answer");
   }
+  if (request.routed_from >= 0 &&
+      (request.routed_width == 0 || request.routed_width != capacity.routed_width)) {
+    return InvalidArgument("return_routed_experts: the service's instances do not report experts");
+  }
   const auto tokens = static_cast<int64_t>(request.prompt.size() + generated);
   const std::string has = (generated == 0 ? "the prompt has " : "prompt and answer so far have ") +
                           std::to_string(tokens) + " tokens";
@@ -248,6 +252,18 @@ Status AttentionPool::Owed(const Open& open, const TokenEvent& event,
         "the attention instance sent log probabilities of prompt tokens up to position " +
         std::to_string(scored_to) + ", of a prompt of " +
         std::to_string(open.request.prompt.size()) + " tokens");
+  }
+  if (!event.routed.empty()) {
+    const int64_t width = open.request.routed_width;
+    const auto ids = static_cast<int64_t>(event.routed.size());
+    const int64_t most =
+        static_cast<int64_t>(open.request.prompt.size()) + open.request.max_tokens - 1;
+    if (open.request.routed_from < 0 || ids % width != 0 ||
+        event.routed_from < open.request.routed_from || event.routed_from + ids / width > most) {
+      return Internal("the attention instance sent " + std::to_string(ids) +
+                      " experts from position " + std::to_string(event.routed_from) +
+                      " on, which were not asked for");
+    }
   }
   for (const int32_t token : event.tokens) {
     if (token >= capacity.vocabulary_size) {
@@ -569,6 +585,10 @@ int64_t AttentionPool::MaxContextTokens() const {
 
 int64_t AttentionPool::VocabularySize() const {
   return Least(&AttentionCapacity::vocabulary_size);
+}
+
+int64_t AttentionPool::RoutedWidth() const {
+  return Least(&AttentionCapacity::routed_width);
 }
 
 int64_t AttentionPool::Least(int64_t AttentionCapacity::*of) const {

@@ -38,6 +38,7 @@ struct AttentionCapacity {
   bool accepts_replay = false;
   bool accepts_counts = false;
   bool accepts_grammar = false;
+  int64_t routed_width = 0;    // experts of a position, in all layers; 0: it does not send them
   std::string model_digest{};  // as in proto/tokens.proto; empty: unknown
   std::string text_digest{};
 };
@@ -117,6 +118,7 @@ class AttentionPool {
   // The least of all attached instances; while requests are held, of the last one; otherwise 0.
   int64_t MaxContextTokens() const;
   int64_t VocabularySize() const;
+  int64_t RoutedWidth() const;
   // When a refused client may try again: the time for the queue at the recent rate of answers.
   int RetryAfterSeconds() const;
 
@@ -188,7 +190,8 @@ class AttentionPool {
   // that fit no instance.
   void EndMisfits(Deliveries* deliveries) JANUS_REQUIRES(mu_);
   // Whether an instance may send this event: no more tokens than requested, all in its vocabulary,
-  // and log probabilities only of existing prompt tokens. Internal: it may not.
+  // log probabilities only of existing prompt tokens, and experts only of positions that were asked
+  // for. Internal: it may not.
   static Status Owed(const Open& open, const TokenEvent& event, const AttentionCapacity& capacity);
   void SubmitTo(Member& member, uint64_t id, Open& open) JANUS_REQUIRES(mu_);
   void Pump() JANUS_REQUIRES(mu_);

@@ -297,6 +297,48 @@ TEST_F(AttentionPoolTest, EndsARequestWhoseInstanceSendsATokenBeyondItsVocabular
   EXPECT_EQ(sink->error.message(), "the attention instance sent token 100 of a vocabulary of 100");
 }
 
+TEST_F(AttentionPoolTest, EndsARequestWhoseInstanceSendsExpertsThatWereNotAskedFor) {
+  // Prompt and answer of 12 tokens have experts at the positions 1..10, in twos.
+  const auto fails = [&](int64_t wanted, int64_t from, size_t ids) {
+    auto sink = std::make_shared<RecordingSink>();
+    GenerationRequest request;
+    request.prompt.assign(4, 1);
+    request.max_tokens = 8;
+    request.routed_from = wanted;
+    request.routed_width = wanted < 0 ? 0 : 2;
+    const Result<uint64_t> id = pool_.Submit(std::move(request), sink);
+    EXPECT_TRUE(id.ok()) << id.status().ToString();
+    AttentionPool::RequestEvent event{.id = *id, .attempt = 1};
+    event.event.routed.assign(ids, 3);
+    event.event.routed_from = from;
+    pool_.OnStep(links_.at(0).get(), {event}, AttentionLoad{});
+    return sink->finish == Finish::kError;
+  };
+  pool_.OnUp(links_.at(0).get(), {.instance = "x",
+                                  .vocabulary_size = 100,
+                                  .max_context_tokens = 64,
+                                  .max_requests = 100,
+                                  .kv_capacity_tokens = 1000,
+                                  .routed_width = 2});
+  EXPECT_FALSE(fails(1, 1, 20));
+  EXPECT_FALSE(fails(1, 10, 2));
+  EXPECT_TRUE(fails(1, 0, 2)) << "before what was asked for";
+  EXPECT_TRUE(fails(1, 1, 22)) << "of the last token";
+  EXPECT_TRUE(fails(1, 1, 3)) << "half a position";
+  EXPECT_TRUE(fails(-1, 1, 2)) << "of a request without";
+}
+
+TEST_F(AttentionPoolTest, RefusesExpertsWhereInstancesDoNotReportThem) {
+  Up(0);
+  GenerationRequest request;
+  request.prompt.assign(4, 1);
+  request.routed_from = 0;
+  request.routed_width = 2;
+  const Result<uint64_t> id = pool_.Submit(std::move(request), std::make_shared<RecordingSink>());
+  EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(id.status().message(), "return_routed_experts"));
+}
+
 TEST_F(AttentionPoolTest, ReplaysTokensOnlyWhereTheyAreAccepted) {
   Up(0);
   Up(1, 100, true);
