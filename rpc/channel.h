@@ -2,10 +2,22 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 namespace janus {
+
+// When a silent peer counts as lost: it does not answer a ping, which is sent after `silence`,
+// within `answer`.
+struct PeerLost {
+  std::chrono::milliseconds silence{10'000};
+  std::chrono::milliseconds answer{5'000};
+};
+// For streams that any other peer can continue at no cost: if the peer was only slow, nothing is
+// lost.
+inline constexpr PeerLost kPeerLostToWatch{std::chrono::milliseconds(1'000),
+                                           std::chrono::milliseconds(1'000)};
 
 // Makes a channel to one instance, by gRPC address ("host:port", "unix:/path"), with its own
 // connection. It connects soon after the instance has started, and detects a lost machine even
@@ -14,7 +26,8 @@ namespace janus {
 // it.
 std::shared_ptr<grpc::Channel> DialInstance(
     const std::string& address,
-    const std::shared_ptr<grpc::ChannelCredentials>& credentials = nullptr);
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials = nullptr,
+    const PeerLost& lost = {});
 
 // Permits the frequent pings of DialInstance's channels. Without it a server closes such a
 // connection ("Too many pings") when a call is silent for long.

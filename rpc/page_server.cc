@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
 #include <cstring>
 #include <list>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -23,6 +25,7 @@ using boost::system::error_code;
 // TCP or a socket file.
 using Protocol = asio::generic::stream_protocol;
 using Stream = beast::basic_stream<Protocol, asio::io_context::executor_type>;
+using TlsContext = asio::ssl::context;
 
 constexpr std::uint32_t kMostHeaderBytes = 16 << 10;
 constexpr std::string_view kUnix = "unix:";
@@ -57,7 +60,8 @@ Result<HostAndPort> ParseAddress(const std::string& text) {
 
 class PageServer::Server {
  public:
-  Server(Pages pages, OtherPages others) : pages_(std::move(pages)), others_(std::move(others)) {}
+  Server(Pages pages, OtherPages others, PageAccess access)
+      : pages_(std::move(pages)), others_(std::move(others)), access_(std::move(access)) {}
   ~Server() {
     io_.stop();
     if (thread_.joinable()) thread_.join();
@@ -103,6 +107,8 @@ class PageServer::Server {
       parser.body_limit(0);
     }
     Stream stream;
+    std::shared_ptr<TlsContext> context;  // outlives `tls`
+    std::optional<asio::ssl::stream<Stream&>> tls;
     beast::flat_buffer buffer{kMostHeaderBytes};
     http::request_parser<http::empty_body> parser;
     http::response<http::string_body> reply;
@@ -137,23 +143,62 @@ class PageServer::Server {
         return;
       }
       if (connections_.size() >= kMostConnections) connections_.front()->stream.close();
-      Read(std::make_shared<Connection>(std::move(socket)));
+      Begin(std::make_shared<Connection>(std::move(socket)));
       Accept();
     });
   }
 
-  void Read(std::shared_ptr<Connection> connection) {
+  void Begin(const std::shared_ptr<Connection>& connection) {
     Connection& one = *connection;
     const Place place = connections_.insert(connections_.end(), connection);
     one.stream.expires_after(kSilence);
-    http::async_read(one.stream, one.buffer, one.parser,
-                     [this, connection, place](error_code error, size_t) {
-                       if (error) {
-                         connections_.erase(place);
-                       } else {
-                         Answer(connection, place);
-                       }
-                     });
+    if (!access_.certificate) return Read(connection, place);
+    one.context = Context();
+    if (one.context == nullptr) {
+      connections_.erase(place);
+      return;
+    }
+    one.tls.emplace(one.stream, *one.context);
+    one.tls->async_handshake(asio::ssl::stream_base::server,
+                             [this, connection, place](error_code error) {
+                               if (error) {
+                                 connections_.erase(place);
+                               } else {
+                                 Read(connection, place);
+                               }
+                             });
+  }
+
+  // Of the present certificate; null: it cannot be used.
+  std::shared_ptr<TlsContext> Context() {
+    const std::shared_ptr<const PageCertificate> now = access_.certificate();
+    if (now == certificate_) return context_;
+    certificate_ = now;
+    context_ = nullptr;
+    if (now == nullptr) return nullptr;
+    auto context = std::make_shared<TlsContext>(TlsContext::tls_server);
+    error_code error;
+    context->set_options(TlsContext::no_tlsv1 | TlsContext::no_tlsv1_1, error);
+    if (!error) context->use_certificate_chain(asio::buffer(now->chain), error);
+    if (!error) context->use_private_key(asio::buffer(now->key), TlsContext::pem, error);
+    if (!error) context_ = std::move(context);
+    return context_;
+  }
+
+  void Read(const std::shared_ptr<Connection>& connection, Place place) {
+    Connection& one = *connection;
+    const auto done = [this, connection, place](error_code error, size_t) {
+      if (error) {
+        connections_.erase(place);
+      } else {
+        Answer(connection, place);
+      }
+    };
+    if (one.tls) {
+      http::async_read(*one.tls, one.buffer, one.parser, done);
+    } else {
+      http::async_read(one.stream, one.buffer, one.parser, done);
+    }
   }
 
   void Answer(const std::shared_ptr<Connection>& connection, Place place) {
@@ -161,7 +206,7 @@ class PageServer::Server {
     const auto& request = one.parser.get();
     const bool is_head = request.method() == http::verb::head;
     Page page = request.method() == http::verb::get || is_head
-                    ? PageAt(request.target(), request[http::field::host])
+                    ? PageFor(request)
                     : Page{405, "only GET and HEAD are served here\n"};
     one.reply.result(static_cast<unsigned>(page.status));
     one.reply.version(request.version());
@@ -169,24 +214,38 @@ class PageServer::Server {
     one.reply.set(http::field::content_type, page.content_type);
     one.reply.content_length(page.text.size());
     if (!is_head) one.reply.body() = std::move(page.text);
+    if (page.status == 401) one.reply.set(http::field::www_authenticate, "Bearer");
     one.stream.expires_after(kReading);
-    http::async_write(one.stream, one.reply, [this, connection, place](error_code, size_t) {
+    const auto done = [this, connection, place](error_code, size_t) {
       error_code ignored;
       connection->stream.socket().shutdown(asio::socket_base::shutdown_send, ignored);
       connections_.erase(place);
-    });
+    };
+    if (one.tls) {
+      http::async_write(*one.tls, one.reply, done);
+    } else {
+      http::async_write(one.stream, one.reply, done);
+    }
   }
 
-  Page PageAt(std::string_view target, std::string_view host) const {
+  Page PageFor(const http::request<http::empty_body>& request) const {
+    const std::string_view target = request.target();
     const std::string path(target.substr(0, target.find('?')));
+    if (access_.refuse) {
+      const std::string authorization(request[http::field::authorization]);
+      if (std::optional<Page> refused = access_.refuse(authorization, path)) return *refused;
+    }
     const auto found = pages_.find(path);
     if (found != pages_.end()) return found->second();
-    if (others_) return others_(path, std::string(host));
+    if (others_) return others_(path, std::string(request[http::field::host]));
     return {404, "there is no such page\n"};
   }
 
   const Pages pages_;
   const OtherPages others_;
+  const PageAccess access_;
+  std::shared_ptr<const PageCertificate> certificate_;  // of context_
+  std::shared_ptr<TlsContext> context_;
   std::string address_;
   std::string socket_path_;  // of the socket file that we made
   asio::io_context io_{1};
@@ -204,9 +263,9 @@ const std::string& PageServer::address() const {
 }
 
 Result<std::unique_ptr<PageServer>> PageServer::Create(const std::string& address,
-                                                       const Pages& pages,
-                                                       const OtherPages& others) {
-  auto server = std::make_unique<Server>(pages, others);
+                                                       const Pages& pages, const OtherPages& others,
+                                                       PageAccess access) {
+  auto server = std::make_unique<Server>(pages, others, std::move(access));
   JANUS_RETURN_IF_ERROR(server->Listen(address));
   server->Start();
   return std::unique_ptr<PageServer>(new PageServer(std::move(server)));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/status.h"
@@ -14,6 +15,23 @@ struct Page {
   int status = 200;
   std::string text;
   std::string content_type = "text/plain; charset=utf-8";
+};
+
+// The server's certificate chain and its private key, PEM.
+struct PageCertificate {
+  std::string chain;
+  std::string key;
+};
+
+// Which callers may read pages, and over which connection. The default: all, over plain HTTP.
+struct PageAccess {
+  // Called for each connection; null: plain HTTP. A new pointer replaces the certificate. If it
+  // returns null, or a pair that OpenSSL refuses, the connection is closed.
+  std::function<std::shared_ptr<const PageCertificate>()> certificate;
+  // Called before each page with the header Authorization and the path; it may block. A page: the
+  // answer instead. Null: all may read.
+  std::function<std::optional<Page>(const std::string& authorization, const std::string& path)>
+      refuse;
 };
 
 // Serves a few pages over HTTP/1.1 to a kubelet's probes, scrapers and browsers: GET and HEAD, one
@@ -35,7 +53,8 @@ class PageServer {
   // `address`: "host:port" (port 0: the kernel chooses), or "unix:/path", which must not exist.
   // InvalidArgument: not an address. Unavailable: cannot listen there.
   static Result<std::unique_ptr<PageServer>> Create(const std::string& address, const Pages& pages,
-                                                    const OtherPages& others = nullptr);
+                                                    const OtherPages& others = nullptr,
+                                                    PageAccess access = {});
   ~PageServer();
   PageServer(const PageServer&) = delete;
   PageServer& operator=(const PageServer&) = delete;

@@ -25,7 +25,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
       parts_.push_back({*context.AllocatePinned(rows * shape.row_bytes()),
                         *context.AllocatePinned(cells * shape.row_bytes()),
                         std::vector<dataplane::ContributionRef>(cells),
-                        std::vector<const void*>(cells), 0});
+                        std::vector<const void*>(cells), std::vector<uint16_t>(cells), 0});
     }
   }
 
@@ -55,8 +55,10 @@ class LocalExperts final : public dataplane::AttentionExchange {
     part.count = rows * shape_.top_k;
     for (int i = 0; i < part.count; ++i) {
       const dataplane::ContributionRef& ref = part.refs[static_cast<size_t>(i)];
-      part.cells[static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot] =
-          part.contributions.data() + static_cast<size_t>(i) * shape_.row_bytes();
+      const size_t cell =
+          static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot;
+      part.cells[cell] = part.contributions.data() + static_cast<size_t>(i) * shape_.row_bytes();
+      part.experts[cell] = ref.expert;
     }
     expert_seconds_ += Seconds(MonotonicClock::now() - start).count();
     activated_ += static_cast<uint64_t>(layers_.activated());
@@ -76,6 +78,10 @@ class LocalExperts final : public dataplane::AttentionExchange {
     const Part& part = parts_[static_cast<size_t>(micro_batch)];
     return std::span(part.cells).first(static_cast<size_t>(part.count));
   }
+  std::span<const uint16_t> Experts(int micro_batch) const override {
+    const Part& part = parts_[static_cast<size_t>(micro_batch)];
+    return std::span(part.experts).first(static_cast<size_t>(part.count));
+  }
 
   double expert_seconds() const { return expert_seconds_; }
   uint64_t activated() const { return activated_; }
@@ -86,6 +92,7 @@ class LocalExperts final : public dataplane::AttentionExchange {
     kernels::Buffer contributions;
     std::vector<dataplane::ContributionRef> refs;
     std::vector<const void*> cells;  // [row * K + slot]
+    std::vector<uint16_t> experts;   // likewise
     int count;
   };
   Part& At(int micro_batch) { return parts_[static_cast<size_t>(micro_batch)]; }

@@ -108,6 +108,10 @@ Status ValidateSampling(const Request& request) {
   if (request.logprobs < -1 || request.logprobs > kernels::kMaxLogprobs) {
     return refuse("logprobs", request.logprobs, "-1 (none) to 20");
   }
+  const auto positions = static_cast<int64_t>(request.prompt.size() + request.generated.size());
+  if (request.routed_from < -1 || request.routed_from > positions) {
+    return refuse("routed_from", request.routed_from, "-1 (none) or a position of its tokens");
+  }
   if (request.max_tokens < 1) return refuse("max_tokens", request.max_tokens, "1 or more");
   if (request.prompt_logprobs < -1 || request.prompt_logprobs > kernels::kMaxLogprobs) {
     return refuse("prompt_logprobs", request.prompt_logprobs, "-1 (none) to 20");
@@ -181,7 +185,8 @@ AttentionInstance::AttentionInstance(const AttentionOptions& options, const Mode
       sink_(sink),
       clock_(clock),
       cache_(std::move(cache)),
-      scheduler_({options.max_batch, max_model_len_}, *cache_) {
+      scheduler_({options.max_batch, max_model_len_}, *cache_),
+      routed_(model) {
   statistics_.role = Role::kAttention;
   statistics_.kv_tokens_capacity = static_cast<uint64_t>(kv_capacity_tokens());
   statistics_.load.emplace();
@@ -243,6 +248,11 @@ Status AttentionInstance::Submit(Request request) {
   if (request.want_logits_hash && !options_.logits_hashes) {
     return InvalidArgument(
         "logits_hash: this service hashes no logits; start it with --debug-logits-hash");
+  }
+  if (request.routed_from >= 0 && !RoutedRows::AreKnown(model_)) {
+    return InvalidArgument("routed_from: of " + std::to_string(model_.moe.experts) +
+                           " experts in a layer, contributions name at most " +
+                           std::to_string(ContributionRef::kMostExperts));
   }
   const MutexLock lock(mu_);
   if (has_left_) return Unavailable("this instance has left the service");
@@ -529,6 +539,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
   BeginMasks(batch);
+  routed_.Begin(batch, epoch_->topology.micro_batches);
 
   if (options_.pacer != nullptr) {
     options_.pacer->BeginStep(start);
@@ -550,6 +561,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   JANUS_RETURN_IF_ERROR(ObserveTimings());
   scheduler_.MarkComputed(batch);
   std::vector<TokenEvent> events;
+  routed_.Finish(batch, events);
   const std::vector<int32_t> scored = RowsToScore(batch);
   if (scored.empty()) {
     JANUS_RETURN_IF_ERROR(Finish(batch, logits, events));
@@ -565,7 +577,9 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   last_step_.last_decode_rows = static_cast<uint32_t>(batch.decode_rows);
   last_step_.last_prefill_rows = static_cast<uint32_t>(batch.prefill_rows);
   last_step_.last_step_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(took).count();
-  UpdateStatistics(batch, took, static_cast<int>(events.size()));
+  const auto drawn =
+      std::ranges::count_if(events, [](const TokenEvent& e) { return e.token >= 0; });
+  UpdateStatistics(batch, took, static_cast<int>(drawn));
   const MonotonicTime computed = clock_.Now();
   Emit(ticket.step, std::move(events));
   const MonotonicTime emitted = clock_.Now();
@@ -761,6 +775,10 @@ Status AttentionInstance::Collect(const RoundKey& key) {
     JANUS_RETURN_IF_ERROR(AwaitMoment(key, came_[key.micro_batch]));
   }
   epoch_->control->OnArrival(clock_.Now() - start);
+  if (routed_.any()) {
+    const Status taken = routed_.Take(key, epoch_->exchange.Experts(key.micro_batch));
+    if (!taken.ok()) return Missed(key, taken);
+  }
   const bool any = epoch_->layers.rows(key.micro_batch) > 0;
   JANUS_RETURN_IF_ERROR(epoch_->layers.TakeExperts(key.micro_batch,
                                                    epoch_->exchange.Contributions(key.micro_batch),

@@ -17,6 +17,7 @@
 #include "common/statistics.h"
 #include "common/topology.h"
 #include "dataplane/attention/attention_epoch.h"
+#include "dataplane/attention/routed_rows.h"
 #include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/engine/constraint_thread.h"
 #include "dataplane/engine/kv_page_pool.h"
@@ -266,6 +267,7 @@ class AttentionInstance {
   Seconds kernels_{0};                 // within the running step
   Seconds exchange_{0};                // LoadCounts::exchange_seconds of the running step
   Seconds emission_{0};                // time to hand over the tokens of the previous step
+  RoutedRows routed_;                  // of the running step
   std::vector<int32_t> wanted_rows_;   // of the batch, those that have logits
   std::vector<float> changed_logits_;  // of one row
   ConstraintThread constraint_thread_;

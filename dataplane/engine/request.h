@@ -55,6 +55,7 @@ struct Request {
   bool ignore_stop_tokens = false;
   int logprobs = -1;         // -1: none; n: of the token and of the n likeliest
   int prompt_logprobs = -1;  // the same for each prompt token but the first
+  int routed_from = -1;      // the experts of positions from here on are reported; -1: of none
   bool want_logits_hash = false;
   std::string client_request_id;  // for logs
   std::string traceparent;
@@ -63,6 +64,8 @@ struct Request {
 
 // kComplete: the answer has all that its grammar asks for; the last token belongs to it.
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError, kComplete };
+
+inline constexpr uint16_t kNoExpert = 0xFFFF;
 
 struct TokenLogprobs {
   float logprob = 0.0f;
@@ -82,6 +85,10 @@ struct TokenEvent {
   uint64_t logits_hash = 0;
   std::vector<TokenLogprobs> prompt_logprobs;  // of consecutive positions
   int prompt_logprobs_from = 0;                // the first of these positions
+  // The logical experts of consecutive positions, [positions, layers, K], by descending choice of
+  // the gate; kNoExpert in layers without. They come before the tokens drawn from these positions.
+  std::vector<uint16_t> routed;
+  int routed_from = 0;           // the first of these positions
   int cached_prompt_tokens = 0;  // with the first token: positions that other requests had computed
 };
 

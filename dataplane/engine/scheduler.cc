@@ -36,7 +36,8 @@ void StartOver(Sequence& sequence) {
 Sequence::Sequence(Request r)
     : request(std::move(r)),
       given(static_cast<int>(request.generated.size())),
-      tokens(request.prompt) {
+      tokens(request.prompt),
+      routed(request.routed_from) {
   tokens.insert(tokens.end(), request.generated.begin(), request.generated.end());
   if (request.changes.AnyOf()) {
     changes = std::make_unique<LogitChanges>(request);
@@ -179,8 +180,10 @@ bool Scheduler::MayShare(const Sequence& sequence, int page) const {
 
 // Whether a published page may replace the one that the sequence would compute next.
 bool Scheduler::MayUsePublished(const Sequence& sequence) const {
-  return sequence.request.prompt_logprobs < 0 && StartsPage(sequence) &&
-         sequence.remaining() > kernels::kPageTokens && MayShare(sequence, sequence.published);
+  const int end = (sequence.published + 1) * kernels::kPageTokens;
+  return sequence.request.prompt_logprobs < 0 && !sequence.RoutesAt(end - 1) &&
+         StartsPage(sequence) && sequence.remaining() > kernels::kPageTokens &&
+         MayShare(sequence, sequence.published);
 }
 
 void Scheduler::UsePublished(Sequence& sequence) {

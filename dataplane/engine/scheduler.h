@@ -54,6 +54,9 @@ struct Sequence {
            position + 1 < static_cast<int>(request.prompt.size());
   }
 
+  // Whether the experts of `position` are to be reported.
+  bool RoutesAt(int position) const { return routed >= 0 && position >= routed; }
+
   Request request;  // its `generated` is moved to `tokens`
   int given = 0;    // generated tokens that another instance drew: a replay
   int known = 0;    // positions that were computed before, here or elsewhere
@@ -62,6 +65,7 @@ struct Sequence {
   std::unique_ptr<LogitChanges> changes;   // of its logits; null: no changes
   std::shared_ptr<Constraint> constraint;  // null: the answer follows no grammar
   int scored = 1;  // prompt positions that have been scored; the first has no score
+  int routed;      // the next position whose experts are to be reported; -1: of none
   int computed = 0;
   MonotonicTime first_token;  // when the first generated token was drawn
   std::vector<int32_t> pages;
@@ -105,7 +109,7 @@ struct SchedulerOptions {
 // A sequence starts behind the longest prefix whose pages are published (KvPagePool). While an
 // older sequence computes the page that a newer one needs next, the newer one waits for that page.
 // The last position is always computed, since its logits draw the next token. Requests that score
-// their prompts compute all of it.
+// their prompts compute all of it, and those that report experts all positions from there on.
 //
 // Confined to the step thread.
 class Scheduler {

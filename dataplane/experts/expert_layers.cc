@@ -108,7 +108,8 @@ void ExpertLayers::LayReplies(Begun begin, FunctionRef<void(const Piece&)> each)
     for (size_t i = 0; i < static_cast<size_t>(sender.count) * k; ++i, ++at) {
       const Replica replica = replicas_[at];
       if (replica.instance != rank_) continue;
-      out.refs[written] = {static_cast<uint16_t>(i / k), static_cast<uint8_t>(i % k), 0};
+      out.refs[written] = {static_cast<uint16_t>(i / k), static_cast<uint16_t>(i % k),
+                           static_cast<uint16_t>(ids_[at] % ContributionRef::kMostExperts)};
       each({a, i, at, written, replica.slot});
       ++written;
     }

@@ -75,6 +75,7 @@ void AttentionPool::SetMembers(const std::vector<std::string>& addresses) {
     }
     NoteWhoTakes();
     EndMisfits(&deliveries);
+    TakeFromSilent();
     Pump();
   }
   Deliver(std::move(deliveries));
@@ -116,6 +117,34 @@ void AttentionPool::EndHeld() {
   Deliver(std::move(deliveries));
 }
 
+void AttentionPool::MoveFromSilent() {
+  MutexLock lock(mu_);
+  TakeFromSilent();
+  Pump();
+}
+
+void AttentionPool::TakeFromSilent() {
+  const MonotonicTime now = clock_.Now();
+  for (Member& member : members_) {
+    if (!member.leaving || !member.capacity || now - member.heard < kSilentLeaver) continue;
+    std::vector<uint64_t> moved;
+    for (const auto& [id, open] : open_) {
+      if (open.on == member.link.get() && GoesOnElsewhere(open)) moved.push_back(id);
+    }
+    if (moved.empty()) continue;
+    log_.Warning("attention instance left the topology and sends nothing; its requests move",
+                 {{"attention", member.address}, {"requests", static_cast<int64_t>(moved.size())}});
+    // Newest first, because each goes to the front of the queue.
+    std::ranges::sort(moved, std::greater<>());
+    for (const uint64_t id : moved) {
+      Open& open = open_.at(id);
+      member.link->Cancel(id, open.attempt);
+      Leave(id, open);
+      waiting_.push_front(id);
+    }
+  }
+}
+
 void AttentionPool::ReportCounts() {
   MutexLock lock(mu_);
   if (!MakeReport()) return;
@@ -154,6 +183,10 @@ Status AttentionPool::Fits(const GenerationRequest& request, size_t generated,
                            const AttentionCapacity& capacity) {
   if (request.grammar && !capacity.accepts_grammar) {
     return InvalidArgument("the service's instances cannot constrain an answer");
+  }
+  if (request.routed_from >= 0 &&
+      (request.routed_width == 0 || request.routed_width != capacity.routed_width)) {
+    return InvalidArgument("return_routed_experts: the service's instances do not report experts");
   }
   const auto tokens = static_cast<int64_t>(request.prompt.size() + generated);
   const std::string has = (generated == 0 ? "the prompt has " : "prompt and answer so far have ") +
@@ -248,6 +281,18 @@ Status AttentionPool::Owed(const Open& open, const TokenEvent& event,
         "the attention instance sent log probabilities of prompt tokens up to position " +
         std::to_string(scored_to) + ", of a prompt of " +
         std::to_string(open.request.prompt.size()) + " tokens");
+  }
+  if (!event.routed.empty()) {
+    const int64_t width = open.request.routed_width;
+    const auto ids = static_cast<int64_t>(event.routed.size());
+    const int64_t most =
+        static_cast<int64_t>(open.request.prompt.size()) + open.request.max_tokens - 1;
+    if (open.request.routed_from < 0 || ids % width != 0 ||
+        event.routed_from < open.request.routed_from || event.routed_from + ids / width > most) {
+      return Internal("the attention instance sent " + std::to_string(ids) +
+                      " experts from position " + std::to_string(event.routed_from) +
+                      " on, which were not asked for");
+    }
   }
   for (const int32_t token : event.tokens) {
     if (token >= capacity.vocabulary_size) {
@@ -345,14 +390,18 @@ void AttentionPool::Finish(uint64_t id) {
   last_finish_ = now;
 }
 
-void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries) {
-  Open& open = open_.at(id);
-  Detach(open);
-  const bool possible = std::ranges::any_of(members_, [&](const Member& member) {
+bool AttentionPool::GoesOnElsewhere(const Open& open) const {
+  return std::ranges::any_of(members_, [&](const Member& member) {
     return member.TakesRequests() && !open.tried.contains(member.address) &&
            Fits(open.request, open.generated.size(), *member.capacity).ok() &&
            GoesOn(open, *member.capacity);
   });
+}
+
+void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries) {
+  Open& open = open_.at(id);
+  Detach(open);
+  const bool possible = GoesOnElsewhere(open);
   const bool held = Holds() && (open.generated.empty() || last_capacity_->accepts_replay);
   // Any instance that attaches may take it, even the one that was lost.
   if (held) open.tried.clear();
@@ -412,6 +461,7 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
     if (member == nullptr) return;
     member->capacity = capacity;
     member->attachment = ++attachments_;
+    member->heard = clock_.Now();
     member->load = {.kv_tokens_in_use = capacity.kv_tokens_in_use,
                     .keys = capacity.kv_tokens_in_use};
     member->open = 0;
@@ -484,6 +534,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
     MutexLock lock(mu_);
     Member* member = Find(link);
     if (member == nullptr || !member->capacity) return;
+    member->heard = clock_.Now();
     if (load) member->load = *load;
     for (RequestEvent& event : events) {
       const auto found = open_.find(event.id);
@@ -569,6 +620,10 @@ int64_t AttentionPool::MaxContextTokens() const {
 
 int64_t AttentionPool::VocabularySize() const {
   return Least(&AttentionCapacity::vocabulary_size);
+}
+
+int64_t AttentionPool::RoutedWidth() const {
+  return Least(&AttentionCapacity::routed_width);
 }
 
 int64_t AttentionPool::Least(int64_t AttentionCapacity::*of) const {

@@ -38,6 +38,7 @@ struct AttentionCapacity {
   bool accepts_replay = false;
   bool accepts_counts = false;
   bool accepts_grammar = false;
+  int64_t routed_width = 0;    // experts of a position, in all layers; 0: it does not send them
   std::string model_digest{};  // as in proto/tokens.proto; empty: unknown
   std::string text_digest{};
 };
@@ -90,11 +91,17 @@ class AttentionPool {
   ~AttentionPool();
 
   // Sets the instances to attach to, by gRPC address ("host:port", "unix:/path"). An instance that
-  // is not listed any more gets no new request, and is detached when its requests are over. Must
-  // not be called from a link.
+  // is not listed any more gets no new request, and is detached when its requests are over. It
+  // computes nothing after that topology, so it gives back its requests. If it hangs, it gives back
+  // nothing: requests that another instance can continue move after kSilentLeaver without a
+  // message. Must not be called from a link.
   void SetMembers(const std::vector<std::string>& addresses);
+  static constexpr std::chrono::seconds kSilentLeaver{1};
   // Ends requests that were held too long; call it periodically.
   void EndHeld();
+  // Moves the requests of instances that are not listed any more and send nothing. Call it
+  // periodically; SetMembers does it too.
+  void MoveFromSilent();
   // Sends counts() and what waits here to the attached instances, if anything has changed since the
   // last report. Called once a second. An instance that attaches gets a report at once.
   void ReportCounts();
@@ -117,6 +124,7 @@ class AttentionPool {
   // The least of all attached instances; while requests are held, of the last one; otherwise 0.
   int64_t MaxContextTokens() const;
   int64_t VocabularySize() const;
+  int64_t RoutedWidth() const;
   // When a refused client may try again: the time for the queue at the recent rate of answers.
   int RetryAfterSeconds() const;
 
@@ -143,6 +151,7 @@ class AttentionPool {
     int64_t open = 0;            // requests submitted and not over
     int64_t pending_tokens = 0;  // prompts of those without a token yet
     uint64_t attachment = 0;     // its number among all; names it in prefixes_
+    MonotonicTime heard;         // its last message
     bool full = false;           // it shed a request; until one of its requests is over
     bool leaving = false;        // no longer in the topology
     bool left = false;           // it reported that itself; until a topology lists it again
@@ -188,7 +197,8 @@ class AttentionPool {
   // that fit no instance.
   void EndMisfits(Deliveries* deliveries) JANUS_REQUIRES(mu_);
   // Whether an instance may send this event: no more tokens than requested, all in its vocabulary,
-  // and log probabilities only of existing prompt tokens. Internal: it may not.
+  // log probabilities only of existing prompt tokens, and experts only of positions that were asked
+  // for. Internal: it may not.
   static Status Owed(const Open& open, const TokenEvent& event, const AttentionCapacity& capacity);
   void SubmitTo(Member& member, uint64_t id, Open& open) JANUS_REQUIRES(mu_);
   void Pump() JANUS_REQUIRES(mu_);
@@ -197,6 +207,9 @@ class AttentionPool {
   // Moves a request to another instance after its own was lost. False: no instance can take it, and
   // the request has ended.
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
+  // Whether an instance that takes requests could continue this one.
+  bool GoesOnElsewhere(const Open& open) const JANUS_REQUIRES(mu_);
+  void TakeFromSilent() JANUS_REQUIRES(mu_);
   void NoteAnswer(const Open& open) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);
   // Call it after any change of the instances that take requests.

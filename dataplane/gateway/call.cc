@@ -199,6 +199,7 @@ void Call::TakeHead(const PreparedRequest& prepared) {
   head_.return_token_ids = request.return_token_ids;
   head_.prompt_logprobs = request.prompt_logprobs;
   head_.logits_hash = request.logits_hash;
+  head_.is_single = prepared.generations.size() == 1;
   head_.repeated_json = request.repeated_json;
   head_.is_cut_to_context = prepared.is_cut_to_context;
 }
@@ -208,6 +209,10 @@ void Call::OpenChoice(const CompletionRequest& request, size_t index,
                       const GenerationRequest& generation) {
   Choice& choice = choices_[index];
   if (head_.return_token_ids || echo_ || head_.prompt_logprobs) choice.prompt = generation.prompt;
+  choice.prompt_tokens = static_cast<int64_t>(generation.prompt.size());
+  if (generation.routed_from >= 0) {
+    choice.routed.emplace(generation.routed_from, generation.routed_width);
+  }
   if (generation.prompt_logprobs >= 0) choice.prompt_logprobs.emplace(generation.prompt.size());
   if (!echo_) return;
   const size_t prompt = index / static_cast<size_t>(request.n);
@@ -229,6 +234,20 @@ bool Call::TakePromptLogprobs(Choice& choice, const TokenEvent& event) {
   if (memory_.TrySet(memory_.bytes() + bytes, MemoryBudget::Use::kAnswer)) return true;
   context_.metrics.memory_refused.Add();
   Fail(ResourceExhausted("no memory is free for the log probabilities of the prompt"));
+  return false;
+}
+
+// False: the call has failed.
+bool Call::TakeRouted(Choice& choice, const TokenEvent& event) {
+  if (event.routed.empty() || !choice.routed) return true;
+  const Result<int64_t> bytes = choice.routed->Put(event.routed_from, event.routed);
+  if (!bytes.ok()) {
+    Fail(bytes.status());
+    return false;
+  }
+  if (memory_.TrySet(memory_.bytes() + *bytes, MemoryBudget::Use::kAnswer)) return true;
+  context_.metrics.memory_refused.Add();
+  Fail(ResourceExhausted("no memory is free for the experts of this answer"));
   return false;
 }
 
@@ -352,7 +371,7 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (event.cached_prompt_tokens > 0) {
     context_.pool.counts().CachedPrompt(static_cast<uint64_t>(event.cached_prompt_tokens));
   }
-  if (!TakePromptLogprobs(choice, event)) return;
+  if (!TakePromptLogprobs(choice, event) || !TakeRouted(choice, event)) return;
   if (event.tokens.empty() && event.finish == Finish::kNone) return;
   Result<gateway::Answer::Delta> delta = Shown(choice, event);
   if (!delta.ok()) return Fail(delta.status());
@@ -366,12 +385,25 @@ void Call::OnTokens(size_t index, const TokenEvent& event) {
   if (choice.finish != Finish::kNone && event.finish == Finish::kNone) {
     context_.pool.Cancel(choice.id);
   }
-  WritePart(index, *std::move(delta));
+  if (!WritePart(index, *std::move(delta))) return;
   if (choice.finish != Finish::kNone) FinishChoice(choice);
 }
 
-void Call::WritePart(size_t index, gateway::Answer::Delta delta) {
+// False: the call has failed.
+bool Call::WritePart(size_t index, gateway::Answer::Delta delta) {
   Choice& choice = choices_[index];
+  std::optional<std::string> routed;
+  if (choice.routed && choice.finish != Finish::kNone) {
+    // The last token was not computed as an input, so it has no experts.
+    Result<std::string> text =
+        choice.routed->TextTo(choice.prompt_tokens + choice.answer->completion_tokens() - 1);
+    if (!text.ok()) {
+      Fail(text.status());
+      return false;
+    }
+    routed = *std::move(text);
+    choice.routed.reset();
+  }
   ChatText::Delta taken = std::exchange(choice.taken, {});
   ResponseChoice part{.index = static_cast<int>(index),
                       .delta = std::move(delta),
@@ -381,13 +413,15 @@ void Call::WritePart(size_t index, gateway::Answer::Delta delta) {
                       .has_called = choice.calls > 0,
                       .stop_string = choice.answer->stop_string(),
                       .prompt = std::exchange(choice.prompt, {}),
-                      .prompt_logprobs = std::exchange(choice.prompt_scores, {})};
+                      .prompt_logprobs = std::exchange(choice.prompt_scores, {}),
+                      .routed = std::move(routed)};
   part.first_call = choice.calls - part.calls.size();
   const std::string bytes = writer_->Add(std::move(part), UsageSoFar());
-  if (bytes.empty()) return;
+  if (bytes.empty()) return true;
   BeginStream();
   last_written_ = context_.clock.Now();
   exchange_->Write(bytes);
+  return true;
 }
 
 Usage Call::UsageSoFar() const {
@@ -422,8 +456,7 @@ void Call::FinishCall() {
   if (!head_.stream) {
     return exchange_->Respond({.body = std::move(last), .headers = std::move(headers_)});
   }
-  exchange_->Write(last);
-  exchange_->EndStream();
+  exchange_->EndStream(last);
 }
 
 void Call::CancelAll() {

@@ -15,6 +15,7 @@
 #include "dataplane/gateway/gateway_metrics.h"
 #include "dataplane/gateway/http_server.h"
 #include "dataplane/gateway/prepare.h"
+#include "dataplane/gateway/routed_experts.h"
 
 namespace janus::gateway {
 
@@ -66,6 +67,8 @@ class Call : public std::enable_shared_from_this<Call> {
     std::string prompt_text;                        // the same
     std::optional<PromptLogprobs> prompt_logprobs;  // still to arrive
     std::vector<PositionLogprobs> prompt_scores;    // all of them, shown with the first part
+    std::optional<RoutedExperts> routed;            // of its positions so far
+    int64_t prompt_tokens = 0;
     bool echoed = false;
     std::optional<ChatText> chat;  // splits the text into its parts
     ChatText::Delta taken;         // parts for the writer
@@ -83,10 +86,11 @@ class Call : public std::enable_shared_from_this<Call> {
   void OpenChoice(const CompletionRequest& request, size_t index,
                   const GenerationRequest& generation);
   bool TakePromptLogprobs(Choice& choice, const TokenEvent& event);
+  bool TakeRouted(Choice& choice, const TokenEvent& event);
   void TakeApart(Choice& choice, size_t tokens, gateway::Answer::Delta* delta);
   Result<gateway::Answer::Delta> Shown(Choice& choice, const TokenEvent& event);
   bool HoldMore(const TokenEvent& event, const gateway::Answer::Delta& delta);
-  void WritePart(size_t index, gateway::Answer::Delta delta);
+  bool WritePart(size_t index, gateway::Answer::Delta delta);
   Usage UsageSoFar() const;
   void FinishChoice(Choice& choice);
   void FinishCall();

@@ -33,6 +33,8 @@ struct GenerationRequest {
   int logprobs = -1;         // alternatives per token; -1: none wanted
   int prompt_logprobs = -1;  // the same for each prompt token but the first
   bool want_logits_hash = false;
+  int64_t routed_from = -1;         // the experts of positions from here on are wanted; -1: none
+  int64_t routed_width = 0;         // experts of each of them: layers * top_k
   std::string client_request_id{};  // for the workers' logs
   std::string traceparent{};
 };
@@ -59,6 +61,10 @@ struct TokenEvent {
   // Another instance may send a position again.
   std::vector<PositionLogprobs> prompt_logprobs{};
   int64_t prompt_logprobs_from = 0;
+  // Experts of consecutive positions, from `routed_from` on, [positions, routed_width], as in
+  // proto/tokens.proto. Another instance may send a position again.
+  std::vector<uint16_t> routed{};
+  int64_t routed_from = 0;
   Finish finish = Finish::kNone;  // kStop: the last token is a stop token, unless is_complete
   bool is_complete = false;       // with kStop: the last token completes what the grammar asks for
   Status error;                   // with kError

@@ -78,7 +78,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Respond(const HttpReply& reply);
   void BeginStream(std::string_view content_type, const HttpHeaders& headers);
   void Write(std::string_view bytes);
-  void EndStream();
+  void EndStream(std::string_view last);
   void OnGone(std::function<void()> handler) { on_gone_ = std::move(handler); }
   void OnEnding(std::function<void()> handler) { on_ending_ = std::move(handler); }
   asio::io_context& io() { return shard_.io; }
@@ -107,6 +107,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   void Deadline(Seconds after, void (Session::*then)());
   void OnReadDeadline();
   void OnWriteDeadline();
+  void Append(std::string_view bytes);  // to a stream
   void AppendHead(int status, std::string_view content_type, const HttpHeaders& headers);
   void AppendHeaders(const HttpHeaders& headers);
 
@@ -154,8 +155,8 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   void Write(std::string_view bytes) override {
     if (auto session = Mine()) session->Write(bytes);
   }
-  void EndStream() override {
-    if (auto session = Mine()) session->EndStream();
+  void EndStream(std::string_view last) override {
+    if (auto session = Mine()) session->EndStream(last);
   }
   void OnGone(std::function<void()> handler) override {
     if (auto session = Mine()) session->OnGone(std::move(handler));
@@ -440,8 +441,7 @@ void Session::BeginStream(std::string_view content_type, const HttpHeaders& head
   Flush();
 }
 
-void Session::Write(std::string_view bytes) {
-  if (state_ != State::kAnswering || cut_ || bytes.empty()) return;
+void Session::Append(std::string_view bytes) {
   if (chunked_) {
     char size[20];
     std::snprintf(size, sizeof(size), "%zx\r\n", bytes.size());
@@ -449,6 +449,11 @@ void Session::Write(std::string_view bytes) {
   }
   unsent_ += bytes;
   if (chunked_) unsent_ += "\r\n";
+}
+
+void Session::Write(std::string_view bytes) {
+  if (state_ != State::kAnswering || cut_ || bytes.empty()) return;
+  Append(bytes);
   const bool has_memory = output_memory_.TrySet(OutputBytes(), MemoryBudget::Use::kAnswer);
   if (!has_memory) shared_.metrics.memory_refused.Add();
   if (unsent_.size() > shared_.options.max_unsent_bytes || !has_memory) {
@@ -471,9 +476,11 @@ int64_t Session::OutputBytes() const {
   return static_cast<int64_t>(held > free ? held - free : 0);
 }
 
-void Session::EndStream() {
+void Session::EndStream(std::string_view last) {
   // A cut stream lacks bytes, so its end must not look like one.
   if (state_ != State::kAnswering || cut_) return;
+  if (!last.empty()) Append(last);
+  output_memory_.Set(OutputBytes());
   if (chunked_) unsent_ += "0\r\n\r\n";
   AnswerIsWhole();
 }

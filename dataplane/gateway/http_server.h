@@ -70,7 +70,9 @@ class HttpExchange {
   virtual void BeginStream(std::string_view content_type, const HttpHeaders& headers) = 0;
   // May cut the connection if the client does not read; then the OnGone handler runs later.
   virtual void Write(std::string_view bytes) = 0;
-  virtual void EndStream() = 0;
+  // `last`: bytes before the end. However many they are, they cut nothing.
+  virtual void EndStream(std::string_view last) = 0;
+  void EndStream() { EndStream({}); }
 
   // Runs when the client leaves, or is cut, before the answer is complete.
   virtual void OnGone(std::function<void()> handler) = 0;

@@ -115,6 +115,7 @@ void TendUntil(const std::stop_token& stop, AttentionPool& pool) {
   while (true) {
     never.wait_for(lock, stop, kEvery, [] { return false; });
     if (stop.stop_requested()) return;
+    pool.MoveFromSilent();
     pool.EndHeld();
     pool.ReportCounts();
   }

@@ -252,6 +252,45 @@ std::optional<RequestError> CheckPromptLogprobs(const GenerationRequest& generat
                               " are sent: ask for fewer likeliest tokens, or shorten the prompt");
 }
 
+std::optional<RequestError> TakeRoutedExperts(const PrepareBounds& bounds,
+                                              const CompletionRequest& request,
+                                              GenerationRequest* generation) {
+  if (!request.routed_from) return std::nullopt;
+  const auto prompt = static_cast<int64_t>(generation->prompt.size());
+  if (bounds.routed_width == 0) {
+    return UnsupportedParameter(
+        "return_routed_experts",
+        "'return_routed_experts': the service's instances do not report experts; leave it out");
+  }
+  if (*request.routed_from > prompt) {
+    return InvalidParameter("routed_experts_start_len",
+                            "'routed_experts_start_len' of " +
+                                std::to_string(*request.routed_from) + ": the prompt has " +
+                                std::to_string(prompt) + " tokens, give at most as many");
+  }
+  generation->routed_from = *request.routed_from;
+  generation->routed_width = bounds.routed_width;
+  return std::nullopt;
+}
+
+// Checks the experts of all answers, which the gateway keeps until it writes them.
+std::optional<RequestError> CheckRoutedExperts(const std::vector<GenerationRequest>& generations) {
+  int64_t ids = 0;
+  for (const GenerationRequest& generation : generations) {
+    if (generation.routed_from < 0) return std::nullopt;
+    const int64_t positions = static_cast<int64_t>(generation.prompt.size()) +
+                              generation.max_tokens - 1 - generation.routed_from;
+    ids += positions * generation.routed_width;
+  }
+  if (ids <= kMostRoutedExperts) return std::nullopt;
+  return InvalidParameter(
+      "return_routed_experts",
+      "'return_routed_experts' may return " + std::to_string(ids) + " numbers (" +
+          std::to_string(generations[0].routed_width) + " for each token), at most " +
+          std::to_string(kMostRoutedExperts) +
+          " are sent: lower 'max_tokens' or 'n', or raise 'routed_experts_start_len'");
+}
+
 // The generation of the answers to one prompt, without their seeds.
 RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model,
                                                const PrepareBounds& bounds,
@@ -274,6 +313,7 @@ RequestResult<GenerationRequest> PreparePrompt(const ServedModel& model,
       MaxTokens(static_cast<int64_t>(generation.prompt.size()), bounds, request);
   if (auto* error = std::get_if<RequestError>(&max_tokens)) return std::move(*error);
   generation.max_tokens = std::get<int64_t>(max_tokens);
+  if (auto error = TakeRoutedExperts(bounds, request, &generation)) return std::move(*error);
   return generation;
 }
 
@@ -385,6 +425,7 @@ RequestResult<PreparedRequest> Prepare(const ServedModel& model, const PrepareBo
       out.generations.push_back(generation);
     }
   }
+  if (auto error = CheckRoutedExperts(out.generations)) return std::move(*error);
   return out;
 }
 

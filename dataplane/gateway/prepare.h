@@ -41,6 +41,7 @@ RequestError NoSuchModel(const ServedModel& model, const std::string& called);
 struct PrepareBounds {
   int64_t max_context_tokens = 0;
   int64_t vocabulary_size = 0;
+  int64_t routed_width = 0;  // experts of a position, in all layers; 0: they cannot be returned
 };
 
 // A request in tokens, with one generation per answer: first those to the first prompt, then to the

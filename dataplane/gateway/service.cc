@@ -331,7 +331,8 @@ void GatewayService::Complete(std::shared_ptr<HttpExchange> exchange, Endpoint e
   if (!pool_.AdmitsRequests()) return call->Refuse(NoWorkers("no attention instance is attached"));
   Status pushed = workers_.TryPush([this, call, endpoint, body = std::move(body)] {
     const PrepareBounds bounds{.max_context_tokens = pool_.MaxContextTokens(),
-                               .vocabulary_size = pool_.VocabularySize()};
+                               .vocabulary_size = pool_.VocabularySize(),
+                               .routed_width = pool_.RoutedWidth()};
     // Shared, because the work must be copyable.
     const auto prepared =
         std::make_shared<RequestResult<PreparedRequest>>(Prepared(endpoint, body, bounds));

@@ -1,6 +1,8 @@
 #include "dataplane/gateway/token_messages.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -70,6 +72,14 @@ Status ReadTokens(const v1::RequestTokens& message, TokenEvent* event) {
   if (!event->prompt_logprobs.empty() && event->prompt_logprobs_from < 1) {
     return Breach("prompt_logprobs_from is 0, and a prompt's first token has none");
   }
+  const std::string& routed = message.routed_experts();
+  if (routed.size() % sizeof(uint16_t) != 0) {
+    return Breach("routed_experts has " + std::to_string(routed.size()) + " bytes");
+  }
+  static_assert(std::endian::native == std::endian::little);
+  event->routed.resize(routed.size() / sizeof(uint16_t));
+  if (!routed.empty()) std::memcpy(event->routed.data(), routed.data(), routed.size());
+  event->routed_from = message.routed_experts_from();
   event->cached_prompt_tokens = message.cached_prompt_tokens();
   return OkStatus();
 }
@@ -133,6 +143,12 @@ Result<AttentionCapacity> ReadWelcome(const v1::FromAttention& message) {
       return Breach("a digest has " + std::to_string(digest->size()) + " bytes");
     }
   }
+  constexpr uint32_t kMostOfAModel = 1 << 16;
+  if (welcome.routed_layers() > kMostOfAModel || welcome.routed_top_k() > kMostOfAModel) {
+    return Breach("experts of " + std::to_string(welcome.routed_layers()) + " layers, " +
+                  std::to_string(welcome.routed_top_k()) + " in each");
+  }
+  out.routed_width = int64_t{welcome.routed_layers()} * int64_t{welcome.routed_top_k()};
   if (out.vocabulary_size == 0) return Breach("vocabulary_size is 0");
   if (out.max_context_tokens == 0) return Breach("max_context_tokens is 0");
   JANUS_RETURN_IF_ERROR(
@@ -200,6 +216,12 @@ v1::ToAttention SubmitMessage(uint64_t id, uint32_t attempt, const GenerationReq
   // All of them come before the first token.
   if (generated.empty()) {
     submit.set_prompt_logprobs(static_cast<uint32_t>(request.prompt_logprobs + 1));
+  }
+  if (request.routed_from >= 0) {
+    // With a token came the experts of all positions before it.
+    const size_t next = generated.empty() ? 0 : request.prompt.size() + generated.size() - 1;
+    const int64_t from = std::max(request.routed_from, static_cast<int64_t>(next));
+    submit.set_routed_experts(static_cast<uint32_t>(from) + 1);
   }
   submit.set_client_request_id(request.client_request_id);
   submit.set_traceparent(request.traceparent);

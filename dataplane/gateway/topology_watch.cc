@@ -137,7 +137,7 @@ class Watch final : public TopologyWatch {
       mailbox_.ended.reset();
     }
     const std::unique_ptr<v1::Control::Stub> stub =
-        v1::Control::NewStub(DialInstance(address, options_.credentials));
+        v1::Control::NewStub(DialInstance(address, options_.credentials, kPeerLostToWatch));
     Stream stream(*stub, options_, mailbox_);
     bool heard = false;
     const MonotonicTime first_answer = After(options_.first_answer);

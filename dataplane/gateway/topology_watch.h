@@ -29,9 +29,10 @@ struct TopologyWatchOptions {
 };
 
 // A gateway is no member. It dials the members one after another, and receives every committed
-// topology from the first that answers (Control.WatchTopology), as long as its stream lives. If a
-// topology is impossible, or older than one received before (from a member that missed an epoch),
-// it is dropped and the next member is asked. One thread. Thread-safe.
+// topology from the first that answers (Control.WatchTopology), as long as its stream lives. If the
+// member hangs, the stream ends after two seconds (kPeerLostToWatch). If a topology is impossible,
+// or older than one received before (from a member that missed an epoch), it is dropped and the
+// next member is asked. One thread. Thread-safe.
 class TopologyWatch {
  public:
   // `on_change` is called with every newer topology, one call at a time, from the watch's thread.

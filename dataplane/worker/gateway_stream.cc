@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kMostRejected = 1024;
 constexpr uint32_t kMostOpen = 4096;
 constexpr size_t kMostIdChars = 256;
+// Of one message, and one request more: together they fit gRPC's bound of a message.
+constexpr size_t kMostExpertBytes = size_t{16} << 20;
 
 }  // namespace
 
@@ -160,9 +162,14 @@ bool GatewayStream::TakeNext(v1::FromAttention& message) {
   --credits_;
   load_is_news_ = false;
   v1::Step& step = *message.mutable_step();
-  for (auto& [id, tokens] : owed_) *step.add_requests() = std::move(tokens);
-  owed_.clear();
-  ended_owed_ = 0;
+  // Experts of many positions may have piled up. What does not fit waits for the next credit.
+  for (size_t bytes = 0; !owed_.empty() && bytes < kMostExpertBytes;) {
+    const auto first = owed_.begin();
+    bytes += first->second.routed_experts().size();
+    if (first->second.finish_reason() != v1::FINISH_REASON_NONE) --ended_owed_;
+    *step.add_requests() = std::move(first->second);
+    owed_.erase(first);
+  }
   step.set_step(load_.step);
   step.set_kv_tokens_in_use(load_.kv_tokens_in_use);
   step.set_keys(load_.keys);

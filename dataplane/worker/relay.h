@@ -52,7 +52,7 @@ class Relay {
   // Joins the statistics, adds up popularity by layer and takes the newest report of each gateway.
   // Members that do not answer are in `silent`; after a loss within kSilentAfterLoss, because the
   // next epoch waits for this answer.
-  static constexpr std::chrono::milliseconds kSilentAfterLoss{1000};
+  static constexpr std::chrono::milliseconds kSilentAfterLoss{500};
   v1::Statistics GetStatistics(const v1::GetStatisticsRequest& request, bool is_lost,
                                Deadline deadline, const KeepWaiting& keep_waiting);
 

@@ -1,5 +1,7 @@
 #include "dataplane/worker/step_message.h"
 
+#include <bit>
+
 namespace janus::dataplane {
 namespace {
 
@@ -48,6 +50,14 @@ void AddEvent(const TokenEvent& event, v1::RequestTokens& to) {
     for (const TokenLogprobs& position : event.prompt_logprobs) {
       Fill(position, *to.add_prompt_logprobs());
     }
+  }
+  if (!event.routed.empty()) {
+    if (to.routed_experts().empty()) {
+      to.set_routed_experts_from(static_cast<uint32_t>(event.routed_from));
+    }
+    static_assert(std::endian::native == std::endian::little);
+    to.mutable_routed_experts()->append(reinterpret_cast<const char*>(event.routed.data()),
+                                        event.routed.size() * sizeof(event.routed[0]));
   }
   if (event.has_logits_hash) to.add_logits_hashes(event.logits_hash);
   if (event.finish != FinishReason::kNone) {

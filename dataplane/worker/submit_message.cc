@@ -87,6 +87,11 @@ Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max
     return InvalidArgument("prompt_logprobs of " + std::to_string(submit.prompt_logprobs() - 1) +
                            " tokens: at most " + std::to_string(kMostLogprobs));
   }
+  if (submit.routed_experts() > tokens + 1) {
+    return InvalidArgument("routed_experts from position " +
+                           std::to_string(submit.routed_experts() - 1) + " of " +
+                           std::to_string(tokens));
+  }
   if (submit.client_request_id().size() > kMostIdBytes ||
       submit.traceparent().size() > kMostIdBytes) {
     return InvalidArgument("an id for logs has more than " + std::to_string(kMostIdBytes) +
@@ -111,6 +116,7 @@ Result<Request> ToRequest(const v1::Submit& submit, uint64_t stream, int64_t max
   request.logprobs = static_cast<int>(submit.logprobs()) - 1;
   request.want_logits_hash = submit.want_logits_hash();
   request.prompt_logprobs = static_cast<int>(submit.prompt_logprobs()) - 1;
+  request.routed_from = static_cast<int>(submit.routed_experts()) - 1;
   request.client_request_id = submit.client_request_id();
   request.traceparent = submit.traceparent();
   JANUS_RETURN_IF_ERROR(ReadChanges(sampling, request.changes));

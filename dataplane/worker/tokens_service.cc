@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "dataplane/attention/routed_rows.h"
 #include "dataplane/worker/gateway_stream.h"
 #include "proto/convert.h"
 
@@ -34,6 +35,10 @@ class Target final : public StreamTarget {
     welcome.set_kv_tokens_in_use(statistics.kv_tokens_used);
     welcome.set_accepts_replay(true);
     welcome.set_accepts_grammar(grammars_ != nullptr);
+    if (model && RoutedRows::AreKnown(model->description)) {
+      welcome.set_routed_layers(static_cast<uint32_t>(model->description.layers));
+      welcome.set_routed_top_k(static_cast<uint32_t>(model->description.moe.top_k));
+    }
     return welcome;
   }
   int64_t max_model_len() const override { return instance_.max_model_len(); }

@@ -124,6 +124,9 @@ class ChartTest(ClusterCase):
                 ({**registry, "leaderElection__enabled": "false"}, "set replicas to 1"),
                 ({"global__imageRegistry": "https://registry.example.com"}, "at '/global/imageRegistry'"),
                 ({**registry, "metrics__port": "8081"}, "metrics.port and health.port are both 8081"),
+                ({**registry, "metrics__authentication__enabled": "true", "namespaced": "true"},
+                 "needs rights of the whole cluster (TokenReview, SubjectAccessReview), which namespaced=true does without"),
+                ({**registry, "metrics__authentication__token": "x"}, "additional properties 'token' not allowed"),
                 ({**registry, "certificates__leafSeconds": "99999999"}, "leafSeconds of at most authoritySeconds"),
                 ({**registry, "certificates__spreadSeconds": "9999999"}, "spreadSeconds of at most a sixth of authoritySeconds"),
                 ({**registry, "defaults__nodeCores": "2"}, "additional properties 'nodeCores' not allowed"),
@@ -416,6 +419,7 @@ class ChartTest(ClusterCase):
         ready = process.stdout.readline()
         self.assertRegex(ready, "^janus-operator ready ", (self.folder / "operator.log").read_text())
         process.health = health = "http://" + re.search(r"health=(\S+)", ready)[1]
+        process.metrics = re.search(r"metrics=(\S+)", ready)[1]
         if not is_ready:
             return process
         wait_for(lambda: subprocess.run([*self.in_network, "curl", "-sf", "-o", "/dev/null",
@@ -707,6 +711,41 @@ class ChartTest(ClusterCase):
             done = self.try_kubectl("auth", "can-i", *what.split(), "--as",
                                     f"system:serviceaccount:{self.namespace}:janus-operator")
             self.assertEqual(done.stdout.strip(), allowed, what)
+
+    def metrics(self, process, account=None):
+        """HTTP status and body of /metrics, for the token of a service account."""
+        header = ("-H", f"Authorization: Bearer {self.kubectl('create', 'token', account).strip()}") if account else ()
+        done = subprocess.run([*self.in_network, "curl", "-sk", "-w", "\n%{http_code}", *header,
+                               f"https://{process.metrics}/metrics"], capture_output=True, text=True, check=True)
+        body, status = done.stdout.rsplit("\n", 1)
+        return int(status), body
+
+    def test_metrics_behind_authentication_are_for_users_with_the_right(self):
+        self.install(metrics__authentication__enabled="true")
+        process = self.start()
+        for account in ("stranger", "prometheus"):
+            self.kubectl("create", "serviceaccount", account)
+        binding = f"{self.namespace}-metrics"
+        self.addCleanup(self.try_kubectl, "delete", "clusterrolebinding", binding, "--ignore-not-found")
+        self.kubectl("create", "clusterrolebinding", binding, f"--clusterrole={self.namespace}:janus-operator:metrics",
+                     f"--serviceaccount={self.namespace}:prometheus", namespaced=False)
+        self.assertEqual(self.metrics(process)[0], 401)
+        status, words = self.metrics(process, "stranger")
+        self.assertEqual(status, 403, words)
+        self.assertIn(f"user 'system:serviceaccount:{self.namespace}:stranger' may not get /metrics", words)
+        wait_for(lambda: self.kubectl("auth", "can-i", "get", "/metrics", "--as",
+                                      f"system:serviceaccount:{self.namespace}:prometheus").strip() == "yes", "the right")
+        status, words = self.metrics(process, "prometheus")
+        self.assertEqual(status, 200, words)
+        self.assertIn("leader_election_master_status", words)
+        plain = subprocess.run([*self.in_network, "curl", "-s", f"http://{process.metrics}/metrics"], capture_output=True,
+                               text=True, check=False)
+        self.assertNotEqual(plain.returncode, 0, "plain HTTP is not served")
+        self.assertEqual(self.refused(), [])
+        reviews = {("authentication.k8s.io", "tokenreviews", "create"),
+                   ("authorization.k8s.io", "subjectaccessreviews", "create")}
+        wait_for(lambda: reviews <= self.used(), "the reviews in the audit log")
+        self.assertLessEqual(reviews, self.granted())
 
     def test_several_namespaces_are_kept_each_with_rights_of_its_own(self):
         self.allow_host_paths()

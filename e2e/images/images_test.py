@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -150,12 +151,16 @@ class ImagesTest(ImagesCase):
 
     def test_a_wrong_path_is_named_with_the_names_beside_it(self):
         """From the worker's start it takes the readiness probe and one question of the operator, not a restart."""
+        since = time.monotonic()
         self.apply("demo", model={"source": {"type": "Image", "image": {"path": "/models/demoo"}}, "dtype": "Float32"})
         self.kubectl("wait", "--for=jsonpath={.status.conditions[?(@.type=='TopologyReady')].reason}=ModelNotFound",
                      "moesvc/demo", TIMEOUT)
+        print(f"the wrong path is named after {time.monotonic() - since:.1f} s", flush=True)
+        pods = json.loads(self.kubectl("get", "pods", "-l", "app.kubernetes.io/name=janus-worker", "-o", "json"))["items"]
+        self.assertEqual({one["restartCount"] for pod in pods for one in pod["status"].get("containerStatuses", [])}, {0})
         told = {one["type"]: one for one in self.get("moesvc", "demo")["status"]["conditions"]}
         self.assertRegex(told["Ready"]["message"],
-                         r"^pod demo-\S+: /models/demoo: no such folder; .*; /models has: demo$")
+                         r"^pod demo-\S+: /models/demoo: no such folder; .*; /models has: demo \(missing since \S+Z\)$")
         # Pods that never served are replaced.
         self.apply("demo", model={"source": {"type": "Image", "image": {"path": "/models/demo"}}, "dtype": "Float32"})
         self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)

@@ -8,6 +8,7 @@ and resumes as it was.
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 import unittest
@@ -57,11 +58,6 @@ class LossesTest(ServedCase):
     def kill_container(self, pod):
         self.signal_container(pod, "SIGKILL")
 
-    def signal_container(self, pod, signal):
-        status, = (one for one in pod["status"]["containerStatuses"] if one["name"] == "worker")
-        node, = (one for one in self.nodes if one.name == pod["spec"]["nodeName"])
-        node.ctr("tasks", "kill", "-s", signal, status["containerID"].removeprefix("containerd://"))
-
     def test_workers_that_end_in_each_way_cost_no_request(self):
         self.serve(1, 2, {})
         askers = self.ask_demo(12)
@@ -82,10 +78,40 @@ class LossesTest(ServedCase):
                 pod, epoch = self.worker(role), self.epoch()
                 since = time.monotonic()
                 self.signal_container(pod, "SIGSTOP")
+                if role == "attention":  # the only one
+                    wait_for(lambda: not self.is_ready(), "a status that says it")
+                    print(f"{role}: not Ready {time.monotonic() - since:.0f} s after it hung: "
+                          f"{self.message('Ready')}", flush=True)
                 self.await_whole(epoch)
                 print(f"{role}: whole {time.monotonic() - since:.0f} s after it hung", flush=True)
                 askers.await_more(6)
         self.check_answers(askers)  # not one waited for the pod's grace, 330 s: gateways give up after 300 s
+
+    def test_a_hung_worker_is_left_out_while_others_of_its_role_serve(self):
+        self.serve(2, 3, {})
+        for role in ("attention", "experts"):
+            with self.subTest(role):
+                askers = self.ask_demo(12)
+                self.await_short_deadlines()
+                pod, epoch = self.worker(role), self.epoch()
+                since = time.monotonic()
+                self.signal_container(pod, "SIGSTOP")
+                wait_for(lambda epoch=epoch: self.epoch() > epoch and not self.is_ready(), "an epoch without it")
+                print(f"{role}: left out {time.monotonic() - since:.0f} s after it hung", flush=True)
+                self.await_whole(epoch + 1)
+                print(f"{role}: whole {time.monotonic() - since:.0f} s after it hung", flush=True)
+                askers.await_more(6)
+                self.check_answers(askers)
+
+    def await_short_deadlines(self):
+        """Until every member notices a missed round after about a second: before that after ten."""
+        def holds():
+            for pod in self.living(OF_WORKERS).values():
+                text = self.nodes[0].box.run("curl", "-sf", f"http://{pod['status']['podIP']}:9100/metrics")
+                if float(re.search(r"(?m)^janus_detection_deadline_seconds\S* (\S+)", text)[1]) > 2:
+                    return False
+            return True
+        wait_for(holds, "short detection deadlines")
 
     def drain(self, node):
         self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={limit(280)}s",

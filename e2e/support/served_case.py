@@ -60,6 +60,15 @@ class ServedCase(ImagesCase):
     def is_ready(self):
         return self.condition("Ready")[0] == "True"
 
+    def message(self, kind):
+        return next(one["message"] for one in self.get("moesvc/demo")["status"]["conditions"] if one["type"] == kind)
+
+    def signal_container(self, pod, signal):
+        """Signals the worker of a pod, from outside."""
+        status, = (one for one in pod["status"]["containerStatuses"] if one["name"] == "worker")
+        node, = (one for one in self.nodes if one.name == pod["spec"]["nodeName"])
+        node.ctr("tasks", "kill", "-s", signal, status["containerID"].removeprefix("containerd://"))
+
     # Clients.
 
     def ask_demo(self, answers=6):

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 #include "operator/kube/resource.h"
 
 namespace janus::control {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base64.h"
 #include "common/check.h"
 #include "operator/api/json.h"
 #include "operator/api/rfc3339.h"
-#include "operator/kube/base64.h"
 #include "operator/kube/object.h"
 #include "operator/kube/program.h"
 

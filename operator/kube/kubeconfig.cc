@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/base64.h"
 #include "common/read_file.h"
 #include "operator/api/yaml.h"
-#include "operator/kube/base64.h"
 #include "operator/kube/cluster_config.h"
 #include "operator/kube/object.h"
 #include "operator/kube/server_url.h"

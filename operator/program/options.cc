@@ -109,6 +109,14 @@ void DeclareCertificates(CLI::App& app, OperatorOptions& o) {
 void DeclarePages(CLI::App& app, OperatorOptions& o) {
   app.add_option("--metrics-address", o.metrics_address, "HOST:PORT that serves /metrics")
       ->capture_default_str();
+  CLI::Option* const authentication = app.add_flag(
+      "--metrics-authentication", o.metrics_authentication,
+      "serve /metrics over HTTPS, and only to users with the right to get it: the API server "
+      "reviews each bearer token (TokenReview, SubjectAccessReview)");
+  app.add_option("--metrics-tls", o.metrics_tls,
+                 "DIR with tls.crt and tls.key for it, read again for each connection (none: a "
+                 "certificate that scrapers cannot verify)")
+      ->needs(authentication);
   app.add_option("--records-address", o.records_address,
                  "HOST:PORT that serves recorded decisions and their page (none). It asks for no "
                  "credentials: give 127.0.0.1, so that only kubectl port-forward reaches it");

@@ -37,6 +37,8 @@ struct OperatorOptions {
   Lifetimes lifetimes;
 
   std::string metrics_address = "0.0.0.0:8080";
+  bool metrics_authentication = false;  // and TLS
+  std::string metrics_tls;              // folder with tls.crt and tls.key; empty: our own
   std::string health_address = "0.0.0.0:8081";
   std::string records_address;  // of recorded decisions; empty: not served
   bool debug = false;

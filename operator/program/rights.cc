@@ -43,10 +43,12 @@ void Add(const std::vector<RightsOfResource>& rules, const std::string& ns,
 }
 
 bool IsOfCluster(const Right& right) {
-  const auto& rules = RightsInCluster();
-  return std::any_of(rules.begin(), rules.end(), [&](const RightsOfResource& one) {
-    return one.resource == right.resource && one.group == right.group;
-  });
+  const auto is_one_of = [&](const std::vector<RightsOfResource>& rules) {
+    return std::any_of(rules.begin(), rules.end(), [&](const RightsOfResource& one) {
+      return one.resource == right.resource && one.group == right.group;
+    });
+  };
+  return is_one_of(RightsInCluster()) || is_one_of(RightsToReview());
 }
 
 }  // namespace
@@ -94,9 +96,17 @@ const std::vector<RightsOfResource>& RightsAtHome() {
   return rules;
 }
 
+const std::vector<RightsOfResource>& RightsToReview() {
+  static const std::vector<RightsOfResource> rules = {
+      {"authentication.k8s.io", "tokenreviews", "create"},
+      {"authorization.k8s.io", "subjectaccessreviews", "create"}};
+  return rules;
+}
+
 std::vector<Right> NeededRights(const OperatorOptions& options, const std::string& home) {
   std::vector<Right> out;
   if (options.reads_nodes) Add(RightsInCluster(), "", out);
+  if (options.metrics_authentication) Add(RightsToReview(), "", out);
   const std::vector<std::string> everywhere = {""};
   for (const std::string& ns : options.namespaces.empty() ? everywhere : options.namespaces) {
     Add(RightsInNamespace(), ns, out);

@@ -36,6 +36,8 @@ struct RightsOfResource {
 const std::vector<RightsOfResource>& RightsInNamespace();
 const std::vector<RightsOfResource>& RightsInCluster();
 const std::vector<RightsOfResource>& RightsAtHome();
+// For --metrics-authentication, of the whole cluster.
+const std::vector<RightsOfResource>& RightsToReview();
 
 // All that an operator with these options needs. `home`: its own namespace. Pure.
 std::vector<Right> NeededRights(const OperatorOptions& options, const std::string& home);

@@ -17,6 +17,8 @@
 #include "operator/planner/worker_planner.h"
 #include "operator/program/check.h"
 #include "operator/program/decision_pages.h"
+#include "operator/program/metrics_access.h"
+#include "operator/program/metrics_certificate.h"
 #include "operator/program/options.h"
 #include "operator/program/rights.h"
 #include "operator/program/services.h"
@@ -85,6 +87,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   KubeClient election_client(config, election_client_options, timeline);
   // Without the limit of calls, which passes share.
   KubeClient rights_client(config, election_client_options, timeline);
+  KubeClient review_client(config, election_client_options, timeline);
 
   ManagerOptions manager_options = ManagerOf(options);
   if (options.leader_election) {
@@ -114,13 +117,24 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   manager_options.reconciler.records = &records;
   Manager manager(client, planner, *calls.members, timeline, registry, log,
                   std::move(manager_options));
+  MetricsAccess access(review_client, timeline, log);
+  MetricsCertificate certificate(options.metrics_tls, timeline, log);
+  PageAccess metrics_access;
+  if (options.metrics_authentication) {
+    metrics_access.certificate = [&] { return certificate.Now(); };
+    metrics_access.refuse = [&](const std::string& authorization, const std::string& path) {
+      return access.Refuse(authorization, path);
+    };
+  }
   JANUS_ASSIGN_OR_RETURN(
       const std::unique_ptr<PageServer> metrics,
       PageServer::Create(
           options.metrics_address,
-          {{"/metrics", [&] {
+          {{"/metrics",
+            [&] {
               return Page{200, PrometheusText(manager.Collect()), kPrometheusContentType};
-            }}}));
+            }}},
+          nullptr, std::move(metrics_access)));
   JANUS_ASSIGN_OR_RETURN(
       const std::unique_ptr<PageServer> health,
       PageServer::Create(options.health_address,

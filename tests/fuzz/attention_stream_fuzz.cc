@@ -10,6 +10,7 @@
 #include "common/check.h"
 #include "dataplane/gateway/answer.h"
 #include "dataplane/gateway/answers/response.h"
+#include "dataplane/gateway/routed_experts.h"
 #include "dataplane/gateway/token_messages.h"
 #include "tests/support/fake_link.h"
 #include "tests/unit/dataplane/text/small_tokenizer.h"
@@ -35,11 +36,19 @@ class CheckedSink final : public TokenSink {
     head_.return_token_ids = true;
     head_.logits_hash = true;
   }
+  void Take(const GenerationRequest& request) {
+    prompt_tokens_ = static_cast<int64_t>(request.prompt.size());
+    if (request.routed_from >= 0) routed_.emplace(request.routed_from, request.routed_width);
+  }
   void OnTokens(TokenEvent event) override {
     JANUS_CHECK(!over_);
     over_ = event.finish != Finish::kNone;
     tokens_ += static_cast<int64_t>(event.tokens.size());
     JANUS_CHECK(tokens_ <= kMaxTokens, tokens_);
+    JANUS_CHECK(event.routed.empty() || routed_);
+    if (routed_ && routed_->Put(event.routed_from, event.routed).ok()) {
+      (void)routed_->TextTo(prompt_tokens_ + tokens_ - 1);
+    }
     if (event.finish == Finish::kError) {
       JANUS_CHECK(!event.error.ok());
       return;
@@ -55,6 +64,8 @@ class CheckedSink final : public TokenSink {
  private:
   Answer answer_;
   ResponseHead head_;
+  std::optional<RoutedExperts> routed_;
+  int64_t prompt_tokens_ = 0;
   int64_t tokens_ = 0;
   bool over_ = false;
 };
@@ -105,7 +116,14 @@ class World {
     for (const char c : bytes) request.prompt.push_back(static_cast<uint8_t>(c) % 11);
     request.max_tokens = kMaxTokens;
     request.logprobs = bytes.size() % 2 == 0 ? -1 : 1;
-    (void)pool_.Submit(std::move(request), std::make_shared<CheckedSink>(bytes.size() % 2 != 0));
+    if (bytes.size() % 3 == 0) {
+      request.routed_from = static_cast<int64_t>(bytes.size() / 2);
+      request.routed_width = pool_.RoutedWidth();
+      if (request.routed_width == 0) request.routed_from = -1;
+    }
+    auto sink = std::make_shared<CheckedSink>(bytes.size() % 2 != 0);
+    sink->Take(request);
+    (void)pool_.Submit(std::move(request), std::move(sink));
   }
 
   SystemClock clock_;

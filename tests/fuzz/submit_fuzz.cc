@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   JANUS_CHECK(!request->prompt.empty() && request->max_tokens >= 1);
   for (const int32_t token : request->prompt) JANUS_CHECK(token >= 0, token);
   for (const auto& [token, bias] : request->changes.bias) JANUS_CHECK(token >= 0, token);
+  JANUS_CHECK(request->routed_from >= -1 && request->routed_from < 4096, request->routed_from);
   JANUS_CHECK(request->changes.min_tokens >= 0 && request->prompt_logprobs >= -1);
   return 0;
 }

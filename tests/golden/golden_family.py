@@ -198,6 +198,21 @@ def router_gap(model, ids: list[int]) -> float:
     return least_router_gap(model, model(input_ids=torch.tensor([ids]), output_router_logits=True))
 
 
+@torch.no_grad()
+def chosen_experts(model, ids: list[int]) -> torch.Tensor:
+    """The experts [positions, layers, k] that the router chooses, best first; 255 in layers without."""
+    output = model(input_ids=torch.tensor([ids]), output_router_logits=True)
+    k = model.config.num_experts_per_tok
+    chosen = iter(scores.topk(k).indices for scores in open_scores(model, output)[0])
+    dense = torch.full((len(ids), k), 255)
+    layers = [next(chosen) if has_experts(layer) else dense for layer in model.model.layers]
+    return torch.stack(layers, 1).to(torch.uint8).contiguous()
+
+
+def has_experts(layer) -> bool:
+    return any(name.endswith(".experts") for name, _ in layer.named_modules())
+
+
 def range_of(logits: torch.Tensor) -> float:
     return (logits.max() - logits.min()).item()
 
@@ -353,7 +368,7 @@ def write(family: Family, folder: pathlib.Path) -> None:
     safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
     models = {name: make_model(config, weights) for name, config in family.configs.items()}
-    logits, prompts, cases = {}, {}, []
+    logits, prompts, experts, cases = {}, {}, {}, []
     for case, (config, length, seed, wanted) in family.cases.items():
         model, prompt = models[config], make_prompt(family, length, seed)
         logits[case], prompts[case] = prompt_logits(model, prompt), prompt
@@ -375,6 +390,7 @@ def write(family: Family, folder: pathlib.Path) -> None:
             if set(ids) & set(GENERATION_CONFIG["eos_token_id"]):
                 raise SystemExit(f"{case} decodes an end token: choose another seed with --search")
             entry |= {"greedy_ids": ids, "greedy_margins": [round(m, 6) for m in margins]}
+            experts[f"{case}.experts"] = chosen_experts(model, prompt + ids)
         cases.append(entry)
     if not torch.equal(
         prompt_logits(models["config.published.json"], prompts["prompt17"]), logits["prompt17"]
@@ -384,6 +400,7 @@ def write(family: Family, folder: pathlib.Path) -> None:
         {f"{case}.logits": values for case, values in logits.items()},
         folder / "golden_logits.safetensors",
     )
+    safetensors.torch.save_file(experts, folder / "golden_experts.safetensors")
     made_by = {p.__name__: p.__version__ for p in (torch, transformers)}
     write_json(
         folder / "golden.json",
@@ -431,7 +448,11 @@ def check(family: Family) -> None:
                 a, b = safetensors.torch.load_file(old), safetensors.torch.load_file(new)
                 equal = a.keys() == b.keys() and all(
                     a[k].shape == b[k].shape
-                    and (a[k] - b[k]).abs().max() <= TOLERANCE / 20 * range_of(b[k])
+                    and (
+                        (a[k] - b[k]).abs().max() <= TOLERANCE / 20 * range_of(b[k])
+                        if a[k].is_floating_point()
+                        else torch.equal(a[k], b[k])
+                    )
                     for k in a
                 )
             if not equal:

@@ -43,6 +43,9 @@ Golden ReadGolden(const std::string& family) {
   const std::string bytes = ReadText(golden.folder + "/golden_logits.safetensors");
   const SafetensorsHeader logits = *ParseSafetensors(
       {reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "golden_logits");
+  const std::string routed = ReadText(golden.folder + "/golden_experts.safetensors");
+  const SafetensorsHeader experts =
+      *ParseSafetensors(std::as_bytes(std::span(routed)), "golden_experts");
   golden.tolerance = json.at("tolerance").get<float>();
   golden.least_margin = json.at("least_margin").get<float>();
   for (const auto& c : json.at("cases")) {
@@ -61,6 +64,11 @@ Golden ReadGolden(const std::string& family) {
     out.vocab = static_cast<int>(tensor.shape.at(1));
     out.logits.resize(tensor.bytes.size() / sizeof(float));
     std::memcpy(out.logits.data(), tensor.bytes.data(), tensor.bytes.size());
+    if (const auto of = experts.tensors.find(out.name + ".experts"); of != experts.tensors.end()) {
+      for (const std::byte id : of->second.bytes) {
+        out.experts.push_back(id == std::byte{255} ? kNoExpert : static_cast<uint16_t>(id));
+      }
+    }
     golden.cases.push_back(std::move(out));
   }
   return golden;
@@ -162,11 +170,15 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
       request.key = key_of(a);
       request.prompt = c.prompt;
       request.max_tokens = tokens;
+      request.routed_from = 0;
       JANUS_RETURN_IF_ERROR(cluster.attention(a).Submit(std::move(request)));
     }
     LoopbackCluster::Outcome outcome = cluster.Await(wanted);
     JANUS_RETURN_IF_ERROR(outcome.error);
     run.tokens = std::move(outcome.tokens);
+    for (const TokenEvent& event : outcome.events) {
+      run.experts.insert(run.experts.end(), event.routed.begin(), event.routed.end());
+    }
   }
   return run;
 }

@@ -25,6 +25,7 @@ struct GoldenCase {
   float range = 0.0f;
   std::vector<int32_t> greedy_ids;  // empty: logits only
   std::vector<float> greedy_margins;
+  std::vector<uint16_t> experts;  // [prompt and greedy_ids, layers, K], as TokenEvent has them
 };
 void PrintTo(const GoldenCase& c, std::ostream* out);
 
@@ -66,6 +67,7 @@ HeldModel HoldByName(const std::string& model, DType dtype, uint64_t seed);
 struct CaseRun {
   std::map<int, std::vector<float>> logits;  // by position
   std::vector<int32_t> tokens;
+  std::vector<uint16_t> experts;  // as GoldenCase has them, without the last token's
 };
 // The service that runs a case.
 struct CaseService {

@@ -34,6 +34,9 @@ class PassingExchange : public AttentionExchange {
   std::span<const void* const> Contributions(int micro_batch) const override {
     return inner_->Contributions(micro_batch);
   }
+  std::span<const uint16_t> Experts(int micro_batch) const override {
+    return inner_->Experts(micro_batch);
+  }
   std::span<const uint8_t> OnDevice(int micro_batch) const override {
     return inner_->OnDevice(micro_batch);
   }

@@ -6,6 +6,7 @@
 
 #include "dataplane/attention/self_attention.h"
 #include "kernels/kernels.h"
+#include "tests/support/modular_grammar.h"
 
 namespace janus::dataplane {
 namespace {
@@ -32,6 +33,49 @@ class Recorder {
 
 constexpr int kLongestPrompt = 36;
 
+// Penalties and other changes of the logits, a grammar, and experts to report, each for some
+// requests.
+void DrawExtras(Random random, int vocab, Request& request) {
+  if (random.Chance(0.3)) {
+    SamplingChanges& changes = request.changes;
+    if (random.Chance(0.5)) changes.repetition_penalty = 1.3f;
+    if (random.Chance(0.5)) changes.frequency_penalty = 0.7f;
+    if (random.Chance(0.5)) changes.presence_penalty = -0.4f;
+    if (random.Chance(0.5)) changes.min_p = 0.05f;
+    if (random.Chance(0.5)) changes.min_tokens = random.Between(1, request.max_tokens);
+    if (random.Chance(0.5)) changes.bias = {{random.Between(0, vocab - 1), 2.0f}};
+  }
+  if (random.Chance(0.2)) {
+    const int length = random.Between(1, 24);
+    request.grammar = std::make_shared<ModularGrammar>(static_cast<size_t>(vocab), length,
+                                                       random.Between(1, length));
+  }
+  if (random.Chance(0.3)) {
+    request.routed_from = random.Between(0, static_cast<int>(request.prompt.size()));
+  }
+}
+
+std::map<int, std::vector<uint16_t>> ExpertsOf(const LoopbackCluster::Outcome& outcome,
+                                               size_t width) {
+  std::map<int, std::vector<uint16_t>> experts;
+  for (const TokenEvent& event : outcome.events) {
+    for (size_t i = 0; i * width < event.routed.size(); ++i) {
+      const auto from = event.routed.begin() + static_cast<ptrdiff_t>(i * width);
+      const bool is_new =
+          experts
+              .emplace(event.routed_from + static_cast<int>(i),
+                       std::vector<uint16_t>(from, from + static_cast<ptrdiff_t>(width)))
+              .second;
+      JANUS_CHECK(is_new, "the experts of a position were reported twice", event.routed_from, i);
+    }
+  }
+  return experts;
+}
+
+size_t RoutedWidth(const ModelDescription& model) {
+  return static_cast<size_t>(model.layers) * static_cast<size_t>(model.moe.top_k);
+}
+
 // Its prompt begins with `prefix`, which is shorter than kLongestPrompt.
 Request RandomRequest(Random& random, int vocab, std::vector<int32_t> prefix) {
   Request request;
@@ -52,6 +96,7 @@ Request RandomRequest(Random& random, int vocab, std::vector<int32_t> prefix) {
     request.top_p = random.Chance(0.5) ? 1.0f : 0.9f;
   }
   if (random.Chance(0.3)) request.stop_tokens = {random.Between(0, vocab - 1)};
+  DrawExtras(Random(request.seed), vocab, request);
   return request;
 }
 
@@ -93,7 +138,8 @@ RequestPool ComputeAlone(const HeldModel& held, const KernelChoice& kernels, int
     request.key = {1, static_cast<uint64_t>(i), 1};
     JANUS_CHECK(cluster.attention(0).Submit(request).ok(), i);
     const LoopbackCluster::Outcome outcome = cluster.Await(request.key);
-    pool.alone.push_back({recorder.Of(request.key), outcome.tokens, outcome.finish});
+    pool.alone.push_back({recorder.Of(request.key), outcome.tokens, outcome.finish,
+                          ExpertsOf(outcome, RoutedWidth(held.model))});
   }
   return pool;
 }
@@ -379,6 +425,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
       const LoopbackCluster::Outcome outcome = cluster.Await(of.key);
       run.traces[s].tokens = outcome.tokens;
       run.traces[s].finish = outcome.finish;
+      run.traces[s].experts = ExpertsOf(outcome, RoutedWidth(held.model));
     }
     for (int a = 0; a < schedule.topology.m(); ++a) {
       const InstanceStatistics statistics = cluster.attention(a).statistics();
@@ -423,6 +470,9 @@ std::string Differences(const Schedule& schedule, const ScheduleRun& run, const 
     const std::vector<int32_t> rest(alone.tokens.begin() + of.given, alone.tokens.end());
     if (seen.tokens != rest || seen.finish != alone.finish) {
       out << who << ": other tokens or another end\n";
+    }
+    if (seen.experts != alone.experts) {
+      out << who << ": other experts, or experts of other positions\n";
     }
   }
   if (missing > run.cached) {

@@ -33,9 +33,11 @@ struct Trace {
   std::map<int, uint64_t> logits;  // position -> hash of its logits
   std::vector<int32_t> tokens;
   FinishReason finish = FinishReason::kNone;
+  std::map<int, std::vector<uint16_t>> experts;  // of each position that reports them
 };
 
-// Requests of at most `kMaxPositions` positions, greedy and sampled, and the result of each when it
+// Requests of at most `kMaxPositions` positions, greedy and sampled, some with changed logits, a
+// grammar or experts to report, and the result of each when it
 // is computed alone by one attention and one expert instance, without a prefix cache. Some prompts
 // begin like that of an earlier request, or are its prompt and answer: its next turn.
 inline constexpr int kMaxPositions = 40;

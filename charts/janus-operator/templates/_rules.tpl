@@ -63,6 +63,16 @@ gone; its controller then looks again. */}}
   verbs: [list, watch]
 {{- end -}}
 
+{{/* For metrics.authentication: who sends this token, and may it get /metrics? */}}
+{{- define "janus.reviewrules" -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end -}}
+
 {{- define "janus.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "janus.account" . }}

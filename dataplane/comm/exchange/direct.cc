@@ -134,6 +134,7 @@ class DirectAttention final : public AttentionExchange {
     followed_.resize(static_cast<size_t>(shape.n));
     for (Round& round : rounds_) {
       round.table.assign(cells, nullptr);
+      round.experts.assign(cells, 0);
       if (device != nullptr) round.on_device.assign(cells, 0);
       round.arrived.assign(static_cast<size_t>(shape.n), false);
       round.placed.assign(static_cast<size_t>(shape.n), false);
@@ -247,6 +248,10 @@ class DirectAttention final : public AttentionExchange {
     return {round.table.data(),
             static_cast<size_t>(round.rows) * static_cast<size_t>(shape_.top_k)};
   }
+  std::span<const uint16_t> Experts(int micro_batch) const override {
+    const Round& round = rounds_[static_cast<size_t>(micro_batch)];
+    return std::span(round.experts).first(Contributions(micro_batch).size());
+  }
   std::span<const uint8_t> OnDevice(int micro_batch) const override {
     return rounds_[static_cast<size_t>(micro_batch)].on_device;
   }
@@ -286,6 +291,7 @@ class DirectAttention final : public AttentionExchange {
     std::vector<bool> reading;       // by expert instance: a network is reading them to this GPU
     size_t landed = 0;               // bytes read by network so far and under way
     std::vector<const void*> table;  // [max_rows * K]
+    std::vector<uint16_t> experts;   // the same cells
     std::vector<uint8_t> on_device;  // the same cells; empty without a GPU
   };
 
@@ -327,6 +333,7 @@ class DirectAttention final : public AttentionExchange {
                         "; do all expert instances agree?");
       }
       cell = (placed != nullptr ? placed : rows) + i * shape_.row_bytes();
+      round.experts[at] = ref.expert;
       if (!round.on_device.empty()) round.on_device[at] = placed != nullptr ? 1 : 0;
       --round.missing;
     }

@@ -117,6 +117,9 @@ class AttentionExchange : public Exchange {
   // contributions[row * K + slot] -> a contribution in the shape's format, in place. Valid after
   // Poll returned true and until the micro-batch's next Post.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
+  // The logical expert of each contribution, as its sender names it (ContributionRef::expert): not
+  // checked. Valid as long as Contributions.
+  virtual std::span<const uint16_t> Experts(int micro_batch) const = 0;
   // For each contribution 1 if its address is in GPU memory, as this member's GPU sees it,
   // otherwise 0; empty: all are on the host. Work queued after StreamWait may read those in GPU
   // memory.

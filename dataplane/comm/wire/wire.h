@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/exchange_size.h"
+#include "common/model/limits.h"
 #include "common/status.h"
 
 // The messages between instances: fixed little-endian structs. Every message begins with a Header.
@@ -22,7 +23,7 @@ namespace janus::dataplane {
 
 static_assert(std::endian::native == std::endian::little);
 
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 
 // How the messages of a pair travel.
 enum class PairTransport : uint8_t { kSharedMemory = 1, kUcx = 2 };
@@ -118,15 +119,21 @@ enum class RoundTrouble : uint32_t {
   kAwaited = 1    // incomplete: the awaited members may be waiting for another one
 };
 
-// The place of a contribution: row of the receiver's micro-batch, top-k slot of that row. A
-// kContributions payload is ContributionRef[count], padding to 64 bytes, then rows [count] in the
-// format of the epoch (common/row_format.h).
+// The place of a contribution: row of the receiver's micro-batch, top-k slot of that row; and the
+// logical expert that made it, for requests that want to know. A kContributions payload is
+// ContributionRef[count], padding to 64 bytes, then rows [count] in the format of the epoch
+// (common/row_format.h).
 struct ContributionRef {
+  static constexpr int kSlotBits = 5;
+  // Of a layer. In models with more, the field has the lowest bits of the expert's number.
+  static constexpr int kMostExperts = 1 << (16 - kSlotBits);
+
   uint16_t row = 0;
-  uint8_t slot = 0;
-  uint8_t zero = 0;
+  uint16_t slot : kSlotBits = 0;
+  uint16_t expert : 16 - kSlotBits = 0;
 };
 static_assert(sizeof(ContributionRef) == exchange_size::kContributionRef);
+static_assert(kMaxTopK <= 1 << ContributionRef::kSlotBits);
 
 constexpr size_t AlignUp(size_t bytes, size_t alignment = 64) {
   return (bytes + alignment - 1) / alignment * alignment;

@@ -21,6 +21,7 @@ void Append(ResponseChoice part, ResponseChoice* whole) {
   // They come with the first part.
   if (!part.prompt.empty()) whole->prompt = std::move(part.prompt);
   if (!part.prompt_logprobs.empty()) whole->prompt_logprobs = std::move(part.prompt_logprobs);
+  whole->routed = std::move(part.routed);
 }
 
 }  // namespace
@@ -34,6 +35,7 @@ std::string CompletionsWriter::Add(ResponseChoice part, const Usage& so_far) {
     Append(std::move(part), &kept);
     return {};
   }
+  kept.routed = std::move(part.routed);
   const bool ours = (head_.return_token_ids && !part.delta.token_ids.empty()) ||
                     (head_.logits_hash && !part.delta.logits_hashes.empty());
   const bool is_empty = part.delta.text.empty() && part.delta.tokens.empty() && !ours &&
@@ -46,7 +48,10 @@ std::string CompletionsWriter::Add(ResponseChoice part, const Usage& so_far) {
 std::string CompletionsWriter::End(const Usage& usage) {
   if (!head_.stream) return ResponseJson(head_, choices_, usage, tokenizer_);
   std::string out;
-  if (head_.include_usage) out = ServerSentEvent(UsageChunkJson(head_, usage));
+  for (const ResponseChoice& choice : choices_) {
+    if (choice.routed) out += ServerSentEvent(RoutedChunkJson(head_, choice));
+  }
+  if (head_.include_usage) out += ServerSentEvent(UsageChunkJson(head_, usage));
   return out.append(kStreamEnd);
 }
 

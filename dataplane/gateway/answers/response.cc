@@ -164,6 +164,11 @@ void AddOurs(const ResponseHead& head, const ResponseChoice& choice, Json* json)
   }
 }
 
+// Where SGLang has them.
+Json RoutedJson(const ResponseChoice& choice) {
+  return {{"routed_experts", *choice.routed}};
+}
+
 Json ToJson(const Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens},
           {"completion_tokens", usage.completion_tokens},
@@ -223,6 +228,26 @@ std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
   return Dump(body);
 }
 
+std::string RoutedChunkJson(const ResponseHead& head, const ResponseChoice& choice) {
+  Json body = Head(head, true);
+  body["choices"] = Json::array();
+  if (head.is_single) {
+    body["sglext"] = RoutedJson(choice);
+    return Dump(body);
+  }
+  Json one = {{"index", choice.index}};
+  if (head.endpoint == Endpoint::kChat) {
+    one["delta"] = Json::object();
+  } else {
+    one["text"] = "";
+  }
+  one["logprobs"] = nullptr;
+  one["finish_reason"] = nullptr;
+  one["sglext"] = RoutedJson(choice);
+  body["choices"].push_back(std::move(one));
+  return Dump(body);
+}
+
 std::string UsageChunkJson(const ResponseHead& head, const Usage& usage) {
   Json body = Head(head, true);
   body["choices"] = Json::array();
@@ -248,6 +273,7 @@ std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseCho
       (head.endpoint == Endpoint::kChat ? body : one)["prompt_logprobs"] =
           PromptLogprobsJson(choice, *head.prompt_logprobs, tokenizer);
     }
+    if (choice.routed) (head.is_single ? body : one)["sglext"] = RoutedJson(choice);
     list.push_back(std::move(one));
   }
   body["choices"] = std::move(list);

@@ -33,6 +33,7 @@ struct ResponseHead {
   bool return_token_ids = false;
   std::optional<int> prompt_logprobs{};  // likeliest tokens shown for each prompt token
   bool logits_hash = false;
+  bool is_single = true;           // there is one choice
   std::string repeated_json{};     // of responses
   bool is_cut_to_context = false;  // finish kLength: the context is full
 };
@@ -54,6 +55,7 @@ struct ResponseChoice {
   std::vector<int32_t> prompt{};  // the prompt's ids; printed with return_token_ids
   // One entry for each of `prompt`; printed if the head asks for them.
   std::vector<PositionLogprobs> prompt_logprobs{};
+  std::optional<std::string> routed{};  // of its last part: the experts (routed_experts.h)
 };
 
 // Bodies in the OpenAI API's forms; pure. A token with only a part of a character is not valid
@@ -62,6 +64,9 @@ struct ResponseChoice {
 // continuous usage.
 std::string ChunkJson(const ResponseHead& head, const ResponseChoice& choice,
                       const text::Tokenizer& tokenizer, const Usage& so_far = {});
+// The chunk with the experts of a finished choice. As in SGLang, those of a single choice stand
+// beside `choices`.
+std::string RoutedChunkJson(const ResponseHead& head, const ResponseChoice& choice);
 // The chunk without choices that ends a stream with include_usage.
 std::string UsageChunkJson(const ResponseHead& head, const Usage& usage);
 std::string ResponseJson(const ResponseHead& head, const std::vector<ResponseChoice>& choices,

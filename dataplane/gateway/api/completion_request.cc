@@ -219,6 +219,17 @@ void ReadPrompt(Fields& fields, CompletionRequest* request) {
   }
 }
 
+void ReadRoutedExperts(Fields& fields, CompletionRequest* request) {
+  const bool wanted = fields.Bool("return_routed_experts").value_or(false);
+  const int64_t from = fields.Integer("routed_experts_start_len").value_or(0);
+  if (from > 0 && !wanted) {
+    throw Refused{
+        InvalidParameter("routed_experts_start_len",
+                         "'routed_experts_start_len' needs 'return_routed_experts': true")};
+  }
+  if (wanted) request->routed_from = from;
+}
+
 // What only OpenAI's older endpoints have.
 void ReadBoth(Fields& fields, CompletionRequest* request) {
   request->add_special_tokens = fields.Bool("add_special_tokens");
@@ -231,6 +242,7 @@ void ReadBoth(Fields& fields, CompletionRequest* request) {
   ReadPromptLogprobs(fields, request);
   request->logits_hash = fields.Bool("logits_hash").value_or(false);
   request->return_token_ids = fields.Bool("return_token_ids").value_or(false);
+  ReadRoutedExperts(fields, request);
 }
 
 CompletionRequest Read(Endpoint endpoint, const Json& root, UnknownParameters unknown) {

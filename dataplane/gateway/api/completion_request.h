@@ -81,7 +81,8 @@ struct CompletionRequest {
   bool echo = false;                   // completions: the answer begins with the prompt
   bool logits_hash = false;            // ours: a hash of each position's logits
   bool return_token_ids = false;
-  std::string repeated_json;  // responses: an object, which each answer repeats
+  std::optional<int64_t> routed_from;  // experts of positions from here on are returned
+  std::string repeated_json;           // responses: an object, which each answer repeats
 
   std::vector<std::string> ignored;  // unknown parameters, if these are not refused
 };

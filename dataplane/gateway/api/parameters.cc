@@ -156,6 +156,8 @@ constexpr auto kParameters = std::to_array<Parameter>({
           "message.output_text.logprobs, or reasoning.encrypted_content, which adds nothing"),
     Bool("echo", kText, "false", "the answer begins with the prompt; `logprobs` cover it too"),
     Bool("return_token_ids", kBoth, "false"),
+    Bool("return_routed_experts", kBoth, "false", "at most 16777216 numbers; see below"),
+    Integer("routed_experts_start_len", kBoth, 0, kMost, "0", "positions left out"),
     Bool("logits_hash", kBoth, "false",
          "a 64-bit hash of each position's logits; needs `--debug-logits-hash`"),
     Neutral("suffix", "[\"\"]"),

@@ -63,5 +63,6 @@ inline constexpr size_t kMaxStopBytes = 4096;
 inline constexpr int kMaxStopTokens = 64;
 inline constexpr int kMaxBiases = 1024;
 inline constexpr int64_t kMostTokens = int64_t{1} << 31;
+inline constexpr int64_t kMostRoutedExperts = int64_t{1} << 24;  // numbers, in all answers
 
 }  // namespace janus::gateway

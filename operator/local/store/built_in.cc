@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/base64.h"
 #include "common/check.h"
 #include "operator/api/yaml.h"
-#include "operator/kube/base64.h"
 #include "operator/kube/object.h"
 #include "operator/local/store/structural_schema.h"
 #include "operator/local/store/tree_edit.h"

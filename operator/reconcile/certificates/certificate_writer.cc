@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base64.h"
 #include "common/fingerprint.h"
-#include "operator/kube/base64.h"
 #include "operator/reconcile/certificates/role_secret.h"
 #include "operator/reconcile/children/adoption.h"
 #include "operator/reconcile/objects/names.h"

@@ -76,6 +76,7 @@ WatchSeen EpochWatch::Seen(MonotonicTime now) const {
   out.serves = serves_;
   out.silent_since = silent_since_;
   out.answers = answers(now);
+  out.is_overdue = unanswered_since_ || (question_ != nullptr && !question_->done() && now >= due_);
   out.why_unanswered = why_unanswered_;
   out.imbalance_permille = imbalance_;
   out.tokens_per_second = tokens_per_second_;
@@ -133,10 +134,11 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
     }
     question_ = calls_.Ask(question, wake);
     asked_ = now;
+    due_ = question.until_loss.count() > 0 ? now + kUntilLoss + kOverdueAfter : now + kAnswer;
     next_ = now + kLookEvery;
   }
   AskSentinel(order, now, wake);
-  BringForward(again, now < next_ ? next_ : asked_ + kAnswer);
+  BringForward(again, now < next_ ? next_ : now < due_ ? due_ : asked_ + kAnswer);
 }
 
 void EpochWatch::HearSentinel(MonotonicTime now) {

@@ -25,6 +25,7 @@ struct WatchSeen {
   std::vector<bool> serves;  // by position in the record; empty: no answer yet
   std::map<InstanceId, MonotonicTime> silent_since;  // silent since this first unanswered question
   MemberAnswers answers = MemberAnswers::kUnknown;
+  bool is_overdue = false;     // no member has answered the present question, or the last one
   std::string why_unanswered;  // with kNotAll: which member, and why
   // From EpochWatch.
   std::optional<int64_t> imbalance_permille;
@@ -95,6 +96,7 @@ class EpochWatch {
   int64_t epoch_ = 0;
   std::unique_ptr<StatisticsQuestion> question_;
   MonotonicTime asked_;  // when the current question was asked
+  MonotonicTime due_;    // when its answer should be here
   MonotonicTime next_;   // when to ask next
   std::unique_ptr<StatisticsQuestion> sentinel_;
   TopologyInstance sentinel_of_;            // the member that it asks
@@ -134,6 +136,8 @@ inline constexpr std::chrono::seconds kLookEvery{5};
 inline constexpr std::chrono::milliseconds kLookAtLostEvery{250};
 // How long a relay keeps a question while the epoch serves: until just before the next one.
 inline constexpr std::chrono::milliseconds kUntilLoss{4800};
+// After that an answer of living members needs much less time.
+inline constexpr std::chrono::milliseconds kOverdueAfter{1200};
 // Interval between questions for popularity; equal to the interval of numbers in the status.
 inline constexpr std::chrono::seconds kCountEvery{60};
 // Four unanswered questions.

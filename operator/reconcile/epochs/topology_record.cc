@@ -9,10 +9,10 @@
 #include <map>
 #include <utility>
 
+#include "common/base64.h"
 #include "common/check.h"
 #include "common/fingerprint.h"
 #include "operator/api/topology_enums.h"
-#include "operator/kube/base64.h"
 #include "operator/reconcile/objects/trees.h"
 
 namespace janus::control {

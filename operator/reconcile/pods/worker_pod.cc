@@ -307,8 +307,10 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   pod.Port("grpc", kGrpcPort);
   // Before the ports open, files of hundreds of gigabytes are mapped but not read.
   pod.SetOfContainer("startupProbe", Probe("/startup", 1, 600));
-  // A hung worker cannot drain: it does not get the pod's grace period.
-  Node live = Probe("/live", 10, 3);
+  // The service waits for the process of a hung worker if that is the only one of its role. Another
+  // thread than the one that computes answers this probe. A hung worker cannot drain, so it does
+  // not get the pod's grace period.
+  Node live = Probe("/live", 5, 3);
   live.Add("terminationGracePeriodSeconds", Node::Integer(kHungGraceSeconds));
   pod.SetOfContainer("livenessProbe", std::move(live));
   pod.SetOfContainer("readinessProbe", Probe("/ready", 5, 1));

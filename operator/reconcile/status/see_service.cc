@@ -138,13 +138,34 @@ class Seeing {
     if (pod.is_live() && !pod.containers_ready) out.awaited = NotReadyWords(pod);
   }
 
+  // Whether the instance of the pod hangs: it answers neither its readiness probe nor the operator.
+  // Each alone may fail while the instance serves.
+  bool Hangs(const InstanceId& instance, const PodSeen& pod) const {
+    const WatchSeen& watch = front_.epochs().watch;
+    return pod.is_live() && pod.has_started && !pod.containers_ready &&
+           (watch.is_overdue || watch.silent_since.contains(instance));
+  }
+
+  // The first member of the committed epoch that hangs, in words; empty: none.
+  std::string HungMember(const TopologyRecord& committed) const {
+    for (const std::vector<PodSeen>& pods : front_.pods) {
+      for (const PodSeen& pod : pods) {
+        for (const TopologyInstance& one : committed.instances) {
+          if (one.pod_uid == pod.uid && Hangs(IdOf(one), pod)) return HangsWords(pod);
+        }
+      }
+    }
+    return "";
+  }
+
   // How many instances of the pod are alive and in the committed epoch.
   int ServingOf(const PodSeen& pod) const {
     const TopologyRecord* const committed = front_.committed();
     if (committed == nullptr) return 0;
     return static_cast<int>(
         std::ranges::count_if(committed->instances, [&](const TopologyInstance& one) {
-          return one.pod_uid == pod.uid && seen_.alive.contains(IdOf(one));
+          return one.pod_uid == pod.uid && seen_.alive.contains(IdOf(one)) &&
+                 !Hangs(IdOf(one), pod);
         }));
   }
 
@@ -302,6 +323,7 @@ class Seeing {
     topology.is_told = ServesCommitted(front_);
     topology.has_lost = AliveOf(*committed, seen_.alive).size() < committed->instances.size();
     topology.lost = front_.epochs().WhyLost(committed->epoch);
+    if (topology.lost.empty()) topology.lost = HungMember(*committed);
     for (const TopologyInstance& one : committed->instances) {
       ++(one.role == Role::kAttention ? topology.m : topology.n);
     }

@@ -57,6 +57,12 @@ std::string NotReadyWords(const PodSeen& pod) {
          "; wait while it loads, or see its log";
 }
 
+std::string HangsWords(const PodSeen& pod) {
+  return "pod " + pod.name + " hangs" + Since(pod.unready_since) +
+         ": it answers neither its readiness probe nor the operator; its liveness probe restarts "
+         "it, then see its log";
+}
+
 std::string RefusalWords(const Refusal& refusal) {
   const std::string what = Quoted(refusal.cause.message) + Since(refusal.since);
   if (refusal.cause.reason == "QuotaExceeded") {

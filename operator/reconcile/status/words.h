@@ -26,6 +26,9 @@ std::string WhyNotRunning(const PodSeen& pod);
 // The pod runs, or is about to, but is not ready.
 std::string NotReadyWords(const PodSeen& pod);
 
+// A worker of the pod hangs.
+std::string HangsWords(const PodSeen& pod);
+
 // An API call that was refused for a reason with a condition of its own.
 std::string RefusalWords(const Refusal& refusal);
 

@@ -1,5 +1,7 @@
 """Clients that leave, instances that are lost, queues that are full, deadlines, draining."""
 
+import array
+import base64
 import errno
 import json
 import signal
@@ -98,6 +100,27 @@ def test_a_stream_is_replayed_where_the_instance_can(start):
     text += "".join(chunk.choices[0].text for chunk in stream)
     assert text == "It is a truth"
     assert second.wait_for("submit")[0]["generated"] == 4
+
+
+def test_the_experts_of_a_replayed_answer_are_whole(start):
+    first = start.scripted("--stall-after", "4", "--replay")
+    second = start.scripted("--replay")
+    gateway = start.gateway([first, second])
+    asked = {"return_routed_experts": True, "return_token_ids": True}
+    result = {}
+    def ask():
+        result["answer"] = gateway.client().completions.create(
+            model="tiny", prompt="It is a truth", temperature=0, max_tokens=50, extra_body=asked)
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_until(lambda: gateway.metric("vllm:generation_tokens_total") == 4, "four tokens")
+    first.stop(signal.SIGKILL)
+    asking.join()
+    assert second.wait_for("submit")[0]["generated"] == 4
+    answer = result["answer"]
+    ids = array.array("i", base64.b64decode(answer.sglext["routed_experts"])).tolist()
+    wanted = [[-1, -1, p, p + 1] for p in range(answer.usage.total_tokens - 1)]
+    assert ids == [id for position in wanted for id in position]
 
 
 def test_a_stream_that_cannot_be_replayed_ends_with_an_error(start):

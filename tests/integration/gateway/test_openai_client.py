@@ -1,5 +1,7 @@
 """Uses the official client. At temperature 0 the scripted worker answers with the prompt."""
 
+import array
+import base64
 import json
 import shutil
 
@@ -399,6 +401,61 @@ def test_prompt_logprobs_are_those_of_vllm(shared):
         "logprob", "rank", "decoded_token"}
     answer = chat(shared, extra_body={"prompt_logprobs": 0})
     assert answer.prompt_logprobs[0] is None
+
+
+def experts_at(positions):
+    """Of the scripted instance: two layers, the first without experts."""
+    return [[[-1, -1], [p, p + 1]] for p in positions]
+
+
+def decoded(sglext):
+    ids = array.array("i", base64.b64decode(sglext["routed_experts"])).tolist()
+    assert len(ids) % 4 == 0
+    return [[ids[i : i + 2], ids[i + 2 : i + 4]] for i in range(0, len(ids), 4)]
+
+
+def test_routed_experts_are_those_of_sglang(shared):
+    ids, asked = [50, 60, 70], {"return_routed_experts": True}
+    answer = complete(shared, ids, max_tokens=3, extra_body=asked)
+    assert answer.usage.completion_tokens == 3
+    assert decoded(answer.sglext) == experts_at(range(5)), "all but the last token's"
+    later = complete(shared, ids, max_tokens=3, extra_body=asked | {"routed_experts_start_len": 2})
+    assert decoded(later.sglext) == experts_at(range(2, 5))
+    assert not hasattr(complete(shared, ids, max_tokens=3), "sglext")
+    answer = chat(shared, extra_body=asked)
+    tokens = answer.usage.total_tokens
+    assert decoded(answer.sglext) == experts_at(range(tokens - 1))
+    cut = complete(shared, stop=[" a"], extra_body=asked)
+    assert decoded(cut.sglext) == experts_at(range(cut.usage.total_tokens - 1))
+
+
+def test_routed_experts_of_several_answers_are_in_each(shared):
+    ids, asked = [[50, 60, 70], [50, 60]], {"return_routed_experts": True}
+    answer = complete(shared, ids, max_tokens=3, n=2, extra_body=asked)
+    lengths = [len(decoded(choice.sglext)) for choice in answer.choices]
+    assert lengths == [5, 5, 4, 4] and not hasattr(answer, "sglext")
+
+
+def test_routed_experts_end_a_stream(shared):
+    asked = {"return_routed_experts": True}
+    options = {"stream": True, "stream_options": {"include_usage": True}, "extra_body": asked}
+    for chunks in [complete(shared, [50, 60, 70], max_tokens=3, **options), chat(shared, **options)]:
+        *before, routed, usage = chunks
+        assert not any(hasattr(chunk, "sglext") for chunk in before)
+        assert routed.choices == []
+        tokens = usage.usage.total_tokens
+        assert decoded(routed.sglext) == experts_at(range(tokens - 1))
+    chunks = list(chat(shared, n=2, max_tokens=3, **options))
+    found = {c.choices[0].index: decoded(c.choices[0].sglext)
+             for c in chunks if c.choices and hasattr(c.choices[0], "sglext")}
+    prompt = chunks[-1].usage.prompt_tokens
+    assert found == {i: experts_at(range(prompt + 2)) for i in range(2)}
+
+
+def test_routed_experts_that_cannot_be_given_are_refused_by_name(shared):
+    with pytest.raises(openai.BadRequestError) as refused:
+        complete(shared, [50], extra_body={"return_routed_experts": True, "routed_experts_start_len": 2})
+    assert refused.value.param == "routed_experts_start_len"
 
 
 def test_stop_strings_stay_if_asked(shared):

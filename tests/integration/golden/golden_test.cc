@@ -46,6 +46,11 @@ TEST_P(GoldenTest, LogitsAndTokensAreTransformers) {
     EXPECT_LE(difference, golden.tolerance * c.range);
     if (!c.greedy_ids.empty()) {
       EXPECT_EQ(run.tokens, c.greedy_ids);
+      const size_t width = c.experts.size() / (c.prompt.size() + c.greedy_ids.size());
+      // The last token is not computed.
+      EXPECT_EQ(run.experts,
+                std::vector<uint16_t>(c.experts.begin(),
+                                      c.experts.end() - static_cast<ptrdiff_t>(width)));
     }
     RecordProperty(std::string(back.name) + "_difference_of_range",
                    std::to_string(difference / c.range));

@@ -1,6 +1,8 @@
-"""Every family, served by real processes over HTTP, gives the tokens of the reference implementation
+"""Every family, served by real processes over HTTP, gives the tokens and experts of the reference implementation
 (tests/golden), and logits of the same bits whatever the split and the transport."""
 
+import array
+import base64
 import concurrent.futures
 import functools
 import json
@@ -19,9 +21,27 @@ def cases_of(family):
     return [case for case in cases if case["config"] == "config.json"]
 
 
+def experts_of(family):
+    """By case: the ids [prompt and greedy_ids, layers, k] of the reference's router, as one list."""
+    data = (GOLDEN / family / "golden_experts.safetensors").read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    tensors = json.loads(data[8:start])
+    out = {}
+    for name, tensor in tensors.items():
+        first, end = tensor["data_offsets"]
+        ids = [-1 if id == 255 else id for id in data[start + first : start + end]]
+        positions, layers, k = tensor["shape"]
+        out[name.removesuffix(".experts")] = (ids, layers * k)
+    return out
+
+
+def decoded(routed):
+    return array.array("i", base64.b64decode(routed)).tolist()
+
+
 class Families(Service, unittest.TestCase):
     def answers(self, configuration, cases):
-        """(token ids, hashes of their logits) by case, all requested at once."""
+        """(token ids, hashes of their logits, experts) by case, all requested at once."""
         m, n, transport = configuration
         self.serve_object({
             "model": {"source": {"type": "HostPath", "hostPath": {"path": str(self.model)}}},
@@ -30,20 +50,28 @@ class Families(Service, unittest.TestCase):
         }, "--debug-logits-hash")
         self.assertEqual(len(self.processes()), m + n + 1)
 
-        def ask(case):
-            choice = self.post({
+        def ask(case, start=0):
+            answer = self.post({
                 "model": "golden", "prompt": case["prompt"], "max_tokens": len(case["greedy_ids"]),
                 "temperature": 0, "logits_hash": True, "return_token_ids": True,
-            })["choices"][0]
-            return choice["token_ids"], choice["logits_hashes"]
+                "return_routed_experts": True, "routed_experts_start_len": start,
+            })
+            choice = answer["choices"][0]
+            experts = decoded(answer["sglext"]["routed_experts"])
+            return choice["token_ids"], choice["logits_hashes"], experts
 
         with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
             got = list(pool.map(ask, cases))
+        # The prefix cache has these prompts now. It may be used only before the first position with experts.
+        long, (tokens, hashes, experts) = cases[-1], got[-1]
+        self.assertEqual(ask(long), (tokens, hashes, experts))
+        width = len(experts) // (len(long["prompt"]) + len(tokens) - 1)
+        self.assertEqual(ask(long, 100), (tokens, hashes, experts[100 * width :]))
         self.stop()
         return got
 
     def check(self, family):
-        cases = cases_of(family)
+        cases, reference = cases_of(family), experts_of(family)
         self.assertEqual([len(case["prompt"]) for case in cases], [1, 17, 300])
         self.open(functools.partial(copy_golden, family=family))
         try:
@@ -51,9 +79,11 @@ class Families(Service, unittest.TestCase):
             for configuration in CONFIGURATIONS:
                 with self.subTest(configuration=configuration):
                     got = self.answers(configuration, cases)
-                    for case, (tokens, hashes) in zip(cases, got):
+                    for case, (tokens, hashes, experts) in zip(cases, got):
                         self.assertEqual(tokens, case["greedy_ids"], case["name"])
                         self.assertEqual(len(set(hashes)), len(tokens), case["name"])
+                        ids, width = reference[case["name"]]
+                        self.assertEqual(experts, ids[:-width], case["name"])
                     first = first or got
                     self.assertEqual(got, first)
         finally:

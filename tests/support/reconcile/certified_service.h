@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "common/base64.h"
 #include "operator/certificates/certificate_keeper.h"
-#include "operator/kube/base64.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/objects/names.h"
 #include "rpc/credentials/certificate.h"

@@ -210,13 +210,15 @@ void ScriptedCluster::Run(Node& pod) {
   }
   const Node before = pod;
   const auto crash_loop = crash_loops_.find(name);
-  const bool is_well = HasRestarted(name) && crash_loop == crash_loops_.end();
+  const bool is_started = HasRestarted(name) && crash_loop == crash_loops_.end();
+  const bool is_well = is_started && !unready_.contains(name);
   SetAt(pod, {"status", "phase"}, Text("Running"));
   if (TextAt(pod, {"status", "podIP"}).empty()) {
     SetAt(pod, {"status", "podIP"}, Text("10.0.0." + std::to_string(++addresses_)));
   }
   Node worker = Object({{"name", Text("worker")},
                         {"restartCount", Node::Integer(restarts_[name])},
+                        {"started", Node::Bool(is_started)},
                         {"ready", Node::Bool(is_well)}});
   if (crash_loop != crash_loops_.end()) {
     SetAt(worker, {"state", "waiting", "reason"}, Text("CrashLoopBackOff"));

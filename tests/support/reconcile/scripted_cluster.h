@@ -35,6 +35,15 @@ class ScriptedCluster {
     crashed_[pod] = {clock_.WallNow()};
     is_due_ = true;
   }
+  // Its container runs, but answers its readiness probe or not.
+  void SetReadiness(const std::string& pod, bool is_ready) {
+    if (is_ready) {
+      unready_.erase(pod);
+    } else {
+      unready_.insert(pod);
+    }
+    is_due_ = true;
+  }
   // It ends again and again, with these last words.
   void CrashLoop(const std::string& pod, const std::string& words) {
     crash_loops_[pod] = words;
@@ -97,6 +106,7 @@ class ScriptedCluster {
     bool is_counted = false;  // already counted as a restart
   };
   std::map<std::string, Crashed> crashed_;  // pods with a worker that is not ready again
+  std::set<std::string> unready_;
   std::map<std::string, std::string> crash_loops_;
   std::map<std::string, std::string> full_;
   std::map<std::string, std::pair<std::string, std::string>> unstartable_;

@@ -68,6 +68,7 @@ struct Running {
   Submit submit;
   std::vector<uint32_t> echo;
   int64_t generated = 0;
+  int routed = 0;         // the next position whose experts are to be sent
   RequestTokens pending;  // waits for credit
 };
 
@@ -91,6 +92,8 @@ class Attachment {
     w.set_kv_capacity_tokens(static_cast<uint64_t>(options_.kv_capacity));
     w.set_accepts_replay(options_.replay);
     w.set_accepts_counts(true);
+    w.set_routed_layers(2);
+    w.set_routed_top_k(2);
     stream_->Write(welcome);
     std::jthread reader([this] { ReadAll(); });
     auto next = std::chrono::steady_clock::now();
@@ -172,6 +175,7 @@ class Attachment {
     Running& running = running_[submit.request_id()];
     running.submit = submit;
     running.generated = submit.generated_tokens_size();
+    running.routed = static_cast<int>(submit.routed_experts()) - 1;
     running.echo.assign(submit.prompt_tokens().begin(), submit.prompt_tokens().end());
     if (!running.echo.empty() && running.echo.front() == 1)
       running.echo.erase(running.echo.begin());
@@ -206,6 +210,21 @@ class Attachment {
     }
   }
 
+  // The first layer has no experts; the second routes position p to p and p + 1.
+  static void Route(Running& running, RequestTokens& out) {
+    const int end = running.submit.prompt_tokens_size() + static_cast<int>(running.generated);
+    int& next = running.routed;
+    if (next < end && out.routed_experts().empty()) {
+      out.set_routed_experts_from(static_cast<uint32_t>(next));
+    }
+    for (; next < end; ++next) {
+      for (const int id : {0xFFFF, 0xFFFF, next, next + 1}) {
+        out.mutable_routed_experts()->push_back(static_cast<char>(id & 0xFF));
+        out.mutable_routed_experts()->push_back(static_cast<char>(id >> 8));
+      }
+    }
+  }
+
   void Advance(Running& running) const {
     const Submit& submit = running.submit;
     if (running.pending.finish_reason() != janus::v1::FINISH_REASON_NONE) return;
@@ -222,6 +241,7 @@ class Attachment {
     if (submit.prompt_logprobs() > 0 && running.generated == submit.generated_tokens_size()) {
       ScorePrompt(submit, out);
     }
+    if (submit.routed_experts() > 0) Route(running, out);
     const uint32_t token = NextToken(running);
     out.add_tokens(token);
     if (submit.logprobs() > 0) {

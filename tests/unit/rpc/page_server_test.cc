@@ -6,11 +6,15 @@
 #include <sys/socket.h>
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/fd.h"
 #include "tests/support/contains.h"
+#include "tests/support/pages_certificate.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/time_scale.h"
 
@@ -160,6 +164,71 @@ TEST(PageServer, SaysWhyItCannotListen) {
                               "' is not an address; want HOST:PORT, for example 0.0.0.0:8080, or "
                               "unix:/PATH"));
   }
+}
+
+class SecurePages : public testing::Test {
+ protected:
+  SecurePages() {
+    PageAccess access;
+    access.certificate = [this] { return pair_; };
+    access.refuse = [](const std::string& authorization,
+                       const std::string& path) -> std::optional<Page> {
+      if (authorization == "Bearer good") return std::nullopt;
+      return Page{401, "no right to " + path + "\n"};
+    };
+    auto server = PageServer::Create("127.0.0.1:0",
+                                     {{"/metrics",
+                                       [] {
+                                         return Page{200, std::string(1 << 20, 'x')};
+                                       }}},
+                                     nullptr, std::move(access));
+    EXPECT_TRUE(server.ok()) << server.status().message();
+    server_ = std::move(*server);
+  }
+
+  httplib::Client Client() const {
+    httplib::Client client("https://" + server_->address());
+    client.enable_server_certificate_verification(false);
+    client.set_read_timeout(Scaled(std::chrono::seconds(20)));
+    return client;
+  }
+
+  std::shared_ptr<const PageCertificate> pair_ =
+      std::make_shared<PageCertificate>(PageCertificate{test::kPagesCertificate, test::kPagesKey});
+  std::unique_ptr<PageServer> server_;
+};
+
+TEST_F(SecurePages, AreReadOverTlsByCallersThatAreNotRefused) {
+  httplib::Client client = Client();
+  const httplib::Result refused = client.Get("/metrics");
+  ASSERT_TRUE(refused) << httplib::to_string(refused.error());
+  EXPECT_EQ(refused->status, 401);
+  EXPECT_EQ(refused->body, "no right to /metrics\n");
+  EXPECT_EQ(refused->get_header_value("WWW-Authenticate"), "Bearer");
+  client.set_bearer_token_auth("good");
+  EXPECT_EQ(client.Get("/metrics")->body.size(), size_t{1} << 20);
+  EXPECT_EQ(client.Get("/else")->status, 404);
+}
+
+TEST_F(SecurePages, AreNotServedInPlainText) {
+  httplib::Client plain = ClientOf(*server_);
+  plain.set_bearer_token_auth("good");
+  EXPECT_FALSE(plain.Get("/metrics"));
+}
+
+TEST_F(SecurePages, NeedACertificate) {
+  pair_ = nullptr;
+  EXPECT_FALSE(Client().Get("/else"));
+}
+
+TEST_F(SecurePages, AClientThatSaysNothingDelaysNoOther) {
+  std::vector<Fd> silent;
+  for (int i = 0; i < 2 * PageServer::kMostConnections; ++i) silent.push_back(Connect(*server_));
+  httplib::Client client = Client();
+  client.set_bearer_token_auth("good");
+  const httplib::Result page = client.Get("/metrics");
+  ASSERT_TRUE(page) << httplib::to_string(page.error());
+  EXPECT_EQ(page->status, 200);
 }
 
 }  // namespace

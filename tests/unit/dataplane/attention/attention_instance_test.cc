@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "dataplane/attention/self_attention.h"
@@ -14,6 +15,7 @@
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
 #include "tests/support/modular_grammar.h"
+#include "tests/support/passing_exchange.h"
 #include "tests/support/time_scale.h"
 
 namespace janus::dataplane {
@@ -114,6 +116,8 @@ TEST_F(AttentionInstanceTest, AbsurdSamplingValuesAreRefusedAndHurtNobodyElse) {
   refused([](Request& r) { r.top_p = NAN; }, "top_p");
   refused([](Request& r) { r.logprobs = 21; }, "logprobs");
   refused([](Request& r) { r.max_tokens = 0; }, "max_tokens");
+  refused([](Request& r) { r.routed_from = -2; }, "routed_from");
+  refused([](Request& r) { r.routed_from = 4; }, "routed_from");
   ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 3, 4)).ok());
   EXPECT_EQ(cluster->Await({1, 2, 1}).tokens.size(), 4u);
 }
@@ -289,6 +293,111 @@ TEST_F(AttentionInstanceTest, ScoresThePromptAsItWouldScoreAnAnswer) {
     EXPECT_EQ(outcome.events.back().logprobs.logprob,
               seen[0][static_cast<size_t>(position) - 1].logprob);
   }
+}
+
+// One event's experts continue those before it, and come no later than the tokens of their
+// positions.
+std::vector<uint16_t> ExpertsIn(const LoopbackCluster::Outcome& outcome, int from, size_t width,
+                                int given_positions) {
+  std::vector<uint16_t> all;
+  int tokens = 0;
+  for (const TokenEvent& event : outcome.events) {
+    if (!event.routed.empty()) {
+      EXPECT_EQ(event.routed_from, from + static_cast<int>(all.size() / width));
+      EXPECT_EQ(event.routed.size() % width, 0u);
+      all.insert(all.end(), event.routed.begin(), event.routed.end());
+    }
+    if (event.token < 0) continue;
+    EXPECT_EQ(from + static_cast<int>(all.size() / width), given_positions + tokens++);
+  }
+  return all;
+}
+
+TEST_F(AttentionInstanceTest, ReportsTheExpertsOfEachPositionOnceWhateverHappens) {
+  constexpr int kPrompt = 23, kTokens = 6;
+  const auto width = static_cast<size_t>(held_.model.layers * held_.model.moe.top_k);
+  Request request = Ask(1, kPrompt, kTokens);
+  request.routed_from = 0;
+  std::vector<uint16_t> first;
+  std::vector<int32_t> tokens;
+  for (const int chunk : {1, 4, 100}) {
+    for (const int micro_batches : {1, 2}) {
+      for (const int64_t swap_bytes : {0, 1 << 20}) {
+        LoopbackCluster::Options options =
+            chunk == 4 ? OptionsFor(2, {3, 5, 4}) : OptionsFor(1, {7});
+        options.topology.micro_batches = micro_batches;
+        options.attention.swap_bytes = swap_bytes;
+        options.steering.prefill_override = [chunk](uint64_t) { return chunk; };
+        // What is dropped is computed again from the start, so it must come to an end.
+        options.steering.preempt_override = [](uint64_t step) {
+          return step % 4 == 2 && step < 30;
+        };
+        const auto cluster = Start(options);
+        ASSERT_TRUE(cluster->attention(0).Submit(request).ok());
+        ASSERT_TRUE(cluster->attention(0).Submit(Ask(2, 9, 3)).ok());
+        const LoopbackCluster::Outcome outcome = cluster->Await(request.key);
+        const std::vector<uint16_t> experts = ExpertsIn(outcome, 0, width, kPrompt);
+        ASSERT_EQ(experts.size(), (kPrompt + kTokens - 1) * width);
+        if (first.empty()) {
+          first = experts;
+          tokens = outcome.tokens;
+        }
+        EXPECT_EQ(experts, first) << chunk << " " << micro_batches << " " << swap_bytes;
+        for (const TokenEvent& event : cluster->Await({1, 2, 1}).events) {
+          EXPECT_TRUE(event.routed.empty()) << "it did not ask";
+        }
+      }
+    }
+  }
+  for (const uint16_t expert : first) EXPECT_LT(expert, held_.model.moe.experts);
+  EXPECT_GT(std::set(first.begin(), first.end()).size(), 2u);
+  // From within the prompt, and behind the tokens of a replay, it reports the rest.
+  const auto rest = [&](int from, std::vector<int32_t> generated) {
+    const auto cluster = Start(OptionsFor(1, {7}));
+    Request later = request;
+    const int positions = kPrompt + static_cast<int>(generated.size());
+    later.routed_from = from;
+    later.generated = std::move(generated);
+    EXPECT_TRUE(cluster->attention(0).Submit(later).ok());
+    return ExpertsIn(cluster->Await(later.key), from, width, positions);
+  };
+  const auto behind = [&](int position) {
+    return std::vector<uint16_t>(
+        first.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(position) * width), first.end());
+  };
+  EXPECT_EQ(rest(9, {}), behind(9));
+  EXPECT_EQ(rest(kPrompt, {}), behind(kPrompt));
+  EXPECT_EQ(rest(kPrompt + 2, {tokens[0], tokens[1], tokens[2]}), behind(kPrompt + 2));
+}
+
+// The experts come from other processes: one that does not exist fails the round, and no other.
+TEST_F(AttentionInstanceTest, AnExpertThatDoesNotExistGivesTheStepUp) {
+  struct Lying final : PassingExchange {
+    Lying(std::unique_ptr<AttentionExchange> inner, std::atomic<int>& lies, int experts)
+        : PassingExchange(std::move(inner)),
+          left(lies),
+          wrong(64, static_cast<uint16_t>(experts)) {}
+    std::span<const uint16_t> Experts(int micro_batch) const override {
+      const auto true_ones = PassingExchange::Experts(micro_batch);
+      return left-- > 0 ? std::span(wrong).first(true_ones.size()) : true_ones;
+    }
+    std::atomic<int>& left;
+    const std::vector<uint16_t> wrong;
+  };
+  std::atomic<int> lies = 1;
+  LoopbackCluster::Options options = OptionsFor(1, {7});
+  options.wrap_exchange = [&](std::unique_ptr<AttentionExchange> inner) {
+    return std::make_unique<Lying>(std::move(inner), lies, held_.model.moe.experts);
+  };
+  const auto cluster = Start(options);
+  Request request = Ask(1, 5, 4);
+  request.routed_from = 0;
+  ASSERT_TRUE(cluster->attention(0).Submit(request).ok());
+  const LoopbackCluster::Outcome outcome = cluster->Await(request.key);
+  EXPECT_EQ(outcome.tokens.size(), 4u);
+  const auto width = static_cast<size_t>(held_.model.layers * held_.model.moe.top_k);
+  EXPECT_EQ(ExpertsIn(outcome, 0, width, 5).size(), 8 * width);
+  EXPECT_EQ(cluster->attention(0).statistics().steps_aborted, 1u);
 }
 
 TEST_F(AttentionInstanceTest, ARequestThatCanNeverRunEndsWithAnError) {

@@ -187,6 +187,21 @@ TEST_F(SharedPrefixes, ARequestThatScoresItsPromptComputesAllOfIt) {
   EXPECT_EQ(RunToTheEnd()[2], 40);
 }
 
+TEST_F(SharedPrefixes, ARequestThatReportsExpertsComputesAllPositionsFromThere) {
+  MakeScheduler(16, 0, PrefixRule::kAll);
+  Submit(Make(1, Tokens(3 * kPage + 1)));
+  RunToTheEnd();
+  for (const auto& [from, computed] :
+       {std::pair{0, 3 * kPage + 1}, std::pair{1, 3 * kPage + 1},
+        std::pair{kPage - 1, 3 * kPage + 1}, std::pair{kPage, 2 * kPage + 1},
+        std::pair{2 * kPage + 5, kPage + 1}, std::pair{3 * kPage, 1}}) {
+    Request reporting = Make(static_cast<uint64_t>(from) + 2, Tokens(3 * kPage + 1));
+    reporting.routed_from = from;
+    Submit(reporting);
+    EXPECT_EQ(RunToTheEnd()[reporting.key.id], computed) << from;
+  }
+}
+
 TEST_F(SharedPrefixes, WhatArrivesTogetherIsComputedOnce) {
   MakeScheduler(64, 0, PrefixRule::kAll, 16);
   for (uint64_t id = 1; id <= 16; ++id) {
@@ -293,6 +308,7 @@ TEST_F(SharedPrefixes, EveryRandomScheduleReadsItsOwnKeys) {
                                    2);
         }
         if (random.Chance(0.1)) request.prompt_logprobs = 0;
+        if (random.Chance(0.1)) request.routed_from = random.Between(0, 30);
         wanted[id] = static_cast<size_t>(request.max_tokens) - request.generated.size();
         Submit(std::move(request));
       }

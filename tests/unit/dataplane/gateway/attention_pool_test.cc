@@ -297,6 +297,48 @@ TEST_F(AttentionPoolTest, EndsARequestWhoseInstanceSendsATokenBeyondItsVocabular
   EXPECT_EQ(sink->error.message(), "the attention instance sent token 100 of a vocabulary of 100");
 }
 
+TEST_F(AttentionPoolTest, EndsARequestWhoseInstanceSendsExpertsThatWereNotAskedFor) {
+  // Prompt and answer of 12 tokens have experts at the positions 1..10, in twos.
+  const auto fails = [&](int64_t wanted, int64_t from, size_t ids) {
+    auto sink = std::make_shared<RecordingSink>();
+    GenerationRequest request;
+    request.prompt.assign(4, 1);
+    request.max_tokens = 8;
+    request.routed_from = wanted;
+    request.routed_width = wanted < 0 ? 0 : 2;
+    const Result<uint64_t> id = pool_.Submit(std::move(request), sink);
+    EXPECT_TRUE(id.ok()) << id.status().ToString();
+    AttentionPool::RequestEvent event{.id = *id, .attempt = 1};
+    event.event.routed.assign(ids, 3);
+    event.event.routed_from = from;
+    pool_.OnStep(links_.at(0).get(), {event}, AttentionLoad{});
+    return sink->finish == Finish::kError;
+  };
+  pool_.OnUp(links_.at(0).get(), {.instance = "x",
+                                  .vocabulary_size = 100,
+                                  .max_context_tokens = 64,
+                                  .max_requests = 100,
+                                  .kv_capacity_tokens = 1000,
+                                  .routed_width = 2});
+  EXPECT_FALSE(fails(1, 1, 20));
+  EXPECT_FALSE(fails(1, 10, 2));
+  EXPECT_TRUE(fails(1, 0, 2)) << "before what was asked for";
+  EXPECT_TRUE(fails(1, 1, 22)) << "of the last token";
+  EXPECT_TRUE(fails(1, 1, 3)) << "half a position";
+  EXPECT_TRUE(fails(-1, 1, 2)) << "of a request without";
+}
+
+TEST_F(AttentionPoolTest, RefusesExpertsWhereInstancesDoNotReportThem) {
+  Up(0);
+  GenerationRequest request;
+  request.prompt.assign(4, 1);
+  request.routed_from = 0;
+  request.routed_width = 2;
+  const Result<uint64_t> id = pool_.Submit(std::move(request), std::make_shared<RecordingSink>());
+  EXPECT_EQ(id.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Contains(id.status().message(), "return_routed_experts"));
+}
+
 TEST_F(AttentionPoolTest, ReplaysTokensOnlyWhereTheyAreAccepted) {
   Up(0);
   Up(1, 100, true);
@@ -452,6 +494,61 @@ TEST_F(AttentionPoolTest, MovesTheRequestsOfALeavingMemberThatIsLost) {
   ASSERT_EQ(Sent(1), 1u);
   EXPECT_EQ(links_[1]->submitted[0].attempt, 2u);
   EXPECT_EQ(links_[0]->closed, 1) << "it would be dialled for ever";
+}
+
+TEST_F(AttentionPoolTest, MovesTheRequestsOfALeavingMemberThatSendsNothing) {
+  Up(0, 100, true);
+  Up(1, 100, true);
+  uint64_t first = 0, second = 0;
+  const auto answer = Submit(4, &first);  // on a
+  Submit(4, &second);                     // on b
+  Step(0, first, 1, {5, 6});
+  clock_.Advance(AttentionPool::kSilentLeaver);
+  // A listed member may be silent: its step may be long.
+  pool_.MoveFromSilent();
+  EXPECT_EQ(Sent(1), 1u);
+  pool_.SetMembers({"b"});
+  ASSERT_EQ(Sent(1), 2u);
+  EXPECT_EQ(links_[1]->submitted[1].id, first);
+  EXPECT_EQ(links_[1]->submitted[1].attempt, 2u);
+  EXPECT_EQ(links_[1]->submitted[1].generated, (std::vector<int32_t>{5, 6}));
+  EXPECT_EQ(links_[0]->cancelled, (std::vector<std::pair<uint64_t, uint32_t>>{{first, 1}}));
+  EXPECT_EQ(links_[0]->closed, 1);
+  // It was only slow: its token comes from the other one.
+  Step(0, first, 1, {7});
+  Step(1, first, 2, {7}, Finish::kStop);
+  EXPECT_EQ(answer->tokens, (std::vector<int32_t>{5, 6, 7}));
+  EXPECT_EQ(answer->ends, 1);
+}
+
+TEST_F(AttentionPoolTest, ALeavingMemberThatSendsKeepsItsRequestsUntilItIsSilent) {
+  Up(0);
+  Up(1);
+  uint64_t first = 0;
+  Submit(4, &first);
+  clock_.Advance(AttentionPool::kSilentLeaver);
+  Step(0, first, 1, {});
+  pool_.SetMembers({"b"});
+  EXPECT_EQ(Sent(1), 0u);
+  clock_.Advance(AttentionPool::kSilentLeaver / 2);
+  pool_.MoveFromSilent();
+  EXPECT_EQ(Sent(1), 0u);
+  clock_.Advance(AttentionPool::kSilentLeaver);
+  pool_.MoveFromSilent();
+  EXPECT_EQ(Sent(1), 1u);
+}
+
+TEST_F(AttentionPoolTest, ASilentLeaverKeepsWhatNoOtherCanContinue) {
+  UpWith(0, "old");
+  UpWith(1, "new");
+  uint64_t begun = 0;
+  const auto answer = Submit(4, &begun);
+  Step(0, begun, 1, {5});
+  clock_.Advance(AttentionPool::kSilentLeaver);
+  pool_.SetMembers({"b"});
+  EXPECT_EQ(Sent(1), 0u);
+  Step(0, begun, 1, {6}, Finish::kStop);
+  EXPECT_EQ(answer->finish, Finish::kStop);
 }
 
 TEST_F(AttentionPoolTest, WhatWaitsGoesToTheInstanceThatReplacesItsOwn) {

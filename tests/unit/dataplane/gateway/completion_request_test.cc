@@ -177,6 +177,14 @@ TEST(CompletionRequest, TakesNoTokensWhereThePromptIsShown) {
   EXPECT_EQ(Text(R"(, "prompt_logprobs": -1)").prompt_logprobs, std::nullopt);
 }
 
+TEST(CompletionRequest, ReturnsExpertsWhereAsked) {
+  EXPECT_EQ(Text(R"(, "return_routed_experts": true)").routed_from, 0);
+  EXPECT_EQ(Text(R"(, "return_routed_experts": true, "routed_experts_start_len": 7)").routed_from,
+            7);
+  EXPECT_EQ(Text(R"(, "return_routed_experts": false, "routed_experts_start_len": 0)").routed_from,
+            std::nullopt);
+}
+
 TEST(CompletionRequest, KeepsToolsAsTheyAreSent) {
   const std::string tools =
       R"([{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}])";
@@ -267,6 +275,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "-100 to 100"},
         Refused{"PromptLogprobsOfAStream", kT, R"(, "prompt_logprobs": 1, "stream": true)",
                 "prompt_logprobs", kInvalid, "cannot be shown with 'stream'"},
+        Refused{"StartOfNoExperts", kT, R"(, "routed_experts_start_len": 1)",
+                "routed_experts_start_len", kInvalid, "needs 'return_routed_experts'"},
         Refused{"EchoOfAChat", kC, R"(, "echo": true)", "echo", kUnsupported, "unknown"},
         Refused{"EmptyStop", kT, R"(, "stop": [""])", "stop", kInvalid, "none of them empty"},
         Refused{"LongStop", kT, R"(, "stop": ")" + std::string(5000, 'x') + "\"", "stop", kInvalid,

@@ -589,6 +589,22 @@ TEST_F(HttpServerTest, ANonReaderIsCutAtTheLimitOfWhatIsUnsent) {
   EXPECT_EQ(metrics_.memory_refused.value(), 0u);
 }
 
+TEST_F(HttpServerTest, TheLastBytesOfAStreamMayBeMoreThanTheBuffer) {
+  options_.max_unsent_bytes = 1000;
+  Start();
+  RawHttpClient client = Connect();
+  client.Send(Get("/held"));
+  const auto call = handler_.Next();
+  ASSERT_NE(call, nullptr);
+  call->Do([](HttpExchange& on) {
+    on.BeginStream("text/event-stream", {});
+    on.Write("first");
+    on.EndStream(std::string(1'000'000, 'x'));
+  });
+  EXPECT_EQ(client.Read().body.size(), 1'000'005u);
+  EXPECT_EQ(metrics_.slow_reader_cut.value(), 0u);
+}
+
 // It lacks bytes, so the client must see that it was cut.
 TEST_F(HttpServerTest, AStreamThatWasCutIsNeverEndedAsIfItWereWhole) {
   options_.max_unsent_bytes = 1000;

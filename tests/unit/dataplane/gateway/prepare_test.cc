@@ -17,8 +17,9 @@ class PrepareTest : public testing::Test {
   }
   RequestResult<PreparedRequest> Text(const std::string& more,
                                       Endpoint e = Endpoint::kCompletions) {
-    return Prepare(model_, {.max_context_tokens = 100, .vocabulary_size = 11}, e,
-                   R"({"model": "m", )" + more + "}", 77, WallTime{});
+    return Prepare(
+        model_, {.max_context_tokens = 100, .vocabulary_size = 11, .routed_width = routed_width_},
+        e, R"({"model": "m", )" + more + "}", 77, WallTime{});
   }
   GenerationRequest One(const std::string& more) {
     RequestResult<PreparedRequest> got = Text(more);
@@ -33,6 +34,7 @@ class PrepareTest : public testing::Test {
     return std::holds_alternative<RequestError>(got) ? std::get<RequestError>(got) : RequestError{};
   }
   ServedModel model_;
+  int64_t routed_width_ = 0;
 };
 
 TEST_F(PrepareTest, TokenizesTextWithSpecialTokensAndTakesIdsAsTheyAre) {
@@ -283,6 +285,28 @@ TEST_F(PrepareTest, AnEchoedPromptHasTheLogprobsOfItsAnswer) {
   EXPECT_EQ(One(R"("prompt": "a", "prompt_logprobs": 3, "logprobs": 2)").prompt_logprobs, 3);
   EXPECT_EQ(One(R"("prompt": "a", "echo": true, "max_tokens": 0)").max_tokens, 1)
       << "one is drawn, and dropped";
+}
+
+TEST_F(PrepareTest, BoundsTheExpertsThatAreReturned) {
+  const std::string asked = R"("prompt": [0, 0, 0], "return_routed_experts": true, )";
+  EXPECT_EQ(Error(asked + R"("max_tokens": 4)").code, "unsupported_parameter");
+  routed_width_ = 8;
+  GenerationRequest got = One(asked + R"("max_tokens": 4)");
+  EXPECT_EQ(got.routed_from, 0);
+  EXPECT_EQ(got.routed_width, 8);
+  EXPECT_EQ(One(asked + R"("routed_experts_start_len": 3)").routed_from, 3);
+  EXPECT_EQ(One(R"("prompt": [0])").routed_from, -1);
+  RequestError error = Error(asked + R"("routed_experts_start_len": 4)");
+  EXPECT_EQ(error.param, "routed_experts_start_len");
+  EXPECT_TRUE(Contains(error.message, "the prompt has 3 tokens"));
+  // Two answers of six positions.
+  routed_width_ = kMostRoutedExperts / 12;
+  EXPECT_EQ(One(asked + R"("max_tokens": 4, "n": 2)").routed_from, 0);
+  error = Error(asked + R"("max_tokens": 5, "n": 2)");
+  EXPECT_EQ(error.param, "return_routed_experts");
+  EXPECT_TRUE(Contains(error.message, "lower 'max_tokens' or 'n'"));
+  EXPECT_EQ(One(asked + R"("max_tokens": 5, "n": 2, "routed_experts_start_len": 1)").routed_from,
+            1);
 }
 
 TEST_F(PrepareTest, RefusesABiasBeyondTheVocabulary) {

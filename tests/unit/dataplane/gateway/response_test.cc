@@ -128,5 +128,29 @@ TEST(ResponseJson, AddsUsageUp) {
   EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 1);
 }
 
+// SGLang's place for a single answer; it has none for several.
+TEST(ResponseJson, ShowsExpertsBesideOneChoiceAndInEachOfSeveral) {
+  for (const Endpoint endpoint : {Endpoint::kChat, Endpoint::kCompletions}) {
+    ResponseHead head{.endpoint = endpoint, .id = "x-1", .model = "m"};
+    ResponseChoice choice{.finish = Finish::kStop, .routed = "AQAAAA=="};
+    const json wanted = {{"routed_experts", "AQAAAA=="}};
+    json body = json::parse(ResponseJson(head, {choice}, {}, *text::SmallTokenizer()));
+    EXPECT_EQ(body["sglext"], wanted);
+    EXPECT_FALSE(body["choices"][0].contains("sglext"));
+    json chunk = json::parse(RoutedChunkJson(head, choice));
+    EXPECT_EQ(chunk["sglext"], wanted);
+    EXPECT_EQ(chunk["choices"], json::array());
+    head.is_single = false;
+    body = json::parse(ResponseJson(head, {choice, choice}, {}, *text::SmallTokenizer()));
+    EXPECT_FALSE(body.contains("sglext"));
+    EXPECT_EQ(body["choices"][1]["sglext"], wanted);
+    choice.index = 1;
+    chunk = json::parse(RoutedChunkJson(head, choice));
+    EXPECT_EQ(chunk["choices"][0]["index"], 1);
+    EXPECT_EQ(chunk["choices"][0]["sglext"], wanted);
+    EXPECT_EQ(chunk["choices"][0]["finish_reason"], nullptr);
+  }
+}
+
 }  // namespace
 }  // namespace janus::gateway

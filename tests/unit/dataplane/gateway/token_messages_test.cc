@@ -17,6 +17,8 @@ v1::FromAttention Welcome() {
   welcome.set_accepts_replay(true);
   welcome.set_accepts_counts(true);
   welcome.set_accepts_grammar(true);
+  welcome.set_routed_layers(4);
+  welcome.set_routed_top_k(2);
   welcome.set_model_digest("m");
   welcome.set_text_digest("t");
   return message;
@@ -62,6 +64,7 @@ TEST(TokenMessages, WelcomeTellsWhatTheInstanceHas) {
   EXPECT_TRUE(capacity.accepts_replay);
   EXPECT_TRUE(capacity.accepts_counts);
   EXPECT_TRUE(capacity.accepts_grammar);
+  EXPECT_EQ(capacity.routed_width, 8);
   EXPECT_EQ(capacity.model_digest, "m");
   EXPECT_EQ(capacity.text_digest, "t");
 }
@@ -82,6 +85,38 @@ TEST(TokenMessages, WelcomeOfAnInstanceThatServesNothingIsRefusedByField) {
             kBreach + "kv_tokens_in_use is 18446744073709551615");
   EXPECT_EQ(ReadWelcome(StepOf({})).status().message(),
             kBreach + "its first message is no welcome");
+}
+
+TEST(TokenMessages, ExpertsOfAnImpossibleModelAreRefused) {
+  v1::FromAttention message = Welcome();
+  message.mutable_welcome()->set_routed_layers(UINT32_MAX);
+  EXPECT_EQ(ReadWelcome(message).status().message(),
+            kBreach + "experts of 4294967295 layers, 2 in each");
+}
+
+TEST(TokenMessages, ExpertsAreNumbersOf16Bits) {
+  v1::FromAttention message = StepOf({});
+  RequestOf(message).set_routed_experts(std::string("\x01\x00\xff\xff\x00\x02", 6));
+  RequestOf(message).set_routed_experts_from(3);
+  const AttentionEvents events = ReadEvents(message, nullptr).value();
+  EXPECT_EQ(events.requests[0].event.routed, (std::vector<uint16_t>{1, 65535, 512}));
+  EXPECT_EQ(events.requests[0].event.routed_from, 3);
+  RequestOf(message).set_routed_experts("odd");
+  EXPECT_EQ(BreachOf(message), kBreach + "routed_experts has 3 bytes");
+}
+
+// The gateway has those of all positions before the last token that it got.
+TEST(TokenMessages, AReplayAsksForTheExpertsThatAreMissing) {
+  GenerationRequest request;
+  request.prompt = {1, 2, 3, 4};
+  EXPECT_EQ(SubmitMessage(1, 1, request, {}).submit().routed_experts(), 0u) << "none";
+  request.routed_from = 2;
+  const auto from = [&](const std::vector<int32_t>& generated) {
+    return SubmitMessage(1, 1, request, generated).submit().routed_experts();
+  };
+  EXPECT_EQ(from({}), 3u) << "from position 2 on";
+  EXPECT_EQ(from({5}), 5u) << "from position 4 on";
+  EXPECT_EQ(from({5, 6, 7}), 7u);
 }
 
 TEST(TokenMessages, AStepTellsTokensAndLoad) {

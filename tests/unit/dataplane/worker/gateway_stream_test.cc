@@ -214,5 +214,37 @@ TEST_F(GatewayStreamTest, ACancelledRequestMakesRoom) {
   EXPECT_EQ(target_.submitted.size(), most + 1);
 }
 
+TEST_F(GatewayStreamTest, ExpertsThatPileUpAreSentInMessagesThatFitTheBound) {
+  ASSERT_TRUE(Hello(0).ok());
+  ReadMostRequests();
+  const std::vector<uint16_t> third(size_t{3} << 20, 7);  // 6 MiB
+  for (uint64_t id = 1; id <= 4; ++id) {
+    Submit(id);
+    for (const int from : {0, 1}) {
+      StepOutput output;
+      TokenEvent& event = output.events.emplace_back();
+      event.key = {kNumber, id, 1};
+      event.routed = third;
+      event.routed_from = from;
+      stream_.OnStep(std::move(output));
+    }
+    Step(id, 5, FinishReason::kLength);
+  }
+  Grant(3);
+  v1::FromAttention message;
+  uint64_t id = 0;
+  for (int left = 4; left > 0; left -= 2) {
+    ASSERT_TRUE(stream_.TakeNext(message)) << left;
+    ASSERT_EQ(message.step().requests_size(), 2) << "24 MiB";
+    for (const v1::RequestTokens& request : message.step().requests()) {
+      EXPECT_EQ(request.request_id(), ++id);
+      EXPECT_EQ(request.routed_experts().size(), size_t{12} << 20);
+      EXPECT_EQ(request.routed_experts_from(), 0u);
+      EXPECT_EQ(request.tokens_size(), 1);
+    }
+  }
+  EXPECT_FALSE(stream_.TakeNext(message));
+}
+
 }  // namespace
 }  // namespace janus::dataplane

@@ -2,8 +2,8 @@
 
 #include <set>
 
+#include "common/base64.h"
 #include "operator/api/json.h"
-#include "operator/kube/base64.h"
 #include "operator/reconcile/objects/trees.h"
 #include "operator/reconcile/pods/worker_pod.h"
 #include "tests/support/contains.h"

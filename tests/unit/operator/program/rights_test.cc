@@ -87,6 +87,8 @@ TEST(Rights, AreThoseThatTheChartGives) {
             RulesOf(RightsInNamespace()));
   EXPECT_EQ(RulesOfChart("_rules.tpl", "{{- define \"janus.noderules\" -}}\n"),
             RulesOf(RightsInCluster()));
+  EXPECT_EQ(RulesOfChart("_rules.tpl", "{{- define \"janus.reviewrules\" -}}\n"),
+            RulesOf(RightsToReview()));
   EXPECT_EQ(RulesOfChart("rbac.yaml",
                          "name: {{ include \"janus.fullname\" . }}-certificates\n"
                          "  namespace: {{ .Release.Namespace }}\n"
@@ -104,7 +106,12 @@ TEST(Rights, AreAskedForWhereTheyAreNeeded) {
   EXPECT_TRUE(has(everywhere, {"get", "", "secrets", "home"}));
   EXPECT_TRUE(
       has(everywhere, {"update", "coordination.k8s.io", "leases", "home", "janus-operator"}));
+  EXPECT_FALSE(has(everywhere, {"create", "authentication.k8s.io", "tokenreviews", ""}));
   OperatorOptions options = Watching({"a", "b"});
+  options.metrics_authentication = true;
+  EXPECT_TRUE(
+      has(NeededRights(options, "home"), {"create", "authentication.k8s.io", "tokenreviews", ""}));
+  options.metrics_authentication = false;
   options.reads_nodes = false;
   options.leader_election = false;
   const std::vector<Right> some = NeededRights(options, "home");

@@ -327,7 +327,7 @@ TEST_P(ExchangeTest, AMissingContributionIsNamed) {
 TEST_P(ExchangeTest, AContributionToARowThatIsNotThereIsNamed) {
   const ExchangeShape shape = ShapeFor(1, 1);
   for (const ContributionRef ref :
-       {ContributionRef{2, 0, 0}, ContributionRef{0, 2, 0}, ContributionRef{65535, 255, 0}}) {
+       {ContributionRef{2, 0, 0}, ContributionRef{0, 2, 0}, ContributionRef{65535, 31, 0}}) {
     Members members = Connect(shape);
     const RoundPlan plan = PlanOf(shape, KeyOf(1), {2});
     members.PostRows(plan, 0);

@@ -84,7 +84,8 @@ class Members {
     ASSERT_EQ(out.refs.size(), cells.size());
     for (size_t i = 0; i < cells.size(); ++i) {
       const int row = cells[i] / shape_.top_k, slot = cells[i] % shape_.top_k;
-      out.refs[i] = {static_cast<uint16_t>(row), static_cast<uint8_t>(slot), 0};
+      out.refs[i] = {static_cast<uint16_t>(row), static_cast<uint16_t>(slot),
+                     ExpertOf(plan, a, cells[i])};
       const std::vector<std::byte> bytes = BytesOfContribution(plan, a, row, slot);
       std::copy(bytes.begin(), bytes.end(), out.rows + i * shape_.row_bytes());
     }
@@ -115,6 +116,17 @@ class Members {
           << "attention " << a << " row " << cell / static_cast<size_t>(shape_.top_k) << " slot "
           << cell % static_cast<size_t>(shape_.top_k);
     }
+    const std::span<const uint16_t> experts = attention(a).Experts(plan.key.micro_batch);
+    ASSERT_EQ(experts.size(), want.size());
+    for (size_t cell = 0; cell < want.size(); ++cell) {
+      EXPECT_EQ(experts[cell], ExpertOf(plan, a, static_cast<int>(cell)));
+    }
+  }
+  // Some number that differs between cells, up to the largest.
+  static uint16_t ExpertOf(const RoundPlan& plan, int a, int cell) {
+    const auto mixed = plan.key.step * 31 + plan.key.layer * 7 + static_cast<uint64_t>(a) * 613 +
+                       static_cast<uint64_t>(cell) * 997;
+    return static_cast<uint16_t>(mixed % ContributionRef::kMostExperts);
   }
 
  private:

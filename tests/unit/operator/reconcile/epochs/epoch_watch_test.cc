@@ -201,6 +201,21 @@ TEST_F(EpochWatchTest, IfTheRelayHangsAnotherMemberReportsTheLoss) {
   EXPECT_EQ(watch_.SilentSince(IdOf(record_.instances[0])), At(8));
 }
 
+TEST_F(EpochWatchTest, AnAnswerOfNoMemberIsOverdueSoonAfterItsTime) {
+  LookAt(0);
+  Answer({Said(Role::kAttention, 0, 7)});
+  LookAt(5);
+  EXPECT_FALSE(watch_.Seen(At(10)).is_overdue) << "it waits for a loss";
+  EXPECT_EQ(LookAt(10), At(5) + kUntilLoss + kOverdueAfter);
+  EXPECT_TRUE(watch_.Seen(At(11)).is_overdue);
+  EXPECT_EQ(LookAt(11), At(15));
+  LookAt(15);
+  EXPECT_TRUE(watch_.Seen(At(16)).is_overdue) << "the next question is no answer";
+  Answer({Said(Role::kAttention, 0, 7)});
+  LookAt(17);
+  EXPECT_FALSE(watch_.Seen(At(17)).is_overdue);
+}
+
 TEST_F(EpochWatchTest, WhoIsSilentIsKnownSinceTheFirstTimeInARow) {
   const InstanceId silent = IdOf(record_.instances[2]);
   LookAt(0);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 #include "operator/reconcile/objects/trees.h"
 
 namespace janus::control {

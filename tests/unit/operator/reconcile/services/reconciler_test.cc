@@ -326,6 +326,43 @@ TEST(Reconciler, AMemberThatHangsIsNotWaitedForWhenItsEpochIsLost) {
   sim.ExpectWhole(1, 3);
 }
 
+TEST(Reconciler, TheOnlyMemberOfARoleThatHangsEndsReadyAndAvailable) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  const auto counts = [&] {
+    const Node service = sim.Service();
+    for (const Node& role : FindAt(service, {"status", "roles"})->items) {
+      if (TextAt(role, {"name"}) == "attention") return std::string(TextAt(role, {"ready"}));
+    }
+    return std::string();
+  };
+  sim.Run(Seconds(6));
+  const PodSeen hung = sim.Pods(Role::kAttention)[0];
+  ScriptedWorkers::Worker& worker = sim.workers.Of(InstanceOf(hung));
+  // One probe that fails is no proof, nor is one question without an answer.
+  sim.cluster.SetReadiness(hung.name, false);
+  sim.Run(Seconds(6));
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  sim.cluster.SetReadiness(hung.name, true);
+  worker.is_hung = true;
+  sim.Run(Seconds(8));
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving");
+  EXPECT_EQ(counts(), "1/1");
+  sim.cluster.SetReadiness(hung.name, false);
+  sim.Run(Seconds(1));
+  EXPECT_EQ(sim.Condition("TopologyReady"), "False/EpochLost");
+  EXPECT_EQ(sim.Condition("Ready"), "False/TopologyNotReady");
+  EXPECT_EQ(sim.Condition("Available"), "False/TopologyNotReady");
+  EXPECT_EQ(counts(), "0/1");
+  EXPECT_NE(sim.MessageOf("Ready").find("pod " + hung.name + " hangs since "), std::string::npos)
+      << sim.MessageOf("Ready");
+  worker.is_hung = false;
+  sim.cluster.SetReadiness(hung.name, true);
+  sim.Run(Seconds(7));
+  sim.ExpectWhole(1, 2);
+}
+
 TEST(Reconciler, WhoHangsWhileItsEpochIsLostIsGivenAMoment) {
   SimulatedService sim;
   sim.Apply(1, 3);

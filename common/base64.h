@@ -5,7 +5,7 @@
 
 #include "common/status.h"
 
-namespace janus::control {
+namespace janus {
 
 // RFC 4648; line feeds between characters are allowed, as in kubeconfigs.
 // InvalidArgument: any other character, a wrong length.
@@ -13,4 +13,4 @@ Result<std::string> DecodeBase64(std::string_view text);
 
 std::string EncodeBase64(std::string_view bytes);
 
-}  // namespace janus::control
+}  // namespace janus

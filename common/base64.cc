@@ -1,8 +1,8 @@
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 
 #include <cstdint>
 
-namespace janus::control {
+namespace janus {
 namespace {
 
 // 0..63, or -1.
@@ -57,4 +57,4 @@ std::string EncodeBase64(std::string_view bytes) {
   return out;
 }
 
-}  // namespace janus::control
+}  // namespace janus
