@@ -19,6 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cluster_case import wait_for  # noqa: E402
 from served_case import OF_GATEWAYS, OF_WORKERS, ServedCase  # noqa: E402
 
+from box import ClusterError  # noqa: E402
+
 MINUTES = 20 if "JANUS_SOAK" in os.environ else 3
 # Conditions of a service that is well and has no target.
 EXCEPT = {"Stalled": "False", "SLOMet": "Unknown"}
@@ -31,13 +33,21 @@ class SoakTest(ServedCase):
     def worker(self):
         return self.draw.choice([pod for _, pod in sorted(self.living(OF_WORKERS).items())])
 
-    # What happens. A container that has not started yet has no process to signal.
+    def try_signal(self, pod, name):
+        """A container that has not started, or that just restarts, has no process to signal."""
+        if not pod["status"].get("containerStatuses", [{}])[0].get("started"):
+            return
+        try:
+            self.signal_container(pod, name)
+            self.act(name, pod["metadata"]["name"])
+        except ClusterError as error:
+            if "not found" not in str(error) and "already finished" not in str(error):
+                raise
+
+    # What happens.
 
     def signal_worker(self, name):
-        pod = self.worker()
-        if pod["status"].get("containerStatuses", [{}])[0].get("started"):
-            self.act(name, pod["metadata"]["name"])
-            self.signal_container(pod, name)
+        self.try_signal(self.worker(), name)
 
     def kill(self):
         self.signal_worker("SIGKILL")
@@ -75,12 +85,12 @@ class SoakTest(ServedCase):
     def lose_api(self):
         """Often with a worker that is lost meanwhile."""
         seconds, pod = self.draw.uniform(2, 20), self.worker()
-        kills = self.draw.random() < 0.5 and pod["status"].get("containerStatuses", [{}])[0].get("started")
-        self.act("API server away", f"{seconds:.0f} s", *([pod["metadata"]["name"], "killed"] if kills else []))
+        kills = self.draw.random() < 0.5
+        self.act("API server away", f"{seconds:.0f} s")
         self.plane.box.stop("kube-apiserver", signal.SIGKILL)
         try:
             if kills:
-                self.signal_container(pod, "SIGKILL")
+                self.try_signal(pod, "SIGKILL")
             time.sleep(seconds)  # the length of the outage
         finally:
             self.plane.start_api_server()
