@@ -79,13 +79,15 @@ row("model.source.persistentVolumeClaim.path", "other", BOTH | GATEWAY, CLAIM)
 row("model.source.image.path", "/models/other", BOTH | GATEWAY, source("Image", path="/models/demo"))
 row("model.source.hostPath.path", "@other", BOTH | GATEWAY)  # edits_test.py knows the folder
 row("model.name", "another", GATEWAY)
+row("model.names", ["another", "org/another"], GATEWAY)
 row("model.dtype", "Float32", BOTH)  # beside what serves, in another topology
 row("model.maxModelLen", 512, ATTENTION)
 # The model of these services is a folder of the node, which no cache holds.
 CACHE = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "cache", "path": "below"}}
 for leaf in ("type", "persistentVolumeClaim.claimName", "persistentVolumeClaim.path"):
     not_supported(f"model.cache.{leaf}", at("model.cache", CACHE))
-not_supported("model.cache.node.path", at("model.cache", {"type": "Node", "node": {"path": "/cache"}}))
+# Below none of the operator's folders.
+row("model.cache.node.path", at("model.cache", {"type": "Node", "node": {"path": "/cache"}}), stalled="InvalidSpec")
 
 TARGETS = {"slo": {"tpot": {"targetMilliseconds": 50}, "ttft": {"targetMilliseconds": 500}}}
 row("slo.tpot.targetMilliseconds", 60, EPOCH, TARGETS)

@@ -198,8 +198,9 @@ class EditsTest(OperatorCase):
         first = self.await_settled(is_built)
         self.apply_all([self.object(service, edit.before, edit.after) for service, edit in edits.items()])
         then = self.await_settled({service: edit.stalled for service, edit in edits.items()})
-        self.assertEqual({self.paths[one]: moved(first.state(one), then.state(one)) for one in edits},
-                         {self.paths[one]: edit.moves for one, edit in edits.items()})
+        did = {one: moved(first.state(one), then.state(one)) for one in edits}
+        self.assertEqual({self.paths[one]: (did[one], "want", edit.moves)
+                          for one, edit in edits.items() if did[one] != edit.moves}, {})
         self.apply_all(firsts)
         last = self.await_settled(is_built)
         self.maxDiff = None

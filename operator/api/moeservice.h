@@ -80,7 +80,8 @@ struct ModelCache {
 
 struct ModelSpec {
   ModelSource source;
-  std::string name;  // what clients call it; empty: metadata.name
+  std::string name;                // what clients call it; empty: metadata.name
+  std::vector<std::string> names;  // what they may call it too
   Dtype dtype = Dtype::kAuto;
   std::optional<int32_t> max_model_len;  // tokens of prompt and answer; absent: from config.json
   ModelCache cache;

@@ -67,6 +67,7 @@ static void Read(const At& at, ModelSpec& out) {
   Fields(at)
       .Require("source", out.source, "where the model comes from")
       .Take("name", out.name)
+      .Take("names", out.names)
       .Take("dtype", out.dtype)
       .Take("maxModelLen", out.max_model_len)
       .Take("cache", out.cache)

@@ -96,6 +96,12 @@ class Validator : private Checks {
     if (source.image) AbsolutePath("spec.model.source.image.path", source.image->path);
     if (source.host_path) AbsolutePath("spec.model.source.hostPath.path", source.host_path->path);
     Length("spec.model.name", model.name, 253);
+    Count("spec.model.names", model.names.size(), 16);
+    for (size_t i = 0; i < model.names.size(); ++i) {
+      const std::string item = "spec.model.names[" + std::to_string(i) + "]";
+      if (model.names[i].empty()) Fail(item, "is empty; want a name");
+      Length(item, model.names[i], 253);
+    }
     Range("spec.model.maxModelLen", model.max_model_len, 1, 1 << 24);
     Union("spec.model.cache", ToString(model.cache.type),
           {{"persistentVolumeClaim", "PersistentVolumeClaim",

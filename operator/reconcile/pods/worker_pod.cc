@@ -362,6 +362,9 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
       "--lame-duck-seconds=" + std::to_string(kLameDuckSeconds),
       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds),
   };
+  for (const std::string& name : service.spec.model.names) {
+    arguments.push_back("--model-alias=" + name);
+  }
   if (asked.api_keys_secret_ref) {
     const SecretKeyRef& keys = *asked.api_keys_secret_ref;
     pod.Volume(

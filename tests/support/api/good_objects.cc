@@ -41,6 +41,7 @@ std::vector<Node> MoEServices() {
     source: {type: PersistentVolumeClaim, persistentVolumeClaim: {claimName: models, path: mixtral}}
     name: mixtral
     dtype: BFloat16
+    names: [org/mixtral, gpt-4]
     maxModelLen: 8192
     cache: {type: Node, node: {path: /var/cache}}
   slo: {tpot: {targetMilliseconds: 50, percentile: P99}, ttft: {targetMilliseconds: 900, percentile: P50}}

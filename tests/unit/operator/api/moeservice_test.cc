@@ -97,6 +97,7 @@ spec:
       type: PersistentVolumeClaim
       persistentVolumeClaim: {claimName: models, path: mixtral}
     name: mixtral
+    names: [org/mixtral, gpt-4]
     dtype: BFloat16
     maxModelLen: 8192
     cache: {type: Node, node: {path: /var/cache}}
@@ -151,6 +152,7 @@ status: {whatever: 1}
 )";
   EXPECT_EQ(Errors(text), "");
   const MoEServiceSpec spec = Parse(text).object.spec;
+  EXPECT_EQ(spec.model.names, (std::vector<std::string>{"org/mixtral", "gpt-4"}));
   EXPECT_EQ(spec.model.max_model_len, 8192);
   EXPECT_EQ(spec.model.cache.node->path, "/var/cache");
   EXPECT_EQ(spec.slo.tpot->percentile, Percentile::kP99);

@@ -401,6 +401,7 @@ TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
   MoEService service = Chat();
   service.spec.drain.timeout_seconds = 60;
   service.spec.gateway.api_keys_secret_ref = SecretKeyRef{"keys", "all"};
+  service.spec.model.names = {"org/chat", "gpt-4"};
   const Node pod = GatewayTemplate(service, kDefaults);
   const Node* gateway = ItemOf(FindAt(pod, {"spec", "containers"}), "name", "gateway");
   ASSERT_NE(gateway, nullptr);
@@ -410,7 +411,7 @@ TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
             "--listen=0.0.0.0:8000 --model=/model --model-name=chat --member=chat-members:9000 "
             "--service-uid=uid-1 --queued-requests=4096 --open-streams=4096 "
             "--request-bytes=4194304 --hold-seconds=300 --stall-seconds=300 --lame-duck-seconds=10 "
-            "--drain-seconds=60 "
+            "--drain-seconds=60 --model-alias=org/chat --model-alias=gpt-4 "
             "--api-keys-file=/etc/janus/api-keys/keys ");
   // The lame-duck and drain times, and 30 s to end open streams.
   EXPECT_EQ(IntegerAt(pod, {"spec", "terminationGracePeriodSeconds"}), 100);
