@@ -160,7 +160,8 @@ class ImagesTest(ImagesCase):
         self.assertEqual({one["restartCount"] for pod in pods for one in pod["status"].get("containerStatuses", [])}, {0})
         told = {one["type"]: one for one in self.get("moesvc", "demo")["status"]["conditions"]}
         self.assertRegex(told["Ready"]["message"],
-                         r"^pod demo-\S+: /models/demoo: no such folder; .*; /models has: demo \(missing since \S+Z\)$")
+                         r"^pod demo-\S+: /models/demoo: no such folder; .*; /models has: demo; correct spec\.model\.source, or "
+                         r"put the model there \(missing since \S+Z\)$")
         # Pods that never served are replaced.
         self.apply("demo", model={"source": {"type": "Image", "image": {"path": "/models/demo"}}, "dtype": "Float32"})
         self.kubectl("wait", "--for=condition=Ready", "moesvc/demo", TIMEOUT)
