@@ -179,7 +179,13 @@ grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,
     if (Status s = CheckRelay(request->relay()); !s.ok()) return ToGrpc(s);
     const auto keep_waiting = [&] { return !context->IsCancelled(); };
     AwaitLoss(worker_, std::chrono::milliseconds(request->until_loss_ms()), keep_waiting);
-    *reply = relay_.GetStatistics(*request, !worker_.serves(), context->deadline(), keep_waiting);
+    // A member that hangs must not keep this answer while the epoch is lost because of it.
+    constexpr std::chrono::seconds kAfterWaiting{1};
+    auto until = context->deadline();
+    if (request->until_loss_ms() > 0) {
+      until = std::min(until, std::chrono::system_clock::now() + kAfterWaiting);
+    }
+    *reply = relay_.GetStatistics(*request, !worker_.serves(), until, keep_waiting);
   } else {
     *reply->add_instances() = ToProto(worker_.statistics());
     AddToProto(worker_.routing(request->with_popularity(), request->with_rounds()), *reply);

@@ -138,6 +138,7 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
     next_ = now + kLookEvery;
   }
   AskSentinel(order, now, wake);
+  if (now < next_sentinel_) BringForward(again, next_sentinel_);
   BringForward(again, now < next_ ? next_ : now < due_ ? due_ : asked_ + kAnswer);
 }
 

@@ -201,6 +201,18 @@ TEST_F(EpochWatchTest, IfTheRelayHangsAnotherMemberReportsTheLoss) {
   EXPECT_EQ(watch_.SilentSince(IdOf(record_.instances[0])), At(8));
 }
 
+TEST_F(EpochWatchTest, TheOtherMemberIsAskedWhenItIsDueThoughTheRelayIsAskedLater) {
+  record_.instances.insert(record_.instances.begin() + 1, Member(Role::kAttention, 5));
+  LookAt(0);
+  Answer({Said(Role::kAttention, 0, 7), Said(Role::kAttention, 1, 7)});
+  LookAt(5);
+  Answer({Said(Role::kAttention, 1, 7)});
+  LookAt(12);  // asks the other one again
+  LookAt(15);  // gives the relay's question up and asks it anew
+  Answer({Said(Role::kAttention, 0, 7), Said(Role::kAttention, 1, 7)});
+  EXPECT_EQ(LookAt(16), At(17));
+}
+
 TEST_F(EpochWatchTest, AnAnswerOfNoMemberIsOverdueSoonAfterItsTime) {
   LookAt(0);
   Answer({Said(Role::kAttention, 0, 7)});
