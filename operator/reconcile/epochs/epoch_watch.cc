@@ -32,7 +32,7 @@ uint32_t RoundsToAsk(const TopologyRecord& record) {
 
 void EpochWatch::Forget() {
   question_.reset();
-  sentinel_.reset();
+  sentinels_ = {};
   answers_best_.reset();
   is_urgent_ = false;
   epoch_ = 0;
@@ -93,9 +93,9 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
   if (order.epoch != epoch_) {
     Forget();
     epoch_ = order.epoch;
-    next_ = next_count_ = next_sentinel_ = now;
+    next_ = next_count_ = now;
   }
-  HearSentinel(now);
+  HearSentinels(now);
   // No answer at all: the relay cannot be reached, at least from here. The next question uses
   // another one.
   const auto not_answered = [&](std::string why) {
@@ -137,39 +137,47 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
     due_ = question.until_loss.count() > 0 ? now + kUntilLoss + kOverdueAfter : now + kAnswer;
     next_ = now + kLookEvery;
   }
-  AskSentinel(order, now, wake);
-  if (now < next_sentinel_) BringForward(again, next_sentinel_);
+  AskSentinels(order, now, wake);
+  for (const Sentinel& one : sentinels_) {
+    if (now < one.next) BringForward(again, one.next);
+  }
   BringForward(again, now < next_ ? next_ : now < due_ ? due_ : asked_ + kAnswer);
 }
 
-void EpochWatch::HearSentinel(MonotonicTime now) {
-  if (sentinel_ == nullptr || !sentinel_->done()) return;
-  const bool is_heard = sentinel_->result().ok();
-  const Statistics said = is_heard ? sentinel_->statistics() : Statistics();
-  sentinel_.reset();
-  for (const InstanceStatistics& one : said.instances) {
-    if (static_cast<int64_t>(one.epoch) != epoch_ || one.holding.empty()) continue;
-    // The relay of the present question may be the member that hangs. The next question also finds
-    // out which member is silent.
-    answers_best_ = IdOf(sentinel_of_);
-    is_urgent_ = true;
-    question_.reset();
-    next_ = now;
+void EpochWatch::HearSentinels(MonotonicTime now) {
+  for (Sentinel& sentinel : sentinels_) {
+    if (sentinel.question == nullptr || !sentinel.question->done()) continue;
+    const bool is_heard = sentinel.question->result().ok();
+    const Statistics said = is_heard ? sentinel.question->statistics() : Statistics();
+    sentinel.question.reset();
+    for (const InstanceStatistics& one : said.instances) {
+      if (static_cast<int64_t>(one.epoch) != epoch_ || one.holding.empty()) continue;
+      // The relay of the present question may be the member that hangs. The next question also
+      // finds out which member is silent.
+      answers_best_ = IdOf(sentinel.member);
+      is_urgent_ = true;
+      question_.reset();
+      next_ = now;
+    }
   }
 }
 
-void EpochWatch::AskSentinel(const MemberOrder& order, MonotonicTime now,
-                             const MemberCalls::Wake& wake) {
-  if (sentinel_ != nullptr || now < next_sentinel_ || !has_answer_ || !why_lost_.empty()) return;
+void EpochWatch::AskSentinels(const MemberOrder& order, MonotonicTime now,
+                              const MemberCalls::Wake& wake) {
   const auto attention =
       std::ranges::count(order.members, Role::kAttention, &TopologyInstance::role);
-  if (attention < 2) return;
-  MemberOrder question = order;
-  question.members = {order.members[static_cast<size_t>(attention) - 1]};
-  question.until_loss = kUntilLoss;
-  sentinel_of_ = question.members.front();
-  sentinel_ = calls_.Ask(question, wake);
-  next_sentinel_ = now + kLookEvery;
+  if (attention < 2 || !has_answer_ || !why_lost_.empty()) return;
+  const std::array<size_t, 2> places = {0, static_cast<size_t>(attention) - 1};
+  for (size_t i = 0; i < sentinels_.size(); ++i) {
+    Sentinel& sentinel = sentinels_[i];
+    if (sentinel.question != nullptr || now < sentinel.next) continue;
+    MemberOrder question = order;
+    question.members = {order.members[places[i]]};
+    question.until_loss = kUntilLoss;
+    sentinel.member = question.members.front();
+    sentinel.question = calls_.Ask(question, wake);
+    sentinel.next = now + kLookEvery;
+  }
 }
 
 void EpochWatch::Take(const Statistics& statistics, const TopologyRecord& record,

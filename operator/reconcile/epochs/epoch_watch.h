@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -87,8 +88,15 @@ class EpochWatch {
   WatchSeen Seen(MonotonicTime now) const;
 
  private:
-  void HearSentinel(MonotonicTime now);
-  void AskSentinel(const MemberOrder& order, MonotonicTime now, const MemberCalls::Wake& wake);
+  // Also asked for a loss, in case the relay of the question hangs.
+  struct Sentinel {
+    std::unique_ptr<StatisticsQuestion> question;
+    TopologyInstance member;
+    MonotonicTime next;  // when to ask it next
+  };
+
+  void HearSentinels(MonotonicTime now);
+  void AskSentinels(const MemberOrder& order, MonotonicTime now, const MemberCalls::Wake& wake);
   void Take(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);
   void TakeCounts(const Statistics& statistics, const TopologyRecord& record, MonotonicTime now);
 
@@ -98,9 +106,8 @@ class EpochWatch {
   MonotonicTime asked_;  // when the current question was asked
   MonotonicTime due_;    // when its answer should be here
   MonotonicTime next_;   // when to ask next
-  std::unique_ptr<StatisticsQuestion> sentinel_;
-  TopologyInstance sentinel_of_;            // the member that it asks
-  MonotonicTime next_sentinel_;             // when to ask it next
+  // The first and the last attention instance: of these, one is not the relay.
+  std::array<Sentinel, 2> sentinels_;
   std::optional<InstanceId> answers_best_;  // relays the next question
   bool is_urgent_ = false;                  // the next question waits for nothing
   std::string why_lost_;

@@ -50,6 +50,7 @@ class AskedMembers final : public MemberCalls {
     asked = order.epoch;
     counts = order.with_popularity;
     answer = std::make_shared<Answer>();
+    answers.push_back(answer);
     return std::make_unique<Question>(answer);
   }
 
@@ -58,6 +59,7 @@ class AskedMembers final : public MemberCalls {
   bool counts = false;             // the last question asks for popularity
   std::shared_ptr<Answer> answer;  // to the last question
   std::vector<MemberOrder> orders;
+  std::vector<std::shared_ptr<Answer>> answers;  // to all questions
 
  private:
   class Question final : public StatisticsQuestion {
@@ -181,24 +183,43 @@ TEST_F(EpochWatchTest, IfTheRelayHangsAnotherMemberReportsTheLoss) {
   EXPECT_EQ(members_.questions, 1) << "nothing to wait for yet";
   Answer({Said(Role::kAttention, 0, 7), Said(Role::kAttention, 1, 7)});
   LookAt(5);
-  ASSERT_EQ(members_.questions, 3);
+  ASSERT_EQ(members_.questions, 4);
   EXPECT_EQ(members_.orders[1].members.size(), 4u);
-  ASSERT_EQ(members_.orders[2].members.size(), 1u);
-  EXPECT_EQ(members_.orders[2].members[0].node, "chat-attention-r-5");
-  EXPECT_EQ(members_.orders[2].until_loss, kUntilLoss);
+  for (const auto& [order, node] :
+       {std::pair{2u, "chat-attention-r-4"}, std::pair{3u, "chat-attention-r-5"}}) {
+    ASSERT_EQ(members_.orders[order].members.size(), 1u);
+    EXPECT_EQ(members_.orders[order].members[0].node, node);
+    EXPECT_EQ(members_.orders[order].until_loss, kUntilLoss);
+  }
   // The relay of the question does not answer.
   Answer({Said(Role::kAttention, 1, 7, "attention 0 did not end the missed step")});
   LookAt(7);
-  ASSERT_EQ(members_.questions, 4) << "at once, through the member that answers";
-  EXPECT_EQ(members_.orders[3].until_loss.count(), 0);
-  EXPECT_EQ(members_.orders[3].members.size(), 4u);
-  EXPECT_EQ(members_.orders[3].members[0].node, "chat-attention-r-5");
+  ASSERT_EQ(members_.questions, 5) << "at once, through the member that answers";
+  EXPECT_EQ(members_.orders[4].until_loss.count(), 0);
+  EXPECT_EQ(members_.orders[4].members.size(), 4u);
+  EXPECT_EQ(members_.orders[4].members[0].node, "chat-attention-r-5");
   Answer({Said(Role::kAttention, 1, 7, "attention 0 did not end the missed step")},
          {{"attention-4", "deadline"}});
   LookAt(8);
   EXPECT_EQ(watch_.why_lost(),
             "attention-5 holds its requests: attention 0 did not end the missed step");
   EXPECT_EQ(watch_.SilentSince(IdOf(record_.instances[0])), At(8));
+}
+
+// The relay is chosen elsewhere, so it may be any attention instance, the last one too.
+TEST_F(EpochWatchTest, IfTheLastInstanceIsTheRelayAndHangsTheFirstReportsTheLoss) {
+  record_.instances.insert(record_.instances.begin() + 1, Member(Role::kAttention, 5));
+  LookAt(0);
+  Answer({Said(Role::kAttention, 0, 7), Said(Role::kAttention, 1, 7)});
+  LookAt(5);
+  ASSERT_EQ(members_.questions, 4);
+  AskedMembers::Answer& first = *members_.answers[2];
+  first.statistics.instances = {Said(Role::kAttention, 0, 7, "attention 1 did not end the step")};
+  first.is_there = true;
+  LookAt(7);
+  ASSERT_EQ(members_.questions, 5);
+  EXPECT_EQ(members_.orders[4].members.size(), 4u);
+  EXPECT_EQ(members_.orders[4].members[0].node, "chat-attention-r-4");
 }
 
 TEST_F(EpochWatchTest, TheOtherMemberIsAskedWhenItIsDueThoughTheRelayIsAskedLater) {
