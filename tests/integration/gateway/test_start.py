@@ -65,7 +65,7 @@ def test_a_tokenizer_larger_than_the_model_is_named_with_both_sizes(model, tmp_p
     ids = [*tokenizer["model"]["vocab"].values(), *(t["id"] for t in tokenizer["added_tokens"])]
     count = max(ids) + 1
     said = refuse("--model", with_vocabulary(count - 1), "--member", "unix:/x")
-    assert f"tokenizer.json: has {count} token ids, added tokens included" in said
+    assert f"its tokenizer has {count} token ids, added tokens included" in said
     assert f"vocab_size in config.json) is {count - 1}" in said
     # A size equal to, or smaller than, a padded vocabulary is accepted; the next fault is reported.
     for size in (count, count + 64):

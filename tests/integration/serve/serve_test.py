@@ -475,7 +475,7 @@ class BadInput(ServeTest):
 
     def test_a_tokenizer_larger_than_the_model_is_named(self):
         shutil.copy(DEMO / "tokenizer.json", self.model)
-        self.assertIn("tokenizer.json: has 3072 token ids", self.refused())
+        self.assertIn("its tokenizer has 3072 token ids", self.refused())
 
     def test_an_unknown_architecture_and_quantization_are_named(self):
         path = self.model / "config.json"

@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mismatch{"Protocol",
                  {},
                  [](Hello& h) { h.protocol_version = 1; },
-                 "experts 1 has protocol version 1, attention 0 has 5"},
+                 "experts 1 has protocol version 1, attention 0 has 6"},
         Mismatch{"Epoch",
                  [](ExchangeIdentity& i) { i.epoch = 4; },
                  {},

@@ -31,6 +31,13 @@ bool HasChildren() {
   return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+// Stops a child. The signal alone acts a little later, and the child may still answer.
+void Stop(pid_t child) {
+  kill(child, SIGSTOP);
+  siginfo_t info{};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED | WNOWAIT), 0);
+}
+
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() {
@@ -140,7 +147,7 @@ TEST_F(SupervisorTest, AHungInstanceIsFoundKilledAndStartedAgain) {
   EXPECT_EQ(Run([&] {
               const std::map<int, pid_t> before = ChildrenOf(getpid());
               ASSERT_EQ(before.size(), size_t{kInstances});
-              kill(before.at(2), SIGSTOP);
+              Stop(before.at(2));
               EXPECT_FALSE(Page("/startup")) << "not all answer";
               EXPECT_EQ(Page("/ready"), "ok\n") << "the others serve";
               EXPECT_EQ(Page("/live"), "ok\n") << "the supervisor itself is well";
