@@ -143,13 +143,14 @@ class OperatorTest(OperatorCase):
         self.start("operator-0")
         self.kubectl("apply", "-f", "-", text=json.dumps({
             "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
-            "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "a/b"}},
-                               "cache": {"type": "Node", "node": {"path": "/cache"}}},
+            "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "a/b"}}},
+                     "roles": {"experts": {"tensorParallel": 2}},
                      "slo": {"tpot": {"targetMilliseconds": 60}}}}))
         self.kubectl("wait", "--for=condition=Stalled", "moesvc/demo", TIMEOUT)
         stalled = [one for one in self.get("moesvc/demo")["status"]["conditions"] if one["type"] == "Stalled"][0]
         self.assertEqual(stalled["reason"], "NotSupported")
-        self.assertIn("use None or, with a source HuggingFace, PersistentVolumeClaim", stalled["message"])
+        self.assertIn("spec.roles.experts.tensorParallel: 2 is not supported by this version; use 1",
+                      stalled["message"])
 
     def test_a_template_that_the_server_does_not_take_is_an_invalid_spec(self):
         """A refused apply of the gateway's Deployment (500) is reported like a refused create of a worker's pod (422)."""
