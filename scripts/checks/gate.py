@@ -140,7 +140,7 @@ def write_times(outcomes, all_shards):
     (LOGS / "times.csv").write_text(times_table(rows))
     longest = sorted((row for row in rows if row[0] == "suite"), key=lambda row: -row[2])[:12]
     print("\nWhat took longest (all of it: build/gate/times.csv)")
-    for _, name, seconds, _ in longest:
+    for _, name, seconds, *_ in longest:
         print(f"  {seconds:6.0f} s  {name}")
 
 

@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts" / "checks"))
 
 import ctest  # noqa: E402
+import gate  # noqa: E402
 import nightly  # noqa: E402
 import outcome  # noqa: E402
 import process  # noqa: E402
@@ -92,6 +93,17 @@ class CountTest(unittest.TestCase):
     def test_a_case_of_unittest_is_named_once(self):
         self.assertEqual(ctest._failed_cases("FAIL: test_x (a_test.A.test_x)\nERROR: test_y (a_test.A)\n"),
                          ["a_test.A.test_x", "a_test.A.test_y"])
+
+
+class TimesTest(unittest.TestCase):
+    def test_each_phase_and_suite_has_its_seconds(self):
+        phase = outcome.Outcome("tests", seconds=70.0, suites=[("bits", 57.4, "passed"), ("comm", 3.0, "failed")])
+        phase.failures.append(outcome.Failure("comm", "", "ctest -R comm"))
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(gate, "LOGS", pathlib.Path(folder)):
+            gate.write_times([phase], [])
+            self.assertEqual((pathlib.Path(folder) / "times.csv").read_text().splitlines(), [
+                "kind,name,seconds,building,result", "phase,tests,70,0,failed", "suite,tests: bits,57,0,passed",
+                "suite,tests: comm,3,0,failed"])
 
 
 class ShardTest(unittest.TestCase):
