@@ -84,10 +84,8 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   JANUS_ASSIGN_OR_RETURN(cluster.gateway_program, control::FindSibling("janus-gateway"));
   JANUS_ASSIGN_OR_RETURN(cluster.port, control::FindPort(options.host, options.port));
   JANUS_ASSIGN_OR_RETURN(out.model, LoadModelConfig(out.model_dir));
-  if (!RequireFile(out.model_dir + "/" + std::string(kTiktokenModel), "").ok()) {
-    JANUS_RETURN_IF_ERROR(
-        RequireFile(out.model_dir + "/" + std::string(kTokenizerJson), "the model's tokenizer"));
-  }
+  JANUS_RETURN_IF_ERROR(RequireFile(
+      out.model_dir + "/" + std::string(VocabularyFileOf(out.model_dir)), "the model's tokenizer"));
   if (!options.chat_template.empty()) {
     JANUS_RETURN_IF_ERROR(RequireFile(options.chat_template, "a chat template"));
   }

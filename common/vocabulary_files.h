@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace janus {
@@ -8,5 +10,14 @@ namespace janus {
 // publishes the second, in the format of tiktoken, with special tokens in tokenizer_config.json.
 inline constexpr std::string_view kTokenizerJson = "tokenizer.json";
 inline constexpr std::string_view kTiktokenModel = "tiktoken.model";
+
+// Which of them `folder` has; kTokenizerJson if it has neither.
+inline std::string_view VocabularyFileOf(const std::string& folder) {
+  const auto has = [&](std::string_view name) {
+    std::error_code error;
+    return std::filesystem::exists(folder + "/" + std::string(name), error);
+  };
+  return !has(kTokenizerJson) && has(kTiktokenModel) ? kTiktokenModel : kTokenizerJson;
+}
 
 }  // namespace janus

@@ -112,8 +112,7 @@ Result<std::vector<std::string>> ReadShardNames(const std::string& folder) {
 }
 
 std::vector<std::string> MissingFiles(const std::string& folder) {
-  std::vector<std::string> wanted{std::string(kConfigFile)};
-  if (!Exists(folder, kTiktokenModel)) wanted.emplace_back(kTokenizerJson);
+  std::vector<std::string> wanted{std::string(kConfigFile), std::string(VocabularyFileOf(folder))};
   Result<std::vector<std::string>> shards = ReadShardNames(folder);
   if (shards.ok()) {
     wanted.insert(wanted.end(), shards->begin(), shards->end());

@@ -28,11 +28,8 @@ Result<std::string> DigestText(const std::string& folder) {
   constexpr std::array<std::string_view, 3> kFiles = {
       "tokenizer_config.json", "chat_template.jinja", "generation_config.json"};
   Fingerprint digest;
-  JANUS_ASSIGN_OR_RETURN(std::optional<std::string> vocabulary,
-                         ReadIfThere(folder + "/" + std::string(kTokenizerJson)));
-  if (!vocabulary) {
-    JANUS_ASSIGN_OR_RETURN(vocabulary, ReadIfThere(folder + "/" + std::string(kTiktokenModel)));
-  }
+  JANUS_ASSIGN_OR_RETURN(const std::optional<std::string> vocabulary,
+                         ReadIfThere(folder + "/" + std::string(VocabularyFileOf(folder))));
   if (!vocabulary) return std::string();
   digest.Mix(uint64_t{1}).Mix(uint64_t{vocabulary->size()}).Mix(*vocabulary);
   for (const std::string_view name : kFiles) {
