@@ -2,8 +2,8 @@
 
 `python3 -B bench/scaling_trial.py --help` has the options; it uses the programs of build/dev.
 Timed devices play DeepSeek-V2 on H200s. A swell of load comes and goes; then the same requests go to a fixed 2A4E of the
-same small model. Prints JSON lines: what requests got, how the counts moved, when each decision served, whether recorded
-decisions repeat, and whether all answers are those of the fixed size. Leave the machine alone meanwhile (or use chrt -f 5): a run in which
+same small model, and to the simulator. Prints JSON lines: what requests got, how the counts moved, when each decision served,
+whether recorded decisions repeat, and whether all answers are those of the fixed size. --by runs another policy instead. Leave the machine alone meanwhile (or use chrt -f 5): a run in which
 more than 1 % of the modelled times were missed is void, and the last line says so.
 """
 
@@ -15,10 +15,13 @@ import pathlib
 import random
 import re
 import shutil
+import socket
+import statistics
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -32,17 +35,21 @@ def say(what, **figures):
     print(json.dumps({"bench": "scaling", "what": what, **figures}), flush=True)
 
 
-def swell(minutes, quiet, busy, seed):
-    """(seconds, prompt tokens, answer tokens): quiet, busy from minute 1 on and over by minute 6, quiet."""
+# Requests per second between these edges (seconds of the trace) rise and fall evenly. The last rate stays.
+SHAPES = {
+    "swell": lambda quiet, busy: ((0, quiet), (60, quiet), (120, busy), (300, busy), (360, quiet)),
+    "halves": lambda quiet, busy: ((0, quiet), (60, quiet), (120, busy), (420, busy), (480, busy / 2)),
+}
+
+
+def requests_of(shape, minutes, quiet, busy, seed):
+    """(seconds, prompt tokens, answer tokens)"""
+    edges = SHAPES[shape](quiet, busy)
     draw, at, requests = random.Random(seed), 0.0, []
     while True:
-        edges = ((60, quiet), (120, busy), (300, busy), (360, quiet), (1e9, quiet))
-        before = (0, quiet)
-        for edge in edges:
-            if at < edge[0]:
-                rate = before[1] + (edge[1] - before[1]) * (at - before[0]) / (edge[0] - before[0])
-                break
-            before = edge
+        after = next((edge for edge in edges if edge[0] > at), None)
+        before = [edge for edge in edges if edge[0] <= at][-1]
+        rate = before[1] if after is None else before[1] + (after[1] - before[1]) * (at - before[0]) / (after[0] - before[0])
         at += draw.expovariate(rate)
         if at >= minutes * 60:
             return requests
@@ -81,22 +88,38 @@ def make_model(folder):
     return folder
 
 
-def service(args, model, roles, slo):
-    spec = {"model": {"source": {"type": "HostPath", "hostPath": {"path": str(model)}}}, "roles": roles}
-    if slo:
-        spec |= {"slo": {"tpot": {"targetMilliseconds": round(args.tpot / args.time_scale)}}, "device": "Timed",
-                 "timed": {"hardware": "H200", "model": args.model, "scale": args.scale, "timeScale": args.time_scale},
-                 "scaling": {"intervalSeconds": max(1, round(15 / args.time_scale))}}
-        down = {"scaleDown": {"stabilizationWindowSeconds": round(300 / args.time_scale)}}
-        spec["roles"] = {role: {"scaling": {"behavior": down}} for role in ("attention", "experts")}
-    return {"apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"}, "spec": spec}
+def service(args, model, roles):
+    """Of timed devices; a role that `roles` gives no replicas is scaled by the service."""
+    down = {"scaleDown": {"stabilizationWindowSeconds": round(300 / args.time_scale)}}
+    wanted = {role: roles.get(role) or {"scaling": {"behavior": down}} for role in ("attention", "experts")}
+    if args.wrong_experts != 1:
+        wanted["experts"]["hardwareProfile"] = "wrong"
+    spec = {"slo": {"tpot": {"targetMilliseconds": round(args.tpot / args.time_scale)}}, "device": "Timed", "roles": wanted,
+            "timed": {"hardware": "H200", "model": args.model, "scale": args.scale, "timeScale": args.time_scale},
+            "scaling": {"intervalSeconds": max(1, round(15 / args.time_scale))}}
+    if roles:
+        spec["pipeline"] = {"microBatches": 2}
+    return object_of(model, spec)
+
+
+def object_of(model, spec):
+    source = {"source": {"type": "HostPath", "hostPath": {"path": str(model)}}}
+    return {"apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"}, "spec": {"model": source} | spec}
+
+
+def wrong_profile(factor):
+    """An H200 that reads its memory `factor` times as fast."""
+    return {"apiVersion": "serving.janus.dev/v1alpha1", "kind": "HardwareProfile", "metadata": {"name": "wrong"},
+            "spec": {"memory": "141e9", "memoryBandwidth": str(round(4.8e12 * factor)), "peak": {"bf16": "989e12", "fp8": "1979e12"},
+                     "intraNodeBandwidth": "450e9", "interNodeBandwidth": "50e9"}}
 
 
 class Served:
-    """`janusctl serve` as a context manager: `url`, `page`."""
+    """`janusctl serve` as a context manager: `url`, `page`, `logs`."""
 
     def __init__(self, folder, spec):
-        self.file = folder / f"{len(list(folder.iterdir()))}.json"
+        folder.mkdir()
+        self.file = folder / "service.json"
         self.file.write_text(json.dumps(spec))
 
     def __enter__(self):
@@ -106,18 +129,71 @@ class Served:
         while True:
             text = self.file.with_suffix(".log").read_text()
             serving = re.search(r"serving \S+ at (\S+)/v1", text)
-            if serving and "\nlogs: " in text:
+            logs = re.search(r"\nlogs: (\S+)", text)
+            if serving and logs:
                 break
             if self.process.poll() is not None:
                 raise SystemExit(text)
             time.sleep(0.2)
-        self.url, self.page = serving[1], re.search(r"page: (\S+)", text)[1]
+        self.url, self.logs, self.page = serving[1], logs[1], re.search(r"page: (\S+)", text)[1]
         return self
 
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait()
         self.log.close()
+
+    def record(self):
+        return json.load(urllib.request.urlopen(f"{self.page}v1/services/default/demo"))
+
+    def create(self, plural, body):
+        with socket.socket(socket.AF_UNIX) as api:
+            api.connect(f"{self.logs}/api")
+            text = json.dumps(body)
+            api.sendall((f"POST /apis/serving.janus.dev/v1alpha1/{plural} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                         f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n{text}").encode())
+            reply = api.makefile("rb").read().decode()
+        if not reply.startswith("HTTP/1.1 201"):
+            raise SystemExit(reply)
+
+
+class QueueAutoscaler(threading.Thread):
+    """The rule of a HorizontalPodAutoscaler (autoscaling/v2 with its defaults) for both roles, by waiting requests: one
+    instance of each role for every five of them. Attention and experts have their own limits below."""
+
+    PER_INSTANCE, TOLERANCE, SYNC, CALM = 5, 0.1, 15, 300
+
+    def __init__(self, args, served, least):
+        super().__init__()
+        self.args, self.served, self.counts, self.least = args, served, least, least
+        self.ended, self.wished = threading.Event(), []
+
+    def waiting(self):
+        text = urllib.request.urlopen(f"{self.served.url}/metrics").read().decode()
+        return self.args.scale * float(re.search(r"^vllm:num_requests_waiting\S* (\S+)", text, re.M)[1])
+
+    def run(self):
+        while not self.ended.wait(self.SYNC / self.args.time_scale):
+            self.step(self.waiting(), time.monotonic() * self.args.time_scale)
+
+    def step(self, waiting, now):
+        wish = []
+        for count, least in zip(self.counts, self.least):
+            wished = math.ceil(waiting / self.PER_INSTANCE)
+            if abs(waiting / (self.PER_INSTANCE * count) - 1) <= self.TOLERANCE:
+                wished = count
+            wish.append(max(least, min(wished, max(2 * count, count + 4), 24)))
+        self.wished = [(at, one) for at, one in self.wished if at > now - self.CALM] + [(now, wish)]
+        calm = [max(one[i] for _, one in self.wished) for i in range(2)]
+        counts = [new if new > count else min(count, quiet) for new, count, quiet in zip(wish, self.counts, calm)]
+        if counts != self.counts:
+            done = subprocess.run([BIN / "janusctl", "scale", "demo", "--attention", str(counts[0]), "--experts", str(counts[1])],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(done.stderr, file=sys.stderr)
+                return
+            say("decision", change=f"{self.counts[0]}A{self.counts[1]}E to {counts[0]}A{counts[1]}E", waiting=waiting)
+            self.counts = counts
 
 
 def load(served, trace, time_scale, out):
@@ -130,13 +206,17 @@ def load(served, trace, time_scale, out):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=15, help="of the trace")
+    parser.add_argument("--shape", choices=sorted(SHAPES), default="swell", help="of the load over time")
+    parser.add_argument("--by", default="ours", help="ours; queue: the rule of a HorizontalPodAutoscaler on waiting requests; mAnE: fixed")
     parser.add_argument("--model", default="deepseek-v2", help="a model preset, played by the timed devices")
     parser.add_argument("--time-scale", type=int, default=1)
     parser.add_argument("--scale", type=int, default=16)
     parser.add_argument("--tpot", type=float, default=50, help="milliseconds of the timed devices")
     parser.add_argument("--quiet", type=float, default=0.8, help="requests per second of the trace")
     parser.add_argument("--busy", type=float, default=5, help="requests per second of the trace")
-    parser.add_argument("--counts", help="mAnE: keep these counts instead of scaling, and print only what requests got")
+    parser.add_argument("--wrong-experts", type=float, default=1,
+                        help="decisions take expert instances for devices that read memory so many times as fast as they do")
+    parser.add_argument("--simulate", action="store_true", help="only simulate it, with ours and the policies beside it")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs, and print it")
     args = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-scaling-"))
@@ -150,55 +230,99 @@ def main():
 
 
 def run(args, folder):
-    model = make_model(folder / "model")
-    requests = swell(args.minutes, args.quiet, args.busy, 1)
     trace = folder / "trace.csv"
     with open(trace, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("arrival_s", "input_tokens", "output_tokens"))
-        writer.writerows(requests)
-    (folder / "live").mkdir()
-    if args.counts:
-        m, n = map(int, args.counts[:-1].split("A"))
-        spec = service(args, model, {}, True)
-        spec["spec"]["roles"] = {"attention": {"replicas": m}, "experts": {"replicas": n}}
-        spec["spec"]["pipeline"] = {"microBatches": 2}
-        with Served(folder / "live", spec) as served:
-            lines, said = load(served, trace, args.time_scale, folder / "live.jsonl")
-        attainment(args, lines)
-        say("counts", always=args.counts, gpu_seconds=round(60 * args.minutes * (m + n)))
-        return say("validity", is_void="void:" in said, load=said.strip().splitlines())
-    with Served(folder / "live", service(args, model, {}, True)) as served:
+        writer.writerows(requests_of(args.shape, args.minutes, args.quiet, args.busy, 1))
+    say("trial", shape=args.shape, by=args.by, wrong_experts=args.wrong_experts)
+    if args.simulate:
+        return simulate(args, trace, None, 10)
+    model = make_model(folder / "model")
+    if args.by == "ours":
+        return live(args, folder, model, trace)
+    counts = [1, 4] if args.by == "queue" else [int(one) for one in args.by[:-1].split("A")]
+    roles = dict(zip(("attention", "experts"), ({"replicas": count} for count in counts)))
+    with Served(folder / "live", service(args, model, roles)) as served:
         began = time.time()
+        scaler = QueueAutoscaler(args, served, counts)
+        if args.by == "queue":
+            scaler.start()
         lines, said = load(served, trace, args.time_scale, folder / "live.jsonl")
-        record = json.load(urllib.request.urlopen(f"{served.page}v1/services/default/demo"))
-        replayed = subprocess.run([BIN / "janusctl", "replay"], capture_output=True, text=True, check=False).stdout
-    (folder / "fixed").mkdir()
-    with Served(folder / "fixed", service(args, model, {"attention": {"replicas": 2}, "experts": {"replicas": 4}}, False)) as served:
-        fixed, _ = load(served, trace, 5 * args.time_scale, folder / "fixed.jsonl")
-    report(args, lines, record, began, fixed)
-    say("recorded decisions", replay=replayed.strip().splitlines()[-1:])
+        if args.by == "queue":
+            scaler.ended.set()
+            scaler.join()
+        record = served.record()
+    attainment(args, lines)
+    cost(args, record, began)
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
 
 
-def report(args, lines, record, began, fixed):
+def live(args, folder, model, trace):
+    with Served(folder / "live", service(args, model, {})) as served:
+        if args.wrong_experts != 1:
+            served.create("hardwareprofiles", wrong_profile(args.wrong_experts))
+        began = time.time()
+        lines, said = load(served, trace, args.time_scale, folder / "live.jsonl")
+        record = served.record()
+        replayed = subprocess.run([BIN / "janusctl", "replay"], capture_output=True, text=True, check=False).stdout
+    fixed = object_of(model, {"roles": {"attention": {"replicas": 2}, "experts": {"replicas": 4}}})
+    with Served(folder / "fixed", fixed) as served:
+        plain, _ = load(served, trace, 5 * args.time_scale, folder / "fixed.jsonl")
     fails = [one for one in lines if one["error"]]
-    answers = {one["index"]: one["answer_hash"] for one in fixed if not one["error"]}
+    answers = {one["index"]: one["answer_hash"] for one in plain if not one["error"]}
     say("requests", sent=len(lines), failed=len(fails), at_fixed_size=len(answers),
         different_answers=sum(answers.get(one["index"]) != one["answer_hash"] for one in lines if not one["error"]))
     attainment(args, lines)
+    first = cost(args, record, began)
+    took = decisions(args, record, began)
+    say("recorded decisions", replay=replayed.strip().splitlines()[-1:])
+    say("validity", is_void="void:" in said, load=said.strip().splitlines())
+    simulate(args, trace, first, statistics.median(took) if took else 10)
 
-    series = [p for p in record["series"] if p["t"] >= began - 30]
+
+def series_of(args, record, began):
+    """The counts over the time of the trace."""
+    end = began + args.minutes * 60 / args.time_scale
+    within = [p for p in record["series"] if began - 30 <= p["t"] <= end]
+    return [{"t": max(p["t"], began), "attention": p["attention"], "experts": p["experts"]} for p in within] + [within[-1] | {"t": end}]
+
+
+def cost(args, record, began):
+    series = series_of(args, record, began)
     seconds = sum((b["t"] - a["t"]) * (a["attention"] + a["experts"]) for a, b in zip(series, series[1:]))
-    say("counts", first=f"{series[0]['attention']}A{series[0]['experts']}E",
-        most_attention=max(p["attention"] for p in series), most_experts=max(p["experts"] for p in series),
-        last=f"{series[-1]['attention']}A{series[-1]['experts']}E", gpu_seconds=round(seconds * args.time_scale))
+    names = [f"{p['attention']}A{p['experts']}E" for p in series]
+    say("counts", first=names[0], most_attention=max(p["attention"] for p in series),
+        most_experts=max(p["experts"] for p in series), last=names[-1], gpu_seconds=round(seconds * args.time_scale))
+    return names[0]
+
+
+def decisions(args, record, began):
+    """Prints the changes. Returns the seconds that each took until the service ran with it."""
+    series, took = record["series"], []
     for one in record["decisions"]:
         if one["action"] == "Hold" or one["t"] < began:
             continue
         reached = next((p["t"] for p in series if p["t"] > one["t"] and f"{p['attention']}A{p['experts']}E" == one["to"]), None)
-        say("decision", at_seconds=round((one["t"] - began) * args.time_scale), action=one["action"], change=f"{one['from']} to {one['to']}",
-            reason=one["reason"], serves_after_seconds=None if reached is None else round((reached - one["t"]) * args.time_scale, 1))
+        after = None if reached is None else round((reached - one["t"]) * args.time_scale, 1)
+        if after is not None:
+            took.append(after)
+        say("decision", at_seconds=round((one["t"] - began) * args.time_scale), action=one["action"],
+            change=f"{one['from']} to {one['to']}", reason=one["reason"], serves_after_seconds=after)
+    return took
+
+
+def simulate(args, trace, first, start):
+    """The same requests in the simulator, with the start times of the live run."""
+    command = [BIN / "janusctl", "simulate", "--model", args.model, "--hardware", "H200", "--trace", trace, "--scale", str(args.scale),
+               "--tpot-milliseconds", str(args.tpot), "--ttft-seconds", "10", "--interval-seconds", "15", "--start-seconds", str(start),
+               "--policies", "ours,whole,hpa,static,oracle", "--json"]
+    done = subprocess.run(command + (["--first-counts", first] if first else []), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    for one in json.loads(done.stdout)["policies"]:
+        say("simulated", policy=one["policy"], gpu_seconds=round(one["gpuHours"] * 3600), percent=round(100 * one["attainment"], 1),
+            counts=[change["to"] for change in one["decisions"]], start_seconds=start)
 
 
 def attainment(args, lines):

@@ -473,6 +473,9 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
   simulate->add_flag("--tighten-peers", options.tightens_peers,
                      "run ceil, hpa, wva, dynamo and sglang again with stricter thresholds until "
                      "they keep the targets");
+  simulate->add_option("--first-counts", options.first_counts,
+                       "mAnE: attention and expert instances with which ours begins. Default: what "
+                       "the load of the first minutes needs");
   simulate
       ->add_option("--start-seconds", options.start_seconds,
                    "time from the request for an instance until it is ready")

@@ -31,6 +31,18 @@ std::string Title(const SimulateOptions& options, const controllers::Setting& se
   return title;
 }
 
+// Of mAnE.
+Result<controllers::Counts> ReadCounts(const std::string& text) {
+  controllers::Counts counts;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%4dA%4dE%n", &counts.m, &counts.n, &end) == 2 &&
+      end == static_cast<int>(text.size()) && counts.m >= 1 && counts.n >= 1) {
+    return counts;
+  }
+  return InvalidArgument("simulate: --first-counts is '" + text +
+                         "'; want the numbers of attention and expert instances, such as 2A8E");
+}
+
 std::string ProgressLine(std::string_view policy, double share) {
   constexpr int kWidth = 30;
   const auto done = static_cast<size_t>(share * kWidth);
@@ -78,6 +90,9 @@ Result<std::string> Simulate(const SimulateOptions& options,
   comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
   comparison.machinery.start_s = options.start_seconds;
   comparison.machinery.change_pause_s = options.pause_milliseconds / 1e3;
+  if (!options.first_counts.empty()) {
+    JANUS_ASSIGN_OR_RETURN(comparison.first, ReadCounts(options.first_counts));
+  }
   comparison.window_s = options.window_seconds;
   comparison.oracle.attainment = options.oracle_attainment;
   comparison.oracle.interval_s = options.oracle_interval_seconds;

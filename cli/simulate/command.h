@@ -20,6 +20,7 @@ struct SimulateOptions {
   // per attention instance, and a forecast by trend.
   controllers::ScalingPolicy scaling = DefaultScaling();
   std::vector<std::string> policies;  // empty: all
+  std::string first_counts;           // mAnE: what "ours" begins with; empty: planned
   double start_seconds = 120;         // of an instance, from the request to ready
   int growth_reserve_percent = 50;    // memory that admission keeps free for tokens to come
   double pause_milliseconds = 100;    // a change of members stops the steps for so long

@@ -76,6 +76,7 @@ class Comparer {
     JANUS_RETURN_IF_ERROR(Validate(asked_.scaling));
     JANUS_ASSIGN_OR_RETURN(predictor_, MakePredictor(belief_, false));
     JANUS_RETURN_IF_ERROR(CheckBounds("ours", *predictor_, asked_.scaling));
+    JANUS_RETURN_IF_ERROR(CheckFirst());
     if (IsWanted("disagg")) {
       JANUS_ASSIGN_OR_RETURN(random_, MakePredictor(belief_, true));
       by_node_ = asked_.scaling;
@@ -160,6 +161,19 @@ class Comparer {
     return Predictor::Create(setting, options);
   }
 
+  Status CheckFirst() const {
+    if (!asked_.first) return OkStatus();
+    const CountBounds bounds = BoundsOf(*predictor_, asked_.scaling);
+    if (asked_.first->m >= bounds.min_m && asked_.first->m <= bounds.max_m &&
+        asked_.first->n >= bounds.min_n && asked_.first->n <= bounds.max_n) {
+      return OkStatus();
+    }
+    return InvalidArgument("simulate: the first counts must be " + std::to_string(bounds.min_m) +
+                           "A" + std::to_string(bounds.min_n) + "E to " +
+                           std::to_string(bounds.max_m) + "A" + std::to_string(bounds.max_n) +
+                           "E: what holds the model and is allowed");
+  }
+
   // Every policy knows the room that admission keeps.
   double Reserve() const { return asked_.machinery.growth_reserve_percent / 100.0; }
 
@@ -196,7 +210,9 @@ class Comparer {
   }
 
   std::unique_ptr<SimulatedPolicy> Make(std::string_view name) const {
-    if (name == "ours") return MakeDecided("ours", &*predictor_, asked_.scaling);
+    if (name == "ours") {
+      return MakeDecided("ours", &*predictor_, asked_.scaling, asked_.first);
+    }
     if (name == "disagg") return MakeDecided("disagg", &*random_, by_node_);
     if (name == "sglang") return MakeWholeSizes(whole_, asked_.sizes);
     if (name == "whole") return MakeDecided("whole", &*copies_, asked_.scaling);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ struct Comparison {
   // Targets, aim, bounds, granule, learning. Requests are judged by its targets.
   ScalingPolicy scaling;
   Machinery machinery;
+  std::optional<Counts> first;  // what "ours" begins with; by default what the first minutes need
   double window_s = 600;
   OracleOptions oracle;  // attainment 0: that of "ours", or 99 % without it
   int oracle_levels = 24;

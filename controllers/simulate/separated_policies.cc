@@ -24,12 +24,14 @@ Wish WishOf(const Predictor& predictor, const Configuration& how) {
 
 class Decided final : public SimulatedPolicy {
  public:
-  Decided(std::string_view name, const Predictor* predictor, const ScalingPolicy& scaling)
-      : name_(name), predictor_(predictor), scaling_(scaling) {}
+  Decided(std::string_view name, const Predictor* predictor, const ScalingPolicy& scaling,
+          std::optional<Counts> first)
+      : name_(name), predictor_(predictor), scaling_(scaling), first_(first) {}
 
   std::string_view name() const override { return name_; }
   double interval_s() const override { return scaling_.interval_seconds; }
   Beginning Begin(const Demand& first) override {
+    if (first_) return {WishOf(*predictor_, predictor_->Steady(*first_, first, scaling_).how)};
     return BeginWith(CheapestSeparated(*predictor_, scaling_, first, scaling_.aim));
   }
 
@@ -50,6 +52,7 @@ class Decided final : public SimulatedPolicy {
   const std::string_view name_;
   const Predictor* predictor_;
   const ScalingPolicy scaling_;
+  const std::optional<Counts> first_;
   Memory memory_;
 };
 
@@ -92,8 +95,9 @@ SeparatedChoice ChooseForPart(const Wanted& wanted, const CountBounds& bounds, C
 }  // namespace
 
 std::unique_ptr<SimulatedPolicy> MakeDecided(std::string_view name, const Predictor* predictor,
-                                             const ScalingPolicy& scaling) {
-  return std::make_unique<Decided>(name, predictor, scaling);
+                                             const ScalingPolicy& scaling,
+                                             std::optional<Counts> first) {
+  return std::make_unique<Decided>(name, predictor, scaling, first);
 }
 
 std::unique_ptr<SimulatedPolicy> MakeFixed(std::string_view name, const SeparatedChoice& choice) {

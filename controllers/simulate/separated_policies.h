@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "controllers/scaling/decide.h"
 #include "controllers/simulate/policy.h"
@@ -10,9 +11,11 @@ namespace janus::controllers {
 // Policies that decide by the performance model: separate attention and experts or, with a
 // predictor of the whole model, copies of it. `name` and `predictor` must outlive them.
 
-// Decide (scaling/decide.h) in a loop. Its memory is kept between calls.
+// Decide (scaling/decide.h) in a loop. Its memory is kept between calls. `first`: what runs when the
+// first request comes; by default the cheapest for the demand of the first minutes.
 std::unique_ptr<SimulatedPolicy> MakeDecided(std::string_view name, const Predictor* predictor,
-                                             const ScalingPolicy& scaling);
+                                             const ScalingPolicy& scaling,
+                                             std::optional<Counts> first = std::nullopt);
 
 // The cheapest allowed service, or copies, that keep a share of the targets under a demand. If
 // no counts do, `reason` and `text` say so, and the choice is the one that keeps them under the

@@ -47,6 +47,7 @@ Result<TimedModel> TimedModel::Make(const TimedDevice& device, const ServedShape
   out.device_ = {hardware.name, named.name, device.scale, device.time_scale};
   out.layers_for_one_ = static_cast<double>(named.layers) / served.moe_layers;
   out.experts_for_one_ = static_cast<double>(named.experts) / served.experts;
+  out.chosen_ = static_cast<double>(served.top_k) / served.experts;
   out.slots_for_one_ = static_cast<double>(device.scale) * named.top_k / served.top_k;
 
   Configuration how;
@@ -92,21 +93,33 @@ double TimedModel::SharedSeconds(double rows) const {
          device_.time_scale;
 }
 
-double TimedModel::ExpertSeconds(std::span<const int> rows_of_slot) const {
+double TimedModel::SpreadOf(double rows) const {
+  const ModelShape& named = setting_.model;
+  const double each_of_one = std::pow(1 - 1 / experts_for_one_, slots_for_one_);
+  const double mapped =
+      named.experts * (1 - std::pow(1 - chosen_ * (1 - each_of_one), std::max(rows, 1.0)));
+  return ActivatedExperts({}, named, std::max(rows, 1.0) * device_.scale) / mapped;
+}
+
+double TimedModel::ExpertSeconds(std::span<const int> rows_of_slot, double rows) const {
   const ExpertCost& cost = setting_.experts.experts;
   const ExpertShape shape = {setting_.model.hidden, setting_.model.intermediate,
                              setting_.model.bytes_per_weight, 1};
-  double activated = 0, seconds = cost.fixed_seconds;
-  for (const int rows : rows_of_slot) {
-    if (rows <= 0) continue;
-    const double tokens = rows * slots_for_one_;
-    const double experts = Activated(experts_for_one_, tokens);
-    activated += experts;
-    seconds += experts * OneExpertSeconds(cost, shape, tokens / experts);
+  double activated = 0;
+  for (const int here : rows_of_slot) {
+    if (here > 0) activated += Activated(experts_for_one_, here * slots_for_one_);
   }
   if (activated == 0) return 0;
   const double resident = experts_for_one_ * static_cast<double>(rows_of_slot.size());
-  seconds += cost.idle_expert_seconds * std::max(resident - activated, 0.0);
+  const double spread = std::min(SpreadOf(rows), resident / activated);
+  double seconds =
+      cost.fixed_seconds + cost.idle_expert_seconds * std::max(resident - spread * activated, 0.0);
+  for (const int here : rows_of_slot) {
+    if (here <= 0) continue;
+    const double tokens = here * slots_for_one_;
+    const double experts = spread * Activated(experts_for_one_, tokens);
+    seconds += experts * OneExpertSeconds(cost, shape, tokens / experts);
+  }
   return layers_for_one_ * seconds / device_.time_scale;
 }
 

@@ -24,8 +24,10 @@ struct ServedShape {
 //             output head come once, at the end of a step
 //   rows      one row stands for `scale` rows, one sequence for `scale` sequences
 //   experts   a served expert stands for g = E_named / E_served named ones. One with t rows has
-//             u = t scale K_named / K_served token-slots, spread evenly over the g (1 - (1 -
-//             1/g)^u) named experts that so many activate
+//             u = t scale K_named / K_served token-slots, spread evenly over the r g (1 - (1 -
+//             1/g)^u) named experts that so many activate. r makes up for rows that choose
+//             together: under uniform routing, the expected sum over all served experts is then
+//             what the round's rows activate in the named model
 //   memory    keys and values that the named device has room for, divided by `scale`; named experts
 //             of a layer that it has room for, divided by g and rounded down
 //   time      all times are divided by `time_scale`
@@ -42,8 +44,8 @@ class TimedModel {
   // One MoE layer over rows of the served model, one attention instance.
   double AttentionSeconds(const AttentionRows& rows) const;
   double SharedSeconds(double rows) const;
-  // One expert instance; rows of each of its slots in a round.
-  double ExpertSeconds(std::span<const int> rows_of_slot) const;
+  // One expert instance: rows of each of its slots, in a round that has `rows` rows in all.
+  double ExpertSeconds(std::span<const int> rows_of_slot, double rows) const;
   // One round over `rows` rows of all m attention instances, with n expert instances.
   ExchangeTimes ExchangeSeconds(int m, int n, double rows) const;
   // What a step takes beside its MoE layers: dense layers, output head.
@@ -66,11 +68,14 @@ class TimedModel {
   TimedModel() = default;
   // Rows as the named model has them.
   AttentionRows Named(const AttentionRows& rows) const;
+  // r of `experts` above.
+  double SpreadOf(double rows) const;
 
   TimedDevice device_;
   Setting setting_;
   double layers_for_one_ = 1;
   double experts_for_one_ = 1;
+  double chosen_ = 1;  // share of the rows that choose one served expert, under uniform routing
   double slots_for_one_ = 1;  // named token-slots for one (row, top-k slot)
   int slots_ = 0;
   int64_t kv_tokens_ = 0;

@@ -166,7 +166,7 @@ row("drain.withoutCapacity", "Shrink", NOTHING)
 row("rollout.type", "Rolling", NOTHING)
 row("rollout.drainSeconds", 60, NOTHING)
 
-row("gateway.replicas", 2, GATEWAY)
+row("gateway.replicas", 2, GATEWAY | {"budgets"})  # evictions may then remove one
 row("gateway.service.type", "NodePort", ENDPOINT)
 row("gateway.service.port", 8080, ENDPOINT)
 KEYS = at("gateway.apiKeysSecretRef", {"name": "keys", "key": "one"})

@@ -69,6 +69,15 @@ int TableSize(const controllers::ScalingPolicy& policy, const controllers::RoleP
   return std::max({std::min(role.max, std::max(most, role.min)), serving, 1});
 }
 
+// What a timed device is taken for: a profile that the role names may differ from what it plays.
+Result<HardwareProfile> BelievedOf(const RunningService& service, Role role,
+                                   const StandsFor& named) {
+  const RolesSpec& roles = service.spec.roles;
+  const bool names_one = role == Role::kAttention ? !roles.attention.hardware_profile.empty()
+                                                  : !roles.experts.hardware_profile.empty();
+  return names_one ? HardwareOfRole(service, role) : FindHardware(named.hardware);
+}
+
 }  // namespace
 
 Result<PredictorInputs> InputsOf(const RunningService& service) {
@@ -78,8 +87,8 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
   controllers::PredictorOptions& options = out.options;
   double experts_for_one = 1;
   if (const std::optional<StandsFor>& named = service.stands_for) {
-    JANUS_ASSIGN_OR_RETURN(out.attention, FindHardware(named->hardware));
-    out.experts = out.attention;
+    JANUS_ASSIGN_OR_RETURN(out.attention, BelievedOf(service, Role::kAttention, *named));
+    JANUS_ASSIGN_OR_RETURN(out.experts, BelievedOf(service, Role::kExperts, *named));
     const int served = out.model.experts;
     JANUS_ASSIGN_OR_RETURN(out.model, controllers::FindModel(named->model));
     if (out.model.experts < served) {

@@ -102,13 +102,14 @@ class TimedExperts final : public ExpertPacer {
   TimedExperts(const TimedModel& model, int m, int n) : model_(model), m_(m), n_(n) {}
 
   MonotonicTime Receive(int rows, MonotonicTime sent, bool is_first) override {
+    rows_ = rows;
     exchange_ = model_.ExchangeSeconds(m_, n_, rows);
     come_ = is_first ? out_.DoFirst(exchange_.out, model_.layers_for_one(), sent)
                      : out_.Do(exchange_.out, sent);
     return come_;
   }
   MonotonicTime Compute(std::span<const int> rows_of_slot, bool is_last) override {
-    const double seconds = model_.ExpertSeconds(rows_of_slot);
+    const double seconds = model_.ExpertSeconds(rows_of_slot, rows_);
     return is_last ? device_.DoLast(seconds, model_.layers_for_one(), come_)
                    : device_.Do(seconds, come_);
   }
@@ -129,6 +130,7 @@ class TimedExperts final : public ExpertPacer {
   Timeline device_;
   Timeline back_;
   // Of the round at hand.
+  int rows_ = 0;
   controllers::ExchangeTimes exchange_;
   MonotonicTime come_;
   Shown shown_;

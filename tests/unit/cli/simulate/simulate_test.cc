@@ -186,6 +186,18 @@ TEST_F(SimulateCommand, AScaleOfTooManyGroupsIsRefused) {
       << MessageOf(options_);
 }
 
+TEST_F(SimulateCommand, OursBeginsWithTheCountsThatAreGiven) {
+  options_.policies = {"ours"};
+  options_.json = true;
+  for (const char* counts : {"1A7E", "9A8E"}) {
+    options_.first_counts = counts;
+    const auto text = Simulate(options_, {});
+    ASSERT_TRUE(text.ok()) << text.status().ToString();
+    const auto root = nlohmann::json::parse(*text);
+    EXPECT_EQ(root["policies"][0]["decisions"][0]["to"], counts) << *text;
+  }
+}
+
 TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {
   SimulateOptions broken = options_;
   broken.setting.model.clear();
@@ -196,6 +208,14 @@ TEST_F(SimulateCommand, SaysWhatIsWrongAndWhatToDo) {
   broken = options_;
   broken.policies = {"whole", "magic"};
   EXPECT_NE(MessageOf(broken).find("no policy 'magic'; known: ours, disagg"), std::string::npos);
+  broken = options_;
+  for (const char* counts : {"2A", "2x8", "0A1E", "1A1E and more"}) {
+    broken.first_counts = counts;
+    EXPECT_NE(MessageOf(broken).find("such as 2A8E"), std::string::npos) << MessageOf(broken);
+  }
+  broken.first_counts = "1A6E";
+  EXPECT_NE(MessageOf(broken).find("the first counts must be 1A7E to"), std::string::npos)
+      << MessageOf(broken);
   broken = options_;
   broken.demand.trace =
       Write("broken.csv", "arrival_s,input_tokens,output_tokens\n1,2,3\n0,nan,3\n");

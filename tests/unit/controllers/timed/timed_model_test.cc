@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -42,7 +43,7 @@ TEST(TimedModelTest, AServedModelOfTheNamedShapeHasExactlyThePlansTerms) {
   EXPECT_DOUBLE_EQ(timed.ExchangeSeconds(2, 8, 260).back, want.back);
   const std::vector<int> slots = {3, 0, 700, 1, 0, 9};
   const std::vector<double> as_plans(slots.begin(), slots.end());
-  EXPECT_NEAR(timed.ExpertSeconds(slots),
+  EXPECT_NEAR(timed.ExpertSeconds(slots, 700),
               ExpertRoundSeconds(setting.experts.experts, {7168, 2048, 1, 1}, as_plans), 1e-12);
   how.n = 256;
   EXPECT_EQ(timed.slots(), SlotsPerInstance(setting, how));
@@ -70,18 +71,47 @@ TEST(TimedModelTest, AnActivatedExpertStandsForAsManyAsItsRowsWouldActivate) {
   EXPECT_DOUBLE_EQ(timed.experts_for_one(), 32);
   const ExpertCost& cost = timed.setting().experts.experts;
   const ExpertShape shape = {7168, 2048, 1, 1};
-  // One row: 4 token-slots of DeepSeek's 8 for each of the served model's 2.
-  const double activated = 32 * (1 - std::pow(31.0 / 32, 4));
-  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{1}),
-              layers * ExpertRoundSeconds(cost, shape, activated, 32, 4), 1e-12);
+  // A row chooses 2 of the served model and 8 of DeepSeek-V3, so each of its choices stands for 4.
+  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{1}, 1),
+              layers * ExpertRoundSeconds(cost, shape, 4, 32, 4), 1e-12);
+  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{1, 1}, 1),
+              layers * ExpertRoundSeconds(cost, shape, 8, 64, 8), 1e-12);
   // Many rows activate all.
-  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{4000}),
+  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{4000}, 16'000),
               layers * ExpertRoundSeconds(cost, shape, 32, 32, 16'000), 1e-9);
   // A second activated expert is read too; an idle one costs less.
-  const double both = timed.ExpertSeconds(std::vector<int>{1, 1});
-  const double idle = timed.ExpertSeconds(std::vector<int>{1, 0});
+  const double both = timed.ExpertSeconds(std::vector<int>{1, 1}, 1);
+  const double idle = timed.ExpertSeconds(std::vector<int>{1, 0}, 1);
   EXPECT_GT(both, idle);
-  EXPECT_GT(idle, timed.ExpertSeconds(std::vector<int>{1}));
+  EXPECT_GT(idle, timed.ExpertSeconds(std::vector<int>{1}, 1));
+}
+
+// One row that stands for 16 chooses two served experts, and 16 rows choose many more of 256.
+TEST(TimedModelTest, RowsThatStandForManyActivateWhatManyRowsDo) {
+  const TimedModel timed = Make({"H200", "deepseek-v3", 16, 1}, {58, 32, 4});
+  const ExpertCost& cost = timed.setting().experts.experts;
+  const ExpertShape shape = {7168, 2048, 1, 1};
+  for (const int rows : {1, 3, 20}) {
+    // Uniform routing in a round, and an instance with all experts.
+    const double chosen = 32 * (1 - std::pow(1 - 4.0 / 32, rows));
+    const double named = 256 * (1 - std::pow(1 - 8.0 / 256, 16 * rows));
+    double least = 1e9, most = 0;
+    // Between the two nearest numbers of served experts that the rows can have chosen.
+    for (const double count : {std::floor(chosen), std::ceil(chosen)}) {
+      std::vector<int> slots(32);
+      const int all = 4 * rows;
+      for (int at = 0; at < all; ++at) ++slots[static_cast<size_t>(at % static_cast<int>(count))];
+      const double seconds = timed.ExpertSeconds(slots, rows);
+      least = std::min(least, seconds);
+      most = std::max(most, seconds);
+    }
+    const double want = ExpertRoundSeconds(cost, shape, named, 256, 8.0 * 16 * rows);
+    EXPECT_GT(want, 0.97 * least) << rows;
+    EXPECT_LT(want, 1.03 * most) << rows;
+  }
+  // Never more than an instance holds.
+  EXPECT_NEAR(timed.ExpertSeconds(std::vector<int>{1}, 1),
+              ExpertRoundSeconds(cost, shape, 8, 8, 32), 1e-12);
 }
 
 TEST(TimedModelTest, NoRowsTakeNoTime) {
@@ -89,7 +119,7 @@ TEST(TimedModelTest, NoRowsTakeNoTime) {
   EXPECT_EQ(timed.AttentionSeconds({.decode = 0, .context = 1}), 0);
   EXPECT_EQ(timed.SharedSeconds(0), 0);
   EXPECT_EQ(timed.DenseSeconds({.decode = 0, .context = 1}), 0);
-  EXPECT_EQ(timed.ExpertSeconds(std::vector<int>{0, 0}), 0);
+  EXPECT_EQ(timed.ExpertSeconds(std::vector<int>{0, 0}, 0), 0);
   EXPECT_EQ(timed.ExchangeSeconds(2, 8, 0).out, 0);
   EXPECT_EQ(timed.ExchangeSeconds(2, 8, 0).back, 0);
 }
@@ -102,7 +132,7 @@ TEST(TimedModelTest, TheTimeScaleDividesAllTimesAndNoRoom) {
   EXPECT_NEAR(8 * fast.AttentionSeconds(rows), slow.AttentionSeconds(rows), 1e-12);
   EXPECT_NEAR(8 * fast.SharedSeconds(5), slow.SharedSeconds(5), 1e-12);
   EXPECT_NEAR(8 * fast.DenseSeconds(rows), slow.DenseSeconds(rows), 1e-12);
-  EXPECT_NEAR(8 * fast.ExpertSeconds(slots), slow.ExpertSeconds(slots), 1e-12);
+  EXPECT_NEAR(8 * fast.ExpertSeconds(slots, 9), slow.ExpertSeconds(slots, 9), 1e-12);
   EXPECT_NEAR(8 * fast.ExchangeSeconds(2, 8, 5).out, slow.ExchangeSeconds(2, 8, 5).out, 1e-12);
   EXPECT_NEAR(8 * fast.ExchangeSeconds(2, 8, 5).back, slow.ExchangeSeconds(2, 8, 5).back, 1e-12);
   EXPECT_EQ(fast.slots(), slow.slots());

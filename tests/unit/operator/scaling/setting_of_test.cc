@@ -239,6 +239,14 @@ TEST(InputsOf, ATimedDeviceIsPredictedAsWhatItStandsFor) {
   EXPECT_NEAR(small.attention * 8, large.attention, 1e-9);
   EXPECT_NEAR(small.experts * 8, large.experts, 1e-9);
   EXPECT_NEAR(small.exchange * 8, large.exchange, 1e-9);
+  // The profile that a role names is what decisions believe of it.
+  service.object.spec.roles.experts.hardware_profile = "H20";
+  const Result<PredictorInputs> believed = service.Inputs(Ground::kMachine);
+  ASSERT_TRUE(believed.ok()) << believed.status().ToString();
+  EXPECT_EQ(believed->attention.name, "H200");
+  EXPECT_EQ(believed->experts.name, "H20");
+  EXPECT_EQ(believed->model, inputs->model);
+  service.object.spec.roles.experts.hardware_profile.clear();
   service.stands_for->model = "nothing";
   EXPECT_EQ(service.Inputs().status().code(), StatusCode::kNotFound);
 }

@@ -122,7 +122,7 @@ TEST_F(PacedClusterTest, NoTokenComesBeforeTheModelledTime) {
   std::fill_n(slots.begin(), held_.model.moe.top_k, 1);
   const auto exchange = model.ExchangeSeconds(1, 1, 1);
   const double layer =
-      model.AttentionSeconds(row) + exchange.out + model.ExpertSeconds(slots) + exchange.back;
+      model.AttentionSeconds(row) + exchange.out + model.ExpertSeconds(slots, 1) + exchange.back;
   const double step = held_.model.moe_layers() * layer + model.DenseSeconds(row);
   EXPECT_GT(step, 0.001);
   // The thread that waits for the first token here may wake up late itself.
