@@ -11,13 +11,14 @@ import argparse
 import csv
 import json
 import math
+import os
 import pathlib
 import random
 import re
 import shutil
+import signal
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,12 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support" / "python"))
+
+from growth import parts_of  # noqa: E402
+from made_model import bf16, vocabulary, write_mixtral  # noqa: E402
+
 BIN = ROOT / "build" / "dev" / "bin"
-DEMO = ROOT / "examples" / "demo-model"
 WINDOW = 15  # seconds of the trace
 
 
@@ -38,6 +43,7 @@ def say(what, **figures):
 # Requests per second between these edges (seconds of the trace) rise and fall evenly. The last rate stays.
 SHAPES = {
     "swell": lambda quiet, busy: ((0, quiet), (60, quiet), (120, busy), (300, busy), (360, quiet)),
+    "waves": lambda quiet, busy: [(1800 * i, busy if i % 2 else quiet) for i in range(9)],
     "halves": lambda quiet, busy: ((0, quiet), (60, quiet), (120, busy), (420, busy), (480, busy / 2)),
 }
 
@@ -59,33 +65,22 @@ def requests_of(shape, minutes, quiet, busy, seed):
 def make_model(folder):
     """A random model with 32 small experts in each of two layers. The demo model's eight experts are too few to stand for
     160: an instance would hold one or two of them, and no number of instances between would be of use."""
-    folder.mkdir()
-    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
-        shutil.copy(DEMO / name, folder)
-    config = json.loads((DEMO / "config.json").read_text())
-    config |= {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2,
-               "num_hidden_layers": 2, "num_local_experts": 32, "num_experts_per_tok": 4}
-    (folder / "config.json").write_text(json.dumps(config))
-    shapes = {"model.embed_tokens.weight": (config["vocab_size"], 64), "model.norm.weight": (64,)}
+    draw, ones = random.Random(1), ((64,), bf16([1.0] * 64))
+
+    def drawn(*shape):
+        return shape, bf16([draw.gauss(0, 0.1) for _ in range(math.prod(shape))])
+
+    tensors = {"model.embed_tokens.weight": drawn(vocabulary(), 64), "model.norm.weight": ones}
     for layer in range(2):
         at = f"model.layers.{layer}."
-        shapes |= {at + "input_layernorm.weight": (64,), at + "post_attention_layernorm.weight": (64,),
-                   at + "block_sparse_moe.gate.weight": (32, 64)}
-        shapes |= {f"{at}self_attn.{name}_proj.weight": (64, 64) for name in "qkvo"}
+        tensors |= {at + "input_layernorm.weight": ones, at + "post_attention_layernorm.weight": ones,
+                    at + "block_sparse_moe.gate.weight": drawn(32, 64)}
+        tensors |= {f"{at}self_attn.{name}_proj.weight": drawn(64, 64) for name in "qkvo"}
         for expert in range(32):
-            shapes |= {f"{at}block_sparse_moe.experts.{expert}.{name}.weight": shape
-                       for name, shape in (("w1", (32, 64)), ("w2", (64, 32)), ("w3", (32, 64)))}
-    draw, header, parts, end = random.Random(1), {}, [], 0
-    for name, shape in shapes.items():
-        count = math.prod(shape)
-        values = [1.0] * count if len(shape) == 1 else [draw.gauss(0, 0.1) for _ in range(count)]
-        words = struct.pack(f"<{count}f", *values)
-        parts.append(b"".join(words[i + 2:i + 4] for i in range(0, len(words), 4)))  # bf16: the upper half
-        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": (end, end + 2 * count)}
-        end += 2 * count
-    text = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
-    return folder
+            tensors |= {f"{at}block_sparse_moe.experts.{expert}.{name}.weight": drawn(*shape)
+                        for name, shape in (("w1", (32, 64)), ("w2", (64, 32)), ("w3", (32, 64)))}
+    return write_mixtral(folder, {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2,
+                                  "num_hidden_layers": 2, "num_local_experts": 32, "num_experts_per_tok": 4}, tensors)
 
 
 def service(args, model, roles):
@@ -117,15 +112,16 @@ def wrong_profile(factor):
 class Served:
     """`janusctl serve` as a context manager: `url`, `page`, `logs`."""
 
-    def __init__(self, folder, spec):
+    def __init__(self, folder, spec, *arguments):
         folder.mkdir()
+        self.arguments = arguments
         self.file = folder / "service.json"
         self.file.write_text(json.dumps(spec))
 
     def __enter__(self):
         self.log = open(self.file.with_suffix(".log"), "w+", encoding="utf-8")
-        self.process = subprocess.Popen([BIN / "janusctl", "serve", "-f", self.file, "--port", "0"], stdout=self.log,
-                                        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen([BIN / "janusctl", "serve", "-f", self.file, "--port", "0", *self.arguments],
+                                        stdout=self.log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         while True:
             text = self.file.with_suffix(".log").read_text()
             serving = re.search(r"serving \S+ at (\S+)/v1", text)
@@ -146,6 +142,10 @@ class Served:
     def record(self):
         return json.load(urllib.request.urlopen(f"{self.page}v1/services/default/demo"))
 
+    def events(self):
+        done = subprocess.run([BIN / "janusctl", "get", "events", "-o", "json"], capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)["items"]
+
     def create(self, plural, body):
         with socket.socket(socket.AF_UNIX) as api:
             api.connect(f"{self.logs}/api")
@@ -155,6 +155,54 @@ class Served:
             reply = api.makefile("rb").read().decode()
         if not reply.startswith("HTTP/1.1 201"):
             raise SystemExit(reply)
+
+
+def processes_of(served, program):
+    """pids; the service's model is in the folder of the trial."""
+    out = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(program) and str(served.file.parent.parent).encode() in b" ".join(words):
+                out.append(int(entry.name))
+    return out
+
+
+class Killer(threading.Thread):
+    """Kills a worker now and then, and notes what the other processes hold."""
+
+    def __init__(self, served, every):
+        super().__init__()
+        self.served, self.every, self.kills = served, every, 0
+        self.ended, self.draw, self.held = threading.Event(), random.Random(1), []
+
+    def run(self):
+        while not self.ended.wait(self.every):
+            victims = processes_of(self.served, b"janus-worker")
+            if victims:
+                try:
+                    os.kill(self.draw.choice(victims), signal.SIGKILL)
+                    self.kills += 1
+                except ProcessLookupError:
+                    pass
+            self.held.append([self.of(pid) for pid in [self.served.process.pid, *processes_of(self.served, b"janus-gateway")]])
+
+    @staticmethod
+    def of(pid):
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return {"mebibytes": int(re.search(r"VmRSS:\s+(\d+)", status)[1]) // 1024,
+                "threads": int(re.search(r"Threads:\s+(\d+)", status)[1]), "files": len(os.listdir(f"/proc/{pid}/fd"))}
+
+    def report(self):
+        third = max(1, len(self.held) // 3)
+        say("kills", workers=self.kills)
+        for at, name in enumerate(("janusctl", "gateway")):
+            for what in ("mebibytes", "threads", "files"):
+                values = [one[at][what] for one in self.held if len(one) > at]
+                say("held", by=name, what=what, first_third=statistics.median(values[:third]), last_third=statistics.median(values[-third:]))
 
 
 class QueueAutoscaler(threading.Thread):
@@ -216,6 +264,7 @@ def main():
     parser.add_argument("--busy", type=float, default=5, help="requests per second of the trace")
     parser.add_argument("--wrong-experts", type=float, default=1,
                         help="decisions take expert instances for devices that read memory so many times as fast as they do")
+    parser.add_argument("--kill-every", type=float, default=0, help="seconds between kills of a worker at random; 0: none")
     parser.add_argument("--simulate", action="store_true", help="only simulate it, with ours and the policies beside it")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs, and print it")
     args = parser.parse_args()
@@ -262,9 +311,16 @@ def live(args, folder, model, trace):
     with Served(folder / "live", service(args, model, {})) as served:
         if args.wrong_experts != 1:
             served.create("hardwareprofiles", wrong_profile(args.wrong_experts))
+        killer = Killer(served, args.kill_every)
+        if args.kill_every:
+            killer.start()
         began = time.time()
         lines, said = load(served, trace, args.time_scale, folder / "live.jsonl")
-        record = served.record()
+        if args.kill_every:
+            killer.ended.set()
+            killer.join()
+            killer.report()
+        record, events = served.record(), served.events()
         replayed = subprocess.run([BIN / "janusctl", "replay"], capture_output=True, text=True, check=False).stdout
     fixed = object_of(model, {"roles": {"attention": {"replicas": 2}, "experts": {"replicas": 4}}})
     with Served(folder / "fixed", fixed) as served:
@@ -275,7 +331,7 @@ def live(args, folder, model, trace):
         different_answers=sum(answers.get(one["index"]) != one["answer_hash"] for one in lines if not one["error"]))
     attainment(args, lines)
     first = cost(args, record, began)
-    took = decisions(args, record, began)
+    took = decisions(args, record, events, began)
     say("recorded decisions", replay=replayed.strip().splitlines()[-1:])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
     simulate(args, trace, first, statistics.median(took) if took else 10)
@@ -297,9 +353,10 @@ def cost(args, record, began):
     return names[0]
 
 
-def decisions(args, record, began):
-    """Prints the changes. Returns the seconds that each took until the service ran with it."""
-    series, took = record["series"], []
+def decisions(args, record, events, began):
+    """Prints the changes, and for a growth the seconds from the first reading above the target since the change before, and of
+    its parts. Returns the seconds that each took until the service ran with it."""
+    series, took, before = record["series"], [], began
     for one in record["decisions"]:
         if one["action"] == "Hold" or one["t"] < began:
             continue
@@ -309,6 +366,11 @@ def decisions(args, record, began):
             took.append(after)
         say("decision", at_seconds=round((one["t"] - began) * args.time_scale), action=one["action"],
             change=f"{one['from']} to {one['to']}", reason=one["reason"], serves_after_seconds=after)
+        if one["action"] == "ScaleUp":
+            above = [p["t"] for p in series if before < p["t"] <= one["t"] and (p["tpotSeconds"] or 0) > args.tpot / 1000]
+            say("growth", change=f"{one['from']} to {one['to']}", noticing=round(one["t"] - min(above, default=one["t"]), 1),
+                **(parts_of(one["t"], events) or {}))
+        before = one["t"]
     return took
 
 

@@ -11,8 +11,8 @@ namespace janus::controllers {
 // Policies that decide by the performance model: separate attention and experts or, with a
 // predictor of the whole model, copies of it. `name` and `predictor` must outlive them.
 
-// Decide (scaling/decide.h) in a loop. Its memory is kept between calls. `first`: what runs when the
-// first request comes; by default the cheapest for the demand of the first minutes.
+// Decide (scaling/decide.h) in a loop. Its memory is kept between calls. `first`: what runs when
+// the first request comes; by default the cheapest for the demand of the first minutes.
 std::unique_ptr<SimulatedPolicy> MakeDecided(std::string_view name, const Predictor* predictor,
                                              const ScalingPolicy& scaling,
                                              std::optional<Counts> first = std::nullopt);

@@ -14,7 +14,7 @@ constexpr std::string_view kByNode = "node";
 
 std::vector<ObjectIndex> IndexesOf(const Resource& resource) {
   if (&resource == &kNodes || &resource == &kHardwareProfiles) return {};
-  std::vector<ObjectIndex> out = ServiceIndex();
+  std::vector<ObjectIndex> out = ServiceIndex(resource);
   if (&resource != &kPods) return out;
   out.push_back({std::string(kByNode), [](const Node& pod) -> std::vector<std::string> {
                    const std::string_view node = TextAt(pod, {"spec", "nodeName"});
@@ -129,6 +129,7 @@ Caches Watches::caches() const {
           StoreOf(kRoleScalers),
           StoreOf(kNetworkPolicies),
           StoreOf(kJobs),
+          StoreOf(kAutoscalers),
           StoreOf(kNodes),
           StoreOf(kHardwareProfiles)};
 }
@@ -136,7 +137,7 @@ Caches Watches::caches() const {
 void Watches::Tell(const Resource& resource, const Delta& delta) const {
   if (&resource == &kNodes) return TellOfNode(delta.key);
   if (&resource == &kHardwareProfiles) return;  // the next decision reads them
-  // If the label changed, both services get a pass.
+  // If the label or the target changed, both services get a pass.
   std::optional<ObjectKey> told;
   for (const Node* object : {delta.before, delta.after}) {
     if (object == nullptr) continue;

@@ -75,6 +75,7 @@ const std::vector<RightsOfResource>& RightsInNamespace() {
       {"", "serviceaccounts", "get list watch create patch"},
       {"", "secrets", "create patch"},
       {"apps", "deployments", "get list watch create patch"},
+      {"autoscaling", "horizontalpodautoscalers", "list watch"},
       {"batch", "jobs", "get list watch create delete"},
       {"policy", "poddisruptionbudgets", "get list watch create patch delete"},
       {"networking.k8s.io", "networkpolicies", "get list watch create patch delete"},

@@ -119,6 +119,8 @@ std::vector<Kind> MakeKinds() {
   kinds.back().time_to_live = Seconds(3600);  // kube-apiserver's --event-ttl
   kinds.push_back(Controlled("apps", "v1", "deployments", "Deployment", "{}"));
   kinds.back().scale_selector_in = "spec";
+  kinds.push_back(
+      BuiltIn("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"));
   kinds.push_back(Controlled("batch", "v1", "jobs", "Job", "{}"));
   kinds.push_back(Controlled("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget",
                              R"({"currentHealthy":0,"desiredHealthy":0,"disruptionsAllowed":0,)"

@@ -88,6 +88,8 @@ inline const Resource kDeployments{"apps", "v1", "deployments", "Deployment"};
 inline const Resource kJobs{"batch", "v1", "jobs", "Job"};
 inline const Resource kDisruptionBudgets{"policy", "v1", "poddisruptionbudgets",
                                          "PodDisruptionBudget"};
+inline const Resource kAutoscalers{"autoscaling", "v2", "horizontalpodautoscalers",
+                                   "HorizontalPodAutoscaler"};
 inline const Resource kNetworkPolicies{"networking.k8s.io", "v1", "networkpolicies",
                                        "NetworkPolicy"};
 

@@ -72,6 +72,9 @@ const std::vector<KeptKind>& KeptKinds() {
        {"metadata.deletionTimestamp", "metadata.labels", "metadata.ownerReferences",
         "metadata.resourceVersion", "status.conditions.message", "status.conditions.status",
         "status.conditions.type"}},
+      {&kAutoscalers,
+       false,
+       {"spec.scaleTargetRef.apiVersion", "spec.scaleTargetRef.kind", "spec.scaleTargetRef.name"}},
       {&kNodes,
        false,
        {"spec.taints", "spec.unschedulable", "status.conditions.lastTransitionTime",
@@ -93,20 +96,40 @@ const ObjectStore& Caches::Of(const Resource& resource) const {
   if (&resource == &kRoleScalers) return scalers;
   if (&resource == &kNetworkPolicies) return policies;
   if (&resource == &kJobs) return jobs;
+  if (&resource == &kAutoscalers) return autoscalers;
   JANUS_CHECK(&resource == &kDisruptionBudgets, "no cache of " + resource.ToString());
   return budgets;
 }
 
-std::vector<ObjectIndex> ServiceIndex() {
-  return {{std::string(kByService), [](const Node& object) -> std::vector<std::string> {
-             const std::string_view name = TextAt(object, {"metadata", "labels", kServiceLabel});
-             if (name.empty()) return {};
-             return {KeyOf(object).namespace_ + "/" + std::string(name)};
+std::vector<ObjectIndex> ServiceIndex(const Resource& resource) {
+  return {{std::string(kByService), [&resource](const Node& object) -> std::vector<std::string> {
+             const std::optional<ObjectKey> service = ServiceKeyOf(resource, object);
+             if (!service) return {};
+             return {service->namespace_ + "/" + service->name};
            }}};
+}
+
+std::optional<ScaledRole> ScaledBy(const Node& autoscaler) {
+  const std::string_view kind = TextAt(autoscaler, {"spec", "scaleTargetRef", "kind"});
+  const std::string_view api = TextAt(autoscaler, {"spec", "scaleTargetRef", "apiVersion"});
+  if (kind != kRoleScalers.kind || !api.starts_with(kRoleScalers.group + "/")) return std::nullopt;
+  const std::string_view name = TextAt(autoscaler, {"spec", "scaleTargetRef", "name"});
+  for (const Role role : {Role::kAttention, Role::kExperts}) {
+    const std::string end = RoleObjectName("", role);
+    if (name.size() > end.size() && name.ends_with(end)) {
+      return ScaledRole{std::string(name.substr(0, name.size() - end.size())), role};
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<ObjectKey> ServiceKeyOf(const Resource& resource, const Node& object) {
   if (&resource == &kMoEServices) return KeyOf(object);
+  if (&resource == &kAutoscalers) {
+    const std::optional<ScaledRole> scaled = ScaledBy(object);
+    if (!scaled) return std::nullopt;
+    return ObjectKey{KeyOf(object).namespace_, scaled->service};
+  }
   const std::string_view name = TextAt(object, {"metadata", "labels", kServiceLabel});
   if (name.empty()) return std::nullopt;
   return ObjectKey{KeyOf(object).namespace_, std::string(name)};

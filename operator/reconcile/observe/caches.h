@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/topology.h"
 #include "operator/api/tree.h"
 #include "operator/kube/object_store.h"
 #include "operator/kube/resource.h"
@@ -23,6 +24,7 @@ struct Caches {
   const ObjectStore& scalers;
   const ObjectStore& policies;  // NetworkPolicies
   const ObjectStore& jobs;
+  const ObjectStore& autoscalers;  // HorizontalPodAutoscalers of MoERoleScalers, by their service
   const ObjectStore& nodes;
   const ObjectStore& profiles;  // HardwareProfiles
 
@@ -39,11 +41,20 @@ struct KeptKind {
 // In the order of Caches. They include nothing that a node's heartbeat changes.
 const std::vector<KeptKind>& KeptKinds();
 
-// Objects by the service that kServiceLabel names: "namespace/name".
+// Objects by their service (ServiceKeyOf): "namespace/name". `resource` must outlive the index.
 inline constexpr std::string_view kByService = "service";
-std::vector<ObjectIndex> ServiceIndex();
+std::vector<ObjectIndex> ServiceIndex(const Resource& resource);
 
-// The service itself, or the service that an object's label names; nothing: no label.
+// The MoERoleScaler that a HorizontalPodAutoscaler scales: its service and role.
+struct ScaledRole {
+  std::string service;
+  Role role = Role::kAttention;
+};
+// Nothing: it scales something else.
+std::optional<ScaledRole> ScaledBy(const Node& autoscaler);
+
+// The service itself, the service that an object's label names, or the one whose role an autoscaler
+// scales; nothing: none.
 std::optional<ObjectKey> ServiceKeyOf(const Resource& resource, const Node& object);
 
 }  // namespace janus::control

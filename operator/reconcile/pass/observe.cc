@@ -56,6 +56,7 @@ class Observing {
     ReadPods();
     ReadTopologies();
     ReadFetchJobs();
+    ReadAutoscalers();
     ReadChildren();
     writes_.ForgetDeleted(there_);
     if (pass_.options.reads_nodes) JudgeNodes();
@@ -146,6 +147,14 @@ class Observing {
         if (pod.job_uid == job.uid) job.pods.push_back(pod);
       }
       out_.fetch_jobs.push_back(std::move(job));
+    }
+  }
+
+  void ReadAutoscalers() {
+    for (const Node& node : pass_.caches.autoscalers.Find(kByService, Index())) {
+      if (const auto scaled = ScaledBy(node)) {
+        out_.autoscalers.push_back({KeyOf(node).name, scaled->role});
+      }
     }
   }
 

@@ -37,6 +37,12 @@ struct TopologySeen {
   std::string name() const { return KeyOf(record).name; }
 };
 
+// A HorizontalPodAutoscaler of one of the service's MoERoleScalers, whether that exists or not.
+struct AutoscalerSeen {
+  std::string name;
+  Role role = Role::kAttention;
+};
+
 // A gateway's pod.
 struct GatewayPodSeen {
   std::string name;
@@ -66,7 +72,8 @@ struct ServiceObserved {
   std::set<InstanceId> alive;  // instances of `pods` that could be members
   std::optional<WallTime> next_lost_node;  // when the next silent node counts as lost
   std::vector<GatewayPodSeen> gateway_pods;
-  std::vector<FetchJobSeen> fetch_jobs;    // of the service
+  std::vector<FetchJobSeen> fetch_jobs;  // of the service
+  std::vector<AutoscalerSeen> autoscalers;
   std::map<ChildKey, ChildSeen> children;  // those with names that the service uses
 
   // Snapshots of what is known of the model: from pods of the newest spec, and from pods of the

@@ -182,6 +182,10 @@ constexpr ReasonMeaning kReasons[] = {
      "a foreign object has the name of one of ours, and the operator does not touch it. Available "
      "is False if it is the Service that clients call",
      "delete or rename that object"},
+    {"False", "AutoscalerIgnored", "ScalingReady",
+     "the named HorizontalPodAutoscaler scales the MoERoleScaler of a role that is not in mode "
+     "External, so it has no effect",
+     "set `roles.*.scaling.mode: External`, or delete it"},
     {"False", "CertificatesRefused", "Progressing",
      "the server refuses a Secret of the service's certificates, in its words. The operator "
      "retries, and the service goes on with its present certificates until the named time; a role "

@@ -82,6 +82,9 @@ class Seeing {
     out.standby = desired_.wants_pods() ? desired.wanted.standby : 0;
     out.last_pod_id = LastPodId(seen_.tree, role);
     out.is_external = IsExternal(SpecOf(desired_.service, role));
+    for (const AutoscalerSeen& one : seen_.autoscalers) {
+      if (one.role == role && !out.is_external) out.ignored = one.name;
+    }
     out.limit = out.is_external ? LimitOf(role) : desired.limit;
     out.selector = std::string(kServiceLabel) + "=" + desired_.service.metadata.name + "," +
                    std::string(kRoleLabel) + "=" + std::string(ToString(role)) + "," +

@@ -215,7 +215,7 @@ Judgement OfTargets(const StatusFacts& seen) {
   return {is_met ? kTrue : kFalse, {is_met ? "Met" : "SLOViolated", std::move(message)}};
 }
 
-Judgement OfScaling(const StatusFacts& seen) {
+Judgement OfCounts(const StatusFacts& seen) {
   if (seen.scaling.is_scaled) return OfDecisions(seen);
   Judgement out{kTrue, {"Static", "counts are those of the spec"}};
   std::string followed;
@@ -234,6 +234,21 @@ Judgement OfScaling(const StatusFacts& seen) {
   if (bounds.empty()) out.cause.reason = "External";
   out.cause.message =
       bounds.empty() ? "the MoERoleScaler sets the count of " + followed : std::move(bounds);
+  return out;
+}
+
+Judgement OfScaling(const StatusFacts& seen) {
+  Judgement out = OfCounts(seen);
+  for (const RoleStatus* role : {&seen.attention, &seen.experts}) {
+    if (role->ignored.empty()) continue;
+    const std::string name(ToString(role->role));
+    return {kFalse,
+            {"AutoscalerIgnored",
+             "HorizontalPodAutoscaler " + role->ignored +
+                 " has no effect: it scales the MoERoleScaler of role " + name +
+                 ", which exists only in mode External. Set spec.roles." + name +
+                 ".scaling.mode: External, or delete it. Meanwhile: " + out.cause.message}};
+  }
   return out;
 }
 

@@ -51,6 +51,7 @@ struct RoleStatus {
   std::string awaited = {};       // "pod x is not ready", or has failed, and why
   Cause no_room = {};             // a pod cannot be created: QuotaExceeded, AdmissionDenied
   bool is_external = false;       // its MoERoleScaler sets the wanted count
+  std::string ignored = {};       // an autoscaler of the MoERoleScaler that it does not have
   Cause limit = {};               // why the count differs: AtMin, AtMax, Paused, AdoptRefused,
                                   // InsufficientCapacity
 };

@@ -18,7 +18,7 @@ namespace {
 ObjectStoreOptions OptionsOf(const KeptKind& kept) {
   ObjectStoreOptions options;
   options.transform = FieldFilter(kept.fields);
-  options.indexes = ServiceIndex();
+  options.indexes = ServiceIndex(*kept.resource);
   return options;
 }
 
@@ -36,7 +36,8 @@ OperatorProcess::OperatorProcess(ObjectApi& api, LocalStore& server, ServicePlan
           api,
           Caches{*watched_[0].store, *watched_[1].store, *watched_[2].store, *watched_[3].store,
                  *watched_[4].store, *watched_[5].store, *watched_[6].store, *watched_[7].store,
-                 *watched_[8].store, *watched_[9].store, *watched_[10].store, *watched_[11].store},
+                 *watched_[8].store, *watched_[9].store, *watched_[10].store, *watched_[11].store,
+                 *watched_[12].store},
           planner, calls, timeline,
           [this](Happening happening) {
             JANUS_CHECK(IsKnownEvent(happening.reason), happening.reason, "is not in reasons.cc");

@@ -10,6 +10,7 @@
 #include "operator/api/json.h"
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
+#include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/reconcile/status/status.h"
 #include "operator/records/record_lines.h"
@@ -185,6 +186,89 @@ TEST_F(ScalingTest, AdvisorySaysWhatItWouldDo) {
   sim_.Run(Seconds(300));
   EXPECT_EQ(Instances(), few);
   EXPECT_EQ(sim_.Condition("ScalingReady"), "True/Advisory") << Scaling();
+}
+
+// Within one interval (15 s) of the first report.
+TEST_F(ScalingTest, ImpossibleCountersHoldAndNameWhoReportedThem) {
+  sim_.workers.SetTraffic({.requests_per_second = 100});
+  Begin();
+  sim_.Run(Seconds(300));
+  const int before = Instances();
+  sim_.workers.SetTraffic({.requests_per_second = 100, .tpot_seconds = -1e300});
+  sim_.Run(Seconds(20));
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "False/BadStatistics") << Scaling();
+  EXPECT_TRUE(Contains(sim_.MessageOf("ScalingReady"), "attention-0")) << Scaling();
+  EXPECT_EQ(Instances(), before);
+}
+
+TEST_F(ScalingTest, InstancesThatNoNodeTakesAreGivenUp) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin("  scaling: {pendingTimeoutSeconds: 60}\n");
+  sim_.Run(Seconds(60));
+  const int before = Instances();
+  for (const char* role : {"attention", "experts"}) {
+    sim_.cluster.FillUp(role, "0/2 nodes are available: insufficient memory");
+  }
+  sim_.workers.SetTraffic({.requests_per_second = 100, .tpot_seconds = 0.2});
+  sim_.Run(Seconds(45));
+  EXPECT_GT(Instances(), before) << Scaling();
+  sim_.Run(Seconds(90));
+  EXPECT_EQ(Instances(), before) << Scaling();
+  const std::vector<DecisionRecord> history = HistoryOf(sim_.Service());
+  EXPECT_TRUE(std::ranges::any_of(
+                  history, [](const DecisionRecord& one) { return one.reason == "Unplaceable"; }) ||
+              LastDecisionOf(sim_.Service())->reason == "Unplaceable")
+      << Scaling();
+}
+
+// A count in the spec takes the role out of mode SLO, and its removal gives the role back.
+TEST_F(ScalingTest, ACountThatAUserWritesStays) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  sim_.Run(Seconds(60));
+  constexpr int kMany = 12;  // far more than the load needs
+  sim_.Patch(R"({"spec":{"roles":{"experts":{"replicas":)" + std::to_string(kMany) + "}}}}");
+  sim_.Run(Seconds(400));  // longer than the window of behavior.scaleDown
+  EXPECT_EQ(Desired(Role::kExperts), kMany) << Scaling();
+  EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
+  sim_.Patch(R"({"spec":{"roles":{"experts":{"replicas":null}}}})");
+  sim_.Run(Seconds(400));
+  EXPECT_LT(Desired(Role::kExperts), kMany) << Scaling();
+}
+
+TEST_F(ScalingTest, AnAutoscalerOfARoleThatScalesItselfIsNamed) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  const auto autoscaler = [](const std::string& name, const std::string& target) {
+    return *ParseYaml(
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\n"
+        "metadata: {name: " +
+            name +
+            ", namespace: default}\n"
+            "spec: {maxReplicas: 9, scaleTargetRef: {apiVersion: "
+            "serving.janus.dev/v1alpha1, kind: MoERoleScaler, name: " +
+            target + "}}\n",
+        "autoscaler.yaml");
+  };
+  ASSERT_TRUE(sim_.user.Create(kAutoscalers, autoscaler("other", "another-experts"), {}, {}).ok());
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
+  ASSERT_TRUE(sim_.user.Create(kAutoscalers, autoscaler("mine", "demo-experts"), {}, {}).ok());
+  sim_.Run(Seconds(15));
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "False/AutoscalerIgnored") << Scaling();
+  for (const char* part : {"mine", "role experts", "spec.roles.experts.scaling.mode: External"}) {
+    EXPECT_TRUE(Contains(sim_.MessageOf("ScalingReady"), part)) << Scaling();
+  }
+  // Either remedy helps.
+  sim_.Patch(R"({"spec":{"roles":{"experts":{"scaling":{"mode":"External"}}}}})");
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
+  sim_.Patch(R"({"spec":{"roles":{"experts":{"scaling":null}}}})");
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "False/AutoscalerIgnored") << Scaling();
+  ASSERT_TRUE(sim_.user.Delete(kAutoscalers, {"default", "mine"}, {}, {}).ok());
+  sim_.Run(Seconds(15));
+  EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
 }
 
 TEST_F(ScalingTest, ADeviceWithoutAProfileIsNamed) {
