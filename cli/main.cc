@@ -169,7 +169,8 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->add_option(
           "--tool-parser", options.gateway.tool_parser,
           "format in which the model writes tool calls. Default: found from its chat template")
-      ->check(CLI::IsMember({"none", "hermes", "glm", "deepseek", "kimi", "mistral", "llama"}));
+      ->check(CLI::IsMember(
+          {"none", "hermes", "glm", "deepseek", "kimi", "mistral", "llama", "llama4"}));
   serve
       ->add_option("--reasoning-parser", options.gateway.reasoning_parser,
                    "think: the text in <think>...</think> of an answer becomes reasoning_content. "

@@ -55,9 +55,9 @@ Status SetToolParser(std::string_view value, GatewayOptions* out) {
   if (value == "auto") return OkStatus();
   out->tool_format = ParseToolFormat(value);
   if (out->tool_format) return OkStatus();
-  return InvalidArgument(
-      "'" + std::string(value) +
-      "' is unknown; want auto, none, hermes, glm, deepseek, kimi, harmony, mistral or llama");
+  return InvalidArgument("'" + std::string(value) +
+                         "' is unknown; want auto, none, hermes, glm, deepseek, kimi, harmony, "
+                         "mistral, llama or llama4");
 }
 
 Status SetReasoningParser(std::string_view value, GatewayOptions* out) {
@@ -112,8 +112,8 @@ const std::vector<Flag>& Flags() {
        SetUnknownParameters},
       {"tool-parser", "FORMAT",
        "format in which the model writes tool calls: none, hermes, glm, deepseek, kimi, harmony, "
-       "mistral or "
-       "llama. Default: auto, found from its chat template",
+       "mistral, llama or "
+       "llama4. Default: auto, found from its chat template",
        SetToolParser},
       {"reasoning-parser", "think|none",
        "think: the text in <think>...</think> of an answer, or harmony's analysis, becomes "

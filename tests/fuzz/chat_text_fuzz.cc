@@ -35,7 +35,7 @@ ChatText::Delta Read(const janus::gateway::ChatTextOptions& options, std::string
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus::gateway;  // NOLINT
   if (size < 2) return 0;
-  constexpr int kFormats = static_cast<int>(ToolFormat::kHarmony) + 1;
+  constexpr int kFormats = static_cast<int>(ToolFormat::kLlama4) + 1;
   ChatTextOptions options{.reads_reasoning = (data[1] & 1) != 0,
                           .begins_in_reasoning = (data[1] & 3) == 3,
                           .tools = static_cast<ToolFormat>(data[0] % kFormats)};

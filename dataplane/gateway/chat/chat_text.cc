@@ -34,32 +34,35 @@ ChatText::ChatText(const ChatTextOptions& options)
 ChatText::Delta ChatText::Push(std::string_view text) {
   if (harmony_) return harmony_->Push(text);
   Delta delta;
-  if (state_ == State::kBegin) {
-    begin_ += text;
-    const size_t first = begin_.find_first_not_of(kSpace);
-    if (first == std::string::npos) return delta;
-    const std::string_view seen = std::string_view(begin_).substr(first);
-    const bool could_think = options_.reads_reasoning && kThink.starts_with(seen.substr(0, 7));
-    if (could_think && seen.size() < kThink.size()) return delta;
-    const std::string all = std::exchange(begin_, {});
-    if (could_think) {
-      state_ = State::kReasoning;
-      Reason(std::string_view(all).substr(first + kThink.size()), &delta);
-      return delta;
-    }
-    // Llama may write a call without a marker; then the call is the whole answer.
-    const bool is_bare_call = options_.tools == ToolFormat::kLlama && all[first] == '{';
-    state_ = is_bare_call ? State::kCalls : State::kContent;
-    has_begin_marker_ = !is_bare_call;
-    Converse(all, &delta);
-    return delta;
-  }
   if (state_ == State::kReasoning) {
     Reason(text, &delta);
   } else {
     Converse(text, &delta);
   }
   return delta;
+}
+
+bool ChatText::TakeBegin(std::string* text, Delta* delta) {
+  begin_ += std::exchange(*text, {});
+  const size_t first = begin_.find_first_not_of(kSpace);
+  if (first == std::string::npos) return false;
+  const std::string_view seen = std::string_view(begin_).substr(first);
+  const bool could_think =
+      may_think_ && options_.reads_reasoning && kThink.starts_with(seen.substr(0, kThink.size()));
+  if (could_think && seen.size() < kThink.size()) return false;
+  may_think_ = false;
+  *text = std::exchange(begin_, {});
+  if (could_think) {
+    state_ = State::kReasoning;
+    Reason(std::string_view(*text).substr(first + kThink.size()), delta);
+    return false;
+  }
+  // Llama may write a call without a marker; then the call is the rest of the answer.
+  const bool has_bare_calls =
+      options_.tools == ToolFormat::kLlama || options_.tools == ToolFormat::kLlama4;
+  has_begin_marker_ = !has_bare_calls || (*text)[first] != '{';
+  state_ = has_begin_marker_ ? State::kContent : State::kCalls;
+  return true;
 }
 
 void ChatText::Reason(std::string_view text, Delta* delta) {
@@ -73,6 +76,7 @@ void ChatText::Reason(std::string_view text, Delta* delta) {
 void ChatText::Converse(std::string_view text, Delta* delta) {
   std::string rest(text);
   while (true) {
+    if (state_ == State::kBegin && !TakeBegin(&rest, delta)) return;
     if (state_ == State::kContent) {
       MarkerFinder::Found found = begin_of_calls_.Push(rest);
       AddContent(found.before, delta);
@@ -91,10 +95,13 @@ void ChatText::Converse(std::string_view text, Delta* delta) {
 
 void ChatText::EndCalls(std::string_view end, Delta* delta) {
   const std::string body = std::exchange(calls_, {});
-  state_ = State::kContent;
+  const bool is_llama4 = options_.tools == ToolFormat::kLlama4;
+  state_ = is_llama4 ? State::kBegin : State::kContent;
   std::vector<ToolCall> calls = ReadToolCalls(options_.tools, body);
   if (calls.empty()) {
-    AddContent((has_begin_marker_ ? markers_.begin : "") + body + std::string(end), delta);
+    const bool has_markers = has_begin_marker_ && !is_llama4;
+    AddContent((has_markers ? markers_.begin : "") + body + std::string(is_llama4 ? "" : end),
+               delta);
     return;
   }
   for (ToolCall& call : calls) delta->calls.push_back(std::move(call));

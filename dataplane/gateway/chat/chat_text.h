@@ -23,7 +23,8 @@ struct ChatTextOptions {
 
 // Splits the text of a chat's answer, as it arrives, into reasoning, content and tool calls. A call
 // is returned when it is complete. Text between the markers of calls that is no call becomes
-// content, together with its markers. HarmonyText reads harmony. Thread-compatible.
+// content, together with its markers (Llama-4's: without, as it may write text there before the
+// calls). HarmonyText reads harmony. Thread-compatible.
 class ChatText {
  public:
   using Delta = ChatDelta;
@@ -43,6 +44,9 @@ class ChatText {
 
   void Reason(std::string_view text, Delta* delta);
   void Converse(std::string_view text, Delta* delta);
+  // Takes text of an answer's beginning, and of what Llama-4 has behind the markers of calls. True:
+  // what it is was decided, and the text so far is in `text`. False: it was taken.
+  bool TakeBegin(std::string* text, Delta* delta);
   void EndCalls(std::string_view end, Delta* delta);
   void AddContent(std::string_view text, Delta* delta);
 
@@ -50,7 +54,8 @@ class ChatText {
   const ToolMarkers markers_;
   std::optional<HarmonyText> harmony_;
   State state_;
-  std::string begin_;  // text that may become <think>
+  std::string begin_;  // text that may become <think>, or a call without a marker
+  bool may_think_ = true;
   MarkerFinder end_of_reasoning_;
   MarkerFinder begin_of_calls_;
   MarkerFinder end_of_calls_;

@@ -27,6 +27,7 @@ constexpr auto kNames = std::to_array<std::pair<std::string_view, ToolFormat>>({
     {"harmony", ToolFormat::kHarmony},
     {"mistral", ToolFormat::kMistral},
     {"llama", ToolFormat::kLlama},
+    {"llama4", ToolFormat::kLlama4},
 });
 
 std::string_view Trimmed(std::string_view text) {
@@ -200,6 +201,41 @@ std::vector<ToolCall> ReadLlama(std::string_view body) {
   return calls;
 }
 
+// The length of the object of JSON at the beginning of `text`; npos: it does not end.
+size_t EndOfObject(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string) {
+      if (c == '\\') ++i;
+      continue;
+    }
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+    if (depth == 0) return i + 1;
+  }
+  return text.npos;
+}
+
+// Objects with any separator of lists between them, or none.
+std::vector<ToolCall> ReadLlama4(std::string_view body) {
+  constexpr std::string_view kSeparators = " \t\r\n;,";
+  if (Trimmed(body).starts_with('[')) return OneOrMany(Parsed(Trimmed(body)));
+  std::vector<ToolCall> calls;
+  while (true) {
+    const size_t first = body.find_first_not_of(kSeparators);
+    if (first == body.npos) return calls;
+    body.remove_prefix(first);
+    const size_t size = EndOfObject(body);
+    if (size == body.npos) return {};
+    std::optional<ToolCall> call = CallOf(Parsed(body.substr(0, size)));
+    if (!call) return {};
+    calls.push_back(*std::move(call));
+    body.remove_prefix(size);
+  }
+}
+
 }  // namespace
 
 std::optional<ToolFormat> ParseToolFormat(std::string_view name) {
@@ -217,6 +253,7 @@ ToolFormat ToolFormatOf(std::string_view chat_template) {
   if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
   if (has("<arg_key>")) return ToolFormat::kGlm;
   if (has("<tool_call>")) return ToolFormat::kHermes;
+  if (has("<|python_start|>")) return ToolFormat::kLlama4;
   return has("<|python_tag|>") ? ToolFormat::kLlama : ToolFormat::kNone;
 }
 
@@ -241,6 +278,8 @@ std::vector<ToolCall> ReadToolCalls(ToolFormat format, std::string_view body) {
       return ReadMistral(body);
     case ToolFormat::kLlama:
       return ReadLlama(body);
+    case ToolFormat::kLlama4:
+      return ReadLlama4(body);
   }
   return {};
 }
@@ -261,6 +300,8 @@ ToolMarkers MarkersOf(ToolFormat format) {
       return {"[TOOL_CALLS]", ""};
     case ToolFormat::kLlama:
       return {"<|python_tag|>", ""};
+    case ToolFormat::kLlama4:
+      return {"<|python_start|>", "<|python_end|>"};
   }
   return {};
 }

@@ -18,6 +18,9 @@ enum class ToolFormat : uint8_t {
   kMistral,  // [TOOL_CALLS] to the end: a list, or name[ARGS]{...}
   kLlama,    // <|python_tag|> to the end, or all of the answer: {"name": ..., "parameters": {...}}
   kHarmony,  // gpt-oss: <|channel|>commentary to=functions.name<|message|>{...} (harmony_text.h)
+  // Objects as kLlama's, one after the other: all of the answer, or between <|python_start|> and
+  // <|python_end|>, or behind that.
+  kLlama4,
 };
 
 // Nothing: unknown name. Names are those of the enumeration in small letters, and "none".

@@ -101,6 +101,8 @@ CallSyntax SyntaxOf(ToolFormat format, std::string_view chat_template) {
               .between = "\", \"parameters\": ",
               .after = "}",
               .separator = "; "};
+    case ToolFormat::kLlama4:
+      return {.before = "{\"name\": \"", .between = "\", \"parameters\": ", .after = "}"};
   }
   return {};
 }

@@ -134,7 +134,8 @@ TEST_F(AnswerGrammarTest, OfACallIsReadAsThatCall) {
   const std::vector<Case> cases = {
       {ToolFormat::kHermes, ""},          {ToolFormat::kGlm, ""},   {ToolFormat::kDeepSeek, ""},
       {ToolFormat::kDeepSeek, "```json"}, {ToolFormat::kKimi, ""},  {ToolFormat::kMistral, ""},
-      {ToolFormat::kMistral, "[ARGS]"},   {ToolFormat::kLlama, ""}, {ToolFormat::kHarmony, ""}};
+      {ToolFormat::kMistral, "[ARGS]"},   {ToolFormat::kLlama, ""}, {ToolFormat::kLlama4, ""},
+      {ToolFormat::kHarmony, ""}};
   const std::string named = R"(, "tool_choice": {"type": "function", "function": {"name": "add"}})";
   for (const Case& one : cases) {
     chat_text_.tools = one.format;

@@ -127,6 +127,31 @@ INSTANTIATE_TEST_SUITE_P(
              {"", "", {{"f", "{}"}}}},
         Case{
             "LlamaThatIsText", Tools(ToolFormat::kLlama), "{ is a brace", {"", "{ is a brace", {}}},
+        Case{"Llama4",
+             Tools(ToolFormat::kLlama4),
+             "{\"name\": \"f\", \"parameters\": {\"a\": \"}{\"}}{\"name\": \"g\"}",
+             {"", "", {{"f", R"({"a":"}{"})"}, {"g", "{}"}}}},
+        Case{"Llama4BetweenItsMarkers",
+             Tools(ToolFormat::kLlama4),
+             "I look.<|python_start|>{\"name\": \"f\", \"parameters\": {}}; {\"name\": "
+             "\"g\"}<|python_end|>",
+             {"", "I look.", {{"f", "{}"}, {"g", "{}"}}}},
+        Case{"Llama4BehindItsMarkers",
+             Tools(ToolFormat::kLlama4),
+             "<|python_start|>I look.<|python_end|>{\"name\": \"f\", \"parameters\": {\"a\": 1}}",
+             {"", "I look.", {{"f", R"({"a":1})"}}}},
+        Case{"Llama4WithEmptyMarkers",
+             Tools(ToolFormat::kLlama4),
+             "<|python_start|><|python_end|>\n{\"name\": \"f\"}",
+             {"", "", {{"f", "{}"}}}},
+        Case{"Llama4WithTextBehindItsMarkers",
+             Tools(ToolFormat::kLlama4),
+             "<|python_start|>1 + 1<|python_end|> is {2}",
+             {"", "1 + 1 is {2}", {}}},
+        Case{"Llama4ThatIsCutShort",
+             Tools(ToolFormat::kLlama4),
+             "{\"name\": \"f\"}{\"name\": ",
+             {"", "{\"name\": \"f\"}{\"name\": ", {}}},
         Case{"Harmony",
              Harmony(true, true),
              "<|channel|>analysis<|message|>hm <b><|end|><|start|>assistant<|channel|>final"
@@ -189,6 +214,8 @@ TEST(ToolFormat, IsFoundByTheTemplatesMarkers) {
   EXPECT_EQ(ToolFormatOf("<tool_call><arg_key>"), ToolFormat::kGlm);
   EXPECT_EQ(ToolFormatOf("[TOOL_CALLS]"), ToolFormat::kMistral);
   EXPECT_EQ(ToolFormatOf("<|start|>assistant<|channel|>"), ToolFormat::kHarmony);
+  EXPECT_EQ(ToolFormatOf("{{ '<|python_tag|>' }}"), ToolFormat::kLlama);
+  EXPECT_EQ(ToolFormatOf("{{ '<|python_start|>' }}"), ToolFormat::kLlama4);
   EXPECT_EQ(ToolFormatOf("{{ messages }}"), ToolFormat::kNone);
   EXPECT_EQ(ParseToolFormat("deepseek"), ToolFormat::kDeepSeek);
   EXPECT_EQ(ParseToolFormat("other"), std::nullopt);
