@@ -26,6 +26,9 @@ Status LinearCuda(const Stream&, const LinearArgs&) {
 Status PointwiseCuda(const Stream&, const PointwiseArgs&) {
   return Absent("Pointwise");
 }
+Status ScaleByPositionCuda(const Stream&, const ScaleByPositionArgs&) {
+  return Absent("ScaleByPosition");
+}
 Status RopeCuda(const Stream&, const RopeArgs&) {
   return Absent("Rope");
 }

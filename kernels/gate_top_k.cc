@@ -11,6 +11,7 @@ Status ValidateGateTopK(const GateTopKArgs& args) {
   const bool even =
       args.groups >= 1 && args.groups <= kMaxGroups && args.experts % args.groups == 0;
   const bool is_sigmoid = args.score == GateScore::kSigmoid;
+  const bool of_chosen = args.score == GateScore::kSigmoidOfChosen;
   return std::move(
              Validator("GateTopK")
                  .InRange(args.rows, 0, kMaxExtent, "rows")
@@ -19,8 +20,11 @@ Status ValidateGateTopK(const GateTopKArgs& args) {
                  .InRange(args.top_k, 1, std::min(args.experts, kMaxTopK), "top_k")
                  .OneOf(args.x_dtype, kRowTypes, "x_dtype")
                  .OneOf(args.weight_dtype, kWeightTypes, "weight_dtype")
-                 .True(args.score == GateScore::kSoftmax || is_sigmoid, "score is unknown")
+                 .True(args.score == GateScore::kSoftmax || is_sigmoid || of_chosen,
+                       "score is unknown")
                  .True(!is_sigmoid || args.bias != nullptr, "bias is null; kSigmoid wants it")
+                 .True(!of_chosen || (args.bias == nullptr && !args.renormalize),
+                       "bias or renormalize is not of kSigmoidOfChosen")
                  .True(args.weight_scale > 0.0f, "weight_scale is not positive")
                  .True(even, "groups is not in 1..64 or does not divide experts")
                  .InRange(args.top_groups, 1, args.groups, "top_groups")

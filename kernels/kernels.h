@@ -132,6 +132,23 @@ struct RopeArgs {
 Status Rope(const Stream& stream, const RopeArgs& args);
 
 // ------------------------------------------------------------------------------------------------
+// Factors by position.
+
+struct ScaleByPositionArgs {
+  float* x = nullptr;                  // [T,N], changed in place
+  const int32_t* positions = nullptr;  // [T], >= 0
+  const float* factors = nullptr;      // [F]
+  int64_t num_factors = 0;             // F
+  int32_t step = 0;                    // S, above 0: positions that share a factor
+  int64_t rows = 0;                    // T
+  int64_t columns = 0;                 // N
+  int64_t row_stride = 0;              // elements from row to row; 0: N
+};
+// x[t,n] *= factors[min((positions[t] + 1) / S, F - 1)], the quotient rounded down. One product, so
+// all devices give the same bits.
+Status ScaleByPosition(const Stream& stream, const ScaleByPositionArgs& args);
+
+// ------------------------------------------------------------------------------------------------
 // Paged key/value cache and attention.
 
 // Positions per page. Position p of a sequence lies in page block_table[p / kPageTokens].
@@ -185,7 +202,7 @@ struct KvCache {
 // A position of a sequence: its new key is written, or its query attends.
 struct KvRow {
   const int32_t* block_table = nullptr;  // page numbers of positions 0..15, 16..31, ...; entries of
-                                         // pages that lie wholly before the window are not read
+                                         // pages before the first key that is seen are not read
   int32_t position = 0;
 };
 
@@ -214,6 +231,8 @@ struct PagedAttentionArgs {
   int heads = 0;       // a multiple of cache.kv_heads; head h reads kv head h / (heads/kv_heads)
   float scale = 0.0f;  // multiplies q.k
   int sliding_window = 0;        // keys a row sees, itself included; 0: all
+  int chunk = 0;                 // positions of a chunk, of which a row sees its own; 0: all. Not
+                                 // with a sliding window
   const float* sinks = nullptr;  // [heads], finite, or null
   // Optional. With it the splits of long contexts are dealt over the threads too; the bits are the
   // same with and without it and for every size. A few MiB serve on a CPU, on a GPU
@@ -226,8 +245,9 @@ struct PagedAttentionArgs {
 constexpr int64_t PagedAttentionStateBytes(int heads, int head_dim, int64_t rows, int64_t keys) {
   return (rows + keys / kKeySplit) * heads * (head_dim + 2) * 4;
 }
-// Row t attends to the keys at max(0, position-window+1)..position of its sequence (its own key
-// must have been written) : y = sum_j softmax_j(scale * q.k_j) v_j. With sinks the sum of the
+// Row t attends to the keys at max(0, position-window+1)..position of its sequence, or with chunks
+// at position/chunk*chunk..position (its own key must have been written):
+// y = sum_j softmax_j(scale * q.k_j) v_j. With sinks the sum of the
 // softmax of head h has one more term, exp(sinks[h]), without a value (gpt-oss, 2025). It is added
 // last, to the merged state of all splits.
 // One algorithm for prompt and generated rows: online softmax (Milakov & Gimelshein 2018) over key
@@ -424,8 +444,8 @@ struct GateTopKArgs {
   int top_k = 0;             // k, 1..min(E, kMaxTopK)
   GateScore score = GateScore::kSoftmax;
   const float* bias = nullptr;  // [E], finite. kSoftmax: a part of the logits, or null
-                                // kSigmoid: added to scores for the choice
-  bool renormalize = false;     // divide the k weights by their sum
+                                // kSigmoid: added to scores for the choice; kSigmoidOfChosen: null
+  bool renormalize = false;     // divide the k weights by their sum; not of kSigmoidOfChosen
   float weight_scale = 1.0f;    // multiplies the k weights in the end
   int groups = 1;      // G, 1..kMaxGroups, divides E: group g holds experts g*E/G .. (g+1)*E/G-1
   int top_groups = 1;  // 1..G, with at least k experts in so many groups
@@ -448,7 +468,9 @@ constexpr int64_t GateTopKWorkspaceBytes(int64_t rows, int64_t hidden, int exper
 // lower group; of their experts the k largest c are chosen, ties to the lower id; weights are their
 // s, renormalized by their sum + 1e-20 (DeepSeek-V3's "noaux_tc"). Groups of one expert are refused
 // where not all are kept. A NaN logit counts as the largest c, so does a group's sum with it; ids
-// are distinct, its weight is NaN and so are all when renormalized.
+// are distinct, its weight is NaN and so are all when renormalized. kSigmoidOfChosen: chosen as by
+// kSoftmax, from the logits; each weight is the sigmoid of its own logit. A NaN logit gives
+// distinct ids, and its own weight is NaN.
 Status GateTopK(const Stream& stream, const GateTopKArgs& args);
 
 // One (row, top-k slot) that an expert computes.
@@ -498,6 +520,7 @@ struct GroupedExpertFfnArgs {
   DType weight_dtype = DType::kFloat32;
   DType row_dtype = DType::kFloat32;  // Float32 or BFloat16: of x and h
   DType y_dtype = DType::kFloat32;    // Float32 or BFloat16: of y
+  bool weighs_inputs = false;         // the weight multiplies x, not the result
   bool has_bias = false;              // the experts have biases
   float swiglu_limit = 0.0f;          // above 0: h is the clamped SwiGLU
   float swiglu_alpha = 0.0f;          // of that, above 0
@@ -520,6 +543,8 @@ struct GroupedExpertFfnWorkspace {
 // experts and columns.
 // Clamped SwiGLU: with g' = min(g, swiglu_limit) and u' = u clipped to -swiglu_limit..swiglu_limit,
 // h = round(g' * sigmoid(swiglu_alpha * g') * (u' + 1)) (gpt-oss, 2025). A NaN stays NaN.
+// Weighed inputs: g = weight * (gate x) + gate_bias, u = weight * (up x) + up_bias, and
+// y = round(down h + down_bias) (Llama-4, 2025).
 Status GroupedExpertFfn(const Stream& stream, const GroupedExpertFfnArgs& args);
 
 struct CombineSlotsArgs {

@@ -15,6 +15,9 @@ Status Validate(const PagedAttentionArgs& args) {
                  .True(args.cache.kv_heads < 1 || args.heads % args.cache.kv_heads == 0,
                        "heads is not a multiple of cache.kv_heads")
                  .InRange(args.sliding_window, 0, kMaxExtent, "sliding_window")
+                 .InRange(args.chunk, 0, kMaxExtent, "chunk")
+                 .True(args.chunk == 0 || args.sliding_window == 0,
+                       "chunk and sliding_window are both set")
                  .OneOf(args.y_dtype, kRowTypes, "y_dtype")
                  .True(args.query_stride == 0 || args.query_stride >= row,
                        "query_stride is shorter than a row")

@@ -23,9 +23,6 @@ constexpr std::string_view kPhi =
     "layer norms with biases and SparseMixer's choice of experts are not supported";
 constexpr std::string_view kGrok =
     "soft-capped attention, norms behind attention and FFN, and GELU experts are not supported";
-constexpr std::string_view kLlama4 =
-    "layers without rope, chunked attention, and weights applied to the experts' input are not "
-    "supported";
 constexpr KnownGap kKnownGaps[] = {
     {"dbrx", "DbrxForCausalLM",
      "layer norms, and a fused projection of queries, keys and values, are not supported"},
@@ -33,8 +30,6 @@ constexpr KnownGap kKnownGaps[] = {
     {"glm_moe_dsa", "GlmMoeDsaForCausalLM", kSparseAttention},
     {"grok-1", "Grok1ForCausalLM", kGrok},
     {"grok-1", "Grok1ModelForCausalLM", kGrok},
-    {"llama4", "Llama4ForConditionalGeneration", kLlama4},
-    {"llama4_text", "Llama4ForCausalLM", kLlama4},
     {"phimoe", "PhimoeForCausalLM", kPhi},
     {"phimoe", "PhiMoEForCausalLM", kPhi},
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", kDeltaRule},

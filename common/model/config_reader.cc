@@ -1,5 +1,6 @@
 #include "common/model/config_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -34,6 +35,8 @@ bool IsIntegerIn(const Json& value, int64_t low, int64_t high) {
 
 struct ConfigReader::Document {
   Json root;
+  std::string prefix;                  // of the paths of what was entered
+  std::vector<std::string> inherited;  // fields that lie outside of it
 
   // null: the field is absent or null.
   const Json* Find(std::string_view path) const {
@@ -180,8 +183,31 @@ std::vector<int64_t> ConfigReader::Integers(std::string_view path, int64_t low, 
   return out;
 }
 
+void ConfigReader::Enter(std::string_view field, const std::vector<std::string>& inherited) {
+  const Json* const inner = document_->Find(field);
+  if (inner == nullptr || !inner->is_object()) {
+    Fail(field, inner == nullptr ? "is missing; want an object" : "is no object");
+    return;
+  }
+  Json entered = *inner;
+  for (const std::string& name : inherited) {
+    const Json* const outer = document_->Find(name);
+    Json& own = entered[name];
+    if (outer == nullptr || !own.is_null()) continue;
+    own = *outer;
+    document_->inherited.push_back(name);
+  }
+  document_->prefix += std::string(field) + ".";
+  document_->root = std::move(entered);
+}
+
 void ConfigReader::Fail(std::string_view path, std::string message) {
-  if (status_.ok()) status_ = InvalidArgument(std::string(path) + ": " + std::move(message));
+  if (!status_.ok()) return;
+  const std::string_view first = path.substr(0, path.find('.'));
+  const bool is_outside = std::find(document_->inherited.begin(), document_->inherited.end(),
+                                    first) != document_->inherited.end();
+  status_ = InvalidArgument((is_outside ? "" : document_->prefix) + std::string(path) + ": " +
+                            std::move(message));
 }
 
 }  // namespace janus

@@ -46,6 +46,11 @@ class ConfigReader {
   // One integer or a list of them, each in [low, high]; empty if the field is absent.
   std::vector<int64_t> Integers(std::string_view path, int64_t low, int64_t high);
 
+  // From now on paths begin in the object at `field`; messages have the whole path. Of the
+  // `inherited` fields it takes those of the object around it that it lacks. Fails if it is no
+  // object.
+  void Enter(std::string_view field, const std::vector<std::string>& inherited);
+
   // Remembers "<path>: <message>" unless there was an earlier error.
   void Fail(std::string_view path, std::string message);
 

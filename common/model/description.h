@@ -20,20 +20,32 @@ struct YarnDescription {
   bool truncate = true;             // the ramp begins and ends at whole pairs
 };
 
+// Llama 3.1's long contexts (Grattafiori et al. 2024, as published): by its number of turns within
+// `original_positions`, a pair keeps its frequency (at least `high_turns`), gets it divided by
+// `factor` (at most `low_turns`), or a mixture of both.
+struct Llama3RopeDescription {
+  double factor = 1.0;
+  double original_positions = 0.0;
+  double low_turns = 1.0;   // "low_freq_factor"
+  double high_turns = 4.0;  // "high_freq_factor"
+};
+
 // Which two elements of a head rotate together.
 enum class RopePairing : uint8_t {
   kHalves,       // (i, i + rotary_dim/2)
   kInterleaved,  // (2i, 2i + 1)
 };
 
-// Rotary position embedding: pair i of a head turns by position * theta^(-2i/rotary_dim), or by
-// YaRN's modification of that.
+// Rotary position embedding: pair i of a head turns by position * theta^(-2i/rotary_dim), or by a
+// modification of that.
 struct RopeDescription {
   double theta = 10000.0;
   int rotary_dim = 0;  // <= head_dim; 0 only for a model without rotary embedding
   RopePairing pairing = RopePairing::kHalves;
   float attention_factor = 1.0f;  // multiplies cos and sin; 1 for plain rope
+  // At most one of them.
   std::optional<YarnDescription> yarn;
+  std::optional<Llama3RopeDescription> llama3;
 };
 
 // Multi-head latent attention (DeepSeek-V2, 2024): keys and values of all heads are projections of
@@ -46,12 +58,25 @@ struct LatentDescription {
   float norm_epsilon = 1e-6f;  // in the norms of both latent vectors
 };
 
-// What is RMS-normed between the projections of queries and keys and rope, each with weights of its
-// own.
+// What is RMS-normed of queries and of keys: between their projections and rope with weights of
+// their own, unless said otherwise.
 enum class QueryKeyNorm : uint8_t {
   kNone,
-  kEachHead,  // each head by itself, all with the same weights
-  kAllHeads,  // all heads of a row together
+  kEachHead,     // each head by itself, all with the same weights
+  kAllHeads,     // all heads of a row together
+  kTurnedHeads,  // each head by itself, behind rope, in layers with rope only, without weights
+};
+constexpr bool HasNormWeights(QueryKeyNorm norm) {
+  return norm == QueryKeyNorm::kEachHead || norm == QueryKeyNorm::kAllHeads;
+}
+
+// In layers without rope, queries at position p are multiplied by
+// 1 + scale * ln(1 + floor((p + 1) / floor)) (Nakanishi 2025, as Llama-4 has it).
+struct TemperatureDescription {
+  double scale = 0.0;  // "attn_scale"
+  int floor = 1;       // positions, "floor_scale"
+  // The number of different factors within so many positions.
+  int64_t Steps(int64_t positions) const { return positions / floor + 1; }
 };
 
 // Grouped-query or latent attention. A head of query and key has head_dim elements. With `latent`,
@@ -63,8 +88,13 @@ struct AttentionDescription {
   int head_dim = 0;
   float scale = 0.0f;      // multiplies q.k, usually head_dim^-0.5
   int sliding_window = 0;  // keys that a row sees, including itself; 0: all before it
-  // Layers in which a row sees all keys before it in spite of the window, ascending.
+  // A row sees the keys before it in its own chunk of so many positions, of which the first begins
+  // at 0; 0: all. Not with a sliding window.
+  int chunk = 0;
+  // Layers in which a row sees all keys before it in spite of window and chunk, ascending.
   std::vector<int> full_layers;
+  std::vector<int> no_rope_layers;  // layers without rope, ascending
+  std::optional<TemperatureDescription> temperature;
   QueryKeyNorm norm = QueryKeyNorm::kNone;
   bool has_bias = false;  // on the projections of queries, keys and values
   bool has_output_bias = false;
@@ -74,10 +104,15 @@ struct AttentionDescription {
   std::optional<LatentDescription> latent;
 
   int nope_dim() const { return head_dim - rope.rotary_dim; }  // with `latent`
-  // The sliding window of a layer.
-  int WindowOf(int layer) const {
-    return std::binary_search(full_layers.begin(), full_layers.end(), layer) ? 0 : sliding_window;
+  bool IsFull(int layer) const {
+    return std::binary_search(full_layers.begin(), full_layers.end(), layer);
   }
+  bool HasRope(int layer) const {
+    return !std::binary_search(no_rope_layers.begin(), no_rope_layers.end(), layer);
+  }
+  // The sliding window, and the chunk, of a layer.
+  int WindowOf(int layer) const { return IsFull(layer) ? 0 : sliding_window; }
+  int ChunkOf(int layer) const { return IsFull(layer) ? 0 : chunk; }
 };
 
 // How gate logits become top-k weights.
@@ -86,6 +121,8 @@ enum class GateScore : uint8_t {
   // For each expert separately. The largest sums with a per-expert bias are chosen; the weights
   // exclude the bias (DeepSeek-V3, 2024, 2.1.2).
   kSigmoid,
+  kSigmoidOfChosen,  // the largest logits are chosen, and each one's sigmoid is its weight
+                     // (Llama-4)
 };
 
 struct MoeDescription {
@@ -102,6 +139,8 @@ struct MoeDescription {
   int shared_intermediate = 0;  // of the shared experts together, which every token visits; 0: none
   bool has_shared_gate = false;  // their output is multiplied by the sigmoid of one more projection
 
+  // The weight multiplies a routed expert's input, not its output.
+  bool weighs_inputs = false;
   bool has_expert_bias = false;  // on all three projections of a routed expert
   // Above 0: with g clipped to at most this limit and u to -limit..limit, routed experts compute
   // (u + 1) * g * sigmoid(swiglu_alpha * g) in place of silu(g) * u (gpt-oss, 2025).

@@ -109,6 +109,7 @@ int64_t AttentionDeviceBytes(const ModelDescription& model, const RoundRoom& roo
   const int64_t packed = PackedBytes(model, room);
   bytes += rows * packed + rows * model.moe.top_k * (row + packed + kPointer);
   bytes += a.latent ? LatentBytes(a, wire, part, keys) : GroupedBytes(a, part, keys);
+  if (a.temperature) bytes += kFloat * a.temperature->Steps(model.max_positions);
   return bytes + kGap * (32 + 4 * room.micro_batches);
 }
 

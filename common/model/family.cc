@@ -8,6 +8,7 @@
 #include "common/model/deepseek_v3.h"
 #include "common/model/glm4_moe.h"
 #include "common/model/gpt_oss.h"
+#include "common/model/llama4.h"
 #include "common/model/minimax_m2.h"
 #include "common/model/mixtral.h"
 #include "common/model/olmoe.h"
@@ -17,11 +18,13 @@
 namespace janus {
 
 std::span<const ModelFamily> ModelFamilies() {
-  static constexpr std::array<ModelFamily, 9> kFamilies = {{
+  static constexpr std::array<ModelFamily, 11> kFamilies = {{
       {"deepseek_v2", "DeepseekV2ForCausalLM", &ReadDeepseekV2Config},
       {"deepseek_v3", "DeepseekV3ForCausalLM", &ReadDeepseekV3Config},
       {"glm4_moe", "Glm4MoeForCausalLM", &ReadGlm4MoeConfig},
       {"gpt_oss", "GptOssForCausalLM", &ReadGptOssConfig},
+      {"llama4", "Llama4ForConditionalGeneration", &ReadLlama4Config},
+      {"llama4_text", "Llama4ForCausalLM", &ReadLlama4TextConfig},
       {"minimax_m2", "MiniMaxM2ForCausalLM", &ReadMiniMaxM2Config},
       {"mixtral", "MixtralForCausalLM", &ReadMixtralConfig},
       {"olmoe", "OlmoeForCausalLM", &ReadOlmoeConfig},
@@ -124,7 +127,10 @@ void ReadQuantization(ConfigReader& config, QuantizedExperts experts, ModelDescr
   const std::string group(kQuantization);
   if (!config.Has(group)) return;
   const std::string method = config.StringOr(group + ".quant_method", "unknown");
-  if (experts == QuantizedExperts::kTogether) {
+  if (experts == QuantizedExperts::kNone) {
+    config.Fail(group, "quantized weights (" + method +
+                           ") are not supported for this family; use the unquantized checkpoint");
+  } else if (experts == QuantizedExperts::kTogether) {
     // The loader finds the quantized modules by their tensors.
     model.mxfp4 = Mxfp4Layout::kGptOss;
     if (method == "mxfp4") return;
@@ -185,6 +191,24 @@ void ReadYarn(ConfigReader& config, const std::string& group, RopeDescription& r
   }
   rope.attention_factor =
       static_cast<float>(number("attention_factor", attention_factor, 1e-3, 1e3));
+}
+
+// The fields of `group`, whose names are Llama 3.1's.
+void ReadLlama3(ConfigReader& config, const std::string& group, RopeDescription& rope) {
+  const auto number = [&](std::string_view name, double low, double high) {
+    const std::string field = group + "." + std::string(name);
+    if (!config.Has(field)) config.Fail(field, "is missing; llama3 needs it");
+    return config.NumberOr(field, low, low, high);
+  };
+  Llama3RopeDescription& llama3 = rope.llama3.emplace();
+  llama3.factor = number("factor", 1.0, 1e6);
+  llama3.original_positions =
+      number("original_max_position_embeddings", 1.0, static_cast<double>(kMaxPositions));
+  llama3.low_turns = number("low_freq_factor", 1e-3, 1e6);
+  llama3.high_turns = number("high_freq_factor", 1e-3, 1e6);
+  if (llama3.low_turns > llama3.high_turns) {
+    config.Fail(group + ".low_freq_factor", "is larger than high_freq_factor");
+  }
 }
 
 // The field of the part of a head that turns, in either form.
@@ -258,17 +282,23 @@ RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_th
       const std::string field = group + "." + std::string(key);
       if (!config.Has(field)) continue;
       type = config.StringOr(field, type);
-      if (type != "default" && type != "yarn") {
-        config.Fail(field, "'" + type + "' is not supported; supported: default, yarn");
+      if (type != "default" && type != "yarn" && type != "llama3") {
+        config.Fail(field, "'" + type + "' is not supported; supported: default, llama3, yarn");
       }
     }
     const std::string factor = group + ".factor";
     if (type == "yarn") {
       ReadYarn(config, group, rope);
+    } else if (type == "llama3") {
+      ReadLlama3(config, group, rope);
     } else if (config.NumberOr(factor, 1.0, 0.0, 1e9) != 1.0) {
       // An older spelling: the group has a factor but no type.
-      config.Fail(factor, "scales a rope whose type is not given; supported: default, yarn");
+      config.Fail(factor,
+                  "scales a rope whose type is not given; supported: default, llama3, yarn");
     }
+  }
+  if (rope.yarn && rope.llama3) {
+    config.Fail("rope_scaling", "has another rope_type than rope_parameters");
   }
   return rope;
 }
@@ -339,7 +369,8 @@ void ReadSparseSteps(ConfigReader& config, ModelDescription& model) {
 }
 
 void ReadDenseLayers(ConfigReader& config, std::string_view fields,
-                     const std::function<bool(int layer)>& is_moe, ModelDescription& model) {
+                     const std::function<bool(int layer)>& is_moe, ModelDescription& model,
+                     std::string_view width) {
   for (int layer = 0; layer < model.layers; ++layer) {
     if (!is_moe(layer)) model.dense_layers.push_back(layer);
   }
@@ -347,8 +378,7 @@ void ReadDenseLayers(ConfigReader& config, std::string_view fields,
     config.Fail(fields, "leaves no layer with experts; that is not a Mixture-of-Experts model");
   }
   if (model.dense_layers.empty()) return;
-  model.dense_intermediate =
-      static_cast<int>(config.Integer("intermediate_size", 1, kMaxIntermediate));
+  model.dense_intermediate = static_cast<int>(config.Integer(width, 1, kMaxIntermediate));
 }
 
 }  // namespace janus

@@ -35,6 +35,7 @@ inline constexpr int64_t kMaxIntermediate = 1 << 18;
 enum class QuantizedExperts : uint8_t {
   kSeparate,  // each expert has its own: fp8, compressed-tensors, quark
   kTogether,  // all experts of a layer: mxfp4 as gpt-oss publishes it
+  kNone,      // it has none that are supported
 };
 // Sizes, number format, norm and embeddings. Refuses settings that would silently change the
 // mathematics: quantization, biases, another activation. The caller fills in attention, experts and
@@ -57,8 +58,8 @@ struct GroupedQueryDefaults {
 // Grouped-query attention with rope. Checks that heads, kv heads and head size fit each other.
 AttentionDescription ReadGroupedQueryAttention(ConfigReader& config, int hidden,
                                                const GroupedQueryDefaults& defaults);
-// Rope over `rotary_dim` elements, plain or YaRN, in the published form (rope_theta, rope_scaling)
-// or that of transformers 5 (rope_parameters). Refuses any other rope_type by name.
+// Rope over `rotary_dim` elements, plain, YaRN or Llama 3's, in the published form (rope_theta,
+// rope_scaling) or that of transformers 5 (rope_parameters). Refuses any other rope_type by name.
 RopeDescription ReadRope(ConfigReader& config, int rotary_dim, double default_theta);
 // Makes it YaRN with the usual attention_factor.
 void SetYarn(const YarnDescription& yarn, RopeDescription& rope);
@@ -67,9 +68,10 @@ void ReadExperts(ConfigReader& config, std::string_view experts, int64_t default
                  std::string_view top_k, int64_t default_top_k, MoeDescription& moe);
 // Reads the dense layers of Qwen's families from decoder_sparse_step and mlp_only_layers.
 void ReadSparseSteps(ConfigReader& config, ModelDescription& model);
-// Fills dense_layers with the layers for which `is_moe` is false, and reads their
-// intermediate_size. Errors name `fields` if no MoE layer is left.
+// Fills dense_layers with the layers for which `is_moe` is false, and reads their width. Errors
+// name `fields` if no MoE layer is left.
 void ReadDenseLayers(ConfigReader& config, std::string_view fields,
-                     const std::function<bool(int layer)>& is_moe, ModelDescription& model);
+                     const std::function<bool(int layer)>& is_moe, ModelDescription& model,
+                     std::string_view width = "intermediate_size");
 
 }  // namespace janus

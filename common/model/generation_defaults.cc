@@ -120,6 +120,12 @@ Result<GenerationDefaults> LoadGenerationDefaults(const std::string& model_dir, 
   if (!root.ok()) return Status(root.status()).Annotate(config);
   Reader reader(*root, &out.left_out);
   ReadTokens(reader, vocab, &out);
+  // A model of text and images has the text's tokens apart.
+  const auto text_config = root->find("text_config");
+  if (text_config != root->end() && text_config->is_object()) {
+    Reader of_text(*text_config, &out.left_out);
+    ReadTokens(of_text, vocab, &out);
+  }
   return out;
 }
 

@@ -26,8 +26,8 @@ struct GenerationDefaults {
 // not a JSON object.
 Result<GenerationDefaults> ParseGenerationConfig(std::string_view json, int vocab);
 
-// Reads `<model_dir>/generation_config.json`, if it exists, and config.json. End tokens of both
-// count, because published checkpoints name some in either. Reads two files.
+// Reads `<model_dir>/generation_config.json`, if it exists, and config.json, with its text_config.
+// End tokens of all count, because published checkpoints name some in each. Reads two files.
 Result<GenerationDefaults> LoadGenerationDefaults(const std::string& model_dir, int vocab);
 
 // Adds an end token; no effect if it is known.

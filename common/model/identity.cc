@@ -29,6 +29,8 @@ void MixField(const std::vector<int>& values, Fingerprint& out) {
 
 // Declared before the templates that call them.
 void MixField(const YarnDescription& yarn, Fingerprint& out);
+void MixField(const Llama3RopeDescription& llama3, Fingerprint& out);
+void MixField(const TemperatureDescription& temperature, Fingerprint& out);
 void MixField(const LatentDescription& latent, Fingerprint& out);
 void MixField(const RopeDescription& rope, Fingerprint& out);
 void MixField(const AttentionDescription& attention, Fingerprint& out);
@@ -48,27 +50,36 @@ void MixField(const YarnDescription& yarn, Fingerprint& out) {
   const auto& [factor, original_positions, beta_fast, beta_slow, truncate] = yarn;
   MixAll(out, factor, original_positions, beta_fast, beta_slow, truncate);
 }
+void MixField(const Llama3RopeDescription& llama3, Fingerprint& out) {
+  const auto& [factor, original_positions, low_turns, high_turns] = llama3;
+  MixAll(out, factor, original_positions, low_turns, high_turns);
+}
+void MixField(const TemperatureDescription& temperature, Fingerprint& out) {
+  const auto& [scale, floor] = temperature;
+  MixAll(out, scale, floor);
+}
 void MixField(const LatentDescription& latent, Fingerprint& out) {
   const auto& [rank, value_dim, query_rank, norm_epsilon] = latent;
   MixAll(out, rank, value_dim, query_rank, norm_epsilon);
 }
 void MixField(const RopeDescription& rope, Fingerprint& out) {
-  const auto& [theta, rotary_dim, pairing, attention_factor, yarn] = rope;
-  MixAll(out, theta, rotary_dim, pairing, attention_factor, yarn);
+  const auto& [theta, rotary_dim, pairing, attention_factor, yarn, llama3] = rope;
+  MixAll(out, theta, rotary_dim, pairing, attention_factor, yarn, llama3);
 }
 void MixField(const AttentionDescription& attention, Fingerprint& out) {
-  const auto& [heads, kv_heads, head_dim, scale, sliding_window, full_layers, norm, has_bias,
-               has_output_bias, has_sinks, clip, rope, latent] = attention;
-  MixAll(out, heads, kv_heads, head_dim, scale, sliding_window, full_layers, norm, has_bias,
-         has_output_bias, has_sinks, clip, rope, latent);
+  const auto& [heads, kv_heads, head_dim, scale, sliding_window, chunk, full_layers, no_rope_layers,
+               temperature, norm, has_bias, has_output_bias, has_sinks, clip, rope, latent] =
+      attention;
+  MixAll(out, heads, kv_heads, head_dim, scale, sliding_window, chunk, full_layers, no_rope_layers,
+         temperature, norm, has_bias, has_output_bias, has_sinks, clip, rope, latent);
 }
 void MixField(const MoeDescription& moe, Fingerprint& out) {
   const auto& [experts, top_k, intermediate, score, has_logit_bias, renormalize, weight_scale,
-               groups, top_groups, shared_intermediate, has_shared_gate, has_expert_bias,
-               swiglu_limit, swiglu_alpha] = moe;
+               groups, top_groups, shared_intermediate, has_shared_gate, weighs_inputs,
+               has_expert_bias, swiglu_limit, swiglu_alpha] = moe;
   MixAll(out, experts, top_k, intermediate, score, has_logit_bias, renormalize, weight_scale,
-         groups, top_groups, shared_intermediate, has_shared_gate, has_expert_bias, swiglu_limit,
-         swiglu_alpha);
+         groups, top_groups, shared_intermediate, has_shared_gate, weighs_inputs, has_expert_bias,
+         swiglu_limit, swiglu_alpha);
 }
 
 }  // namespace

@@ -5,6 +5,12 @@
 namespace janus {
 namespace {
 
+// What queries are multiplied by in layers without rope.
+int64_t TemperatureBytes(const ModelDescription& model) {
+  const auto& temperature = model.attention.temperature;
+  return temperature ? temperature->Steps(model.max_positions) * 4 : 0;
+}
+
 // Elements of one layer's attention: projections and their norms.
 int64_t AttentionElements(const ModelDescription& model) {
   const int64_t hidden = model.hidden;
@@ -102,7 +108,8 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
                           kRowOverhead;
   // Sorting a distribution takes a value, a probability and an index per token of the vocabulary.
   const int64_t sampling = int64_t{threads} * model.vocab * 12;
-  return rows * per_row + kFloat * (absorbed + batch * int64_t{model.vocab}) + sampling + kPartials;
+  return rows * per_row + kFloat * (absorbed + batch * int64_t{model.vocab}) + sampling +
+         kPartials + TemperatureBytes(model);
 }
 
 int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows,

@@ -16,6 +16,24 @@ size_t WorkspaceBytes(const AttentionDescription& a, const KvPagePool& cache,
       a.heads, a.head_dim, max_rows, int64_t{cache.num_pages()} * kernels::kPageTokens));
 }
 
+int64_t NumFactors(const ModelDescription& model) {
+  const auto& temperature = model.attention.temperature;
+  return temperature ? temperature->Steps(model.max_positions) : 0;
+}
+
+kernels::Buffer FactorsIn(kernels::Context& context, const ModelDescription& model) {
+  if (!model.attention.temperature) return {};
+  const std::vector<float> factors =
+      TemperatureFactors(*model.attention.temperature, model.max_positions);
+  return context.AllocateCopyOrNote(factors.data(), factors.size() * sizeof(factors[0]));
+}
+
+kernels::Buffer OnesIn(kernels::Context& context, const AttentionDescription& a) {
+  if (a.norm != QueryKeyNorm::kTurnedHeads) return {};
+  const std::vector<float> ones(static_cast<size_t>(a.head_dim), 1.0f);
+  return context.AllocateCopyOrNote(ones.data(), ones.size() * sizeof(ones[0]));
+}
+
 }  // namespace
 
 GroupedAttention::GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
@@ -27,6 +45,9 @@ GroupedAttention::GroupedAttention(const ModelDescription& model, const Attentio
       q_width_(model.attention.heads * model.attention.head_dim),
       kv_width_(model.attention.kv_heads * model.attention.head_dim),
       inv_freq_(InverseFrequenciesIn(*place.context, model.attention.rope)),
+      num_factors_(NumFactors(model)),
+      factors_(FactorsIn(*place.context, model)),
+      ones_(OnesIn(*place.context, model.attention)),
       qkv_(place.context->AllocateOrNote(static_cast<size_t>(max_rows) *
                                          static_cast<size_t>(q_width_ + 2 * kv_width_) *
                                          sizeof(float))),
@@ -44,9 +65,43 @@ kernels::KvCache GroupedAttention::View(int layer) const {
   return view;
 }
 
-Status GroupedAttention::ProjectRows(const kernels::Stream& on, const AttentionLayerWeights& w,
+Status GroupedAttention::NormHeads(const kernels::Stream& on, const Tensor& weight, int heads,
+                                   int groups, float* x, int count) {
+  const int64_t width = q_width_ + 2 * kv_width_;
+  return Norm(on, weight,
+              {.x = x,
+               .x_stride = width,
+               .y = x,
+               .y_stride = width,
+               .count = count,
+               .groups = groups,
+               .size = int64_t{heads / groups} * model_.attention.head_dim,
+               .epsilon = model_.norm_epsilon});
+}
+
+// Query heads, then key heads, lie one after the other.
+Status GroupedAttention::Turn(const kernels::Stream& on, const AttentionRows& rows) {
+  const AttentionDescription& a = model_.attention;
+  kernels::RopeArgs rope;
+  rope.x = qkv_.as<float>();
+  rope.positions = rows.positions;
+  rope.inv_freq = inv_freq_.as<float>();
+  rope.attention_factor = a.rope.attention_factor;
+  rope.rows = rows.count;
+  rope.heads = a.heads + a.kv_heads;
+  rope.head_dim = a.head_dim;
+  rope.rotary_dim = a.rope.rotary_dim;
+  rope.pairing = a.rope.pairing;
+  rope.row_stride = q_width_ + 2 * kv_width_;
+  JANUS_RETURN_IF_ERROR(kernels::Rope(on, rope));
+  if (a.norm != QueryKeyNorm::kTurnedHeads) return OkStatus();
+  return NormHeads(on, {.data = ones_.data()}, rope.heads, rope.heads, rope.x, rows.count);
+}
+
+Status GroupedAttention::ProjectRows(const kernels::Stream& on, int layer,
                                      const AttentionRows& rows, const void* x) {
   const AttentionDescription& a = model_.attention;
+  const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
   const int64_t width = q_width_ + 2 * kv_width_;
   auto* const q = qkv_.as<float>();
   float* k = q + q_width_;
@@ -65,21 +120,11 @@ Status GroupedAttention::ProjectRows(const kernels::Stream& on, const AttentionL
   JANUS_RETURN_IF_ERROR(project(w.q, w.q_bias, q, q_width_));
   JANUS_RETURN_IF_ERROR(project(w.k, w.k_bias, k, kv_width_));
   JANUS_RETURN_IF_ERROR(project(w.v, w.v_bias, v, kv_width_));
-  if (a.norm != QueryKeyNorm::kNone) {
-    const auto norm = [&](const Tensor& weight, float* x, int heads) {
-      const int groups = a.norm == QueryKeyNorm::kEachHead ? heads : 1;
-      return Norm(on, weight,
-                  {.x = x,
-                   .x_stride = width,
-                   .y = x,
-                   .y_stride = width,
-                   .count = rows.count,
-                   .groups = groups,
-                   .size = int64_t{heads / groups} * a.head_dim,
-                   .epsilon = model_.norm_epsilon});
-    };
-    JANUS_RETURN_IF_ERROR(norm(w.q_norm, q, a.heads));
-    JANUS_RETURN_IF_ERROR(norm(w.k_norm, k, a.kv_heads));
+  if (HasNormWeights(a.norm)) {
+    const bool each = a.norm == QueryKeyNorm::kEachHead;
+    JANUS_RETURN_IF_ERROR(NormHeads(on, w.q_norm, a.heads, each ? a.heads : 1, q, rows.count));
+    JANUS_RETURN_IF_ERROR(
+        NormHeads(on, w.k_norm, a.kv_heads, each ? a.kv_heads : 1, k, rows.count));
   }
   if (a.clip > 0.0f) {
     JANUS_RETURN_IF_ERROR(kernels::Pointwise(on, {.x = q,
@@ -88,23 +133,21 @@ Status GroupedAttention::ProjectRows(const kernels::Stream& on, const AttentionL
                                                   .rows = rows.count,
                                                   .columns = width}));
   }
-  kernels::RopeArgs rope;  // query heads, then key heads, lie one after the other
-  rope.x = q;
-  rope.positions = rows.positions;
-  rope.inv_freq = inv_freq_.as<float>();
-  rope.attention_factor = a.rope.attention_factor;
-  rope.rows = rows.count;
-  rope.heads = a.heads + a.kv_heads;
-  rope.head_dim = a.head_dim;
-  rope.rotary_dim = a.rope.rotary_dim;
-  rope.pairing = a.rope.pairing;
-  rope.row_stride = width;
-  return kernels::Rope(on, rope);
+  if (a.HasRope(layer)) return Turn(on, rows);
+  if (!a.temperature) return OkStatus();
+  return kernels::ScaleByPosition(on, {.x = q,
+                                       .positions = rows.positions,
+                                       .factors = factors_.as<float>(),
+                                       .num_factors = num_factors_,
+                                       .step = a.temperature->floor,
+                                       .rows = rows.count,
+                                       .columns = q_width_,
+                                       .row_stride = width});
 }
 
 Status GroupedAttention::Attend(const kernels::Stream& on, int layer, const AttentionRows& rows,
                                 const void* x, void* y) {
-  JANUS_RETURN_IF_ERROR(ProjectRows(on, weights_.layers[static_cast<size_t>(layer)], rows, x));
+  JANUS_RETURN_IF_ERROR(ProjectRows(on, layer, rows, x));
   const int64_t width = q_width_ + 2 * kv_width_;
 
   kernels::KvWriteArgs write;
@@ -128,6 +171,7 @@ Status GroupedAttention::Attend(const kernels::Stream& on, int layer, const Atte
   attention.heads = model_.attention.heads;
   attention.scale = model_.attention.scale;
   attention.sliding_window = model_.attention.WindowOf(layer);
+  attention.chunk = model_.attention.ChunkOf(layer);
   attention.sinks =
       static_cast<const float*>(weights_.layers[static_cast<size_t>(layer)].sinks.data);
   attention.workspace = workspace_.data();

@@ -5,7 +5,8 @@
 
 namespace janus::dataplane {
 
-// Grouped-query attention with rope, one algorithm for prompt and generated positions.
+// Grouped-query attention, with rope in all layers or some, one algorithm for prompt and generated
+// positions.
 class GroupedAttention final : public SelfAttention {
  public:
   GroupedAttention(const ModelDescription& model, const AttentionWeights& weights,
@@ -17,8 +18,13 @@ class GroupedAttention final : public SelfAttention {
 
  private:
   // Writes queries, keys and values of the rows into qkv_, rotated by their positions.
-  Status ProjectRows(const kernels::Stream& on, const AttentionLayerWeights& w,
-                     const AttentionRows& rows, const void* x);
+  Status ProjectRows(const kernels::Stream& on, int layer, const AttentionRows& rows,
+                     const void* x);
+  // Normed heads of queries or keys at `x`.
+  Status NormHeads(const kernels::Stream& on, const Tensor& weight, int heads, int groups, float* x,
+                   int count);
+  // Rope, and the norms behind it.
+  Status Turn(const kernels::Stream& on, const AttentionRows& rows);
   kernels::KvCache View(int layer) const;
 
   const ModelDescription model_;
@@ -27,6 +33,9 @@ class GroupedAttention final : public SelfAttention {
   const int q_width_;
   const int kv_width_;
   const kernels::Buffer inv_freq_;   // [rotary_dim/2]
+  const int64_t num_factors_;        // 0: the model has no temperature
+  const kernels::Buffer factors_;    // [num_factors_]
+  const kernels::Buffer ones_;       // [head_dim], of kTurnedHeads: the weights of its norms
   const kernels::Buffer qkv_;        // [T, Q + 2*KV]
   const kernels::Buffer workspace_;  // of kernels::PagedAttention
 };

@@ -15,6 +15,23 @@ double DimensionOf(double rotations, const RopeDescription& rope) {
          (2 * std::log(rope.theta));
 }
 
+// The frequency that Llama 3.1 makes of `frequency`.
+float Stretched(float frequency, const Llama3RopeDescription& llama3) {
+  const auto factor = static_cast<float>(llama3.factor);
+  const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
+  if (wavelength < static_cast<float>(llama3.original_positions / llama3.high_turns)) {
+    return frequency;
+  }
+  if (wavelength > static_cast<float>(llama3.original_positions / llama3.low_turns)) {
+    return frequency / factor;
+  }
+  const double span = llama3.high_turns - llama3.low_turns;
+  if (span <= 0.0) return frequency;
+  const float turns = static_cast<float>(llama3.original_positions) / wavelength;
+  const float kept = (turns - static_cast<float>(llama3.low_turns)) / static_cast<float>(span);
+  return (1.0f - kept) * frequency / factor + kept * frequency;
+}
+
 }  // namespace
 
 std::vector<float> InverseFrequencies(const RopeDescription& rope) {
@@ -22,6 +39,9 @@ std::vector<float> InverseFrequencies(const RopeDescription& rope) {
   for (int i = 0; i < rope.rotary_dim / 2; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(rope.rotary_dim);
     out.push_back(1.0f / std::pow(static_cast<float>(rope.theta), exponent));
+  }
+  if (rope.llama3) {
+    for (float& frequency : out) frequency = Stretched(frequency, *rope.llama3);
   }
   if (!rope.yarn) return out;
   const YarnDescription& yarn = *rope.yarn;
@@ -47,6 +67,15 @@ std::vector<float> InverseFrequencies(const RopeDescription& rope) {
 kernels::Buffer InverseFrequenciesIn(kernels::Context& context, const RopeDescription& rope) {
   const std::vector<float> table = InverseFrequencies(rope);
   return context.AllocateCopyOrNote(table.data(), table.size() * sizeof(float));
+}
+
+std::vector<float> TemperatureFactors(const TemperatureDescription& temperature,
+                                      int64_t positions) {
+  std::vector<float> out(static_cast<size_t>(temperature.Steps(positions)));
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i] = std::log1p(static_cast<float>(i)) * static_cast<float>(temperature.scale) + 1.0f;
+  }
+  return out;
 }
 
 }  // namespace janus::dataplane

@@ -157,6 +157,7 @@ kernels::GroupedExpertFfnArgs ExpertLayers::FfnOf(int layer) const {
   }
   args.hidden = model_.hidden;
   args.intermediate = model_.moe.intermediate;
+  args.weighs_inputs = model_.moe.weighs_inputs;
   args.has_bias = model_.moe.has_expert_bias;
   args.swiglu_limit = model_.moe.swiglu_limit;
   args.swiglu_alpha = model_.moe.swiglu_alpha;

@@ -19,7 +19,13 @@ struct InLayer {
   std::string_view rest;
 };
 
+std::string_view WithoutPrefix(std::string_view tensor, const TensorNames& names) {
+  if (tensor.starts_with(names.optional_prefix)) tensor.remove_prefix(names.optional_prefix.size());
+  return tensor;
+}
+
 InLayer Split(std::string_view tensor, const TensorNames& names) {
+  tensor = WithoutPrefix(tensor, names);
   if (!tensor.starts_with(names.layers)) return {};
   tensor.remove_prefix(names.layers.size());
   if (!tensor.starts_with('.')) return {};
@@ -34,6 +40,15 @@ InLayer Split(std::string_view tensor, const TensorNames& names) {
 
 bool IsBelow(std::string_view name, std::string_view module) {
   return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
+}
+
+// Whether any role reads it.
+bool IsRead(std::string_view tensor, const TensorNames& names, const ModelDescription& model) {
+  const int layer = Split(tensor, names).layer;
+  if (layer >= 0) return layer < model.layers;
+  const std::string_view name = WithoutPrefix(tensor, names);
+  return IsBelow(name, names.embedding) || IsBelow(name, names.final_norm) ||
+         IsBelow(name, names.lm_head);
 }
 
 }  // namespace
@@ -72,7 +87,7 @@ Result<std::set<std::string>> ShardsInIndex(std::string_view json, const ModelDe
   if (reader == FetchFor::kGateway) return out;
   const Json index = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   for (const auto& [tensor, file] : index["weight_map"].items()) {
-    if (Split(tensor, *names).layer >= model.layers) continue;
+    if (!IsRead(tensor, *names, model)) continue;
     const bool is_read =
         reader == FetchFor::kAll || IsOfExperts(tensor, model) == (reader == FetchFor::kExperts);
     if (!is_read) continue;

@@ -19,8 +19,8 @@ enum class FetchFor {
 
 // The names of the files of weights that hold these tensors. `folder` has the checkpoint's small
 // files; its weights need not be there. A tensor that no role reads, such as one of a layer behind
-// the last, asks for no file. InvalidArgument: no index that names files, or none for this role;
-// Unimplemented: no tensor names of the family. Reads one file.
+// the last or of a vision model, asks for no file. InvalidArgument: no index that names files, or
+// none for this role; Unimplemented: no tensor names of the family. Reads one file.
 Result<std::set<std::string>> WantedShards(const std::string& folder, const ModelDescription& model,
                                            FetchFor reader);
 

@@ -417,23 +417,34 @@ class Reader {
   std::stop_token stop_;
 };
 
-Result<const TensorNames*> NamesOf(const ModelDescription& model) {
-  const TensorNames* names = FindTensorNames(model.family);
-  if (names == nullptr)
-    return Unimplemented("no tensor names for model family '" + model.family + "'");
-  return names;
-}
-
 std::string Weight(std::string_view name) {
   return std::string(name) + ".weight";
 }
-std::string InLayer(const TensorNames& names, int layer, std::string_view part) {
-  return std::string(names.layers) + "." + std::to_string(layer) + "." + std::string(part);
+
+// A family's names, and what lies before them in one checkpoint.
+struct CheckpointNames : TensorNames {
+  std::string_view prefix = "";
+  std::string Full(std::string_view name) const { return std::string(prefix) + std::string(name); }
+};
+
+Result<CheckpointNames> NamesOf(const ModelDescription& model, const Checkpoint& checkpoint) {
+  const TensorNames* known = FindTensorNames(model.family);
+  if (known == nullptr)
+    return Unimplemented("no tensor names for model family '" + model.family + "'");
+  CheckpointNames names{*known};
+  const std::string prefixed =
+      Weight(std::string(names.optional_prefix) + std::string(names.embedding));
+  if (checkpoint.Has(prefixed)) names.prefix = names.optional_prefix;
+  return names;
+}
+
+std::string InLayer(const CheckpointNames& names, int layer, std::string_view part) {
+  return names.Full(names.layers) + "." + std::to_string(layer) + "." + std::string(part);
 }
 
 // `prefix` names the FFN, `intermediate` is its width, `to` its number format.
 template <class Weights>
-Status AddFfn(Reader<Weights>& reader, const TensorNames& names, const std::string& prefix,
+Status AddFfn(Reader<Weights>& reader, const CheckpointNames& names, const std::string& prefix,
               int64_t hidden, int64_t intermediate, DType to, FfnTensors& out) {
   const auto part = [&](std::string_view name) { return Weight(prefix + "." + std::string(name)); };
   JANUS_RETURN_IF_ERROR(reader.Add(part(names.gate), {intermediate, hidden}, to, out.gate));
@@ -444,7 +455,7 @@ Status AddFfn(Reader<Weights>& reader, const TensorNames& names, const std::stri
 // Adds an expert of a family whose experts lie together, in turns: the rows (mxfp4) or columns of
 // gate_up_proj are gate 0, up 0, gate 1, up 1, ... Unless it is in mxfp4, a matrix lies with its
 // inputs first: gate_up_proj [experts, hidden, 2 * width], down_proj [experts, width, hidden].
-Status AddExpertInTurns(Reader<ExpertWeights>& reader, const TensorNames& names,
+Status AddExpertInTurns(Reader<ExpertWeights>& reader, const CheckpointNames& names,
                         const ModelDescription& model, int layer, int expert, FfnTensors& out) {
   const std::string all = InLayer(names, layer, names.experts);
   const std::string gate_up = all + ".gate_up_proj", down = all + ".down_proj";
@@ -491,17 +502,42 @@ Status AddExpertInTurns(Reader<ExpertWeights>& reader, const TensorNames& names,
                            {expert * h, 1, h, 0, 1}, DType::kFloat32, out.down_bias);
 }
 
+// Adds an expert of a family whose experts lie together with their inputs first: gate_up_proj
+// [experts, hidden, 2 * width], with the gates first, and down_proj [experts, width, hidden].
+Status AddExpertInputsFirst(Reader<ExpertWeights>& reader, const CheckpointNames& names,
+                            const ModelDescription& model, int layer, int expert, FfnTensors& out) {
+  const std::string all = InLayer(names, layer, names.experts);
+  const std::string gate_up = all + ".gate_up_proj", down = all + ".down_proj";
+  const int64_t h = model.hidden, width = model.moe.intermediate, experts = model.moe.experts;
+  // The name of a part, for messages.
+  const auto of = [&](const std::string& whole, const char* which) {
+    return whole + " (expert " + std::to_string(expert) + which + ")";
+  };
+  const auto add_side = [&](int64_t at, const char* which, Tensor& matrix) {
+    return reader.AddStrided(of(gate_up, which), gate_up, {experts, h, 2 * width},
+                             {expert * h * 2 * width + at, width, h, 1, 2 * width}, model.dtype,
+                             matrix);
+  };
+  JANUS_RETURN_IF_ERROR(add_side(0, ", gate", out.gate));
+  JANUS_RETURN_IF_ERROR(add_side(width, ", up", out.up));
+  return reader.AddStrided(of(down, ""), down, {experts, width, h},
+                           {expert * width * h, h, width, 1, h}, model.dtype, out.down);
+}
+
 // Adds an expert of a layer. It has its own tensors or, in the format of transformers 5, a part of
 // two tensors that hold all experts of the layer: gate_up_proj [experts, 2 * intermediate, hidden],
 // with the gates first, and down_proj [experts, hidden, intermediate].
-Status AddExpert(Reader<ExpertWeights>& reader, const TensorNames& names,
+Status AddExpert(Reader<ExpertWeights>& reader, const CheckpointNames& names,
                  const ModelDescription& model, int layer, int expert, FfnTensors& out) {
   const std::string all = InLayer(names, layer, names.experts);
   const std::string own = all + "." + std::to_string(expert);
   const int64_t h = model.hidden, width = model.moe.intermediate, experts = model.moe.experts;
   const DType to = ExpertType(model);
-  if (names.has_experts_in_turns) {
+  if (names.expert_tensors == ExpertTensors::kInTurns) {
     return AddExpertInTurns(reader, names, model, layer, expert, out);
+  }
+  if (names.expert_tensors == ExpertTensors::kInputsFirst) {
+    return AddExpertInputsFirst(reader, names, model, layer, expert, out);
   }
   const std::string gate_up = all + ".gate_up_proj", down = all + ".down_proj";
   if (!reader.HasTensor(gate_up)) return AddFfn(reader, names, own, h, width, to, out);
@@ -517,7 +553,7 @@ Status AddExpert(Reader<ExpertWeights>& reader, const TensorNames& names,
 // Adds the tensors of one layer, by their names within it.
 class LayerAdder {
  public:
-  LayerAdder(Reader<AttentionWeights>& reader, const TensorNames& names, int layer)
+  LayerAdder(Reader<AttentionWeights>& reader, const CheckpointNames& names, int layer)
       : reader_(reader), names_(names), layer_(layer) {}
   Status operator()(std::string_view name, std::vector<int64_t> shape, Tensor& out) const {
     return reader_.Add(Weight(InLayer(names_, layer_, name)), std::move(shape), out);
@@ -532,12 +568,12 @@ class LayerAdder {
 
  private:
   Reader<AttentionWeights>& reader_;
-  const TensorNames& names_;
+  const CheckpointNames& names_;
   const int layer_;
 };
 
-Status AddGrouped(const LayerAdder& add, const TensorNames& names, const ModelDescription& model,
-                  AttentionLayerWeights& layer) {
+Status AddGrouped(const LayerAdder& add, const CheckpointNames& names,
+                  const ModelDescription& model, AttentionLayerWeights& layer) {
   const AttentionDescription& a = model.attention;
   const int64_t h = model.hidden;
   const int64_t q = int64_t{a.heads} * a.head_dim;
@@ -553,13 +589,13 @@ Status AddGrouped(const LayerAdder& add, const TensorNames& names, const ModelDe
   }
   if (a.has_output_bias) JANUS_RETURN_IF_ERROR(add.Bias(names.output, h, layer.o_bias));
   if (a.has_sinks) JANUS_RETURN_IF_ERROR(add.InFull(names.sinks, {a.heads}, layer.sinks));
-  if (a.norm == QueryKeyNorm::kNone) return OkStatus();
+  if (!HasNormWeights(a.norm)) return OkStatus();
   const bool each = a.norm == QueryKeyNorm::kEachHead;
   JANUS_RETURN_IF_ERROR(add(names.query_norm, {each ? a.head_dim : q}, layer.q_norm));
   return add(names.key_norm, {each ? a.head_dim : kv}, layer.k_norm);
 }
 
-Status AddLatent(const LayerAdder& add, const TensorNames& names, const ModelDescription& model,
+Status AddLatent(const LayerAdder& add, const CheckpointNames& names, const ModelDescription& model,
                  AttentionLayerWeights& layer) {
   const AttentionDescription& a = model.attention;
   const LatentDescription& l = *a.latent;
@@ -585,39 +621,40 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
                                                const LoadProgress& progress, std::stop_token stop,
                                                const TensorMover& move) {
-  JANUS_ASSIGN_OR_RETURN(const TensorNames* names, NamesOf(model));
   Loaded<AttentionWeights> loaded;
   JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
+  JANUS_ASSIGN_OR_RETURN(const CheckpointNames names, NamesOf(model, *loaded.checkpoint));
   Reader reader(loaded, model);
   const int64_t h = model.hidden;
   AttentionWeights& w = loaded.weights;
-  JANUS_RETURN_IF_ERROR(reader.Add(Weight(names->embedding), {model.vocab, h}, w.embedding));
-  JANUS_RETURN_IF_ERROR(reader.Add(Weight(names->final_norm), {h}, w.final_norm));
-  const std::string head = Weight(names->lm_head);
+  JANUS_RETURN_IF_ERROR(
+      reader.Add(Weight(names.Full(names.embedding)), {model.vocab, h}, w.embedding));
+  JANUS_RETURN_IF_ERROR(reader.Add(Weight(names.Full(names.final_norm)), {h}, w.final_norm));
+  const std::string head = Weight(names.Full(names.lm_head));
   if (!model.tied_embeddings) {
     JANUS_RETURN_IF_ERROR(reader.Add(head, {model.vocab, h}, w.lm_head));
   } else if (reader.HasTensor(head)) {
     JANUS_RETURN_IF_ERROR(reader.ExpectEqual(
-        head, Weight(names->embedding), {model.vocab, h},
+        head, Weight(names.Full(names.embedding)), {model.vocab, h},
         ", though config.json's tie_word_embeddings is true; set it to false to use '" + head +
             "', or remove that tensor"));
   }
   w.layers.resize(static_cast<size_t>(model.layers));
   for (int l = 0; l < model.layers; ++l) {
     AttentionLayerWeights& layer = w.layers[static_cast<size_t>(l)];
-    const LayerAdder add(reader, *names, l);
-    JANUS_RETURN_IF_ERROR(add(names->input_norm, {h}, layer.input_norm));
-    JANUS_RETURN_IF_ERROR(model.attention.latent ? AddLatent(add, *names, model, layer)
-                                                 : AddGrouped(add, *names, model, layer));
-    JANUS_RETURN_IF_ERROR(add(names->post_norm, {h}, layer.post_norm));
+    const LayerAdder add(reader, names, l);
+    JANUS_RETURN_IF_ERROR(add(names.input_norm, {h}, layer.input_norm));
+    JANUS_RETURN_IF_ERROR(model.attention.latent ? AddLatent(add, names, model, layer)
+                                                 : AddGrouped(add, names, model, layer));
+    JANUS_RETURN_IF_ERROR(add(names.post_norm, {h}, layer.post_norm));
     if (model.IsDense(l)) {
-      JANUS_RETURN_IF_ERROR(AddFfn(reader, *names, InLayer(*names, l, names->dense), h,
+      JANUS_RETURN_IF_ERROR(AddFfn(reader, names, InLayer(names, l, names.dense), h,
                                    model.dense_intermediate, model.dtype, layer.ffn));
     } else if (model.moe.shared_intermediate > 0) {
-      JANUS_RETURN_IF_ERROR(AddFfn(reader, *names, InLayer(*names, l, names->shared), h,
+      JANUS_RETURN_IF_ERROR(AddFfn(reader, names, InLayer(names, l, names.shared), h,
                                    model.moe.shared_intermediate, model.dtype, layer.ffn));
       if (model.moe.has_shared_gate) {
-        JANUS_RETURN_IF_ERROR(add(names->shared_gate, {1, h}, layer.shared_gate));
+        JANUS_RETURN_IF_ERROR(add(names.shared_gate, {1, h}, layer.shared_gate));
       }
     }
   }
@@ -631,13 +668,13 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
                                           const Placement& placement, Rank rank,
                                           const LoadProgress& progress, std::stop_token stop,
                                           const Loaded<ExpertWeights>* known) {
-  JANUS_ASSIGN_OR_RETURN(const TensorNames* names, NamesOf(model));
   Loaded<ExpertWeights> loaded;
   if (known != nullptr) {
     loaded.checkpoint = known->checkpoint;
   } else {
     JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
   }
+  JANUS_ASSIGN_OR_RETURN(const CheckpointNames names, NamesOf(model, *loaded.checkpoint));
   Reader reader(loaded, model, known);
   const int64_t h = model.hidden;
   const int first = placement.first_slot(rank);
@@ -646,17 +683,17 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
   for (int l = 0, moe = 0; l < model.layers; ++l) {
     if (model.IsDense(l)) continue;
     ExpertLayerWeights& layer = loaded.weights.layers[static_cast<size_t>(moe)];
-    JANUS_RETURN_IF_ERROR(reader.Add(Weight(InLayer(*names, l, names->moe_gate)),
-                                     {model.moe.experts, h}, layer.gate));
+    JANUS_RETURN_IF_ERROR(
+        reader.Add(Weight(InLayer(names, l, names.moe_gate)), {model.moe.experts, h}, layer.gate));
     if (model.moe.has_gate_bias()) {
-      JANUS_RETURN_IF_ERROR(reader.Add(InLayer(*names, l, names->moe_gate_bias),
-                                       {model.moe.experts}, DType::kFloat32, layer.gate_bias));
+      JANUS_RETURN_IF_ERROR(reader.Add(InLayer(names, l, names.moe_gate_bias), {model.moe.experts},
+                                       DType::kFloat32, layer.gate_bias));
     }
     layer.slots.resize(static_cast<size_t>(slots));
     for (int slot = 0; slot < slots; ++slot) {
       const uint16_t expert = placement.at(moe, first + slot);
       if (expert == Placement::kEmpty) continue;
-      JANUS_RETURN_IF_ERROR(AddExpert(reader, *names, model, l, expert,
+      JANUS_RETURN_IF_ERROR(AddExpert(reader, names, model, l, expert,
                                       layer.slots[static_cast<size_t>(slot)].emplace()));
     }
     ++moe;

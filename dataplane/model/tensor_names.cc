@@ -8,12 +8,24 @@ struct FamilyNames {
   TensorNames names;
 };
 
+// The text model of a whole one has a prefix, alone it may have it.
+constexpr TensorNames kLlama4 = {.optional_prefix = "language_model.",
+                                 .moe_gate = "feed_forward.router",
+                                 .dense = "feed_forward",
+                                 .shared = "feed_forward.shared_expert",
+                                 .experts = "feed_forward.experts",
+                                 .expert_tensors = ExpertTensors::kInputsFirst};
+
 constexpr FamilyNames kFamilies[] = {
     {"deepseek_v2", {}},
     {"deepseek_v3", {}},
     {"glm4_moe", {}},
     {"gpt_oss",
-     {.moe_gate = "mlp.router", .moe_gate_bias = "mlp.router.bias", .has_experts_in_turns = true}},
+     {.moe_gate = "mlp.router",
+      .moe_gate_bias = "mlp.router.bias",
+      .expert_tensors = ExpertTensors::kInTurns}},
+    {"llama4", kLlama4},
+    {"llama4_text", kLlama4},
     {"minimax_m2",
      {.moe_gate = "block_sparse_moe.gate",
       .moe_gate_bias = "block_sparse_moe.e_score_correction_bias",

@@ -1,12 +1,23 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace janus::dataplane {
 
+// How the experts of a layer lie in a checkpoint. Where they lie together, they are the tensors
+// gate_up_proj and down_proj (load_weights.cc).
+enum class ExpertTensors : uint8_t {
+  kOwn,          // each has its own; or together, gates before ups, with their outputs first
+  kInTurns,      // together: gates and ups in turns
+  kInputsFirst,  // together: gates before ups, with their inputs first
+};
+
 // The names of a family's tensors in a checkpoint, without ".weight" unless marked "in full". The
 // defaults are those of most families; tensor_names.cc has the differences.
 struct TensorNames {
+  // Before all other names, in checkpoints that have it; with its dot.
+  std::string_view optional_prefix = "";
   std::string_view embedding = "model.embed_tokens";
   std::string_view final_norm = "model.norm";
   std::string_view lm_head = "lm_head";
@@ -42,8 +53,7 @@ struct TensorNames {
   std::string_view gate = "gate_proj";
   std::string_view up = "up_proj";
   std::string_view down = "down_proj";
-  // Whether all experts of a layer lie together, with gates and ups in turns (load_weights.cc).
-  bool has_experts_in_turns = false;
+  ExpertTensors expert_tensors = ExpertTensors::kOwn;
 };
 
 // The names of ModelDescription::family; null if it is unknown.

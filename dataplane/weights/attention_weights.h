@@ -24,7 +24,7 @@ struct AttentionLayerWeights {
   Tensor v_bias;  // [KV]
   Tensor o_bias;  // [H], with has_output_bias
   Tensor sinks;   // [heads] Float32, with has_sinks
-  Tensor q_norm;  // [D] for QueryKeyNorm::kEachHead, [Q] for kAllHeads
+  Tensor q_norm;  // [D] for QueryKeyNorm::kEachHead, [Q] for kAllHeads, else null
   Tensor k_norm;  // [D], [KV]
 
   // Latent attention.

@@ -40,7 +40,8 @@ bool IsSmall(const PagedAttentionArgs& args) {
   int64_t keys = 0;
   for (int64_t t = 0; t < args.num_rows && keys <= kAlone; ++t) {
     const int64_t before = args.rows[t].position + int64_t{1};
-    keys += args.sliding_window == 0 ? before : std::min<int64_t>(before, args.sliding_window);
+    const int most = args.sliding_window + args.chunk;  // at most one of them is set
+    keys += most == 0 ? before : std::min<int64_t>(before, most);
   }
   return IsSmall({keys, args.heads, args.cache.head_dim, 2});
 }
@@ -76,6 +77,12 @@ void PointwiseCpu(const Stream& stream, const PointwiseArgs& args) {
   const CpuTable& table = TableOf(stream.isa);
   Run(stream, IsSmall({args.rows, args.columns, kMove}),
       [&](int part, int parts) { table.pointwise(args, part, parts); });
+}
+
+void ScaleByPositionCpu(const Stream& stream, const ScaleByPositionArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.rows, args.columns, kMove}),
+      [&](int part, int parts) { table.scale_by_position(args, part, parts); });
 }
 
 void RopeCpu(const Stream& stream, const RopeArgs& args) {

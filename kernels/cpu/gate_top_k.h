@@ -102,6 +102,15 @@ JANUS_INLINE void SigmoidWeights(const GateTopKArgs& a, const float* scores, con
   for (int j = 0; j < a.top_k; ++j) weights[j] = scores[ids[j]] / divisor * a.weight_scale;
 }
 
+// Weights of the chosen, each from its own logit.
+JANUS_INLINE void WeightsOfChosen(const GateTopKArgs& a, const float* logits, const uint16_t* ids,
+                                  float* weights) {
+  alignas(64) float s[kMaxTopK] = {};
+  for (int j = 0; j < a.top_k; ++j) s[j] = logits[ids[j]];
+  for (int j = 0; j < a.top_k; j += kLanes) Store(s + j, Sigmoid(Load(s + j)));
+  for (int j = 0; j < a.top_k; ++j) weights[j] = s[j] * a.weight_scale;
+}
+
 // Weights of the chosen from the logits, ids[0] having the largest of all.
 JANUS_INLINE void SoftmaxWeights(const GateTopKArgs& a, const float* logits, const uint16_t* ids,
                                  float* weights) {
@@ -151,6 +160,8 @@ void GateSelect(const GateTopKArgs& a, int part, int parts) {
     }
     if (a.score == GateScore::kSigmoid) {
       SigmoidWeights(a, logits, ids, weights);
+    } else if (a.score == GateScore::kSigmoidOfChosen) {
+      WeightsOfChosen(a, logits, ids, weights);
     } else {
       SoftmaxWeights(a, logits, ids, weights);
     }

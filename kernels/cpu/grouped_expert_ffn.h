@@ -84,8 +84,15 @@ void GroupedExpertFfnUp(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, int 
       dot(x, count, gate, w_row, static_cast<int>(columns), a.hidden, gate_scales, gates);
       dot(x, count, up, w_row, static_cast<int>(columns), a.hidden, up_scales, ups);
       for (int m = 0; m < count; ++m) {
-        const V16 g = Biased(Load(gates + m * kColumns), gate_bias, column, columns);
-        const V16 u = Biased(Load(ups + m * kColumns), up_bias, column, columns);
+        V16 g = Load(gates + m * kColumns);
+        V16 u = Load(ups + m * kColumns);
+        if (a.weighs_inputs) {
+          const V16 weight = Set(a.contributions[first + m].weight);
+          g = weight * g;
+          u = weight * u;
+        }
+        g = Biased(g, gate_bias, column, columns);
+        u = Biased(u, up_bias, column, columns);
         char* h = static_cast<char*>(a.workspace) + (first + m) * h_row_bytes +
                   column * Bytes(a.row_dtype);
         StoreUpTo(a.row_dtype, h, Activate(a, g, u), columns);
@@ -115,9 +122,9 @@ void GroupedExpertFfnDown(const GroupedExpertFfnArgs& a, int64_t h_row_bytes, in
       dot(h, count, down, w_row, static_cast<int>(columns), a.intermediate, scales, dots);
       for (int m = 0; m < count; ++m) {
         const Contribution& c = a.contributions[first + m];
-        StoreUpTo(a.y_dtype, static_cast<char*>(c.y) + column * Bytes(a.y_dtype),
-                  Set(c.weight) * Biased(Load(dots + m * kColumns), bias, column, columns),
-                  columns);
+        V16 y = Biased(Load(dots + m * kColumns), bias, column, columns);
+        if (!a.weighs_inputs) y = Set(c.weight) * y;
+        StoreUpTo(a.y_dtype, static_cast<char*>(c.y) + column * Bytes(a.y_dtype), y, columns);
       }
     }
   });

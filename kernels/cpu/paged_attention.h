@@ -72,6 +72,7 @@ struct AttentionUnit {
 using AttentionState = SoftmaxState<kMaxHeadDim>;
 
 JANUS_INLINE int64_t FirstKey(const PagedAttentionArgs& a, int64_t position) {
+  if (a.chunk > 0) return position / a.chunk * a.chunk;
   return a.sliding_window == 0 ? 0 : Larger(0, position - a.sliding_window + 1);
 }
 

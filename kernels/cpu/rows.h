@@ -1,5 +1,5 @@
-// Operations that go over rows once: embedding, norm, functions of elements, rotary embedding,
-// cache writes, combine. Bound by memory.
+// Operations that go over rows once: embedding, norm, functions of elements, factors by position,
+// rotary embedding, cache writes, combine. Bound by memory.
 
 #pragma once
 
@@ -72,6 +72,20 @@ void PointwisePart(const PointwiseArgs& a, int part, int parts) {
       const V16 v = LoadUpTo(DType::kFloat32, x, count);
       const V16 y = a.function == PointFunction::kSigmoid ? Sigmoid(v) : Min(most, Max(least, v));
       StoreUpTo(DType::kFloat32, x, y, count);
+    }
+  }
+}
+
+void ScaleByPositionPart(const ScaleByPositionArgs& a, int part, int parts) {
+  const Span rows = Share(a.rows, part, parts);
+  const int64_t stride = a.row_stride != 0 ? a.row_stride : a.columns;
+  for (int64_t t = rows.begin; t < rows.end; ++t) {
+    const int64_t step = (int64_t{a.positions[t]} + 1) / a.step;
+    const V16 factor = Set(a.factors[Smaller(step, a.num_factors - 1)]);
+    for (int64_t n = 0; n < a.columns; n += kLanes) {
+      float* const x = a.x + t * stride + n;
+      const int64_t count = a.columns - n;
+      StoreUpTo(DType::kFloat32, x, LoadUpTo(DType::kFloat32, x, count) * factor, count);
     }
   }
 }

@@ -11,6 +11,7 @@ struct CpuTable {
   void (*rms_norm)(const RmsNormArgs&, int part, int parts);
   void (*linear)(const LinearArgs&, int part, int parts);
   void (*pointwise)(const PointwiseArgs&, int part, int parts);
+  void (*scale_by_position)(const ScaleByPositionArgs&, int part, int parts);
   void (*rope)(const RopeArgs&, int part, int parts);
   void (*kv_write)(const KvWriteArgs&, int part, int parts);
   void (*paged_attention)(const PagedAttentionArgs&, int part, int parts);

@@ -123,7 +123,9 @@ struct PagedAttentionKernel {
     const KvRow row = a.rows[t];
     const int64_t last = row.position;
     const int64_t windowed = last - a.sliding_window + 1;
-    const int64_t first = a.sliding_window == 0 || windowed < 0 ? 0 : windowed;
+    const int64_t first = a.chunk > 0                             ? last - row.position % a.chunk
+                          : a.sliding_window == 0 || windowed < 0 ? 0
+                                                                  : windowed;
     const float* const q =
         a.queries + t * (a.query_stride != 0 ? a.query_stride : a.heads * width) + h * width;
     const int64_t y = t * (a.y_stride != 0 ? a.y_stride : a.heads * width) + h * width;

@@ -12,7 +12,7 @@ enum class ExpertForm {
   // wgmma (expert_ffn_wgmma.h): what kFast takes, on sm_90a.
   kWgmma,
   // Tensor cores: rows in bfloat16; weights in bfloat16 with H and I multiples of 8, in fp8 with
-  // multiples of 16, or in mxfp4; silu and no biases.
+  // multiples of 16, or in mxfp4; silu, no biases, weighed outputs.
   kFast,
   kPlain,  // everything; what the others are held to
 };
@@ -20,9 +20,8 @@ enum class ExpertForm {
 // By the model and the architecture (DeviceHasWgmma) alone, so that a model has one form, whatever
 // rows a round brings.
 constexpr ExpertForm ExpertFormFor(const GroupedExpertFfnArgs& a, bool has_wgmma) {
-  if (a.row_dtype != DType::kBFloat16 || a.has_bias || a.swiglu_limit > 0.0f) {
-    return ExpertForm::kPlain;
-  }
+  const bool is_plain = a.has_bias || a.swiglu_limit > 0.0f || a.weighs_inputs;
+  if (a.row_dtype != DType::kBFloat16 || is_plain) return ExpertForm::kPlain;
   const ExpertForm form = has_wgmma ? ExpertForm::kWgmma : ExpertForm::kFast;
   if (a.weight_dtype == DType::kMxfp4) return form;
   const bool is_float8 = a.weight_dtype == DType::kFloat8E4M3;

@@ -13,7 +13,9 @@
 namespace janus::kernels::cuda {
 
 enum class GateForm {
-  kFast,   // tensor cores: bfloat16 rows and weights, H a multiple of 8, logits without bias
+  // Tensor cores: bfloat16 rows and weights, H a multiple of 8, logits without bias, a score other
+  // than kSigmoidOfChosen.
+  kFast,
   kPlain,  // everything; what the fast one is held to
 };
 
@@ -21,7 +23,8 @@ enum class GateForm {
 constexpr GateForm GateFormFor(const GateTopKArgs& a) {
   const bool is_bfloat16 = a.weight_dtype == DType::kBFloat16 && a.x_dtype == DType::kBFloat16;
   const bool has_logit_bias = a.score == GateScore::kSoftmax && a.bias != nullptr;
-  const bool is_fast = is_bfloat16 && a.hidden % 8 == 0 && !has_logit_bias;
+  const bool is_fast =
+      is_bfloat16 && a.hidden % 8 == 0 && !has_logit_bias && a.score != GateScore::kSigmoidOfChosen;
   return is_fast ? GateForm::kFast : GateForm::kPlain;
 }
 

@@ -9,7 +9,8 @@
 namespace janus::kernels::cuda {
 
 enum class AttentionForm {
-  // Tensor cores: a cache of bfloat16 or fp8, results in bfloat16, heads of 64, 128, 256, no sinks.
+  // Tensor cores: a cache of bfloat16 or fp8, results in bfloat16, heads of 64, 128, 256, no sinks,
+  // no chunks.
   kFast,
   kPlain,  // everything; what the fast one is held to
 };
@@ -28,7 +29,7 @@ constexpr AttentionForm AttentionFormFor(const PagedAttentionArgs& a) {
   const int width = a.cache.head_dim;
   const bool has_width = width == 64 || width == 128 || width == 256;
   const bool fits = a.heads / a.cache.kv_heads <= MostColumns(width);
-  const bool is_fast = has_format && has_width && fits && a.sinks == nullptr;
+  const bool is_fast = has_format && has_width && fits && a.sinks == nullptr && a.chunk == 0;
   return is_fast ? AttentionForm::kFast : AttentionForm::kPlain;
 }
 

@@ -229,6 +229,12 @@ struct GateChoiceKernel {
       });
       return;
     }
+    if (a.score == GateScore::kSigmoidOfChosen) {
+      block.Phase([&](int thread) {
+        if (thread < a.top_k) weights[thread] = Sigmoid(logits[ids[thread]]) * a.weight_scale;
+      });
+      return;
+    }
     // Softmax over all experts, the largest logit being the first choice of all open groups; that
     // is the largest of all, because its group is never beaten.
     block.Phase([&](int thread) {
@@ -350,8 +356,9 @@ struct ExpertUpKernel {
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
         auto* const h =
             static_cast<unsigned char*>(a.workspace) + (expert.first + c0 + r) * h_row_bytes;
-        float g = gate[thread].of[i];
-        float u = up[thread].of[i];
+        const float weight = a.weighs_inputs ? c[r].weight : 1.0f;
+        float g = weight * gate[thread].of[i];
+        float u = weight * up[thread].of[i];
         if (a.has_bias) {
           g += expert.gate_bias[n0 + n];
           u += expert.up_bias[n0 + n];
@@ -393,7 +400,7 @@ struct ExpertDownKernel {
       ForEachOfTile(block, rows, outputs, [&](int thread, int r, int n, int i) {
         float sum = sums[thread].of[i];
         if (a.has_bias) sum += expert.down_bias[n0 + n];
-        Store(c[r].y, a.y_dtype, n0 + n, c[r].weight * sum);
+        Store(c[r].y, a.y_dtype, n0 + n, a.weighs_inputs ? sum : c[r].weight * sum);
       });
     }
   }

@@ -68,6 +68,10 @@ Status RmsNormCuda(const Stream& stream, const RmsNormArgs& args) {
 Status PointwiseCuda(const Stream& stream, const PointwiseArgs& args) {
   return cuda::Start("Pointwise", stream, cuda::PointwiseKernel{args}, cuda::PlanPointwise(args));
 }
+Status ScaleByPositionCuda(const Stream& stream, const ScaleByPositionArgs& args) {
+  return cuda::Start("ScaleByPosition", stream, cuda::ScaleByPositionKernel{args},
+                     cuda::PlanScaleByPosition(args));
+}
 Status RopeCuda(const Stream& stream, const RopeArgs& args) {
   return cuda::RunRope(stream, args, cuda::RowForm::kFast);
 }

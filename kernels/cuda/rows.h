@@ -1,8 +1,9 @@
 #pragma once
 
-// Operations over rows: embedding, RMSNorm, functions of elements, rotary embedding, cache writes,
-// combine. Memory is the limit. Specification:
-// ../reference/{embed,rms_norm,pointwise,rope,kv_write,latent_write,combine_slots}.cc
+// Operations over rows: embedding, RMSNorm, functions of elements, factors by position, rotary
+// embedding, cache writes, combine. Memory is the limit. Specification:
+// ../reference/{embed,rms_norm,pointwise,scale_by_position,rope,kv_write,latent_write,
+// combine_slots}.cc
 
 #include <cmath>
 
@@ -102,6 +103,30 @@ struct PointwiseKernel {
 inline Plan PlanPointwise(const PointwiseArgs& a) {
   const int64_t count = a.rows * a.columns;
   return PlanElements(count, PointwiseKernel::kThreads, 8 * count, 0);
+}
+
+// Thread per element.
+struct ScaleByPositionKernel {
+  static constexpr int kThreads = kElementThreads;
+  ScaleByPositionArgs a;
+  template <class Block>
+  JANUS_DEVICE void operator()(Block& block) const {
+    block.Phase([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= a.rows * a.columns) return;
+      const int64_t t = i / a.columns;
+      const int64_t stride = a.row_stride != 0 ? a.row_stride : a.columns;
+      const int64_t step =
+          (static_cast<uint32_t>(a.positions[t]) + 1u) / static_cast<uint32_t>(a.step);
+      const int64_t last = a.num_factors - 1;
+      a.x[t * stride + i % a.columns] *= a.factors[step < last ? step : last];
+    });
+  }
+};
+// Rows share factors, so these count as one each.
+inline Plan PlanScaleByPosition(const ScaleByPositionArgs& a) {
+  const int64_t count = a.rows * a.columns;
+  return PlanElements(count, ScaleByPositionKernel::kThreads, 8 * count + 8 * a.rows, count);
 }
 
 // Thread per (row, pair of a head), for all heads: sine and cosine are paid once.

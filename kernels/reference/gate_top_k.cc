@@ -79,6 +79,13 @@ void GateTopKReference(const GateTopKArgs& a) {
       }
       continue;
     }
+    if (a.score == GateScore::kSigmoidOfChosen) {
+      for (int j = 0; j < a.top_k; ++j) {
+        const double s = 1.0 / (1.0 + std::exp(-double{logits_e[ids_k[j]]}));
+        weights_k[j] = static_cast<float>(s * a.weight_scale);
+      }
+      continue;
+    }
     const double largest = logits_e[ids_k[0]];
     double total = 0.0;
     double kept = 0.0;

@@ -43,6 +43,10 @@ void GroupedExpertFfnReference(const GroupedExpertFfnArgs& a) {
       for (int64_t i = 0; i < a.intermediate; ++i) {
         double g = dot(contribution.x, expert.gate, expert.gate_scales, i, a.hidden);
         double u = dot(contribution.x, expert.up, expert.up_scales, i, a.hidden);
+        if (a.weighs_inputs) {
+          g *= contribution.weight;
+          u *= contribution.weight;
+        }
         if (a.has_bias) {
           g += expert.gate_bias[i];
           u += expert.up_bias[i];
@@ -52,7 +56,8 @@ void GroupedExpertFfnReference(const GroupedExpertFfnArgs& a) {
       for (int64_t h = 0; h < a.hidden; ++h) {
         double sum = dot(h_i, expert.down, expert.down_scales, h, a.intermediate);
         if (a.has_bias) sum += expert.down_bias[h];
-        WriteElement(contribution.y, a.y_dtype, h, static_cast<float>(contribution.weight * sum));
+        if (!a.weighs_inputs) sum *= contribution.weight;
+        WriteElement(contribution.y, a.y_dtype, h, static_cast<float>(sum));
       }
     }
   }

@@ -17,8 +17,8 @@ void PagedAttentionReference(const PagedAttentionArgs& a) {
   for (int64_t t = 0; t < a.num_rows; ++t) {
     const KvRow& r = a.rows[t];
     const int64_t last = r.position;
-    const int64_t first =
-        a.sliding_window == 0 ? 0 : std::max<int64_t>(0, last - a.sliding_window + 1);
+    int64_t first = a.sliding_window == 0 ? 0 : std::max<int64_t>(0, last - a.sliding_window + 1);
+    if (a.chunk > 0) first = last / a.chunk * a.chunk;
     for (int h = 0; h < a.heads; ++h) {
       const float* q_d = a.queries + t * query_stride + int64_t{h} * head_dim;
       const int64_t g = h / (a.heads / kv_heads);

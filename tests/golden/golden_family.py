@@ -119,10 +119,16 @@ def next_token_layer(config: dict, matrix, norm) -> Weights:
 
 def make_model(config: dict, weights: dict[str, torch.Tensor]):
     """A transformers model with this config and these weights; weights for which it has no place are left out."""
-    surplus = [f"model.layers.{i}." for i in range(config["num_hidden_layers"], 99)]
-    if config["tie_word_embeddings"]:
+    text = config.get("text_config", config)
+    surplus = [f"model.layers.{i}." for i in range(text["num_hidden_layers"], 99)]
+    surplus += ["vision_model.", "multi_modal_projector."]
+    if text.get("tie_word_embeddings"):
         surplus.append("lm_head.")
-    weights = {k: v for k, v in weights.items() if not k.startswith(tuple(surplus))}
+
+    def is_read(name):
+        return not name.removeprefix("language_model.").startswith(tuple(surplus))
+
+    weights = {k: v for k, v in weights.items() if is_read(k)}
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "config.json").write_text(json.dumps(config))
         safetensors.torch.save_file(weights, f"{folder}/model.safetensors", {"format": "pt"})

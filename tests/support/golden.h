@@ -38,12 +38,12 @@ struct Golden {
 };
 // Aborts with a message if the files are missing or malformed, because they are part of the tree.
 Golden ReadGolden(const std::string& family);
-// The folders of tests/golden with a model. In the last one all experts of a layer lie together.
+// The folders of tests/golden with a model. In the last two all experts of a layer lie together.
 inline constexpr const char* kGoldenFamilies[] = {
-    "mixtral",    "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "glm4_moe",
-    "minimax_m2", "olmoe",       "qwen2_moe",        "qwen3_moe",   "gpt_oss"};
+    "mixtral", "deepseek_v2", "deepseek_v2_lite", "deepseek_v3", "glm4_moe", "minimax_m2",
+    "olmoe",   "qwen2_moe",   "qwen3_moe",        "gpt_oss",     "llama4"};
 // Those whose experts have tensors of their own.
-inline constexpr std::span kSeparateExperts(kGoldenFamilies, std::size(kGoldenFamilies) - 1);
+inline constexpr std::span kSeparateExperts(kGoldenFamilies, std::size(kGoldenFamilies) - 2);
 std::string ReadText(const std::string& path);
 // All tensors of a one-file checkpoint, in Float32.
 FileTensors ReadInFloat32(const std::string& folder);

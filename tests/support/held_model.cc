@@ -184,7 +184,7 @@ void FillAttention(TensorMaker& make, const ModelDescription& model, AttentionLa
     }
     if (a.has_output_bias) w.o_bias = make.Matrix(h, 1, 0.5f);
     if (a.has_sinks) w.sinks = make.Bias(a.heads);
-    if (a.norm != QueryKeyNorm::kNone) {
+    if (HasNormWeights(a.norm)) {
       const bool each = a.norm == QueryKeyNorm::kEachHead;
       w.q_norm = make.Norm(each ? a.head_dim : q);
       w.k_norm = make.Norm(each ? a.head_dim : kv);
@@ -338,6 +338,26 @@ HeldModel SmallSinksModel(DType dtype, uint64_t seed) {
   return RandomModel(model, seed);
 }
 
+HeldModel SmallChunksModel(DType dtype, uint64_t seed) {
+  ModelDescription model = SmallModelDescription(dtype);
+  model.layers = 4;
+  model.dense_layers = {0};
+  model.dense_intermediate = 28;
+  AttentionDescription& a = model.attention;
+  a.chunk = 11;
+  a.full_layers = {2};
+  a.no_rope_layers = {2};
+  a.temperature = TemperatureDescription{.scale = 0.7, .floor = 6};
+  a.norm = QueryKeyNorm::kTurnedHeads;
+  a.rope.pairing = RopePairing::kInterleaved;
+  a.rope.llama3 = Llama3RopeDescription{.factor = 4.0, .original_positions = 64.0};
+  model.moe.renormalize = false;
+  model.moe.score = GateScore::kSigmoidOfChosen;
+  model.moe.weighs_inputs = true;
+  model.moe.shared_intermediate = 24;
+  return RandomModel(model, seed);
+}
+
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed) {
   if (name == "small") return SmallRandomModel(dtype, seed);
   if (name == "small_latent") return SmallLatentModel(dtype, seed);
@@ -347,6 +367,7 @@ std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64
   if (name == "small_mxfp4") return SmallMxfp4Model(dtype, seed);
   if (name == "small_gated") return SmallGatedModel(dtype, seed);
   if (name == "small_sinks") return SmallSinksModel(dtype, seed);
+  if (name == "small_chunks") return SmallChunksModel(dtype, seed);
   if (name == "small_sigmoid") return SmallSigmoidModel(dtype, seed);
   return std::nullopt;
 }

@@ -70,6 +70,10 @@ HeldModel SmallGatedModel(DType dtype, uint64_t seed);
 // sliding window, biases of all projections, gates and experts, and a clamped SwiGLU.
 HeldModel SmallSinksModel(DType dtype, uint64_t seed);
 
+// SmallRandomModel with what Llama-4 adds: rope, chunks and norms behind rope in all layers but
+// one, which has a temperature; a dense layer; experts whose inputs are weighed, and a shared one.
+HeldModel SmallChunksModel(DType dtype, uint64_t seed);
+
 // One of these by name: SmallRandomModel for "small", SmallLatentModel for "small_latent",
 // DeepSeekHeadsModel for "deepseek_heads" and so on; nothing for any other name.
 std::optional<HeldModel> HeldByName(const std::string& name, DType dtype, uint64_t seed);

@@ -52,7 +52,12 @@ std::vector<PlanCase> Cases() {
   ModelDescription sinks = Widened(grouped, 512, 4);
   sinks.attention.has_bias = sinks.attention.has_output_bias = sinks.attention.has_sinks = true;
   sinks.moe.has_logit_bias = sinks.moe.has_expert_bias = true;
+  ModelDescription chunks = Widened(SmallChunksModel(DType::kBFloat16, 1).model, 512, 1);
+  chunks.moe.shared_intermediate = 512;
+  chunks.max_positions = 1 << 20;
+  chunks.attention.temperature->floor = 8;  // 131,073 factors
   return {
+      {"ChunksInParts", chunks, 2, 1, 24, 2, 256, 64, 4 << 20},
       {"SinksInParts", sinks, 2, 1, 24, 2, 256, 64, 4 << 20},
       {"GatedInParts", gated, 2, 1, 24, 2, 256, 64, 4 << 20},
       {"Grouped", wide, 1, 1, 24, 1, 256, 64, 4 << 20},

@@ -98,6 +98,9 @@ class Families(Service, unittest.TestCase):
     def test_gpt_oss(self):
         self.check("gpt_oss")
 
+    def test_llama4(self):
+        self.check("llama4")
+
     def test_minimax_m2(self):
         self.check("minimax_m2")
 

@@ -720,6 +720,7 @@ TEST(FastExperts, AreForBfloat16Fp8AndMxfp4InChunksAndOfWgmmaWhereThereIsOne) {
   EXPECT_EQ(with(&GroupedExpertFfnArgs::y_dtype, kB16), ExpertForm::kFast);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::has_bias, true), ExpertForm::kPlain);
   EXPECT_EQ(with(&GroupedExpertFfnArgs::swiglu_limit, 7.0f), ExpertForm::kPlain);
+  EXPECT_EQ(with(&GroupedExpertFfnArgs::weighs_inputs, true), ExpertForm::kPlain);
   a.weight_dtype = DType::kFloat16;
   EXPECT_EQ(ExpertFormFor(a, true), ExpertForm::kPlain);
   a.weight_dtype = kB16;

@@ -444,6 +444,9 @@ TEST(FastGate, IsForBfloat16InChunks) {
   EXPECT_EQ(GateFormFor(a), GateForm::kPlain);
   a.score = GateScore::kSigmoid;
   EXPECT_EQ(GateFormFor(a), GateForm::kFast);
+  a.bias = nullptr;
+  a.score = GateScore::kSigmoidOfChosen;
+  EXPECT_EQ(GateFormFor(a), GateForm::kPlain);
 }
 
 // ---- With AEBS

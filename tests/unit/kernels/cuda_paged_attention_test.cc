@@ -553,6 +553,9 @@ TEST(FastAttention, IsForBfloat16AndFp8AndGroupsThatATileHolds) {
   other.sinks = sinks;
   EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
   other.sinks = nullptr;
+  other.chunk = 8192;
+  EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
+  other.chunk = 0;
   other.cache.dtype = kF32;
   EXPECT_EQ(AttentionFormFor(other), AttentionForm::kPlain);
 }

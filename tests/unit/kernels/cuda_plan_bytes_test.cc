@@ -60,6 +60,11 @@ TEST(PlanBytes, OfFunctionsOfElements) {
   ExpectMoves(PlanPointwise({.rows = 64, .columns = 1, .row_stride = 6}), 512);
 }
 
+// 64 rows of Llama-4's 40 heads of queries of 128, in and out, each with a position and a factor.
+TEST(PlanBytes, OfFactorsByPosition) {
+  ExpectMoves(PlanScaleByPosition({.rows = 64, .columns = 5120}), 2'621'952, 327'680);
+}
+
 // 64 rows x 128 heads x 32 pairs of 8 bytes in and 8 out, 64 positions, 32 frequencies; of a pair
 // four products and two sums.
 TEST(PlanBytes, OfRope) {

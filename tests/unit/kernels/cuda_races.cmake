@@ -15,7 +15,7 @@ set(cuda_short
     HostBlock.One* HostBlock.Lagging* HostWarp.Lanes* LoadMatrices* LoadTransposed* LoadNeighbours* MultiplyAdd* CopyAsync*
     Wgmma.* WgmmaDeathTest*
     # what goes over rows once, the draw
-    *Norm* *Rope* *Pointwise* *Embed* *Combine* FastRows* *PermuteRows* *PackFp8* KvWrite* *LatentWrite*
+    *Norm* *Rope* *Pointwise* ScaleByPosition* *Embed* *Combine* FastRows* *PermuteRows* *PackFp8* KvWrite* *LatentWrite*
     SampleOnCuda* SampleOnEveryDevice.TopK* SampleOnEveryDevice.Zero* SampleOnEveryDevice.DrawsDepend*
     # the gate, AEBS
     GateTopKOnEveryDevice* FastGate* Shapes/FastGateTest.ChoosesAndWeighs* *GateAndSchedule* RouteRound.*
@@ -30,7 +30,7 @@ set(cuda_short
     Shapes/WgmmaAbsorbedTest.GivesWhat*/RowsOf128 Shapes/WgmmaAbsorbedTest.GivesWhat*/*Blocks ExpandedRuns* FastExpanded.ComputesAPrompt* FastExpanded.AZero*
     FastExpanded.TakesRowsAndPages* FastExpanded.TakesMoreRowsThanFindRoom*
     # the experts
-    GroupedExpertFfn.Clamps* All/GroupedExpertFfnTest*/GptOss* FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*
+    GroupedExpertFfn.Clamps* GroupedExpertFfn.AWeighed* All/GroupedExpertFfnTest*/GptOss* All/GroupedExpertFfnTest*/Llama4* FastExperts.AScaleIsOf* FastExperts.TakeSubnormal* Weights/* Wgmma/*NoWholeTiles*
     WgmmaFp8/*NoWhole* WgmmaMxfp4/*NoWhole* Wgmma/*Again* WgmmaFp8/*Again* WgmmaMxfp4/*Again*)
 list(JOIN cuda_short ":" cuda_short)
 set(cuda_long ":*/LongInnerOfWideBlocks:*/MostOutputs:*/ManyOutputs:*/TooManyIds")

@@ -13,6 +13,7 @@ namespace {
 constexpr DType kF32 = DType::kFloat32;
 constexpr DType kB16 = DType::kBFloat16;
 constexpr GateScore kSigmoid = GateScore::kSigmoid;
+constexpr GateScore kOfChosen = GateScore::kSigmoidOfChosen;
 
 struct Case {
   const char* name;
@@ -129,7 +130,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SigmoidPlain", 20, 61, 4, 65, false, kF32, kF32, 1, 1, 1.7f, kSigmoid},
         Case{"SigmoidOneExpert", 3, 1, 1, 8, true, kF32, kF32, 1, 1, 2.5f, kSigmoid},
         Case{"LogitBias", 33, 60, 4, 65, true, kF32, kF32, 1, 1, 1.0f, GateScore::kSoftmax, true},
-        Case{"GptOss", 33, 32, 4, 96, true, kB16, kB16, 1, 1, 1.0f, GateScore::kSoftmax, true}),
+        Case{"GptOss", 33, 32, 4, 96, true, kB16, kB16, 1, 1, 1.0f, GateScore::kSoftmax, true},
+        Case{"Llama4", 33, 16, 1, 96, false, kB16, kB16, 1, 1, 1.0f, kOfChosen},
+        Case{"OfChosen", 21, 60, 5, 65, false, kF32, kF32, 1, 1, 1.7f, kOfChosen},
+        Case{"OfChosenGroups", 30, 12, 3, 40, false, kF32, kF32, 4, 2, 1.0f, kOfChosen}),
     [](const auto& info) { return info.param.name; });
 
 TEST(GateTopKBits, AreTheSameOnEveryIsaInFp32) {
@@ -139,6 +143,8 @@ TEST(GateTopKBits, AreTheSameOnEveryIsaInFp32) {
       GateProblem({"", 20, 60, 4, 65, true, kF32, kF32, 6, 3, 2.5f, kSigmoid}));
   ExpectSameBitsOnEveryIsa(
       GateProblem({"", 20, 60, 4, 65, true, kF32, kF32, 1, 1, 1.0f, GateScore::kSoftmax, true}));
+  ExpectSameBitsOnEveryIsa(
+      GateProblem({"", 20, 60, 4, 65, false, kF32, kF32, 1, 1, 1.0f, kOfChosen}));
 }
 
 struct Routed {
@@ -213,6 +219,28 @@ TEST_F(GateTopKOnEveryDevice, ABiasOfLogitsChoosesAndWeighs) {
     EXPECT_EQ(routed.ids, (std::vector<uint16_t>{0, 1}));
     EXPECT_NEAR(routed.weights[0], 4.0 / 6.0, 1e-6);
     EXPECT_NEAR(routed.weights[1], 2.0 / 6.0, 1e-6);
+  });
+}
+
+// In fp32 the sigmoids of 30 and 40 are both 1.
+TEST_F(GateTopKOnEveryDevice, TheLogitChoosesWhereSigmoidsOfTheChosenAreEqual) {
+  ForEachStream([](const Stream& stream) {
+    const Routed routed =
+        Route(stream, {30.0f, 40.0f, LogitOf(0.25f)}, {.top_k = 3, .score = kOfChosen});
+    EXPECT_EQ(routed.ids, (std::vector<uint16_t>{1, 0, 2}));
+    EXPECT_EQ(routed.weights[0], 1.0f);
+    EXPECT_EQ(routed.weights[1], 1.0f);
+    EXPECT_NEAR(routed.weights[2], 0.25, 1e-6) << "by itself, not as a share";
+  });
+}
+
+TEST_F(GateTopKOnEveryDevice, ANanLogitHasItsOwnNanSigmoid) {
+  ForEachStream([](const Stream& stream) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const Routed routed = Route(stream, {0.0f, nan, -1.0f}, {.top_k = 2, .score = kOfChosen});
+    EXPECT_EQ(routed.ids, (std::vector<uint16_t>{1, 0}));
+    EXPECT_TRUE(std::isnan(routed.weights[0]));
+    EXPECT_EQ(routed.weights[1], 0.5f);
   });
 }
 
@@ -341,6 +369,16 @@ class GateTopKRefuses : public testing::Test {
                      .experts = 4,
                      .top_k = 1};
 };
+
+TEST_F(GateTopKRefuses, ABiasAndAShareOfSigmoidsOfTheChosen) {
+  args_.score = kOfChosen;
+  args_.bias = v_;
+  EXPECT_EQ(Refused(), "GateTopK: bias or renormalize is not of kSigmoidOfChosen");
+  args_.bias = nullptr;
+  EXPECT_EQ(Refused(), "");
+  args_.renormalize = true;
+  EXPECT_EQ(Refused(), "GateTopK: bias or renormalize is not of kSigmoidOfChosen");
+}
 
 TEST_F(GateTopKRefuses, SigmoidWithoutABias) {
   args_.score = kSigmoid;

@@ -26,6 +26,7 @@ struct Case {
   DType weight = kF32;
   int misalignment = 0;
   bool as_gpt_oss = false;  // biases and the clamped SwiGLU
+  bool as_llama4 = false;   // weighed inputs
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -123,6 +124,7 @@ class FfnProblem final : public RowProblem {
                                                     .weight_dtype = case_.weight,
                                                     .row_dtype = case_.row,
                                                     .y_dtype = case_.row,
+                                                    .weighs_inputs = case_.as_llama4,
                                                     .has_bias = case_.as_gpt_oss,
                                                     .swiglu_limit = case_.as_gpt_oss ? 1.2f : 0.0f,
                                                     .swiglu_alpha = 1.702f,
@@ -172,38 +174,38 @@ TEST_P(GroupedExpertFfnTest, ContributionsDoNotDependOnTheRound) {
   ExpectBatchInvariance(FfnProblem(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GroupedExpertFfnTest,
-                         testing::Values(Case{"One", 1, 1, 4, 3},
-                                         Case{"Mxfp4", 37, 5, 384, 256, kB16, kMx4},
-                                         Case{"Mxfp4ManyTilesOfRows", 200, 2, 288, 160, kB16, kMx4},
-                                         Case{"Mxfp4Misaligned", 21, 3, 160, 96, kB16, kMx4, 2},
-                                         Case{"Mxfp4AtAnyByte", 12, 3, 128, 224, kB16, kMx4, 1},
-                                         Case{"Mxfp4OneBlock", 9, 2, 32, 32, kF32, kMx4},
-                                         Case{"Mxfp4Fp32Rows", 90, 2, 256, 96, kF32, kMx4},
-                                         Case{"OneExpert", 9, 1, 64, 96},
-                                         Case{"ManyExperts", 40, 9, 48, 80},
-                                         Case{"Odd", 13, 4, 33, 19, kF32, kF32, 4},
-                                         Case{"CastBf16", 21, 3, 65, 70, kF32, kB16, 2},
-                                         Case{"CastF16", 21, 3, 65, 70, kF32, kF16, 2},
-                                         Case{"Fp8", 37, 5, 384, 256, kB16, kF8},
-                                         Case{"Fp8ManyTilesOfRows", 200, 2, 272, 144, kB16, kF8},
-                                         Case{"Fp8Misaligned", 21, 3, 144, 48, kB16, kF8, 2},
-                                         Case{"Fp8NoWholeBlocks", 21, 3, 200, 150, kB16, kF8},
-                                         Case{"Fp8Odd", 12, 3, 271, 37, kB16, kF8, 1},
-                                         Case{"Fp8LessThanABlock", 9, 2, 40, 24, kF32, kF8},
-                                         Case{"Fp8Fp32Rows", 90, 2, 256, 136, kF32, kF8},
-                                         Case{"Bf16", 37, 5, 128, 192, kB16, kB16},
-                                         Case{"Bf16Odd", 12, 3, 71, 37, kB16, kB16, 2},
-                                         Case{"MoreRowsThanAChunk", 150, 2, 32, 32, kB16, kB16},
-                                         Case{"AModelsExpert", 16, 3, 512, 768, kB16, kB16},
-                                         Case{"Bf16NoWholeTiles", 75, 2, 136, 88, kB16, kB16},
-                                         Case{"Bf16ManyTilesOfRows", 200, 2, 40, 72, kB16, kB16},
-                                         Case{"Bf16Misaligned", 21, 3, 72, 40, kB16, kB16, 2},
-                                         Case{"GptOss", 40, 5, 48, 80, kF32, kF32, 0, true},
-                                         Case{"GptOssOdd", 13, 4, 33, 19, kF32, kF32, 4, true},
-                                         Case{"GptOssBf16", 37, 5, 128, 192, kB16, kB16, 0, true},
-                                         Case{"GptOssMxfp4", 37, 5, 160, 96, kB16, kMx4, 1, true}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, GroupedExpertFfnTest,
+    testing::Values(
+        Case{"One", 1, 1, 4, 3}, Case{"Mxfp4", 37, 5, 384, 256, kB16, kMx4},
+        Case{"Mxfp4ManyTilesOfRows", 200, 2, 288, 160, kB16, kMx4},
+        Case{"Mxfp4Misaligned", 21, 3, 160, 96, kB16, kMx4, 2},
+        Case{"Mxfp4AtAnyByte", 12, 3, 128, 224, kB16, kMx4, 1},
+        Case{"Mxfp4OneBlock", 9, 2, 32, 32, kF32, kMx4},
+        Case{"Mxfp4Fp32Rows", 90, 2, 256, 96, kF32, kMx4}, Case{"OneExpert", 9, 1, 64, 96},
+        Case{"ManyExperts", 40, 9, 48, 80}, Case{"Odd", 13, 4, 33, 19, kF32, kF32, 4},
+        Case{"CastBf16", 21, 3, 65, 70, kF32, kB16, 2},
+        Case{"CastF16", 21, 3, 65, 70, kF32, kF16, 2}, Case{"Fp8", 37, 5, 384, 256, kB16, kF8},
+        Case{"Fp8ManyTilesOfRows", 200, 2, 272, 144, kB16, kF8},
+        Case{"Fp8Misaligned", 21, 3, 144, 48, kB16, kF8, 2},
+        Case{"Fp8NoWholeBlocks", 21, 3, 200, 150, kB16, kF8},
+        Case{"Fp8Odd", 12, 3, 271, 37, kB16, kF8, 1},
+        Case{"Fp8LessThanABlock", 9, 2, 40, 24, kF32, kF8},
+        Case{"Fp8Fp32Rows", 90, 2, 256, 136, kF32, kF8}, Case{"Bf16", 37, 5, 128, 192, kB16, kB16},
+        Case{"Bf16Odd", 12, 3, 71, 37, kB16, kB16, 2},
+        Case{"MoreRowsThanAChunk", 150, 2, 32, 32, kB16, kB16},
+        Case{"AModelsExpert", 16, 3, 512, 768, kB16, kB16},
+        Case{"Bf16NoWholeTiles", 75, 2, 136, 88, kB16, kB16},
+        Case{"Bf16ManyTilesOfRows", 200, 2, 40, 72, kB16, kB16},
+        Case{"Bf16Misaligned", 21, 3, 72, 40, kB16, kB16, 2},
+        Case{"GptOss", 40, 5, 48, 80, kF32, kF32, 0, true},
+        Case{"GptOssOdd", 13, 4, 33, 19, kF32, kF32, 4, true},
+        Case{"GptOssBf16", 37, 5, 128, 192, kB16, kB16, 0, true},
+        Case{"GptOssMxfp4", 37, 5, 160, 96, kB16, kMx4, 1, true},
+        Case{"Llama4", 40, 5, 48, 80, kF32, kF32, 0, false, true},
+        Case{"Llama4Odd", 13, 4, 33, 19, kF32, kF32, 4, true, true},
+        Case{"Llama4Bf16", 37, 5, 128, 192, kB16, kB16, 0, false, true}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kF32}));
@@ -211,6 +213,7 @@ TEST(GroupedExpertFfnBits, AreTheSameOnEveryIsaInFp32) {
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 167, 270, kF32, kF8}));
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 160, 288, kF32, kMx4}));
   ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kF32, 0, true}));
+  ExpectSameBitsOnEveryIsa(FfnProblem({"", 20, 3, 67, 130, kF32, kF32, 0, true, true}));
 }
 
 // A weight of mxfp4 is a number of bfloat16, so results have the bits of that number.
@@ -282,6 +285,38 @@ TEST(GroupedExpertFfn, ClampsGatesFromAboveAndUpsFromBothSides) {
     }
     EXPECT_TRUE(std::isnan(compute(stream, kNaN, 1.0f)));
     EXPECT_TRUE(std::isnan(compute(stream, 1.0f, kNaN)));
+  };
+  check(Stream{});
+  for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
+}
+
+// With all matrices 1 and x = 3: gate and up are 3 times the weight, plus their bias.
+TEST(GroupedExpertFfn, AWeighedInputIsMultipliedBeforeTheActivationAndBeforeBiases) {
+  const auto compute = [](const Stream& stream, bool weighs_inputs, bool has_bias) {
+    const std::vector<float> x = {3.0f}, one = {1.0f}, bias = {0.25f};
+    std::vector<float> y = {0.0f};
+    GuardedArray workspace(kF32, 16);
+    std::vector<ActiveExpert> expert = {{one.data(), one.data(), one.data(), 0, 1}};
+    expert[0].gate_bias = expert[0].up_bias = expert[0].down_bias = bias.data();
+    const std::vector<Contribution> contribution = {{x.data(), y.data(), 0.5f}};
+    const Status status = GroupedExpertFfn(stream, {.experts = expert.data(),
+                                                    .contributions = contribution.data(),
+                                                    .num_experts = 1,
+                                                    .num_contributions = 1,
+                                                    .hidden = 1,
+                                                    .intermediate = 1,
+                                                    .weighs_inputs = weighs_inputs,
+                                                    .has_bias = has_bias,
+                                                    .workspace = workspace.data(),
+                                                    .workspace_bytes = 64});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return y[0];
+  };
+  const auto h = [](double v) { return v / (1.0 + std::exp(-v)) * v; };
+  const auto check = [&](const Stream& stream) {
+    EXPECT_NEAR(compute(stream, true, false), h(1.5), 1e-6);
+    EXPECT_NEAR(compute(stream, false, false), 0.5 * h(3.0), 1e-6);
+    EXPECT_NEAR(compute(stream, true, true), h(1.75) + 0.25, 1e-6);
   };
   check(Stream{});
   for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);

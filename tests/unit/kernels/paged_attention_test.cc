@@ -41,6 +41,7 @@ struct Case {
   DType out = kF32;
   bool workspace = false;
   bool sinks = false;
+  int chunk = 0;
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -105,6 +106,7 @@ class AttentionProblem final : public RowProblem {
                                 .heads = case_.heads,
                                 .scale = 1.0f / std::sqrt(static_cast<float>(case_.head_dim)),
                                 .sliding_window = case_.window,
+                                .chunk = case_.chunk,
                                 .sinks = case_.sinks ? sinks_.floats() : nullptr,
                                 .workspace = case_.workspace ? workspace.data() : nullptr,
                                 .workspace_bytes = static_cast<int64_t>(workspace.data_bytes())});
@@ -200,7 +202,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SinksWindow", {200, 31}, 40, 4, 2, 32, 50, kF32, kF32, false, true},
         Case{"SinksOverSplitsAndThreads", {3000, 1500}, 2, 4, 2, 32, 0, kF32, kF32, true, true},
         Case{"SinksBf16", {150, 90}, 20, 8, 1, 64, 33, kB16, kB16, true, true},
-        Case{"SinksFp8", {150, 90}, 20, 8, 2, 64, 0, kF8, kB16, true, true}),
+        Case{"SinksFp8", {150, 90}, 20, 8, 2, 64, 0, kF8, kB16, true, true},
+        Case{"ChunkOfOne", {40}, 0, 2, 1, 16, 0, kF32, kF32, false, false, 1},
+        Case{"Chunks", {200, 31, 50}, 0, 4, 2, 32, 0, kF32, kF32, false, false, 50},
+        Case{"ChunksOfPages", {200, 48, 49}, 40, 8, 2, 32, 0, kF32, kF32, false, true, 48},
+        Case{"ChunksOverSplits", {2300, 1200}, 30, 4, 2, 16, 0, kF32, kF32, false, false, 1100},
+        Case{"ChunksOverThreads", {4300}, 2, 4, 1, 16, 0, kF32, kF32, true, false, 2150},
+        Case{"ChunksBf16", {150, 90}, 20, 8, 1, 64, 0, kB16, kB16, true, false, 33},
+        Case{"ChunksFp8", {150, 90}, 20, 8, 2, 64, 0, kF8, kB16, true, false, 64}),
     [](const auto& info) { return info.param.name; });
 
 TEST(KvWrite, StoresTheReferencesBitsInAnyOrder) {
@@ -486,6 +495,79 @@ TEST(PagedAttention, ASinkTakesItsShareOfTheSoftmax) {
   };
   check(Stream{});
   for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
+}
+
+// A row sees the mean of the values of its own chunk, up to itself. Pages before the chunk are
+// absent.
+TEST(PagedAttention, AChunkBeginsAtAMultipleOfItsLength) {
+  constexpr int kDim = 16;
+  constexpr int kPositions = 100;
+  constexpr int kChunk = 40;
+  constexpr int kPages = (kPositions + kPageTokens - 1) / kPageTokens;
+  GuardedArray storage(kF32, kPages * KvPageBytes(kF32, 1, kDim) / 4);
+  const KvCache cache{
+      .pages = storage.data(), .num_pages = kPages, .dtype = kF32, .kv_heads = 1, .head_dim = kDim};
+  std::vector<int32_t> table(kPages);
+  std::iota(table.begin(), table.end(), 0);
+  GuardedArray keys(kF32, kPositions * kDim);
+  GuardedArray values(kF32, kPositions * kDim);
+  keys.Fill(0.0f);
+  std::vector<KvRow> written;
+  for (int p = 0; p < kPositions; ++p) {
+    written.push_back({table.data(), p});
+    for (int d = 0; d < kDim; ++d) values.set(p * kDim + d, static_cast<float>(p));
+  }
+  ASSERT_TRUE(KvWrite(Stream{}, {.cache = cache,
+                                 .rows = written.data(),
+                                 .keys = keys.floats(),
+                                 .values = values.floats(),
+                                 .num_rows = kPositions})
+                  .ok());
+  GuardedArray query(kF32, kDim);
+  query.Fill(1.0f);
+  const auto check = [&](const Stream& stream) {
+    for (const int position : {0, 1, 39, 40, 41, 79, 80, 99}) {
+      std::vector<int32_t> own = table;
+      const int first = position / kChunk * kChunk;
+      std::fill(own.begin(), own.begin() + first / kPageTokens, -1);
+      const std::vector<KvRow> row = {{own.data(), position}};
+      GuardedArray y(kF32, kDim);
+      ASSERT_TRUE(PagedAttention(stream, {.cache = cache,
+                                          .rows = row.data(),
+                                          .queries = query.floats(),
+                                          .y = y.data(),
+                                          .num_rows = 1,
+                                          .heads = 1,
+                                          .scale = 0.25f,
+                                          .chunk = kChunk})
+                      .ok());
+      EXPECT_NEAR(y.at(0), (first + position) / 2.0, 1e-4) << position;
+    }
+  };
+  check(Stream{});
+  for (const Isa isa : PresentIsas()) check(CpuStream(isa, 1).stream);
+}
+
+TEST(PagedAttention, RefusesAChunkBesideAWindow) {
+  float x[16] = {};
+  const std::vector<int32_t> table = {0};
+  const std::vector<KvRow> row = {{table.data(), 0}};
+  GuardedArray storage(kF32, KvPageBytes(kF32, 1, 16) / 4);
+  const PagedAttentionArgs args{.cache = {.pages = storage.data(),
+                                          .num_pages = 1,
+                                          .dtype = kF32,
+                                          .kv_heads = 1,
+                                          .head_dim = 16},
+                                .rows = row.data(),
+                                .queries = x,
+                                .y = x,
+                                .num_rows = 1,
+                                .heads = 1,
+                                .scale = 1.0f,
+                                .sliding_window = 4,
+                                .chunk = 4};
+  EXPECT_EQ(PagedAttention(Stream{}, args).message(),
+            "PagedAttention: chunk and sliding_window are both set");
 }
 
 // Keys of -infinity score -infinity. They weigh 0, whatever comes first. Here whole blocks and

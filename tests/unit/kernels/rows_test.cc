@@ -257,6 +257,83 @@ TEST(Pointwise, RefusesALimitThatIsNotAboveZeroAndRowsThatOverlap) {
             "Pointwise: row_stride is shorter than a row");
 }
 
+// Rows of 1.5 times as many elements, of which the first are computed.
+class ScaleByPositionProblem final : public RowProblem {
+ public:
+  explicit ScaleByPositionProblem(int columns)
+      : columns_(columns), x_(kF32, int64_t{kRows} * Stride()) {
+    std::mt19937_64 random(4);
+    x_.FillNormal(random, 4.0f);
+  }
+  int rows() const override { return kRows; }
+  int row_elements() const override { return Stride(); }
+  DType output() const override { return kF32; }
+  double tolerance() const override { return 0.0; }
+  std::vector<uint8_t> Run(const Stream& stream, std::span<const int> selection) const override {
+    GuardedArray x = Select(x_, Stride(), selection);
+    // On the heap, which every device reads. The last rows are beyond the last factor.
+    const std::vector<float> factors = {1.0f, 1.375f, 0.7f, 3.1f};
+    std::vector<int32_t> positions;
+    for (const int row : selection) positions.push_back(row);
+    EXPECT_TRUE(ScaleByPosition(stream, {.x = x.floats(),
+                                         .positions = positions.data(),
+                                         .factors = factors.data(),
+                                         .num_factors = std::ssize(factors),
+                                         .step = 5,
+                                         .rows = static_cast<int64_t>(selection.size()),
+                                         .columns = columns_,
+                                         .row_stride = Stride()})
+                    .ok());
+    EXPECT_TRUE(x.GuardsAreIntact());
+    for (size_t i = 0; i < selection.size(); ++i) {
+      const size_t step = static_cast<size_t>(selection[i] + 1) / 5;
+      const float factor = factors[std::min(step, factors.size() - 1)];
+      for (int n = 0; n < Stride(); ++n) {
+        const float from = x_.at(selection[i] * Stride() + n);
+        EXPECT_EQ(x.at(static_cast<int64_t>(i) * Stride() + n),
+                  n < columns_ ? from * factor : from);
+      }
+    }
+    return BytesOf(x);
+  }
+
+ private:
+  static constexpr int kRows = 23;
+  int Stride() const { return columns_ + (columns_ + 1) / 2; }
+  int columns_;
+  GuardedArray x_;
+};
+
+TEST(ScaleByPosition, EqualsTheReferenceAndRowsDoNotDependOnTheirBatch) {
+  for (const int columns : {1, 16, 37, 600}) {
+    ExpectParity(ScaleByPositionProblem(columns));
+    ExpectBatchInvariance(ScaleByPositionProblem(columns));
+    ExpectSameBitsOnEveryIsa(ScaleByPositionProblem(columns));
+  }
+}
+
+TEST(ScaleByPosition, RefusesNoStepNoFactorsAndRowsThatOverlap) {
+  float x[4] = {};
+  const int32_t positions[2] = {};
+  ScaleByPositionArgs args{.x = x,
+                           .positions = positions,
+                           .factors = x,
+                           .num_factors = 1,
+                           .step = 1,
+                           .rows = 2,
+                           .columns = 2};
+  EXPECT_EQ(ScaleByPosition(Stream{}, args).message(), "");
+  args.step = 0;
+  EXPECT_NE(ScaleByPosition(Stream{}, args).message().find("step"), std::string::npos);
+  args.step = 1;
+  args.num_factors = 0;
+  EXPECT_NE(ScaleByPosition(Stream{}, args).message().find("num_factors"), std::string::npos);
+  args.num_factors = 1;
+  args.row_stride = 1;
+  EXPECT_EQ(ScaleByPosition(Stream{}, args).message(),
+            "ScaleByPosition: row_stride is shorter than a row");
+}
+
 class RopeProblem final : public RowProblem {
  public:
   RopeProblem(int heads, int head_dim, int rotary_dim, int position_step,

@@ -178,8 +178,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"UnknownArchitecture", "MixtralForCausalLM", "GrokForCausalLM",
                 "architectures: 'GrokForCausalLM' is not supported; supported: "
                 "DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Glm4MoeForCausalLM, "
-                "GptOssForCausalLM, MiniMaxM2ForCausalLM, MixtralForCausalLM, OlmoeForCausalLM, "
-                "Qwen2MoeForCausalLM, "
+                "GptOssForCausalLM, Llama4ForConditionalGeneration, Llama4ForCausalLM, "
+                "MiniMaxM2ForCausalLM, MixtralForCausalLM, OlmoeForCausalLM, Qwen2MoeForCausalLM, "
                 "Qwen3MoeForCausalLM"},
         Refusal{"ArchitecturesThatAreNoList", "[\"MixtralForCausalLM\"]", "\"MixtralForCausalLM\"",
                 "architectures: is \"MixtralForCausalLM\"; want a list of strings"},
@@ -265,10 +265,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "intermediate_size: is 100; experts in mxfp4 ask for multiples of 32"},
         Refusal{"ScaledRopePublished", "\"use_cache\": true",
                 R"("rope_scaling": {"type": "dynamic", "factor": 4.0})",
-                "rope_scaling.type: 'dynamic' is not supported; supported: default, yarn"},
+                "rope_scaling.type: 'dynamic' is not supported; supported: default, llama3, yarn"},
         Refusal{"ScaledRopeTransformers5", "\"use_cache\": true",
-                R"("rope_parameters": {"rope_type": "llama3", "rope_theta": 1e4})",
-                "rope_parameters.rope_type: 'llama3' is not supported"},
+                R"("rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4})",
+                "rope_parameters.rope_type: 'longrope' is not supported"},
         Refusal{"PartialRope", "\"use_cache\": true", "\"partial_rotary_factor\": 0.5",
                 "partial_rotary_factor: is 0.5, not 1; this family's rope turns whole heads"},
         Refusal{"AnotherActivation", "\"silu\"", "\"gelu\"", "hidden_act: 'gelu' is not supported"},
@@ -319,7 +319,8 @@ TEST(ModelConfig, NamesAnUnknownModelTypeWithoutArchitectures) {
   const std::string text = With("[\"MixtralForCausalLM\"]", "null");
   EXPECT_EQ(ParseModelConfig(With("\"mixtral\"", "\"grok\"", text)).status().message(),
             "model_type: 'grok' is not supported; supported: DeepseekV2ForCausalLM, "
-            "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, MiniMaxM2ForCausalLM, "
+            "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, GptOssForCausalLM, "
+            "Llama4ForConditionalGeneration, Llama4ForCausalLM, MiniMaxM2ForCausalLM, "
             "MixtralForCausalLM, OlmoeForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM");
 }
 
@@ -329,7 +330,6 @@ TEST(ModelConfig, SaysWhatIsMissingForKnownModels) {
            {"DeepseekV32ForCausalLM", "deepseek_v32", "(DSA)"},
            {"GlmMoeDsaForCausalLM", "glm_moe_dsa", "(DSA)"},
            {"Grok1ForCausalLM", "grok-1", "soft-capped attention"},
-           {"Llama4ForConditionalGeneration", "llama4", "layers without rope"},
            {"PhimoeForCausalLM", "phimoe", "SparseMixer"},
            {"Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", "delta rule"},
            {"Qwen3NextForCausalLM", "qwen3_next", "delta rule"},
@@ -488,6 +488,15 @@ TEST_F(ModelFolder, JoinsTheEndsOfBothFiles) {
   ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
   EXPECT_EQ(defaults->eos_tokens, (std::vector<int>{2, 5, 6}));
   EXPECT_EQ(defaults->bos_token, 1);
+}
+
+TEST_F(ModelFolder, TheTokensOfATextModelCountToo) {
+  Write("config.json",
+        R"({"eos_token_id": 7, "text_config": {"bos_token_id": 4, "eos_token_id": [8, 9]}})");
+  const auto defaults = LoadGenerationDefaults(folder_.path(), 512);
+  ASSERT_TRUE(defaults.ok()) << defaults.status().ToString();
+  EXPECT_EQ(defaults->eos_tokens, (std::vector<int>{7, 8, 9}));
+  EXPECT_EQ(defaults->bos_token, 4);
 }
 
 }  // namespace

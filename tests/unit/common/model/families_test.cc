@@ -225,6 +225,67 @@ constexpr std::string_view kOlmoe = R"({
 })";
 
 // config.json of MiniMax-M2 as published, with one of its 62 layers in attn_type_list.
+// Llama-4-Scout-17B-16E's, without most of its vision model.
+constexpr std::string_view kScout = R"({
+  "architectures": ["Llama4ForConditionalGeneration"],
+  "boi_token_index": 200080,
+  "eoi_token_index": 200081,
+  "image_token_index": 200092,
+  "model_type": "llama4",
+  "text_config": {
+    "attention_bias": false,
+    "attention_chunk_size": 8192,
+    "attention_dropout": 0.0,
+    "attn_scale": 0.1,
+    "attn_temperature_tuning": 4,
+    "bos_token_id": 200000,
+    "eos_token_id": [200001, 200007, 200008],
+    "floor_scale": 8192,
+    "for_llm_compressor": false,
+    "head_dim": 128,
+    "hidden_act": "silu",
+    "hidden_size": 5120,
+    "initializer_range": 0.02,
+    "interleave_moe_layer_step": 1,
+    "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384,
+    "max_position_embeddings": 10485760,
+    "model_type": "llama4_text",
+    "no_rope_layers": [],
+    "num_attention_heads": 40,
+    "num_experts_per_tok": 1,
+    "num_hidden_layers": 48,
+    "num_key_value_heads": 8,
+    "num_local_experts": 16,
+    "output_router_logits": false,
+    "pad_token_id": 200018,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": {
+      "factor": 8.0,
+      "high_freq_factor": 4.0,
+      "low_freq_factor": 1.0,
+      "original_max_position_embeddings": 8192,
+      "rope_type": "llama3"
+    },
+    "rope_theta": 500000.0,
+    "router_aux_loss_coef": 0.001,
+    "router_jitter_noise": 0.0,
+    "torch_dtype": "bfloat16",
+    "use_cache": true,
+    "use_qk_norm": true,
+    "vocab_size": 202048
+  },
+  "torch_dtype": "bfloat16",
+  "transformers_version": "4.51.0.dev0",
+  "vision_config": {
+    "hidden_act": "gelu",
+    "hidden_size": 1408,
+    "image_size": 336,
+    "model_type": "llama4_vision_model",
+    "num_hidden_layers": 34
+  }
+})";
+
 constexpr std::string_view kMiniMaxM2 = R"({
   "architectures": ["MiniMaxM2ForCausalLM"],
   "attn_type_list": [1],
@@ -663,6 +724,105 @@ TEST(GptOssConfig, ReadsTheUnquantizedFile) {
   EXPECT_TRUE(model->attention.has_sinks);
 }
 
+// Llama-4-Maverick-17B-128E's: Scout's with these fields.
+std::string Maverick() {
+  std::string text(kScout);
+  for (const auto& [from, to] : std::map<std::string, std::string>{
+           {"\"interleave_moe_layer_step\": 1", "\"interleave_moe_layer_step\": 2"},
+           {"\"max_position_embeddings\": 10485760", "\"max_position_embeddings\": 1048576"},
+           {"\"num_local_experts\": 16", "\"num_local_experts\": 128"},
+           {"\"rope_scaling\"", "\"rope_scaling_of_scout\""},
+           {"\"use_qk_norm\": true", "\"use_qk_norm\": false"}}) {
+    text = With(from, to, text);
+  }
+  return text;
+}
+
+TEST(Llama4Config, ReadsThePublishedFile) {
+  const auto model = ParseModelConfig(kScout);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->family, "llama4");
+  EXPECT_EQ(model->dtype, DType::kBFloat16);
+  EXPECT_EQ(model->max_positions, 10485760);
+  const AttentionDescription& a = model->attention;
+  EXPECT_EQ(a.heads, 40);
+  EXPECT_EQ(a.kv_heads, 8);
+  EXPECT_EQ(a.norm, QueryKeyNorm::kTurnedHeads);
+  EXPECT_FALSE(a.has_bias || a.has_output_bias);
+  for (int layer = 0; layer < model->layers; ++layer) {
+    EXPECT_EQ(a.HasRope(layer), layer % 4 != 3) << layer;
+    EXPECT_EQ(a.ChunkOf(layer), layer % 4 != 3 ? 8192 : 0) << layer;
+    EXPECT_EQ(a.WindowOf(layer), 0);
+  }
+  ASSERT_TRUE(a.temperature.has_value()) << "4 is true";
+  EXPECT_EQ(a.temperature->scale, 0.1);
+  EXPECT_EQ(a.temperature->floor, 8192);
+  EXPECT_EQ(a.rope.pairing, RopePairing::kInterleaved);
+  EXPECT_EQ(a.rope.theta, 500000.0);
+  ASSERT_TRUE(a.rope.llama3.has_value());
+  EXPECT_EQ(a.rope.llama3->factor, 8.0);
+  EXPECT_EQ(a.rope.llama3->low_turns, 1.0);
+  EXPECT_EQ(a.rope.llama3->high_turns, 4.0);
+  EXPECT_EQ(a.rope.llama3->original_positions, 8192.0);
+  EXPECT_EQ(a.rope.attention_factor, 1.0f);
+  EXPECT_EQ(model->moe.experts, 16);
+  EXPECT_EQ(model->moe.top_k, 1);
+  EXPECT_EQ(model->moe.intermediate, 8192);
+  EXPECT_EQ(model->moe.shared_intermediate, 8192);
+  EXPECT_EQ(model->moe.score, GateScore::kSigmoidOfChosen);
+  EXPECT_TRUE(model->moe.weighs_inputs);
+  EXPECT_FALSE(model->moe.renormalize || model->moe.has_gate_bias());
+  EXPECT_TRUE(model->dense_layers.empty());
+}
+
+TEST(Llama4Config, MaverickHasDenseLayersAndNoNorms) {
+  const auto model = ParseModelConfig(Maverick());
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->moe_layers(), 24);
+  EXPECT_TRUE(model->IsDense(0) && !model->IsDense(1));
+  EXPECT_EQ(model->dense_intermediate, 16384);
+  EXPECT_EQ(model->attention.norm, QueryKeyNorm::kNone);
+  EXPECT_FALSE(model->attention.rope.llama3.has_value());
+}
+
+TEST(Llama4Config, ListsOfLayersReplaceTheirSteps) {
+  std::string text = With("\"num_hidden_layers\": 48", "\"num_hidden_layers\": 4", kScout);
+  text = With("\"no_rope_layers\": []",
+              R"("no_rope_layers": [0, 1, 1, 0, 1], "moe_layers": [0, 3], "layer_types":
+              ["full_attention", "full_attention", "chunked_attention", "chunked_attention"])",
+              text);
+  const auto model = ParseModelConfig(text);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  EXPECT_EQ(model->attention.no_rope_layers, (std::vector<int>{0, 3}));
+  EXPECT_EQ(model->attention.full_layers, (std::vector<int>{0, 1}));
+  EXPECT_EQ(model->dense_layers, (std::vector<int>{1, 2}));
+}
+
+TEST(Llama4Config, TakesTransformersDefaultsForAbsentFields) {
+  const auto whole = ParseModelConfig(kScout);
+  const auto bare = ParseModelConfig(R"({"model_type": "llama4", "dtype": "bfloat16",
+      "text_config": {"vocab_size": 202048, "hidden_size": 5120, "num_hidden_layers": 48,
+      "max_position_embeddings": 10485760, "num_attention_heads": 40, "head_dim": 128,
+      "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "high_freq_factor": 4.0,
+      "low_freq_factor": 1.0, "original_max_position_embeddings": 8192}}})");
+  ASSERT_TRUE(bare.ok()) << bare.status().ToString();
+  Fingerprint of_bare, of_whole;
+  Mix(*bare, of_bare);
+  Mix(*whole, of_whole);
+  EXPECT_EQ(of_bare.value(), of_whole.value());
+}
+
+TEST(Llama4Config, TemperatureTuningIsABooleanOrAnInteger) {
+  for (const auto& [value, is_on] :
+       {std::pair("true", true), {"false", false}, {"0", false}, {"1", true}, {"null", true}}) {
+    const auto model =
+        ParseModelConfig(With("\"attn_temperature_tuning\": 4",
+                              "\"attn_temperature_tuning\": " + std::string(value), kScout));
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    EXPECT_EQ(model->attention.temperature.has_value(), is_on) << value;
+  }
+}
+
 // Kimi-K2-Instruct's config.json: DeepSeek-V3's with these fields.
 std::string KimiK2() {
   std::string text(kDeepseekV3);
@@ -714,6 +874,10 @@ TEST(ModelMemory, SumsToThePublishedParameterCounts) {
   EXPECT_EQ(Parameters(*ParseModelConfig(kQwen2Moe)), 14'315'784'192);
   EXPECT_EQ(Parameters(*ParseModelConfig(kOlmoe)), 6'919'161'856);
   EXPECT_EQ(Parameters(*ParseModelConfig(kGptOss)), 20'914'757'184);
+  // The hub's counts include the vision model and the projection between both.
+  constexpr int64_t kVision = 871'932'416;
+  EXPECT_EQ(Parameters(*ParseModelConfig(kScout)) + kVision, 108'641'793'536);
+  EXPECT_EQ(Parameters(*ParseModelConfig(Maverick())) + kVision, 401'583'781'376);
   // gpt-oss-120b has the same file except for these and the types of its layers.
   std::string large = With("\"num_hidden_layers\": 24", "\"num_hidden_layers\": 36", kGptOss);
   large = With("\"num_local_experts\": 32", "\"num_local_experts\": 128", large);
@@ -856,6 +1020,45 @@ INSTANTIATE_TEST_SUITE_P(
                 "\"intermediate_size\": 2900", "intermediate_size: is 2900; experts in mxfp4"},
         Refusal{"AnothersMxfp4", kMiniMaxM2, "\"quant_method\": \"fp8\"",
                 "\"quant_method\": \"mxfp4\"", "quantized weights (mxfp4) are not supported"},
+        Refusal{"Llama4WithoutItsTextModel", kScout, "\"text_config\"", "\"text\"",
+                "text_config: is missing; want an object"},
+        Refusal{"Llama4sTextModelThatIsNone", kScout, "\"text_config\": {",
+                "\"text_config\": 1, \"text\": {", "text_config: is no object"},
+        Refusal{"Llama4WithoutAChunk", kScout, "\"attention_chunk_size\": 8192",
+                "\"attention_chunk_size\": null", "text_config.attention_chunk_size: is null"},
+        Refusal{"Llama4WithoutHeadDim", kScout, "\"head_dim\": 128", "\"head_dim\": null",
+                "text_config.head_dim: is missing"},
+        Refusal{"Llama4WithAWindow", kScout, "\"use_cache\": true", "\"sliding_window\": 4096",
+                "text_config.sliding_window: is not supported for this family"},
+        Refusal{"FewerEntriesThanLayers", kScout, "\"no_rope_layers\": []",
+                "\"no_rope_layers\": [1, 0]",
+                "text_config.no_rope_layers: has 2 entries; num_hidden_layers is 48"},
+        Refusal{"EntriesThatAreNoFlags", kScout, "\"no_rope_layers\": []",
+                "\"no_rope_layers\": [3]", "text_config.no_rope_layers: is [3]"},
+        Refusal{"FewerOfLlama4sLayerTypes", kScout, "\"use_cache\": true",
+                "\"layer_types\": [\"full_attention\"]",
+                "text_config.layer_types: has 1 entries; num_hidden_layers is 48"},
+        Refusal{"Llama4WithoutExperts", kScout, "\"use_cache\": true", "\"moe_layers\": []",
+                "text_config.moe_layers: leaves no layer with experts"},
+        Refusal{"NoFloor", kScout, "\"floor_scale\": 8192", "\"floor_scale\": 0",
+                "text_config.floor_scale: is 0"},
+        Refusal{"TiedOutsideOnly", kScout, "\"model_type\": \"llama4\"",
+                "\"model_type\": \"llama4\", \"tie_word_embeddings\": true",
+                "text_config.tie_word_embeddings: is not true"},
+        Refusal{"Llama4InFp8", kScout, "\"model_type\": \"llama4\"",
+                R"("model_type": "llama4", "quantization_config":
+                {"quant_method": "compressed-tensors", "format": "float-quantized"})",
+                "quantization_config: quantized weights (compressed-tensors) are not supported for "
+                "this family; use the unquantized checkpoint"},
+        Refusal{"Llama3sRopeWithoutAFactor", kScout, "\"high_freq_factor\": 4.0,", "",
+                "text_config.rope_scaling.high_freq_factor: is missing; llama3 needs it"},
+        Refusal{"Llama3sFactorsTurnedRound", kScout, "\"low_freq_factor\": 1.0",
+                "\"low_freq_factor\": 8.0",
+                "text_config.rope_scaling.low_freq_factor: is larger than high_freq_factor"},
+        Refusal{"TwoKindsOfRope", kScout, "\"use_cache\": true",
+                R"("rope_parameters": {"rope_type": "yarn", "factor": 2.0,
+                "original_max_position_embeddings": 4096})",
+                "text_config.rope_scaling: has another rope_type than rope_parameters"},
         Refusal{"SlidingLayers", kQwen2Moe, "\"use_cache\": true",
                 "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
                 "layer_types: 'sliding_attention' is not supported; supported: full_attention"},

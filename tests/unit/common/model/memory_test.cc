@@ -35,6 +35,8 @@ TEST(ModelMemory, CountsNormsAndBiasesOfQueriesAndKeysAndGatesOfSharedExperts) {
   EXPECT_EQ(more(), 2 * 128);
   model.attention.norm = QueryKeyNorm::kAllHeads;
   EXPECT_EQ(more(), 32 * 128 + 8 * 128);
+  model.attention.norm = QueryKeyNorm::kTurnedHeads;
+  EXPECT_EQ(more(), 0) << "has no weights";
   model.attention.norm = QueryKeyNorm::kNone;
   model.attention.has_bias = true;
   EXPECT_EQ(more(), 32 * 128 + 2 * 8 * 128);
@@ -58,6 +60,14 @@ TEST(ModelMemory, CountsSinksAndBiasesOfOutputsGatesAndExperts) {
   EXPECT_EQ(GateWeightBytes(model) - gates, 32 * 8 * 4);
   model.moe.has_expert_bias = true;
   EXPECT_EQ(ExpertWeightBytes(model) - expert, (2 * 14336 + 4096) * 4);
+}
+
+TEST(ModelMemory, CountsAFactorForEachStepOfTheTemperature) {
+  ModelDescription model = Mixtral8x7B();
+  model.max_positions = 32768;
+  const int64_t plain = AttentionWorkspaceBytes(model, 64, 8, 1);
+  model.attention.temperature = TemperatureDescription{.scale = 0.1, .floor = 8};
+  EXPECT_EQ(AttentionWorkspaceBytes(model, 64, 8, 1) - plain, 4 * 4097);
 }
 
 TEST(ModelMemory, CountsKeysAndValuesOfAllLayers) {

@@ -22,6 +22,31 @@ TEST(RopeTable, PlainPairsFallByPowersOfTheta) {
   ExpectTable(Rope(10000.0, 8), {1.0f, 0.1f, 0.01f, 0.001f});
 }
 
+// With theta 10000 a pair turns 8192 / (2 pi) = 1304, 130.4, 13.04 and 1.304 times within 8192
+// positions. The second keeps its frequency, the last has a share of (1.304 - 1) / (4 - 1) of it.
+TEST(RopeTable, Llama3DividesWhatTurnsSeldom) {
+  RopeDescription rope = Rope(10000.0, 8);
+  rope.llama3 = Llama3RopeDescription{.factor = 8.0, .original_positions = 8192.0};
+  const double turns = 8192.0 / (2 * 3.14159265358979 * 1000.0);
+  const double kept = (turns - 1.0) / 3.0;
+  ExpectTable(rope, {1.0f, 0.1f, 0.01f, static_cast<float>(0.001 * (kept + (1.0 - kept) / 8.0))});
+  rope.llama3->original_positions = 2048.0;  // the last one turns 0.3 times
+  ExpectTable(rope, {1.0f, 0.1f,
+                     static_cast<float>(0.01 * ((2048.0 / 628.318530718 - 1.0) / 3.0 +
+                                                (4.0 - 2048.0 / 628.318530718) / 24.0)),
+                     0.001f / 8.0f});
+  rope.llama3->low_turns = 4.0;  // nothing lies between
+  ExpectTable(rope, {1.0f, 0.1f, 0.01f / 8.0f, 0.001f / 8.0f});
+}
+
+TEST(RopeTable, TheTemperatureRisesWithTheLogarithmOfItsSteps) {
+  const std::vector<float> factors = TemperatureFactors({.scale = 0.1, .floor = 8192}, 20000);
+  ASSERT_EQ(factors.size(), 3u) << "of positions up to 8190, 16382 and 19999";
+  EXPECT_EQ(factors[0], 1.0f);
+  EXPECT_FLOAT_EQ(factors[1], 1.06931472f);
+  EXPECT_FLOAT_EQ(factors[2], 1.10986123f);
+}
+
 // Values of transformers 5.23.0 for DeepSeek-V2's published file: pairs up to 10 keep their
 // frequency, and from 23 on it is divided by 40.
 TEST(RopeTable, YarnIsThatOfDeepseekV2) {

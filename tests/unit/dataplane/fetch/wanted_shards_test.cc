@@ -107,6 +107,15 @@ TEST(WantedShards, TensorsOfALayerBehindTheLastAskForNoFile) {
   }
 }
 
+TEST(WantedShards, TensorsOfAVisionModelAskForNoFile) {
+  const OneFileEach checkpoint(ReadGolden("llama4"));
+  const Names wanted = checkpoint.Wanted(FetchFor::kAll);
+  for (const char* name :
+       {"vision_model.class_embedding", "multi_modal_projector.linear_1.weight"}) {
+    EXPECT_FALSE(wanted.contains(checkpoint.file_of.at(name))) << name;
+  }
+}
+
 TEST(WantedShards, WithoutAnIndexThereIsOneFile) {
   const Golden golden = ReadGolden("mixtral");
   const ModelDescription model = *ParseModelConfig(ReadText(golden.folder + "/config.json"));

@@ -717,6 +717,87 @@ TEST_F(LoadTogetherTest, ReadsTheMatricesAndBiasesOfItsExperts) {
   EXPECT_EQ(loaded->bytes, total_);
 }
 
+// Llama-4's: inputs first, gates before ups, and names that may have a prefix.
+class LoadInputsFirstTest : public LoadTogetherTest {
+ protected:
+  LoadInputsFirstTest() {
+    llama_.family = "llama4_text";
+    llama_.attention.norm = QueryKeyNorm::kTurnedHeads;
+    llama_.moe.shared_intermediate = 24;
+  }
+  FileTensors Named(const std::string& prefix) const {
+    FileTensors out;
+    for (const auto& [name, tensor] : tensors_) {
+      if (name.ends_with("bias") || name.ends_with("sinks")) continue;
+      std::string own = prefix + name;
+      if (const size_t at = own.find(".mlp."); at != own.npos) own.replace(at, 5, ".feed_forward.");
+      out[own] = tensor;
+    }
+    for (int l = 0; l < llama_.layers; ++l) {
+      const std::string shared =
+          prefix + "model.layers." + std::to_string(l) + ".feed_forward.shared_expert.";
+      const auto seed = static_cast<uint64_t>(900 + l);
+      out[shared + "gate_proj.weight"] = RandomTensor(DType::kFloat32, {24, llama_.hidden}, seed);
+      out[shared + "up_proj.weight"] = RandomTensor(DType::kFloat32, {24, llama_.hidden}, seed + 9);
+      out[shared + "down_proj.weight"] = RandomTensor(DType::kFloat32, {llama_.hidden, 24}, seed);
+    }
+    return out;
+  }
+
+  ModelDescription llama_ = SmallModelDescription(DType::kFloat32);
+};
+
+TEST_F(LoadInputsFirstTest, ReadsItsExpertsWithAndWithoutThePrefix) {
+  llama_.hidden = model_.hidden;
+  llama_.moe.intermediate = model_.moe.intermediate;
+  const int64_t h = llama_.hidden, width = llama_.moe.intermediate;
+  for (const std::string prefix : {"", "language_model."}) {
+    const FileTensors tensors = Named(prefix);
+    const auto loaded = Load(tensors, llama_, 1);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+    for (int l = 0; l < llama_.layers; ++l) {
+      const std::string all = prefix + "model.layers." + std::to_string(l) + ".feed_forward.";
+      const FileTensor& gate_up = tensors.at(all + "experts.gate_up_proj");
+      const FileTensor& down = tensors.at(all + "experts.down_proj");
+      const ExpertLayerWeights& layer = loaded->weights.layers[static_cast<size_t>(l)];
+      ExpectSame(layer.gate, tensors.at(all + "router.weight"));
+      EXPECT_EQ(layer.gate_bias.data, nullptr);
+      for (int s = 0; s < 4; ++s) {
+        const int64_t e = topology_.placement.at(l, topology_.placement.first_slot(Rank{1}) + s);
+        const FfnTensors& ffn = *layer.slots[static_cast<size_t>(s)];
+        EXPECT_EQ(ffn.gate_bias.data, nullptr);
+        for (int64_t i = 0; i < width; ++i) {
+          for (int64_t k = 0; k < h; ++k) {
+            const int64_t row = (e * h + k) * 2 * width;
+            ASSERT_EQ(At(ffn.gate, i * h + k), At(gate_up, row + i)) << i << ' ' << k;
+            ASSERT_EQ(At(ffn.up, i * h + k), At(gate_up, row + width + i)) << i << ' ' << k;
+            ASSERT_EQ(At(ffn.down, k * width + i), At(down, (e * width + i) * h + k));
+          }
+        }
+      }
+    }
+    // Gates and four experts a layer, and no more.
+    const int64_t numbers = llama_.layers * (llama_.moe.experts * h + 4 * 3 * h * width);
+    EXPECT_EQ(loaded->bytes, static_cast<uint64_t>(4 * numbers));
+    const auto attention = LoadAttention(folder_.path(), llama_, nullptr, {});
+    ASSERT_TRUE(attention.ok()) << attention.status().ToString();
+    ExpectSame(attention->weights.embedding, tensors.at(prefix + "model.embed_tokens.weight"));
+    ExpectSame(attention->weights.layers[1].ffn.up,
+               tensors.at(prefix + "model.layers.1.feed_forward.shared_expert.up_proj.weight"));
+    EXPECT_EQ(attention->weights.layers[1].q_norm.data, nullptr);
+  }
+}
+
+TEST_F(LoadInputsFirstTest, NamesATensorOfAnotherShapeWithItsPrefix) {
+  llama_.hidden = model_.hidden;
+  llama_.moe.intermediate = model_.moe.intermediate;
+  FileTensors tensors = Named("language_model.");
+  const std::string down = "language_model.model.layers.0.feed_forward.experts.down_proj";
+  tensors.at(down).shape = {7, 64, 96};
+  EXPECT_TRUE(Contains(Load(tensors, llama_).status().message(),
+                       "tensor '" + down + "': shape [7,64,96], config.json asks for [7,96,64]"));
+}
+
 TEST_F(LoadTogetherTest, ReadsAttentionWithItsBiasesAndSinks) {
   folder_.Write("model.safetensors", SafetensorsBytes(tensors_));
   const auto loaded = LoadAttention(folder_.path(), Model(DType::kBFloat16), nullptr, {});
