@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "common/format.h"
+
 namespace janus::hub {
 namespace {
 
@@ -107,6 +109,10 @@ HubClient::Attempt HubClient::Judge(const Question& question, const HttpHead& he
                                std::to_string(head.status) + "); " + token)};
     case 404:
       if (code == "RevisionNotFound") {
+        if (IsCommit(question.model.revision)) {
+          return {NotFound(repo + " has no commit " + question.model.revision +
+                           " (any more); give a branch, a tag or another commit")};
+        }
         return {NotFound(repo + " has no revision '" + question.model.revision +
                          "'; give a branch, a tag or a commit")};
       }
@@ -117,11 +123,12 @@ HubClient::Attempt HubClient::Judge(const Question& question, const HttpHead& he
                        (settings_.token.empty() ? ", or it is private; check the name, or " + token
                                                 : "; check the name"))};
     case 429:
-      return {ResourceExhausted("the hub gets too many requests from here (status 429); wait some "
-                                "minutes" +
-                                std::string(settings_.token.empty()
-                                                ? ", or set HF_TOKEN, whose limits are higher"
-                                                : "")),
+      return {ResourceExhausted(
+                  "the hub gets too many requests from here (status 429); wait " +
+                  (head.retry_after ? Format("%.0f s, as it asks", head.retry_after->count())
+                                    : std::string("some minutes")) +
+                  std::string(settings_.token.empty() ? ", or set HF_TOKEN, whose limits are higher"
+                                                      : "")),
               true, head.retry_after};
     case 408:
     case 500:

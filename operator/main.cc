@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "operator/members/grpc_fetch_questions.h"
 #include "operator/members/grpc_member_calls.h"
 #include "operator/members/grpc_model_questions.h"
 #include "operator/members/member_security.h"
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
                        calls.most_connections = static_cast<size_t>(options.worker_connections);
                        calls.security = MemberSecurity(certificates, timeline);
                        return WorkerCalls{std::make_unique<GrpcMemberCalls>(calls),
-                                          std::make_unique<GrpcModelQuestions>(calls.security)};
+                                          std::make_unique<GrpcModelQuestions>(calls.security),
+                                          std::make_unique<GrpcFetchQuestions>()};
                      });
 }

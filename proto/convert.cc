@@ -631,6 +631,28 @@ Result<ModelReport> FromProto(const v1::DescribeModelReply& reply) {
   return out;
 }
 
+v1::FetchProgress ToProto(const FetchProgress& progress) {
+  v1::FetchProgress out;
+  out.set_bytes_done(progress.bytes_done);
+  out.set_bytes_total(progress.bytes_total);
+  out.set_files_done(progress.files_done);
+  out.set_files_total(progress.files_total);
+  return out;
+}
+
+Result<FetchProgress> FromProto(const v1::FetchProgress& progress) {
+  const FetchProgress out{progress.bytes_done(), progress.bytes_total(), progress.files_done(),
+                          progress.files_total()};
+  if (out.bytes_done < 0 || out.bytes_done > out.bytes_total || out.files_done < 0 ||
+      out.files_done > out.files_total) {
+    return InvalidArgument("a download of " + std::to_string(out.bytes_done) + " of " +
+                           std::to_string(out.bytes_total) + " bytes and " +
+                           std::to_string(out.files_done) + " of " +
+                           std::to_string(out.files_total) + " files: no download is so far");
+  }
+  return out;
+}
+
 v1::DType ToProto(DType dtype) {
   return static_cast<v1::DType>(static_cast<int>(dtype) + 1);
 }

@@ -4,6 +4,7 @@
 
 #include "common/control.h"
 #include "common/dtype.h"
+#include "common/fetch_progress.h"
 #include "common/gateway_counts.h"
 #include "common/row_format.h"
 #include "common/statistics.h"
@@ -11,6 +12,7 @@
 #include "common/timed_device.h"
 #include "common/topology.h"
 #include "proto/control.pb.h"
+#include "proto/fetch.pb.h"
 #include "proto/topology.pb.h"
 
 // The only code that converts between wire types and ours. From... checks values from outside:
@@ -34,6 +36,9 @@ v1::PrepareProgress ToProto(const PrepareProgress& progress);
 PrepareProgress FromProto(const v1::PrepareProgress& progress);
 v1::DescribeModelReply ToProto(const ModelReport& report);
 Result<ModelReport> FromProto(const v1::DescribeModelReply& reply);
+v1::FetchProgress ToProto(const FetchProgress& progress);
+// InvalidArgument: a negative number, or more done than there is.
+Result<FetchProgress> FromProto(const v1::FetchProgress& progress);
 
 Statistics FromProto(const v1::Statistics& statistics);
 

@@ -44,6 +44,9 @@ int FetchMain(int argc, char** argv) {
   app.add_option("--report", flags.report,
                  "file for the result: the commit and the bytes in JSON, or one sentence on what "
                  "went wrong. Default: none");
+  app.add_option("--progress-port", flags.progress_port,
+                 "port where the operator may ask over gRPC how far it is. Default: none")
+      ->check(CLI::Range(1, 65535));
   CLI11_PARSE(app, argc, argv);
   const Logger log;
   const Result<hub::Settings> settings = FetchSettings(flags.folder);
@@ -60,7 +63,7 @@ int FetchMain(int argc, char** argv) {
   }
   // A stop is no failure: the next run continues.
   if (fetched.status().code() != StatusCode::kCancelled) {
-    Write(fetched.status().message(), flags.report, log);
+    Write(WordsForPods(fetched.status().message()), flags.report, log);
   }
   log.Error("cannot fetch the model",
             {{"repo", flags.repo}, {"error", fetched.status().message()}});

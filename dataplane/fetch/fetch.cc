@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "common/clock.h"
 #include "common/model/config.h"
+#include "dataplane/fetch/progress_server.h"
 #include "hub/cache.h"
 #include "hub/download.h"
 #include "hub/names.h"
@@ -95,6 +97,15 @@ Result<Fetched> Fetch(const FetchFlags& flags, const hub::Settings& settings, co
   // Before the index is there, every file may be wanted.
   options.wants = [&](const std::string& name) { return wanted.empty() || wanted.contains(name); };
   hub::Progress progress;
+  std::unique_ptr<ProgressServer> server;
+  if (flags.progress_port != 0) {
+    auto made = ProgressServer::Create("[::]:" + std::to_string(flags.progress_port), progress);
+    if (made.ok()) {
+      server = *std::move(made);
+    } else {
+      log.Warning("nobody can ask how far this is", {{"why", made.status().message()}});
+    }
+  }
   Narrator narrator(log, MonotonicClock::now());
   JANUS_ASSIGN_OR_RETURN(const hub::LocalModel local,
                          hub::FetchWatched(settings, model, options, stop, progress,
@@ -104,6 +115,20 @@ Result<Fetched> Fetch(const FetchFlags& flags, const hub::Settings& settings, co
   if (!local.note.empty()) log.Warning("the hub was not reached", {{"why", local.note}});
   return Fetched{local.commit, local.folder, BytesOf(local.folder, wanted),
                  options.weights ? progress.Look().bytes_fetched : 0};
+}
+
+std::string WordsForPods(std::string message) {
+  constexpr std::pair<std::string_view, std::string_view> kFields[] = {
+      {", or set HF_HUB_OFFLINE=1 to use what the cache holds", ""},
+      {"HF_TOKEN", "spec.model.source.huggingFace.tokenSecretRef"},
+      {"HF_HUB_CACHE", "spec.model.cache"},
+      {"HF_ENDPOINT", "hub.endpoint of the chart"}};
+  for (const auto& [variable, field] : kFields) {
+    for (size_t at = 0; (at = message.find(variable, at)) != message.npos; at += field.size()) {
+      message.replace(at, variable.size(), field);
+    }
+  }
+  return message;
 }
 
 std::string ReportOf(const Fetched& fetched) {

@@ -17,7 +17,8 @@ struct FetchFlags {
   std::string revision;  // a branch, a tag or a commit
   std::string folder;    // the cache
   FetchFor reader = FetchFor::kAll;
-  std::string report;  // file for the result: a container's termination message; empty: none
+  std::string report;     // file for the result: a container's termination message; empty: none
+  int progress_port = 0;  // where callers may ask how far it is (proto/fetch.proto); 0: nowhere
 };
 
 // What was fetched.
@@ -34,12 +35,16 @@ Result<hub::Settings> FetchSettings(const std::string& folder);
 
 // Fetches a model's small files, and of its weights what `flags.reader` reads, into the cache. Logs
 // how far it is. Blocks. Errors: those of hub::FetchModel, and of a config.json that this version
-// does not serve, before any weights are fetched.
+// does not serve, before any weights are fetched. Without its progress port it goes on.
 Result<Fetched> Fetch(const FetchFlags& flags, const hub::Settings& settings, const Logger& log,
                       StopSignals& stop);
 
 // {"commit": "...", "bytes": N, "fetched": N}
 std::string ReportOf(const Fetched& fetched);
+
+// A message of the hub's code with fields of a MoEService and of the chart in place of variables,
+// which users of a cluster do not set. Pure.
+std::string WordsForPods(std::string message);
 
 // `janus-worker fetch`: fetches, and writes the report or one sentence on what went wrong to the
 // file of the report. Returns the exit status.

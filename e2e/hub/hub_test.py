@@ -6,6 +6,7 @@ both nodes have. A download that is killed or cut off continues; what cannot be 
 
 import concurrent.futures
 import ctypes
+import hashlib
 import json
 import pathlib
 import shutil
@@ -108,15 +109,15 @@ class HubTest(ServedCase):
         self.addCleanup(self.try_kubectl, "delete", "persistentvolume", name, "--wait=false")
         return folder
 
-    def apply_hub(self, has_claim=False, token=None, cache=None, **source):
+    def apply_hub(self, has_claim=False, token=None, cache=None, name="demo", **source):
         if has_claim:
             cache = {"type": "PersistentVolumeClaim", "persistentVolumeClaim": {"claimName": "models"}}
         if token is not None:
             self.kubectl("create", "secret", "generic", "hub", f"--from-literal=token={token}")
             source["tokenSecretRef"] = {"name": "hub", "key": "token"}
         self.kubectl("apply", "-f", "-", text=json.dumps({
-            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": "demo"},
-            "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "org/moe", **source}},
+            "apiVersion": "serving.janus.dev/v1alpha1", "kind": "MoEService", "metadata": {"name": name},
+            "spec": {"model": {"source": {"type": "HuggingFace", "huggingFace": {"repo": "org/moe"} | source},
                                **({"cache": cache} if cache else {})},
                      "device": "CPU", "gateway": {"replicas": 1},
                      "roles": {"attention": {"replicas": 1, "maxBatchSize": 16}, "experts": {"replicas": 2}}}}))
@@ -127,22 +128,22 @@ class HubTest(ServedCase):
                                      "content-type: application/json", "-d", asked)
         return json.loads(said)["choices"][0]["text"]
 
-    def await_condition(self, kind, reason, *words):
+    def await_condition(self, kind, reason, *words, name="demo"):
         """Its message, once it has the words: the scheduler's and the kubelet's may come before the program's."""
         def found():
-            for one in self.get("moesvc/demo").get("status", {}).get("conditions", []):
+            for one in self.get(f"moesvc/{name}").get("status", {}).get("conditions", []):
                 if one["type"] == kind and one["reason"] == reason and all(word in one["message"] for word in words):
                     return one["message"]
             return None
 
-        return wait_for(found, f"{kind} to be {reason} with {words}")
+        return wait_for(found, f"{kind} of {name} to be {reason} with {words}")
 
     def pods_of_job(self):
         return [pod for pod in self.all_pods("app.kubernetes.io/component=fetch")
                 if "deletionTimestamp" not in pod["metadata"]]
 
     def model_status(self):
-        return self.get("moesvc/demo")["status"]["model"]
+        return self.get("moesvc/demo").get("status", {}).get("model", {})
 
     # Whole downloads.
 
@@ -160,12 +161,18 @@ class HubTest(ServedCase):
         wait_for(lambda: len(self.hub.starts(WEIGHTS)) == 2, "the second request")
         [half] = folder.glob("models--org--moe/blobs/*.incomplete")
         wait_for(lambda: half.stat().st_size == 2 * CUT, "the bytes before the kill")
+        size = len(demo_files()[WEIGHTS])
+        wait_for(lambda: self.model_status().get("download", {}).get("bytes") == 2 * CUT, "the progress in the status")
+        self.assertEqual(self.model_status()["download"],
+                         {"percent": 200 * CUT // size, "bytes": 2 * CUT, "bytesTotal": size, "files": 0, "filesTotal": 1})
+        self.await_condition("Progressing", "FetchingModel", f"{200 * CUT / size:.0f} % of ", "0 of 1 files")
+        self.assertIn(str(200 * CUT // size), self.kubectl("get", "moesvc/demo", "-o", "wide").splitlines()[1].split())
         self.assertEqual(self.all_pods(OF_WORKERS), [])
         [killed] = self.pods_of_job()
         self.kubectl("delete", "pod", killed["metadata"]["name"], "--grace-period=0", "--force")
         self.await_served("demo")
         held.set()
-        size = len(demo_files()[WEIGHTS])
+        self.assertNotIn("download", self.model_status())
         self.assertEqual(self.hub.starts(WEIGHTS), [0, CUT, 2 * CUT])
         commit = repo.revisions["main"]
         self.assertEqual({name: self.model_status()[name] for name in ("repo", "revision", "bytes")},
@@ -253,6 +260,54 @@ class HubTest(ServedCase):
         self.offer(Repo(demo_files()))
         self.apply_hub(tokenSecretRef={"name": "none", "key": "token"})
         self.check_failure("secret \"none\" not found")
+
+    def test_each_fault_of_the_hub_is_one_condition(self):
+        """In one service each, so that their Jobs wait at the same time."""
+        folder = self.make_claim()
+        loop = Fault(status=302, headers={"Location": "/org/circle/resolve/main/config.json"})
+        again = {"Retry-After": "0"}
+        words = {
+            "limited": (Fault(status=429, headers={"Retry-After": "3600"}), "(status 429); wait 3600 s, as it asks"),
+            "faulty": (Fault(status=503, headers=again), "answers with status 503; the hub has a fault, try again later"),
+            "circle": (loop, "redirects without end"),
+            "cut": (Fault(after=0, cut=True), "the connection to the hub breaks off, try again later"),
+            "full": (None, "the disk is full (No space left on device)")}
+        for name, (fault, _) in words.items():
+            self.hub.repos[f"org/{name}"] = Repo(demo_files())
+            if fault is not None:
+                self.hub.faults[f"org/{name}:{'listing' if fault.status in (429, 503) else 'config.json'}"] = [fault] * 1000
+        sha256 = hashlib.sha256(demo_files()[WEIGHTS]).hexdigest()
+        blobs = folder / "models--org--full" / "blobs"
+        blobs.mkdir(parents=True)
+        (blobs / f"{sha256}.incomplete").symlink_to("/dev/full")
+        for path in (blobs.parent, blobs):
+            path.chmod(0o777)
+        for name in words:
+            self.apply_hub(name=name, has_claim=name == "full", repo=f"org/{name}")
+        for name, (_, text) in words.items():
+            message = self.await_condition("Progressing", "ModelFetchFailed", text, name=name)
+            print(f"{name}: {message}", flush=True)
+            self.assertNotIn("HF_", message, "a user of a cluster sets fields, not variables")
+            self.assertEqual(self.all_pods(OF_WORKERS, name), [])
+        self.assertEqual([path for path in folder.glob("models--*/snapshots/*/*") if path.name == WEIGHTS], [])
+        self.hub.faults.clear()
+        (blobs / f"{sha256}.incomplete").unlink()
+        self.await_served("limited")
+
+    def test_a_commit_that_the_hub_drops_stops_new_pods_alone(self):
+        repo = Repo(demo_files())
+        self.offer(repo)
+        self.apply_hub()
+        self.await_served("demo")
+        text = self.answer()
+        dropped = repo.revisions["main"]
+        repo.commit({**demo_files(), "README.md": b"another"})
+        del repo.commits[dropped]
+        self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p",
+                     json.dumps({"spec": {"roles": {"experts": {"replicas": 3}}}}))
+        self.await_condition("ExpertsReady", "ContainerNotStarting", f"org/moe has no commit {dropped} (any more)")
+        self.assertEqual(self.condition("Available")[0], "True")
+        self.assertEqual(self.answer(), text)
 
     def test_weights_that_arrive_broken_are_served_by_no_one(self):
         folder = self.make_claim()

@@ -115,6 +115,7 @@ Status Run(const OperatorOptions& options, const MakeWorkerCalls& make_calls,
   RecordBook records;
   RightsCheck rights(rights_client, NeededRights(options, certificate_options.ns), timeline, log);
   manager_options.reconciler.records = &records;
+  manager_options.reconciler.fetches = calls.fetches.get();
   Manager manager(client, planner, *calls.members, timeline, registry, log,
                   std::move(manager_options));
   MetricsAccess access(review_client, timeline, log);

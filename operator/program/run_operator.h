@@ -8,6 +8,7 @@
 #include "operator/planner/model_questions.h"
 #include "operator/program/options.h"
 #include "operator/reconcile/epochs/member_calls.h"
+#include "operator/reconcile/model/fetch_questions.h"
 
 namespace janus::control {
 
@@ -15,6 +16,7 @@ namespace janus::control {
 struct WorkerCalls {
   std::unique_ptr<MemberCalls> members;
   std::unique_ptr<ModelQuestions> models;
+  std::unique_ptr<FetchQuestions> fetches;  // null: no Job is asked
 };
 // The result lives as long as the operator runs.
 using MakeWorkerCalls =

@@ -48,6 +48,6 @@ int main(int argc, char** argv) {
   return RunOperator(
       argc, argv, [&](const OperatorOptions&, const Timeline& timeline, const CertificateKeeper&) {
         return WorkerCalls{std::make_unique<PromptMembers>(book, timeline),
-                           std::make_unique<PromptAnswers>()};
+                           std::make_unique<PromptAnswers>(), nullptr};
       });
 }

@@ -25,14 +25,6 @@ Node Gateways(const MoEService& service) {
                    {"app.kubernetes.io/component", "gateway"}});
 }
 
-// Labels of the operator's pods that the chart always sets; each namespace has its name as a label.
-Node Operators(const OperatorDefaults& defaults) {
-  return Object({{"namespaceSelector",
-                  PodsWith({{"kubernetes.io/metadata.name", defaults.operator_namespace}})},
-                 {"podSelector", PodsWith({{"app.kubernetes.io/component", "operator"},
-                                           {"app.kubernetes.io/part-of", "janus"}})}});
-}
-
 Node InTheNamespace(Node pods) {
   return Object({{"podSelector", std::move(pods)}});
 }
@@ -77,6 +69,13 @@ Child Policy(const MoEService& service, const std::string& name, std::string_vie
 
 }  // namespace
 
+Node OperatorPeer(const OperatorDefaults& defaults) {
+  return Object({{"namespaceSelector",
+                  PodsWith({{"kubernetes.io/metadata.name", defaults.operator_namespace}})},
+                 {"podSelector", PodsWith({{"app.kubernetes.io/component", "operator"},
+                                           {"app.kubernetes.io/part-of", "janus"}})}});
+}
+
 std::vector<Child> NetworkPoliciesOf(const MoEService& service, const OperatorDefaults& defaults) {
   if (!service.spec.security.network_policy) return {};
   const std::string& name = service.metadata.name;
@@ -84,7 +83,7 @@ std::vector<Child> NetworkPoliciesOf(const MoEService& service, const OperatorDe
   std::vector<Child> out;
   out.push_back(Policy(service, WorkersPolicyName(name), "worker", Workers(service),
                        ListOf({Object({{"from", ListOf({workers, InTheNamespace(Gateways(service)),
-                                                        Operators(defaults)})},
+                                                        OperatorPeer(defaults)})},
                                        {"ports", PortsOfInstances(kGrpcPort)}}),
                                // Not encrypted, and UCX parses bytes before any check.
                                Object({{"from", ListOf({workers})}, {"ports", ExchangePorts()}}),

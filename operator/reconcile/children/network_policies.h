@@ -18,4 +18,8 @@ namespace janus::control {
 // protects its ports.
 std::vector<Child> NetworkPoliciesOf(const MoEService& service, const OperatorDefaults& defaults);
 
+// The operator's pods as a peer of a rule, by labels that the chart always sets; each namespace has
+// its name as a label. Pure.
+Node OperatorPeer(const OperatorDefaults& defaults);
+
 }  // namespace janus::control

@@ -5,11 +5,11 @@
 
 #include "operator/kube/object.h"
 #include "operator/kube/server_url.h"
+#include "operator/reconcile/children/network_policies.h"
 #include "operator/reconcile/model/fetched_model.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
-#include "operator/reconcile/pods/worker_pod.h"
 
 namespace janus::control {
 namespace {
@@ -94,15 +94,20 @@ Node FetchJob(const MoEService& service, const OperatorDefaults& defaults,
   } else {
     volume.Add("emptyDir", Node::Map());
   }
-  Node pod =
-      Object({{"restartPolicy", Text("OnFailure")},
-              {"automountServiceAccountToken", Node::Bool(false)},
-              {"enableServiceLinks", Node::Bool(false)},
-              {"securityContext", std::move(security)},
-              {"volumes", ListOf({std::move(volume)})},
-              {"containers",
-               ListOf({FetchContainer(service, defaults, defaults.fetch_image,
-                                      HasClaim(service) ? "all" : "gateway", revision, false)})}});
+  Node container = FetchContainer(service, defaults, defaults.fetch_image,
+                                  HasClaim(service) ? "all" : "gateway", revision, false);
+  Node args = *container.Find("args");
+  args.items.push_back(Text("--progress-port=" + std::to_string(kFetchPort)));
+  SetAt(container, {"args"}, std::move(args));
+  container.Add("ports", ListOf({Object({{"containerPort", Node::Integer(kFetchPort)},
+                                         {"name", Text("progress")},
+                                         {"protocol", Text("TCP")}})}));
+  Node pod = Object({{"restartPolicy", Text("OnFailure")},
+                     {"automountServiceAccountToken", Node::Bool(false)},
+                     {"enableServiceLinks", Node::Bool(false)},
+                     {"securityContext", std::move(security)},
+                     {"volumes", ListOf({std::move(volume)})},
+                     {"containers", ListOf({std::move(container)})}});
   if (!service.spec.image_pull_secrets.empty()) {
     Node secrets = Node::List();
     for (const LocalObjectRef& one : service.spec.image_pull_secrets) {
@@ -134,12 +139,15 @@ Child FetchPolicy(const MoEService& service, const OperatorDefaults& defaults) {
   Node out = Object(
       {{"apiVersion", Text(kNetworkPolicies.ApiVersion())},
        {"kind", Text(kNetworkPolicies.kind)},
-       {"spec", Object({{"podSelector",
-                         Object({{"matchLabels",
-                                  Object({{kServiceLabel, Text(service.metadata.name)},
-                                          {"app.kubernetes.io/component", Text(kFetch)}})}})},
-                        {"policyTypes", ListOf({Text("Ingress"), Text("Egress")})},
-                        {"egress", ListOf({Object({{"ports", std::move(ports)}})})}})}});
+       {"spec",
+        Object(
+            {{"podSelector",
+              Object({{"matchLabels", Object({{kServiceLabel, Text(service.metadata.name)},
+                                              {"app.kubernetes.io/component", Text(kFetch)}})}})},
+             {"policyTypes", ListOf({Text("Ingress"), Text("Egress")})},
+             {"ingress", ListOf({Object({{"from", ListOf({OperatorPeer(defaults)})},
+                                         {"ports", ListOf({Port(kFetchPort, "TCP")})}})})},
+             {"egress", ListOf({Object({{"ports", std::move(ports)}})})}})}});
   MakeOwned(service, FetchPolicyName(service.metadata.name), LabelsOf(service, kFetch), out);
   return {&kNetworkPolicies, std::move(out)};
 }

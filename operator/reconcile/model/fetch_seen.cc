@@ -1,5 +1,9 @@
 #include "operator/reconcile/model/fetch_seen.h"
 
+#include <algorithm>
+
+#include "common/format.h"
+#include "operator/api/quantity.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/model/fetch_pod.h"
 #include "operator/reconcile/pods/pods.h"
@@ -19,6 +23,29 @@ std::string WordsOf(const Node& terminated) {
   std::string words(TextAt(terminated, {"message"}));
   words.erase(words.find_last_not_of(" \n") + 1);
   return words;
+}
+
+// In the scheduler's words on a pod whose claim has no volume yet.
+constexpr std::string_view kUnbound = "unbound immediate PersistentVolumeClaims";
+
+std::string AddressOf(std::string_view ip) {
+  if (ip.empty()) return "";
+  std::string host(ip);
+  if (host.find(':') != std::string::npos) host = "[" + host + "]";
+  return host + ":" + std::to_string(kFetchPort);
+}
+
+bool IsBeingBound(const FetchPodSeen& pod, WallTime now) {
+  return pod.unbound_since && now < *pod.unbound_since + kVolumeIsMade;
+}
+
+// "34 % of 5.2 GB, 2 of 7 files".
+std::string HowFar(const FetchProgress& progress) {
+  return Format("%.0f %% of ",
+                100 * static_cast<double>(progress.bytes_done) /
+                    static_cast<double>(std::max<int64_t>(progress.bytes_total, 1))) +
+         FormatBytes(progress.bytes_total) + ", " + std::to_string(progress.files_done) + " of " +
+         std::to_string(progress.files_total) + " files";
 }
 
 }  // namespace
@@ -46,11 +73,18 @@ FetchPodSeen ReadFetchPod(const Node& pod) {
       if (TextAt(owner, {"kind"}) == "Job") out.job_uid = TextAt(owner, {"uid"});
     }
   }
-  out.not_running = WhyNotRunning(ReadStart(pod));
+  const PodSeen start = ReadStart(pod);
+  out.not_running = WhyNotRunning(start);
+  if (start.not_starting.empty() && start.unplaceable.find(kUnbound) != std::string::npos) {
+    out.unbound_since = start.unplaceable_since;
+  }
   const Node* const containers = FindAt(pod, {"status", "containerStatuses"});
   if (containers == nullptr) return out;
   for (const Node& one : containers->items) {
     if (TextAt(one, {"name"}) != kFetch) continue;
+    const bool runs = FindAt(one, {"state", "waiting"}) == nullptr &&
+                      FindAt(one, {"state", "terminated"}) == nullptr;
+    if (runs) out.address = AddressOf(TextAt(pod, {"status", "podIP"}));
     // Of a container that has failed and is started again, or is about to be.
     const Node* failed = FindAt(one, {"lastState", "terminated"});
     if (const Node* const ended = FindAt(one, {"state", "terminated"})) {
@@ -68,17 +102,37 @@ FetchPodSeen ReadFetchPod(const Node& pod) {
   return out;
 }
 
-Cause FetchCause(const std::string& what, const std::string& name, const FetchJobSeen* job) {
+std::optional<WallTime> FetchCauseChanges(const FetchJobSeen& job, WallTime now) {
+  for (const FetchPodSeen& pod : job.pods) {
+    if (IsBeingBound(pod, now)) return *pod.unbound_since + kVolumeIsMade;
+  }
+  return std::nullopt;
+}
+
+std::optional<FetchProgress> ProgressOf(const FetchJobSeen& job) {
+  for (const FetchPodSeen& pod : job.pods) {
+    if (pod.progress) return pod.progress;
+  }
+  return std::nullopt;
+}
+
+Cause FetchCause(const std::string& what, const std::string& name, const FetchJobSeen* job,
+                 WallTime now) {
   const std::string call = "Job " + name;
   if (job != nullptr) {
     for (const FetchPodSeen& pod : job->pods) {
       const std::string tail = " (pod " + pod.name + "; it is tried again)";
       if (!pod.failure.empty()) return {"ModelFetchFailed", pod.failure + tail};
+      if (IsBeingBound(pod, now)) {
+        return {"FetchingModel", call + " waits for the volume of its claim: " + pod.not_running};
+      }
       if (!pod.not_running.empty())
         return {"ModelFetchFailed", call + ": " + pod.not_running + tail};
     }
   }
-  std::string message = call + " fetches " + what + "; kubectl logs job/" + name + " shows how far";
+  const std::optional<FetchProgress> progress = job ? ProgressOf(*job) : std::nullopt;
+  std::string message = call + " fetches " + what;
+  message += progress ? ": " + HowFar(*progress) : "; kubectl logs job/" + name + " shows how far";
   if (job != nullptr) {
     for (const FetchPodSeen& pod : job->pods) {
       if (pod.interruption.empty()) continue;

@@ -61,7 +61,14 @@ RecordFetch Record(const ServiceObserved& seen, const MoEService& newest,
 Cause WhyNotFetched(const ServiceObserved& seen, const MoEService& newest) {
   if (!IsFromHub(newest) || !newest.commit.empty()) return {};
   const std::string name = FetchJobName(newest);
-  return FetchCause(HubModelText(newest), name, FindJob(seen, name));
+  return FetchCause(HubModelText(newest), name, FindJob(seen, name), seen.wall);
+}
+
+std::optional<FetchProgress> ProgressOfFetch(const ServiceObserved& seen,
+                                             const MoEService& newest) {
+  if (!IsFromHub(newest) || !newest.commit.empty()) return std::nullopt;
+  const FetchJobSeen* const job = FindJob(seen, FetchJobName(newest));
+  return job == nullptr ? std::nullopt : ProgressOf(*job);
 }
 
 void PlanFetch(const ServiceObserved& seen, const ReconcilerOptions& options, PlanBuilder& out) {
@@ -87,6 +94,8 @@ void PlanFetch(const ServiceObserved& seen, const ReconcilerOptions& options, Pl
     out.Add(Record(seen, newest, wanted, *report));
   } else if (job->has_ended) {
     remove(*job, "it has ended without a result, and is made again");
+  } else if (const auto changes = FetchCauseChanges(*job, seen.wall)) {
+    out.LookAgain(At(seen.now, *changes - seen.wall));
   }
 }
 

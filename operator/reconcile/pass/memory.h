@@ -10,6 +10,7 @@
 #include "operator/reconcile/claim/claim.h"
 #include "operator/reconcile/epochs/epoch_driver.h"
 #include "operator/reconcile/epochs/epoch_end.h"
+#include "operator/reconcile/model/fetch_watch.h"
 #include "operator/reconcile/observe/caches.h"
 #include "operator/reconcile/observe/own_writes.h"
 #include "operator/reconcile/pass/refusals.h"
@@ -65,6 +66,7 @@ class Memory {
   Refusals refusals;
   Remembered remembered;
   ClaimMemory claim;
+  FetchWatch fetch;
 
  private:
   ObjectApi& api_;

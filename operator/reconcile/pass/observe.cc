@@ -148,6 +148,23 @@ class Observing {
       }
       out_.fetch_jobs.push_back(std::move(job));
     }
+    HearFetch();
+  }
+
+  // At most one of the Jobs downloads: that of the newest spec.
+  void HearFetch() {
+    if (pass_.options.fetches == nullptr) return;
+    FetchPodSeen* running = nullptr;
+    for (FetchJobSeen& job : out_.fetch_jobs) {
+      if (job.is_leaving || job.has_ended) continue;
+      for (FetchPodSeen& pod : job.pods) {
+        if (!pod.address.empty()) running = &pod;
+      }
+    }
+    FetchWatch& watch = pass_.memory.fetch;
+    watch.Look(*pass_.options.fetches, running == nullptr ? "" : running->address, pass_.now,
+               pass_.wake, pass_.again);
+    if (running != nullptr) running->progress = watch.progress(pass_.now);
   }
 
   void ReadAutoscalers() {

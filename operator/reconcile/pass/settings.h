@@ -7,6 +7,7 @@
 #include "operator/api/supported.h"
 #include "operator/certificates/certificate_keeper.h"
 #include "operator/reconcile/children/children.h"
+#include "operator/reconcile/model/fetch_questions.h"
 #include "operator/reconcile/pods/roster.h"
 #include "operator/records/record_book.h"
 
@@ -30,6 +31,8 @@ struct ReconcilerOptions {
   // "<namespace>/<name>" of the operator's release; empty: no other operator can exist, and nothing
   // is claimed (claim/claim.h).
   std::string release = {};
+  FetchQuestions* fetches =
+      nullptr;                    // outlives the reconciler; null: no Job is asked how far it is
   RecordBook* records = nullptr;  // of decisions; outlives the reconciler; null: none is kept
 };
 

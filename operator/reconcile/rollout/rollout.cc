@@ -152,6 +152,7 @@ Rollout DecideRollout(const ServiceObserved& seen, const ReconcilerOptions& opti
   if (!invalid && options.ground == Ground::kCluster) {
     if (const Cause fetching = WhyNotFetched(seen, read.service)) {
       out.desired = AwaitModel(front, read.service, pinned, fetching);
+      out.desired.progress = ProgressOfFetch(seen, read.service);
       return out;
     }
   }

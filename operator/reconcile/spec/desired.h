@@ -37,6 +37,7 @@ struct Desired {
   // force.
   Cause held_back;
   Cause fetching;  // the newest spec's model is not there yet (model/plan_fetch.h)
+  std::optional<FetchProgress> progress;  // of its download, if it is known
   std::optional<PlannedService> planned;  // nothing: unknown or impossible
   std::array<RoleDesired, 2> roles;       // attention first
   std::string ends;                       // why to end the committed epoch now; empty: keep it

@@ -154,13 +154,14 @@ constexpr ReasonMeaning kReasons[] = {
      "correct the path: pods that never served are replaced at once. Or put the model there: the "
      "operator asks again every two seconds"},
     {"True, False", "FetchingModel", "Ready, Progressing, TopologyReady",
-     "a Job fetches the model from the hub; the message names it. What serves goes on meanwhile",
-     "wait; `kubectl logs` of the Job shows how far it is"},
+     "a Job fetches the model from the hub; the message names it and says how far it is. What "
+     "serves "
+     "goes on meanwhile",
+     "wait"},
     {"False", "ModelFetchFailed", "Ready, Progressing, TopologyReady",
      "the model cannot be fetched, in the words of the program, the kubelet or the scheduler. It "
      "is tried again, and continues where it was",
-     "what the message says. HF_TOKEN comes from `tokenSecretRef`, HF_ENDPOINT from the chart's "
-     "`hub.endpoint`"},
+     "what the message says"},
     {"False", "InsufficientCapacity",
      "Ready, Progressing, AttentionReady, ExpertsReady, ScalingReady, CapacityAvailable",
      "no node takes a pod, in the scheduler's words, or the service needs more memory than a "

@@ -202,6 +202,7 @@ class Seeing {
     out_.replacing = decision_.replacing;
     out_.held_back = desired_.held_back;
     out_.fetching = desired_.fetching;
+    out_.progress = desired_.progress;
     if (auto fetched = FetchedFor(seen_.tree, desired_.service)) {
       out_.model_repo = desired_.service.spec.model.source.hugging_face->repo;
       out_.fetched = *std::move(fetched);

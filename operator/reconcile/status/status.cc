@@ -359,6 +359,28 @@ void SetMeasured(const StatusFacts& seen, Node& service) {
   if (was != nullptr || !slo.fields.empty()) SetAt(service, {"status", "slo"}, std::move(slo));
 }
 
+void SetDownload(const StatusFacts& seen, Node& service) {
+  if (seen.progress) {
+    const FetchProgress& is = *seen.progress;
+    const int64_t percent = is.bytes_total == 0
+                                ? 0
+                                : static_cast<int64_t>(100 * static_cast<double>(is.bytes_done) /
+                                                       static_cast<double>(is.bytes_total));
+    SetAt(service, {"status", "model", "download"},
+          Object({{"percent", Node::Integer(percent)},
+                  {"bytes", Node::Integer(is.bytes_done)},
+                  {"bytesTotal", Node::Integer(is.bytes_total)},
+                  {"files", Node::Integer(is.files_done)},
+                  {"filesTotal", Node::Integer(is.files_total)}}));
+    return;
+  }
+  const Node* const model = FindAt(service, {"status", "model"});
+  if (model == nullptr || model->Find("download") == nullptr) return;
+  Node next = *model;
+  std::erase_if(next.fields, [](const NodeField& one) { return one.name == "download"; });
+  SetAt(service, {"status", "model"}, std::move(next));
+}
+
 const Node* RoleOf(const Node& service, Role role) {
   const Node* roles = FindAt(service, {"status", "roles"});
   if (roles == nullptr) return nullptr;
@@ -478,6 +500,7 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
     SetAt(out, {"status", "model", "revision"}, Text(seen.fetched.commit));
     SetAt(out, {"status", "model", "bytes"}, Node::Integer(seen.fetched.bytes));
   }
+  SetDownload(seen, out);
   if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
   if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
   if (seen.scaling.last) {
@@ -498,6 +521,13 @@ std::optional<int64_t> HeldNumber(std::optional<int64_t> was, std::optional<int6
 }
 
 namespace {
+
+bool HaveSameDownload(const Node& a, const Node& b) {
+  const Node* const was = FindAt(a, {"status", "model", "download"});
+  const Node* const is = FindAt(b, {"status", "model", "download"});
+  if (was == nullptr || is == nullptr) return was == is;
+  return Covers(*was, *is) && Covers(*is, *was);
+}
 
 int64_t ReadyReplicas(const Node& service, Role role) {
   const Node* const found = RoleOf(service, role);
@@ -535,7 +565,8 @@ StatusChange Compare(const Node& before, const Node& after) {
     // joined.
     if (ReadyReplicas(before, role) != ReadyReplicas(after, role)) return StatusChange::kNow;
   }
-  return HasOtherWords(before, after) ? StatusChange::kWords : StatusChange::kNumbers;
+  if (HasOtherWords(before, after) || !HaveSameDownload(before, after)) return StatusChange::kWords;
+  return StatusChange::kNumbers;
 }
 
 PinnedImage PinnedImageOf(const Node& service) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/fetch_progress.h"
 #include "common/topology.h"
 #include "operator/api/moeservice.h"
 #include "operator/api/tree.h"
@@ -117,7 +118,8 @@ struct StatusFacts {
   std::string model_digest;
   std::string model_repo;  // of the model that was fetched; empty: from elsewhere
   FetchedModel fetched;
-  std::optional<ServicePlan> plan;  // absent: unknown, and status.effective is kept
+  std::optional<FetchProgress> progress;  // of the download that goes on
+  std::optional<ServicePlan> plan;        // absent: unknown, and status.effective is kept
   int gateway_replicas = 0;
   EpochWatch::Answers answers = EpochWatch::Answers::kUnknown;  // of the committed epoch's members
   std::string unanswered;                                       // which member is silent, and why
@@ -174,8 +176,8 @@ Node WithStatus(const Node& service, const StatusFacts& seen);
 
 // Whether to write the status of `after` over that of `before`. kNow: a condition's status or
 // reason, the observed generation, a role's desired count, or the operator's own data (ids, image)
-// differ. kWords: the message of a condition that asks for help differs; a reader waits for it.
-// kNumbers: something else differs, which can wait.
+// differ. kWords: the message of a condition that asks for help, or how far a download is; a reader
+// waits for it. kNumbers: something else differs, which can wait.
 enum class StatusChange { kNone, kNumbers, kWords, kNow };
 StatusChange Compare(const Node& before, const Node& after);
 

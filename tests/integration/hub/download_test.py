@@ -264,7 +264,7 @@ def test_says_that_a_model_or_revision_does_not_exist(hub, machine):
 
 @pytest.mark.parametrize(("status", "text"), [
     (401, "the hub refuses access (status 401); set HF_TOKEN"),
-    (429, "the hub gets too many requests from here (status 429); wait some minutes, or set HF_TOKEN"),
+    (429, "the hub gets too many requests from here (status 429); wait 0 s, as it asks, or set HF_TOKEN"),
     (500, "answers with status 500; the hub has a fault, try again later"),
     (418, "answers with status 418; is HF_ENDPOINT the address of a Hugging Face hub?"),
 ])

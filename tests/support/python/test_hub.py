@@ -71,7 +71,7 @@ class TestHub:
         self.repos = repos
         self.token = token
         self.got = []
-        self.faults = {}  # by file, or "listing": a list of Fault, one for each GET
+        self.faults = {}  # by file or "listing", of all models or as "owner/name:file": a list of Fault, one for each GET
         self.lock = threading.Lock()
         self.servers = [Server(self, "hub", tls, address), Server(self, "store", None, address)]
         self.endpoint = f"{'https' if tls else 'http'}://{address}:{self.servers[0].server_port}"
@@ -96,9 +96,9 @@ class TestHub:
             return sorted(one.what for one in self.got if not one.head and one.what != "listing"
                           and (one.server == "store" or not one.what.endswith(LARGE)))
 
-    def next_fault(self, what):
+    def next_fault(self, what, name):
         with self.lock:
-            faults = self.faults.get(what)
+            faults = self.faults.get(f"{name}:{what}") or self.faults.get(what)
             return faults.pop(0) if faults else Fault()
 
     # What the API says of one file.
@@ -205,7 +205,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def send_listing(self, name, revision, blobs):
         self.note("listing")
-        fault = self.hub.next_fault("listing")
+        fault = self.hub.next_fault("listing", name)
         if fault.status is not None:
             return self.refuse(fault.status, headers=fault.headers)
         found = self.find(name, revision, files=False)
@@ -245,7 +245,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         content = self.hub.repos[name].commits[commit][file]
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
         self.note(file, start)
-        fault = Fault() if self.head else self.hub.next_fault(file)
+        fault = Fault() if self.head else self.hub.next_fault(file, name)
         if fault.status is not None:
             return self.refuse(fault.status, headers=fault.headers)
         etag = hashlib.sha256(content).hexdigest() if file.endswith(LARGE) else git_sha1(content)

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,7 +26,26 @@ struct HubService : SimulatedService {
   static constexpr const char* kClaim =
       "{type: PersistentVolumeClaim, persistentVolumeClaim: {claimName: models, path: hf}}";
 
+  // How far the Jobs' pods say they are; an error: they do not answer. Questions are counted.
+  struct Downloads final : FetchQuestions {
+    struct Answer final : FetchQuestion {
+      explicit Answer(Result<FetchProgress> says) : said(std::move(says)) {}
+      bool done() const override { return true; }
+      Result<FetchProgress> result() const override { return said; }
+      const Result<FetchProgress> said;
+    };
+    std::unique_ptr<FetchQuestion> Ask(const std::string& address, Wake wake) override {
+      ++questions[address];
+      wake();
+      return std::make_unique<Answer>(says);
+    }
+    Result<FetchProgress> says = Unavailable("nobody listens");
+    std::map<std::string, int> questions;  // by address
+  };
+  Downloads downloads;
+
   HubService() {
+    options.fetches = &downloads;
     options.defaults.fetch_image = "worker:1";
     options.defaults.hub_endpoint = "http://hub.test:8080";
     on_step = [this] { StepJobs(); };
@@ -111,6 +132,7 @@ struct HubService : SimulatedService {
       status->Add("name", Text(kFetch));
       Node next = *pod;
       SetAt(next, {"status", "containerStatuses"}, ListOf({*std::move(status)}));
+      SetAt(next, {"status", "podIP"}, Text("10.0.0.9"));
       if (next == *pod) continue;
       static_cast<void>(user.Update(kPods, next, Subresource::kStatus, {}, {}));
     }

@@ -361,5 +361,16 @@ TEST(Convert, AModelReportComesBackAndIsJudged) {
   }
 }
 
+TEST(Convert, HowFarADownloadIsComesBackAndIsJudged) {
+  const FetchProgress progress{5, 7, 1, 2};
+  EXPECT_EQ(*FromProto(ToProto(progress)), progress);
+  EXPECT_EQ(*FromProto(v1::FetchProgress()), FetchProgress());
+  for (const FetchProgress& wrong :
+       {FetchProgress{-1, 7, 1, 2}, FetchProgress{8, 7, 1, 2}, FetchProgress{5, 7, -1, 2},
+        FetchProgress{5, 7, 3, 2}, FetchProgress{0, -1, 0, 0}}) {
+    EXPECT_EQ(FromProto(ToProto(wrong)).status().code(), StatusCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace janus

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dataplane/fetch/progress_server.h"
+
 namespace janus::dataplane {
 namespace {
 
@@ -32,6 +34,28 @@ TEST(Fetch, RefusesNamesThatAreNoModelBeforeItAsksAnyHub) {
   };
   EXPECT_EQ(status_of("a/../b", "main"), StatusCode::kInvalidArgument);
   EXPECT_EQ(status_of("org/model", "../main"), StatusCode::kInvalidArgument);
+}
+
+TEST(Fetch, NamesFieldsOfTheServiceWhereOthersSetVariables) {
+  EXPECT_EQ(WordsForPods("set HF_TOKEN to a token, or HF_TOKEN; is HF_ENDPOINT right?"),
+            "set spec.model.source.huggingFace.tokenSecretRef to a token, or "
+            "spec.model.source.huggingFace.tokenSecretRef; is hub.endpoint of the chart right?");
+  EXPECT_EQ(WordsForPods("check the network, or set HF_HUB_OFFLINE=1 to use what the cache holds"),
+            "check the network");
+  EXPECT_EQ(WordsForPods("or set HF_HUB_CACHE to a larger disk"),
+            "or set spec.model.cache to a larger disk");
+}
+
+TEST(Fetch, TellsHowFarItIsWithinWhatThereIs) {
+  hub::Progress::State state;
+  EXPECT_EQ(ProgressOf(state), FetchProgress());
+  state.bytes_total = 7;
+  state.bytes_done = 5;
+  state.files_total = 2;
+  state.files_done = 1;
+  EXPECT_EQ(ProgressOf(state), (FetchProgress{5, 7, 1, 2}));
+  state.bytes_done = -1;  // a broken beginning was dropped
+  EXPECT_EQ(ProgressOf(state).bytes_done, 0);
 }
 
 }  // namespace

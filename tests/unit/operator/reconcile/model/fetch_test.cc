@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operator/api/json.h"
+#include "operator/api/rfc3339.h"
 #include "operator/reconcile/model/fetched_model.h"
 #include "operator/reconcile/objects/owned.h"
 #include "tests/support/reconcile/hub_service.h"
@@ -135,6 +136,92 @@ TEST(FetchModel, AKilledContainerGoesOnAndIsNoFailure) {
   EXPECT_EQ(sim.Condition("Progressing"), "True/FetchingModel");
   EXPECT_NE(sim.MessageOf("Progressing").find("it was interrupted (OOMKilled, exit code 1)"),
             std::string::npos);
+}
+
+TEST(FetchModel, TheStatusTellsHowFarTheDownloadIs) {
+  HubService sim;
+  sim.ApplyHub(HubService::kClaim);
+  sim.downloads.says = FetchProgress{1'700'000'000, 5'000'000'000, 2, 7};
+  sim.Run(Seconds(12));
+  EXPECT_EQ(sim.MessageOf("Progressing"),
+            "Job " + KeyOf(sim.Job()).name + " fetches org/moe: 34 % of 5.0 GB, 2 of 7 files");
+  const auto field = [&](std::string_view name) {
+    return IntegerAt(sim.Service(), {"status", "model", "download", name});
+  };
+  EXPECT_EQ(field("percent"), 34);
+  EXPECT_EQ(field("bytes"), 1'700'000'000);
+  EXPECT_EQ(field("bytesTotal"), 5'000'000'000);
+  EXPECT_EQ(field("files"), 2);
+  EXPECT_EQ(field("filesTotal"), 7);
+  EXPECT_EQ(sim.downloads.questions.begin()->first, "10.0.0.9:9000");
+  EXPECT_EQ(
+      HubService::Flag(HubService::Container(HubService::TemplateOf(sim.Job())), "--progress-port"),
+      "9000");
+  // The last numbers do not stay when the pod is silent.
+  sim.downloads.says = Unavailable("nobody listens");
+  sim.Run(Seconds(60));
+  EXPECT_FALSE(field("percent"));
+  EXPECT_TRUE(sim.MessageOf("Progressing").ends_with(" shows how far"));
+  sim.downloads.says = FetchProgress{2'000'000'000, 5'000'000'000, 2, 7};
+  sim.Run(Seconds(12));
+  EXPECT_EQ(field("percent"), 40);
+  sim.Fetch(HubService::kFirst, 5'000'000'000);
+  sim.RunUntil("Ready");
+  EXPECT_FALSE(field("percent"));
+  EXPECT_EQ(TextAt(sim.Service(), {"status", "model", "repo"}), "org/moe");
+}
+
+TEST(FetchModel, ADownloadIsAskedAndWrittenAtMostEveryTenSeconds) {
+  HubService sim;
+  sim.ApplyHub();
+  sim.Run(Seconds(20));
+  int64_t bytes = 0;
+  std::set<std::string> versions;
+  sim.container = [&](const Node&) {
+    sim.downloads.says = FetchProgress{++bytes, int64_t{1} << 40, 0, 1};
+    versions.emplace(ResourceVersionOf(sim.Service()));
+    return HubService::Runs();
+  };
+  const int before = sim.downloads.questions.begin()->second;
+  sim.Run(Seconds(200));
+  const int asked = sim.downloads.questions.begin()->second - before;
+  EXPECT_GE(asked, 19);
+  EXPECT_LE(asked, 21);
+  EXPECT_GE(versions.size(), 19u);
+  EXPECT_LE(versions.size(), 22u);
+}
+
+TEST(FetchModel, AVolumeMayBeMadeForAWhileBeforeTheJobHasFailed) {
+  HubService sim;
+  sim.container = [](const Node&) { return std::nullopt; };
+  sim.ApplyHub(HubService::kClaim);
+  sim.Run(Seconds(2));
+  const std::string words =
+      "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims";
+  const auto say = [&](const std::string& what) {
+    Node pod = *sim.Get(kPods, KeyOf(sim.Job()).name + "-p");
+    SetAt(pod, {"status", "conditions"},
+          ListOf({Object({{"type", Text("PodScheduled")},
+                          {"status", Text("False")},
+                          {"reason", Text("Unschedulable")},
+                          {"lastTransitionTime", Text(FormatTime(sim.timeline.WallNow()))},
+                          {"message", Text(what)}})}));
+    ASSERT_TRUE(sim.user.Update(kPods, pod, Subresource::kStatus, {}, {}).ok());
+  };
+  // A failure that no volume cures shows at once.
+  say(R"(persistentvolumeclaim "models" not found)");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/ModelFetchFailed");
+  say(words);
+  sim.Run(Seconds(100));
+  EXPECT_EQ(sim.Condition("Progressing"), "True/FetchingModel");
+  EXPECT_NE(sim.MessageOf("Progressing").find(" waits for the volume of its claim: "),
+            std::string::npos)
+      << sim.MessageOf("Progressing");
+  EXPECT_NE(sim.MessageOf("Progressing").find(words), std::string::npos);
+  EXPECT_EQ(sim.op().CountEvents("ModelFetchFailed"), 1);
+  sim.Run(Seconds(30));
+  EXPECT_EQ(sim.Condition("Progressing"), "False/ModelFetchFailed");
 }
 
 TEST(FetchModel, ADownloadOfHalfAnHourIsProgress) {
@@ -291,13 +378,20 @@ TEST(FetchModel, AForeignJobWithTheNameStaysAndIsReported) {
   EXPECT_EQ(sim.op().CountEvents("ModelFetched"), 0);
 }
 
-TEST(FetchModel, TheJobsPolicyOpensDnsAndTheHubAlone) {
+TEST(FetchModel, TheJobsPolicyOpensDnsAndTheHubAloneAndItsPortToTheOperator) {
   HubService sim;
   sim.ApplyHub();
   sim.Run(Seconds(2));
   const Node spec = *sim.Get(kNetworkPolicies, "demo-fetch")->Find("spec");
   EXPECT_TRUE(Mentions(spec, R"("policyTypes":["Ingress","Egress"])"));
-  EXPECT_EQ(spec.Find("ingress"), nullptr);
+  const std::vector<Node>& rules = spec.Find("ingress")->items;
+  ASSERT_EQ(rules.size(), 1u);
+  EXPECT_TRUE(Mentions(rules[0], R"("ports":[{"port":9000,"protocol":"TCP"}])"));
+  const std::vector<Node>& peers = rules[0].Find("from")->items;
+  ASSERT_EQ(peers.size(), 1u);
+  EXPECT_NE(peers[0].Find("namespaceSelector"), nullptr);
+  EXPECT_TRUE(
+      Mentions(*peers[0].Find("podSelector"), R"("app.kubernetes.io/component":"operator")"));
   std::set<int64_t> ports;
   for (const Node& port : spec.Find("egress")->items.at(0).Find("ports")->items) {
     ports.insert(*IntegerAt(port, {"port"}));
