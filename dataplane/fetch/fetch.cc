@@ -103,7 +103,7 @@ Result<Fetched> Fetch(const FetchFlags& flags, const hub::Settings& settings, co
     if (made.ok()) {
       server = *std::move(made);
     } else {
-      log.Warning("nobody can ask how far this is", {{"why", made.status().message()}});
+      log.Warning("the operator cannot ask how far this is", {{"why", made.status().message()}});
     }
   }
   Narrator narrator(log, MonotonicClock::now());

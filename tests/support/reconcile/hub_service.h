@@ -39,7 +39,7 @@ struct HubService : SimulatedService {
       wake();
       return std::make_unique<Answer>(says);
     }
-    Result<FetchProgress> says = Unavailable("nobody listens");
+    Result<FetchProgress> says = Unavailable("connection refused");
     std::map<std::string, int> questions;  // by address
   };
   Downloads downloads;

@@ -158,7 +158,7 @@ TEST(FetchModel, TheStatusTellsHowFarTheDownloadIs) {
       HubService::Flag(HubService::Container(HubService::TemplateOf(sim.Job())), "--progress-port"),
       "9000");
   // The last numbers do not stay when the pod is silent.
-  sim.downloads.says = Unavailable("nobody listens");
+  sim.downloads.says = Unavailable("connection refused");
   sim.Run(Seconds(60));
   EXPECT_FALSE(field("percent"));
   EXPECT_TRUE(sim.MessageOf("Progressing").ends_with(" shows how far"));
