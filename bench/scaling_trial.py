@@ -49,7 +49,8 @@ SHAPES = {
 
 
 def requests_of(shape, minutes, quiet, busy, seed):
-    """(seconds, prompt tokens, answer tokens)"""
+    """(seconds, prompt tokens, answer tokens). Prompts are short: `scale` of them are computed at once, which delays others more
+    than as many prompts one after the other would."""
     edges = SHAPES[shape](quiet, busy)
     draw, at, requests = random.Random(seed), 0.0, []
     while True:
@@ -59,7 +60,7 @@ def requests_of(shape, minutes, quiet, busy, seed):
         at += draw.expovariate(rate)
         if at >= minutes * 60:
             return requests
-        requests.append((round(at, 3), draw.randint(30, 120), draw.randint(60, 180)))
+        requests.append((round(at, 3), draw.randint(10, 40), draw.randint(60, 180)))
 
 
 def make_model(folder):
@@ -214,7 +215,7 @@ class QueueAutoscaler(threading.Thread):
     def __init__(self, args, served, least):
         super().__init__()
         self.args, self.served, self.counts, self.least = args, served, least, least
-        self.ended, self.wished = threading.Event(), []
+        self.ended, self.wished, self.changes = threading.Event(), [], [(time.time(), least)]
 
     def waiting(self):
         text = urllib.request.urlopen(f"{self.served.url}/metrics").read().decode()
@@ -242,6 +243,7 @@ class QueueAutoscaler(threading.Thread):
                 return
             say("decision", change=f"{self.counts[0]}A{self.counts[1]}E to {counts[0]}A{counts[1]}E", waiting=waiting)
             self.counts = counts
+            self.changes.append((time.time(), counts))
 
 
 def load(served, trace, time_scale, out):
@@ -301,9 +303,9 @@ def run(args, folder):
         if args.by == "queue":
             scaler.ended.set()
             scaler.join()
-        record = served.record()
     attainment(args, lines)
-    cost(args, record, began)
+    points = [{"t": max(at, began), "attention": m, "experts": n} for at, (m, n) in scaler.changes]
+    cost(args, points + [points[-1] | {"t": began + args.minutes * 60 / args.time_scale}])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
 
 
@@ -330,7 +332,7 @@ def live(args, folder, model, trace):
     say("requests", sent=len(lines), failed=len(fails), at_fixed_size=len(answers),
         different_answers=sum(answers.get(one["index"]) != one["answer_hash"] for one in lines if not one["error"]))
     attainment(args, lines)
-    first = cost(args, record, began)
+    first = cost(args, series_of(args, record, began))
     took = decisions(args, record, events, began)
     say("recorded decisions", replay=replayed.strip().splitlines()[-1:])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
@@ -344,8 +346,7 @@ def series_of(args, record, began):
     return [{"t": max(p["t"], began), "attention": p["attention"], "experts": p["experts"]} for p in within] + [within[-1] | {"t": end}]
 
 
-def cost(args, record, began):
-    series = series_of(args, record, began)
+def cost(args, series):
     seconds = sum((b["t"] - a["t"]) * (a["attention"] + a["experts"]) for a, b in zip(series, series[1:]))
     names = [f"{p['attention']}A{p['experts']}E" for p in series]
     say("counts", first=names[0], most_attention=max(p["attention"] for p in series),
