@@ -31,6 +31,8 @@ struct ScalingMemory {
   Predictors predictors;
   std::optional<MonotonicTime> decided;       // when the last decision was made
   std::optional<MonotonicTime> looked;        // when the answer that it was made from had come
+  uint64_t timed_waits = 0;                   // of all members, at `looked`
+  uint64_t timed_overruns = 0;                // the same
   std::optional<InstanceCounts> wanted;       // by decisions; nothing: those of the status
   std::optional<MonotonicTime> wanted_since;  // of counts that do not all serve yet
   int micro_batches = 0;                      // chosen; 0: none yet

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "common/timed_device.h"
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/pass/wake_time.h"
@@ -200,6 +201,7 @@ class Ticking {
                   "the members have not reported their counters since the last decision");
     }
     next_.looked = watch.answered;
+    const bool was_late = WasLate(*watch.statistics);
     const bool is_first = !next_.looks.last_time_seconds;
     const janus::Result<controllers::World> world =
         controllers::WorldFrom(look, {.tpot = policy->tpot, .ttft = policy->ttft}, next_.looks);
@@ -211,6 +213,13 @@ class Ticking {
     }
     NoteEnded(world->ended);
     if (!IsScaled(spec_)) return;
+    // More instances on the same machine would be later still.
+    if (was_late) {
+      return Hold("EmulationLate",
+                  "since the last decision more than 1 % of the results came later than the "
+                  "emulated device would have them, so the measured times are those of this "
+                  "machine; lower spec.timed.timeScale, raise spec.timed.scale or use more cores");
+    }
     const janus::Result<PredictorInputs> inputs =
         InputsOf({spec_, *desired_.planned, *policy, seen_.profiles, options_.ground,
                   look.attention.ready, look.experts.ready, StoodFor()});
@@ -242,6 +251,20 @@ class Ticking {
   void HoldFor(const Status& status) {
     const bool is_awaited = status.code() == StatusCode::kUnavailable;
     Hold(is_awaited ? "NoMetrics" : "NoProfile", status.message());
+  }
+
+  // Of timed devices: whether too many results came late since the last look.
+  bool WasLate(const Statistics& statistics) {
+    uint64_t waits = 0, overruns = 0;
+    for (const InstanceStatistics& one : statistics.instances) {
+      waits += one.timed_waits;
+      overruns += one.timed_overruns;
+    }
+    const uint64_t waits_before = std::exchange(next_.timed_waits, waits);
+    const uint64_t overruns_before = std::exchange(next_.timed_overruns, overruns);
+    // Totals fall when a member leaves.
+    return waits > waits_before && overruns > overruns_before &&
+           IsVoid(waits - waits_before, overruns - overruns_before);
   }
 
   controllers::Look LookAt(const Statistics& statistics, MonotonicTime answered,

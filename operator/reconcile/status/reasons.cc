@@ -183,6 +183,10 @@ constexpr ReasonMeaning kReasons[] = {
      "a foreign object has the name of one of ours, and the operator does not touch it. Available "
      "is False if it is the Service that clients call",
      "delete or rename that object"},
+    {"False", "EmulationLate", "ScalingReady",
+     "more than 1 % of the results of timed devices came late since the last decision; the counts "
+     "stay as they are",
+     "what the message says"},
     {"False", "AutoscalerIgnored", "ScalingReady",
      "the named HorizontalPodAutoscaler scales the MoERoleScaler of a role that is not in mode "
      "External, so it has no effect",

@@ -203,6 +203,7 @@ void ScriptedWorkers::CountTraffic() {
   fraction_ -= static_cast<double>(came);
   step_fraction_ += elapsed / traffic_->tpot_seconds;
   steps_ += static_cast<uint64_t>(step_fraction_);
+  late_ += std::floor(step_fraction_) * traffic_->late_share;
   step_fraction_ -= std::floor(step_fraction_);
   const auto prompt = static_cast<uint64_t>(traffic_->prompt_tokens);
   ++gateway_.reports;
@@ -270,6 +271,8 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
     if (traffic_) {
       said.load = LoadOf(worker, members[one.role == Role::kExperts]);
       said.steps = said.rounds = steps_;
+      said.timed_waits = steps_;
+      said.timed_overruns = static_cast<uint64_t>(late_);
       said.kv_tokens_used = said.load->decoding_kv_tokens;
       said.kv_tokens_capacity = 1 << 20;
     }

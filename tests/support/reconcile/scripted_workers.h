@@ -44,6 +44,7 @@ class ScriptedWorkers final : public MemberCalls {
     double output_tokens = 50;
     double ttft_seconds = 0.05;
     double tpot_seconds = 0.01;
+    double late_share = 0;  // of the results of timed devices
   };
   // From now on. Before the first call workers are of a version that does not count its load.
   void SetTraffic(const Traffic& traffic);
@@ -108,6 +109,7 @@ class ScriptedWorkers final : public MemberCalls {
   double fraction_ = 0;    // of a request that has not come yet
   double step_fraction_ = 0;
   uint64_t steps_ = 0;  // of every worker
+  double late_ = 0;     // of these
   Topology last_;
   ServicePlan last_plan_;
   std::set<std::string> leavers_;

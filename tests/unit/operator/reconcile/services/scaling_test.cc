@@ -221,6 +221,27 @@ TEST_F(ScalingTest, InstancesThatNoNodeTakesAreGivenUp) {
       << Scaling();
 }
 
+// On an overloaded machine more instances of an emulation would be later still.
+TEST_F(ScalingTest, LateResultsOfTimedDevicesDecideNothing) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  sim_.Run(Seconds(60));
+  const int before = Instances();
+  ScriptedWorkers::Traffic load = {.requests_per_second = 1, .late_share = 0.05};
+  sim_.workers.SetTraffic(load);
+  sim_.Run(Seconds(30));
+  load.requests_per_second = 30;
+  load.tpot_seconds = 0.2;
+  sim_.workers.SetTraffic(load);
+  sim_.Run(Seconds(120));
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "False/EmulationLate") << Scaling();
+  EXPECT_EQ(Instances(), before);
+  load.late_share = 0.005;
+  sim_.workers.SetTraffic(load);
+  sim_.Run(Seconds(60));
+  EXPECT_GT(Instances(), before) << Scaling();
+}
+
 // A count in the spec takes the role out of mode SLO, and its removal gives the role back.
 TEST_F(ScalingTest, ACountThatAUserWritesStays) {
   sim_.workers.SetTraffic({.requests_per_second = 1});
