@@ -135,7 +135,7 @@ class SwellTest(ServedCase):
 
     def watch(self):
         """Appends (second, attention, experts) whenever the wanted counts change, and notes when containers start."""
-        while not self.ended.wait(0.5):
+        while not self.ended.wait(2):  # kubectl takes CPU time that the emulation needs
             try:
                 now = self.wanted()
                 for name, pod in self.living(OF_WORKERS).items():

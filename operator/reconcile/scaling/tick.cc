@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "common/timed_device.h"
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/pass/wake_time.h"
@@ -216,7 +215,7 @@ class Ticking {
     // More instances on the same machine would be later still.
     if (was_late) {
       return Hold("EmulationLate",
-                  "since the last decision more than 1 % of the results came later than the "
+                  "since the last decision more than 10 % of the results came later than the "
                   "emulated device would have them, so the measured times are those of this "
                   "machine; lower spec.timed.timeScale, raise spec.timed.scale or use more cores");
     }
@@ -253,7 +252,8 @@ class Ticking {
     Hold(is_awaited ? "NoMetrics" : "NoProfile", status.message());
   }
 
-  // Of timed devices: whether too many results came late since the last look.
+  // Of timed devices: whether more than a tenth of the results came late since the last look. A run
+  // is void much sooner (IsVoid), but its decisions still make sense.
   bool WasLate(const Statistics& statistics) {
     uint64_t waits = 0, overruns = 0;
     for (const InstanceStatistics& one : statistics.instances) {
@@ -264,7 +264,7 @@ class Ticking {
     const uint64_t overruns_before = std::exchange(next_.timed_overruns, overruns);
     // Totals fall when a member leaves.
     return waits > waits_before && overruns > overruns_before &&
-           IsVoid(waits - waits_before, overruns - overruns_before);
+           10 * (overruns - overruns_before) > waits - waits_before;
   }
 
   controllers::Look LookAt(const Statistics& statistics, MonotonicTime answered,

@@ -184,7 +184,7 @@ constexpr ReasonMeaning kReasons[] = {
      "is False if it is the Service that clients call",
      "delete or rename that object"},
     {"False", "EmulationLate", "ScalingReady",
-     "more than 1 % of the results of timed devices came late since the last decision; the counts "
+     "more than 10 % of the results of timed devices came late since the last decision; the counts "
      "stay as they are",
      "what the message says"},
     {"False", "AutoscalerIgnored", "ScalingReady",

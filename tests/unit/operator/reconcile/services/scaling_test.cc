@@ -227,7 +227,7 @@ TEST_F(ScalingTest, LateResultsOfTimedDevicesDecideNothing) {
   Begin();
   sim_.Run(Seconds(60));
   const int before = Instances();
-  ScriptedWorkers::Traffic load = {.requests_per_second = 1, .late_share = 0.05};
+  ScriptedWorkers::Traffic load = {.requests_per_second = 1, .late_share = 0.2};
   sim_.workers.SetTraffic(load);
   sim_.Run(Seconds(30));
   load.requests_per_second = 30;
@@ -236,7 +236,7 @@ TEST_F(ScalingTest, LateResultsOfTimedDevicesDecideNothing) {
   sim_.Run(Seconds(120));
   EXPECT_EQ(sim_.Condition("ScalingReady"), "False/EmulationLate") << Scaling();
   EXPECT_EQ(Instances(), before);
-  load.late_share = 0.005;
+  load.late_share = 0.05;
   sim_.workers.SetTraffic(load);
   sim_.Run(Seconds(60));
   EXPECT_GT(Instances(), before) << Scaling();
