@@ -8,7 +8,6 @@ more than 1 % of the modelled times were missed is void, and the last line says 
 """
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -30,10 +29,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support" / "python"))
 
 from growth import parts_of  # noqa: E402
+from load_trial import attainment_of, draw_requests, write_trace  # noqa: E402
 from made_model import bf16, vocabulary, write_mixtral  # noqa: E402
 
 BIN = ROOT / "build" / "dev" / "bin"
-WINDOW = 15  # seconds of the trace
 
 
 def say(what, **figures):
@@ -48,19 +47,10 @@ SHAPES = {
 }
 
 
-def requests_of(shape, minutes, quiet, busy, seed):
-    """(seconds, prompt tokens, answer tokens). Prompts are short: `scale` of them are computed at once, which delays others more
-    than as many prompts one after the other would."""
-    edges = SHAPES[shape](quiet, busy)
-    draw, at, requests = random.Random(seed), 0.0, []
-    while True:
-        after = next((edge for edge in edges if edge[0] > at), None)
-        before = [edge for edge in edges if edge[0] <= at][-1]
-        rate = before[1] if after is None else before[1] + (after[1] - before[1]) * (at - before[0]) / (after[0] - before[0])
-        at += draw.expovariate(rate)
-        if at >= minutes * 60:
-            return requests
-        requests.append((round(at, 3), draw.randint(10, 40), draw.randint(60, 180)))
+def requests_of(args):
+    """Prompts are short: `scale` of them are computed at once, which delays others more than as many prompts one after the
+    other would."""
+    return draw_requests(SHAPES[args.shape](args.quiet, args.busy), args.minutes * 60, (10, 40))
 
 
 def make_model(folder):
@@ -282,10 +272,7 @@ def main():
 
 def run(args, folder):
     trace = folder / "trace.csv"
-    with open(trace, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("arrival_s", "input_tokens", "output_tokens"))
-        writer.writerows(requests_of(args.shape, args.minutes, args.quiet, args.busy, 1))
+    write_trace(trace, requests_of(args))
     say("trial", shape=args.shape, by=args.by, wrong_experts=args.wrong_experts)
     if args.simulate:
         return simulate(args, trace, None, 10)
@@ -389,20 +376,7 @@ def simulate(args, trace, first, start):
 
 
 def attainment(args, lines):
-    target = args.tpot / args.time_scale / 1000
-    # By the window of the trace in which they arrived.
-    windows = {}
-    for one in lines:
-        counts = windows.setdefault(int(one["arrival_seconds"] // WINDOW), [0, 0])
-        counts[0] += not one["error"] and one["tpot_seconds"] <= target
-        counts[1] += 1
-    missed = [w for w in sorted(windows) if windows[w][0] < 0.95 * windows[w][1]]
-    # The first violation is mended in the first window after it that attains.
-    mended = next((w for w in sorted(windows) if missed and w > missed[0] and w not in missed), 0)
-    after = [windows[w] for w in windows if w >= mended]
-    say("attainment", percent=round(100 * sum(k for k, _ in windows.values()) / len(lines), 1),
-        violated_at_seconds=missed[0] * WINDOW if missed else None, mended_at_seconds=mended * WINDOW if missed else None,
-        percent_after=round(100 * sum(k for k, _ in after) / max(1, sum(n for _, n in after)), 1))
+    say("attainment", **attainment_of(lines, args.tpot / args.time_scale / 1000))
 
 
 if __name__ == "__main__":

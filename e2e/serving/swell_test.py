@@ -7,10 +7,8 @@ operator never writes the spec. All answers must be those of the same model at a
 Prints what happened as JSON lines. Attainment is printed and not asserted: it depends on the machine.
 """
 
-import csv
 import json
 import pathlib
-import random
 import signal
 import subprocess
 import sys
@@ -26,6 +24,7 @@ from cluster_case import wait_for  # noqa: E402
 from images_case import BIN  # noqa: E402
 from growth import parts_of, seconds_of  # noqa: E402
 from limits import limit  # noqa: E402
+from load_trial import attainment_of, draw_requests, write_trace  # noqa: E402
 from served_case import OF_WORKERS, ServedCase  # noqa: E402
 
 TARGET_MS = 50
@@ -37,14 +36,7 @@ AWAY = 60
 
 
 def arrivals():
-    """(second, prompt tokens, answer tokens)."""
-    draw, at, out = random.Random(1), 0.0, []
-    while True:
-        (t0, r0), (t1, r1) = next(pair for pair in zip(RATES, RATES[1:]) if pair[1][0] > at)
-        at += draw.expovariate(r0 + (r1 - r0) * (at - t0) / (t1 - t0))
-        if at >= RATES[-1][0]:
-            return out
-        out.append((round(at, 3), draw.randint(30, 120), draw.randint(60, 180)))
+    return draw_requests(RATES, RATES[-1][0], (30, 120))
 
 
 class Load:
@@ -52,8 +44,7 @@ class Load:
 
     def __init__(self, case, url, time_scale):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="janus-swell-"))
-        with open(self.folder / "trace.csv", "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([("arrival_s", "input_tokens", "output_tokens"), *arrivals()])
+        write_trace(self.folder / "trace.csv", arrivals())
         self.began, self.began_at = time.monotonic(), time.time()
         self.process = subprocess.Popen(
             case.nodes[0].box.command(BIN / "janusctl", "load", "--url", url.removesuffix("/v1"), "--trace",
@@ -189,17 +180,7 @@ class SwellTest(ServedCase):
         self.assertEqual({line["index"]: line["answer_hash"] for line in lines}, answers)
 
     def report(self, lines, said):
-        windows = {}
-        for line in lines:
-            one = windows.setdefault(int(line["arrival_seconds"] // 15), [0, 0])
-            one[0] += line["tpot_seconds"] <= TARGET_MS / 1000
-            one[1] += 1
-        missed = [at for at in sorted(windows) if windows[at][0] < 0.95 * windows[at][1]]
-        mended = next((at for at in sorted(windows) if missed and at > missed[0] and at not in missed), 0)
-        after = [windows[at] for at in windows if at >= mended]
-        self.say("attainment", requests=len(lines), percent=round(100 * sum(k for k, _ in windows.values()) / len(lines), 1),
-                 violated_at_seconds=15 * missed[0] if missed else None, mended_at_seconds=15 * mended if missed else None,
-                 percent_after=round(100 * sum(k for k, _ in after) / sum(n for _, n in after), 1), is_void="void:" in said)
+        self.say("attainment", requests=len(lines), **attainment_of(lines, TARGET_MS / 1000), is_void="void:" in said)
         missed = sorted(self.load.began_at + line["arrival_seconds"] + line["e2e_seconds"] for line in lines
                         if line["tpot_seconds"] > TARGET_MS / 1000)
         events, status = self.get("events.events.k8s.io")["items"], self.status()
