@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/function_ref.h"
+
 namespace janus::gateway {
 
 namespace {
@@ -40,21 +42,30 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// The depth limit avoids deep recursion; objects in real answers are shallow.
-Json Parsed(std::string_view text) {
-  constexpr int kMostDepth = 64;
-  int depth = 0;
+// The first character of JSON outside of strings for which `is_found` returns true; npos: none.
+size_t FindOutsideStrings(std::string_view text, FunctionRef<bool(char)> is_found) {
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '"') in_string = !in_string;
-    if (in_string) {
-      if (c == '\\') ++i;
-      continue;
+    if (!in_string) {
+      if (is_found(c)) return i;
+    } else if (c == '\\') {
+      ++i;
     }
-    depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-    if (depth > kMostDepth) return Json(Json::value_t::discarded);
   }
+  return text.npos;
+}
+
+// The depth limit avoids deep recursion; objects in real answers are shallow.
+Json Parsed(std::string_view text) {
+  constexpr int kMostDepth = 64;
+  int depth = 0;
+  const size_t too_deep = FindOutsideStrings(text, [&](char c) {
+    depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+    return depth > kMostDepth;
+  });
+  if (too_deep != text.npos) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
@@ -204,18 +215,11 @@ std::vector<ToolCall> ReadLlama(std::string_view body) {
 // The length of the object of JSON at the beginning of `text`; npos: it does not end.
 size_t EndOfObject(std::string_view text) {
   int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') in_string = !in_string;
-    if (in_string) {
-      if (c == '\\') ++i;
-      continue;
-    }
+  const size_t end = FindOutsideStrings(text, [&](char c) {
     depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-    if (depth == 0) return i + 1;
-  }
-  return text.npos;
+    return depth == 0;
+  });
+  return end == text.npos ? end : end + 1;
 }
 
 // Objects with any separator of lists between them, or none.
