@@ -248,6 +248,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=15, help="of the trace")
     parser.add_argument("--shape", choices=sorted(SHAPES), default="swell", help="of the load over time")
     parser.add_argument("--by", default="ours", help="ours; queue: the rule of a HorizontalPodAutoscaler on waiting requests; mAnE: fixed")
+    parser.add_argument("--least", default="1A4E", help="where the rule on waiting requests begins, and the fewest instances that it keeps")
     parser.add_argument("--model", default="deepseek-v2", help="a model preset, played by the timed devices")
     parser.add_argument("--time-scale", type=int, default=1)
     parser.add_argument("--scale", type=int, default=16)
@@ -279,7 +280,7 @@ def run(args, folder):
     model = make_model(folder / "model")
     if args.by == "ours":
         return live(args, folder, model, trace)
-    counts = [1, 4] if args.by == "queue" else [int(one) for one in args.by[:-1].split("A")]
+    counts = [int(one) for one in (args.least if args.by == "queue" else args.by)[:-1].split("A")]
     roles = dict(zip(("attention", "experts"), ({"replicas": count} for count in counts)))
     with Served(folder / "live", service(args, model, roles)) as served:
         began = time.time()
@@ -323,7 +324,7 @@ def live(args, folder, model, trace):
     took = decisions(args, record, events, began)
     say("recorded decisions", replay=replayed.strip().splitlines()[-1:])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
-    simulate(args, trace, first, statistics.median(took) if took else 10)
+    simulate(args, trace, first, round(statistics.median(took), 2) if took else 10)
 
 
 def series_of(args, record, began):
@@ -343,21 +344,20 @@ def cost(args, series):
 
 def decisions(args, record, events, began):
     """Prints the changes, and for a growth the seconds from the first reading above the target since the change before, and of
-    its parts. Returns the seconds that each took until the service ran with it."""
+    its parts. Returns the seconds from each growth's decision until its new members served, which readings every interval
+    would round up."""
     series, took, before = record["series"], [], began
     for one in record["decisions"]:
         if one["action"] == "Hold" or one["t"] < began:
             continue
-        reached = next((p["t"] for p in series if p["t"] > one["t"] and f"{p['attention']}A{p['experts']}E" == one["to"]), None)
-        after = None if reached is None else round((reached - one["t"]) * args.time_scale, 1)
-        if after is not None:
-            took.append(after)
         say("decision", at_seconds=round((one["t"] - began) * args.time_scale), action=one["action"],
-            change=f"{one['from']} to {one['to']}", reason=one["reason"], serves_after_seconds=after)
+            change=f"{one['from']} to {one['to']}", reason=one["reason"])
         if one["action"] == "ScaleUp":
             above = [p["t"] for p in series if before < p["t"] <= one["t"] and (p["tpotSeconds"] or 0) > args.tpot / 1000]
-            say("growth", change=f"{one['from']} to {one['to']}", noticing=round(one["t"] - min(above, default=one["t"]), 1),
-                **(parts_of(one["t"], events) or {}))
+            parts = parts_of(one["t"], events) or {}
+            say("growth", change=f"{one['from']} to {one['to']}", noticing=round(one["t"] - min(above, default=one["t"]), 1), **parts)
+            if parts:
+                took.append(args.time_scale * sum(parts.values()))
         before = one["t"]
     return took
 

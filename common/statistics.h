@@ -8,6 +8,7 @@
 #include "common/gateway_counts.h"
 #include "common/ids.h"
 #include "common/latency_counts.h"
+#include "common/step_trace.h"
 #include "common/topology.h"
 
 namespace janus {
@@ -161,6 +162,7 @@ struct Statistics {
   RoutingStatistics routing = {};  // of all of them; empty unless requested
   // Gateways that are attached to an instance, or were within the last ten minutes.
   GatewayReports gateways = {};
+  std::vector<StepTrace> traces = {};  // of one step; empty unless requested
 };
 
 }  // namespace janus

@@ -453,6 +453,7 @@ Statistics FromProto(const v1::Statistics& statistics) {
   }
   to.routing = RoutingFromProto(statistics);
   to.gateways = GatewaysFromProto(statistics);
+  to.traces = TracesFromProto(statistics);
   return to;
 }
 
@@ -493,6 +494,61 @@ void AddToProto(const RoutingStatistics& routing, v1::Statistics& to) {
     }
   }
   to.set_rounds_too_large(to.rounds_too_large() + routing.rounds_too_large);
+}
+
+void AddToProto(const std::vector<StepTrace>& traces, v1::Statistics& to) {
+  for (const StepTrace& one : traces) {
+    v1::StepTrace& out = *to.add_traces();
+    out.set_role(ToProto(one.role));
+    out.set_rank(static_cast<uint32_t>(one.rank.value));
+    out.set_epoch(one.epoch);
+    out.set_step(one.step);
+    out.set_layers(static_cast<uint32_t>(one.layers));
+    out.set_began_ns(one.began_ns);
+    for (const StepSpan& span : one.spans) {
+      out.add_work(static_cast<uint32_t>(span.work));
+      out.add_layer(static_cast<uint32_t>(span.layer + 1));
+      out.add_micro_batch(static_cast<uint32_t>(span.micro_batch));
+      out.add_took_ns(static_cast<uint64_t>(std::max<int64_t>(span.took_ns, 0)));
+    }
+  }
+}
+
+std::vector<StepTrace> TracesFromProto(const v1::Statistics& statistics) {
+  constexpr uint32_t kMostLayers = 1 << 16;
+  constexpr uint32_t kMostRank = 1 << 16;
+  constexpr uint64_t kMostTime = uint64_t{1} << 50;  // of a step, in nanoseconds: 13 days
+  constexpr int64_t kMostClock = int64_t{1} << 61;
+  std::vector<StepTrace> to;
+  for (const v1::StepTrace& one : statistics.traces()) {
+    const int spans = one.work_size();
+    const bool is_role = one.role() == v1::ROLE_ATTENTION || one.role() == v1::ROLE_EXPERTS;
+    if (!is_role || one.rank() >= kMostRank || one.layers() >= kMostLayers ||
+        std::abs(one.began_ns() / 2) > kMostClock / 2 || one.layer_size() != spans ||
+        one.micro_batch_size() != spans || one.took_ns_size() != spans) {
+      continue;
+    }
+    StepTrace out;
+    out.role = one.role() == v1::ROLE_EXPERTS ? Role::kExperts : Role::kAttention;
+    out.rank = Rank{static_cast<int32_t>(one.rank())};
+    out.epoch = one.epoch();
+    out.step = one.step();
+    out.layers = static_cast<int>(one.layers());
+    out.began_ns = one.began_ns();
+    bool is_sound = true;
+    uint64_t took = 0;
+    for (int i = 0; i < spans; ++i) {
+      is_sound = is_sound && one.work(i) >= 1 && one.work(i) <= uint32_t{kStepWorks} &&
+                 one.layer(i) <= one.layers() && one.micro_batch(i) < uint32_t{kMaxMicroBatches} &&
+                 one.took_ns(i) < kMostTime && (took += one.took_ns(i)) < kMostTime;
+      if (!is_sound) break;
+      out.spans.push_back({static_cast<StepWork>(one.work(i)), static_cast<int>(one.layer(i)) - 1,
+                           static_cast<int>(one.micro_batch(i)),
+                           static_cast<int64_t>(one.took_ns(i))});
+    }
+    if (is_sound) to.push_back(std::move(out));
+  }
+  return to;
 }
 
 RoutingStatistics RoutingFromProto(const v1::Statistics& statistics) {

@@ -47,6 +47,11 @@ Statistics FromProto(const v1::Statistics& statistics);
 void AddToProto(const RoutingStatistics& routing, v1::Statistics& to);
 RoutingStatistics RoutingFromProto(const v1::Statistics& statistics);
 
+// Appends to a reply. TracesFromProto skips traces whose lists differ in length or have impossible
+// entries.
+void AddToProto(const std::vector<StepTrace>& traces, v1::Statistics& to);
+std::vector<StepTrace> TracesFromProto(const v1::Statistics& statistics);
+
 // Into a reply that has no gateways yet. What came is joined as JoinGateways says: no gateway comes
 // twice, and the bound holds.
 void AddToProto(const GatewayReports& reports, v1::Statistics& to);

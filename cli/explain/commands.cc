@@ -7,6 +7,7 @@
 
 #include "cli/explain/explain.h"
 #include "cli/explain/replay.h"
+#include "cli/explain/step.h"
 #include "common/read_file.h"
 
 namespace janus::cli {
@@ -53,6 +54,16 @@ ExplainCommands::ExplainCommands(CLI::App& app) : app_(app) {
   DeclareChange(*replay, "--max-attention", change_.max_attention, 1, "attention instances");
   DeclareChange(*replay, "--max-experts", change_.max_experts, 1, "expert instances");
   DeclareChange(*replay, "--max-gpus", change_.max_gpus, 1, "GPUs of both roles");
+  CLI::App* trace = app.add_subcommand(
+      "trace", "Draw one step: what each instance does, and which ones wait for which");
+  DeclareSource(*trace, source_);
+  trace
+      ->add_option("--layers", layers_,
+                   "MoE layers in the middle of the step; 0: all recorded ones")
+      ->check(CLI::Range(0, 1 << 16))
+      ->capture_default_str();
+  trace->add_option("--html", html_, "write a page with the drawing to this file");
+  trace->add_flag("--json", is_json_, "everything that is recorded, for programs");
 }
 
 std::optional<Result<std::string>> ExplainCommands::Run() const {
@@ -70,7 +81,22 @@ std::optional<Result<std::string>> ExplainCommands::Run() const {
     return TopText(texts);
   }
   if (app_.got_subcommand("replay")) return Replay();
+  if (app_.got_subcommand("trace")) return Trace();
   return std::nullopt;
+}
+
+Result<std::string> ExplainCommands::Trace() const {
+  constexpr int kColumns = 100;
+  JANUS_ASSIGN_OR_RETURN(const RecordsOf record, ReadStep(source_));
+  if (is_json_) return record.text + "\n";
+  JANUS_ASSIGN_OR_RETURN(const control::StepPage page, control::ParseStepJson(record.text));
+  if (!html_.empty()) {
+    std::ofstream file(html_);
+    file << StepHtml(page, layers_);
+    file.close();
+    if (!file) return InvalidArgument("--html: " + html_ + " cannot be written");
+  }
+  return StepText(page, layers_, kColumns);
 }
 
 Result<std::string> ExplainCommands::Replay() const {

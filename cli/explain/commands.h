@@ -13,8 +13,8 @@ class App;
 
 namespace janus::cli {
 
-// janusctl explain, top and replay: what the operator decided for a service, and why. Confined to
-// one thread.
+// janusctl explain, top, replay and trace: what the operator decided for a service, and why, and
+// how its steps go. Confined to one thread.
 class ExplainCommands {
  public:
   // Declares the commands. `app` must outlive this.
@@ -24,6 +24,7 @@ class ExplainCommands {
 
  private:
   Result<std::string> Replay() const;
+  Result<std::string> Trace() const;
 
   CLI::App& app_;
   RecordsSource source_;
@@ -31,6 +32,8 @@ class ExplainCommands {
   std::string file_;  // of recorded lines, instead of a source
   std::string save_;
   control::ReplayChange change_;
+  int layers_ = 2;
+  std::string html_;
 };
 
 }  // namespace janus::cli

@@ -72,9 +72,20 @@ Result<RecordsClient> ClientOf(const std::string& server) {
   return InvalidArgument("--server: is '" + server + "'; want http://HOST:PORT");
 }
 
-Result<std::vector<control::ObjectKey>> ServicesOf(RecordsClient& client) {
-  JANUS_ASSIGN_OR_RETURN(const std::string text, client.Read("/v1/services"));
-  JANUS_ASSIGN_OR_RETURN(const control::Node list, control::ParseJson(text, "/v1/services"));
+// What is recorded of services, in a tree of pages of its own.
+struct Kind {
+  const char* root;
+  const char* what;
+  const char* needs;
+};
+constexpr Kind kDecisions = {"/v1/services", "no decisions",
+                             "a service needs spec.slo.tpot and one interval of traffic"};
+constexpr Kind kSteps = {"/v1/steps", "no steps",
+                         "a service needs requests; each sixteenth step is kept"};
+
+Result<std::vector<control::ObjectKey>> ServicesOf(RecordsClient& client, const Kind& kind) {
+  JANUS_ASSIGN_OR_RETURN(const std::string text, client.Read(kind.root));
+  JANUS_ASSIGN_OR_RETURN(const control::Node list, control::ParseJson(text, kind.root));
   std::vector<control::ObjectKey> out;
   const control::Node* const services = list.Find("services");
   if (services == nullptr) return out;
@@ -85,10 +96,10 @@ Result<std::vector<control::ObjectKey>> ServicesOf(RecordsClient& client) {
   return out;
 }
 
-Result<RecordsOf> ReadPage(RecordsClient& client, const control::ObjectKey& key,
+Result<RecordsOf> ReadPage(RecordsClient& client, const Kind& kind, const control::ObjectKey& key,
                            const std::string& page) {
-  JANUS_ASSIGN_OR_RETURN(std::string text,
-                         client.Read("/v1/services/" + key.namespace_ + "/" + key.name + page));
+  JANUS_ASSIGN_OR_RETURN(std::string text, client.Read(std::string(kind.root) + "/" +
+                                                       key.namespace_ + "/" + key.name + page));
   return RecordsOf{key, std::move(text)};
 }
 
@@ -97,7 +108,7 @@ bool IsMeant(const control::ObjectKey& key, const std::string& name) {
 }
 
 Result<control::ObjectKey> ChooseService(const std::vector<control::ObjectKey>& all,
-                                         const std::string& name) {
+                                         const Kind& kind, const std::string& name) {
   std::string names;
   std::vector<control::ObjectKey> meant;
   for (const control::ObjectKey& key : all) {
@@ -106,41 +117,52 @@ Result<control::ObjectKey> ChooseService(const std::vector<control::ObjectKey>& 
   }
   if (meant.size() == 1) return meant[0];
   if (meant.size() > 1) return InvalidArgument("several services are there; name one: " + names);
-  return NotFound((name.empty() ? "no decisions are recorded there yet"
-                                : "no decisions of '" + name + "' are recorded there yet" +
+  const std::string what = kind.what;
+  return NotFound((name.empty() ? what + " are recorded there yet"
+                                : what + " of '" + name + "' are recorded there yet" +
                                       (names.empty() ? "" : "; there are those of " + names)) +
-                  ": a service needs spec.slo.tpot and one interval of traffic");
+                  ": " + kind.needs);
 }
 
-}  // namespace
-
-Result<RecordsOf> ReadRecords(const RecordsSource& source, const std::string& page) {
+Result<RecordsOf> ReadOne(const RecordsSource& source, const Kind& kind, const std::string& page) {
   if (!source.server.empty()) {
     JANUS_ASSIGN_OR_RETURN(RecordsClient client, ClientOf(source.server));
-    const auto services = ServicesOf(client);
+    const auto services = ServicesOf(client, kind);
     if (services.status().code() == StatusCode::kUnavailable) {
       return Unavailable(services.status().message() +
                          "; forward the port of the operator that leads: kubectl -n NAMESPACE "
                          "port-forward POD 8082");
     }
     JANUS_RETURN_IF_ERROR(services.status());
-    JANUS_ASSIGN_OR_RETURN(const control::ObjectKey key, ChooseService(*services, source.service));
-    return ReadPage(client, key, page);
+    JANUS_ASSIGN_OR_RETURN(const control::ObjectKey key,
+                           ChooseService(*services, kind, source.service));
+    return ReadPage(client, kind, key, page);
   }
   const control::Environment environment = control::ReadEnvironment();
   JANUS_ASSIGN_OR_RETURN(const RunningService service,
                          FindRunningService(environment, Time(), source.service));
   RecordsClient client(service.socket, std::string(control::kUnixHost) + service.socket, 80);
-  return ReadPage(client, service.key, page);
+  return ReadPage(client, kind, service.key, page);
+}
+
+}  // namespace
+
+Result<RecordsOf> ReadRecords(const RecordsSource& source, const std::string& page) {
+  return ReadOne(source, kDecisions, page);
+}
+
+Result<RecordsOf> ReadStep(const RecordsSource& source) {
+  return ReadOne(source, kSteps, "");
 }
 
 Result<std::vector<RecordsOf>> ReadAllRecords(const RecordsSource& source) {
   std::vector<RecordsOf> out;
   const auto take = [&](RecordsClient& client) -> Status {
-    JANUS_ASSIGN_OR_RETURN(const std::vector<control::ObjectKey> all, ServicesOf(client));
+    JANUS_ASSIGN_OR_RETURN(const std::vector<control::ObjectKey> all,
+                           ServicesOf(client, kDecisions));
     for (const control::ObjectKey& key : all) {
       if (!IsMeant(key, source.service)) continue;
-      JANUS_ASSIGN_OR_RETURN(RecordsOf one, ReadPage(client, key, ""));
+      JANUS_ASSIGN_OR_RETURN(RecordsOf one, ReadPage(client, kDecisions, key, ""));
       out.push_back(std::move(one));
     }
     return OkStatus();

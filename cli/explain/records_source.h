@@ -26,7 +26,9 @@ struct RecordsOf {
 // nothing is recorded of it yet. InvalidArgument: several services, or no URL. Unavailable: nothing
 // answers at the server. Messages say what to do.
 Result<RecordsOf> ReadRecords(const RecordsSource& source, const std::string& page);
-// The same of every service there that has records.
+// How a step of the service went (operator/records/step_page.h). Errors as for ReadRecords.
+Result<RecordsOf> ReadStep(const RecordsSource& source);
+// The records of every service there that has records.
 Result<std::vector<RecordsOf>> ReadAllRecords(const RecordsSource& source);
 
 }  // namespace janus::cli

@@ -2,8 +2,8 @@
 #include <array>
 #include <cmath>
 
+#include "cli/html.h"
 #include "cli/simulate/report.h"
-
 #include "common/format.h"
 
 namespace janus::cli {
@@ -17,29 +17,6 @@ constexpr std::array<const char*, 9> kColours = {"#1b6ca8", "#d1495b", "#edae49"
                                                  "#00798c", "#a05195", "#2f4b2f"};
 constexpr size_t kMostDecisions = 200;  // of a policy, listed on the page
 constexpr size_t kMostPoints = 1500;    // of a line in a plot
-
-std::string Escape(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
 
 struct Line {
   std::string name;

@@ -29,6 +29,13 @@ enum Timing : int {
   kCombine,
 };
 
+StepWork WorkOf(int timing) {
+  constexpr std::array kWorks = {StepWork::kHost,    StepWork::kKernels, StepWork::kAttention,
+                                 StepWork::kSend,    StepWork::kShared,  StepWork::kReceive,
+                                 StepWork::kReceive, StepWork::kCombine};
+  return kWorks[static_cast<size_t>(timing)];
+}
+
 kernels::SamplingParams ParamsOf(const Sequence& sequence) {
   const Request& request = sequence.request;
   kernels::SamplingParams params;
@@ -405,6 +412,12 @@ void AttentionInstance::Begin(AttentionEpoch& epoch) {
   work_since_.reset();
   given_up_ = 0;
   scheduler_.SharePrefixes(RuleOf(epoch.pace.prefixes, epoch.layers.has_classes()));
+  if (options_.trace != nullptr) {
+    const Topology& topology = epoch.topology;
+    options_.trace->Enter({Role::kAttention, epoch.rank, topology.epoch, model_.moe_layers(),
+                           MostSpansOfLayer(topology),
+                           AttentionEpoch::MaxTimings(model_.layers, topology.micro_batches)});
+  }
   const MutexLock lock(mu_);
   steps_by_ = &epoch.transport;
   statistics_.rank = epoch.rank;
@@ -532,6 +545,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const MonotonicTime start = clock_.Now();
   coordinator_wait_ = work_since_ ? start - *work_since_ : Seconds(0);
   JANUS_RETURN_IF_ERROR(epoch_->timings.Start());
+  if (options_.trace != nullptr) options_.trace->BeginStep(ticket.step, start);
   const TicketShare share = ticket.shares[static_cast<size_t>(epoch_->rank.value)];
   BatchLimits limits{share.row_limit, share.prefill_budget};
   limits.prefill_rows = PrefillRows(ticket.step, limits.prefill_rows);
@@ -559,6 +573,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   }
   JANUS_RETURN_IF_ERROR(AwaitGpu(last_round_));
   JANUS_RETURN_IF_ERROR(ObserveTimings());
+  if (options_.trace != nullptr) options_.trace->EndStep();
   scheduler_.MarkComputed(batch);
   std::vector<TokenEvent> events;
   routed_.Finish(batch, events);
@@ -614,6 +629,7 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
     for (int i = 0; i < b; ++i) {
       JANUS_RETURN_IF_ERROR(collect(i));
       if (dense) {
+        TraceEnters(nullptr);
         JANUS_RETURN_IF_ERROR(epoch_->layers.DenseLayer(layer, i));
         JANUS_RETURN_IF_ERROR(EndTiming(kKernels));
         continue;
@@ -628,11 +644,13 @@ Status AttentionInstance::RunLayers(const Ticket& ticket) {
     if (!dense) ++moe;
   }
   for (int i = 0; i < b; ++i) JANUS_RETURN_IF_ERROR(collect(i));
+  TraceEnters(nullptr);
   last_round_ = key;
   return OkStatus();
 }
 
 Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
+  TraceEnters(&key);
   const int rows = epoch_->layers.rows(key.micro_batch);
   std::byte* const out = epoch_->exchange.Rows(key.micro_batch).data();
   // Without rows only the header is sent.
@@ -724,6 +742,7 @@ Status AttentionInstance::ObserveTimings() {
   wait_ = kernels_ = exchange_ = Seconds(0);
   const bool shares = model_.moe.shared_intermediate > 0;
   return epoch_->timings.Read([&](int what, Seconds took) {
+    if (options_.trace != nullptr) options_.trace->Took(WorkOf(what), took);
     if (what == kReceive || what == kReceiveNothing) {
       wait_ += took;
     } else if (what != kHost && what != kSend) {
@@ -742,6 +761,7 @@ Status AttentionInstance::ObserveTimings() {
 }
 
 Status AttentionInstance::Collect(const RoundKey& key) {
+  TraceEnters(&key);
   const MonotonicTime start = clock_.Now();
   Result<bool> all = false;
   const auto arrived = [&] {

@@ -27,6 +27,7 @@
 #include "dataplane/steps/step_control.h"
 #include "dataplane/steps/step_metrics.h"
 #include "dataplane/steps/step_times.h"
+#include "dataplane/steps/step_trace_record.h"
 #include "dataplane/weights/attention_weights.h"
 
 // The attention side: layers, sampling, and the instance that runs them step by step. It knows the
@@ -61,9 +62,10 @@ struct AttentionOptions {
   // prepared. The tokens are the same either way.
   bool graphs = true;
   Logger log{2, LogLevel::kWarning};
-  StepMetrics* metrics = nullptr;   // outlives the instance; null: no metrics
-  AttentionPacer* pacer = nullptr;  // likewise; null: results are shown once they are there
-  std::stop_token departing;        // once requested, an epoch that peers leave ends with OK
+  StepMetrics* metrics = nullptr;    // outlives the instance; null: no metrics
+  StepTraceRecord* trace = nullptr;  // likewise; null: no record
+  AttentionPacer* pacer = nullptr;   // likewise; null: results are shown once they are there
+  std::stop_token departing;         // once requested, an epoch that peers leave ends with OK
 };
 
 // One attention instance: sequences, their keys and values, every layer's attention, sampling. Rank
@@ -186,7 +188,16 @@ class AttentionInstance {
   Status AwaitGpu(const RoundKey& key);
   // Observes the timings of the step.
   Status ObserveTimings();
-  Status EndTiming(int what) { return epoch_->timings.EndTiming(what); }
+  Status EndTiming(int what) {
+    if (options_.trace != nullptr) options_.trace->EndTiming();
+    return epoch_->timings.EndTiming(what);
+  }
+  // The timings that end from now on belong to this round; null: to none.
+  void TraceEnters(const RoundKey* round) {
+    if (options_.trace == nullptr) return;
+    options_.trace->Enters(round == nullptr ? -1 : round->layer,
+                           round == nullptr ? 0 : round->micro_batch);
+  }
   // The logits of the wanted rows, and the tokens drawn from them, once the GPU has computed them.
   Result<std::span<const float>> Sample(const Batch& batch);
   Status Finish(const Batch& batch, std::span<const float> logits, std::vector<TokenEvent>& events);

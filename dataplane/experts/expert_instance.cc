@@ -26,16 +26,30 @@ RoutingRecord::Epoch RoutingEpochOf(const ModelDescription& model, const Topolog
 // What the time between two marks of a round was spent on.
 enum Timing : int { kReceive, kGate, kAebs, kExperts, kSend };
 
+StepWork WorkOf(int timing) {
+  constexpr std::array kWorks = {StepWork::kReceive, StepWork::kGate, StepWork::kAebs,
+                                 StepWork::kExperts, StepWork::kSend};
+  return kWorks[static_cast<size_t>(timing)];
+}
+
 // A number that no other round of the epoch has: 48 bits of the step, the layer, the micro-batch.
 uint64_t DrawOf(const RoundKey& key) {
   const uint64_t layer = key.layer;
   return key.step << 16 ^ layer << 4 ^ key.micro_batch;
 }
 
-// Most timings of a step: each round has two per sender, and five more.
 size_t MaxTimings(const ModelDescription& model, const Topology& topology) {
-  return static_cast<size_t>(model.moe_layers()) * static_cast<size_t>(topology.micro_batches) *
-         (2 * static_cast<size_t>(topology.m()) + 5);
+  return static_cast<size_t>(model.moe_layers()) * static_cast<size_t>(MostSpansOfLayer(topology));
+}
+
+StepTraceRecord::Epoch TraceEpochOf(const ModelDescription& model, const Topology& topology,
+                                    Rank rank) {
+  return {Role::kExperts,
+          rank,
+          topology.epoch,
+          model.moe_layers(),
+          MostSpansOfLayer(topology),
+          MaxTimings(model, topology)};
 }
 
 }  // namespace
@@ -50,6 +64,7 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       micro_batches_(topology.micro_batches),
       mode_(topology.mode),
       routing_epoch_(RoutingEpochOf(model, topology, rank)),
+      trace_epoch_(TraceEpochOf(model, topology, rank)),
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
@@ -84,6 +99,7 @@ Status ExpertInstance::Run(std::stop_token stop) {
   stop_ = stop;
   const std::stop_callback wake(stop, [this] { transport_.Wake(); });
   if (options_.routing != nullptr) options_.routing->Enter(routing_epoch_);
+  if (options_.trace != nullptr) options_.trace->Enter(trace_epoch_);
   Status ended = RunSteps(stop);
   LetGo(exchange_, options_.deadlines.loss);
   ended = JudgeLoss(std::move(ended), transport_, control_.left(), stop, options_.departing,
@@ -142,6 +158,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   exchange_.BeginStep(key, participants);
   const MonotonicTime start = clock_.Now();
   if (options_.routing != nullptr) options_.routing->BeginStep();
+  if (options_.trace != nullptr) options_.trace->BeginStep(ticket.step, start);
   wait_ = gate_ = aebs_ = computed_ = Seconds(0);
   rows_ = rounds_ = activated_ = 0;
   is_overlapped_ = false;
@@ -160,6 +177,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
         sources_[a] = Source();
         sources_[a].awaited = who[a];
       }
+      if (options_.trace != nullptr) options_.trace->Enters(layer, i);
       layers_->Begin(layer, DrawOf(key));
       const Status done = [&] {
         JANUS_RETURN_IF_ERROR(AwaitRows(key));
@@ -178,6 +196,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   JANUS_RETURN_IF_ERROR(AwaitEnd(key));
   JANUS_RETURN_IF_ERROR(ObserveTimings());
   if (options_.routing != nullptr) options_.routing->EndStep();
+  if (options_.trace != nullptr) options_.trace->EndStep();
   const Seconds took = clock_.Now() - start;
   if (options_.metrics != nullptr) {
     options_.metrics->step.Observe(took.count());
@@ -368,6 +387,7 @@ Status ExpertInstance::AwaitEnd(const RoundKey& key) {
 Status ExpertInstance::ObserveTimings() {
   std::array<Seconds, kSend + 1> of_round{};
   return timings_.Read([&](int what, Seconds took) {
+    if (options_.trace != nullptr) options_.trace->Took(WorkOf(what), took);
     of_round[static_cast<size_t>(what)] += took;
     if (what != kSend) return;
     wait_ += of_round[kReceive];

@@ -18,6 +18,7 @@
 #include "dataplane/steps/message_counts.h"
 #include "dataplane/steps/pacer.h"
 #include "dataplane/steps/step_metrics.h"
+#include "dataplane/steps/step_trace_record.h"
 #include "dataplane/weights/expert_weights.h"
 #include "kernels/device/context.h"
 #include "kernels/device/stopwatch.h"
@@ -37,6 +38,7 @@ struct ExpertOptions {
   Logger log{2, LogLevel::kWarning};
   StepMetrics* metrics = nullptr;    // outlives the instance; null: no metrics
   RoutingRecord* routing = nullptr;  // outlives the instance; null: no record
+  StepTraceRecord* trace = nullptr;  // likewise
   ExpertPacer* pacer = nullptr;      // likewise; null: results are shown once they are there
   std::stop_token departing;  // once requested, an epoch that peers have left ends without an error
 };
@@ -98,7 +100,10 @@ class ExpertInstance {
   Status AwaitEnd(const RoundKey& key);
   // Observes the timings of the step.
   Status ObserveTimings();
-  Status EndTiming(int what) { return timings_.EndTiming(what); }
+  Status EndTiming(int what) {
+    if (options_.trace != nullptr) options_.trace->EndTiming();
+    return timings_.EndTiming(what);
+  }
 
   // Constant after construction.
   const ExpertOptions options_;
@@ -107,6 +112,7 @@ class ExpertInstance {
   const int micro_batches_;
   const ExchangeMode mode_;
   const RoutingRecord::Epoch routing_epoch_;
+  const StepTraceRecord::Epoch trace_epoch_;
   Transport& transport_;
   ExpertExchange& exchange_;
   const Clock& clock_;

@@ -190,6 +190,7 @@ grpc::Status ControlService::GetStatistics(grpc::ServerContext* context,
     *reply->add_instances() = ToProto(worker_.statistics());
     AddToProto(worker_.routing(request->with_popularity(), request->with_rounds()), *reply);
     AddToProto(worker_.gateways().Read(), *reply);
+    AddToProto(worker_.traces(request->with_spans()), *reply);
   }
   if (topology) reply->set_epoch(topology->epoch);
   return grpc::Status::OK;

@@ -60,7 +60,7 @@ Result<Loaded<AttentionWeights>> LoadInto(kernels::Uploader& uploader, const std
 
 Result<std::unique_ptr<InstanceState>> InstanceState::Make(
     const WorkerFlags& flags, kernels::Context& context, const v1::WorkerConfig& config,
-    const SequenceRoom& room, TokenSink& sink, StepMetrics& metrics, const Clock& clock,
+    const SequenceRoom& room, TokenSink& sink, InstanceRecords& records, const Clock& clock,
     const Logger& log, std::stop_token departing, const LoadProgress& report,
     std::stop_token stop) {
   auto state = std::make_unique<InstanceState>();
@@ -76,7 +76,9 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
                                                              kernels::DetectCpu(), MachineBytes()));
   l.settings.attention.log = l.experts.log = log;
   l.settings.attention.departing = l.experts.departing = std::move(departing);
-  l.settings.attention.metrics = l.experts.metrics = &metrics;
+  l.settings.attention.metrics = l.experts.metrics = &records.metrics;
+  l.settings.attention.trace = l.experts.trace = &records.trace;
+  l.experts.routing = &records.routing;
   if (config.has_timed()) {
     if (!context.is_host()) {
       return InvalidArgument("config.timed: a timed device computes on CPUs; this worker is on " +

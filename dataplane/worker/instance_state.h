@@ -10,8 +10,10 @@
 #include "common/log.h"
 #include "dataplane/attention/attention_instance.h"
 #include "dataplane/engine/emission_thread.h"
+#include "dataplane/experts/routing_record.h"
 #include "dataplane/model/load_weights.h"
 #include "dataplane/steps/step_metrics.h"
+#include "dataplane/steps/step_trace_record.h"
 #include "dataplane/worker/grammars.h"
 #include "dataplane/worker/settings.h"
 #include "dataplane/worker/timed/make_model.h"
@@ -19,6 +21,13 @@
 #include "kernels/device/uploader.h"
 
 namespace janus::dataplane {
+
+// What an instance notes beside serving, over its epochs.
+struct InstanceRecords {
+  StepMetrics metrics;
+  StepTraceRecord trace;
+  RoutingRecord routing;  // of an expert instance
+};
 
 // The parts of a worker that outlive epochs (docs/design/007). Constant once made, except for the
 // instance, which is thread-safe, and the uploader, which belongs to the thread that prepares an
@@ -30,7 +39,7 @@ struct InstanceState {
   // (LoadAttention), of the device (kernels::Uploader), and Cancelled.
   static Result<std::unique_ptr<InstanceState>> Make(
       const WorkerFlags& flags, kernels::Context& context, const v1::WorkerConfig& config,
-      const SequenceRoom& room, TokenSink& sink, StepMetrics& metrics, const Clock& clock,
+      const SequenceRoom& room, TokenSink& sink, InstanceRecords& records, const Clock& clock,
       const Logger& log, std::stop_token departing, const LoadProgress& report,
       std::stop_token stop);
   // Whether an epoch with this configuration and room can use the instance. FailedPrecondition: a

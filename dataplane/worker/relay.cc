@@ -293,6 +293,8 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, bool 
   const auto experts = static_cast<uint32_t>(
       std::ranges::count(targets, v1::ROLE_EXPERTS, [](const auto* one) { return one->role(); }));
   if (experts > 0) request.set_with_rounds((asked.with_rounds() + experts - 1) / experts);
+  const auto members = static_cast<uint32_t>(std::max(targets.size(), size_t{1}));
+  request.set_with_spans((asked.with_spans() + members - 1) / members);
   Deadline until = Within(deadline);
   if (is_lost) until = std::min(until, std::chrono::system_clock::now() + kSilentAfterLoss);
   Calls<v1::Statistics> calls(targets.size());
@@ -305,6 +307,7 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, bool 
   v1::Statistics all;
   RoutingStatistics routing;
   GatewayReports gateways;
+  std::vector<StepTrace> traces;
   size_t round_bytes = 0;
   auto& ended = calls.Wait(keep_waiting);
   for (size_t i = 0; i < ended.size(); ++i) {
@@ -322,10 +325,13 @@ v1::Statistics Relay::GetStatistics(const v1::GetStatisticsRequest& asked, bool 
     if (round_bytes > kMostRoundBytes) more.rounds.clear();
     JoinRouting(more, routing);
     JoinGateways(GatewaysFromProto(ended[i].reply), gateways);
+    std::ranges::move(TracesFromProto(ended[i].reply), std::back_inserter(traces));
   }
   if (routing.rounds.size() > asked.with_rounds()) routing.rounds.resize(asked.with_rounds());
   AddToProto(routing, all);
   AddToProto(gateways, all);
+  KeepOneStep(traces);
+  AddToProto(traces, all);
   return all;
 }
 

@@ -222,9 +222,8 @@ Result<const InstanceState*> Worker::InstanceStateFor(
     if (!progress({"weights", done, total})) stop.request_stop();
   };
   JANUS_ASSIGN_OR_RETURN(
-      state, InstanceState::Make(flags_, context_, request.config, room, router_, step_metrics_,
-                                 clock_, log_, departing_.get_token(), report, stop.get_token()));
-  state->experts.routing = &routing_;
+      state, InstanceState::Make(flags_, context_, request.config, room, router_, records_, clock_,
+                                 log_, departing_.get_token(), report, stop.get_token()));
   const MutexLock lock(mu_);
   state_ = std::move(state);
   return state_.get();
@@ -434,7 +433,7 @@ InstanceStatistics Worker::statistics() const {
 
 std::vector<MetricFamily> Worker::metrics() const {
   const std::optional<Topology> committed = topology();
-  return WorkerMetrics(statistics(), committed ? committed->epoch : 0, step_metrics_);
+  return WorkerMetrics(statistics(), committed ? committed->epoch : 0, records_.metrics);
 }
 
 }  // namespace janus::dataplane

@@ -12,7 +12,6 @@
 #include "common/log.h"
 #include "common/mutex.h"
 #include "dataplane/comm/handshake/exchange_listener.h"
-#include "dataplane/experts/routing_record.h"
 #include "dataplane/steps/step_metrics.h"
 #include "dataplane/worker/commit_listener.h"
 #include "dataplane/worker/epoch_session.h"
@@ -101,8 +100,10 @@ class Worker {
   // For an expert instance: its report on the service's routing (routing_record.h), with at most so
   // many sampled rounds.
   RoutingStatistics routing(bool popularity, size_t rounds) const {
-    return routing_.Read(popularity, rounds);
+    return records_.routing.Read(popularity, rounds);
   }
+  // How its newest kept steps went, with at most so many spans (step_trace_record.h).
+  std::vector<StepTrace> traces(size_t spans) const { return records_.trace.Read(spans); }
   // The metrics for a scrape.
   std::vector<MetricFamily> metrics() const;
 
@@ -148,8 +149,7 @@ class Worker {
   const uint64_t process_;  // LoadCounts::process
   TokenRouter router_;
   GatewayBook gateways_;
-  StepMetrics step_metrics_;
-  RoutingRecord routing_;  // for an expert instance, over its epochs
+  InstanceRecords records_;
   ExchangeRefusalCounts refusals_;
   ExchangeListener listener_{&refusals_};  // Prepare opens it
 

@@ -238,6 +238,7 @@ class RelayedQuestion final : public RelayedCall<StatisticsQuestion> {
     request_.set_service_uid(order.service_uid);
     request_.set_with_popularity(order.with_popularity);
     request_.set_with_rounds(order.with_rounds);
+    request_.set_with_spans(order.with_spans);
     request_.set_until_loss_ms(static_cast<uint32_t>(order.until_loss.count()));
     AddTargets(order.members, *request_.mutable_relay());
     context_.set_deadline(std::chrono::system_clock::now() + kAnswer);

@@ -34,6 +34,25 @@ void RecordBook::Add(const ObjectKey& key, const std::string& uid, PlacementReco
   RecordsOf(key, uid).placement = std::make_shared<const PlacementRecord>(std::move(record));
 }
 
+void RecordBook::Add(const ObjectKey& key, StepRecord record) {
+  const MutexLock lock(mu_);
+  StepRecord& of = steps_[key];
+  const auto step_of = [](const StepRecord& one) {
+    const StepTrace& any = one.statistics->traces.front();
+    return std::pair(any.epoch, any.step);
+  };
+  // Members tell of their last step again and again.
+  if (of.statistics != nullptr && step_of(of) == step_of(record)) record.time = of.time;
+  of = std::move(record);
+}
+
+std::optional<StepRecord> RecordBook::StepOf(const ObjectKey& key) const {
+  const MutexLock lock(mu_);
+  const auto found = steps_.find(key);
+  if (found == steps_.end()) return std::nullopt;
+  return found->second;
+}
+
 void RecordBook::Count(const ObjectKey& key, const std::string& uid,
                        const DecisionRecord& decision) {
   const MutexLock lock(mu_);
@@ -59,17 +78,26 @@ std::vector<RecordedFigures> RecordBook::Figures() const {
 void RecordBook::Forget(const ObjectKey& key) {
   const MutexLock lock(mu_);
   services_.erase(key);
+  steps_.erase(key);
 }
 
 void RecordBook::ForgetAll() {
   const MutexLock lock(mu_);
   services_.clear();
+  steps_.clear();
 }
 
 std::vector<ObjectKey> RecordBook::Services() const {
   const MutexLock lock(mu_);
   std::vector<ObjectKey> out;
   for (const auto& [key, of] : services_) out.push_back(key);
+  return out;
+}
+
+std::vector<ObjectKey> RecordBook::ServicesWithSteps() const {
+  const MutexLock lock(mu_);
+  std::vector<ObjectKey> out;
+  for (const auto& [key, of] : steps_) out.push_back(key);
   return out;
 }
 

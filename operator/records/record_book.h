@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/mutex.h"
+#include "common/statistics.h"
 #include "operator/kube/object.h"
 #include "operator/records/tick_record.h"
 
@@ -35,6 +36,12 @@ struct RecordedFigures {
   std::optional<std::pair<double, double>> busiest;
 };
 
+// How a step of a service went, as its members have told.
+struct StepRecord {
+  WallTime time;                                 // of the first answer with this step
+  std::shared_ptr<const Statistics> statistics;  // Statistics::traces has at least one instance
+};
+
 // The decisions of this process, of the last kKept and at most kMost of each service. Candidates
 // are kept of changes and of the newest decision only. In memory: a new leader begins with an empty
 // book. Thread-safe.
@@ -49,19 +56,26 @@ class RecordBook {
   void Add(const ObjectKey& key, const std::string& uid, PlacementRecord record);
   // A decision was made, with or without a world: a hold for lack of counters has none.
   void Count(const ObjectKey& key, const std::string& uid, const DecisionRecord& decision);
+  // Of any service, whether decisions are made for it or not. Takes the place of an earlier one.
+  void Add(const ObjectKey& key, StepRecord record);
   void Forget(const ObjectKey& key);
   void ForgetAll();
 
   std::vector<RecordedFigures> Figures() const;
+  // With decisions.
   std::vector<ObjectKey> Services() const;
+  std::vector<ObjectKey> ServicesWithSteps() const;
   // Nothing: no such service has records.
   std::optional<ServiceRecords> Of(const ObjectKey& key) const;
+  // Nothing: no step of it was told.
+  std::optional<StepRecord> StepOf(const ObjectKey& key) const;
 
  private:
   ServiceRecords& RecordsOf(const ObjectKey& key, const std::string& uid) JANUS_REQUIRES(mu_);
 
   mutable Mutex mu_;
   std::map<ObjectKey, ServiceRecords> services_ JANUS_GUARDED_BY(mu_);
+  std::map<ObjectKey, StepRecord> steps_ JANUS_GUARDED_BY(mu_);
 };
 
 }  // namespace janus::control

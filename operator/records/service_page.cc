@@ -12,6 +12,7 @@
 #include "operator/api/json.h"
 #include "operator/api/tree.h"
 #include "operator/records/record_lines.h"
+#include "operator/records/step_page.h"
 
 namespace janus::control {
 namespace {
@@ -259,33 +260,47 @@ std::vector<std::string_view> PartsOf(std::string_view path) {
   return out;
 }
 
-}  // namespace
-
-ObjectKey ServiceOfPath(std::string_view path) {
-  const std::vector<std::string_view> parts = PartsOf(path);
-  if (parts.size() < 4 || parts[0] != "v1" || parts[1] != "services") return {};
-  return {std::string(parts[2]), std::string(parts[3])};
+RecordsAnswer ListOf(const std::vector<ObjectKey>& keys) {
+  Node out = Node::Map();
+  Node& services = out.Add("services", Node::List());
+  for (const ObjectKey& key : keys) {
+    Node one = Node::Map();
+    one.Add("namespace", Node::String(key.namespace_));
+    one.Add("name", Node::String(key.name));
+    services.items.push_back(std::move(one));
+  }
+  return {200, "application/json", WriteJson(out)};
 }
+
+RecordsAnswer AnswerStep(const RecordBook& book, const ObjectKey& key, WallTime now) {
+  const std::optional<StepRecord> step = book.StepOf(key);
+  if (!step) {
+    return NotFoundAnswer("no step of the service " + key.ToString() +
+                          " is recorded yet: it needs requests; each sixteenth step is kept");
+  }
+  return {200, "application/json", StepJson(key, *step, now)};
+}
+
+}  // namespace
 
 RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallTime now) {
   const std::vector<std::string_view> parts = PartsOf(path);
-  if (parts.size() == 2 && parts[0] == "v1" && parts[1] == "services") {
-    Node out = Node::Map();
-    Node& services = out.Add("services", Node::List());
-    for (const ObjectKey& key : book.Services()) {
-      Node one = Node::Map();
-      one.Add("namespace", Node::String(key.namespace_));
-      one.Add("name", Node::String(key.name));
-      services.items.push_back(std::move(one));
-    }
-    return {200, "application/json", WriteJson(out)};
+  const bool is_known = parts.size() >= 2 && parts[0] == "v1";
+  const bool is_of_steps = is_known && parts[1] == "steps";
+  const bool is_of_services = is_known && parts[1] == "services";
+  if (is_of_services && parts.size() == 2) return ListOf(book.Services());
+  if (is_of_steps && parts.size() == 2) return ListOf(book.ServicesWithSteps());
+  ObjectKey key;
+  if ((is_of_services || is_of_steps) && parts.size() >= 4) {
+    key = {std::string(parts[2]), std::string(parts[3])};
   }
-  const ObjectKey key = ServiceOfPath(path);
+  if (is_of_steps && parts.size() == 4) return AnswerStep(book, key, now);
   const bool wants_worlds = parts.size() == 5 && parts[4] == "worlds";
   const bool wants_routing = parts.size() == 5 && parts[4] == "routing";
   const std::optional<WallTime> since =
       parts.size() == 6 && parts[4] == "since" ? TimeIn(parts[5]) : std::nullopt;
-  if (key.name.empty() || (parts.size() != 4 && !wants_worlds && !wants_routing && !since)) {
+  if (!is_of_services || key.name.empty() ||
+      (parts.size() != 4 && !wants_worlds && !wants_routing && !since)) {
     return NotFoundAnswer("there is no such page; /v1/services lists the services");
   }
   const std::optional<ServiceRecords> records = book.Of(key);

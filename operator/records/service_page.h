@@ -16,6 +16,9 @@ namespace janus::control {
 //   .../<name>/since/<time>               the same with the points and decisions after that time,
 //                                         so that a page that polls reads the rest once
 //   .../<name>/worlds                     lines that can be replayed (record_lines.h)
+//   /v1/steps, /v1/steps/<namespace>/<name>
+//                                         the services with a recorded step, and how it went
+//                                         (step_page.h); decisions need not be made for them
 //   .../<name>/routing                    CSV of sampled routing, for janusctl place: a row per
 //                                         token, a column layer<i> with its experts. Layers are
 //                                         sampled apart, so a row has a token of each
@@ -30,8 +33,5 @@ struct RecordsAnswer {
 // `path`: without a query. 404: no such path, no records of that service, or a time that is no
 // number.
 RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallTime now);
-
-// The service that the path asks for; empty: it asks for none.
-ObjectKey ServiceOfPath(std::string_view path);
 
 }  // namespace janus::control

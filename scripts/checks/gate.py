@@ -25,14 +25,18 @@ import shards
 from outcome import Failure, Outcome, problems, times_table, verdict
 
 LOGS = process.ROOT / "build" / "gate"
+TIDY_REPORT = LOGS / "tidy.json"
 LAST_SECOND = 80 * 60  # the latest end of nightly shards: a whole run may take ninety minutes
 
 
 class Gate:
-    def __init__(self, plan, quick):
+    def __init__(self, plan, quick, names):
         self.plan = plan
         self.quick = quick
+        self.with_tidy = "tidy" in names
         self.cluster_programs = None
+        self.tidy_run = None
+        self.tidy_command = f"scripts/lint tidy --commits {plan['tidy_commits']} --most {plan['tidy_most']} --json {TIDY_REPORT}"
 
     def packages(self):
         groups = "build test" if self.quick else "build test cluster images"
@@ -47,7 +51,8 @@ class Gate:
 
     def build(self):
         if not self.quick:
-            self._start_cluster_programs()
+            self.cluster_programs = self._start("command -v go >/dev/null || exit 0; e2e/build/build node",
+                                                LOGS / "cluster-programs.log")
         return builds.build("build", "dev", [], LOGS / "build.log")
 
     def tests(self):
@@ -61,24 +66,24 @@ class Gate:
 
     def cluster(self):
         if self.cluster_programs is not None:
-            running, log, path = self.cluster_programs
-            status = process.end(running)
-            log.close()
+            if self._end(self.cluster_programs) != 0:
+                print(process.tail(self.cluster_programs[2]), flush=True)
             self.cluster_programs = None
-            if status != 0:
-                print(process.tail(path), flush=True)
+        # Clusters wait more than they compute: clang-tidy works in between.
+        if self.with_tidy:
+            self._start_tidy()
         return cluster.run("cluster", self.plan["core_suites"], LOGS / "cluster.log")
 
     def tidy(self):
         outcome = Outcome("tidy")
-        report = LOGS / "tidy.json"
-        report.unlink(missing_ok=True)
-        command = f"scripts/lint tidy --commits {self.plan['tidy_commits']} --most {self.plan['tidy_most']}"
-        status = process.run(f"{command} --json {report}", LOGS / "tidy.log")
-        if not report.exists():
-            outcome.failures.append(Failure("clang-tidy", "", command, f"it ended with {status}"))
+        if self.tidy_run is None:
+            self._start_tidy()
+        status = self._end(self.tidy_run)
+        print((LOGS / "tidy.log").read_text(errors="replace"), flush=True)
+        if not TIDY_REPORT.exists():
+            outcome.failures.append(Failure("clang-tidy", "", self.tidy_command, f"it ended with {status}"))
             return outcome
-        told = json.loads(report.read_text())
+        told = json.loads(TIDY_REPORT.read_text())
         outcome.passed = len(told["clean"])
         outcome.failures = [Failure("clang-tidy", file, f"scripts/lint tidy {file}") for file in told["failed"]]
         if told["left"]:
@@ -101,12 +106,20 @@ class Gate:
             outcome.suites.append((f"{phase} {check}", time.monotonic() - begun, "failed" if outcome.failures else "passed"))
         return outcome
 
-    # The cluster's programs are compiled at the same time as ours, at the lowest priority.
-    def _start_cluster_programs(self):
-        path = LOGS / "cluster-programs.log"
+    def _start_tidy(self):
+        TIDY_REPORT.unlink(missing_ok=True)
+        self.tidy_run = self._start(self.tidy_command, LOGS / "tidy.log")
+
+    # What runs beside a phase does so at the lowest priority: (process, log, its path).
+    def _start(self, command, path):
         log = open(path, "wb")  # pylint: disable=consider-using-with
-        self.cluster_programs = (process.start("command -v go >/dev/null || exit 0; e2e/build/build node", log, nice=19), log,
-                                 path)
+        return process.start(command, log, nice=19), log, path
+
+    def _end(self, started):
+        running, log, _ = started
+        status = process.end(running)
+        log.close()
+        return status
 
 
 def run_phases(gate, names):
@@ -164,7 +177,7 @@ def main():
     if whole:
         for line in nightly.red_lines(all_shards):
             print(line)
-    gate = Gate(plan, quick)
+    gate = Gate(plan, quick, names)
     begun = time.monotonic()
     try:
         outcomes = run_phases(gate, names)

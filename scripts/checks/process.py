@@ -60,12 +60,20 @@ def kill_all():
         _kill(session)
 
 
+def _yield_by(nice):
+    os.nice(nice)
+    try:  # between sessions the kernel goes by the niceness of their groups
+        pathlib.Path("/proc/self/autogroup").write_text(str(nice), encoding="ascii")
+    except OSError:
+        pass
+
+
 def start(text, log, environment=None, nice=0):
     """Starts a bash command; its output goes only to `log`. It reads env.sh first, to find what a phase has installed."""
     process = subprocess.Popen(
         ["bash", "-c", f"set -euo pipefail; source scripts/env.sh; {text}"], cwd=ROOT, stdin=subprocess.DEVNULL,
         stdout=log, stderr=subprocess.STDOUT, start_new_session=True, env={**os.environ, **(environment or {})},
-        preexec_fn=(lambda: os.nice(nice)) if nice else None)
+        preexec_fn=(lambda: _yield_by(nice)) if nice else None)
     _running.add(process.pid)
     return process
 

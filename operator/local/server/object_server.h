@@ -28,7 +28,7 @@ class ObjectServer {
 
   // Answers GET of a path that is not of the API, below kRecordsPath.
   using Records = std::function<ObjectReply(const std::string& path)>;
-  static constexpr std::string_view kRecordsPath = "/v1/services";
+  static constexpr std::string_view kRecordsPath = "/v1/";
 
   // `store` outlives this. Unavailable: the socket cannot be made (the path limit is 107 bytes).
   static Result<std::unique_ptr<ObjectServer>> Create(LocalStore& store, const std::string& path,

@@ -21,6 +21,8 @@ constexpr std::chrono::seconds kAnswer{10};
 // Of each expert instance, once in kCountEvery. Placement needs no routing of a single instance.
 constexpr uint32_t kRoundsOfInstance = 24;
 constexpr uint32_t kMostRounds = 1024;
+// For people. All layers of a small service, some of a large one: about 80 KB in an answer.
+constexpr uint32_t kMostSpans = 16'384;
 
 uint32_t RoundsToAsk(const TopologyRecord& record) {
   const auto experts = static_cast<uint32_t>(
@@ -132,6 +134,7 @@ void EpochWatch::Look(const MemberOrder& order, const TopologyRecord& record, Mo
       next_count_ = now + kCountEvery;
       question.with_rounds = RoundsToAsk(record);
     }
+    question.with_spans = kMostSpans;
     question_ = calls_.Ask(question, wake);
     asked_ = now;
     due_ = question.until_loss.count() > 0 ? now + kUntilLoss + kOverdueAfter : now + kAnswer;

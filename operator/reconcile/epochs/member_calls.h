@@ -59,6 +59,8 @@ struct MemberOrder {
   bool with_popularity = false;
   // And for at most so many of the rounds that expert instances have sampled, the newest ones.
   uint32_t with_rounds = 0;
+  // And for how one step went, with at most so many spans.
+  uint32_t with_spans = 0;
   // With Ask: the answer comes when the member that relays the question has lost the epoch, and
   // otherwise after this time.
   std::chrono::milliseconds until_loss{0};

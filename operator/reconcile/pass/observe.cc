@@ -224,6 +224,13 @@ class Observing {
     out_.next_lost_node = JudgeByNodes(nodes, pass_.wall, out_.pods);
   }
 
+  // For people, if an answer of this pass has one.
+  void KeepTrace(const WatchSeen& watch) {
+    if (pass_.options.records == nullptr || watch.answered != pass_.now) return;
+    if (watch.statistics == nullptr || watch.statistics->traces.empty()) return;
+    pass_.options.records->Add(pass_.key, {pass_.wall, watch.statistics});
+  }
+
   void HearMembers() {
     const bool can_call =
         pass_.options.certificates == nullptr || pass_.memory.remembered.certificates.can_call;
@@ -235,6 +242,7 @@ class Observing {
                          pass_.wake, pass_.tell, pass_.again);
       }
       one.epochs = line.epochs.Seen(pass_.now);
+      KeepTrace(one.epochs.watch);
       one.epochs.released = line.end.released();
     }
   }

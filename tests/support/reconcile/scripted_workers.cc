@@ -247,6 +247,7 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
     statistics.routing = routing;
     if (rounds) statistics.routing.rounds = rounds(order.with_rounds);
   }
+  if (order.with_spans > 0) statistics.traces = traces;
   bool is_well = true;
   CountTraffic();
   statistics.epoch = static_cast<uint64_t>(order.epoch);

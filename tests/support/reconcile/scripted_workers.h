@@ -73,6 +73,7 @@ class ScriptedWorkers final : public MemberCalls {
   RoutingStatistics routing;  // of all, for calls that ask for popularity
   // The sampled rounds of an answer, at most so many.
   std::function<std::vector<RoutedRound>(size_t most)> rounds;
+  std::vector<StepTrace> traces;  // of an answer
   // Prepare sends no reports.
   bool is_mute = false;
 

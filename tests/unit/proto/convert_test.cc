@@ -303,6 +303,37 @@ TEST(Convert, RoutingComesBackAndWhatIsNoneOfItIsLeftOut) {
   EXPECT_EQ(RoutingFromProto(wire).popularity.size(), 1U);
 }
 
+TEST(Convert, TracesComeBackAndWhatIsNoneIsLeftOut) {
+  const std::vector<StepTrace> traces = {
+      {Role::kExperts,
+       Rank{3},
+       5,
+       uint64_t{1} << 33,
+       61,
+       -5,
+       {{StepWork::kExperts, 60, 3, int64_t{1} << 40}, {StepWork::kHost, -1, 0, 0}}},
+      {Role::kAttention, Rank{0}, 5, uint64_t{1} << 33, 61, 9, {{StepWork::kAebs, 0, 1, 7}}}};
+  v1::Statistics wire;
+  AddToProto(traces, wire);
+  EXPECT_EQ(TracesFromProto(wire), traces);
+  EXPECT_EQ(FromProto(wire).traces, traces);
+  for (const auto& spoil : std::vector<std::function<void(v1::StepTrace&)>>{
+           [](auto& trace) { trace.set_role(v1::ROLE_UNSPECIFIED); },
+           [](auto& trace) { trace.set_rank(UINT32_MAX); },
+           [](auto& trace) { trace.set_layers(UINT32_MAX); },
+           [](auto& trace) { trace.set_began_ns(INT64_MIN); },
+           [](auto& trace) { trace.add_work(1); }, [](auto& trace) { trace.set_work(0, 0); },
+           [](auto& trace) { trace.set_work(0, kStepWorks + 1); },
+           [](auto& trace) { trace.set_layer(0, 62); },
+           [](auto& trace) { trace.set_micro_batch(0, 4); },
+           [](auto& trace) { trace.set_took_ns(1, (uint64_t{1} << 50) - (uint64_t{1} << 40)); },
+           [](auto& trace) { trace.set_took_ns(1, UINT64_MAX); }}) {
+    v1::Statistics bad = wire;
+    spoil(*bad.mutable_traces(0));
+    EXPECT_EQ(TracesFromProto(bad).size(), 1U);
+  }
+}
+
 TEST(Convert, KnowsEveryTypeAndPolicy) {
   EXPECT_EQ(ToProto(DType::kFloat32), v1::DTYPE_FLOAT32);
   EXPECT_EQ(ToProto(DType::kBFloat16), v1::DTYPE_BFLOAT16);

@@ -624,6 +624,49 @@ TEST_F(EpochsTest, EveryRoutedRowIsToldOfOnceOverAllMembersAndEpochs) {
   EXPECT_EQ(all.popularity_size() + all.rounds_size(), 0);
 }
 
+TEST_F(EpochsTest, AllMembersTellOfOneStep) {
+  Change({0}, {0, 1});
+  TestGateway gateway(At(Role::kAttention, 0));
+  gateway.Hello();
+  gateway.Send(Ask(1));
+  ASSERT_EQ(gateway.ReadToTheEnd(1).finish_reason(), v1::FINISH_REASON_LENGTH);
+  const auto traces = [&](uint32_t spans) {
+    v1::GetStatisticsRequest request;
+    request.set_service_uid(kUid);
+    request.set_with_spans(spans);
+    AddTarget(Role::kAttention, 0, *request.add_relay());
+    for (const int e : {0, 1}) AddTarget(Role::kExperts, e, *request.add_relay());
+    grpc::ClientContext context;
+    v1::Statistics all;
+    EXPECT_TRUE(At(Role::kAttention, 0).control().GetStatistics(&context, request, &all).ok());
+    return FromProto(all).traces;
+  };
+  EXPECT_TRUE(traces(0).empty());
+  std::vector<StepTrace> all = traces(1 << 16);
+  ASSERT_EQ(all.size(), 3U);
+  std::vector<StepTrace> aligned = all;
+  EXPECT_EQ(AlignClocks(aligned), 0) << "they have one clock";
+  EXPECT_EQ(aligned, all) << "attention first, and nothing was moved";
+  for (const StepTrace& one : all) {
+    EXPECT_EQ(one.epoch, epoch_);
+    EXPECT_EQ(one.step, all[0].step);
+    EXPECT_EQ(one.step % 16, 0U);
+    std::set<int> sends, waits;
+    for (const StepSpan& span : one.spans) {
+      if (span.work == StepWork::kSend) sends.insert(span.layer);
+      if (span.work == StepWork::kReceive) waits.insert(span.layer);
+    }
+    EXPECT_EQ(sends.size(), static_cast<size_t>(description_.moe_layers()));
+    EXPECT_EQ(waits, sends);
+  }
+  // With less room each tells of the same layers.
+  std::set<int> layers;
+  for (const StepTrace& one : traces(1)) {
+    for (const StepSpan& span : one.spans) layers.insert(span.layer);
+  }
+  EXPECT_EQ(layers, std::set{(description_.moe_layers() - 1) / 2});
+}
+
 TEST_F(EpochsTest, StatisticsSayOfWhichEpochTheyAre) {
   Worker& worker = At(Role::kExperts, 0).worker();
   EXPECT_EQ(worker.statistics().epoch, 0U) << "none";
