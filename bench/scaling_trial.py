@@ -323,6 +323,7 @@ def live(args, folder, model, trace):
     first = cost(args, series_of(args, record, began))
     took = decisions(args, record, events, began)
     say("recorded decisions", replay=replayed.strip().splitlines()[-1:])
+    say("model error", **record["modelError"])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
     simulate(args, trace, first, round(statistics.median(took), 2) if took else 10)
 

@@ -1,9 +1,12 @@
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -150,12 +153,27 @@ int Run(const WorkerFlags& flags, kernels::Context& context, StopSignals& stop) 
   return context.has_failed() ? 1 : 0;
 }
 
+// For exchange.hostShared: lets every user make sockets in a folder that this user owns. As in
+// /tmp, a user can remove its own ones only.
+int ShareFolder(const char* folder) {
+  constexpr mode_t kSticky = 01777;
+  if (chmod(folder, kSticky) == 0) return 0;
+  std::fprintf(stderr,
+               "share-folder %s: %s; the init container must run as root, which owns the folder "
+               "that the kubelet has made\n",
+               folder, std::strerror(errno));
+  return 1;
+}
+
 }  // namespace
 }  // namespace janus::dataplane
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "fetch") {
     return janus::dataplane::FetchMain(argc - 1, argv + 1);
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "share-folder") {
+    return janus::dataplane::ShareFolder(argc > 2 ? argv[2] : "");
   }
   janus::StopSignals stop;
   CLI::App app{

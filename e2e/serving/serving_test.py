@@ -46,11 +46,6 @@ class ServingTest(ServedCase):
         self.await_served("demo")
         return self.ask_demo(12)
 
-    def page(self, pod):
-        """A worker's metrics."""
-        address = self.kubectl("get", "pod", pod, "-o", "jsonpath={.status.podIP}")
-        return self.nodes[0].box.run("curl", "-sf", f"http://{address}:9100/metrics")
-
     def is_holding(self, pod):
         return re.search(r"^janus_holding(?:{.*})? 1$", self.page(pod), re.M) is not None
 

@@ -6,6 +6,7 @@ pause. No request may fail, and every answer to a prompt must be the same.
 
 import json
 import pathlib
+import re
 import sys
 import time
 import unittest
@@ -102,6 +103,35 @@ class SeveralInstancesTest(ServedCase):
             self.patch_roles(experts={"instancesPerPod": 1})
             self.await_whole(epoch, {"attention": [2], "experts": [1, 1, 1, 1]})
             askers.await_more(6)
+        self.check_answers(askers)
+
+    def links(self, pod):
+        """How the instance of a pod reaches its peers."""
+        return [way.split("/")[0] for way in
+                re.findall(r'^janus_exchange_link_info{.*transport="([^"]*)".*} 1$', self.page(pod["metadata"]["name"]), re.M)]
+
+    def test_pods_of_a_machine_share_memory(self):
+        self.apply("demo", "demo", gateway={"replicas": 2}, exchange={"hostShared": True},
+                   roles={"attention": {"replicas": 2, "maxBatchSize": 16}, "experts": {"replicas": 4}})
+        self.await_served("demo")
+        askers = self.ask_demo(12)
+
+        def check():
+            pods = list(self.living(OF_WORKERS).values())
+            nodes = [pod["spec"]["nodeName"] for pod in pods]
+            self.assertEqual(set(nodes), {node.name for node in self.nodes}, "pods are on both machines")
+            for pod, node in zip(pods, nodes):
+                self.assertEqual(self.links(pod).count("shared memory"), nodes.count(node) - 1, "its mates on the machine")
+                self.assertIn("UCX tcp", self.links(pod))
+
+        askers.await_more(6)
+        check()
+        self.assertEqual(self.get("moesvc/demo")["status"]["effective"]["exchangeMode"], "TwoPhaseParallel")
+        epoch = self.epoch()
+        self.kubectl("delete", "pod", next(iter(self.living(OF_WORKERS))), "--wait=false")
+        wait_for(lambda: self.epoch() > epoch and self.is_ready(), "another pod in its place")
+        askers.await_more(6)
+        check()
         self.check_answers(askers)
 
     def test_a_node_is_drained(self):

@@ -1,13 +1,15 @@
 """A service on two real nodes that keeps its latency target by itself through a swell of load: python3 e2e/serving/swell_test.py
 
-Timed devices play Mixtral-8x22B on H200s; a request stands for 64. The load grows tenfold and falls again within seven minutes.
+Timed devices play Mixtral-8x22B on H200s; a request stands for 32. The load grows tenfold and falls again within seven minutes.
 Meanwhile the leading operator is killed three times, at different points of a decision, and the API server is away for a
 minute. No request may fail, each role grows with the load and shrinks after it, none shrinks under load, decisions go on, and the
 operator never writes the spec. All answers must be those of the same model at a fixed size without timed devices.
-Prints what happened as JSON lines. Attainment is printed and not asserted: it depends on the machine.
+Prints what happened as JSON lines. Attainment is printed and not asserted: it depends on the machine. JANUS_CALM=1 leaves the kills
+and the outage out, to see the attainment without them.
 """
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -147,14 +149,15 @@ class SwellTest(ServedCase):
     def test_a_swell_is_followed_whoever_dies_meanwhile(self):
         # The bounds keep a busy machine from starting more pods than it can run.
         calm = {"scaling": {"maxReplicas": 6, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}}}
-        url = self.serve(device="Timed", timed={"hardware": "H200", "model": "mixtral-8x22b", "scale": 64},
+        url = self.serve(device="Timed", timed={"hardware": "H200", "model": "mixtral-8x22b", "scale": 32},
                          slo={"tpot": {"targetMilliseconds": TARGET_MS}}, roles={"attention": calm, "experts": calm})
         generation = self.get("moesvc/demo")["metadata"]["generation"]
         self.load, self.seen, self.starts, self.ended = Load(self, url, 1), [], {}, threading.Event()
         watcher = threading.Thread(target=self.watch)
         watcher.start()
         try:
-            self.disturb()
+            if not os.environ.get("JANUS_CALM"):
+                self.disturb()
             lines, said = self.load.lines()
             most = max(one[1] + one[2] for one in self.seen)
             wait_for(lambda: sum(self.wanted()) < most, "fewer instances after the load")

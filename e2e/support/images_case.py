@@ -66,7 +66,7 @@ class ImagesCase(ClusterCase):
     @classmethod
     def settings(cls, **more):
         """Helm's --set arguments; `__` in a name is a dot."""
-        values = {"global__imageRegistry": REGISTRY, "image__pullPolicy": "Never", "hostPaths": f"{{{cls.models}}}",
+        values = {"global__imageRegistry": REGISTRY, "image__pullPolicy": "Never", "hostPaths": f"{{{cls.models},/run/janus}}",
                   **cls.values, **more}
         return [word for name, value in values.items() for word in ("--set", f"{name.replace('__', '.')}={value}")]
 

@@ -26,6 +26,11 @@ class ServedCase(ImagesCase):
         """The URL at which nodes reach it."""
         return f"http://{self.kubectl('get', 'service', service, '-o', 'jsonpath={.spec.clusterIP}')}/v1"
 
+    def page(self, pod):
+        """A worker's metrics."""
+        address = self.kubectl("get", "pod", pod, "-o", "jsonpath={.status.podIP}")
+        return self.nodes[0].box.run("curl", "-sf", f"http://{address}:9100/metrics")
+
     def await_served(self, service):
         self.kubectl("wait", "--for=condition=Ready", f"moesvc/{service}", TIMEOUT)
         self.kubectl("rollout", "status", f"deployment/{service}-gateway", TIMEOUT)

@@ -138,15 +138,16 @@ constexpr std::array kLimits = {
           [](const Spec& s) {
             return Unless(s.exchange.sum, {SumRule::kAuto, SumRule::kContributions});
           }},
-    Limit{"exchange.hostShared", "false", "",
-          [](const Spec& s) { return If(s.exchange.host_shared, "true"); }},
+    Limit{"exchange.hostShared", "false", "workers of this machine share memory already",
+          [](const Spec& s) { return If(s.exchange.host_shared, "true"); }, Ground::kMachine},
     Limit{"scaling.standby", "0", "a worker of this machine starts at once",
           [](const Spec& s) { return Unless(s.scaling.standby, 0); }, Ground::kMachine},
     Limit{"drain", "", "workers of this machine leave as soon as others serve",
           [](const Spec& s) { return If(s.drain != DrainSpec{}, "this"); }, Ground::kMachine},
     Limit{"exchange.mode", "Auto or Direct", "pods of one instance have nothing to bundle",
           [](const Spec& s) {
-            if (Attention(s).instances_per_pod > 1 || Experts(s).instances_per_pod > 1) {
+            if (Attention(s).instances_per_pod > 1 || Experts(s).instances_per_pod > 1 ||
+                s.exchange.host_shared) {
               return Asked();
             }
             return Unless(s.exchange.mode, {ExchangeMode::kAuto, ExchangeMode::kDirect});

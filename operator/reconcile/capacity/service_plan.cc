@@ -158,7 +158,8 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
 // A node of several instances sends each row once to another node, not once to each instance there
 // (docs/exchange.md has the measured times). Instances that share memory read rows in place.
 void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
-  const bool has_mates = plan.nodes && (plan.nodes->attention > 1 || plan.nodes->experts > 1);
+  const bool has_mates =
+      plan.shares_hosts || (plan.nodes && (plan.nodes->attention > 1 || plan.nodes->experts > 1));
   if (spec.exchange.mode == ExchangeMode::kAuto && has_mates) {
     plan.effective.mode = janus::ExchangeMode::kTwoPhaseParallel;
   }
@@ -177,14 +178,23 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
                           plan.effective.mode,
                           nodes.attention,
                           nodes.experts};
-  const auto segment = [&](Role role) { return static_cast<int64_t>(SegmentBytes(size, role)); };
-  const auto network = [&](Role role) { return static_cast<int64_t>(NetworkBytes(size, role)); };
+  ExchangeSize together = size;
+  if (plan.shares_hosts) {
+    // Where the scheduler puts the pods is not known: all in one machine, or each in its own.
+    together.attention_per_node = plan.m;
+    together.experts_per_node = plan.n;
+  }
+  const auto most = [&](auto bytes, Role role) {
+    return static_cast<int64_t>(std::max(bytes(size, role), bytes(together, role)));
+  };
+  const auto segment = [&](Role role) { return most(SegmentBytes, role); };
+  const auto network = [&](Role role) { return most(NetworkBytes, role); };
   const auto all = [&](const auto& of) {
     return plan.m * of(Role::kAttention) + plan.n * of(Role::kExperts);
   };
   MemoryNeed& need = plan.need;
   need.exchange = all(segment);
-  if (plan.effective.transport == ExchangeTransport::kTcp || plan.nodes) {
+  if (plan.effective.transport == ExchangeTransport::kTcp || plan.nodes || plan.shares_hosts) {
     need.exchange += all(network);
   }
   need.attention_exchange = segment(Role::kAttention) + network(Role::kAttention);
@@ -453,6 +463,7 @@ Result<ServicePlan> PlanWithin(Planning from) {
   counted.nodes = from.budget.Nodes();
   counted.plays_nodes = counted.nodes.has_value();
   if (!counted.nodes) counted.nodes = NodesOfPods(spec);
+  counted.shares_hosts = spec.exchange.host_shared;
   ChooseExchangeMode(spec, counted);
   counted.dtype = ComputeType(spec.model.dtype, from.checkpoint.dtype);
   JANUS_ASSIGN_OR_RETURN(from.timed, TimedModelOf(spec, from.checkpoint));

@@ -93,8 +93,9 @@ struct ServicePlan {
   int compute_threads = 1;           // per instance
   int64_t gateway_memory_bytes = 0;  // most that the gateway may hold for clients; 0: its default
   MemoryNeed need;
-  std::optional<NodeSizes> nodes;    // of several instances: pods, or nodes that a machine plays
-  bool plays_nodes = false;          // a machine plays them
+  std::optional<NodeSizes> nodes;  // of several instances: pods, or nodes that a machine plays
+  bool plays_nodes = false;        // a machine plays them
+  bool shares_hosts = false;       // a machine is a node, with the instances that it happens to run
   std::optional<TimedDevice> timed;  // what every worker stands for
 };
 

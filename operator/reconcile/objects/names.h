@@ -20,6 +20,9 @@ inline constexpr std::string_view kRevisionLabel = "serving.janus.dev/revision";
 inline constexpr std::string_view kModelLabel = "serving.janus.dev/model";
 // On worker pods of several instances: how many. A pod without it has one.
 inline constexpr std::string_view kInstancesLabel = "serving.janus.dev/instances";
+// "true" on worker pods that share memory with the other pods of their machine
+// (exchange.hostShared).
+inline constexpr std::string_view kHostSharedLabel = "serving.janus.dev/host-shared";
 // "true" only on pods of the committed topology.
 inline constexpr std::string_view kMemberLabel = "serving.janus.dev/member";
 // The readiness gate of worker pods: True after Commit.

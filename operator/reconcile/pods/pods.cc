@@ -267,6 +267,7 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   out.id = *id;
   out.revision = TextAt(pod, {"metadata", "labels", kRevisionLabel});
   out.instances = InstancesOfPod(TextAt(pod, {"metadata", "labels", kInstancesLabel}));
+  out.shares_host = TextAt(pod, {"metadata", "labels", kHostSharedLabel}) == "true";
   out.model = TextAt(pod, {"metadata", "labels", kModelLabel});
   out.has_member_label = TextAt(pod, {"metadata", "labels", kMemberLabel}) == "true";
   out.node = TextAt(pod, {"spec", "nodeName"});

@@ -30,6 +30,7 @@ struct PodSeen {
   std::string revision;
   int64_t id = 0;
   int instances = 1;              // for its life (kInstancesLabel)
+  bool shares_host = false;       // likewise (kHostSharedLabel)
   std::string node = {};          // empty: not scheduled yet
   std::string ip = {};            // empty: not assigned yet
   bool containers_ready = false;  // it can be prepared

@@ -18,13 +18,17 @@ WorkerSeen WorkerAtPodIp(const PodSeen& pod, int index) {
   out.pod_uid = pod.uid;
   out.index = index;
   out.incarnation = pod.restarts;
-  out.node = pod.name;
-  out.domain = pod.name;
+  // Names of pods have no slash.
+  out.node = pod.shares_host ? "machine/" + pod.node : pod.name;
+  out.domain = out.node;
   const int port = kGrpcPort + kPortsPerInstance * index;
   out.address = host + ":" + std::to_string(port);
   out.exchange_address = "tcp:" + host + ":" + std::to_string(port + 1);
-  if (pod.instances > 1) {
-    // For the other instances of the pod, with which it shares memory.
+  // For the instances with which it shares memory.
+  if (pod.shares_host) {
+    out.exchange_address +=
+        ",unix:" + std::string(kHostMount) + "/" + pod.uid + "-" + std::to_string(index);
+  } else if (pod.instances > 1) {
     out.exchange_address +=
         ",unix:" + std::string(kSocketsMount) + "/exchange-" + std::to_string(index);
   }

@@ -88,9 +88,9 @@ FieldErrors TemplateConflicts(const MoEService& given, const OperatorDefaults& d
     const PodIdentity identity{role, "", 1, service.spec.image};
     const std::string path = "spec.roles." + std::string(ToString(role)) + ".podTemplate";
     Compare(*spec.pod_template, WorkerPod(service, defaults, identity), path, out);
-    // The first is set when pods become members, and removed before they leave; the other one is
-    // set on pods of several instances.
-    for (const std::string_view label : {kMemberLabel, kInstancesLabel}) {
+    // The first is set when pods become members, and removed before they leave; the others on some
+    // pods only.
+    for (const std::string_view label : {kMemberLabel, kInstancesLabel, kHostSharedLabel}) {
       if (FindAt(*spec.pod_template, {"metadata", "labels", label}) != nullptr) {
         out.push_back(Overwritten(path + ".metadata.labels." + std::string(label)));
       }

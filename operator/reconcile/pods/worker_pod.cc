@@ -194,6 +194,30 @@ std::string AddModel(const ModelSource& source, PodWriter& pod) {
   return mount;
 }
 
+// The kubelet makes the folder for root. An init container lets the workers make their sockets in
+// it; it drops all capabilities, as the owner of a folder needs none.
+void ShareHost(const MoEService& service, const OperatorDefaults& defaults, std::string_view image,
+               PodWriter& pod) {
+  constexpr std::string_view kName = "share-host";
+  pod.Volume(kName, "hostPath",
+             Object({{"path", Text(std::string(kHostFolder) + "/" + service.metadata.uid)},
+                     {"type", Text("DirectoryOrCreate")}}),
+             kHostMount, false);
+  pod.InitContainer(Object(
+      {{"name", Text(kName)},
+       {"image", Text(image)},
+       {"imagePullPolicy", Text(defaults.image_pull_policy)},
+       {"args", Strings({"share-folder", std::string(kHostMount)})},
+       {"volumeMounts", ListOf({Object({{"mountPath", Text(kHostMount)}, {"name", Text(kName)}})})},
+       {"resources",
+        Object({{"requests", Object({{"cpu", Text("10m")}, {"memory", Text("32Mi")}})}})},
+       {"securityContext", Object({{"allowPrivilegeEscalation", Node::Bool(false)},
+                                   {"readOnlyRootFilesystem", Node::Bool(true)},
+                                   {"capabilities", Object({{"drop", ListOf({Text("ALL")})}})},
+                                   {"runAsUser", Node::Integer(0)},
+                                   {"runAsNonRoot", Node::Bool(false)}})}}));
+}
+
 // Mounts the certificates of the pod's role only.
 void AddTrust(const MoEService& service, const OperatorDefaults& defaults, std::string_view role,
               PodWriter& pod, std::vector<std::string>& arguments) {
@@ -318,6 +342,8 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   pod.Volume("sockets", "emptyDir", Node::Map(), kSocketsMount, false);
   pod.Volume("shared-memory", "emptyDir", Object({{"medium", Text("Memory")}}), "/dev/shm", false);
 
+  if (service.spec.exchange.host_shared) ShareHost(service, defaults, identity.image, pod);
+
   Node out = std::move(pod).Take();
   Labels labels = LabelsOf(service, ToString(identity.role));
   labels["app.kubernetes.io/name"] = "janus-worker";
@@ -326,6 +352,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   if (identity.instances > 1) {
     labels[std::string(kInstancesLabel)] = std::to_string(identity.instances);
   }
+  if (service.spec.exchange.host_shared) labels[std::string(kHostSharedLabel)] = "true";
   labels[std::string(kModelLabel)] = ModelLabelOf(service);
   MakeOwned(service, PodName(service.metadata.name, identity.role, identity.revision, identity.id),
             labels, out);

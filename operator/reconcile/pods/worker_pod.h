@@ -25,6 +25,11 @@ inline constexpr std::string_view kModelMount = "/model";
 // Mount path of the sockets that instances of one pod use.
 inline constexpr std::string_view kSocketsMount = "/run/janus";
 
+// With exchange.hostShared: the folder of a machine that holds one folder for each service, and
+// where the pods of the service have it. In it are the sockets over which they meet.
+inline constexpr std::string_view kHostFolder = "/run/janus";
+inline constexpr std::string_view kHostMount = "/run/janus-host";
+
 // Mount path of certificates.
 inline constexpr std::string_view kTrustMount = "/etc/janus/tls";
 

@@ -11,11 +11,12 @@
 #include "operator/reconcile/model/fetched_model.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pods/template_conflicts.h"
+#include "operator/reconcile/pods/worker_pod.h"
 
 namespace janus::control {
 namespace {
 
-bool IsBelow(const std::string& path, const std::string& folder) {
+bool IsBelow(std::string_view path, const std::string& folder) {
   if (folder == "/") return true;
   return path == folder || path.starts_with(folder + "/");
 }
@@ -66,6 +67,16 @@ Cause CheckSpec(const MoEService& service, const ReconcilerOptions& options) {
     allow("spec.model.source.hostPath.path", host_path->path, "source");
   }
   if (errors.empty() && node) allow("spec.model.cache.node.path", node->path, "cache");
+  if (errors.empty() && service.spec.exchange.host_shared &&
+      std::ranges::none_of(options.host_paths, [](const std::string& folder) {
+        return IsBelow(kHostFolder, folder);
+      })) {
+    errors.push_back({"spec.exchange.hostShared",
+                      "needs the folder " + std::string(kHostFolder) +
+                          " of the nodes, which this operator does not allow; have its "
+                          "administrator add it to hostPaths, or leave hostShared out",
+                      0});
+  }
   if (errors.empty() && service.spec.device == Device::kTimed && !options.timed_devices) {
     errors.push_back({"spec.device",
                       "is Timed, which this operator does not allow, since a timed device only "

@@ -95,5 +95,20 @@ TEST(WorkerAtPodIp, InstancesOfAPodHavePortsAndASocketOfTheirOwn) {
   EXPECT_EQ(one.domain, WorkerAtPodIp(pod, 0).domain);
 }
 
+TEST(WorkerAtPodIp, PodsOfAMachineThatShareMemoryAreOneNode) {
+  PodSeen a = Pod(7, true), b = Pod(8, true);
+  for (PodSeen* const pod : {&a, &b}) {
+    pod->shares_host = true;
+    pod->node = "machine-1";
+  }
+  const WorkerSeen one = WorkerAtPodIp(a, 0), two = WorkerAtPodIp(b, 0);
+  EXPECT_EQ(one.node, "machine/machine-1");
+  EXPECT_EQ(one.domain, two.domain);
+  EXPECT_EQ(one.exchange_address, "tcp:10.0.0.7:9001,unix:/run/janus-host/" + a.uid + "-0");
+  EXPECT_NE(one.exchange_address, two.exchange_address);
+  b.node = "machine-2";
+  EXPECT_NE(WorkerAtPodIp(b, 0).domain, one.domain);
+}
+
 }  // namespace
 }  // namespace janus::control

@@ -47,6 +47,47 @@ void Resize(SimulatedService& sim, int experts) {
   sim.Run(Seconds(30));
 }
 
+TEST(SeveralInstances, MachinesAreNodesOfTheExchangeWherePodsShareMemory) {
+  SimulatedService sim;
+  sim.options.host_paths = {"/models", "/run/janus"};
+  sim.RestartOperator();
+  sim.Apply(2, 3);
+  sim.Patch(R"({"spec":{"exchange":{"hostShared":true}}})");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(60));
+  sim.ExpectWhole(2, 3);
+  const Topology& topology = sim.workers.last();
+  EXPECT_EQ(topology.mode, janus::ExchangeMode::kTwoPhaseParallel);
+  for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
+    for (const Instance& one : *role) {
+      EXPECT_TRUE(one.node.starts_with("machine/")) << one.node;
+      EXPECT_EQ(one.domain, one.node);
+      EXPECT_NE(one.exchange_address.find(",unix:/run/janus-host/"), std::string::npos);
+    }
+  }
+  for (const Node& pod : sim.List(kPods)) {
+    const std::string text = WriteJson(pod);
+    if (TextAt(pod, {"metadata", "labels", kRoleLabel}).empty()) continue;
+    EXPECT_NE(text.find(R"("hostPath":{"path":"/run/janus/)"), std::string::npos) << text;
+    EXPECT_NE(text.find(R"("args":["share-folder","/run/janus-host"])"), std::string::npos);
+  }
+}
+
+TEST(SeveralInstances, SharedMemoryOfAMachineNeedsAFolderThatTheOperatorAllows) {
+  SimulatedService sim;
+  sim.options.host_paths = {"/models"};
+  sim.RestartOperator();
+  sim.Apply(1, 1);
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"exchange":{"hostShared":true}}})");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("Stalled"), "True/InvalidSpec");
+  EXPECT_NE(sim.MessageOf("Stalled").find("spec.exchange.hostShared: needs the folder /run/janus"),
+            std::string::npos)
+      << sim.MessageOf("Stalled");
+  EXPECT_EQ(sim.Condition("Available"), "True/Serving") << "what served goes on";
+}
+
 TEST(SeveralInstances, PodsAreNodesOfTheExchange) {
   SimulatedService sim;
   Begin(sim);
