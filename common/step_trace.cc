@@ -64,6 +64,16 @@ void Narrow(const Rounds& known, const Rounds& moved, Bounds& bounds) {
   }
 }
 
+int64_t EndOf(const StepTrace& trace) {
+  int64_t end = trace.began_ns;
+  for (const StepSpan& span : trace.spans) end += span.took_ns;
+  return end;
+}
+
+bool Overlap(const StepTrace& a, const StepTrace& b) {
+  return a.began_ns <= EndOf(b) && b.began_ns <= EndOf(a);
+}
+
 }  // namespace
 
 std::string_view ToString(StepWork work) {
@@ -99,11 +109,16 @@ int64_t AlignClocks(std::vector<StepTrace>& traces) {
   std::ranges::sort(traces, {}, [](const StepTrace& one) { return std::pair(one.role, one.rank); });
   std::vector<Rounds> aligned[2];  // by role
   int64_t error = 0;
+  const StepTrace* first = nullptr;
   const auto align = [&](StepTrace& trace) {
     Rounds own = RoundsOf(trace);
     Bounds bounds;
     for (const Rounds& known : aligned[trace.role == Role::kAttention]) {
       Narrow(known, own, bounds);
+    }
+    if (first != nullptr && !bounds.any() && !Overlap(trace, *first)) {
+      trace.spans.clear();
+      return;
     }
     if (bounds.any() && (bounds.least > 0 || bounds.most < 0)) {
       const bool both = bounds.least != Bounds().least && bounds.most != Bounds().most;
@@ -115,15 +130,17 @@ int64_t AlignClocks(std::vector<StepTrace>& traces) {
     }
     aligned[trace.role == Role::kExperts].push_back(std::move(own));
   };
-  const auto first = std::ranges::find(traces, Role::kAttention, &StepTrace::role);
-  if (first == traces.end()) return 0;
-  align(*first);
+  const auto leads = std::ranges::find(traces, Role::kAttention, &StepTrace::role);
+  if (leads == traces.end()) return 0;
+  align(*leads);
+  first = &*leads;
   for (StepTrace& one : traces) {
     if (one.role == Role::kExperts) align(one);
   }
   for (StepTrace& one : traces) {
-    if (one.role == Role::kAttention && &one != &*first) align(one);
+    if (one.role == Role::kAttention && &one != first) align(one);
   }
+  std::erase_if(traces, [](const StepTrace& one) { return one.spans.empty(); });
   return error;
 }
 

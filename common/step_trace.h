@@ -59,7 +59,8 @@ void KeepOneStep(std::vector<StepTrace>& traces);
 // clocks of two machines differ. But no message arrives before it was sent: the rounds of a step
 // bound the difference from both sides, and the middle is taken. Where no move is needed there is
 // none: on one machine the times stay exact. Returns by how much a moved instance may still be
-// wrong, at most, in nanoseconds. An instance without a round in common with another stays.
+// wrong, at most, in nanoseconds. An instance without a round in common with another stays where it
+// is, or is left out if that is at another time than the step of the first attention instance.
 int64_t AlignClocks(std::vector<StepTrace>& traces);
 
 }  // namespace janus

@@ -518,12 +518,12 @@ std::vector<StepTrace> TracesFromProto(const v1::Statistics& statistics) {
   constexpr uint32_t kMostLayers = 1 << 16;
   constexpr uint32_t kMostRank = 1 << 16;
   constexpr uint64_t kMostTime = uint64_t{1} << 50;  // of a step, in nanoseconds: 13 days
-  constexpr int64_t kMostClock = int64_t{1} << 61;
+  constexpr int64_t kMostClock = int64_t{1} << 60;
   std::vector<StepTrace> to;
   for (const v1::StepTrace& one : statistics.traces()) {
     const int spans = one.work_size();
     const bool is_role = one.role() == v1::ROLE_ATTENTION || one.role() == v1::ROLE_EXPERTS;
-    if (!is_role || one.rank() >= kMostRank || one.layers() >= kMostLayers ||
+    if (!is_role || spans == 0 || one.rank() >= kMostRank || one.layers() >= kMostLayers ||
         std::abs(one.began_ns() / 2) > kMostClock / 2 || one.layer_size() != spans ||
         one.micro_batch_size() != spans || one.took_ns_size() != spans) {
       continue;

@@ -47,8 +47,8 @@ Statistics FromProto(const v1::Statistics& statistics);
 void AddToProto(const RoutingStatistics& routing, v1::Statistics& to);
 RoutingStatistics RoutingFromProto(const v1::Statistics& statistics);
 
-// Appends to a reply. TracesFromProto skips traces whose lists differ in length or have impossible
-// entries.
+// Appends to a reply. TracesFromProto skips traces without spans, and those whose lists differ in
+// length or have impossible entries.
 void AddToProto(const std::vector<StepTrace>& traces, v1::Statistics& to);
 std::vector<StepTrace> TracesFromProto(const v1::Statistics& statistics);
 

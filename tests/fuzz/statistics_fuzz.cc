@@ -14,6 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const InstanceStatistics& one : read.instances) {
       JANUS_CHECK(FromProto(ToProto(one)).steps == one.steps);
     }
+    std::vector<StepTrace> traces = read.traces;
+    KeepOneStep(traces);
+    (void)AlignClocks(traces);
     v1::Statistics again;
     AddToProto(read.gateways, again);
     JANUS_CHECK(GatewaysFromProto(again).gateways.size() == read.gateways.gateways.size());

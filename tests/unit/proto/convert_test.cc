@@ -322,7 +322,14 @@ TEST(Convert, TracesComeBackAndWhatIsNoneIsLeftOut) {
            [](auto& trace) { trace.set_rank(UINT32_MAX); },
            [](auto& trace) { trace.set_layers(UINT32_MAX); },
            [](auto& trace) { trace.set_began_ns(INT64_MIN); },
-           [](auto& trace) { trace.add_work(1); }, [](auto& trace) { trace.set_work(0, 0); },
+           [](auto& trace) { trace.add_work(1); },
+           [](auto& trace) {
+             trace.clear_work();
+             trace.clear_layer();
+             trace.clear_micro_batch();
+             trace.clear_took_ns();
+           },
+           [](auto& trace) { trace.set_work(0, 0); },
            [](auto& trace) { trace.set_work(0, kStepWorks + 1); },
            [](auto& trace) { trace.set_layer(0, 62); },
            [](auto& trace) { trace.set_micro_batch(0, 4); },
