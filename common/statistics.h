@@ -86,12 +86,17 @@ struct InstanceStatistics {
   uint64_t preempted = 0;          // preemptions for lack of pages (attention)
   uint64_t recomputed = 0;         // rows of positions that had been computed before (attention)
   uint64_t cached = 0;             // positions taken from the prefix cache (attention)
-  uint64_t sit_outs = 0;           // steps without an attention instance although it had work
-  uint64_t steps_aborted = 0;      // left before their end and repeated; all members count each
-  uint64_t rounds_missed = 0;      // late beyond the deadline or refused, noticed by this instance;
-                                   // unusable tickets too
-  double detection_seconds = 0;    // how long it waits for a round before it is missed
-  uint64_t messages_dropped = 0;   // late, sent twice, falsified
+  // Of these, positions that only host memory held; positions copied there; and what it holds. Only
+  // the instance's own page shows them, so they are not on the wire.
+  uint64_t cached_in_host = 0;
+  uint64_t saved_to_host = 0;
+  uint64_t prefix_host_bytes = 0;
+  uint64_t sit_outs = 0;          // steps without an attention instance although it had work
+  uint64_t steps_aborted = 0;     // left before their end and repeated; all members count each
+  uint64_t rounds_missed = 0;     // late beyond the deadline or refused, noticed by this instance;
+                                  // unusable tickets too
+  double detection_seconds = 0;   // how long it waits for a round before it is missed
+  uint64_t messages_dropped = 0;  // late, sent twice, falsified
   uint64_t messages_malformed = 0;  // of these, with another tag or an impossible size
   uint64_t messages_late = 0;       // of these, rows and contributions of a round that was over
   uint64_t bytes_sent = 0;          // of rows and contributions, to all peers; in the

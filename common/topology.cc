@@ -120,6 +120,7 @@ uint64_t TopologyHash(const Topology& topology) {
       number(instance.sequences.max_model_len);
       number(instance.sequences.kv_bytes);
       number(instance.sequences.swap_bytes);
+      number(instance.sequences.prefix_host_bytes);
     }
   }
   number(topology.mode);

@@ -32,10 +32,11 @@ std::string_view ToString(SchedulingPolicy policy);
 // An attention instance's room for sequences, constant for its life: a later epoch has the same.
 // Instances of one epoch may differ. 0: the worker's default (proto/topology.proto).
 struct SequenceRoom {
-  int max_batch_size = 0;     // running sequences
-  int64_t max_model_len = 0;  // per sequence
-  int64_t kv_bytes = 0;       // keys and values of running sequences
-  int64_t swap_bytes = 0;     // those of preempted sequences
+  int max_batch_size = 0;         // running sequences
+  int64_t max_model_len = 0;      // per sequence
+  int64_t kv_bytes = 0;           // keys and values of running sequences
+  int64_t swap_bytes = 0;         // those of preempted sequences
+  int64_t prefix_host_bytes = 0;  // host memory for shared prefixes beside a GPU; 0: none
   friend bool operator==(const SequenceRoom&, const SequenceRoom&) = default;
 };
 

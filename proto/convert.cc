@@ -27,6 +27,7 @@ void Fill(const Instance& from, v1::Instance& to) {
   room.set_max_model_len(static_cast<uint64_t>(from.sequences.max_model_len));
   room.set_kv_bytes(static_cast<uint64_t>(from.sequences.kv_bytes));
   room.set_swap_bytes(static_cast<uint64_t>(from.sequences.swap_bytes));
+  room.set_prefix_host_bytes(static_cast<uint64_t>(from.sequences.prefix_host_bytes));
 }
 
 // For numbers that our structs hold as int.
@@ -39,7 +40,8 @@ Result<SequenceRoom> FromProto(const v1::SequenceRoom& from, const std::string& 
   SequenceRoom to;
   JANUS_ASSIGN_OR_RETURN(to.max_batch_size,
                          ToInt(from.max_batch_size(), field + ".max_batch_size"));
-  for (const uint64_t number : {from.max_model_len(), from.kv_bytes(), from.swap_bytes()}) {
+  for (const uint64_t number :
+       {from.max_model_len(), from.kv_bytes(), from.swap_bytes(), from.prefix_host_bytes()}) {
     if (number <= INT64_MAX) continue;
     return InvalidArgument("topology: " + field + " has " + std::to_string(number) +
                            ", more than this version can hold");
@@ -47,6 +49,7 @@ Result<SequenceRoom> FromProto(const v1::SequenceRoom& from, const std::string& 
   to.max_model_len = static_cast<int64_t>(from.max_model_len());
   to.kv_bytes = static_cast<int64_t>(from.kv_bytes());
   to.swap_bytes = static_cast<int64_t>(from.swap_bytes());
+  to.prefix_host_bytes = static_cast<int64_t>(from.prefix_host_bytes());
   return to;
 }
 

@@ -168,6 +168,8 @@ Result<std::unique_ptr<KvPagePool>> AttentionInstance::CreatePages(const Attenti
   cache_options.page_bytes = CachePageBytes(model, cache_options.dtype);
   cache_options.bytes = options.kv_bytes;
   cache_options.swap_bytes = options.swap_bytes;
+  cache_options.prefix_host_bytes = options.prefix_host_bytes;
+  cache_options.prefix_copies = options.prefix_copies;
   cache_options.context = options.context;
   cache_options.log = options.log;
   return KvPagePool::Create(cache_options);
@@ -1082,6 +1084,9 @@ void AttentionInstance::UpdateStatistics(const Batch& batch, Seconds took, int d
   statistics_.preempted = scheduler_.preempted();
   statistics_.recomputed = scheduler_.recomputed();
   statistics_.cached = scheduler_.cached();
+  statistics_.cached_in_host = scheduler_.cached_in_host();
+  statistics_.saved_to_host = cache_->saved_positions();
+  statistics_.prefix_host_bytes = static_cast<uint64_t>(cache_->prefix_host_used());
   statistics_.tpot_seconds_median = tpot_seconds_.value();
   statistics_.tpot_counts = tpot_counts_;
   statistics_.ttft_counts = ttft_counts_;

@@ -46,6 +46,8 @@ struct AttentionOptions {
   int vocabulary = 0;
   int64_t kv_bytes = int64_t{1} << 30;
   int64_t swap_bytes = int64_t{1} << 30;  // host memory for preempted sequences; 0: none
+  int64_t prefix_host_bytes = 0;          // host memory for shared prefixes (KvPagePool); 0: none
+  int prefix_copies = 0;                  // as in KvPagePoolOptions
   // Whether keys and values, or latent vectors, are stored in Float8E4M3 with scales (kernels.h)
   // instead of the model's wire type. That halves the memory of bfloat16, and the bits differ.
   bool fp8_cache = false;

@@ -24,6 +24,8 @@ struct KvPagePoolOptions {
   DType dtype = DType::kFloat32;        // of the elements, for the attention
   int64_t bytes = 0;                    // of device pages, all layers
   int64_t swap_bytes = 0;               // of host memory for preempted sequences, in whole pages
+  int64_t prefix_host_bytes = 0;        // of host memory for published pages, in whole pages
+  int prefix_copies = 0;                // of such pages in a step, at most; 0: as many as fit
   kernels::Context* context = nullptr;  // the pages lie in its memory; null: the host
   Logger log{2, LogLevel::kWarning};    // why sequences are not swapped out, each reason once
 };
@@ -36,7 +38,11 @@ struct KvPagePoolOptions {
 //
 // A full page may be published: then sequences with the same prefix use it together, and read it
 // only. When no sequence uses a published page any more, it keeps its content until the page is
-// needed. Such pages are overwritten in the order in which they came out of use.
+// needed. Such pages are overwritten in the order in which they came out of use. Before that, host
+// memory for published pages gets their content, and a sequence with that prefix gets it back. When
+// it is full, the content that came first is replaced. A step makes at most prefix_copies of these
+// copies. What is not copied is computed again. If a step had no copy left for a sequence, the next
+// one keeps half of its copies for such sequences, so none of them waits for ever.
 //
 // Copies between the two are queued on the stream of the steps, and the host does not wait for
 // them. The next owner of a page writes it only after the copy that reads it.
@@ -61,6 +67,14 @@ class KvPagePool {
   int64_t most_uses() const {
     return context_.is_host() ? INT64_MAX : int64_t{kUsesPerPage} * num_pages_;
   }
+  // Whether there is host memory for published pages.
+  bool has_prefix_room() const { return host_.pages() > 0; }
+  // Bytes of host memory that hold published pages.
+  int64_t prefix_host_used() const {
+    return int64_t{saved_.size()} * options_.layers * options_.page_bytes;
+  }
+  // Positions of published pages that were copied there so far.
+  uint64_t saved_positions() const { return saves_ * kernels::kPageTokens; }
   // Positions that sequences need no page of their own for, because they share one.
   int64_t shared_positions() const { return shares_ * kernels::kPageTokens; }
   // Bytes of host memory in use.
@@ -78,7 +92,7 @@ class KvPagePool {
   void Release(std::vector<int32_t>& pages);
   void Release(int32_t page);
 
-  // The published page that holds the prefix `before` with `tokens` behind it.
+  // What holds the prefix `before` with `tokens` behind it: a published page, or only host memory.
   std::optional<PrefixIndex::Entry> Find(PrefixId before, PrefixIndex::PageTokens tokens) const {
     return prefixes_.Find(before, tokens);
   }
@@ -87,6 +101,19 @@ class KvPagePool {
   // `page`, which one sequence uses, is full: it holds the prefix `before` with `tokens` behind it.
   // If another page holds this prefix already, `page` is released and becomes that page.
   PrefixId Publish(PrefixId before, PrefixIndex::PageTokens tokens, int32_t& page);
+  // A sequence with these prefixes, each of which is longer than the one before, will be admitted:
+  // of host memory's pages, theirs are replaced last.
+  void Await(std::span<const PrefixIndex::Entry> prefixes);
+  // Copies the prefix `before` with `tokens` behind it from host memory, which alone holds it, into
+  // `page`, which one sequence uses, and publishes that page. False (and nothing changed): this
+  // step has made all its copies; or the device has failed, and then host memory holds it no
+  // longer.
+  bool Restore(PrefixId before, PrefixIndex::PageTokens tokens, int32_t page);
+  // A step begins: it may make its copies.
+  void BeginStep();
+  // With the copies that this step has left, copies the pages to host memory that will be
+  // overwritten next.
+  void SaveAhead();
   // Withdraws all published pages: they get no further users.
   void WithdrawAll();
 
@@ -115,7 +142,12 @@ class KvPagePool {
   explicit KvPagePool(const KvPagePoolOptions& options);
   std::byte* PageAt(int layer, int32_t page) const;
   void AllocateSwapRoom();
+  void AllocatePrefixRoom();
   int32_t TakeFree();
+  bool Save(int32_t page);
+  int32_t TakeHostPage();
+  void Renew(int32_t host);
+  Status CopyPage(int32_t page, int32_t host, bool is_out);
   // Copies pages in each layer; pages that are neighbours both here and in host memory go in one
   // copy.
   using QueueCopy = FunctionRef<Status(std::byte* page, std::byte* swapped, size_t bytes)>;
@@ -133,6 +165,14 @@ class KvPagePool {
   PrefixIndex prefixes_{0};
   PageQueue kept_{0};  // published pages without users
   SwapRoom swap_;
+  SwapRoom host_;                   // for published pages; numbers are given out here
+  std::vector<int32_t> host_free_;  // its pages without content
+  PageQueue saved_{0};              // those with content
+  int prefix_copies_ = 0;           // of a step
+  int copies_left_ = 0;             // of this step
+  int copies_kept_ = 0;             // of these, copies that only Restore makes
+  bool lacked_copy_ = false;        // Restore in this step
+  uint64_t saves_ = 0;
   bool has_told_full_ = false;
 };
 

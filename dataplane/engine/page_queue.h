@@ -22,6 +22,8 @@ class PageQueue {
   void Remove(int32_t page);
   // The page that was added before all others; -1: it is empty.
   int32_t first() const { return first_; }
+  // The page that was added after this one, which is in; -1: none was.
+  int32_t Next(int32_t page) const { return links_[static_cast<size_t>(page)].after; }
 
  private:
   struct Link {

@@ -28,17 +28,37 @@ std::optional<PrefixIndex::Entry> PrefixIndex::Find(PrefixId before, PageTokens 
 
 PrefixId PrefixIndex::Add(PrefixId before, PageTokens tokens, int32_t page) {
   JANUS_CHECK(!Holds(page), page);
-  const auto [at, is_new] = entries_.emplace(KeyOf(before, tokens), Entry{++last_, page});
-  JANUS_CHECK(is_new, page);
-  keys_[static_cast<size_t>(page)] = &at->first;
-  return last_;
+  const auto [at, is_new] = entries_.try_emplace(KeyOf(before, tokens));
+  Entry& entry = at->second;
+  JANUS_CHECK(is_new || entry.page < 0, page);
+  if (is_new) entry.id = ++last_;
+  entry.page = page;
+  held_[static_cast<size_t>(page)] = &*at;
+  return entry.id;
+}
+
+void PrefixIndex::Remove(Held*& held, int32_t Entry::*which) {
+  if (held == nullptr) return;
+  Entry& entry = held->second;
+  entry.*which = -1;
+  if (entry.page < 0 && entry.host < 0) entries_.erase(entries_.find(held->first));
+  held = nullptr;
 }
 
 void PrefixIndex::Forget(int32_t page) {
-  const Key*& key = keys_[static_cast<size_t>(page)];
-  if (key == nullptr) return;
-  entries_.erase(entries_.find(*key));
-  key = nullptr;
+  Remove(held_[static_cast<size_t>(page)], &Entry::page);
+}
+
+void PrefixIndex::AddHost(int32_t page, int32_t host) {
+  Held* const held = held_[static_cast<size_t>(page)];
+  Held*& of_host = host_held_[static_cast<size_t>(host)];
+  JANUS_CHECK(held->second.host < 0 && of_host == nullptr, host);
+  held->second.host = host;
+  of_host = held;
+}
+
+void PrefixIndex::ForgetHost(int32_t host) {
+  Remove(host_held_[static_cast<size_t>(host)], &Entry::host);
 }
 
 }  // namespace janus::dataplane

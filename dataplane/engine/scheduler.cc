@@ -153,6 +153,7 @@ bool Scheduler::TakePagesBack(Sequence& sequence) {
 bool Scheduler::TakePages(Sequence& sequence, int spare) {
   const int cached = sequence.cached;
   UsePublished(sequence);
+  AwaitPrefix(sequence);
   const int pages = KvPagePool::PagesFor(static_cast<int64_t>(sequence.tokens.size()) + 1);
   const int missing = pages - static_cast<int>(sequence.pages.size());
   if (missing + spare <= cache_.free_pages() && cache_.Grow(sequence.pages, pages)) return true;
@@ -178,24 +179,50 @@ bool Scheduler::MayShare(const Sequence& sequence, int page) const {
          static_cast<int64_t>(sequence.request.prompt.size());
 }
 
+// Whether a published page may replace this one of the sequence, which has not computed it.
+bool Scheduler::MayUsePublished(const Sequence& sequence, int page) const {
+  const int64_t end = (int64_t{page} + 1) * kernels::kPageTokens;
+  return sequence.request.prompt_logprobs < 0 && !sequence.RoutesAt(static_cast<int>(end) - 1) &&
+         static_cast<int64_t>(sequence.tokens.size()) > end && MayShare(sequence, page);
+}
+
 // Whether a published page may replace the one that the sequence would compute next.
 bool Scheduler::MayUsePublished(const Sequence& sequence) const {
-  const int end = (sequence.published + 1) * kernels::kPageTokens;
-  return sequence.request.prompt_logprobs < 0 && !sequence.RoutesAt(end - 1) &&
-         StartsPage(sequence) && sequence.remaining() > kernels::kPageTokens &&
-         MayShare(sequence, sequence.published);
+  return StartsPage(sequence) && MayUsePublished(sequence, sequence.published);
+}
+
+// Keeps what host memory holds of its prefix, while others leave the pool for it.
+void Scheduler::AwaitPrefix(const Sequence& sequence) {
+  if (!cache_.has_prefix_room()) return;
+  awaited_.clear();
+  PrefixId prefix = sequence.prefix;
+  for (int page = sequence.published; MayUsePublished(sequence, page); ++page) {
+    const auto held = cache_.Find(prefix, TokensOf(sequence, page));
+    if (!held) break;
+    awaited_.push_back(*held);
+    prefix = held->id;
+  }
+  cache_.Await(awaited_);
 }
 
 void Scheduler::UsePublished(Sequence& sequence) {
   while (MayUsePublished(sequence)) {
     const auto page = static_cast<size_t>(sequence.published);
-    const auto held = cache_.Find(sequence.prefix, TokensOf(sequence, sequence.published));
+    const PrefixIndex::PageTokens tokens = TokensOf(sequence, sequence.published);
+    const auto held = cache_.Find(sequence.prefix, tokens);
     if (!held) return;
-    cache_.Share(held->page);
-    if (page < sequence.pages.size()) {
-      cache_.Release(std::exchange(sequence.pages[page], held->page));
+    const bool has_page = page < sequence.pages.size();
+    if (held->page < 0) {
+      // A sequence that is not admitted yet has no page to copy it to.
+      if (!has_page || !cache_.Restore(sequence.prefix, tokens, sequence.pages[page])) return;
+      cached_in_host_ += kernels::kPageTokens;
     } else {
-      sequence.pages.push_back(held->page);
+      cache_.Share(held->page);
+      if (has_page) {
+        cache_.Release(std::exchange(sequence.pages[page], held->page));
+      } else {
+        sequence.pages.push_back(held->page);
+      }
     }
     sequence.prefix = held->id;
     ++sequence.published;
@@ -216,6 +243,13 @@ bool Scheduler::NextPageIsComputed(const Sequence& sequence) const {
            s->prefix == sequence.prefix && HasPage(*s, page) && MayShare(*s, page) &&
            std::ranges::equal(TokensOf(*s, page), tokens);
   });
+}
+
+// Whether host memory holds the page that this one needs next: the next step copies it.
+bool Scheduler::NextPageIsInHost(const Sequence& sequence) const {
+  if (!MayUsePublished(sequence)) return false;
+  const auto held = cache_.Find(sequence.prefix, TokensOf(sequence, sequence.published));
+  return held && held->page < 0;
 }
 
 void Scheduler::Publish(Sequence& sequence) {
@@ -287,6 +321,13 @@ void Scheduler::AddChunk(Sequence& sequence, const BatchLimits& limits, Batch& b
   batch.prefill_rows += std::max(0, rows);
 }
 
+// Uses what is published, and computes what is not.
+void Scheduler::CatchUp(Sequence& sequence, const BatchLimits& limits, Batch& batch) {
+  UsePublished(sequence);
+  if (NextPageIsComputed(sequence) || NextPageIsInHost(sequence)) return;
+  AddChunk(sequence, limits, batch);
+}
+
 void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
   const auto has_room = [&] {
     return static_cast<int>(batch.rows.size()) < limits.rows &&
@@ -295,8 +336,7 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
   for (const SequencePtr& sequence : running_) {
     if (!has_room()) return;
     if (sequence->decoding()) continue;
-    UsePublished(*sequence);
-    if (!NextPageIsComputed(*sequence)) AddChunk(*sequence, limits, batch);
+    CatchUp(*sequence, limits, batch);
   }
   // A preempted sequence is older than any waiting one; let it have the pages first.
   while (away_.empty() && !waiting_.empty() && running() < options_.max_batch && has_room()) {
@@ -306,15 +346,17 @@ void Scheduler::AddPrefillRows(const BatchLimits& limits, Batch& batch) {
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     waiting_positions_ -= positions;
-    if (!NextPageIsComputed(first)) AddChunk(first, limits, batch);
+    CatchUp(first, limits, batch);
   }
 }
 
 Batch Scheduler::FormBatch(const BatchLimits& limits) {
   Batch batch;
+  cache_.BeginStep();
   BringBack();
   AddDecodeRows(limits, batch);
   AddPrefillRows(limits, batch);
+  cache_.SaveAhead();
   return batch;
 }
 

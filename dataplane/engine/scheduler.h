@@ -108,6 +108,8 @@ struct SchedulerOptions {
 //
 // A sequence starts behind the longest prefix whose pages are published (KvPagePool). While an
 // older sequence computes the page that a newer one needs next, the newer one waits for that page.
+// A page that only host memory holds is copied back; if the step has made all its copies, the
+// sequence waits for the next step.
 // The last position is always computed, since its logits draw the next token. Requests that score
 // their prompts compute all of it, and those that report experts all positions from there on.
 //
@@ -175,6 +177,8 @@ class Scheduler {
   int swapped() const;
   // Positions that were not computed because published pages held them.
   uint64_t cached() const { return cached_; }
+  // Of these, positions that came from host memory.
+  uint64_t cached_in_host() const { return cached_in_host_; }
   // Generated tokens that requests brought along because their previous instance was lost.
   uint64_t replayed() const { return replayed_; }
 
@@ -187,9 +191,13 @@ class Scheduler {
   bool TakePagesBack(Sequence& sequence);
   bool TakePages(Sequence& sequence, int spare);
   bool MayShare(const Sequence& sequence, int page) const;
+  bool MayUsePublished(const Sequence& sequence, int page) const;
   bool MayUsePublished(const Sequence& sequence) const;
+  void AwaitPrefix(const Sequence& sequence);
   void UsePublished(Sequence& sequence);
   bool NextPageIsComputed(const Sequence& sequence) const;
+  bool NextPageIsInHost(const Sequence& sequence) const;
+  void CatchUp(Sequence& sequence, const BatchLimits& limits, Batch& batch);
   void Publish(Sequence& sequence);
   void AddDecodeRows(const BatchLimits& limits, Batch& batch);
   void AddPrefillRows(const BatchLimits& limits, Batch& batch);
@@ -208,7 +216,9 @@ class Scheduler {
   uint64_t recomputed_ = 0;
   uint64_t replayed_ = 0;
   uint64_t cached_ = 0;
+  uint64_t cached_in_host_ = 0;
   PrefixRule rule_ = PrefixRule::kNone;
+  std::vector<PrefixIndex::Entry> awaited_;  // reused by AwaitPrefix
 };
 
 }  // namespace janus::dataplane

@@ -29,7 +29,8 @@ std::string ForLife(const v1::WorkerConfig& config) {
 std::string ToText(const SequenceRoom& room) {
   return "max_batch_size " + std::to_string(room.max_batch_size) + ", max_model_len " +
          std::to_string(room.max_model_len) + ", kv_bytes " + std::to_string(room.kv_bytes) +
-         ", swap_bytes " + std::to_string(room.swap_bytes);
+         ", swap_bytes " + std::to_string(room.swap_bytes) + ", prefix_host_bytes " +
+         std::to_string(room.prefix_host_bytes);
 }
 
 // Moves tensors into the memory of the uploader's context, while that runs steps.

@@ -79,6 +79,14 @@ Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
   attention.swap_bytes = OrDefault(room.swap_bytes, attention.kv_bytes);
   JANUS_RETURN_IF_ERROR(CheckFits("sequences.swap_bytes",
                                   static_cast<uint64_t>(attention.swap_bytes), machine_bytes));
+  attention.prefix_host_bytes = room.prefix_host_bytes;
+  if (attention.prefix_host_bytes > 0 && context.is_host()) {
+    return InvalidArgument(
+        "sequences.prefix_host_bytes " + std::to_string(room.prefix_host_bytes) +
+        ": this worker computes on CPUs, and has all keys and values in host memory");
+  }
+  JANUS_RETURN_IF_ERROR(CheckFits("sequences.prefix_host_bytes",
+                                  static_cast<uint64_t>(room.prefix_host_bytes), machine_bytes));
   attention.fp8_cache = config.fp8_kv_cache();
   JANUS_ASSIGN_OR_RETURN(settings.compression, FromProto(config.compression()));
   attention.logits_hashes = config.debug_logits_hash();

@@ -58,6 +58,9 @@ void AddAttention(const InstanceStatistics& s, Collected& to) {
   to.Counter(Of("janus_generated_tokens_total"), number(s.tokens));
   to.Counter(Of("janus_preemptions_total"), number(s.preempted));
   to.Counter(Of("janus_prefix_cached_tokens_total"), number(s.cached));
+  to.Counter(Of("janus_prefix_host_cached_tokens_total"), number(s.cached_in_host));
+  to.Counter(Of("janus_prefix_host_saved_tokens_total"), number(s.saved_to_host));
+  to.Gauge(Of("janus_prefix_host_bytes"), number(s.prefix_host_bytes));
   to.Counter(Of("janus_recomputed_tokens_total"), number(s.recomputed));
   to.Counter(Of("janus_replayed_tokens_total"), number(s.replayed));
   to.Gauge(Of("janus_swapped_sequences"), number(s.swapped));

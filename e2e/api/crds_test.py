@@ -24,7 +24,8 @@ MINIMAL = {
              "slo": {"tpot": {"targetMilliseconds": 60}}}}
 
 MOST_BYTES = 3 << 19  # of a request, by default
-SEQUENCES = {"maxBatchSize": 65535, "maxModelLen": 1 << 24, "kvBytes": 1 << 40, "swapBytes": 1 << 37}
+SEQUENCES = {"maxBatchSize": 65535, "maxModelLen": 1 << 24, "kvBytes": 1 << 40, "swapBytes": 1 << 37,
+             "prefixHostBytes": 1 << 41}
 
 
 def pod_name(i):

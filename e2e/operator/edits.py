@@ -137,6 +137,7 @@ row("roles.attention.kvCache.dtype", "FP8", BOTH)  # like model.dtype
 row("roles.attention.kvCache.memoryPercent", 50, ATTENTION)
 row("roles.attention.kvCache.size", "256Mi", ATTENTION)
 row("roles.attention.kvCache.prefixCache", "Disabled", EPOCH)
+not_supported("roles.attention.kvCache.prefixHostMemory", "1Gi")  # on CPUs
 row("roles.experts.slotsPerInstance", 10, EPOCH)
 row("roles.experts.spareSlots", 3, EPOCH)
 PLACEMENT = "roles.experts.placement"

@@ -120,9 +120,9 @@ bool IsGpu(std::string_view resource) {
          resource.starts_with("nvidia.com/mig-");
 }
 
-Device DeviceOf(const MoEService& service) {
-  if (service.spec.device != Device::kAuto) return service.spec.device;
-  const auto [attention, experts] = GpusOf(service.spec.roles);
+Device DeviceOf(const MoEServiceSpec& spec) {
+  if (spec.device != Device::kAuto) return spec.device;
+  const auto [attention, experts] = GpusOf(spec.roles);
   return attention.count > 0 && experts.count > 0 ? Device::kCuda : Device::kCpu;
 }
 

@@ -15,7 +15,10 @@ bool IsGpu(std::string_view resource);
 
 // Resolves spec.device to kCpu, kCuda or kTimed. Auto means CUDA if the pods of both roles have
 // NVIDIA GPU limits, in resources.limits or in the podTemplate's container "worker". Pure.
-Device DeviceOf(const MoEService& service);
+Device DeviceOf(const MoEServiceSpec& spec);
+inline Device DeviceOf(const MoEService& service) {
+  return DeviceOf(service.spec);
+}
 // What its workers really compute on, kCpu or kCuda: a timed device is a CPU. Pure.
 Device ComputesOn(const MoEService& service);
 

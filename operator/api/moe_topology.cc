@@ -15,6 +15,7 @@ static void Read(const At& at, SequenceRoom& out) {
       .Require("maxModelLen", out.max_model_len, "tokens of one")
       .Require("kvBytes", out.kv_bytes, "memory for keys and values")
       .Require("swapBytes", out.swap_bytes, "memory for those that gave way")
+      .Take("prefixHostBytes", out.prefix_host_bytes)
       .RefuseOthers();
 }
 
@@ -107,6 +108,7 @@ class Validator : public Checks {
     Range(path + ".maxModelLen", room->max_model_len, 1, 1 << 24);
     Range(path + ".kvBytes", room->kv_bytes, 1, kAny);
     Range(path + ".swapBytes", room->swap_bytes, 0, kAny);
+    Range(path + ".prefixHostBytes", room->prefix_host_bytes, 0, kAny);
   }
 };
 

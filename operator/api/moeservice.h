@@ -172,6 +172,7 @@ struct KvCacheSpec {
   std::optional<Quantity> size;           // bytes per instance
   KvDtype dtype = KvDtype::kAuto;
   PrefixCache prefix_cache = PrefixCache::kAuto;
+  std::optional<Quantity> prefix_host_memory;  // bytes per instance; absent: none
   bool operator==(const KvCacheSpec&) const = default;
 };
 

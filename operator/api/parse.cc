@@ -149,6 +149,7 @@ static void Read(const At& at, KvCacheSpec& out) {
       .Take("size", out.size)
       .Take("dtype", out.dtype)
       .Take("prefixCache", out.prefix_cache)
+      .Take("prefixHostMemory", out.prefix_host_memory)
       .RefuseOthers();
 }
 

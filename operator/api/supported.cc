@@ -7,6 +7,7 @@
 
 #include "common/hardware.h"
 #include "controllers/plan/model_shape.h"
+#include "operator/api/device.h"
 
 namespace janus::control {
 namespace {
@@ -125,6 +126,13 @@ constexpr std::array kLimits = {
           [](const Spec& s) { return If(s.roles.experts.replicas == 0, "0"); }, Ground::kMachine},
     Limit{"roles.attention.kvCache.blockSize", "16", "",
           [](const Spec& s) { return Unless(s.roles.attention.kv_cache.block_size, 16); }},
+    Limit{"roles.attention.kvCache.prefixHostMemory", "",
+          "except on GPUs; on CPUs all blocks are in host memory",
+          [](const Spec& s) {
+            const auto& asked = s.roles.attention.kv_cache.prefix_host_memory;
+            if (!asked || asked->value == 0 || DeviceOf(s) == Device::kCuda) return Asked();
+            return Asked(asked->text);
+          }},
     Limit{"exchange.transport", "Auto, SharedMemory or TCP", "",
           [](const Spec& s) {
             return Unless(s.exchange.transport,

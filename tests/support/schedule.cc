@@ -317,6 +317,10 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
     if (random.Chance(0.5) || open.empty()) submit(left.request, 2);
   }
   DrawExchange(random, schedule.topology);
+  if (random.Chance(0.6)) {
+    schedule.prefix_host_pages = random.Chance(0.5) ? 64 : random.Between(1, 4);
+    schedule.prefix_copies = random.Between(0, 2);
+  }
   return schedule;
 }
 
@@ -334,8 +338,9 @@ std::ostream& operator<<(std::ostream& out, const Schedule& s) {
       << ", b=" << s.topology.micro_batches << ", R_max " << s.topology.max_rows_per_round << ", "
       << s.kv_pages << " pages, " << s.swap_pages << " in host memory, preempting "
       << s.preempt_chance << (s.prefixes == PrefixSharing::kDisabled ? ", no prefix cache" : "")
-      << ", batch " << s.max_batch << ", threads " << s.compute_threads << ", chunks 1.."
-      << s.most_chunk << ";";
+      << ", " << s.prefix_host_pages << " pages of prefixes in host memory, copying "
+      << s.prefix_copies << ", batch " << s.max_batch << ", threads " << s.compute_threads
+      << ", chunks 1.." << s.most_chunk << ";";
   for (const Schedule::Action& action : s.actions) {
     const Schedule::SequenceOf& of = s.sequences[static_cast<size_t>(action.sequence)];
     switch (action.kind) {
@@ -381,6 +386,8 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.attention.max_batch = schedule.max_batch;
   options.attention.kv_bytes = KvBytes(held.model, kernels, schedule.kv_pages);
   options.attention.swap_bytes = KvBytes(held.model, kernels, schedule.swap_pages);
+  options.attention.prefix_host_bytes = KvBytes(held.model, kernels, schedule.prefix_host_pages);
+  options.attention.prefix_copies = schedule.prefix_copies;
   options.steering.logits_tap = [&](const RequestKey& key, int position,
                                     std::span<const float> logits) {
     recorder.Tap(key, position, logits);
@@ -432,6 +439,8 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
       run.preempted += statistics.preempted;
       run.recomputed += statistics.recomputed;
       run.cached += statistics.cached;
+      run.cached_in_host += statistics.cached_in_host;
+      run.saved_to_host += statistics.saved_to_host;
       run.aborted = std::max(run.aborted, statistics.steps_aborted);
     }
   }

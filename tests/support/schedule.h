@@ -76,6 +76,8 @@ struct Schedule {
   int kv_pages = 0;
   int swap_pages = 64;  // host memory for preempted sequences
   PrefixSharing prefixes = PrefixSharing::kExact;
+  int prefix_host_pages = 0;  // host memory for shared prefixes
+  int prefix_copies = 0;      // to it and back in a step; 0: as many as fit
   int max_batch = 0;
   int compute_threads = 1;
   uint64_t chunk_seed = 0;
@@ -96,8 +98,10 @@ struct ScheduleRun {
   std::vector<Trace> traces;
   uint64_t preempted = 0;
   uint64_t recomputed = 0;
-  uint64_t aborted = 0;  // steps that were given up
-  uint64_t cached = 0;   // positions that the prefix cache held
+  uint64_t aborted = 0;         // steps that were given up
+  uint64_t cached = 0;          // positions that the prefix cache held
+  uint64_t cached_in_host = 0;  // of these, in host memory alone
+  uint64_t saved_to_host = 0;   // positions that were copied there
 };
 ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const RequestPool& pool,
                         KernelChoice kernels, const LoopbackCluster::WrapExchange& wrap = nullptr,

@@ -49,8 +49,10 @@ Status Hold(const std::string& service, const RoleWords& words, const PodNeed& n
                            ", or " + words.lower);
 }
 
+// `lower_on_host`: what reduces the need of host memory beside a GPU.
 Status CheckPod(const std::string& service, const RoleWords& words, const PodNeed& on_cpus,
-                const GpuPodNeed& on_gpu, const std::optional<ProcessRoom>& room) {
+                const GpuPodNeed& on_gpu, const std::optional<ProcessRoom>& room,
+                const char* lower_on_host) {
   if (!room) return OkStatus();
   const std::string role = words.role;
   const std::string raise = room->memory_is_limited
@@ -61,7 +63,8 @@ Status CheckPod(const std::string& service, const RoleWords& words, const PodNee
   }
   JANUS_RETURN_IF_ERROR(Hold(service, words, on_gpu.device, ToBeHad(*room->device_memory_bytes),
                              " of its GPU", "use GPUs with more memory free for role " + role));
-  return Hold(service, words, on_gpu.host, room->memory_bytes, " beside its GPU", raise);
+  return Hold(service, {words.role, words.weights, lower_on_host}, on_gpu.host, room->memory_bytes,
+              " beside its GPU", raise);
 }
 
 }  // namespace
@@ -94,9 +97,13 @@ KvRoom PodBudget::RoomForKv(const ServicePlan& plan) const {
 
 Status PodBudget::Check(const std::string& service, const ServicePlan& plan) const {
   const MemoryNeed& need = plan.need;
+  const char* const lower_on_host = plan.prefix_host_bytes > 0
+                                        ? "lower kvCache.prefixHostMemory of that role"
+                                        : kAttentionWords.lower;
   JANUS_RETURN_IF_ERROR(CheckPod(service, kAttentionWords, need.attention_pod(),
-                                 need.attention_on_gpu, rooms_.attention));
-  return CheckPod(service, kExpertsWords, need.expert_pod(), need.experts_on_gpu, rooms_.experts);
+                                 need.attention_on_gpu, rooms_.attention, lower_on_host));
+  return CheckPod(service, kExpertsWords, need.expert_pod(), need.experts_on_gpu, rooms_.experts,
+                  kExpertsWords.lower);
 }
 
 }  // namespace janus::control

@@ -334,6 +334,16 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model,
       (plan.effective.fp8_kv_cache ? Fp8KvBytesPerToken(model) : KvBytesPerToken(model)) *
       kPageTokens;
   if (timed) return SetTimedKv(spec, *timed, page, plan);
+  GpuPodNeed& on_gpu = plan.need.attention_on_gpu;
+  if (cache.prefix_host_memory) {
+    const Quantity& asked = *cache.prefix_host_memory;
+    if (asked.value > 0 && plan.effective.prefix_cache == PrefixCache::kDisabled) {
+      return InvalidArgument("spec.roles.attention.kvCache.prefixHostMemory: is " + asked.text +
+                             ", and prefixCache is Disabled; leave one of them out");
+    }
+    plan.prefix_host_bytes = asked.value / page * page;
+  }
+  on_gpu.host.kv = plan.prefix_host_bytes;  // preempted sequences get a share of the rest
   const int64_t pages_per_sequence = CeilDiv(plan.max_model_len, kPageTokens);
   // One sequence of full length must fit; otherwise a request within the limits could never run.
   const int64_t least = pages_per_sequence * page;
@@ -354,11 +364,10 @@ Status SetKv(const MoEServiceSpec& spec, const ModelDescription& model,
   const int64_t swap = plan.kv_bytes / kSwapShare;
   plan.swap_bytes = std::max(page, (room.is_one ? swap : std::min(swap, room.swap)) / page * page);
   plan.need.kv = plan.kv_bytes + plan.swap_bytes;
-  GpuPodNeed& on_gpu = plan.need.attention_on_gpu;
   // One extra page that no sequence owns.
   on_gpu.device.kv = plan.kv_bytes + page;
   on_gpu.device.workspace += KeysDeviceBytes(model, plan, plan.kv_bytes / page * kPageTokens);
-  on_gpu.host.kv = plan.swap_bytes;
+  on_gpu.host.kv += plan.swap_bytes;
   return OkStatus();
 }
 

@@ -90,6 +90,7 @@ struct ServicePlan {
   int tpot_target_milliseconds = 0;  // 0: not set
   int64_t kv_bytes = 0;              // per attention instance
   int64_t swap_bytes = 0;            // per attention instance
+  int64_t prefix_host_bytes = 0;     // per attention instance, beside its GPU
   int compute_threads = 1;           // per instance
   int64_t gateway_memory_bytes = 0;  // most that the gateway may hold for clients; 0: its default
   MemoryNeed need;
@@ -114,8 +115,9 @@ struct ServicePlan {
 //   MiB to 256 MiB, but always enough for four requests of the largest size.
 //
 // InvalidArgument, with the path: too few slots, too few instances allowed for the model, a length
-// beyond the model's, a gateway too small for one request, or a timed device that is unknown or has
-// less room than the spec asks for. ResourceExhausted: "needs 93 GB, 24 GB free", with the largest
+// beyond the model's, a gateway too small for one request, memory for a prefix cache that is
+// disabled, or a timed device that is unknown or has less room than the spec asks for.
+// ResourceExhausted: "needs 93 GB, 24 GB free", with the largest
 // parts and what to change.
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,

@@ -54,7 +54,7 @@ Result<Topology> ComposeTopology(uint64_t epoch, std::span<const WorkerSeen> wor
   topology.max_rows_per_round = plan.max_rows_per_round;
 
   const SequenceRoom planned{plan.max_batch_size, plan.max_model_len, plan.kv_bytes,
-                             plan.swap_bytes};
+                             plan.swap_bytes, plan.prefix_host_bytes};
   controllers::PlacementRequest request;
   std::vector<controllers::HeldExperts> held;
   std::vector<std::string> pods;

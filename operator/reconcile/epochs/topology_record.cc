@@ -92,10 +92,14 @@ std::string Sha256(const std::string& bytes) {
 }
 
 Node RoomTree(const SequenceRoom& room) {
-  return Object({{"maxBatchSize", Node::Integer(room.max_batch_size)},
-                 {"maxModelLen", Node::Integer(room.max_model_len)},
-                 {"kvBytes", Node::Integer(room.kv_bytes)},
-                 {"swapBytes", Node::Integer(room.swap_bytes)}});
+  Node out = Object({{"maxBatchSize", Node::Integer(room.max_batch_size)},
+                     {"maxModelLen", Node::Integer(room.max_model_len)},
+                     {"kvBytes", Node::Integer(room.kv_bytes)},
+                     {"swapBytes", Node::Integer(room.swap_bytes)}});
+  if (room.prefix_host_bytes > 0) {
+    out.Add("prefixHostBytes", Node::Integer(room.prefix_host_bytes));
+  }
+  return out;
 }
 
 // `shared`: the room that the record states for all of them.

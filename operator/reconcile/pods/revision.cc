@@ -113,6 +113,9 @@ void AddSequenceRoom(const MoEServiceSpec& spec, SetFields& set) {
   set.Add("kvBlockSize", attention.kv_cache.block_size, unset.kv_cache.block_size);
   if (spec.model.max_model_len) set.Add("maxModelLen", std::to_string(*spec.model.max_model_len));
   if (attention.kv_cache.size) set.Add("kvSize", std::to_string(attention.kv_cache.size->value));
+  if (attention.kv_cache.prefix_host_memory) {
+    set.Add("prefixHostMemory", attention.kv_cache.prefix_host_memory->value, 0);
+  }
   if (attention.kv_cache.memory_percent) {
     set.Add("kvMemoryPercent", std::to_string(*attention.kv_cache.memory_percent));
   }

@@ -41,6 +41,7 @@ void KeepCommitted(const PlanningSide& from, Desired& out) {
     held.spec.model.max_model_len = static_cast<int32_t>(room->max_model_len);
     held.spec.roles.attention.max_batch_size = room->max_batch_size;
     held.spec.roles.attention.kv_cache.size = UnitsOf(room->kv_bytes);
+    held.spec.roles.attention.kv_cache.prefix_host_memory = UnitsOf(room->prefix_host_bytes);
   }
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     RoleSpec& spec = SpecOf(held, role);

@@ -45,9 +45,9 @@ int SchedulesOf(size_t index, size_t configurations) {
   return static_cast<int>(total / configurations + (turn < total % configurations ? 1 : 0));
 }
 
-// Some of the schedules run out of pages, and some find prefixes in the cache. In a usual run one
-// configuration alone has too few schedules for that, so it is checked over all together, and only
-// in runs with enough of them.
+// Some of the schedules run out of pages, and some find prefixes in the cache, here or in host
+// memory. In a usual run one configuration alone has too few schedules for that, so it is checked
+// over all together, and only in runs with enough of them.
 class BitsTest : public testing::TestWithParam<size_t> {
  protected:
   static void TearDownTestSuite() {
@@ -55,11 +55,14 @@ class BitsTest : public testing::TestWithParam<size_t> {
         << "none of " << all_schedules_ << " schedules ran out of pages";
     EXPECT_TRUE(all_cached_ > 0 || all_schedules_ < 40)
         << "none of " << all_schedules_ << " schedules found a prefix in the cache";
+    EXPECT_TRUE(all_cached_in_host_ > 0 || all_schedules_ < 200)
+        << "none of " << all_schedules_ << " schedules found a prefix in host memory";
   }
 
   inline static int all_schedules_ = 0;
   inline static uint64_t all_preempted_ = 0;
   inline static uint64_t all_cached_ = 0;
+  inline static uint64_t all_cached_in_host_ = 0;
 };
 
 TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
@@ -67,7 +70,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   const Configuration& c = all[GetParam()];
   const HeldModel& held = Held(c.weights, c.dtype);
   const int schedules = SchedulesOf(GetParam(), all.size());
-  uint64_t preempted = 0, recomputed = 0, cached = 0;
+  uint64_t preempted = 0, recomputed = 0, cached = 0, cached_in_host = 0;
   size_t rows = 0;
   for (int i = 0; i < schedules; ++i) {
     KernelChoice kernels =
@@ -81,6 +84,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
     preempted += run.preempted;
     recomputed += run.recomputed;
     cached += run.cached;
+    cached_in_host += run.cached_in_host;
     for (const Trace& trace : run.traces) rows += trace.logits.size();
     ASSERT_EQ(Differences(schedule, run, pool), "")
         << "schedule " << i << " on "
@@ -92,9 +96,10 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
   all_schedules_ += schedules;
   all_preempted_ += preempted;
   all_cached_ += cached;
+  all_cached_in_host_ += cached_in_host;
   std::cout << schedules << " schedules, " << rows << " positions, " << preempted
             << " preemptions, " << recomputed << " positions again, " << cached
-            << " from the cache\n";
+            << " from the cache, " << cached_in_host << " of these from host memory\n";
 }
 
 // The next turn of a conversation, whose prompt is the prompt and the answer of the first. The

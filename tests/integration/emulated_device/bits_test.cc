@@ -166,6 +166,52 @@ TEST_P(EmulatedBitsTest, PreemptedSequencesKeepTheirs) {
   }
 }
 
+// Two prompts take turns in memory for one of them. With enough host memory each is copied there
+// once, and comes back.
+TEST_P(EmulatedBitsTest, PrefixesFromHostMemoryKeepTheirs) {
+  constexpr int kPages = 2, kTokens = 4, kTurns = 6;
+  Random random(MixSeed(TestSeed(), 4));
+  std::vector<Request> requests(2);
+  for (Request& request : requests) {
+    for (int i = 0; i <= kPages * kernels::kPageTokens; ++i) {
+      request.prompt.push_back(random.Between(0, held_.model.vocab - 1));
+    }
+    request.max_tokens = kTokens;
+  }
+  const RequestPool pool = MakeRequestPool(held_, Kernels(), requests);
+  Schedule schedule;
+  const int experts = held_.model.moe.experts;
+  schedule.topology = MakeTopology(1, {experts, experts}, held_.model.moe_layers(), experts, 2);
+  schedule.max_batch = 4;
+  schedule.kv_pages = kPages + 1;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    Schedule::SequenceOf of;
+    of.request = turn % 2;
+    of.key = {1, static_cast<uint64_t>(turn), 1};
+    schedule.sequences.push_back(of);
+    schedule.actions.push_back({Schedule::Action::kSubmit, turn, 0});
+    schedule.actions.push_back({Schedule::Action::kAwait, turn, kTokens});
+  }
+  for (const int host_pages : {0, 1, 2 * kPages}) {
+    schedule.prefix_host_pages = host_pages;
+    schedule.chunk_seed = random.Next();
+    KernelChoice kernels = Kernels();
+    kernels.make_context = BehindHosts(random.Next());
+    const ScheduleRun run = RunSchedule(schedule, held_, pool, kernels);
+    ASSERT_EQ(Differences(schedule, run, pool), "")
+        << schedule << "\nagain with JANUS_SEED=" << TestSeed();
+    const bool is_enough = host_pages == 2 * kPages;
+    constexpr uint64_t kPositions = uint64_t{kPages} * kernels::kPageTokens;
+    EXPECT_EQ(run.cached_in_host, is_enough ? (kTurns - 2) * kPositions : 0);
+    EXPECT_EQ(run.cached, run.cached_in_host);
+    if (is_enough) {
+      EXPECT_EQ(run.saved_to_host, 2 * kPositions);
+    } else if (host_pages == 0) {
+      EXPECT_EQ(run.saved_to_host, 0u);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, EmulatedBitsTest, testing::ValuesIn(kConfigurations),
                          [](const auto& info) { return info.param.name(); });
 

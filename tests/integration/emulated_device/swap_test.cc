@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,6 +117,96 @@ TEST_F(EmulatedSwapTest, SaysNothingWhereNoneWasAskedFor) {
   EXPECT_FALSE(cache->SwapOut(pages, swapped));
   EXPECT_EQ(device_.counts().allocations, 1u);
   EXPECT_EQ(Logged(), "");
+}
+
+// A page of prefixes, by the token that fills it.
+struct PageOfTokens {
+  std::array<int32_t, kernels::kPageTokens> tokens;
+  explicit PageOfTokens(int32_t token) { tokens.fill(token); }
+};
+
+class EmulatedPrefixTest : public EmulatedSwapTest {
+ protected:
+  std::unique_ptr<KvPagePool> MakePool(int pages, int host_pages, int copies) {
+    KvPagePoolOptions options;
+    options.layers = kLayers;
+    options.page_bytes = kPageBytes;
+    options.bytes = kPageBytes * kLayers * pages;
+    options.prefix_host_bytes = kPageBytes * kLayers * host_pages + 1;
+    options.prefix_copies = copies;
+    options.context = &device_;
+    options.log = Logger(log_.get());
+    return *KvPagePool::Create(options);
+  }
+  // Publishes a page with this token, and lets no sequence use it any more.
+  static void Leave(KvPagePool& pool, int32_t token) {
+    std::vector<int32_t> pages = TakePages(pool, 1);
+    pool.Publish(kNoPrefix, PageOfTokens(token).tokens, pages[0]);
+    pool.Release(pages);
+  }
+  static std::optional<PrefixIndex::Entry> Find(const KvPagePool& pool, int32_t token) {
+    return pool.Find(kNoPrefix, PageOfTokens(token).tokens);
+  }
+};
+
+TEST_F(EmulatedPrefixTest, PinsTheWholePagesThatItWasToldAndCopiesEachLayerOnce) {
+  const auto pool = MakePool(1, 3, 8);
+  EXPECT_EQ(device_.pinned_bytes(), static_cast<uint64_t>(kPageBytes) * kLayers * 3);
+  pool->BeginStep();
+  Leave(*pool, 1);
+  Leave(*pool, 2);  // overwrites the first
+  EXPECT_EQ(device_.counts().copies_out, uint64_t{kLayers});
+  EXPECT_EQ(pool->prefix_host_used(), kPageBytes * kLayers);
+  std::vector<int32_t> pages = TakePages(*pool, 1);
+  ASSERT_TRUE(Find(*pool, 1));
+  EXPECT_LT(Find(*pool, 1)->page, 0);
+  EXPECT_TRUE(pool->Restore(kNoPrefix, PageOfTokens(1).tokens, pages[0]));
+  EXPECT_EQ(Find(*pool, 1)->page, pages[0]);
+  EXPECT_EQ(device_.counts().copies_in, uint64_t{kLayers});
+  EXPECT_EQ(device_.pageable_copies(), 0u);
+  // Host memory still holds it, so it is not copied out again.
+  const uint64_t out = device_.counts().copies_out;
+  pool->Release(pages);
+  pages = TakePages(*pool, 1);
+  EXPECT_EQ(device_.counts().copies_out, out);
+  EXPECT_EQ(Logged(), "");
+}
+
+TEST_F(EmulatedPrefixTest, GoesOnWithoutHostMemoryThatCannotBePinned) {
+  device_.RefusePinned();
+  const auto pool = MakePool(1, 3, 8);
+  pool->BeginStep();
+  Leave(*pool, 1);
+  Leave(*pool, 2);
+  pool->SaveAhead();
+  EXPECT_FALSE(Find(*pool, 1));
+  EXPECT_EQ(device_.counts().copies_out, 0u);
+  const std::string logged = Logged();
+  EXPECT_EQ(Lines(logged), 1) << logged;
+  EXPECT_TRUE(Contains(logged, "no host memory for shared prefixes")) << logged;
+}
+
+// The sequence computes its page, or learns of the failure by that: it does not wait for a copy.
+TEST_F(EmulatedPrefixTest, ADeviceThatBreaksLosesPagesInHostMemoryAlone) {
+  device_.RunBehind(7);
+  const auto pool = MakePool(2, 3, 8);
+  pool->BeginStep();
+  Leave(*pool, 1);
+  Leave(*pool, 2);
+  std::vector<int32_t> pages = TakePages(*pool, 2);
+  ASSERT_EQ(pool->prefix_host_used(), 2 * kPageBytes * kLayers);
+  device_.Break();
+  EXPECT_FALSE(pool->Restore(kNoPrefix, PageOfTokens(1).tokens, pages[0]));
+  EXPECT_FALSE(Find(*pool, 1));
+  EXPECT_EQ(pool->prefix_host_used(), kPageBytes * kLayers);
+  pool->Release(pages);
+  EXPECT_EQ(pool->free_pages(), 2);
+  Leave(*pool, 3);
+  Leave(*pool, 4);
+  Leave(*pool, 5);
+  EXPECT_FALSE(Find(*pool, 3)) << "its copy failed";
+  EXPECT_TRUE(Find(*pool, 2));
+  EXPECT_TRUE(device_.has_failed());
 }
 
 // No page is lost or allocated twice. The device's next wait reports its failure.

@@ -135,6 +135,19 @@ TEST_F(EmulatedWorkerTest, KeysAndValuesAreBoundedByTheDevicesMemory) {
   service.Serve();
 }
 
+TEST_F(EmulatedWorkerTest, TheHostMemoryForPrefixesIsPinnedBeforeTheFirstStep) {
+  const auto pinned_with = [&](int64_t prefix_host_bytes) {
+    ServiceUnderTest service("", attention_, experts_);
+    service.room().prefix_host_bytes = prefix_host_bytes;
+    service.Serve();
+    return attention_.pinned_bytes();
+  };
+  const uint64_t without = pinned_with(0);
+  const uint64_t more = pinned_with(1 << 20) - without;
+  EXPECT_GT(more, uint64_t{1} << 19);
+  EXPECT_LE(more, uint64_t{1} << 20);
+}
+
 // The planner gets the device's whole memory, however much of it the worker uses already.
 TEST_F(EmulatedWorkerTest, ItsRoomIsItsMachinesAndItsDevices) {
   ServiceUnderTest service("", attention_, experts_);

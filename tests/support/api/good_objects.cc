@@ -51,7 +51,7 @@ std::vector<Node> MoEServices() {
   roles:
     attention: {scaling: )" +
           scaling + ", " + role +
-          R"(, maxBatchSize: 64, kvCache: {blockSize: 32, size: 2Gi, dtype: FP8, prefixCache: Exact}}
+          R"(, maxBatchSize: 64, kvCache: {blockSize: 32, size: 2Gi, dtype: FP8, prefixCache: Exact, prefixHostMemory: 1Gi}}
     experts: {scaling: )" +
           scaling + ", " + role +
           R"(, slotsPerInstance: 12, spareSlots: 1, scheduling: Static, placement: {policy: RoundRobin, survivable: true, rebalanceIntervalSeconds: 600, windowSeconds: 300}}
@@ -174,7 +174,8 @@ std::string Topology(int epoch) {
          "pod, "
          "domain: d, address: \"10.0.0.1:9000\", slots: 4, sequences: {maxBatchSize: 8, "
          "maxModelLen: 4096, "
-         "kvBytes: 1073741824, swapBytes: 134217728}}], mode: Direct, gate: Experts, sum: "
+         "kvBytes: 1073741824, swapBytes: 134217728, prefixHostBytes: 1}}], mode: Direct, gate: "
+         "Experts, sum: "
          "Contributions, microBatches: 2, maxRowsPerRound: 512, placement: eJw=, sha256: " +
          std::string(64, 'a') +
          ", sequences: {maxBatchSize: 9, maxModelLen: 2048, kvBytes: 4096, swapBytes: 0}, model: "

@@ -70,6 +70,7 @@ TEST(TopologyHash, DependsOnEveryField) {
       [](Topology& t) { t.attention[0].sequences.max_model_len = 1; },
       [](Topology& t) { t.attention[0].sequences.kv_bytes = 1; },
       [](Topology& t) { t.attention[0].sequences.swap_bytes = 1; },
+      [](Topology& t) { t.attention[0].sequences.prefix_host_bytes = 1; },
       [](Topology& t) { t.mode = ExchangeMode::kTwoPhaseSingle; },
       [](Topology& t) { t.transport = ExchangeTransport::kTcp; },
       [](Topology& t) { t.gate = GateSide::kAttention; },

@@ -22,7 +22,7 @@ Topology Sample() {
   topology.gate = GateSide::kAttention;
   topology.sum = SumRule::kFixedPoint;
   topology.micro_batches = 3;
-  topology.attention[0].sequences = {4, 4096, int64_t{3} << 32, 77};
+  topology.attention[0].sequences = {4, 4096, int64_t{3} << 32, 77, int64_t{5} << 32};
   topology.max_rows_per_round = 256;
   topology.placement.layers = 2;
   topology.placement.slots_of_instance = {3};
@@ -80,6 +80,11 @@ INSTANTIATE_TEST_SUITE_P(
                "experts[0] is of role ROLE_ATTENTION"},
         Broken{"ANegativeNumber", [](auto& t) { t.mutable_experts(0)->set_slots(0x80000000u); },
                "experts[0].slots 2147483648"},
+        Broken{"ARoomBeyondWhatANumberHolds",
+               [](auto& t) {
+                 t.mutable_attention(0)->mutable_sequences()->set_prefix_host_bytes(UINT64_MAX);
+               },
+               "attention[0].sequences has 18446744073709551615"},
         Broken{"APlacementCutShort",
                [](auto& t) { t.mutable_placement()->mutable_expert_of()->pop_back(); },
                "placement of 2 layers x 3 slots in 11 bytes"},

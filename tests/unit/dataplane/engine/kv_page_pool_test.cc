@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <set>
 
@@ -147,6 +148,49 @@ TEST(KvPagePool, SwapsInOnlyWhereAllPagesAreFree) {
   EXPECT_TRUE(cache->SwapIn(swapped, a));
   // The host memory is free again.
   EXPECT_TRUE(cache->SwapOut(a, swapped));
+}
+
+// Decoding sequences take pages in every step, and each of these may have to be copied first.
+TEST(KvPagePool, AStepAfterOneThatCouldNotRestoreKeepsCopiesForThat) {
+  KvPagePoolOptions options;
+  options.layers = kLayers;
+  options.page_bytes = kPageBytes;
+  options.bytes = kPageBytes * kLayers * 3;
+  options.prefix_host_bytes = kPageBytes * kLayers * 8;
+  options.prefix_copies = 1;
+  const auto pool = std::move(*KvPagePool::Create(options));
+  using Tokens = std::array<int32_t, kernels::kPageTokens>;
+  const auto tokens = [](int32_t token) {
+    Tokens out;
+    out.fill(token);
+    return out;
+  };
+  const auto leave = [&](int32_t token) {
+    std::vector<int32_t> pages;
+    ASSERT_TRUE(pool->Grow(pages, 1));
+    pool->Publish(kNoPrefix, tokens(token), pages[0]);
+    pool->Release(pages);
+  };
+  pool->BeginStep();
+  for (int32_t token = 1; token <= 4; ++token) leave(token);
+  ASSERT_TRUE(pool->Find(kNoPrefix, tokens(1)));
+  ASSERT_LT(pool->Find(kNoPrefix, tokens(1))->page, 0) << "the fourth took its page";
+  EXPECT_EQ(pool->saved_positions(), uint64_t{kernels::kPageTokens});
+  // Two others, the second and the third, are overwritten in these steps.
+  std::vector<int32_t> waiting, decoding;
+  pool->BeginStep();
+  ASSERT_TRUE(pool->Grow(waiting, 1));
+  EXPECT_FALSE(pool->Restore(kNoPrefix, tokens(1), waiting[0]));
+  EXPECT_TRUE(pool->Find(kNoPrefix, tokens(2)));
+  pool->BeginStep();
+  ASSERT_TRUE(pool->Grow(decoding, 1));
+  EXPECT_TRUE(pool->Restore(kNoPrefix, tokens(1), waiting[0]));
+  EXPECT_FALSE(pool->Find(kNoPrefix, tokens(3))) << "there was no copy for it";
+  // After that all copies are there for either direction again.
+  pool->BeginStep();
+  ASSERT_TRUE(pool->Grow(decoding, 2));
+  EXPECT_TRUE(pool->Find(kNoPrefix, tokens(4)));
+  EXPECT_EQ(pool->saved_positions(), uint64_t{3 * kernels::kPageTokens});
 }
 
 }  // namespace

@@ -22,12 +22,15 @@ class SharedPrefixes : public testing::Test {
   using Key = uint64_t;
   static constexpr int64_t kPageBytes = kPage * int64_t{sizeof(Key)};
 
-  void MakeScheduler(int pages, int swap_pages, PrefixRule rule, int max_batch = 8) {
+  void MakeScheduler(int pages, int swap_pages, PrefixRule rule, int max_batch = 8,
+                     int host_pages = 0, int copies = 0) {
     KvPagePoolOptions cache;
     cache.layers = 1;
     cache.page_bytes = kPageBytes;
     cache.bytes = kPageBytes * pages;
     cache.swap_bytes = kPageBytes * swap_pages;
+    cache.prefix_host_bytes = kPageBytes * host_pages;
+    cache.prefix_copies = copies;
     cache.log = Logger(2, LogLevel::kError);
     cache_ = std::move(*KvPagePool::Create(cache));
     scheduler_.emplace(SchedulerOptions{max_batch, 1000}, *cache_);
@@ -259,6 +262,108 @@ TEST_F(SharedPrefixes, PagesWithoutAUserAreOverwrittenTheOldestFirst) {
   EXPECT_EQ(RunToTheEnd()[5], kPage + 1) << "of the older one, the last page went first";
 }
 
+TEST_F(SharedPrefixes, WhatIsOverwrittenComesBackFromHostMemory) {
+  MakeScheduler(6, 0, PrefixRule::kAll, 8, 16);
+  for (uint64_t id = 1; id <= 4; ++id) {
+    Submit(Make(id, Tokens(4 * kPage + 1, static_cast<int32_t>(100 * id))));
+    EXPECT_EQ(RunToTheEnd()[id], 4 * kPage + 1);
+  }
+  EXPECT_EQ(scheduler_->cached_in_host(), 0u);
+  EXPECT_EQ(cache_->prefix_host_used(), 12 * kPageBytes);
+  for (uint64_t id = 1; id <= 4; ++id) {
+    Submit(Make(id + 10, Tokens(4 * kPage + 1, static_cast<int32_t>(100 * id))));
+    EXPECT_EQ(RunToTheEnd()[id + 10], 1) << id;
+    EXPECT_EQ(cached_[id + 10], 4 * kPage);
+  }
+  EXPECT_EQ(scheduler_->cached_in_host(), 4u * 4 * kPage);
+  EXPECT_EQ(cache_->free_pages(), 6);
+}
+
+TEST_F(SharedPrefixes, HostMemoryThatIsFullLosesTheOldestPrefixFromItsEnd) {
+  MakeScheduler(4, 0, PrefixRule::kAll, 8, 5);
+  for (int32_t text = 1; text <= 3; ++text) {
+    Submit(Make(static_cast<uint64_t>(text), Tokens(3 * kPage + 1, 100 * text)));
+    RunToTheEnd();
+  }
+  // Here are all pages of the third text. Of six others host memory keeps five.
+  EXPECT_EQ(cache_->prefix_host_used(), 5 * kPageBytes);
+  Submit(Make(11, Tokens(3 * kPage + 1, 100)));
+  EXPECT_EQ(RunToTheEnd()[11], kPage + 1) << "its last page was the first to be overwritten";
+}
+
+TEST_F(SharedPrefixes, AStepMakesNoMoreThanItsCopiesAndOtherRequestsGoOnMeanwhile) {
+  MakeScheduler(12, 0, PrefixRule::kAll, 8, 16, 1);
+  Submit(Make(1, Tokens(4 * kPage + 1)));
+  RunToTheEnd();
+  Submit(Make(5, Tokens(kPage / 2, 900), 6));  // its steps copy the first one's pages
+  RunToTheEnd();
+  Submit(Make(2, Tokens(12 * kPage - 1, 500)));  // overwrites all of them
+  RunToTheEnd({400, 400});
+  Submit(Make(3, Tokens(kPage / 2, 900), 16));
+  Step();
+  const uint64_t before = scheduler_->cached_in_host();
+  Submit(Make(4, Tokens(4 * kPage + 1)));
+  std::map<uint64_t, int> rows;
+  uint64_t came = before;
+  int steps = 0;
+  for (; !rows.contains(4); ++steps) {
+    ASSERT_LT(steps, 12);
+    rows = Step();
+    EXPECT_EQ(rows[3], 1) << "it decodes in every step";
+    if (rows[4] == 0) rows.erase(4);
+    EXPECT_LE(scheduler_->cached_in_host(), came + kPage);
+    came = scheduler_->cached_in_host();
+  }
+  EXPECT_GE(steps, 4);
+  EXPECT_EQ(came, before + 4 * kPage);
+  RunToTheEnd();
+}
+
+TEST_F(SharedPrefixes, PagesAreCopiedAheadOfTheRequestThatOverwritesThem) {
+  MakeScheduler(12, 0, PrefixRule::kAll, 8, 16, 1);
+  Submit(Make(1, Tokens(8 * kPage + 1)));
+  RunToTheEnd();
+  // Steps of a short request have all their copies left.
+  Submit(Make(2, Tokens(4, 500), 12));
+  RunToTheEnd();
+  EXPECT_GE(cache_->prefix_host_used(), 8 * kPageBytes);
+  // It overwrites all of them in one step.
+  Submit(Make(3, Tokens(11 * kPage, 700)));
+  RunToTheEnd({400, 400});
+  Submit(Make(4, Tokens(8 * kPage + 1)));
+  EXPECT_EQ(RunToTheEnd()[4], 1);
+}
+
+TEST_F(SharedPrefixes, APrefixThatIsComputedThoughHostMemoryHoldsItIsKnownOnce) {
+  MakeScheduler(6, 0, PrefixRule::kAll, 8, 16);
+  Submit(Make(1, Tokens(4 * kPage + 1)));
+  RunToTheEnd();
+  Submit(Make(2, Tokens(5 * kPage + 1, 500)));
+  RunToTheEnd();
+  Request scoring = Make(3, Tokens(4 * kPage + 1));
+  scoring.prompt_logprobs = 0;
+  Submit(scoring);
+  EXPECT_EQ(RunToTheEnd()[3], 4 * kPage + 1);
+  const uint64_t before = scheduler_->cached_in_host();
+  Submit(Make(4, Tokens(4 * kPage + 1)));
+  EXPECT_EQ(RunToTheEnd()[4], 1);
+  EXPECT_EQ(scheduler_->cached_in_host(), before) << "it was here";
+}
+
+TEST_F(SharedPrefixes, AnotherRuleForgetsWhatHostMemoryHolds) {
+  MakeScheduler(4, 0, PrefixRule::kAll, 8, 16);
+  Submit(Make(1, Tokens(40)));
+  RunToTheEnd();
+  Submit(Make(2, Tokens(50, 500)));
+  RunToTheEnd();
+  EXPECT_GT(cache_->prefix_host_used(), 0);
+  scheduler_->SharePrefixes(PrefixRule::kPrompts);
+  EXPECT_EQ(cache_->prefix_host_used(), 0);
+  rule_ = PrefixRule::kPrompts;
+  Submit(Make(3, Tokens(40)));
+  EXPECT_EQ(RunToTheEnd()[3], 40);
+}
+
 TEST_F(SharedPrefixes, AnotherRuleForgetsWhatWasPublished) {
   MakeScheduler(16, 0, PrefixRule::kAll);
   Submit(Make(1, Tokens(40)));
@@ -286,14 +391,14 @@ TEST_F(SharedPrefixes, ADroppedSequenceFindsItsOwnPagesAgain) {
 // and all memory is freed. Prompts are cut from two texts, so many share a prefix.
 TEST_F(SharedPrefixes, EveryRandomScheduleReadsItsOwnKeys) {
   const uint64_t seed = TestSeed();
-  uint64_t cached = 0;
+  uint64_t cached = 0, cached_in_host = 0;
   for (uint64_t round = 0; round < 200; ++round) {
     SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed) + " round " + std::to_string(round));
     Random random(MixSeed(seed, round));
     const int swap = random.Chance(0.5) ? 100 : random.Between(0, 4);
-    MakeScheduler(random.Between(7, 14), swap,
-                  random.Chance(0.5) ? PrefixRule::kAll : PrefixRule::kPrompts,
-                  random.Between(1, 6));
+    MakeScheduler(
+        random.Between(7, 14), swap, random.Chance(0.5) ? PrefixRule::kAll : PrefixRule::kPrompts,
+        random.Between(1, 6), random.Chance(0.7) ? random.Between(1, 20) : 0, random.Between(0, 3));
     std::set<uint64_t> cancelled;
     std::map<uint64_t, size_t> wanted;
     uint64_t next = 1;
@@ -328,8 +433,10 @@ TEST_F(SharedPrefixes, EveryRandomScheduleReadsItsOwnKeys) {
     EXPECT_EQ(cache_->free_pages(), cache_->num_pages());
     EXPECT_EQ(cache_->swap_used(), 0);
     cached += scheduler_->cached();
+    cached_in_host += scheduler_->cached_in_host();
   }
   EXPECT_GT(cached, 1000u);
+  EXPECT_GT(cached_in_host, 1000u);
 }
 
 }  // namespace

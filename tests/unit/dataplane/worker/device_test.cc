@@ -8,6 +8,7 @@
 #include "dataplane/worker/numerics_class.h"
 #include "dataplane/worker/open_device.h"
 #include "dataplane/worker/settings.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/kernels.h"
 #include "tests/support/contains.h"
 
@@ -184,6 +185,24 @@ TEST(ResolveInstanceSettings, OnAGpuNeitherTheCpuNorTheMachinesMemoryIsAskedFor)
   ASSERT_TRUE(small.ok()) << "this CPU has no features at all: " << small.status().ToString();
   EXPECT_EQ(small->attention.context, &gpu);
   EXPECT_FALSE(Resolve(kernels::HostContext(), {}, 1 << 19).ok());
+}
+
+TEST(ResolveInstanceSettings, HostMemoryForPrefixesIsForAGpuWithSoMuchBesideIt) {
+  NamedContext gpu;
+  const auto resolve = [](kernels::Context& context, int64_t bytes) {
+    ModelDescription model;
+    const SequenceRoom room{.max_batch_size = 4, .kv_bytes = 1 << 10, .prefix_host_bytes = bytes};
+    return ResolveInstanceSettings({}, room, model, context, kernels::DetectCpu(), 1 << 20);
+  };
+  EXPECT_EQ(resolve(gpu, 1 << 19)->attention.prefix_host_bytes, 1 << 19);
+  EXPECT_EQ(resolve(gpu, 0)->attention.prefix_host_bytes, 0);
+  const Status too_much = resolve(gpu, 1 << 21).status();
+  EXPECT_EQ(too_much.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Contains(too_much.message(), "sequences.prefix_host_bytes")) << too_much.ToString();
+  EXPECT_TRUE(resolve(kernels::HostContext(), 0).ok());
+  EXPECT_EQ(resolve(kernels::HostContext(), 1).status(),
+            InvalidArgument("sequences.prefix_host_bytes 1: this worker computes on CPUs, and has "
+                            "all keys and values in host memory"));
 }
 
 TEST(ResolveInstanceSettings, TakesTheCachesFormatAlong) {

@@ -74,6 +74,9 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   statistics.holding = "a peer is gone";
   statistics.swapped = 4;
   statistics.replayed = 6;
+  statistics.cached_in_host = 32;
+  statistics.saved_to_host = 48;
+  statistics.prefix_host_bytes = 4096;
   statistics.links = {{Role::kExperts, Rank{1}, "UCX tcp/lo"}};
   statistics.device = {"mlx5_3", 2, "InfiniBand", 400'000'000'000, "same NUMA node 1 as the CPUs"};
   StepMetrics metrics;
@@ -93,6 +96,9 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
         "janus_messages_dropped_total" + self + ",reason=\"control\"} 2",
         "janus_detection_deadline_seconds" + self + "} 1.5",
         "janus_swapped_sequences" + self + "} 4", "janus_replayed_tokens_total" + self + "} 6",
+        "janus_prefix_host_cached_tokens_total" + self + "} 32",
+        "janus_prefix_host_saved_tokens_total" + self + "} 48",
+        "janus_prefix_host_bytes" + self + "} 4096",
         "janus_step_wait_seconds_sum" + self + ",for=\"coordinator\"} 0.25",
         "janus_step_wait_seconds_count" + self + ",for=\"peer\"} 0",
         "janus_exchange_seconds_count" + self + ",phase=\"send\",mode=\"Direct\"} 0",

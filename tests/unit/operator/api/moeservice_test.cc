@@ -126,7 +126,7 @@ spec:
       priorityClassName: high
       podTemplate: {spec: {anything: [1, 2]}}
       maxBatchSize: 64
-      kvCache: {blockSize: 32, size: 2Gi, dtype: FP8, prefixCache: Exact}
+      kvCache: {blockSize: 32, size: 2Gi, dtype: FP8, prefixCache: Exact, prefixHostMemory: 64Gi}
     experts:
       scaling: {mode: External, minReplicas: 2, maxReplicas: 16}
       slotsPerInstance: 12
@@ -162,6 +162,7 @@ status: {whatever: 1}
   EXPECT_EQ(spec.roles.attention.scaling->behavior->scale_up->policies[0].value, 2);
   EXPECT_EQ(spec.roles.attention.pod_template->Find("spec")->Find("anything")->items.size(), 2u);
   EXPECT_EQ(spec.roles.attention.kv_cache.size->value, 2LL << 30);
+  EXPECT_EQ(spec.roles.attention.kv_cache.prefix_host_memory->value, 64LL << 30);
   EXPECT_EQ(spec.roles.attention.kv_cache.dtype, KvDtype::kFp8);
   EXPECT_EQ(spec.roles.experts.scheduling, Scheduling::kAebsGreedy);
   EXPECT_EQ(spec.exchange.mode, ExchangeMode::kTwoPhaseParallel);

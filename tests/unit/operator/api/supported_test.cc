@@ -75,6 +75,25 @@ TEST(Supported, SaysItAsTheReferenceDoes) {
       "its revision); use Auto or Recreate");
 }
 
+TEST(Supported, HostMemoryForPrefixesIsForGpusAlone) {
+  const std::string refused =
+      "s.yaml:7: spec.roles.attention.kvCache.prefixHostMemory: 1Gi is not supported by this "
+      "version (except on GPUs; on CPUs all blocks are in host memory); leave the field out";
+  const auto says = [](const std::string& memory, const std::string& limits,
+                       const std::string& device) {
+    return Errors(device, "kvCache: {prefixHostMemory: " + memory + "}, " + limits, limits,
+                  Ground::kCluster);
+  };
+  const std::string gpus = "resources: {limits: {nvidia.com/gpu: 1}}";
+  const std::string no_gpus = "resources: {limits: {cpu: 1}}";
+  EXPECT_EQ(says("1Gi", gpus, ""), "");
+  EXPECT_EQ(says("1Gi", no_gpus, "device: CUDA"), "") << "a claim may be in its template";
+  EXPECT_EQ(says("1Gi", no_gpus, ""), refused);
+  EXPECT_EQ(says("1Gi", gpus, "device: CPU"), refused);
+  EXPECT_EQ(says("1Gi", no_gpus, "device: Timed\n  timed: {hardware: H200, model: dbrx}"), refused);
+  EXPECT_EQ(says("0", no_gpus, ""), "");
+}
+
 // Each object reaches exactly the table line beside it.
 TEST(Supported, ReachesEveryLineOfItsTable) {
   std::set<std::string> reached;
@@ -123,6 +142,8 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
   }
   expect_one(Errors("", "replicas: 2, kvCache: {blockSize: 32}"),
              "roles.attention.kvCache.blockSize");
+  expect_one(Errors("", "replicas: 2, kvCache: {prefixHostMemory: 1Gi}"),
+             "roles.attention.kvCache.prefixHostMemory");
   const std::string none = Errors("", "replicas: 0", "replicas: 0");
   EXPECT_NE(none.find("spec.roles.attention.replicas: 0 is not"), std::string::npos) << none;
   reached.insert({"roles.attention.replicas", "roles.experts.replicas"});

@@ -554,6 +554,44 @@ TEST(PlanServiceInPods, OnAGpuTheKvCacheIsAShareOfWhatThatHasLeft) {
   EXPECT_LE(small_host.need.attention_on_gpu.host.total(), 3 * kGiB);
 }
 
+TEST(PlanServiceInPods, OnAGpuHostMemoryForPrefixesIsCountedBesideThatOfPreemptedSequences) {
+  const ModelDescription model = Mixtral8x7B();
+  const int64_t page = KvBytesPerToken(model) * 16;
+  MoEService service = Fixed(1, 2);
+  const auto plan_with = [&](int64_t prefixes, int64_t host_bytes) {
+    service.spec.roles.attention.kv_cache.prefix_host_memory = UnitsOf(prefixes);
+    return PlanServiceInPods(service, model,
+                             {OnGpu(40 * kGiB, host_bytes), OnGpu(80 * kGiB, 16 * kGiB)});
+  };
+  const auto none = plan_with(0, 16 * kGiB);
+  const auto some = plan_with(5 * kGiB + 1, 16 * kGiB);
+  ASSERT_TRUE(none.ok() && some.ok()) << some.status().ToString();
+  EXPECT_EQ(none->prefix_host_bytes, 0);
+  EXPECT_EQ(some->prefix_host_bytes, 5 * kGiB / page * page) << "whole pages";
+  EXPECT_EQ(some->kv_bytes, none->kv_bytes);
+  EXPECT_EQ(some->need.attention_on_gpu.host.kv, some->swap_bytes + some->prefix_host_bytes);
+  // Preempted sequences get a share of what it leaves.
+  const auto short_of_swap = plan_with(14 * kGiB, 16 * kGiB);
+  ASSERT_TRUE(short_of_swap.ok()) << short_of_swap.status().ToString();
+  EXPECT_LT(short_of_swap->swap_bytes, some->swap_bytes);
+  EXPECT_LE(short_of_swap->need.attention_on_gpu.host.total(), 16 * kGiB);
+
+  const Status refused = plan_with(16 * kGiB, 16 * kGiB).status();
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find(" beside its GPU and has 17 GB: "), std::string::npos)
+      << refused.message();
+  EXPECT_TRUE(
+      refused.message().ends_with("; raise spec.roles.attention.resources.limits.memory, "
+                                  "or lower kvCache.prefixHostMemory of that role"))
+      << refused.message();
+
+  service.spec.roles.attention.kv_cache.prefix_cache = PrefixCache::kDisabled;
+  EXPECT_TRUE(plan_with(0, 16 * kGiB).ok());
+  EXPECT_EQ(plan_with(kGiB, 16 * kGiB).status(),
+            InvalidArgument("spec.roles.attention.kvCache.prefixHostMemory: is 1073741824, and "
+                            "prefixCache is Disabled; leave one of them out"));
+}
+
 // They are converted on the way to the GPU, one at a time.
 TEST(PlanServiceInPods, OnAGpuOneConvertedTensorOfAttentionIsCountedOnItsHost) {
   ModelDescription model = Mixtral8x7B();

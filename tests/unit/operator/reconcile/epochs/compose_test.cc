@@ -105,10 +105,11 @@ TEST(ComposeTopology, WhoHoldsRoomForSequencesKeepsIt) {
   plan.max_batch_size = 8;
   plan.kv_bytes = 1000;
   plan.swap_bytes = 100;
+  plan.prefix_host_bytes = 200;
   std::vector<WorkerSeen> workers = Workers();
   const auto fresh = ComposeTopology(1, workers, plan, Model());
-  EXPECT_EQ(fresh->attention[0].sequences, (SequenceRoom{8, 128, 1000, 100}));
-  workers[0].held = SequenceRoom{700, 64, 5000, 0};
+  EXPECT_EQ(fresh->attention[0].sequences, (SequenceRoom{8, 128, 1000, 100, 200}));
+  workers[0].held = SequenceRoom{700, 64, 5000, 0, 0};
   const auto topology = ComposeTopology(1, workers, plan, Model());
   EXPECT_EQ(topology->attention[0].sequences, *workers[0].held);
   EXPECT_EQ(topology->max_rows_per_round, 700) << "a row for each sequence that it may run";

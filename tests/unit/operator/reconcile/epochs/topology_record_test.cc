@@ -18,7 +18,7 @@ Instance At(Role role, const std::string& uid, int incarnation = 0) {
   if (role == Role::kExperts) {
     out.slots = 2;
   } else {
-    out.sequences = {8, 4096, int64_t{5} << 32, 77};
+    out.sequences = {8, 4096, int64_t{5} << 32, 77, int64_t{6} << 32};
   }
   return out;
 }
@@ -107,6 +107,15 @@ TEST(TopologyRecord, IsReadAsItWasWritten) {
       << "what was started since holds nothing yet";
   EXPECT_FALSE(RoomOf(*record.spec.committed, {Role::kExperts, "e1", 0, 0}));
   EXPECT_EQ(alive[0].pod_uid, "e2");
+}
+
+// Records of CPUs and of timed devices are then those that older operators read.
+TEST(TopologyRecord, LeavesOutHostMemoryOfPrefixesThatThereIsNot) {
+  Topology topology = Small();
+  EXPECT_NE(RecordTree(topology).Find("sequences")->Find("prefixHostBytes"), nullptr);
+  topology.attention[0].sequences.prefix_host_bytes = 0;
+  EXPECT_EQ(RecordTree(topology).Find("sequences")->Find("prefixHostBytes"), nullptr);
+  EXPECT_EQ(Recorded(topology).spec.committed->sequences, topology.attention[0].sequences);
 }
 
 TEST(TopologyRecord, SaysOnceWhatAllSayAlike) {

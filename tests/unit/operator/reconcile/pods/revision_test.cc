@@ -67,6 +67,10 @@ TEST(RevisionOf, IsAnotherForEveryFieldThatAPodIsMadeOf) {
       {"kv size",
        [](MoEService& s) { s.spec.roles.attention.kv_cache.size = *ParseQuantity("1Gi"); }},
       {"kv share", [](MoEService& s) { s.spec.roles.attention.kv_cache.memory_percent = 7; }},
+      {"host memory of prefixes",
+       [](MoEService& s) {
+         s.spec.roles.attention.kv_cache.prefix_host_memory = *ParseQuantity("1Gi");
+       }},
       {"restart",
        [](MoEService& s) {
          s.metadata.annotations[std::string(kRestartedAtAnnotation)] = "2026-01-01T00:00:00Z";
@@ -98,6 +102,10 @@ TEST(RevisionOf, StaysForWhatNeedsNoNewPod) {
        }},
       {"label", [](MoEService& s) { s.metadata.labels["team"] = "a"; }},
       {"paused", [](MoEService& s) { s.spec.paused = true; }},
+      {"no host memory of prefixes",
+       [](MoEService& s) {
+         s.spec.roles.attention.kv_cache.prefix_host_memory = *ParseQuantity("0");
+       }},
   };
   for (const Edit& edit : edits) {
     MoEService service = Demo();

@@ -191,6 +191,29 @@ TEST_F(GpuServiceTest, WhileGpusAreAwaitedLossesAreMendedOnCpus) {
   EXPECT_EQ(PodsOn("cuda"), 4);
 }
 
+TEST_F(GpuServiceTest, OtherHostMemoryForPrefixesTakesOtherAttentionPods) {
+  ServeOnGpus(1, 2);
+  const auto bytes = [&] { return sim_.workers.last().attention[0].sequences.prefix_host_bytes; };
+  EXPECT_EQ(bytes(), 0);
+  sim_.Patch(R"({"spec":{"roles":{"attention":{"kvCache":{"prefixHostMemory":"1Mi"}}}}})");
+  sim_.Run(Seconds(40));
+  sim_.ExpectWhole(1, 2);
+  EXPECT_EQ(bytes(), 1 << 20);
+  EXPECT_EQ(sim_.cluster.pods_ever().size(), 4u) << "the experts' stay";
+
+  // While an edit does not fit, a lost pod's successor gets what that had.
+  sim_.Patch(
+      R"({"spec":{"roles":{"attention":{"kvCache":{"size":"1Ti","prefixHostMemory":"2Mi"}}}}})");
+  sim_.Run(Seconds(20));
+  EXPECT_EQ(sim_.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+  const std::string lost = sim_.Pods(Role::kAttention).at(0).name;
+  ASSERT_TRUE(sim_.user.Delete(kPods, {"default", lost}, {}, kLimits).ok());
+  sim_.Run(Seconds(60));
+  sim_.ExpectMembers(1, 2);
+  EXPECT_NE(sim_.Pods(Role::kAttention).at(0).name, lost);
+  EXPECT_EQ(bytes(), 1 << 20);
+}
+
 TEST_F(GpuServiceTest, RollingCannotTakeAServiceToOtherDevices) {
   sim_.Apply(1, 2, "  rollout: {type: Rolling}\n");
   sim_.RunUntil("Ready");
