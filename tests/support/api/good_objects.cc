@@ -178,8 +178,8 @@ std::string Topology(int epoch) {
          "Experts, sum: "
          "Contributions, microBatches: 2, maxRowsPerRound: 512, placement: eJw=, sha256: " +
          std::string(64, 'a') +
-         ", sequences: {maxBatchSize: 9, maxModelLen: 2048, kvBytes: 4096, swapBytes: 0}, model: "
-         "abc0123456}";
+         ", sequences: {maxBatchSize: 9, maxModelLen: 2048, kvBytes: 4096, swapBytes: 0, "
+         "prefixHostBytes: 2}, model: abc0123456}";
 }
 
 std::string Record(int last_epoch, const std::string& rest) {
