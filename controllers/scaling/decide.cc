@@ -152,7 +152,7 @@ class Decider {
     if (is_new && world_.lengths.output_tokens > 0) {
       memory_.output_tokens = world_.lengths.output_tokens;
     }
-    now_ = DemandOf(world_, policy_, memory_.output_tokens);
+    now_ = WhenReady(DemandOf(world_, policy_, memory_.output_tokens));
     const auto reached = std::ranges::find(memory_.pending, current_, &Memory::Pending::to);
     if (reached != memory_.pending.end()) {
       memory_.pending.erase(memory_.pending.begin(), reached + 1);
@@ -170,7 +170,7 @@ class Decider {
       const double window =
           std::max(LongestWindow(policy_.attention, policy_.experts, &RolePolicy::down),
                    LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up));
-      RememberLoad(world_, now_, StartSeconds(), window, memory_);
+      RememberLoad(world_, now_, policy_, StartSeconds(), window, memory_);
       std::erase_if(memory_.changes, [&](const Memory::Change& c) {
         return c.time_seconds < now - LongestPeriod(policy_);
       });
@@ -191,7 +191,7 @@ class Decider {
                    now - LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up), now_);
     ahead_ = Scaled(least_, growth);
     ahead_.least_running = least_.least_running;
-    arriving_ahead_ = Scaled(ArrivingDemand(world_, memory_.output_tokens), growth);
+    arriving_ahead_ = Scaled(WhenReady(ArrivingDemand(world_, memory_.output_tokens)), growth);
     arriving_ahead_.least_running = 0;
     arriving_ahead_ = WithRoom(arriving_ahead_, now);
     peak_ = PeakSince(memory_.samples, now - DownWindow(), now_);
@@ -261,6 +261,10 @@ class Decider {
     std::vector<double> starts = memory_.start_seconds;
     std::ranges::sort(starts);
     return starts[starts.size() * 3 / 4];
+  }
+
+  Demand WhenReady(const Demand& demand) const {
+    return controllers::WhenReady(demand, world_, policy_, memory_.output_tokens, StartSeconds());
   }
 
   Demand WithRoom(const Demand& demand, double since_seconds) const {
@@ -768,7 +772,7 @@ class Decider {
   Counts current_;  // ready
   Counts base_;     // start of a move: the ready counts, or those on their way
   Decision decision_;
-  Demand now_;         // as measured
+  Demand now_;         // as measured, of sequences that run one start from now
   Demand least_;       // the smallest over the scale-up window
   Demand ahead_;       // that, when new instances would be ready, with the requests waiting then
   Demand load_ahead_;  // without requests that will start to wait until then

@@ -12,6 +12,9 @@ constexpr double kPriorSequences = 8;
 // With a decision per second this is more than eight minutes.
 constexpr size_t kMostSamples = 512;
 
+// Tokens of a prompt. The last one is always computed here: its step gives the first output token.
+constexpr double kLastToken = 1.5;
+
 // The keys of a decoding sequence. If they are not counted separately, waiting requests may hold
 // keys, too; after a preemption nearly all keys are theirs. The estimate is then the larger of an
 // even share of the keys and what the lengths of decoding sequences explain.
@@ -23,6 +26,28 @@ double ContextOf(const World& world, double prompt, double output) {
   const double keys =
       world.now.kv_tokens_running.value_or(std::max(even, std::min(used, running * expected)));
   return std::max((keys + kPriorSequences * expected) / (running + kPriorSequences), 1.0);
+}
+
+// 0: not known.
+double StepSeconds(const World& world, const ScalingPolicy& policy) {
+  const bool is_measured = world.step && world.step->seconds.step > 0;
+  const double step =
+      is_measured ? world.step->seconds.step : world.observed.tpot_seconds.value_or(0);
+  return std::min(step, policy.tpot.seconds);
+}
+
+// The load that the running sequences of `life` seconds follow: their arrivals, weighted by the
+// share of them that still runs. Samples are oldest first.
+double LoadOver(double life, const Memory::Sample& now, const std::vector<Memory::Sample>& before) {
+  if (life <= 0) return now.load;
+  double load = now.load;
+  double weights = 1;
+  for (const Memory::Sample& sample : before) {
+    const double weight = std::exp((sample.time_seconds - now.time_seconds) / life);
+    load += weight * sample.load;
+    weights += weight;
+  }
+  return load / weights;
 }
 
 int BinOf(const ForecastPolicy& policy, double time) {
@@ -109,6 +134,27 @@ Demand ArrivingDemand(const World& world, double output_tokens) {
   return demand;
 }
 
+double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens) {
+  if (world.arrivals.empty()) return 0;
+  const ArrivalWindow& window = world.arrivals.front();
+  const double computed = 1 - std::min(world.lengths.prompt_cached_share, 1.0);
+  const bool has_prompts =
+      computed * window.prompt_tokens_per_second > kLastToken * window.requests_per_second;
+  return has_prompts ? 0 : output_tokens * StepSeconds(world, policy);
+}
+
+Demand WhenReady(const Demand& demand, const World& world, const ScalingPolicy& policy,
+                 double output_tokens, double start_seconds) {
+  const double arriving = demand.output_tokens_per_second;
+  const double life = LifeSeconds(world, policy, output_tokens);
+  if (life <= 0 || arriving <= 0 || BacklogOf(world, policy) > 0) return demand;
+  const double stays = std::exp(-start_seconds / life);
+  const double running = world.now.running / StepSeconds(world, policy);
+  Demand then = Scaled(demand, stays * running / arriving + 1 - stays);
+  then.least_running = demand.least_running;
+  return then;
+}
+
 double BacklogOf(const World& world, const ScalingPolicy& policy) {
   // A tenth of the target: a request that waits the whole target misses it, and a tolerated queue
   // grows.
@@ -148,8 +194,8 @@ Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_second
   return Combine(samples, from_seconds, now, [](double a, double b) { return std::min(a, b); });
 }
 
-void RememberLoad(const World& world, const Demand& now, double start_seconds,
-                  double window_seconds, Memory& memory) {
+void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& policy,
+                  double start_seconds, double window_seconds, Memory& memory) {
   const double time = world.time_seconds;
   Memory::Sample sample;
   sample.time_seconds = time;
@@ -165,7 +211,9 @@ void RememberLoad(const World& world, const Demand& now, double start_seconds,
   if (const Memory::Sample* before = LatestBefore(memory, time - start_seconds)) {
     const double elapsed = time - memory.samples.back().time_seconds;
     if (before->level > 0) {
-      memory.bursts = Seen(std::move(memory.bursts), sample.load / before->level, elapsed);
+      const double life = LifeSeconds(world, policy, memory.output_tokens);
+      const double load = LoadOver(life, sample, memory.samples);
+      memory.bursts = Seen(std::move(memory.bursts), load / before->level, elapsed);
     }
     if (before->key_level > 0) {
       memory.key_bursts =

@@ -12,6 +12,18 @@ Demand ArrivingDemand(const World& world, double output_tokens);
 // Requests that arrived within a tenth of the TTFT target do not count as waiting.
 Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens);
 
+// The seconds for which a mean request decodes: its output tokens times the measured step, or else
+// the observed TPOT; at most the target's. 0: the time is not known, or arrivals count at once. They
+// do where this service computes prompts, as these are work as soon as they arrive.
+double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens);
+
+// The part of `demand` that instances asked for now will find one start from now. Sequences follow
+// arrivals only over the life of a request (M/M/inf): a share exp(-start / life) of those that run
+// now is still there, and arrivals are the rest. While requests wait beyond what arrivals explain,
+// all of the demand, as the sequences that run then hide it.
+Demand WhenReady(const Demand& demand, const World& world, const ScalingPolicy& policy,
+                 double output_tokens, double start_seconds);
+
 // Waiting requests beyond those that arrivals and their fluctuation explain. Arrivals must be
 // known.
 double BacklogOf(const World& world, const ScalingPolicy& policy);
@@ -32,10 +44,11 @@ Demand LeastSince(const std::vector<Memory::Sample>& samples, double from_second
 inline constexpr double kLevelSeconds = 600;
 
 // Adds the current moment to the samples. Adds to the burst history how far load and keys are above
-// their level of one start ago. Drops samples that are too old for a level, a start and
-// `window_seconds`. For a world newer than the last one.
-void RememberLoad(const World& world, const Demand& now, double start_seconds,
-                  double window_seconds, Memory& memory);
+// their level of one start ago; the load over the life of a request, as sequences follow it. Drops
+// samples that are too old for a level, a start and `window_seconds`. For a world newer than the
+// last one.
+void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& policy,
+                  double start_seconds, double window_seconds, Memory& memory);
 
 // A demand with room: the larger of its value and the rise above the largest level since then. The
 // two are not added. The same for its keys: a context that gives them with the demand's tokens.

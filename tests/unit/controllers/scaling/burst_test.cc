@@ -86,6 +86,14 @@ World Seen(double time, Counts at, double requests_per_second) {
   return world;
 }
 
+// A service of 400 tokens per request whose prompts are computed elsewhere.
+World Decoding(double time, double requests_per_second, double step_seconds) {
+  World world = Seen(time, {8, 16}, requests_per_second);
+  world.lengths.prompt_cached_share = 1;
+  world.step = StepSample{time, {}, {0, 0, 0, step_seconds}, 100, true};
+  return world;
+}
+
 // The demand of this rate of requests when their sequences hold 1,000 keys.
 Demand AtRate(double requests_per_second) {
   Demand demand;
@@ -178,6 +186,25 @@ TEST(HeadRoom, IsNotOnTopOfAPeakThatIsThereAlready) {
   }
 }
 
+// Loads that double in one of ten minutes, under requests of this life.
+double BurstOfLife(double seconds) {
+  Memory memory;
+  memory.output_tokens = 400;
+  memory.first_time_seconds = 0;
+  for (int i = 1; i <= 240; ++i) {
+    const World world = Decoding(60.0 * i, Bursting(i), seconds / 400);
+    ScalingPolicy policy = Policy();
+    policy.tpot.seconds = 10;
+    RememberLoad(world, DemandOf(world, policy, 400), policy, 120, 300, memory);
+  }
+  return BurstAt(memory.bursts, 0.95, 4);
+}
+
+TEST(HeadRoom, IsNotForBurstsThatAreShortBesideARequest) {
+  EXPECT_NEAR(BurstOfLife(4), 40 / 22.0, 0.1);
+  EXPECT_NEAR(BurstOfLife(400), 1.1, 0.03) << "24.2 of 22, by hand";
+}
+
 // At the aim, keys find room for their burst up to all memory.
 TEST(HeadRoom, CountsTheMemoryBetweenAimAndAllOnce) {
   Service service;
@@ -255,6 +282,56 @@ double BehindWith(double ended, double more_running) {
   world.now.running = 500 + more_running;
   world.ended = {ended, ended};
   return Decide(DeepSeekV3(), Policy(), world, service.memory).memory.behind;
+}
+
+double TokensWhenReady(const World& world, double start_seconds) {
+  return WhenReady(DemandOf(world, Policy(), 400), world, Policy(), 400, start_seconds)
+      .output_tokens_per_second;
+}
+
+// 8,000 tokens arrive per second, and 200 sequences make 4,000. A request takes 20 s.
+TEST(WhenReady, SequencesFollowArrivalsOverTheLifeOfARequest) {
+  World world = Decoding(60, 20, 0.05);
+  world.now.running = 200;
+  const double stays = std::exp(-1);
+  EXPECT_NEAR(TokensWhenReady(world, 20), 4000 * stays + 8000 * (1 - stays), 1e-6);
+  EXPECT_NEAR(TokensWhenReady(world, 600), 8000, 1e-6);
+  world.now.running = 800;
+  EXPECT_NEAR(TokensWhenReady(world, 20), 16000 * stays + 8000 * (1 - stays), 1e-6);
+  const Demand then = WhenReady(DemandOf(world, Policy(), 400), world, Policy(), 400, 20);
+  EXPECT_EQ(then.least_running, 800) << "those run already";
+}
+
+TEST(WhenReady, ASlowStepHidesNoDemand) {
+  World world = Decoding(60, 20, 0.4);
+  world.now.running = 2000;  // they make 5,000 tokens per second
+  EXPECT_GT(TokensWhenReady(world, 20), 8000);
+}
+
+TEST(WhenReady, AllArrivalsCountWhileRequestsWait) {
+  World world = Decoding(60, 20, 0.05);
+  world.now.running = 200;
+  world.now.waiting = 1000;
+  EXPECT_EQ(TokensWhenReady(world, 20), DemandOf(world, Policy(), 400).output_tokens_per_second);
+}
+
+TEST(WhenReady, AllArrivalsCountWherePromptsAreComputedHere) {
+  World world = Decoding(60, 20, 0.05);
+  world.now.running = 200;
+  world.lengths.prompt_cached_share = 0.5;
+  EXPECT_EQ(TokensWhenReady(world, 20), 8000);
+  world.lengths.prompt_cached_share = 1 - 1 / 800.0;
+  EXPECT_LT(TokensWhenReady(world, 20), 8000) << "the last token of each is always computed here";
+}
+
+TEST(WhenReady, TheObservedTpotStandsForAStepThatWasNotMeasured) {
+  World world = Decoding(60, 20, 0.05);
+  world.now.running = 200;
+  const double measured = TokensWhenReady(world, 20);
+  world.step.reset();
+  EXPECT_EQ(TokensWhenReady(world, 20), 8000) << "neither is known";
+  world.observed.tpot_seconds = 0.05;
+  EXPECT_EQ(TokensWhenReady(world, 20), measured);
 }
 
 TEST(Behind, IsWhatNeitherEndsNorRuns) {
