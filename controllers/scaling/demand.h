@@ -13,8 +13,8 @@ Demand ArrivingDemand(const World& world, double output_tokens);
 Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens);
 
 // The seconds for which a mean request decodes: its output tokens times the measured step, or else
-// the observed TPOT; at most the target's. 0: the time is not known, or arrivals count at once. They
-// do where this service computes prompts, as these are work as soon as they arrive.
+// the observed TPOT; at most the target's. 0: the time is not known, or arrivals count at once.
+// They do where this service computes prompts, as these are work as soon as they arrive.
 double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens);
 
 // The part of `demand` that instances asked for now will find one start from now. Sequences follow
