@@ -4,7 +4,7 @@
 first: 16 clients ask at the same moment, three times each, about one text of 1,500 tokens. Prints the median time to
 the first token and the share of prompt tokens that were not computed, with the cache and without it.
 spread: 24 clients ask about the same text for 20 s on four attention instances. Prints the mean of each instance's
-KV tokens over the mean of all.
+running sequences over the mean of all.
 
 Build janusctl, janus-gateway and janus-worker first (cmake --build build/dev).
 """
@@ -82,14 +82,16 @@ class Service:
         connection.close()
         return first, usage
 
-    def kv_tokens(self):
+    def running(self):
+        """Sequences of each instance. All have equally many keys, so these are the loads of their keys; janus_kv_tokens counts
+        what sequences share once."""
         found = []
         for instance in range(INSTANCES):
             connection = http.client.HTTPConnection("127.0.0.1", self.metrics_port + instance, timeout=10)
             connection.request("GET", "/metrics")
             page = connection.getresponse().read().decode()
             connection.close()
-            found.append(float(re.search(r"^janus_kv_tokens(?:\{[^}]*\})? (\S+)$", page, re.M).group(1)))
+            found.append(float(re.search(r"^janus_sequences_running(?:\{[^}]*\})? (\S+)$", page, re.M).group(1)))
         return found
 
 
@@ -121,7 +123,7 @@ def spread():
 
         clients = [pool.submit(client, number) for number in range(SPREAD_CLIENTS)]
         while time.monotonic() < end:
-            samples.append(service.kv_tokens())
+            samples.append(service.running())
             stop.wait(0.25)
         for one in clients:
             one.result()
@@ -134,4 +136,4 @@ if __name__ == "__main__":
     with_cache, share = first_tokens("Auto")
     print(f"first: {with_cache:.3f} s with the cache, {without:.3f} s without ({with_cache / without:.2f}x); "
           f"{share:.1%} of prompt tokens were not computed")
-    print("spread: " + ", ".join(f"{share:.2f}" for share in spread()) + " of the mean KV tokens")
+    print("spread: " + ", ".join(f"{share:.2f}" for share in spread()) + " of the mean of running sequences")

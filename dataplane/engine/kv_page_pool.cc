@@ -54,6 +54,7 @@ std::byte* KvPagePool::PageAt(int layer, int32_t page) const {
 bool KvPagePool::Grow(std::vector<int32_t>& pages, int count) {
   const int missing = count - static_cast<int>(pages.size());
   const int64_t uses = int64_t{num_pages_ - free_pages()} + shares_ + missing;
+  longest_growth_ = std::max(longest_growth_, std::min(missing, num_pages_));
   if (missing > free_pages() || uses > most_uses()) return false;
   for (int i = 0; i < missing; ++i) pages.push_back(TakeFree());
   return true;
@@ -196,7 +197,12 @@ void KvPagePool::SaveAhead() {
   if (host_.pages() == 0) return;
   copies_kept_ = 0;
   auto ready = static_cast<int64_t>(free_.size());
-  const int64_t wanted = int64_t{kStepsAhead} * prefix_copies_;
+  // As many as the longest prompt takes at once, or the head of a prefix would be lost, and what
+  // is saved behind it could not be found. No more than there is room for, or the pages saved last
+  // would replace those saved first, in every step anew.
+  const int64_t wanted =
+      std::min(std::max(int64_t{kStepsAhead} * prefix_copies_, int64_t{longest_growth_}),
+               ready + host_.pages());
   for (int32_t page = kept_.first(); page >= 0 && ready < wanted; page = kept_.Next(page)) {
     if (prefixes_.HostOf(page) < 0 && !Save(page)) return;
     ++ready;

@@ -172,6 +172,7 @@ class KvPagePool {
   int copies_left_ = 0;             // of this step
   int copies_kept_ = 0;             // of these, copies that only Restore makes
   bool lacked_copy_ = false;        // Restore in this step
+  int longest_growth_ = 0;          // pages that one sequence took, or wanted, at once
   uint64_t saves_ = 0;
   bool has_told_full_ = false;
 };

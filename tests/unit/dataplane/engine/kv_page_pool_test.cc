@@ -193,5 +193,67 @@ TEST(KvPagePool, AStepAfterOneThatCouldNotRestoreKeepsCopiesForThat) {
   EXPECT_EQ(pool->saved_positions(), uint64_t{3 * kernels::kPageTokens});
 }
 
+// A pool of `pages` pages and `host` pages of host memory that makes a copy in each step.
+std::unique_ptr<KvPagePool> PoolWithHostMemory(int pages, int host) {
+  KvPagePoolOptions options;
+  options.layers = kLayers;
+  options.page_bytes = kPageBytes;
+  options.bytes = kPageBytes * kLayers * pages;
+  options.prefix_host_bytes = kPageBytes * kLayers * host;
+  options.prefix_copies = 1;
+  return std::move(*KvPagePool::Create(options));
+}
+
+std::array<int32_t, kernels::kPageTokens> PageOf(int32_t token) {
+  std::array<int32_t, kernels::kPageTokens> out;
+  out.fill(token);
+  return out;
+}
+
+// A sequence of so many full pages comes and goes; they are published.
+void ComeAndGo(KvPagePool& pool, int count) {
+  std::vector<int32_t> pages;
+  pool.BeginStep();
+  ASSERT_TRUE(pool.Grow(pages, count));
+  PrefixId prefix = kNoPrefix;
+  for (int i = 0; i < count; ++i) {
+    prefix = pool.Publish(prefix, PageOf(i), pages[static_cast<size_t>(i)]);
+  }
+  pool.Release(pages);
+  pool.SaveAhead();
+}
+
+void Idle(KvPagePool& pool, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    pool.BeginStep();
+    pool.SaveAhead();
+  }
+}
+
+TEST(KvPagePool, APromptThatTakesAllPagesAtOnceLosesNothingThatThereWasTimeToSave) {
+  constexpr int kPages = 100;
+  const auto pool = PoolWithHostMemory(kPages, 2 * kPages);
+  ComeAndGo(*pool, kPages);
+  Idle(*pool, 2 * kPages);
+  std::vector<int32_t> other;
+  pool->BeginStep();
+  ASSERT_TRUE(pool->Grow(other, kPages));
+  PrefixId prefix = kNoPrefix;
+  for (int i = 0; i < kPages; ++i) {
+    const auto held = pool->Find(prefix, PageOf(i));
+    ASSERT_TRUE(held) << "page " << i;
+    EXPECT_GE(held->host, 0);
+    prefix = held->id;
+  }
+}
+
+TEST(KvPagePool, HostMemoryForFewerPagesThanThePoolKeepsIsFilledOnce) {
+  constexpr int kPages = 20, kHost = 4;
+  const auto pool = PoolWithHostMemory(kPages, kHost);
+  ComeAndGo(*pool, kPages);
+  Idle(*pool, 2 * kPages);
+  EXPECT_EQ(pool->saved_positions(), uint64_t{kHost * kernels::kPageTokens});
+}
+
 }  // namespace
 }  // namespace janus::dataplane
