@@ -78,6 +78,7 @@ class Gate:
         outcome = Outcome("tidy")
         if self.tidy_run is None:
             self._start_tidy()
+        process.yield_no_more(self.tidy_run[0])
         status = self._end(self.tidy_run)
         print((LOGS / "tidy.log").read_text(errors="replace"), flush=True)
         if not TIDY_REPORT.exists():

@@ -62,10 +62,19 @@ def kill_all():
 
 def _yield_by(nice):
     os.nice(nice)
+    _set_group("self", nice)
+
+
+def _set_group(pid, nice):
     try:  # between sessions the kernel goes by the niceness of their groups
-        pathlib.Path("/proc/self/autogroup").write_text(str(nice), encoding="ascii")
+        pathlib.Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
     except OSError:
         pass
+
+
+def yield_no_more(process):
+    """What start() has started with a niceness is waited for now."""
+    _set_group(process.pid, 0)
 
 
 def start(text, log, environment=None, nice=0):
