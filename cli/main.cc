@@ -96,6 +96,13 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                    "answers differ a little. Default: None")
       ->needs(model)
       ->transform(CLI::IsMember({"None", "FP8"}, CLI::ignore_case));
+  serve
+      ->add_option(
+          "--gate", options.gate,
+          "the role that computes the gate, with --model: Attention sends rows only to the "
+          "instances or nodes that hold one of their experts. Default: Experts")
+      ->needs(model)
+      ->transform(CLI::IsMember({"Experts", "Attention"}, CLI::ignore_case));
   DeclareTimed(*serve, options.timed);
   serve
       ->add_option("--name", options.name,

@@ -45,6 +45,12 @@ size_t Times(int a, int b, size_t bytes) {
   return static_cast<size_t>(a) * static_cast<size_t>(b) * bytes;
 }
 
+// Bundles of rows that an attention instance sends in a round. With the gate on attention each
+// lane carries other rows.
+int BundlesOfRows(const ExchangeSize& size, const TwoPhaseMost& most) {
+  return size.gate == GateSide::kExperts ? 1 : most.attention_lanes;
+}
+
 // A member's slots in a two-phase mode, without its flags.
 size_t TwoPhaseSlots(const ExchangeSize& size, Role role, int& readers) {
   const TwoPhaseMost most(size);
@@ -54,7 +60,9 @@ size_t TwoPhaseSlots(const ExchangeSize& size, Role role, int& readers) {
   const size_t spread = BundledContributionBytes(size, most.experts);
   if (role == Role::kAttention) {
     readers = b * (most.attention + most.attention_lanes * (1 + most.carried));
-    const size_t own = static_cast<size_t>(b) * (SlotBytes(RowSlotBytes(size)) + rows);
+    const int bundles = BundlesOfRows(size, most);
+    const size_t own =
+        static_cast<size_t>(b) * SlotBytes(RowSlotBytes(size)) + Times(b, bundles, rows);
     if (most.carried == 1) return own;  // contributions are read where they land
     return own + Times(most.attention_lanes * b, most.carried, SlotBytes(spread));
   }
@@ -100,12 +108,14 @@ size_t SegmentBytes(const ExchangeSize& size, Role role) {
     return Aligned(queues + own, kSegmentPage) +
            Aligned(static_cast<size_t>(readers) * kFlag, kSegmentPage);
   }
-  const auto slots = static_cast<size_t>(size.micro_batches * (is_attention ? 1 : size.m));
-  const auto readers = static_cast<size_t>(is_attention ? size.n : 1);
+  // With the gate on attention: one slot for the readers that share memory, one for each other.
+  const int sent = size.gate == GateSide::kExperts ? 1 : 1 + size.n;
+  const auto slots = static_cast<size_t>(size.micro_batches * (is_attention ? sent : size.m));
+  const auto readers = static_cast<size_t>(size.micro_batches * (is_attention ? size.n : size.m));
   const size_t payload = is_attention ? RowSlotBytes(size) : ContributionSlotBytes(size);
   const size_t flags_at = Aligned(
       kSegmentHeader + members * ControlQueueBytes() + slots * SlotBytes(payload), kSegmentPage);
-  return flags_at + Aligned(slots * readers * kFlag, kSegmentPage);
+  return flags_at + Aligned(readers * kFlag, kSegmentPage);
 }
 
 size_t NetworkQueueBytes() {

@@ -23,6 +23,9 @@ struct ExchangeSize {
   // For the two-phase modes: instances of a node, at most.
   int attention_per_node = 1;
   int experts_per_node = 1;
+  // With the gate on attention, rows travel with the experts that they chose, and in mode Direct
+  // every expert instance gets a message of its own.
+  GateSide gate = GateSide::kExperts;
 };
 
 namespace exchange_size {
@@ -34,6 +37,7 @@ inline constexpr size_t kQueueDepth = 64;            // control messages to one 
 inline constexpr size_t kQueueCounters = 128;
 inline constexpr size_t kSlotHead = 128;       // sequence number and header
 inline constexpr size_t kContributionRef = 4;  // row and top-k slot of a contribution
+inline constexpr size_t kChoicesHead = 4;      // how many rows came
 inline constexpr size_t kSectionHead = 128;    // of a message within a bundle
 inline constexpr size_t kFlag = 64;            // of one reader of one slot
 inline constexpr size_t kSegmentPage = 4096;   // flags begin at a page
@@ -49,9 +53,25 @@ constexpr size_t Aligned(size_t bytes, size_t alignment = 64) {
 
 }  // namespace exchange_size
 
-// Payload of a slot with the rows of an attention instance, for all expert instances.
+// The experts that the gate on attention chose: how many rows the message has, then `cells` experts
+// of two bytes, then as many weights of four.
+constexpr size_t ChoiceWeightsOffset(size_t cells) {
+  return exchange_size::Aligned(exchange_size::kChoicesHead + cells * 2, 4);
+}
+constexpr size_t ChoiceBytes(size_t cells) {
+  return ChoiceWeightsOffset(cells) + cells * 4;
+}
+// Payload of `sent` rows, then what the gate chose for all `cells` (row, top-k slot).
+constexpr size_t ChosenRowsBytes(size_t sent, size_t cells, size_t row_bytes) {
+  return exchange_size::Aligned(sent * row_bytes) + ChoiceBytes(cells);
+}
+
+// Payload of a slot with the rows of an attention instance.
 constexpr size_t RowSlotBytes(const ExchangeSize& size) {
-  return static_cast<size_t>(size.max_rows) * size.row_bytes;
+  const auto rows = static_cast<size_t>(size.max_rows);
+  return size.gate == GateSide::kExperts
+             ? rows * size.row_bytes
+             : ChosenRowsBytes(rows, rows * static_cast<size_t>(size.top_k), size.row_bytes);
 }
 
 // Payload of `count` contributions: their references, then the vectors.

@@ -40,8 +40,9 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
   for (int b = options.min_micro_batches; b <= options.max_micro_batches; ++b) {
     for (const ExchangeMode mode : options.modes) {
       for (const GateSide gate : options.gates) {
-        // The gate can be on attention only if rows go directly to the instances that they need.
-        if (gate == GateSide::kAttention && mode != ExchangeMode::kDirect) continue;
+        // The model knows what the gate on attention gains only where rows go directly.
+        const bool is_choice = options.gates.size() > 1;
+        if (is_choice && gate == GateSide::kAttention && mode != ExchangeMode::kDirect) continue;
         for (const SumRule sum : options.sums) {
           for (const WireFormat wire : options.wires)
             variants.push_back({b, mode, gate, sum, wire});

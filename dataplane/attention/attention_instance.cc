@@ -660,6 +660,11 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   AttentionPacer* const pacer = options_.pacer;
   MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
+  if (epoch_->exchange.gate() == GateSide::kAttention) {
+    const ChosenExperts chosen = epoch_->exchange.Choices(key.micro_batch, rows);
+    JANUS_RETURN_IF_ERROR(
+        epoch_->layers.Gate(layer, key.micro_batch, out, chosen.ids, chosen.weights));
+  }
   if (pacer != nullptr) {
     const bool is_first =
         key.layer == 0 && key.micro_batch == 0 && epoch_->topology.micro_batches > 1;

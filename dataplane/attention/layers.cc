@@ -7,6 +7,7 @@
 #include "dataplane/attention/micro_batch.h"
 #include "dataplane/attention/projection.h"
 #include "dataplane/comm/exchange/row_codec.h"
+#include "dataplane/weights/gate.h"
 
 namespace janus::dataplane {
 namespace {
@@ -74,6 +75,12 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
     to_experts_ = context_.AllocateOrNote(rows * row_bytes_);
   }
   if (format_.is_packed()) PreparePacking();
+  if (room.gate == GateSide::kAttention) {
+    JANUS_CHECK(is_host_, part_room_);
+    gate_logits_ =
+        context_.AllocateOrNote(part_rows * static_cast<size_t>(model.moe.experts) * sizeof(float));
+    gated_rows_.resize(part_rows);
+  }
   if (!is_host_) PrepareDevice(cache.spare_page());
 }
 
@@ -306,6 +313,27 @@ Status AttentionLayers::Attend(int layer, int part, std::byte* out) {
     ready = packed;
   }
   return context_.CopyOut(out, ready, static_cast<size_t>(rows.count) * format_.bytes());
+}
+
+Status AttentionLayers::Gate(int layer, int part, const std::byte* rows, std::span<uint16_t> ids,
+                             std::span<float> weights) {
+  const int count = this->rows(part);
+  if (count == 0) return OkStatus();
+  if (format_.is_packed()) {
+    // The contributions of the layer before, which lay here, have been added.
+    std::byte* const unpacked = UnpackedOf(part);
+    JANUS_RETURN_IF_ERROR(UnpackRows(stream_, format_, rows, count, unpacked));
+    rows = unpacked;
+  }
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) gated_rows_[i] = rows + i * row_bytes_;
+  const AttentionLayerWeights& w = weights_.layers[static_cast<size_t>(layer)];
+  kernels::GateTopKArgs args = GateOf(model_, w.moe_gate, w.moe_gate_bias);
+  args.x_rows = gated_rows_.data();
+  args.logits = gate_logits_.as<float>();
+  args.ids = ids.data();
+  args.weights = weights.data();
+  args.rows = count;
+  return kernels::GateTopK(stream_, args);
 }
 
 Status AttentionLayers::EmbedRows(const kernels::Stream& on, const Rows& rows) {

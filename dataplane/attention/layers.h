@@ -8,6 +8,7 @@
 
 #include "common/model/description.h"
 #include "common/row_format.h"
+#include "common/topology.h"
 #include "dataplane/attention/self_attention.h"
 #include "dataplane/engine/kv_page_pool.h"
 #include "dataplane/engine/scheduler.h"
@@ -54,6 +55,8 @@ class AttentionLayers {
     // Of the rows for the experts and of their contributions, as the exchange has it
     // (Exchange::compression). Not with `sent`.
     Compression compression = Compression::kNone;
+    // Whether Gate is called. Only for the host.
+    GateSide gate = GateSide::kExperts;
   };
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
                   const KvPagePool& cache, const kernels::Place& place, const Room& room);
@@ -75,6 +78,11 @@ class AttentionLayers {
   // format, in host memory, or where Room::sent says. Within a layer, rows of one sequence must be
   // attended in order of position.
   Status Attend(int layer, int part, std::byte* out);
+
+  // Gate and top-k of the rows that Attend gave, exactly as the experts would compute them from
+  // these rows. Writes [rows, K].
+  Status Gate(int layer, int part, const std::byte* rows, std::span<uint16_t> ids,
+              std::span<float> weights);
 
   // Computes the shared experts on what Attend gave; a no-op for models without.
   Status SharedExperts(int layer, int part, const std::byte* rows);
@@ -209,6 +217,9 @@ class AttentionLayers {
   // For a GPU, or if the exchange compresses: rows for the experts [T,H] of the wire type; empty if
   // Room::sent is used.
   kernels::Buffer to_experts_;
+  // With the gate on attention, of one part:
+  kernels::Buffer gate_logits_;          // fp32 [rows,E]
+  std::vector<const void*> gated_rows_;  // [rows]
   // For a GPU: rows on their way to the experts and back.
   kernels::Buffer device_local_rows_;  // Contribution [T]: from there to local_
   kernels::Buffer device_gated_rows_;  // the same for shared experts with a gate, or empty

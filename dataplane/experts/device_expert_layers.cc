@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dataplane/comm/exchange/row_codec.h"
+#include "dataplane/weights/gate.h"
 #include "kernels/aebs_round.h"
 
 namespace janus::dataplane {
@@ -135,7 +136,7 @@ std::byte* DeviceExpertLayers::RepliesTo(size_t sender) const {
 
 Status DeviceExpertLayers::GateRows(size_t sender) {
   const Sender& from = senders_[sender];
-  JANUS_CHECK((from.replies != nullptr) == device_replies_, sender);
+  JANUS_CHECK((from.replies != nullptr) == device_replies_ && !from.choices, sender);
   if (from.on_device) return OkStatus();
   std::byte* const rows = rows_in_.data() + sender * max_rows_ * row_bytes_;
   const size_t bytes = static_cast<size_t>(from.count) * format_.bytes();
@@ -179,7 +180,8 @@ Status DeviceExpertLayers::PushRows(int computed) {
 }
 
 kernels::GateTopKArgs DeviceExpertLayers::GateOf(int layer, int rows) const {
-  kernels::GateTopKArgs args = ExpertLayers::GateOf(layer);
+  const ExpertLayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+  kernels::GateTopKArgs args = dataplane::GateOf(model_, weights.gate, weights.gate_bias);
   args.x_rows = round_.device_at<const void* const>(PointersAt());
   args.logits = gate_logits_.as<float>();
   args.ids = gate_ids_.device_at<uint16_t>(0);

@@ -57,6 +57,8 @@ Status ExpertLayers::Gate(Rank from, const ArrivedRows& rows, std::byte* replies
   Sender& sender = senders_[at] = Sender();
   sender.gated = true;
   sender.rows = rows.rows;
+  sender.came = rows.choices ? rows.came : rows.count;
+  sender.choices = rows.choices;
   sender.on_device = rows.on_device;
   sender.replies = replies;
   sender.count = rows.count;
@@ -130,24 +132,6 @@ int ExpertLayers::ListActive(kernels::ActiveExpert* active) const {
     expert.count = slot_count_[slot];
   }
   return listed;
-}
-
-kernels::GateTopKArgs ExpertLayers::GateOf(int layer) const {
-  const ExpertLayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
-  kernels::GateTopKArgs args;
-  args.x_dtype = wire_;
-  args.weight = weights.gate.data;
-  args.weight_dtype = weights.gate.dtype;
-  args.hidden = model_.hidden;
-  args.experts = model_.moe.experts;
-  args.top_k = model_.moe.top_k;
-  args.score = model_.moe.score;
-  args.bias = static_cast<const float*>(weights.gate_bias.data);
-  args.renormalize = model_.moe.renormalize;
-  args.weight_scale = model_.moe.weight_scale;
-  args.groups = model_.moe.groups;
-  args.top_groups = model_.moe.top_groups;
-  return args;
 }
 
 kernels::GroupedExpertFfnArgs ExpertLayers::FfnOf(int layer) const {

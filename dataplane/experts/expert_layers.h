@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -51,10 +52,10 @@ class ExpertLayers {
   void Begin(int layer, uint64_t draw = 0);
 
   // Gate and top-k of the rows from attention instance `from`, which must stay valid until Compute
-  // has returned. Call it at most once per sender, in any order. Senders without a call take no
-  // part. `replies`: where contributions to `from` go on the device, as
-  // ExpertExchange::DeviceReplies returns it. Null for every sender unless
-  // ExpertLayersOptions::device_replies is set.
+  // has returned. Rows that come with choices are not gated again (only on the host). Call it at
+  // most once per sender, in any order. Senders without a call take no part. `replies`: where
+  // contributions to `from` go on the device, as ExpertExchange::DeviceReplies returns it. Null for
+  // every sender unless ExpertLayersOptions::device_replies is set.
   Status Gate(Rank from, const ArrivedRows& rows, std::byte* replies = nullptr);
 
   // Assigns the experts of all gated rows to instances. On a GPU it is queued behind the rows that
@@ -88,7 +89,9 @@ class ExpertLayers {
   struct Sender {
     bool gated = false;
     const std::byte* rows = nullptr;
-    bool on_device = false;  // whether `rows` is in device memory
+    int came = 0;                           // of `count` rows, those at `rows`
+    std::optional<ArrivedChoices> choices;  // with the gate on attention
+    bool on_device = false;                 // whether `rows` is in device memory
     std::byte* replies = nullptr;
     int count = 0;
     int contributions = 0;       // how many this instance computes for it
@@ -124,8 +127,6 @@ class ExpertLayers {
   const ExpertLayerWeights& layer_weights() const {
     return weights_.layers[static_cast<size_t>(layer_)];
   }
-  // The gate's arguments for the layer, without the addresses of rows, ids and weights.
-  kernels::GateTopKArgs GateOf(int layer) const;
   // The FFN's arguments for the layer, without lists and workspace.
   kernels::GroupedExpertFfnArgs FfnOf(int layer) const;
 

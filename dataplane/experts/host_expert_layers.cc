@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataplane/comm/exchange/row_codec.h"
+#include "dataplane/weights/gate.h"
 
 namespace janus::dataplane {
 
@@ -31,6 +32,14 @@ const std::byte* HostExpertLayers::RowsOf(size_t sender) const {
                              : senders_[sender].rows;
 }
 
+size_t HostExpertLayers::PlaceOf(size_t sender, size_t row) const {
+  if (!senders_[sender].choices) return row;
+  // This instance computes only experts that it holds, and their rows came.
+  const int32_t place = senders_[sender].choices->place_of[row];
+  JANUS_CHECK(place >= 0, sender, row);
+  return static_cast<size_t>(place);
+}
+
 std::byte* HostExpertLayers::RepliesTo(size_t sender) const {
   return format_.is_packed() ? replies_.data() + sender * sender_stride_ * row_bytes_
                              : senders_[sender].reply;
@@ -40,17 +49,24 @@ Status HostExpertLayers::GateRows(size_t sender) {
   const Sender& from = senders_[sender];
   JANUS_CHECK(!from.on_device && from.replies == nullptr, sender);
   if (format_.is_packed()) {
-    JANUS_RETURN_IF_ERROR(UnpackRows(stream_, format_, from.rows, from.count,
+    JANUS_RETURN_IF_ERROR(UnpackRows(stream_, format_, from.rows, from.came,
                                      unpacked_.data() + sender * max_rows_ * row_bytes_));
+  }
+  uint16_t* const ids = gate_ids_.data() + sender * sender_stride_;
+  float* const weights = gate_weights_.data() + sender * sender_stride_;
+  if (from.choices) {
+    std::ranges::copy(from.choices->ids, ids);
+    std::ranges::copy(from.choices->weights, weights);
+    return OkStatus();
   }
   for (size_t i = 0; i < static_cast<size_t>(from.count); ++i) {
     row_pointers_[i] = RowsOf(sender) + i * row_bytes_;
   }
-  kernels::GateTopKArgs args = GateOf(layer_);
+  kernels::GateTopKArgs args = GateOf(model_, layer_weights().gate, layer_weights().gate_bias);
   args.x_rows = row_pointers_.data();
   args.logits = gate_logits_.data();
-  args.ids = gate_ids_.data() + sender * sender_stride_;
-  args.weights = gate_weights_.data() + sender * sender_stride_;
+  args.ids = ids;
+  args.weights = weights;
   args.rows = from.count;
   return kernels::GateTopK(stream_, args);
 }
@@ -72,7 +88,7 @@ Status HostExpertLayers::Compute(Begun begin) {
   const auto k = static_cast<size_t>(model_.moe.top_k);
   LayReplies(begin, [&](const Piece& piece) {
     kernels::Contribution& c = contributions_[ListedAt(piece)];
-    c.x = RowsOf(piece.sender) + piece.pair / k * row_bytes_;
+    c.x = RowsOf(piece.sender) + PlaceOf(piece.sender, piece.pair / k) * row_bytes_;
     c.y = RepliesTo(piece.sender) + piece.at * row_bytes_;
     c.weight = gate_weights_[piece.sender * sender_stride_ + piece.pair];
   });

@@ -22,6 +22,8 @@ class HostExpertLayers final : public ExpertLayers {
   // The first of a sender's rows, and of the contributions to it, of the wire type.
   const std::byte* RowsOf(size_t sender) const;
   std::byte* RepliesTo(size_t sender) const;
+  // Where one of a sender's rows lies among those that came.
+  size_t PlaceOf(size_t sender, size_t row) const;
 
   const kernels::Stream stream_;
   std::vector<const void*> row_pointers_;             // of one sender

@@ -53,13 +53,14 @@ bool IsRead(std::string_view tensor, const TensorNames& names, const ModelDescri
 
 }  // namespace
 
-bool IsOfExperts(std::string_view tensor, const ModelDescription& model) {
+bool IsReadBy(Role role, std::string_view tensor, const ModelDescription& model) {
+  const bool is_attention = role == Role::kAttention;
   const TensorNames* const names = FindTensorNames(model.family);
-  if (names == nullptr) return false;
+  if (names == nullptr) return is_attention;
   const auto [layer, rest] = Split(tensor, *names);
-  if (layer < 0 || layer >= model.layers || model.IsDense(layer)) return false;
-  return IsBelow(rest, names->moe_gate) || IsBelow(rest, names->experts) ||
-         rest == names->moe_gate_bias;
+  if (layer < 0 || layer >= model.layers || model.IsDense(layer)) return is_attention;
+  if (IsBelow(rest, names->moe_gate) || rest == names->moe_gate_bias) return true;
+  return IsBelow(rest, names->experts) != is_attention;
 }
 
 Result<std::set<std::string>> WantedShards(const std::string& folder, const ModelDescription& model,
@@ -88,9 +89,8 @@ Result<std::set<std::string>> ShardsInIndex(std::string_view json, const ModelDe
   const Json index = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     if (!IsRead(tensor, *names, model)) continue;
-    const bool is_read =
-        reader == FetchFor::kAll || IsOfExperts(tensor, model) == (reader == FetchFor::kExperts);
-    if (!is_read) continue;
+    const Role role = reader == FetchFor::kExperts ? Role::kExperts : Role::kAttention;
+    if (reader != FetchFor::kAll && !IsReadBy(role, tensor, model)) continue;
     out.insert(file.get<std::string>());
   }
   if (out.empty()) {

@@ -6,6 +6,7 @@
 
 #include "common/model/description.h"
 #include "common/status.h"
+#include "common/topology.h"
 
 namespace janus::dataplane {
 
@@ -28,7 +29,8 @@ Result<std::set<std::string>> WantedShards(const std::string& folder, const Mode
 Result<std::set<std::string>> ShardsInIndex(std::string_view json, const ModelDescription& model,
                                             FetchFor reader);
 
-// Whether expert instances read this tensor: a gate's, or a routed expert's. Pure.
-bool IsOfExperts(std::string_view tensor, const ModelDescription& model);
+// Whether instances of the role read this tensor. Expert instances read routed experts, attention
+// instances the rest. Both read gates, which lie beside tensors of attention. Pure.
+bool IsReadBy(Role role, std::string_view tensor, const ModelDescription& model);
 
 }  // namespace janus::dataplane

@@ -615,12 +615,22 @@ Status AddLatent(const LayerAdder& add, const CheckpointNames& names, const Mode
   return add(names.output, {h, int64_t{a.heads} * l.value_dim}, layer.o);
 }
 
+template <class Weights>
+Status AddGate(Reader<Weights>& reader, const CheckpointNames& names, const ModelDescription& model,
+               int layer, Tensor& gate, Tensor& bias) {
+  JANUS_RETURN_IF_ERROR(reader.Add(Weight(InLayer(names, layer, names.moe_gate)),
+                                   {model.moe.experts, model.hidden}, gate));
+  if (!model.moe.has_gate_bias()) return OkStatus();
+  return reader.Add(InLayer(names, layer, names.moe_gate_bias), {model.moe.experts},
+                    DType::kFloat32, bias);
+}
+
 }  // namespace
 
 Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
                                                const LoadProgress& progress, std::stop_token stop,
-                                               const TensorMover& move) {
+                                               const TensorMover& move, bool with_gates) {
   Loaded<AttentionWeights> loaded;
   JANUS_ASSIGN_OR_RETURN(loaded.checkpoint, Checkpoint::Open(folder));
   JANUS_ASSIGN_OR_RETURN(const CheckpointNames names, NamesOf(model, *loaded.checkpoint));
@@ -657,6 +667,9 @@ Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
         JANUS_RETURN_IF_ERROR(add(names.shared_gate, {1, h}, layer.shared_gate));
       }
     }
+    if (with_gates && !model.IsDense(l)) {
+      JANUS_RETURN_IF_ERROR(AddGate(reader, names, model, l, layer.moe_gate, layer.moe_gate_bias));
+    }
   }
   JANUS_RETURN_IF_ERROR(reader.Read(progress, std::move(stop), move));
   if (move) loaded.checkpoint.reset();
@@ -676,19 +689,13 @@ Result<Loaded<ExpertWeights>> LoadExperts(const std::string& folder, const Model
   }
   JANUS_ASSIGN_OR_RETURN(const CheckpointNames names, NamesOf(model, *loaded.checkpoint));
   Reader reader(loaded, model, known);
-  const int64_t h = model.hidden;
   const int first = placement.first_slot(rank);
   const int slots = placement.slots_of_instance[static_cast<size_t>(rank.value)];
   loaded.weights.layers.resize(static_cast<size_t>(model.moe_layers()));
   for (int l = 0, moe = 0; l < model.layers; ++l) {
     if (model.IsDense(l)) continue;
     ExpertLayerWeights& layer = loaded.weights.layers[static_cast<size_t>(moe)];
-    JANUS_RETURN_IF_ERROR(
-        reader.Add(Weight(InLayer(names, l, names.moe_gate)), {model.moe.experts, h}, layer.gate));
-    if (model.moe.has_gate_bias()) {
-      JANUS_RETURN_IF_ERROR(reader.Add(InLayer(names, l, names.moe_gate_bias), {model.moe.experts},
-                                       DType::kFloat32, layer.gate_bias));
-    }
+    JANUS_RETURN_IF_ERROR(AddGate(reader, names, model, l, layer.gate, layer.gate_bias));
     layer.slots.resize(static_cast<size_t>(slots));
     for (int slot = 0; slot < slots; ++slot) {
       const uint16_t expert = placement.at(moe, first + slot);

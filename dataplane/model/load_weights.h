@@ -48,11 +48,13 @@ struct Loaded {
 // number format, or with a NaN or infinity. For mxfp4 it also names a scale above kMaxMxScale with
 // its place, and any tensor in mxfp4 that is no routed expert's. Cancelled: `stop` was requested.
 // With `move` each tensor is moved as soon as it has been read, before the next one. So only one
-// cast tensor at a time lies in host memory. Errors of `move` are returned.
+// cast tensor at a time lies in host memory. Errors of `move` are returned. `with_gates`: the gates
+// of the MoE layers too, for epochs that compute them on attention.
 Result<Loaded<AttentionWeights>> LoadAttention(const std::string& folder,
                                                const ModelDescription& model,
                                                const LoadProgress& progress, std::stop_token stop,
-                                               const TensorMover& move = nullptr);
+                                               const TensorMover& move = nullptr,
+                                               bool with_gates = false);
 // The gates of all layers and the experts in the slots of instance `rank`. Tensors in `known`, from
 // the same folder and model, are shared and not read again; null: nothing is shared. `known` may be
 // destroyed afterwards.

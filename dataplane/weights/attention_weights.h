@@ -6,8 +6,8 @@
 
 namespace janus::dataplane {
 
-// An attention instance's weights of one layer: everything but gates and routed experts. Tensors
-// that the model does not have stay null.
+// An attention instance's weights of one layer: everything but routed experts. Tensors that the
+// model does not have stay null, as do the gate's on a device (LoadAttention).
 // H hidden, D head_dim, Q heads * D, KV kv_heads * D; latent attention: R rank, P rope dimension,
 // Rq query rank, V value_dim, O heads * V (otherwise Q).
 struct AttentionLayerWeights {
@@ -36,6 +36,9 @@ struct AttentionLayerWeights {
 
   FfnTensors ffn;      // a dense layer's, or the shared experts together
   Tensor shared_gate;  // [1,H], if the shared experts have a gate
+
+  Tensor moe_gate;       // [E,H], of a MoE layer
+  Tensor moe_gate_bias;  // [E] Float32; null without has_gate_bias()
 };
 
 struct AttentionWeights {

@@ -79,6 +79,10 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
 
   JANUS_ASSIGN_OR_RETURN(const EpochSettings settings, ResolveEpoch(request.config));
 
+  if (topology.gate == GateSide::kAttention && !state.context->is_host()) {
+    return Unimplemented(
+        "exchange.gate Attention: GPUs compute the gate only with the experts; use Experts");
+  }
   const ExchangeShape shape =
       ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model), state.settings.compression);
   const TransportLayout layout = LayoutFor(topology.mode, shape, {flags.role, s.rank_});

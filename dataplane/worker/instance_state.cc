@@ -49,7 +49,9 @@ Result<Loaded<AttentionWeights>> LoadInto(kernels::Uploader& uploader, const std
                                           const ModelDescription& model, const LoadProgress& report,
                                           std::stop_token stop) {
   kernels::Context& context = uploader.context();
-  if (context.is_host()) return LoadAttention(folder, model, report, std::move(stop));
+  if (context.is_host()) {
+    return LoadAttention(folder, model, report, std::move(stop), nullptr, true);
+  }
   JANUS_ASSIGN_OR_RETURN(Loaded<AttentionWeights> loaded,
                          LoadAttention(folder, model, report, std::move(stop), MoverBy(uploader)));
   JANUS_ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Event> there, uploader.Loaded());

@@ -151,7 +151,7 @@ row("roles.experts.scheduling", "AEBSGreedy", EPOCH)
 row("exchange.mode", "TwoPhaseSingle", EPOCH, at("roles.experts.instancesPerPod", 2))
 row("exchange.transport", "TCP", EPOCH)
 row("exchange.compression", "FP8", BOTH)  # like model.dtype
-not_supported("exchange.gate", "Attention")
+row("exchange.gate", "Attention", EPOCH)
 not_supported("exchange.sum", "FixedPoint")
 row("exchange.hostShared", True, stalled="InvalidSpec")  # the operator allows no folder for it
 row("pipeline.microBatches", 2, EPOCH)

@@ -46,6 +46,7 @@ Effective ResolveDefaults(const MoEService& service) {
   const PrefixCache prefix_cache = spec.roles.attention.kv_cache.prefix_cache;
   out.prefix_cache = prefix_cache == PrefixCache::kAuto ? PrefixCache::kExact : prefix_cache;
   out.compression = spec.exchange.compression;
+  if (spec.exchange.gate == GateSide::kAttention) out.gate = janus::GateSide::kAttention;
   out.fp8_kv_cache = spec.roles.attention.kv_cache.dtype == KvDtype::kFp8;
   return out;
 }

@@ -138,10 +138,12 @@ constexpr std::array kLimits = {
             return Unless(s.exchange.transport,
                           {Transport::kAuto, Transport::kSharedMemory, Transport::kTcp});
           }},
-    Limit{"exchange.gate", "Auto or Experts", "",
+    Limit{"exchange.gate", "Auto or Experts", "on GPUs; on CPUs also Attention",
           [](const Spec& s) {
+            if (DeviceOf(s) != Device::kCuda) return Asked();
             return Unless(s.exchange.gate, {GateSide::kAuto, GateSide::kExperts});
-          }},
+          },
+          Ground::kCluster},
     Limit{"exchange.sum", "Auto or Contributions", "",
           [](const Spec& s) {
             return Unless(s.exchange.sum, {SumRule::kAuto, SumRule::kContributions});

@@ -26,9 +26,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }();
   FuzzedDataProvider input(data, size);
   Topology topology = direct;
-  const int way = input.ConsumeIntegralInRange<int>(0, 5);
+  const int way = input.ConsumeIntegralInRange<int>(0, 11);
   topology.mode = static_cast<ExchangeMode>(way % 3);
-  const Compression compression = way < 3 ? Compression::kNone : Compression::kFp8;
+  const Compression compression = way % 6 < 3 ? Compression::kNone : Compression::kFp8;
+  topology.gate = way < 6 ? GateSide::kExperts : GateSide::kAttention;
   const Rank rank{input.ConsumeBool() ? 1 : 0};
   const ExchangeShape shape =
       ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32, compression);

@@ -21,9 +21,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<ExpertWeights> shares = held.Shares(direct.placement);
   FuzzedDataProvider input(data, size);
   Topology topology = direct;
-  const int way = input.ConsumeIntegralInRange<int>(0, 5);
+  const int way = input.ConsumeIntegralInRange<int>(0, 11);
   topology.mode = static_cast<ExchangeMode>(way % 3);
-  const Compression compression = way < 3 ? Compression::kNone : Compression::kFp8;
+  const Compression compression = way % 6 < 3 ? Compression::kNone : Compression::kFp8;
+  topology.gate = way < 6 ? GateSide::kExperts : GateSide::kAttention;
   const ExchangeShape shape =
       ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32, compression);
   const TransportLayout layout = LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}});

@@ -104,7 +104,8 @@ Result<LoadedModel> LoadForTopology(const std::string& folder, const ModelDescri
                                     const Topology& topology) {
   LoadedModel loaded;
   loaded.model = model;
-  JANUS_ASSIGN_OR_RETURN(loaded.attention, LoadAttention(folder, model, nullptr, {}));
+  JANUS_ASSIGN_OR_RETURN(loaded.attention,
+                         LoadAttention(folder, model, nullptr, {}, nullptr, true));
   for (int e = 0; e < topology.n(); ++e) {
     JANUS_ASSIGN_OR_RETURN(Loaded<ExpertWeights> experts,
                            LoadExperts(folder, model, topology.placement, Rank{e}, nullptr, {}));

@@ -233,6 +233,8 @@ HeldModel RandomModel(const ModelDescription& model, TensorMaker& make) {
     ExpertLayerWeights& e = held.experts.layers.emplace_back();
     e.gate = make.Matrix(model.moe.experts, h, 1.5f);
     if (model.moe.has_gate_bias()) e.gate_bias = make.Bias(model.moe.experts);
+    a.moe_gate = e.gate;
+    a.moe_gate_bias = e.gate_bias;
     for (int i = 0; i < model.moe.experts; ++i) {
       const int width = model.moe.intermediate;
       FfnTensors ffn = ExpertType(model) == model.dtype

@@ -300,10 +300,12 @@ Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int expe
 
 void DrawExchange(Random& random, Topology& topology) {
   topology.mode = static_cast<ExchangeMode>(random.Between(0, 2));
+  if (random.Chance(0.4)) topology.gate = GateSide::kAttention;
   for (std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
     const int nodes = random.Between(1, static_cast<int>(role->size()));
     for (Instance& instance : *role) {
       instance.node = "node-" + std::to_string(random.Between(1, nodes));
+      instance.domain = "domain-" + std::to_string(random.Between(1, 2));
     }
   }
 }

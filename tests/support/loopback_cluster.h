@@ -166,7 +166,8 @@ class LoopbackCluster {
 Topology MakeTopology(int m, const std::vector<int>& slots, int layers, int experts,
                       int micro_batches = 1, int max_rows = 64);
 
-// Puts the instances into nodes of random sizes, and draws one of the exchange modes.
+// Puts the instances into nodes of random sizes and into memory domains, and draws one of the
+// exchange modes and the side of the gate.
 void DrawExchange(Random& random, Topology& topology);
 // Puts `each` instances after another into a node; the last may have fewer.
 void GroupIntoNodes(Topology& topology, int attention_each, int experts_each);

@@ -37,6 +37,7 @@ Status PlaceLayer(TensorPlacer& placer, const ModelDescription& model, int index
       {&layer.kv_b, expanded * l.rank},
       {&layer.shared_gate, h},
   };
+  layer.moe_gate = layer.moe_gate_bias = Tensor();  // as a worker with a device has it
   for (const auto& [tensor, elements] : tensors) {
     JANUS_RETURN_IF_ERROR(placer.Place(*tensor, elements));
   }

@@ -325,7 +325,8 @@ Schedule RandomSchedule(Random& random, int m, int n, const ModelDescription& mo
 }
 
 std::ostream& operator<<(std::ostream& out, const Schedule& s) {
-  out << s.topology.m() << "A" << s.topology.n() << "E " << ToString(s.topology.mode) << " nodes";
+  out << s.topology.m() << "A" << s.topology.n() << "E " << ToString(s.topology.mode)
+      << (s.topology.gate == GateSide::kAttention ? ", gate on attention," : "") << " nodes";
   for (const Instance& instance : s.topology.attention) out << ' ' << instance.node;
   for (const Instance& instance : s.topology.experts) out << ' ' << instance.node;
   out << ", slots";
@@ -369,6 +370,8 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   Recorder recorder;
   LoopbackCluster::Options options;
   options.topology = schedule.topology;
+  // Devices compute the gate only with the experts.
+  if (kernels.make_context) options.topology.gate = GateSide::kExperts;
   options.device = kernels.device;
   options.isa = kernels.isa;
   options.make_context = kernels.make_context;

@@ -17,16 +17,22 @@ class BundleWriter {
   void Clear() { bytes_ = sections_ = 0; }
   // False: there is no room for it.
   bool Add(int slot, const SlotMessage& message) {
-    SectionHead head;
-    head.header = message.header;
-    head.slot = static_cast<uint32_t>(slot);
     const std::span<const std::byte> payload = message.payload;
-    if (bytes_ + SectionBytes(payload.size()) > into_.size()) return false;
+    return Add(slot, message.header, payload.size(), [&](std::span<std::byte> into) {
+      if (!payload.empty()) std::memcpy(into.data(), payload.data(), payload.size());
+    });
+  }
+  // The same for a payload of so many bytes that `write` writes.
+  bool Add(int slot, const Header& header, size_t bytes,
+           FunctionRef<void(std::span<std::byte>)> write) {
+    SectionHead head;
+    head.header = header;
+    head.header.bytes = bytes;
+    head.slot = static_cast<uint32_t>(slot);
+    if (bytes_ + SectionBytes(bytes) > into_.size()) return false;
     std::memcpy(into_.data() + bytes_, &head, sizeof head);
-    if (!payload.empty()) {
-      std::memcpy(into_.data() + bytes_ + sizeof head, payload.data(), payload.size());
-    }
-    bytes_ += SectionBytes(payload.size());
+    write(into_.subspan(bytes_ + sizeof head, bytes));
+    bytes_ += SectionBytes(bytes);
     ++sections_;
     return true;
   }

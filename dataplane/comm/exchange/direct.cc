@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "dataplane/comm/exchange/chosen_rows.h"
+#include "dataplane/comm/exchange/held_experts.h"
 #include "dataplane/comm/transport/device_slots.h"
 
 namespace janus::dataplane {
@@ -85,6 +88,12 @@ size_t LandingPiece(const ExchangeShape& shape, Role role) {
   return AlignUp(rows * shape.row_bytes(), 256);
 }
 
+// With the gate on attention and without a relay, rows for an expert instance that shares no memory
+// with their sender lie in a slot of its own.
+int SlotApart(const ExchangeShape& shape, int micro_batch, int expert) {
+  return shape.micro_batches + micro_batch * shape.n + expert;
+}
+
 // The number of a round in the order of the epoch, for flags; never 0. Rounds of different
 // micro-batches use different slots, so they may share numbers.
 uint64_t NumberOf(const RoundKey& key) {
@@ -140,9 +149,22 @@ class DirectAttention final : public AttentionExchange {
       round.placed.assign(static_cast<size_t>(shape.n), false);
       round.reading.assign(static_cast<size_t>(shape.n), false);
     }
+    if (shape.gate == GateSide::kExperts) return;
+    JANUS_CHECK(device == nullptr, self_);
+    places_.resize(static_cast<size_t>(shape.max_rows));
+    if (transport.relay() != nullptr) return;
+    for (int e = 0; e < shape.n; ++e) {
+      if (shape.ShareMemory(self_.rank.value, e)) continue;
+      apart_.push_back({e, HeldExperts(*shape.placement, std::span(&e, 1))});
+    }
   }
 
   std::span<std::byte> Rows(int micro_batch) override { return transport_.Payload(micro_batch); }
+  GateSide gate() const override { return shape_.gate; }
+  ChosenExperts Choices(int micro_batch, int rows) override {
+    if (shape_.gate == GateSide::kExperts) return {};
+    return WriteChoices(transport_.Payload(micro_batch), rows, shape_.top_k, shape_.row_bytes());
+  }
   std::byte* DeviceRows(int micro_batch) override {
     return SendsFrom(device_) ? device_->Own(micro_batch) : nullptr;
   }
@@ -162,12 +184,16 @@ class DirectAttention final : public AttentionExchange {
                 nullptr);
     Header header = MakeHeader(MessageKind::kRows, key, static_cast<uint16_t>(self_.rank.value),
                                static_cast<uint32_t>(rows));
-    const size_t bytes = static_cast<size_t>(rows) * shape_.row_bytes();
+    if (shape_.gate == GateSide::kAttention) Choices(key.micro_batch, rows);  // also without rows
+    const size_t bytes = BytesOfRows(rows, rows);
     header.bytes = SendsFrom(device_) ? 0 : bytes;
     header.ready_ns = Nanoseconds(ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
+    const auto in_place = static_cast<uint64_t>(shape_.n) - apart_.size();
     sent_.messages += static_cast<uint64_t>(shape_.n);
-    sent_.bytes += bytes * static_cast<uint64_t>(shape_.n);
+    sent_.bytes += bytes * in_place;
+    for (const Apart& one : apart_) JANUS_RETURN_IF_ERROR(PostApart(header, one));
+    if (in_place == 0) return OkStatus();
     if (SendsFrom(device_)) {
       JANUS_RETURN_IF_ERROR(device_->Signal(key.micro_batch, NumberOf(key)));
     }
@@ -281,6 +307,33 @@ class DirectAttention final : public AttentionExchange {
   }
 
  private:
+  // An expert instance that shares no memory with this one.
+  struct Apart {
+    int expert = 0;
+    HeldExperts held;
+  };
+
+  // Payload of a message with `sent` of `rows` rows.
+  size_t BytesOfRows(int sent, int rows) const {
+    if (shape_.gate == GateSide::kExperts) return static_cast<size_t>(sent) * shape_.row_bytes();
+    return ChosenRowsBytes(static_cast<size_t>(sent),
+                           static_cast<size_t>(rows) * static_cast<size_t>(shape_.top_k),
+                           shape_.row_bytes());
+  }
+
+  // `header`: of the message with all rows, which are written already.
+  Status PostApart(Header header, const Apart& to) {
+    const auto rows = static_cast<int>(header.count);
+    const std::span<const std::byte> all = transport_.Payload(header.micro_batch);
+    const ChosenExperts chosen = Choices(header.micro_batch, rows);
+    const int sent = to.held.Select(header.layer, chosen.ids, shape_.top_k, places_);
+    const int slot = SlotApart(shape_, header.micro_batch, to.expert);
+    header.bytes = WriteSelected(all, rows, shape_.top_k, shape_.row_bytes(), places_, sent,
+                                 transport_.Payload(slot));
+    sent_.bytes += header.bytes;
+    return transport_.Post(slot, header);
+  }
+
   struct Round {
     int rows = 0;
     int missing = 0;       // cells of the table still null
@@ -371,6 +424,8 @@ class DirectAttention final : public AttentionExchange {
   Traffic sent_;
   Traffic received_;
   std::vector<Round> rounds_;
+  std::vector<Apart> apart_;     // with the gate on attention and without a relay
+  std::vector<int32_t> places_;  // of a message being written, [max_rows]
   // By expert instance: the last round for which waiting was queued, since a round was given up.
   std::vector<std::optional<RoundKey>> followed_;
 };
@@ -386,6 +441,24 @@ class DirectExperts final : public ExpertExchange {
     const auto slots = static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m);
     counts_.assign(slots, 0);
     reading_.resize(slots);
+    if (shape.gate == GateSide::kExperts) return;
+    JANUS_CHECK(device == nullptr, self_);
+    std::vector<int> ranks;  // that share the messages
+    const auto self = static_cast<size_t>(self_.rank.value);
+    for (int e = 0; e < shape.n; ++e) {
+      const auto other = static_cast<size_t>(e);
+      const bool is_mate =
+          transport.relay() != nullptr && NodeOfExpert(shape, other) == NodeOfExpert(shape, self);
+      if (other == self || is_mate) ranks.push_back(e);
+    }
+    held_.emplace(*shape.placement, ranks);
+    const auto rows = static_cast<size_t>(shape.max_rows);
+    chosen_.resize(slots);
+    for (Chosen& chosen : chosen_) {
+      chosen.ids.resize(rows * static_cast<size_t>(shape.top_k));
+      chosen.weights.resize(chosen.ids.size());
+      chosen.place_of.resize(rows);
+    }
   }
 
   Result<bool> Poll(const RoundKey& key, Rank from, ArrivedRows& arrived) override {
@@ -399,21 +472,24 @@ class DirectExperts final : public ExpertExchange {
       return true;
     }
     SlotMessage message;
-    if (!inbox_.TakeCurrent(peer, key.micro_batch, MessageKind::kRows, key, message)) {
+    if (!inbox_.TakeCurrent(peer, RowSlot(key.micro_batch, from), MessageKind::kRows, key,
+                            message)) {
       return false;
     }
     if (message.header.key() != key) return Misordered(peer, message.header.key(), key);
     const uint32_t count = message.header.count;
     const size_t bytes = count * shape_.row_bytes();
     arrived.on_device = count > 0 && message.header.bytes == 0 && Reads(device_, peer);
+    const bool has_choices = shape_.gate == GateSide::kAttention;
     if (count > static_cast<uint32_t>(shape_.max_rows) ||
-        (message.header.bytes != bytes && !arrived.on_device)) {
+        (message.header.bytes != bytes && !arrived.on_device && !has_choices)) {
       return Internal(ToString(peer) + ": " + std::to_string(count) + " rows in " +
                       std::to_string(message.header.bytes) + " bytes");
     }
+    arrived.count = arrived.came = static_cast<int>(count);
+    if (has_choices) JANUS_RETURN_IF_ERROR(TakeChoices(key, from, message, arrived));
     ++received_.messages;
-    received_.bytes += bytes;
-    arrived.count = static_cast<int>(count);
+    received_.bytes += has_choices ? message.header.bytes : bytes;
     arrived.rows = message.payload.data();
     arrived.posted = FromNanoseconds(message.header.posted_ns);
     arrived.ready = ReadyHere(message.header, MonotonicClock::now());
@@ -439,7 +515,9 @@ class DirectExperts final : public ExpertExchange {
 
   bool Abandon() override {
     for (int i = 0; i < shape_.micro_batches; ++i) {
-      for (int a = 0; a < shape_.m; ++a) inbox_.Drop({Role::kAttention, Rank{a}}, i);
+      for (int a = 0; a < shape_.m; ++a) {
+        inbox_.Drop({Role::kAttention, Rank{a}}, RowSlot(i, Rank{a}));
+      }
     }
     return AbandonOf(device_, transport_);
   }
@@ -494,6 +572,50 @@ class DirectExperts final : public ExpertExchange {
   }
 
  private:
+  static int NodeOfExpert(const ExchangeShape& shape, size_t rank) {
+    return shape.node_of[static_cast<size_t>(shape.m) + rank];
+  }
+
+  // The slot of an attention instance in which its rows for this instance lie.
+  int RowSlot(int micro_batch, Rank from) const {
+    const bool is_apart = shape_.gate == GateSide::kAttention && transport_.relay() == nullptr &&
+                          !shape_.ShareMemory(from.value, self_.rank.value);
+    return is_apart ? SlotApart(shape_, micro_batch, self_.rank.value) : micro_batch;
+  }
+
+  // Copies what the gate chose, and checks it and the rows that came.
+  Status TakeChoices(const RoundKey& key, Rank from, const SlotMessage& message,
+                     ArrivedRows& arrived) {
+    const int count = arrived.count;
+    const auto fail = [&](const std::string& what) {
+      return Internal(ToString(PeerId{Role::kAttention, from}) + ": " + what);
+    };
+    arrived.came = RowsSent(message.payload, count, shape_.top_k, shape_.row_bytes());
+    if (arrived.came < 0) {
+      return fail(std::to_string(count) + " rows with their experts in " +
+                  std::to_string(message.payload.size()) + " bytes");
+    }
+    Chosen& chosen = chosen_[SlotOf(key.micro_batch, from)];
+    ReadChoices(message.payload, arrived.came, count, shape_.top_k, shape_.row_bytes(), chosen.ids,
+                chosen.weights);
+    const auto cells = static_cast<size_t>(count) * static_cast<size_t>(shape_.top_k);
+    const std::span<const uint16_t> ids = std::span(chosen.ids).first(cells);
+    for (const uint16_t id : ids) {
+      if (id >= held_->experts()) return fail("a row chose expert " + std::to_string(id));
+    }
+    const std::span<int32_t> places = std::span(chosen.place_of).first(static_cast<size_t>(count));
+    const int needed = held_->Select(key.layer, ids, shape_.top_k, places);
+    if (arrived.came == count) {
+      std::iota(places.begin(), places.end(), 0);
+    } else if (arrived.came != needed) {
+      return fail(std::to_string(arrived.came) + " of " + std::to_string(count) +
+                  " rows came, and " + std::to_string(needed) +
+                  " chose an expert that is held here; do all instances agree?");
+    }
+    arrived.choices = ArrivedChoices{ids, std::span(chosen.weights).first(cells), places};
+    return OkStatus();
+  }
+
   // Also numbers the pieces of landing memory for rows.
   size_t SlotOf(int micro_batch, Rank attention) const {
     return static_cast<size_t>(micro_batch) * static_cast<size_t>(shape_.m) +
@@ -513,11 +635,19 @@ class DirectExperts final : public ExpertExchange {
     ArrivedRows rows;
   };
   std::vector<std::optional<Reading>> reading_;  // by slot: rows that a network is reading
+  // With the gate on attention:
+  struct Chosen {
+    std::vector<uint16_t> ids;
+    std::vector<float> weights;
+    std::vector<int32_t> place_of;
+  };
+  std::optional<HeldExperts> held_;  // by those that get the same rows as this instance
+  std::vector<Chosen> chosen_;       // by slot
 };
 
 }  // namespace
 
-TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
+TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self, bool is_relayed) {
   TransportLayout layout;
   layout.self = self;
   layout.m = shape.m;
@@ -529,10 +659,27 @@ TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self) {
   }
   std::vector<PeerId> experts;
   for (int e = 0; e < shape.n; ++e) experts.push_back({Role::kExperts, Rank{e}});
+  const bool has_apart = shape.gate == GateSide::kAttention && !is_relayed;
+  const auto is_apart = [&](int a, int e) { return has_apart && !shape.ShareMemory(a, e); };
   for (int a = 0; a < shape.m; ++a) {
+    const PeerId owner{Role::kAttention, Rank{a}};
+    std::vector<PeerId> readers;
+    for (const PeerId& e : experts) {
+      if (!is_apart(a, e.rank.value)) readers.push_back(e);
+    }
     for (int mb = 0; mb < shape.micro_batches; ++mb) {
-      layout.slots.push_back(
-          {{Role::kAttention, Rank{a}}, mb, RowSlotBytes(shape.size()), experts});
+      layout.slots.push_back({owner, mb, RowSlotBytes(shape.size()), readers});
+    }
+    if (!has_apart) continue;
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      for (const PeerId& e : experts) {
+        const int slot = SlotApart(shape, mb, e.rank.value);
+        if (is_apart(a, e.rank.value)) {
+          layout.slots.push_back({owner, slot, RowSlotBytes(shape.size()), {e}});
+        } else {
+          layout.slots.push_back({owner, slot, 0, {}});
+        }
+      }
     }
   }
   const size_t bytes = ContributionSlotBytes(shape.size());

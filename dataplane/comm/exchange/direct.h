@@ -6,8 +6,10 @@ namespace janus::dataplane {
 
 // Mode Direct: every attention instance to every expert instance and back. An attention instance
 // has one slot of rows per micro-batch, which all expert instances read; an expert instance has one
-// slot of contributions per (micro-batch, attention instance).
-TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self);
+// slot of contributions per (micro-batch, attention instance). With the gate on attention, an
+// expert instance that shares no memory with the sender reads a slot of its own instead, with the
+// rows that it needs. `is_relayed`: for the two-phase modes, which need no such slots.
+TransportLayout DirectLayout(const ExchangeShape& shape, PeerId self, bool is_relayed = false);
 
 // The two sides, as declared in exchange.h. The two-phase modes use them too, over a transport that
 // bundles what travels between nodes (two_phase.h). The sizes tell where payloads lie: if rows lie

@@ -27,6 +27,17 @@ ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wir
       shape.node_of.push_back(nodes.try_emplace(instance.node, next).first->second);
     }
   }
+  shape.gate = topology.gate;
+  if (topology.gate == GateSide::kExperts) return shape;
+  shape.placement = std::make_shared<const Placement>(topology.placement);
+  if (topology.transport == ExchangeTransport::kTcp) return shape;
+  std::map<std::string, int> domains;
+  for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
+    for (const Instance& instance : *role) {
+      const int next = static_cast<int>(domains.size());
+      shape.domain_of.push_back(domains.try_emplace(instance.domain, next).first->second);
+    }
+  }
   return shape;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "common/row_format.h"
 #include "common/status.h"
 #include "common/topology.h"
+#include "dataplane/comm/exchange/chosen_rows.h"
 #include "dataplane/comm/transport/transport.h"
 
 // Rounds between attention and expert instances, over any transport: rows go to the experts, and
@@ -33,10 +36,25 @@ struct ExchangeShape {
 
   Compression compression = Compression::kNone;
 
+  // With the gate on attention, which needs all of these:
+  GateSide gate = GateSide::kExperts;
+  std::shared_ptr<const Placement> placement;
+  // By member, attention first: its memory domain. In mode Direct, experts of the sender's domain
+  // read all rows in place, and others get only those that they need. Empty: no two share one.
+  std::vector<int> domain_of;
+
   // Of rows and contributions.
   RowFormat format() const { return {hidden, wire, compression}; }
   size_t row_bytes() const { return format().bytes(); }
-  ExchangeSize size() const { return {m, n, micro_batches, max_rows, top_k, row_bytes()}; }
+  ExchangeSize size() const {
+    ExchangeSize size{m, n, micro_batches, max_rows, top_k, row_bytes()};
+    size.gate = gate;
+    return size;
+  }
+  bool ShareMemory(int attention, int expert) const {
+    return !domain_of.empty() &&
+           domain_of[static_cast<size_t>(attention)] == domain_of[static_cast<size_t>(m + expert)];
+  }
 };
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire,
                       Compression compression = Compression::kNone);
@@ -82,6 +100,10 @@ class Exchange {
   // Of the rows and contributions in the slots. The caller packs what it writes there, and unpacks
   // what it reads (row_codec.h).
   virtual Compression compression() const { return Compression::kNone; }
+
+  // Which side computes gate and top-k. On attention: the choices are written before Post
+  // (Choices), and come with the rows (ArrivedRows::choices).
+  virtual GateSide gate() const { return GateSide::kExperts; }
 };
 
 // The attention side of a round, in any mode. For each round: fill Rows, Post, then Poll until
@@ -98,6 +120,13 @@ class AttentionExchange : public Exchange {
   // (device_slots.h); null: use Rows. Work queued before Post writes them. Work queued after
   // StreamWait may overwrite them.
   virtual std::byte* DeviceRows(int micro_batch) = 0;
+  // With the gate on attention: where the caller writes, before it posts `rows` rows, the experts
+  // that they chose and their weights, [rows, K]. An expert instance then gets only the rows of
+  // which it holds a chosen expert. Otherwise empty.
+  virtual ChosenExperts Choices(int micro_batch, int rows) {
+    static_cast<void>(micro_batch), static_cast<void>(rows);
+    return {};
+  }
 
   // Sends `rows` >= 0 rows of the round to every expert instance. `ready`: from when on they count
   // as there, for receivers that are timed devices; others take them at once.
@@ -137,11 +166,22 @@ class AttentionExchange : public Exchange {
   virtual std::vector<LateExpert> Behind() const = 0;
 };
 
+// What the gate on attention chose for the rows of one attention instance, checked: every expert
+// exists. Valid until the next Poll for the same micro-batch and sender.
+struct ArrivedChoices {
+  std::span<const uint16_t> ids;      // [count, K]
+  std::span<const float> weights;     // likewise
+  std::span<const int32_t> place_of;  // [count]: a row's place among those that came; -1: it did
+                                      // not, because none of its experts is held here
+};
+
 // Rows of one attention instance in one round.
 struct ArrivedRows {
   int count = 0;
-  const std::byte* rows = nullptr;  // [count] in the shape's format, in place
-  bool on_device = false;           // whether `rows` is an address of this member's GPU
+  const std::byte* rows = nullptr;        // [came] in the shape's format, in place
+  int came = 0;                           // of the `count` rows; all of them without choices
+  std::optional<ArrivedChoices> choices;  // with the gate on attention
+  bool on_device = false;                 // whether `rows` is an address of this member's GPU
   MonotonicTime posted;
   MonotonicTime ready = {};  // when they count as there, by this machine's clock
 };

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "dataplane/comm/exchange/bundle.h"
+#include "dataplane/comm/exchange/chosen_rows.h"
 #include "dataplane/comm/exchange/direct.h"
+#include "dataplane/comm/exchange/held_experts.h"
 #include "dataplane/comm/exchange/two_phase_layout.h"
 
 namespace janus::dataplane {
@@ -18,11 +20,16 @@ std::optional<size_t> PlaceOf(const std::vector<int>& ranks, int rank) {
   return static_cast<size_t>(at - ranks.begin());
 }
 
-// A lane that ends at another instance of this node, and its number there.
+// A lane that ends at another instance of this node, its number there, and how many end there.
 struct OtherLane {
   const Lane* lane = nullptr;
   int number = 0;
+  int lanes = 0;
 };
+OtherLane At(const std::vector<const Lane*>& there, const Lane* lane) {
+  return {lane, static_cast<int>(std::ranges::find(there, lane) - there.begin()),
+          static_cast<int>(there.size())};
+}
 
 // A message that was taken or posted, until it is passed on.
 struct Pending {
@@ -37,7 +44,7 @@ class TwoPhaseTransport : public Transport, public NodeRelay {
       : shape_(shape),
         lanes_(mode, shape),
         self_(lower->layout().self),
-        layout_(DirectLayout(shape, self_)),
+        layout_(DirectLayout(shape, self_, true)),
         lower_(std::move(lower)) {
     layout_.expert_nodes = lanes_.expert_nodes();
     const int senders = self_.role == Role::kAttention ? shape.n : shape.m;
@@ -184,26 +191,24 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
  public:
   AttentionTwoPhase(ExchangeMode mode, const ExchangeShape& shape, std::unique_ptr<Transport> lower)
       : TwoPhaseTransport(mode, shape, std::move(lower)),
-        number_{shape.micro_batches},
-        own_(lanes_.EndingAtAttention(self_.rank.value)) {
+        own_(lanes_.EndingAtAttention(self_.rank.value)),
+        number_{shape.micro_batches, BundlesOf(shape, own_.size())} {
     for (const Lane* lane : lanes_.OfAttention(self_.rank.value)) {
       if (lane->attention_end == self_.rank.value) continue;
-      const std::vector<const Lane*> there = lanes_.EndingAtAttention(lane->attention_end);
-      const auto at = std::ranges::find(there, lane) - there.begin();
-      others_.push_back({lane, static_cast<int>(at)});
+      others_.push_back(At(lanes_.EndingAtAttention(lane->attention_end), lane));
     }
     outward_.resize(static_cast<size_t>(shape.micro_batches));
     if (own_.empty()) return;
     for (const Lane* lane : own_) {
-      const std::vector<const Lane*> there = lanes_.EndingAtExpert(lane->expert_end);
-      const auto at = std::ranges::find(there, lane) - there.begin();
-      theirs_.push_back(
-          {{shape.micro_batches, shape.m, static_cast<int>(there.size())}, static_cast<int>(at)});
+      const OtherLane at = At(lanes_.EndingAtExpert(lane->expert_end), lane);
+      theirs_.push_back({{shape.micro_batches, shape.m, at.lanes}, at.number});
     }
     carried_ = own_.front()->attention.size();
     for (int mb = 0; mb < shape.micro_batches; ++mb) {
       Outward& out = outward_[static_cast<size_t>(mb)];
-      out.bundle = BundleWriter(lower_->Payload(number_.Bundle(mb)));
+      for (int i = 0; i < number_.bundles; ++i) {
+        out.bundles.emplace_back(lower_->Payload(number_.Bundle(i, mb)));
+      }
       out.posted.resize(carried_);
       out.takes_part.resize(carried_);
       out.awaited.resize(carried_);
@@ -215,6 +220,12 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
     size_t most = 0;  // experts at the other end of an own lane
     for (const Lane* lane : own_) most = std::max(most, lane->experts.size());
     seen_.reserve(carried_ * most);
+    if (shape.gate == GateSide::kExperts) return;
+    for (const Lane* lane : own_) held_.emplace_back(*shape.placement, lane->experts);
+    const auto rows = static_cast<size_t>(shape.max_rows);
+    places_.resize(rows);
+    ids_.resize(rows * static_cast<size_t>(shape.top_k));
+    weights_.resize(ids_.size());
   }
 
   void BeginStep(const RoundKey& first, const std::vector<bool>& senders) override {
@@ -269,8 +280,8 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
     RoundKey round;
     std::vector<bool> takes_part;  // by place: sends in this round
     std::vector<bool> awaited;     // has not posted yet
-    BundleWriter bundle;
-    bool is_away = false;            // the bundle is posted
+    std::vector<BundleWriter> bundles;
+    bool is_away = false;            // the bundles are posted
     std::vector<bool> has_returned;  // by own lane
     std::vector<Pending> posted;     // by place
   };
@@ -306,10 +317,39 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   }
   void BeginRound(Outward& out) {
     out.awaited = out.takes_part;
-    out.bundle.Clear();
+    for (BundleWriter& bundle : out.bundles) bundle.Clear();
   }
 
-  // True once the round's bundle is posted.
+  // Adds an instance's rows to each bundle. With the gate on attention: those that the lane's node
+  // needs.
+  void AddRows(Outward& out, int slot, const SlotMessage& message) {
+    if (held_.empty()) {
+      // A slot's message fits, because each carried rank has room for one.
+      dropped_ += !out.bundles.front().Add(slot, message);
+      return;
+    }
+    const size_t row_bytes = shape_.row_bytes();
+    // The instance posts all its rows; a faulty one may write anything.
+    const int count = static_cast<int>(
+        std::min(message.header.count, static_cast<uint32_t>(shape_.max_rows) + 1));
+    if (count > shape_.max_rows ||
+        RowsSent(message.payload, count, shape_.top_k, row_bytes) != count) {
+      ++dropped_;
+      return;
+    }
+    ReadChoices(message.payload, count, count, shape_.top_k, row_bytes, ids_, weights_);
+    const size_t cells = static_cast<size_t>(count) * static_cast<size_t>(shape_.top_k);
+    for (size_t l = 0; l < held_.size(); ++l) {
+      const int sent = held_[l].Select(message.header.layer, std::span(ids_).first(cells),
+                                       shape_.top_k, places_);
+      const size_t bytes = ChosenRowsBytes(static_cast<size_t>(sent), cells, row_bytes);
+      dropped_ += !out.bundles[l].Add(slot, message.header, bytes, [&](std::span<std::byte> into) {
+        WriteSelected(message.payload, count, shape_.top_k, row_bytes, places_, sent, into);
+      });
+    }
+  }
+
+  // True once the round's bundles are posted.
   bool Gather(Outward& out, int mb) {
     const std::vector<int>& ranks = own_.front()->attention;
     for (size_t place = 0; place < carried_; ++place) {
@@ -322,16 +362,17 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
                   out.round)) {
         continue;
       }
-      // A slot's message fits, because each carried rank has room for one.
-      dropped_ += !out.bundle.Add(slot, pending.message);
+      AddRows(out, slot, pending.message);
       out.awaited[place] = false;
       // Without rows it takes no part in the micro-batch's later rounds.
       out.takes_part[place] = pending.message.header.count > 0;
       pending.is_here = false;
     }
     if (Any(out.awaited)) return false;
-    PostBundle(number_.Bundle(mb), out.bundle, out.round);
-    CountSent(out.bundle, own_.size());
+    for (size_t i = 0; i < out.bundles.size(); ++i) {
+      PostBundle(number_.Bundle(static_cast<int>(i), mb), out.bundles[i], out.round);
+      CountSent(out.bundles[i], own_.size() / out.bundles.size());
+    }
     out.is_away = true;
     out.has_returned.assign(own_.size(), false);
     return true;
@@ -407,10 +448,10 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
     const Lane& lane = *other.lane;
     const std::optional<size_t> place = PlaceOf(lane.attention, self_.rank.value);
     SlotMessage bundle;
-    if (!lower_->Take({Role::kAttention, Rank{lane.attention_end}},
-                      number_.Spread(lane, other.number, mb, static_cast<int>(*place)), bundle)) {
-      return;
-    }
+    const AttentionSlots theirs{shape_.micro_batches,
+                                BundlesOf(shape_, static_cast<size_t>(other.lanes))};
+    const int slot = theirs.Spread(lane, other.number, mb, static_cast<int>(*place));
+    if (!lower_->Take({Role::kAttention, Rank{lane.attention_end}}, slot, bundle)) return;
     if (IsOver(bundle)) return;
     DeliverSpread(lane, mb, bundle);
   }
@@ -436,8 +477,8 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
     int number = 0;
   };
 
-  const AttentionSlots number_;
   const std::vector<const Lane*> own_;
+  const AttentionSlots number_;
   std::vector<Theirs> theirs_;  // by own lane
   std::vector<OtherLane> others_;
   size_t carried_ = 0;                // ranks that the own lanes carry
@@ -446,6 +487,11 @@ class AttentionTwoPhase final : public TwoPhaseTransport {
   std::vector<Outward> outward_;      // by micro-batch
   std::vector<BundleWriter> spread_;  // by place
   std::vector<uint8_t> seen_;         // of a bundle: [place, place in Lane::experts]
+  // With the gate on attention:
+  std::vector<HeldExperts> held_;  // by own lane: in its expert node
+  std::vector<int32_t> places_;    // of the message that is being added, as its ids and weights
+  std::vector<uint16_t> ids_;
+  std::vector<float> weights_;
 };
 
 class ExpertTwoPhase final : public TwoPhaseTransport {
@@ -457,10 +503,12 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
         node_(lanes_.OfExpert(self_.rank.value).front()->experts) {
     for (const Lane* lane : lanes_.OfExpert(self_.rank.value)) {
       if (lane->expert_end == self_.rank.value) continue;
-      const std::vector<const Lane*> there = lanes_.EndingAtExpert(lane->expert_end);
-      const auto at = std::ranges::find(there, lane) - there.begin();
-      others_.push_back({lane, static_cast<int>(at)});
-      lanes_at_.push_back(static_cast<int>(there.size()));
+      others_.push_back(At(lanes_.EndingAtExpert(lane->expert_end), lane));
+    }
+    for (const Lane* lane : own_) {
+      const OtherLane at = At(lanes_.EndingAtAttention(lane->attention_end), lane);
+      theirs_.push_back(
+          {{shape.micro_batches, BundlesOf(shape, static_cast<size_t>(at.lanes))}, at.number});
     }
     posted_.resize(node_.size() * static_cast<size_t>(shape.micro_batches * shape.m));
     seen_.reserve(static_cast<size_t>(shape.m));
@@ -489,7 +537,7 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
         TakeRows(l, mb);
         GatherContributions(l, mb);
       }
-      for (size_t i = 0; i < others_.size(); ++i) TakeSpread(others_[i], lanes_at_[i], mb);
+      for (const OtherLane& other : others_) TakeSpread(other, mb);
     }
   }
 
@@ -526,14 +574,12 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
   // Takes a bundle of rows, and spreads it.
   void TakeRows(size_t l, int mb) {
     const Lane& lane = *own_[l];
-    const AttentionSlots theirs{shape_.micro_batches};
     Inward& in = InwardOf(l, mb);
     // The rows of the last bundle are still being read: only a faulty peer sends another.
     if (in.awaited > 0) return;
     SlotMessage bundle;
-    if (!lower_->Take({Role::kAttention, Rank{lane.attention_end}}, theirs.Bundle(mb), bundle)) {
-      return;
-    }
+    const int bundle_slot = theirs_[l].slots.Bundle(theirs_[l].number, mb);
+    if (!lower_->Take({Role::kAttention, Rank{lane.attention_end}}, bundle_slot, bundle)) return;
     const RoundKey round = bundle.header.key();
     if (IsOver(bundle)) return;
     if (in.round && round <= *in.round) {
@@ -605,8 +651,8 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
   }
 
   // Takes rows that the end of another lane has spread.
-  void TakeSpread(const OtherLane& other, int lanes_there, int mb) {
-    const ExpertSlots theirs{shape_.micro_batches, shape_.m, lanes_there};
+  void TakeSpread(const OtherLane& other, int mb) {
+    const ExpertSlots theirs{shape_.micro_batches, shape_.m, other.lanes};
     const Lane& lane = *other.lane;
     SlotMessage bundle;
     if (!lower_->Take({Role::kExperts, Rank{lane.expert_end}}, theirs.Spread(other.number, mb),
@@ -624,11 +670,17 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     });
   }
 
+  // An own lane's slots at its other end.
+  struct Theirs {
+    AttentionSlots slots;
+    int number = 0;
+  };
+
   const std::vector<const Lane*> own_;
+  std::vector<Theirs> theirs_;  // by own lane
   const ExpertSlots number_;
   const std::vector<int> node_;  // expert ranks of this node
   std::vector<OtherLane> others_;
-  std::vector<int> lanes_at_;    // by other lane: how many end where it ends
   std::vector<Pending> posted_;  // [place in node_, slot of contributions]
   std::vector<Inward> inward_;   // [own lane, micro-batch]
   std::vector<uint8_t> seen_;    // of a bundle: by place of the sender

@@ -27,19 +27,23 @@ void Add(std::vector<SlotSpec>& slots, PeerId owner, int index, size_t bytes,
 void AddAttention(const Lanes& lanes, const ExchangeShape& shape, int rank,
                   std::vector<SlotSpec>& slots) {
   const ExchangeSize size = shape.size();
-  const AttentionSlots number{shape.micro_batches};
+  const std::vector<const Lane*> own = lanes.EndingAtAttention(rank);
+  const AttentionSlots number{shape.micro_batches, BundlesOf(shape, own.size())};
   const PeerId self = Attention(rank);
   std::vector<PeerId> ends;
   for (const Lane* lane : lanes.OfAttention(rank)) ends.push_back(Attention(lane->attention_end));
   for (int mb = 0; mb < shape.micro_batches; ++mb) {
     Add(slots, self, number.Rows(mb), RowSlotBytes(size), ends);
   }
-  const std::vector<const Lane*> own = lanes.EndingAtAttention(rank);
   if (own.empty()) return;
   std::vector<PeerId> other_ends;
   for (const Lane* lane : own) other_ends.push_back(Experts(lane->expert_end));
-  for (int mb = 0; mb < shape.micro_batches; ++mb) {
-    Add(slots, self, number.Bundle(mb), RowBundleBytes(size, *own.front()), other_ends);
+  for (int bundle = 0; bundle < number.bundles; ++bundle) {
+    const std::vector<PeerId> readers =
+        number.bundles == 1 ? other_ends : std::vector{other_ends[static_cast<size_t>(bundle)]};
+    for (int mb = 0; mb < shape.micro_batches; ++mb) {
+      Add(slots, self, number.Bundle(bundle, mb), RowBundleBytes(size, *own.front()), readers);
+    }
   }
   for (size_t l = 0; l < own.size(); ++l) {
     const Lane& lane = *own[l];

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "dataplane/comm/exchange/lanes.h"
 
 namespace janus::dataplane {
@@ -8,18 +10,26 @@ namespace janus::dataplane {
 // Lanes::EndingAt... The first slots are those of mode Direct.
 //
 // An attention instance: rows by micro-batch; then, if it is an end, a bundle for each micro-batch,
-// read by the other ends of all its lanes; then, for each lane, micro-batch and rank that the lane
-// carries, that rank's contributions.
+// read by the other ends of all its lanes (with the gate on attention: a bundle for each lane and
+// micro-batch); then, for each lane, micro-batch and rank that the lane carries, that rank's
+// contributions.
 struct AttentionSlots {
   int micro_batches = 1;
+  int bundles = 1;  // for each micro-batch (BundlesOf)
   int Rows(int micro_batch) const { return micro_batch; }
-  int Bundle(int micro_batch) const { return micro_batches + micro_batch; }
+  int Bundle(int lane, int micro_batch) const {
+    return micro_batches * (1 + std::min(lane, bundles - 1)) + micro_batch;
+  }
   // `place`: of the rank within Lane::attention.
   int Spread(const Lane& of, int lane, int micro_batch, int place) const {
     const int carried = static_cast<int>(of.attention.size());
-    return 2 * micro_batches + (lane * micro_batches + micro_batch) * carried + place;
+    return micro_batches * (1 + bundles) + (lane * micro_batches + micro_batch) * carried + place;
   }
 };
+// Of an attention instance at which so many lanes end.
+inline int BundlesOf(const ExchangeShape& shape, size_t lanes) {
+  return shape.gate == GateSide::kExperts ? 1 : static_cast<int>(lanes);
+}
 
 // An expert instance: contributions by micro-batch and attention rank; then, for each of its lanes
 // and micro-batch, a bundle of contributions; then, for the same, rows for its node.

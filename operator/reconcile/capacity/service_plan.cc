@@ -169,15 +169,16 @@ void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
 // others over a network.
 void SetExchange(const ModelDescription& model, ServicePlan& plan) {
   const NodeSizes nodes = plan.nodes.value_or(NodeSizes());
-  const ExchangeSize size{plan.m,
-                          plan.n,
-                          plan.effective.micro_batches,
-                          plan.max_rows_per_round,
-                          model.moe.top_k,
-                          static_cast<size_t>(RowBytes(model, plan.effective.compression)),
-                          plan.effective.mode,
-                          nodes.attention,
-                          nodes.experts};
+  ExchangeSize size{plan.m,
+                    plan.n,
+                    plan.effective.micro_batches,
+                    plan.max_rows_per_round,
+                    model.moe.top_k,
+                    static_cast<size_t>(RowBytes(model, plan.effective.compression)),
+                    plan.effective.mode,
+                    nodes.attention,
+                    nodes.experts};
+  size.gate = plan.effective.gate;
   ExchangeSize together = size;
   if (plan.shares_hosts) {
     // Where the scheduler puts the pods is not known: all in one machine, or each in its own.
@@ -208,13 +209,16 @@ void SetWeights(const ModelDescription& model, bool in_place, ServicePlan& plan)
   const int64_t filled = std::min(plan.slots_per_instance, model.moe.experts);
   // Weights other than experts are converted from fp8 for any compute type.
   const bool attention_in_place = in_place && !model.has_fp8_weights;
-  if (!attention_in_place) need.attention_weights = AttentionWeightBytes(model);
+  // On CPUs both roles have the gates, since each epoch says which of them computes them.
+  if (!attention_in_place) {
+    need.attention_weights = AttentionWeightBytes(model) + GateWeightBytes(model);
+  }
   if (in_place) {
     need.mapped_weights =
         GateWeightBytes(model) + ExpertWeightBytes(model) * model.moe.experts * model.moe_layers();
     if (attention_in_place) {
       need.mapped_weights += AttentionWeightBytes(model);
-      need.attention_mapped = AttentionWeightBytes(model);
+      need.attention_mapped = AttentionWeightBytes(model) + GateWeightBytes(model);
     }
     need.expert_mapped =
         GateWeightBytes(model) + ExpertWeightBytes(model) * filled * model.moe_layers();

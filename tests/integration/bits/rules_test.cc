@@ -440,6 +440,11 @@ std::string FirstDifference(Fault fault, uint64_t seed) {
     }
     layer.gate.data = tied.data();
   }
+  for (int l = 0, moe = 0; l < held.model.layers; ++l) {
+    if (held.model.IsDense(l)) continue;
+    held.attention.layers[static_cast<size_t>(l)].moe_gate =
+        held.experts.layers[static_cast<size_t>(moe++)].gate;
+  }
   const RequestPool pool = MakeRequestPool(held, KernelChoice(), 12, MixSeed(seed, 2));
   for (uint64_t i = 0; i < 40; ++i) {
     Random random(MixSeed(seed, 3, i));

@@ -91,11 +91,12 @@ class Bits(Service, unittest.TestCase):
         try:
             requests = requests_of(3072)[:6]
             alone = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
-            for mode in ["Direct", "TwoPhaseSingle", "TwoPhaseParallel", "Auto"]:
+            for mode, gate in [("Direct", "Experts"), ("Direct", "Attention"), ("TwoPhaseSingle", "Experts"),
+                               ("TwoPhaseParallel", "Attention"), ("Auto", "Experts")]:
                 def nodes(spec, *arguments):
-                    self.start_serving("--nodes", "2x2,2x2", "--exchange-mode", mode, "--name",
+                    self.start_serving("--nodes", "2x2,2x2", "--exchange-mode", mode, "--gate", gate, "--name",
                                        "golden", *arguments)
-                with self.subTest(mode=mode):
+                with self.subTest(mode=mode, gate=gate):
                     several = self.answers((4, 4, 0), "Auto", requests, 4, serve=nodes)
                     self.assertEqual(several, alone)
         finally:

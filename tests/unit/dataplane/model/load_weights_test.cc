@@ -51,7 +51,8 @@ TEST(LoadWeights, ASingleFileAndShardsGiveTheSameWeights) {
   WriteSharded(sharded, tensors, 3);
   const Topology topology = MakeTopology(1, {4, 5}, model.layers, model.moe.experts);
   for (const TempFolder* folder : {&single, &sharded}) {
-    const auto attention = LoadAttention(folder->path(), model, nullptr, {});
+    const bool with_gates = folder == &single;
+    const auto attention = LoadAttention(folder->path(), model, nullptr, {}, nullptr, with_gates);
     ASSERT_TRUE(attention.ok()) << attention.status().ToString();
     const AttentionWeights& w = attention->weights;
     ExpectSame(w.embedding, tensors.at("model.embed_tokens.weight"));
@@ -67,6 +68,10 @@ TEST(LoadWeights, ASingleFileAndShardsGiveTheSameWeights) {
       ExpectSame(layer.v, tensors.at(name + "self_attn.v_proj.weight"));
       ExpectSame(layer.o, tensors.at(name + "self_attn.o_proj.weight"));
       ExpectSame(layer.post_norm, tensors.at(name + "post_attention_layernorm.weight"));
+      EXPECT_EQ(layer.moe_gate.data != nullptr, with_gates);
+      if (with_gates) {
+        ExpectSame(layer.moe_gate, tensors.at(name + "block_sparse_moe.gate.weight"));
+      }
     }
     for (int g = 0; g < 2; ++g) {
       const auto experts =

@@ -107,7 +107,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
       {"device: CUDA", "device"},
       {"exchange: {transport: RDMA}", "exchange.transport"},
-      {"exchange: {gate: Attention}", "exchange.gate"},
       {"exchange: {sum: FixedPoint}", "exchange.sum"},
       {"exchange: {hostShared: true}", "exchange.hostShared"},
       {"scaling: {standby: 1}", "scaling.standby"},
@@ -185,6 +184,9 @@ TEST(Supported, AClusterTakesWhatIsOfPodsAndRefusesWhatNobodyDoesYet) {
   EXPECT_NE(errors("exchange: {mode: TwoPhaseSingle}").find("pods of one instance"),
             std::string::npos);
   EXPECT_EQ(errors("exchange: {mode: TwoPhaseSingle}", "replicas: 2, instancesPerPod: 4"), "");
+  EXPECT_NE(errors("device: CUDA\n  exchange: {gate: Attention}").find("on CPUs also Attention"),
+            std::string::npos);
+  EXPECT_EQ(errors("device: CPU\n  exchange: {gate: Attention}"), "");
 }
 
 TEST(Supported, AClusterCachesModelsOfAHubAlone) {

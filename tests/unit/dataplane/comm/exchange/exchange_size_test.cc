@@ -24,7 +24,11 @@ TEST(ExchangeSize, IsWhatMembersAllocate) {
     shape.max_rows = max_rows;
     shape.m = m;
     shape.n = n;
-    for (const Role role : {Role::kAttention, Role::kExperts}) {
+    for (const auto& [role, gate] : {std::pair{Role::kAttention, GateSide::kExperts},
+                                     {Role::kAttention, GateSide::kAttention},
+                                     {Role::kExperts, GateSide::kAttention},
+                                     {Role::kExperts, GateSide::kExperts}}) {
+      shape.gate = gate;
       const PeerId self{role, Rank{0}};
       const SegmentMap map(DirectLayout(shape, self), self);
       EXPECT_EQ(map.bytes(), SegmentBytes(shape.size(), role))
@@ -43,7 +47,10 @@ TEST(ExchangeSize, OverANetworkASlotLandsTwiceAndEachPairHasQueues) {
 
 // In the two-phase modes a plan reserves what the largest member allocates, and little more.
 TEST(ExchangeSize, CoversTheLargestMemberOfTheTwoPhaseModes) {
-  for (const ExchangeMode mode : {ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel}) {
+  for (const auto& [mode, gate] : {std::pair{ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
+                                   {ExchangeMode::kTwoPhaseSingle, GateSide::kAttention},
+                                   {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts},
+                                   {ExchangeMode::kTwoPhaseParallel, GateSide::kAttention}}) {
     for (const auto& [m, a_each, n, e_each] : {std::tuple{8, 4, 8, 2},
                                                {8, 4, 4, 4},
                                                {1, 1, 1, 1},
@@ -56,6 +63,7 @@ TEST(ExchangeSize, CoversTheLargestMemberOfTheTwoPhaseModes) {
       shape.wire = DType::kBFloat16;
       shape.micro_batches = 2;
       shape.max_rows = 64;
+      shape.gate = gate;
       shape.m = m;
       shape.n = n;
       for (int a = 0; a < m; ++a) shape.node_of.push_back(a / a_each);

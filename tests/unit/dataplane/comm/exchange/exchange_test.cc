@@ -85,8 +85,9 @@ TEST_P(ExchangeTest, DeliversAsTheReferenceSays) {
     SCOPED_TRACE("JANUS_SEED=" + std::to_string(seed) + " run " + std::to_string(run));
     Random random(MixSeed(seed, run));
     const ExchangeShape shape =
-        ShapeFor(random.Between(1, 4), random.Between(1, 5), random.Between(1, 4),
-                 random.Between(1, 9), CompressionOf(run));
+        GatedByRun(ShapeFor(random.Between(1, 4), random.Between(1, 5), random.Between(1, 4),
+                            random.Between(1, 9), CompressionOf(run)),
+                   run);
     Members members = Connect(shape);
     for (uint64_t step = 1; step <= 25; ++step) {
       for (int layer = 0; layer < 2; ++layer) {
@@ -368,6 +369,45 @@ TEST_P(ExchangeTest, MoreRowsThanARoundHoldsAreNamed) {
   ArrivedRows arrived;
   EXPECT_EQ(members.AwaitRows(0, KeyOf(1), Rank{0}, arrived).status().code(),
             StatusCode::kInternal);
+}
+
+TEST_P(ExchangeTest, ChoicesThatMakeNoSenseAreNamed) {
+  const ExchangeShape shape = WithGate(ShapeFor(1, 2));
+  Members members = Connect(shape);
+  Transport& transport = members.network().attention(0);
+  const int to_first = shape.micro_batches;  // the slot with the rows for expert instance 0
+  uint64_t step = 0;
+  const auto says = [&](const std::string& what) {
+    ArrivedRows arrived;
+    const Status failed = members.AwaitRows(0, KeyOf(step), Rank{0}, arrived).status();
+    EXPECT_EQ(failed.code(), StatusCode::kInternal);
+    EXPECT_TRUE(Contains(failed.message(), "attention 0"));
+    EXPECT_TRUE(Contains(failed.message(), what)) << failed.ToString();
+  };
+  const auto post = [&](uint32_t count, size_t bytes) {
+    Header header = MakeHeader(MessageKind::kRows, KeyOf(++step), 0, count);
+    header.bytes = bytes;
+    ASSERT_TRUE(transport.Post(to_first, header).ok());
+  };
+
+  const ChosenExperts chosen = members.attention(0).Choices(0, 1);
+  std::ranges::fill(chosen.ids, uint16_t{7});
+  ASSERT_TRUE(members.attention(0).Post(KeyOf(++step), 1, MonotonicTime()).ok());
+  says("expert 7");
+
+  // Two rows choose the first instance's expert, and one comes.
+  std::vector<std::byte> all(RowSlotBytes(shape.size()));
+  const ChosenExperts both = WriteChoices(all, 2, shape.top_k, shape.row_bytes());
+  std::ranges::fill(both.ids, uint16_t{0});
+  const std::vector<int32_t> places = {0, -1};
+  post(2, WriteSelected(all, 2, shape.top_k, shape.row_bytes(), places, 1,
+                        transport.Payload(to_first)));
+  says("1 of 2 rows came");
+
+  post(2, 3);
+  says("in 3 bytes");
+  post(2, RowSlotBytes(shape.size()));
+  says("2 rows with their experts");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExchangeTest, testing::ValuesIn(AllNetworks()),

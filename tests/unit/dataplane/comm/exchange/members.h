@@ -18,7 +18,9 @@ namespace janus::dataplane {
 class Members {
  public:
   Members(const NetworkKind& kind, ExchangeMode mode, const ExchangeShape& shape)
-      : shape_(shape), network_(kind.connect(LayoutFor(mode, shape, PeerId{}), WaitPolicy())) {
+      : shape_(shape),
+        mode_(mode),
+        network_(kind.connect(LayoutFor(mode, shape, PeerId{}), WaitPolicy())) {
     for (auto& member : network_.members) member = RelayOver(mode, shape, std::move(member));
     for (int a = 0; a < shape.m; ++a) {
       attention_.push_back(std::move(*MakeAttentionExchange(shape, network_.attention(a))));
@@ -42,6 +44,13 @@ class Members {
       const std::vector<std::byte> bytes = BytesOfRow(plan, a, row);
       std::copy(bytes.begin(), bytes.end(), to + static_cast<size_t>(row) * shape_.row_bytes());
     }
+    if (shape_.gate == GateSide::kAttention) {
+      const ChosenExperts chosen = attention(a).Choices(plan.key.micro_batch, rows);
+      std::ranges::copy(ChosenIn(plan, a), chosen.ids.begin());
+      for (size_t cell = 0; cell < chosen.weights.size(); ++cell) {
+        chosen.weights[cell] = WeightOf(a, cell);
+      }
+    }
     const Status posted = attention(a).Post(plan.key, rows, MonotonicTime());
     ASSERT_TRUE(posted.ok()) << posted.ToString();
   }
@@ -62,7 +71,33 @@ class Members {
     ASSERT_TRUE(*here);
     const std::vector<std::byte> want = Deliver(plan).rows[static_cast<size_t>(a)];
     ASSERT_EQ(arrived.count, plan.rows[static_cast<size_t>(a)]);
+    if (shape_.gate == GateSide::kAttention) return ExpectNeeded(plan, e, a, arrived, want);
+    EXPECT_EQ(arrived.came, arrived.count);
     EXPECT_TRUE(std::equal(want.begin(), want.end(), arrived.rows)) << e << " of " << a;
+  }
+  // With the gate on attention: all choices, and the rows that e or a mate in its node computes.
+  void ExpectNeeded(const RoundPlan& plan, int e, int a, const ArrivedRows& arrived,
+                    const std::vector<std::byte>& want) {
+    ASSERT_TRUE(arrived.choices.has_value());
+    EXPECT_TRUE(std::ranges::equal(arrived.choices->ids, ChosenIn(plan, a)));
+    for (size_t cell = 0; cell < arrived.choices->weights.size(); ++cell) {
+      EXPECT_EQ(arrived.choices->weights[cell], WeightOf(a, cell));
+    }
+    ASSERT_EQ(arrived.choices->place_of.size(), static_cast<size_t>(arrived.count));
+    const bool all_come = mode_ == ExchangeMode::kDirect && shape_.ShareMemory(a, e);
+    int next = 0;
+    for (int row = 0; row < arrived.count; ++row) {
+      const bool comes = all_come || IsNeeded(plan, e, a, row);
+      const int32_t place = arrived.choices->place_of[static_cast<size_t>(row)];
+      ASSERT_EQ(place, comes ? next : -1) << "row " << row << " of " << a << " at " << e;
+      if (!comes) continue;
+      ++next;
+      const std::byte* const from = want.data() + static_cast<size_t>(row) * shape_.row_bytes();
+      EXPECT_TRUE(std::equal(from, from + shape_.row_bytes(),
+                             arrived.rows + static_cast<size_t>(place) * shape_.row_bytes()))
+          << "row " << row << " of " << a << " at " << e;
+    }
+    EXPECT_EQ(arrived.came, next);
   }
 
   // Sends the contributions of expert instance e to attention instance a, in random order.
@@ -129,7 +164,28 @@ class Members {
     return static_cast<uint16_t>(mixed % ContributionRef::kMostExperts);
   }
 
+  // Every expert instance holds one expert, of its own rank.
+  static std::vector<uint16_t> ChosenIn(const RoundPlan& plan, int a) {
+    const std::vector<int>& owners = plan.owner_of[static_cast<size_t>(a)];
+    return {owners.begin(), owners.end()};
+  }
+  static float WeightOf(int a, size_t cell) {
+    return static_cast<float>(a) + static_cast<float>(cell) / 64;
+  }
+
  private:
+  bool IsNeeded(const RoundPlan& plan, int e, int a, int row) const {
+    const auto node = [&](int rank) {
+      return mode_ == ExchangeMode::kDirect ? rank
+                                            : shape_.node_of[static_cast<size_t>(shape_.m + rank)];
+    };
+    for (int slot = 0; slot < shape_.top_k; ++slot) {
+      const auto cell = static_cast<size_t>(row * shape_.top_k + slot);
+      if (node(plan.owner_of[static_cast<size_t>(a)][cell]) == node(e)) return true;
+    }
+    return false;
+  }
+
   template <class Poll>
   Result<bool> Settled(Transport& transport, Poll&& poll) {
     const MonotonicTime deadline = MonotonicClock::now() + Scaled(std::chrono::seconds(20));
@@ -149,6 +205,7 @@ class Members {
   }
 
   const ExchangeShape shape_;
+  const ExchangeMode mode_;
   Network network_;
   bool pump_ = false;
   std::vector<std::unique_ptr<AttentionExchange>> attention_;
@@ -158,6 +215,27 @@ class Members {
 // Every third run compresses.
 inline Compression CompressionOf(uint64_t run) {
   return run % 3 == 1 ? Compression::kFp8 : Compression::kNone;
+}
+
+// With the gate on attention: expert instance e holds expert e of each of four layers. Members are
+// dealt over `domains`; 0: no two share memory.
+inline ExchangeShape WithGate(ExchangeShape shape, int domains = 0) {
+  shape.gate = GateSide::kAttention;
+  Placement placement;
+  placement.layers = 4;
+  placement.slots_of_instance.assign(static_cast<size_t>(shape.n), 1);
+  for (int layer = 0; layer < placement.layers; ++layer) {
+    for (int e = 0; e < shape.n; ++e) placement.expert_of.push_back(static_cast<uint16_t>(e));
+  }
+  shape.placement = std::make_shared<const Placement>(std::move(placement));
+  for (int member = 0; member < shape.m + shape.n && domains > 0; ++member) {
+    shape.domain_of.push_back(member % domains);
+  }
+  return shape;
+}
+// Of four runs two have the gate on attention.
+inline ExchangeShape GatedByRun(const ExchangeShape& shape, uint64_t run) {
+  return run % 4 < 2 ? shape : WithGate(shape, run % 4 == 2 ? 0 : 2);
 }
 
 inline ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows = 8,

@@ -165,8 +165,10 @@ TEST_P(TwoPhaseTest, DeliversAsTheReferenceSays) {
       const int count = random.Between(1, 3);
       for (int i = 0; i < count; ++i) role->push_back(random.Between(1, 3));
     }
-    const ExchangeShape shape = ShapeOfNodes(nodes, random.Between(1, 3), random.Between(1, 3),
-                                             random.Between(1, 9), CompressionOf(run));
+    const ExchangeShape shape =
+        GatedByRun(ShapeOfNodes(nodes, random.Between(1, 3), random.Between(1, 3),
+                                random.Between(1, 9), CompressionOf(run)),
+                   run);
     Members members = Connect(shape);
     std::vector<StepPlan> steps;
     for (uint64_t step = 1; step <= 12; ++step) steps.push_back(RandomStep(random, shape, step));
@@ -235,6 +237,29 @@ TEST_P(TwoPhaseTest, ARoundHasOneMessageForEachLane) {
       EXPECT_LE(outward.bytes, bytes * nodes + sections * (sizeof(SectionHead) + 63));
     }
   }
+}
+
+// With the gate on attention a row goes only to the nodes that compute it.
+TEST_P(TwoPhaseTest, RowsGoOnlyWhereTheyAreNeeded) {
+  const ExchangeShape shape = WithGate(ShapeOfNodes({{2}, {1, 1, 1, 1}}, 1, 1, 8));
+  Members members = Connect(shape);
+  StepPlan step;
+  step.step = 1;
+  step.takes_part.assign(static_cast<size_t>(shape.m), true);
+  RoundPlan round;
+  round.shape = shape;
+  round.key = KeyOf(1);
+  round.rows = {8, 8};
+  round.owner_of.assign(2, std::vector<int>(static_cast<size_t>(8 * shape.top_k), 2));
+  step.rounds = {{round}};
+  RunSteps(members, shape, {step}, 1);
+  ASSERT_FALSE(HasFailure());
+  uint64_t bytes = 0;
+  for (int a = 0; a < shape.m; ++a) bytes += members.attention(a).sent().bytes;
+  const size_t choices = 2 * 4 * ChoiceBytes(static_cast<size_t>(8 * shape.top_k));
+  const size_t padding = 2 * 4 * (sizeof(SectionHead) + 2 * 63);
+  EXPECT_GE(bytes, 16 * shape.row_bytes() + choices);
+  EXPECT_LE(bytes, 16 * shape.row_bytes() + choices + padding);
 }
 
 // Steps are given up at every stage, and the next step delivers as the reference says.

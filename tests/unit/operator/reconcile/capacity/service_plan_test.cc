@@ -228,7 +228,7 @@ TEST(PlanService, CountsConvertedWeightsInEveryProcess) {
   model.dtype = DType::kFloat32;
   EXPECT_EQ(full->dtype, DType::kFloat32);
   EXPECT_EQ(full->need.mapped_weights, 0);
-  EXPECT_EQ(full->need.attention_weights, AttentionWeightBytes(model));
+  EXPECT_EQ(full->need.attention_weights, AttentionWeightBytes(model) + GateWeightBytes(model));
   EXPECT_EQ(full->need.expert_weights,
             GateWeightBytes(model) + ExpertWeightBytes(model) * (6 * 4 + full->spare_slots));
 }
