@@ -8,6 +8,7 @@
 #include "common/gateway_counts.h"
 #include "common/ids.h"
 #include "common/latency_counts.h"
+#include "common/measured_link.h"
 #include "common/step_trace.h"
 #include "common/topology.h"
 
@@ -18,6 +19,10 @@ struct PeerLink {
   Role role = Role::kAttention;
   Rank rank{0};
   std::string transport;  // for logs: "shared memory", "UCX tcp/lo"
+  // Of the one pair of instances that measures for a pair of nodes, at its attention instance:
+  // what it has found, or why it has found nothing.
+  std::optional<MeasuredLink> measured = {};
+  std::string not_measured = {};
   friend bool operator==(const PeerLink&, const PeerLink&) = default;
 };
 

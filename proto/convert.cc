@@ -286,6 +286,12 @@ v1::InstanceStatistics ToProto(const InstanceStatistics& s) {
     out.set_role(ToProto(link.role));
     out.set_rank(static_cast<uint32_t>(link.rank.value));
     out.set_transport(link.transport);
+    out.set_not_measured(link.not_measured);
+    if (!link.measured) continue;
+    v1::MeasuredLink& measured = *out.mutable_measured();
+    measured.set_latency_seconds(link.measured->latency_seconds);
+    measured.set_bytes_per_second(link.measured->bytes_per_second);
+    measured.set_message_seconds(link.measured->message_seconds);
   }
   if (!s.device.device.empty()) {
     v1::ExchangeDevice& out = *to.mutable_device();
@@ -344,8 +350,12 @@ InstanceStatistics FromProto(const v1::InstanceStatistics& s) {
   to.timed_overruns = s.timed_overruns();
   to.epoch = s.epoch();
   for (const v1::PeerLink& link : s.links()) {
-    to.links.push_back(
-        {role_of(link.role()), Rank{static_cast<int32_t>(link.rank())}, link.transport()});
+    PeerLink& out = to.links.emplace_back();
+    out = {role_of(link.role()), Rank{static_cast<int32_t>(link.rank())}, link.transport()};
+    out.not_measured = link.not_measured();
+    if (!link.has_measured()) continue;
+    out.measured = {link.measured().latency_seconds(), link.measured().bytes_per_second(),
+                    link.measured().message_seconds()};
   }
   to.device = {s.device().device(), static_cast<int>(s.device().port()), s.device().link_layer(),
                s.device().bits_per_second(), s.device().why()};

@@ -264,6 +264,7 @@ std::string DescribeService(const Node& service, const std::vector<Node>& pods,
       {"Attention:", ReadyOf(service, Role::kAttention) + " ready"},
       {"Experts:", ReadyOf(service, Role::kExperts) + " ready"},
       {"Topology:", Topology(service)},
+      {"Exchange:", OrNone(TextAt(service, {"status", "topology", "exchangeReason"}))},
       {"Age:", AgeSince(TextAt(service, {"metadata", "creationTimestamp"}), now)}};
   if (const std::string emulated = Emulated(service); !emulated.empty()) {
     rows.insert(rows.begin() + 4, {"Emulated:", emulated});

@@ -122,6 +122,44 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
   return slots.ok() ? *std::move(slots) : nullptr;
 }
 
+std::vector<MeasuredPeer> MeasureNodeLinks(const Topology& topology, const ExchangeShape& shape,
+                                           Transport& transport, LinkBook& links,
+                                           const Clock& clock, const std::stop_token& stop,
+                                           const Logger& log) {
+  const PeerId self = transport.layout().self;
+  MeasureOptions options;
+  options.crosses = [&](PeerId peer) { return !ShareMemory(topology, self, peer); };
+  options.known = [&](PeerId peer) { return links.Find(InstanceOf(topology, peer).node); };
+  links.KeepOnly(topology);
+  std::vector<MeasuredPeer> measured = MeasureLinks(transport, shape.node_of, options, clock, stop);
+  for (const MeasuredPeer& one : measured) {
+    const std::string& node = InstanceOf(topology, one.peer).node;
+    if (!one.link) {
+      log.Warning("a link was not measured",
+                  {{"peer", ToString(one.peer)}, {"node", node}, {"reason", one.why_not}});
+      continue;
+    }
+    links.Put(node, *one.link);
+    log.Info("link measured", {{"peer", ToString(one.peer)},
+                               {"node", node},
+                               {"latency_us", one.link->latency_seconds * 1e6},
+                               {"bits_per_second", one.link->bytes_per_second * 8},
+                               {"message_us", one.link->message_seconds * 1e6}});
+  }
+  return measured;
+}
+
+void NoteMeasured(const std::vector<MeasuredPeer>& measured, std::vector<PeerLink>& links) {
+  for (const MeasuredPeer& one : measured) {
+    const auto link = std::ranges::find_if(links, [&](const PeerLink& of) {
+      return of.role == one.peer.role && of.rank == one.peer.rank;
+    });
+    if (link == links.end()) continue;
+    link->measured = one.link;
+    link->not_measured = one.why_not;
+  }
+}
+
 std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* device) {
   std::vector<PeerLink> links;
   for (const PeerId peer : PeersOf(transport.layout())) {

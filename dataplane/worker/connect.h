@@ -10,8 +10,11 @@
 #include "common/row_format.h"
 #include "common/statistics.h"
 #include "common/topology.h"
+#include "dataplane/comm/exchange/exchange.h"
+#include "dataplane/comm/exchange/measure_links.h"
 #include "dataplane/comm/handshake/handshake.h"
 #include "dataplane/comm/transport/device_slots.h"
+#include "dataplane/worker/link_book.h"
 
 namespace janus::dataplane {
 
@@ -39,6 +42,16 @@ std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
                                              const TransportLayout& layout, Compression compression,
                                              kernels::Context& context, bool gpu_direct,
                                              const Logger& log);
+
+// Measures the links between the topology's nodes that need a network, as far as `links` does not
+// know them, and notes them there. A link that could not be measured is logged, and fails nothing.
+// Before any step; blocks for some milliseconds, MeasureOptions::longest at most.
+std::vector<MeasuredPeer> MeasureNodeLinks(const Topology& topology, const ExchangeShape& shape,
+                                           Transport& transport, LinkBook& links,
+                                           const Clock& clock, const std::stop_token& stop,
+                                           const Logger& log);
+// Adds what was measured to the links of its peers.
+void NoteMeasured(const std::vector<MeasuredPeer>& measured, std::vector<PeerLink>& links);
 
 // How `transport` communicates with each peer. `device`: as it was connected, or null.
 std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* device);

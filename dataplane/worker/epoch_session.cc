@@ -64,8 +64,9 @@ Status CheckEpoch(const WorkerFlags& flags, const Stamp& stamp, const EpochReque
 
 Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     const WorkerFlags& flags, const InstanceState& state, const EpochRequest& request,
-    ExchangeListener& listener, const Serving& serving, const Clock& clock, const Logger& log,
-    const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop) {
+    ExchangeListener& listener, LinkBook& links, const Serving& serving, const Clock& clock,
+    const Logger& log, const std::function<bool(const PrepareProgress&)>& progress,
+    std::stop_source stop) {
   std::unique_ptr<EpochSession> session(new EpochSession(listener, *state.context));
   EpochSession& s = *session;
   if (state.timed != nullptr) s.timed_ = ToString(state.timed->device());
@@ -140,6 +141,8 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   JANUS_ASSIGN_OR_RETURN(ConnectedExchange connected,
                          ConnectExchange(topology, layout, options, state.context->pci_address(),
                                          flags.gpu_direct, listener, stop.get_token(), log));
+  const std::vector<MeasuredPeer> measured =
+      MeasureNodeLinks(topology, shape, *connected.transport, links, clock, stop.get_token(), log);
   s.transport_ = RelayOver(topology.mode, shape, std::move(connected.transport));
   s.exchange_device_ = std::move(connected.device);
   JANUS_RETURN_IF_ERROR(begins("memory"));
@@ -150,6 +153,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
                 {{"reason", std::string(pinned.status().message())}});
   }
   s.links_ = LinksOf(*s.transport_, s.device_slots_.get());
+  NoteMeasured(measured, s.links_);
 
   JANUS_RETURN_IF_ERROR(begins("instance"));
   s.team_ = std::make_unique<kernels::Team>(ComputeThreads(request.config), s.policy_);

@@ -14,6 +14,7 @@
 #include "dataplane/model/load_weights.h"
 #include "dataplane/weights/place_weights.h"
 #include "dataplane/worker/instance_state.h"
+#include "dataplane/worker/link_book.h"
 #include "dataplane/worker/load_pacer.h"
 #include "dataplane/worker/settings.h"
 #include "kernels/team.h"
@@ -48,13 +49,15 @@ class EpochSession {
     const ExpertsHere* experts = nullptr;  // tensors that may be shared; null: none
     std::function<LoadPacer::Busy()> busy = [] { return LoadPacer::Busy(); };  // its counters
   };
-  // Connects to the peers; blocks. `state` and `listener` outlive it. `progress` is called from
+  // Connects to the peers, and measures the links to nodes that `links` does not know; blocks.
+  // `state` and `listener` outlive it. `progress` is called from
   // this thread; false gives up. Experts are read at a pace that leaves the serving epoch its
   // speed.
   static Result<std::unique_ptr<EpochSession>> Build(
       const WorkerFlags& flags, const InstanceState& state, const EpochRequest& request,
-      ExchangeListener& listener, const Serving& serving, const Clock& clock, const Logger& log,
-      const std::function<bool(const PrepareProgress&)>& progress, std::stop_source stop);
+      ExchangeListener& listener, LinkBook& links, const Serving& serving, const Clock& clock,
+      const Logger& log, const std::function<bool(const PrepareProgress&)>& progress,
+      std::stop_source stop);
   ~EpochSession() { Stop(); }
 
   const Topology& topology() const { return topology_; }

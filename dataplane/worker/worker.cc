@@ -193,8 +193,8 @@ Result<std::unique_ptr<EpochSession>> Worker::Build(
     const InstanceStatistics now = serving_->statistics();
     return LoadPacer::Busy{now.compute_seconds, now.rounds};
   };
-  return EpochSession::Build(flags_, *state, request, listener_, {known.get(), busy}, clock_, log_,
-                             progress, stop);
+  return EpochSession::Build(flags_, *state, request, listener_, links_, {known.get(), busy},
+                             clock_, log_, progress, stop);
 }
 
 Result<const InstanceState*> Worker::InstanceStateFor(

@@ -151,6 +151,7 @@ class Worker {
   GatewayBook gateways_;
   InstanceRecords records_;
   ExchangeRefusalCounts refusals_;
+  LinkBook links_;
   ExchangeListener listener_{&refusals_};  // Prepare opens it
 
   // Held while serving_ or prepared_ change, including the wait for a step thread. Lock it before

@@ -14,6 +14,12 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
     {"janus_exchange_link_info", MetricType::kGauge, "peer,transport", "1",
      "How messages to each peer travel (shared memory; shared memory, GPU memory; UCX tcp/eth0; "
      "UCX rc_mlx5/mlx5_0:1, GPU memory); always 1."},
+    {"janus_exchange_link_latency_seconds", MetricType::kGauge, "peer", "seconds",
+     "One way to a peer on another node, measured while the epoch was prepared."},
+    {"janus_exchange_link_bytes_per_second", MetricType::kGauge, "peer", "bytes/s",
+     "Bandwidth from that peer."},
+    {"janus_exchange_link_message_seconds", MetricType::kGauge, "peer", "seconds",
+     "Time of each further small message to it."},
     {"janus_exchange_device_bytes_per_second", MetricType::kGauge, "device,port,link_layer,why",
      "bytes/s",
      "Rate in each direction of the RDMA device for other memory domains, and why it was chosen; "

@@ -111,6 +111,15 @@ std::vector<MetricFamily> WorkerMetrics(const InstanceStatistics& s, uint64_t ep
     to.Gauge(Of("janus_exchange_link_info"), 1,
              {{"peer", ToString(PeerId{link.role, link.rank})}, {"transport", link.transport}});
   }
+  const auto measured = [&](Metric metric, double MeasuredLink::*value) {
+    for (const PeerLink& link : s.links) {
+      if (!link.measured) continue;
+      to.Gauge(metric, (*link.measured).*value, {{"peer", ToString(PeerId{link.role, link.rank})}});
+    }
+  };
+  measured(Of("janus_exchange_link_latency_seconds"), &MeasuredLink::latency_seconds);
+  measured(Of("janus_exchange_link_bytes_per_second"), &MeasuredLink::bytes_per_second);
+  measured(Of("janus_exchange_link_message_seconds"), &MeasuredLink::message_seconds);
   if (!s.device.device.empty()) {
     to.Gauge(Of("janus_exchange_device_bytes_per_second"),
              static_cast<double>(s.device.bits_per_second) / 8,

@@ -207,7 +207,7 @@ class ServingTest(ServedCase):
     def test_golden_continuations_of_pods_with_several_instances(self):
         copy_golden(self.models / "several", "mixtral")
         role = {"instancesPerPod": 2, "podTemplate": apart("several")}
-        self.apply("several", "several", gateway={"replicas": 1},
+        self.apply("several", "several", gateway={"replicas": 1}, exchange={"mode": "TwoPhaseParallel"},
                    roles={"attention": {**role, "replicas": 3, "maxBatchSize": 16}, "experts": {**role, "replicas": 4}})
         cases = [case for case in json.loads((GOLDEN / "mixtral" / "golden.json").read_text())["cases"]
                  if case["config"] == "config.json"]

@@ -111,7 +111,7 @@ class SeveralInstancesTest(ServedCase):
                 re.findall(r'^janus_exchange_link_info{.*transport="([^"]*)".*} 1$', self.page(pod["metadata"]["name"]), re.M)]
 
     def test_pods_of_a_machine_share_memory(self):
-        self.apply("demo", "demo", gateway={"replicas": 2}, exchange={"hostShared": True},
+        self.apply("demo", "demo", gateway={"replicas": 2}, exchange={"hostShared": True, "mode": "TwoPhaseParallel"},
                    roles={"attention": {"replicas": 2, "maxBatchSize": 16}, "experts": {"replicas": 4}})
         self.await_served("demo")
         askers = self.ask_demo(12)

@@ -2,27 +2,13 @@
 
 #include <vector>
 
+#include "common/exchange_lanes.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange/exchange.h"
 
 namespace janus::dataplane {
 
-// The ways between nodes in the two-phase modes (JANUS, section 3.2). A node is a set of instances
-// of one role that share memory. All messages between an attention node and an expert node travel
-// between the two ends of a lane, one instance on either side. The other instances of a node hand
-// their messages to their end, and read there what has come for them.
-//
-//   TwoPhaseSingle    one lane for each pair of nodes; the first instance of a node is the end of
-//                     all its lanes
-//   TwoPhaseParallel  the ends are spread over the instances, so that each uses its own network
-//                     card. With fewer expert nodes than instances in an attention node, a pair of
-//                     nodes has several lanes, and each carries the rows of some instances.
-struct Lane {
-  int attention_end = 0;       // attention rank
-  int expert_end = 0;          // expert rank
-  std::vector<int> attention;  // ranks whose rows and contributions it carries; ascending
-  std::vector<int> experts;    // ranks of the expert node; ascending
-};
+using Lane = ExchangeLane;
 
 // The lanes of an epoch: equal on all its members. Immutable. The pointers that it returns are
 // valid as long as it lives; it must not be moved.

@@ -87,6 +87,7 @@ enum class MessageKind : uint8_t {
   kMiss = 7,
   kAbort = 8,  // coordinator -> every member: leave the steps up to the header's; payload: reason
   kLeft = 9,   // member -> coordinator: it has left them (Left)
+  kProbe = 16,
 };
 
 struct Header {

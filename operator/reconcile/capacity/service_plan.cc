@@ -155,8 +155,9 @@ Status SetLength(const MoEServiceSpec& spec, const ModelDescription& model, Serv
   return OkStatus();
 }
 
-// A node of several instances sends each row once to another node, not once to each instance there
-// (docs/exchange.md has the measured times). Instances that share memory read rows in place.
+// The mode until links are measured (exchange/choose_mode.h). A node of several instances sends
+// each row once to another node, not once to each instance there. Instances that share memory read
+// rows in place.
 void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
   const bool has_mates =
       plan.shares_hosts || (plan.nodes && (plan.nodes->attention > 1 || plan.nodes->experts > 1));
@@ -165,9 +166,14 @@ void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
   }
 }
 
+// A mode other than the planned one may need so many times the memory, or this much.
+constexpr int64_t kMostForMode = 2;
+constexpr int64_t kLittleForMode = int64_t{64} << 20;
+
 // Memory of the transports (common/exchange_size.h). An instance in a separate pod reaches all
-// others over a network.
-void SetExchange(const ModelDescription& model, ServicePlan& plan) {
+// others over a network. With Auto it is enough for every mode that needs not much more than the
+// planned one.
+void SetExchange(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
   const NodeSizes nodes = plan.nodes.value_or(NodeSizes());
   ExchangeSize size{plan.m,
                     plan.n,
@@ -179,17 +185,45 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
                     nodes.attention,
                     nodes.experts};
   size.gate = plan.effective.gate;
-  ExchangeSize together = size;
-  if (plan.shares_hosts) {
-    // Where the scheduler puts the pods is not known: all in one machine, or each in its own.
-    together.attention_per_node = plan.m;
-    together.experts_per_node = plan.n;
-  }
-  const auto most = [&](auto bytes, Role role) {
+  const auto most = [&](auto bytes, Role role, janus::ExchangeMode mode) {
+    size.mode = mode;
+    ExchangeSize together = size;
+    if (plan.shares_hosts) {
+      // Where the scheduler puts the pods is not known: all in one machine, or each in its own.
+      together.attention_per_node = plan.m;
+      together.experts_per_node = plan.n;
+    }
     return static_cast<int64_t>(std::max(bytes(size, role), bytes(together, role)));
   };
-  const auto segment = [&](Role role) { return most(SegmentBytes, role); };
-  const auto network = [&](Role role) { return most(NetworkBytes, role); };
+  const auto of_mode = [&](Role role, janus::ExchangeMode mode) {
+    return most(SegmentBytes, role, mode) + most(NetworkBytes, role, mode);
+  };
+  plan.mode_fits.fill(false);
+  for (const janus::ExchangeMode mode :
+       {janus::ExchangeMode::kDirect, janus::ExchangeMode::kTwoPhaseSingle,
+        janus::ExchangeMode::kTwoPhaseParallel}) {
+    bool fits = mode == plan.effective.mode;
+    if (spec.exchange.mode == ExchangeMode::kAuto &&
+        plan.effective.mode != janus::ExchangeMode::kDirect) {
+      fits = true;
+      for (const Role role : {Role::kAttention, Role::kExperts}) {
+        const int64_t planned = of_mode(role, plan.effective.mode);
+        fits = fits && of_mode(role, mode) <= std::max(kMostForMode * planned, kLittleForMode);
+      }
+    }
+    plan.mode_fits[static_cast<size_t>(mode)] = fits;
+  }
+  const auto largest = [&](auto bytes, Role role) {
+    int64_t out = 0;
+    for (size_t mode = 0; mode < plan.mode_fits.size(); ++mode) {
+      if (plan.mode_fits[mode]) {
+        out = std::max(out, most(bytes, role, static_cast<janus::ExchangeMode>(mode)));
+      }
+    }
+    return out;
+  };
+  const auto segment = [&](Role role) { return largest(SegmentBytes, role); };
+  const auto network = [&](Role role) { return largest(NetworkBytes, role); };
   const auto all = [&](const auto& of) {
     return plan.m * of(Role::kAttention) + plan.n * of(Role::kExperts);
   };
@@ -407,7 +441,7 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
                               plan.compute_threads, plan.effective.compression);
   need.expert_workspace =
       ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round, plan.effective.compression);
-  SetExchange(model, plan);
+  SetExchange(spec, model, plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);

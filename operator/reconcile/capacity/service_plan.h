@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -97,6 +98,9 @@ struct ServicePlan {
   std::optional<NodeSizes> nodes;  // of several instances: pods, or nodes that a machine plays
   bool plays_nodes = false;        // a machine plays them
   bool shares_hosts = false;       // a machine is a node, with the instances that it happens to run
+  // By janus::ExchangeMode: whether the reserved memory holds this mode's slots. With Auto another
+  // mode than effective.mode may be chosen for an epoch (exchange/choose_mode.h).
+  std::array<bool, 3> mode_fits{true, true, true};
   std::optional<TimedDevice> timed;  // what every worker stands for
 };
 

@@ -237,6 +237,7 @@ std::optional<Refusal> EpochDriver::Propose(int64_t epoch,
   progress_.preparing = epoch;
   progress_.prepare = PrepareState::kNone;
   why_placed_ = numbered->why_placed;
+  why_mode_ = numbered->why_mode;
   proposal_ = std::move(numbered);
   return std::nullopt;
 }
@@ -334,7 +335,10 @@ std::optional<Refusal> EpochDriver::Commit(int64_t epoch, const Record& record,
               {"TopologyCommitted", Name(epoch) + " is committed: " + std::to_string(attention) +
                                         " attention and " + std::to_string(experts) +
                                         " expert instances"}});
-  if (spec.committed) TellPlacement(*spec.committed, proposed, means.tell);
+  if (spec.committed) {
+    TellPlacement(*spec.committed, proposed, means.tell);
+    TellMode(*spec.committed, proposed, means.tell);
+  }
   return std::nullopt;
 }
 
@@ -351,6 +355,18 @@ void EpochDriver::TellPlacement(const TopologyRecord& before, const TopologyReco
         {"PlacementChanged", Name(after.epoch) + " places experts anew: " + std::to_string(moved) +
                                  " copies are on instances that did not have them in " +
                                  Name(before.epoch) + why}});
+}
+
+void EpochDriver::TellMode(const TopologyRecord& before, const TopologyRecord& after,
+                           const TellEvent& tell) const {
+  if (before.mode == after.mode) return;
+  const bool is_known = progress_.preparing == after.epoch && !why_mode_.empty();
+  tell({EventType::kNormal,
+        "Choose",
+        {"ExchangeModeChanged",
+         Name(after.epoch) + " exchanges in mode " + std::string(janus::ToString(after.mode)) +
+             ", " + Name(before.epoch) + " in " + std::string(janus::ToString(before.mode)) +
+             (is_known ? "; " + why_mode_ : "")}});
 }
 
 std::optional<Refusal> EpochDriver::Abort(int64_t epoch, const std::string& why,

@@ -29,6 +29,8 @@ struct EpochProposal {
   // Why experts are placed anew, for the Event PlacementChanged; empty: only because instances have
   // changed.
   std::string why_placed = {};
+  // Which exchange mode it has, and why, for the Event ExchangeModeChanged.
+  std::string why_mode = {};
 };
 
 // The epochs of one MoETopology during one term of leadership. It takes members' answers, carries
@@ -101,6 +103,8 @@ class EpochDriver {
                 std::optional<MonotonicTime>& again);
   void TellPlacement(const TopologyRecord& before, const TopologyRecord& after,
                      const TellEvent& tell) const;
+  void TellMode(const TopologyRecord& before, const TopologyRecord& after,
+                const TellEvent& tell) const;
   void NoteLeavers(int64_t epoch, const MoETopology& topology);
   // If the set of recipients changed, it is called at once, whatever failures the last set had.
   void NoteHearers(const Record& record);
@@ -116,6 +120,7 @@ class EpochDriver {
   LeaderProgress progress_;
   std::shared_ptr<const EpochProposal> proposal_;  // the latest, until it is prepared
   std::string why_placed_;                         // of the latest
+  std::string why_mode_;                           // likewise
   std::optional<Call> call_;
   EpochWatch watch_;
   std::set<InstanceId> hearers_;  // live members of the committed epoch, until all know of it

@@ -120,11 +120,7 @@ Node InstanceTree(const Instance& one, const std::optional<SequenceRoom>& shared
 }
 
 RecordedEpoch Recorded(const TopologyRecord& record) {
-  RecordedEpoch out;
-  out.epoch = record.epoch;
-  out.content.config_hash = record.config_hash;
-  for (const TopologyInstance& one : record.instances) out.content.members.insert(IdOf(one));
-  return out;
+  return {record.epoch, ContentOf(record)};
 }
 
 }  // namespace
@@ -260,6 +256,13 @@ int64_t CopiesMoved(const TopologyRecord& before, const Placement& was, const To
     }
   }
   return moved;
+}
+
+EpochContent ContentOf(const TopologyRecord& record) {
+  EpochContent out;
+  out.config_hash = record.config_hash;
+  for (const TopologyInstance& one : record.instances) out.members.insert(IdOf(one));
+  return out;
 }
 
 EpochContent ContentOf(const Topology& topology) {

@@ -47,6 +47,7 @@ std::optional<SequenceRoom> RoomOf(const TopologyRecord& record, const InstanceI
 
 InstanceId IdOf(const TopologyInstance& one);
 EpochContent ContentOf(const Topology& topology);
+EpochContent ContentOf(const TopologyRecord& record);
 // The part of the object that decisions use.
 EpochRecord EpochRecordOf(const MoETopology& topology);
 

@@ -8,6 +8,7 @@
 
 #include "operator/reconcile/epochs/compose.h"
 #include "operator/reconcile/epochs/topology_record.h"
+#include "operator/reconcile/exchange/choose_mode.h"
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/placement/choose_placement.h"
 #include "operator/reconcile/pods/roster.h"
@@ -141,17 +142,47 @@ class Wanted {
     }
     const PlacementSpec& spec = desired_.service.spec.roles.experts.placement;
     ChosenPlacement chosen = ChoosePlacement(from_, *planned, spec, workers_, has_lost_);
+    ServicePlan plan = planned->plan;
+    const auto compose = [&](janus::ExchangeMode mode) {
+      plan.effective.mode = mode;
+      return ComposeTopology(1, workers_, plan, planned->model,
+                             chosen.placement ? &*chosen.placement : nullptr, chosen.levels);
+    };
+    const TopologyRecord* const committed = from_.side.committed();
+    const bool is_auto = desired_.service.spec.exchange.mode == ExchangeMode::kAuto;
     janus::Result<Topology> topology =
-        ComposeTopology(1, workers_, planned->plan, planned->model,
-                        chosen.placement ? &*chosen.placement : nullptr, chosen.levels);
+        compose(is_auto && committed != nullptr ? committed->mode : plan.effective.mode);
     out_.placement = std::move(chosen.next);
+    out_.exchange_why =
+        is_auto ? "" : NameOf(plan.effective.mode) + ": spec.exchange.mode asks for it";
+    if (is_auto && topology.ok()) {
+      const ChosenMode mode = Choose(*topology, *planned, committed);
+      if (mode.mode != plan.effective.mode) topology = compose(mode.mode);
+      out_.exchange_why = mode.why;
+    }
     if (topology.ok()) {
-      out_.proposal = std::make_shared<const EpochProposal>(
-          EpochProposal{*std::move(topology), planned->plan, ModelOf(*planned), chosen.why});
+      out_.proposal = std::make_shared<const EpochProposal>(EpochProposal{
+          *std::move(topology), plan, ModelOf(*planned), chosen.why, out_.exchange_why});
       return;
     }
     // Too few to hold the model: wait for the pods that are starting.
     if (!out_.awaited) out_.awaited = {"WaitingForPods", topology.status().message()};
+  }
+
+  static std::string NameOf(janus::ExchangeMode mode) { return std::string(janus::ToString(mode)); }
+
+  // `topology`: as it would be in the current mode.
+  ChosenMode Choose(const Topology& topology, const PlannedService& planned,
+                    const TopologyRecord* committed) {
+    if (committed == nullptr) return ChooseMode(topology, planned, {}, std::nullopt, false);
+    const WatchSeen& watch = from_.side.epochs().watch;
+    const bool is_asked = watch.epoch == committed->epoch;
+    // The epoch that is being prepared keeps its mode and reason, even if the figures change.
+    if (const TopologyRecord* const proposed = from_.side.proposed()) return {proposed->mode, ""};
+    const EpochContent content = ContentOf(topology);
+    return ChooseMode(topology, planned,
+                      LinksReportedBy(*committed, is_asked ? watch.statistics.get() : nullptr),
+                      committed->mode, content == ContentOf(*committed));
   }
 
   const PlanningSide& from_;

@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "operator/reconcile/epochs/epoch_driver.h"
 #include "operator/reconcile/placement/placement_memory.h"
@@ -20,6 +21,8 @@ struct WantedTopology {
   Cause awaited;  // why it waits
   // What placement remembers from now on, if it has searched; null: as before.
   std::shared_ptr<const PlacementMemory> placement;
+  // Which exchange mode the proposal has, and why, for people; empty: there is none.
+  std::string exchange_why;
   std::optional<MonotonicTime> again;
 };
 

@@ -147,6 +147,10 @@ class Deciding {
     if (wanted.awaited) decision_.awaited = wanted.awaited;
     if (wanted.planned) desired().planned = std::move(wanted.planned);
     if (wanted.placement != nullptr) out_.plan().remembered.placement = wanted.placement;
+    decision_.exchange_why = std::move(wanted.exchange_why);
+    if (wanted.proposal != nullptr && desired().planned) {
+      desired().planned->plan.effective.mode = wanted.proposal->topology.mode;
+    }
     out_.LookAgain(wanted.again);
     if (waits) return;
     EpochWish wish;

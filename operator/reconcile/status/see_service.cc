@@ -332,6 +332,10 @@ class Seeing {
       ++(one.role == Role::kAttention ? topology.m : topology.n);
     }
     topology.mode = ToString(committed->mode);
+    topology.mode_why = decision_.exchange_why;
+    if (topology.mode_why.empty()) {
+      topology.mode_why = TextAt(seen_.tree, {"status", "topology", "exchangeReason"});
+    }
     topology.micro_batches = committed->micro_batches;
     topology.placement_hash = committed->sha256.value_or("").substr(0, 16);
   }

@@ -269,6 +269,12 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
     said.tokens = worker.tokens;
     said.tpot_counts = worker.tpot;
     said.ttft_counts = worker.ttft;
+    for (size_t e = 0; measured && one.role == Role::kAttention && e < members[1]; ++e) {
+      PeerLink& link = said.links.emplace_back();
+      link = {Role::kExperts, Rank{static_cast<int32_t>(e)}, "UCX"};
+      link.measured = measured(link.rank);
+      if (!link.measured) link.not_measured = "its answers took too long";
+    }
     if (traffic_) {
       said.load = LoadOf(worker, members[one.role == Role::kExperts]);
       said.steps = said.rounds = steps_;

@@ -74,6 +74,9 @@ class ScriptedWorkers final : public MemberCalls {
   // The sampled rounds of an answer, at most so many.
   std::function<std::vector<RoutedRound>(size_t most)> rounds;
   std::vector<StepTrace> traces;  // of an answer
+  // What attention instances say of their link to each expert instance; nothing: that they could
+  // not measure it. Null: they say nothing.
+  std::function<std::optional<MeasuredLink>(Rank expert)> measured;
   // Prepare sends no reports.
   bool is_mute = false;
 

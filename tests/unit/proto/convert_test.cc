@@ -164,7 +164,9 @@ TEST(Convert, TakesStatisticsThroughTheWireUnchanged) {
              .awaiting = 36,
              .waiting_prompt_tokens = 37,
              .oldest_waiting_seconds = 2.5};
-  in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"}, {Role::kExperts, Rank{0}, "loopback"}};
+  in.links = {{Role::kAttention, Rank{1}, "UCX tcp/lo"},
+              {Role::kExperts, Rank{0}, "UCX tcp/eth0", MeasuredLink{3e-4, 22.5e6, 2e-5}},
+              {Role::kExperts, Rank{1}, "UCX tcp/eth0", std::nullopt, "it did not answer"}};
   in.device = {"mlx5_3", 2, "InfiniBand", 400'000'000'000, "same PCIe switch as GPU 0000:3b:00.0"};
   const v1::InstanceStatistics wire = ToProto(in);
   // Every field is set above: equal bytes mean that no field is lost.

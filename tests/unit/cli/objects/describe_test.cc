@@ -144,6 +144,7 @@ TEST(Describe, AServiceWhole) {
             "Attention:   1/1 ready\n"
             "Experts:     1/2 ready\n"
             "Topology:    epoch 3, 1 attention, 2 experts, exchange Direct\n"
+            "Exchange:    <none>\n"
             "Age:         4m5s\n"
             "Conditions:\n"
             "  TYPE     STATUS    REASON           SINCE   MESSAGE\n"

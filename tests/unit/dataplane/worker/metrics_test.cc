@@ -24,7 +24,7 @@ namespace {
 std::set<std::string> NamesOf(Role role) {
   InstanceStatistics statistics;
   statistics.role = role;
-  statistics.links = {{Role::kExperts, Rank{0}, "loopback"}};
+  statistics.links = {{Role::kExperts, Rank{0}, "loopback", MeasuredLink{1e-4, 1e9, 1e-5}}};
   statistics.device.device = "mlx5_0";
   statistics.timed = "H200 as deepseek-v3";
   std::set<std::string> names;
@@ -77,7 +77,8 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   statistics.cached_in_host = 32;
   statistics.saved_to_host = 48;
   statistics.prefix_host_bytes = 4096;
-  statistics.links = {{Role::kExperts, Rank{1}, "UCX tcp/lo"}};
+  statistics.links = {{Role::kExperts, Rank{0}, "UCX tcp/lo", MeasuredLink{0.25, 2e6, 0.5}},
+                      {Role::kExperts, Rank{1}, "UCX tcp/lo"}};
   statistics.device = {"mlx5_3", 2, "InfiniBand", 400'000'000'000, "same NUMA node 1 as the CPUs"};
   StepMetrics metrics;
   metrics.step.Observe(0.02);
@@ -86,8 +87,12 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
   const std::string text = PrometheusText(WorkerMetrics(statistics, 7, metrics));
   const std::string self = "{role=\"attention\",rank=\"2\"";
   for (const std::string& line :
-       {"janus_topology_epoch" + self + "} 7", "janus_holding" + self + "} 1",
+       {"janus_topology_epoch" + self + "} 7",
+        "janus_holding" + self + "} 1",
         "janus_exchange_link_info" + self + ",peer=\"experts 1\",transport=\"UCX tcp/lo\"} 1",
+        "janus_exchange_link_latency_seconds" + self + ",peer=\"experts 0\"} 0.25",
+        "janus_exchange_link_bytes_per_second" + self + ",peer=\"experts 0\"} 2000000",
+        "janus_exchange_link_message_seconds" + self + ",peer=\"experts 0\"} 0.5",
         "janus_exchange_device_bytes_per_second" + self +
             ",device=\"mlx5_3\",port=\"2\",link_layer=\"InfiniBand\","
             "why=\"same NUMA node 1 as the CPUs\"} 50000000000",
@@ -95,7 +100,8 @@ TEST(WorkerMetrics, TellWhatTheInstanceCounted) {
         "janus_messages_dropped_total" + self + ",reason=\"late\"} 5",
         "janus_messages_dropped_total" + self + ",reason=\"control\"} 2",
         "janus_detection_deadline_seconds" + self + "} 1.5",
-        "janus_swapped_sequences" + self + "} 4", "janus_replayed_tokens_total" + self + "} 6",
+        "janus_swapped_sequences" + self + "} 4",
+        "janus_replayed_tokens_total" + self + "} 6",
         "janus_prefix_host_cached_tokens_total" + self + "} 32",
         "janus_prefix_host_saved_tokens_total" + self + "} 48",
         "janus_prefix_host_bytes" + self + "} 4096",

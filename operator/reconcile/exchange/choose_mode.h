@@ -1,0 +1,54 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/measured_link.h"
+#include "common/statistics.h"
+#include "common/topology.h"
+#include "operator/api/moe_topology.h"
+#include "operator/reconcile/capacity/service_planner.h"
+
+namespace janus::control {
+
+// exchange.mode: Auto follows what the links between nodes were measured to do (docs/exchange.md,
+// "Auto").
+
+// What the members of the committed epoch have reported of their links.
+struct LinksReported {
+  bool has_answer = false;  // they have answered at all
+  // By (attention node, expert node).
+  std::map<std::pair<std::string, std::string>, MeasuredLink> links;
+  std::string not_measured;  // a pair that was not measured, and why; empty: none
+  // RDMA device by node name and index within it, "mlx5_0/1"; none: not listed.
+  std::map<std::pair<std::string, int>, std::string> devices;
+  // Mean rows of an attention instance in a step; 0: too few steps to tell.
+  double rows_per_step = 0;
+};
+// Takes answers of other epochs than the record's as none. Pure.
+LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics* statistics);
+
+struct ChosenMode {
+  janus::ExchangeMode mode = janus::ExchangeMode::kDirect;
+  std::string why;  // for people, at most kMostWhy characters
+};
+inline constexpr size_t kMostWhy = 400;
+
+// An epoch that is made anyway takes another mode if its rounds are predicted to be shorter by this
+// share. An epoch is made only for its mode if they are shorter by a quarter, and by a tenth of a
+// millisecond: about what its repeated step costs is then gained within seconds of steps.
+inline constexpr double kGainOfMode = 0.05;
+inline constexpr double kGainOfEpoch = 0.25;
+inline constexpr double kGainOfEpochSeconds = 1e-4;
+
+// The mode for `topology`, whose own mode and epoch do not matter. `current`: of the committed
+// epoch; nothing: there is none. `only_for_mode`: nothing but the mode would be new in the epoch.
+// Without a measured link the planned default holds, or while nothing else changes, the current
+// mode. Pure.
+ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
+                      const LinksReported& reported, std::optional<janus::ExchangeMode> current,
+                      bool only_for_mode);
+
+}  // namespace janus::control

@@ -1,0 +1,122 @@
+#include "controllers/exchange/mode_times.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace janus::controllers {
+namespace {
+
+constexpr ExchangeMode kDirect = ExchangeMode::kDirect;
+constexpr ExchangeMode kSingle = ExchangeMode::kTwoPhaseSingle;
+constexpr ExchangeMode kParallel = ExchangeMode::kTwoPhaseParallel;
+
+// Nodes of equal sizes; every instance has a card.
+ExchangeRound RoundOf(int attention_nodes, int attention_each, int expert_nodes, int experts_each,
+                      double rows = 8) {
+  ExchangeRound round;
+  for (int a = 0; a < attention_nodes * attention_each; ++a) {
+    round.attention_nodes.push_back(a / attention_each);
+  }
+  for (int e = 0; e < expert_nodes * experts_each; ++e) {
+    round.expert_nodes.push_back(e / experts_each);
+  }
+  round.cards.resize(round.attention_nodes.size() + round.expert_nodes.size());
+  std::iota(round.cards.begin(), round.cards.end(), 0);
+  round.rows = rows;
+  round.row_bytes = 1024;
+  round.top_k = 4;
+  return round;
+}
+
+NodeLinks LinksOf(const ExchangeRound& round, const MeasuredLink& link) {
+  return NodeLinks(static_cast<size_t>(round.attention_nodes.back()) + 1,
+                   std::vector<NodeLink>(static_cast<size_t>(round.expert_nodes.back()) + 1,
+                                         NodeLink{link, false}));
+}
+
+// 20 Mbit/s: bytes decide.
+constexpr MeasuredLink kSlow = {1e-4, 2.5e6, 0};
+// Messages decide.
+constexpr MeasuredLink kDear = {1e-4, 1e9, 2e-3};
+
+TEST(MessagesOneWay, AreThoseThatDirectAndTheLanesHave) {
+  const ExchangeRound round = RoundOf(2, 4, 4, 2);
+  EXPECT_EQ(MessagesOneWay(kDirect, round), 64);
+  EXPECT_EQ(MessagesOneWay(kSingle, round), 8);
+  EXPECT_EQ(MessagesOneWay(kParallel, round), 8);
+  const ExchangeRound one_node = RoundOf(2, 4, 1, 4);
+  EXPECT_EQ(MessagesOneWay(kDirect, one_node), 32);
+  EXPECT_EQ(MessagesOneWay(kSingle, one_node), 2);
+  EXPECT_EQ(MessagesOneWay(kParallel, one_node), 8);
+}
+
+TEST(RoundSeconds, OfDirectAreItsBytesOverTheBusiestCard) {
+  // One instance sends 64 rows to two, and gets 4 contributions to each row back.
+  const ExchangeRound round = RoundOf(1, 1, 2, 1, 64);
+  const double out = 2 * (64 * 1024 + 64) / 2.5e6;
+  const double back = 4 * 64 * (1024 + 4.0) / 2.5e6 + 2 * 64 / 2.5e6;
+  EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, kSlow)), out + back + 2e-4, 1e-6);
+}
+
+TEST(RoundSeconds, CountWhatACardReceivesToo) {
+  // Four instances send to one: its card is the busiest on the way out.
+  const ExchangeRound round = RoundOf(4, 1, 1, 1, 64);
+  const double out = 4 * (64 * 1024 + 64) / 2.5e6;
+  EXPECT_GT(RoundSeconds(kDirect, round, LinksOf(round, kSlow)), out);
+}
+
+TEST(RoundSeconds, OfInstancesBehindOneCardAddUp) {
+  ExchangeRound round = RoundOf(1, 4, 1, 4, 64);
+  const NodeLinks links = LinksOf(round, kSlow);
+  const double apart = RoundSeconds(kParallel, round, links);
+  for (size_t i = 0; i < 8; ++i) round.cards[i] = i < 4 ? 0 : 1;
+  EXPECT_GT(RoundSeconds(kParallel, round, links), 3.5 * apart);
+}
+
+TEST(RoundSeconds, CountEveryFurtherMessageOfAnInstance) {
+  // Two instances send to three, and these answer: 2 further messages each way at one end, 1 at
+  // the other.
+  const ExchangeRound round = RoundOf(1, 2, 3, 1, 1);
+  MeasuredLink link = kDear;
+  const double dear = RoundSeconds(kDirect, round, LinksOf(round, link));
+  link.message_seconds = 0;
+  EXPECT_NEAR(dear - RoundSeconds(kDirect, round, LinksOf(round, link)), 6 * 2e-3, 1e-9);
+}
+
+TEST(RoundSeconds, OfTheSlowestLinkCount) {
+  const ExchangeRound round = RoundOf(2, 2, 2, 2, 64);
+  NodeLinks links = LinksOf(round, kSlow);
+  const double even = RoundSeconds(kParallel, round, links);
+  links[1][0].link.bytes_per_second /= 4;
+  EXPECT_GT(RoundSeconds(kParallel, round, links), 2 * even);
+  links[1][0].is_inside = true;
+  EXPECT_LE(RoundSeconds(kParallel, round, links), even) << "it needs no network";
+}
+
+TEST(TimesOfModes, HaveAFastestModeForEveryKindOfNodes) {
+  const auto fastest = [](const ExchangeRound& round, const MeasuredLink& link) {
+    return FastestMode(TimesOfModes(round, LinksOf(round, link)), {kDirect, kSingle, kParallel},
+                       nullptr, 0);
+  };
+  EXPECT_EQ(fastest(RoundOf(2, 4, 4, 2, 64), kSlow), kParallel);
+  EXPECT_EQ(fastest(RoundOf(1, 4, 1, 1, 1), kDear), kSingle)
+      << "one message reaches the only expert instance, not four";
+  // One of two instances is the end of lanes to three of five nodes, and sends both's rows there.
+  EXPECT_EQ(fastest(RoundOf(1, 2, 5, 1, 64), kSlow), kDirect);
+}
+
+TEST(FastestMode, KeepsTheCurrentOneUntilAnotherGains) {
+  const ModeTimes times{{1.0, 2.0, 0.9}};
+  const std::vector<ExchangeMode> all = {kDirect, kSingle, kParallel};
+  const ExchangeMode current = kDirect;
+  EXPECT_EQ(FastestMode(times, all, nullptr, 0.25), kParallel);
+  EXPECT_EQ(FastestMode(times, all, &current, 0.25), kDirect);
+  EXPECT_EQ(FastestMode(times, all, &current, 0.05), kParallel);
+  EXPECT_EQ(FastestMode(times, {kDirect, kSingle}, nullptr, 0), kDirect);
+  EXPECT_EQ(FastestMode(times, {kSingle}, &current, 0.9), kSingle) << "the current one has no room";
+  EXPECT_EQ(FastestMode({{1.0, 1.005, 1.0}}, all, nullptr, 0), kDirect) << "the simplest of equals";
+}
+
+}  // namespace
+}  // namespace janus::controllers
