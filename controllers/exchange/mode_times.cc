@@ -20,9 +20,13 @@ double Aligned(double bytes) {
   return static_cast<double>(exchange_size::Aligned(static_cast<size_t>(bytes)));
 }
 
-// Payload of the rows of one attention instance.
-double RowsBytes(const ExchangeRound& round) {
-  return round.rows * round.row_bytes;
+// Payload of the rows of one attention instance, for an expert instance or a node. `needed`: of
+// the round, by that instance or node.
+double RowsBytes(const ExchangeRound& round, const std::vector<double>& needed, int by) {
+  const double all = round.rows * round.row_bytes;
+  if (needed.empty()) return all;
+  const auto cells = static_cast<size_t>(round.rows * round.top_k);
+  return Aligned(all * needed[static_cast<size_t>(by)]) + static_cast<double>(ChoiceBytes(cells));
 }
 // Payload of the contributions of one expert instance to one attention instance.
 double ContributionsBytes(const ExchangeRound& round) {
@@ -40,17 +44,21 @@ struct Message {
 // The messages of one direction.
 std::vector<Message> MessagesOf(ExchangeMode mode, const ExchangeRound& round, bool is_out) {
   std::vector<Message> out;
-  const double one = is_out ? RowsBytes(round) : ContributionsBytes(round);
   if (mode == ExchangeMode::kDirect) {
     for (int a = 0; a < round.m(); ++a) {
       for (int e = 0; e < round.n(); ++e) {
+        const double one =
+            is_out ? RowsBytes(round, round.needed_by_expert, e) : ContributionsBytes(round);
         out.push_back({a, e, exchange_size::kMessageHeader + one});
       }
     }
     return out;
   }
-  const double section = exchange_size::kSectionHead + Aligned(one);
   for (const ExchangeLane& lane : LanesBetween(mode, round.attention_nodes, round.expert_nodes)) {
+    const int node = round.expert_nodes[static_cast<size_t>(lane.expert_end)];
+    const double one =
+        is_out ? RowsBytes(round, round.needed_by_node, node) : ContributionsBytes(round);
+    const double section = exchange_size::kSectionHead + Aligned(one);
     const size_t sections = lane.attention.size() * (is_out ? 1 : lane.experts.size());
     out.push_back({lane.attention_end, lane.expert_end,
                    exchange_size::kMessageHeader + static_cast<double>(sections) * section});

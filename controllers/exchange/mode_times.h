@@ -27,6 +27,10 @@ struct ExchangeRound {
   double rows = 0;       // of one attention instance
   double row_bytes = 0;  // on the wire
   double top_k = 1;
+  // With the gate on attention: the share of the rows of which an expert instance, by rank, or a
+  // node holds a chosen expert. Only these travel, behind what all rows chose. Empty: all travel.
+  std::vector<double> needed_by_expert;
+  std::vector<double> needed_by_node;
 
   int m() const { return static_cast<int>(attention_nodes.size()); }
   int n() const { return static_cast<int>(expert_nodes.size()); }

@@ -1,6 +1,7 @@
 #include "operator/reconcile/exchange/choose_mode.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "common/format.h"
@@ -84,6 +85,36 @@ MeasuredLink Typical(const LinksReported& reported) {
   };
   return {median(&MeasuredLink::latency_seconds), median(&MeasuredLink::bytes_per_second),
           median(&MeasuredLink::message_seconds)};
+}
+
+// The share of rows that choose one of `held` experts.
+double NeededShare(const ModelDescription& model, double held) {
+  const double experts = model.moe.experts;
+  double none = 1;
+  for (int k = 0; k < model.moe.top_k; ++k) {
+    none *= std::max(experts - held - k, 0.0) / (experts - k);
+  }
+  return 1 - none;
+}
+
+// With the gate on attention: what of the rows each expert instance and node needs, if routing is
+// uniform. Layers differ little, so the first stands for all.
+void SetNeeded(const Topology& topology, const ModelDescription& model, ExchangeRound& round) {
+  std::vector<std::set<uint16_t>> by_node(
+      static_cast<size_t>(*std::ranges::max_element(round.expert_nodes)) + 1);
+  for (int e = 0; e < topology.n(); ++e) {
+    const int first = topology.placement.first_slot(Rank{e});
+    std::set<uint16_t> held;
+    for (int slot = 0; slot < topology.experts[static_cast<size_t>(e)].slots; ++slot) {
+      const uint16_t expert = topology.placement.at(0, first + slot);
+      if (expert != Placement::kEmpty) held.insert(expert);
+    }
+    round.needed_by_expert.push_back(NeededShare(model, static_cast<double>(held.size())));
+    by_node[static_cast<size_t>(round.expert_nodes[static_cast<size_t>(e)])].merge(held);
+  }
+  for (const std::set<uint16_t>& held : by_node) {
+    round.needed_by_node.push_back(NeededShare(model, static_cast<double>(held.size())));
+  }
 }
 
 std::string Milliseconds(double seconds) {
@@ -182,6 +213,7 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
   round.row_bytes = static_cast<double>(
       RowFormat{planned.model.hidden, WireType(planned.model), plan.effective.compression}.bytes());
   round.top_k = planned.model.moe.top_k;
+  if (topology.gate == janus::GateSide::kAttention) SetNeeded(topology, planned.model, round);
   const ModeTimes times = controllers::TimesOfModes(round, links);
 
   std::vector<janus::ExchangeMode> allowed;

@@ -59,6 +59,18 @@ TEST(RoundSeconds, OfDirectAreItsBytesOverTheBusiestCard) {
   EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, kSlow)), out + back + 2e-4, 1e-6);
 }
 
+TEST(RoundSeconds, WithTheGateOnAttentionOnlyNeededRowsCount) {
+  ExchangeRound round = RoundOf(1, 1, 2, 1, 64);
+  const double back = 4 * 64 * (1024 + 4.0) / 2.5e6 + 2 * 64 / 2.5e6;
+  round.needed_by_expert = round.needed_by_node = {0.25, 0.5};
+  // Six bytes for each of four choices, and four for the number of rows.
+  const double out = (64 * 1024 * 0.75 + 2 * (64 * 4 * 6 + 4 + 64)) / 2.5e6;
+  EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, kSlow)), out + back + 2e-4, 1e-6);
+  const double gated = RoundSeconds(kParallel, round, LinksOf(round, kSlow));
+  round.needed_by_expert = round.needed_by_node = {};
+  EXPECT_LT(gated, RoundSeconds(kParallel, round, LinksOf(round, kSlow)) - 0.01);
+}
+
 TEST(RoundSeconds, CountWhatACardReceivesToo) {
   // Four instances send to one: its card is the busiest on the way out.
   const ExchangeRound round = RoundOf(4, 1, 1, 1, 64);

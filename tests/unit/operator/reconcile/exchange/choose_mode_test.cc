@@ -64,6 +64,29 @@ TEST(ChooseMode, SaysWithWhichFiguresAndAgainstWhat) {
   EXPECT_LE(chosen.why.size(), kMostWhy);
 }
 
+TEST(ChooseMode, CountsOnlyNeededRowsIfTheGateIsOnAttention) {
+  Topology topology = TopologyOf(2, 8, 2);
+  topology.placement.layers = 1;
+  for (uint16_t e = 0; e < 8; ++e) {
+    topology.experts[e].slots = 8;
+    topology.placement.slots_of_instance.push_back(8);
+    for (uint16_t i = 0; i < 8; ++i) {
+      topology.placement.expert_of.push_back(static_cast<uint16_t>(8 * e + i));
+    }
+  }
+  PlannedService planned = Planned();
+  planned.model.moe.experts = 64;
+  LinksReported reported = Reported(topology, kSlow);
+  reported.rows_per_step = 64;
+  const auto first_figure = [&] {
+    const std::string why = ChooseMode(topology, planned, reported, kDirect, true).why;
+    return std::stod(why.substr(why.find(": ") + 2));
+  };
+  const double all = first_figure();
+  topology.gate = janus::GateSide::kAttention;
+  EXPECT_LT(first_figure(), all);
+}
+
 TEST(ChooseMode, HoldsTheDefaultWithoutMeasuredLinks) {
   const Topology topology = TopologyOf(4, 4, 2);
   LinksReported none;
