@@ -178,10 +178,10 @@ struct ArrivedChoices {
 // Rows of one attention instance in one round.
 struct ArrivedRows {
   int count = 0;
-  const std::byte* rows = nullptr;        // [came] in the shape's format, in place
-  int came = 0;                           // of the `count` rows; all of them without choices
-  std::optional<ArrivedChoices> choices;  // with the gate on attention
-  bool on_device = false;                 // whether `rows` is an address of this member's GPU
+  const std::byte* rows = nullptr;  // [came] in the shape's format, in place
+  int came = 0;                     // of the `count` rows; all of them without choices
+  std::optional<ArrivedChoices> choices = std::nullopt;  // with the gate on attention
+  bool on_device = false;  // whether `rows` is an address of this member's GPU
   MonotonicTime posted;
   MonotonicTime ready = {};  // when they count as there, by this machine's clock
 };
