@@ -96,6 +96,12 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
                    "answers differ a little. Default: None")
       ->needs(model)
       ->transform(CLI::IsMember({"None", "FP8"}, CLI::ignore_case));
+  serve
+      ->add_option("--transport", options.transport,
+                   "between all workers, with --model: RDMA needs a device that is up. Default: "
+                   "shared memory, and TCP between played nodes")
+      ->needs(model)
+      ->transform(CLI::IsMember({"Auto", "SharedMemory", "TCP", "RDMA"}, CLI::ignore_case));
   DeclareTimed(*serve, options.timed);
   serve
       ->add_option("--name", options.name,

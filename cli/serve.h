@@ -33,6 +33,7 @@ struct ServeOptions {
   std::optional<PlayedNodes> nodes;      // that this machine plays; they give the counts
   std::string exchange_mode;             // empty: chosen
   std::string compression;               // of the exchange; empty: none
+  std::string transport;                 // of the exchange; empty: chosen
   std::optional<TimedDevice> timed;      // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;

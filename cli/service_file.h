@@ -31,6 +31,7 @@ struct ServiceAsked {
   int micro_batches = 0;           // 0: chosen
   std::string exchange_mode = {};  // empty: chosen
   std::string compression = {};    // empty: none
+  std::string transport = {};      // empty: chosen
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

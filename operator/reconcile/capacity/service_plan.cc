@@ -194,7 +194,7 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
   };
   MemoryNeed& need = plan.need;
   need.exchange = all(segment);
-  if (plan.effective.transport == ExchangeTransport::kTcp || plan.nodes || plan.shares_hosts) {
+  if (ForcesNetwork(plan.effective.transport) || plan.nodes || plan.shares_hosts) {
     need.exchange += all(network);
   }
   need.attention_exchange = segment(Role::kAttention) + network(Role::kAttention);
