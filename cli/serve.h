@@ -34,6 +34,7 @@ struct ServeOptions {
   std::string exchange_mode;             // empty: chosen
   std::string compression;               // of the exchange; empty: none
   std::string gate;                      // the role that computes it; empty: experts
+  std::string transport;                 // of the exchange; empty: chosen
   std::optional<TimedDevice> timed;      // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;

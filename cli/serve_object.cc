@@ -43,7 +43,8 @@ Result<std::string> ComposeObject(const ServeOptions& options,
                      options.micro_batches,
                      options.exchange_mode,
                      options.compression,
-                     options.gate};
+                     options.gate,
+                     options.transport};
   if (options.nodes) {
     asked.attention = options.nodes->attention_nodes * options.nodes->attention_each;
     asked.experts = options.nodes->expert_nodes * options.nodes->experts_each;

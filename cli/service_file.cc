@@ -104,6 +104,9 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
   if (!asked.gate.empty()) {
     control::SetAt(root, {"spec", "exchange", "gate"}, Node::String(asked.gate));
   }
+  if (!asked.transport.empty()) {
+    control::SetAt(root, {"spec", "exchange", "transport"}, Node::String(asked.transport));
+  }
   const auto count = [&](std::string_view role, const std::optional<int>& replicas) {
     if (replicas)
       control::SetAt(root, {"spec", "roles", role, "replicas"}, Node::Integer(*replicas));

@@ -32,6 +32,7 @@ struct ServiceAsked {
   std::string exchange_mode = {};  // empty: chosen
   std::string compression = {};    // empty: none
   std::string gate = {};           // the role that computes it; empty: experts
+  std::string transport = {};      // empty: chosen
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

@@ -30,6 +30,8 @@ std::string_view ToString(ExchangeTransport transport) {
       return "SharedMemory";
     case ExchangeTransport::kTcp:
       return "TCP";
+    case ExchangeTransport::kRdma:
+      return "RDMA";
   }
   return "unknown";
 }

@@ -16,7 +16,10 @@ enum class GateSide : uint8_t { kExperts = 0, kAttention = 1 };
 enum class SumRule : uint8_t { kContributions = 0, kFixedPoint = 1 };
 // How pairs of instances communicate. kAuto: over shared memory inside a memory domain, over the
 // network outside it. The others force one way for every pair.
-enum class ExchangeTransport : uint8_t { kAuto = 0, kSharedMemory = 1, kTcp = 2 };
+enum class ExchangeTransport : uint8_t { kAuto = 0, kSharedMemory = 1, kTcp = 2, kRdma = 3 };
+constexpr bool ForcesNetwork(ExchangeTransport transport) {
+  return transport == ExchangeTransport::kTcp || transport == ExchangeTransport::kRdma;
+}
 // Which replica computes an activated expert (common/aebs.h).
 enum class SchedulingPolicy : uint8_t { kAebs = 0, kAebsGreedy = 1, kRandom = 2, kStatic = 3 };
 

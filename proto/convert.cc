@@ -143,7 +143,7 @@ Result<Topology> FromProto(const v1::Topology& from) {
     return Unknown("mode", from.mode());
   to.mode = static_cast<ExchangeMode>(mode);
   const int transport = static_cast<int>(from.transport()) - 1;
-  if (transport < 0 || transport > static_cast<int>(ExchangeTransport::kTcp))
+  if (transport < 0 || transport > static_cast<int>(ExchangeTransport::kRdma))
     return Unknown("transport", from.transport());
   to.transport = static_cast<ExchangeTransport>(transport);
   const int gate = static_cast<int>(from.gate()) - 1;

@@ -22,7 +22,7 @@ bool IsOnThisMachine(const std::string& exchange_address) {
 }
 
 bool ShareMemory(const Topology& topology, PeerId a, PeerId b) {
-  return topology.transport != ExchangeTransport::kTcp &&
+  return !ForcesNetwork(topology.transport) &&
          InstanceOf(topology, a).domain == InstanceOf(topology, b).domain;
 }
 
@@ -54,12 +54,14 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
     JANUS_ASSIGN_OR_RETURN(transport,
                            ConnectSharedMemory(layout, options, listener, std::move(stop)));
   } else {
-    if (all_here) {
+    if (all_here && topology.transport != ExchangeTransport::kRdma) {
       network.devices = "lo";  // all peers are on this machine
     } else {
-      NetworkChoice choice = ChooseNetwork(topology.transport, LookForNetwork(gpu), log);
+      JANUS_ASSIGN_OR_RETURN(NetworkChoice choice,
+                             ChooseNetwork(topology.transport, LookForNetwork(gpu), log));
       network.transports = std::move(choice.transports);
       network.devices = std::move(choice.devices);
+      network.checks_datagrams = choice.checks_datagrams;
       network.reads_devices = gpu_direct && !choice.device.device.empty();
       connected.device = std::move(choice.device);
     }

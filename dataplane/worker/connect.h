@@ -24,12 +24,13 @@ struct ConnectedExchange {
 };
 
 // Connects the instance `layout.self` with its peers by the transports that the topology asks for:
-// over UCX between two memory domains, or if the topology forces TCP; otherwise over shared memory.
+// over UCX between two memory domains, or if the topology forces TCP or RDMA; otherwise over shared
+// memory.
 // `gpu`: PCI address of the instance's GPU; empty: it has none. If RDMA may be used, it chooses the
 // device nearest to that GPU (network_choice.h), and with `gpu_direct` RDMA reads the GPU's memory.
 // It logs the choice, what every pair uses, and how GPU memory is used. Blocks.
-// FailedPrecondition: SharedMemory is forced on a pair of two memory domains. Others: those of
-// ConnectSharedMemory and ConnectNetwork.
+// FailedPrecondition: SharedMemory is forced on a pair of two memory domains, or RDMA on a machine
+// without a usable device. Others: those of ConnectSharedMemory and ConnectNetwork.
 Result<ConnectedExchange> ConnectExchange(const Topology& topology, const TransportLayout& layout,
                                           const ConnectOptions& options, std::string_view gpu,
                                           bool gpu_direct, ExchangeListener& listener,

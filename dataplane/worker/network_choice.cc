@@ -1,13 +1,19 @@
 #include "dataplane/worker/network_choice.h"
 
+#include <algorithm>
+
 #include "dataplane/comm/transport/ucx/ucp_worker.h"
 
 namespace janus::dataplane {
 namespace {
 
-// Reliable connections, and what UCX falls back to with many peers. TCP is added for peers without
-// RDMA.
-constexpr char kRdmaTransports[] = "rc,ud,dc,tcp";
+// Reliable connections; UCX sets them up by datagrams (UD). A large message over UD would move only
+// while its sender calls UCX, but our sender computes meanwhile.
+constexpr char kRdmaTransports[] = "rc,dc";
+// Added for peers without RDMA.
+constexpr char kAndTcp[] = ",tcp";
+// The number by which NVIDIA's (Mellanox') devices name their maker (ibv_device_attr.vendor_id).
+constexpr uint32_t kMellanox = 0x02c9;
 
 std::string Joined(const std::vector<std::string>& parts) {
   std::string text;
@@ -46,8 +52,8 @@ NetworkHere LookForNetwork(std::string_view gpu, const std::string& root) {
   return here;
 }
 
-NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here,
-                            const Logger& log) {
+Result<NetworkChoice> ChooseNetwork(ExchangeTransport transport, const NetworkHere& here,
+                                    const Logger& log) {
   NetworkChoice choice;
   choice.devices = here.named;
   std::optional<RdmaChoice> chosen;
@@ -59,16 +65,27 @@ NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here
     std::string why = NoneOf(here.devices);
     if (!here.named.empty()) why = "UCX_NET_DEVICES names no RDMA port that is up";
     if (transport == ExchangeTransport::kTcp) why = "the service's transport is TCP";
+    if (transport == ExchangeTransport::kRdma) {
+      return FailedPrecondition("exchange transport RDMA: " + why +
+                                "; give this worker a device that is up, or use Auto, which takes "
+                                "TCP instead");
+    }
     log.Info("the exchange goes over TCP",
              {{"for", NameOf(here.user)},
               {"reason", why},
               {"ucx_net_devices", choice.devices.empty() ? "all" : choice.devices}});
     return choice;
   }
-  choice.transports = kRdmaTransports;
+  const bool with_tcp = transport != ExchangeTransport::kRdma;
+  choice.transports = std::string(kRdmaTransports) + (with_tcp ? kAndTcp : "");
   if (here.named.empty()) {
-    choice.devices = UcxDevices(chosen->device, chosen->port, here.interfaces);
+    choice.devices = UcxDevices(chosen->device, chosen->port,
+                                with_tcp ? here.interfaces : std::vector<std::string>());
   }
+  choice.checks_datagrams =
+      std::any_of(here.devices.begin(), here.devices.end(), [&](const RdmaDevice& device) {
+        return device.name == chosen->device && device.vendor == kMellanox;
+      });
   choice.device = {chosen->device, chosen->port, std::string(ToString(chosen->link)),
                    chosen->bits_per_second, chosen->why};
   log.Info("RDMA device of the exchange",

@@ -25,17 +25,20 @@ struct NetworkHere {
 // empty: none. `root`: where sysfs is mounted.
 NetworkHere LookForNetwork(std::string_view gpu, const std::string& root = "/sys");
 
-// The devices and transports that UCX may use.
+// The devices and transports that UCX may use outside the memory domain.
 struct NetworkChoice {
   std::string transports = "tcp";  // UCX_TLS
   std::string devices;             // UCX_NET_DEVICES; empty: all
   ExchangeDevice device;           // the first RDMA device in `devices`
+  // UcpWorkerOptions::checks_datagrams.
+  bool checks_datagrams = true;
 };
 
-// Chooses the devices for messages outside the memory domain. Logs the choice with its reason and
-// the devices passed over. A list from the user is used unchanged. `transport` kTcp excludes RDMA.
-// Pure except for the log.
-NetworkChoice ChooseNetwork(ExchangeTransport transport, const NetworkHere& here,
-                            const Logger& log);
+// Chooses the devices for messages over a network. Logs the choice with its reason and the devices
+// passed over. A list from the user is used unchanged. `transport` kTcp excludes RDMA; kRdma
+// excludes TCP. Pure except for the log.
+// FailedPrecondition: kRdma without a usable device; the message says what each device lacks.
+Result<NetworkChoice> ChooseNetwork(ExchangeTransport transport, const NetworkHere& here,
+                                    const Logger& log);
 
 }  // namespace janus::dataplane

@@ -4,7 +4,7 @@ import os
 import unittest
 
 # Each tier with the tier that it needs.
-TIERS = {"build": None, "api": "build", "node": "api", "images": "node", "cuda": None, "ucx": None}
+TIERS = {"build": None, "api": "build", "node": "api", "images": "node", "cuda": None, "ucx": None, "rdma": None}
 
 
 def required():

@@ -36,6 +36,8 @@ Effective ResolveDefaults(const MoEService& service) {
     out.transport = ExchangeTransport::kSharedMemory;
   } else if (spec.exchange.transport == Transport::kTcp) {
     out.transport = ExchangeTransport::kTcp;
+  } else if (spec.exchange.transport == Transport::kRdma) {
+    out.transport = ExchangeTransport::kRdma;
   }
   // One micro-batch: splitting a batch pays only if attention and experts run on separate devices.
   out.micro_batches = spec.pipeline.micro_batches == 0 ? 1 : spec.pipeline.micro_batches;

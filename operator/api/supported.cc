@@ -133,11 +133,6 @@ constexpr std::array kLimits = {
             if (!asked || asked->value == 0 || DeviceOf(s) == Device::kCuda) return Asked();
             return Asked(asked->text);
           }},
-    Limit{"exchange.transport", "Auto, SharedMemory or TCP", "",
-          [](const Spec& s) {
-            return Unless(s.exchange.transport,
-                          {Transport::kAuto, Transport::kSharedMemory, Transport::kTcp});
-          }},
     Limit{"exchange.gate", "Auto or Experts", "on GPUs; on CPUs also Attention",
           [](const Spec& s) {
             if (DeviceOf(s) != Device::kCuda) return Asked();

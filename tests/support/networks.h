@@ -40,7 +40,8 @@ inline void PrintTo(const NetworkKind& kind, std::ostream* out) {
   *out << kind.name;
 }
 // The kinds that this test binary links: within one memory domain (janus_test_networks), or over
-// UCX and mixed (janus_test_networks_ucx).
+// UCX and mixed (janus_test_networks_ucx). UCX uses TCP over the loopback interface, or the
+// transports and devices that JANUS_UCX_TRANSPORTS and JANUS_UCX_DEVICES list (e2e/rdma).
 std::vector<NetworkKind> AllNetworks();
 // Of these, the ones with members that can be processes.
 inline std::vector<NetworkKind> ProcessNetworks() {

@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "dataplane/comm/transport/ucx/transport.h"
 #include "tests/support/networks.h"
 
@@ -13,6 +15,11 @@ NetworkKind Kind(std::string name, std::string_view scheme, int domains, bool pr
           processes ? join : nullptr};
 }
 
+std::string Variable(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
 constexpr int kOneEach = 1 << 20;  // more domains than members
 
 }  // namespace
@@ -22,7 +29,9 @@ Join JoinDomains(int domains) {
                    ExchangeListener& listener) {
     NetworkOptions network;
     network.connect = options;
-    network.devices = "lo";
+    network.transports = Variable("JANUS_UCX_TRANSPORTS", "tcp");
+    network.devices = Variable("JANUS_UCX_DEVICES", "lo");
+    network.checks_datagrams = network.transports == "tcp";
     network.reads_devices = true;
     const int domain = MemberIndex(own, own.self) % domains;
     network.shares_memory = [&own, domain, domains](PeerId peer) {

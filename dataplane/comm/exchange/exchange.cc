@@ -30,7 +30,7 @@ ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wir
   shape.gate = topology.gate;
   if (topology.gate == GateSide::kExperts) return shape;
   shape.placement = std::make_shared<const Placement>(topology.placement);
-  if (topology.transport == ExchangeTransport::kTcp) return shape;
+  if (ForcesNetwork(topology.transport)) return shape;
   std::map<std::string, int> domains;
   for (const std::vector<Instance>* role : {&topology.attention, &topology.experts}) {
     for (const Instance& instance : *role) {

@@ -229,7 +229,7 @@ void SetExchange(const MoEServiceSpec& spec, const ModelDescription& model, Serv
   };
   MemoryNeed& need = plan.need;
   need.exchange = all(segment);
-  if (plan.effective.transport == ExchangeTransport::kTcp || plan.nodes || plan.shares_hosts) {
+  if (ForcesNetwork(plan.effective.transport) || plan.nodes || plan.shares_hosts) {
     need.exchange += all(network);
   }
   need.attention_exchange = segment(Role::kAttention) + network(Role::kAttention);

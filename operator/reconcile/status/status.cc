@@ -301,17 +301,13 @@ std::string_view KvDtypeName(const ServicePlan& plan) {
 
 Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
   const Effective& effective = plan.effective;
-  const std::string_view transport = effective.transport == ExchangeTransport::kSharedMemory
-                                         ? "SharedMemory"
-                                     : effective.transport == ExchangeTransport::kTcp ? "TCP"
-                                                                                      : "Auto";
   return Object({{"modelName", Text(effective.model_name)},
                  {"device", Text(ToString(effective.device))},
                  {"dtype", Text(DtypeName(plan.dtype))},
                  {"kvCacheDtype", Text(KvDtypeName(plan))},
                  {"maxModelLen", Node::Integer(plan.max_model_len)},
                  {"exchangeMode", Text(ToString<janus::ExchangeMode>(effective.mode))},
-                 {"transport", Text(transport)},
+                 {"transport", Text(janus::ToString(effective.transport))},
                  {"gate", Text(ToString<janus::GateSide>(effective.gate))},
                  {"sum", Text(ToString<janus::SumRule>(effective.sum))},
                  {"scheduling", Text(janus::ToString(effective.scheduling))},

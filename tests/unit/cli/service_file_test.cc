@@ -42,6 +42,14 @@ TEST(ComposeServiceText, SaysHowTheExchangeCompresses) {
   EXPECT_EQ(composed->spec.exchange.compression, Compression::kFp8);
 }
 
+TEST(ComposeServiceText, NamesTheTransport) {
+  ServiceAsked asked{"d", "", "/m", 1, 8};
+  asked.transport = "RDMA";
+  const auto composed = ParseServiceText(ComposeServiceText(asked), "service.yaml");
+  ASSERT_TRUE(composed.ok()) << composed.status().message();
+  EXPECT_EQ(composed->spec.exchange.transport, control::Transport::kRdma);
+}
+
 TEST(WithTimedDevice, TakesThePlaceOfTheObjectsOwnDevice) {
   const TimedDevice device = {"H200", "deepseek-v3", 64, 8};
   const std::string plain = ComposeServiceText({"d", "", "/m", 2, 3}) + "  device: CPU\n";

@@ -34,21 +34,24 @@ LinkLayer LinkOf(uint8_t link_layer) {
   }
 }
 
-std::vector<RdmaPort> PortsOf(ibv_device* device) {
-  std::vector<RdmaPort> ports;
+// Its ports and maker.
+RdmaDevice Ask(ibv_device* device) {
+  RdmaDevice out;
+  out.name = ibv_get_device_name(device);
   ibv_context* context = ibv_open_device(device);
-  if (context == nullptr) return ports;
+  if (context == nullptr) return out;
   ibv_device_attr attributes{};
   if (ibv_query_device(context, &attributes) == 0) {
+    out.vendor = attributes.vendor_id;
     for (int number = 1; number <= attributes.phys_port_cnt; ++number) {
       ibv_port_attr state{};
       if (ibv_query_port(context, static_cast<uint8_t>(number), &state) != 0) continue;
-      ports.push_back({number, state.state == IBV_PORT_ACTIVE, LinkOf(state.link_layer),
-                       BitsPerSecond(state.active_width, SpeedOf(state))});
+      out.ports.push_back({number, state.state == IBV_PORT_ACTIVE, LinkOf(state.link_layer),
+                           BitsPerSecond(state.active_width, SpeedOf(state))});
     }
   }
   ibv_close_device(context);
-  return ports;
+  return out;
 }
 
 }  // namespace
@@ -70,7 +73,7 @@ std::vector<RdmaDevice> FindRdmaDevices(const std::string& root) {
   int count = 0;
   if (ibv_device** list = ibv_get_device_list(&count); list != nullptr) {
     for (int i = 0; i < count; ++i) {
-      devices.push_back({ibv_get_device_name(list[i]), {}, PortsOf(list[i])});
+      devices.push_back(Ask(list[i]));
     }
     ibv_free_device_list(list);
   }

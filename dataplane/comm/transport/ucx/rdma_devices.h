@@ -29,6 +29,7 @@ struct RdmaDevice {
   // False: only sysfs lists it, and this process cannot use it, for example in a container that was
   // given other devices.
   bool is_usable = true;
+  uint32_t vendor = 0;  // number of its maker (ibv_device_attr.vendor_id); 0: not known
   friend bool operator==(const RdmaDevice&, const RdmaDevice&) = default;
 };
 

@@ -907,7 +907,8 @@ Result<std::unique_ptr<Transport>> ConnectNetwork(const TransportLayout& layout,
   std::optional<kernels::NetworkMemory> reads;
   if (device != nullptr && options.reads_devices) reads = device->network_memory();
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<ucx::UcpWorker> worker,
-                         ucx::UcpWorker::Create({options.transports, options.devices, reads}));
+                         ucx::UcpWorker::Create({options.transports, options.devices, reads,
+                                                 options.checks_datagrams}));
   if (worker->address().size() > Hello::kMostAddressBytes) {
     return FailedPrecondition("exchange: UCX's address has " +
                               std::to_string(worker->address().size()) + " bytes, at most " +

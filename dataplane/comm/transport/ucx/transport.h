@@ -17,6 +17,7 @@ struct NetworkOptions {
   std::function<bool(PeerId)> shares_memory;
   std::string transports = "tcp";  // UCX_TLS: list of transports that UCX may use
   std::string devices;             // UCX_NET_DEVICES; empty: all
+  bool checks_datagrams = true;    // UcpWorkerOptions::checks_datagrams
   // With a GPU: whether it and peers outside its memory domain read each other's GPU memory, if
   // both ends can (device_slots.h).
   bool reads_devices = false;

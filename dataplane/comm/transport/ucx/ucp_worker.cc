@@ -42,6 +42,8 @@ namespace {
 // cannot do. Older versions silently copy with the CPUs of both sides.
 constexpr unsigned kMajorForDevices = 1, kMinorForDevices = 21;
 constexpr char kEmulation[] = "PROTO_EMULATION_ENABLE";
+// From this version on, UCX tells IPv4 from IPv6 by the datagram itself.
+constexpr unsigned kMinorThatKnowsFamily = 19;
 // UCX must also load this transport to recognize GPU memory at all.
 constexpr char kDeviceTransports[] = ",cuda_copy";
 
@@ -49,12 +51,16 @@ ucs_memory_type_t TypeOf(kernels::NetworkMemory kind) {
   return kind == kernels::NetworkMemory::kCuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
 }
 
+bool IsAtLeast(unsigned major, unsigned minor) {
+  unsigned our_major = 0, our_minor = 0, release = 0;
+  ucp_get_version(&our_major, &our_minor, &release);
+  return std::pair(our_major, our_minor) >= std::pair(major, minor);
+}
+
 // Why this UCX cannot read that kind of memory; empty: no known reason.
 std::string WhyNoReads(kernels::NetworkMemory kind) {
   if (kind == kernels::NetworkMemory::kHost) return "";
-  unsigned major = 0, minor = 0, release = 0;
-  ucp_get_version(&major, &minor, &release);
-  if (std::pair(major, minor) >= std::pair(kMajorForDevices, kMinorForDevices)) return "";
+  if (IsAtLeast(kMajorForDevices, kMinorForDevices)) return "";
   return "UCX " + std::string(ucp_get_version_string()) + " is older than " +
          std::to_string(kMajorForDevices) + "." + std::to_string(kMinorForDevices);
 }
@@ -109,6 +115,12 @@ Result<std::unique_ptr<UcpWorker>> UcpWorker::Open(const UcpWorkerOptions& optio
       ucp_config_modify(config, kEmulation, "n") != UCS_OK) {
     ucp_config_release(config);
     return failed("emulates reads of GPUs by CPUs", UCS_ERR_UNSUPPORTED);
+  }
+  if (!options.checks_datagrams && !IsAtLeast(1, kMinorThatKnowsFamily)) {
+    // UCX 1.13 knows only the first name, and silently accepts unknown ones.
+    if (ucp_config_modify(config, "UD_ETH_DGID_CHECK", "n") != UCS_OK) {
+      set("UD_VERBS_ETH_DGID_CHECK", "n");
+    }
   }
   if (options.transports == "tcp") {
     // UCX's rendezvous over TCP moves bytes only while the sender calls UCX, but our sender

@@ -21,6 +21,11 @@ struct UcpWorkerOptions {
   // Set if Operation::Read is wanted: the kind of memory to read from and into. Some UCX builds
   // cannot read GPU memory; no_reads() then says why.
   std::optional<kernels::NetworkMemory> reads;
+  // Whether UCX compares the destination address of each datagram (UD, which also connects RC) with
+  // the device's. Before 1.19 UCX reads the address family where only NVIDIA's devices write it. On
+  // other RoCE devices it drops every datagram over IPv4, and the epoch times out. Off, the device
+  // alone checks the address.
+  bool checks_datagrams = true;
 };
 
 std::string ToText(ucs_status_t status);

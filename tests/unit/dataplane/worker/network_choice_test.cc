@@ -27,6 +27,9 @@ class NetworkChoiceTest : public testing::Test {
     here_.user = {"0000:3b:00.0", {{"0000:3b:00.0", {"pci0000:3a", "a", "b"}, 0, ""}}, 0};
   }
   NetworkChoice Choose(ExchangeTransport transport = ExchangeTransport::kAuto) {
+    return *Try(transport);
+  }
+  Result<NetworkChoice> Try(ExchangeTransport transport) {
     return ChooseNetwork(transport, here_, Logger(log_.get()));
   }
   std::string log() const {
@@ -39,7 +42,7 @@ class NetworkChoiceTest : public testing::Test {
 
 TEST_F(NetworkChoiceTest, IsTheDeviceNearestToTheGpuAndTheInterfacesBesideIt) {
   const NetworkChoice choice = Choose();
-  EXPECT_EQ(choice.transports, "rc,ud,dc,tcp");
+  EXPECT_EQ(choice.transports, "rc,dc,tcp");
   EXPECT_EQ(choice.devices, "mlx5_1:1,eth0");
   const ExchangeDevice expected{"mlx5_1", 1, "InfiniBand", 400 * kGigabit,
                                 "same PCIe switch as GPU 0000:3b:00.0"};
@@ -56,7 +59,7 @@ TEST_F(NetworkChoiceTest, IsTheDeviceNearestToTheGpuAndTheInterfacesBesideIt) {
 TEST_F(NetworkChoiceTest, TheUsersListStandsAsItIs) {
   here_.named = "eth0,mlx5_0:1";
   const NetworkChoice choice = Choose();
-  EXPECT_EQ(choice.transports, "rc,ud,dc,tcp");
+  EXPECT_EQ(choice.transports, "rc,dc,tcp");
   EXPECT_EQ(choice.devices, "eth0,mlx5_0:1");
   EXPECT_EQ(choice.device.device, "mlx5_0");
   EXPECT_EQ(choice.device.why, "named by UCX_NET_DEVICES");
@@ -86,6 +89,46 @@ TEST_F(NetworkChoiceTest, TcpIsWithoutRdmaAndWithTheUsersList) {
   EXPECT_EQ(choice.devices, "mlx5_0:1,eth0");
   EXPECT_EQ(choice.device, ExchangeDevice());
   EXPECT_EQ(log().find("names no RDMA"), std::string::npos);
+}
+
+TEST_F(NetworkChoiceTest, RdmaIsWithoutTcpAndWithoutInterfaces) {
+  NetworkChoice choice = Choose(ExchangeTransport::kRdma);
+  EXPECT_EQ(choice.transports, "rc,dc");
+  EXPECT_EQ(choice.devices, "mlx5_1:1");
+  EXPECT_EQ(choice.device.device, "mlx5_1");
+  here_.named = "mlx5_0:1,eth0";
+  choice = Choose(ExchangeTransport::kRdma);
+  EXPECT_EQ(choice.transports, "rc,dc");
+  EXPECT_EQ(choice.devices, "mlx5_0:1,eth0");
+}
+
+TEST_F(NetworkChoiceTest, RdmaFailsWithoutADeviceThatIsUpAndSaysWhatIsMissing) {
+  const auto message = [&] {
+    const Result<NetworkChoice> choice = Try(ExchangeTransport::kRdma);
+    EXPECT_EQ(choice.status().code(), StatusCode::kFailedPrecondition);
+    return std::string(choice.status().message());
+  };
+  here_.devices[0].ports[0].is_up = false;
+  here_.devices[1].is_usable = false;
+  here_.devices[1].ports.clear();
+  EXPECT_TRUE(Contains(message(),
+                       "exchange transport RDMA: mlx5_0 has no port that is up, mlx5_1 "
+                       "is not given to this process; "));
+  here_.named = "eth0";
+  EXPECT_TRUE(Contains(message(), "UCX_NET_DEVICES names no RDMA port that is up"));
+  here_.named.clear();
+  here_.devices.clear();
+  EXPECT_TRUE(Contains(message(),
+                       "exchange transport RDMA: this machine has no RDMA device; give "
+                       "this worker a device that is up, or use Auto"));
+}
+
+TEST_F(NetworkChoiceTest, OnlyNvidiasDevicesTellUcxTheFamilyOfADatagram) {
+  EXPECT_FALSE(Choose().checks_datagrams);
+  here_.devices[1].vendor = 0x02c9;
+  EXPECT_TRUE(Choose().checks_datagrams);
+  here_.named = "mlx5_0:1";
+  EXPECT_FALSE(Choose().checks_datagrams) << "the other device is chosen";
 }
 
 TEST_F(NetworkChoiceTest, SaysWhyThereIsNone) {

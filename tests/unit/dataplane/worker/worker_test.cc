@@ -13,6 +13,7 @@
 #include "common/model/config.h"
 #include "common/model/digest.h"
 #include "common/process_room.h"
+#include "dataplane/comm/transport/ucx/rdma_devices.h"
 #include "dataplane/worker/describe_model.h"
 #include "proto/convert.h"
 #include "tests/support/contains.h"
@@ -55,6 +56,15 @@ class WorkerTest : public testing::Test {
 
   ServiceUnderTest service_;
 };
+
+TEST_F(WorkerTest, RdmaFailsOnAMachineWithoutADeviceAlthoughMembersShareMemory) {
+  if (!FindRdmaDevices().empty()) GTEST_SKIP() << "this machine has an RDMA device";
+  service_.topology().transport = ExchangeTransport::kRdma;
+  const Status prepared = service_.PrepareAttention(On);
+  EXPECT_EQ(prepared.code(), StatusCode::kFailedPrecondition) << prepared.ToString();
+  EXPECT_TRUE(
+      Contains(prepared.message(), "exchange transport RDMA: this machine has no RDMA device"));
+}
 
 TEST_F(WorkerTest, AbortEndsAPrepareUnderWayAndTheNextOneSucceeds) {
   const Status prepared = WhileItConnects([&] {

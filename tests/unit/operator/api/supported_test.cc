@@ -106,7 +106,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"image: x", "image"},
       {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
       {"device: CUDA", "device"},
-      {"exchange: {transport: RDMA}", "exchange.transport"},
       {"exchange: {sum: FixedPoint}", "exchange.sum"},
       {"exchange: {hostShared: true}", "exchange.hostShared"},
       {"scaling: {standby: 1}", "scaling.standby"},

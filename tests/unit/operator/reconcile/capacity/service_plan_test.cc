@@ -248,11 +248,15 @@ TEST(PlanService, CountsWhatRoundsAndLogitsAreComputedIn) {
 TEST(PlanService, CountsLandingMemoryWhereEveryPairGoesOverTheNetwork) {
   MoEService service = Fixed(2, 2);
   const auto shared = PlanService(service, SmallModel(), {16 * kGiB, 2});
-  service.spec.exchange.transport = Transport::kTcp;
-  const auto tcp = PlanService(service, SmallModel(), {16 * kGiB, 2});
-  ASSERT_TRUE(shared.ok() && tcp.ok());
-  EXPECT_EQ(tcp->effective.transport, ExchangeTransport::kTcp);
-  EXPECT_GT(tcp->need.exchange, 2 * shared->need.exchange);
+  ASSERT_TRUE(shared.ok());
+  for (const auto& [asked, effective] : {std::pair(Transport::kTcp, ExchangeTransport::kTcp),
+                                         std::pair(Transport::kRdma, ExchangeTransport::kRdma)}) {
+    service.spec.exchange.transport = asked;
+    const auto network = PlanService(service, SmallModel(), {16 * kGiB, 2});
+    ASSERT_TRUE(network.ok());
+    EXPECT_EQ(network->effective.transport, effective);
+    EXPECT_GT(network->need.exchange, 2 * shared->need.exchange) << ToString(effective);
+  }
 }
 
 TEST(PlanService, CountsLandingMemoryBetweenPlayedNodesAndBundlesThere) {

@@ -664,6 +664,8 @@ TEST(Reconciler, WhatIsOfAnEpochNeedsNoNewPod) {
        [&] { return sim.workers.last().micro_batches == 2; }},
       {R"({"spec":{"exchange":{"transport":"TCP"}}})",
        [&] { return sim.workers.last().transport == ExchangeTransport::kTcp; }},
+      {R"({"spec":{"exchange":{"transport":"RDMA"}}})",
+       [&] { return sim.workers.last().transport == ExchangeTransport::kRdma; }},
       {R"({"spec":{"gateway":{"limits":{"queuedRequests":7}}}})",
        [&] { return sim.workers.last_plan().queued_requests == 7; }},
       {R"({"spec":{"slo":{"tpot":{"targetMilliseconds":40}}}})",
