@@ -117,9 +117,10 @@ Result<std::unique_ptr<UcpWorker>> UcpWorker::Open(const UcpWorkerOptions& optio
     return failed("emulates reads of GPUs by CPUs", UCS_ERR_UNSUPPORTED);
   }
   if (!options.checks_datagrams && !IsAtLeast(1, kMinorThatKnowsFamily)) {
-    // UCX 1.13 knows only the first name, and silently accepts unknown ones.
+    // UCX 1.13 knows only the first name, and silently accepts unknown ones. A UCX without verbs
+    // knows neither.
     if (ucp_config_modify(config, "UD_ETH_DGID_CHECK", "n") != UCS_OK) {
-      set("UD_VERBS_ETH_DGID_CHECK", "n");
+      static_cast<void>(ucp_config_modify(config, "UD_VERBS_ETH_DGID_CHECK", "n"));
     }
   }
   if (options.transports == "tcp") {
