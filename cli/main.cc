@@ -103,9 +103,9 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
           "instances or nodes that hold one of their experts. Default: Experts")
       ->needs(model)
       ->transform(CLI::IsMember({"Experts", "Attention"}, CLI::ignore_case));
-      ->add_option("--transport", options.transport,
-                   "between all workers, with --model: RDMA needs a device that is up. Default: "
-                   "shared memory, and TCP between played nodes")
+  ->add_option("--transport", options.transport,
+               "between all workers, with --model: RDMA needs a device that is up. Default: "
+               "shared memory, and TCP between played nodes")
       ->needs(model)
       ->transform(CLI::IsMember({"Auto", "SharedMemory", "TCP", "RDMA"}, CLI::ignore_case));
   DeclareTimed(*serve, options.timed);
