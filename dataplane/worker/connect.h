@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "common/log.h"
-#include "common/row_format.h"
 #include "common/statistics.h"
+#include "common/status.h"
 #include "common/topology.h"
+#include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/comm/handshake/handshake.h"
 #include "dataplane/comm/transport/device_slots.h"
 
@@ -36,9 +37,9 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
 // warning, if they cannot be allocated; then everything goes through host memory. So it does if the
 // exchange compresses: the GPU packs rows on their way there. `gpu_direct`: as for ConnectExchange.
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
-                                             const TransportLayout& layout, Compression compression,
-                                             kernels::Context& context, bool gpu_direct,
-                                             const Logger& log);
+                                             const TransportLayout& layout,
+                                             const ExchangeShape& shape, kernels::Context& context,
+                                             bool gpu_direct, const Logger& log);
 
 // How `transport` communicates with each peer. `device`: as it was connected, or null.
 std::vector<PeerLink> LinksOf(const Transport& transport, const DeviceSlots* device);

@@ -23,6 +23,7 @@ class PassingExchange : public AttentionExchange {
   Traffic sent() const override { return inner_->sent(); }
   Traffic received() const override { return inner_->received(); }
   Compression compression() const override { return inner_->compression(); }
+  FixedPointSums sums() const override { return inner_->sums(); }
   std::span<std::byte> Rows(int micro_batch) override { return inner_->Rows(micro_batch); }
   std::byte* DeviceRows(int micro_batch) override { return inner_->DeviceRows(micro_batch); }
   Status Post(const RoundKey& key, int rows, MonotonicTime ready) override {

@@ -24,11 +24,14 @@ TEST(ExchangeSize, IsWhatMembersAllocate) {
     shape.max_rows = max_rows;
     shape.m = m;
     shape.n = n;
-    for (const Role role : {Role::kAttention, Role::kExperts}) {
-      const PeerId self{role, Rank{0}};
-      const SegmentMap map(DirectLayout(shape, self), self);
-      EXPECT_EQ(map.bytes(), SegmentBytes(shape.size(), role))
-          << ToString(self) << " of " << m << "A" << n << "E";
+    for (const int bits : {0, 32, 24}) {
+      shape.sums.bits = bits;
+      for (const Role role : {Role::kAttention, Role::kExperts}) {
+        const PeerId self{role, Rank{0}};
+        const SegmentMap map(DirectLayout(shape, self), self);
+        EXPECT_EQ(map.bytes(), SegmentBytes(shape.size(), role))
+            << ToString(self) << " of " << m << "A" << n << "E, sums of " << bits;
+      }
     }
   }
 }
@@ -58,6 +61,7 @@ TEST(ExchangeSize, CoversTheLargestMemberOfTheTwoPhaseModes) {
       shape.max_rows = 64;
       shape.m = m;
       shape.n = n;
+      if (m == 8) shape.sums.bits = 24;
       for (int a = 0; a < m; ++a) shape.node_of.push_back(a / a_each);
       for (int e = 0; e < n; ++e) shape.node_of.push_back(e / e_each);
       ExchangeSize size = shape.size();
