@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "common/stop_signals.h"
@@ -33,6 +34,9 @@ struct ServeOptions {
   std::optional<PlayedNodes> nodes;      // that this machine plays; they give the counts
   std::string exchange_mode;             // empty: chosen
   std::string compression;               // of the exchange; empty: none
+  std::string sum;                       // of the exchange: a rule; empty: chosen
+  int sum_bits = 32;                     // with FixedPoint
+  std::vector<int> sum_exponents;        // with FixedPoint; empty: calibrated at the start
   std::optional<TimedDevice> timed;      // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "common/timed_device.h"
@@ -31,6 +32,9 @@ struct ServiceAsked {
   int micro_batches = 0;           // 0: chosen
   std::string exchange_mode = {};  // empty: chosen
   std::string compression = {};    // empty: none
+  std::string sum = {};            // empty: chosen
+  int sum_bits = 32;               // with FixedPoint
+  std::vector<int> sum_exponents = {};
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

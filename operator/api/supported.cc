@@ -142,10 +142,6 @@ constexpr std::array kLimits = {
           [](const Spec& s) {
             return Unless(s.exchange.gate, {GateSide::kAuto, GateSide::kExperts});
           }},
-    Limit{"exchange.sum", "Auto or Contributions", "",
-          [](const Spec& s) {
-            return Unless(s.exchange.sum, {SumRule::kAuto, SumRule::kContributions});
-          }},
     Limit{"exchange.hostShared", "false", "workers of this machine share memory already",
           [](const Spec& s) { return If(s.exchange.host_shared, "true"); }, Ground::kMachine},
     Limit{"scaling.standby", "0", "a worker of this machine starts at once",

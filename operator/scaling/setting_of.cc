@@ -116,6 +116,7 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
   if (plan.effective.compression == Compression::kFp8) {
     options.wires = {controllers::WireFormat::kFp8};
   }
+  options.sums = {plan.effective.sum};
   options.min_micro_batches = std::max(micro_batches, 1);
   options.max_micro_batches = micro_batches > 0 ? micro_batches : is_cpu ? 1 : 2;
   return out;

@@ -177,7 +177,8 @@ void SetExchange(const ModelDescription& model, ServicePlan& plan) {
                           static_cast<size_t>(RowBytes(model, plan.effective.compression)),
                           plan.effective.mode,
                           nodes.attention,
-                          nodes.experts};
+                          nodes.experts,
+                          SumBytes(plan.effective.sums.bits, model.hidden)};
   ExchangeSize together = size;
   if (plan.shares_hosts) {
     // Where the scheduler puts the pods is not known: all in one machine, or each in its own.
@@ -229,7 +230,7 @@ constexpr int kEpochs = 2;
 
 RoundRoom RoomOfRounds(const ServicePlan& plan) {
   return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches,
-          plan.effective.compression};
+          plan.effective.compression, plan.effective.sums.bits};
 }
 
 // For workers on GPUs, without keys and values. Weights pass through host memory. If they are
@@ -249,7 +250,9 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   attention.device.exchange =
       kEpochs * (AttentionDeviceSlotBytes(model, room) + int64_t{plan.max_rows_per_round} * row);
   if (need.attention_weights > 0) attention.host.weights = LargestAttentionTensorBytes(model);
-  attention.host.workspace = kEpochs * taken * (row + 8);
+  const int64_t sums = int64_t{plan.max_rows_per_round} *
+                       static_cast<int64_t>(SumBytes(plan.effective.sums.bits, model.hidden));
+  attention.host.workspace = kEpochs * (taken * 8 + std::max(taken * row, sums));
   attention.host.exchange = kEpochs * need.attention_exchange;
   attention.host.process = kGpuProcessBytes;
   GpuPodNeed& experts = need.experts_on_gpu;
@@ -388,6 +391,8 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   ModelDescription model = from.checkpoint;
   model.dtype = plan.dtype;
   JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
+  const janus::Status sums = Validate(plan.effective.sums, model.moe_layers(), model.moe.top_k);
+  if (!sums.ok()) return InvalidArgument("spec.exchange.sum: FixedPoint: " + sums.message());
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
   plan.compute_threads = from.budget.ComputeThreads(plan.m, plan.n);
@@ -398,11 +403,11 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   need.m = plan.m;
   need.n = plan.n;
   SetWeights(model, plan.dtype == from.checkpoint.dtype, plan);
-  need.attention_workspace =
-      AttentionWorkspaceBytes(model, plan.max_rows_per_round, plan.max_batch_size,
-                              plan.compute_threads, plan.effective.compression);
-  need.expert_workspace =
-      ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round, plan.effective.compression);
+  need.attention_workspace = AttentionWorkspaceBytes(
+      model, plan.max_rows_per_round, plan.max_batch_size, plan.compute_threads,
+      plan.effective.compression, plan.effective.sums.on());
+  need.expert_workspace = ExpertWorkspaceBytes(
+      model, plan.m, plan.max_rows_per_round, plan.effective.compression, plan.effective.sums.on());
   SetExchange(model, plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;
