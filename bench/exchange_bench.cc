@@ -28,6 +28,7 @@
 #include "dataplane/comm/transport/shared_memory.h"
 #include "dataplane/comm/transport/ucx/transport.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/kernels.h"
 #include "kernels/team.h"
 #include "tests/support/temp_folder.h"
 
@@ -150,30 +151,105 @@ void Case(const std::string& folder, int rows, int rounds) {
   std::fflush(stdout);
 }
 
-// The cost of Contributions if one expert instance has all experts of a row. Adding up before
-// sending then saves most: one message per row in place of top_k.
+// The cost of Contributions if one expert instance has all experts of a row, beside one sum of
+// integers for each row, and one vector of the wire's type, whose bits would follow the placement.
 void SumCase(const std::string& folder, int rows, int top_k, int rounds) {
-  std::vector<double> times[2];
-  size_t bytes_back[2] = {};
+  struct Way {
+    const char* name;
+    int top_k;
+    int sum_bits;
+    std::vector<double> micros = {};
+    size_t bytes_back = 0;
+  };
+  Way ways[] = {{"contributions", top_k, 0},
+                {"sums_32", top_k, 32},
+                {"sums_24", top_k, 24},
+                {"partial_sums", 1, 0}};
   for (int block = 0; block < 10; ++block) {
-    for (const bool summed : {false, true}) {
-      const ExchangeShape shape = ShapeOfOne(summed ? 1 : top_k);
-      const size_t out = static_cast<size_t>(rows) * shape.row_bytes();
-      bytes_back[summed] = out * static_cast<size_t>(shape.top_k);
-      AlignedBuffer from(out), to(bytes_back[summed]);
+    for (Way& way : ways) {
+      ExchangeShape shape = ShapeOfOne(way.top_k);
+      shape.sums.bits = way.sum_bits;
+      const auto all_rows = static_cast<size_t>(rows);
+      const size_t out = all_rows * shape.row_bytes();
+      way.bytes_back =
+          all_rows * shape.reply_bytes() * (shape.sums.on() ? 1 : static_cast<size_t>(shape.top_k));
+      AlignedBuffer from(out), to(way.bytes_back);
       std::memset(from.data(), 1, out);
-      SharedMemoryRounds(folder, shape, rows, rounds, from.data(), to.data(), times[summed]);
+      SharedMemoryRounds(folder, shape, rows, rounds, from.data(), to.data(), way.micros);
     }
   }
-  for (auto& list : times) std::sort(list.begin(), list.end());
-  const double contributions = At(times[false], .5);
-  const double partial = At(times[true], .5);
-  std::printf(
-      "{\"bench\":\"sum_rule\",\"rows\":%d,\"hidden\":%d,\"top_k\":%d,\"dtype\":\"bf16\","
-      "\"contributions\":{\"bytes_back\":%zu,\"p50_us\":%.2f},"
-      "\"partial_sums\":{\"bytes_back\":%zu,\"p50_us\":%.2f},\"p50_ratio\":%.3f}\n",
-      rows, kHidden, top_k, bytes_back[false], contributions, bytes_back[true], partial,
-      contributions / partial);
+  std::printf("{\"bench\":\"sum_rule\",\"rows\":%d,\"hidden\":%d,\"top_k\":%d,\"dtype\":\"bf16\"",
+              rows, kHidden, top_k);
+  for (Way& way : ways) {
+    std::sort(way.micros.begin(), way.micros.end());
+    std::printf(",\"%s\":{\"bytes_back\":%zu,\"p50_us\":%.2f}", way.name, way.bytes_back,
+                At(way.micros, .5));
+  }
+  std::printf("}\n");
+  std::fflush(stdout);
+}
+
+// What it takes one thread to add the contributions of rows to sums, and sums to rows, for each
+// element of a row, beside what a link saves.
+void SumsCodecCase(int rows, int top_k, int rounds) {
+  const Result<kernels::Isa> isa = kernels::SelectIsa(kernels::DetectCpu());
+  kernels::Team team(1);
+  kernels::Stream on;
+  if (isa.ok()) on = {kernels::Device::kCpu, &team, *isa, nullptr};
+  constexpr int kElements = 7168;
+  const auto count = static_cast<size_t>(rows) * kElements;
+  AlignedBuffer terms(count * static_cast<size_t>(top_k) * 4), sums(count * 4), y(count * 4);
+  auto* const values = reinterpret_cast<float*>(terms.data());
+  uint32_t draw = 1;
+  for (size_t i = 0; i < count * static_cast<size_t>(top_k); ++i) {
+    draw = draw * 1664525u + 1013904223u;
+    values[i] = static_cast<float>(static_cast<int32_t>(draw)) * 0x1p-31f;
+  }
+  std::memset(y.data(), 0, count * 4);
+  std::vector<int32_t> ends;
+  for (int row = 0; row < rows; ++row) ends.push_back((row + 1) * top_k);
+  for (const int bits : {32, 24}) {
+    std::vector<const void*> parts;
+    for (int row = 0; row < rows; ++row) {
+      parts.push_back(sums.data() + static_cast<size_t>(row) * SumBytes(bits, kElements));
+    }
+    std::vector<double> add, combine;
+    const auto timed = [](std::vector<double>& micros, auto&& work) {
+      const MonotonicTime begin = MonotonicClock::now();
+      JANUS_CHECK(work().ok());
+      micros.push_back(Seconds(MonotonicClock::now() - begin).count() * 1e6);
+    };
+    for (int i = 0; i < rounds; ++i) {
+      timed(add, [&] {
+        return kernels::AddTerms(on, {.terms = values,
+                                      .ends = ends.data(),
+                                      .sums = sums.data(),
+                                      .bits = bits,
+                                      .exponent = -16,
+                                      .limit = FixedLimit(bits, top_k),
+                                      .rows = rows,
+                                      .hidden = kElements});
+      });
+      timed(combine, [&] {
+        return kernels::CombineSums(on, {.sums = parts.data(),
+                                         .bits = bits,
+                                         .exponent = -16,
+                                         .residual = reinterpret_cast<float*>(y.data()),
+                                         .y = reinterpret_cast<float*>(y.data()),
+                                         .rows = rows,
+                                         .hidden = kElements,
+                                         .top_k = 1});
+      });
+    }
+    std::sort(add.begin(), add.end());
+    std::sort(combine.begin(), combine.end());
+    const double elements = static_cast<double>(count);
+    std::printf(
+        "{\"bench\":\"exact_sums\",\"rows\":%d,\"hidden\":%d,\"top_k\":%d,\"bits\":%d,"
+        "\"add_ns\":%.3f,\"combine_ns\":%.3f}\n",
+        rows, kElements, top_k, bits, At(add, .5) * 1e3 / elements,
+        At(combine, .5) * 1e3 / elements);
+  }
   std::fflush(stdout);
 }
 
@@ -288,6 +364,8 @@ int main(int argc, char** argv) {
     janus::dataplane::SumCase(folder.path(), rows, 8, std::max(10, rounds / 2));
   for (const int rows : {1, 16, 128, 1024})
     janus::dataplane::CodecCase(rows, std::max(10, rounds / 10));
+  for (const int rows : {1, 16, 128})
+    janus::dataplane::SumsCodecCase(rows, 8, std::max(10, rounds / 10));
   // For ucx_perftest and for us; ConnectNetwork asks for the same.
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "lo", 1);

@@ -44,7 +44,12 @@ inline void ExpertSide(Transport& transport, const ExchangeShape& shape, int rou
     const size_t bytes = static_cast<size_t>(rows.count) * shape.row_bytes();
     const ExpertExchange::Outgoing out =
         exchange->Begin(key.micro_batch, Rank{0}, rows.count * shape.top_k);
-    for (size_t c = 0, slot = 0; slot < static_cast<size_t>(shape.top_k); ++slot) {
+    const auto k = static_cast<size_t>(shape.top_k);
+    // Sums have their references in order of rows. All are zero.
+    for (size_t c = 0; shape.sums.on() && c < out.refs.size(); ++c) {
+      out.refs[c] = {static_cast<uint16_t>(c / k), static_cast<uint16_t>(c % k), 0};
+    }
+    for (size_t c = 0, slot = 0; slot < k && !shape.sums.on(); ++slot) {
       if (copy) std::memcpy(out.rows + slot * bytes, rows.rows, bytes);
       for (int r = 0; r < rows.count; ++r, ++c)
         out.refs[c] = {static_cast<uint16_t>(r), static_cast<uint8_t>(slot), 0};
@@ -67,8 +72,13 @@ inline void AttentionSide(Transport& transport, const ExchangeShape& shape, int 
     const Status waited = transport.Wait(Soon(), [&] { return *exchange->Poll(key); });
     JANUS_CHECK(waited.ok(), waited.ToString());
     const auto table = exchange->Contributions(key.micro_batch);
-    for (size_t c = 0; c < table.size() && to != nullptr; ++c)
-      std::memcpy(to + c * shape.row_bytes(), table[c], shape.row_bytes());
+    const size_t reply = shape.reply_bytes();
+    std::byte* at = to;
+    for (size_t c = 0; c < table.size() && to != nullptr; ++c) {
+      if (table[c] == nullptr) continue;  // in another slot's sum
+      std::memcpy(at, table[c], reply);
+      at += reply;
+    }
     micros.push_back(Seconds(MonotonicClock::now() - start).count() * 1e6);
   }
 }

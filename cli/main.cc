@@ -1,6 +1,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
+#include <string>
 
+#include "cli/calibrate.h"
 #include "cli/explain/commands.h"
 #include "cli/hub/models.h"
 #include "cli/objects/commands.h"
@@ -103,11 +106,36 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
           "instances or nodes that hold one of their experts. Default: Experts")
       ->needs(model)
       ->transform(CLI::IsMember({"Experts", "Attention"}, CLI::ignore_case));
-  ->add_option("--transport", options.transport,
-               "between all workers, with --model: RDMA needs a device that is up. Default: "
-               "shared memory, and TCP between played nodes")
+  serve
+      ->add_option("--transport", options.transport,
+                   "between all workers, with --model: RDMA needs a device that is up. Default: "
+                   "shared memory, and TCP between played nodes")
       ->needs(model)
       ->transform(CLI::IsMember({"Auto", "SharedMemory", "TCP", "RDMA"}, CLI::ignore_case));
+  auto* sum =
+      serve->add_option("--sum", options.sum,
+                        "how contributions of experts are added, with --model. FixedPoint: sums of "
+                        "integers, of which "
+                        "fewer bytes travel; answers differ a little. Default: Contributions");
+  sum->needs(model)->transform(
+      CLI::CheckedTransformer(std::map<std::string, std::string>{{"Auto", "Auto"},
+                                                                 {"Contributions", "Contributions"},
+                                                                 {"FixedPoint", "FixedPoint"},
+                                                                 {"fixed-point", "FixedPoint"}},
+                              CLI::ignore_case));
+  serve
+      ->add_option("--sum-bits", options.sum_bits,
+                   "with --sum FixedPoint: bits of an element of a sum on the wire")
+      ->needs(sum)
+      ->check(CLI::IsMember({24, 32}))
+      ->capture_default_str();
+  serve
+      ->add_option("--sum-exponents", options.sum_exponents,
+                   "with --sum FixedPoint: the exponents that janusctl calibrate prints, with "
+                   "commas. Default: calibrated at the start, which computes some prompts")
+      ->needs(sum)
+      ->delimiter(',')
+      ->check(CLI::Range(-100, 100));
   DeclareTimed(*serve, options.timed);
   serve
       ->add_option("--name", options.name,
@@ -199,6 +227,23 @@ void DeclareModels(CLI::App& app, ModelsOptions& options) {
   models->add_flag("--download", options.download, "with a model: download it, without serving it");
 }
 
+void DeclareCalibrate(CLI::App& app, CalibrateOptions& options) {
+  CLI::App* calibrate = app.add_subcommand(
+      "calibrate",
+      "Run a model on this machine's CPUs and print the exponents for exchange.sum: FixedPoint");
+  calibrate
+      ->add_option("model", options.model,
+                   "checkpoint folder, or owner/name or owner/name@revision of a hub, which is "
+                   "downloaded first. Its weights must fit into memory")
+      ->required();
+  calibrate->add_option("--prompts", options.prompts,
+                        "file with one prompt in each line, like those that will be served. "
+                        "Default: built in");
+  calibrate->add_option("--sum-bits", options.bits, "bits of an element of a sum on the wire")
+      ->check(CLI::IsMember({24, 32}))
+      ->capture_default_str();
+}
+
 constexpr const char* kServiceName = "service name; needed only if several services run here";
 
 struct ObjectCommands {
@@ -283,6 +328,8 @@ int Run(int argc, char** argv) {
   DeclareServe(app, serve);
   DeclareModels(app, models);
   DeclareValidate(app, validate);
+  CalibrateOptions calibrate;
+  DeclareCalibrate(app, calibrate);
   Tools tools(app);
   ObjectCommands objects;
   DeclareObjects(app, objects);
@@ -312,6 +359,8 @@ int Run(int argc, char** argv) {
     status = Models(models, stop);
   } else if (app.got_subcommand("validate")) {
     status = Validate(validate);
+  } else if (app.got_subcommand("calibrate")) {
+    status = Calibrate(calibrate, stop);
   } else if (app.got_subcommand("get")) {
     status = Print(Get(objects.get));
   } else if (app.got_subcommand("describe")) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "cli/calibrate.h"
 #include "cli/hub/fetch.h"
 #include "cli/objects/running_services.h"
 #include "cli/screen.h"
@@ -117,13 +118,23 @@ std::string FoldersNear(const std::string& name) {
   return near.empty() ? "" : " (" + near + ")";
 }
 
+bool MustCalibrate(const ServeOptions& options) {
+  return options.sum == "FixedPoint" && options.sum_exponents.empty();
+}
+
 // Downloads the model. What would be refused is refused before its weights are fetched.
 Result<std::string> FetchFolder(const ServeOptions& options, const Asked& asked, Screen& screen,
                                 StopSignals& stop) {
   JANUS_ASSIGN_OR_RETURN(const hub::Settings settings, hub::ReadSettings());
   hub::DownloadOptions download;
   download.judge = [&](const std::string& folder) -> Status {
-    JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(options, asked, folder));
+    ServeOptions judged = options;
+    if (MustCalibrate(options)) {
+      // The exponents come from the weights.
+      JANUS_ASSIGN_OR_RETURN(const ModelDescription model, LoadModelConfig(folder));
+      judged.sum_exponents.assign(static_cast<size_t>(model.moe_layers()), 0);
+    }
+    JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(judged, asked, folder));
     return Check(options, object.service).status();
   };
   Result<hub::LocalModel> local = FetchShown(settings, *asked.hub, download, screen, stop);
@@ -322,13 +333,23 @@ Result<PlayedNodes> ReadPlayedNodes(const std::string& text) {
   return nodes;
 }
 
-Status Serve(const ServeOptions& options, StopSignals& stop) {
+Status Serve(const ServeOptions& given, StopSignals& stop) {
   const SystemClock clock;
+  ServeOptions options = given;
   Screen screen(STDOUT_FILENO, isatty(STDOUT_FILENO) == 1);
   JANUS_ASSIGN_OR_RETURN(const Asked asked, ReadAsked(options));
   std::string folder;  // of a model of a hub
   if (asked.hub) {
     JANUS_ASSIGN_OR_RETURN(folder, FetchFolder(options, asked, screen, stop));
+  }
+  if (MustCalibrate(options)) {
+    screen.Line("computing some prompts to choose the exponents of exact sums (--sum-exponents)");
+    CalibrateOptions calibrate;
+    calibrate.bits = options.sum_bits;
+    JANUS_ASSIGN_OR_RETURN(
+        const std::string yaml,
+        RunCalibration(folder.empty() ? options.model_dir : folder, calibrate, stop));
+    JANUS_ASSIGN_OR_RETURN(options.sum_exponents, ReadExponents(yaml));
   }
   JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(options, asked, folder));
   JANUS_ASSIGN_OR_RETURN(Checked checked, Check(options, object.service));

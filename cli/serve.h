@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "common/stop_signals.h"
@@ -35,6 +36,9 @@ struct ServeOptions {
   std::string compression;               // of the exchange; empty: none
   std::string gate;                      // the role that computes it; empty: experts
   std::string transport;                 // of the exchange; empty: chosen
+  std::string sum;                       // of the exchange: a rule; empty: chosen
+  int sum_bits = 32;                     // with FixedPoint
+  std::vector<int> sum_exponents;        // with FixedPoint; empty: calibrated at the start
   std::optional<TimedDevice> timed;      // replaces the device of the object
   std::string host = "127.0.0.1";
   int port = 8000;

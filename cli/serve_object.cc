@@ -44,7 +44,10 @@ Result<std::string> ComposeObject(const ServeOptions& options,
                      options.exchange_mode,
                      options.compression,
                      options.gate,
-                     options.transport};
+                     options.transport,
+                     options.sum,
+                     options.sum_bits,
+                     options.sum_exponents};
   if (options.nodes) {
     asked.attention = options.nodes->attention_nodes * options.nodes->attention_each;
     asked.experts = options.nodes->expert_nodes * options.nodes->experts_each;

@@ -107,6 +107,17 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
   if (!asked.transport.empty()) {
     control::SetAt(root, {"spec", "exchange", "transport"}, Node::String(asked.transport));
   }
+  if (!asked.sum.empty()) {
+    control::SetAt(root, {"spec", "exchange", "sum"}, Node::String(asked.sum));
+  }
+  if (asked.sum == "FixedPoint") {
+    control::SetAt(root, {"spec", "exchange", "sumBits"}, Node::Integer(asked.sum_bits));
+    Node exponents = Node::List();
+    for (const int exponent : asked.sum_exponents) {
+      exponents.items.push_back(Node::Integer(exponent));
+    }
+    control::SetAt(root, {"spec", "exchange", "sumExponents"}, std::move(exponents));
+  }
   const auto count = [&](std::string_view role, const std::optional<int>& replicas) {
     if (replicas)
       control::SetAt(root, {"spec", "roles", role, "replicas"}, Node::Integer(*replicas));

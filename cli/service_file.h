@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/status.h"
 #include "common/timed_device.h"
@@ -33,6 +34,9 @@ struct ServiceAsked {
   std::string compression = {};    // empty: none
   std::string gate = {};           // the role that computes it; empty: experts
   std::string transport = {};      // empty: chosen
+  std::string sum = {};            // empty: chosen
+  int sum_bits = 32;               // with FixedPoint
+  std::vector<int> sum_exponents = {};
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

@@ -303,9 +303,8 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
                  "attention and experts may share a node (an NVLink domain). A plan that fits into "
                  "one node exchanges rows over the links of that node");
   plan->add_flag("--fixed-point", options.fixed_point,
-                 "also try the sum rule FixedPoint, which this version does not serve");
-  plan->add_flag("--all-modes", options.all_modes,
-                 "also try fp8 on the wire, and FixedPoint, which this version does not serve");
+                 "also try the sum rule FixedPoint, which rounds contributions to integers");
+  plan->add_flag("--all-modes", options.all_modes, "also try fp8 on the wire, and FixedPoint");
   plan->add_flag("--served", options.served, "leave out plans that this version cannot serve");
   plan->add_option("--max-pools", options.max_pools,
                    "most pools, which are copies of mAnE side by side")
@@ -468,8 +467,8 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       ->delimiter(',');
   simulate->add_flag(
       "--all-modes", options.all_modes,
-      "ours may also exchange rows in fp8, and in the ways that this version does not "
-      "serve: two phases over every card, FixedPoint, gate on attention");
+      "ours may also exchange rows in fp8, add by FixedPoint, and exchange in the ways that this "
+      "version does not serve: two phases over every card, gate on attention");
   simulate->add_flag("--tighten-peers", options.tightens_peers,
                      "run ceil, hpa, wva, dynamo and sglang again with stricter thresholds until "
                      "they keep the targets");

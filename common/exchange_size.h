@@ -18,11 +18,13 @@ struct ExchangeSize {
   int micro_batches = 1;
   int max_rows = 0;  // of one sender in one round
   int top_k = 0;
-  size_t row_bytes = 0;
+  size_t row_bytes = 0;  // of a row, and of a contribution
   ExchangeMode mode = ExchangeMode::kDirect;
   // For the two-phase modes: instances of a node, at most.
   int attention_per_node = 1;
   int experts_per_node = 1;
+  // Of a sum, with the rule FixedPoint; 0: contributions travel one by one.
+  size_t sum_bytes = 0;
   // With the gate on attention, rows travel with the experts that they chose, and in mode Direct
   // every expert instance gets a message of its own.
   GateSide gate = GateSide::kExperts;
@@ -79,11 +81,18 @@ constexpr size_t ContributionBytes(size_t count, size_t row_bytes) {
   return exchange_size::Aligned(count * exchange_size::kContributionRef) + count * row_bytes;
 }
 
+// Payload of the references of `count` contributions, then `sums` sums of them.
+constexpr size_t SummedBytes(size_t count, size_t sums, size_t sum_bytes) {
+  return exchange_size::Aligned(count * exchange_size::kContributionRef) + sums * sum_bytes;
+}
+
 // Payload of an expert instance's slot for one attention instance: at most one contribution for
-// every (row, top-k slot).
+// every (row, top-k slot), or one sum for every row.
 constexpr size_t ContributionSlotBytes(const ExchangeSize& size) {
-  return ContributionBytes(static_cast<size_t>(size.max_rows) * static_cast<size_t>(size.top_k),
-                           size.row_bytes);
+  const auto rows = static_cast<size_t>(size.max_rows);
+  const size_t count = rows * static_cast<size_t>(size.top_k);
+  return size.sum_bytes == 0 ? ContributionBytes(count, size.row_bytes)
+                             : SummedBytes(count, rows, size.sum_bytes);
 }
 
 // A message within a bundle of the two-phase modes.
@@ -92,7 +101,7 @@ constexpr size_t SectionBytes(size_t payload) {
 }
 // All contributions of an expert node's instances to one attention instance. Together they have at
 // most one for every (row, top-k slot). Each instance has a section, and pads references and
-// vectors.
+// vectors. With sums, one section has those of the whole node.
 constexpr size_t BundledContributionBytes(const ExchangeSize& size, int experts_in_node) {
   return static_cast<size_t>(experts_in_node) * SectionBytes(2 * exchange_size::Aligned(1)) +
          SectionBytes(ContributionSlotBytes(size));

@@ -96,6 +96,7 @@ struct InstanceStatistics {
   uint64_t cached_in_host = 0;
   uint64_t saved_to_host = 0;
   uint64_t prefix_host_bytes = 0;
+  uint64_t clamped_elements = 0;  // of contributions, with the sum rule FixedPoint (experts)
   uint64_t sit_outs = 0;          // steps without an attention instance although it had work
   uint64_t steps_aborted = 0;     // left before their end and repeated; all members count each
   uint64_t rounds_missed = 0;     // late beyond the deadline or refused, noticed by this instance;

@@ -62,6 +62,12 @@ Status GroupedExpertFfnCuda(const Stream&, const GroupedExpertFfnArgs&) {
 Status CombineSlotsCuda(const Stream&, const CombineSlotsArgs&) {
   return Absent("CombineSlots");
 }
+Status AddTermsCuda(const Stream&, const AddTermsArgs&) {
+  return Absent("AddTerms");
+}
+Status CombineSumsCuda(const Stream&, const CombineSumsArgs&) {
+  return Absent("CombineSums");
+}
 Status PermuteRowsCuda(const Stream&, const PermuteRowsArgs&) {
   return Absent("PermuteRows");
 }

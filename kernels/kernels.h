@@ -562,6 +562,38 @@ struct CombineSlotsArgs {
 // it).
 Status CombineSlots(const Stream& stream, const CombineSlotsArgs& args);
 
+// The two sides of the sum rule FixedPoint (common/fixed_point.h has the arithmetic of an element,
+// and its bounds). A sum is H elements of `bits` bits, 32 or 24.
+struct AddTermsArgs {
+  const float* terms = nullptr;   // [N,H]: those of a sum are neighbours
+  const int32_t* ends = nullptr;  // [T], ascending: sum t has the terms before ends[t] that sum t-1
+                                  // has not
+  void* sums = nullptr;           // [T,H]
+  uint32_t* clamped = nullptr;    // grows by the clamped elements of terms, modulo 2^32; or null
+  int bits = 32;
+  int exponent = 0;   // s
+  int32_t limit = 0;  // janus::FixedLimit
+  int64_t rows = 0;   // T
+  int64_t hidden = 0;
+};
+// sums[t] = the sum of ToFixed(term) over the terms of t.
+Status AddTerms(const Stream& stream, const AddTermsArgs& args);
+
+struct CombineSumsArgs {
+  const void* const* sums = nullptr;  // [T,k] pointers to [H], wherever they lie; null: none
+  int bits = 32;
+  int exponent = 0;                 // s
+  const float* local = nullptr;     // [T,H]: of FFNs beside the routed experts; or null
+  const float* residual = nullptr;  // [T,H]
+  float* y = nullptr;               // [T,H]; may be residual
+  int64_t rows = 0;                 // T
+  int64_t hidden = 0;               // H
+  int top_k = 0;                    // k, at least 1
+};
+// y[t] = residual[t] + (FromFixed(sums[t,0] + ... + sums[t,k-1]) + local[t]): the integers in any
+// order, then fp32 in this order.
+Status CombineSums(const Stream& stream, const CombineSumsArgs& args);
+
 // ------------------------------------------------------------------------------------------------
 // Rows on their way between instances.
 

@@ -750,6 +750,23 @@ v1::Compression ToProto(Compression compression) {
   return compression == Compression::kFp8 ? v1::COMPRESSION_FP8 : v1::COMPRESSION_NONE;
 }
 
+v1::FixedSums ToProto(const FixedPointSums& sums) {
+  v1::FixedSums out;
+  out.set_bits(static_cast<uint32_t>(sums.bits));
+  for (const int8_t exponent : sums.exponents) out.add_exponents(exponent);
+  return out;
+}
+
+Result<FixedPointSums> FromProto(const v1::FixedSums& sums) {
+  FixedPointSums out;
+  out.bits = static_cast<int>(std::min(sums.bits(), 255u));
+  for (const int32_t exponent : sums.exponents()) {
+    if (exponent < INT8_MIN || exponent > INT8_MAX) return Unknown("exponent", exponent);
+    out.exponents.push_back(static_cast<int8_t>(exponent));
+  }
+  return out;
+}
+
 Result<Compression> FromProto(v1::Compression compression) {
   switch (compression) {
     case v1::COMPRESSION_UNSPECIFIED:

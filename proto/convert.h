@@ -5,6 +5,7 @@
 #include "common/control.h"
 #include "common/dtype.h"
 #include "common/fetch_progress.h"
+#include "common/fixed_point.h"
 #include "common/gateway_counts.h"
 #include "common/row_format.h"
 #include "common/statistics.h"
@@ -65,9 +66,12 @@ v1::SchedulingPolicy ToProto(SchedulingPolicy policy);
 // UNSPECIFIED gives the default named in topology.proto.
 Result<SchedulingPolicy> FromProto(v1::SchedulingPolicy policy);
 v1::Compression ToProto(Compression compression);
+v1::FixedSums ToProto(const FixedPointSums& sums);
 v1::PrefixSharing ToProto(PrefixSharing sharing);
 // InvalidArgument: unknown to this version.
 Result<Compression> FromProto(v1::Compression compression);
+// InvalidArgument: an exponent that is no int8. Validate checks the rest.
+Result<FixedPointSums> FromProto(const v1::FixedSums& sums);
 Result<PrefixSharing> FromProto(v1::PrefixSharing sharing);
 
 // Both use the same numbers. 16, UNAUTHENTICATED, becomes PermissionDenied, because callers act the

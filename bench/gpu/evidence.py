@@ -37,6 +37,7 @@ FIRST = (
     "CombineSlots.GivesTheReferencesBits*", "FastCombine.GivesThePlainFormsBits",
     "PermuteRows.MovesEach*", "FastRows.*",
     "PackFp8.GivesTheReferencesBits*", "UnpackFp8.GivesTheReferencesBits*",
+    "AddTerms.GivesTheReferencesBits*", "CombineSums.GivesTheReferencesBits*",
     "All/GateTopKTest.EqualsTheReference/Mixtral", "Shapes/FastGateTest.*/PastATile",
     "Both/ScheduleExpertsTest.GivesTheSpecificationsResultAtAModelsSize/*",
     "Ways/GateAndScheduleTest.*/Rows", "Shapes/RouteRoundTest.*/Rows",

@@ -238,7 +238,7 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
   if (is_any_unserved) {
     text +=
         "* this version cannot serve this plan. It serves one pool, one GPU per instance, and the "
-        "exchange Direct in bf16 with Contributions. --served leaves such plans out\n";
+        "exchange Direct. --served leaves such plans out\n";
   }
   text += "COST is the sum of the prices of the GPUs; one L20 costs 1\n";
   const FoundPlan& best = answer.plans[0];

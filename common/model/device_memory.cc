@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/fixed_point.h"
 #include "common/page_tokens.h"
 
 namespace janus {
@@ -31,6 +32,11 @@ int64_t RowBytes(const ModelDescription& model) {
 int64_t PackedBytes(const ModelDescription& model, const RoundRoom& room) {
   const RowFormat format{model.hidden, WireType(model), room.compression};
   return format.is_packed() ? static_cast<int64_t>(format.bytes()) : 0;
+}
+
+// A sum of contributions; 0: they travel one by one.
+int64_t SummedRowBytes(const ModelDescription& model, const RoundRoom& room) {
+  return static_cast<int64_t>(SumBytes(room.sum_bits, model.hidden));
 }
 
 // Bytes of one row of an FFN's hidden activations.
@@ -107,7 +113,9 @@ int64_t AttentionDeviceBytes(const ModelDescription& model, const RoundRoom& roo
              kActiveExpert * model.layers * room.micro_batches;
   }
   const int64_t packed = PackedBytes(model, room);
-  bytes += rows * packed + rows * model.moe.top_k * (row + packed + kPointer);
+  bytes += rows * packed;
+  bytes += room.sum_bits > 0 ? rows * (SummedRowBytes(model, room) + kPointer)
+                             : rows * model.moe.top_k * (row + packed + kPointer);
   bytes += a.latent ? LatentBytes(a, wire, part, keys) : GroupedBytes(a, part, keys);
   if (a.temperature) bytes += kFloat * a.temperature->Steps(model.max_positions);
   return bytes + kGap * (32 + 4 * room.micro_batches);
@@ -128,21 +136,26 @@ int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, 
   // Per layer: the replicas of each expert and their places, and the tensors of its slots.
   const int64_t tables = int64_t{model.moe_layers()} *
                          (16 * experts + 8 * int64_t{instances} * slots + kActiveExpert * slots);
-  return rows * (row + kPointer + 4) + (rows + pairs) * PackedBytes(model, room) + gate +
+  const int64_t packed = PackedBytes(model, room);
+  const int64_t back =
+      room.sum_bits > 0 ? rows * (SummedRowBytes(model, room) + 4) : pairs * packed;
+  return rows * (row + kPointer + 4) + rows * packed + back + gate +
          pairs * (kPair + HiddenBytes(model.moe.intermediate, wire)) + kActiveExpert * (slots + 1) +
          6 * experts + 16 * int64_t{instances} + tables + 64 * senders + kGap * 32;
 }
 
 int64_t AttentionDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room) {
-  if (room.compression != Compression::kNone) return AllRows(room) * RowBytes(model) + kGap;
+  if (room.compression != Compression::kNone || room.sum_bits > 0) {
+    return AllRows(room) * RowBytes(model) + kGap;
+  }
   return room.micro_batches *
          (int64_t{room.rows} * RowBytes(model) * (1 + model.moe.top_k) + 2 * kGap);
 }
 
 int64_t ExpertDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room, int senders) {
-  if (room.compression != Compression::kNone) {
-    return int64_t{senders} * room.rows * model.moe.top_k * RowBytes(model) + kGap;
-  }
+  const int64_t pairs = int64_t{senders} * room.rows * model.moe.top_k;
+  if (room.sum_bits > 0) return pairs * model.hidden * kFloat + kGap;
+  if (room.compression != Compression::kNone) return pairs * RowBytes(model) + kGap;
   const int64_t contributions = int64_t{room.rows} * model.moe.top_k * (RowBytes(model) + 4);
   return room.micro_batches * int64_t{senders} *
          (contributions + int64_t{room.rows} * RowBytes(model) + 2 * kGap);

@@ -18,6 +18,7 @@ struct RoundRoom {
   int batch = 0;                                 // sequences of an attention instance, at most
   int micro_batches = 1;                         // each has a part of the rows
   Compression compression = Compression::kNone;  // of rows and contributions in the exchange
+  int sum_bits = 0;                              // of a sum's elements (FixedPoint); 0: none
 };
 
 // Activations, logits, copied contributions, and the description of the batch; for `keys` cached
@@ -30,7 +31,7 @@ int64_t ExpertDeviceBytes(const ModelDescription& model, const RoundRoom& room, 
                           int instances, int slots);
 
 // The slots for sending: the exchange's slots that peers read, or the buffer that is copied to the
-// host. Also the landing memory for reads over a network. With compression only the buffer.
+// host. Also the landing memory for reads over a network. With compression or sums only the buffer.
 int64_t AttentionDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room);
 int64_t ExpertDeviceSlotBytes(const ModelDescription& model, const RoundRoom& room, int senders);
 

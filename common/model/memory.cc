@@ -85,7 +85,7 @@ int64_t ExpertWeightBytes(const ModelDescription& model) {
 }
 
 int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads,
-                                Compression compression) {
+                                Compression compression, bool sums) {
   const int64_t hidden = model.hidden;
   const AttentionDescription& a = model.attention;
   const int64_t query = int64_t{a.heads} * a.head_dim;
@@ -101,8 +101,9 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
   constexpr int64_t kFloat = 4;
   constexpr int64_t kPartials = int64_t{4} << 20;  // for attention's splits
   constexpr int64_t kRowOverhead = 64;             // token, position, pages
-  const int64_t unpacked =
-      compression == Compression::kNone ? 0 : (1 + int64_t{model.moe.top_k}) * hidden * wire;
+  const int64_t unpacked = compression == Compression::kNone
+                               ? 0
+                               : (1 + (sums ? 0 : int64_t{model.moe.top_k})) * hidden * wire;
   const int64_t per_row = unpacked + kFloat * ((local > 0 ? 3 : 2) * hidden + query + key_value) +
                           wire * (hidden + query + local) + int64_t{model.moe.top_k} * 8 +
                           kRowOverhead;
@@ -113,16 +114,19 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
 }
 
 int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows,
-                             Compression compression) {
+                             Compression compression, bool sums) {
   const int64_t contributions = int64_t{senders} * rows * model.moe.top_k;
   const int64_t wire = SizeOf(WireType(model));
   // Per assignment: expert, weight, replica, and the grouped operation's two pointers and weight.
   constexpr int64_t kAssignment = 48;
   constexpr int64_t kFloat = 4;
-  const int64_t unpacked = compression == Compression::kNone
-                               ? 0
-                               : (contributions + int64_t{senders} * rows) * model.hidden * wire;
-  return unpacked + contributions * (model.moe.intermediate * wire + kAssignment) +
+  const bool is_packed = compression != Compression::kNone;
+  const int64_t unpacked = (is_packed ? int64_t{senders} * rows : 0) * model.hidden * wire;
+  // The end of each sum in its contributions lies beside them.
+  const int64_t terms = sums        ? contributions * model.hidden * kFloat + senders * rows * 4
+                        : is_packed ? contributions * model.hidden * wire
+                                    : 0;
+  return unpacked + terms + contributions * (model.moe.intermediate * wire + kAssignment) +
          rows * (model.moe.experts * kFloat + 8);
 }
 

@@ -30,15 +30,17 @@ int64_t ExpertWeightBytes(const ModelDescription& model);
 
 // Memory in which one attention instance computes a step of `rows` rows: residuals, projections,
 // the logits of `batch` sequences, sampling on `threads` threads. If the exchange compresses, also
-// rows before they are packed and contributions once they are unpacked.
+// rows before they are packed and contributions once they are unpacked. `sums`: contributions come
+// back as sums (FixedPoint), which are never unpacked.
 int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads,
-                                Compression compression = Compression::kNone);
+                                Compression compression = Compression::kNone, bool sums = false);
 
 // Memory in which one expert instance computes a round of `rows` rows from each of `senders`
 // attention instances: gate logits, assignments, and the hidden activations of every contribution.
-// If the exchange compresses, also unpacked rows, and contributions before they are packed.
+// If the exchange compresses, also unpacked rows, and contributions before they are packed; with
+// `sums`, contributions in fp32 before they are added.
 int64_t ExpertWorkspaceBytes(const ModelDescription& model, int senders, int rows,
-                             Compression compression = Compression::kNone);
+                             Compression compression = Compression::kNone, bool sums = false);
 
 // Cache bytes per position over all layers: keys and values, or latent vector and rope key, in
 // WireType(model). The Fp8 form uses Float8E4M3 with a scale for each head's key and value, or for

@@ -58,7 +58,7 @@ struct Configuration {
 std::string NameOf(const Configuration& how);
 
 // Whether this version can run it: one pool, one GPU per instance, rows in bf16 or fp8 directly to
-// every expert instance, Contributions. Other configurations are planned only to show their value.
+// every expert instance. Other configurations are planned only to show their value.
 bool IsServed(const Configuration& how);
 
 struct Setting {

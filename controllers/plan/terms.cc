@@ -212,8 +212,7 @@ std::string NameOf(const Configuration& how) {
 
 bool IsServed(const Configuration& how) {
   return how.pools == 1 && how.tp_attention == 1 && how.tp_experts == 1 &&
-         how.mode == ExchangeMode::kDirect && how.gate == GateSide::kExperts &&
-         how.sum == SumRule::kContributions;
+         how.mode == ExchangeMode::kDirect && how.gate == GateSide::kExperts;
 }
 
 int NodesOf(int instances, int tensor_parallel, int per_node) {

@@ -50,7 +50,7 @@ struct AttentionEpoch {
         pace(at),
         layers(model, weights, cache, on,
                {in.max_rows_per_round, in.micro_batches, most_logits, true,
-                SentRows(with, in.micro_batches), with.compression(), with.gate()}),
+                SentRows(with, in.micro_batches), with.compression(), with.sums(), with.gate()}),
         sample_workspace(
             on.context->AllocateOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
                 model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),

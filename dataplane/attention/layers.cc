@@ -46,6 +46,7 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
       is_host_(context_.is_host()),
       wire_(WireType(model)),
       format_{model.hidden, wire_, room.compression},
+      sums_(room.sums),
       row_bytes_(format_.exact_bytes()),
       room_(room),
       part_room_((room.max_rows + room.micro_batches - 1) / room.micro_batches),
@@ -74,6 +75,15 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
   if (room.sent.empty() && (!is_host_ || format_.is_packed())) {
     to_experts_ = context_.AllocateOrNote(rows * row_bytes_);
   }
+  if (sums_.on()) {
+    JANUS_CHECK(room.sent.empty(), room.sent.size());
+    const Status valid = Validate(sums_, model.moe_layers(), model.moe.top_k);
+    JANUS_CHECK(valid.ok(), valid.ToString());
+    for (int layer = 0, next = 0; layer < model.layers; ++layer) {
+      moe_layer_.push_back(next);
+      if (!model.IsDense(layer)) ++next;
+    }
+  }
   if (format_.is_packed()) PreparePacking();
   if (room.gate == GateSide::kAttention) {
     JANUS_CHECK(is_host_, part_room_);
@@ -88,11 +98,10 @@ void AttentionLayers::PreparePacking() {
   JANUS_CHECK(room_.sent.empty(), room_.sent.size());
   const auto rows = static_cast<size_t>(room_rows_);
   const size_t slots = rows * static_cast<size_t>(model_.moe.top_k);
+  if (!is_host_) packed_ = context_.AllocateOrNote(rows * format_.bytes());
+  if (sums_.on()) return;
   unpacked_ = context_.AllocateOrNote(slots * row_bytes_);
-  if (!is_host_) {
-    packed_ = context_.AllocateOrNote(rows * format_.bytes());
-    return;
-  }
+  if (!is_host_) return;
   unpacked_pointers_.resize(slots);
   for (size_t i = 0; i < slots; ++i) unpacked_pointers_[i] = unpacked_.data() + i * row_bytes_;
 }
@@ -105,15 +114,17 @@ void AttentionLayers::PrepareDevice(int32_t spare_page) {
       static_cast<size_t>(room_.most_logits) * static_cast<size_t>(model_.vocab) * sizeof(float);
   logits_ = context_.AllocateOrNote(logits);
   if (room_.logits_on_host) host_logits_ = context_.AllocatePinnedOrNote(logits);
-  const size_t slots = static_cast<size_t>(part_room_) * static_cast<size_t>(model_.moe.top_k);
+  const size_t slots = static_cast<size_t>(part_room_) * static_cast<size_t>(PartsOnDevice());
+  const size_t taken_bytes = sums_.on() ? SumBytes(sums_.bits, model_.hidden) : row_bytes_;
   for (int i = 0; i < room_.micro_batches; ++i) {
     Taken& taken = taken_.emplace_back();
-    taken.rows = kernels::Staging(context_, slots * format_.bytes());
+    taken.rows = kernels::Staging(context_, slots * (sums_.on() ? taken_bytes : format_.bytes()));
     taken.pointers = kernels::Staging(context_, slots * sizeof(void*));
     if (taken.pointers.host() == nullptr) continue;
     auto* const pointers = taken.pointers.host_at<const void*>(0);
-    const std::byte* const at = format_.is_packed() ? UnpackedOf(i) : taken.rows.device();
-    for (size_t j = 0; j < slots; ++j) pointers[j] = at + j * row_bytes_;
+    const std::byte* const at =
+        format_.is_packed() && !sums_.on() ? UnpackedOf(i) : taken.rows.device();
+    for (size_t j = 0; j < slots; ++j) pointers[j] = at + j * taken_bytes;
     context_.NoteFailure(taken.pointers.Push(0, slots * sizeof(pointers[0])));
   }
   const std::vector<int32_t> unused(static_cast<size_t>(KvPagePool::PagesFor(part_room_)),
@@ -197,7 +208,7 @@ Status AttentionLayers::Begin(const Batch& batch) {
   JANUS_CHECK(count <= room_.max_rows, count, room_.max_rows);
   for (int i = 0; i < room_.micro_batches; ++i) {
     const Part part = MicroBatch(count, i, room_.micro_batches);
-    parts_[static_cast<size_t>(i)] = {part.first, part.rows, 0, {}};
+    parts_[static_cast<size_t>(i)] = {part.first, part.rows, 0, 0, {}};
   }
   if (count == 0) return OkStatus();
   JANUS_RETURN_IF_ERROR(step_.Reopen());
@@ -298,6 +309,7 @@ Status AttentionLayers::StartOn(const kernels::Stream& on, Work work, int layer,
 
 Status AttentionLayers::Attend(int layer, int part, std::byte* out) {
   const Rows rows = RowsOf(part);
+  parts_[static_cast<size_t>(part)].layer = layer;
   if (rows.count == 0) return OkStatus();
   if (is_host_) {
     if (!format_.is_packed()) return AttendInto(stream_, layer, rows, out);
@@ -463,6 +475,46 @@ Status AttentionLayers::Combine(const kernels::Stream& on, const Rows& rows,
   return kernels::CombineSlots(on, args);
 }
 
+Status AttentionLayers::CombineRowSums(const kernels::Stream& on, const Rows& rows, int layer) {
+  const int64_t offset = int64_t{rows.at} * model_.hidden;
+  kernels::CombineSumsArgs args;
+  args.sums = parts_[static_cast<size_t>(rows.part)].contributions.data();
+  args.bits = sums_.bits;
+  args.exponent = sums_.exponent(moe_layer_[static_cast<size_t>(layer)]);
+  args.local = model_.moe.shared_intermediate > 0 ? local_.as<float>() + offset : nullptr;
+  args.residual = residual_.as<float>() + offset;
+  args.y = residual_.as<float>() + offset;
+  args.rows = rows.count;
+  args.hidden = model_.hidden;
+  args.top_k = PartsOnDevice();
+  return kernels::CombineSums(on, args);
+}
+
+Status AttentionLayers::TakeSums(int part, std::span<const void* const> sums) {
+  Taken& taken = taken_[static_cast<size_t>(part)];
+  const auto rows = static_cast<size_t>(this->rows(part));
+  const auto k = static_cast<size_t>(model_.moe.top_k);
+  const size_t bytes = SumBytes(sums_.bits, model_.hidden);
+  JANUS_RETURN_IF_ERROR(taken.rows.Reopen());
+  for (size_t row = 0; row < rows; ++row) {
+    std::byte* const to = taken.rows.host() + row * bytes;
+    bool is_first = true;
+    for (const void* const sum : sums.subspan(row * k, k)) {
+      if (sum == nullptr) continue;
+      if (is_first) {
+        std::memcpy(to, sum, bytes);
+      } else {
+        AddSum(sums_.bits, model_.hidden, to, static_cast<const std::byte*>(sum));
+      }
+      is_first = false;
+    }
+  }
+  JANUS_RETURN_IF_ERROR(taken.rows.Push(0, rows * bytes));
+  parts_[static_cast<size_t>(part)].contributions = {taken.pointers.device_at<const void* const>(0),
+                                                     rows};
+  return OkStatus();
+}
+
 // For a GPU, gathers the contributions that are on the host. One copy takes the range from the
 // first to the last of them.
 Status AttentionLayers::TakeExperts(int part, std::span<const void* const> contributions,
@@ -473,12 +525,13 @@ Status AttentionLayers::TakeExperts(int part, std::span<const void* const> contr
   const size_t slots = static_cast<size_t>(rows.count) * static_cast<size_t>(model_.moe.top_k);
   given = contributions;
   if (is_host_) {
-    if (!format_.is_packed()) return OkStatus();
+    if (!format_.is_packed() || sums_.on()) return OkStatus();
     const size_t first = static_cast<size_t>(rows.at) * static_cast<size_t>(model_.moe.top_k);
     given = std::span(unpacked_pointers_).subspan(first, slots);
     return UnpackRows(stream_, format_, contributions.first(slots), UnpackedOf(part));
   }
-  JANUS_CHECK(!format_.is_packed() || on_device.empty(), on_device.size());
+  JANUS_CHECK((!format_.is_packed() && !sums_.on()) || on_device.empty(), on_device.size());
+  if (sums_.on()) return TakeSums(part, contributions);
   Taken& taken = taken_[static_cast<size_t>(part)];
   JANUS_RETURN_IF_ERROR(taken.rows.Reopen());
   const size_t bytes = format_.bytes();
@@ -512,6 +565,9 @@ Status AttentionLayers::TakeExperts(int part, std::span<const void* const> contr
 Status AttentionLayers::AddExperts(int part) {
   const Rows rows = RowsOf(part);
   if (rows.count == 0) return OkStatus();
+  if (sums_.on()) {
+    return CombineRowSums(stream_, rows, parts_[static_cast<size_t>(part)].layer);
+  }
   return Combine(stream_, rows, parts_[static_cast<size_t>(part)].contributions, model_.moe.top_k,
                  model_.moe.shared_intermediate > 0);
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "common/fixed_point.h"
 #include "common/model/description.h"
 #include "common/row_format.h"
 #include "common/topology.h"
@@ -30,13 +31,13 @@ namespace janus::dataplane {
 //
 // On a GPU everything lies in its memory, including weights and cache. A step's row descriptions go
 // up in one copy (Begin). Rows for the experts come down into the exchange's slot (Attend), and
-// gathered contributions go up (TakeExperts). What the experts read or write in GPU memory stays
-// there instead. If the exchange compresses, rows are packed on the way out and contributions
-// unpacked on the way in, on the layers' device. Shared experts compute from the rows as they were.
-// All of this is queued: a caller must wait for the context before it reads a result
-// on the host. If the launches of a part were recorded (Record), one launch starts each piece of
-// work. It computes as many rows as were recorded. Rows beyond the part's own write to the cache's
-// spare page, and their results are not read.
+// gathered contributions go up (TakeExperts); the host adds the sums of a row first. What the
+// experts read or write in GPU memory stays there instead. If the exchange compresses, rows are
+// packed on the way out and contributions unpacked on the way in, on the layers' device. Shared
+// experts compute from the rows as they were. All of this is queued: a caller must wait for the
+// context before it reads a result on the host. If the launches of a part were recorded (Record),
+// one launch starts each piece of work. It computes as many rows as were recorded. Rows beyond the
+// part's own write to the cache's spare page, and their results are not read.
 //
 // Confined to the step thread. Buffers are sized once; only the host's logits grow, to the most
 // rows requested at once. If the context lacks memory, it reports that by TakeFailure.
@@ -55,6 +56,8 @@ class AttentionLayers {
     // Of the rows for the experts and of their contributions, as the exchange has it
     // (Exchange::compression). Not with `sent`.
     Compression compression = Compression::kNone;
+    // What comes back for the rows, as the exchange has it (Exchange::sums). Not with `sent`.
+    FixedPointSums sums = {};
     // Whether Gate is called. Only for the host.
     GateSide gate = GateSide::kExperts;
   };
@@ -90,7 +93,8 @@ class AttentionLayers {
   // Takes the experts' contributions, pointers [rows, K] to rows in the exchange's format. If
   // on_device is not 0, the pointer is a GPU address, and the row is there for work queued from now
   // on. Otherwise the row must be there now. All rows must stay valid until AddExperts has
-  // returned. Empty on_device: all rows are on the host.
+  // returned. Empty on_device: all rows are on the host. With sums, the pointers are those of
+  // AttentionExchange::Contributions, all of them on the host.
   Status TakeExperts(int part, std::span<const void* const> contributions,
                      std::span<const uint8_t> on_device = {});
   // Adds them, then the output of SharedExperts, to the residual stream.
@@ -122,15 +126,17 @@ class AttentionLayers {
     int first = 0;  // of the batch
     int rows = 0;
     int recorded = 0;  // number of rows that its recorded launches compute; 0: not recorded
+    int layer = 0;     // as passed to Attend
     std::span<const void* const> contributions;  // as passed to TakeExperts
   };
   // For a GPU: a part's contributions on their way up. Each part has its own staging. Otherwise the
   // host would wait for copies of another part, which may be queued behind the stream's waits for
   // peers.
   struct Taken {
-    kernels::Staging rows;      // [part_room_, K] in the exchange's format
+    // [part_room_, K] in the exchange's format; with sums, one for each row.
+    kernels::Staging rows;
     kernels::Staging pointers;  // [part_room_, K], into it, into unpacked_, or to what lies on a
-                                // device
+                                // device; with sums [part_room_]
   };
   // Pieces of a layer's work for one part that a device starts by one launch.
   enum class Work : unsigned char {
@@ -145,6 +151,12 @@ class AttentionLayers {
     const PositionClass* classes;
   };
 
+  // Parts of a row's contributions that are added on the layers' device.
+  int PartsOnDevice() const { return sums_.on() && !is_host_ ? 1 : model_.moe.top_k; }
+  // For a GPU with sums: adds those of each row, and queues their copy to the device.
+  Status TakeSums(int part, std::span<const void* const> sums);
+  // residual += the sum of each row, then local_.
+  Status CombineRowSums(const kernels::Stream& on, const Rows& rows, int layer);
   void PrepareDevice(int32_t spare_page);
   void PreparePacking();
   // Where a part's rows for the experts lie in device memory.
@@ -189,6 +201,7 @@ class AttentionLayers {
   const bool is_host_;  // whether the device's memory is the host's
   const DType wire_;
   const RowFormat format_;  // in the exchange
+  const FixedPointSums sums_;
   const size_t row_bytes_;  // of the wire type
   const Room room_;
   const int part_room_;  // rows of a part, at most
@@ -196,6 +209,7 @@ class AttentionLayers {
   const StepLayout layout_;
   const std::unique_ptr<SelfAttention> attention_;
 
+  std::vector<int> moe_layer_;  // by layer: its number among those with experts
   std::vector<PartRows> parts_;
   kernels::RowGraphs graphs_;           // by PieceOf
   std::vector<PositionClass> classes_;  // [T]

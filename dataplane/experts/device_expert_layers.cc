@@ -61,10 +61,19 @@ DeviceExpertLayers::DeviceExpertLayers(const ModelDescription& model, const Expe
   const auto ffn = kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs()),
                                                            model.moe.intermediate, wire_);
   ffn_workspace_ = context_.AllocateOrNote(static_cast<size_t>(ffn.bytes));
-  if (!device_replies_) replies_ = context_.AllocateOrNote(pairs() * row_bytes_);
+  if (!device_replies_) replies_ = context_.AllocateOrNote(pairs() * term_bytes_);
   if (format_.is_packed()) {
     packed_in_ = context_.AllocateOrNote(rows * format_.bytes());
-    packed_replies_ = context_.AllocateOrNote(pairs() * format_.bytes());
+    if (!sums_.on()) packed_replies_ = context_.AllocateOrNote(pairs() * format_.bytes());
+  }
+  if (sums_.on()) {
+    sums_out_ = context_.AllocateOrNote(rows * SumBytes(sums_.bits, model.hidden));
+    staged_ends_ = kernels::Staging(context_, ends_.size() * sizeof(ends_[0]));
+    clamped_word_ = kernels::Staging(context_, sizeof(uint32_t));
+    if (clamped_word_.host() != nullptr) {
+      *clamped_word_.host_at<uint32_t>(0) = 0;
+      context_.NoteFailure(clamped_word_.Push(0, sizeof(uint32_t)));
+    }
   }
   Result<std::unique_ptr<kernels::Event>> event = context_.MakeEvent();
   if (event.ok()) {
@@ -131,7 +140,7 @@ const std::byte* DeviceExpertLayers::DeviceRows(size_t sender) const {
 
 std::byte* DeviceExpertLayers::RepliesTo(size_t sender) const {
   return device_replies_ ? senders_[sender].replies
-                         : replies_.data() + sender * sender_stride_ * row_bytes_;
+                         : replies_.data() + sender * sender_stride_ * term_bytes_;
 }
 
 Status DeviceExpertLayers::GateRows(size_t sender) {
@@ -215,7 +224,7 @@ Status DeviceExpertLayers::StartOn(const kernels::Stream& on, Work work, int lay
     args.first_rows = round_.device_at<int32_t>(FirstRowsAt());
     args.senders = static_cast<int>(senders_.size());
     args.y = round_.device_at<std::byte* const>(kRepliesAt);
-    args.y_row_bytes = static_cast<int64_t>(row_bytes_);
+    args.y_row_bytes = static_cast<int64_t>(term_bytes_);
     args.active = work_.device_at<kernels::ActiveExpert>(0);
     args.contributions = work_.device_at<kernels::Contribution>(contributions_at_);
     args.scratch = scratch_.data();
@@ -279,6 +288,7 @@ Status DeviceExpertLayers::Compute(Begun begin) {
     JANUS_RETURN_IF_ERROR(ComputeLists(begin));
   }
   if (device_replies_ || rows_ == 0) return OkStatus();
+  if (sums_.on()) return SendSums();
   for (size_t a = 0; a < senders_.size(); ++a) {
     const Sender& sender = senders_[a];
     if (!sender.gated) continue;
@@ -294,6 +304,30 @@ Status DeviceExpertLayers::Compute(Begun begin) {
   return OkStatus();
 }
 
+Status DeviceExpertLayers::SendSums() {
+  JANUS_RETURN_IF_ERROR(staged_ends_.Reopen());
+  std::copy(ends_.begin(), ends_.end(), staged_ends_.host_at<int32_t>(0));
+  JANUS_RETURN_IF_ERROR(staged_ends_.Push(0, ends_.size() * sizeof(ends_[0])));
+  const size_t sum_bytes = SumBytes(sums_.bits, model_.hidden);
+  for (size_t a = 0; a < senders_.size(); ++a) {
+    const Sender& sender = senders_[a];
+    if (sender.contributions == 0) continue;
+    kernels::AddTermsArgs terms = AddTermsOf(sender);
+    terms.terms = reinterpret_cast<const float*>(RepliesTo(a));
+    terms.ends = staged_ends_.device_at<int32_t>(0) + a * max_rows_;
+    terms.sums = sums_out_.data() + a * max_rows_ * sum_bytes;
+    terms.clamped = clamped_word_.device_at<uint32_t>(0);
+    JANUS_RETURN_IF_ERROR(kernels::AddTerms(stream_, terms));
+    JANUS_RETURN_IF_ERROR(
+        context_.CopyOut(sender.reply, terms.sums, static_cast<size_t>(sender.sums) * sum_bytes));
+  }
+  return clamped_word_.Pull(0, sizeof(uint32_t));
+}
+
+uint32_t DeviceExpertLayers::clamped() const {
+  return sums_.on() ? *clamped_word_.host_at<uint32_t>(0) : 0;
+}
+
 Status DeviceExpertLayers::ComputeLists(Begun begin) {
   JANUS_RETURN_IF_ERROR(work_.Reopen());
   const auto k = static_cast<size_t>(model_.moe.top_k);
@@ -302,7 +336,7 @@ Status DeviceExpertLayers::ComputeLists(Begun begin) {
   LayReplies(begin, [&](const Piece& piece) {
     kernels::Contribution& c = contributions[ListedAt(piece)];
     c.x = DeviceRows(piece.sender) + piece.pair / k * row_bytes_;
-    c.y = RepliesTo(piece.sender) + piece.at * row_bytes_;
+    c.y = RepliesTo(piece.sender) + piece.at * term_bytes_;
     c.weight = weights[piece.pair_of_round];
   });
   kernels::GroupedExpertFfnArgs args = FfnOverLists(layer_);

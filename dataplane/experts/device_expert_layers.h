@@ -28,6 +28,7 @@ class DeviceExpertLayers final : public ExpertLayers {
   Status Start() override;
   Result<bool> IsAssigned() override;
   Status Compute(Begun begin) override;
+  uint32_t clamped() const override;
 
  private:
   // Pieces of a round that are started by one launch.
@@ -63,6 +64,8 @@ class DeviceExpertLayers final : public ExpertLayers {
   void TakeIds();
   // Computes from the lists that the host scheduled.
   Status ComputeLists(Begun begin);
+  // Once the contributions are queued: adds those of each row, and copies the sums out.
+  Status SendSums();
   // The first of a sender's rows in device memory.
   const std::byte* DeviceRows(size_t sender) const;
 
@@ -88,10 +91,15 @@ class DeviceExpertLayers final : public ExpertLayers {
   const size_t contributions_at_;              // in work_
   kernels::Staging work_;  // ActiveExpert [C], Contribution [m * R_max * K]: the lists
   kernels::Buffer ffn_workspace_;
-  kernels::Buffer replies_;  // [m, R_max * K, H] of the wire type; empty with device_replies
+  // [m, R_max * K, H] of the wire type, or with sums in fp32; empty with device_replies
+  kernels::Buffer replies_;
   // If the exchange compresses, in its format: rows [m, R_max], contributions [m, R_max * K].
   kernels::Buffer packed_in_;
   kernels::Buffer packed_replies_;
+  // With sums:
+  kernels::Buffer sums_out_;       // [m, R_max]
+  kernels::Staging staged_ends_;   // int32 [m, R_max]
+  kernels::Staging clamped_word_;  // uint32
 };
 
 }  // namespace janus::dataplane

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/comm/wire/wire.h"
 #include "dataplane/steps/await_device.h"
@@ -68,11 +69,11 @@ ExpertInstance::ExpertInstance(const ExpertOptions& options, const ModelDescript
       transport_(transport),
       exchange_(exchange),
       clock_(clock),
-      layers_(
-          MakeExpertLayers(model, weights, topology, rank,
-                           {options.scheduling, options.crossover_rows, options.graphs,
-                            exchange.DeviceReplies(0, Rank{0}) != nullptr, exchange.compression()},
-                           place)),
+      layers_(MakeExpertLayers(
+          model, weights, topology, rank,
+          {options.scheduling, options.crossover_rows, options.graphs,
+           exchange.DeviceReplies(0, Rank{0}) != nullptr, exchange.compression(), exchange.sums()},
+          place)),
       control_(transport, topology.m(), topology.max_rows_per_round, topology.epoch,
                options.deadlines, options.log),
       sources_(static_cast<size_t>(topology.m())),
@@ -160,7 +161,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   if (options_.routing != nullptr) options_.routing->BeginStep();
   if (options_.trace != nullptr) options_.trace->BeginStep(ticket.step, start);
   wait_ = gate_ = aebs_ = computed_ = Seconds(0);
-  rows_ = rounds_ = activated_ = 0;
+  rows_ = rounds_ = activated_ = clamped_ = 0;
   is_overlapped_ = false;
   JANUS_RETURN_IF_ERROR(timings_.Start());
   const int b = micro_batches_;
@@ -208,6 +209,7 @@ Status ExpertInstance::ExecuteStep(const Ticket& ticket) {
   statistics_.rounds += rounds_;
   CountMessages();
   statistics_.activated_experts += activated_;
+  statistics_.clamped_elements += clamped_;
   if (options_.pacer != nullptr) Report(options_.pacer->counts(), paced_, statistics_);
   statistics_.compute_seconds += (took - wait_).count();
   statistics_.wait_seconds += wait_.count();
@@ -374,6 +376,8 @@ Status ExpertInstance::Answer(const RoundKey& key) {
   rows_ += static_cast<uint64_t>(layers_->rows());
   ++rounds_;
   activated_ += static_cast<uint64_t>(layers_->activated());
+  const uint32_t clamped = layers_->clamped();
+  clamped_ += clamped - std::exchange(clamped_before_, clamped);
   return OkStatus();
 }
 

@@ -139,6 +139,8 @@ class ExpertInstance {
   uint64_t rows_ = 0;
   uint64_t rounds_ = 0;
   uint64_t activated_ = 0;
+  uint64_t clamped_ = 0;
+  uint32_t clamped_before_ = 0;  // what the layers had counted
 };
 
 }  // namespace janus::dataplane

@@ -1,7 +1,9 @@
 #include "dataplane/experts/expert_layers.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "dataplane/experts/device_expert_layers.h"
 #include "dataplane/experts/host_expert_layers.h"
@@ -29,7 +31,9 @@ ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& w
       crossover_rows_(options.crossover_rows),
       wire_(WireType(model)),
       format_{model.hidden, wire_, options.compression},
+      sums_(options.sums),
       row_bytes_(format_.exact_bytes()),
+      term_bytes_(sums_.on() ? static_cast<size_t>(model.hidden) * sizeof(float) : row_bytes_),
       max_rows_(static_cast<size_t>(topology.max_rows_per_round)),
       sender_stride_(max_rows_ * static_cast<size_t>(model.moe.top_k)),
       slots_(static_cast<size_t>(topology.experts[static_cast<size_t>(rank_)].slots)),
@@ -43,6 +47,11 @@ ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& w
       slot_first_(slots_),
       next_(slots_) {
   JANUS_CHECK(!format_.is_packed() || !options.device_replies, rank_);
+  if (!sums_.on()) return;
+  JANUS_CHECK(!options.device_replies, rank_);
+  const Status valid = Validate(sums_, model.moe_layers(), model.moe.top_k);
+  JANUS_CHECK(valid.ok(), valid.ToString());
+  ends_.resize(senders_.size() * max_rows_);
 }
 
 void ExpertLayers::Begin(int layer, uint64_t draw) {
@@ -107,6 +116,7 @@ void ExpertLayers::LayReplies(Begun begin, FunctionRef<void(const Piece&)> each)
     const ExpertExchange::Outgoing out = begin(Rank{static_cast<int32_t>(a)}, sender.contributions);
     sender.reply = out.rows;
     size_t written = 0;
+    size_t row_before = SIZE_MAX;
     for (size_t i = 0; i < static_cast<size_t>(sender.count) * k; ++i, ++at) {
       const Replica replica = replicas_[at];
       if (replica.instance != rank_) continue;
@@ -114,8 +124,21 @@ void ExpertLayers::LayReplies(Begun begin, FunctionRef<void(const Piece&)> each)
                            static_cast<uint16_t>(ids_[at] % ContributionRef::kMostExperts)};
       each({a, i, at, written, replica.slot});
       ++written;
+      if (!sums_.on()) continue;
+      if (i / k != std::exchange(row_before, i / k)) ++sender.sums;
+      ends_[a * max_rows_ + static_cast<size_t>(sender.sums) - 1] = static_cast<int32_t>(written);
     }
   }
+}
+
+kernels::AddTermsArgs ExpertLayers::AddTermsOf(const Sender& sender) const {
+  kernels::AddTermsArgs args;
+  args.bits = sums_.bits;
+  args.exponent = sums_.exponent(layer_);
+  args.limit = FixedLimit(sums_.bits, model_.moe.top_k);
+  args.rows = sender.sums;
+  args.hidden = model_.hidden;
+  return args;
 }
 
 size_t ExpertLayers::ListedAt(const Piece& piece) {
@@ -146,7 +169,7 @@ kernels::GroupedExpertFfnArgs ExpertLayers::FfnOf(int layer) const {
   args.swiglu_limit = model_.moe.swiglu_limit;
   args.swiglu_alpha = model_.moe.swiglu_alpha;
   args.row_dtype = wire_;
-  args.y_dtype = wire_;
+  args.y_dtype = sums_.on() ? DType::kFloat32 : wire_;
   return args;
 }
 

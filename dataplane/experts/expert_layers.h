@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/aebs.h"
+#include "common/fixed_point.h"
 #include "common/function_ref.h"
 #include "common/model/description.h"
 #include "common/row_format.h"
@@ -29,6 +30,10 @@ struct ExpertLayersOptions {
   // Of the exchange's rows and contributions. Rows are unpacked before the gate, and contributions
   // packed after the FFN, on the layers' device.
   Compression compression = Compression::kNone;
+  // If they are on, contributions are computed in fp32, and the instance writes the sum of its
+  // contributions to each row, on the layers' device. Then only rows are compressed. Not with
+  // device_replies.
+  FixedPointSums sums = {};
 };
 
 // The expert side of the model over the rows of one round, as one expert instance computes it. The
@@ -79,6 +84,9 @@ class ExpertLayers {
   int activated() const { return activated_; }
   // Rows of each of this instance's slots.
   std::span<const int> rows_of_slot() const { return slot_count_; }
+  // With sums: elements of contributions that were too large and were clamped, modulo 2^32, since
+  // the start. It may lag behind by a round.
+  virtual uint32_t clamped() const { return 0; }
   // The experts that the rows of the round chose, [rows, K], by (rank, row).
   std::span<const uint16_t> routed() const {
     return std::span(ids_).first(static_cast<size_t>(rows_) *
@@ -95,6 +103,7 @@ class ExpertLayers {
     std::byte* replies = nullptr;
     int count = 0;
     int contributions = 0;       // how many this instance computes for it
+    int sums = 0;                // with sums: the rows that they are for
     std::byte* reply = nullptr;  // where they go
   };
   // One contribution of this instance: the at-th to a sender, for one row and top-k slot.
@@ -115,7 +124,7 @@ class ExpertLayers {
   // each of this instance's slots. Internal: work was assigned to a slot without an expert.
   Result<Regime> Schedule();
   // Begins every reply, and calls `each` for this instance's contributions in the order of the
-  // replies.
+  // replies. With sums it also fills ends_.
   void LayReplies(Begun begin, FunctionRef<void(const Piece&)> each);
   // Afterwards: lists the activated slots and the contributions that `each` placed by ListedAt.
   int ListActive(kernels::ActiveExpert* active) const;
@@ -127,6 +136,8 @@ class ExpertLayers {
   const ExpertLayerWeights& layer_weights() const {
     return weights_.layers[static_cast<size_t>(layer_)];
   }
+  // With sums: arguments of AddTerms for a sender, without addresses.
+  kernels::AddTermsArgs AddTermsOf(const Sender& sender) const;
   // The FFN's arguments for the layer, without lists and workspace.
   kernels::GroupedExpertFfnArgs FfnOf(int layer) const;
 
@@ -136,8 +147,10 @@ class ExpertLayers {
   const SchedulingPolicy scheduling_;
   const int crossover_rows_;
   const DType wire_;
-  const RowFormat format_;                        // of rows and contributions in the exchange
+  const RowFormat format_;  // of rows and contributions in the exchange
+  const FixedPointSums sums_;
   const size_t row_bytes_;                        // of the wire type
+  const size_t term_bytes_;                       // of a contribution, as the FFN writes it
   const size_t max_rows_;                         // R_max
   const size_t sender_stride_;                    // R_max * K
   const size_t slots_;                            // C
@@ -151,6 +164,7 @@ class ExpertLayers {
   std::vector<uint16_t> ids_;      // [T, K] of the round, by (rank, row)
   std::vector<Replica> replicas_;  // likewise
   std::vector<int> slot_count_;
+  std::vector<int32_t> ends_;  // with sums: by sender [m, R_max], as AddTerms takes them
 
  private:
   AebsWorkspace aebs_;

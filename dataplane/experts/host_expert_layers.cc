@@ -22,9 +22,12 @@ HostExpertLayers::HostExpertLayers(const ModelDescription& model, const ExpertWe
           static_cast<size_t>(kernels::GroupedExpertFfnWorkspace::For(static_cast<int64_t>(pairs()),
                                                                       model.moe.intermediate, wire_)
                                   .bytes))) {
-  if (!format_.is_packed()) return;
-  unpacked_ = place.context->AllocateOrNote(senders_.size() * max_rows_ * row_bytes_);
-  replies_ = place.context->AllocateOrNote(pairs() * row_bytes_);
+  if (format_.is_packed()) {
+    unpacked_ = place.context->AllocateOrNote(senders_.size() * max_rows_ * row_bytes_);
+  }
+  if (format_.is_packed() || sums_.on()) {
+    replies_ = place.context->AllocateOrNote(pairs() * term_bytes_);
+  }
 }
 
 const std::byte* HostExpertLayers::RowsOf(size_t sender) const {
@@ -41,8 +44,8 @@ size_t HostExpertLayers::PlaceOf(size_t sender, size_t row) const {
 }
 
 std::byte* HostExpertLayers::RepliesTo(size_t sender) const {
-  return format_.is_packed() ? replies_.data() + sender * sender_stride_ * row_bytes_
-                             : senders_[sender].reply;
+  return format_.is_packed() || sums_.on() ? replies_.data() + sender * sender_stride_ * term_bytes_
+                                           : senders_[sender].reply;
 }
 
 Status HostExpertLayers::GateRows(size_t sender) {
@@ -89,7 +92,7 @@ Status HostExpertLayers::Compute(Begun begin) {
   LayReplies(begin, [&](const Piece& piece) {
     kernels::Contribution& c = contributions_[ListedAt(piece)];
     c.x = RowsOf(piece.sender) + PlaceOf(piece.sender, piece.pair / k) * row_bytes_;
-    c.y = RepliesTo(piece.sender) + piece.at * row_bytes_;
+    c.y = RepliesTo(piece.sender) + piece.at * term_bytes_;
     c.weight = gate_weights_[piece.sender * sender_stride_ + piece.pair];
   });
   kernels::GroupedExpertFfnArgs args = FfnOf(layer_);
@@ -102,12 +105,21 @@ Status HostExpertLayers::Compute(Begun begin) {
   args.workspace = ffn_workspace_.data();
   args.workspace_bytes = static_cast<int64_t>(ffn_workspace_.size());
   JANUS_RETURN_IF_ERROR(kernels::GroupedExpertFfn(stream_, args));
-  if (!format_.is_packed()) return OkStatus();
+  if (!format_.is_packed() && !sums_.on()) return OkStatus();
   for (size_t a = 0; a < senders_.size(); ++a) {
     const Sender& sender = senders_[a];
     if (sender.contributions == 0) continue;
-    JANUS_RETURN_IF_ERROR(
-        PackRows(stream_, format_, RepliesTo(a), sender.contributions, sender.reply));
+    if (!sums_.on()) {
+      JANUS_RETURN_IF_ERROR(
+          PackRows(stream_, format_, RepliesTo(a), sender.contributions, sender.reply));
+      continue;
+    }
+    kernels::AddTermsArgs terms = AddTermsOf(sender);
+    terms.terms = reinterpret_cast<const float*>(RepliesTo(a));
+    terms.ends = ends_.data() + a * max_rows_;
+    terms.sums = sender.reply;
+    terms.clamped = &clamped_;
+    JANUS_RETURN_IF_ERROR(kernels::AddTerms(stream_, terms));
   }
   return OkStatus();
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/log.h"
-#include "common/row_format.h"
 #include "common/statistics.h"
+#include "common/status.h"
 #include "common/topology.h"
 #include "dataplane/comm/exchange/exchange.h"
 #include "dataplane/comm/exchange/measure_links.h"
@@ -40,9 +40,9 @@ Result<ConnectedExchange> ConnectExchange(const Topology& topology, const Transp
 // warning, if they cannot be allocated; then everything goes through host memory. So it does if the
 // exchange compresses: the GPU packs rows on their way there. `gpu_direct`: as for ConnectExchange.
 std::unique_ptr<DeviceSlots> MakeDeviceSlots(const Topology& topology,
-                                             const TransportLayout& layout, Compression compression,
-                                             kernels::Context& context, bool gpu_direct,
-                                             const Logger& log);
+                                             const TransportLayout& layout,
+                                             const ExchangeShape& shape, kernels::Context& context,
+                                             bool gpu_direct, const Logger& log);
 
 // Measures the links between the topology's nodes that need a network, as far as `links` does not
 // know them, and notes them there. A link that could not be measured is logged, and fails nothing.

@@ -84,8 +84,11 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
     return Unimplemented(
         "exchange.gate Attention: GPUs compute the gate only with the experts; use Experts");
   }
-  const ExchangeShape shape =
-      ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model), state.settings.compression);
+  if ((topology.sum == SumRule::kFixedPoint) != state.settings.sums.on()) {
+    return InvalidArgument("topology.sum differs from config.fixed_sums");
+  }
+  const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model),
+                                      state.settings.compression, state.settings.sums);
   const TransportLayout layout = LayoutFor(topology.mode, shape, {flags.role, s.rank_});
   // Check only the exchange: the instance's own buffers are smaller than its part of it.
   JANUS_RETURN_IF_ERROR(CheckFits("exchange memory for the topology's rows per round",
@@ -96,8 +99,9 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.identity.model_digest = state.model_digest;
   options.identity.numerics =
       NumericsClass(model, state.settings.attention.fp8_cache, state.settings.compression,
-                    *state.context, state.settings.isa);
+                    state.settings.sums, *state.context, state.settings.isa);
   options.identity.sum = topology.sum;
+  options.identity.sums_hash = HashOf(state.settings.sums);
   options.identity.compression = state.settings.compression;
   options.identity.topology_hash = TopologyHash(topology);
   // Expect the epoch before loading, so that faster peers can leave their HELLO.
@@ -130,8 +134,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   options.policy = s.policy_;
   // Peers may take long to load. The caller of this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
-  s.device_slots_ = MakeDeviceSlots(topology, layout, state.settings.compression, *state.context,
-                                    flags.gpu_direct, log);
+  s.device_slots_ = MakeDeviceSlots(topology, layout, shape, *state.context, flags.gpu_direct, log);
   options.device = s.device_slots_.get();
   const auto begins = [&](std::string_view phase) {
     return progress({std::string(phase), 0, 0}) ? OkStatus() : Cancelled("preparing was aborted");

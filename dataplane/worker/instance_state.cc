@@ -22,6 +22,7 @@ std::string ForLife(const v1::WorkerConfig& config) {
   out.set_fp8_kv_cache(config.fp8_kv_cache());
   // An absent value is NONE, from an operator of an older version too.
   if (config.compression() != v1::COMPRESSION_NONE) out.set_compression(config.compression());
+  if (config.has_fixed_sums()) *out.mutable_fixed_sums() = config.fixed_sums();
   if (config.has_timed()) *out.mutable_timed() = config.timed();
   return out.SerializeAsString();
 }
@@ -103,6 +104,7 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
                          .Mix(static_cast<uint64_t>(l.model.dtype))
                          .Mix(uint64_t{l.settings.attention.fp8_cache})
                          .Mix(static_cast<uint64_t>(l.settings.compression))
+                         .Mix(HashOf(l.settings.sums))
                          .Hex();
   JANUS_ASSIGN_OR_RETURN(l.weights,
                          LoadInto(*l.uploader, flags.model, l.model, report, std::move(stop)));
@@ -120,8 +122,8 @@ Result<std::unique_ptr<InstanceState>> InstanceState::Make(
 Status InstanceState::Fits(const v1::WorkerConfig& other, const SequenceRoom& other_room) const {
   if (ForLife(other) != config) {
     return FailedPrecondition(
-        "dtype, kv_block_size, isa, debug_logits_hash, fp8_kv_cache, compression or timed differs "
-        "from the served epoch's; changing it needs new workers");
+        "dtype, kv_block_size, isa, debug_logits_hash, fp8_kv_cache, compression, fixed_sums or "
+        "timed differs from the served epoch's; changing it needs new workers");
   }
   if (attention != nullptr && other_room != room) {
     return FailedPrecondition("this instance has " + ToText(room) + "; " + ToText(other_room) +

@@ -15,6 +15,7 @@
 
 #include "common/exposition/metrics_text.h"
 #include "common/stop_signals.h"
+#include "dataplane/calibrate/calibrate.h"
 #include "dataplane/fetch/fetch.h"
 #include "dataplane/worker/changed_files.h"
 #include "dataplane/worker/control_service.h"
@@ -172,6 +173,9 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "fetch") {
     return janus::dataplane::FetchMain(argc - 1, argv + 1);
   }
+  if (argc > 1 && std::string_view(argv[1]) == "calibrate") {
+    return janus::dataplane::CalibrateMain(argc - 1, argv + 1);
+  }
   if (argc > 1 && std::string_view(argv[1]) == "share-folder") {
     return janus::dataplane::ShareFolder(argc > 2 ? argv[2] : "");
   }
@@ -179,7 +183,9 @@ int main(int argc, char** argv) {
   CLI::App app{
       "janus-worker runs one attention or expert instance of a Janus service, or several with "
       "--supervise."};
-  app.footer("janus-worker fetch: downloads a model from a hub; see janus-worker fetch --help");
+  app.footer(
+      "janus-worker fetch: downloads a model from a hub; see janus-worker fetch --help\n"
+      "janus-worker calibrate: see janusctl calibrate --help");
   app.set_version_flag("--version", "janus-worker " JANUS_VERSION);
   janus::dataplane::WorkerFlags flags;
   std::string role, device = "cpu";

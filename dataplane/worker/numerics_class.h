@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/fixed_point.h"
 #include "common/model/description.h"
 #include "common/row_format.h"
 #include "kernels/cpu/isa.h"
@@ -14,8 +15,9 @@ namespace janus::dataplane {
 std::string DeviceClass(const kernels::Context& context, kernels::Isa isa);
 
 // The class of everything that affects bits; equal on all members of a role (HELLO). `fp8_cache`:
-// as in AttentionOptions. `compression`: of the exchange.
+// as in AttentionOptions. `compression`, `sums`: of the exchange.
 std::string NumericsClass(const ModelDescription& model, bool fp8_cache, Compression compression,
-                          const kernels::Context& context, kernels::Isa isa);
+                          const FixedPointSums& sums, const kernels::Context& context,
+                          kernels::Isa isa);
 
 }  // namespace janus::dataplane

@@ -21,6 +21,13 @@ Result<kernels::Isa> ResolveIsa(const std::string& wanted, const kernels::CpuFea
   return InvalidArgument("config.isa '" + wanted + "' is unknown; want one of " + known);
 }
 
+Result<FixedPointSums> ResolveSums(const v1::WorkerConfig& config, const ModelDescription& model) {
+  JANUS_ASSIGN_OR_RETURN(FixedPointSums sums, FromProto(config.fixed_sums()));
+  const Status valid = Validate(sums, model.moe_layers(), model.moe.top_k);
+  if (!valid.ok()) return InvalidArgument("config.fixed_sums: " + valid.message());
+  return sums;
+}
+
 template <class T>
 T OrDefault(T given, T otherwise) {
   return given != 0 ? given : otherwise;
@@ -89,6 +96,7 @@ Result<InstanceSettings> ResolveInstanceSettings(const v1::WorkerConfig& config,
                                   static_cast<uint64_t>(room.prefix_host_bytes), machine_bytes));
   attention.fp8_cache = config.fp8_kv_cache();
   JANUS_ASSIGN_OR_RETURN(settings.compression, FromProto(config.compression()));
+  JANUS_ASSIGN_OR_RETURN(settings.sums, ResolveSums(config, model));
   attention.logits_hashes = config.debug_logits_hash();
   attention.context = &context;
   return settings;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "common/fixed_point.h"
 #include "common/model/description.h"
 #include "common/row_format.h"
 #include "common/topology.h"
@@ -39,6 +40,7 @@ struct InstanceSettings {
   AttentionOptions attention;
   kernels::Isa isa = kernels::Isa::kAvx2;        // for a CPU
   Compression compression = Compression::kNone;  // of the exchange
+  FixedPointSums sums;                           // of the exchange
 };
 
 // `room` belongs to the instance; expert instances ignore it. InvalidArgument names the field.

@@ -171,7 +171,8 @@ Status Worker::Prepare(const Stamp& stamp, const Topology& topology, const v1::W
                          {"device", DeviceClass(context_, settings.isa)},
                          {"dtype", ToString(state_->model.dtype)},
                          {"numerics", NumericsClass(state_->model, settings.attention.fp8_cache,
-                                                    settings.compression, context_, settings.isa)},
+                                                    settings.compression, settings.sums, context_,
+                                                    settings.isa)},
                          {"spin_us", prepared_->policy().spin.count()},
                          {"resident_bytes", ResidentBytes()}});
   return OkStatus();

@@ -94,6 +94,8 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
     {"janus_rounds_total", MetricType::kCounter, "", "rounds", "Experts: rounds answered."},
     {"janus_activated_experts_total", MetricType::kCounter, "", "experts",
      "Experts: experts computed here, summed over rounds."},
+    {"janus_clamped_elements_total", MetricType::kCounter, "", "elements",
+     "Experts: too large elements of contributions (FixedPoint)."},
 };
 
 }  // namespace janus::dataplane

@@ -70,6 +70,7 @@ void AddAttention(const InstanceStatistics& s, Collected& to) {
 void AddExperts(const InstanceStatistics& s, Collected& to) {
   to.Counter(Of("janus_rounds_total"), static_cast<double>(s.rounds));
   to.Counter(Of("janus_activated_experts_total"), static_cast<double>(s.activated_experts));
+  to.Counter(Of("janus_clamped_elements_total"), static_cast<double>(s.clamped_elements));
 }
 
 void AddTimes(Role role, const StepMetrics& metrics, Collected& to) {

@@ -152,7 +152,10 @@ row("exchange.mode", "TwoPhaseSingle", EPOCH, at("roles.experts.instancesPerPod"
 row("exchange.transport", "TCP", EPOCH)
 row("exchange.compression", "FP8", BOTH)  # like model.dtype
 row("exchange.gate", "Attention", EPOCH)
-not_supported("exchange.sum", "FixedPoint")
+SUMS = at("exchange", {"sum": "FixedPoint", "sumExponents": [-20] * 4})
+row("exchange.sum", SUMS, BOTH)  # like model.dtype
+row("exchange.sumBits", 24, BOTH, SUMS)
+row("exchange.sumExponents", [-19] * 4, BOTH, SUMS)
 row("exchange.hostShared", True, stalled="InvalidSpec")  # the operator allows no folder for it
 row("pipeline.microBatches", 2, EPOCH)
 for bound in ("min", "max"):

@@ -162,6 +162,18 @@ void CombineSlotsCpu(const Stream& stream, const CombineSlotsArgs& args) {
       [&](int part, int parts) { table.combine_slots(args, part, parts); });
 }
 
+void AddTermsCpu(const Stream& stream, const AddTermsArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.ends[args.rows - 1], args.hidden, kMove}),
+      [&](int part, int parts) { table.add_terms(args, part, parts); });
+}
+
+void CombineSumsCpu(const Stream& stream, const CombineSumsArgs& args) {
+  const CpuTable& table = TableOf(stream.isa);
+  Run(stream, IsSmall({args.rows, args.hidden, args.top_k, kMove}),
+      [&](int part, int parts) { table.combine_sums(args, part, parts); });
+}
+
 void PermuteRowsCpu(const Stream& stream, const PermuteRowsArgs& args) {
   const int64_t x_stride = args.x_stride_bytes != 0 ? args.x_stride_bytes : args.row_bytes;
   const int64_t y_stride = args.y_stride_bytes != 0 ? args.y_stride_bytes : args.row_bytes;

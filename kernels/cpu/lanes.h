@@ -162,6 +162,12 @@ JANUS_INLINE RegI IAdd(RegI a, RegI b) {
 JANUS_INLINE RegI ISub(RegI a, RegI b) {
   return _mm512_sub_epi32(a, b);
 }
+JANUS_INLINE RegI IMax(RegI a, RegI b) {
+  return _mm512_max_epi32(a, b);
+}
+JANUS_INLINE RegI IMin(RegI a, RegI b) {
+  return _mm512_min_epi32(a, b);
+}
 JANUS_INLINE RegI IAnd(RegI a, RegI b) {
   return _mm512_and_si512(a, b);
 }
@@ -295,6 +301,12 @@ JANUS_INLINE RegI IAdd(RegI a, RegI b) {
 }
 JANUS_INLINE RegI ISub(RegI a, RegI b) {
   return _mm256_sub_epi32(a, b);
+}
+JANUS_INLINE RegI IMax(RegI a, RegI b) {
+  return _mm256_max_epi32(a, b);
+}
+JANUS_INLINE RegI IMin(RegI a, RegI b) {
+  return _mm256_min_epi32(a, b);
 }
 JANUS_INLINE RegI IAnd(RegI a, RegI b) {
   return _mm256_and_si256(a, b);

@@ -31,6 +31,8 @@ struct CpuTable {
   void (*grouped_expert_ffn_2)(const GroupedExpertFfnArgs&, int64_t h_row_bytes, int part,
                                int parts);
   void (*combine_slots)(const CombineSlotsArgs&, int part, int parts);
+  void (*add_terms)(const AddTermsArgs&, int part, int parts);
+  void (*combine_sums)(const CombineSumsArgs&, int part, int parts);
   void (*pack_fp8)(const PackFp8Args&, int part, int parts);
   void (*unpack_fp8)(const UnpackFp8Args&, int part, int parts);
   // The functions of vectors.h.

@@ -49,6 +49,13 @@ Effective ResolveDefaults(const MoEService& service) {
   out.prefix_cache = prefix_cache == PrefixCache::kAuto ? PrefixCache::kExact : prefix_cache;
   out.compression = spec.exchange.compression;
   if (spec.exchange.gate == GateSide::kAttention) out.gate = janus::GateSide::kAttention;
+  if (spec.exchange.sum == SumRule::kFixedPoint) {
+    out.sum = janus::SumRule::kFixedPoint;
+    out.sums.bits = spec.exchange.sum_bits;
+    for (const int32_t exponent : spec.exchange.sum_exponents) {
+      out.sums.exponents.push_back(static_cast<int8_t>(exponent));
+    }
+  }
   out.fp8_kv_cache = spec.roles.attention.kv_cache.dtype == KvDtype::kFp8;
   return out;
 }

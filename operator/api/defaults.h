@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/fixed_point.h"
 #include "common/row_format.h"
 #include "common/topology.h"
 #include "operator/api/moeservice.h"
@@ -23,6 +24,7 @@ struct Effective {
   int kv_memory_percent = 90;
   bool fp8_kv_cache = false;
   Compression compression = Compression::kNone;
+  FixedPointSums sums;  // with `sum` FixedPoint
 };
 
 // `service` has passed ValidateSchema and ValidateSupported. Pure.

@@ -210,6 +210,8 @@ struct ExchangeSpec {
   Compression compression = Compression::kNone;
   GateSide gate = GateSide::kAuto;
   SumRule sum = SumRule::kAuto;
+  int32_t sum_bits = 32;               // with FixedPoint: of an element of a sum in the exchange
+  std::vector<int32_t> sum_exponents;  // with FixedPoint: by MoE layer
   bool host_shared = false;
   bool operator==(const ExchangeSpec&) const = default;
 };

@@ -191,6 +191,8 @@ static void Read(const At& at, ExchangeSpec& out) {
       .Take("compression", out.compression)
       .Take("gate", out.gate)
       .Take("sum", out.sum)
+      .Take("sumBits", out.sum_bits)
+      .Take("sumExponents", out.sum_exponents)
       .Take("hostShared", out.host_shared)
       .RefuseOthers();
 }

@@ -139,10 +139,6 @@ constexpr std::array kLimits = {
             return Unless(s.exchange.gate, {GateSide::kAuto, GateSide::kExperts});
           },
           Ground::kCluster},
-    Limit{"exchange.sum", "Auto or Contributions", "",
-          [](const Spec& s) {
-            return Unless(s.exchange.sum, {SumRule::kAuto, SumRule::kContributions});
-          }},
     Limit{"exchange.hostShared", "false", "workers of this machine share memory already",
           [](const Spec& s) { return If(s.exchange.host_shared, "true"); }, Ground::kMachine},
     Limit{"scaling.standby", "0", "a worker of this machine starts at once",

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "common/fixed_point.h"
 #include "operator/api/checks.h"
 
 namespace janus::control {
@@ -18,6 +19,7 @@ class Validator : private Checks {
     Slo(service.spec.slo);
     Timed(service.spec);
     Roles(service.spec);
+    Exchange(service.spec.exchange);
     Range("spec.pipeline.microBatches", service.spec.pipeline.micro_batches, 0, 4);
     Ratio(service.spec);
     Scaling(service.spec.scaling);
@@ -130,6 +132,23 @@ class Validator : private Checks {
     Filled("spec.timed.model", spec.timed->model, 63);
     Range("spec.timed.scale", spec.timed->scale, 1, kMostTimedScale);
     Range("spec.timed.timeScale", spec.timed->time_scale, 1, kMostTimeScale);
+  }
+
+  void Exchange(const ExchangeSpec& exchange) {
+    const bool is_fixed = exchange.sum == SumRule::kFixedPoint;
+    const std::string path = "spec.exchange.sumExponents";
+    OneOf("spec.exchange.sumBits", exchange.sum_bits, {24, 32});
+    Count(path, exchange.sum_exponents.size(), 1024);
+    for (size_t i = 0; i < exchange.sum_exponents.size(); ++i) {
+      Range(Item(path, i), exchange.sum_exponents[i], FixedPointSums::kLeastExponent,
+            FixedPointSums::kMostExponent);
+    }
+    if (is_fixed && exchange.sum_exponents.empty()) {
+      FailRule(path, "is required with sum FixedPoint; janusctl calibrate prints it");
+    } else if (!is_fixed && !exchange.sum_exponents.empty()) {
+      FailRule(path, "is given, but sum is " + std::string(ToString(exchange.sum)) +
+                         "; set sum to FixedPoint, or leave it out");
+    }
   }
 
   void Rules(const std::string& path, const BehaviorRules& rules) {

@@ -35,6 +35,7 @@ v1::WorkerConfig WorkerConfigOf(const ServicePlan& plan, int machine_threads,
   config.set_debug_logits_hash(debug_logits_hash);
   config.set_fp8_kv_cache(plan.effective.fp8_kv_cache);
   config.set_compression(ToProto(plan.effective.compression));
+  if (plan.effective.sums.on()) *config.mutable_fixed_sums() = ToProto(plan.effective.sums);
   config.set_tpot_target_ms(static_cast<uint32_t>(plan.tpot_target_milliseconds));
   if (plan.timed) *config.mutable_timed() = ToProto(*plan.timed);
   return config;

@@ -117,6 +117,7 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
     options.wires = {controllers::WireFormat::kFp8};
   }
   options.gates = {plan.effective.gate};
+  options.sums = {plan.effective.sum};
   options.min_micro_batches = std::max(micro_batches, 1);
   options.max_micro_batches = micro_batches > 0 ? micro_batches : is_cpu ? 1 : 2;
   return out;

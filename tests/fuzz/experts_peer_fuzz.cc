@@ -7,6 +7,7 @@
 #include "tests/fuzz/hostile_peer.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/schedule.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace janus;             // NOLINT
@@ -21,12 +22,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::vector<ExpertWeights> shares = held.Shares(direct.placement);
   FuzzedDataProvider input(data, size);
   Topology topology = direct;
-  const int way = input.ConsumeIntegralInRange<int>(0, 11);
+  const int way = input.ConsumeIntegralInRange<int>(0, 17);
   topology.mode = static_cast<ExchangeMode>(way % 3);
-  const Compression compression = way % 6 < 3 ? Compression::kNone : Compression::kFp8;
-  topology.gate = way < 6 ? GateSide::kExperts : GateSide::kAttention;
-  const ExchangeShape shape =
-      ShapeOf(topology, held.model.hidden, held.model.moe.top_k, DType::kFloat32, compression);
+  const Compression compression = way / 3 % 3 == 1 ? Compression::kFp8 : Compression::kNone;
+  const FixedPointSums sums = TestSums(held.model, way / 3 % 3 == 2 ? 24 : 0);
+  topology.gate = way < 9 ? GateSide::kExperts : GateSide::kAttention;
+  const ExchangeShape shape = ShapeOf(topology, held.model.hidden, held.model.moe.top_k,
+                                      DType::kFloat32, compression, sums);
   const TransportLayout layout = LayoutFor(topology.mode, shape, {Role::kExperts, Rank{0}});
   const auto transport =
       RelayOver(topology.mode, shape, std::make_unique<HostileTransport>(layout, input));

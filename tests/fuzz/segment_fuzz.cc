@@ -23,8 +23,9 @@ Segment Zeroed(const TransportLayout& layout, PeerId owner) {
   return {memory->data(), bytes, memory};
 }
 
-void Run(std::span<const uint8_t> input) {
+void Run(std::span<const uint8_t> input, int sum_bits) {
   ExchangeShape shape;
+  shape.sums.bits = sum_bits;
   shape.hidden = 8;
   shape.top_k = 2;
   shape.max_rows = 4;
@@ -60,7 +61,8 @@ void Run(std::span<const uint8_t> input) {
     if (!all.ok() || !*all) continue;
     uint8_t sum = 0;
     for (const void* cell : exchange->Contributions(0)) {
-      for (size_t b = 0; b < shape.row_bytes(); ++b) sum ^= static_cast<const uint8_t*>(cell)[b];
+      if (cell == nullptr) continue;
+      for (size_t b = 0; b < shape.reply_bytes(); ++b) sum ^= static_cast<const uint8_t*>(cell)[b];
     }
     volatile uint8_t seen = sum;
     (void)seen;
@@ -71,6 +73,6 @@ void Run(std::span<const uint8_t> input) {
 }  // namespace janus::dataplane
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  janus::dataplane::Run({data, size});
+  for (const int sum_bits : {0, 32}) janus::dataplane::Run({data, size}, sum_bits);
   return 0;
 }

@@ -28,6 +28,29 @@ std::vector<std::byte> BytesOfContribution(const RoundPlan& plan, int attention,
                  MixSeed(~SeedOf(plan.key), static_cast<uint64_t>(attention), cell));
 }
 
+std::vector<int32_t> TermsOf(const RoundPlan& plan, int attention, int row, int slot) {
+  const auto cell = static_cast<uint64_t>(row * plan.shape.top_k + slot);
+  Random random(MixSeed(~SeedOf(plan.key), static_cast<uint64_t>(attention), cell));
+  const int32_t limit = FixedLimit(plan.shape.sums.bits, plan.shape.top_k);
+  std::vector<int32_t> terms;
+  for (int h = 0; h < plan.shape.hidden; ++h) {
+    const int32_t term = random.Between(-limit, limit);
+    terms.push_back(random.Chance(0.02) ? NotFinite(plan.shape.sums.bits) : term);
+  }
+  return terms;
+}
+
+std::vector<int32_t> SumOfRow(const RoundPlan& plan, int attention, int row) {
+  std::vector<int32_t> sum(static_cast<size_t>(plan.shape.hidden));
+  for (int slot = 0; slot < plan.shape.top_k; ++slot) {
+    const std::vector<int32_t> terms = TermsOf(plan, attention, row, slot);
+    for (size_t h = 0; h < sum.size(); ++h) {
+      sum[h] = AddFixed(sum[h], terms[h], plan.shape.sums.bits);
+    }
+  }
+  return sum;
+}
+
 Delivery Deliver(const RoundPlan& plan) {
   Delivery delivery;
   for (int a = 0; a < plan.shape.m; ++a) {

@@ -154,6 +154,7 @@ Result<CaseRun> RunCase(const std::string& folder, const GoldenCase& c,
   options.make_context = service.kernels.make_context;
   options.attention.fp8_cache = service.kernels.fp8_cache;
   options.compression = service.kernels.compression;
+  options.sums = service.sums.on() ? service.sums : TestSums(model, service.kernels.sum_bits);
   options.connect = service.connect;
   options.attention.kv_bytes = int64_t{8} << 20;
   options.attention.max_batch = 8;

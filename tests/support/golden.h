@@ -75,6 +75,7 @@ struct CaseService {
   int m = 1;
   int n = 1;
   Connect connect = ConnectLoopback;
+  FixedPointSums sums = {};  // instead of those of kernels.sum_bits
 };
 // Runs a case's prompt with the checkpoint in `folder`, at every attention instance at once;
 // returns the result of the last one. Errors: those of loading, or of a step loop.

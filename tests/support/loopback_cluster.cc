@@ -70,8 +70,8 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
   // Tests of missed rounds have hundreds of them.
   options.experts.deadlines = options.pace.deadlines;
   options.attention.log = options.experts.log = Logger(2, LogLevel::kError);
-  const ExchangeShape shape =
-      ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model), options.compression);
+  const ExchangeShape shape = ShapeOf(topology, model.hidden, model.moe.top_k, WireType(model),
+                                      options.compression, options.sums);
   const WaitPolicy policy =
       WaitPolicy::ForThreads((topology.m() + topology.n()) * options.compute_threads);
   const auto members = static_cast<size_t>(topology.m() + topology.n());
@@ -93,7 +93,7 @@ LoopbackCluster::LoopbackCluster(Options options, const ModelDescription& model,
     connected = ConnectMember(layout, policy, *options.only, options.listeners,
                               options.device_join ? devices[self] : nullptr);
   } else if (options.device_join && topology.mode == ExchangeMode::kDirect &&
-             options.compression == Compression::kNone) {
+             options.compression == Compression::kNone && !options.sums.on()) {
     connected = ConnectDevices(layout, policy, devices, options.device_join);
   } else {
     connected = {options.connect(layout, policy), {}};

@@ -39,8 +39,10 @@ class LoopbackCluster {
   using MakeContext = std::function<std::unique_ptr<kernels::Context>()>;
 
   struct Options {
-    Topology topology;                             // attention and experts need no addresses here
-    Compression compression = Compression::kNone;  // with it nothing is exchanged in place
+    Topology topology;  // attention and experts need no addresses here
+    // With either of them nothing is exchanged in place.
+    Compression compression = Compression::kNone;
+    FixedPointSums sums;
     // Memory for swapping is pinned beside a device, and an emulated device writes all of it.
     AttentionOptions attention = [] {
       AttentionOptions small;

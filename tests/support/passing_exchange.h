@@ -23,6 +23,7 @@ class PassingExchange : public AttentionExchange {
   Traffic sent() const override { return inner_->sent(); }
   Traffic received() const override { return inner_->received(); }
   Compression compression() const override { return inner_->compression(); }
+  FixedPointSums sums() const override { return inner_->sums(); }
   GateSide gate() const override { return inner_->gate(); }
   ChosenExperts Choices(int micro_batch, int rows) override {
     return inner_->Choices(micro_batch, rows);

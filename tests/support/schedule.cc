@@ -168,6 +168,11 @@ KernelChoice BestCpu() {
   return {kernels::Device::kCpu, *isa};
 }
 
+FixedPointSums TestSums(const ModelDescription& model, int bits) {
+  if (bits == 0) return {};
+  return {bits, std::vector<int8_t>(static_cast<size_t>(model.moe_layers()), -16)};
+}
+
 LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice& kernels) {
   LoopbackCluster::Options options;
   options.topology =
@@ -177,6 +182,7 @@ LoopbackCluster::Options OptionsAlone(const HeldModel& held, const KernelChoice&
   options.make_context = kernels.make_context;
   options.attention.fp8_cache = kernels.fp8_cache;
   options.compression = kernels.compression;
+  options.sums = TestSums(held.model, kernels.sum_bits);
   return options;
 }
 
@@ -377,6 +383,7 @@ ScheduleRun RunSchedule(const Schedule& schedule, const HeldModel& held, const R
   options.make_context = kernels.make_context;
   options.attention.fp8_cache = kernels.fp8_cache;
   options.compression = kernels.compression;
+  options.sums = TestSums(held.model, kernels.sum_bits);
   options.device_join = kernels.device_join;
   options.compute_threads = schedule.compute_threads;
   options.wrap_exchange = wrap;

@@ -12,7 +12,7 @@
 
 namespace janus::dataplane {
 
-// Which kernels run, whether the cache is in fp8, and how the exchange compresses.
+// Which kernels run, whether the cache is in fp8, and how the exchange compresses and adds.
 struct KernelChoice {
   kernels::Device device = kernels::Device::kReference;
   kernels::Isa isa = kernels::Isa::kAvx2;
@@ -21,7 +21,10 @@ struct KernelChoice {
   Join device_join = nullptr;
   bool fp8_cache = false;
   Compression compression = Compression::kNone;
+  int sum_bits = 0;  // of the sum rule FixedPoint; 0: contributions
 };
+// What tests add by: units of 2^-16. Elements beyond 32 are clamped with 24 bits.
+FixedPointSums TestSums(const ModelDescription& model, int bits);
 // The vectorised kernels for this machine's best instruction set; the reference without AVX2.
 KernelChoice BestCpu();
 

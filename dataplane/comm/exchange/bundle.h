@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -33,6 +34,22 @@ class BundleWriter {
     std::memcpy(into_.data() + bytes_, &head, sizeof head);
     write(into_.subspan(bytes_ + sizeof head, bytes));
     bytes_ += SectionBytes(bytes);
+    ++sections_;
+    return true;
+  }
+  // Where the payload of the next section goes, and how much it may have.
+  std::span<std::byte> Room() const {
+    const size_t at = std::min(bytes_ + sizeof(SectionHead), into_.size());
+    return into_.subspan(at);
+  }
+  // Adds a section whose payload has been written there.
+  bool AddWritten(int slot, const Header& header) {
+    if (bytes_ + SectionBytes(header.bytes) > into_.size()) return false;
+    SectionHead head;
+    head.header = header;
+    head.slot = static_cast<uint32_t>(slot);
+    std::memcpy(into_.data() + bytes_, &head, sizeof head);
+    bytes_ += SectionBytes(header.bytes);
     ++sections_;
     return true;
   }

@@ -56,6 +56,13 @@ ContributionRef Load(const ContributionRef* at) {
       __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
 }
 
+// The number of sums that references in order of rows stand for: one for each row.
+size_t SumsOf(std::span<const ContributionRef> refs) {
+  size_t sums = 0;
+  for (size_t i = 0; i < refs.size(); ++i) sums += i == 0 || refs[i].row != refs[i - 1].row;
+  return sums;
+}
+
 // Whether this member's messages have their rows in its GPU memory, and whether it reads a peer's
 // rows in GPU memory.
 bool SendsFrom(const DeviceSlots* device) {
@@ -138,11 +145,13 @@ class DirectAttention final : public AttentionExchange {
         device_(device),
         self_(transport.layout().self),
         inbox_(transport) {
+    JANUS_CHECK(!shape.sums.on() || device == nullptr, self_.rank.value);
     const auto cells = static_cast<size_t>(shape.max_rows) * static_cast<size_t>(shape.top_k);
     rounds_.resize(static_cast<size_t>(shape.micro_batches));
     followed_.resize(static_cast<size_t>(shape.n));
     for (Round& round : rounds_) {
       round.table.assign(cells, nullptr);
+      if (shape.sums.on()) round.filled.assign(cells, 0);
       round.experts.assign(cells, 0);
       if (device != nullptr) round.on_device.assign(cells, 0);
       round.arrived.assign(static_cast<size_t>(shape.n), false);
@@ -180,8 +189,9 @@ class DirectAttention final : public AttentionExchange {
     std::fill(round.placed.begin(), round.placed.end(), false);
     std::fill(round.reading.begin(), round.reading.end(), false);
     round.landed = 0;
-    std::fill_n(round.table.begin(), static_cast<size_t>(rows) * static_cast<size_t>(shape_.top_k),
-                nullptr);
+    const auto cells = static_cast<size_t>(rows) * static_cast<size_t>(shape_.top_k);
+    std::fill_n(round.table.begin(), cells, nullptr);
+    if (shape_.sums.on()) std::fill_n(round.filled.begin(), cells, uint8_t{0});
     Header header = MakeHeader(MessageKind::kRows, key, static_cast<uint16_t>(self_.rank.value),
                                static_cast<uint32_t>(rows));
     if (shape_.gate == GateSide::kAttention) Choices(key.micro_batch, rows);  // also without rows
@@ -220,7 +230,9 @@ class DirectAttention final : public AttentionExchange {
     if (round.senders_left > 0 || !all_read) return false;
     if (round.missing != 0) {
       const auto cell = static_cast<int>(
-          std::find(round.table.begin(), round.table.end(), nullptr) - round.table.begin());
+          shape_.sums.on()
+              ? std::find(round.filled.begin(), round.filled.end(), 0) - round.filled.begin()
+              : std::find(round.table.begin(), round.table.end(), nullptr) - round.table.begin());
       return Internal(Describe(key) + ": no expert instance sent the contribution to row " +
                       std::to_string(cell / shape_.top_k) + " slot " +
                       std::to_string(cell % shape_.top_k) + " (" + std::to_string(round.missing) +
@@ -264,6 +276,7 @@ class DirectAttention final : public AttentionExchange {
   }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
   Compression compression() const override { return shape_.compression; }
+  FixedPointSums sums() const override { return shape_.sums; }
   uint64_t stale() const override {
     const NodeRelay* const relay = transport_.relay();
     return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);
@@ -344,6 +357,7 @@ class DirectAttention final : public AttentionExchange {
     std::vector<bool> reading;       // by expert instance: a network is reading them to this GPU
     size_t landed = 0;               // bytes read by network so far and under way
     std::vector<const void*> table;  // [max_rows * K]
+    std::vector<uint8_t> filled;     // with sums: the same cells, whether one has the contribution
     std::vector<uint16_t> experts;   // the same cells
     std::vector<uint8_t> on_device;  // the same cells; empty without a GPU
   };
@@ -351,7 +365,61 @@ class DirectAttention final : public AttentionExchange {
   // The slot of each expert instance with contributions to this instance.
   int SlotOf(int micro_batch) const { return micro_batch * shape_.m + self_.rank.value; }
 
+  Status EnterSums(Round& round, PeerId from, const SlotMessage& message) {
+    const size_t count = message.header.count;
+    const size_t most = round.filled.size();
+    const size_t bytes = message.header.bytes;
+    if (count > most || ContributionRowsOffset(count) > bytes) {
+      return Internal(ToString(from) + ": " + std::to_string(count) + " contributions in " +
+                      std::to_string(bytes) + " bytes");
+    }
+    ++received_.messages;
+    received_.bytes += bytes;
+    const auto* const refs = reinterpret_cast<const ContributionRef*>(message.payload.data());
+    const std::byte* sum = message.payload.data() + ContributionRowsOffset(count);
+    size_t left = (bytes - ContributionRowsOffset(count)) / shape_.reply_bytes();
+    const auto differ = [&] {
+      return Internal(ToString(from) + ": the sums of " + std::to_string(count) +
+                      " contributions are not those in " + std::to_string(bytes) + " bytes");
+    };
+    if (ContributionRowsOffset(count) + left * shape_.reply_bytes() != bytes) return differ();
+    int row = -1;
+    for (size_t i = 0; i < count; ++i) {
+      // Copied before the check: a faulty peer can still write there.
+      const ContributionRef ref = Load(refs + i);
+      const bool is_next = ref.row != row;
+      if (ref.row < row || (is_next && left == 0)) return differ();
+      JANUS_ASSIGN_OR_RETURN(const size_t at, CellOf(round, from, ref));
+      if (round.filled[at] != 0) return Repeated(from, ref);
+      round.filled[at] = 1;
+      round.experts[at] = ref.expert;
+      --round.missing;
+      if (!is_next) continue;
+      row = ref.row;
+      round.table[at] = sum;
+      sum += shape_.reply_bytes();
+      --left;
+    }
+    return left == 0 ? OkStatus() : differ();
+  }
+
+  static std::string Where(const ContributionRef& ref) {
+    return " to row " + std::to_string(ref.row) + " slot " + std::to_string(ref.slot);
+  }
+  static Status Repeated(PeerId from, const ContributionRef& ref) {
+    return Internal(ToString(from) + ": a second contribution" + Where(ref) +
+                    "; do all expert instances agree?");
+  }
+  Result<size_t> CellOf(const Round& round, PeerId from, const ContributionRef& ref) const {
+    if (ref.row >= round.rows || ref.slot >= shape_.top_k) {
+      return Internal(ToString(from) + ": a contribution" + Where(ref) + " of " +
+                      std::to_string(round.rows) + " rows");
+    }
+    return static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot;
+  }
+
   Status Enter(Round& round, PeerId from, const SlotMessage& message) {
+    if (shape_.sums.on()) return EnterSums(round, from, message);
     const size_t count = message.header.count;
     const std::byte* placed = nullptr;  // in the sender's GPU memory
     if (count > 0 && message.header.bytes == ContributionRowsOffset(count) &&
@@ -372,19 +440,9 @@ class DirectAttention final : public AttentionExchange {
     for (size_t i = 0; i < count; ++i) {
       // Copied before the check: a faulty peer can still write there.
       const ContributionRef ref = Load(refs + i);
-      const auto where = [&] {
-        return " to row " + std::to_string(ref.row) + " slot " + std::to_string(ref.slot);
-      };
-      if (ref.row >= round.rows || ref.slot >= shape_.top_k) {
-        return Internal(ToString(from) + ": a contribution" + where() + " of " +
-                        std::to_string(round.rows) + " rows");
-      }
-      const size_t at = static_cast<size_t>(ref.row) * static_cast<size_t>(shape_.top_k) + ref.slot;
+      JANUS_ASSIGN_OR_RETURN(const size_t at, CellOf(round, from, ref));
       const void*& cell = round.table[at];
-      if (cell != nullptr) {
-        return Internal(ToString(from) + ": a second contribution" + where() +
-                        "; do all expert instances agree?");
-      }
+      if (cell != nullptr) return Repeated(from, ref);
       cell = (placed != nullptr ? placed : rows) + i * shape_.row_bytes();
       round.experts[at] = ref.expert;
       if (!round.on_device.empty()) round.on_device[at] = placed != nullptr ? 1 : 0;
@@ -438,6 +496,7 @@ class DirectExperts final : public ExpertExchange {
         device_(device),
         self_(transport.layout().self),
         inbox_(transport) {
+    JANUS_CHECK(!shape.sums.on() || device == nullptr, self_.rank.value);
     const auto slots = static_cast<size_t>(shape.micro_batches) * static_cast<size_t>(shape.m);
     counts_.assign(slots, 0);
     reading_.resize(slots);
@@ -535,6 +594,7 @@ class DirectExperts final : public ExpertExchange {
   }
   bool PostsBehindGpu() const override { return PostsBehind(device_); }
   Compression compression() const override { return shape_.compression; }
+  FixedPointSums sums() const override { return shape_.sums; }
   uint64_t stale() const override {
     const NodeRelay* const relay = transport_.relay();
     return inbox_.stale() + (relay != nullptr ? relay->stale() : 0);
@@ -550,7 +610,7 @@ class DirectExperts final : public ExpertExchange {
     counts_[static_cast<size_t>(slot)] = count;
     std::byte* payload = transport_.Payload(slot).data();
     const auto size = static_cast<size_t>(count);
-    return {{reinterpret_cast<ContributionRef*>(payload), size},
+    return {RefsOf(slot, size),
             SendsFrom(device_) ? nullptr : payload + ContributionRowsOffset(size)};
   }
 
@@ -561,7 +621,9 @@ class DirectExperts final : public ExpertExchange {
         MakeHeader(MessageKind::kContributions, key, static_cast<uint16_t>(self_.rank.value),
                    static_cast<uint32_t>(count));
     const auto size = static_cast<size_t>(count);
-    const size_t bytes = ContributionBytes(size, shape_.row_bytes());
+    const size_t bytes = shape_.sums.on()
+                             ? SummedBytes(size, SumsOf(RefsOf(slot, size)), shape_.reply_bytes())
+                             : ContributionBytes(size, shape_.row_bytes());
     header.bytes = SendsFrom(device_) ? ContributionRowsOffset(size) : bytes;
     header.ready_ns = Nanoseconds(ready);
     header.posted_ns = Nanoseconds(MonotonicClock::now());
@@ -572,6 +634,9 @@ class DirectExperts final : public ExpertExchange {
   }
 
  private:
+  std::span<ContributionRef> RefsOf(int slot, size_t count) {
+    return {reinterpret_cast<ContributionRef*>(transport_.Payload(slot).data()), count};
+  }
   static int NodeOfExpert(const ExchangeShape& shape, size_t rank) {
     return shape.node_of[static_cast<size_t>(shape.m) + rank];
   }

@@ -9,12 +9,13 @@
 namespace janus::dataplane {
 
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire,
-                      Compression compression) {
+                      Compression compression, FixedPointSums sums) {
   ExchangeShape shape;
   shape.hidden = hidden;
   shape.top_k = top_k;
   shape.wire = wire;
   shape.compression = compression;
+  shape.sums = std::move(sums);
   shape.micro_batches = topology.micro_batches;
   shape.max_rows = topology.max_rows_per_round;
   shape.m = topology.m();

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/dtype.h"
 #include "common/exchange_size.h"
+#include "common/fixed_point.h"
 #include "common/row_format.h"
 #include "common/status.h"
 #include "common/topology.h"
@@ -35,6 +36,7 @@ struct ExchangeShape {
   std::vector<int> node_of;  // by member, attention first; each role's nodes are numbered from 0
 
   Compression compression = Compression::kNone;
+  FixedPointSums sums;  // if they are on, only rows are compressed
 
   // With the gate on attention, which needs all of these:
   GateSide gate = GateSide::kExperts;
@@ -46,8 +48,11 @@ struct ExchangeShape {
   // Of rows and contributions.
   RowFormat format() const { return {hidden, wire, compression}; }
   size_t row_bytes() const { return format().bytes(); }
+  // Of a contribution, or of a sum of them.
+  size_t reply_bytes() const { return sums.on() ? SumBytes(sums.bits, hidden) : row_bytes(); }
   ExchangeSize size() const {
     ExchangeSize size{m, n, micro_batches, max_rows, top_k, row_bytes()};
+    if (sums.on()) size.sum_bytes = reply_bytes();
     size.gate = gate;
     return size;
   }
@@ -57,7 +62,7 @@ struct ExchangeShape {
   }
 };
 ExchangeShape ShapeOf(const Topology& topology, int hidden, int top_k, DType wire,
-                      Compression compression = Compression::kNone);
+                      Compression compression = Compression::kNone, FixedPointSums sums = {});
 
 // By attention rank, whether it takes part in a step.
 using Participants = std::vector<bool>;
@@ -100,6 +105,9 @@ class Exchange {
   // Of the rows and contributions in the slots. The caller packs what it writes there, and unpacks
   // what it reads (row_codec.h).
   virtual Compression compression() const { return Compression::kNone; }
+  // With the sum rule FixedPoint, what a slot holds in place of contributions: the caller adds all
+  // contributions of a row before it writes them.
+  virtual FixedPointSums sums() const { return {}; }
 
   // Which side computes gate and top-k. On attention: the choices are written before Post
   // (Choices), and come with the rows (ArrivedRows::choices).
@@ -144,7 +152,8 @@ class AttentionExchange : public Exchange {
   virtual std::vector<Rank> Awaited(int micro_batch) const = 0;
 
   // contributions[row * K + slot] -> a contribution in the shape's format, in place. Valid after
-  // Poll returned true and until the micro-batch's next Post.
+  // Poll returned true and until the micro-batch's next Post. With sums: a sum that contains this
+  // contribution, or null if another slot of the row has the address of that sum.
   virtual std::span<const void* const> Contributions(int micro_batch) const = 0;
   // The logical expert of each contribution, as its sender names it (ContributionRef::expert): not
   // checked. Valid as long as Contributions.
@@ -207,7 +216,8 @@ class ExpertExchange : public Exchange {
   virtual std::byte* DeviceReplies(int micro_batch, Rank to) = 0;
 
   // Room for `count` contributions to `to`: refs[count] and rows [count] in the shape's format.
-  // `rows` is null if DeviceReplies returned a place.
+  // `rows` is null if DeviceReplies returned a place. With sums, the references must be in
+  // ascending order of rows, and `rows` has one sum for each row that they name, in that order.
   struct Outgoing {
     std::span<ContributionRef> refs;
     std::byte* rows = nullptr;

@@ -8,6 +8,7 @@
 #include "dataplane/comm/exchange/chosen_rows.h"
 #include "dataplane/comm/exchange/direct.h"
 #include "dataplane/comm/exchange/held_experts.h"
+#include "dataplane/comm/exchange/node_sums.h"
 #include "dataplane/comm/exchange/two_phase_layout.h"
 
 namespace janus::dataplane {
@@ -512,6 +513,8 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     }
     posted_.resize(node_.size() * static_cast<size_t>(shape.micro_batches * shape.m));
     seen_.reserve(static_cast<size_t>(shape.m));
+    if (shape.sums.on()) sums_.emplace(shape, node_.size());
+    summed_.reserve(node_.size());
     inward_.resize(own_.size() * static_cast<size_t>(shape.micro_batches));
     for (size_t l = 0; l < own_.size(); ++l) {
       for (int mb = 0; mb < shape.micro_batches; ++mb) {
@@ -626,15 +629,15 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     Inward& in = InwardOf(l, mb);
     if (in.awaited == 0) return;
     for (size_t a = 0; a < lane.attention.size(); ++a) {
+      if (sums_) {
+        GatherSums(in, a, number_.Contributions(mb, lane.attention[a]));
+        continue;
+      }
       const int slot = number_.Contributions(mb, lane.attention[a]);
       for (size_t e = 0; e < node_.size(); ++e) {
         if (!in.is_awaited[a * node_.size() + e]) continue;
-        const PeerId owner{Role::kExperts, Rank{node_[e]}};
         Pending& pending = PostedBy(e, slot);
-        if (!IsHere(pending, owner == self_ ? std::nullopt : std::optional(owner), slot,
-                    MessageKind::kContributions, *in.round)) {
-          continue;
-        }
+        if (!HasCome(in, e, slot)) continue;
         pending.is_here = false;
         in.is_awaited[a * node_.size() + e] = false;
         // Two instances can together claim more than there is room for only if they disagree.
@@ -648,6 +651,44 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
     if (in.awaited > 0) return;
     PostBundle(number_.Bundle(static_cast<int>(l), mb), in.bundle, *in.round);
     CountSent(in.bundle, 1);
+  }
+
+  // Whether the contributions of an instance of the node to the round have come.
+  bool HasCome(const Inward& in, size_t e, int slot) {
+    const PeerId owner{Role::kExperts, Rank{node_[e]}};
+    return IsHere(PostedBy(e, slot), owner == self_ ? std::nullopt : std::optional(owner), slot,
+                  MessageKind::kContributions, *in.round);
+  }
+
+  // The same with sums: adds what the whole node has posted to an attention instance, once all of
+  // it is here. It goes into one section. The other instances' sections are empty: each answers a
+  // round.
+  void GatherSums(Inward& in, size_t a, int slot) {
+    const size_t first = a * node_.size();
+    if (!in.is_awaited[first]) return;
+    bool all = true;
+    for (size_t e = 0; e < node_.size(); ++e) all = HasCome(in, e, slot) && all;
+    if (!all) return;
+    summed_.clear();
+    for (size_t e = 0; e < node_.size(); ++e) summed_.push_back(&PostedBy(e, slot).message);
+    Header header;
+    bool fits = sums_->Add(summed_, in.bundle.Room(), header);
+    header.sender = static_cast<uint16_t>(node_.front());
+    fits = fits && in.bundle.AddWritten(slot, header);
+    header.count = 0;
+    header.bytes = 0;
+    for (size_t e = 0; e < node_.size(); ++e) {
+      PostedBy(e, slot).is_here = false;
+      in.is_awaited[first + e] = false;
+      if (e == 0) continue;
+      header.sender = static_cast<uint16_t>(node_[e]);
+      fits = fits && in.bundle.AddWritten(slot, header);
+    }
+    if (fits) {
+      in.awaited -= node_.size();
+    } else {
+      ++dropped_;
+    }
   }
 
   // Takes rows that the end of another lane has spread.
@@ -681,9 +722,11 @@ class ExpertTwoPhase final : public TwoPhaseTransport {
   const ExpertSlots number_;
   const std::vector<int> node_;  // expert ranks of this node
   std::vector<OtherLane> others_;
-  std::vector<Pending> posted_;  // [place in node_, slot of contributions]
-  std::vector<Inward> inward_;   // [own lane, micro-batch]
-  std::vector<uint8_t> seen_;    // of a bundle: by place of the sender
+  std::vector<Pending> posted_;   // [place in node_, slot of contributions]
+  std::vector<Inward> inward_;    // [own lane, micro-batch]
+  std::vector<uint8_t> seen_;     // of a bundle: by place of the sender
+  std::optional<NodeSums> sums_;  // with the sum rule FixedPoint
+  std::vector<const SlotMessage*> summed_;
 };
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace janus::dataplane {
 //   2. Between nodes: the end posts the bundle, one message for each pair of nodes and lane.
 //   3. Spread: the other end copies the bundle into slots that its own node reads.
 //
-// Contributions take the same lanes back. An end makes its part of the moves inside Wait, Post and
+// Contributions take the same lanes back. With sums (ExchangeShape::sums) the expert end first adds
+// those of its node (node_sums.h). An end makes its part of the moves inside Wait, Post and
 // Take, so its step thread has no other work to wait for.
 //
 // A bundle is a sequence of sections: SectionHead, then the payload, padded to 64 bytes.

@@ -35,6 +35,11 @@ std::string CompressionText(uint8_t compression) {
   return std::string(ToString(static_cast<Compression>(compression)));
 }
 
+// 16 bits of a hash; within a role the numerics class has 24 more.
+uint16_t CheckOf(uint64_t hash) {
+  return static_cast<uint16_t>(hash ^ hash >> 16 ^ hash >> 32 ^ hash >> 48);
+}
+
 std::string TransportText(PairTransport transport) {
   if (transport == PairTransport::kSharedMemory) return "shared memory";
   if (transport == PairTransport::kUcx) return "UCX";
@@ -56,6 +61,7 @@ Hello MakeHello(const ExchangeIdentity& identity, const TransportLayout& layout,
   Hello hello;
   hello.role = static_cast<uint8_t>(layout.self.role);
   hello.sum_rule = static_cast<uint8_t>(identity.sum);
+  hello.sums_check = CheckOf(identity.sums_hash);
   hello.compression = static_cast<uint8_t>(identity.compression);
   hello.rank = static_cast<uint16_t>(layout.self.rank.value);
   hello.epoch = identity.epoch;
@@ -119,6 +125,10 @@ Status Judge(const Hello& theirs, const Hello& ours, const TransportLayout& layo
   }
   if (theirs.sum_rule != ours.sum_rule) {
     return differs("sum rule", SumText(theirs.sum_rule), SumText(ours.sum_rule));
+  }
+  if (theirs.sums_check != ours.sums_check) {
+    return differs("exponents of sums, or other bits, with the check",
+                   std::to_string(theirs.sums_check), std::to_string(ours.sums_check));
   }
   if (theirs.compression != ours.compression) {
     return differs("compression", CompressionText(theirs.compression),

@@ -20,6 +20,7 @@ struct ExchangeIdentity {
   uint64_t model_digest = 0;  // of the checkpoint
   std::string numerics;       // class of our role: "cpu avx512 bf16 tp1"; at most 63 characters
   SumRule sum = SumRule::kContributions;
+  uint64_t sums_hash = 0;  // with FixedPoint, of what it adds by (common/fixed_point.h)
   Compression compression = Compression::kNone;
   uint64_t topology_hash = 0;  // of the topology with its placement and configuration
 };

@@ -53,7 +53,7 @@ struct Hello {
   uint32_t address_bytes = 0;
   PairTransport transport = PairTransport::kSharedMemory;
   uint8_t compression = 0;
-  uint8_t zero[2] = {};
+  uint16_t sums_check = 0;  // of what the sum rule FixedPoint adds by; 0: another rule
 };
 static_assert(sizeof(Hello) == 384 && std::is_trivially_copyable_v<Hello>);
 

@@ -183,7 +183,8 @@ void SetExchange(const MoEServiceSpec& spec, const ModelDescription& model, Serv
                     static_cast<size_t>(RowBytes(model, plan.effective.compression)),
                     plan.effective.mode,
                     nodes.attention,
-                    nodes.experts};
+                    nodes.experts,
+                    SumBytes(plan.effective.sums.bits, model.hidden)};
   size.gate = plan.effective.gate;
   const auto most = [&](auto bytes, Role role, janus::ExchangeMode mode) {
     size.mode = mode;
@@ -267,7 +268,7 @@ constexpr int kEpochs = 2;
 
 RoundRoom RoomOfRounds(const ServicePlan& plan) {
   return {plan.max_rows_per_round, plan.max_batch_size, plan.effective.micro_batches,
-          plan.effective.compression};
+          plan.effective.compression, plan.effective.sums.bits};
 }
 
 // For workers on GPUs, without keys and values. Weights pass through host memory. If they are
@@ -287,7 +288,9 @@ void SetGpus(const ModelDescription& model, ServicePlan& plan) {
   attention.device.exchange =
       kEpochs * (AttentionDeviceSlotBytes(model, room) + int64_t{plan.max_rows_per_round} * row);
   if (need.attention_weights > 0) attention.host.weights = LargestAttentionTensorBytes(model);
-  attention.host.workspace = kEpochs * taken * (row + 8);
+  const int64_t sums = int64_t{plan.max_rows_per_round} *
+                       static_cast<int64_t>(SumBytes(plan.effective.sums.bits, model.hidden));
+  attention.host.workspace = kEpochs * (taken * 8 + std::max(taken * row, sums));
   attention.host.exchange = kEpochs * need.attention_exchange;
   attention.host.process = kGpuProcessBytes;
   GpuPodNeed& experts = need.experts_on_gpu;
@@ -426,6 +429,8 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   ModelDescription model = from.checkpoint;
   model.dtype = plan.dtype;
   JANUS_RETURN_IF_ERROR(SetLength(spec, model, plan));
+  const janus::Status sums = Validate(plan.effective.sums, model.moe_layers(), model.moe.top_k);
+  if (!sums.ok()) return InvalidArgument("spec.exchange.sum: FixedPoint: " + sums.message());
   plan.queued_requests = spec.gateway.limits.queued_requests;
   if (spec.slo.tpot) plan.tpot_target_milliseconds = spec.slo.tpot->target_milliseconds;
   plan.compute_threads = from.budget.ComputeThreads(plan.m, plan.n);
@@ -436,11 +441,11 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
   need.m = plan.m;
   need.n = plan.n;
   SetWeights(model, plan.dtype == from.checkpoint.dtype, plan);
-  need.attention_workspace =
-      AttentionWorkspaceBytes(model, plan.max_rows_per_round, plan.max_batch_size,
-                              plan.compute_threads, plan.effective.compression);
-  need.expert_workspace =
-      ExpertWorkspaceBytes(model, plan.m, plan.max_rows_per_round, plan.effective.compression);
+  need.attention_workspace = AttentionWorkspaceBytes(
+      model, plan.max_rows_per_round, plan.max_batch_size, plan.compute_threads,
+      plan.effective.compression, plan.effective.sums.on());
+  need.expert_workspace = ExpertWorkspaceBytes(
+      model, plan.m, plan.max_rows_per_round, plan.effective.compression, plan.effective.sums.on());
   SetExchange(spec, model, plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;

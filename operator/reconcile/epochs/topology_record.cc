@@ -136,6 +136,7 @@ std::string ModelOf(const PlannedService& planned) {
   if (planned.plan.effective.device == Device::kCuda) hash.Mix("cuda");
   if (planned.plan.effective.fp8_kv_cache) hash.Mix("kv fp8");
   if (planned.plan.effective.compression == Compression::kFp8) hash.Mix("exchange fp8");
+  if (planned.plan.effective.sums.on()) hash.Mix(HashOf(planned.plan.effective.sums));
   return hash.Hex().substr(0, 10);
 }
 

@@ -83,6 +83,14 @@ void AddQuantities(std::string_view name, const std::map<std::string, Quantity>&
   }
 }
 
+// What members add contributions by; empty: one by one.
+std::string SumsOf(const ExchangeSpec& exchange) {
+  if (exchange.sum != SumRule::kFixedPoint) return "";
+  std::string out = std::to_string(exchange.sum_bits);
+  for (const int32_t exponent : exchange.sum_exponents) out += "," + std::to_string(exponent);
+  return out;
+}
+
 void AddRole(const RoleSpec& role, SetFields& set) {
   const RoleSpec unset;
   set.Add("instancesPerPod", role.instances_per_pod, unset.instances_per_pod);
@@ -164,6 +172,7 @@ std::string ModelLabelOf(const MoEService& service) {
   set.Add("kvDtype", ToString(service.spec.roles.attention.kv_cache.dtype),
           ToString(KvDtype::kAuto));
   set.Add("compression", ToString(service.spec.exchange.compression), ToString(Compression::kNone));
+  set.Add("sums", SumsOf(service.spec.exchange));
   if (DeviceOf(service) == Device::kCuda) set.Add("computesOn", ToString(Device::kCuda));
   return Letters(set.value());
 }

@@ -23,7 +23,8 @@ Cause ModelCannotFollow(const std::string& topology, bool may_stand_beside) {
   return {
       "NotSupported",
       "spec.model: topology " + topology +
-          " cannot change weights, dtype, device, kvCache.dtype or exchange.compression; "
+          " cannot change weights, dtype, device, kvCache.dtype, exchange.compression or "
+          "exchange.sum; "
           "spec.rollout.type: " +
           (may_stand_beside ? "SideBySide starts the new model beside the old one if both fit; "
                             : "") +

@@ -15,6 +15,7 @@
 #include "tests/integration/allocations/allocations.h"
 #include "tests/support/held_model.h"
 #include "tests/support/loopback_cluster.h"
+#include "tests/support/schedule.h"
 
 namespace janus::dataplane {
 namespace {
@@ -45,7 +46,11 @@ std::vector<Shape> Shapes() {
 
 class WorkspaceTest : public testing::TestWithParam<Shape> {
  protected:
-  static constexpr Compression kBoth[] = {Compression::kNone, Compression::kFp8};
+  // How the exchange compresses, and whether it adds.
+  static constexpr std::pair<Compression, bool> kWays[] = {{Compression::kNone, false},
+                                                           {Compression::kFp8, false},
+                                                           {Compression::kNone, true},
+                                                           {Compression::kFp8, true}};
 
   static void ExpectCounted(uint64_t allocated, int64_t counted) {
     EXPECT_LE(allocated, static_cast<uint64_t>(counted));
@@ -67,17 +72,18 @@ TEST_P(WorkspaceTest, OfAnAttentionInstance) {
   options.bytes = options.page_bytes * options.layers * 4;
   const std::unique_ptr<KvPagePool> cache = std::move(*KvPagePool::Create(options));
 
-  for (const Compression compression : kBoth) {
+  for (const auto& [compression, adds] : kWays) {
+    const FixedPointSums sums = TestSums(model, adds ? 32 : 0);
     const Allocations before = AllocationsOfThisThread();
     const AttentionLayers layers(
         model, held_.attention, *cache, stream_,
-        AttentionLayers::Room{.max_rows = kRows, .compression = compression});
+        AttentionLayers::Room{.max_rows = kRows, .compression = compression, .sums = sums});
     const HostSampler sampler(stream_, model.vocab, model.vocab);
     const Allocations made = AllocationsOfThisThread() - before;
     // The logits grow with the first batch that asks for so many.
     const uint64_t logits = uint64_t{kBatch} * static_cast<uint64_t>(model.vocab) * sizeof(float);
     ExpectCounted(made.bytes + logits,
-                  AttentionWorkspaceBytes(model, kRows, kBatch, kThreads, compression));
+                  AttentionWorkspaceBytes(model, kRows, kBatch, kThreads, compression, adds));
   }
 }
 
@@ -87,12 +93,13 @@ TEST_P(WorkspaceTest, OfAnExpertInstance) {
       MakeTopology(2, {model.moe.experts}, model.moe_layers(), model.moe.experts, 1, kRows);
   const std::vector<ExpertWeights> shares = held_.Shares(topology.placement);
 
-  for (const Compression compression : kBoth) {
+  for (const auto& [compression, adds] : kWays) {
+    const FixedPointSums sums = TestSums(model, adds ? 32 : 0);
     const Allocations before = AllocationsOfThisThread();
     const std::unique_ptr<ExpertLayers> layers = MakeExpertLayers(
-        model, shares[0], topology, Rank{0}, {.compression = compression}, stream_);
+        model, shares[0], topology, Rank{0}, {.compression = compression, .sums = sums}, stream_);
     const Allocations made = AllocationsOfThisThread() - before;
-    ExpectCounted(made.bytes, ExpertWorkspaceBytes(model, topology.m(), kRows, compression));
+    ExpectCounted(made.bytes, ExpertWorkspaceBytes(model, topology.m(), kRows, compression, adds));
   }
 }
 

@@ -16,11 +16,13 @@ struct Configuration {
   DType dtype = DType::kFloat32;
   bool fp8_cache = false;
   Compression compression = Compression::kNone;
+  int sum_bits = 0;
 
   std::string name() const {
     return std::to_string(m) + "A" + std::to_string(n) + "E_" + weights + "_" +
            std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "") +
-           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "") +
+           (sum_bits > 0 ? "_sums" + std::to_string(sum_bits) : "");
   }
 };
 std::vector<Configuration> Configurations() {
@@ -32,6 +34,11 @@ std::vector<Configuration> Configurations() {
       }
       all.push_back({m, n, weights, DType::kBFloat16, true});
       all.push_back({m, n, weights, DType::kBFloat16, false, Compression::kFp8});
+    }
+    // One width for each model: for each width, requests are computed alone once.
+    for (const auto& [weights, bits] :
+         {std::pair{"mixtral", 32}, {"deepseek_v3", 24}, {"qwen2_moe", 24}, {"small_latent", 32}}) {
+      all.push_back({m, n, weights, DType::kBFloat16, false, Compression::kNone, bits});
     }
   }
   return all;
@@ -74,6 +81,7 @@ TEST_P(BitsTest, LogitsAreThoseOfTheRequestAlone) {
         (GetParam() + static_cast<size_t>(i)) % 4 == 0 ? KernelChoice() : BestCpu();
     kernels.fp8_cache = c.fp8_cache;
     kernels.compression = c.compression;
+    kernels.sum_bits = c.sum_bits;
     const RequestPool& pool = Pool(c.weights, c.dtype, kernels);
     Random random(MixSeed(TestSeed(), GetParam(), static_cast<uint64_t>(i)));
     const Schedule schedule = RandomSchedule(random, c.m, c.n, held.model, pool);

@@ -18,9 +18,10 @@ const HeldModel& Held(const std::string& weights, DType dtype) {
 }
 
 const RequestPool& Pool(const std::string& weights, DType dtype, KernelChoice kernels) {
-  static std::map<std::tuple<std::string, DType, kernels::Device, bool, Compression>, RequestPool>
-      pools;
-  const std::tuple key{weights, dtype, kernels.device, kernels.fp8_cache, kernels.compression};
+  using Key = std::tuple<std::string, DType, kernels::Device, bool, Compression, int>;
+  static std::map<Key, RequestPool> pools;
+  const Key key{weights,         dtype, kernels.device, kernels.fp8_cache, kernels.compression,
+                kernels.sum_bits};
   const auto at = pools.find(key);
   if (at != pools.end()) return at->second;
   const int size = HowMany({.sanitized = 8, .gate = 12, .nightly = 40, .soak = 400});

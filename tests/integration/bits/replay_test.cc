@@ -17,9 +17,11 @@ struct Configuration {
   DType dtype = DType::kFloat32;
   bool fp8_cache = false;
   Compression compression = Compression::kNone;
+  int sum_bits = 0;
   std::string name() const {
     return model + "_" + std::string(ToString(dtype)) + (fp8_cache ? "_fp8_cache" : "") +
-           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "") +
+           (sum_bits > 0 ? "_sums" + std::to_string(sum_bits) : "");
   }
 };
 const std::vector<Configuration> kConfigurations = {
@@ -36,7 +38,9 @@ const std::vector<Configuration> kConfigurations = {
     {"deepseek_v2", DType::kFloat32, true},
     {"deepseek_v2", DType::kBFloat16, true},
     {"mixtral", DType::kBFloat16, false, Compression::kFp8},
-    {"deepseek_v2", DType::kFloat32, true, Compression::kFp8}};
+    {"deepseek_v2", DType::kFloat32, true, Compression::kFp8},
+    {"mixtral", DType::kBFloat16, false, Compression::kNone, 32},
+    {"deepseek_v2", DType::kBFloat16, false, Compression::kNone, 24}};
 
 // Long answers, greedy and sampled, computed alone.
 class ReplayTest : public testing::TestWithParam<Configuration> {
@@ -62,6 +66,7 @@ class ReplayTest : public testing::TestWithParam<Configuration> {
     KernelChoice kernels = BestCpu();
     kernels.fp8_cache = GetParam().fp8_cache;
     kernels.compression = GetParam().compression;
+    kernels.sum_bits = GetParam().sum_bits;
     return kernels;
   }
 

@@ -22,10 +22,12 @@ struct Configuration {
   DType dtype;
   bool fp8_cache = false;
   Compression compression = Compression::kNone;
+  int sum_bits = 0;
   std::string name() const {
     return std::string(model) + "_" + std::string(ToString(dtype)) +
            (fp8_cache ? "_fp8_cache" : "") +
-           (compression == Compression::kFp8 ? "_fp8_exchange" : "");
+           (compression == Compression::kFp8 ? "_fp8_exchange" : "") +
+           (sum_bits > 0 ? "_sums" + std::to_string(sum_bits) : "");
   }
 };
 const std::vector<Configuration> kConfigurations = {
@@ -50,7 +52,9 @@ const std::vector<Configuration> kConfigurations = {
     {"grouped_heads", DType::kBFloat16, true},
     {"deepseek_heads", DType::kBFloat16, true},
     {"small_gated", DType::kFloat32, false, Compression::kFp8},
-    {"small_latent", DType::kBFloat16, true, Compression::kFp8}};
+    {"small_latent", DType::kBFloat16, true, Compression::kFp8},
+    {"small_gated", DType::kBFloat16, false, Compression::kNone, 32},
+    {"small_latent", DType::kBFloat16, false, Compression::kFp8, 24}};
 
 // A model, and requests that were computed alone.
 struct Alone {
@@ -62,6 +66,7 @@ KernelChoice KernelsOf(const Configuration& configuration) {
   KernelChoice kernels = OnDevice();
   kernels.fp8_cache = configuration.fp8_cache;
   kernels.compression = configuration.compression;
+  kernels.sum_bits = configuration.sum_bits;
   return kernels;
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/device/row_buckets.h"
 #include "tests/integration/emulated_device/on_device.h"
 #include "tests/support/networks.h"
+#include "tests/support/schedule.h"
 
 namespace janus::dataplane {
 namespace {
@@ -22,6 +23,7 @@ struct PlanCase {
   int micro_batches, rows, batch;
   int64_t kv_bytes;
   Compression compression = Compression::kNone;
+  int sum_bits = 0;
 };
 
 ModelDescription Widened(ModelDescription model, int hidden, int top_k) {
@@ -65,6 +67,7 @@ std::vector<PlanCase> Cases() {
       {"DeepSeek", deepseek, 1, 1, 24, 1, 512, 128, 4 << 20},
       {"DeepSeekInParts", deepseek, 3, 2, 14, 3, 200, 50, 8 << 20},
       {"DeepSeekInPartsFp8", deepseek, 3, 2, 14, 3, 200, 50, 8 << 20, Compression::kFp8},
+      {"DeepSeekInPartsSums", deepseek, 3, 2, 14, 3, 200, 50, 8 << 20, Compression::kNone, 32},
       {"Small", latent, 2, 1, latent.moe.experts, 1, 64, 16, 1 << 20},
   };
 }
@@ -86,6 +89,7 @@ TEST_P(PlanBytes, AreWhatInstancesTake) {
       MakeTopology(c.m, std::vector<int>(static_cast<size_t>(c.n), c.slots), c.model.moe_layers(),
                    c.model.moe.experts, c.micro_batches, c.rows);
   options.compression = c.compression;
+  options.sums = TestSums(c.model, c.sum_bits);
   options.attention.kv_bytes = c.kv_bytes;
   options.attention.max_batch = c.batch;
   options.attention.graphs = options.experts.graphs = false;  // they use no device memory here
@@ -94,7 +98,7 @@ TEST_P(PlanBytes, AreWhatInstancesTake) {
   const std::vector<ExpertWeights> shares = held.Shares(options.topology.placement);
   LoopbackCluster cluster(options, held.model, held.attention, PointersTo(shares));
 
-  const RoundRoom room{c.rows, c.batch, c.micro_batches, c.compression};
+  const RoundRoom room{c.rows, c.batch, c.micro_batches, c.compression, c.sum_bits};
   const int64_t keys = c.kv_bytes / KvBytesPerToken(c.model);
   const int64_t spare_page = KvBytesPerToken(c.model) * kernels::kPageTokens;
   for (int rank = 0; rank < c.m; ++rank) {

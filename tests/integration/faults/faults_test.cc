@@ -110,6 +110,7 @@ TEST_F(FaultSweep, NorWithMicroBatchesAndChunks) {
 struct Bundled {
   ExchangeMode mode;
   Compression compression = Compression::kNone;
+  int sum_bits = 0;
 };
 class TwoPhaseFaultSweep : public FaultSweep, public testing::WithParamInterface<Bundled> {};
 
@@ -117,6 +118,7 @@ TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
   service_.topology = MakeTopology(3, {4, 3, 5}, held_.model.layers, held_.model.moe.experts, 2);
   service_.topology.mode = GetParam().mode;
   service_.compression = GetParam().compression;
+  service_.sum_bits = GetParam().sum_bits;
   GroupIntoNodes(service_.topology, 2, 2);
   service_.requests = 3;
   whole_ = Serve(held_, service_);
@@ -124,15 +126,17 @@ TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
   Sweep(EveryFault(), 30);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TwoPhaseFaultSweep,
-                         testing::Values(Bundled{ExchangeMode::kTwoPhaseSingle},
-                                         Bundled{ExchangeMode::kTwoPhaseParallel},
-                                         Bundled{ExchangeMode::kTwoPhaseParallel,
-                                                 Compression::kFp8}),
-                         [](const auto& info) {
-                           return std::string(ToString(info.param.mode)) +
-                                  std::string(ToString(info.param.compression));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, TwoPhaseFaultSweep,
+    testing::Values(Bundled{ExchangeMode::kTwoPhaseSingle},
+                    Bundled{ExchangeMode::kTwoPhaseParallel},
+                    Bundled{ExchangeMode::kTwoPhaseParallel, Compression::kFp8},
+                    Bundled{ExchangeMode::kTwoPhaseParallel, Compression::kNone, 24}),
+    [](const auto& info) {
+      return std::string(ToString(info.param.mode)) +
+             std::string(ToString(info.param.compression)) +
+             (info.param.sum_bits > 0 ? "Sums" : "");
+    });
 
 TEST_F(FaultSweep, NorDoesASecondOneWhileTheStepIsGivenUp) {
   whole_ = Serve(held_, service_);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tests/support/schedule.h"
+
 namespace janus::dataplane {
 
 uint64_t Served::rounds_missed() const {
@@ -18,6 +20,7 @@ Served Serve(const HeldModel& held, const Service& service, const Faults& faults
   LoopbackCluster::Options options;
   options.topology = topology;
   options.compression = service.compression;
+  options.sums = TestSums(held.model, service.sum_bits);
   options.attention.kv_bytes = 1 << 18;
   options.attention.max_batch = 4;
   options.pace.deadlines = service.deadlines;

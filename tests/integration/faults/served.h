@@ -16,6 +16,7 @@ namespace janus::dataplane {
 struct Service {
   Topology topology;
   Compression compression = Compression::kNone;
+  int sum_bits = 0;  // of the sum rule FixedPoint; 0: contributions
   StepDeadlines deadlines{Scaled(Seconds(0.2)), Scaled(Seconds(8.0))};
   int requests = 2;
   int prompt = 3;

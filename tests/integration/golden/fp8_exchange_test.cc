@@ -1,5 +1,5 @@
-// The cost of an exchange in fp8: how far the logits of published checkpoints move, and what that
-// means for the next token of the demo model, which was trained.
+// The cost of an exchange in fp8, and of exact sums: how far the logits of published checkpoints
+// move, and what that means for the next token of the demo model, which was trained.
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "common/model/config.h"
+#include "dataplane/calibrate/calibrate.h"
+#include "dataplane/model/load_weights.h"
 #include "dataplane/text/tokenizer.h"
 #include "tests/support/golden.h"
 #include "tests/support/paths.h"
@@ -93,24 +95,37 @@ struct Divergence {
   int positions = 0;
 };
 
-Divergence OfTheDemoModel(DType dtype) {
-  const std::string folder = test::SourceDir() + "/examples/demo-model";
-  ModelDescription model = *ParseModelConfig(ReadText(folder + "/config.json"));
-  model.dtype = dtype;
+const std::string& DemoFolder() {
+  static const std::string folder = test::SourceDir() + "/examples/demo-model";
+  return folder;
+}
+
+struct Way {
+  Compression compression = Compression::kNone;
+  FixedPointSums sums = {};
+  DType dtype = DType::kBFloat16;
+};
+
+// Of the demo model, from one way to the other.
+Divergence OfTheDemoModel(const Way& exact, const Way& other) {
+  const std::string& folder = DemoFolder();
   const auto tokenizer = *text::Tokenizer::Load(folder + "/tokenizer.json");
   Divergence out;
   for (const char* text : kTexts) {
     GoldenCase c;
     c.prompt = *tokenizer->Encode(text, true);
-    c.vocab = model.vocab;
-    c.logits.resize(c.prompt.size() * static_cast<size_t>(c.vocab));
-    const auto run = [&](Compression compression) {
+    const auto run = [&](const Way& way) {
+      ModelDescription model = *ParseModelConfig(ReadText(folder + "/config.json"));
+      model.dtype = way.dtype;
+      c.vocab = model.vocab;
+      c.logits.resize(c.prompt.size() * static_cast<size_t>(c.vocab));
       CaseService service{.kernels = BestCpu()};
-      service.kernels.compression = compression;
+      service.kernels.compression = way.compression;
+      service.sums = way.sums;
       return *RunCase(folder, c, model, service, 1);
     };
-    const CaseRun plain = run(Compression::kNone);
-    const CaseRun packed = run(Compression::kFp8);
+    const CaseRun plain = run(exact);
+    const CaseRun packed = run(other);
     EXPECT_EQ(plain.logits.size(), c.prompt.size());
     for (const auto& [position, logits] : plain.logits) {
       const std::vector<float>& others = packed.logits.at(position);
@@ -135,7 +150,7 @@ Divergence OfTheDemoModel(DType dtype) {
 }
 
 TEST(Fp8ExchangeOfTheDemoModel, KeepsTheNextToken) {
-  const Divergence d = OfTheDemoModel(DType::kBFloat16);
+  const Divergence d = OfTheDemoModel({}, {.compression = Compression::kFp8});
   std::cout << "demo model, exchange in fp8: KL " << d.kl << " nats, top-1 agreement "
             << d.agreement << ", loss " << (d.loss < 0 ? "" : "+") << d.loss << " nats, "
             << d.positions << " positions\n";
@@ -146,6 +161,52 @@ TEST(Fp8ExchangeOfTheDemoModel, KeepsTheNextToken) {
   EXPECT_LT(d.kl, 0.01);
   EXPECT_GE(d.agreement, 0.95);
   EXPECT_LT(std::abs(d.loss), 0.01);
+}
+
+// Calibrated as `janusctl calibrate` does it: on other texts than those that are compared.
+FixedPointSums CalibratedSums(int bits) {
+  const std::string& folder = DemoFolder();
+  const ModelDescription model = *ParseModelConfig(ReadText(folder + "/config.json"));
+  const auto tokenizer = *text::Tokenizer::Load(folder + "/tokenizer.json");
+  std::vector<std::vector<int32_t>> prompts;
+  for (const std::string& text : CalibrationTexts()) {
+    prompts.push_back(*tokenizer->Encode(text, true));
+  }
+  Topology all;
+  all.placement.layers = model.moe_layers();
+  all.placement.slots_of_instance = {model.moe.experts};
+  for (int i = 0; i < model.moe_layers() * model.moe.experts; ++i) {
+    all.placement.expert_of.push_back(static_cast<uint16_t>(i % model.moe.experts));
+  }
+  const auto attention = *LoadAttention(folder, model, nullptr, {});
+  const auto experts = *LoadExperts(folder, model, all.placement, Rank{0}, nullptr, {});
+  kernels::Team team(1);
+  const kernels::Stream stream{BestCpu().device, &team, BestCpu().isa, nullptr};
+  return *ChooseExponents(
+      *MeasureContributions(model, attention.weights, experts.weights, prompts, stream), bits,
+      model.moe.top_k);
+}
+
+// Beside bfloat16: both ways are compared with the model in fp32 weights and rows.
+TEST(ExactSumsOfTheDemoModel, MoveTheNextTokenLessThanRoundingDoes) {
+  const Divergence beside = OfTheDemoModel({.dtype = DType::kFloat32}, {});
+  for (const int bits : {32, 24}) {
+    const FixedPointSums sums = CalibratedSums(bits);
+    for (const int8_t exponent : sums.exponents) EXPECT_LT(exponent, -8);
+    const Divergence from_exact = OfTheDemoModel({.dtype = DType::kFloat32}, {.sums = sums});
+    const Divergence d = OfTheDemoModel({}, {.sums = sums});
+    std::cout << "demo model, sums of " << bits << " bits beside contributions in bf16: KL " << d.kl
+              << " nats, top-1 agreement " << d.agreement << ", loss " << (d.loss < 0 ? "" : "+")
+              << d.loss << " nats, " << d.positions << " positions; KL from fp32: " << from_exact.kl
+              << ", of contributions " << beside.kl << "\n";
+    EXPECT_GT(d.positions, 250);
+    EXPECT_GT(d.kl, 1e-9) << "nothing was added";
+    EXPECT_LT(d.kl, 0.001);
+    EXPECT_GE(d.agreement, 0.97);
+    EXPECT_LT(std::abs(d.loss), 0.005);
+    // Rows are in bf16 in all of them; sums have at least the bits of a contribution in bf16.
+    EXPECT_LT(from_exact.kl, 1.25 * beside.kl);
+  }
 }
 
 }  // namespace

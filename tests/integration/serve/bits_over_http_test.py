@@ -4,10 +4,11 @@ gateway, with real processes. JANUS_SOAK=1 sends more requests."""
 import concurrent.futures
 import os
 import random
+import subprocess
 import time
 import unittest
 
-from serving import Service, copy_demo, copy_golden
+from serving import BIN, Service, copy_demo, copy_golden
 
 SOAK = bool(os.environ.get("JANUS_SOAK"))
 # (m, n, slots per instance); eight experts, so that what is beyond them are replicas.
@@ -114,6 +115,28 @@ class Bits(Service, unittest.TestCase):
                     self.start_serving(*nodes, "--compression", "fp8", "--name", "golden", *arguments)
                 several = (4, 4, 0) if "--nodes" in nodes else (1, 1, 0)
                 results.append(self.answers(several, "Auto", requests, 4, serve=packed))
+            self.assertEqual(results[0], results[1])
+            for i, (_, hashes) in enumerate(results[0]):
+                self.assertNotEqual(hashes, plain[i][1], f"request {i}: the option had no effect")
+        finally:
+            self.close()
+
+    def test_exact_sums_have_bits_of_their_own_in_every_configuration_and_mode(self):
+        self.open(copy_demo)
+        try:
+            requests = requests_of(3072)[:4]
+            plain = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
+            printed = subprocess.run([BIN / "janusctl", "calibrate", self.model], check=True, capture_output=True,
+                                     text=True).stdout
+            exponents = printed.split("[")[1].split("]")[0].replace(" ", "")
+            results = []
+            # The first calibrates at its start, and finds the same exponents.
+            for nodes in (["--attention", "1", "--experts", "1"],
+                          ["--nodes", "2x2,2x2", "--exchange-mode", "TwoPhaseParallel", f"--sum-exponents={exponents}"]):
+                def summed(spec, *arguments):
+                    self.start_serving(*nodes, "--sum", "fixed-point", "--name", "golden", *arguments)
+                several = (4, 4, 0) if "--nodes" in nodes else (1, 1, 0)
+                results.append(self.answers(several, "Auto", requests, 4, serve=summed))
             self.assertEqual(results[0], results[1])
             for i, (_, hashes) in enumerate(results[0]):
                 self.assertNotEqual(hashes, plain[i][1], f"request {i}: the option had no effect")

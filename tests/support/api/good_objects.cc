@@ -55,7 +55,7 @@ std::vector<Node> MoEServices() {
     experts: {scaling: )" +
           scaling + ", " + role +
           R"(, slotsPerInstance: 12, spareSlots: 1, scheduling: Static, placement: {policy: RoundRobin, survivable: true, rebalanceIntervalSeconds: 600, windowSeconds: 300}}
-  exchange: {mode: TwoPhaseParallel, transport: RDMA, compression: FP8, gate: Attention, sum: FixedPoint, hostShared: true}
+  exchange: {mode: TwoPhaseParallel, transport: RDMA, compression: FP8, gate: Attention, sum: FixedPoint, sumBits: 24, sumExponents: [-17, 3], hostShared: true}
   pipeline: {microBatches: 3}
   ratio: {min: {experts: 1, attention: 2}, max: {experts: 4, attention: 1}}
   scaling: {intervalSeconds: 30, predictor: EWMA, maxGPUs: 64, advisory: true, pendingTimeoutSeconds: 600, standby: 1}
@@ -130,6 +130,15 @@ std::vector<RuleBreaker> BreakMoEServices() {
   const std::string timed = "  timed: {hardware: H200, model: deepseek-v3}\n";
   add("spec#3", "spec.timed", head + host + slo + timed);
   add("spec#3", "spec.timed", head + host + slo + "  device: CPU\n" + timed);
+  for (const char* exchange : {"{sum: FixedPoint}", "{sum: FixedPoint, sumExponents: []}"}) {
+    add("spec.exchange#0", "spec.exchange.sumExponents",
+        head + host + slo + "  exchange: " + exchange + "\n");
+  }
+  for (const char* exchange :
+       {"{sumExponents: [1]}", "{sum: Contributions, sumExponents: [1, 2]}"}) {
+    add("spec.exchange#1", "spec.exchange.sumExponents",
+        head + host + slo + "  exchange: " + exchange + "\n");
+  }
   add("spec.ratio#0", "spec.ratio.min",
       head + host + slo +
           "  ratio: {min: {experts: 3, attention: 1}, max: {experts: 2, attention: 1}}\n");

@@ -1,5 +1,7 @@
 #include "cli/service_file.h"
 
+#include "cli/calibrate.h"
+
 #include <gtest/gtest.h>
 
 namespace janus::cli {
@@ -48,6 +50,26 @@ TEST(ComposeServiceText, NamesTheTransport) {
   const auto composed = ParseServiceText(ComposeServiceText(asked), "service.yaml");
   ASSERT_TRUE(composed.ok()) << composed.status().message();
   EXPECT_EQ(composed->spec.exchange.transport, control::Transport::kRdma);
+}
+
+TEST(ComposeServiceText, SaysHowContributionsAreAdded) {
+  ServiceAsked asked{"d", "", "/m", 1, 8};
+  asked.sum = "FixedPoint";
+  asked.sum_bits = 24;
+  asked.sum_exponents = {-17, 3};
+  const auto composed = ParseServiceText(ComposeServiceText(asked), "service.yaml");
+  ASSERT_TRUE(composed.ok()) << composed.status().message();
+  EXPECT_EQ(composed->spec.exchange.sum, control::SumRule::kFixedPoint);
+  EXPECT_EQ(composed->spec.exchange.sum_bits, 24);
+  EXPECT_EQ(composed->spec.exchange.sum_exponents, (std::vector<int32_t>{-17, 3}));
+}
+
+TEST(ReadExponents, TakesWhatACalibrationPrints) {
+  EXPECT_EQ(*ReadExponents("# janusctl calibrate: 2 prompts, 9 positions\nexchange:\n"
+                           "  sum: FixedPoint\n  sumBits: 32\n  sumExponents: [-17, 3]\n"),
+            (std::vector<int>{-17, 3}));
+  EXPECT_EQ(ReadExponents("exchange: {}\n").status(),
+            Internal("the calibration printed no exponents"));
 }
 
 TEST(WithTimedDevice, TakesThePlaceOfTheObjectsOwnDevice) {

@@ -9,6 +9,7 @@
 #include "kernels/cuda/aebs.h"
 #include "kernels/cuda/aebs_fast.h"
 #include "kernels/cuda/attention_merge.h"
+#include "kernels/cuda/exact_sums.h"
 #include "kernels/cuda/expanded_runs.h"
 #include "kernels/cuda/gate_fast.h"
 #include "kernels/cuda/linear_fast.h"
@@ -269,6 +270,15 @@ TEST(PlanBytes, OfRowsInFp8) {
   ExpectMoves(PlanUnpackFp8({.y_dtype = kB16, .rows = 64, .hidden = 7168}), 1'390'592);
   ExpectMoves(PlanUnpackFp8({.y_dtype = kF32, .rows = 64, .hidden = 7168}), 2'308'096);
   ExpectMoves(PlanUnpackFp8({.y_dtype = kB16, .rows = 64, .hidden = 129}), 64 * (3 * 129 + 8));
+}
+
+// Of a sum, its one term that is certain, 4 bytes an element, and where its terms end. On the other
+// side the residual in and out, and a pointer for each part.
+TEST(PlanBytes, OfExactSums) {
+  ExpectMoves(PlanAddTerms({.bits = 32, .rows = 64, .hidden = 7168}), 64 * (7168 * 8 + 4), 458'752);
+  ExpectMoves(PlanAddTerms({.bits = 24, .rows = 64, .hidden = 7168}), 64 * (7168 * 7 + 4), 458'752);
+  ExpectMoves(PlanCombineSums({.bits = 24, .rows = 64, .hidden = 7168, .top_k = 8}),
+              64 * (7168 * 11 + 64), 917'504);
 }
 
 // A row's logits, 40 bytes of how to draw, 172 of what was drawn.

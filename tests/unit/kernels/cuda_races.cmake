@@ -15,7 +15,7 @@ set(cuda_short
     HostBlock.One* HostBlock.Lagging* HostWarp.Lanes* LoadMatrices* LoadTransposed* LoadNeighbours* MultiplyAdd* CopyAsync*
     Wgmma.* WgmmaDeathTest*
     # what goes over rows once, the draw
-    *Norm* *Rope* *Pointwise* ScaleByPosition* *Embed* *Combine* FastRows* *PermuteRows* *PackFp8* KvWrite* *LatentWrite*
+    *Norm* *Rope* *Pointwise* ScaleByPosition* *Embed* *Combine* FastRows* *PermuteRows* *PackFp8* AddTerms* CombineSums* KvWrite* *LatentWrite*
     SampleOnCuda* SampleOnEveryDevice.TopK* SampleOnEveryDevice.Zero* SampleOnEveryDevice.DrawsDepend*
     # the gate, AEBS
     GateTopKOnEveryDevice* FastGate* Shapes/FastGateTest.ChoosesAndWeighs* *GateAndSchedule* RouteRound.*

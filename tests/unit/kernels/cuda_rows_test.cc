@@ -721,6 +721,39 @@ TEST(FastRows, BetweenInstancesMoveAllThatIsAlignedByVectors) {
   EXPECT_EQ(permute(2048 + 521, 0), 2 * (160 + 2));
 }
 
+// Four elements of a sum are a vector in 32 bits, three words in 24.
+TEST(FastRows, OfExactSumsMoveAllThatIsAlignedByVectors) {
+  constexpr int kRows = 3;
+  constexpr int kHidden = 644;
+  GuardedArray terms(kF32, 4 * kHidden);
+  GuardedArray sums(kF32, kRows * kHidden);
+  GuardedArray y(kF32, kRows * kHidden);
+  const std::vector<int32_t> ends = {1, 3, 4};
+  const std::vector<const void*> parts(kRows * 2, sums.data());
+  for (const auto& [bits, words] : {std::pair{32, 1}, std::pair{24, 3}}) {
+    EXPECT_EQ(VectorsOf([&] {
+                return AddTerms(kCuda, {.terms = terms.floats(),
+                                        .ends = ends.data(),
+                                        .sums = sums.data(),
+                                        .bits = bits,
+                                        .limit = 1,
+                                        .rows = kRows,
+                                        .hidden = kHidden});
+              }),
+              161 * (4 + kRows * words));
+    EXPECT_EQ(VectorsOf([&] {
+                return CombineSums(kCuda, {.sums = parts.data(),
+                                           .bits = bits,
+                                           .residual = y.floats(),
+                                           .y = y.floats(),
+                                           .rows = kRows,
+                                           .hidden = kHidden,
+                                           .top_k = 2});
+              }),
+              kRows * 161 * (2 + 2 * words));
+  }
+}
+
 #endif
 
 }  // namespace

@@ -264,6 +264,15 @@ TEST(Convert, ATimedDeviceComesBackAndFactorsThatDoNotFitAreRefused) {
   EXPECT_EQ(FromProto(wire).status().code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Convert, WhatSumsAreAddedByComesBackAndOtherExponentsAreRefused) {
+  const FixedPointSums sums{24, {-100, 3}};
+  v1::FixedSums wire = ToProto(sums);
+  EXPECT_EQ(*FromProto(wire), sums);
+  EXPECT_EQ(*FromProto(v1::FixedSums()), FixedPointSums());
+  wire.add_exponents(128);
+  EXPECT_EQ(FromProto(wire).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(Convert, LatenciesInMoreBucketsThanThereAreSayNothing) {
   v1::InstanceStatistics wire;
   for (int i = 0; i <= LatencyCounts::kBuckets; ++i) wire.add_tpot_counts(1);

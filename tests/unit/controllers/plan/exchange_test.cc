@@ -71,6 +71,7 @@ TEST(Configuration, IsServedWhereNothingOfItIsOnlyPlanned) {
   EXPECT_TRUE(IsServed(Make(4, 12, 3)));
   Configuration how = Make(4, 12);
   how.wire = WireFormat::kFp8;
+  how.sum = SumRule::kFixedPoint;
   EXPECT_TRUE(IsServed(how));
   how.pools = 2;
   EXPECT_EQ(NameOf(how), "2 x 4A12E");
@@ -78,7 +79,6 @@ TEST(Configuration, IsServedWhereNothingOfItIsOnlyPlanned) {
   for (const auto change : std::initializer_list<void (*)(Configuration&)>{
            [](Configuration& c) { c.mode = ExchangeMode::kTwoPhaseParallel; },
            [](Configuration& c) { c.gate = GateSide::kAttention; },
-           [](Configuration& c) { c.sum = SumRule::kFixedPoint; },
            [](Configuration& c) { c.tp_attention = 2; },
            [](Configuration& c) { c.tp_experts = 2; }}) {
     Configuration changed = Make(4, 12);

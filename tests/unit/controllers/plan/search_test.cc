@@ -326,7 +326,7 @@ TEST(SearchPlans, FixedPointSumsPayBelowHalfOfTopKNodes) {
 
   PlanSpace space;
   const Plan served = SearchPlans(setting, {0.05, 0}, space)->plans[0];
-  EXPECT_EQ(served.how.sum, SumRule::kContributions) << "what this version serves";
+  EXPECT_EQ(served.how.sum, SumRule::kContributions) << "unless it is asked for";
   space.tries_fixed_point = true;
   EXPECT_FALSE(IsBetter({0.05, 0}, served, SearchPlans(setting, {0.05, 0}, space)->plans[0]));
 }

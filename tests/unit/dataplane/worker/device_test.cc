@@ -123,12 +123,12 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
   EXPECT_EQ(
-      NumericsClass(model, false, Compression::kNone, kernels::HostContext(),
+      NumericsClass(model, false, Compression::kNone, {}, kernels::HostContext(),
                     kernels::Isa::kAvx512),
       "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 uncompressed");
   // Independent of the CPU.
   for (const kernels::Isa isa : {kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
-    EXPECT_EQ(NumericsClass(model, false, Compression::kNone, NamedContext(), isa),
+    EXPECT_EQ(NumericsClass(model, false, Compression::kNone, {}, NamedContext(), isa),
               "cuda sm_90 kernels" + std::to_string(kernels::kCudaBitsVersion) +
                   " BFloat16 tp1 uncompressed");
   }
@@ -137,22 +137,38 @@ TEST(NumericsClass, IsOfTheInstructionSetOnACpuAndOfTheArchitectureOnAGpu) {
 TEST(NumericsClass, NamesACacheInFp8) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
-  EXPECT_EQ(
-      NumericsClass(model, true, Compression::kNone, kernels::HostContext(), kernels::Isa::kAvx512),
-      "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) +
-          " BFloat16 kv fp8 tp1 uncompressed");
+  EXPECT_EQ(NumericsClass(model, true, Compression::kNone, {}, kernels::HostContext(),
+                          kernels::Isa::kAvx512),
+            "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) +
+                " BFloat16 kv fp8 tp1 uncompressed");
 }
 
 TEST(NumericsClass, NamesAnExchangeInFp8) {
   ModelDescription model;
   model.dtype = DType::kBFloat16;
   EXPECT_EQ(
-      NumericsClass(model, false, Compression::kFp8, kernels::HostContext(), kernels::Isa::kAvx512),
+      NumericsClass(model, false, Compression::kFp8, {}, kernels::HostContext(),
+                    kernels::Isa::kAvx512),
       "cpu AVX512 kernels" + std::to_string(kernels::kBitsVersion) + " BFloat16 tp1 exchange fp8");
+}
+
+TEST(NumericsClass, NamesExactSumsAndTheirExponents) {
+  ModelDescription model;
+  model.dtype = DType::kBFloat16;
+  const auto of = [&](const FixedPointSums& sums, Compression compression = Compression::kNone) {
+    return NumericsClass(model, false, compression, sums, kernels::HostContext(),
+                         kernels::Isa::kAvx512);
+  };
+  const std::string one = of({32, {-17, -12}});
+  EXPECT_TRUE(Contains(one, " tp1 sum32-")) << one;
+  EXPECT_NE(one, of({32, {-17, -13}}));
+  EXPECT_NE(one, of({24, {-17, -12}}));
+  EXPECT_EQ(of({32, {-17, -12}}, Compression::kFp8), one + "+8");
 }
 
 TEST(NumericsClass, FitsIntoAHello) {
   ModelDescription model;
+  const FixedPointSums sums{32, {1}};
   for (const kernels::Isa isa :
        {kernels::Isa::kAvx2, kernels::Isa::kAvx512, kernels::Isa::kAvx512Bf16}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -160,10 +176,12 @@ TEST(NumericsClass, FitsIntoAHello) {
       // A longer version number, or the extra digit of sm_100.
       const size_t more = 2;
       EXPECT_LT(
-          NumericsClass(model, true, Compression::kFp8, kernels::HostContext(), isa).size() + more,
+          NumericsClass(model, true, Compression::kFp8, sums, kernels::HostContext(), isa).size() +
+              more,
           Hello::kNumericsChars);
-      EXPECT_LT(NumericsClass(model, true, Compression::kFp8, NamedContext(), isa).size() + more,
-                Hello::kNumericsChars);
+      EXPECT_LT(
+          NumericsClass(model, true, Compression::kFp8, sums, NamedContext(), isa).size() + more,
+          Hello::kNumericsChars);
     }
   }
 }

@@ -133,7 +133,7 @@ spec:
       spareSlots: 1
       placement: {policy: ActivationAware, survivable: true, rebalanceIntervalSeconds: 600, windowSeconds: 300}
       scheduling: AEBSGreedy
-  exchange: {mode: TwoPhaseParallel, transport: RDMA, compression: FP8, gate: Attention, sum: FixedPoint, hostShared: true}
+  exchange: {mode: TwoPhaseParallel, transport: RDMA, compression: FP8, gate: Attention, sum: FixedPoint, sumBits: 24, sumExponents: [-17, 3], hostShared: true}
   pipeline: {microBatches: 3}
   ratio: {min: {experts: 1, attention: 2}, max: {experts: 4, attention: 1}}
   scaling: {intervalSeconds: 30, predictor: EWMA, maxGPUs: 64, advisory: true, pendingTimeoutSeconds: 600, standby: 1}
@@ -166,6 +166,8 @@ status: {whatever: 1}
   EXPECT_EQ(spec.roles.attention.kv_cache.dtype, KvDtype::kFp8);
   EXPECT_EQ(spec.roles.experts.scheduling, Scheduling::kAebsGreedy);
   EXPECT_EQ(spec.exchange.mode, ExchangeMode::kTwoPhaseParallel);
+  EXPECT_EQ(spec.exchange.sum_bits, 24);
+  EXPECT_EQ(spec.exchange.sum_exponents, (std::vector<int32_t>{-17, 3}));
   EXPECT_EQ(spec.scaling.max_gpus, 64);
   EXPECT_EQ(spec.gateway.service.type, ServiceType::kLoadBalancer);
   EXPECT_TRUE(spec.suspend);

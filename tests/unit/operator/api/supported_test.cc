@@ -61,9 +61,9 @@ TEST(Supported, HoldsModeSlo) {
 }
 
 TEST(Supported, SaysItAsTheReferenceDoes) {
-  EXPECT_EQ(Errors("exchange: {sum: FixedPoint}"),
-            "s.yaml:8: spec.exchange.sum: FixedPoint is not supported by this version; use Auto or "
-            "Contributions");
+  EXPECT_EQ(Errors("exchange: {gate: Attention}"),
+            "s.yaml:8: spec.exchange.gate: Attention is not supported by this version; use Auto or "
+            "Experts");
   EXPECT_EQ(Errors("device: CUDA"),
             "s.yaml:8: spec.device: CUDA is not supported by this version (workers of this machine "
             "compute on its CPUs); use Auto, CPU or Timed");
@@ -106,7 +106,6 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"image: x", "image"},
       {"imagePullSecrets: [{name: x}]", "imagePullSecrets"},
       {"device: CUDA", "device"},
-      {"exchange: {sum: FixedPoint}", "exchange.sum"},
       {"exchange: {hostShared: true}", "exchange.hostShared"},
       {"scaling: {standby: 1}", "scaling.standby"},
       {"drain: {timeoutSeconds: 1}", "drain"},

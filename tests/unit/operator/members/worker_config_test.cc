@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/convert.h"
+
 namespace janus::control {
 namespace {
 
@@ -26,6 +28,9 @@ TEST(WorkerConfigOf, TakesAlongWhatAllMembersScheduleBy) {
   EXPECT_EQ(config.compression(), v1::COMPRESSION_NONE);
   plan.effective.compression = Compression::kFp8;
   EXPECT_EQ(WorkerConfigOf(plan, 6, false).compression(), v1::COMPRESSION_FP8);
+  EXPECT_FALSE(config.has_fixed_sums());
+  plan.effective.sums = {24, {-17, 3}};
+  EXPECT_EQ(*FromProto(WorkerConfigOf(plan, 6, false).fixed_sums()), plan.effective.sums);
   EXPECT_FALSE(WorkerConfigOf(plan, 6, false).debug_logits_hash());
   EXPECT_EQ(config.prefix_sharing(), v1::PREFIX_SHARING_EXACT);
   plan.effective.prefix_cache = PrefixCache::kReuse;

@@ -131,6 +131,11 @@ TEST(InputsOf, TheWireIsThatOfThePlan) {
   EXPECT_EQ(service.Inputs()->options.wires, std::vector{controllers::WireFormat::kBf16});
   service.object.spec.exchange.compression = Compression::kFp8;
   EXPECT_EQ(service.Inputs()->options.wires, std::vector{controllers::WireFormat::kFp8});
+  EXPECT_EQ(service.Inputs()->options.sums, std::vector{janus::SumRule::kContributions});
+  service.object.spec.exchange.sum = SumRule::kFixedPoint;
+  service.object.spec.exchange.sum_exponents.assign(static_cast<size_t>(SmallModel().moe_layers()),
+                                                    -15);
+  EXPECT_EQ(service.Inputs()->options.sums, std::vector{janus::SumRule::kFixedPoint});
 }
 
 TEST(InputsOf, KnowsOnlyWhatThisVersionServes) {

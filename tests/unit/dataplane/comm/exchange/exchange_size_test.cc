@@ -24,15 +24,18 @@ TEST(ExchangeSize, IsWhatMembersAllocate) {
     shape.max_rows = max_rows;
     shape.m = m;
     shape.n = n;
-    for (const auto& [role, gate] : {std::pair{Role::kAttention, GateSide::kExperts},
-                                     {Role::kAttention, GateSide::kAttention},
-                                     {Role::kExperts, GateSide::kAttention},
-                                     {Role::kExperts, GateSide::kExperts}}) {
-      shape.gate = gate;
-      const PeerId self{role, Rank{0}};
-      const SegmentMap map(DirectLayout(shape, self), self);
-      EXPECT_EQ(map.bytes(), SegmentBytes(shape.size(), role))
-          << ToString(self) << " of " << m << "A" << n << "E";
+    for (const int bits : {0, 32, 24}) {
+      shape.sums.bits = bits;
+      for (const auto& [role, gate] : {std::pair{Role::kAttention, GateSide::kExperts},
+                                       {Role::kAttention, GateSide::kAttention},
+                                       {Role::kExperts, GateSide::kAttention},
+                                       {Role::kExperts, GateSide::kExperts}}) {
+        shape.gate = gate;
+        const PeerId self{role, Rank{0}};
+        const SegmentMap map(DirectLayout(shape, self), self);
+        EXPECT_EQ(map.bytes(), SegmentBytes(shape.size(), role))
+            << ToString(self) << " of " << m << "A" << n << "E, sums of " << bits;
+      }
     }
   }
 }
@@ -66,6 +69,7 @@ TEST(ExchangeSize, CoversTheLargestMemberOfTheTwoPhaseModes) {
       shape.gate = gate;
       shape.m = m;
       shape.n = n;
+      if (m == 8) shape.sums.bits = 24;
       for (int a = 0; a < m; ++a) shape.node_of.push_back(a / a_each);
       for (int e = 0; e < n; ++e) shape.node_of.push_back(e / e_each);
       ExchangeSize size = shape.size();

@@ -86,7 +86,7 @@ TEST_P(ExchangeTest, DeliversAsTheReferenceSays) {
     Random random(MixSeed(seed, run));
     const ExchangeShape shape =
         GatedByRun(ShapeFor(random.Between(1, 4), random.Between(1, 5), random.Between(1, 4),
-                            random.Between(1, 9), CompressionOf(run)),
+                            random.Between(1, 9), CompressionOf(run), SumsOf(run)),
                    run);
     Members members = Connect(shape);
     for (uint64_t step = 1; step <= 25; ++step) {
@@ -358,6 +358,47 @@ TEST_P(ExchangeTest, CountsThatDoNotFitTheBytesAreNamed) {
   const Result<bool> back = members.AwaitAnswers(0, KeyOf(2));
   ASSERT_EQ(back.status().code(), StatusCode::kInternal);
   EXPECT_TRUE(Contains(back.status().message(), "experts 0"));
+}
+
+// With sums, references must be in order of rows, and each row has one sum.
+TEST_P(ExchangeTest, SumsThatAreNotThoseOfTheirContributionsAreNamed) {
+  struct Wrong {
+    std::vector<ContributionRef> refs;
+    int more_bytes;  // beyond those of one sum for each run of a row
+    const char* message;
+  };
+  const std::vector<ContributionRef> good = {{0, 0, 0}, {0, 1, 0}, {1, 1, 0}, {1, 0, 0}};
+  const std::vector<ContributionRef> backwards = {{1, 0, 0}, {1, 1, 0}, {0, 1, 0}, {0, 0, 0}};
+  const std::vector<ContributionRef> apart = {{0, 0, 0}, {1, 1, 0}, {0, 1, 0}, {1, 0, 0}};
+  const std::vector<ContributionRef> twice = {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}, {1, 0, 0}};
+  const std::vector<ContributionRef> fewer = {{0, 0, 0}, {1, 1, 0}, {1, 0, 0}};
+  const char* const kOthers = "are not those in";
+  const int sum = static_cast<int>(SumBytes(32, 12));
+  for (const Wrong& wrong : {Wrong{good, sum, kOthers}, Wrong{good, -sum, kOthers},
+                             Wrong{good, 4, kOthers}, Wrong{backwards, 0, kOthers},
+                             Wrong{apart, 0, kOthers}, Wrong{twice, 0, "a second contribution"},
+                             Wrong{fewer, 0, "no expert instance sent the contribution"},
+                             Wrong{{{0, 2, 0}}, 0, "a contribution to row 0 slot 2"},
+                             Wrong{{{2, 0, 0}}, 0, "a contribution to row 2 slot 0"}}) {
+    const ExchangeShape shape = ShapeFor(1, 1, 1, 8, Compression::kNone, {32, {}});
+    Members members = Connect(shape);
+    const RoundPlan plan = PlanOf(shape, KeyOf(1), {2});
+    members.PostRows(plan, 0);
+    const auto out = members.experts(0).Begin(0, Rank{0}, static_cast<int>(wrong.refs.size()));
+    std::ranges::copy(wrong.refs, out.refs.begin());
+    size_t runs = 0;
+    for (size_t i = 0; i < wrong.refs.size(); ++i) {
+      runs += i == 0 || wrong.refs[i].row != wrong.refs[i - 1].row;
+    }
+    Header header = MakeHeader(MessageKind::kContributions, plan.key, 0,
+                               static_cast<uint32_t>(wrong.refs.size()));
+    header.bytes = SummedBytes(wrong.refs.size(), runs, shape.reply_bytes()) +
+                   static_cast<size_t>(static_cast<int64_t>(wrong.more_bytes));
+    ASSERT_TRUE(members.network().experts(0).Post(0, header).ok());
+    const Result<bool> back = members.AwaitAnswers(0, plan.key);
+    ASSERT_EQ(back.status().code(), StatusCode::kInternal) << wrong.message;
+    EXPECT_TRUE(Contains(back.status().message(), wrong.message)) << back.status().message();
+  }
 }
 
 TEST_P(ExchangeTest, MoreRowsThanARoundHoldsAreNamed) {

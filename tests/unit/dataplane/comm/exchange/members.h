@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "dataplane/comm/exchange/exchange.h"
@@ -111,16 +113,37 @@ class Members {
       std::swap(cells[i - 1],
                 cells[static_cast<size_t>(random.Between(0, static_cast<int>(i) - 1))]);
     }
+    if (shape_.sums.on()) {
+      std::ranges::stable_sort(cells, {}, [&](int cell) { return cell / shape_.top_k; });
+    }
     PostCells(plan, e, a, cells);
+  }
+  // One sum for each run of cells of one row.
+  void WriteSums(const RoundPlan& plan, int a, const std::vector<int>& cells, std::byte* to) {
+    const int bits = shape_.sums.bits;
+    for (size_t first = 0, end = 0; first < cells.size(); first = end) {
+      const int row = cells[first] / shape_.top_k;
+      std::vector<int32_t> sum(static_cast<size_t>(shape_.hidden));
+      for (; end < cells.size() && cells[end] / shape_.top_k == row; ++end) {
+        const std::vector<int32_t> terms = TermsOf(plan, a, row, cells[end] % shape_.top_k);
+        for (size_t h = 0; h < sum.size(); ++h) sum[h] = AddFixed(sum[h], terms[h], bits);
+      }
+      for (const int32_t element : sum) {
+        StoreFixed(reinterpret_cast<unsigned char*>(to), element, bits);
+        to += bits / 8;
+      }
+    }
   }
   void PostCells(const RoundPlan& plan, int e, int a, const std::vector<int>& cells) {
     const ExpertExchange::Outgoing out =
         experts(e).Begin(plan.key.micro_batch, Rank{a}, static_cast<int>(cells.size()));
     ASSERT_EQ(out.refs.size(), cells.size());
+    if (shape_.sums.on()) WriteSums(plan, a, cells, out.rows);
     for (size_t i = 0; i < cells.size(); ++i) {
       const int row = cells[i] / shape_.top_k, slot = cells[i] % shape_.top_k;
       out.refs[i] = {static_cast<uint16_t>(row), static_cast<uint16_t>(slot),
                      ExpertOf(plan, a, cells[i])};
+      if (shape_.sums.on()) continue;
       const std::vector<std::byte> bytes = BytesOfContribution(plan, a, row, slot);
       std::copy(bytes.begin(), bytes.end(), out.rows + i * shape_.row_bytes());
     }
@@ -146,7 +169,8 @@ class Members {
     const auto want = Deliver(plan).contributions[static_cast<size_t>(a)];
     const std::span<const void* const> table = attention(a).Contributions(plan.key.micro_batch);
     ASSERT_EQ(table.size(), want.size());
-    for (size_t cell = 0; cell < want.size(); ++cell) {
+    if (shape_.sums.on()) ExpectSums(plan, a, table);
+    for (size_t cell = 0; cell < want.size() && !shape_.sums.on(); ++cell) {
       EXPECT_EQ(std::memcmp(table[cell], want[cell].data(), want[cell].size()), 0)
           << "attention " << a << " row " << cell / static_cast<size_t>(shape_.top_k) << " slot "
           << cell % static_cast<size_t>(shape_.top_k);
@@ -155,6 +179,30 @@ class Members {
     ASSERT_EQ(experts.size(), want.size());
     for (size_t cell = 0; cell < want.size(); ++cell) {
       EXPECT_EQ(experts[cell], ExpertOf(plan, a, static_cast<int>(cell)));
+    }
+  }
+  void ExpectSums(const RoundPlan& plan, int a, std::span<const void* const> table) {
+    const int bits = shape_.sums.bits, k = shape_.top_k;
+    for (int row = 0; row < plan.rows[static_cast<size_t>(a)]; ++row) {
+      std::vector<int32_t> sum(static_cast<size_t>(shape_.hidden));
+      std::set<int> senders;
+      size_t parts = 0;
+      for (int slot = 0; slot < k; ++slot) {
+        const auto cell = static_cast<size_t>(row * k + slot);
+        const int owner = plan.owner_of[static_cast<size_t>(a)][cell];
+        senders.insert((mode_ == ExchangeMode::kDirect)
+                           ? owner
+                           : shape_.node_of[static_cast<size_t>(shape_.m + owner)]);
+        if (table[cell] == nullptr) continue;
+        ++parts;
+        const auto* at = static_cast<const unsigned char*>(table[cell]);
+        for (int32_t& element : sum) {
+          element = AddFixed(element, LoadFixed(at, bits), bits);
+          at += bits / 8;
+        }
+      }
+      EXPECT_EQ(parts, senders.size()) << "attention " << a << " row " << row;
+      EXPECT_EQ(sum, SumOfRow(plan, a, row)) << "attention " << a << " row " << row;
     }
   }
   // Some number that differs between cells, up to the largest.
@@ -233,13 +281,20 @@ inline ExchangeShape WithGate(ExchangeShape shape, int domains = 0) {
   }
   return shape;
 }
-// Of four runs two have the gate on attention.
+// Every second run has the gate on attention.
 inline ExchangeShape GatedByRun(const ExchangeShape& shape, uint64_t run) {
-  return run % 4 < 2 ? shape : WithGate(shape, run % 4 == 2 ? 0 : 2);
+  return run % 2 == 0 ? shape : WithGate(shape, run % 8 < 4 ? 0 : 2);
+}
+
+// Half of all runs have sums, of either width.
+inline FixedPointSums SumsOf(uint64_t run) {
+  if (run % 4 < 2) return {};
+  return {run % 4 == 2 ? 32 : 24, {}};
 }
 
 inline ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows = 8,
-                              Compression compression = Compression::kNone) {
+                              Compression compression = Compression::kNone,
+                              FixedPointSums sums = {}) {
   ExchangeShape shape;
   shape.hidden = 12;
   shape.top_k = 2;
@@ -249,6 +304,7 @@ inline ExchangeShape ShapeFor(int m, int n, int micro_batches = 1, int max_rows 
   shape.m = m;
   shape.n = n;
   shape.compression = compression;
+  shape.sums = std::move(sums);
   return shape;
 }
 

@@ -105,6 +105,11 @@ INSTANTIATE_TEST_SUITE_P(
                  [](ExchangeIdentity& i) { i.sum = SumRule::kFixedPoint; },
                  {},
                  "experts 1 has sum rule FixedPoint, attention 0 has Contributions"},
+        Mismatch{"Exponents",
+                 [](ExchangeIdentity& i) { i.sums_hash = 0x0102; },
+                 {},
+                 "experts 1 has exponents of sums, or other bits, with the check 258, attention 0 "
+                 "has 0"},
         Mismatch{"Compression",
                  [](ExchangeIdentity& i) { i.compression = Compression::kFp8; },
                  {},

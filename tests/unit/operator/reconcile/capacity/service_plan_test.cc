@@ -183,6 +183,31 @@ TEST(PlanService, AnExchangeInFp8TakesHalfTheSlotsAndWorkspaceForWhatIsUnpacked)
             2 * rows * (1 + model.moe.top_k) * row);
 }
 
+TEST(PlanService, WithSumsSlotsHoldOneForEachRow) {
+  MoEService service = Fixed(2, 2);
+  const ModelDescription model = Mixtral8x7B();
+  const auto plain = PlanService(service, model, {1024 * kGiB, 64});
+  service.spec.exchange.sum = SumRule::kFixedPoint;
+  service.spec.exchange.sum_exponents.assign(static_cast<size_t>(model.moe_layers()), -15);
+  const auto summed = PlanService(service, model, {1024 * kGiB, 64});
+  ASSERT_TRUE(plain.ok() && summed.ok()) << summed.status().ToString();
+  EXPECT_EQ(summed->effective.sum, janus::SumRule::kFixedPoint);
+  EXPECT_EQ(summed->effective.sums.exponents.size(), static_cast<size_t>(model.moe_layers()));
+  // A sum of 4 bytes takes the place of two contributions of 2.
+  EXPECT_EQ(summed->need.expert_exchange, plain->need.expert_exchange);
+  EXPECT_EQ(summed->need.attention_workspace, plain->need.attention_workspace);
+  const int64_t rows = 2 * plain->max_rows_per_round;
+  EXPECT_EQ(summed->need.expert_workspace - plain->need.expert_workspace,
+            rows * (model.moe.top_k * int64_t{model.hidden} * 4 + 4));
+  service.spec.exchange.sum_bits = 24;
+  const auto narrow = PlanService(service, model, {1024 * kGiB, 64});
+  EXPECT_LT(narrow->need.expert_exchange, summed->need.expert_exchange);
+  service.spec.exchange.sum_exponents.pop_back();
+  EXPECT_EQ(PlanService(service, model, {1024 * kGiB, 64}).status().message(),
+            "spec.exchange.sum: FixedPoint: 31 exponents; the model has 32 MoE layers; janusctl "
+            "calibrate prints theirs");
+}
+
 TEST(PlanService, SharesWhatTheWeightsLeaveFree) {
   const ModelDescription model = Mixtral8x7B();
   const int64_t room = 120 * kGiB;

@@ -188,6 +188,12 @@ TEST(TopologyName, IsAnotherForWhatCannotFollow) {
   other.plan.effective.compression = Compression::kFp8;
   EXPECT_NE(TopologyName("chat", other), name);
   other = planned;
+  other.plan.effective.sums = {32, {-17, 3}};
+  const std::string sums = TopologyName("chat", other);
+  EXPECT_NE(sums, name);
+  other.plan.effective.sums.exponents[1] = 4;
+  EXPECT_NE(TopologyName("chat", other), sums);
+  other = planned;
   other.plan.slots_per_instance = 9;
   EXPECT_EQ(TopologyName("chat", other), name) << "epochs of one topology may differ in it";
 }
