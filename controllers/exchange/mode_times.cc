@@ -114,15 +114,15 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
   for (const auto& [card, seconds] : cards) {
     busiest_card = std::max({busiest_card, seconds.first, seconds.second});
   }
-  // Senders reach their receivers in the same order, so the last receiver begins when the senders
-  // are done. The latency has the cost of one message at either end already.
+  // Receivers take the first messages while senders still send. The latency has the cost of one
+  // message at either end already.
   const auto further = [](const std::map<int, std::pair<double, double>>& instances) {
     double most = 0;
     for (const auto& [rank, cost] : instances) most = std::max(most, cost.first - cost.second);
     return most;
   };
   const double copies = mode == ExchangeMode::kDirect ? 0 : CopySeconds(messages);
-  return latency + further(sending) + further(receiving) + busiest_card + copies;
+  return latency + std::max(further(sending), further(receiving)) + busiest_card + copies;
 }
 
 }  // namespace

@@ -50,9 +50,9 @@ struct ModeTimes {
   double of(ExchangeMode mode) const { return seconds[static_cast<size_t>(mode)]; }
 };
 
-// In either direction: the latency; what each further message costs the instance that sends most,
-// and the one that receives most; and the time of the busiest card for the bytes that it sends or
-// receives. In the two-phase modes also the copies within the nodes.
+// In either direction: the latency; what each further message costs the instance that sends or
+// receives most; and the time of the busiest card for the bytes that it sends or receives. In the
+// two-phase modes also the copies within the nodes.
 double RoundSeconds(ExchangeMode mode, const ExchangeRound& round, const NodeLinks& links);
 ModeTimes TimesOfModes(const ExchangeRound& round, const NodeLinks& links);
 

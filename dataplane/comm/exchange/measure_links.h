@@ -71,7 +71,7 @@ struct MeasuredPeer {
 };
 
 // Measures the pairs in which this member takes part; every member of the epoch calls it. The
-// result has the pairs that this member asks, so it is empty at expert instances. Sends at most 3
+// result has the pairs that this member asks, so it is empty at expert instances. Sends at most 4
 // MiB to a peer. Returns after `longest` and a quarter of it at the latest. Messages that come
 // later are dropped by steps and exchange, which do not know them. Confined, like its transport.
 std::vector<MeasuredPeer> MeasureLinks(Transport& transport, std::span<const int> node_of,
