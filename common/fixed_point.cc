@@ -62,7 +62,7 @@ Status Validate(const FixedPointSums& sums, int moe_layers, int top_k) {
                            " MoE layers; janusctl calibrate prints theirs");
   }
   for (size_t layer = 0; layer < sums.exponents.size(); ++layer) {
-    const int exponent = sums.exponents[layer];
+    const int exponent = sums.exponent(static_cast<int>(layer));
     if (exponent >= FixedPointSums::kLeastExponent && exponent <= FixedPointSums::kMostExponent) {
       continue;
     }
