@@ -96,11 +96,12 @@ class Guest:
         self._console = self._folder / f"{name}.console"
         self._commands = self._folder / f"{name}.commands"
         accelerator, _ = how_to_run()
+        # no_timer_check: on a busy machine the guest's timer comes late, and the kernel would take it for broken.
         command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-accel", "kvm" if accelerator == "kvm" else "tcg,thread=multi",
                    "-cpu", "host" if accelerator == "kvm" else "max",
                    "-smp", str(cores), "-m", str(memory_mb), "-kernel", str(kernel / "vmlinuz"), "-initrd", str(disk),
-                   "-append", "console=ttyS0 panic=-1 quiet nokaslr mitigations=off rdinit=/init",
+                   "-append", "console=ttyS0 panic=-1 quiet nokaslr mitigations=off no_timer_check rdinit=/init",
                    "-serial", f"file:{self._console}",
                    "-serial", f"unix:{self._commands},server=on,wait=off"]
         if link:
@@ -129,7 +130,7 @@ class Guest:
         said = (self._folder / f"{self.name}.qemu").read_text(errors="replace")
         raise GuestError(f"guest {self.name}: {what}\nqemu: {said}\nconsole: {console}")
 
-    def await_ready(self, seconds=120):
+    def await_ready(self, seconds=400):
         """Returns once it takes commands."""
         until = time.monotonic() + scaled(seconds)
         while self._line(until) != "guest ready":

@@ -241,19 +241,25 @@ class TransportRdmaTest(unittest.TestCase):
     def setUpClass(cls):
         need("janus-gateway", "janus-worker", "janusctl")
 
+    def refused(self):
+        """What janusctl serve says when it ends. On a busy machine an emulated worker may not answer in time; that proves
+        nothing, and it is asked again."""
+        for _ in range(3):
+            code, said = a.ask(f"timeout 250 {self.SERVE}", 300)
+            self.assertEqual(code, 1, said)
+            if "failed to connect" not in said:
+                break
+        return said
+
     def test_1_without_a_device_it_fails_and_says_what_is_missing(self):
         a.run("rdma link delete rxe0")
         self.addCleanup(a.run, "rdma link add rxe0 type rxe netdev eth0")
-        code, said = a.ask(f"timeout 100 {self.SERVE}", 120)
-        self.assertEqual(code, 1, said)
-        self.assertIn("exchange transport RDMA: this machine has no RDMA device; give this worker a device", said)
+        self.assertIn("exchange transport RDMA: this machine has no RDMA device; give this worker a device", self.refused())
 
     def test_2_a_device_that_is_down_is_named(self):
         a.run(f"{IP} link add veth0 type veth peer name veth1 && rdma link delete rxe0 && rdma link add rxe1 type rxe netdev veth0")
         self.addCleanup(a.run, f"rdma link delete rxe1; {IP} link delete veth0; rdma link add rxe0 type rxe netdev eth0")
-        code, said = a.ask(f"timeout 100 {self.SERVE}", 120)
-        self.assertEqual(code, 1, said)
-        self.assertIn("exchange transport RDMA: rxe1 has no port that is up", said)
+        self.assertIn("exchange transport RDMA: rxe1 has no port that is up", self.refused())
 
     def test_3_it_serves_over_the_fastest_device_that_is_up_and_says_why_not_over_the_others(self):
         a.run(f"{IP} link add veth0 type veth peer name veth1 && {IP} link set veth0 up && {IP} link set veth1 up && "
