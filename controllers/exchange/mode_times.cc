@@ -1,6 +1,7 @@
 #include "controllers/exchange/mode_times.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -28,10 +29,14 @@ double RowsBytes(const ExchangeRound& round, const std::vector<double>& needed, 
   const auto cells = static_cast<size_t>(round.rows * round.top_k);
   return Aligned(all * needed[static_cast<size_t>(by)]) + static_cast<double>(ChoiceBytes(cells));
 }
-// Payload of the contributions of one expert instance to one attention instance.
-double ContributionsBytes(const ExchangeRound& round) {
-  const double count = round.rows * round.top_k / round.n();
-  return Aligned(count * exchange_size::kContributionRef) + count * round.row_bytes;
+// Payload of what `instances` expert instances, which add their sums if there are any, send to one
+// attention instance.
+double RepliesBytes(const ExchangeRound& round, double instances) {
+  const double share = instances / round.n();
+  const double count = round.rows * round.top_k * share;
+  const double refs = Aligned(count * exchange_size::kContributionRef);
+  if (round.sum_bytes == 0) return refs + count * round.row_bytes;
+  return refs + round.rows * (1 - std::pow(1 - share, round.top_k)) * round.sum_bytes;
 }
 
 // A message between two instances; attention first, whichever sends it.
@@ -48,7 +53,7 @@ std::vector<Message> MessagesOf(ExchangeMode mode, const ExchangeRound& round, b
     for (int a = 0; a < round.m(); ++a) {
       for (int e = 0; e < round.n(); ++e) {
         const double one =
-            is_out ? RowsBytes(round, round.needed_by_expert, e) : ContributionsBytes(round);
+            is_out ? RowsBytes(round, round.needed_by_expert, e) : RepliesBytes(round, 1);
         out.push_back({a, e, exchange_size::kMessageHeader + one});
       }
     }
@@ -56,12 +61,16 @@ std::vector<Message> MessagesOf(ExchangeMode mode, const ExchangeRound& round, b
   }
   for (const ExchangeLane& lane : LanesBetween(mode, round.attention_nodes, round.expert_nodes)) {
     const int node = round.expert_nodes[static_cast<size_t>(lane.expert_end)];
-    const double one =
-        is_out ? RowsBytes(round, round.needed_by_node, node) : ContributionsBytes(round);
-    const double section = exchange_size::kSectionHead + Aligned(one);
-    const size_t sections = lane.attention.size() * (is_out ? 1 : lane.experts.size());
-    out.push_back({lane.attention_end, lane.expert_end,
-                   exchange_size::kMessageHeader + static_cast<double>(sections) * section});
+    const auto experts = static_cast<double>(lane.experts.size());
+    // With sums one section has those of the node, and the other instances' are empty.
+    const double sections = is_out ? 1 : experts;
+    const double payloads = is_out ? Aligned(RowsBytes(round, round.needed_by_node, node))
+                            : round.sum_bytes > 0 ? Aligned(RepliesBytes(round, experts))
+                                                  : experts * Aligned(RepliesBytes(round, 1));
+    const double of_one = sections * exchange_size::kSectionHead + payloads;
+    out.push_back(
+        {lane.attention_end, lane.expert_end,
+         exchange_size::kMessageHeader + static_cast<double>(lane.attention.size()) * of_one});
   }
   return out;
 }

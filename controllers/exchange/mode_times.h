@@ -31,6 +31,9 @@ struct ExchangeRound {
   // node holds a chosen expert. Only these travel, behind what all rows chose. Empty: all travel.
   std::vector<double> needed_by_expert;
   std::vector<double> needed_by_node;
+  // With exact sums: bytes of a sum. An instance, in the two-phase modes a node, sends one for each
+  // row that it computes something for. 0: contributions travel.
+  double sum_bytes = 0;
 
   int m() const { return static_cast<int>(attention_nodes.size()); }
   int n() const { return static_cast<int>(expert_nodes.size()); }

@@ -213,6 +213,9 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
   round.row_bytes = static_cast<double>(
       RowFormat{planned.model.hidden, WireType(planned.model), plan.effective.compression}.bytes());
   round.top_k = planned.model.moe.top_k;
+  if (plan.effective.sums.on()) {
+    round.sum_bytes = static_cast<double>(SumBytes(plan.effective.sums.bits, planned.model.hidden));
+  }
   if (topology.gate == janus::GateSide::kAttention) SetNeeded(topology, planned.model, round);
   const ModeTimes times = controllers::TimesOfModes(round, links);
 

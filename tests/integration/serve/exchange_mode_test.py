@@ -3,10 +3,12 @@
 import re
 import unittest
 
-from serving import Service, copy_demo, wait_for  # isort: skip (it sets the path)
+from serving import Service, copy_demo, scaled, wait_for  # isort: skip (it sets the path)
 
 MODES = ("Direct", "TwoPhaseSingle", "TwoPhaseParallel")
 NODES = ("--nodes", "2x2,1x2", "--name", "golden")
+# A status in which only such words have changed is written once a minute.
+STATUS = scaled(180)
 
 
 class ExchangeMode(Service, unittest.TestCase):
@@ -24,7 +26,7 @@ class ExchangeMode(Service, unittest.TestCase):
         self.start_serving(*NODES)
         before = self.complete("ab")
         reason = wait_for(lambda: "; measured " in self.topology().get("exchangeReason", "") and self.topology()["exchangeReason"],
-                          "a mode by measured links")
+                          "a mode by measured links", STATUS)
         self.assertRegex(reason, r"; measured \S+ [MG]bit/s, \S+ ms and \S+ us a message; ")
         chosen = reason.split(":")[0]
         times = {mode: float(re.search(rf"\b{mode}:? (\S+) ms", reason)[1]) for mode in MODES}
@@ -33,7 +35,7 @@ class ExchangeMode(Service, unittest.TestCase):
             self.assertLessEqual(times[chosen], min(times.values()) / 0.74 + 0.11, reason)
         else:
             self.assertLessEqual(times[chosen], times["TwoPhaseParallel"] * 0.76, reason)
-        wait_for(lambda: self.topology()["exchangeMode"] == chosen, "an epoch in that mode")
+        wait_for(lambda: self.topology()["exchangeMode"] == chosen, "an epoch in that mode", STATUS)
         self.assertIn("Exchange:", self.ctl("describe", "golden"))
         self.assertIn(chosen + ": ", self.ctl("describe", "golden"))
         self.assertEqual(self.complete("ab"), before)
@@ -43,7 +45,7 @@ class ExchangeMode(Service, unittest.TestCase):
 
     def test_a_mode_of_the_user_stays(self):
         self.start_serving(*NODES, "--exchange-mode", "TwoPhaseSingle")
-        reason = wait_for(lambda: self.topology().get("exchangeReason"), "the reason")
+        reason = wait_for(lambda: self.topology().get("exchangeReason"), "the reason", STATUS)
         self.assertEqual(reason, "TwoPhaseSingle: spec.exchange.mode asks for it")
         self.assertEqual(self.topology()["exchangeMode"], "TwoPhaseSingle")
         self.stop()

@@ -71,6 +71,21 @@ TEST(RoundSeconds, WithTheGateOnAttentionOnlyNeededRowsCount) {
   EXPECT_LT(gated, RoundSeconds(kParallel, round, LinksOf(round, kSlow)) - 0.01);
 }
 
+TEST(RoundSeconds, OfExactSumsComeBackOnceFromEachNode) {
+  // Four instances of one node compute all contributions to 64 rows.
+  ExchangeRound round = RoundOf(1, 1, 1, 4, 64);
+  const auto back = [&](ExchangeMode mode) {
+    const double both = RoundSeconds(mode, round, LinksOf(round, kSlow));
+    ExchangeRound silent = round;
+    silent.sum_bytes = 1e-9;
+    return both - RoundSeconds(mode, silent, LinksOf(round, kSlow));
+  };
+  round.sum_bytes = 4096;
+  EXPECT_NEAR(back(kSingle), 64 * 4096 / 2.5e6, 3e-4) << "and its copies";
+  // An instance has something for 1 - (3/4)^4 of the rows.
+  EXPECT_NEAR(back(kDirect), 4 * 64 * 4096 * (1 - 81.0 / 256) / 2.5e6, 1e-3);
+}
+
 TEST(RoundSeconds, CountWhatACardReceivesToo) {
   // Four instances send to one: its card is the busiest on the way out.
   const ExchangeRound round = RoundOf(4, 1, 1, 1, 64);
