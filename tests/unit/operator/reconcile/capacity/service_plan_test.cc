@@ -454,7 +454,7 @@ TEST(PlanServiceInPods, CountsForEachPodWhatItsInstanceNeeds) {
       PlanServiceInPods(Fixed(2, 4), model, {Limited(64 * kGiB, 8), Limited(64 * kGiB, 8)});
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const PodNeed attention = plan->need.attention_pod(), experts = plan->need.expert_pod();
-  EXPECT_EQ(attention.weights, AttentionWeightBytes(model));
+  EXPECT_EQ(attention.weights, AttentionWeightBytes(model) + GateWeightBytes(model));
   EXPECT_EQ(experts.weights, GateWeightBytes(model) + ExpertWeightBytes(model) * 3 * 32);
   EXPECT_EQ(experts.kv, 0);
   // Its own rows, and space where contributions of four land twice.
