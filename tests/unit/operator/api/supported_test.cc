@@ -61,9 +61,6 @@ TEST(Supported, HoldsModeSlo) {
 }
 
 TEST(Supported, SaysItAsTheReferenceDoes) {
-  EXPECT_EQ(Errors("exchange: {gate: Attention}"),
-            "s.yaml:8: spec.exchange.gate: Attention is not supported by this version; use Auto or "
-            "Experts");
   EXPECT_EQ(Errors("device: CUDA"),
             "s.yaml:8: spec.device: CUDA is not supported by this version (workers of this machine "
             "compute on its CPUs); use Auto, CPU or Timed");
