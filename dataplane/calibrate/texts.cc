@@ -2,6 +2,8 @@
 
 namespace janus::dataplane {
 
+// Long texts are written in pieces.
+// NOLINTBEGIN(bugprone-suspicious-missing-comma)
 std::vector<std::string> CalibrationTexts() {
   return {
       "It was a bright morning when the two sisters walked down the lane to the village. The elder "
@@ -36,5 +38,6 @@ std::vector<std::string> CalibrationTexts() {
       "\n\n",
   };
 }
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 }  // namespace janus::dataplane
