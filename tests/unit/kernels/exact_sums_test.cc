@@ -131,7 +131,6 @@ class CombineProblem final : public RowProblem {
         hidden_(hidden),
         top_k_(top_k),
         local_(local),
-        misalignment_(misalignment),
         parts_(kF8, int64_t{kRows} * top_k * hidden * (bits / 8), misalignment),
         residual_(kF32, int64_t{kRows} * hidden),
         beside_(kF32, int64_t{kRows} * hidden) {
@@ -187,7 +186,6 @@ class CombineProblem final : public RowProblem {
   int hidden_;
   int top_k_;
   bool local_;
-  int misalignment_;
   GuardedArray parts_;
   GuardedArray residual_;
   GuardedArray beside_;
