@@ -45,9 +45,13 @@ Result<std::string> RunCalibration(const std::string& folder, const CalibrateOpt
   JANUS_ASSIGN_OR_RETURN(const control::ProgramOutput output,
                          control::RunProgram(program, kLongest, stopped.get_token()));
   if (output.exit_code == 0) return output.out;
-  const std::string why = output.error.empty()
-                              ? "it ended with status " + std::to_string(output.exit_code)
-                              : LastLine(output.error);
+  // Its last line is progress if it was killed, most likely for memory: it holds all weights.
+  const bool was_killed = output.exit_code > 128;
+  const std::string why =
+      was_killed ? "it was killed by signal " + std::to_string(output.exit_code - 128) +
+                       "; has this machine memory for all weights of the model?"
+      : output.error.empty() ? "it ended with status " + std::to_string(output.exit_code)
+                             : LastLine(output.error);
   return output.exit_code == 2 ? InvalidArgument(folder + ": " + why)
                                : FailedPrecondition("janus-worker calibrate: " + why);
 }

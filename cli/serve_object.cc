@@ -33,6 +33,10 @@ Result<hub::ModelId> ReadSource(const control::HuggingFaceSource& source) {
 Result<std::string> ComposeObject(const ServeOptions& options,
                                   const std::optional<hub::ModelId>& model,
                                   const std::string& dir) {
+  if (options.sum != "FixedPoint" && (!options.sum_exponents.empty() || options.sum_bits != 32)) {
+    return InvalidArgument(
+        "--sum-bits and --sum-exponents belong to --sum FixedPoint; ask for it, or leave them out");
+  }
   ServiceAsked asked{options.name,
                      "",
                      dir,

@@ -103,7 +103,7 @@ int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int bat
   constexpr int64_t kRowOverhead = 64;             // token, position, pages
   const int64_t unpacked = compression == Compression::kNone
                                ? 0
-                               : (1 + (sums ? 0 : int64_t{model.moe.top_k})) * hidden * wire;
+                               : (1 + (sums ? 1 : int64_t{model.moe.top_k})) * hidden * wire;
   const int64_t per_row = unpacked + kFloat * ((local > 0 ? 3 : 2) * hidden + query + key_value) +
                           wire * (hidden + query + local) + int64_t{model.moe.top_k} * 8 +
                           kRowOverhead;

@@ -31,7 +31,7 @@ int64_t ExpertWeightBytes(const ModelDescription& model);
 // Memory in which one attention instance computes a step of `rows` rows: residuals, projections,
 // the logits of `batch` sequences, sampling on `threads` threads. If the exchange compresses, also
 // rows before they are packed and contributions once they are unpacked. `sums`: contributions come
-// back as sums (FixedPoint), which are never unpacked.
+// back as sums (FixedPoint), which are never unpacked, and only the gate unpacks rows.
 int64_t AttentionWorkspaceBytes(const ModelDescription& model, int rows, int batch, int threads,
                                 Compression compression = Compression::kNone, bool sums = false);
 

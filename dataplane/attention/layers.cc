@@ -97,11 +97,14 @@ AttentionLayers::AttentionLayers(const ModelDescription& model, const AttentionW
 void AttentionLayers::PreparePacking() {
   JANUS_CHECK(room_.sent.empty(), room_.sent.size());
   const auto rows = static_cast<size_t>(room_rows_);
-  const size_t slots = rows * static_cast<size_t>(model_.moe.top_k);
   if (!is_host_) packed_ = context_.AllocateOrNote(rows * format_.bytes());
-  if (sums_.on()) return;
+  // Sums are not packed, and then only the gate has anything to unpack.
+  const size_t rows_to_gate = room_.gate == GateSide::kAttention ? 1 : 0;
+  unpacked_of_row_ = sums_.on() ? rows_to_gate : static_cast<size_t>(model_.moe.top_k);
+  const size_t slots = rows * unpacked_of_row_;
+  if (slots == 0) return;
   unpacked_ = context_.AllocateOrNote(slots * row_bytes_);
-  if (!is_host_) return;
+  if (!is_host_ || sums_.on()) return;
   unpacked_pointers_.resize(slots);
   for (size_t i = 0; i < slots; ++i) unpacked_pointers_[i] = unpacked_.data() + i * row_bytes_;
 }
@@ -151,8 +154,7 @@ std::byte* AttentionLayers::SentRows(int part) const {
 }
 
 std::byte* AttentionLayers::UnpackedOf(int part) const {
-  return unpacked_.data() +
-         static_cast<size_t>(RowAt(part)) * static_cast<size_t>(model_.moe.top_k) * row_bytes_;
+  return unpacked_.data() + static_cast<size_t>(RowAt(part)) * unpacked_of_row_ * row_bytes_;
 }
 
 size_t AttentionLayers::PieceOf(Work work, int layer, int part) const {

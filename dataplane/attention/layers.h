@@ -225,7 +225,8 @@ class AttentionLayers {
   kernels::Buffer ffn_workspace_;
   std::vector<kernels::Contribution> local_rows_;  // [T], of the host
   // If the exchange compresses. Contributions of a part begin at its first row's.
-  kernels::Buffer unpacked_;                    // contributions [T,K,H] of the wire type
+  size_t unpacked_of_row_ = 0;                  // K; with sums 1 if Gate is called, else 0
+  kernels::Buffer unpacked_;                    // [T,unpacked_of_row_,H] of the wire type
   kernels::Buffer packed_;                      // of a GPU: rows [T] in the exchange's format
   std::vector<const void*> unpacked_pointers_;  // of the host: [T,K], into unpacked_
   // For a GPU, or if the exchange compresses: rows for the experts [T,H] of the wire type; empty if

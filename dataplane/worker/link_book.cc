@@ -1,6 +1,7 @@
 #include "dataplane/worker/link_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace janus::dataplane {
 
@@ -17,6 +18,7 @@ void LinkBook::Put(const std::string& expert_node, const MeasuredLink& link) {
 
 void LinkBook::KeepOnly(const Topology& topology) {
   const MutexLock lock(mu_);
+  if (std::exchange(transport_, topology.transport) != topology.transport) links_.clear();
   std::erase_if(links_, [&](const auto& one) {
     return std::ranges::find(topology.experts, one.first, &Instance::node) ==
            topology.experts.end();

@@ -16,12 +16,14 @@ class LinkBook {
  public:
   std::optional<MeasuredLink> Find(const std::string& expert_node) const;
   void Put(const std::string& expert_node, const MeasuredLink& link);
-  // Forgets nodes without an expert instance in the topology. It bounds the book.
+  // Forgets nodes without an expert instance in the topology, and all of them if its transport is
+  // another than the last one's. It bounds the book.
   void KeepOnly(const Topology& topology);
 
  private:
   mutable Mutex mu_;
   std::map<std::string, MeasuredLink> links_ JANUS_GUARDED_BY(mu_);
+  ExchangeTransport transport_ JANUS_GUARDED_BY(mu_) = ExchangeTransport::kAuto;
 };
 
 }  // namespace janus::dataplane

@@ -16,6 +16,8 @@ constexpr int kBursts = 3;
 // it has read.
 constexpr int kBurstMessages = 16;
 static_assert(2 * kBurstMessages < static_cast<int>(kControlQueueDepth));
+// Bounds the work that a peer can cause between two looks at the time.
+constexpr int kAtOnce = 64;
 constexpr int kRepeats = 3;  // of each large message
 constexpr size_t kFirstBulk = size_t{16} << 10;
 constexpr size_t kLargestBulk = size_t{1} << 20;
@@ -116,7 +118,9 @@ class Asker {
     uint32_t here = 0;
     JANUS_RETURN_IF_ERROR(transport_.Wait(deadline, [&] {
       Header header;
-      while (here < order.messages && transport_.Receive(Experts(pair_.expert), header, payload_)) {
+      for (int taken = 0; taken < kAtOnce && here < order.messages &&
+                          transport_.Receive(Experts(pair_.expert), header, payload_);
+           ++taken) {
         here += header.kind == MessageKind::kProbe && header.step == number_;
       }
       return here >= order.messages || stop_.stop_requested();
@@ -131,7 +135,9 @@ class Asker {
     bool is_here = false;
     JANUS_RETURN_IF_ERROR(transport_.Wait(deadline, [&] {
       SlotMessage message;
-      while (!is_here && transport_.Take(Experts(pair_.expert), pair_.slot, message)) {
+      for (int taken = 0; taken < kAtOnce && !is_here &&
+                          transport_.Take(Experts(pair_.expert), pair_.slot, message);
+           ++taken) {
         is_here = message.header.kind == MessageKind::kProbe && message.header.step == number_;
       }
       return is_here || stop_.stop_requested();
@@ -150,7 +156,7 @@ class Asker {
 
 // The expert instance of a pair: answers until its peer ends.
 void Answer(Transport& transport, const MeasuringPair& pair, MonotonicTime deadline,
-            const std::stop_token& stop) {
+            const Clock& clock, const std::stop_token& stop) {
   const PeerId peer = Attention(pair.attention);
   const PeerId self = transport.layout().self;
   const size_t room = SlotBytesOf(transport.layout(), self, pair.slot);
@@ -162,7 +168,8 @@ void Answer(Transport& transport, const MeasuringPair& pair, MonotonicTime deadl
       is_here = is_here || transport.Receive(peer, header, payload);
       return is_here || stop.stop_requested();
     });
-    if (!waited.ok() || !is_here) return;
+    // A peer that sends without end must not hold this member.
+    if (!waited.ok() || !is_here || stop.stop_requested() || clock.Now() >= deadline) return;
     Order order;
     if (header.kind != MessageKind::kProbe || payload.size() != sizeof order) continue;
     std::memcpy(&order, payload.data(), sizeof order);
@@ -260,7 +267,7 @@ std::vector<MeasuredPeer> MeasureLinks(Transport& transport, std::span<const int
     const PeerId peer = asks ? Experts(pair.expert) : Attention(pair.attention);
     if (!options.crosses(peer)) continue;
     if (!asks) {
-      Answer(transport, pair, answers_until, stop);
+      Answer(transport, pair, answers_until, clock, stop);
       continue;
     }
     MeasuredPeer& measured = out.emplace_back();

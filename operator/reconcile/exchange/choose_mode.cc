@@ -180,7 +180,8 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
     round.attention_nodes.push_back(attention.Of(one.node));
   }
   for (const Instance& one : topology.experts) round.expert_nodes.push_back(experts.Of(one.node));
-  if (attention.size() == topology.attention.size() && experts.size() == topology.experts.size()) {
+  if (attention.size() == topology.attention.size() && experts.size() == topology.experts.size() &&
+      plan.mode_fits[static_cast<size_t>(janus::ExchangeMode::kDirect)]) {
     return {janus::ExchangeMode::kDirect, "Direct: every node has one instance"};
   }
   if (reported.links.empty()) {

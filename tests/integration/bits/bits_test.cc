@@ -38,7 +38,10 @@ std::vector<Configuration> Configurations() {
     // One width for each model: for each width, requests are computed alone once.
     for (const auto& [weights, bits] :
          {std::pair{"mixtral", 32}, {"deepseek_v3", 24}, {"qwen2_moe", 24}, {"small_latent", 32}}) {
-      all.push_back({m, n, weights, DType::kBFloat16, false, Compression::kNone, bits});
+      // Rows are also compressed where the gate may be on either side of the exchange.
+      const bool packs = bits == 24 && n > 1;
+      all.push_back({m, n, weights, DType::kBFloat16, false,
+                     packs ? Compression::kFp8 : Compression::kNone, bits});
     }
   }
   return all;
