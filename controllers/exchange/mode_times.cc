@@ -136,6 +136,12 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
 
 }  // namespace
 
+double NeededShare(double experts, int top_k, double held) {
+  double none = 1;
+  for (int k = 0; k < top_k; ++k) none *= std::max(experts - held - k, 0.0) / (experts - k);
+  return 1 - none;
+}
+
 double RoundSeconds(ExchangeMode mode, const ExchangeRound& round, const NodeLinks& links) {
   JANUS_CHECK(round.cards.size() == round.attention_nodes.size() + round.expert_nodes.size(),
               round.cards.size());

@@ -39,6 +39,10 @@ struct ExchangeRound {
   int n() const { return static_cast<int>(expert_nodes.size()); }
 };
 
+// The share of rows that choose one of `held` experts of `experts`, if routing is uniform: 1 -
+// C(experts - held, K) / C(experts, K).
+double NeededShare(double experts, int top_k, double held);
+
 // The link of a pair of nodes.
 struct NodeLink {
   MeasuredLink link;

@@ -1,4 +1,5 @@
 #include "controllers/plan/terms.h"
+#include "controllers/exchange/mode_times.h"
 
 #include <algorithm>
 #include <cmath>
@@ -90,11 +91,7 @@ double HopSeconds(const ExchangeCost& cost, double messages, double card_bytes) 
 
 double InstancesNeeded(const ModelShape& model, int n) {
   const double experts = model.experts;
-  double none = 1;
-  for (int k = 0; k < model.top_k; ++k) {
-    none *= std::max(experts - experts / n - k, 0.0) / (experts - k);
-  }
-  return n * (1 - none);
+  return n * NeededShare(experts, model.top_k, experts / n);
 }
 
 double AllReduceSeconds(const DeviceCosts& device, int gpus, double bytes) {

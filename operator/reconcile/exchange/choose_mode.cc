@@ -87,21 +87,15 @@ MeasuredLink Typical(const LinksReported& reported) {
           median(&MeasuredLink::message_seconds)};
 }
 
-// The share of rows that choose one of `held` experts.
-double NeededShare(const ModelDescription& model, double held) {
-  const double experts = model.moe.experts;
-  double none = 1;
-  for (int k = 0; k < model.moe.top_k; ++k) {
-    none *= std::max(experts - held - k, 0.0) / (experts - k);
-  }
-  return 1 - none;
-}
-
 // With the gate on attention: what of the rows each expert instance and node needs, if routing is
 // uniform. Layers differ little, so the first stands for all.
 void SetNeeded(const Topology& topology, const ModelDescription& model, ExchangeRound& round) {
   std::vector<std::set<uint16_t>> by_node(
       static_cast<size_t>(*std::ranges::max_element(round.expert_nodes)) + 1);
+  const auto share = [&](const std::set<uint16_t>& held) {
+    return controllers::NeededShare(model.moe.experts, model.moe.top_k,
+                                    static_cast<double>(held.size()));
+  };
   for (int e = 0; e < topology.n(); ++e) {
     const int first = topology.placement.first_slot(Rank{e});
     std::set<uint16_t> held;
@@ -109,11 +103,11 @@ void SetNeeded(const Topology& topology, const ModelDescription& model, Exchange
       const uint16_t expert = topology.placement.at(0, first + slot);
       if (expert != Placement::kEmpty) held.insert(expert);
     }
-    round.needed_by_expert.push_back(NeededShare(model, static_cast<double>(held.size())));
+    round.needed_by_expert.push_back(share(held));
     by_node[static_cast<size_t>(round.expert_nodes[static_cast<size_t>(e)])].merge(held);
   }
   for (const std::set<uint16_t>& held : by_node) {
-    round.needed_by_node.push_back(NeededShare(model, static_cast<double>(held.size())));
+    round.needed_by_node.push_back(share(held));
   }
 }
 
