@@ -1,13 +1,13 @@
 #include "dataplane/comm/exchange/direct.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "dataplane/comm/exchange/chosen_rows.h"
 #include "dataplane/comm/exchange/held_experts.h"
+#include "dataplane/comm/exchange/load_ref.h"
 #include "dataplane/comm/transport/device_slots.h"
 
 namespace janus::dataplane {
@@ -47,13 +47,6 @@ MonotonicTime ReadyHere(const Header& header, MonotonicTime now) {
 Status Misordered(PeerId from, const RoundKey& got, const RoundKey& want) {
   return Internal(ToString(from) + " sent " + Describe(got) + " while " + Describe(want) +
                   " was awaited");
-}
-
-// Reads the reference exactly once, because another process may be writing that memory.
-ContributionRef Load(const ContributionRef* at) {
-  static_assert(sizeof(ContributionRef) == sizeof(uint32_t));
-  return std::bit_cast<ContributionRef>(
-      __atomic_load_n(reinterpret_cast<const uint32_t*>(at), __ATOMIC_RELAXED));
 }
 
 // The number of sums that references in order of rows stand for: one for each row.
@@ -386,7 +379,7 @@ class DirectAttention final : public AttentionExchange {
     int row = -1;
     for (size_t i = 0; i < count; ++i) {
       // Copied before the check: a faulty peer can still write there.
-      const ContributionRef ref = Load(refs + i);
+      const ContributionRef ref = LoadRef(refs + i);
       const bool is_next = ref.row != row;
       if (ref.row < row || (is_next && left == 0)) return differ();
       JANUS_ASSIGN_OR_RETURN(const size_t at, CellOf(round, from, ref));
@@ -439,7 +432,7 @@ class DirectAttention final : public AttentionExchange {
     const std::byte* rows = message.payload.data() + ContributionRowsOffset(count);
     for (size_t i = 0; i < count; ++i) {
       // Copied before the check: a faulty peer can still write there.
-      const ContributionRef ref = Load(refs + i);
+      const ContributionRef ref = LoadRef(refs + i);
       JANUS_ASSIGN_OR_RETURN(const size_t at, CellOf(round, from, ref));
       const void*& cell = round.table[at];
       if (cell != nullptr) return Repeated(from, ref);

@@ -1,8 +1,9 @@
 #include "dataplane/comm/exchange/node_sums.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
+
+#include "dataplane/comm/exchange/load_ref.h"
 
 namespace janus::dataplane {
 
@@ -16,10 +17,7 @@ NodeSums::NodeSums(const ExchangeShape& shape, size_t most)
 
 bool NodeSums::Load(Rest& rest, int row) {
   if (rest.at == rest.count) return true;
-  // Read once, because another process may be writing that memory.
-  static_assert(sizeof(ContributionRef) == sizeof(uint32_t));
-  rest.next = std::bit_cast<ContributionRef>(
-      __atomic_load_n(reinterpret_cast<const uint32_t*>(rest.refs + rest.at), __ATOMIC_RELAXED));
+  rest.next = LoadRef(rest.refs + rest.at);
   return rest.next.row >= row;
 }
 
