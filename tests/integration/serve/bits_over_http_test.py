@@ -103,43 +103,37 @@ class Bits(Service, unittest.TestCase):
         finally:
             self.close()
 
+    def check_own_bits(self, options_of_nodes):
+        """A single pair and four nodes, each with its options, have equal bits, which differ from those without options."""
+        requests = requests_of(3072)[:4]
+        plain = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
+        results = []
+        for (nodes, counts), options in zip(
+                ((["--attention", "1", "--experts", "1"], (1, 1, 0)),
+                 (["--nodes", "2x2,2x2", "--exchange-mode", "TwoPhaseParallel"], (4, 4, 0))), options_of_nodes):
+            def served(spec, *arguments):
+                self.start_serving(*nodes, *options, "--name", "golden", *arguments)
+            results.append(self.answers(counts, "Auto", requests, 4, serve=served))
+        self.assertEqual(results[0], results[1])
+        for i, (_, hashes) in enumerate(results[0]):
+            self.assertNotEqual(hashes, plain[i][1], f"request {i}: the option had no effect")
+
     def test_an_exchange_in_fp8_has_bits_of_its_own_in_every_configuration_and_mode(self):
         self.open(copy_demo)
         try:
-            requests = requests_of(3072)[:4]
-            plain = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
-            results = []
-            for nodes in (["--attention", "1", "--experts", "1"],
-                          ["--nodes", "2x2,2x2", "--exchange-mode", "TwoPhaseParallel"]):
-                def packed(spec, *arguments):
-                    self.start_serving(*nodes, "--compression", "fp8", "--name", "golden", *arguments)
-                several = (4, 4, 0) if "--nodes" in nodes else (1, 1, 0)
-                results.append(self.answers(several, "Auto", requests, 4, serve=packed))
-            self.assertEqual(results[0], results[1])
-            for i, (_, hashes) in enumerate(results[0]):
-                self.assertNotEqual(hashes, plain[i][1], f"request {i}: the option had no effect")
+            self.check_own_bits([["--compression", "fp8"]] * 2)
         finally:
             self.close()
 
     def test_exact_sums_have_bits_of_their_own_in_every_configuration_and_mode(self):
         self.open(copy_demo)
         try:
-            requests = requests_of(3072)[:4]
-            plain = self.answers(CONFIGURATIONS[0], "BFloat16", requests, 1)
             printed = subprocess.run([BIN / "janusctl", "calibrate", self.model], check=True, capture_output=True,
                                      text=True).stdout
             exponents = printed.split("[")[1].split("]")[0].replace(" ", "")
-            results = []
+            sums = ["--sum", "fixed-point"]
             # The first calibrates at its start, and finds the same exponents.
-            for nodes in (["--attention", "1", "--experts", "1"],
-                          ["--nodes", "2x2,2x2", "--exchange-mode", "TwoPhaseParallel", f"--sum-exponents={exponents}"]):
-                def summed(spec, *arguments):
-                    self.start_serving(*nodes, "--sum", "fixed-point", "--name", "golden", *arguments)
-                several = (4, 4, 0) if "--nodes" in nodes else (1, 1, 0)
-                results.append(self.answers(several, "Auto", requests, 4, serve=summed))
-            self.assertEqual(results[0], results[1])
-            for i, (_, hashes) in enumerate(results[0]):
-                self.assertNotEqual(hashes, plain[i][1], f"request {i}: the option had no effect")
+            self.check_own_bits([sums, [*sums, f"--sum-exponents={exponents}"]])
         finally:
             self.close()
 
