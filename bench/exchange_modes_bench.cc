@@ -1,51 +1,33 @@
 // How long does a round take in each exchange mode, and would the operator choose the fastest one?
-// Every instance is a process in a network namespace of its own, with one limited link (its card)
-// to a common switch. Instances of a node share memory.
+// Instances and their cards: bench/cards.h.
 //
 //   build/dev/bin/exchange_modes_bench [rounds]   one JSON line per cell, then a summary; needs
 //   root
 //
-// The grid below is fixed. The token bucket of a link (tc tbf) works in both directions, each for
-// itself. Beside its bytes, each message between nodes costs its sender and its receiver a fixed
-// time, in which they do nothing else (CostlyLinks). A round has the same number of rows from every
-// attention instance. The contributions to a row are spread over the expert instances in turn.
+// The grid below is fixed. Beside its bytes, each message between nodes costs its sender and its
+// receiver a fixed time, in which they do nothing else (CostlyLinks). A round has the same number
+// of rows from every attention instance.
 //
 // Before its rounds, every block measures its links as workers do. The links of mode Direct, which
 // were measured before any round of the cell, give the prediction and the choice
 // (controllers/exchange). Figures are medians over the rounds. "cpu_share" is the busy time of all
 // cores over their whole time: where it is large, the cores and not the links decide.
 
-#include <sys/mman.h>
-
-#include <atomic>
 #include <ctime>
-#include <fstream>
 #include <map>
 
-#include "bench/exchange_rounds.h"
+#include "bench/cards.h"
 #include "bench/flags.h"
 #include "bench/measure.h"
-#include "bench/namespaces.h"
 #include "controllers/exchange/mode_times.h"
-#include "dataplane/comm/exchange/measure_links.h"
-#include "dataplane/comm/transport/ucx/transport.h"
-#include "tests/support/temp_folder.h"
 
 namespace janus::dataplane {
 namespace {
 
-using bench::AwaitLink;
-using bench::Must;
-using bench::OtherNamespace;
 using controllers::kExchangeModes;
 
 constexpr int kHidden = 512;  // rows of 1 KB
 constexpr int kTopK = 2;
-constexpr const char* kDevice = "janus0";
-
-struct Nodes {
-  int attention_nodes, attention_each, expert_nodes, experts_each;
-};
 
 // --- the grid -----------------------------------------------------------------------------------
 
@@ -55,63 +37,6 @@ constexpr int kRows[] = {1, 8, 64, 256, 1024};  // of each attention instance: 1
 constexpr const char* kRate = "40mbit";
 constexpr const char* kBurst = "4kb";
 constexpr std::chrono::microseconds kMessageCost{1000};
-
-// --- members ------------------------------------------------------------------------------------
-
-ExchangeShape ShapeOf(const Nodes& nodes, int rows) {
-  ExchangeShape shape;
-  shape.hidden = kHidden;
-  shape.top_k = kTopK;
-  shape.wire = DType::kBFloat16;
-  shape.max_rows = rows;
-  shape.m = nodes.attention_nodes * nodes.attention_each;
-  shape.n = nodes.expert_nodes * nodes.experts_each;
-  for (int a = 0; a < shape.m; ++a) shape.node_of.push_back(a / nodes.attention_each);
-  for (int e = 0; e < shape.n; ++e) shape.node_of.push_back(e / nodes.experts_each);
-  return shape;
-}
-
-// The namespaces of all members, joined by a bridge in this one.
-class Switch {
- public:
-  Switch(int members, const std::string& rate, const std::string& burst) {
-    static int made = 0;
-    ++made;
-    Must("ip link add name janus-switch type bridge && ip link set janus-switch up");
-    for (int i = 0; i < members; ++i) {
-      const OtherNamespace& of = *of_.emplace_back(std::make_unique<OtherNamespace>());
-      // A namespace may outlive its last process, and with it the ports of an earlier switch.
-      const std::string port = "port" + std::to_string(made) + "x" + std::to_string(i);
-      Must("ip link add " + port + " type veth peer name " + kDevice + " netns " + of.pid());
-      Must("ip link set " + port + " master janus-switch && ip link set " + port + " up");
-      Must(of.inside() + "ip link set lo up");
-      Must(of.inside() + "ip address add 10.98.0." + std::to_string(i + 1) + "/16 dev " + kDevice);
-      Must(of.inside() + "ip link set " + kDevice + " up");
-      const std::string limit = " root tbf rate " + rate + " burst " + burst + " latency 400ms";
-      Must("tc qdisc replace dev " + port + limit);
-      Must(of.inside() + "tc qdisc replace dev " + kDevice + limit);
-    }
-    for (const auto& of : of_) AwaitLink(of->inside(), kDevice);
-  }
-  ~Switch() {
-    of_.clear();
-    (void)std::system("ip link del janus-switch");
-  }
-  Switch(const Switch&) = delete;
-  Switch& operator=(const Switch&) = delete;
-  const OtherNamespace& of(int member) const { return *of_[static_cast<size_t>(member)]; }
-
- private:
-  std::vector<std::unique_ptr<OtherNamespace>> of_;
-};
-
-bool SameNode(const ExchangeShape& shape, PeerId a, PeerId b) {
-  const auto node = [&](PeerId of) {
-    const int member = of.role == Role::kAttention ? of.rank.value : shape.m + of.rank.value;
-    return shape.node_of[static_cast<size_t>(member)];
-  };
-  return a.role == b.role && node(a) == node(b);
-}
 
 // A card that takes a fixed time for every message that it sends to another node, or receives from
 // one. The instance waits for it, as it does for a card that is driven by its core.
@@ -175,173 +100,6 @@ class CostlyLinks final : public Transport {
   std::vector<int> readers_;   // in other nodes, by own slot
 };
 
-std::unique_ptr<Transport> Connect(ExchangeMode mode, const ExchangeShape& shape, PeerId self,
-                                   const std::string& folder) {
-  NetworkOptions options;
-  for (int member = 0; member < shape.m + shape.n; ++member) {
-    options.connect.addresses.push_back("unix:" + folder + "/" + std::to_string(member));
-  }
-  options.connect.policy = WaitPolicy::ForThreads(shape.m + shape.n);
-  options.connect.deadline = Soon();
-  options.shares_memory = [&](PeerId peer) { return SameNode(shape, self, peer); };
-  options.devices = kDevice;
-  const TransportLayout layout = LayoutFor(mode, shape, self);
-  auto listener = *ExchangeListener::Create(
-      options.connect.addresses[static_cast<size_t>(MemberIndex(layout, self))]);
-  auto transport = ConnectNetwork(layout, options, *listener, {});
-  JANUS_CHECK(transport.ok(), transport.status().ToString());
-  return std::make_unique<CostlyLinks>(std::move(*transport), shape);
-}
-
-// Seconds in which this machine's cores have worked, together.
-double BusySeconds() {
-  std::ifstream stat("/proc/stat");
-  std::string cpu;
-  double user = 0, nice = 0, system = 0, idle = 0, io = 0, irq = 0, soft = 0;
-  stat >> cpu >> user >> nice >> system >> idle >> io >> irq >> soft;
-  return (user + nice + system + irq + soft) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
-// Between processes.
-struct Shared {
-  std::atomic<int> running;
-  double busy_seconds;
-  double wall_seconds;
-  MeasuredLink links[8][8];  // [attention node][expert node]; no bandwidth: not measured
-  double micros[1];
-};
-
-// Members pass on messages while they wait for the others to end.
-void AwaitOthers(Transport& transport, std::atomic<int>& running) {
-  --running;
-  while (running.load() > 0) {
-    (void)transport.Wait(MonotonicClock::now() + std::chrono::milliseconds(5),
-                         [&] { return running.load() == 0; });
-  }
-}
-
-void Experts(Transport& transport, const ExchangeShape& shape, int rounds) {
-  auto exchange = *MakeExpertExchange(shape, transport);
-  const int self = transport.layout().self.rank.value;
-  const Participants all(static_cast<size_t>(shape.m), true);
-  for (int i = 0; i < rounds; ++i) {
-    const RoundKey key = KeyOfRound(i, shape);
-    exchange->BeginStep(key, all);
-    std::vector<int> counts;
-    for (int a = 0; a < shape.m; ++a) {
-      ArrivedRows rows;
-      const Status waited =
-          transport.Wait(Soon(), [&] { return *exchange->Poll(key, Rank{a}, rows); });
-      if (!waited.ok()) _exit(1);
-      counts.push_back(rows.count);
-    }
-    for (int a = 0; a < shape.m; ++a) {
-      std::vector<ContributionRef> refs;
-      for (int cell = 0; cell < counts[static_cast<size_t>(a)] * shape.top_k; ++cell) {
-        if (cell % shape.n != self) continue;
-        refs.push_back({static_cast<uint16_t>(cell / shape.top_k),
-                        static_cast<uint8_t>(cell % shape.top_k), 0});
-      }
-      const auto out = exchange->Begin(key.micro_batch, Rank{a}, static_cast<int>(refs.size()));
-      std::copy(refs.begin(), refs.end(), out.refs.begin());
-      if (!exchange->Post(key, Rank{a}, MonotonicClock::now()).ok()) _exit(1);
-    }
-  }
-}
-
-void Attention(Transport& transport, const ExchangeShape& shape, int warm, int rounds, int rows,
-               Shared* shared) {
-  auto exchange = *MakeAttentionExchange(shape, transport);
-  const Participants all(static_cast<size_t>(shape.m), true);
-  double busy = 0;
-  MonotonicTime begun;
-  for (int i = 0; i < warm + rounds; ++i) {
-    const RoundKey key = KeyOfRound(i, shape);
-    const MonotonicTime start = MonotonicClock::now();
-    if (i == warm) {
-      begun = start;
-      busy = BusySeconds();
-    }
-    exchange->BeginStep(key, all);
-    if (!exchange->Post(key, rows, start).ok()) _exit(1);
-    if (!transport.Wait(Soon(), [&] { return *exchange->Poll(key); }).ok()) _exit(1);
-    const MonotonicTime end = MonotonicClock::now();
-    if (shared != nullptr) shared->micros[i] = Seconds(end - start).count() * 1e6;
-  }
-  if (shared == nullptr) return;
-  shared->busy_seconds = BusySeconds() - busy;
-  shared->wall_seconds = Seconds(MonotonicClock::now() - begun).count();
-}
-
-// What a block brings.
-struct Block {
-  std::vector<double> micros;  // of the rounds of attention instance 0
-  controllers::NodeLinks links;
-  double cpu_share = 0;
-};
-
-// Runs the rounds with all members as processes.
-Block RunBlock(const Switch& network, ExchangeMode mode, const ExchangeShape& shape, int warm,
-               int rounds, int rows) {
-  const size_t bytes = sizeof(Shared) + static_cast<size_t>(warm + rounds) * sizeof(double);
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  JANUS_CHECK(memory != MAP_FAILED);
-  auto* shared = new (memory) Shared;
-  shared->running = shape.m + shape.n;
-  const TempFolder folder;
-  std::vector<pid_t> children;
-  for (int member = 0; member < shape.m + shape.n; ++member) {
-    const pid_t pid = fork();
-    JANUS_CHECK(pid >= 0);
-    if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      prctl(PR_SET_TIMERSLACK, 1);
-      network.of(member).Enter();
-      const bool is_attention = member < shape.m;
-      const PeerId self = is_attention ? PeerId{Role::kAttention, Rank{member}}
-                                       : PeerId{Role::kExperts, Rank{member - shape.m}};
-      auto transport = Connect(mode, shape, self, folder.path());
-      MeasureOptions options;
-      options.known = [](PeerId) { return std::nullopt; };
-      options.crosses = [](PeerId) { return true; };
-      options.longest = Seconds(20);
-      options.of_pair = Seconds(2);
-      for (const MeasuredPeer& one :
-           MeasureLinks(*transport, shape.node_of, options, SystemClock(), {})) {
-        JANUS_CHECK(one.link.has_value(), one.why_not);
-        const int a = shape.node_of[static_cast<size_t>(member)];
-        const int e = shape.node_of[static_cast<size_t>(shape.m + one.peer.rank.value)];
-        shared->links[a][e] = *one.link;
-      }
-      transport = RelayOver(mode, shape, std::move(transport));
-      if (is_attention) {
-        Attention(*transport, shape, warm, rounds, rows, member == 0 ? shared : nullptr);
-      } else {
-        Experts(*transport, shape, warm + rounds);
-      }
-      AwaitOthers(*transport, shared->running);
-      _exit(0);
-    }
-    children.push_back(pid);
-  }
-  for (const pid_t pid : children) {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    JANUS_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a member failed");
-  }
-  Block out;
-  out.micros.assign(shared->micros + warm, shared->micros + warm + rounds);
-  std::ranges::sort(out.micros);
-  for (int a = 0; a <= shape.node_of[static_cast<size_t>(shape.m - 1)]; ++a) {
-    std::vector<controllers::NodeLink>& links = out.links.emplace_back();
-    for (int e = 0; e <= shape.node_of.back(); ++e) links.push_back({shared->links[a][e], false});
-  }
-  const auto cores = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
-  out.cpu_share = shared->busy_seconds / (cores * shared->wall_seconds);
-  munmap(memory, bytes);
-  return out;
-}
-
 controllers::ExchangeRound RoundOf(const ExchangeShape& shape, int rows) {
   controllers::ExchangeRound round;
   round.attention_nodes.assign(shape.node_of.begin(), shape.node_of.begin() + shape.m);
@@ -365,11 +123,23 @@ Cell Measure(const Nodes& nodes, const ExchangeShape& shape, const Switch& netwo
              int rounds, std::vector<double>& errors) {
   Cell cell;
   std::map<ExchangeMode, Block> blocks;
+  BlockPlan plan;
+  plan.rounds = rounds;
+  plan.rows = rows;
+  plan.measures_links = true;
+  plan.over = [&](std::unique_ptr<Transport> lower) {
+    return std::make_unique<CostlyLinks>(std::move(lower), shape);
+  };
   for (const ExchangeMode mode : kExchangeModes) {
-    blocks[mode] = RunBlock(network, mode, shape, 1, rounds, rows);
+    plan.mode = mode;
+    blocks[mode] = RunBlock(network, shape, plan);
     cell.measured.seconds[static_cast<size_t>(mode)] = At(blocks[mode].micros, .5) / 1e6;
   }
-  const controllers::NodeLinks& links = blocks[ExchangeMode::kDirect].links;
+  controllers::NodeLinks links;
+  for (const auto& of_node : blocks[ExchangeMode::kDirect].links) {
+    std::vector<controllers::NodeLink>& row = links.emplace_back();
+    for (const MeasuredLink& link : of_node) row.push_back({link, false});
+  }
   const controllers::ModeTimes predicted = controllers::TimesOfModes(RoundOf(shape, rows), links);
   const std::vector<ExchangeMode> all(kExchangeModes.begin(), kExchangeModes.end());
   cell.chosen = controllers::FastestMode(predicted, all, nullptr, 0);
@@ -379,10 +149,7 @@ Cell Measure(const Nodes& nodes, const ExchangeShape& shape, const Switch& netwo
   }
   const MeasuredLink& link = links.front().front().link;
   bench::JsonLine line("exchange_modes");
-  line.Text("nodes", std::to_string(nodes.attention_nodes) + "x" +
-                         std::to_string(nodes.attention_each) + "," +
-                         std::to_string(nodes.expert_nodes) + "x" +
-                         std::to_string(nodes.experts_each));
+  line.Text("nodes", nodes.ToString());
   line.Text("link", kRate).Int("message_cost_us", kMessageCost.count());
   line.Int("row_bytes_of_an_instance", static_cast<int64_t>(rows * shape.row_bytes()));
   for (const ExchangeMode mode : kExchangeModes) {
@@ -446,11 +213,11 @@ int main(int argc, char** argv) {
   std::vector<Cell> cells;
   std::vector<double> errors;
   for (const Nodes& nodes : kNodes) {
-    const ExchangeShape most = ShapeOf(nodes, kRows[std::size(kRows) - 1]);
+    const ExchangeShape most = ShapeOf(nodes, kHidden, kTopK, kRows[std::size(kRows) - 1]);
     const Switch network(most.m + most.n, kRate, kBurst);
     for (const int rows : kRows) {
-      cells.push_back(
-          Measure(nodes, ShapeOf(nodes, std::max(rows, 64)), network, rows, rounds, errors));
+      cells.push_back(Measure(nodes, ShapeOf(nodes, kHidden, kTopK, std::max(rows, 64)), network,
+                              rows, rounds, errors));
       std::fflush(stdout);
     }
   }

@@ -83,7 +83,7 @@ inline void AttentionSide(Transport& transport, const ExchangeShape& shape, int 
   }
 }
 
-inline double At(std::vector<double>& sorted, double part) {
+inline double At(const std::vector<double>& sorted, double part) {
   return sorted[static_cast<size_t>(part * static_cast<double>(sorted.size() - 1))];
 }
 
@@ -104,17 +104,18 @@ void InTwoProcesses(Child&& child, Parent&& parent) {
 }
 
 // Median one-way time of ucx_perftest for messages of `bytes`, in microseconds; 0: it is not
-// installed. `as_server` + command starts the server; the client runs here and connects to `host`.
-// It sends `repeats` messages after the warm-up.
+// installed. `as_server` + command starts the server; the client runs as `as_client` + command (by
+// default here) and connects to `host`. It sends `repeats` messages after the warm-up.
 inline double PerftestMicros(const std::string& as_server, const std::string& host, size_t bytes,
-                             int repeats, int port) {
+                             int repeats, int port, const std::string& as_client = "") {
   const std::string quiet = " >/dev/null 2>&1";
   const std::string common = "ucx_perftest -p " + std::to_string(port);
   if (std::system(("command -v ucx_perftest" + quiet).c_str()) != 0) return 0;
   const std::string command =
-      "(" + as_server + " timeout 60 " + common + quiet + " &) ; sleep 0.3; timeout 60 " + common +
-      " " + host + " -t tag_lat -f -v -w " + std::to_string(std::max(10, repeats / 10)) + " -n " +
-      std::to_string(repeats) + " -s " + std::to_string(bytes) + " 2>/dev/null | tail -1";
+      "(" + as_server + " timeout 60 " + common + quiet + " &) ; sleep 0.3; " + as_client +
+      "timeout 60 " + common + " " + host + " -t tag_lat -f -v -w " +
+      std::to_string(std::max(10, repeats / 10)) + " -n " + std::to_string(repeats) + " -s " +
+      std::to_string(bytes) + " 2>/dev/null | tail -1";
   FILE* pipe = popen(command.c_str(), "r");
   JANUS_CHECK(pipe != nullptr);
   double iterations = 0, median = 0;

@@ -22,7 +22,10 @@ int ComputeThreads(const v1::WorkerConfig& config) {
   return static_cast<int>(std::clamp(config.compute_threads(), 1u, kMostThreads));
 }
 
-WaitPolicy PolicyOf(const Topology& topology, const v1::WorkerConfig& config) {
+// The waits of a timed device are as long as those of the device that it plays. Yielding the core
+// before them would only take it from the other workers.
+WaitPolicy PolicyOf(const Topology& topology, const v1::WorkerConfig& config, bool is_timed) {
+  if (is_timed) return {.yields = 0};
   const int threads = config.machine_threads() > 0
                           ? static_cast<int>(std::min<uint32_t>(config.machine_threads(), 1u << 20))
                           : (topology.m() + topology.n()) * ComputeThreads(config);
@@ -130,7 +133,7 @@ Result<std::unique_ptr<EpochSession>> EpochSession::Build(
   for (const auto* role : {&topology.attention, &topology.experts}) {
     for (const Instance& peer : *role) options.addresses.push_back(peer.exchange_address);
   }
-  s.policy_ = PolicyOf(topology, request.config);
+  s.policy_ = PolicyOf(topology, request.config, state.timed != nullptr);
   options.policy = s.policy_;
   // Peers may take long to load. The caller of this Prepare decides when that is too long.
   options.deadline = MonotonicTime::max();
