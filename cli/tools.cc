@@ -190,7 +190,7 @@ CLI::Option* DeclareSetting(CLI::App& app, SettingOptions& options) {
 }
 
 // Values that the user fixes, which the plan does not search for.
-void DeclarePins(CLI::App& plan, controllers::PlanPins& pins) {
+void DeclarePins(CLI::App& plan, controllers::PlanPins& pins, ExchangeOptions& exchange) {
   constexpr const char* kGroup = "Fixed values (the search does not change them)";
   const auto number = [&](const char* name, std::optional<int>& pin, int most, const char* what) {
     plan.add_option(name, pin, what)->check(CLI::Range(1, most))->group(kGroup);
@@ -219,6 +219,11 @@ void DeclarePins(CLI::App& plan, controllers::PlanPins& pins) {
          Choices<SumRule>{{"Contributions", SumRule::kContributions},
                           {"FixedPoint", SumRule::kFixedPoint}},
          "how attention adds up what experts return");
+  plan.add_option("--sum-bits", exchange.sum_bits,
+                  "with FixedPoint: bits of an element of a sum on the wire")
+      ->check(CLI::IsMember({24, 32}))
+      ->capture_default_str()
+      ->group(kGroup);
   choice("--compression", pins.wire,
          Choices<controllers::WireFormat>{{"None", controllers::WireFormat::kBf16},
                                           {"FP8", controllers::WireFormat::kFp8}},
@@ -310,7 +315,7 @@ void DeclarePlan(CLI::App& app, PlanOptions& options) {
                    "most pools, which are copies of mAnE side by side")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  DeclarePins(*plan, options.pins);
+  DeclarePins(*plan, options.pins, options.exchange);
   auto* trace = plan->add_option(
       "--trace", options.trace,
       "trace of requests, as for simulate. Prints times to the first token for its request lengths "
@@ -467,8 +472,23 @@ void DeclareSimulate(CLI::App& app, SimulateOptions& options) {
       ->delimiter(',');
   simulate->add_flag(
       "--all-modes", options.all_modes,
-      "ours may also exchange rows in fp8, add by FixedPoint, and exchange in the ways that this "
-      "version does not serve: two phases over every card, gate on attention");
+      "ours may choose among all ways to exchange rows, at any time: fp8, FixedPoint in 24 bits, "
+      "and the gate on attention, which this version does not serve on GPUs");
+  AddChoice(*simulate, "--compression",
+            Choices<controllers::WireFormat>{{"None", controllers::WireFormat::kBf16},
+                                             {"FP8", controllers::WireFormat::kFp8}},
+            "compression of rows and contributions on the wire",
+            [&options](auto value) { options.pins.wire = value; });
+  AddChoice(*simulate, "--sum",
+            Choices<SumRule>{{"Contributions", SumRule::kContributions},
+                             {"FixedPoint", SumRule::kFixedPoint}},
+            "how attention adds up what experts return",
+            [&options](auto value) { options.pins.sum = value; });
+  simulate
+      ->add_option("--sum-bits", options.exchange.sum_bits,
+                   "with FixedPoint: bits of an element of a sum on the wire")
+      ->check(CLI::IsMember({24, 32}))
+      ->capture_default_str();
   simulate->add_flag("--tighten-peers", options.tightens_peers,
                      "run ceil, hpa, wva, dynamo and sglang again with stricter thresholds until "
                      "they keep the targets");

@@ -27,6 +27,7 @@ Configuration Nodes(const Setting& setting, int m, int micro_batches) {
   how.tp_attention = how.tp_experts = 2;
   how.micro_batches = micro_batches;
   how.gate = GateSide::kAttention;
+  how.slots = 1;
   return how;
 }
 

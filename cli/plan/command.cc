@@ -27,7 +27,7 @@ double AttentionOf(const FoundPlan& plan) {
 std::string ExchangeOf(const controllers::Configuration& how) {
   return std::string(ToString(how.mode)) +
          (how.gate == GateSide::kAttention ? ", gate on attention" : "") +
-         (how.sum == SumRule::kFixedPoint ? ", FixedPoint" : "") +
+         (how.sum == SumRule::kFixedPoint ? Format(", FixedPoint %d", how.sum_bits) : "") +
          (how.wire == controllers::WireFormat::kFp8 ? ", fp8" : "");
 }
 
@@ -41,6 +41,7 @@ controllers::PlanSpace SpaceOf(const PlanOptions& options) {
   space.instances_per_pod = options.instances_per_pod;
   space.fills_pods = options.whole_pods;
   space.tries_fixed_point = options.fixed_point || options.all_modes;
+  space.sum_bits = options.exchange.sum_bits;
   space.tries_fp8 = options.all_modes;
   space.is_served_only = options.served;
   space.max_pools = options.max_pools;
@@ -221,12 +222,15 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
                 "TP", "B", "EXCHANGE", "GPUS", "BATCH", "TPOT ms", "TOKENS/S", "COST", "PER COST",
                 "WHY NOT");
   text += line;
-  bool is_any_unserved = false;
+  std::string unserved;  // why, each reason once
   for (const FoundPlan& plan : answer.plans) {
     const std::string tp =
         std::to_string(plan.how.tp_attention) + "," + std::to_string(plan.how.tp_experts);
-    const bool is_served = IsServed(plan.how);
-    is_any_unserved |= !is_served;
+    const std::string why_not = WhyNotServed(setting, plan.how);
+    const bool is_served = why_not.empty();
+    if (unserved.find(why_not) == std::string::npos) {
+      unserved += (unserved.empty() ? "" : ", ") + why_not;
+    }
     std::snprintf(line, sizeof(line),
                   "%-12s %5s %2d %-26s %5d %7.0f %8.1f %10.0f %9.1f %10.1f  %s\n",
                   (NameOf(plan.how) + (is_served ? "" : " *")).c_str(), tp.c_str(),
@@ -235,10 +239,9 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
                   plan.tokens_per_second / plan.cost, plan.lost_by.c_str());
     text += line;
   }
-  if (is_any_unserved) {
+  if (!unserved.empty()) {
     text +=
-        "* this version cannot serve this plan. It serves one pool, one GPU per instance, and the "
-        "exchange Direct. --served leaves such plans out\n";
+        "* this version cannot serve this plan: " + unserved + ". --served leaves such plans out\n";
   }
   text += "COST is the sum of the prices of the GPUs; one L20 costs 1\n";
   const FoundPlan& best = answer.plans[0];
@@ -322,7 +325,7 @@ std::string RenderJson(const PlanOptions& options, const Setting& setting,
   for (const FoundPlan& plan : answer.plans) {
     nlohmann::ordered_json one;
     one["pools"] = plan.how.pools;
-    one["served"] = IsServed(plan.how);
+    one["served"] = IsServed(setting, plan.how);
     one["attentionInstances"] = plan.how.m;
     one["expertInstances"] = plan.how.n;
     one["attentionTensorParallel"] = plan.how.tp_attention;
@@ -331,6 +334,7 @@ std::string RenderJson(const PlanOptions& options, const Setting& setting,
     one["exchangeMode"] = ToString(plan.how.mode);
     one["gate"] = plan.how.gate == GateSide::kAttention ? "Attention" : "Experts";
     one["sum"] = plan.how.sum == SumRule::kFixedPoint ? "FixedPoint" : "Contributions";
+    if (plan.how.sum == SumRule::kFixedPoint) one["sumBits"] = plan.how.sum_bits;
     one["compression"] = plan.how.wire == controllers::WireFormat::kFp8 ? "FP8" : "None";
     one["slotsPerInstance"] = plan.how.slots;
     one["batch"] = plan.batch;
@@ -391,6 +395,11 @@ Result<std::string> Plan(const PlanOptions& asked) {
   }
   setting.context = options.context;
   setting.shares_node = options.shared_node;
+  const auto per_node = [&](int said) {
+    return said == 0 && options.instances_per_pod > 1 ? options.instances_per_pod : said;
+  };
+  setting.attention_per_node = per_node(options.exchange.attention_per_node);
+  setting.experts_per_node = per_node(options.exchange.experts_per_node);
   const controllers::PlanGoal goal = {
       options.tpot_milliseconds / 1e3, options.batch, options.traffic,
       IsFirstTokenJudged(options) ? options.ttft_seconds : 0, options.ttft_percentile};

@@ -25,11 +25,12 @@ struct PlanOptions {
   int instances_per_pod = 1;
   bool whole_pods = false;     // all pods full, of the given size
   bool fixed_point = false;    // also try this sum rule
-  bool all_modes = false;      // also try fp8 on the wire
+  bool all_modes = false;      // also try this, and fp8 on the wire
   bool served = false;         // only plans that this version can run
   int max_pools = 64;          // copies of mAnE side by side
   controllers::PlanPins pins;  // values that the user fixes; not searched for
-  bool shared_node = false;    // attention and experts may share a node
+  ExchangeOptions exchange;
+  bool shared_node = false;  // attention and experts may share a node
   // With requests_per_second the output has times to the first token. Without a batch, the plan is
   // the cheapest that carries this traffic.
   controllers::Traffic traffic;

@@ -17,6 +17,14 @@ struct SettingOptions {
   bool fp8_kv_cache = false;
 };
 
+// What is not searched for in the exchange.
+struct ExchangeOptions {
+  int sum_bits = 32;  // of the sum rule FixedPoint
+  // Instances of a role that share memory; 0: as many as a node of the hardware has GPUs for.
+  int attention_per_node = 0;
+  int experts_per_node = 0;
+};
+
 // `model` is a preset or the folder of a checkpoint. NotFound, InvalidArgument: it is neither.
 Result<controllers::ModelShape> ReadModel(const std::string& model);
 

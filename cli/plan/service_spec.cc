@@ -35,10 +35,8 @@ void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting) {
   if (spec.roles.attention.kv_cache.dtype == control::KvDtype::kFp8) setting.fp8_kv_cache = true;
 }
 
-namespace {
-
-// The fields of spec.exchange that the service sets are fixed, and not searched for.
-void FillPins(const control::MoEServiceSpec& spec, controllers::PlanPins& pins) {
+void FillExchange(const control::MoEServiceSpec& spec, controllers::PlanPins& pins,
+                  ExchangeOptions& options) {
   const control::ExchangeSpec& exchange = spec.exchange;
   switch (exchange.mode) {
     case control::ExchangeMode::kAuto:
@@ -64,12 +62,11 @@ void FillPins(const control::MoEServiceSpec& spec, controllers::PlanPins& pins) 
   if (exchange.compression == Compression::kFp8) {
     pins.wire = controllers::WireFormat::kFp8;
   }
-  if (spec.pipeline.micro_batches > 0) pins.micro_batches = spec.pipeline.micro_batches;
-  pins.tp_attention = spec.roles.attention.tensor_parallel;
-  pins.tp_experts = spec.roles.experts.tensor_parallel;
+  options.sum_bits = exchange.sum_bits;
+  if (exchange.host_shared) return;
+  options.attention_per_node = spec.roles.attention.instances_per_pod;
+  options.experts_per_node = spec.roles.experts.instances_per_pod;
 }
-
-}  // namespace
 
 void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options) {
   FillSetting(spec, options.setting);
@@ -91,7 +88,10 @@ void FillPlan(const control::MoEServiceSpec& spec, PlanOptions& options) {
   bound(attention, options.max_attention_gpus);
   bound(experts, options.max_expert_gpus);
   options.max_gpus = spec.scaling.max_gpus.value_or(0);
-  FillPins(spec, options.pins);
+  FillExchange(spec, options.pins, options.exchange);
+  if (spec.pipeline.micro_batches > 0) options.pins.micro_batches = spec.pipeline.micro_batches;
+  options.pins.tp_attention = attention.tensor_parallel;
+  options.pins.tp_experts = experts.tensor_parallel;
 }
 
 void FillPlace(const control::MoEServiceSpec& spec, PlaceOptions& options) {

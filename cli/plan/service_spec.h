@@ -17,6 +17,10 @@ Result<control::MoEServiceSpec> ReadServiceSpec(const std::string& file);
 // Takes the model's folder and the hardware profiles of the roles, if the service sets them.
 void FillSetting(const control::MoEServiceSpec& spec, SettingOptions& setting);
 
+// Takes the fields of spec.exchange that the service sets, and the sizes of its pods.
+void FillExchange(const control::MoEServiceSpec& spec, controllers::PlanPins& pins,
+                  ExchangeOptions& options);
+
 // Takes what `janusctl plan` uses: model and hardware, targets, maxBatchSize, the larger
 // instancesPerPod, survivable, and the limits on instances and GPUs. The exchange, the
 // micro-batches and the tensor parallelism that the service sets are fixed in the plan. The counts

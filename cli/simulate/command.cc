@@ -53,6 +53,17 @@ std::string ProgressLine(std::string_view policy, double share) {
   return text;
 }
 
+// The ways to exchange rows. What the service fixes is not chosen.
+void SetExchange(const SimulateOptions& options, controllers::PredictorOptions& predictor) {
+  predictor.sum_bits = options.exchange.sum_bits;
+  if (options.all_modes) predictor = WithAllModes(std::move(predictor));
+  const controllers::PlanPins& pins = options.pins;
+  if (pins.mode) predictor.modes = {*pins.mode};
+  if (pins.gate) predictor.gates = {*pins.gate};
+  if (pins.sum) predictor.sums = {*pins.sum};
+  if (pins.wire) predictor.wires = {*pins.wire};
+}
+
 }  // namespace
 
 controllers::ScalingPolicy SimulateOptions::DefaultScaling() {
@@ -78,6 +89,8 @@ Result<std::string> Simulate(const SimulateOptions& options,
   }
   controllers::Comparison comparison;
   JANUS_ASSIGN_OR_RETURN(comparison.belief, ReadSetting(options.setting));
+  comparison.belief.attention_per_node = options.exchange.attention_per_node;
+  comparison.belief.experts_per_node = options.exchange.experts_per_node;
   comparison.truth = Perturbed(comparison.belief, options.truth);
   if (progress) progress("reading the requests");
   JANUS_ASSIGN_OR_RETURN(const DemandRead demand, ReadDemand(options.demand));
@@ -85,7 +98,7 @@ Result<std::string> Simulate(const SimulateOptions& options,
   comparison.predictor.max_micro_batches = 4;  // the most that a MoEService may ask for
   comparison.predictor.max_attention = options.scaling.attention.max;
   comparison.predictor.max_experts = options.scaling.experts.max;
-  if (options.all_modes) comparison.predictor = WithAllModes(std::move(comparison.predictor));
+  SetExchange(options, comparison.predictor);
   comparison.tightens_peers = options.tightens_peers;
   comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
   comparison.machinery.start_s = options.start_seconds;

@@ -7,6 +7,7 @@
 #include "cli/plan/inputs.h"
 #include "cli/simulate/demand.h"
 #include "common/status.h"
+#include "controllers/plan/goal.h"
 #include "controllers/scaling/policy.h"
 #include "controllers/simulate/perturbed.h"
 
@@ -30,7 +31,10 @@ struct SimulateOptions {
   controllers::TermFactors truth;  // the true times, as factors of what policies assume
   std::string html;                // output file
   bool json = false;
-  bool all_modes = false;       // also exchange modes that this version does not serve
+  bool all_modes = false;  // also ways to exchange rows that this version does not serve on GPUs
+  // Of mode, gate, sum and wire: those that the service fixes.
+  controllers::PlanPins pins;
+  ExchangeOptions exchange;
   bool tightens_peers = false;  // peers that miss the target run again with stricter thresholds
 
   static controllers::ScalingPolicy DefaultScaling();

@@ -11,6 +11,7 @@ Status ReadServiceInto(const std::string& file, SimulateOptions& options) {
     return std::move(status).Annotate(file);
   }
   FillSetting(spec, options.setting);
+  FillExchange(spec, options.pins, options.exchange);
   return OkStatus();
 }
 

@@ -1,13 +1,10 @@
 #include "controllers/exchange/mode_times.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <utility>
 
 #include "common/check.h"
-#include "common/exchange_lanes.h"
-#include "common/exchange_size.h"
 
 namespace janus::controllers {
 namespace {
@@ -17,72 +14,14 @@ namespace {
 constexpr double kCopyBytesPerSecond = 4e9;
 constexpr double kHandOverSeconds = 20e-6;
 
-double Aligned(double bytes) {
-  return static_cast<double>(exchange_size::Aligned(static_cast<size_t>(bytes)));
-}
-
-// Payload of the rows of one attention instance, for an expert instance or a node. `needed`: of
-// the round, by that instance or node.
-double RowsBytes(const ExchangeRound& round, const std::vector<double>& needed, int by) {
-  const double all = round.rows * round.row_bytes;
-  if (needed.empty()) return all;
-  const auto cells = static_cast<size_t>(round.rows * round.top_k);
-  return Aligned(all * needed[static_cast<size_t>(by)]) + static_cast<double>(ChoiceBytes(cells));
-}
-// Payload of what `instances` expert instances, which add their sums if there are any, send to one
-// attention instance.
-double RepliesBytes(const ExchangeRound& round, double instances) {
-  const double share = instances / round.n();
-  const double count = round.rows * round.top_k * share;
-  const double refs = Aligned(count * exchange_size::kContributionRef);
-  if (round.sum_bytes == 0) return refs + count * round.row_bytes;
-  return refs + round.rows * (1 - std::pow(1 - share, round.top_k)) * round.sum_bytes;
-}
-
-// A message between two instances; attention first, whichever sends it.
-struct Message {
-  int attention = 0;
-  int expert = 0;
-  double bytes = 0;
-};
-
-// The messages of one direction.
-std::vector<Message> MessagesOf(ExchangeMode mode, const ExchangeRound& round, bool is_out) {
-  std::vector<Message> out;
-  if (mode == ExchangeMode::kDirect) {
-    for (int a = 0; a < round.m(); ++a) {
-      for (int e = 0; e < round.n(); ++e) {
-        const double one =
-            is_out ? RowsBytes(round, round.needed_by_expert, e) : RepliesBytes(round, 1);
-        out.push_back({a, e, exchange_size::kMessageHeader + one});
-      }
-    }
-    return out;
-  }
-  for (const ExchangeLane& lane : LanesBetween(mode, round.attention_nodes, round.expert_nodes)) {
-    const int node = round.expert_nodes[static_cast<size_t>(lane.expert_end)];
-    const auto experts = static_cast<double>(lane.experts.size());
-    // With sums one section has those of the node, and the other instances' are empty.
-    const double sections = is_out ? 1 : experts;
-    const double payloads = is_out ? Aligned(RowsBytes(round, round.needed_by_node, node))
-                            : round.sum_bytes > 0 ? Aligned(RepliesBytes(round, experts))
-                                                  : experts * Aligned(RepliesBytes(round, 1));
-    const double of_one = sections * exchange_size::kSectionHead + payloads;
-    out.push_back(
-        {lane.attention_end, lane.expert_end,
-         exchange_size::kMessageHeader + static_cast<double>(lane.attention.size()) * of_one});
-  }
-  return out;
-}
-
 // A pair that both ends of a message hand on within their nodes, so that its bytes are copied once
 // at either end. The busiest end counts.
-double CopySeconds(const std::vector<Message>& messages) {
+double CopySeconds(const std::vector<ExchangeMessage>& messages) {
   std::map<int, double> attention;
   std::map<int, double> experts;
   double at_attention = 0;
   double at_experts = 0;
-  for (const Message& one : messages) {
+  for (const ExchangeMessage& one : messages) {
     at_attention = std::max(at_attention, attention[one.attention] += one.bytes);
     at_experts = std::max(at_experts, experts[one.expert] += one.bytes);
   }
@@ -91,7 +30,7 @@ double CopySeconds(const std::vector<Message>& messages) {
 
 double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const NodeLinks& links,
                         bool is_out) {
-  const std::vector<Message> messages = MessagesOf(mode, round, is_out);
+  const std::vector<ExchangeMessage> messages = MessagesOf(mode, round, is_out);
   // By card: seconds in which bytes leave, and arrive.
   std::map<int, std::pair<double, double>> cards;
   // By instance: what its messages cost beside their bytes, and the dearest one.
@@ -102,7 +41,7 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
     to.second = std::max(to.second, seconds);
   };
   double latency = 0;
-  for (const Message& one : messages) {
+  for (const ExchangeMessage& one : messages) {
     const auto a = static_cast<size_t>(one.attention);
     const auto e = static_cast<size_t>(one.expert);
     const NodeLink& between = links[static_cast<size_t>(round.attention_nodes[a])]
@@ -135,12 +74,6 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
 }
 
 }  // namespace
-
-double NeededShare(double experts, int top_k, double held) {
-  double none = 1;
-  for (int k = 0; k < top_k; ++k) none *= std::max(experts - held - k, 0.0) / (experts - k);
-  return 1 - none;
-}
 
 double RoundSeconds(ExchangeMode mode, const ExchangeRound& round, const NodeLinks& links) {
   JANUS_CHECK(round.cards.size() == round.attention_nodes.size() + round.expert_nodes.size(),

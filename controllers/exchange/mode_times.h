@@ -5,43 +5,15 @@
 #include <vector>
 
 #include "common/measured_link.h"
-#include "common/topology.h"
+#include "controllers/exchange/counts.h"
 
 namespace janus::controllers {
 
 // How long a round of the exchange takes in each mode, from what its links were measured to do
-// (docs/exchange.md). Messages and bytes are those that workers send (common/exchange_lanes.h,
-// common/exchange_size.h). Pure.
+// (docs/exchange.md). Pure.
 
 inline constexpr std::array<ExchangeMode, 3> kExchangeModes = {
     ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel};
-
-// One round. Every attention instance has the same number of rows, and the expert instances share
-// the contributions equally.
-struct ExchangeRound {
-  // By rank: the node, numbered from 0 in each role without gaps.
-  std::vector<int> attention_nodes;
-  std::vector<int> expert_nodes;
-  // By rank, attention first: its network card, any numbers. Instances of a pod may share one.
-  std::vector<int> cards;
-  double rows = 0;       // of one attention instance
-  double row_bytes = 0;  // on the wire
-  double top_k = 1;
-  // With the gate on attention: the share of the rows of which an expert instance, by rank, or a
-  // node holds a chosen expert. Only these travel, behind what all rows chose. Empty: all travel.
-  std::vector<double> needed_by_expert;
-  std::vector<double> needed_by_node;
-  // With exact sums: bytes of a sum. An instance, in the two-phase modes a node, sends one for each
-  // row that it computes something for. 0: contributions travel.
-  double sum_bytes = 0;
-
-  int m() const { return static_cast<int>(attention_nodes.size()); }
-  int n() const { return static_cast<int>(expert_nodes.size()); }
-};
-
-// The share of rows that choose one of `held` experts of `experts`, if routing is uniform: 1 -
-// C(experts - held, K) / C(experts, K).
-double NeededShare(double experts, int top_k, double held);
 
 // The link of a pair of nodes.
 struct NodeLink {

@@ -52,6 +52,7 @@ struct PlanSpace {
   int instances_per_pod = 1;           // the largest number in a pod of either role
   bool fills_pods = false;             // every pod is full, as in scaling mode External
   bool tries_fixed_point = false;      // also the sum rule FixedPoint
+  int sum_bits = 32;                   // of an element of its sums; 24 or 32
   bool tries_fp8 = false;              // also rows and contributions in fp8
   bool is_served_only = false;         // only plans that this version can run (IsServed)
   int max_pools = 1;                   // copies of mAnE side by side

@@ -38,7 +38,7 @@ struct Way {
   SumRule sum = SumRule::kContributions;
   WireFormat wire = WireFormat::kBf16;
 };
-std::vector<Way> WaysOf(const PlanSpace& space) {
+std::vector<Way> WaysOf(const Setting& setting, const PlanSpace& space) {
   const PlanPins& pins = space.pins;
   std::vector<Way> ways;
   for (const auto& [mode, gate] : kExchangesTried) {
@@ -53,7 +53,8 @@ std::vector<Way> WaysOf(const PlanSpace& space) {
         how.gate = gate;
         how.sum = sum;
         how.wire = wire;
-        if (!space.is_served_only || IsServed(how)) ways.push_back({mode, gate, sum, wire});
+        if (!space.is_served_only || IsServed(setting, how))
+          ways.push_back({mode, gate, sum, wire});
       }
     }
   }
@@ -121,7 +122,7 @@ std::optional<Plan> Judge(const Setting& setting, const PlanGoal& goal, const Pl
 class Searcher {
  public:
   Searcher(const Setting& setting, const PlanGoal& goal, const PlanSpace& space)
-      : setting_(setting), goal_(goal), space_(space), ways_(WaysOf(space)) {}
+      : setting_(setting), goal_(goal), space_(space), ways_(WaysOf(setting, space)) {}
 
   Result<PlanAnswer> Run() {
     for (const int tp_e : Widths(space_.pins.tp_experts)) {
@@ -130,6 +131,7 @@ class Searcher {
       for (const int tp_a : Widths(space_.pins.tp_attention)) {
         if (tp_a > most) continue;
         Configuration how;
+        how.sum_bits = space_.sum_bits;
         how.tp_attention = tp_a;
         how.tp_experts = tp_e;
         if (goal_.HasLoad()) {
@@ -649,7 +651,7 @@ Result<PlanAnswer> SearchPlans(const Setting& setting, const PlanGoal& goal,
     return InvalidArgument("plan: at most " + std::to_string(space.max_gpus) +
                            " GPUs are allowed; want 2 or more, or 0 for no limit");
   }
-  if (space.max_pools < 1 || WaysOf(space).empty()) {
+  if (space.max_pools < 1 || WaysOf(setting, space).empty()) {
     return InvalidArgument(
         "plan: want at least one pool, and at least one allowed way to exchange rows");
   }

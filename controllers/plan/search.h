@@ -14,11 +14,13 @@
 namespace janus::controllers {
 
 // The exchanges that are tried with each m, n and number of micro-batches.
-inline constexpr std::array<std::pair<ExchangeMode, GateSide>, 4> kExchangesTried = {
+inline constexpr std::array<std::pair<ExchangeMode, GateSide>, 6> kExchangesTried = {
     {{ExchangeMode::kDirect, GateSide::kExperts},
      {ExchangeMode::kDirect, GateSide::kAttention},
      {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
-     {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}};
+     {ExchangeMode::kTwoPhaseSingle, GateSide::kAttention},
+     {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts},
+     {ExchangeMode::kTwoPhaseParallel, GateSide::kAttention}}};
 
 struct Plan {
   Configuration how;

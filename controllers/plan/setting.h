@@ -24,7 +24,7 @@ struct ActivationCurve {
 double ActivatedExperts(const ActivationCurve& curve, const ModelShape& model, double rows);
 
 // The format of rows and contributions between the modules. fp8 takes one byte per value, and four
-// for the scale of 128 values. FixedPoint's sums are integers in any format.
+// for the scale of 128 values. FixedPoint's sums are integers whatever the format of rows.
 enum class WireFormat : uint8_t { kBf16 = 0, kFp8 = 1 };
 
 // One way to run a model: pools of m attention instances with tp_a GPUs and n expert instances with
@@ -37,10 +37,11 @@ struct Configuration {
   int micro_batches = 1;  // b
   int slots = 0;          // of a layer on an expert instance; 0: as many as fit
   ExchangeMode mode = ExchangeMode::kDirect;
-  // Where the gate runs. On the experts: every instance gets every row. On attention: a row goes
-  // only to instances that need it, after one more hop for the ids (direct mode only).
+  // Where the gate runs. On the experts: every instance or node gets every row. On attention: those
+  // that hold a chosen expert, and each gets the choices of all rows.
   GateSide gate = GateSide::kExperts;
   SumRule sum = SumRule::kContributions;
+  int sum_bits = 32;       // of an element of a sum, with FixedPoint; 24 or 32
   bool is_random = false;  // random replicas instead of AEBS, as in JANUS's DisAgg
   WireFormat wire = WireFormat::kBf16;
   // Identical copies side by side. Each has all experts and a share of the sequences, and exchanges
@@ -57,10 +58,6 @@ struct Configuration {
 // "12A12E", "4 x 12A12E".
 std::string NameOf(const Configuration& how);
 
-// Whether this version can run it: one pool, one GPU per instance, rows in bf16 or fp8 directly to
-// every expert instance. Other configurations are planned only to show their value.
-bool IsServed(const Configuration& how);
-
 struct Setting {
   ModelShape model;
   DeviceCosts attention;  // the device of attention instances
@@ -73,6 +70,16 @@ struct Setting {
   // Instances of both modules may share a node (or NVLink domain): a plan that fits into one
   // exchanges rows over its inner links. Otherwise rows always cross the network.
   bool shares_node = false;
+  // Instances of one role that share memory: a pod, or a machine. The two-phase modes gather there.
+  // 0: as many as a node of the hardware has GPUs for.
+  int attention_per_node = 0;
+  int experts_per_node = 0;
 };
+
+// Why this version cannot run the plan; empty: it can. Other plans only show their value.
+std::string WhyNotServed(const Setting& setting, const Configuration& how);
+inline bool IsServed(const Setting& setting, const Configuration& how) {
+  return WhyNotServed(setting, how).empty();
+}
 
 }  // namespace janus::controllers

@@ -1,8 +1,10 @@
 #include "controllers/plan/terms.h"
-#include "controllers/exchange/mode_times.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "common/fixed_point.h"
+#include "controllers/exchange/counts.h"
 
 namespace janus::controllers {
 namespace {
@@ -207,9 +209,16 @@ std::string NameOf(const Configuration& how) {
   return how.pools == 1 ? pool : std::to_string(how.pools) + " x " + pool;
 }
 
-bool IsServed(const Configuration& how) {
-  return how.pools == 1 && how.tp_attention == 1 && how.tp_experts == 1 &&
-         how.mode == ExchangeMode::kDirect && how.gate == GateSide::kExperts;
+std::string WhyNotServed(const Setting& setting, const Configuration& how) {
+  if (how.pools > 1) return "several pools";
+  if (how.tp_attention > 1 || how.tp_experts > 1) return "several GPUs per instance";
+  const bool is_on_cpus = setting.attention.hardware.is_cpu && setting.experts.hardware.is_cpu;
+  if (how.gate == GateSide::kAttention && !is_on_cpus) return "gate on attention on GPUs";
+  if (how.mode != ExchangeMode::kDirect && setting.attention_per_node == 1 &&
+      setting.experts_per_node == 1) {
+    return "two phases with pods of one instance";
+  }
+  return "";
 }
 
 int NodesOf(int instances, int tensor_parallel, int per_node) {
@@ -218,132 +227,109 @@ int NodesOf(int instances, int tensor_parallel, int per_node) {
 
 namespace {
 
-struct Returning {
-  double from_instances = 0;
-  double from_nodes = 0;  // if nodes sum first; otherwise 0
-};
-
-// Contributions: every row comes back top_k times. FixedPoint: a row comes back once, with four
-// bytes per value, from every instance that it needed, or from every node if nodes sum first.
-Returning BytesBack(const Setting& setting, const Configuration& how, int expert_nodes,
-                    double rows) {
-  const ModelShape& model = setting.model;
-  if (how.sum != SumRule::kFixedPoint) {
-    const double bytes = rows * model.top_k * WireBytes(model, how.wire);
-    return {bytes, bytes};
-  }
-  const auto summed = [&](int places) {
-    return rows * InstancesNeeded(model, places) * 2 * RowBytes(model);
+// Of the exchange, as it counts them.
+FullNodes NodesOfExchange(const Setting& setting, const Configuration& how) {
+  const auto per_node = [](int said, const DeviceCosts& device, int tensor_parallel) {
+    return said > 0 ? said : std::max(device.hardware.instances_per_node / tensor_parallel, 1);
   };
-  return {summed(how.n), summed(expert_nodes)};
+  return {how.m, how.n, per_node(setting.attention_per_node, setting.attention, how.tp_attention),
+          per_node(setting.experts_per_node, setting.experts, how.tp_experts)};
 }
 
-// The part of an exchange that depends on the number of attention instances.
-struct AttentionSide {
-  int messages = 0;           // messages that each expert instance sends back
-  int meeting_nodes = 0;      // nodes to which contributions come back
-  double node_bytes = 0;      // bytes of rows that leave a node's GPUs
-  double gather_seconds = 0;  // to gather these within the node
-  bool is_inside = false;     // both modules are in one node
-};
+// Experts that `instances` instances hold together. Replicas of an expert are on different ones.
+double HeldBy(const Setting& setting, const Configuration& how, double instances) {
+  const double slots = std::min<double>(SlotsOf(setting, how), setting.model.experts);
+  const double replicas = slots * how.n / setting.model.experts;
+  return setting.model.experts * NeededShare(how.n, instances, replicas);
+}
 
-ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how, double rows,
-                              const AttentionSide& side) {
+FullRound RoundOfExchange(const Setting& setting, const Configuration& how, const FullNodes& nodes,
+                          double rows) {
   const ModelShape& model = setting.model;
-  const int expert_nodes =
-      NodesOf(how.n, how.tp_experts, setting.experts.hardware.instances_per_node);
-  const double row = WireBytes(model, how.wire);
-  // Every GPU of a tensor-parallel group has a network card and carries its share of each row.
-  const double one = rows / how.m * row / how.tp_attention;  // leaves an attention GPU
-  const double all = rows * row / how.tp_experts;            // enters an expert GPU
-  const Returning returning = BytesBack(setting, how, expert_nodes, rows);
-  // The busiest card: leaving n instances (or their nodes' cards), or entering m.
-  const auto busiest_card = [&](double bytes) {
-    return std::max(bytes / how.n / how.tp_experts, bytes / how.m / how.tp_attention);
-  };
-  const ExchangeCost dispatch =
-      side.is_inside ? InsideNode(setting.attention.dispatch) : setting.attention.dispatch;
-  const ExchangeCost combine =
-      side.is_inside ? InsideNode(setting.experts.combine) : setting.experts.combine;
-  const double inner = dispatch.inner_bytes_per_second;
-  ExchangeTimes times;
-  // Within one node there is no second network to gather for.
-  switch (side.is_inside ? ExchangeMode::kDirect : how.mode) {
-    case ExchangeMode::kDirect:
-      if (how.gate == GateSide::kAttention) {
-        const double needed = InstancesNeeded(model, how.n);
-        times.out = dispatch.fixed_seconds + dispatch.network_seconds +  // the ids
-                    HopSeconds(dispatch, how.n, std::max(one * needed, all * needed / how.n));
-      } else {
-        times.out = HopSeconds(dispatch, how.n, std::max(one * how.n, all));
-      }
-      times.back = HopSeconds(combine, side.messages, busiest_card(returning.from_instances));
-      break;
-    case ExchangeMode::kTwoPhaseSingle:
-      // Gather in the node, then one transfer per expert node over one card, then multicast there.
-      times.out = side.gather_seconds +
-                  HopSeconds(dispatch, expert_nodes, side.node_bytes * expert_nodes) + all / inner;
-      times.back = returning.from_instances / expert_nodes / inner +
-                   HopSeconds(combine, side.meeting_nodes,
-                              std::max(returning.from_nodes / expert_nodes,
-                                       busiest_card(returning.from_nodes)));
-      break;
-    case ExchangeMode::kTwoPhaseParallel: {
-      // One to one over every card (JANUS's case 2). Each attention GPU sends its rows to one GPU
-      // of every expert node, or to several if the node has more GPUs than there are senders; the
-      // node then gathers them. On the way back, an expert GPU sends to one GPU of every attention
-      // node, which distributes them. Sums are made in the expert node before they leave it.
-      const double expert_gpus = static_cast<double>(how.n) * how.tp_experts;
-      const double of_node = expert_gpus / expert_nodes;
-      const double senders = static_cast<double>(how.m) * how.tp_attention;
-      times.out = HopSeconds(dispatch, expert_nodes * std::max(1.0, of_node / senders),
-                             std::max(one * expert_nodes, rows * row / of_node));
-      if (of_node > 1) {
-        times.out +=
-            CollectiveSeconds(setting.experts.all_gather, std::max(of_node, 2.0), rows * row);
-      }
-      times.back = HopSeconds(combine, side.meeting_nodes, busiest_card(returning.from_nodes)) +
-                   combine.fixed_seconds + returning.from_nodes / senders / inner;
-      if (how.sum == SumRule::kFixedPoint) {
-        times.back += combine.fixed_seconds + returning.from_instances / expert_gpus / inner;
-      }
-      break;
-    }
+  FullRound round;
+  round.rows = rows / how.m;
+  round.row_bytes = WireBytes(model, how.wire);
+  round.top_k = model.top_k;
+  round.experts = model.experts;
+  if (how.sum == SumRule::kFixedPoint) {
+    round.sum_bytes = static_cast<double>(SumBytes(how.sum_bits, static_cast<int>(model.hidden)));
   }
+  round.gate = how.gate;
+  if (how.gate == GateSide::kExperts) return round;
+  const auto needed = [&](int instances) {
+    return NeededShare(model.experts, model.top_k, HeldBy(setting, how, instances));
+  };
+  round.needed_by_expert = needed(1);
+  if (how.mode == ExchangeMode::kDirect) return round;
+  round.needed_by_node = needed(std::min(nodes.experts_per_node, how.n));
+  round.needed_by_last = needed(nodes.LastExperts());
+  return round;
+}
+
+// Both modules in one node have no second network to gather for.
+ExchangeMode ModeOf(const Configuration& how, bool is_inside) {
+  return is_inside ? ExchangeMode::kDirect : how.mode;
+}
+
+// The network of one direction: the start, messages and bytes of the busiest instance. Every GPU of
+// a tensor-parallel group has a network card and carries its share of each row.
+double NetworkSeconds(const Configuration& how, const ExchangeCost& cost,
+                      const BusiestCounts& counts) {
+  return HopSeconds(
+      cost, std::max(counts.attention_messages, counts.expert_messages),
+      std::max(counts.attention_bytes / how.tp_attention, counts.expert_bytes / how.tp_experts));
+}
+
+// Bytes that pass between an end and its mates, over a node's links.
+double HandSeconds(const ExchangeCost& cost, double bytes, int tensor_parallel) {
+  return bytes > 0 ? cost.fixed_seconds + bytes / tensor_parallel / cost.inner_bytes_per_second : 0;
+}
+
+ExchangeTimes ComposeExchange(const Setting& setting, const Configuration& how,
+                              const FullNodes& nodes, const BusiestCounts& out,
+                              const BusiestCounts& back, bool is_inside) {
+  const auto cost = [&](const ExchangeCost& of) { return is_inside ? InsideNode(of) : of; };
+  const ExchangeCost dispatch = cost(setting.attention.dispatch);
+  const ExchangeCost combine = cost(setting.experts.combine);
+  ExchangeTimes times = {NetworkSeconds(how, dispatch, out), NetworkSeconds(how, combine, back)};
+  times.out += HandSeconds(dispatch, out.attention_handed, how.tp_attention);
+  if (out.expert_handed > 0) {
+    const int gpus = std::min(nodes.experts_per_node, how.n) * how.tp_experts;
+    times.out += CollectiveSeconds(setting.experts.all_gather, gpus, out.expert_handed);
+  }
+  times.back += HandSeconds(combine, back.expert_handed, how.tp_experts) +
+                HandSeconds(combine, back.attention_handed, how.tp_attention);
   return times;
 }
 
 }  // namespace
 
 ExchangeTimes TimesOfExchange(const Setting& setting, const Configuration& how, double rows) {
-  const int nodes = NodesOf(how.m, how.tp_attention, setting.attention.hardware.instances_per_node);
-  const double per_node = static_cast<double>(how.m) / nodes;
-  const double bytes =
-      rows / how.m * WireBytes(setting.model, how.wire) / how.tp_attention * per_node;
-  AttentionSide side = {how.m, nodes};
-  side.node_bytes = bytes;
-  if (how.mode == ExchangeMode::kTwoPhaseSingle) {
-    side.gather_seconds =
-        CollectiveSeconds(setting.attention.all_gather, std::max(per_node, 2.0), bytes);
-  }
-  side.is_inside = IsInOneNode(setting, how);
-  return ComposeExchange(setting, how, rows, side);
+  const bool is_inside = IsInOneNode(setting, how);
+  const ExchangeMode mode = ModeOf(how, is_inside);
+  const FullNodes nodes = NodesOfExchange(setting, how);
+  const FullRound round = RoundOfExchange(setting, how, nodes, rows);
+  const BusiestEnds ends = BusiestEndsOf(mode, nodes);
+  return ComposeExchange(setting, how, nodes, CountsOf(mode, nodes, ends, round, true),
+                         CountsOf(mode, nodes, ends, round, false), is_inside);
 }
 
-// Takes each term at its least: shares of bytes with the most instances, messages with the fewest,
-// node sizes at their best.
 ExchangeTimes LeastExchange(const Setting& setting, const Configuration& how, int fewest,
                             double rows) {
-  const int per_node = setting.attention.hardware.instances_per_node;
-  const int most_nodes = NodesOf(how.m, how.tp_attention, per_node);
+  const FullNodes nodes = NodesOfExchange(setting, how);
+  const FullRound round = RoundOfExchange(setting, how, nodes, rows);
+  const auto of = [&](bool is_inside) {
+    const ExchangeMode mode = ModeOf(how, is_inside);
+    const auto least = [&](bool is_out) {
+      return LeastCountsOf(mode, nodes, fewest, round, rows, is_out);
+    };
+    return ComposeExchange(setting, how, nodes, least(true), least(false), is_inside);
+  };
+  const ExchangeTimes across = of(false);
   Configuration smallest = how;
   smallest.m = fewest;
-  AttentionSide side = {fewest, NodesOf(fewest, how.tp_attention, per_node)};
-  side.node_bytes = rows / most_nodes * WireBytes(setting.model, how.wire) / how.tp_attention;
-  const ExchangeTimes across = ComposeExchange(setting, how, rows, side);
-  side.is_inside = IsInOneNode(setting, smallest);
-  if (!side.is_inside) return across;
-  const ExchangeTimes inside = ComposeExchange(setting, how, rows, side);
+  if (!IsInOneNode(setting, smallest)) return across;
+  const ExchangeTimes inside = of(true);
   return {std::min(across.out, inside.out), std::min(across.back, inside.back)};
 }
 

@@ -40,9 +40,6 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
   for (int b = options.min_micro_batches; b <= options.max_micro_batches; ++b) {
     for (const ExchangeMode mode : options.modes) {
       for (const GateSide gate : options.gates) {
-        // The model knows what the gate on attention gains only where rows go directly.
-        const bool is_choice = options.gates.size() > 1;
-        if (is_choice && gate == GateSide::kAttention && mode != ExchangeMode::kDirect) continue;
         for (const SumRule sum : options.sums) {
           for (const WireFormat wire : options.wires)
             variants.push_back({b, mode, gate, sum, wire});
@@ -51,6 +48,14 @@ std::vector<Variant> VariantsOf(const PredictorOptions& options) {
     }
   }
   return variants;
+}
+
+// The GPUs of one instance of each role.
+Configuration OfWidths(const PredictorOptions& options) {
+  Configuration how;
+  how.tp_attention = options.tp_attention;
+  how.tp_experts = options.tp_experts;
+  return how;
 }
 
 // Sequences that decode at a TPOT: arrivals stay for the time of their outputs (Little's law). At
@@ -95,6 +100,7 @@ struct Predictor::Tables {
   PredictorOptions options;
   std::vector<Variant> variants;
   int fewest_experts = 0;
+  int most_slots = 0;  // of a layer that the hardware's memory holds on an instance
   double kv_tokens = 0;
   double prompt_key_seconds = 0;
   std::vector<double> busiest;  // [m] BusiestKeysFactor less 1, for one row each
@@ -111,6 +117,7 @@ struct Predictor::Tables {
       : setting(s),
         options(o),
         variants(VariantsOf(o)),
+        most_slots(SlotsPerInstance(s, OfWidths(o))),
         prompt_key_seconds(PromptKeySeconds(s, o.tp_attention)),
         projections(16, kDoublings, [&](double rows) { return Projections(rows); }),
         keys_per_row(8, kDoublings,
@@ -142,11 +149,11 @@ struct Predictor::Tables {
     return AttentionSeconds(setting, options.tp_attention, {rows, keys, 0, 0}) - Projections(rows);
   }
 
-  // Of a layer; 0: as many as the hardware has room for.
+  // Of a layer, as services get them.
   int SlotsOf(int n) const {
-    if (!options.room || n < 1) return 0;
-    if (options.room->slots > 0) return options.room->slots;
-    return SlotsByDefault(setting.model.experts, n, options.room->most_slots);
+    if (options.room && options.room->slots > 0) return options.room->slots;
+    const int most = options.room ? options.room->most_slots : most_slots;
+    return SlotsByDefault(setting.model.experts, std::max(n, 1), most);
   }
 
   Configuration Of(int m, int n, const Variant& variant) const {
@@ -161,6 +168,7 @@ struct Predictor::Tables {
     how.mode = variant.mode;
     how.gate = variant.gate;
     how.sum = variant.sum;
+    how.sum_bits = options.sum_bits;
     how.wire = variant.wire;
     return how;
   }
@@ -329,6 +337,7 @@ double SteadyTpot(double limit, const StepAt& step_at) {
 
 PredictorOptions WithAllModes(PredictorOptions options) {
   options.modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseParallel};
+  options.sum_bits = 24;  // by this model never slower than 32
   options.gates = {GateSide::kExperts, GateSide::kAttention};
   options.sums = {SumRule::kContributions, SumRule::kFixedPoint};
   options.wires = {WireFormat::kFp8};  // by this model never slower than bf16
@@ -596,8 +605,7 @@ double Predictor::KvTokensPerAttention() const {
 }
 
 int Predictor::SlotsPerExpert(int n) const {
-  if (tables_->options.room) return tables_->SlotsOf(n);
-  return SlotsPerInstance(tables_->setting, tables_->Of(1, n, {}));
+  return tables_->SlotsOf(n);
 }
 
 std::string NameOf(const Predictor& predictor, const Counts& counts) {

@@ -87,10 +87,14 @@ struct PredictorOptions {
   int tp_experts = 1;
   int min_micro_batches = 1;
   int max_micro_batches = 2;
-  // The exchanges that may be chosen. The defaults are those that this version serves (IsServed).
-  std::vector<ExchangeMode> modes = {ExchangeMode::kDirect};
+  // The exchanges that may be chosen. The defaults are those of a service on GPUs whose spec says
+  // nothing of its exchange, in pods of several instances (IsServed). Two phases over a single card
+  // are left out: over every card they take at most a few microseconds more, and each exchange
+  // makes a decision slower.
+  std::vector<ExchangeMode> modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseParallel};
   std::vector<GateSide> gates = {GateSide::kExperts};
   std::vector<SumRule> sums = {SumRule::kContributions};
+  int sum_bits = 32;  // of an element of a sum, with FixedPoint; 24 or 32
   std::vector<WireFormat> wires = {WireFormat::kBf16};
   bool is_random = false;                 // random replicas instead of AEBS
   double most_rows_per_attention = 4096;  // tables end there
@@ -106,8 +110,7 @@ struct PredictorOptions {
   friend bool operator==(const PredictorOptions&, const PredictorOptions&) = default;
 };
 
-// All exchanges of the papers and of a plan. Two phases over a single card are left out: over every
-// card they are at most a few microseconds slower, and each exchange makes a decision slower.
+// All exchanges of the papers and of a plan: also the gate on attention, sums of 24 bits, and fp8.
 PredictorOptions WithAllModes(PredictorOptions options);
 
 // The performance model in tables, so that a decision can query it thousands of times. Built once

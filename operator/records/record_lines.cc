@@ -124,6 +124,7 @@ void VisitOptions(V& v, O& o) {
   v.List("modes", o.modes, each("mode"));
   v.List("gates", o.gates, each("gate"));
   v.List("sums", o.sums, each("sum"));
+  v.Number("sum_bits", o.sum_bits);
   v.List("wires", o.wires, each("wire"));
   v.Number("is_random", o.is_random);
   v.Number("most_rows_per_attention", o.most_rows_per_attention);
@@ -146,6 +147,8 @@ void VisitSetting(V& v, S& setting) {
   VisitHardware(v, setting.inputs.experts);
   v.Number("spare_slots", setting.inputs.spare_slots);
   v.Number("shares_node", setting.inputs.shares_node);
+  v.Number("attention_per_node", setting.inputs.attention_per_node);
+  v.Number("experts_per_node", setting.inputs.experts_per_node);
   VisitOptions(v, setting.inputs.options);
 }
 

@@ -13,6 +13,8 @@ Result<controllers::Predictor> BuildPredictor(const PredictorInputs& inputs) {
   JANUS_ASSIGN_OR_RETURN(setting.experts, controllers::CostsOf(inputs.experts, bytes_per_weight));
   setting.spare_slots = inputs.spare_slots;
   setting.shares_node = inputs.shares_node;
+  setting.attention_per_node = inputs.attention_per_node;
+  setting.experts_per_node = inputs.experts_per_node;
   return controllers::Predictor::Create(setting, inputs.options);
 }
 

@@ -14,6 +14,9 @@ struct PredictorInputs {
   HardwareProfile experts;
   int spare_slots = 0;
   bool shares_node = false;  // rows stay within one machine
+  // Instances of one role that share memory; 0: as many as a node of the hardware has GPUs for.
+  int attention_per_node = 0;
+  int experts_per_node = 0;
   controllers::PredictorOptions options;
 
   friend bool operator==(const PredictorInputs&, const PredictorInputs&) = default;

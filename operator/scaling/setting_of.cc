@@ -69,6 +69,27 @@ int TableSize(const controllers::ScalingPolicy& policy, const controllers::RoleP
   return std::max({std::min(role.max, std::max(most, role.min)), serving, 1});
 }
 
+// Numerics and the side of the gate are the user's. The mode is one of those that an epoch may
+// take.
+void SetExchange(const ServicePlan& plan, Ground ground, PredictorInputs& out) {
+  controllers::PredictorOptions& options = out.options;
+  options.modes.clear();
+  for (size_t mode = 0; mode < plan.mode_fits.size(); ++mode) {
+    if (plan.mode_fits[mode]) options.modes.push_back(static_cast<janus::ExchangeMode>(mode));
+  }
+  options.gates = {plan.effective.gate};
+  options.sums = {plan.effective.sum};
+  if (plan.effective.sums.on()) options.sum_bits = plan.effective.sums.bits;
+  if (plan.effective.compression == Compression::kFp8) {
+    options.wires = {controllers::WireFormat::kFp8};
+  }
+  // A machine without played nodes is one node, as are the pods of a machine with hostShared.
+  if (plan.shares_hosts || (ground == Ground::kMachine && !plan.nodes)) return;
+  const NodeSizes nodes = plan.nodes.value_or(NodeSizes());
+  out.attention_per_node = nodes.attention;
+  out.experts_per_node = nodes.experts;
+}
+
 // What a timed device is taken for: a profile that the role names may differ from what it plays.
 Result<HardwareProfile> BelievedOf(const RunningService& service, Role role,
                                    const StandsFor& named) {
@@ -99,10 +120,12 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
     experts_for_one = static_cast<double>(out.model.experts) / served;
     options.rows_for_one = named->rows_for_one;
     options.times_faster = named->times_faster;
+    options.modes = {janus::ExchangeMode::kDirect};
   } else {
     JANUS_ASSIGN_OR_RETURN(out.attention, HardwareOfRole(service, Role::kAttention));
     JANUS_ASSIGN_OR_RETURN(out.experts, HardwareOfRole(service, Role::kExperts));
-    out.shares_node = service.ground == Ground::kMachine;
+    out.shares_node = service.ground == Ground::kMachine && !plan.nodes;
+    SetExchange(plan, service.ground, out);
   }
   out.spare_slots = plan.spare_slots;
   options.room = RoomOf(service, experts_for_one);
@@ -113,11 +136,6 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
       std::max(TableSize(policy, policy.experts, experts, service.n), options.room->fewest_experts);
   const int micro_batches = service.spec.pipeline.micro_batches;
   const bool is_cpu = out.attention.is_cpu || out.experts.is_cpu;
-  if (plan.effective.compression == Compression::kFp8) {
-    options.wires = {controllers::WireFormat::kFp8};
-  }
-  options.gates = {plan.effective.gate};
-  options.sums = {plan.effective.sum};
   options.min_micro_batches = std::max(micro_batches, 1);
   options.max_micro_batches = micro_batches > 0 ? micro_batches : is_cpu ? 1 : 2;
   return out;

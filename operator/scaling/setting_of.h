@@ -38,7 +38,8 @@ struct RunningService {
 };
 
 // What a predictor for it is built from. It knows only what this version serves: one pool, one
-// device an instance, rows straight to every expert instance in bf16, gates there, contributions.
+// device an instance, and the exchange of the plan. Of its modes: all that an epoch may take. Timed
+// devices play Direct in bf16, whatever the plan's exchange is.
 // One or two micro-batches, or as many as the spec says; on CPUs one, since both roles then share
 // the cores that a second one would fill. KV tokens and slots are those of the plan.
 //

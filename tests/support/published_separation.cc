@@ -238,7 +238,7 @@ std::vector<TraySweep> PublishedTraySweeps() {
                         {65536, {3, 4, 5, 7, 13, 14, 16}, 7, 468. / 497},
                         {131072, {3, 4, 6, 7, 14, 15, 16}, 15, 248. / 251}}) {
     const Setting setting = On(Qwen235(), Gb200(), c.context);
-    TraySweep sweep = {c.context, c.best, c.last_over_best, 0, 0};
+    TraySweep sweep = {c.context, c.best, c.last_over_best, 0, 0, 0};
     double most = 0;
     for (const int trays : c.trays) {
       const double rate = Separated(setting, 4 * trays, 4, 0);
@@ -247,6 +247,7 @@ std::vector<TraySweep> PublishedTraySweeps() {
       sweep.our_best = trays;
     }
     sweep.our_of_best = Separated(setting, 64, 4, 0) / most;
+    sweep.our_at_theirs = Separated(setting, 4 * c.best, 4, 0) / most;
     sweeps.push_back(sweep);
   }
   return sweeps;

@@ -38,6 +38,7 @@ struct TraySweep {
   double published_of_best = 0;
   int our_best = 0;
   double our_of_best = 0;
+  double our_at_theirs = 0;  // of the published best, over our best
 };
 
 // By ascending context.

@@ -208,6 +208,7 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
   round.row_bytes = static_cast<double>(
       RowFormat{planned.model.hidden, WireType(planned.model), plan.effective.compression}.bytes());
   round.top_k = planned.model.moe.top_k;
+  round.experts = planned.model.moe.experts;
   if (plan.effective.sums.on()) {
     round.sum_bytes = static_cast<double>(SumBytes(plan.effective.sums.bits, planned.model.hidden));
   }

@@ -216,6 +216,39 @@ TEST(PlanCommand, MarksWhatThisVersionCannotRunAndLeavesItOut) {
   EXPECT_TRUE(Has(served, " GPUS ")) << *served;
 }
 
+TEST(PlanCommand, TwoPhasesAreServedWherePodsHaveSeveralInstances) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.batch = 1024;
+  options.served = true;
+  options.pins.mode = ExchangeMode::kTwoPhaseParallel;
+  const Result<std::string> served = Plan(options);
+  EXPECT_TRUE(Has(served, "TwoPhaseParallel ")) << served.status().ToString();
+  options.exchange.attention_per_node = options.exchange.experts_per_node = 1;
+  EXPECT_FALSE(Plan(options).ok());
+  options.served = false;
+  EXPECT_TRUE(Has(Plan(options), "two phases with pods of one instance"));
+  options.instances_per_pod = 4;  // the service's pods win
+  EXPECT_TRUE(Has(Plan(options), "two phases with pods of one instance"));
+}
+
+TEST(PlanCommand, SumsOf24BitsAreNoSlowerThanOf32) {
+  PlanOptions options = Asking("deepseek-v3", "H200");
+  options.json = true;
+  options.pins.attention = 16;
+  options.pins.experts = 16;
+  options.pins.mode = ExchangeMode::kTwoPhaseParallel;
+  options.pins.sum = SumRule::kFixedPoint;
+  options.batch = 4096;
+  const auto back = [&](int bits) {
+    options.exchange.sum_bits = bits;
+    const auto plan = nlohmann::json::parse(*Plan(options)).at("plans").at(0);
+    EXPECT_EQ(plan.at("sumBits"), bits);
+    return plan.at("layerMicroseconds").at("back").get<double>() *
+           plan.at("microBatches").get<double>();
+  };
+  EXPECT_LT(back(24), 0.95 * back(32));
+}
+
 TEST(PlanCommand, WhatIsSaidIsNotSearchedFor) {
   PlanOptions options = Asking("deepseek-v3", "H200");
   options.batch = 1024;

@@ -71,6 +71,14 @@ TEST_F(ServiceSpec, APlanTakesWhatTheServiceAsks) {
   EXPECT_EQ(options.max_attention_gpus, 40);
   EXPECT_EQ(options.max_expert_gpus, 60) << "30 instances of two";
   EXPECT_EQ(options.max_gpus, 96);
+  EXPECT_EQ(options.exchange.attention_per_node, 1) << "a pod";
+  EXPECT_EQ(options.exchange.experts_per_node, 4);
+  std::string shared(kService);
+  shared += "  exchange: {hostShared: true, gate: Attention}\n";
+  PlanOptions of_machines;
+  FillPlan(Read(shared), of_machines);
+  EXPECT_EQ(of_machines.exchange.experts_per_node, 0) << "as many as a machine has GPUs for";
+  EXPECT_EQ(of_machines.pins.gate, GateSide::kAttention);
 }
 
 TEST_F(ServiceSpec, WhatItLeavesOpenStaysAsItWas) {

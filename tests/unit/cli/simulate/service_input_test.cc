@@ -32,6 +32,7 @@ spec:
             stabilizationWindowSeconds: 600
             policies: [{type: Percent, value: 20, periodSeconds: 60}]
     experts: {instancesPerPod: 4}
+  exchange: {compression: FP8, mode: Direct}
   ratio: {max: {experts: 8, attention: 1}}
   scaling: {intervalSeconds: 30, predictor: Seasonal, maxGPUs: 64}
 )";
@@ -67,6 +68,11 @@ TEST(ServiceInput, TakesWhatTheServiceAsks) {
   EXPECT_EQ(options.setting.model, "/models/v3");
   EXPECT_EQ(options.setting.attention_hardware, "H20");
   EXPECT_EQ(options.setting.expert_hardware, "H100");
+  EXPECT_EQ(options.pins.wire, controllers::WireFormat::kFp8);
+  EXPECT_EQ(options.pins.mode, ExchangeMode::kDirect);
+  EXPECT_EQ(options.pins.sum, std::nullopt);
+  EXPECT_EQ(options.exchange.attention_per_node, 1);
+  EXPECT_EQ(options.exchange.experts_per_node, 4);
 }
 
 TEST(ServiceInput, SaysWhatIsWrong) {

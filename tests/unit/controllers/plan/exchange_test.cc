@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "controllers/exchange/counts.h"
 #include "controllers/plan/terms.h"
 #include "tests/unit/controllers/plan/settings.h"
 
@@ -18,15 +19,14 @@ TEST(Exchange, TwoPhasesUseEveryCard) {
   Configuration how = Make(8, 8);
   how.mode = ExchangeMode::kTwoPhaseParallel;
   constexpr double kRows = 8192;
-  const double card = kRows / 8 * RowBytes(setting.model);  // from one GPU's own rows
-  const double gathered =
-      CollectiveSeconds(setting.experts.all_gather, 8, kRows * RowBytes(setting.model));
-  EXPECT_NEAR(Times(how, kRows).out, HopSeconds(setting.attention.dispatch, 1, card) + gathered,
-              1e-9);
+  const double section = kRows / 8 * RowBytes(setting.model) + 128;  // one GPU's own rows
+  const double gathered = CollectiveSeconds(setting.experts.all_gather, 8, 8 * (section + 64));
+  EXPECT_NEAR(Times(how, kRows).out,
+              HopSeconds(setting.attention.dispatch, 1, section + 64) + gathered, 1e-8);
   // A second expert node gets the same rows once more, from the same cards.
   how.n = 16;
   const double again = Times(how, kRows).out - Times(Make(8, 8), 0).out;
-  EXPECT_GT(again, 2 * card / setting.attention.dispatch.network_bytes_per_second);
+  EXPECT_GT(again, 2 * section / setting.attention.dispatch.network_bytes_per_second);
   how.mode = ExchangeMode::kDirect;
   EXPECT_GT(Times(how, kRows).out, 2 * again) << "every row to each of sixteen";
 }
@@ -67,24 +67,83 @@ TEST(Exchange, TheLeastIsNoMoreThanWithAnyNumberOfInstances) {
   }
 }
 
+// Rows and sums that travel are those of the busiest card; the gate on attention adds no message.
+TEST(Exchange, WithTheGateOnAttentionRowsGoWhereTheirExpertsAre) {
+  Setting setting = On("deepseek-v3", "H200");
+  constexpr double kRows = 16384;
+  const auto out = [&](Configuration how, GateSide gate, int slots) {
+    how.gate = gate;
+    how.slots = slots;
+    const double none = TimesOfExchange(setting, how, 0).out;
+    return TimesOfExchange(setting, how, kRows).out - none;
+  };
+  Configuration how = Make(8, 32);
+  how.slots = 8;
+  const double needed = InstancesNeeded(setting.model, 32) / 32;
+  EXPECT_NEAR(out(how, GateSide::kAttention, 8) / out(how, GateSide::kExperts, 8), needed, 0.01);
+  // Half as many replicas again: so many more instances hold a chosen expert.
+  const double more = NeededShare(256, 8, 12);
+  EXPECT_NEAR(out(how, GateSide::kAttention, 12) / out(how, GateSide::kExperts, 12), more, 0.01);
+  EXPECT_LT(out(how, GateSide::kAttention, 8), out(how, GateSide::kAttention, 12));
+  // Of eight instances together a row needs most.
+  how.mode = ExchangeMode::kTwoPhaseParallel;
+  EXPECT_LT(out(how, GateSide::kAttention, 8), 0.95 * out(how, GateSide::kExperts, 8));
+  EXPECT_GT(out(how, GateSide::kAttention, 8), 0.8 * out(how, GateSide::kExperts, 8));
+}
+
+TEST(Exchange, SumsOf24BitsTakeThreeQuartersOf32) {
+  Configuration how = Make(8, 16);
+  how.mode = ExchangeMode::kTwoPhaseParallel;
+  how.sum = SumRule::kFixedPoint;
+  const double none = Times(how, 0).back;
+  const double wide = Times(how, 65536).back - none;
+  how.sum_bits = 24;
+  EXPECT_NEAR((Times(how, 65536).back - none) / wide, 0.75, 0.01);
+}
+
+// Pods of one instance gather nothing, so both modes have Direct's messages.
+TEST(Exchange, PodsAreTheNodesOfTheExchange) {
+  Setting setting = On("deepseek-v3", "H200");
+  Configuration how = Make(8, 16);
+  const double direct = TimesOfExchange(setting, how, 8192).out;
+  how.mode = ExchangeMode::kTwoPhaseParallel;
+  const double of_nodes = TimesOfExchange(setting, how, 8192).out;
+  setting.attention_per_node = setting.experts_per_node = 4;
+  const double of_pods = TimesOfExchange(setting, how, 8192).out;
+  setting.attention_per_node = setting.experts_per_node = 1;
+  const double apart = TimesOfExchange(setting, how, 8192).out;
+  EXPECT_LT(of_nodes, of_pods);
+  EXPECT_LT(of_pods, apart);
+  EXPECT_NEAR(apart, direct, 0.01 * direct);
+}
+
 TEST(Configuration, IsServedWhereNothingOfItIsOnlyPlanned) {
-  EXPECT_TRUE(IsServed(Make(4, 12, 3)));
+  Setting setting = On("deepseek-v3", "H200");
+  EXPECT_TRUE(IsServed(setting, Make(4, 12, 3)));
   Configuration how = Make(4, 12);
   how.wire = WireFormat::kFp8;
   how.sum = SumRule::kFixedPoint;
-  EXPECT_TRUE(IsServed(how));
+  how.mode = ExchangeMode::kTwoPhaseParallel;
+  EXPECT_TRUE(IsServed(setting, how));
+  setting.attention_per_node = setting.experts_per_node = 1;
+  EXPECT_EQ(WhyNotServed(setting, how), "two phases with pods of one instance");
+  setting.experts_per_node = 2;
+  EXPECT_TRUE(IsServed(setting, how));
   how.pools = 2;
   EXPECT_EQ(NameOf(how), "2 x 4A12E");
-  EXPECT_FALSE(IsServed(how));
+  EXPECT_FALSE(IsServed(setting, how));
   for (const auto change : std::initializer_list<void (*)(Configuration&)>{
-           [](Configuration& c) { c.mode = ExchangeMode::kTwoPhaseParallel; },
            [](Configuration& c) { c.gate = GateSide::kAttention; },
            [](Configuration& c) { c.tp_attention = 2; },
            [](Configuration& c) { c.tp_experts = 2; }}) {
     Configuration changed = Make(4, 12);
     change(changed);
-    EXPECT_FALSE(IsServed(changed));
+    EXPECT_FALSE(IsServed(setting, changed));
   }
+  how = Make(4, 12);
+  how.gate = GateSide::kAttention;
+  setting.attention.hardware.is_cpu = setting.experts.hardware.is_cpu = true;
+  EXPECT_TRUE(IsServed(setting, how));
 }
 
 }  // namespace

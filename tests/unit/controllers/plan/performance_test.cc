@@ -191,6 +191,7 @@ TEST(Performance, MicroBatchesGainAsInMegaScaleFigure12) {
       Configuration how = Make(8, setting.model.experts, b);
       how.tp_attention = how.tp_experts = 2;
       how.gate = GateSide::kAttention;
+      how.slots = 1;
       const double batch = b * 1024.0;
       return batch / TimePerOutputToken(setting, how, batch);
     };
@@ -210,6 +211,7 @@ TEST(Performance, BestAttentionDegreeOfDbrxIsAsInMegaScaleFigure13) {
     Configuration how = Make(m, 16, 3);
     how.tp_attention = how.tp_experts = 2;
     how.gate = GateSide::kAttention;
+    how.slots = 1;
     const double batch = 3 * 128.0 * m;
     return batch / TimePerOutputToken(setting, how, batch) / (2 * (m + 16));
   };

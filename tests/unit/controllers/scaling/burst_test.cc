@@ -408,24 +408,26 @@ TEST(HeadRoom, KeysThatRiseAreGivenMemory) {
 TEST(Budget, WhatIsNotMissedGivesRoomBackButNotTheLevel) {
   const ScalingPolicy policy = Policy();
   Service service;
-  service.Live(240, policy, Bursting);
+  // So many that the room is more than a GPU.
+  const auto rate = [](int minute) { return 2 * Bursting(minute); };
+  service.Live(240, policy, rate);
   const int before = service.Gpus();
   service.attained = 1;
-  service.Live(24 * 60, policy, Bursting);
+  service.Live(24 * 60, policy, rate);
   EXPECT_EQ(service.memory.budget.caution, kLeastCaution);
   EXPECT_LT(service.Gpus(), before) << service.last.text;
   EXPECT_GE(service.last.demand.burst, 1);
-  const Demand level = AtRate(22);
+  const Demand level = AtRate(44);
   EXPECT_TRUE(DeepSeekV3().Keeps(service.at.m, service.at.n, level, policy, 1));
   // If too many requests miss, all of the room comes back, and more.
   service.attained = 0.8;
-  service.Live(24 * 60, policy, Bursting);
+  service.Live(24 * 60, policy, rate);
   EXPECT_EQ(service.memory.budget.caution, kMostCaution);
   EXPECT_GT(service.Gpus(), before);
   EXPECT_NE(service.last.text.find("aiming at 70 % of the targets (caution +2.00)"),
             std::string::npos)
       << service.last.text;
-  service.Live(120, policy, Bursting);
+  service.Live(120, policy, rate);
   EXPECT_EQ(service.actions, 0) << "what a lower aim asked for is not left again";
 }
 

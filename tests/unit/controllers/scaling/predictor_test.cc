@@ -62,6 +62,7 @@ TEST(Predictor, TablesAreWithinAPercentOfTheModel) {
       how.n = predictor->FewestExperts() +
               static_cast<int>(
                   random() % static_cast<unsigned>(17 - std::min(16, predictor->FewestExperts())));
+      how.slots = predictor->SlotsPerExpert(how.n);
       how.micro_batches = 1 + static_cast<int>(random() % 2);
       const StepLoad load = {std::exp2(13 * exponent(random)), std::exp2(4 + 12 * exponent(random)),
                              random() % 2 == 0 ? 0 : std::exp2(13 * exponent(random)),
@@ -283,7 +284,8 @@ TEST(LeastExchange, IsNoMoreThanWithAnyNumberOfAttentionInstances) {
       for (const auto& [mode, gate] : {std::pair{ExchangeMode::kDirect, GateSide::kExperts},
                                        {ExchangeMode::kDirect, GateSide::kAttention},
                                        {ExchangeMode::kTwoPhaseSingle, GateSide::kExperts},
-                                       {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts}}) {
+                                       {ExchangeMode::kTwoPhaseParallel, GateSide::kExperts},
+                                       {ExchangeMode::kTwoPhaseParallel, GateSide::kAttention}}) {
         how.mode = mode;
         how.gate = gate;
         ExpectLeast(setting, how);

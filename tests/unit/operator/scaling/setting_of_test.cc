@@ -136,6 +136,32 @@ TEST(InputsOf, TheWireIsThatOfThePlan) {
   service.object.spec.exchange.sum_exponents.assign(static_cast<size_t>(SmallModel().moe_layers()),
                                                     -15);
   EXPECT_EQ(service.Inputs()->options.sums, std::vector{janus::SumRule::kFixedPoint});
+  EXPECT_EQ(service.Inputs()->options.sum_bits, 32);
+  service.object.spec.exchange.sum_bits = 24;
+  EXPECT_EQ(service.Inputs()->options.sum_bits, 24);
+}
+
+// A pod is a node of the exchange. Pods of one instance have nothing to gather.
+TEST(InputsOf, TheModesAreThoseThatAnEpochMayTake) {
+  using Modes = std::vector<janus::ExchangeMode>;
+  Service service(SmallModel());
+  EXPECT_EQ(service.Inputs()->options.modes, Modes{janus::ExchangeMode::kDirect});
+  EXPECT_EQ(service.Inputs()->attention_per_node, 1);
+  service.object.spec.roles.attention.instances_per_pod = 4;
+  const PredictorInputs inputs = *service.Inputs();
+  EXPECT_EQ(inputs.options.modes,
+            (Modes{janus::ExchangeMode::kDirect, janus::ExchangeMode::kTwoPhaseSingle,
+                   janus::ExchangeMode::kTwoPhaseParallel}));
+  EXPECT_EQ(inputs.attention_per_node, 4);
+  EXPECT_EQ(inputs.experts_per_node, 1);
+  EXPECT_EQ(BuildPredictor(inputs)->setting().attention_per_node, 4);
+  service.object.spec.exchange.mode = ExchangeMode::kTwoPhaseSingle;
+  EXPECT_EQ(service.Inputs()->options.modes, Modes{janus::ExchangeMode::kTwoPhaseSingle});
+  service.object.spec.exchange.mode = ExchangeMode::kAuto;
+  service.object.spec.roles.attention.instances_per_pod = 1;
+  service.object.spec.exchange.host_shared = true;
+  EXPECT_EQ(service.Inputs()->options.modes.size(), 3u);
+  EXPECT_EQ(service.Inputs()->attention_per_node, 0) << "as many as a machine has GPUs for";
 }
 
 TEST(InputsOf, KnowsOnlyWhatThisVersionServes) {
@@ -151,7 +177,8 @@ TEST(InputsOf, KnowsOnlyWhatThisVersionServes) {
   demand.prompt_tokens_per_second = 10'000;
   demand.context = 200;
   for (const auto& [m, n] : {std::pair{1, 1}, {2, 4}, {16, 3}, {4, 16}}) {
-    EXPECT_TRUE(IsServed(predictor->Steady(m, n, demand, policy).how)) << m << " " << n;
+    EXPECT_TRUE(IsServed(predictor->setting(), predictor->Steady(m, n, demand, policy).how))
+        << m << " " << n;
   }
 }
 

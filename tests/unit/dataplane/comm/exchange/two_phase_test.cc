@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <numeric>
 #include <thread>
 
+#include "controllers/exchange/counts.h"
 #include "tests/unit/dataplane/comm/exchange/members.h"
 
 namespace janus::dataplane {
@@ -260,6 +262,95 @@ TEST_P(TwoPhaseTest, RowsGoOnlyWhereTheyAreNeeded) {
   const size_t padding = 2 * 4 * (sizeof(SectionHead) + 2 * 63);
   EXPECT_GE(bytes, 16 * shape.row_bytes() + choices);
   EXPECT_LE(bytes, 16 * shape.row_bytes() + choices + padding);
+}
+
+// One round of 20 rows of each instance. A row's two contributions come from the next two instances
+// in turn, so that all have as many.
+RoundPlan EvenRound(const ExchangeShape& shape) {
+  RoundPlan round;
+  round.shape = shape;
+  round.key = KeyOf(1);
+  round.rows.assign(static_cast<size_t>(shape.m), 20);
+  std::vector<int> owners(static_cast<size_t>(20 * shape.top_k));
+  for (size_t cell = 0; cell < owners.size(); ++cell) {
+    owners[cell] = static_cast<int>(cell) % shape.n;
+  }
+  round.owner_of.assign(static_cast<size_t>(shape.m), owners);
+  return round;
+}
+
+// As plans count it.
+controllers::ExchangeRound CountedRound(const ExchangeShape& shape, const RoundPlan& plan) {
+  controllers::ExchangeRound round;
+  round.attention_nodes.assign(shape.node_of.begin(), shape.node_of.begin() + shape.m);
+  round.expert_nodes.assign(shape.node_of.begin() + shape.m, shape.node_of.end());
+  round.rows = plan.rows.front();
+  round.row_bytes = static_cast<double>(shape.row_bytes());
+  round.top_k = shape.top_k;
+  round.experts = shape.n;
+  if (shape.sums.on()) round.sum_bytes = static_cast<double>(shape.reply_bytes());
+  if (shape.gate == GateSide::kExperts) return round;
+  // The share of rows with a contribution from one of some instances.
+  const auto share = [&](auto is_one) {
+    int rows = 0;
+    const std::vector<int>& owners = plan.owner_of.front();
+    for (size_t cell = 0; cell < owners.size(); cell += 2) {
+      rows += is_one(owners[cell]) || is_one(owners[cell + 1]) ? 1 : 0;
+    }
+    return rows / round.rows;
+  };
+  for (int e = 0; e < shape.n; ++e) {
+    round.needed_by_expert.push_back(share([&](int owner) { return owner == e; }));
+  }
+  for (int node = 0; node <= round.expert_nodes.back(); ++node) {
+    round.needed_by_node.push_back(
+        share([&](int owner) { return round.expert_nodes[static_cast<size_t>(owner)] == node; }));
+  }
+  return round;
+}
+
+// Messages, senders and bytes of a round in both directions are those that plans and the choice of
+// a mode take their times from.
+TEST_P(TwoPhaseTest, ARoundHasTheMessagesAndBytesThatPlansCount) {
+  for (const Nodes& nodes :
+       {Nodes{{4, 4}, {2, 2, 2, 2}}, Nodes{{4, 4}, {4}}, Nodes{{3, 1}, {2, 2, 1}}}) {
+    for (const bool has_gate : {false, true}) {
+      for (const int bits : {0, 24, 32}) {
+        // Which sums a node has to send depends on the routing, unless it has all experts.
+        const bool is_direct = GetParam().mode == ExchangeMode::kDirect;
+        if (bits > 0 && (is_direct || nodes.experts.size() > 1)) continue;
+        ExchangeShape shape =
+            ShapeOfNodes(nodes, 1, 1, 20, bits == 0 ? Compression::kFp8 : Compression::kNone,
+                         bits == 0 ? FixedPointSums{} : FixedPointSums{bits, {}});
+        if (has_gate) shape = WithGate(shape);
+        Members members = Connect(shape);
+        const RoundPlan round = EvenRound(shape);
+        StepPlan step;
+        step.step = 1;
+        step.takes_part.assign(static_cast<size_t>(shape.m), true);
+        step.rounds = {{round}};
+        RunSteps(members, shape, {step}, 1);
+        ASSERT_FALSE(HasFailure());
+        for (const bool is_out : {true, false}) {
+          std::vector<Traffic> want(static_cast<size_t>(is_out ? shape.m : shape.n));
+          for (const controllers::ExchangeMessage& one :
+               controllers::MessagesOf(GetParam().mode, CountedRound(shape, round), is_out)) {
+            Traffic& of = want[static_cast<size_t>(is_out ? one.attention : one.expert)];
+            ++of.messages;
+            of.bytes += static_cast<uint64_t>(std::lround(one.bytes)) - sizeof(Header);
+          }
+          for (size_t i = 0; i < want.size(); ++i) {
+            const int rank = static_cast<int>(i);
+            const Traffic sent =
+                is_out ? members.attention(rank).sent() : members.experts(rank).sent();
+            EXPECT_EQ(sent.messages, want[i].messages) << is_out << " " << rank;
+            EXPECT_EQ(sent.bytes, want[i].bytes)
+                << is_out << " " << rank << ", gate " << has_gate << ", bits " << bits;
+          }
+        }
+      }
+    }
+  }
 }
 
 // DeepSeek-V3's rows (H 7168, 8 experts) on 2 and 4 expert nodes: the bytes that come back per row.
