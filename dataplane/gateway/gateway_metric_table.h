@@ -33,7 +33,10 @@ inline constexpr MetricDeclaration kGatewayMetrics[] = {
     {"janus_gateway_attention_instances", MetricType::kGauge, "", "instances",
      "Attached attention instances."},
     {"janus_gateway_topology_epoch", MetricType::kGauge, "", "epoch",
-     "Epoch of the newest topology that the gateway uses; 0 before the first."},
+     "Epoch of the newest topology that the gateway uses; 0 before the first. With several pools, "
+     "the highest."},
+    {"janus_gateway_pools", MetricType::kGauge, "", "pools",
+     "Pools whose topology the gateway uses."},
     {"janus_gateway_open_streams", MetricType::kGauge, "", "requests", "Requests being answered."},
     {"janus_gateway_connections", MetricType::kGauge, "", "connections", "Client connections."},
     {"janus_gateway_queued_requests_limit", MetricType::kGauge, "", "requests",

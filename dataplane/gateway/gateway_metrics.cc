@@ -34,6 +34,7 @@ GatewayMetrics::GatewayMetrics(MetricRegistry& r, const MetricLabels& model)
       kv_usage(r.AddGauge(Of("vllm:kv_cache_usage_perc"), model)),
       instances(r.AddGauge(Of("janus_gateway_attention_instances"), {})),
       topology_epoch(r.AddGauge(Of("janus_gateway_topology_epoch"), {})),
+      pools(r.AddGauge(Of("janus_gateway_pools"), {})),
       open_streams(r.AddGauge(Of("janus_gateway_open_streams"), {})),
       connections(r.AddGauge(Of("janus_gateway_connections"), {})),
       queue_limit(r.AddGauge(Of("janus_gateway_queued_requests_limit"), {})),

@@ -14,7 +14,8 @@ struct GatewayMetrics {
   Gauge& running;         // submitted to an instance
   Gauge& kv_usage;        // 0..1, of all attached instances together
   Gauge& instances;       // attached
-  Gauge& topology_epoch;  // of the newest topology in use
+  Gauge& topology_epoch;  // the highest of the topologies in use
+  Gauge& pools;           // with a topology
   Gauge& open_streams;    // HTTP requests being answered
   Gauge& connections;     // open client connections
   Gauge& queue_limit;     // of requests without an instance

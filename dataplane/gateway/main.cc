@@ -16,6 +16,7 @@
 #include "common/stop_signals.h"
 #include "dataplane/gateway/attention_pool.h"
 #include "dataplane/gateway/options.h"
+#include "dataplane/gateway/pool_members.h"
 #include "dataplane/gateway/prepare.h"
 #include "dataplane/gateway/service.h"
 #include "dataplane/gateway/topology_watch.h"
@@ -106,6 +107,10 @@ struct GrpcRuntime {
   ~GrpcRuntime() { grpc_shutdown_blocking(); }
 };
 
+// Between two rounds of dialling the members of a pool. Most of the pools that a service may have
+// do not exist, so each is sought less often.
+constexpr Seconds kPauseOfOne{2}, kPauseOfPools{4};
+
 // What the pool does every now and then.
 void TendUntil(const std::stop_token& stop, AttentionPool& pool) {
   constexpr std::chrono::seconds kEvery(1);
@@ -167,13 +172,21 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   GatewayService service(options.service, model, pool, *workers, registry, metrics, clock);
   JANUS_ASSIGN_OR_RETURN(std::unique_ptr<HttpServer> server,
                          HttpServer::Listen(options.http, service, memory, metrics, log));
-  std::unique_ptr<TopologyWatch> topology = TopologyWatch::Start(
-      {.members = options.members,
-       .service_uid = options.service_uid,
-       .text_digest = text_digest,
-       .credentials = credentials},
-      [&pool](const AttentionMembers& members) { pool.SetMembers(members.attention); }, metrics,
-      log);
+  PoolMembers members(
+      [&pool](const std::vector<std::string>& addresses) { pool.SetMembers(addresses); }, metrics);
+  std::vector<std::unique_ptr<TopologyWatch>> watches;
+  for (int number = 1; number <= options.pools; ++number) {
+    watches.push_back(TopologyWatch::Start(
+        {.members = MembersOfPool(options.members, number),
+         .service_uid = options.service_uid,
+         .pool = number,
+         .text_digest = text_digest,
+         .credentials = credentials,
+         .longest_pause = options.pools > 1 ? kPauseOfPools : kPauseOfOne,
+         .forgotten_after = options.pools > 1 ? options.forget_pool : Seconds(0)},
+        [&members, number](const AttentionMembers& its) { members.Set(number, its); },
+        options.pools > 1 ? log.With({{"pool", number}}) : log));
+  }
   std::jthread tends([&pool](const std::stop_token& stop) { TendUntil(stop, pool); });
   const bool bracket = options.http.host.find(':') != std::string::npos;
   log.Info("serving", {{"model", model.name},
@@ -194,7 +207,7 @@ Status Run(GatewayOptions options, StopSignals& stop) {
   tends.request_stop();
   tends.join();
   // Stop in reverse order: first tokens, then work, then the remaining connections.
-  topology.reset();
+  watches.clear();
   pool.Stop();
   workers.reset();
   server.reset();

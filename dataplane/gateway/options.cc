@@ -5,7 +5,9 @@
 #include <functional>
 #include <sstream>
 
+#include "common/pools.h"
 #include "common/read_file.h"
+#include "dataplane/gateway/pool_members.h"
 
 namespace janus::gateway {
 
@@ -128,11 +130,20 @@ const std::vector<Flag>& Flags() {
        Text(&GatewayOptions::chat_template_file)},
       {"member", "ADDRESS",
        "gRPC address of an instance of the service (host:port or unix:/path). The gateway first "
-       "asks it for the topology; may be repeated; required",
+       "asks it for the topology; {pool} becomes the number of a pool; may be repeated; required",
        [](std::string_view value, GatewayOptions* out) {
          out->members.emplace_back(value);
          return OkStatus();
        }},
+      {"pools", "N",
+       "the service may have pools 1 to N; the gateway uses all that it finds. Default: 1",
+       Number(1, kMostPools, [](int64_t n, GatewayOptions* o) { o->pools = static_cast<int>(n); })},
+      {"forget-pool-seconds", "N",
+       "with several pools: a pool of which no member answers for this time is forgotten until one "
+       "answers. Default: 30",
+       Number(
+           1, 86400,
+           [](int64_t n, GatewayOptions* o) { o->forget_pool = Seconds(static_cast<double>(n)); })},
       {"service-uid", "UID", "UID of the service; the gateway sends it to the instances",
        Text(&GatewayOptions::service_uid)},
       {"trust", "FOLDER",
@@ -280,6 +291,13 @@ Result<GatewayOptions> ParseGatewayOptions(std::span<const std::string_view> arg
     return InvalidArgument("--model DIR is missing; see janus-gateway --help");
   if (out.members.empty())
     return InvalidArgument("--member ADDRESS is missing; see janus-gateway --help");
+  if (out.pools > 1 && std::ranges::none_of(out.members, [](const std::string& member) {
+        return member.find(kPoolMark) != std::string::npos;
+      })) {
+    return InvalidArgument("--pools " + std::to_string(out.pools) +
+                           ": no --member has {pool}, so all pools would be sought at the same "
+                           "addresses; want an address as in unix:/run/members-{pool}");
+  }
   if (out.model_name.empty()) {
     std::string_view dir = out.model_dir;
     while (dir.size() > 1 && dir.ends_with('/')) dir.remove_suffix(1);

@@ -22,7 +22,9 @@ struct GatewayOptions {
   std::optional<ToolFormat> tool_format;  // absent: detected from the chat template
   std::optional<bool> reads_reasoning;    // absent: likewise detected
   std::string chat_template_file;
-  std::vector<std::string> members;  // gRPC addresses
+  std::vector<std::string> members;  // gRPC addresses; kPoolMark stands for the pool's number
+  int pools = 1;                     // to look for
+  Seconds forget_pool{30};           // TopologyWatchOptions::forgotten_after, with several pools
   std::string service_uid;
   std::string trust;  // folder of certificates; empty: plain text
   std::string api_keys_file;

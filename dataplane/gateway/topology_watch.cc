@@ -37,6 +37,7 @@ class Stream final : public grpc::ClientReadReactor<v1::GetTopologyReply> {
       : mailbox_(mailbox) {
     request_.set_service_uid(options.service_uid);
     request_.set_text_digest(options.text_digest);
+    request_.set_pool(static_cast<uint32_t>(options.pool));
     stub.async()->WatchTopology(&context_, &request_, this);
     StartRead(&incoming_);
     StartCall();
@@ -69,10 +70,9 @@ class Stream final : public grpc::ClientReadReactor<v1::GetTopologyReply> {
 class Watch final : public TopologyWatch {
  public:
   Watch(TopologyWatchOptions options, std::function<void(const AttentionMembers&)> on_change,
-        GatewayMetrics& metrics, Logger log)
+        Logger log)
       : options_(std::move(options)),
         on_change_(std::move(on_change)),
-        metrics_(metrics),
         log_(std::move(log)),
         thread_([this] { Run(); }) {}
 
@@ -92,7 +92,12 @@ class Watch final : public TopologyWatch {
         heard |= WatchOne(address);
         if (heard) break;  // by then the newest topology has the addresses to ask
       }
-      if (heard) pause = kFirstPause;
+      if (heard) {
+        pause = kFirstPause;
+        heard_at_ = MonotonicClock::now();
+      } else {
+        ForgetSilent();
+      }
       if (!Pause(pause)) return;
       if (!heard) pause = std::min(pause * 2, options_.longest_pause);
     }
@@ -110,6 +115,18 @@ class Watch final : public TopologyWatch {
     }
     if (!last_asked_.empty()) out.push_back(last_asked_);
     return out;
+  }
+
+  // Addresses of a pool that was drained may soon belong to others.
+  void ForgetSilent() {
+    if (!is_told_ || options_.forgotten_after <= Seconds(0)) return;
+    if (MonotonicClock::now() - heard_at_ < options_.forgotten_after) return;
+    log_.Info("no member of the pool answers; its instances are forgotten",
+              {{"pool", options_.pool}, {"epoch", epoch_}});
+    is_told_ = false;
+    newest_members_.clear();
+    last_asked_.clear();
+    on_change_({});
   }
 
   bool Stopped() {
@@ -187,10 +204,10 @@ class Watch final : public TopologyWatch {
                    {{"member", address}, {"epoch", members.epoch}, {"known", epoch_}});
       return false;
     }
-    if (members.epoch == epoch_) return true;
+    if (members.epoch == epoch_ && is_told_) return true;
     epoch_ = members.epoch;
     newest_members_ = std::move(told->addresses);
-    metrics_.topology_epoch.Set(static_cast<double>(epoch_));
+    is_told_ = true;
     log_.Info("topology", {{"epoch", epoch_},
                            {"attention", reply.committed().attention_size()},
                            {"experts", reply.committed().experts_size()},
@@ -201,12 +218,13 @@ class Watch final : public TopologyWatch {
 
   const TopologyWatchOptions options_;
   const std::function<void(const AttentionMembers&)> on_change_;
-  GatewayMetrics& metrics_;
   const Logger log_;
   Mailbox mailbox_;
 
   // Confined to the watch's thread.
   uint64_t epoch_ = 0;
+  bool is_told_ = false;    // on_change_ has the instances of that epoch
+  MonotonicTime heard_at_;  // when a member last answered, or stopped answering
   std::vector<std::string> newest_members_;
   std::string last_asked_;
 
@@ -217,8 +235,8 @@ class Watch final : public TopologyWatch {
 
 std::unique_ptr<TopologyWatch> TopologyWatch::Start(
     TopologyWatchOptions options, std::function<void(const AttentionMembers&)> on_change,
-    GatewayMetrics& metrics, Logger log) {
-  return std::make_unique<Watch>(std::move(options), std::move(on_change), metrics, std::move(log));
+    Logger log) {
+  return std::make_unique<Watch>(std::move(options), std::move(on_change), std::move(log));
 }
 
 }  // namespace janus::gateway

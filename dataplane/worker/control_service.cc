@@ -157,6 +157,7 @@ grpc::Status ControlService::GetTopology(grpc::ServerContext*,
                                          const v1::GetTopologyRequest* request,
                                          v1::GetTopologyReply* reply) {
   if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return ToGrpc(s);
+  if (Status s = worker_.CheckPool(request->pool()); !s.ok()) return ToGrpc(s);
   reply->set_fence(worker_.fence());
   if (const std::optional<Topology> topology = worker_.TopologyFor(request->text_digest())) {
     *reply->mutable_committed() = ToProto(*topology);
@@ -167,6 +168,7 @@ grpc::Status ControlService::GetTopology(grpc::ServerContext*,
 grpc::ServerWriteReactor<v1::GetTopologyReply>* ControlService::WatchTopology(
     grpc::CallbackServerContext*, const v1::GetTopologyRequest* request) {
   if (Status s = worker_.CheckService(request->service_uid()); !s.ok()) return RefuseWatch(s);
+  if (Status s = worker_.CheckPool(request->pool()); !s.ok()) return RefuseWatch(s);
   return WatchTopologies(worker_, request->text_digest(), watchers_);
 }
 

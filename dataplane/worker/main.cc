@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/exposition/metrics_text.h"
+#include "common/pools.h"
 #include "common/stop_signals.h"
 #include "dataplane/calibrate/calibrate.h"
 #include "dataplane/fetch/fetch.h"
@@ -203,6 +204,9 @@ int main(int argc, char** argv) {
   app.add_option("--service-uid", flags.service_uid,
                  "UID of the service to which this worker belongs")
       ->required();
+  app.add_option("--pool", flags.pool,
+                 "the service's pool to which this worker belongs. Default: 1")
+      ->check(CLI::Range(1, janus::kMostPools));
   app.add_option("--trust", flags.trust,
                  "folder with tls.crt, tls.key and ca.crt for mutual TLS; the worker reads them "
                  "again when they change. Default: no TLS");

@@ -33,6 +33,7 @@ struct WorkerFlags {
   // divide this machine or container. The supervisor prints when all are ready.
   std::optional<int> index = std::nullopt;
   int instances = 1;
+  int pool = 1;  // of the service's pools
 };
 
 // The settings that are constant for the life of an instance, with defaults filled in.

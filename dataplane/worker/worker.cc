@@ -80,6 +80,12 @@ Status Worker::CheckService(const std::string& service_uid) const {
                           service_uid + "'");
 }
 
+Status Worker::CheckPool(uint32_t pool) const {
+  if (pool == 0 || static_cast<int>(pool) == flags_.pool) return OkStatus();
+  return FailedPrecondition("this worker is in pool " + std::to_string(flags_.pool) +
+                            ", the call is for pool " + std::to_string(pool));
+}
+
 Status Worker::Accept(const Stamp& stamp) {
   const MutexLock lock(mu_);
   return CheckStamp(stamp);

@@ -86,6 +86,8 @@ class Worker {
 
   // PermissionDenied: the caller belongs to another service.
   Status CheckService(const std::string& service_uid) const;
+  // FailedPrecondition: the caller asks for another pool of the service. 0: for any.
+  Status CheckPool(uint32_t pool) const;
   // The committed topology; absent before the first Commit, and after this worker has left.
   std::optional<Topology> topology() const;
   // The serving topology for clients with this tokenizer: the successor if its tokenizer matches,

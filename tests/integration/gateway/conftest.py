@@ -162,8 +162,8 @@ class Starter:
         self.processes = []
         self.epoch = 0
 
-    def scripted(self, *flags, topology=None):
-        address = f"unix:{self.folder}/{len(self.processes)}.sock"
+    def scripted(self, *flags, topology=None, at=None):
+        address = at or f"unix:{self.folder}/{len(self.processes)}.sock"
         self.processes.append(
             Scripted(address, "--topology", topology or self.folder / "topology", *flags))
         return self.processes[-1]

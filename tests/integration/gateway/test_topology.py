@@ -112,6 +112,64 @@ def test_another_services_member_is_not_believed(start):
     assert gateway.metric(EPOCH) == 2
 
 
+def of_pool(start, pool):
+    """A worker of that pool, with topologies of its own."""
+    return start.scripted("--pool", str(pool), topology=start.folder / f"pool-{pool}")
+
+
+def pools(start, *flags, **options):
+    """A gateway that finds the workers at 1.sock and 2.sock of pools 1 and 2."""
+    return start.gateway([f"unix:{start.folder}/{{pool}}.sock"], "--pools", "2", *flags, **options)
+
+
+def test_requests_go_to_the_instances_of_all_pools(start):
+    start.scripted()  # at 0.sock, of no pool
+    workers = [of_pool(start, 1), of_pool(start, 2)]
+    for pool, worker in enumerate(workers, 1):
+        start.commit([worker], epoch=10 * pool, file=start.folder / f"pool-{pool}")
+    gateway = pools(start, attached=2)
+    wait_until(lambda: gateway.metric("janus_gateway_pools") == 2, "both pools")
+    assert gateway.metric(EPOCH) == 20
+    running = [stream(gateway) for _ in range(4)]
+    for worker in workers:
+        assert len(worker.wait_for("submit", 2)) == 2, "the pools have equal shares"
+    del running
+
+
+def test_an_older_epoch_number_of_another_pool_hides_nothing(start):
+    start.scripted()
+    first, second = of_pool(start, 1), of_pool(start, 2)
+    start.commit([first], epoch=50, file=start.folder / "pool-1")
+    gateway = pools(start, attached=1)
+    start.commit([second], epoch=3, file=start.folder / "pool-2")
+    wait_until(lambda: gateway.metric(ATTACHED) == 2, "the second pool")
+
+
+def test_a_member_of_another_pool_is_not_believed(start):
+    start.scripted()
+    stray = start.scripted("--pool", "2", topology=start.folder / "pool-2")  # at 1.sock
+    own = of_pool(start, 2)
+    start.commit([stray, own], epoch=7, file=start.folder / "pool-2")
+    gateway = pools(start, attached=2)
+    assert gateway.metric("janus_gateway_pools") == 1
+
+
+def test_a_pool_of_which_no_member_answers_is_forgotten_until_one_does(start):
+    start.scripted()
+    first, second = of_pool(start, 1), of_pool(start, 2)
+    start.commit([first], file=start.folder / "pool-1")
+    start.commit([second], file=start.folder / "pool-2")
+    gateway = pools(start, "--forget-pool-seconds", "1", attached=2)
+    second.stop(signal.SIGKILL)
+    wait_until(lambda: gateway.metric("janus_gateway_pools") == 1, "the pool to be forgotten")
+    assert ask(gateway).choices[0].text == "It is"
+    (start.folder / "2.sock").unlink(missing_ok=True)
+    start.scripted("--pool", "2", topology=start.folder / "pool-2",
+                   at=f"unix:{start.folder}/2.sock")
+    wait_until(lambda: gateway.metric("janus_gateway_pools") == 2, "the pool again, in the same epoch")
+    wait_until(lambda: gateway.metric(ATTACHED) == 2, "its instance")
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_gateway_that_finds_no_topology_ends_when_told(start, count):
     workers = [start.scripted(topology=start.folder / "none") for _ in range(count)]

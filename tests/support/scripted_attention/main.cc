@@ -43,6 +43,7 @@ struct Options {
   std::string listen = "127.0.0.1:0";
   std::string topology;     // file; empty: none
   std::string service_uid;  // of its watchers
+  int64_t pool = 1;
   int64_t vocabulary = 512;
   int64_t max_context = 1024;
   int64_t kv_capacity = 1 << 20;
@@ -332,6 +333,9 @@ class ScriptedControl final : public janus::v1::Control::Service {
     if (request->service_uid() != options_.service_uid) {
       return {grpc::StatusCode::PERMISSION_DENIED, "another service"};
     }
+    if (request->pool() != 0 && request->pool() != static_cast<uint32_t>(options_.pool)) {
+      return {grpc::StatusCode::FAILED_PRECONDITION, "another pool"};
+    }
     std::string told;
     while (!context->IsCancelled()) {
       std::ifstream file(options_.topology);
@@ -358,7 +362,7 @@ bool Parse(int argc, char** argv, Options* out) {
       {"--kv-capacity", &out->kv_capacity}, {"--max-requests", &out->max_requests},
       {"--step-ms", &out->step_ms},         {"--reject", &out->reject},
       {"--stall-after", &out->stall_after}, {"--error-after", &out->error_after},
-      {"--error-code", &out->error_code},
+      {"--error-code", &out->error_code},   {"--pool", &out->pool},
   };
   const std::map<std::string, std::string*> texts = {{"--listen", &out->listen},
                                                      {"--topology", &out->topology},

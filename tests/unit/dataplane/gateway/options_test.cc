@@ -37,6 +37,18 @@ TEST(GatewayOptions, NamesTheWrongFlag) {
   EXPECT_TRUE(Contains(message({"--model"}), "needs a value"));
 }
 
+TEST(GatewayOptions, PoolsAreSoughtAtAddressesOfTheirOwn) {
+  const auto with = [](std::string_view member) {
+    return Parse({"--model", "/m", "--member", member, "--pools=3"});
+  };
+  const Result<GatewayOptions> got = with("chat-pool-{pool}:9000");
+  ASSERT_TRUE(got.ok()) << got.status().ToString();
+  EXPECT_EQ(got->pools, 3);
+  EXPECT_TRUE(Contains(with("chat-members:9000").status().message(), "{pool}"));
+  EXPECT_TRUE(Contains(Parse({"--pools", "9"}).status().message(), "between 1 and 8"));
+  EXPECT_EQ(Parse({"--model", "/m", "--member", "a:1"})->pools, 1);
+}
+
 TEST(GatewayOptions, TheMemoryBudgetFollowsTheMachineAndTheLargestBody) {
   constexpr int64_t kMiB = 1 << 20;
   EXPECT_EQ(DefaultMemoryBytes(2048 * kMiB, 4 * kMiB), 512 * kMiB);
