@@ -12,6 +12,7 @@
 #include "cli/service_file.h"
 #include "cli/tools.h"
 #include "cli/validate/judge.h"
+#include "common/pools.h"
 #include "common/stop_signals.h"
 #include "common/timed_device.h"
 
@@ -67,6 +68,12 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       "number of expert instances, with --model. Default: 1; with --emulate, as many as hold the "
       "emulated model; with --tpot-milliseconds, as many as the target needs");
   experts->needs(model)->check(CLI::Range(1, 1024));
+  serve
+      ->add_option("--pools", options.pools,
+                   "number of pools, with --model: copies of all instances, each with an exchange "
+                   "of its own. janusctl scale can change it later. Default: 1, for good")
+      ->needs(model)
+      ->check(CLI::Range(1, kMostPools));
   serve
       ->add_option("--tpot-milliseconds", options.tpot_milliseconds,
                    "target for the time per output token, with --model: the service sets its own "
@@ -273,6 +280,10 @@ void DeclareObjects(CLI::App& app, ObjectCommands& commands) {
       ->check(CLI::Range(1, 256));
   scale->add_option("--experts", commands.scale.experts, "new number of expert instances")
       ->check(CLI::Range(1, 1024));
+  scale
+      ->add_option("--pools", commands.scale.pools,
+                   "new number of pools, of a service that was started with --pools")
+      ->check(CLI::Range(1, kMostPools));
   scale->add_flag("--wait", commands.scale.wait,
                   "return when the service is ready with these numbers");
   CLI::App* deleted =

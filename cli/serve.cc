@@ -64,7 +64,9 @@ struct Checked {
   control::ObjectKey key;
   std::string model_dir;
   ModelDescription model;
-  control::ServicePlan plan;
+  control::ServicePlan plan;  // of each pool
+  int pools = 1;
+  int workers() const { return pools * (plan.m + plan.n); }
   control::EmbeddedClusterOptions cluster;  // log_dir is not set yet
 };
 
@@ -101,9 +103,10 @@ Result<Checked> Check(const ServeOptions& options, const control::MoEService& se
   JANUS_ASSIGN_OR_RETURN(
       out.plan, control::PlanService(service, out.model, cluster.room, options.memory_bytes));
   cluster.gateway_memory_bytes = out.plan.gateway_memory_bytes;
-  if (options.worker_metrics_port + out.plan.m + out.plan.n > 65'536) {
+  out.pools = control::LeastPools(service.spec);
+  if (options.worker_metrics_port + out.workers() > 65'536) {
     return InvalidArgument("--worker-metrics-port " + std::to_string(options.worker_metrics_port) +
-                           ": the " + std::to_string(out.plan.m + out.plan.n) +
+                           ": the " + std::to_string(out.workers()) +
                            " workers need one port each, and 65535 is the last; want a lower one");
   }
   return out;
@@ -195,7 +198,7 @@ class Display {
   }
 
   void ShowStarting(int ready) {
-    const std::string all = std::to_string(checked_.plan.m + checked_.plan.n);
+    const std::string all = std::to_string(checked_.workers());
     if (!screen_.is_terminal()) return Progress("starting " + all + " workers");
     Progress("starting workers: " + std::to_string(ready) + " of " + all);
   }
@@ -366,10 +369,11 @@ Status Serve(const ServeOptions& given, StopSignals& stop) {
   }
   const control::ServicePlan& plan = checked.plan;
   screen.Line("service " + name + ": " + checked.model.architecture + " in " +
-              std::string(ToString(plan.dtype)) + ", " + std::to_string(plan.m) +
-              " attention and " + std::to_string(plan.n) + " expert instances, " +
-              std::to_string(plan.slots_per_instance) + " slots each, needs " +
-              control::FormatBytes(plan.need.total()));
+              std::string(ToString(plan.dtype)) + ", " +
+              (checked.pools > 1 ? std::to_string(checked.pools) + " pools, in each " : "") +
+              std::to_string(plan.m) + " attention and " + std::to_string(plan.n) +
+              " expert instances, " + std::to_string(plan.slots_per_instance) +
+              " slots each, needs " + control::FormatBytes(plan.need.total()));
   if (plan.timed) screen.Line("emulated: " + ToString(*plan.timed));
 
   JANUS_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedCluster> cluster,

@@ -31,6 +31,7 @@ struct ServeOptions {
   std::optional<int> experts;
   std::optional<int> tpot_milliseconds;  // the target of a service that sets its own counts
   int micro_batches = 0;                 // 0: chosen
+  std::optional<int> pools;              // each with these counts; empty: the service uses no pools
   std::optional<PlayedNodes> nodes;      // that this machine plays; they give the counts
   std::string exchange_mode;             // empty: chosen
   std::string compression;               // of the exchange; empty: none

@@ -51,7 +51,8 @@ Result<std::string> ComposeObject(const ServeOptions& options,
                      options.transport,
                      options.sum,
                      options.sum_bits,
-                     options.sum_exponents};
+                     options.sum_exponents,
+                     options.pools};
   if (options.nodes) {
     asked.attention = options.nodes->attention_nodes * options.nodes->attention_each;
     asked.experts = options.nodes->expert_nodes * options.nodes->experts_each;

@@ -122,6 +122,7 @@ std::string ComposeServiceText(const ServiceAsked& asked) {
     if (replicas)
       control::SetAt(root, {"spec", "roles", role, "replicas"}, Node::Integer(*replicas));
   };
+  if (asked.pools) control::SetAt(root, {"spec", "pools"}, Node::Integer(*asked.pools));
   count("attention", asked.attention);
   count("experts", asked.experts);
   return control::WriteYaml(root);

@@ -37,6 +37,7 @@ struct ServiceAsked {
   std::string sum = {};            // empty: chosen
   int sum_bits = 32;               // with FixedPoint
   std::vector<int> sum_exponents = {};
+  std::optional<int> pools = {};  // nothing: the service uses no pools
 };
 std::string ComposeServiceText(const ServiceAsked& asked);
 

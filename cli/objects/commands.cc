@@ -126,6 +126,7 @@ Asked WhatToPatch(const Node& service, const ScaleOptions& options) {
       SetAt(out.spec, {"spec", "roles", ToString(role), "replicas"}, Node::Integer(*count));
     }
   }
+  if (options.pools) SetAt(out.spec, {"spec", "pools"}, Node::Integer(*options.pools));
   return out;
 }
 
@@ -183,12 +184,18 @@ Result<std::string> Describe(const std::string& name) {
 }
 
 Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop) {
-  if (!options.attention && !options.experts) {
-    return InvalidArgument("scale: give --attention N, --experts N or both");
+  if (!options.attention && !options.experts && !options.pools) {
+    return InvalidArgument("scale: give at least one of --attention N, --experts N and --pools N");
   }
   JANUS_ASSIGN_OR_RETURN(const RunningService service,
                          FindRunningService(control::ReadEnvironment(), Time(), options.name));
   JANUS_ASSIGN_OR_RETURN(const Node before, Read(service));
+  if (options.pools && FindAt(before, {"spec", "pools"}) == nullptr) {
+    return FailedPrecondition(
+        "scale: service " + service.key.name +
+        " uses no pools, and its gateway would start again to use some; start it with "
+        "janusctl serve --pools, or set spec.pools in its file");
+  }
   const Asked asked = WhatToPatch(before, options);
   // Scalers come first: if one is refused, the service stays as it is.
   std::vector<control::ObjectKey> scalers;
@@ -206,6 +213,7 @@ Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop) {
   std::string said = service.key.name + ":";
   if (options.attention) said += " " + std::to_string(*options.attention) + " attention";
   if (options.experts) said += " " + std::to_string(*options.experts) + " experts";
+  if (options.pools) said += " " + std::to_string(*options.pools) + " pools";
   if (options.wait) {
     for (const control::ObjectKey& key : scalers) {
       JANUS_RETURN_IF_ERROR(Await(service, control::kRoleScalers, key, stop));

@@ -22,11 +22,13 @@ Result<std::string> Get(const GetOptions& options);
 
 Result<std::string> Describe(const std::string& name);
 
-// Scales a role in mode External through its MoERoleScaler, other roles through the MoEService.
+// Scales a role in mode External through its MoERoleScaler, other roles and the pools through the
+// MoEService.
 struct ScaleOptions {
   std::string name;
   std::optional<int> attention;
   std::optional<int> experts;
+  std::optional<int> pools;
   bool wait = false;  // until that many instances serve, or a signal
 };
 Result<std::string> Scale(const ScaleOptions& options, StopSignals& stop);

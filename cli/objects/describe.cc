@@ -156,6 +156,19 @@ std::string Topology(const Node& service) {
          (mode.empty() ? "" : ", exchange " + std::string(mode));
 }
 
+std::string PoolTable(const Node& pools) {
+  std::vector<std::vector<std::string>> rows = {
+      {"POOL", "STATE", "ATTENTION", "EXPERTS", "EPOCH", "TOPOLOGY"}};
+  for (const Node& pool : pools.items) {
+    const auto number = [&](std::string_view field) {
+      return std::to_string(IntegerAt(pool, {field}).value_or(0));
+    };
+    rows.push_back({number("number"), std::string(TextAt(pool, {"state"})), number("attention"),
+                    number("experts"), number("epoch"), OrNone(TextAt(pool, {"topology"}))});
+  }
+  return RenderColumns(rows);
+}
+
 }  // namespace
 
 std::string FormatAge(Seconds age) {
@@ -266,6 +279,11 @@ std::string DescribeService(const Node& service, const std::vector<Node>& pods,
       {"Topology:", Topology(service)},
       {"Exchange:", OrNone(TextAt(service, {"status", "topology", "exchangeReason"}))},
       {"Age:", AgeSince(TextAt(service, {"metadata", "creationTimestamp"}), now)}};
+  const Node* const pools = FindAt(service, {"status", "pools"});
+  if (pools != nullptr) {
+    const int64_t wanted = IntegerAt(service, {"status", "desiredPools"}).value_or(0);
+    rows.insert(rows.begin() + 6, {"Pools:", std::to_string(wanted) + " wanted"});
+  }
   if (const std::string emulated = Emulated(service); !emulated.empty()) {
     rows.insert(rows.begin() + 4, {"Emulated:", emulated});
   }
@@ -278,6 +296,7 @@ std::string DescribeService(const Node& service, const std::vector<Node>& pods,
                     one.message});
   }
   out += "Conditions:\n" + RenderColumns(rows, 2);
+  if (pools != nullptr) out += "Pools:\n" + Indented(PoolTable(*pools));
   out += "Pods:\n" + Indented(PodTable(pods, now));
   out += "Events:\n" + Indented(EventTable(events, now));
   return out;

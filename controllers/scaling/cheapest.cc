@@ -118,7 +118,7 @@ void SearchPool(const Wanted& wanted, const CountBounds& bounds, int pools, cons
 // Visits all allowed counts.
 template <class Visit>
 void ForEachAllowed(const CountBounds& bounds, const Predictor& predictor, const Visit& visit) {
-  for (int pools = 1; pools <= bounds.max_pools; ++pools) {
+  for (int pools = bounds.min_pools; pools <= bounds.max_pools; ++pools) {
     const CountBounds each = OfEach(bounds, pools);
     for (int n = each.min_n; n <= each.max_n; n += std::max(each.step_n, 1)) {
       const auto [low, high] = RangeOfAttention(each, predictor, n);
@@ -145,11 +145,13 @@ CountBounds BoundsOf(const Predictor& predictor, const ScalingPolicy& policy) {
   bounds.most_m = predictor.options().max_attention;
   bounds.most_n = predictor.options().max_experts;
   bounds.fewest_n = predictor.FewestExperts();
+  bounds.min_pools = policy.min_pools;
   bounds.max_pools = policy.max_pools;
   bounds.min_m = RoundUp(policy.attention.min, bounds.step_m);
   bounds.max_m =
       RoundDown(std::min(policy.attention.max, policy.max_pools * bounds.most_m), bounds.step_m);
-  bounds.min_n = RoundUp(std::max(policy.experts.min, bounds.fewest_n), bounds.step_n);
+  bounds.min_n =
+      RoundUp(std::max(policy.experts.min, policy.min_pools * bounds.fewest_n), bounds.step_n);
   bounds.max_n =
       RoundDown(std::min(policy.experts.max, policy.max_pools * bounds.most_n), bounds.step_n);
   bounds.max_gpus = policy.max_gpus;
@@ -159,7 +161,7 @@ CountBounds BoundsOf(const Predictor& predictor, const ScalingPolicy& policy) {
 }
 
 bool IsAllowed(const CountBounds& b, const Predictor& predictor, const Counts& c) {
-  if (c.pools < 1 || c.pools > b.max_pools) return false;
+  if (c.pools < b.min_pools || c.pools > b.max_pools) return false;
   if (c.Attention() < b.min_m || c.Attention() > b.max_m || c.Experts() < b.min_n) return false;
   if (c.Experts() > b.max_n || c.m > b.most_m || c.n > b.most_n || c.n < b.fewest_n) return false;
   if (c.m % b.step_m != 0 || c.n % b.step_n != 0) return false;
@@ -191,9 +193,10 @@ std::optional<Counts> NearestAllowed(const CountBounds& b, const Predictor& pred
 
 std::optional<Counts> Cheapest(const Wanted& wanted, const CountBounds& bounds, Counts near) {
   std::optional<Counts> best;
-  const int first = std::clamp(near.pools, 1, std::max(bounds.max_pools, 1));
+  const int first =
+      std::clamp(near.pools, bounds.min_pools, std::max(bounds.max_pools, bounds.min_pools));
   SearchPool(wanted, bounds, first, near, best);
-  for (int pools = 1; pools <= bounds.max_pools; ++pools) {
+  for (int pools = bounds.min_pools; pools <= bounds.max_pools; ++pools) {
     // A pool holds the whole model. If idle pools already cost more than the best, more pools do
     // too.
     const double least = wanted.predictor.CostOf({1, bounds.fewest_n, pools});

@@ -19,6 +19,7 @@ struct CountBounds {
   int fewest_n = 1;  // to hold the model, in each pool
   int most_m = 1;    // of a pool
   int most_n = 1;
+  int min_pools = 1;
   int max_pools = 1;
   int max_gpus = 0;  // 0: no limit
   std::optional<Ratio> ratio_min;

@@ -81,8 +81,11 @@ Status Validate(const ScalingPolicy& policy) {
   if (policy.max_gpus < 0) {
     return Wrong("max_gpus", std::to_string(policy.max_gpus), "a number, or 0 for no limit");
   }
-  if (policy.max_pools < 1) {
-    return Wrong("max_pools", std::to_string(policy.max_pools), "at least 1");
+  if (policy.min_pools < 1) {
+    return Wrong("min_pools", std::to_string(policy.min_pools), "at least 1");
+  }
+  if (policy.max_pools < policy.min_pools) {
+    return Wrong("max_pools", std::to_string(policy.max_pools), "at least min_pools");
   }
   if (policy.max_batch_per_attention < 1) {
     return Wrong("max_batch_per_attention", std::to_string(policy.max_batch_per_attention),

@@ -83,7 +83,8 @@ struct ScalingPolicy {
   std::optional<Ratio> ratio_min;
   std::optional<Ratio> ratio_max;
   int max_gpus = 0;   // 0: no limit
-  int max_pools = 1;  // copies of mAnE side by side; this version serves one
+  int min_pools = 1;  // copies of mAnE side by side
+  int max_pools = 1;
   ForecastPolicy forecast;
   bool is_advisory = false;               // decide and report, but change nothing
   int max_batch_per_attention = 256;      // sequences of one instance

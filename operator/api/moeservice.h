@@ -237,6 +237,7 @@ struct ScalingSpec {
   int32_t interval_seconds = 15;
   Predictor predictor = Predictor::kNone;
   std::optional<int32_t> max_gpus;
+  std::optional<int32_t> max_pools;
   bool advisory = false;
   int32_t pending_timeout_seconds = 1200;
   int32_t standby = 0;
@@ -303,6 +304,7 @@ struct MoEServiceSpec {
   std::vector<LocalObjectRef> image_pull_secrets;
   Device device = Device::kAuto;
   std::optional<TimedSpec> timed;  // with device Timed
+  std::optional<int32_t> pools;    // absent: 1
   RolesSpec roles;
   ExchangeSpec exchange;
   PipelineSpec pipeline;
@@ -316,6 +318,17 @@ struct MoEServiceSpec {
   bool suspend = false;
   bool operator==(const MoEServiceSpec&) const = default;
 };
+
+// Whether the service may have more than one pool, now or later. Its objects then name their pool.
+inline bool UsesPools(const MoEServiceSpec& spec) {
+  return spec.pools.has_value() || spec.scaling.max_pools.has_value();
+}
+inline int LeastPools(const MoEServiceSpec& spec) {
+  return spec.pools.value_or(1);
+}
+inline int MostPools(const MoEServiceSpec& spec) {
+  return spec.scaling.max_pools.value_or(LeastPools(spec));
+}
 
 struct MoEService {
   ObjectMeta metadata;

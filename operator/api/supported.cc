@@ -38,6 +38,10 @@ Asked ExternalBehavior(const RoleSpec& role) {
   return If(scaling && scaling->mode == ScalingMode::kExternal && scaling->behavior, "this");
 }
 
+bool IsExternal(const RoleSpec& role) {
+  return !role.replicas && role.scaling && role.scaling->mode == ScalingMode::kExternal;
+}
+
 template <class T>
 Asked Text(const T& text) {
   return If(!text.empty(), text);
@@ -132,6 +136,20 @@ constexpr std::array kLimits = {
             const auto& asked = s.roles.attention.kv_cache.prefix_host_memory;
             if (!asked || asked->value == 0 || DeviceOf(s) == Device::kCuda) return Asked();
             return Asked(asked->text);
+          }},
+    Limit{"pools", "1 beside a role in mode External",
+          "a MoERoleScaler counts the pods of one exchange",
+          [](const Spec& s) {
+            const bool is_external = IsExternal(s.roles.attention) || IsExternal(s.roles.experts);
+            return If(is_external && MostPools(s) > 1, std::to_string(MostPools(s)));
+          }},
+    Limit{"scaling.maxPools", "pools or more, with both roles in mode SLO",
+          "decisions on the counts of both add pools",
+          [](const Spec& s) {
+            if (!s.scaling.max_pools) return Asked();
+            const bool is_decided = s.roles.attention.is_slo() && s.roles.experts.is_slo();
+            return If(!is_decided || *s.scaling.max_pools < LeastPools(s),
+                      std::to_string(*s.scaling.max_pools));
           }},
     Limit{"exchange.gate", "Auto or Experts", "on GPUs; on CPUs also Attention",
           [](const Spec& s) {

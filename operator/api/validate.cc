@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/fixed_point.h"
+#include "common/pools.h"
 #include "operator/api/checks.h"
 
 namespace janus::control {
@@ -18,6 +19,7 @@ class Validator : private Checks {
     Model(service.spec.model);
     Slo(service.spec.slo);
     Timed(service.spec);
+    Range("spec.pools", service.spec.pools, 1, kMostPools);
     Roles(service.spec);
     Exchange(service.spec.exchange);
     Range("spec.pipeline.microBatches", service.spec.pipeline.micro_batches, 0, 4);
@@ -290,6 +292,7 @@ class Validator : private Checks {
   void Scaling(const ScalingSpec& scaling) {
     Range("spec.scaling.intervalSeconds", scaling.interval_seconds, 1, 3600);
     Range("spec.scaling.maxGPUs", scaling.max_gpus, 1, 100'000);
+    Range("spec.scaling.maxPools", scaling.max_pools, 1, kMostPools);
     Range("spec.scaling.pendingTimeoutSeconds", scaling.pending_timeout_seconds, 1, 86'400);
     Range("spec.scaling.standby", scaling.standby, 0, 64);
   }

@@ -31,7 +31,9 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
     {"janus_role_ready_replicas", MetricType::kGauge, "namespace,service,role", "instances",
      "Ready members of a role."},
     {"janus_topology_epoch", MetricType::kGauge, "namespace,service", "epoch",
-     "Epoch of the committed topology."},
+     "Epoch of the committed topology; with several pools, of the first."},
+    {"janus_pools", MetricType::kGauge, "namespace,service,state", "pools",
+     "Pools of a service whose spec names pools, by state: Starting, Serving, Lost or Draining."},
     {"janus_slo_target_seconds", MetricType::kGauge, "namespace,service,slo", "seconds",
      "Target of the spec, at the percentile that the spec names. tpot: time per output token; "
      "ttft: time to first token."},

@@ -1,5 +1,6 @@
 #include "operator/manager/metrics.h"
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -101,6 +102,7 @@ ServiceFamilies::ServiceFamilies()
     : desired_(OfServices("janus_role_desired_replicas")),
       ready_(OfServices("janus_role_ready_replicas")),
       epoch_(OfServices("janus_topology_epoch")),
+      pools_(OfServices("janus_pools")),
       target_(OfServices("janus_slo_target_seconds")),
       tpot_(OfServices("janus_tpot_observed_seconds")),
       ttft_(OfServices("janus_ttft_observed_seconds")),
@@ -117,6 +119,15 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
   AddRoles(service, desired_, ready_);
   if (const auto number = IntegerAt(service, {"status", "topology", "epoch"})) {
     AddSeries(epoch_, LabelsOf(service), static_cast<double>(*number));
+  }
+  if (const Node* const pools = FindAt(service, {"status", "pools"})) {
+    std::map<std::string, int> count;
+    for (const Node& one : pools->items) ++count[std::string(TextAt(one, {"state"}))];
+    for (const auto& [state, number] : count) {
+      MetricLabels labels = LabelsOf(service);
+      labels.emplace_back("state", state);
+      AddSeries(pools_, std::move(labels), number);
+    }
   }
   AddSlo(service, "tpot", "tpotMicroseconds", target_, tpot_);
   AddSlo(service, "ttft", "ttftMicroseconds", target_, ttft_);
@@ -162,7 +173,7 @@ void ServiceFamilies::Add(const RecordedFigures& figures) {
 std::vector<MetricFamily> ServiceFamilies::Take() && {
   std::vector<MetricFamily> out;
   for (MetricFamily* one :
-       {&desired_, &ready_, &epoch_, &target_, &tpot_, &ttft_, &predicted_, &attainment_,
+       {&desired_, &ready_, &epoch_, &pools_, &target_, &tpot_, &ttft_, &predicted_, &attainment_,
         &decisions_, &model_error_, &busiest_, &imbalance_, &gpu_seconds_, &condition_}) {
     out.push_back(std::move(*one));
   }

@@ -51,6 +51,7 @@ void VisitPolicy(V& v, P& p) {
   v.Maybe("ratio_min", p.ratio_min, ratio);
   v.Maybe("ratio_max", p.ratio_max, ratio);
   v.Number("max_gpus", p.max_gpus);
+  v.Number("min_pools", p.min_pools);
   v.Number("max_pools", p.max_pools);
   v.Number("forecast", p.forecast.kind);
   v.Number("season_seconds", p.forecast.season_seconds);

@@ -3,7 +3,8 @@
 namespace janus::control {
 
 std::string ToString(const InstanceCounts& counts) {
-  return std::to_string(counts.attention) + "A" + std::to_string(counts.experts) + "E";
+  return std::to_string(counts.attention) + "A" + std::to_string(counts.experts) + "E" +
+         (counts.pools > 1 ? " in " + std::to_string(counts.pools) + " pools" : "");
 }
 
 std::string_view NameOf(DecisionRecord::Action action) {

@@ -11,12 +11,13 @@ namespace janus::control {
 
 // Counts of instances, as status.decision has them.
 struct InstanceCounts {
-  int attention = 0;
+  int attention = 0;  // in all pools together
   int experts = 0;
+  int pools = 1;
   friend bool operator==(const InstanceCounts&, const InstanceCounts&) = default;
 };
 
-// "4A6E".
+// "4A6E", "8A12E in 2 pools".
 std::string ToString(const InstanceCounts& counts);
 
 // One decision on counts, for people and for status.decision. Plain data.

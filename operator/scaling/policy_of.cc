@@ -59,8 +59,9 @@ void SetCount(int count, controllers::RolePolicy& role) {
   role.instances_per_pod = 1;
 }
 
-void FillRole(const RoleSpec& spec, controllers::RolePolicy& role) {
-  if (spec.replicas) return SetCount(*spec.replicas, role);
+// `pools` have the replicas each.
+void FillRole(const RoleSpec& spec, int pools, controllers::RolePolicy& role) {
+  if (spec.replicas) return SetCount(pools * *spec.replicas, role);
   role.instances_per_pod = spec.instances_per_pod;
   if (!spec.scaling) return;
   if (spec.scaling->min_replicas) role.min = *spec.scaling->min_replicas;
@@ -92,7 +93,8 @@ int StandbyGpus(const MoEServiceSpec& spec) {
   const auto of_pod = [](const RoleSpec& role) {
     return role.instances_per_pod * role.tensor_parallel;
   };
-  return spec.scaling.standby * (of_pod(spec.roles.attention) + of_pod(spec.roles.experts));
+  return MostPools(spec) * spec.scaling.standby *
+         (of_pod(spec.roles.attention) + of_pod(spec.roles.experts));
 }
 
 Status SetMostGpus(const MoEServiceSpec& spec, const PolicyLimits& limits, ScalingPolicy& policy) {
@@ -124,8 +126,8 @@ Status FillPolicy(const MoEServiceSpec& spec, ScalingPolicy& policy) {
   }
   policy.tpot = TargetOf(*spec.slo.tpot);
   if (spec.slo.ttft) policy.ttft = TargetOf(*spec.slo.ttft);
-  FillRole(spec.roles.attention, policy.attention);
-  FillRole(spec.roles.experts, policy.experts);
+  FillRole(spec.roles.attention, LeastPools(spec), policy.attention);
+  FillRole(spec.roles.experts, LeastPools(spec), policy.experts);
   const auto ratio = [](const RatioBound& bound) {
     return controllers::Ratio{bound.experts, bound.attention};
   };
@@ -141,11 +143,12 @@ Status FillPolicy(const MoEServiceSpec& spec, ScalingPolicy& policy) {
 
 Result<ScalingPolicy> PolicyOf(const MoEServiceSpec& spec, const PolicyLimits& limits) {
   ScalingPolicy policy;
-  policy.attention.max = kMostAttentionInstances;
-  policy.experts.max = kMostExpertInstances;
+  policy.min_pools = LeastPools(spec);
+  policy.max_pools = MostPools(spec);
+  policy.attention.max = policy.max_pools * kMostAttentionInstances;
+  policy.experts.max = policy.max_pools * kMostExpertInstances;
   JANUS_RETURN_IF_ERROR(FillPolicy(spec, policy));
   policy.is_advisory = spec.scaling.advisory;
-  policy.max_pools = 1;
   const RolesSpec& roles = spec.roles;
   JANUS_RETURN_IF_ERROR(
       SetConstant(roles.attention, "attention", limits.external_attention, policy.attention));

@@ -24,12 +24,12 @@ struct PolicyLimits {
 // Sets in `policy` what the spec says: targets, counts, pods, behaviors, ratio, limits, forecast
 // and sequences. A field that the spec leaves out stays as it is in `policy`. `scaling.advisory`
 // stays too: a simulation shows what an advisory service would do. A role with replicas has min =
-// max = replicas and no granule. InvalidArgument: the spec has no TPOT target.
+// max = replicas of all pools, and no granule. InvalidArgument: the spec has no TPOT target.
 Status FillPolicy(const MoEServiceSpec& spec, controllers::ScalingPolicy& policy);
 
 // The policy of a running service, with the defaults of docs/api.md. Roles that the decision does
 // not scale (replicas, or mode External) are constants: min = max. Standby pods count against
-// maxGPUs. One pool.
+// maxGPUs.
 //
 // InvalidArgument, with the path: no TPOT target, a role with 0 replicas, or no GPU is left beside
 // the standby pods. Unavailable: the count of a role in mode External is not known yet.

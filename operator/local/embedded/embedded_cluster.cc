@@ -7,13 +7,17 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <random>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "operator/local/exhausted.h"
 #include "operator/program/decision_pages.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pods/worker_pod.h"
+#include "operator/reconcile/pools/statistics.h"
 #include "operator/records/service_page.h"
 
 namespace janus::control {
@@ -51,7 +55,7 @@ std::vector<std::string> GatewayArguments(const EmbeddedClusterOptions& options,
   std::vector<std::string> out = {
       "--listen=" + GatewayAddress(options),
       "--memory-bytes=" + std::to_string(options.gateway_memory_bytes),
-      "--member=unix:" + folder + "/" + std::string(kMembersLink),
+      "--member=unix:" + folder + "/" + std::string(kMembersLink) + "-{pool}",
       // For Ctrl-C: running answers get no extra time, only their end messages.
       "--lame-duck-seconds=0",
       "--drain-seconds=0",
@@ -136,21 +140,34 @@ Result<Fd> OpenLog(const std::string& path) {
   return file;
 }
 
-// Nothing: no epoch is committed yet.
-std::optional<MemberOrder> MembersOf(ObjectApi& api, const ObjectKey& service) {
-  const ApiResult<Node> object = api.Get(kMoEServices, service, Subresource::kNone, kLimits);
-  const std::string_view name =
-      object.ok() ? TextAt(*object, {"status", "topology", "name"}) : std::string_view();
-  if (name.empty()) return std::nullopt;
+// Nothing: the MoETopology has no committed epoch.
+std::optional<MemberOrder> MembersIn(ObjectApi& api, const ObjectKey& service, const Node& object,
+                                     const std::string& name) {
   const ApiResult<Node> topology =
       api.Get(kTopologies, {service.namespace_, std::string(name)}, Subresource::kNone, kLimits);
   if (!topology.ok()) return std::nullopt;
   Parsed<MoETopology> parsed = ParseMoETopology(*topology);
   if (!parsed.errors.empty() || !parsed.object.spec.committed) return std::nullopt;
-  MemberOrder order{service, std::string(UidOf(*object)), parsed.object.spec.fence,
+  MemberOrder order{service, std::string(UidOf(object)), parsed.object.spec.fence,
                     parsed.object.spec.committed->epoch,
                     std::move(parsed.object.spec.committed->instances)};
   return order;
+}
+
+// The members of the committed epoch of each pool, by MoETopology.
+std::map<std::string, MemberOrder> MembersOf(ObjectApi& api, const ObjectKey& service) {
+  std::map<std::string, MemberOrder> out;
+  const ApiResult<Node> object = api.Get(kMoEServices, service, Subresource::kNone, kLimits);
+  if (!object.ok()) return out;
+  std::set<std::string> names = {std::string(TextAt(*object, {"status", "topology", "name"}))};
+  if (const Node* const pools = FindAt(*object, {"status", "pools"})) {
+    for (const Node& pool : pools->items) names.emplace(TextAt(pool, {"topology"}));
+  }
+  names.erase("");
+  for (const std::string& name : names) {
+    if (auto order = MembersIn(api, service, *object, name)) out.emplace(name, *std::move(order));
+  }
+  return out;
 }
 
 }  // namespace
@@ -250,16 +267,27 @@ Status EmbeddedCluster::health() const {
 }
 
 std::optional<Statistics> EmbeddedCluster::LatestStatistics(const ObjectKey& service) {
-  if (question_ != nullptr && question_->done()) {
-    if (question_->result().ok()) latest_ = question_->statistics();
-    question_.reset();
+  std::map<std::string, MemberOrder> members = MembersOf(user_, service);
+  // While there is none for a moment, the last figures stay.
+  if (!members.empty()) {
+    std::erase_if(asked_, [&](const auto& one) { return !members.contains(one.first); });
   }
-  if (question_ == nullptr) {
-    if (const std::optional<MemberOrder> members = MembersOf(user_, service)) {
-      question_ = member_calls_.Ask(*members, [] {});
+  std::vector<std::shared_ptr<const Statistics>> latest;
+  for (auto& [topology, order] : members) {
+    Asked& asked = asked_[topology];
+    if (asked.question != nullptr && asked.question->done()) {
+      if (asked.question->result().ok()) {
+        asked.latest = std::make_shared<const Statistics>(asked.question->statistics());
+      }
+      asked.question.reset();
     }
+    if (asked.question == nullptr) asked.question = member_calls_.Ask(order, [] {});
   }
-  return latest_;
+  for (const auto& [topology, asked] : asked_) {
+    if (asked.latest != nullptr) latest.push_back(asked.latest);
+  }
+  if (latest.empty()) return std::nullopt;
+  return latest.size() == 1 ? *latest.front() : JoinPools(latest);
 }
 
 }  // namespace janus::control

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,8 +89,9 @@ class EmbeddedCluster {
   int event_fd() const { return event_fd_.get(); }
   // Of the epoch in preparation.
   PrepareProgress progress() const { return calls_.progress(); }
-  // Returns the last statistics from the members of a service's committed epoch, and asks them
-  // again without waiting. Nothing: no reply yet. Call it now and then, from one thread.
+  // Returns the last statistics from the members of a service's committed epochs, those of several
+  // pools as JoinPools has them, and asks them again without waiting. Nothing: no reply yet. Call
+  // it now and then, from one thread.
   std::optional<Statistics> LatestStatistics(const ObjectKey& service);
 
   // Stops the operator, then every process: SIGTERM, and SIGKILL after five seconds. Returns when
@@ -122,8 +124,11 @@ class EmbeddedCluster {
   mutable Mutex mu_;
   Status health_ JANUS_GUARDED_BY(mu_);
   std::vector<ContainerEvent> events_ JANUS_GUARDED_BY(mu_);  // the newest kMostEvents
-  std::unique_ptr<StatisticsQuestion> question_;
-  std::optional<Statistics> latest_;
+  struct Asked {
+    std::unique_ptr<StatisticsQuestion> question;
+    std::shared_ptr<const Statistics> latest;  // null: no answer yet
+  };
+  std::map<std::string, Asked> asked_;  // by the MoETopology's name
 
   std::unique_ptr<ObjectServer> server_;
   std::unique_ptr<PageServer> page_;

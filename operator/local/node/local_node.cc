@@ -90,6 +90,7 @@ class LocalNode::Running {
     ObjectKey key;
     std::string uid;
     std::string process;
+    int pool = 1;
     PodPlace place = {};
     int port = 0;  // for its metrics; 0: no port
     ContainerRun run = {};
@@ -140,6 +141,7 @@ class LocalNode::Running {
   void WriteStatus(const Resource& resource, const Node& before, const Node& after);
   void DropTheVanished(const std::set<std::string>& there);
   void LinkMembers();
+  void Link(int pool, const std::string& socket);
   void Wait();
 
   LocalNode& node_;
@@ -149,7 +151,7 @@ class LocalNode::Running {
   std::unique_ptr<Processes> processes_;
   std::map<std::string, Runner> runners_;  // by uid
   int64_t places_ = 0;                     // given out so far
-  std::string linked_;                     // target socket of the link
+  std::map<int, std::string> linked_;      // target socket of each pool's link
   std::optional<MonotonicTime> next_look_;
   std::unique_ptr<Informer> pods_;  // last members: their threads end first
   std::unique_ptr<Informer> deployments_;
@@ -342,6 +344,7 @@ LocalNode::Running::Runner* LocalNode::Running::Admit(const Node& pod) {
   Runner runner{.key = KeyOf(pod),
                 .uid = std::string(UidOf(pod)),
                 .process = options_.process_name(pod),
+                .pool = PoolOf(pod),
                 .life = ContainerLife(options_.pauses)};
   runner.since = Wall();
   runner.place.ip = std::string(kUnix) + options_.folder + "/p" + std::to_string(++places_);
@@ -465,18 +468,25 @@ void LocalNode::Running::DropTheVanished(const std::set<std::string>& there) {
 void LocalNode::Running::LinkMembers() {
   if (options_.members_link.empty()) return;
   // Prefer a ready worker; among those, the linked one, to avoid a needless change.
-  std::optional<std::tuple<bool, bool, std::string>> best;
+  std::map<int, std::tuple<bool, bool, std::string>> best;  // by pool
   for (const auto& [uid, runner] : runners_) {
     if (runner.run.name != kWorker || runner.is_leaving || !runner.life.is_running()) continue;
     std::string socket = runner.place.ip.substr(kUnix.size()) + ":" + std::to_string(kGrpcPort);
     const bool is_ready = runner.prober != nullptr && runner.prober->seen().is_ready;
-    const bool is_linked = socket == linked_;
-    best = std::max(best, std::optional(std::tuple(is_ready, is_linked, std::move(socket))));
+    const bool is_linked = socket == linked_[runner.pool];
+    std::tuple<bool, bool, std::string>& its = best[runner.pool];
+    its = std::max(its, std::tuple(is_ready, is_linked, std::move(socket)));
   }
-  if (!best || std::get<1>(*best)) return;
-  const std::string& socket = std::get<2>(*best);
+  for (const auto& [pool, its] : best) {
+    const auto& [is_ready, is_linked, socket] = its;
+    if (!is_linked) Link(pool, socket);
+  }
+}
+
+void LocalNode::Running::Link(int pool, const std::string& socket) {
   // Atomic rename: a concurrent dial finds the old or the new socket.
-  const std::string link = options_.folder + "/" + options_.members_link;
+  const std::string link =
+      options_.folder + "/" + options_.members_link + "-" + std::to_string(pool);
   const std::string fresh = link + ".new";
   std::error_code error;
   fs::remove(fresh, error);
@@ -485,7 +495,7 @@ void LocalNode::Running::LinkMembers() {
   if (error) {
     node_.log_.Warning("members cannot be linked", {{"link", link}, {"error", error.message()}});
   } else {
-    linked_ = socket;
+    linked_[pool] = socket;
   }
 }
 

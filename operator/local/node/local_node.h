@@ -35,8 +35,9 @@ struct LocalNodeOptions {
   std::function<std::string(const Node& pod)> process_name;
   // First port for workers' metrics; each worker takes the next free port. 0: a socket per worker.
   int first_metrics_port = 0;
-  // Name of a link in `folder` to the gRPC socket of a running worker, preferably a ready one, so
-  // that a worker can be found whatever pods exist. Empty: no link.
+  // A link in `folder` for each pool, named with the pool's number behind it: to the gRPC socket of
+  // a running worker of the pool, preferably a ready one, so that a worker can be found whatever
+  // pods exist. Empty: no links.
   std::string members_link;
   RestartPauses pauses;
   Seconds starting_probe_period{0.1};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,7 +39,8 @@ class Budget {
 
 class MachineBudget final : public Budget {
  public:
-  explicit MachineBudget(const MachineRoom& room) : room_(room) {}
+  // `pools` of the service share the machine, in equal parts.
+  MachineBudget(const MachineRoom& room, int pools) : room_(PartOf(room, pools)), pools_(pools) {}
 
   bool GrowsWithInstances() const override { return false; }
   int ComputeThreads(int m, int n) const override;
@@ -48,15 +50,22 @@ class MachineBudget final : public Budget {
   Status Check(const std::string& service, const ServicePlan& plan) const override;
 
  private:
-  const MachineRoom room_;
+  static MachineRoom PartOf(MachineRoom room, int pools) {
+    room.memory_bytes /= pools;
+    room.cores = std::max(1, room.cores / pools);
+    return room;
+  }
+
+  const MachineRoom room_;  // of each pool
+  const int pools_;
 };
 
 // A pod with a limit has that memory alone. A pod without a limit shares its machine with other
-// programs, at worst with all instances of its service. So its need must fit the whole machine, but
-// it takes only its share for KV cache.
+// programs, at worst with all instances of its service in all pools. So its need must fit the whole
+// machine, but it takes only its share for KV cache.
 class PodBudget final : public Budget {
  public:
-  explicit PodBudget(const PodRooms& rooms) : rooms_(rooms) {}
+  PodBudget(const PodRooms& rooms, int pools) : rooms_(rooms), pools_(pools) {}
 
   bool GrowsWithInstances() const override { return rooms_.experts && rooms_.experts_are_wanted; }
   int ComputeThreads(int m, int n) const override;
@@ -66,6 +75,7 @@ class PodBudget final : public Budget {
 
  private:
   const PodRooms rooms_;
+  const int pools_;
 };
 
 }  // namespace janus::control

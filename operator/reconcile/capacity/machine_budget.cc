@@ -42,7 +42,9 @@ Status MachineBudget::Check(const std::string& service, const ServicePlan& plan)
   const MemoryNeed& need = plan.need;
   if (need.total() <= room_.memory_bytes) return OkStatus();
   return ResourceExhausted("service " + service + " needs " + FormatBytes(need.total()) + ", " +
-                           FormatBytes(room_.memory_bytes) + " free: " + Explain(need) +
+                           FormatBytes(room_.memory_bytes) + " free" +
+                           (pools_ > 1 ? " for each of " + std::to_string(pools_) + " pools" : "") +
+                           ": " + Explain(need) +
                            "; lower replicas, slotsPerInstance, maxModelLen, kvCache.size or "
                            "--memory-bytes (the gateway's), or use a machine with more memory");
 }

@@ -74,7 +74,7 @@ int PodBudget::ComputeThreads(int m, int n) const {
   std::optional<int> least;
   for (const auto& room : {rooms_.attention, rooms_.experts}) {
     if (!room) continue;
-    const int cores = room->cores_are_limited ? room->cores : room->cores / (m + n);
+    const int cores = room->cores_are_limited ? room->cores : room->cores / (pools_ * (m + n));
     least = std::min(least.value_or(cores), cores);
   }
   return std::max(1, least.value_or(1));
@@ -88,7 +88,7 @@ KvRoom PodBudget::RoomForKv(const ServicePlan& plan) const {
   };
   const auto of_the_machine = [&](const PodNeed& need) {
     const int64_t left = share(room.memory_bytes, need);
-    return room.memory_is_limited ? left : left / (plan.m + plan.n);
+    return room.memory_is_limited ? left : left / (pools_ * (plan.m + plan.n));
   };
   if (!room.device_memory_bytes) return {of_the_machine(plan.need.attention_pod())};
   const GpuPodNeed& need = plan.need.attention_on_gpu;

@@ -531,12 +531,13 @@ Result<ServicePlan> PlanWithin(Planning from) {
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes) {
-  return PlanWithin({service, model, MachineBudget(room), gateway_memory_bytes});
+  return PlanWithin(
+      {service, model, MachineBudget(room, MostPools(service.spec)), gateway_memory_bytes});
 }
 
 Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
                                       const PodRooms& rooms) {
-  return PlanWithin({service, model, PodBudget(rooms), std::nullopt});
+  return PlanWithin({service, model, PodBudget(rooms, MostPools(service.spec)), std::nullopt});
 }
 
 }  // namespace janus::control

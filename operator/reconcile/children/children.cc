@@ -38,19 +38,30 @@ Node Endpoint(const MoEService& service) {
 }
 
 // Includes pods that are not ready: the operator calls a worker before it is a member.
-Node Members(const MoEService& service) {
+Node Headless(const MoEService& service, const std::string& name, const Labels& selector) {
   Node out = Empty(kServices);
-  SetAt(
-      out, {"spec"},
-      Object({{"clusterIP", Text("None")},
-              {"publishNotReadyAddresses", Node::Bool(true)},
-              {"selector", TextMap(SelectorOf(service, "app.kubernetes.io/name", "janus-worker"))},
-              {"ports", ListOf({Object({{"name", Text("grpc")},
-                                        {"port", Node::Integer(kGrpcPort)},
-                                        {"targetPort", Node::Integer(kGrpcPort)},
-                                        {"protocol", Text("TCP")}})})}}));
-  MakeOwned(service, MembersName(service.metadata.name), LabelsOf(service, "members"), out);
+  SetAt(out, {"spec"},
+        Object({{"clusterIP", Text("None")},
+                {"publishNotReadyAddresses", Node::Bool(true)},
+                {"selector", TextMap(selector)},
+                {"ports", ListOf({Object({{"name", Text("grpc")},
+                                          {"port", Node::Integer(kGrpcPort)},
+                                          {"targetPort", Node::Integer(kGrpcPort)},
+                                          {"protocol", Text("TCP")}})})}}));
+  MakeOwned(service, name, LabelsOf(service, "members"), out);
   return out;
+}
+
+Node Members(const MoEService& service) {
+  return Headless(service, MembersName(service.metadata.name),
+                  SelectorOf(service, "app.kubernetes.io/name", "janus-worker"));
+}
+
+// For gateways, which follow the topologies of each pool.
+Node MembersOfPool(const MoEService& service, int pool) {
+  Labels selector = SelectorOf(service, "app.kubernetes.io/name", "janus-worker");
+  selector[std::string(kPoolLabel)] = std::to_string(pool);
+  return Headless(service, PoolName(service.metadata.name, pool), selector);
 }
 
 // Pods do not call the API server.
@@ -105,13 +116,16 @@ Node Gateway(const MoEService& service, const OperatorDefaults& defaults, int re
 }  // namespace
 
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
-                              const CommittedPods& committed, LeavingGateways leaving) {
+                              const CommittedPods& committed, LeavingGateways leaving, int pools) {
   const int gateways = service.spec.gateway.replicas.value_or(defaults.gateway_replicas);
   const bool keeps_one = gateways == 1 && leaving.has_value();
   // Policies come before the objects that they protect.
   std::vector<Child> out = NetworkPoliciesOf(service, defaults);
   out.push_back({&kServiceAccounts, WorkerAccount(service)});
   out.push_back({&kServices, Members(service)});
+  for (int pool = 1; pool <= pools; ++pool) {
+    out.push_back({&kServices, MembersOfPool(service, pool)});
+  }
   out.push_back({&kServices, Endpoint(service)});
   out.push_back({&kDisruptionBudgets, GatewayBudget(service, keeps_one)});
   out.push_back(

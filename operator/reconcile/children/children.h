@@ -31,6 +31,9 @@ inline bool UsesTls(const MoEService& service, const OperatorDefaults& defaults)
 struct CommittedPods {
   int attention = 0;
   int experts = 0;
+  friend CommittedPods operator+(const CommittedPods& a, const CommittedPods& b) {
+    return {a.attention + b.attention, a.experts + b.experts};
+  }
 };
 
 // Gateways that run on nodes that they must leave: a service with one gateway gets another one
@@ -46,12 +49,13 @@ struct Child {
   std::optional<Node> first = {};
 };
 
-// The gateway's Deployment, the endpoint's Service, the members' headless Service, the workers'
-// ServiceAccount, a PodDisruptionBudget for each role with committed pods, and NetworkPolicies if
-// the spec asks for them (network_policies.h). They are complete, with labels, owner reference and
-// the hash of the wanted content (owned.h). Pure.
+// The gateway's Deployment, the endpoint's Service, the members' headless Service and one for each
+// of `pools` (0: the service uses none), the workers' ServiceAccount, a PodDisruptionBudget for
+// each role with committed pods, and NetworkPolicies if the spec asks for them
+// (network_policies.h). They are complete, with labels, owner reference and the hash of the wanted
+// content (owned.h). Pure.
 std::vector<Child> ChildrenOf(const MoEService& service, const OperatorDefaults& defaults,
                               const CommittedPods& committed,
-                              LeavingGateways leaving = std::nullopt);
+                              LeavingGateways leaving = std::nullopt, int pools = 0);
 
 }  // namespace janus::control

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/pools.h"
 #include "operator/reconcile/children/adoption.h"
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/objects/names.h"
@@ -97,15 +98,26 @@ void PlanDeletions(const ServiceObserved& seen, const Resource& resource,
   }
 }
 
+std::vector<std::string> PoolNames(const std::string& service) {
+  std::vector<std::string> out;
+  for (int pool = 1; pool <= kMostPools; ++pool) out.push_back(PoolName(service, pool));
+  return out;
+}
+
 }  // namespace
 
+CommittedPods CommittedPodsOf(const Sides& sides) {
+  CommittedPods out;
+  Count(sides.front.committed(), out);
+  if (sides.old) Count(sides.old->committed(), out);
+  return out;
+}
+
 std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerOptions& options,
-                                  const Sides& sides, const Desired& desired) {
+                                  const Sides& sides, const Desired& desired,
+                                  const OtherPools& others) {
   CommittedPods committed;
-  if (desired.wants_pods()) {
-    Count(sides.front.committed(), committed);
-    if (sides.old) Count(sides.old->committed(), committed);
-  }
+  if (desired.wants_pods()) committed = CommittedPodsOf(sides) + others.committed;
   LeavingGateways leaving;
   if (options.reads_nodes && options.ground == Ground::kCluster) {
     leaving = static_cast<int>(
@@ -113,7 +125,8 @@ std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerO
                       [](const GatewayPodSeen& pod) { return pod.must_leave && !pod.is_leaving; }));
   }
   std::vector<Child> out =
-      ChildrenOf(GatewaysService(seen, sides, desired), options.defaults, committed, leaving);
+      ChildrenOf(GatewaysService(seen, sides, desired), options.defaults, committed, leaving,
+                 UsesPools(desired.service.spec) ? others.highest : 0);
   for (const Role role : {Role::kAttention, Role::kExperts}) {
     if (!IsExternal(SpecOf(desired.service, role))) continue;
     out.push_back(ScalerOf(desired.service, role, desired.Of(role).external_count));
@@ -141,18 +154,21 @@ void PlanOwnChild(const ServiceObserved& seen, const MoEService& service, const 
 std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::string& service) {
   const std::string attention = RoleObjectName(service, Role::kAttention);
   const std::string experts = RoleObjectName(service, Role::kExperts);
-  return {{&kDeployments, GatewayName(service)},
-          {&kDisruptionBudgets, GatewayName(service)},
-          {&kServices, service},
-          {&kServices, MembersName(service)},
-          {&kServiceAccounts, WorkerAccountName(service)},
-          {&kDisruptionBudgets, attention},
-          {&kDisruptionBudgets, experts},
-          {&kRoleScalers, attention},
-          {&kRoleScalers, experts},
-          {&kNetworkPolicies, WorkersPolicyName(service)},
-          {&kNetworkPolicies, GatewayName(service)},
-          {&kNetworkPolicies, FetchPolicyName(service)}};
+  std::vector<std::pair<const Resource*, std::string>> out = {
+      {&kDeployments, GatewayName(service)},
+      {&kDisruptionBudgets, GatewayName(service)},
+      {&kServices, service},
+      {&kServices, MembersName(service)},
+      {&kServiceAccounts, WorkerAccountName(service)},
+      {&kDisruptionBudgets, attention},
+      {&kDisruptionBudgets, experts},
+      {&kRoleScalers, attention},
+      {&kRoleScalers, experts},
+      {&kNetworkPolicies, WorkersPolicyName(service)},
+      {&kNetworkPolicies, GatewayName(service)},
+      {&kNetworkPolicies, FetchPolicyName(service)}};
+  for (std::string& pool : PoolNames(service)) out.emplace_back(&kServices, std::move(pool));
+  return out;
 }
 
 }  // namespace janus::control

@@ -9,10 +9,20 @@
 
 namespace janus::control {
 
+// The pods of a pool's committed epochs. Pure.
+CommittedPods CommittedPodsOf(const Sides& sides);
+
+// The pools beside the first, whose sides and goal the other arguments are.
+struct OtherPools {
+  CommittedPods committed;
+  int highest = 1;  // number of any pool that is wanted or still there
+};
+
 // All children that a service needs: ChildrenOf, and the MoERoleScalers of roles in mode External.
 // Pure.
 std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerOptions& options,
-                                  const Sides& sides, const Desired& desired);
+                                  const Sides& sides, const Desired& desired,
+                                  const OtherPools& others = {});
 
 // Creates missing children and applies those that differ. Deletes our budgets, scalers and
 // NetworkPolicies that are no longer wanted. Does not touch a foreign object with such a name.

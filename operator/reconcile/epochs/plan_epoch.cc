@@ -14,13 +14,15 @@
 namespace janus::control {
 namespace {
 
-Node NewTopology(const MoEService& service, const std::string& name) {
+Node NewTopology(const MoEService& service, const std::string& name, int pool) {
   Node out =
       Object({{"apiVersion", Text(kApiVersion)},
               {"kind", Text(kTopologies.kind)},
               {"metadata", Node::Map()},
               {"spec", Object({{"fence", Node::Integer(1)}, {"lastEpoch", Node::Integer(0)}})}});
-  MakeOwned(service, name, LabelsOf(service, "topology"), out);
+  Labels labels = LabelsOf(service, "topology");
+  if (pool > 1) labels[std::string(kPoolLabel)] = std::to_string(pool);
+  MakeOwned(service, name, labels, out);
   return out;
 }
 
@@ -46,7 +48,7 @@ bool PlanEpoch(const ServiceObserved& seen, const MoEService& service, const Top
                const EpochWish& wish, PlanBuilder& out) {
   if (topology == nullptr) {
     if (wish.name.empty() || (wish.wanted == nullptr && !wish.makes_record)) return false;
-    return out.Add(MakeTopology{NewTopology(service, wish.name)});
+    return out.Add(MakeTopology{NewTopology(service, wish.name, wish.pool)});
   }
   if (!topology->topology) {
     out.Refuse({RefusalKind::kInvalid, {"InvalidTopology", topology->unreadable}, {}});

@@ -24,6 +24,7 @@ struct EpochWish {
   std::string ends;
   int64_t above = 0;        // lastEpoch of the other topology
   bool may_propose = true;  // false: the other topology is about to change
+  int pool = 1;             // of a topology to create
 };
 
 // Adds the next step (next_step.h), if any, as one action. True: it writes the record, which may

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "common/pools.h"
+
 namespace janus::control {
 
 std::optional<Role> RoleNamed(std::string_view name) {
@@ -23,6 +25,18 @@ std::optional<int64_t> PodIdOf(std::string_view name) {
   const auto [stopped, error] = std::from_chars(name.data() + dash + 1, end, id);
   if (error != std::errc() || stopped != end || id < 0) return std::nullopt;
   return id;
+}
+
+int PoolIn(std::string_view label) {
+  int pool = 0;
+  const char* const end = label.data() + label.size();
+  const auto [stopped, error] = std::from_chars(label.data(), end, pool);
+  const bool is_pool = error == std::errc() && stopped == end && pool >= 1 && pool <= kMostPools;
+  return is_pool ? pool : 1;
+}
+
+int PoolOf(const Node& object) {
+  return PoolIn(TextAt(object, {"metadata", "labels", kPoolLabel}));
 }
 
 }  // namespace janus::control

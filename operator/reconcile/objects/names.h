@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/topology.h"
+#include "operator/api/tree.h"
 #include "operator/kube/resource.h"
 
 namespace janus::control {
@@ -23,6 +24,8 @@ inline constexpr std::string_view kInstancesLabel = "serving.janus.dev/instances
 // "true" on worker pods that share memory with the other pods of their machine
 // (exchange.hostShared).
 inline constexpr std::string_view kHostSharedLabel = "serving.janus.dev/host-shared";
+// On worker pods and MoETopologies: the number of their pool. One without it is in the first.
+inline constexpr std::string_view kPoolLabel = "serving.janus.dev/pool";
 // "true" only on pods of the committed topology.
 inline constexpr std::string_view kMemberLabel = "serving.janus.dev/member";
 // The readiness gate of worker pods: True after Commit.
@@ -54,6 +57,13 @@ inline std::string GatewayName(std::string_view service) {
 inline std::string MembersName(std::string_view service) {
   return std::string(service) + "-members";
 }
+// The headless Service that lists the workers of a pool, where a service uses pools.
+inline std::string PoolName(std::string_view service, int pool) {
+  return std::string(service) + "-pool-" + std::to_string(pool);
+}
+// The pool in a label's value; 1: it names none. Of an object: in kPoolLabel.
+int PoolIn(std::string_view label);
+int PoolOf(const Node& object);
 // The policy that protects the workers. The gateways' policy has the gateways' name.
 inline std::string WorkersPolicyName(std::string_view service) {
   return std::string(service) + "-workers";

@@ -135,8 +135,10 @@ Applier::Result Applier::Carry(const TakeDecision& action) {
 }
 
 Applier::Result Applier::Carry(const TakePlacement& action) {
-  pass_.memory.remembered.placement = action.placement;
-  if (pass_.options.records != nullptr) {
+  Remembered& remembered = pass_.memory.remembered;
+  (action.pool == 1 ? remembered.placement : remembered.pools[action.pool].placement) =
+      action.placement;
+  if (pass_.options.records != nullptr && action.pool == 1) {
     pass_.options.records->Add(pass_.key, pass_.memory.uid, action.record);
   }
   return Result::kAnew;

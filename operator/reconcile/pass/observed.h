@@ -17,6 +17,7 @@
 #include "operator/reconcile/capacity/service_planner.h"
 #include "operator/reconcile/epochs/epochs_seen.h"
 #include "operator/reconcile/model/fetch_seen.h"
+#include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pass/refusal.h"
 #include "operator/reconcile/pass/remembered.h"
 #include "operator/reconcile/pods/pods.h"
@@ -35,6 +36,7 @@ struct TopologySeen {
   EpochsSeen epochs;
 
   std::string name() const { return KeyOf(record).name; }
+  int pool() const { return PoolOf(record); }
 };
 
 // A HorizontalPodAutoscaler of one of the service's MoERoleScalers, whether that exists or not.
@@ -66,10 +68,12 @@ struct ServiceObserved {
   MonotonicTime now;
   WallTime wall;
 
-  Node tree;  // the newest MoEService
+  int pool = 1;  // of a part (pools/pools.h)
+  Node tree;     // the newest MoEService
   std::vector<TopologySeen> topologies;
-  std::vector<PodSeen> pods;   // of workers; must_leave and is_lost come from their nodes
-  std::set<InstanceId> alive;  // instances of `pods` that could be members
+  std::vector<PodSeen> pods;         // of workers; must_leave and is_lost come from their nodes
+  std::vector<PodSeen> other_pools;  // of a part: the workers' pods of all other pools
+  std::set<InstanceId> alive;        // instances of all pods that could be members
   std::optional<WallTime> next_lost_node;  // when the next silent node counts as lost
   std::vector<GatewayPodSeen> gateway_pods;
   std::vector<FetchJobSeen> fetch_jobs;  // of the service

@@ -85,6 +85,7 @@ struct MarkPod {
     kLabel,    // the label is missing
     kUnlabel,  // remove the label, so that the pod no longer counts for evictions and scalers
     kShut,     // close the gate
+    kPool,     // label an older pod of the first pool with its number
   };
   Change change = Change::kJoin;
   PodSeen pod;
@@ -162,7 +163,8 @@ struct TakeDecision {
 // The same for a search of placement.
 struct TakePlacement {
   std::shared_ptr<const PlacementMemory> placement;
-  PlacementRecord record = {};
+  PlacementRecord record = {};  // kept of the first pool only
+  int pool = 1;
 };
 
 // Records a fetched model in the service's status, by compare-and-swap.

@@ -27,6 +27,8 @@ const char* ChangeOf(MarkPod::Change change) {
       return "unlabel pod ";
     case MarkPod::Change::kShut:
       return "shut the gate of pod ";
+    case MarkPod::Change::kPool:
+      return "label with its pool pod ";
   }
   return "";
 }
@@ -122,7 +124,8 @@ Printed Print(const TakeDecision& one, MonotonicTime) {
 }
 Printed Print(const TakePlacement& one, MonotonicTime) {
   const auto& last = one.placement->last;
-  return {"remember sampled routing", last ? ": " + last->message : ""};
+  const std::string of = one.pool == 1 ? "" : " of pool " + std::to_string(one.pool);
+  return {"remember sampled routing" + of, last ? ": " + last->message : ""};
 }
 Printed Print(const RecordFetch& one, MonotonicTime) {
   return {"record the fetched model", ": " + one.what};

@@ -26,6 +26,12 @@ struct PodIds {
   friend bool operator==(const PodIds&, const PodIds&) = default;
 };
 
+// Of a pool beside the first.
+struct PoolRemembered {
+  std::shared_ptr<const PlacementMemory> placement;  // as of the first, below
+  std::optional<MonotonicTime> asleep_since;
+};
+
 // Data that one pass keeps for the next. A new process starts without it, so nothing here is
 // essential.
 struct Remembered {
@@ -43,6 +49,7 @@ struct Remembered {
   std::array<std::optional<MonotonicTime>, 2> scaler_numbers_written;
   ScalingMemory scaling;
   std::shared_ptr<const PlacementMemory> placement;  // null: nothing heard yet
+  std::map<int, PoolRemembered> pools;               // those beside the first, by number
 };
 
 }  // namespace janus::control

@@ -28,10 +28,8 @@ Node GateOf(const PodSeen& pod, const std::string& ns, bool is_member, WallTime 
   return out;
 }
 
-Node LabelPatch(bool is_member) {
-  return Object(
-      {{"metadata",
-        Object({{"labels", Object({{kMemberLabel, is_member ? Text("true") : Node()}})}})}});
+Node LabelPatch(std::string_view label, Node value) {
+  return Object({{"metadata", Object({{"labels", Object({{label, std::move(value)}})}})}});
 }
 
 }  // namespace
@@ -90,10 +88,13 @@ Applier::Result Applier::Carry(const MarkPod& action) {
   const PodSeen& pod = action.pod;
   const bool is_member = action.change == Change::kJoin || action.change == Change::kLabel;
   const std::string call = CallOf(action);
-  if (action.change == Change::kLabel || action.change == Change::kUnlabel) {
+  if (action.change != Change::kJoin && action.change != Change::kShut) {
+    const Node patch = action.change == Change::kPool
+                           ? LabelPatch(kPoolLabel, Text(std::to_string(pod.pool)))
+                           : LabelPatch(kMemberLabel, is_member ? Text("true") : Node());
     return TakeChange(call,
                       pass_.api.Patch(kPods, {pass_.key.namespace_, pod.name}, PatchKind::kMerge,
-                                      LabelPatch(is_member), Subresource::kNone, {}, pass_.limits),
+                                      patch, Subresource::kNone, {}, pass_.limits),
                       pod);
   }
   return TakeChange(call,

@@ -77,7 +77,7 @@ void PlanNewPods(const ServiceObserved& seen, const std::vector<PodOrder>& order
       // If one is refused, the others of its role would be too.
       if (refused.contains(order.role)) break;
       Node pod = WorkerPod(*order.service, options.defaults,
-                           {order.role, order.revision, id, order.image, instances});
+                           {order.role, order.revision, id, order.image, instances, order.pool});
       if (!out.Add(MakePod{order.role, id++, std::move(pod)})) refused.insert(order.role);
     }
   }
@@ -95,7 +95,8 @@ std::set<std::string> MembersOf(const Side& side, bool wants_pods) {
   return out;
 }
 
-void PlanMarks(const Side& side, const std::set<std::string>& members, PlanBuilder& out) {
+void PlanMarks(const Side& side, const std::set<std::string>& members, PlanBuilder& out,
+               bool names_pool) {
   using Change = MarkPod::Change;
   for (const std::vector<PodSeen>& pods : side.pods) {
     for (const PodSeen& pod : pods) {
@@ -108,6 +109,8 @@ void PlanMarks(const Side& side, const std::set<std::string>& members, PlanBuild
         out.Add(MarkPod{is_member ? Change::kLabel : Change::kUnlabel, pod});
       } else if (!is_member && pod.has_member_gate) {
         out.Add(MarkPod{Change::kShut, pod});
+      } else if (names_pool && !pod.has_pool_label) {
+        out.Add(MarkPod{Change::kPool, pod});
       }
     }
   }

@@ -25,6 +25,7 @@ struct PodOrder {
   std::string revision;
   std::string image;
   const MoEService* service = nullptr;  // for which they are created
+  int pool = 1;
 };
 
 // Creates pods. First it reserves their names in the service's status. Names that were reserved but
@@ -37,7 +38,10 @@ void PlanNewPods(const ServiceObserved& seen, const std::vector<PodOrder>& order
 std::set<std::string> MembersOf(const Side& side, bool wants_pods);
 
 // Sets label and gate according to `members`. Pods that are being deleted stay as they are.
-void PlanMarks(const Side& side, const std::set<std::string>& members, PlanBuilder& out);
+// `names_pool`: pods that an operator made before the service used pools get their pool's label,
+// by which gateways find them.
+void PlanMarks(const Side& side, const std::set<std::string>& members, PlanBuilder& out,
+               bool names_pool = false);
 
 // Deletes pods that are not members and have no member label. A pod with the label counts in a
 // PodDisruptionBudget and must not disappear unnoticed.

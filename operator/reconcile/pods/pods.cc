@@ -269,6 +269,8 @@ std::optional<PodSeen> ReadPod(const Node& pod) {
   out.instances = InstancesOfPod(TextAt(pod, {"metadata", "labels", kInstancesLabel}));
   out.shares_host = TextAt(pod, {"metadata", "labels", kHostSharedLabel}) == "true";
   out.model = TextAt(pod, {"metadata", "labels", kModelLabel});
+  out.pool = PoolOf(pod);
+  out.has_pool_label = !TextAt(pod, {"metadata", "labels", kPoolLabel}).empty();
   out.has_member_label = TextAt(pod, {"metadata", "labels", kMemberLabel}) == "true";
   out.node = TextAt(pod, {"spec", "nodeName"});
   out.ip = TextAt(pod, {"status", "podIP"});

@@ -35,6 +35,8 @@ struct PodSeen {
   std::string ip = {};            // empty: not assigned yet
   bool containers_ready = false;  // it can be prepared
   WallTime unready_since = {};    // if not ready: since when, by its node's clock
+  int pool = 1;                   // its label (kPoolLabel)
+  bool has_pool_label = false;
   bool has_member_label = false;
   bool has_member_gate = false;    // its readiness gate is True
   bool is_ready = false;           // according to the kubelet, including the gate

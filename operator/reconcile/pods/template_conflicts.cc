@@ -90,7 +90,8 @@ FieldErrors TemplateConflicts(const MoEService& given, const OperatorDefaults& d
     Compare(*spec.pod_template, WorkerPod(service, defaults, identity), path, out);
     // The first is set when pods become members, and removed before they leave; the others on some
     // pods only.
-    for (const std::string_view label : {kMemberLabel, kInstancesLabel, kHostSharedLabel}) {
+    for (const std::string_view label :
+         {kMemberLabel, kInstancesLabel, kHostSharedLabel, kPoolLabel}) {
       if (FindAt(*spec.pod_template, {"metadata", "labels", label}) != nullptr) {
         out.push_back(Overwritten(path + ".metadata.labels." + std::string(label)));
       }

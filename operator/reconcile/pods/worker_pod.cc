@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/pools.h"
 #include "operator/api/device.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/model/fetch_pod.h"
@@ -228,6 +229,12 @@ void AddTrust(const MoEService& service, const OperatorDefaults& defaults, std::
   arguments.push_back("--trust=" + std::string(kTrustMount));
 }
 
+// The host at which a gateway finds workers.
+std::string MembersSought(const MoEService& service) {
+  if (!UsesPools(service.spec)) return MembersName(service.metadata.name);
+  return service.metadata.name + "-pool-{pool}";
+}
+
 std::string DeviceName(Device device) {
   return device == Device::kCuda ? "cuda" : "cpu";
 }
@@ -315,6 +322,7 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
       "--metrics=$(POD_IP):" + std::to_string(kProbePort),
       "--drain-seconds=" + std::to_string(service.spec.drain.timeout_seconds)};
   if (IsFromHub(service)) arguments.push_back("--commit=" + service.commit);
+  if (identity.pool > 1) arguments.push_back("--pool=" + std::to_string(identity.pool));
   if (identity.instances > 1) {
     arguments.push_back("--supervise=" + std::to_string(identity.instances));
   }
@@ -354,6 +362,9 @@ Node WorkerPod(const MoEService& service, const OperatorDefaults& defaults,
   }
   if (service.spec.exchange.host_shared) labels[std::string(kHostSharedLabel)] = "true";
   labels[std::string(kModelLabel)] = ModelLabelOf(service);
+  if (UsesPools(service.spec) || identity.pool > 1) {
+    labels[std::string(kPoolLabel)] = std::to_string(identity.pool);
+  }
   MakeOwned(service, PodName(service.metadata.name, identity.role, identity.revision, identity.id),
             labels, out);
   return out;
@@ -379,7 +390,7 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
       "--listen=0.0.0.0:" + std::to_string(kGatewayPort),
       "--model=" + model,
       "--model-name=" + service.model_name(),
-      "--member=" + MembersName(service.metadata.name) + ":" + std::to_string(kGrpcPort),
+      "--member=" + MembersSought(service) + ":" + std::to_string(kGrpcPort),
       "--service-uid=" + service.metadata.uid,
       "--queued-requests=" + std::to_string(asked.limits.queued_requests),
       "--open-streams=" + std::to_string(asked.limits.open_streams),
@@ -392,6 +403,8 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
   for (const std::string& name : service.spec.model.names) {
     arguments.push_back("--model-alias=" + name);
   }
+  // As many as a service can have: a new number of pools must not replace the gateways.
+  if (UsesPools(service.spec)) arguments.push_back("--pools=" + std::to_string(kMostPools));
   if (asked.api_keys_secret_ref) {
     const SecretKeyRef& keys = *asked.api_keys_secret_ref;
     pod.Volume(

@@ -40,6 +40,7 @@ struct PodIdentity {
   int64_t id = 0;
   std::string image;
   int instances = 1;  // that it runs
+  int pool = 1;
 };
 
 // A complete worker pod for POST: podTemplate, overlaid with our names, labels, owner, and the

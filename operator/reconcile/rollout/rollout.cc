@@ -38,7 +38,9 @@ void GoOver(const ServiceObserved& seen, const ReconcilerOptions& options,
   Desired& desired = out.desired;
   if (!WantsAnotherModel(out.sides, desired)) return;
   const RolloutType type = desired.service.spec.rollout.type;
-  const bool may_stand_beside = options.ground == Ground::kCluster;
+  const bool has_one_pool =
+      seen.pool == 1 && seen.other_pools.empty() && MostPools(desired.service.spec) == 1;
+  const bool may_stand_beside = options.ground == Ground::kCluster && has_one_pool;
   if (type == RolloutType::kRolling || (type != RolloutType::kRecreate && !may_stand_beside)) {
     desired.invalid = ModelCannotFollow(out.sides.front.topology->name(), may_stand_beside);
     return;

@@ -23,13 +23,16 @@ constexpr std::pair<DecisionRecord::Action, std::string_view> kActions[] = {
 constexpr size_t kLongestDecisionMessage = 1024;
 
 Node CountsTree(const InstanceCounts& counts) {
-  return Object(
+  Node out = Object(
       {{"attention", Node::Integer(counts.attention)}, {"experts", Node::Integer(counts.experts)}});
+  if (counts.pools > 1) out.Add("pools", Node::Integer(counts.pools));
+  return out;
 }
 
 InstanceCounts CountsAt(const Node& tree, std::string_view field) {
   return {static_cast<int>(IntegerAt(tree, {field, "attention"}).value_or(0)),
-          static_cast<int>(IntegerAt(tree, {field, "experts"}).value_or(0))};
+          static_cast<int>(IntegerAt(tree, {field, "experts"}).value_or(0)),
+          static_cast<int>(IntegerAt(tree, {field, "pools"}).value_or(1))};
 }
 
 std::optional<DecisionRecord> DecisionOf(const Node& tree) {

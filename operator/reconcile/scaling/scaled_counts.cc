@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "operator/reconcile/pods/pods.h"
+#include "operator/reconcile/pools/pools.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 
 namespace janus::control {
@@ -10,11 +12,14 @@ namespace janus::control {
 void TakeScaledCount(const PlanningSide& from, Role role, std::optional<int> before, Desired& out) {
   RoleSpec& spec = SpecOf(out.service, role);
   if (!spec.scaling) spec.scaling.emplace();
-  const int least = spec.scaling->min_replicas.value_or(1);
-  const int most = spec.scaling->max_replicas.value_or(std::numeric_limits<int>::max());
+  // The bounds and decisions are of all pools together.
+  const int pools = PoolsWanted(from.seen, out.service);
+  const int least = PodCount(spec.scaling->min_replicas.value_or(1), pools);
+  const int most = spec.scaling->max_replicas.value_or(std::numeric_limits<int>::max()) / pools;
   const std::optional<InstanceCounts>& wanted = from.seen.remembered.scaling.wanted;
   const auto of_role = [&](const InstanceCounts& counts) {
-    return role == Role::kAttention ? counts.attention : counts.experts;
+    return (role == Role::kAttention ? counts.attention : counts.experts) /
+           std::max(counts.pools, 1);
   };
   int count = before.value_or(0);
   if (wanted && !out.service.spec.paused) {

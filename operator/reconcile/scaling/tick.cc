@@ -10,6 +10,7 @@
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/pass/wake_time.h"
+#include "operator/reconcile/pools/statistics.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/scaling/policy_of.h"
 #include "operator/scaling/predictors.h"
@@ -54,12 +55,15 @@ std::optional<int64_t> Microseconds(double seconds) {
 
 class Ticking {
  public:
-  Ticking(const ServiceObserved& seen, const ReconcilerOptions& options, const Rollout& rollout)
+  Ticking(const ServiceObserved& seen, const ReconcilerOptions& options,
+          const std::vector<const Rollout*>& pools, int wanted)
       : seen_(seen),
         options_(options),
-        rollout_(rollout),
-        desired_(rollout.desired),
-        front_(rollout.sides.front),
+        pools_(pools),
+        wanted_pools_(wanted),
+        rollout_(*pools.front()),
+        desired_(rollout_.desired),
+        front_(rollout_.sides.front),
         spec_(desired_.service.spec),
         next_(seen.remembered.scaling) {
     spec_.roles.attention.scaling = desired_.scaling_of_spec[0];
@@ -78,23 +82,30 @@ class Ticking {
 
  private:
   InstanceCounts Wanted() const {
-    return {desired_.Of(Role::kAttention).wanted.instances,
-            desired_.Of(Role::kExperts).wanted.instances};
+    return {wanted_pools_ * desired_.Of(Role::kAttention).wanted.instances,
+            wanted_pools_ * desired_.Of(Role::kExperts).wanted.instances, wanted_pools_};
   }
 
   // When pods came, and when they began to serve: what a start takes.
   void WatchPods() {
     std::map<std::string, MonotonicTime> starting, serving;
+    for (const Rollout* pool : pools_) WatchPodsOf(pool->sides.front, starting, serving);
+    next_.starting = std::move(starting);
+    next_.serving = std::move(serving);
+  }
+
+  void WatchPodsOf(const Side& front, std::map<std::string, MonotonicTime>& starting,
+                   std::map<std::string, MonotonicTime>& serving) {
     std::array<bool, 2> is_full{};  // as many serve as are wanted, so a ready pod is on standby
     for (const Role role : {Role::kAttention, Role::kExperts}) {
-      const std::vector<PodSeen>& pods = front_.pods[role == Role::kExperts];
+      const std::vector<PodSeen>& pods = front.pods[role == Role::kExperts];
       int serve = 0;
-      for (const PodSeen& pod : pods) serve += ServingInstances(front_, pod);
+      for (const PodSeen& pod : pods) serve += ServingInstances(front, pod);
       is_full[role == Role::kExperts] = serve >= desired_.Of(role).wanted.instances;
     }
-    for (const PodSeen& pod : front_.AllPods()) {
+    for (const PodSeen& pod : front.AllPods()) {
       if (!pod.is_live()) continue;
-      if (IsServing(front_, pod)) {
+      if (IsServing(front, pod)) {
         const auto before = seen_.remembered.scaling.serving.find(pod.uid);
         serving[pod.uid] =
             before == seen_.remembered.scaling.serving.end() ? seen_.now : before->second;
@@ -107,8 +118,6 @@ class Ticking {
                                 : before->second;
       }
     }
-    next_.starting = std::move(starting);
-    next_.serving = std::move(serving);
   }
 
   void NoteEnded(const controllers::Ended& ended) {
@@ -120,16 +129,29 @@ class Ticking {
 
   controllers::RoleState StateOf(Role role) const {
     controllers::RoleState out;
-    const ScalingMemory& before = seen_.remembered.scaling;
     int live = 0;
-    for (const PodSeen& pod : front_.pods[role == Role::kExperts]) {
+    for (const Rollout* pool : pools_) CountPods(pool->sides.front, role, live, out);
+    for (const PodSeen& pod : seen_.pods) {
+      const bool drains = pod.pool > wanted_pools_ && !pod.has_ended && !pod.is_lost;
+      if (drains && pod.role == role) out.draining += pod.instances;
+    }
+    const RoleWanted& wanted = desired_.Of(role).wanted;
+    const int standby = wanted_pools_ * wanted.standby * std::min(wanted.per_pod, wanted.instances);
+    out.starting = std::max(wanted_pools_ * wanted.instances, live - standby) - out.ready;
+    out.starting = std::max(out.starting, 0);
+    return out;
+  }
+
+  void CountPods(const Side& front, Role role, int& live, controllers::RoleState& out) const {
+    const ScalingMemory& before = seen_.remembered.scaling;
+    for (const PodSeen& pod : front.pods[role == Role::kExperts]) {
       if (!pod.is_live()) {
         if (!pod.has_ended && !pod.is_lost) out.draining += pod.instances;
         continue;
       }
       live += pod.instances;
-      if (!IsServing(front_, pod)) continue;
-      out.ready += ServingInstances(front_, pod);
+      if (!IsServing(front, pod)) continue;
+      out.ready += ServingInstances(front, pod);
       const MonotonicTime since = next_.serving.at(pod.uid);
       out.youngest_ready_seconds =
           std::min(out.youngest_ready_seconds, Seconds(seen_.now - since).count());
@@ -138,17 +160,14 @@ class Ticking {
         out.start_seconds.push_back(Seconds(seen_.now - started->second).count());
       }
     }
-    const RoleWanted& wanted = desired_.Of(role).wanted;
-    const int standby = wanted.standby * std::min(wanted.per_pod, wanted.instances);
-    out.starting = std::max(wanted.instances, live - standby) - out.ready;
-    out.starting = std::max(out.starting, 0);
-    return out;
   }
 
   controllers::Configuration CurrentOf(const TopologyRecord& committed, int m, int n) const {
     controllers::Configuration out;
-    out.m = m;
-    out.n = n;
+    // Of each: when one of them lacks an instance, the smallest that all have.
+    out.pools = serving_pools_;
+    out.m = m / serving_pools_;
+    out.n = n / serving_pools_;
     out.micro_batches = std::max(committed.micro_batches, 1);
     out.mode = committed.mode;
     out.gate = committed.gate;
@@ -161,12 +180,14 @@ class Ticking {
   // alike.
   std::optional<controllers::InFlight> InFlightOf(const InstanceCounts& ready) {
     const InstanceCounts wanted = Wanted();
-    if (wanted == ready) {
+    if (wanted.attention == ready.attention && wanted.experts == ready.experts &&
+        wanted.pools == serving_pools_) {
       next_.wanted_since.reset();
       return std::nullopt;
     }
     if (!next_.wanted_since) next_.wanted_since = seen_.now;
-    return controllers::InFlight{wanted.attention, wanted.experts, SecondsOf(*next_.wanted_since)};
+    return controllers::InFlight{wanted.attention / wanted.pools, wanted.experts / wanted.pools,
+                                 SecondsOf(*next_.wanted_since), wanted.pools};
   }
 
   void Hold(std::string reason, std::string message) {
@@ -186,21 +207,17 @@ class Ticking {
                   "the needs of the model are not known: " +
                       (desired_.awaited ? desired_.awaited.message : desired_.capacity.message));
     }
-    const WatchSeen& watch = front_.epochs().watch;
-    if (watch.statistics == nullptr || watch.epoch != committed->epoch) {
-      return Hold("NoMetrics", "the members of epoch " + std::to_string(committed->epoch) +
-                                   " have not reported their counters yet");
-    }
+    if (!Hear()) return;
     const janus::Result<controllers::ScalingPolicy> policy = PolicyOf(spec_, LimitsOfPolicy());
     if (!policy.ok()) return Hold("InvalidPolicy", policy.status().message());
-    const controllers::Look look = LookAt(*watch.statistics, watch.answered, *committed);
+    const controllers::Look look = LookAt(*committed);
     // Each answer counts once, and so does each request that ended.
-    if (next_.looked == watch.answered) {
+    if (next_.looked == answered_) {
       return Hold("NoMetrics",
                   "the members have not reported their counters since the last decision");
     }
-    next_.looked = watch.answered;
-    const bool was_late = WasLate(*watch.statistics);
+    next_.looked = answered_;
+    const bool was_late = WasLate(*statistics_);
     const bool is_first = !next_.looks.last_time_seconds;
     const janus::Result<controllers::World> world =
         controllers::WorldFrom(look, {.tpot = policy->tpot, .ttft = policy->ttft}, next_.looks);
@@ -238,6 +255,31 @@ class Ticking {
                          *next_.last};
   }
 
+  // What the members of all pools that serve have reported. False: one has not, and the decision
+  // holds.
+  bool Hear() {
+    std::vector<std::shared_ptr<const Statistics>> reports;
+    for (size_t i = 0; i < pools_.size(); ++i) {
+      const Side& front = pools_[i]->sides.front;
+      const TopologyRecord* const committed = front.committed();
+      if (committed == nullptr) continue;  // it is starting
+      const WatchSeen& watch = front.epochs().watch;
+      if (watch.statistics == nullptr || watch.epoch != committed->epoch) {
+        const std::string of = pools_.size() > 1 ? " of pool " + std::to_string(i + 1) : "";
+        Hold("NoMetrics", "the members of epoch " + std::to_string(committed->epoch) + of +
+                              " have not reported their counters yet");
+        return false;
+      }
+      // All have reported since the oldest answer.
+      answered_ = reports.empty() ? watch.answered : std::min(answered_, watch.answered);
+      reports.push_back(watch.statistics);
+    }
+    serving_pools_ = static_cast<int>(reports.size());
+    statistics_ = reports.size() == 1 ? reports.front()
+                                      : std::make_shared<const Statistics>(JoinPools(reports));
+    return true;
+  }
+
   // Predictions for timed devices are those of the named model on the named device.
   std::optional<StandsFor> StoodFor() const {
     if (!spec_.timed) return std::nullopt;
@@ -267,11 +309,10 @@ class Ticking {
            10 * (overruns - overruns_before) > waits - waits_before;
   }
 
-  controllers::Look LookAt(const Statistics& statistics, MonotonicTime answered,
-                           const TopologyRecord& committed) {
+  controllers::Look LookAt(const TopologyRecord& committed) {
     controllers::Look look;
-    look.time_seconds = SecondsOf(answered);
-    look.statistics = statistics;
+    look.time_seconds = SecondsOf(answered_);
+    look.statistics = *statistics_;
     look.attention = StateOf(Role::kAttention);
     look.experts = StateOf(Role::kExperts);
     look.current = CurrentOf(committed, look.attention.ready, look.experts.ready);
@@ -302,9 +343,9 @@ class Ticking {
   }
 
   bool HasOtherRevisions() const {
-    for (const Role role : {Role::kAttention, Role::kExperts}) {
-      for (const PodSeen& pod : front_.pods[role == Role::kExperts]) {
-        if (pod.is_live() && pod.revision != desired_.Of(role).wanted.revision) return true;
+    for (const Rollout* pool : pools_) {
+      for (const PodSeen& pod : pool->sides.front.AllPods()) {
+        if (pod.is_live() && pod.revision != desired_.Of(pod.role).wanted.revision) return true;
       }
     }
     return false;
@@ -324,7 +365,7 @@ class Ticking {
     record.cost = predicted.cost;
     if (decision.verb != Verb::kHold) {
       record.to = {decision.target.how.m * decision.target.how.pools,
-                   decision.target.how.n * decision.target.how.pools};
+                   decision.target.how.n * decision.target.how.pools, decision.target.how.pools};
       const bool is_more =
           record.to.attention > record.from.attention || record.to.experts > record.from.experts;
       record.action =
@@ -351,7 +392,12 @@ class Ticking {
 
   const ServiceObserved& seen_;
   const ReconcilerOptions& options_;
-  const Rollout& rollout_;
+  const std::vector<const Rollout*>& pools_;
+  const int wanted_pools_;
+  int serving_pools_ = 1;                         // those with a committed epoch
+  std::shared_ptr<const Statistics> statistics_;  // of all these
+  MonotonicTime answered_;                        // the oldest answer among them
+  const Rollout& rollout_;                        // of the first pool
   const Desired& desired_;
   const Side& front_;
   MoEServiceSpec spec_;  // as the user wrote it: `desired` has counts filled in
@@ -366,8 +412,8 @@ bool IsScaled(const MoEServiceSpec& spec) {
 }
 
 ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
-                 const Rollout& rollout) {
-  const Desired& desired = rollout.desired;
+                 const std::vector<const Rollout*>& pools, int wanted) {
+  const Desired& desired = pools.front()->desired;
   const MoEServiceSpec& spec = desired.service.spec;
   if (!desired.acts() || desired.is_held || !spec.slo.tpot || !desired.wants_pods()) return {};
   const Seconds interval(spec.scaling.interval_seconds);
@@ -375,7 +421,7 @@ ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
   // Most rounds end here, before the memory and the spec are copied.
   if (decided && seen.now < At(*decided, interval))
     return {std::nullopt, At(*decided, interval), std::nullopt};
-  return Ticking(seen, options, rollout).Run();
+  return Ticking(seen, options, pools, wanted).Run();
 }
 
 }  // namespace janus::control

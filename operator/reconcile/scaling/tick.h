@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "operator/reconcile/pass/observed.h"
 #include "operator/reconcile/pass/settings.h"
@@ -22,8 +23,11 @@ struct ScalingTick {
 // micro-batches (JANUS 3.4; docs/scaling.md). That needs a committed topology of the front side, a
 // plan, and the load; if one is missing it holds and says which. It does nothing for a service that
 // sleeps. Pure.
+//
+// `pools`: the rollout of each pool that is wanted, the first one first; `wanted`: how many these
+// are to be.
 ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
-                 const Rollout& rollout);
+                 const std::vector<const Rollout*>& pools, int wanted);
 
 // Whether decisions set a count of the service: a role is in mode SLO. Pure.
 bool IsScaled(const MoEServiceSpec& spec);

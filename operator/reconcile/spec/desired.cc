@@ -117,6 +117,11 @@ void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, D
   }
 }
 
+// Its worker can be asked for the model.
+bool CanTell(const PodSeen& pod) {
+  return pod.is_live() && pod.containers_ready && !pod.ip.empty();
+}
+
 }  // namespace
 
 WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired) {
@@ -127,7 +132,14 @@ WorkersToAsk WorkersOf(const PlanningSide& from, const Desired& desired) {
   for (const std::vector<PodSeen>& pods : from.side.pods) {
     std::vector<const PodSeen*> there;
     for (const PodSeen& pod : pods) {
-      if (pod.is_live() && pod.containers_ready && !pod.ip.empty()) there.push_back(&pod);
+      if (CanTell(pod)) there.push_back(&pod);
+    }
+    // Until it has workers of its own, a pool learns of its model from those of other pools.
+    if (there.empty()) {
+      const Role role = &pods == &from.side.pods[0] ? Role::kAttention : Role::kExperts;
+      for (const PodSeen& pod : from.seen.other_pools) {
+        if (pod.role == role && CanTell(pod)) there.push_back(&pod);
+      }
     }
     std::sort(there.begin(), there.end(),
               [](const PodSeen* a, const PodSeen* b) { return a->id < b->id; });

@@ -9,6 +9,7 @@
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/pods/gone_pods.h"
+#include "operator/reconcile/pools/pools.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/reconcile/spec/external_counts.h"
 #include "operator/reconcile/status/words.h"
@@ -50,7 +51,8 @@ void SaySinceWhenModelIsMissing(Cause& awaited, const ServiceObserved& seen,
 }
 
 // A hash of what changes while a service starts, changes or recovers.
-uint64_t ProgressMark(const StatusFacts& status, const Sides& sides) {
+uint64_t ProgressMark(const StatusFacts& status, const std::vector<PoolReport>& pools) {
+  const Sides& sides = pools.front().decision->rollout.sides;
   Fingerprint mark;
   mark.Mix(static_cast<uint64_t>(status.generation))
       .Mix(static_cast<uint64_t>(status.topology.epoch));
@@ -58,10 +60,15 @@ uint64_t ProgressMark(const StatusFacts& status, const Sides& sides) {
   if (sides.old) {
     for (const PodSeen& pod : sides.old->AllPods()) mark.Mix(pod.uid).Mix(uint64_t{pod.is_leaving});
   }
-  for (const PodSeen& pod : sides.front.AllPods()) {
-    // A failed pod with a replacement is no progress.
-    if (!pod.containers_ready && (!pod.is_leaving || pod.has_ended)) continue;
-    mark.Mix(pod.uid).Mix(uint64_t{pod.containers_ready}).Mix(uint64_t{pod.is_leaving});
+  for (const PoolReport& pool : pools) {
+    for (const PodSeen& pod : pool.decision->rollout.sides.front.AllPods()) {
+      // A failed pod with a replacement is no progress.
+      if (!pod.containers_ready && (!pod.is_leaving || pod.has_ended)) continue;
+      mark.Mix(pod.uid).Mix(uint64_t{pod.containers_ready}).Mix(uint64_t{pod.is_leaving});
+    }
+  }
+  for (size_t i = 1; i < status.pools.size(); ++i) {
+    mark.Mix(static_cast<uint64_t>(status.pools[i].topology.epoch));
   }
   return mark.value();
 }
@@ -114,16 +121,17 @@ bool IsDue(StatusChange change, const std::optional<MonotonicTime>& written, Pla
 
 }  // namespace
 
-void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const Decision& decision,
-            PlanBuilder& out) {
+void Report(const ServiceObserved& seen, const ReconcilerOptions& options,
+            const std::vector<PoolReport>& pools, PlanBuilder& out) {
+  const Decision& decision = *pools.front().decision;
   TellGonePods(seen, out);
   TellNamespaceOf(seen, out);
   Remembered& remembered = out.plan().remembered;
-  StatusFacts status = SeeService(seen, options, decision, out.refused());
+  StatusFacts status = SeeService(options, pools, out.refused());
   status.fails = FailsFor(seen, out);
   SaySinceWhenModelIsMissing(status.awaited, seen, remembered);
   out.LookAgain(seen.rival_until);
-  const uint64_t mark = ProgressMark(status, decision.rollout.sides);
+  const uint64_t mark = ProgressMark(status, pools);
   // A download that runs is progress: one that hangs ends itself.
   const bool fetches = status.fetching || std::ranges::any_of(seen.pods, &PodSeen::fetches);
   status.progressed = Progressed(seen, mark, remembered);
@@ -190,6 +198,12 @@ std::vector<ServiceEvent> Transitions(const Node& before, const Node& after) {
     if (!from || !to || *from == *to) continue;
     std::string message = std::string(ToString(role)) + ": from " + std::to_string(*from) + " to " +
                           std::to_string(*to) + " instances";
+    const int pools_before = std::max(DesiredPools(before), 1);
+    const int pools_after = std::max(DesiredPools(after), 1);
+    if (pools_before != pools_after) {
+      message += ", and from " + std::to_string(pools_before) + " to " +
+                 std::to_string(pools_after) + " pools";
+    }
     const std::optional<DecisionRecord> decision = LastDecisionOf(after);
     if (decision && decision->action != DecisionRecord::Action::kHold) {
       message += "; " + decision->reason + ": " + decision->message;

@@ -22,14 +22,24 @@ struct Decision {
   bool old_serves = false;                   // the previous model serves meanwhile
 };
 
+// What a pass has decided of a pool.
+struct PoolReport {
+  int number = 1;
+  const ServiceObserved* seen = nullptr;  // its part
+  const Decision* decision = nullptr;
+  bool drains = false;  // it is no longer wanted
+};
+
 // Adds the report: statuses of scalers and service, and Events. Stores in Plan::remembered since
 // when passes fail, and when the service last progressed. Pure, like all functions here.
-void Report(const ServiceObserved& seen, const ReconcilerOptions& options, const Decision& decision,
-            PlanBuilder& out);
+//
+// `pools`: the first pool first; a service without pools is its own first pool.
+void Report(const ServiceObserved& seen, const ReconcilerOptions& options,
+            const std::vector<PoolReport>& pools, PlanBuilder& out);
 
 // Collects the input of the status, except what Report adds from earlier passes.
-StatusFacts SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
-                       const Decision& decision, const std::vector<Refusal>& refused);
+StatusFacts SeeService(const ReconcilerOptions& options, const std::vector<PoolReport>& pools,
+                       const std::vector<Refusal>& refused);
 
 // Events for changes of conditions and counts, for the history in `kubectl describe`.
 std::vector<ServiceEvent> Transitions(const Node& before, const Node& after);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -9,11 +10,13 @@
 #include "operator/reconcile/objects/names.h"
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/pods/roster.h"
+#include "operator/reconcile/pools/pools.h"
 #include "operator/reconcile/rollout/old_side.h"
 #include "operator/reconcile/scaling/decision_tree.h"
 #include "operator/reconcile/scaling/tick.h"
 #include "operator/reconcile/spec/held_spec.h"
 #include "operator/reconcile/spec/read_spec.h"
+#include "operator/reconcile/status/pool_facts.h"
 #include "operator/reconcile/status/report.h"
 #include "operator/reconcile/status/words.h"
 
@@ -42,14 +45,16 @@ void AlsoSay(const Cause& cause, Cause& said) {
 
 class Seeing {
  public:
-  Seeing(const ServiceObserved& seen, const ReconcilerOptions& options, const Decision& decision,
-         const std::vector<Refusal>& refused)
-      : seen_(seen),
+  // `others`: the pools beside this one, whose measurements are wanted too.
+  Seeing(const PoolReport& pool, const ReconcilerOptions& options,
+         std::span<const PoolReport> others, const std::vector<Refusal>& refused)
+      : seen_(*pool.seen),
         options_(options),
-        decision_(decision),
-        desired_(decision.rollout.desired),
-        sides_(decision.rollout.sides),
+        decision_(*pool.decision),
+        desired_(decision_.rollout.desired),
+        sides_(decision_.rollout.sides),
         front_(sides_.front),
+        others_(others),
         refused_(refused) {}
 
   StatusFacts Run() {
@@ -274,7 +279,8 @@ class Seeing {
     out_.endpoint = EndpointOf(service);
     if (out_.gateways_available >= out_.gateways_wanted) return;
     // Gateways find the workers through this Service.
-    const Cause no_members = WhyNoService(MembersName(service));
+    const Cause no_members = WhyNoService(UsesPools(desired_.service.spec) ? PoolName(service, 1)
+                                                                           : MembersName(service));
     out_.gateway_trouble = no_members ? no_members.message : WhyNoGateway();
     if (out_.gateway_trouble.empty()) out_.gateway_trouble = std::move(unmade);
   }
@@ -359,11 +365,24 @@ class Seeing {
         HeldNumber(is_same ? Was({"status", "topology", "imbalancePermille"}) : std::nullopt,
                    watch.imbalance_permille);
     out_.is_void = watch.is_void;
-    out_.tokens_per_second =
-        HeldNumber(Was({"status", "slo", "tokensPerSecond"}), watch.tokens_per_second);
+    std::optional<int64_t> tokens = watch.tokens_per_second;
+    LatencyCounts tpot = watch.tpot.Unpack(), ttft = watch.ttft.Unpack();
+    for (const PoolReport& other : others_) {
+      const Side& side = other.decision->rollout.sides.front;
+      const WatchSeen& its = side.epochs().watch;
+      if (side.committed() == nullptr || its.epoch != side.committed()->epoch) continue;
+      out_.is_void |= its.is_void;
+      if (its.tokens_per_second) tokens = tokens.value_or(0) + *its.tokens_per_second;
+      tpot += its.tpot.Unpack();
+      ttft += its.ttft.Unpack();
+      if (its.answers != MemberAnswers::kNotAll || out_.answers == MemberAnswers::kNotAll) continue;
+      out_.answers = MemberAnswers::kNotAll;
+      out_.unanswered = "pool " + std::to_string(other.number) + ": " + its.why_unanswered;
+    }
+    out_.tokens_per_second = HeldNumber(Was({"status", "slo", "tokensPerSecond"}), tokens);
     const SloSpec& slo = desired_.service.spec.slo;
-    out_.tpot_microseconds = Measured(slo.tpot, watch.tpot, "tpotMicroseconds");
-    out_.ttft_microseconds = Measured(slo.ttft, watch.ttft, "ttftMicroseconds");
+    out_.tpot_microseconds = Measured(slo.tpot, tpot, "tpotMicroseconds");
+    out_.ttft_microseconds = Measured(slo.ttft, ttft, "ttftMicroseconds");
     // A service that has never generated a token has no rate.
     if (out_.tokens_per_second == 0 && !Was({"status", "slo", "tokensPerSecond"})) {
       out_.tokens_per_second.reset();
@@ -373,10 +392,10 @@ class Seeing {
   std::optional<int64_t> Was(FieldPath path) const { return IntegerAt(seen_.tree, path); }
 
   std::optional<int64_t> Measured(const std::optional<LatencyTarget>& target,
-                                  const PackedLatencyCounts& counts, std::string_view field) const {
+                                  const LatencyCounts& counts, std::string_view field) const {
     if (!target) return std::nullopt;
     std::optional<int64_t> is;
-    if (const auto seconds = counts.Unpack().Percentile(ShareOf(target->percentile))) {
+    if (const auto seconds = counts.Percentile(ShareOf(target->percentile))) {
       is = std::llround(seconds->count() * 1e6);
     }
     return HeldNumber(Was({"status", "slo", field}), is);
@@ -388,6 +407,7 @@ class Seeing {
   const Desired& desired_;
   const Sides& sides_;
   const Side& front_;
+  const std::span<const PoolReport> others_;
   const std::vector<Refusal>& refused_;
   std::string failed_;  // of a role: which pod has failed, and why
   StatusFacts out_;
@@ -395,9 +415,22 @@ class Seeing {
 
 }  // namespace
 
-StatusFacts SeeService(const ServiceObserved& seen, const ReconcilerOptions& options,
-                       const Decision& decision, const std::vector<Refusal>& refused) {
-  return Seeing(seen, options, decision, refused).Run();
+StatusFacts SeeService(const ReconcilerOptions& options, const std::vector<PoolReport>& pools,
+                       const std::vector<Refusal>& refused) {
+  const std::span<const PoolReport> others = std::span(pools).subspan(1);
+  const PoolReport& first = pools.front();
+  StatusFacts out = Seeing(first, options, others, refused).Run();
+  const bool had_pools = DesiredPools(first.seen->tree) > 0;
+  if (!UsesPools(first.decision->rollout.desired.service.spec) && !had_pools) return out;
+  // Those whose counts are in the sums.
+  out.desired_pools = static_cast<int>(
+      std::ranges::count_if(pools, [](const PoolReport& pool) { return !pool.drains; }));
+  // The first pool's own state, beside the sums.
+  out.pools.push_back({first.number, false, PodsOf(out), out.topology, out.awaited});
+  for (const PoolReport& other : others) {
+    AddPool(Seeing(other, options, {}, refused).Run(), other.number, other.drains, out);
+  }
+  return out;
 }
 
 }  // namespace janus::control

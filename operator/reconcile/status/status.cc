@@ -19,6 +19,8 @@ namespace {
 
 using enum ConditionStatus;
 
+constexpr size_t kLongestPoolMessage = 512;  // of the field
+
 struct Judgement {
   ConditionStatus status;
   Cause cause;
@@ -82,8 +84,8 @@ bool Serves(const TopologyStatus& topology) {
   return topology.is_told && !topology.has_lost && topology.lost.empty();
 }
 
-Judgement OfTopology(const StatusFacts& seen) {
-  const TopologyStatus& topology = seen.topology;
+// Of one pool.
+Judgement OfEpoch(const TopologyStatus& topology, const Cause& waits_for, const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kTrue, {"Suspended", seen.asleep}};
   const std::string name = "epoch " + std::to_string(topology.epoch);
   if (topology.epoch > 0 && Serves(topology)) {
@@ -95,26 +97,61 @@ Judgement OfTopology(const StatusFacts& seen) {
   }
   if (!topology.reason.empty()) return {kFalse, {topology.reason, topology.message}};
   if (!topology.lost.empty()) {
-    const std::string awaited = seen.awaited ? "; " + seen.awaited.message : "";
+    const std::string awaited = waits_for ? "; " + waits_for.message : "";
     return {kFalse, {"EpochLost", topology.lost + awaited}};
   }
-  if (seen.awaited) return {kFalse, seen.awaited};
+  if (waits_for) return {kFalse, waits_for};
   if (topology.has_lost) return {kFalse, {"MemberLost", "a member of " + name + " is gone"}};
   if (topology.epoch > 0) return {kFalse, {"Preparing", name + " is being sent to its members"}};
   return {kFalse, {"NoTopology", "no topology is committed yet"}};
+}
+
+// The first pool that does not serve, or all.
+Judgement OfTopology(const StatusFacts& seen) {
+  Judgement out = OfEpoch(seen.topology, seen.awaited, seen);
+  if (!seen.asleep.empty() || seen.pools.size() < 2) return out;
+  std::string all;
+  for (const PoolStatus& pool : seen.pools) {
+    if (pool.drains) continue;
+    Judgement its = OfEpoch(pool.topology, pool.awaited, seen);
+    its.cause.message = "pool " + std::to_string(pool.number) + ": " + its.cause.message;
+    if (its.status != kTrue) return its;
+    all += (all.empty() ? "" : "; ") + its.cause.message;
+  }
+  out.cause.message = std::move(all);
+  return out;
+}
+
+bool ServesSomewhere(const StatusFacts& seen) {
+  if (seen.predecessor_serves || (seen.topology.epoch > 0 && Serves(seen.topology))) return true;
+  return std::ranges::any_of(seen.pools, [](const PoolStatus& pool) {
+    return !pool.drains && pool.topology.epoch > 0 && Serves(pool.topology);
+  });
+}
+
+// The pools that drain, in words; empty: none does.
+std::string Draining(const StatusFacts& seen) {
+  std::string out;
+  for (const PoolStatus& pool : seen.pools) {
+    if (!pool.drains || (pool.pods == 0 && pool.topology.epoch == 0)) continue;
+    out += "; pool " + std::to_string(pool.number) + " drains: " + std::to_string(pool.pods) +
+           (pool.pods == 1 ? " pod is left" : " pods are left");
+  }
+  return out;
 }
 
 Judgement OfEndpoint(const StatusFacts& seen) {
   if (!seen.asleep.empty()) return {kFalse, {"Suspended", seen.asleep}};
   // Without it, calls to the service's name reach nothing, or another program.
   if (seen.no_endpoint) return {kFalse, seen.no_endpoint};
-  if (seen.topology.epoch == 0 && !seen.predecessor_serves) {
+  const bool serves = ServesSomewhere(seen);
+  if (seen.topology.epoch == 0 && !serves) {
     return {kFalse, {"NoTopology", "no topology is committed yet"}};
   }
   if (seen.gateways_available == 0) {
     return {kFalse, {"GatewayNotReady", Gateways(seen)}};
   }
-  if (!Serves(seen.topology) && !seen.predecessor_serves) {
+  if (!serves) {
     return {kFalse, {"TopologyNotReady", OfTopology(seen).cause.message}};
   }
   return {kTrue, {"Serving", Gateways(seen)}};
@@ -167,7 +204,7 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
   if (seen.awaited && seen.awaited.reason == "Recreating") {
     return {kTrue, {seen.awaited.reason, seen.awaited.message + fails}};
   }
-  return {kTrue, {"Working", "changes are being made" + fails}};
+  return {kTrue, {"Working", "changes are being made" + Draining(seen) + fails}};
 }
 
 // Reports a role that does not follow its source rather than one that does.
@@ -335,6 +372,33 @@ Node TopologyTree(const TopologyStatus& topology) {
   return out;
 }
 
+std::string_view StateOf(const PoolStatus& pool) {
+  if (pool.drains) return "Draining";
+  if (pool.topology.epoch == 0) return "Starting";
+  return Serves(pool.topology) ? "Serving" : "Lost";
+}
+
+// A pool that has drained has gone from the list.
+Node PoolsTree(const StatusFacts& seen) {
+  Node out = Node::List();
+  for (const PoolStatus& pool : seen.pools) {
+    Node one = Object({{"number", Node::Integer(pool.number)},
+                       {"state", Text(StateOf(pool))},
+                       {"topology", Text(pool.topology.name)},
+                       {"epoch", Node::Integer(pool.topology.epoch)},
+                       {"attention", Node::Integer(pool.topology.m)},
+                       {"experts", Node::Integer(pool.topology.n)}});
+    std::string why;
+    if (!Serves(pool.topology)) {
+      const Judgement its = OfEpoch(pool.topology, pool.awaited, seen);
+      if (its.status != kTrue) why = its.cause.message.substr(0, kLongestPoolMessage);
+    }
+    if (!why.empty()) one.Add("message", Text(why));
+    out.items.push_back(std::move(one));
+  }
+  return out;
+}
+
 void SetMeasured(const StatusFacts& seen, Node& service) {
   const Node* const was = FindAt(service, {"status", "slo"});
   Node slo = was == nullptr ? Node::Map() : *was;
@@ -425,7 +489,7 @@ std::vector<Condition> ConditionsOf(const StatusFacts& seen) {
   // A service that sleeps on purpose is complete, although it does not serve.
   const bool is_asleep = !seen.asleep.empty() && seen.attention.pods + seen.experts.pods == 0;
   const bool is_complete = roles_ready && !seen.invalid && !seen.replacing && !seen.held_back &&
-                           (available.status == kTrue || is_asleep);
+                           (available.status == kTrue || is_asleep) && Draining(seen).empty();
 
   Judgement ready{kTrue, {"AsWanted", "the service is as wanted" + WhilePaused(seen)}};
   if (seen.is_plain_text) {
@@ -500,6 +564,10 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
   SetDownload(seen, out);
   if (seen.plan) set("effective", EffectiveTree(*seen.plan, seen.gateway_replicas));
   if (seen.topology.epoch > 0) set("topology", TopologyTree(seen.topology));
+  if (seen.desired_pools > 0) {
+    set("desiredPools", Node::Integer(seen.desired_pools));
+    set("pools", PoolsTree(seen));
+  }
   if (seen.scaling.last) {
     set("decision", DecisionTree(*seen.scaling.last));
     Node history = Node::List();
@@ -561,6 +629,10 @@ StatusChange Compare(const Node& before, const Node& after) {
     // It changes with conditions, but a pass later: the kubelet reports a pod ready after it
     // joined.
     if (ReadyReplicas(before, role) != ReadyReplicas(after, role)) return StatusChange::kNow;
+  }
+  if (IntegerAt(before, {"status", "desiredPools"}) !=
+      IntegerAt(after, {"status", "desiredPools"})) {
+    return StatusChange::kNow;
   }
   if (HasOtherWords(before, after) || !HaveSameDownload(before, after)) return StatusChange::kWords;
   return StatusChange::kNumbers;

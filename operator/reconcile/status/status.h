@@ -74,6 +74,15 @@ struct TopologyStatus {
   std::optional<int64_t> imbalance_permille = {};
 };
 
+// A pool of a service that uses pools.
+struct PoolStatus {
+  int number = 1;
+  bool drains = false;  // it is no longer wanted
+  int pods = 0;         // that are still there
+  TopologyStatus topology = {};
+  Cause awaited = {};  // what its next epoch waits for
+};
+
 // Decisions on counts, and what requests got.
 struct ScalingStatus {
   bool is_scaled = false;  // a role is in mode SLO
@@ -91,7 +100,9 @@ struct StatusFacts {
   int64_t generation = 0;
   RoleStatus attention;
   RoleStatus experts;
-  TopologyStatus topology;
+  TopologyStatus topology;        // of the first pool
+  std::vector<PoolStatus> pools;  // all; empty: the service uses no pools
+  int desired_pools = 0;          // 0: likewise
   int gateways_available = 0;
   int gateways_wanted = 0;
   Cause no_endpoint;            // the Service is missing, or has another owner

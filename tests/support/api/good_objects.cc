@@ -58,7 +58,8 @@ std::vector<Node> MoEServices() {
   exchange: {mode: TwoPhaseParallel, transport: RDMA, compression: FP8, gate: Attention, sum: FixedPoint, sumBits: 24, sumExponents: [-17, 3], hostShared: true}
   pipeline: {microBatches: 3}
   ratio: {min: {experts: 1, attention: 2}, max: {experts: 4, attention: 1}}
-  scaling: {intervalSeconds: 30, predictor: EWMA, maxGPUs: 64, advisory: true, pendingTimeoutSeconds: 600, standby: 1}
+  scaling: {intervalSeconds: 30, predictor: EWMA, maxGPUs: 64, maxPools: 4, advisory: true, pendingTimeoutSeconds: 600, standby: 1}
+  pools: 2
   drain: {timeoutSeconds: 60, withoutCapacity: Shrink}
   rollout: {type: SideBySide, drainSeconds: 30}
   gateway:

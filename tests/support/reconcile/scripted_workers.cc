@@ -296,9 +296,20 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
 }
 
 void ScriptedWorkers::LoseEpochOf(const InstanceId& id, const std::string& why) {
-  const int64_t epoch = workers_[id].serving;
-  for (auto& [other, worker] : workers_) {
-    if (worker.serving == epoch) worker.holding = why;
+  const auto list = server_.List(kTopologies, {}, {Seconds(10), {}});
+  ASSERT_TRUE(list.ok()) << list.status().ToString();
+  for (const Node& record : list->items) {
+    const std::optional<TopologyRecord> committed = ParseMoETopology(record).object.spec.committed;
+    if (!committed) continue;
+    const auto has = [&](const InstanceId& one) {
+      return std::ranges::any_of(committed->instances, [&](const TopologyInstance& member) {
+        return IdOf(member) == one;
+      });
+    };
+    if (!has(id)) continue;
+    for (auto& [other, worker] : workers_) {
+      if (has(other)) worker.holding = why;
+    }
   }
 }
 

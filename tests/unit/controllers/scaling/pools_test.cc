@@ -73,6 +73,21 @@ TEST(Pools, KeepWhatEachKeepsOfItsShare) {
   EXPECT_LT(differ, 30);
 }
 
+TEST(Pools, AreNeverFewerThanThePolicyAsksFor) {
+  ScalingPolicy policy = Policy(4);
+  policy.min_pools = 2;
+  const CountBounds bounds = BoundsOf(Direct(), policy);
+  EXPECT_FALSE(IsAllowed(bounds, Direct(), {8, 16, 1}));
+  EXPECT_TRUE(IsAllowed(bounds, Direct(), {8, 16, 2}));
+  EXPECT_EQ(NearestAllowed(bounds, Direct(), {8, 16, 1})->pools, 2);
+  const Decision grows = Decide(Direct(), policy, Busy(0, {8, 16}, 1), {}).decision;
+  ASSERT_EQ(grows.verb, Verb::kScale) << grows.text;
+  EXPECT_EQ(grows.reason, Reason::kOutOfBounds);
+  EXPECT_EQ(grows.target.how.pools, 2);
+  policy.min_pools = 5;
+  EXPECT_EQ(Validate(policy).code(), StatusCode::kInvalidArgument);
+}
+
 TEST(Pools, AreNotChangedForNothing) {
   const ScalingPolicy policy = Policy(8);
   Memory memory;

@@ -136,7 +136,8 @@ spec:
   exchange: {mode: TwoPhaseParallel, transport: RDMA, compression: FP8, gate: Attention, sum: FixedPoint, sumBits: 24, sumExponents: [-17, 3], hostShared: true}
   pipeline: {microBatches: 3}
   ratio: {min: {experts: 1, attention: 2}, max: {experts: 4, attention: 1}}
-  scaling: {intervalSeconds: 30, predictor: EWMA, maxGPUs: 64, advisory: true, pendingTimeoutSeconds: 600, standby: 1}
+  scaling: {intervalSeconds: 30, predictor: EWMA, maxGPUs: 64, maxPools: 4, advisory: true, pendingTimeoutSeconds: 600, standby: 1}
+  pools: 2
   drain: {timeoutSeconds: 60, withoutCapacity: Shrink}
   rollout: {type: SideBySide, drainSeconds: 30}
   gateway:
@@ -169,6 +170,8 @@ status: {whatever: 1}
   EXPECT_EQ(spec.exchange.sum_bits, 24);
   EXPECT_EQ(spec.exchange.sum_exponents, (std::vector<int32_t>{-17, 3}));
   EXPECT_EQ(spec.scaling.max_gpus, 64);
+  EXPECT_EQ(spec.scaling.max_pools, 4);
+  EXPECT_EQ(spec.pools, 2);
   EXPECT_EQ(spec.gateway.service.type, ServiceType::kLoadBalancer);
   EXPECT_TRUE(spec.suspend);
 }
@@ -227,7 +230,8 @@ INSTANTIATE_TEST_SUITE_P(
              "'replicas'?"},
         Case{"AFieldFarFromAny", kFixed, "device: CPU", "zebra: CPU",
              "service.yaml:6: spec.zebra: is not a field here; the fields are model, slo, image, "
-             "imagePullSecrets, device, timed, roles, exchange, pipeline, ratio, scaling, drain, "
+             "imagePullSecrets, device, timed, pools, roles, exchange, pipeline, ratio, scaling, "
+             "drain, "
              "rollout, "
              "gateway, security, paused, suspend"},
         Case{"TextForAnInteger", kFixed, "replicas: 2", "replicas: two",

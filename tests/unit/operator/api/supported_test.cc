@@ -116,6 +116,7 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
       {"suspend: true", "suspend"},
       {"device: Timed\n  timed: {hardware: B300, model: dbrx}", "timed.hardware"},
       {"device: Timed\n  timed: {hardware: H200, model: gpt-5}", "timed.model"},
+      {"pools: 4\n  scaling: {maxPools: 3}", "scaling.maxPools"},
   };
   for (const auto& [lines, field] : kSpec) expect_one(Errors(lines), field);
   const std::pair<const char*, const char*> kRole[] = {
@@ -134,6 +135,7 @@ TEST(Supported, ReachesEveryLineOfItsTable) {
     expect_one(Errors("", role), std::string("roles.attention.") + field);
     expect_one(Errors("", "replicas: 2", role), std::string("roles.experts.") + field);
   }
+  expect_one(Errors("pools: 2", "scaling: {mode: External}"), "pools");
   expect_one(Errors("", "replicas: 2, kvCache: {blockSize: 32}"),
              "roles.attention.kvCache.blockSize");
   expect_one(Errors("", "replicas: 2, kvCache: {prefixHostMemory: 1Gi}"),

@@ -38,6 +38,8 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       "  - {name: attention, desiredInstances: 2, readyReplicas: 2, readyInstances: 1}\n"
       "  - {name: experts, desiredInstances: 4}\n"
       "  topology: {epoch: 7, imbalancePermille: 1250}\n"
+      "  pools: [{number: 1, state: Serving}, {number: 2, state: Serving}, "
+      "{number: 3, state: Draining}]\n"
       "  conditions:\n"
       "  - {type: Ready, status: 'False', reason: GatewayNotReady, lastTransitionTime: "
       "'2026-01-01T00:00:00Z'}\n"
@@ -52,6 +54,8 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       {"janus_role_desired_replicas prod chat experts", 4},
       {"janus_role_ready_replicas prod chat attention", 1},
       {"janus_topology_epoch prod chat", 7},
+      {"janus_pools prod chat Serving", 2},
+      {"janus_pools prod chat Draining", 1},
       {"janus_slo_target_seconds prod chat tpot", 0.05},
       {"janus_slo_target_seconds prod chat ttft", 2},
       {"janus_tpot_observed_seconds prod chat", 0.041},

@@ -59,6 +59,20 @@ TEST(PolicyOf, TakesTheDefaultsOfTheApi) {
   EXPECT_EQ(policy.pending_timeout_seconds, 1200);
 }
 
+TEST(PolicyOf, TakesTheNumbersOfPools) {
+  const ScalingPolicy policy =
+      Policy(std::string(kTarget) + "  pools: 2\n  scaling: {maxPools: 4}\n");
+  EXPECT_EQ(policy.min_pools, 2);
+  EXPECT_EQ(policy.max_pools, 4);
+  EXPECT_EQ(policy.attention.max, 4 * 256) << "of all pools";
+  const ScalingPolicy fixed =
+      Policy(std::string(kTarget) + "  pools: 3\n  roles: {experts: {replicas: 2}}\n");
+  EXPECT_EQ(fixed.min_pools, 3);
+  EXPECT_EQ(fixed.max_pools, 3);
+  EXPECT_EQ(fixed.experts.min, 6) << "each pool has two";
+  EXPECT_EQ(fixed.experts.max, 6);
+}
+
 TEST(PolicyOf, TakesTheTargetsWithTheirPercentiles) {
   const ScalingPolicy policy = Policy(
       "  slo:\n"

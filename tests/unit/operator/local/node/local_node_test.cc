@@ -643,7 +643,8 @@ TEST_F(LocalNodeTest, TheMembersLinkLeadsToAReadyWorkerAndMovesWhenThatGoes) {
   const auto leads_to = [&](const std::string& name) {
     const std::string ip(TextAt(*Pod(name), {"status", "podIP"}));
     std::error_code error;
-    return "unix:" + fs::read_symlink(folder_.path() + "/members", error).string() == ip + ":9000";
+    return "unix:" + fs::read_symlink(folder_.path() + "/members-1", error).string() ==
+           ip + ":9000";
   };
   Script a, b, c;
   a.Set("not-ready");

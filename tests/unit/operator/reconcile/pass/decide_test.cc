@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "common/pools.h"
 #include "operator/api/json.h"
 #include "operator/reconcile/children/plan_children.h"
 #include "operator/reconcile/model/fetch_pod.h"
@@ -296,11 +297,12 @@ TEST_F(DecideTest, EveryChildThatMayBeWantedIsObserved) {
   for (const std::string_view role : {"attention", "experts"}) {
     Edit({"spec", "roles", role}, *ParseJson(R"({"scaling":{"mode":"External"}})", "role"), seen);
   }
+  Edit({"spec", "pools"}, Node::Integer(1), seen);
   const Rollout rollout = DecideRollout(seen, sim_.op().options());
   std::set<std::pair<std::string, std::string>> names;
   for (const auto& [resource, name] : ChildNames("demo")) names.emplace(resource->plural, name);
   std::vector<Child> wanted =
-      WantedChildren(seen, sim_.op().options(), rollout.sides, rollout.desired);
+      WantedChildren(seen, sim_.op().options(), rollout.sides, rollout.desired, {{}, kMostPools});
   wanted.push_back(FetchPolicy(rollout.desired.service, sim_.op().options().defaults));
   EXPECT_EQ(wanted.size(), names.size());
   for (const Child& child : wanted) {
