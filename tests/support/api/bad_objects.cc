@@ -57,21 +57,27 @@ bool TakesUmlauts(const Node& schema) {
   return form.empty() || form == "self.startsWith('/')" || form == "self.matches('^[^/]+/[^/]+$')";
 }
 
-// So many entries like `one`. If the list needs distinct keys, they are letters, or the values of
-// an enumeration as far as these suffice.
+// So many entries like `one`. If the list needs distinct keys, they are numbers from the least on,
+// letters, or the values of an enumeration as far as these suffice.
 Node ListOf(const Node& schema, const Node& one, int64_t count) {
   Node out = Node::List();
   out.items.assign(static_cast<size_t>(count), one);
   const Node* const keys = schema.Find("x-kubernetes-list-map-keys");
   if (keys == nullptr) return out;
   const std::string& key = keys->items.at(0).text;
-  const Node* const allowed = PropertyOf(*schema.Find("items"), key)->Find("enum");
+  const Node& key_schema = *PropertyOf(*schema.Find("items"), key);
+  const Node* const allowed = key_schema.Find("enum");
+  const bool is_number = Keyword(key_schema, "type") == "integer";
   for (size_t i = 0; i < out.items.size(); ++i) {
     const std::string letters{static_cast<char>('a' + i / 26), static_cast<char>('a' + i % 26)};
     const bool is_named = allowed != nullptr && i < allowed->items.size();
     for (NodeField& field : out.items[i].fields) {
       if (field.name != key) continue;
-      field.value = is_named ? allowed->items[i] : Node::String(letters);
+      if (is_number) {
+        field.value = Node::Integer(key_schema.Find("minimum")->integer + static_cast<int64_t>(i));
+      } else {
+        field.value = is_named ? allowed->items[i] : Node::String(letters);
+      }
     }
   }
   return out;
