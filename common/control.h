@@ -13,6 +13,7 @@ struct Stamp {
   std::string service_uid;
   uint64_t fence = 0;
   uint64_t epoch = 0;
+  uint32_t pool = 0;  // of the service; 0: not named
 };
 
 // A worker's progress in preparing an epoch.

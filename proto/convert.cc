@@ -436,11 +436,12 @@ v1::Stamp ToProto(const Stamp& stamp) {
   to.set_service_uid(stamp.service_uid);
   to.set_fence(stamp.fence);
   to.set_epoch(stamp.epoch);
+  to.set_pool(stamp.pool);
   return to;
 }
 
 Stamp FromProto(const v1::Stamp& stamp) {
-  return {stamp.service_uid(), stamp.fence(), stamp.epoch()};
+  return {stamp.service_uid(), stamp.fence(), stamp.epoch(), stamp.pool()};
 }
 
 v1::PrepareProgress ToProto(const PrepareProgress& progress) {

@@ -190,6 +190,11 @@ Result<World> WorldFrom(const Look& look, const ObserveOptions& options, LookHis
   history.gateways.latencies = {};
   world.step = SampleBetween(before, history.last, look.time_seconds, options.warm_up_steps,
                              look.current.micro_batches, 0);
+  if (world.step) {
+    // Rows of all instances; the step is that of a mean pool.
+    world.step->load.decode_rows /= look.current.pools;
+    world.step->load.prompt_rows /= look.current.pools;
+  }
   world.current = look.current;
   world.attention = look.attention;
   world.experts = look.experts;

@@ -100,7 +100,7 @@ struct World {
   Occupancy now;
   Observed observed;
   Ended ended;
-  std::optional<StepSample> step;  // measured since the last decision
+  std::optional<StepSample> step;  // of a mean pool, measured since the last decision
   Configuration current;           // the committed topology; m and n are the ready members of a
                                    // pool
   RoleState attention;

@@ -93,6 +93,7 @@ Status Worker::Accept(const Stamp& stamp) {
 
 Status Worker::CheckStamp(const Stamp& stamp) {
   JANUS_RETURN_IF_ERROR(CheckService(stamp.service_uid));
+  JANUS_RETURN_IF_ERROR(CheckPool(stamp.pool));
   if (stamp.fence < fence_) {
     return Aborted("fence " + std::to_string(stamp.fence) + " is older than " +
                    std::to_string(fence_) + ": another operator leads");

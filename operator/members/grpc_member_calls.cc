@@ -22,7 +22,7 @@ constexpr std::chrono::seconds kAnswer{8};
 
 v1::Stamp StampOf(const MemberOrder& order) {
   return ToProto(Stamp{order.service_uid, static_cast<uint64_t>(order.fence),
-                       static_cast<uint64_t>(order.epoch)});
+                       static_cast<uint64_t>(order.epoch), static_cast<uint32_t>(order.pool)});
 }
 
 void AddTargets(const std::vector<TopologyInstance>& members,

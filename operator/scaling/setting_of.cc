@@ -62,11 +62,12 @@ controllers::InstanceRoom RoomOf(const RunningService& service, double experts_f
   return room;
 }
 
-// Instances of a role that a predictor knows. Each of them takes time to build it.
+// Instances of a role in a pool that a predictor knows. Each of them takes time to build it.
 int TableSize(const controllers::ScalingPolicy& policy, const controllers::RolePolicy& role,
               int most, int serving) {
   if (policy.max_gpus > 0) most = std::min(most, policy.max_gpus - 1);
-  return std::max({std::min(role.max, std::max(most, role.min)), serving, 1});
+  const int least = (role.min + policy.min_pools - 1) / policy.min_pools;  // of each pool
+  return std::max({std::min(role.max, std::max(most, least)), serving, 1});
 }
 
 // Numerics and the side of the gate are the user's. The mode is one of those that an epoch may

@@ -31,15 +31,15 @@ struct RunningService {
   const controllers::ScalingPolicy& policy;
   std::span<const HardwareProfileObject> profiles = {};  // have passed ValidateSchema
   Ground ground = Ground::kCluster;
-  // Instances that serve now. A predictor knows them, even where the policy allows fewer.
+  // Instances of a pool that serve now. A predictor knows them, even where the policy allows fewer.
   int m = 0;
   int n = 0;
   std::optional<StandsFor> stands_for = std::nullopt;  // of timed devices
 };
 
-// What a predictor for it is built from. It knows only what this version serves: one pool, one
-// device an instance, and the exchange of the plan. Of its modes: all that an epoch may take. Timed
-// devices play Direct in bf16, whatever the plan's exchange is.
+// What a predictor of its pools is built from. It knows only what this version serves: one device
+// an instance, and the exchange of the plan. Of its modes: all that an epoch may take. Timed devices
+// play Direct in bf16, whatever the plan's exchange is.
 // One or two micro-batches, or as many as the spec says; on CPUs one, since both roles then share
 // the cores that a second one would fill. KV tokens and slots are those of the plan.
 //

@@ -114,7 +114,10 @@ void EpochDriver::Lose(int64_t epoch, const std::string& why, MonotonicTime now,
 
 MemberOrder EpochDriver::OrderTo(int64_t epoch, const TopologyRecord& of,
                                  const Record& record) const {
-  return {record.service, record.service_uid, progress_.fence, epoch, AliveOf(of, record.alive)};
+  MemberOrder out{record.service, record.service_uid, progress_.fence, epoch,
+                  AliveOf(of, record.alive)};
+  out.pool = PoolOf(record.object);
+  return out;
 }
 
 void EpochDriver::HearCall(const Record& record, const TellEvent& tell,

@@ -64,6 +64,8 @@ struct MemberOrder {
   // With Ask: the answer comes when the member that relays the question has lost the epoch, and
   // otherwise after this time.
   std::chrono::milliseconds until_loss{0};
+  // The pool of the members: a worker of another pool refuses. 0: not named.
+  int pool = 0;
 };
 
 // For an ended epoch: the topology that serves instead.

@@ -101,7 +101,10 @@ std::vector<PodRemoval> PlanEndOfOldSide(const ServiceObserved& seen, const Roll
 
 MemberOrder ReleaseOrder(const ServiceObserved& seen, const Side& side, int64_t epoch,
                          std::vector<TopologyInstance> members) {
-  return {seen.key(), seen.uid(), side.topology->topology->spec.fence, epoch, std::move(members)};
+  MemberOrder out{seen.key(), seen.uid(), side.topology->topology->spec.fence, epoch,
+                  std::move(members)};
+  out.pool = side.topology->pool();
+  return out;
 }
 
 MonotonicTime EndOfDrain(const ServiceObserved& seen, const Side& side, int drain_seconds) {

@@ -238,7 +238,8 @@ class Ticking {
     }
     const janus::Result<PredictorInputs> inputs =
         InputsOf({spec_, *desired_.planned, *policy, seen_.profiles, options_.ground,
-                  look.attention.ready, look.experts.ready, StoodFor()});
+                  PodCount(look.attention.ready, serving_pools_),
+                  PodCount(look.experts.ready, serving_pools_), StoodFor()});
     if (!inputs.ok()) return HoldFor(inputs.status());
     const janus::Result<controllers::Predictor> predictor = next_.predictors.Get(*inputs);
     if (!predictor.ok()) return HoldFor(predictor.status());

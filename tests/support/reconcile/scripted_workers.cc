@@ -239,6 +239,18 @@ LoadCounts ScriptedWorkers::LoadOf(const Worker& worker, size_t members) const {
   return load;
 }
 
+size_t ScriptedWorkers::PoolsThatServe(const ObjectKey& service) {
+  ListOptions options;
+  options.selection.namespace_ = service.namespace_;
+  size_t out = 0;
+  for (const Node& one : server_.List(kTopologies, options, CallLimits())->items) {
+    if (TextAt(one, {"metadata", "labels", kServiceLabel}) != service.name) continue;
+    out += IntegerAt(one, {"spec", "committed", "epoch"}).value_or(0) >
+           IntegerAt(one, {"spec", "endedEpoch"}).value_or(0);
+  }
+  return std::max<size_t>(out, 1);
+}
+
 std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& order, Wake wake) {
   ++questions_;
   Statistics statistics;
@@ -252,6 +264,7 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
   CountTraffic();
   statistics.epoch = static_cast<uint64_t>(order.epoch);
   if (traffic_) statistics.gateways.gateways.push_back(gateway_);
+  const size_t pools = PoolsThatServe(order.service);
   std::array<size_t, 2> members{};
   for (const TopologyInstance& one : order.members) ++members[one.role == Role::kExperts];
   for (const TopologyInstance& one : order.members) {
@@ -276,7 +289,8 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
       if (!link.measured) link.not_measured = "its answers took too long";
     }
     if (traffic_) {
-      said.load = LoadOf(worker, members[one.role == Role::kExperts]);
+      // Each pool has its share of the traffic.
+      said.load = LoadOf(worker, pools * members[one.role == Role::kExperts]);
       said.steps = said.rounds = steps_;
       said.timed_waits = steps_;
       said.timed_overruns = static_cast<uint64_t>(late_);

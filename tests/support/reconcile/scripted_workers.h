@@ -99,6 +99,7 @@ class ScriptedWorkers final : public MemberCalls {
   // Adds the traffic since the last answer to the counters.
   void CountTraffic();
   LoadCounts LoadOf(const Worker& worker, size_t members) const;
+  size_t PoolsThatServe(const ObjectKey& service);
   std::unique_ptr<MemberCall> Answer(Status result, Seconds after, Wake wake);
   // The first error of a member that has seen a higher fence, hangs or refuses; otherwise OK.
   Status Take(const MemberOrder& order, const std::function<Status(Worker&)>& act);

@@ -154,6 +154,24 @@ TEST_F(WorldFromTest, ASteadyServiceIsSeenAsItIs) {
   EXPECT_TRUE(world.is_rolling_out);
 }
 
+TEST_F(WorldFromTest, TheStepIsOfOnePoolAndTheOccupancyOfAll) {
+  for (const double time : {0.0, 15.0}) {
+    Look look = At(time);
+    look.statistics.instances.push_back(Instance(Role::kExperts, 1, time));
+    look.experts.ready = 2;
+    look.current.m = look.current.n = 1;
+    look.current.pools = 2;
+    const Result<World> world = See(look);
+    if (time == 0) continue;
+    ASSERT_TRUE(world.ok()) << world.status().ToString();
+    ASSERT_TRUE(world->step);
+    EXPECT_NEAR(world->step->load.decode_rows, 3, 1e-9);
+    EXPECT_NEAR(world->step->load.prompt_rows, 1, 1e-9);
+    EXPECT_NEAR(world->step->load.context, 200, 1e-9);
+    EXPECT_EQ(world->now.running, 6);
+  }
+}
+
 TEST_F(WorldFromTest, WhatMissedEitherTargetOrWasRefusedDidNotAttain) {
   SeeUntil(30);
   Look look = At(45);

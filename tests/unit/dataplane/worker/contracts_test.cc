@@ -73,6 +73,7 @@ grpc::Status Supersede(ServiceUnderTest& service, ServedWorker& worker, const v1
 v1::GetTopologyRequest Ask(const v1::Stamp& stamp) {
   v1::GetTopologyRequest request;
   request.set_service_uid(stamp.service_uid());
+  request.set_pool(stamp.pool());
   return request;
 }
 grpc::Status GetTopology(ServiceUnderTest&, ServedWorker& worker, const v1::Stamp& stamp) {
@@ -124,6 +125,20 @@ TEST_P(ContractsTest, IsRefusedToAnotherService) {
   for (ServedWorker* worker : BothRoles()) {
     EXPECT_EQ(Code(*worker, "service-2"), grpc::StatusCode::PERMISSION_DENIED);
     EXPECT_EQ(Code(*worker, ""), grpc::StatusCode::PERMISSION_DENIED);
+  }
+}
+
+// An address may come to belong to a worker of another pool.
+TEST_P(ContractsTest, IsRefusedToAnotherPoolWhereItNamesOne) {
+  const std::string_view name = GetParam().name;
+  const bool names_one = GetParam().writes || name == "GetTopology" || name == "WatchTopology";
+  for (ServedWorker* worker : BothRoles()) {
+    v1::Stamp stamp = StampOf(kOwn, kFence, 1);
+    stamp.set_pool(2);
+    EXPECT_EQ(GetParam().call(service_, *worker, stamp).error_code(),
+              names_one ? grpc::StatusCode::FAILED_PRECONDITION : grpc::StatusCode::OK);
+    stamp.set_pool(1);
+    EXPECT_EQ(GetParam().call(service_, *worker, stamp).error_code(), grpc::StatusCode::OK);
   }
 }
 

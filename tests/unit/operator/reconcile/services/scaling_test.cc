@@ -242,6 +242,67 @@ TEST_F(ScalingTest, LateResultsOfTimedDevicesDecideNothing) {
   EXPECT_GT(Instances(), before) << Scaling();
 }
 
+int64_t Pools(SimulatedService& sim) {
+  return IntegerAt(sim.Service(), {"status", "desiredPools"}).value_or(0);
+}
+
+// Of all pools: the instances in their committed epochs.
+int Members(SimulatedService& sim) {
+  size_t out = 0;
+  for (const Node& one : sim.List(kTopologies)) {
+    const MoETopologySpec spec = ParseMoETopology(one).object.spec;
+    if (spec.committed && spec.committed->epoch > spec.ended_epoch) {
+      out += spec.committed->instances.size();
+    }
+  }
+  return static_cast<int>(out);
+}
+
+TEST_F(ScalingTest, PoolsHaveEqualSharesOfWhatIsDecided) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin("  pools: 2\n");
+  sim_.Run(Seconds(120));
+  const int few = Instances();
+  EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
+  sim_.workers.SetTraffic({.requests_per_second = 15});
+  sim_.Run(Seconds(300));
+  EXPECT_GT(Instances(), few) << Scaling();
+  const std::optional<DecisionRecord> decision = LastDecisionOf(sim_.Service());
+  ASSERT_TRUE(decision);
+  EXPECT_EQ(decision->to.pools, 2);
+  for (const Role role : {Role::kAttention, Role::kExperts}) EXPECT_EQ(Desired(role) % 2, 0);
+  EXPECT_EQ(Pools(sim_), 2);
+  EXPECT_EQ(Members(sim_), Instances()) << sim_.MessageOf("Ready");
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  sim_.Run(Seconds(1800));
+  EXPECT_EQ(Instances(), few) << Scaling();
+}
+
+TEST_F(ScalingTest, DecisionsDrainAPoolThatNoBoundAndNoLoadNeeds) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin("  pools: 2\n  scaling: {maxPools: 3}\n  rollout: {drainSeconds: 10}\n");
+  sim_.Run(Seconds(400));
+  EXPECT_EQ(Pools(sim_), 2) << Scaling();
+  sim_.Patch(R"({"spec":{"pools":1}})");
+  sim_.Run(Seconds(1200));
+  EXPECT_EQ(Pools(sim_), 1) << Scaling();
+  EXPECT_EQ(Members(sim_), Instances());
+  const std::vector<DecisionRecord> history = HistoryOf(sim_.Service());
+  EXPECT_TRUE(std::ranges::any_of(history, [](const DecisionRecord& one) {
+    return one.from.pools == 2 && one.to.pools == 1 && one.reason == "Cheaper";
+  })) << Scaling();
+  // Another leader keeps the number.
+  sim_.RestartOperator();
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(Pools(sim_), 1);
+  // A higher bound adds one, under load too.
+  sim_.workers.SetTraffic({.requests_per_second = 30, .tpot_seconds = 0.05});
+  sim_.Patch(R"({"spec":{"pools":3}})");
+  sim_.Run(Seconds(120));
+  EXPECT_EQ(Pools(sim_), 3) << Scaling();
+  EXPECT_EQ(Members(sim_), Instances()) << sim_.MessageOf("Ready");
+}
+
 // A count in the spec takes the role out of mode SLO, and its removal gives the role back.
 TEST_F(ScalingTest, ACountThatAUserWritesStays) {
   sim_.workers.SetTraffic({.requests_per_second = 1});
