@@ -2,12 +2,14 @@
 // with DeepSeek-V3 on H200, with one pool and with up to eight. It shows which improvement of the
 // data plane would gain most.
 //
-// levers_bench
+// levers_bench [--only WORD]
+//   --only   levers with the word in their names
 
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "cli/simulate/command.h"
 #include "controllers/simulate/compare.h"
 
@@ -34,33 +36,58 @@ struct Lever {
   const char* name;
   void (*set)(PredictorOptions&);
   double exchange = 1;  // a factor on the model's times
+  // What passes between the instances of a node takes no time, as if it overlapped the network.
+  bool is_free_inside = false;
 };
-void TwoPhases(PredictorOptions& o) {
-  o.modes = {ExchangeMode::kDirect, ExchangeMode::kTwoPhaseParallel};
+// The numerics are the user's choice when the service is created. They are fixed in a run.
+void Fp8(PredictorOptions& o) {
+  o.wires = {WireFormat::kFp8};
+}
+void Sums(PredictorOptions& o, int bits) {
+  o.sums = {SumRule::kFixedPoint};
+  o.sum_bits = bits;
 }
 const Lever kLevers[] = {
-    {"as served", [](PredictorOptions&) {}},
-    {"gate on attention",
+    {"Direct alone", [](PredictorOptions& o) { o.modes = {ExchangeMode::kDirect}; }},
+    {"as served without options", [](PredictorOptions&) {}},
+    {"sums of 32 bits", [](PredictorOptions& o) { Sums(o, 32); }},
+    {"sums of 24 bits", [](PredictorOptions& o) { Sums(o, 24); }},
+    {"fp8", Fp8},
+    {"fp8 rows, sums of 24 bits",
+     [](PredictorOptions& o) {
+       Fp8(o);
+       Sums(o, 24);
+     }},
+    {"gate on attention (not served on GPUs)",
      [](PredictorOptions& o) {
        o.gates = {GateSide::kExperts, GateSide::kAttention};
      }},
-    {"fp8 both ways", [](PredictorOptions& o) { o.wires = {WireFormat::kFp8}; }},
-    {"two phases over every card", TwoPhases},
-    {"two phases, FixedPoint sums per node",
+    {"gate on attention, fp8",
      [](PredictorOptions& o) {
-       TwoPhases(o);
-       o.sums = {SumRule::kContributions, SumRule::kFixedPoint};
+       Fp8(o);
+       o.gates = {GateSide::kExperts, GateSide::kAttention};
      }},
-    {"two phases, fp8",
-     [](PredictorOptions& o) {
-       TwoPhases(o);
-       o.wires = {WireFormat::kFp8};
-     }},
-    {"all together", [](PredictorOptions& o) { o = WithAllModes(o); }},
+    {"all, chosen at any time", [](PredictorOptions& o) { o = WithAllModes(o); }},
+    {"fp8, free inside nodes", Fp8, 1, true},
+    {"all, free inside nodes", [](PredictorOptions& o) { o = WithAllModes(o); }, 1, true},
     {"all, and a free exchange", [](PredictorOptions& o) { o = WithAllModes(o); }, 1e-3},
 };
 
-int Main() {
+void SetFreeInside(Setting& setting) {
+  for (DeviceCosts* device : {&setting.attention, &setting.experts}) {
+    device->dispatch.inner_bytes_per_second = device->combine.inner_bytes_per_second = 1e18;
+    device->all_gather = {{0, 0, 1e18}, {0, 0, 1e18}};
+  }
+}
+
+int Main(const std::vector<std::string>& args) {
+  std::string only;
+  if (!TakeFlags("levers_bench", args, {Flag{"--only", "a text", [&](std::string_view value) {
+                                               only = value;
+                                               return true;
+                                             }}})) {
+    return 2;
+  }
   std::printf(
       "DeepSeek-V3 on H200, TPOT 100 ms, prompts computed elsewhere: GPU-hours, attainment\n\n"
       "| lever | pools |");
@@ -85,11 +112,14 @@ int Main() {
   const auto setting = cli::ReadSetting(options.setting);
   if (!setting.ok()) return 1;
   for (const Lever& lever : kLevers) {
+    if (std::string(lever.name).find(only) == std::string::npos) continue;
     for (const int pools : {1, 8}) {
       std::printf("| %s | %d |", lever.name, pools);
       for (const auto& workload : requests) {
         Comparison comparison;
-        comparison.belief = comparison.truth = Perturbed(*setting, {1, 1, lever.exchange});
+        comparison.belief = Perturbed(*setting, {1, 1, lever.exchange});
+        if (lever.is_free_inside) SetFreeInside(comparison.belief);
+        comparison.truth = comparison.belief;
         comparison.scaling = options.scaling;
         comparison.scaling.max_pools = pools;
         comparison.predictor.max_micro_batches = 4;
@@ -113,6 +143,6 @@ int Main() {
 }  // namespace
 }  // namespace janus::bench
 
-int main() {
-  return janus::bench::Main();
+int main(int argc, char** argv) {
+  return janus::bench::Main({argv + 1, argv + argc});
 }

@@ -1,22 +1,28 @@
 // Every trace of data/traces under our policy and under peers: both models, H200 and H100, TPOT 50
 // and 100 ms, at two scales. Prints the table of docs/simulation.md.
 //
-// policies_bench [--only WORD] [--keep FILE]
-//   --only   cases with the word in their names
-//   --keep   results so far (build/policies_bench.csv). A case that this same program has run is
-//            not run again: a run that was cut continues.
+// policies_bench [--only WORD] [--columns WORDS] [--keep FILE] [--csv FILE] [--peers FILE]
+//   --only     cases with the word in their names
+//   --columns  which to run, separated by commas: today, fp8, sums, pools, all, same, sized, any
+//   --keep     results so far (build/policies_bench.tsv). What this same program has run is not run
+//              again: a run that was cut continues.
+//   --csv      a file to write, with a line for each case (bench/results/policies.csv)
+//   --peers    such a file of an earlier run: columns that are not run are taken from it
 //
 // A peer is one of six rules over copies of the whole model. A peer that misses the target runs
 // again with stricter thresholds until it attains it. Ours is compared with the cheapest that
 // attains it, once among copies of JANUS's form (data- and expert-parallel on 16, 32 or 64 GPUs),
 // and once among copies in any form of MixServe's grammar on 8 to 64 GPUs.
 
-#include <cmath>
+#include <algorithm>
+#include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,21 +59,36 @@ struct Result {
   double gpu_hours = 0;
   double attained = 0;
 };
-struct Row {
-  Result today;  // ours, with what this version serves
-  Result all;    // ours, all modes and pools
-  Result same;   // copies under the same decision, any strategy
-  Result sized;  // the best peer of JANUS's sizes
-  Result any;    // the best peer of any strategy, including JANUS's sizes
+
+// What is run for a case. Of ours, the numerics are fixed as a user fixes them for a service.
+struct Column {
+  const char* name;
+  const char* title;
 };
+constexpr Column kColumns[] = {
+    {"today", "ours, served without options"},
+    {"fp8", "ours, served with fp8"},
+    {"sums", "ours, served with fp8 rows and sums of 24 bits"},
+    {"pools", "ours, with fp8 and pools"},
+    {"all", "ours, every mode and pools"},
+    {"same", "copies under the decision of ours"},
+    {"sized", "best peer, 16-64 DP+EP"},
+    {"any", "best peer, any"},
+};
+constexpr size_t kOurs = 5;                 // the first ones
+using Row = std::map<std::string, Result>;  // by the column's name
 
 constexpr double kWanted = 0.95;
 constexpr int kMostPools = 8;
 
-std::string Say(const Result& result) {
-  char text[96];
+std::string Say(const Row& row, const std::string& column) {
+  const auto at = row.find(column);
+  if (at == row.end()) return "not run";
+  const Result& result = at->second;
   if (result.who.empty()) return "none attains";
-  std::snprintf(text, sizeof(text), "%.0f, %.1f %%", result.gpu_hours, 100 * result.attained);
+  char text[96];
+  std::snprintf(text, sizeof(text), "%.0f, %.1f %% %s", result.gpu_hours, 100 * result.attained,
+                result.who.c_str());
   return text;
 }
 
@@ -81,56 +102,93 @@ uint64_t OfThisProgram() {
   return hash;
 }
 
-// Cases that were run before, by name.
+// Results that this program has written before.
 class Kept {
  public:
   explicit Kept(std::string path) : path_(std::move(path)), program_(OfThisProgram()) {
     std::ifstream file(path_);
     for (std::string line; std::getline(file, line);) {
-      const size_t tab = line.find('\t');
-      if (tab == std::string::npos || line.substr(0, tab) != std::to_string(program_)) continue;
-      const size_t next = line.find('\t', tab + 1);
-      if (next != std::string::npos)
-        Read(line.substr(tab + 1, next - tab - 1), line.substr(next + 1));
+      char name[96], column[32], who[64];
+      uint64_t program = 0;
+      Result result;
+      if (std::sscanf(line.c_str(), "%" SCNu64 "\t%95[^\t]\t%31[^\t]\t%63[^\t]\t%lf\t%lf", &program,
+                      name, column, who, &result.gpu_hours, &result.attained) != 6 ||
+          program != program_) {
+        continue;
+      }
+      if (std::string(who) != "-") result.who = who;
+      rows_[name][column] = result;
     }
   }
 
-  const Row* Find(const std::string& name) const {
-    const auto found = rows_.find(name);
-    return found == rows_.end() ? nullptr : &found->second;
-  }
+  Row& Of(const std::string& name) { return rows_[name]; }
 
-  void Add(const std::string& name, const Row& row) {
-    rows_[name] = row;
+  void Add(const std::string& name, const std::string& column, const Result& result) {
+    rows_[name][column] = result;
     std::ofstream file(path_, std::ios::app);
-    file << program_ << '\t' << name;
-    for (const Result* r : {&row.today, &row.all, &row.same, &row.sized, &row.any}) {
-      file << '\t' << (r->who.empty() ? "-" : r->who) << '\t' << r->gpu_hours << '\t'
-           << r->attained;
-    }
-    file << '\n';
+    file << program_ << '\t' << name << '\t' << column << '\t'
+         << (result.who.empty() ? "-" : result.who) << '\t' << result.gpu_hours << '\t'
+         << result.attained << '\n';
   }
 
  private:
-  void Read(const std::string& name, const std::string& fields) {
-    Row row;
-    const char* at = fields.c_str();
-    for (Result* r : {&row.today, &row.all, &row.same, &row.sized, &row.any}) {
-      char who[64];
-      int length = 0;
-      if (std::sscanf(at, "%63[^\t]\t%lf\t%lf%n", who, &r->gpu_hours, &r->attained, &length) != 3) {
-        return;
-      }
-      if (std::string(who) != "-") r->who = who;
-      at += length + (at[length] == '\t' ? 1 : 0);
-    }
-    rows_[name] = row;
-  }
-
   const std::string path_;
   const uint64_t program_;
   std::map<std::string, Row> rows_;
 };
+
+std::vector<std::string> Split(const std::string& text, char at) {
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    c == at ? static_cast<void>(parts.emplace_back()) : parts.back().push_back(c);
+  return parts;
+}
+
+// The columns of a file that --csv has written, by case.
+std::map<std::string, Row> ReadCsv(const std::string& path) {
+  std::map<std::string, Row> rows;
+  std::ifstream file(path);
+  std::vector<std::string> header;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> cells = Split(line, ',');
+    if (header.empty()) {
+      header = cells;
+      continue;
+    }
+    for (size_t c = 1; c + 2 < std::min(cells.size(), header.size()); c += 3) {
+      if (cells[c].empty()) continue;
+      const std::string column = header[c].substr(0, header[c].find(' '));
+      rows[cells[0]][column] = {cells[c + 2] == "none attains" ? "" : cells[c + 2],
+                                std::atof(cells[c].c_str()), std::atof(cells[c + 1].c_str()) / 100};
+    }
+  }
+  return rows;
+}
+
+void WriteCsv(const std::string& path, const std::vector<std::pair<std::string, Row>>& rows) {
+  std::ofstream file(path);
+  file << "case";
+  for (const Column& column : kColumns) {
+    file << ',' << column.name << " GPU-hours," << column.name << " %," << column.name << " by";
+  }
+  file << '\n';
+  for (const auto& [name, row] : rows) {
+    file << name;
+    for (const Column& column : kColumns) {
+      const auto at = row.find(column.name);
+      if (at == row.end()) {
+        file << ",,,";
+        continue;
+      }
+      const Result& result = at->second;
+      char text[128];
+      std::snprintf(text, sizeof(text), ",%.1f,%.1f,%s", result.gpu_hours, 100 * result.attained,
+                    result.who.empty() ? "none attains" : result.who.c_str());
+      file << text;
+    }
+    file << '\n';
+  }
+}
 
 Result Best(const std::vector<SimulationRun>& runs) {
   Result best;
@@ -152,33 +210,37 @@ Result Alone(const janus::Result<std::vector<SimulationRun>>& runs, const char* 
   return {};
 }
 
-Row RunCase(const cli::SimulateOptions& options, std::span<const SimulatedRequest> requests,
-            const Setting& setting) {
+Result RunColumn(const std::string& column, const cli::SimulateOptions& options,
+                 std::span<const SimulatedRequest> requests, const Setting& setting) {
   Comparison comparison;
   comparison.belief = comparison.truth = setting;
   comparison.scaling = options.scaling;
-  comparison.predictor.max_micro_batches = 4;
-  comparison.predictor.max_attention = options.scaling.attention.max;
-  comparison.predictor.max_experts = options.scaling.experts.max;
+  PredictorOptions& exchange = comparison.predictor;
+  exchange.max_micro_batches = 4;
+  exchange.max_attention = options.scaling.attention.max;
+  exchange.max_experts = options.scaling.experts.max;
   comparison.tightens_peers = true;
   comparison.machinery.growth_reserve_percent = options.growth_reserve_percent;
-  Row row;
-  Comparison ours = comparison;
-  ours.policies = {"ours"};
-  row.today = Alone(Compare(requests, ours, {}), "ours");
-  ours.predictor = WithAllModes(ours.predictor);
-  ours.scaling.max_pools = kMostPools;
-  row.all = Alone(Compare(requests, ours, {}), "ours");
-  Comparison peers = comparison;
-  peers.policies = {"whole", "ceil", "hpa", "wva", "dynamo"};
-  if (const auto runs = Compare(requests, peers, {}); runs.ok()) {
-    row.any = Best(*runs);
-    row.same = Alone(runs, "whole");
+  comparison.policies = {"ours"};
+  if (column == "fp8" || column == "sums" || column == "pools") {
+    exchange.wires = {WireFormat::kFp8};
   }
-  peers.policies.push_back("sglang");
-  peers.wholes = {{16}, {32}, {64}};
-  if (const auto runs = Compare(requests, peers, {}); runs.ok()) row.sized = Best(*runs);
-  return row;
+  if (column == "sums") {
+    exchange.sums = {SumRule::kFixedPoint};
+    exchange.sum_bits = 24;
+  }
+  if (column == "all") exchange = WithAllModes(exchange);
+  if (column == "pools" || column == "all") comparison.scaling.max_pools = kMostPools;
+  if (column == "same") comparison.policies = {"whole"};
+  const bool is_peers = column == "sized" || column == "any";
+  if (is_peers) comparison.policies = {"whole", "ceil", "hpa", "wva", "dynamo"};
+  if (column == "sized") {
+    comparison.policies.push_back("sglang");
+    comparison.wholes = {{16}, {32}, {64}};
+  }
+  const auto runs = Compare(requests, comparison, {});
+  if (is_peers) return runs.ok() ? Best(*runs) : Result();
+  return Alone(runs, comparison.policies.front().c_str());
 }
 
 Result Better(const Result& a, const Result& b) {
@@ -186,45 +248,60 @@ Result Better(const Result& a, const Result& b) {
   return a.gpu_hours <= b.gpu_hours ? a : b;
 }
 
-std::string RatioOf(const Result& ours, const Result& peer) {
-  if (ours.who.empty() || ours.attained < kWanted) return "misses";
+std::string RatioOf(const Row& row, const std::string& ours, const Result& peer) {
+  const auto at = row.find(ours);
+  if (at == row.end() || !row.contains("sized")) return "not run";
+  if (at->second.who.empty() || at->second.attained < kWanted) return "misses";
   if (peer.who.empty()) return "alone attains";
   char text[32];
-  std::snprintf(text, sizeof(text), "%.0f %%", 100 * ours.gpu_hours / peer.gpu_hours);
+  std::snprintf(text, sizeof(text), "%.0f %%", 100 * at->second.gpu_hours / peer.gpu_hours);
   return text;
 }
 
 int Main(const std::vector<std::string>& args) {
-  std::string only;
-  std::string keep = JANUS_SOURCE_DIR "/build/policies_bench.csv";
+  std::string only, csv, peers;
+  std::string columns = "today,fp8,sums,pools,all,same,sized,any";
+  std::string keep = JANUS_SOURCE_DIR "/build/policies_bench.tsv";
   const auto text_flag = [](const char* name, std::string* into) {
     return Flag{name, "a text", [into](std::string_view value) {
                   *into = value;
                   return true;
                 }};
   };
-  if (!TakeFlags("policies_bench", args,
-                 {text_flag("--only", &only), text_flag("--keep", &keep)})) {
+  if (!TakeFlags(
+          "policies_bench", args,
+          {text_flag("--only", &only), text_flag("--columns", &columns), text_flag("--keep", &keep),
+           text_flag("--csv", &csv), text_flag("--peers", &peers)})) {
     return 2;
   }
+  const std::vector<std::string> asked = Split(columns, ',');
+  for (const std::string& one : asked) {
+    if (std::ranges::find(kColumns, one, &Column::name) != std::end(kColumns)) continue;
+    return std::fprintf(stderr, "policies_bench: no column '%s'\n", one.c_str()), 2;
+  }
+  std::map<std::string, Row> earlier;
+  if (!peers.empty()) earlier = ReadCsv(peers);
   Kept kept(keep);
+  std::vector<std::pair<std::string, Row>> rows;
   std::printf(
       "GPU-hours and share of requests that attain (wanted: %.0f %%). Prompts are computed "
-      "elsewhere, decisions every 60 s.\n"
-      "today: ours with what this version serves; all: every mode and up to %d pools; peers: the "
-      "cheapest that attains, of DP+EP on 16, 32, 64 GPUs and of these and any strategy on 8 to "
-      "64;\n"
-      "same: copies of the best strategy under the decision of ours\n\n"
-      "| case | ours today | ours, all | same | best peer, 16-64 DP+EP | best peer, any | all of "
-      "16-64 | all of any |\n|---|---|---|---|---|---|---|---|\n",
+      "elsewhere, decisions every 60 s. Peers: the cheapest that attains; pools: up to %d.\n\n"
+      "| case |",
       100 * kWanted, kMostPools);
+  for (const Column& column : kColumns) std::printf(" %s |", column.title);
+  for (const Column& column : std::span(kColumns).first(kOurs)) {
+    std::printf(" %s, of 16-64 | of any |", column.name);
+  }
+  std::printf("\n|---");
+  for (size_t i = 0; i < std::size(kColumns) + 2 * kOurs; ++i) std::printf("|---");
+  std::printf("|\n");
   for (const Workload& workload : kWorkloads) {
     std::optional<cli::DemandRead> demand;
     for (const char* model : {"deepseek-v3", "deepseek-v2"}) {
       for (const char* device : {"H200", "H100"}) {
         for (const double tpot : {0.05, 0.1}) {
           char name[96];
-          std::snprintf(name, sizeof(name), "%s, %s, %s, %.0f ms", workload.name, model + 9, device,
+          std::snprintf(name, sizeof(name), "%s; %s; %s; %.0f ms", workload.name, model + 9, device,
                         tpot * 1e3);
           if (!only.empty() && std::string(name).find(only) == std::string::npos) continue;
           cli::SimulateOptions options;
@@ -238,8 +315,9 @@ int Main(const std::vector<std::string>& args) {
           options.demand.prefill_elsewhere = true;
           options.scaling.interval_seconds = 60;
           options.scaling.tpot.seconds = tpot;
-          const Row* row = kept.Find(name);
-          if (row == nullptr) {
+          Row& row = kept.Of(name);
+          for (const std::string& column : asked) {
+            if (row.contains(column)) continue;
             if (!demand) {
               auto read = cli::ReadDemand(options.demand);
               if (!read.ok())
@@ -248,18 +326,27 @@ int Main(const std::vector<std::string>& args) {
             }
             const auto setting = cli::ReadSetting(options.setting);
             if (!setting.ok()) return 1;
-            kept.Add(name, RunCase(options, demand->requests, *setting));
-            row = kept.Find(name);
+            kept.Add(name, column, RunColumn(column, options, demand->requests, *setting));
           }
-          const Result any = Better(row->any, row->sized);
-          const auto by = [](const Result& r) {
-            return Say(r) + (r.who.empty() ? "" : " " + r.who);
+          Row shown = row;
+          shown.insert(earlier[name].begin(), earlier[name].end());
+          const auto of = [&](const char* column) {
+            const auto at = shown.find(column);
+            return at == shown.end() ? Result() : at->second;
           };
-          std::printf("| %s | %s | %s | %s | %s | %s | %s | %s |\n", name, Say(row->today).c_str(),
-                      Say(row->all).c_str(), Say(row->same).c_str(), by(row->sized).c_str(),
-                      by(any).c_str(), RatioOf(row->all, row->sized).c_str(),
-                      RatioOf(row->all, any).c_str());
+          const Result sized = of("sized");
+          const Result any = Better(of("any"), sized);
+          std::printf("| %s |", name);
+          for (const Column& column : kColumns)
+            std::printf(" %s |", Say(shown, column.name).c_str());
+          for (const Column& column : std::span(kColumns).first(kOurs)) {
+            std::printf(" %s | %s |", RatioOf(shown, column.name, sized).c_str(),
+                        RatioOf(shown, column.name, any).c_str());
+          }
+          std::printf("\n");
           std::fflush(stdout);
+          rows.emplace_back(name, shown);
+          if (!csv.empty()) WriteCsv(csv, rows);
         }
       }
     }

@@ -379,7 +379,7 @@ void DeclareScaling(CLI::App& app, controllers::ScalingPolicy& scaling) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--max-pools", scaling.max_pools,
-                 "most pools, which are copies of mAnE side by side; this version serves one")
+                 "most pools, which are copies of mAnE side by side; this version serves at most 8")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--max-batch-size", scaling.max_batch_per_attention, kMaxBatchHelp)

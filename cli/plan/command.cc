@@ -226,10 +226,10 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
   for (const FoundPlan& plan : answer.plans) {
     const std::string tp =
         std::to_string(plan.how.tp_attention) + "," + std::to_string(plan.how.tp_experts);
-    const std::string why_not = WhyNotServed(setting, plan.how);
+    const std::vector<std::string> why_not = WhyNotServed(setting, plan.how);
     const bool is_served = why_not.empty();
-    if (unserved.find(why_not) == std::string::npos) {
-      unserved += (unserved.empty() ? "" : ", ") + why_not;
+    for (const std::string& why : why_not) {
+      if (unserved.find(why) == std::string::npos) unserved += (unserved.empty() ? "" : ", ") + why;
     }
     std::snprintf(line, sizeof(line),
                   "%-12s %5s %2d %-26s %5d %7.0f %8.1f %10.0f %9.1f %10.1f  %s\n",
@@ -240,8 +240,7 @@ std::string RenderText(const PlanOptions& options, const Setting& setting,
     text += line;
   }
   if (!unserved.empty()) {
-    text +=
-        "* this version cannot serve this plan: " + unserved + ". --served leaves such plans out\n";
+    text += "* this version cannot serve: " + unserved + ". --served leaves such plans out\n";
   }
   text += "COST is the sum of the prices of the GPUs; one L20 costs 1\n";
   const FoundPlan& best = answer.plans[0];

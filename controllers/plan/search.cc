@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "common/pools.h"
 #include "controllers/plan/largest_batch.h"
 #include "controllers/plan/terms.h"
 #include "controllers/plan/why_none.h"
@@ -192,7 +193,7 @@ class Searcher {
       TryAllForLoad(how);
       return;
     }
-    const int most = space_.is_served_only ? 1 : space_.max_pools;
+    const int most = space_.is_served_only ? std::min(kMostPools, space_.max_pools) : space_.max_pools;
     // A batch that fills several pools of the best size needs about that many. Trying fewer and
     // larger pools first would take seconds.
     constexpr double kAlwaysAsOne = 8192;

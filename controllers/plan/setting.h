@@ -76,8 +76,9 @@ struct Setting {
   int experts_per_node = 0;
 };
 
-// Why this version cannot run the plan; empty: it can. Other plans only show their value.
-std::string WhyNotServed(const Setting& setting, const Configuration& how);
+// What this version cannot run in the plan; empty: it can run it. Other plans only show their
+// value.
+std::vector<std::string> WhyNotServed(const Setting& setting, const Configuration& how);
 inline bool IsServed(const Setting& setting, const Configuration& how) {
   return WhyNotServed(setting, how).empty();
 }

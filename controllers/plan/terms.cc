@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/fixed_point.h"
+#include "common/pools.h"
 #include "controllers/exchange/counts.h"
 
 namespace janus::controllers {
@@ -209,16 +210,21 @@ std::string NameOf(const Configuration& how) {
   return how.pools == 1 ? pool : std::to_string(how.pools) + " x " + pool;
 }
 
-std::string WhyNotServed(const Setting& setting, const Configuration& how) {
-  if (how.pools > 1) return "several pools";
-  if (how.tp_attention > 1 || how.tp_experts > 1) return "several GPUs per instance";
+std::vector<std::string> WhyNotServed(const Setting& setting, const Configuration& how) {
+  std::vector<std::string> why;
+  if (how.pools > kMostPools) {
+    why.push_back("more than " + std::to_string(kMostPools) + " pools");
+  }
+  if (how.tp_attention > 1 || how.tp_experts > 1) why.emplace_back("several GPUs per instance");
   const bool is_on_cpus = setting.attention.hardware.is_cpu && setting.experts.hardware.is_cpu;
-  if (how.gate == GateSide::kAttention && !is_on_cpus) return "gate on attention on GPUs";
+  if (how.gate == GateSide::kAttention && !is_on_cpus) {
+    why.emplace_back("the gate on attention on GPUs");
+  }
   if (how.mode != ExchangeMode::kDirect && setting.attention_per_node == 1 &&
       setting.experts_per_node == 1) {
-    return "two phases with pods of one instance";
+    why.emplace_back("two phases with pods of one instance");
   }
-  return "";
+  return why;
 }
 
 int NodesOf(int instances, int tensor_parallel, int per_node) {

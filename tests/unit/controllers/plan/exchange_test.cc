@@ -126,12 +126,17 @@ TEST(Configuration, IsServedWhereNothingOfItIsOnlyPlanned) {
   how.mode = ExchangeMode::kTwoPhaseParallel;
   EXPECT_TRUE(IsServed(setting, how));
   setting.attention_per_node = setting.experts_per_node = 1;
-  EXPECT_EQ(WhyNotServed(setting, how), "two phases with pods of one instance");
+  EXPECT_EQ(WhyNotServed(setting, how),
+            std::vector<std::string>{"two phases with pods of one instance"});
   setting.experts_per_node = 2;
   EXPECT_TRUE(IsServed(setting, how));
   how.pools = 2;
   EXPECT_EQ(NameOf(how), "2 x 4A12E");
-  EXPECT_FALSE(IsServed(setting, how));
+  EXPECT_TRUE(IsServed(setting, how));
+  how.pools = 9;
+  EXPECT_EQ(WhyNotServed(setting, how), std::vector<std::string>{"more than 8 pools"});
+  how.gate = GateSide::kAttention;
+  EXPECT_EQ(WhyNotServed(setting, how).size(), 2u);
   for (const auto change : std::initializer_list<void (*)(Configuration&)>{
            [](Configuration& c) { c.gate = GateSide::kAttention; },
            [](Configuration& c) { c.tp_attention = 2; },
