@@ -193,7 +193,8 @@ class Searcher {
       TryAllForLoad(how);
       return;
     }
-    const int most = space_.is_served_only ? std::min(kMostPools, space_.max_pools) : space_.max_pools;
+    const int most =
+        space_.is_served_only ? std::min(kMostPools, space_.max_pools) : space_.max_pools;
     // A batch that fills several pools of the best size needs about that many. Trying fewer and
     // larger pools first would take seconds.
     constexpr double kAlwaysAsOne = 8192;

@@ -38,10 +38,10 @@ struct RunningService {
 };
 
 // What a predictor of its pools is built from. It knows only what this version serves: one device
-// an instance, and the exchange of the plan. Of its modes: all that an epoch may take. Timed devices
-// play Direct in bf16, whatever the plan's exchange is.
-// One or two micro-batches, or as many as the spec says; on CPUs one, since both roles then share
-// the cores that a second one would fill. KV tokens and slots are those of the plan.
+// an instance, and the exchange of the plan. Of its modes: all that an epoch may take. Timed
+// devices play Direct in bf16, whatever the plan's exchange is. One or two micro-batches, or as
+// many as the spec says; on CPUs one, since both roles then share the cores that a second one would
+// fill. KV tokens and slots are those of the plan.
 //
 // Errors: of HardwareOf; NotFound: no such preset of a timed device; InvalidArgument: its model has
 // fewer experts than the served one. Pure.
