@@ -18,17 +18,6 @@ int DivideUp(int value, int by) {
   return (value + by - 1) / by;
 }
 
-// The bounds for each of `pools` pools.
-CountBounds OfEach(const CountBounds& all, int pools) {
-  CountBounds each = all;
-  each.min_m = RoundUp(std::max(DivideUp(all.min_m, pools), 1), all.step_m);
-  each.max_m = RoundDown(std::min(all.max_m / pools, all.most_m), all.step_m);
-  each.min_n = RoundUp(std::max(DivideUp(all.min_n, pools), all.fewest_n), all.step_n);
-  each.max_n = RoundDown(std::min(all.max_n / pools, all.most_n), all.step_n);
-  each.max_gpus = all.max_gpus / pools;
-  return each;
-}
-
 // The range of m of a pool that the limits allow for n; empty if low > high.
 std::pair<int, int> RangeOfAttention(const CountBounds& each, const Predictor& predictor, int n) {
   int low = each.min_m;
@@ -158,6 +147,19 @@ CountBounds BoundsOf(const Predictor& predictor, const ScalingPolicy& policy) {
   bounds.ratio_min = policy.ratio_min;
   bounds.ratio_max = policy.ratio_max;
   return bounds;
+}
+
+CountBounds OfEach(const CountBounds& all, int pools) {
+  CountBounds each = all;
+  each.min_pools = each.max_pools = 1;
+  each.min_m = RoundUp(std::max(DivideUp(all.min_m, pools), 1), all.step_m);
+  each.max_m = RoundDown(std::min(all.max_m / pools, all.most_m), all.step_m);
+  each.min_n = RoundUp(std::max(DivideUp(all.min_n, pools), all.fewest_n), all.step_n);
+  each.max_n = RoundDown(std::min(all.max_n / pools, all.most_n), all.step_n);
+  each.max_gpus = all.max_gpus / pools;
+  // There are fewer GPUs than pools. A limit of 0 would mean none.
+  if (all.max_gpus > 0 && each.max_gpus == 0) each.max_m = each.max_n = 0;
+  return each;
 }
 
 bool IsAllowed(const CountBounds& b, const Predictor& predictor, const Counts& c) {

@@ -28,6 +28,9 @@ struct CountBounds {
 // Bounds of a policy within those of the predictor, rounded inwards to whole pods. For copies of
 // the whole model: as many as fit into the policy's GPUs of both roles.
 CountBounds BoundsOf(const Predictor& predictor, const ScalingPolicy& policy);
+// The bounds of one of so many equal pools. Nothing is within them if there are fewer GPUs than
+// pools.
+CountBounds OfEach(const CountBounds& all, int pools);
 bool IsAllowed(const CountBounds& bounds, const Predictor& predictor, const Counts& counts);
 
 // The allowed counts with most GPUs; nullopt: the limits exclude each other.

@@ -62,7 +62,9 @@ std::string TextOf(Counts c, const Prediction& found, const Wanted& wanted) {
 
 }  // namespace
 
-std::optional<Impossible> WhyImpossible(const Wanted& wanted, const CountBounds& bounds) {
+std::optional<Impossible> WhyImpossible(const Wanted& wanted, const CountBounds& all) {
+  // A single sequence is in one pool; more pools only cost more.
+  const CountBounds bounds = OfEach(all, all.min_pools);
   const Demand one = OneSequence(wanted.demand);
   std::optional<Counts> nearest;
   Prediction best;
@@ -72,7 +74,6 @@ std::optional<Impossible> WhyImpossible(const Wanted& wanted, const CountBounds&
     nearest = c;
     best = found;
   };
-  // A single sequence is in one pool; more pools only cost more.
   for (int n = std::max(bounds.min_n, bounds.fewest_n), stride = bounds.step_n;
        n <= bounds.max_n;) {
     int low = bounds.min_m;

@@ -91,12 +91,11 @@ class Watch final : public TopologyWatch {
         if (Stopped()) return;
         heard |= WatchOne(address);
         if (heard) break;  // by then the newest topology has the addresses to ask
+        if (ForgetSilent()) break;
       }
       if (heard) {
         pause = kFirstPause;
         heard_at_ = MonotonicClock::now();
-      } else {
-        ForgetSilent();
       }
       if (!Pause(pause)) return;
       if (!heard) pause = std::min(pause * 2, options_.longest_pause);
@@ -117,16 +116,17 @@ class Watch final : public TopologyWatch {
     return out;
   }
 
-  // Addresses of a pool that was drained may soon belong to others.
-  void ForgetSilent() {
-    if (!is_told_ || options_.forgotten_after <= Seconds(0)) return;
-    if (MonotonicClock::now() - heard_at_ < options_.forgotten_after) return;
+  // Addresses of a pool that was drained may soon belong to others. True: they are forgotten now.
+  bool ForgetSilent() {
+    if (!is_told_ || options_.forgotten_after <= Seconds(0)) return false;
+    if (MonotonicClock::now() - heard_at_ < options_.forgotten_after) return false;
     log_.Info("no member of the pool answers; its instances are forgotten",
               {{"pool", options_.pool}, {"epoch", epoch_}});
     is_told_ = false;
     newest_members_.clear();
     last_asked_.clear();
     on_change_({});
+    return true;
   }
 
   bool Stopped() {

@@ -126,6 +126,10 @@ Status FillPolicy(const MoEServiceSpec& spec, ScalingPolicy& policy) {
   }
   policy.tpot = TargetOf(*spec.slo.tpot);
   if (spec.slo.ttft) policy.ttft = TargetOf(*spec.slo.ttft);
+  if (UsesPools(spec)) {
+    policy.min_pools = LeastPools(spec);
+    policy.max_pools = MostPools(spec);
+  }
   FillRole(spec.roles.attention, LeastPools(spec), policy.attention);
   FillRole(spec.roles.experts, LeastPools(spec), policy.experts);
   const auto ratio = [](const RatioBound& bound) {

@@ -65,6 +65,8 @@ bool EpochEnd::Advance(const MemberOrder& order, const std::optional<Beside>& be
       call_ = calls_.Drain(attention, longest, wake);
     }
   }
+  // A member was lost meanwhile: the caller waits no longer.
+  if (phase_ == Phase::kDrains) until_ = std::min(until_, std::max(deadline, now) + kAnswer);
   const auto is_over = [&] { return !call_ || call_->done() || now >= until_; };
   if (phase_ == Phase::kDrains && is_over()) {
     call_.reset();

@@ -296,10 +296,10 @@ class Deciding {
     if (ended != nullptr && front.epochs().released != ended->epoch) {
       for (const TopologyInstance& one : AliveOf(*ended, seen_.alive)) busy.insert(one.pod_uid);
       if (!busy.empty() && can_call() && front.has_fence()) {
-        out_.Add(ReleaseMembers{
-            front.topology->name(),
-            ReleaseOrder(seen_, front, ended->epoch, AliveOf(*ended, seen_.alive)), std::nullopt,
-            EndOfDrain(seen_, front, pool.desired().service.spec.rollout.drain_seconds)});
+        MemberOrder order = ReleaseOrder(seen_, front, ended->epoch, AliveOf(*ended, seen_.alive));
+        const MonotonicTime deadline =
+            EndOfAnswers(seen_, front, pool.desired(), order.members.size());
+        out_.Add(ReleaseMembers{front.topology->name(), std::move(order), std::nullopt, deadline});
       }
     }
     std::vector<PodRemoval> removals;

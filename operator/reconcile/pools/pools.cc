@@ -69,6 +69,10 @@ int PoolsWanted(const ServiceObserved& seen, const MoEService& service) {
   const MoEServiceSpec& spec = service.spec;
   const int before = DesiredPools(seen.tree);
   if (spec.paused && before > 0) return before;
+  // A service that had no pools named is its own first pool.
+  const bool had_counts = DesiredInstances(seen.tree, Role::kAttention).value_or(0) > 0 ||
+                          DesiredInstances(seen.tree, Role::kExperts).value_or(0) > 0;
+  if (spec.paused && had_counts) return 1;
   const int least = LeastPools(spec);
   if (!IsScaled(spec) || MostPools(spec) == least) return least;
   int wanted = before;

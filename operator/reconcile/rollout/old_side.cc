@@ -73,9 +73,7 @@ std::vector<PodRemoval> PlanEndOfOldSide(const ServiceObserved& seen, const Roll
   const TopologyRecord& ended = *old.ended();
   if (old.epochs().released != ended.epoch) {
     const MemberOrder order = ReleaseOrder(seen, old, ended.epoch, AliveOf(ended, seen.alive));
-    MonotonicTime deadline = EndOfDrain(seen, old, front.service.spec.rollout.drain_seconds);
-    // If the epoch has lost a member, its answers cannot finish, so do not wait for them.
-    if (order.members.size() < ended.instances.size() || !front.wants_pods()) deadline = seen.now;
+    const MonotonicTime deadline = EndOfAnswers(seen, old, front, order.members.size());
     std::optional<EpochEnd::Beside> beside;
     if (seen.now < deadline) {
       const TopologyRecord* const successor = rollout.sides.front.committed();
@@ -111,6 +109,12 @@ MonotonicTime EndOfDrain(const ServiceObserved& seen, const Side& side, int drai
   const auto since = ParseTime(side.topology->topology->spec.ended_at);
   const Seconds gone = since.ok() ? Seconds(seen.wall - *since) : Seconds(0);
   return At(seen.now, std::max(Seconds(drain_seconds) - gone, Seconds(0)));
+}
+
+MonotonicTime EndOfAnswers(const ServiceObserved& seen, const Side& side, const Desired& desired,
+                           size_t left) {
+  if (left < side.ended()->instances.size() || !desired.wants_pods()) return seen.now;
+  return EndOfDrain(seen, side, desired.service.spec.rollout.drain_seconds);
 }
 
 OldSide PlanOldSide(const ServiceObserved& seen, const ReconcilerOptions& options,

@@ -47,5 +47,9 @@ void PlanDrop(const ServiceObserved& seen, const MoEService& service, const Topo
 MemberOrder ReleaseOrder(const ServiceObserved& seen, const Side& side, int64_t epoch,
                          std::vector<TopologyInstance> members);
 MonotonicTime EndOfDrain(const ServiceObserved& seen, const Side& side, int drain_seconds);
+// The same for an ended epoch of which `left` members live: answers of an epoch that has lost a
+// member cannot finish, and a service that sleeps waits for none, so then it is now.
+MonotonicTime EndOfAnswers(const ServiceObserved& seen, const Side& side, const Desired& desired,
+                           size_t left);
 
 }  // namespace janus::control

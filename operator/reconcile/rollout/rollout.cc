@@ -19,15 +19,16 @@ bool WantsAnotherModel(const Sides& sides, const Desired& desired) {
   return ModelOf(*committed, sides.front.topology->name()) != ModelOf(*desired.planned);
 }
 
-Cause ModelCannotFollow(const std::string& topology, bool may_stand_beside) {
+Cause ModelCannotFollow(const std::string& topology, bool is_cluster, bool has_one_pool) {
   return {
       "NotSupported",
       "spec.model: topology " + topology +
           " cannot change weights, dtype, device, kvCache.dtype, exchange.compression or "
           "exchange.sum; "
           "spec.rollout.type: " +
-          (may_stand_beside ? "SideBySide starts the new model beside the old one if both fit; "
-                            : "") +
+          (!is_cluster    ? ""
+           : has_one_pool ? "SideBySide starts the new model beside the old one if both fit; "
+                          : "SideBySide needs a service of one pool; ") +
           "Recreate stops the old model first; nothing serves while the new one loads; or create "
           "another MoEService"};
 }
@@ -40,9 +41,10 @@ void GoOver(const ServiceObserved& seen, const ReconcilerOptions& options,
   const RolloutType type = desired.service.spec.rollout.type;
   const bool has_one_pool =
       seen.pool == 1 && seen.other_pools.empty() && MostPools(desired.service.spec) == 1;
-  const bool may_stand_beside = options.ground == Ground::kCluster && has_one_pool;
+  const bool is_cluster = options.ground == Ground::kCluster;
+  const bool may_stand_beside = is_cluster && has_one_pool;
   if (type == RolloutType::kRolling || (type != RolloutType::kRecreate && !may_stand_beside)) {
-    desired.invalid = ModelCannotFollow(out.sides.front.topology->name(), may_stand_beside);
+    desired.invalid = ModelCannotFollow(out.sides.front.topology->name(), is_cluster, has_one_pool);
     return;
   }
   // It does not fit: do not end an epoch for it.

@@ -164,7 +164,7 @@ class Ticking {
 
   controllers::Configuration CurrentOf(const TopologyRecord& committed, int m, int n) const {
     controllers::Configuration out;
-    // Of each: when one of them lacks an instance, the smallest that all have.
+    // The mean of the pools, rounded down when one of them lacks an instance.
     out.pools = serving_pools_;
     out.m = m / serving_pools_;
     out.n = n / serving_pools_;

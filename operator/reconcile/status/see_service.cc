@@ -420,8 +420,8 @@ StatusFacts SeeService(const ReconcilerOptions& options, const std::vector<PoolR
   const std::span<const PoolReport> others = std::span(pools).subspan(1);
   const PoolReport& first = pools.front();
   StatusFacts out = Seeing(first, options, others, refused).Run();
-  const bool had_pools = DesiredPools(first.seen->tree) > 0;
-  if (!UsesPools(first.decision->rollout.desired.service.spec) && !had_pools) return out;
+  const bool has_several = DesiredPools(first.seen->tree) > 1 || !others.empty();
+  if (!UsesPools(first.decision->rollout.desired.service.spec) && !has_several) return out;
   // Those whose counts are in the sums.
   out.desired_pools = static_cast<int>(
       std::ranges::count_if(pools, [](const PoolReport& pool) { return !pool.drains; }));

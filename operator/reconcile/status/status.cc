@@ -567,6 +567,12 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
   if (seen.desired_pools > 0) {
     set("desiredPools", Node::Integer(seen.desired_pools));
     set("pools", PoolsTree(seen));
+  } else if (FindAt(out, {"status", "desiredPools"}) != nullptr) {
+    Node status = *FindAt(out, {"status"});
+    std::erase_if(status.fields, [](const NodeField& one) {
+      return one.name == "desiredPools" || one.name == "pools";
+    });
+    SetAt(out, {"status"}, std::move(status));
   }
   if (seen.scaling.last) {
     set("decision", DecisionTree(*seen.scaling.last));

@@ -75,6 +75,15 @@ TEST(ServiceInput, TakesWhatTheServiceAsks) {
   EXPECT_EQ(options.exchange.experts_per_node, 4);
 }
 
+TEST(ServiceInput, TakesThePoolsOfTheService) {
+  SimulateOptions options;
+  const std::string text = std::string(kService) + "  pools: 2\n";
+  const Status status = ReadServiceInto(Write("pools.yaml", text), options);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(options.scaling.min_pools, 2);
+  EXPECT_EQ(options.scaling.max_pools, 2);
+}
+
 TEST(ServiceInput, SaysWhatIsWrong) {
   SimulateOptions options;
   std::string without(kService);

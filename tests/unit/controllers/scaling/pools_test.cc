@@ -88,6 +88,20 @@ TEST(Pools, AreNeverFewerThanThePolicyAsksFor) {
   EXPECT_EQ(Validate(policy).code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Pools, AreNeverMoreThanTheGpus) {
+  ScalingPolicy policy = Policy(8);
+  policy.max_gpus = 4;  // too few for one
+  EXPECT_FALSE(LargestAllowed(BoundsOf(Direct(), policy), Direct()));
+}
+
+TEST(Pools, ATargetThatNoneKeepsIsNamed) {
+  ScalingPolicy policy = Policy(4);
+  policy.min_pools = 2;
+  policy.tpot.seconds = 1e-4;
+  const Decision why = Decide(Direct(), policy, Busy(0, {8, 16, 2}, 1), {}).decision;
+  EXPECT_EQ(why.reason, Reason::kImpossibleSlo) << why.text;
+}
+
 TEST(Pools, AreNotChangedForNothing) {
   const ScalingPolicy policy = Policy(8);
   Memory memory;

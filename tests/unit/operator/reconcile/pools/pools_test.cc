@@ -97,6 +97,9 @@ TEST(PoolsWanted, AreThoseOfTheSpec) {
   EXPECT_EQ(Wanted(Seen("")), 1);
   EXPECT_EQ(Wanted(Seen("  pools: 3\n", "{desiredPools: 2}")), 3);
   EXPECT_EQ(Wanted(Seen("  pools: 3\n  paused: true\n", "{desiredPools: 2}")), 2);
+  const std::string one =
+      "{roles: [{name: attention, desiredInstances: 2}, {name: experts, desiredInstances: 2}]}";
+  EXPECT_EQ(Wanted(Seen("  pools: 3\n  paused: true\n", one)), 1) << "it named no pools before";
 }
 
 TEST(PoolsWanted, FollowDecisionsWithinTheBoundsInModeSlo) {

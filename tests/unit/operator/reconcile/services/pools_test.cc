@@ -254,6 +254,36 @@ TEST(Pools, OneBeyondTheWantedNumberFinishesItsAnswersAndGoes) {
   EXPECT_EQ(EpochOf(sim, 1), first);
 }
 
+TEST(Pools, ADrainWithoutAllMembersWaitsForNoAnswers) {
+  SimulatedService sim;
+  sim.Apply(1, 2, "  pools: 2\n  rollout: {drainSeconds: 3000}\n");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.workers.answers_last = Seconds(10000);
+  sim.Patch(R"({"spec":{"pools":1}})");
+  sim.Run(Seconds(20));
+  EXPECT_EQ(StatesOf(sim), "1 Serving, 2 Draining");
+  for (const PodSeen& pod : sim.Pods(Role::kExperts)) {
+    if (pod.pool != 2) continue;
+    sim.cluster.Crash(pod.name);
+    break;
+  }
+  sim.Run(Seconds(60));
+  EXPECT_EQ(PodsOfPool(sim, 2), Pods()) << sim.MessageOf("Progressing");
+  EXPECT_EQ(StatesOf(sim), "1 Serving");
+}
+
+TEST(Pools, TheStatusOfAServiceThatNamesThemNoMoreIsAsWithout) {
+  SimulatedService sim;
+  sim.Apply(1, 1, "  pools: 2\n");
+  sim.RunUntil("Ready");
+  sim.Patch(R"({"spec":{"pools":null}})");
+  sim.Run(Seconds(60));
+  EXPECT_EQ(PodsOfPool(sim, 2), Pods());
+  EXPECT_EQ(FindAt(sim.Service(), {"status", "pools"}), nullptr);
+  EXPECT_EQ(FindAt(sim.Service(), {"status", "desiredPools"}), nullptr);
+}
+
 TEST(Pools, AnotherLeaderCompletesADrain) {
   for (const double after : {0.5, 1.5, 3.0, 6.0, 12.0}) {
     SCOPED_TRACE(after);
