@@ -130,9 +130,12 @@ def test_requests_go_to_the_instances_of_all_pools(start):
     gateway = pools(start, attached=2)
     wait_until(lambda: gateway.metric("janus_gateway_pools") == 2, "both pools")
     assert gateway.metric(EPOCH) == 20
-    running = [stream(gateway) for _ in range(4)]
-    for worker in workers:
-        assert len(worker.wait_for("submit", 2)) == 2, "the pools have equal shares"
+    taken = lambda: [len(worker.events("submit")) for worker in workers]  # noqa: E731
+    running = []
+    for count in range(1, 5):  # one after another: requests that come together do not see each other's load
+        running.append(stream(gateway))
+        wait_until(lambda: sum(taken()) == count, "the request's arrival")  # noqa: B023
+    assert taken() == [2, 2], "the pools have equal shares"
     del running
 
 
