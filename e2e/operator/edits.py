@@ -98,6 +98,8 @@ row("slo.ttft.percentile", "P99", NOTHING, TARGETS)
 # If the field is removed, the pinned image stays (docs/design/006-one-control-plane.md).
 row("image", "worker:2", BOTH)
 row("imagePullSecrets", [{"name": "pull"}], BOTH | GATEWAY)
+# What more pools move is in e2e/serving/pools_test.py.
+not_supported("pools", 2, at("roles.attention", {"replicas": None, "scaling": {"mode": "External"}}))
 row("device", "CPU", BOTH)
 # Four of either device hold the experts of either model.
 TIMED = {"device": "Timed", "timed": {"hardware": "H200", "model": "mixtral-8x22b"}} | at("roles.experts.replicas", 4)
@@ -164,6 +166,7 @@ for bound in ("min", "max"):
 for leaf, value in (("intervalSeconds", 30), ("predictor", "EWMA"), ("maxGPUs", 8), ("advisory", True),
                     ("pendingTimeoutSeconds", 60)):
     row(f"scaling.{leaf}", value, NOTHING)
+not_supported("scaling.maxPools", 2)  # the roles are not in mode SLO
 row("scaling.standby", 1, {"attention+", "experts+"})
 row("drain.timeoutSeconds", 60, BOTH | GATEWAY)
 row("drain.withoutCapacity", "Shrink", NOTHING)
