@@ -420,6 +420,15 @@ void SetMeasured(const StatusFacts& seen, Node& service) {
   if (was != nullptr || !slo.fields.empty()) SetAt(service, {"status", "slo"}, std::move(slo));
 }
 
+// Does nothing if the field is not there.
+void RemoveField(FieldPath path, std::string_view field, Node& service) {
+  const Node* const was = FindAt(service, path);
+  if (was == nullptr || was->Find(field) == nullptr) return;
+  Node next = *was;
+  std::erase_if(next.fields, [&](const NodeField& one) { return one.name == field; });
+  SetAt(service, path, std::move(next));
+}
+
 void SetDownload(const StatusFacts& seen, Node& service) {
   if (seen.progress) {
     const FetchProgress& is = *seen.progress;
@@ -435,11 +444,7 @@ void SetDownload(const StatusFacts& seen, Node& service) {
                   {"filesTotal", Node::Integer(is.files_total)}}));
     return;
   }
-  const Node* const model = FindAt(service, {"status", "model"});
-  if (model == nullptr || model->Find("download") == nullptr) return;
-  Node next = *model;
-  std::erase_if(next.fields, [](const NodeField& one) { return one.name == "download"; });
-  SetAt(service, {"status", "model"}, std::move(next));
+  RemoveField({"status", "model"}, "download", service);
 }
 
 const Node* RoleOf(const Node& service, Role role) {
@@ -567,12 +572,9 @@ Node WithStatus(const Node& service, const StatusFacts& seen) {
   if (seen.desired_pools > 0) {
     set("desiredPools", Node::Integer(seen.desired_pools));
     set("pools", PoolsTree(seen));
-  } else if (FindAt(out, {"status", "desiredPools"}) != nullptr) {
-    Node status = *FindAt(out, {"status"});
-    std::erase_if(status.fields, [](const NodeField& one) {
-      return one.name == "desiredPools" || one.name == "pools";
-    });
-    SetAt(out, {"status"}, std::move(status));
+  } else {
+    RemoveField({"status"}, "desiredPools", out);
+    RemoveField({"status"}, "pools", out);
   }
   if (seen.scaling.last) {
     set("decision", DecisionTree(*seen.scaling.last));

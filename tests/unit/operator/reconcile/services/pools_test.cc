@@ -96,6 +96,11 @@ const Node& RoleOf(const Node& service, Role role) {
   return FindAt(service, {"status", "roles"})->items[role == Role::kExperts];
 }
 
+PodSeen ExpertsOfPool2(SimulatedService& sim) {
+  const auto pods = sim.Pods(Role::kExperts);
+  return *std::ranges::find(pods, 2, &PodSeen::pool);
+}
+
 TEST(Pools, ServeSideBySideWithMembersAndEpochsOfTheirOwn) {
   SimulatedService sim;
   sim.Apply(1, 2, "  pools: 2\n");
@@ -263,11 +268,7 @@ TEST(Pools, ADrainWithoutAllMembersWaitsForNoAnswers) {
   sim.Patch(R"({"spec":{"pools":1}})");
   sim.Run(Seconds(20));
   EXPECT_EQ(StatesOf(sim), "1 Serving, 2 Draining");
-  for (const PodSeen& pod : sim.Pods(Role::kExperts)) {
-    if (pod.pool != 2) continue;
-    sim.cluster.Crash(pod.name);
-    break;
-  }
+  sim.cluster.Crash(ExpertsOfPool2(sim).name);
   sim.Run(Seconds(60));
   EXPECT_EQ(PodsOfPool(sim, 2), Pods()) << sim.MessageOf("Progressing");
   EXPECT_EQ(StatesOf(sim), "1 Serving");
@@ -307,11 +308,7 @@ TEST(Pools, TheLossOfAMemberDisturbsNoOther) {
   sim.RunUntil("Ready");
   sim.Run(Seconds(2));
   const int64_t first = EpochOf(sim, 1), second = EpochOf(sim, 2);
-  for (const PodSeen& pod : sim.Pods(Role::kExperts)) {
-    if (pod.pool != 2) continue;
-    sim.workers.LoseEpochOf(InstanceOf(pod), "connection reset");
-    break;
-  }
+  sim.workers.LoseEpochOf(InstanceOf(ExpertsOfPool2(sim)), "connection reset");
   sim.on_step = [&] {
     EXPECT_EQ(EpochOf(sim, 1), first);
     EXPECT_EQ(sim.Condition("Available"), "True/Serving");
