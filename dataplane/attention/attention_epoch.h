@@ -64,9 +64,9 @@ struct AttentionEpoch {
            static_cast<size_t>(row) * sizeof(kernels::SampledToken);
   }
 
-  // Per step: five for each round, and a few around all rounds.
+  // Per step: six for each round, and a few around all rounds.
   static constexpr size_t MaxTimings(int layers, int micro_batches) {
-    return 5 * static_cast<size_t>(layers) * static_cast<size_t>(micro_batches) + 8;
+    return 6 * static_cast<size_t>(layers) * static_cast<size_t>(micro_batches) + 8;
   }
 
   const Topology topology;

@@ -27,12 +27,13 @@ enum Timing : int {
   kReceive,
   kReceiveNothing,  // for a round without rows
   kCombine,
+  kGate,  // if attention computes it; with a timed device it is part of kAttention
 };
 
 StepWork WorkOf(int timing) {
   constexpr std::array kWorks = {StepWork::kHost,    StepWork::kKernels, StepWork::kAttention,
                                  StepWork::kSend,    StepWork::kShared,  StepWork::kReceive,
-                                 StepWork::kReceive, StepWork::kCombine};
+                                 StepWork::kReceive, StepWork::kCombine, StepWork::kGate};
   return kWorks[static_cast<size_t>(timing)];
 }
 
@@ -660,7 +661,9 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
   AttentionPacer* const pacer = options_.pacer;
   MonotonicTime ready = clock_.Now();
   JANUS_RETURN_IF_ERROR(epoch_->layers.Attend(layer, key.micro_batch, out));
-  if (epoch_->exchange.gate() == GateSide::kAttention) {
+  const bool gates = epoch_->exchange.gate() == GateSide::kAttention;
+  if (gates) {
+    if (pacer == nullptr) JANUS_RETURN_IF_ERROR(EndTiming(of(kAttention)));
     const ChosenExperts chosen = epoch_->exchange.Choices(key.micro_batch, rows);
     JANUS_RETURN_IF_ERROR(
         epoch_->layers.Gate(layer, key.micro_batch, out, chosen.ids, chosen.weights));
@@ -672,7 +675,7 @@ Status AttentionInstance::SendRound(const RoundKey& key, int layer) {
         pacer->Attend(paced_rows_[key.micro_batch], came_[key.micro_batch], is_first);
     JANUS_ASSIGN_OR_RETURN(ready, AwaitDue(key, due));
   }
-  JANUS_RETURN_IF_ERROR(EndTiming(of(kAttention)));
+  JANUS_RETURN_IF_ERROR(EndTiming(of(gates && pacer == nullptr ? kGate : kAttention)));
   if (epoch_->exchange.PostsBehindGpu()) JANUS_RETURN_IF_ERROR(AwaitGpu(key));
   JANUS_RETURN_IF_ERROR(epoch_->exchange.Post(key, rows, ready));
   JANUS_RETURN_IF_ERROR(EndTiming(of(kSend)));
@@ -764,6 +767,7 @@ Status AttentionInstance::ObserveTimings() {
     if (what == kShared && shares) metrics->shared_experts.Observe(took.count());
     if (what == kReceive) exchange.receive.Observe(took.count());
     if (what == kCombine) metrics->combine.Observe(took.count());
+    if (what == kGate) metrics->gate.Observe(took.count());
   });
 }
 

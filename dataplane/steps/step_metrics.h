@@ -36,7 +36,7 @@ struct StepMetrics {
   Histogram attention{RoundSecondsBounds()};
   Histogram shared_experts{RoundSecondsBounds()};  // of models that have some
   Histogram combine{RoundSecondsBounds()};
-  // Experts:
+  // Experts; attention too if it computes the gate:
   Histogram gate{RoundSecondsBounds()};
   Histogram experts{RoundSecondsBounds()};
   Histogram aebs{AebsSecondsBounds()};

@@ -46,8 +46,8 @@ inline constexpr MetricDeclaration kWorkerMetrics[] = {
      "peer: within the step, for contributions or rows of peers."},
     {"janus_round_seconds", MetricType::kHistogram, "module", "seconds",
      "Computation in a round of a completed step, by module; on a GPU by its clock. Attention "
-     "instances: attention, shared_experts, combine (adding contributions). Expert instances: gate "
-     "(and top-k), experts."},
+     "instances: attention, gate if they compute it, shared_experts, combine (adding "
+     "contributions). Expert instances: gate (and top-k), experts."},
     {"janus_exchange_seconds", MetricType::kHistogram, "phase,mode", "seconds",
      "A round's messages as one side sees them. send: handing them to the transport; receive: "
      "waiting for the peers, including their computation."},

@@ -83,6 +83,7 @@ void AddTimes(Role role, const StepMetrics& metrics, Collected& to) {
     to.Histogram(kRound, metrics.attention, {{"module", "attention"}});
     to.Histogram(kRound, metrics.shared_experts, {{"module", "shared_experts"}});
     to.Histogram(kRound, metrics.combine, {{"module", "combine"}});
+    if (metrics.gate.Sample().sum > 0) to.Histogram(kRound, metrics.gate, {{"module", "gate"}});
   } else {
     to.Histogram(kRound, metrics.gate, {{"module", "gate"}});
     to.Histogram(kRound, metrics.experts, {{"module", "experts"}});

@@ -199,5 +199,29 @@ TEST(WorkerMetrics, AServingInstanceAnswersAScrape) {
   EXPECT_EQ(lives, 1);
 }
 
+TEST(WorkerMetrics, TheGateIsTimedAtTheRoleThatComputesIt) {
+  for (const GateSide side : {GateSide::kExperts, GateSide::kAttention}) {
+    ServiceUnderTest service;
+    service.topology().gate = side;
+    service.Serve();
+    TestGateway gateway(service.attention());
+    gateway.Hello();
+    gateway.Send(TestGateway::Submit(1, {1, 2, 3}, 5));
+    gateway.ReadToTheEnd(1);
+    gateway.Finish();
+    const std::string text = PrometheusText(service.attention().worker().metrics());
+    const auto rounds = [&](const std::string& module) {
+      return ValueOf(text, "janus_round_seconds_count{role=\"attention\",rank=\"0\",module=\"" +
+                               module + "\"}");
+    };
+    if (side == GateSide::kAttention) {
+      EXPECT_GE(rounds("gate"), 1) << "its last step may not have ended";
+    } else {
+      EXPECT_EQ(rounds("gate"), -1);
+    }
+    EXPECT_GE(rounds("attention"), 1);
+  }
+}
+
 }  // namespace
 }  // namespace janus::dataplane
