@@ -141,8 +141,9 @@ Cell Measure(const Nodes& nodes, const ExchangeShape& shape, const Switch& netwo
     for (const MeasuredLink& link : of_node) row.push_back({link, false});
   }
   const controllers::ModeTimes predicted = controllers::TimesOfModes(RoundOf(shape, rows), links);
-  const std::vector<ExchangeMode> all(kExchangeModes.begin(), kExchangeModes.end());
-  cell.chosen = controllers::FastestMode(predicted, all, nullptr, 0);
+  std::vector<controllers::ExchangeWay> all;
+  for (const ExchangeMode mode : kExchangeModes) all.push_back({mode, shape.gate});
+  cell.chosen = controllers::FastestWay({{predicted, predicted}}, all, nullptr, 0).mode;
   for (const ExchangeMode mode : kExchangeModes) {
     if (cell.measured.of(mode) < cell.measured.of(cell.best)) cell.best = mode;
     errors.push_back(std::abs(predicted.of(mode) / cell.measured.of(mode) - 1));

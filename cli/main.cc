@@ -110,9 +110,10 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
       ->add_option(
           "--gate", options.gate,
           "the role that computes the gate, with --model: Attention sends rows only to the "
-          "instances or nodes that hold one of their experts. Default: Experts")
+          "instances or nodes that hold one of their experts. Default: by the measured links of "
+          "several nodes")
       ->needs(model)
-      ->transform(CLI::IsMember({"Experts", "Attention"}, CLI::ignore_case));
+      ->transform(CLI::IsMember({"Auto", "Experts", "Attention"}, CLI::ignore_case));
   serve
       ->add_option("--transport", options.transport,
                    "between all workers, with --model: RDMA needs a device that is up. Default: "

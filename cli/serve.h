@@ -35,7 +35,7 @@ struct ServeOptions {
   std::optional<PlayedNodes> nodes;      // that this machine plays; they give the counts
   std::string exchange_mode;             // empty: chosen
   std::string compression;               // of the exchange; empty: none
-  std::string gate;                      // the role that computes it; empty: experts
+  std::string gate;                      // the role that computes it; empty: chosen
   std::string transport;                 // of the exchange; empty: chosen
   std::string sum;                       // of the exchange: a rule; empty: chosen
   int sum_bits = 32;                     // with FixedPoint

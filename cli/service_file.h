@@ -32,7 +32,7 @@ struct ServiceAsked {
   int micro_batches = 0;           // 0: chosen
   std::string exchange_mode = {};  // empty: chosen
   std::string compression = {};    // empty: none
-  std::string gate = {};           // the role that computes it; empty: experts
+  std::string gate = {};           // the role that computes it; empty: chosen
   std::string transport = {};      // empty: chosen
   std::string sum = {};            // empty: chosen
   int sum_bits = 32;               // with FixedPoint

@@ -150,10 +150,12 @@ std::string Topology(const Node& service) {
   const int64_t epoch = topology == nullptr ? 0 : IntegerAt(*topology, {"epoch"}).value_or(0);
   if (epoch == 0) return "<none>";
   const std::string_view mode = TextAt(*topology, {"exchangeMode"});
+  const bool on_attention = TextAt(*topology, {"gate"}) == "Attention";
   return "epoch " + std::to_string(epoch) + ", " +
          std::to_string(IntegerAt(*topology, {"m"}).value_or(0)) + " attention, " +
          std::to_string(IntegerAt(*topology, {"n"}).value_or(0)) + " experts" +
-         (mode.empty() ? "" : ", exchange " + std::string(mode));
+         (mode.empty() ? "" : ", exchange " + std::string(mode)) +
+         (on_attention ? ", gate on attention" : "");
 }
 
 std::string PoolTable(const Node& pools) {

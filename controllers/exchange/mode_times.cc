@@ -40,6 +40,9 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
     to.first += seconds;
     to.second = std::max(to.second, seconds);
   };
+  // Seconds in which an attention instance copies the rows for each receiver.
+  std::map<int, double> selecting;
+  const bool selects = is_out && mode == ExchangeMode::kDirect && !round.needed_by_expert.empty();
   double latency = 0;
   for (const ExchangeMessage& one : messages) {
     const auto a = static_cast<size_t>(one.attention);
@@ -51,6 +54,7 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
       continue;
     }
     latency = std::max(latency, between.link.latency_seconds);
+    if (selects) selecting[one.attention] += one.bytes / kCopyBytesPerSecond;
     const double seconds = one.bytes / between.link.bytes_per_second;
     const size_t expert = static_cast<size_t>(round.m()) + e;
     cards[round.cards[is_out ? a : expert]].first += seconds;
@@ -69,7 +73,8 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
     for (const auto& [rank, cost] : instances) most = std::max(most, cost.first - cost.second);
     return most;
   };
-  const double copies = mode == ExchangeMode::kDirect ? 0 : CopySeconds(messages);
+  double copies = mode == ExchangeMode::kDirect ? 0 : CopySeconds(messages);
+  for (const auto& [rank, seconds] : selecting) copies = std::max(copies, seconds);
   return latency + std::max(further(sending), further(receiving)) + busiest_card + copies;
 }
 
@@ -89,23 +94,42 @@ ModeTimes TimesOfModes(const ExchangeRound& round, const NodeLinks& links) {
   return out;
 }
 
+WayTimes TimesOfWays(const ExchangeRound& round, const NodeLinks& links) {
+  ExchangeRound all = round;
+  all.needed_by_expert.clear();
+  all.needed_by_node.clear();
+  WayTimes out;
+  out.of_gate[static_cast<size_t>(GateSide::kExperts)] = TimesOfModes(all, links);
+  out.of_gate[static_cast<size_t>(GateSide::kAttention)] =
+      round.needed_by_expert.empty() ? out.of_gate[static_cast<size_t>(GateSide::kExperts)]
+                                     : TimesOfModes(round, links);
+  return out;
+}
+
 int MessagesOneWay(ExchangeMode mode, const ExchangeRound& round) {
   return static_cast<int>(MessagesOf(mode, round, true).size());
 }
 
-ExchangeMode FastestMode(const ModeTimes& times, const std::vector<ExchangeMode>& allowed,
-                         const ExchangeMode* current, double gain) {
-  JANUS_CHECK(!allowed.empty(), "no mode is allowed");
+ExchangeWay FastestWay(const WayTimes& times, const std::vector<ExchangeWay>& allowed,
+                       const ExchangeWay* current, double gain) {
+  JANUS_CHECK(!allowed.empty(), "no way is allowed");
   constexpr double kEqual = 1.01;
-  const auto faster = [&](ExchangeMode a, ExchangeMode b) { return times.of(a) < times.of(b); };
+  const auto is_allowed = [&](const ExchangeWay& way) {
+    return std::ranges::find(allowed, way) != allowed.end();
+  };
+  const auto faster = [&](const ExchangeWay& a, const ExchangeWay& b) {
+    return times.of(a) < times.of(b);
+  };
   const double least = times.of(*std::ranges::min_element(allowed, faster));
-  ExchangeMode best = allowed.front();
-  for (const ExchangeMode mode :
-       {ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel, ExchangeMode::kDirect}) {
-    const bool is_allowed = std::ranges::find(allowed, mode) != allowed.end();
-    if (is_allowed && times.of(mode) <= least * kEqual) best = mode;
+  ExchangeWay best = allowed.front();
+  for (const GateSide gate : {GateSide::kAttention, GateSide::kExperts}) {
+    for (const ExchangeMode mode :
+         {ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel, ExchangeMode::kDirect}) {
+      const ExchangeWay way{mode, gate};
+      if (is_allowed(way) && times.of(way) <= least * kEqual) best = way;
+    }
   }
-  if (current == nullptr || std::ranges::find(allowed, *current) == allowed.end()) return best;
+  if (current == nullptr || !is_allowed(*current)) return best;
   return times.of(best) <= (1 - gain) * times.of(*current) ? best : *current;
 }
 

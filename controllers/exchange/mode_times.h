@@ -9,8 +9,8 @@
 
 namespace janus::controllers {
 
-// How long a round of the exchange takes in each mode, from what its links were measured to do
-// (docs/exchange.md). Pure.
+// How long a round of the exchange takes in each mode, and with the gate on either side, from what
+// its links were measured to do (docs/exchange.md). Pure.
 
 inline constexpr std::array<ExchangeMode, 3> kExchangeModes = {
     ExchangeMode::kDirect, ExchangeMode::kTwoPhaseSingle, ExchangeMode::kTwoPhaseParallel};
@@ -29,18 +29,38 @@ struct ModeTimes {
   double of(ExchangeMode mode) const { return seconds[static_cast<size_t>(mode)]; }
 };
 
+// What an epoch chooses: the mode, and the role that computes the gate.
+struct ExchangeWay {
+  ExchangeMode mode = ExchangeMode::kDirect;
+  GateSide gate = GateSide::kExperts;
+  friend bool operator==(const ExchangeWay&, const ExchangeWay&) = default;
+};
+
+// Seconds with the gate on either side.
+struct WayTimes {
+  std::array<ModeTimes, 2> of_gate{};  // by GateSide
+  double of(const ExchangeWay& way) const {
+    return of_gate[static_cast<size_t>(way.gate)].of(way.mode);
+  }
+};
+
 // In either direction: the latency; what each further message costs the instance that sends or
 // receives most; and the time of the busiest card for the bytes that it sends or receives. In the
-// two-phase modes also the copies within the nodes.
+// two-phase modes also the copies within the nodes; in mode Direct with the gate on attention the
+// sender's copies, since each receiver gets other rows. The gate's own computation does not count.
 double RoundSeconds(ExchangeMode mode, const ExchangeRound& round, const NodeLinks& links);
 ModeTimes TimesOfModes(const ExchangeRound& round, const NodeLinks& links);
+// `round` has the shares of rows that receivers need with the gate on attention. Without them both
+// sides have the times of the gate on experts.
+WayTimes TimesOfWays(const ExchangeRound& round, const NodeLinks& links);
 
 // Data messages between nodes in one direction of a round.
 int MessagesOneWay(ExchangeMode mode, const ExchangeRound& round);
 
 // The fastest of `allowed`, which is not empty. `current` stays unless another one takes at most
-// 1 - `gain` of its time. Of modes that are equal within 1 %, Direct is first, then Parallel.
-ExchangeMode FastestMode(const ModeTimes& times, const std::vector<ExchangeMode>& allowed,
-                         const ExchangeMode* current, double gain);
+// 1 - `gain` of its time. Of ways that are equal within 1 %, those with the gate on experts are
+// first; of these Direct, then Parallel.
+ExchangeWay FastestWay(const WayTimes& times, const std::vector<ExchangeWay>& allowed,
+                       const ExchangeWay* current, double gain);
 
 }  // namespace janus::controllers

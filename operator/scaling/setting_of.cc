@@ -70,8 +70,9 @@ int TableSize(const controllers::ScalingPolicy& policy, const controllers::RoleP
   return std::max({std::min(role.max, std::max(most, least)), serving, 1});
 }
 
-// Numerics and the side of the gate are the user's. The mode is one of those that an epoch may
-// take.
+// Numerics are the user's. Mode and side of the gate are those that an epoch may take. Each
+// exchange makes a decision slower, so the gate on attention is left out where some mode has no
+// room for it.
 void SetExchange(const ServicePlan& plan, Ground ground, PredictorInputs& out) {
   controllers::PredictorOptions& options = out.options;
   options.modes.clear();
@@ -79,6 +80,13 @@ void SetExchange(const ServicePlan& plan, Ground ground, PredictorInputs& out) {
     if (plan.mode_fits[mode]) options.modes.push_back(static_cast<janus::ExchangeMode>(mode));
   }
   options.gates = {plan.effective.gate};
+  if (plan.moves_gate()) {
+    options.gates = {janus::GateSide::kExperts};
+    const bool are_cpus = out.attention.is_cpu && out.experts.is_cpu;
+    if (are_cpus && plan.gate_fits == plan.mode_fits) {
+      options.gates.push_back(janus::GateSide::kAttention);
+    }
+  }
   options.sums = {plan.effective.sum};
   if (plan.effective.sums.on()) options.sum_bits = plan.effective.sums.bits;
   if (plan.effective.compression == Compression::kFp8) {

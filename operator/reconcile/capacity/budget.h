@@ -31,6 +31,8 @@ class Budget {
   // Nodes that a machine plays. Nothing: a pod is a node, and all instances of one machine share
   // memory.
   virtual std::optional<NodeSizes> Nodes() const { return std::nullopt; }
+  // Whether instances are in pods.
+  virtual bool HasPods() const = 0;
   // Memory for keys and values of one attention instance: what the rest of `plan` leaves.
   virtual KvRoom RoomForKv(const ServicePlan& plan) const = 0;
   // ResourceExhausted: the need, the available memory, the largest parts, and what to change.
@@ -46,6 +48,7 @@ class MachineBudget final : public Budget {
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return room_.memory_bytes; }
   std::optional<NodeSizes> Nodes() const override { return room_.nodes; }
+  bool HasPods() const override { return false; }
   KvRoom RoomForKv(const ServicePlan& plan) const override;
   Status Check(const std::string& service, const ServicePlan& plan) const override;
 
@@ -70,6 +73,7 @@ class PodBudget final : public Budget {
   bool GrowsWithInstances() const override { return rooms_.experts && rooms_.experts_are_wanted; }
   int ComputeThreads(int m, int n) const override;
   std::optional<int64_t> GatewayRoom() const override { return std::nullopt; }
+  bool HasPods() const override { return true; }
   KvRoom RoomForKv(const ServicePlan& plan) const override;
   Status Check(const std::string& service, const ServicePlan& plan) const override;
 

@@ -1,6 +1,7 @@
 #include "operator/reconcile/capacity/service_plan.h"
 
 #include <algorithm>
+#include <array>
 
 #include "common/exchange_size.h"
 #include "common/model/device_memory.h"
@@ -166,65 +167,108 @@ void ChooseExchangeMode(const MoEServiceSpec& spec, ServicePlan& plan) {
   }
 }
 
-// A mode other than the planned one may need so many times the memory, or this much.
-constexpr int64_t kMostForMode = 2;
-constexpr int64_t kLittleForMode = int64_t{64} << 20;
+// Another mode or side of the gate than the planned one may need so many times the memory, or this
+// much.
+constexpr int64_t kMostForWay = 2;
+constexpr int64_t kLittleForWay = int64_t{64} << 20;
 
 // Memory of the transports (common/exchange_size.h). An instance in a separate pod reaches all
-// others over a network. With Auto it is enough for every mode that needs not much more than the
-// planned one.
-void SetExchange(const MoEServiceSpec& spec, const ModelDescription& model, ServicePlan& plan) {
-  const NodeSizes nodes = plan.nodes.value_or(NodeSizes());
-  ExchangeSize size{plan.m,
-                    plan.n,
-                    plan.effective.micro_batches,
-                    plan.max_rows_per_round,
-                    model.moe.top_k,
-                    static_cast<size_t>(RowBytes(model, plan.effective.compression)),
-                    plan.effective.mode,
-                    nodes.attention,
-                    nodes.experts,
-                    SumBytes(plan.effective.sums.bits, model.hidden)};
-  size.gate = plan.effective.gate;
-  const auto most = [&](auto bytes, Role role, janus::ExchangeMode mode) {
-    size.mode = mode;
-    ExchangeSize together = size;
-    if (plan.shares_hosts) {
-      // Where the scheduler puts the pods is not known: all in one machine, or each in its own.
-      together.attention_per_node = plan.m;
-      together.experts_per_node = plan.n;
-    }
-    return static_cast<int64_t>(std::max(bytes(size, role), bytes(together, role)));
-  };
-  const auto of_mode = [&](Role role, janus::ExchangeMode mode) {
-    return most(SegmentBytes, role, mode) + most(NetworkBytes, role, mode);
-  };
-  plan.mode_fits.fill(false);
-  for (const janus::ExchangeMode mode :
-       {janus::ExchangeMode::kDirect, janus::ExchangeMode::kTwoPhaseSingle,
-        janus::ExchangeMode::kTwoPhaseParallel}) {
-    bool fits = mode == plan.effective.mode;
-    if (spec.exchange.mode == ExchangeMode::kAuto &&
-        plan.effective.mode != janus::ExchangeMode::kDirect) {
-      fits = true;
-      for (const Role role : {Role::kAttention, Role::kExperts}) {
-        const int64_t planned = of_mode(role, plan.effective.mode);
-        fits = fits && of_mode(role, mode) <= std::max(kMostForMode * planned, kLittleForMode);
-      }
-    }
-    plan.mode_fits[static_cast<size_t>(mode)] = fits;
+// others over a network.
+class ExchangeMemory {
+ public:
+  ExchangeMemory(const ModelDescription& model, const ServicePlan& plan) {
+    const NodeSizes nodes = plan.nodes.value_or(NodeSizes());
+    const auto row = static_cast<size_t>(RowBytes(model, plan.effective.compression));
+    apart_ = {plan.m,
+              plan.n,
+              plan.effective.micro_batches,
+              plan.max_rows_per_round,
+              model.moe.top_k,
+              row,
+              plan.effective.mode,
+              nodes.attention,
+              nodes.experts,
+              SumBytes(plan.effective.sums.bits, model.hidden)};
+    together_ = apart_;
+    if (!plan.shares_hosts) return;
+    // Where the scheduler puts the pods is not known: all in one machine, or each in its own.
+    together_.attention_per_node = plan.m;
+    together_.experts_per_node = plan.n;
   }
-  const auto largest = [&](auto bytes, Role role) {
+
+  int64_t Segment(Role role, janus::ExchangeMode mode, janus::GateSide gate) const {
+    return Most(SegmentBytes, role, mode, gate);
+  }
+  int64_t Network(Role role, janus::ExchangeMode mode, janus::GateSide gate) const {
+    return Most(NetworkBytes, role, mode, gate);
+  }
+  // Whether both roles need not much more than with the planned mode and side of the gate.
+  bool IsNear(const Effective& planned, janus::ExchangeMode mode, janus::GateSide gate) const {
+    return std::ranges::all_of(std::array{Role::kAttention, Role::kExperts}, [&](Role role) {
+      const int64_t of_planned = Both(role, planned.mode, planned.gate);
+      return Both(role, mode, gate) <= std::max(kMostForWay * of_planned, kLittleForWay);
+    });
+  }
+
+ private:
+  template <class Bytes>
+  int64_t Most(Bytes bytes, Role role, janus::ExchangeMode mode, janus::GateSide gate) const {
+    size_t out = 0;
+    for (ExchangeSize size : {apart_, together_}) {
+      size.mode = mode;
+      size.gate = gate;
+      out = std::max(out, bytes(size, role));
+    }
+    return static_cast<int64_t>(out);
+  }
+  int64_t Both(Role role, janus::ExchangeMode mode, janus::GateSide gate) const {
+    return Segment(role, mode, gate) + Network(role, mode, gate);
+  }
+
+  ExchangeSize apart_;
+  ExchangeSize together_;
+};
+
+// Whether Auto may put the gate on attention. It saves rows on their way to several expert nodes.
+// GPUs compute the gate only with the experts, and timed devices do as the GPUs that they play.
+bool MayMoveGate(const MoEServiceSpec& spec, const ServicePlan& plan, bool in_pods) {
+  const bool is_apart = plan.nodes || plan.shares_hosts || in_pods;
+  const int each = plan.nodes.value_or(NodeSizes()).experts;
+  return spec.exchange.gate == GateSide::kAuto && plan.effective.device == Device::kCpu &&
+         is_apart && plan.n > each;
+}
+
+// With Auto the memory is enough for every mode, and for the gate on attention, if that needs not
+// much more than what is planned.
+void SetExchange(const MoEServiceSpec& spec, const ModelDescription& model, bool in_pods,
+                 ServicePlan& plan) {
+  const ExchangeMemory memory(model, plan);
+  const Effective& planned = plan.effective;
+  plan.chooses_mode = spec.exchange.mode == ExchangeMode::kAuto;
+  const bool is_any_mode = plan.chooses_mode && planned.mode != janus::ExchangeMode::kDirect;
+  const bool moves_gate = MayMoveGate(spec, plan, in_pods);
+  for (size_t i = 0; i < plan.mode_fits.size(); ++i) {
+    const auto mode = static_cast<janus::ExchangeMode>(i);
+    const bool is_allowed = is_any_mode || mode == planned.mode;
+    plan.mode_fits[i] = is_allowed && memory.IsNear(planned, mode, planned.gate);
+    plan.gate_fits[i] =
+        is_allowed && moves_gate && memory.IsNear(planned, mode, janus::GateSide::kAttention);
+  }
+  const auto largest = [&](auto bytes) {
     int64_t out = 0;
-    for (size_t mode = 0; mode < plan.mode_fits.size(); ++mode) {
-      if (plan.mode_fits[mode]) {
-        out = std::max(out, most(bytes, role, static_cast<janus::ExchangeMode>(mode)));
-      }
+    for (size_t i = 0; i < plan.mode_fits.size(); ++i) {
+      const auto mode = static_cast<janus::ExchangeMode>(i);
+      if (plan.mode_fits[i]) out = std::max(out, bytes(mode, planned.gate));
+      if (plan.gate_fits[i]) out = std::max(out, bytes(mode, janus::GateSide::kAttention));
     }
     return out;
   };
-  const auto segment = [&](Role role) { return largest(SegmentBytes, role); };
-  const auto network = [&](Role role) { return largest(NetworkBytes, role); };
+  const auto segment = [&](Role role) {
+    return largest([&](auto mode, auto gate) { return memory.Segment(role, mode, gate); });
+  };
+  const auto network = [&](Role role) {
+    return largest([&](auto mode, auto gate) { return memory.Network(role, mode, gate); });
+  };
   const auto all = [&](const auto& of) {
     return plan.m * of(Role::kAttention) + plan.n * of(Role::kExperts);
   };
@@ -446,7 +490,7 @@ Result<ServicePlan> Complete(const Planning& from, ServicePlan plan) {
       plan.effective.compression, plan.effective.sums.on());
   need.expert_workspace = ExpertWorkspaceBytes(
       model, plan.m, plan.max_rows_per_round, plan.effective.compression, plan.effective.sums.on());
-  SetExchange(spec, model, plan);
+  SetExchange(spec, model, from.budget.HasPods(), plan);
   SetGpus(model, plan);
   need.process = kProcessBytes;
   need.processes = kProcessBytes * (plan.m + plan.n + 1);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -98,10 +99,17 @@ struct ServicePlan {
   std::optional<NodeSizes> nodes;  // of several instances: pods, or nodes that a machine plays
   bool plays_nodes = false;        // a machine plays them
   bool shares_hosts = false;       // a machine is a node, with the instances that it happens to run
+  bool chooses_mode = true;        // exchange.mode is Auto
   // By janus::ExchangeMode: whether the reserved memory holds this mode's slots. With Auto another
   // mode than effective.mode may be chosen for an epoch (exchange/choose_mode.h).
   std::array<bool, 3> mode_fits{true, true, true};
+  // By janus::ExchangeMode: the same with the gate on attention, which an epoch may then choose
+  // too. With exchange.gate Auto, on CPUs, and if rows cross a network to several expert nodes.
+  // Nowhere: the gate is on the side of effective.gate.
+  std::array<bool, 3> gate_fits{};
   std::optional<TimedDevice> timed;  // what every worker stands for
+
+  bool moves_gate() const { return std::ranges::find(gate_fits, true) != gate_fits.end(); }
 };
 
 // `service` has passed ValidateSchema and ValidateSupported; `model` describes its checkpoint.

@@ -362,14 +362,20 @@ void EpochDriver::TellPlacement(const TopologyRecord& before, const TopologyReco
 
 void EpochDriver::TellMode(const TopologyRecord& before, const TopologyRecord& after,
                            const TellEvent& tell) const {
-  if (before.mode == after.mode) return;
+  if (before.mode == after.mode && before.gate == after.gate) return;
   const bool is_known = progress_.preparing == after.epoch && !why_mode_.empty();
+  // The gate's side only where it changes.
+  const auto way = [&](const TopologyRecord& one) {
+    const std::string mode(janus::ToString(one.mode));
+    if (before.gate == after.gate) return mode;
+    const bool is_attention = one.gate == janus::GateSide::kAttention;
+    return mode + (is_attention ? " with the gate on attention" : " with the gate on experts");
+  };
   tell({EventType::kNormal,
         "Choose",
-        {"ExchangeModeChanged",
-         Name(after.epoch) + " exchanges in mode " + std::string(janus::ToString(after.mode)) +
-             ", " + Name(before.epoch) + " in " + std::string(janus::ToString(before.mode)) +
-             (is_known ? "; " + why_mode_ : "")}});
+        {"ExchangeModeChanged", Name(after.epoch) + " exchanges in mode " + way(after) + ", " +
+                                    Name(before.epoch) + " in " + way(before) +
+                                    (is_known ? "; " + why_mode_ : "")}});
 }
 
 std::optional<Refusal> EpochDriver::Abort(int64_t epoch, const std::string& why,

@@ -29,7 +29,8 @@ struct EpochProposal {
   // Why experts are placed anew, for the Event PlacementChanged; empty: only because instances have
   // changed.
   std::string why_placed = {};
-  // Which exchange mode it has, and why, for the Event ExchangeModeChanged.
+  // Which exchange mode it has, with the gate on which side, and why, for the Event
+  // ExchangeModeChanged.
   std::string why_mode = {};
 };
 

@@ -17,6 +17,8 @@
 namespace janus::control {
 namespace {
 
+using controllers::ExchangeWay;
+
 // How long a member of a lost epoch may be silent before the next epoch starts without it. It has
 // not answered its peers before (docs/steps.md), nor the call that found it silent. It returns with
 // another epoch, at the latest when its liveness probe has ended its process.
@@ -143,22 +145,20 @@ class Wanted {
     const PlacementSpec& spec = desired_.service.spec.roles.experts.placement;
     ChosenPlacement chosen = ChoosePlacement(from_, *planned, spec, workers_, has_lost_);
     ServicePlan plan = planned->plan;
-    const auto compose = [&](janus::ExchangeMode mode) {
-      plan.effective.mode = mode;
+    const auto compose = [&](const ExchangeWay& way) {
+      plan.effective.mode = way.mode;
+      plan.effective.gate = way.gate;
       return ComposeTopology(1, workers_, plan, planned->model,
                              chosen.placement ? &*chosen.placement : nullptr, chosen.levels);
     };
     const TopologyRecord* const committed = from_.side.committed();
-    const bool is_auto = desired_.service.spec.exchange.mode == ExchangeMode::kAuto;
-    janus::Result<Topology> topology =
-        compose(is_auto && committed != nullptr ? committed->mode : plan.effective.mode);
+    const ExchangeWay current = WayOf(committed, planned->plan);
+    janus::Result<Topology> topology = compose(current);
     out_.placement = std::move(chosen.next);
-    out_.exchange_why =
-        is_auto ? "" : NameOf(plan.effective.mode) + ": spec.exchange.mode asks for it";
-    if (is_auto && topology.ok()) {
-      const ChosenMode mode = Choose(*topology, *planned, committed);
-      if (mode.mode != plan.effective.mode) topology = compose(mode.mode);
-      out_.exchange_why = mode.why;
+    if (topology.ok()) {
+      ChosenMode exchange = Choose(*topology, *planned, committed, current);
+      if (exchange.way != current) topology = compose(exchange.way);
+      out_.exchange_why = std::move(exchange.why);
     }
     if (topology.ok()) {
       out_.proposal = std::make_shared<const EpochProposal>(EpochProposal{
@@ -169,20 +169,29 @@ class Wanted {
     if (!out_.awaited) out_.awaited = {"WaitingForPods", topology.status().message()};
   }
 
-  static std::string NameOf(janus::ExchangeMode mode) { return std::string(janus::ToString(mode)); }
+  // The record's, as far as Auto chooses it; null: the planned one.
+  static ExchangeWay WayOf(const TopologyRecord* record, const ServicePlan& plan) {
+    ExchangeWay out{plan.effective.mode, plan.effective.gate};
+    if (record == nullptr) return out;
+    if (plan.chooses_mode) out.mode = record->mode;
+    if (plan.moves_gate()) out.gate = record->gate;
+    return out;
+  }
 
-  // `topology`: as it would be in the current mode.
+  // `topology`: as it would be in the current mode, with the gate on its current side.
   ChosenMode Choose(const Topology& topology, const PlannedService& planned,
-                    const TopologyRecord* committed) {
+                    const TopologyRecord* committed, const ExchangeWay& current) {
     if (committed == nullptr) return ChooseMode(topology, planned, {}, std::nullopt, false);
     const WatchSeen& watch = from_.side.epochs().watch;
     const bool is_asked = watch.epoch == committed->epoch;
-    // The epoch that is being prepared keeps its mode and reason, even if the figures change.
-    if (const TopologyRecord* const proposed = from_.side.proposed()) return {proposed->mode, ""};
+    // The epoch that is being prepared keeps what it has, and the reason, even if figures change.
+    if (const TopologyRecord* const proposed = from_.side.proposed()) {
+      return {WayOf(proposed, planned.plan), ""};
+    }
     const EpochContent content = ContentOf(topology);
     return ChooseMode(topology, planned,
                       LinksReportedBy(*committed, is_asked ? watch.statistics.get() : nullptr),
-                      committed->mode, content == ContentOf(*committed));
+                      current, content == ContentOf(*committed));
   }
 
   const PlanningSide& from_;

@@ -21,7 +21,8 @@ struct WantedTopology {
   Cause awaited;  // why it waits
   // What placement remembers from now on, if it has searched; null: as before.
   std::shared_ptr<const PlacementMemory> placement;
-  // Which exchange mode the proposal has, and why, for people; empty: there is none.
+  // Which exchange mode the proposal has, on which side its gate is, and why, for people; empty:
+  // there is none.
   std::string exchange_why;
   std::optional<MonotonicTime> again;
 };

@@ -1,20 +1,20 @@
 #include "operator/reconcile/exchange/choose_mode.h"
 
 #include <algorithm>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include "common/format.h"
 #include "common/row_format.h"
-#include "controllers/exchange/mode_times.h"
 
 namespace janus::control {
 namespace {
 
 using controllers::ExchangeRound;
+using controllers::ExchangeWay;
 using controllers::kExchangeModes;
-using controllers::ModeTimes;
 using controllers::NodeLinks;
+using controllers::WayTimes;
 
 // Fewer steps than this say nothing of the rows in a round.
 constexpr uint64_t kFewestSteps = 50;
@@ -87,27 +87,49 @@ MeasuredLink Typical(const LinksReported& reported) {
           median(&MeasuredLink::message_seconds)};
 }
 
-// With the gate on attention: what of the rows each expert instance and node needs, if routing is
-// uniform. Layers differ little, so the first stands for all.
-void SetNeeded(const Topology& topology, const ModelDescription& model, ExchangeRound& round) {
-  std::vector<std::set<uint16_t>> by_node(
-      static_cast<size_t>(*std::ranges::max_element(round.expert_nodes)) + 1);
-  const auto share = [&](const std::set<uint16_t>& held) {
-    return controllers::NeededShare(model.moe.experts, model.moe.top_k,
-                                    static_cast<double>(held.size()));
-  };
-  for (int e = 0; e < topology.n(); ++e) {
-    const int first = topology.placement.first_slot(Rank{e});
-    std::set<uint16_t> held;
-    for (int slot = 0; slot < topology.experts[static_cast<size_t>(e)].slots; ++slot) {
-      const uint16_t expert = topology.placement.at(0, first + slot);
-      if (expert != Placement::kEmpty) held.insert(expert);
+// Counts the different experts in slots of a layer.
+class HeldCount {
+ public:
+  explicit HeldCount(int experts) : is_held_(static_cast<size_t>(experts)) {}
+
+  void Add(const Placement& placement, int layer, int first, int slots) {
+    for (int slot = first; slot < first + slots; ++slot) {
+      const uint16_t expert = placement.at(layer, slot);
+      if (expert >= is_held_.size() || is_held_[expert]) continue;
+      is_held_[expert] = true;
+      ++count_;
     }
-    round.needed_by_expert.push_back(share(held));
-    by_node[static_cast<size_t>(round.expert_nodes[static_cast<size_t>(e)])].merge(held);
   }
-  for (const std::set<uint16_t>& held : by_node) {
-    round.needed_by_node.push_back(share(held));
+  int count() const { return count_; }
+
+ private:
+  std::vector<bool> is_held_;
+  int count_ = 0;
+};
+
+// With the gate on attention: what of the rows each expert instance and node needs in the mean over
+// the layers, if routing is uniform.
+void SetNeeded(const Topology& topology, const ModelDescription& model, ExchangeRound& round) {
+  const Placement& placement = topology.placement;
+  const auto nodes = static_cast<size_t>(*std::ranges::max_element(round.expert_nodes)) + 1;
+  round.needed_by_expert.assign(static_cast<size_t>(topology.n()), 0);
+  round.needed_by_node.assign(nodes, 0);
+  const auto share = [&](const HeldCount& held) {
+    return controllers::NeededShare(model.moe.experts, model.moe.top_k, held.count()) /
+           placement.layers;
+  };
+  for (int layer = 0; layer < placement.layers; ++layer) {
+    std::vector<HeldCount> of_node(nodes, HeldCount(model.moe.experts));
+    int first = 0;
+    for (size_t e = 0; e < round.needed_by_expert.size(); ++e) {
+      const int slots = placement.slots_of_instance[e];
+      HeldCount of_instance(model.moe.experts);
+      of_instance.Add(placement, layer, first, slots);
+      round.needed_by_expert[e] += share(of_instance);
+      of_node[static_cast<size_t>(round.expert_nodes[e])].Add(placement, layer, first, slots);
+      first += slots;
+    }
+    for (size_t node = 0; node < nodes; ++node) round.needed_by_node[node] += share(of_node[node]);
   }
 }
 
@@ -118,6 +140,102 @@ std::string Milliseconds(double seconds) {
 std::string BitRate(double bytes_per_second) {
   const double bits = bytes_per_second * 8;
   return bits < 1e9 ? Format("%.3g Mbit/s", bits / 1e6) : Format("%.3g Gbit/s", bits / 1e9);
+}
+
+std::string SideOf(janus::GateSide gate) {
+  return gate == janus::GateSide::kAttention ? "gate on attention" : "gate on experts";
+}
+
+// Instances behind their nodes, which are numbered from 0.
+struct Nodes {
+  explicit Nodes(const Topology& topology) {
+    for (const Instance& one : topology.attention) of_attention.push_back(attention.Of(one.node));
+    for (const Instance& one : topology.experts) of_experts.push_back(experts.Of(one.node));
+  }
+  bool AllHaveOne() const {
+    return attention.size() == of_attention.size() && experts.size() == of_experts.size();
+  }
+  size_t pairs() const { return attention.size() * experts.size(); }
+
+  Numbers attention, experts;
+  std::vector<int> of_attention, of_experts;
+};
+
+// What the plan has room for. Where every node has one instance, a mode in two phases does what
+// Direct does, and more.
+std::vector<ExchangeWay> AllowedBy(const ServicePlan& plan, bool only_direct) {
+  std::vector<ExchangeWay> out;
+  for (const janus::ExchangeMode mode : kExchangeModes) {
+    if (only_direct && mode != janus::ExchangeMode::kDirect) continue;
+    const auto at = static_cast<size_t>(mode);
+    if (plan.mode_fits[at]) out.push_back({mode, plan.effective.gate});
+    if (plan.gate_fits[at]) out.push_back({mode, janus::GateSide::kAttention});
+  }
+  return out;
+}
+
+// `measured`: pairs of nodes with a link of their own; the others are taken for typical.
+NodeLinks LinksOf(const Nodes& nodes, const LinksReported& reported, size_t& measured) {
+  const MeasuredLink typical = Typical(reported);
+  NodeLinks links;
+  for (const std::string& a : nodes.attention.names()) {
+    std::vector<controllers::NodeLink>& row = links.emplace_back();
+    for (const std::string& e : nodes.experts.names()) {
+      const auto found = reported.links.find({a, e});
+      measured += found != reported.links.end();
+      row.push_back({found != reported.links.end() ? found->second : typical, a == e});
+    }
+  }
+  return links;
+}
+
+ExchangeRound RoundOf(const Topology& topology, const Nodes& nodes, const PlannedService& planned,
+                      const LinksReported& reported) {
+  const ServicePlan& plan = planned.plan;
+  ExchangeRound round;
+  round.attention_nodes = nodes.of_attention;
+  round.expert_nodes = nodes.of_experts;
+  round.cards = CardsOf(topology, reported);
+  const double rows_per_step =
+      reported.rows_per_step > 0 ? reported.rows_per_step : plan.max_batch_size / 2.0;
+  round.rows = std::clamp(rows_per_step / std::max(topology.micro_batches, 1), 1.0,
+                          static_cast<double>(std::max(topology.max_rows_per_round, 1)));
+  round.row_bytes = static_cast<double>(
+      RowFormat{planned.model.hidden, WireType(planned.model), plan.effective.compression}.bytes());
+  round.top_k = planned.model.moe.top_k;
+  round.experts = planned.model.moe.experts;
+  if (plan.effective.sums.on()) {
+    round.sum_bytes = static_cast<double>(SumBytes(plan.effective.sums.bits, planned.model.hidden));
+  }
+  return round;
+}
+
+// "TwoPhaseSingle, gate on attention: 1.1 ms a round, gate on experts 1.4 ms, Direct 3 ms, gate on
+// attention 2.1 ms". Without a choice of the gate's side no word of it.
+std::string Compared(const ExchangeWay& chosen, const WayTimes& times, const ServicePlan& plan,
+                     bool only_direct) {
+  const auto figure = [&](const ExchangeWay& way) {
+    const auto at = static_cast<size_t>(way.mode);
+    const bool fits = way.gate == plan.effective.gate ? plan.mode_fits[at] : plan.gate_fits[at];
+    return Milliseconds(times.of(way)) + (fits ? "" : " (needs too much memory)");
+  };
+  const bool moves = plan.moves_gate();
+  const auto other_side = [](const ExchangeWay& way) {
+    const bool is_attention = way.gate == janus::GateSide::kAttention;
+    return ExchangeWay{way.mode,
+                       is_attention ? janus::GateSide::kExperts : janus::GateSide::kAttention};
+  };
+  std::string out = Name(chosen.mode) + (moves ? ", " + SideOf(chosen.gate) : "") + ": " +
+                    Milliseconds(times.of(chosen)) + " a round";
+  if (moves) out += ", " + SideOf(other_side(chosen).gate) + " " + figure(other_side(chosen));
+  // The user's mode is compared with no other.
+  for (const janus::ExchangeMode mode : kExchangeModes) {
+    if (mode == chosen.mode || only_direct || !plan.chooses_mode) continue;
+    const ExchangeWay other{mode, plan.effective.gate};
+    out += ", " + Name(mode) + " " + figure(other);
+    if (moves) out += ", " + SideOf(janus::GateSide::kAttention) + " " + figure(other_side(other));
+  }
+  return out;
 }
 
 }  // namespace
@@ -164,84 +282,60 @@ LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics*
 }
 
 ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
-                      const LinksReported& reported, std::optional<janus::ExchangeMode> current,
+                      const LinksReported& reported, const std::optional<ExchangeWay>& current,
                       bool only_for_mode) {
   const ServicePlan& plan = planned.plan;
-  const janus::ExchangeMode fallback = plan.effective.mode;
-  ExchangeRound round;
-  Numbers attention, experts;
-  for (const Instance& one : topology.attention) {
-    round.attention_nodes.push_back(attention.Of(one.node));
+  const bool moves = plan.moves_gate();
+  const ExchangeWay fallback{plan.effective.mode, plan.effective.gate};
+  const std::string asked =
+      plan.chooses_mode ? "" : Name(fallback.mode) + ": spec.exchange.mode asks for it";
+  if (!plan.chooses_mode && !moves) return {fallback, asked};
+  const Nodes nodes(topology);
+  const bool only_direct = nodes.AllHaveOne() && plan.chooses_mode &&
+                           plan.mode_fits[static_cast<size_t>(janus::ExchangeMode::kDirect)];
+  if (only_direct && !moves) {
+    return {{janus::ExchangeMode::kDirect, fallback.gate}, "Direct: every node has one instance"};
   }
-  for (const Instance& one : topology.experts) round.expert_nodes.push_back(experts.Of(one.node));
-  if (attention.size() == topology.attention.size() && experts.size() == topology.experts.size() &&
-      plan.mode_fits[static_cast<size_t>(janus::ExchangeMode::kDirect)]) {
-    return {janus::ExchangeMode::kDirect, "Direct: every node has one instance"};
-  }
+  const std::string first = asked.empty() ? "" : asked + "; ";
   if (reported.links.empty()) {
-    const janus::ExchangeMode kept = only_for_mode ? current.value_or(fallback) : fallback;
+    ExchangeWay kept = only_for_mode ? current.value_or(fallback) : fallback;
+    if (only_direct) kept.mode = janus::ExchangeMode::kDirect;
     const std::string why = !current ? "links are measured while the first epoch is prepared"
                             : !reported.has_answer ? "the members have not reported their links yet"
                             : reported.not_measured.empty()
                                 ? "no pair of nodes needs a network"
                                 : "no link was measured; " + reported.not_measured;
-    return {kept, Cut(Name(kept) + ", without measured links: " + why)};
+    const std::string side = moves ? ", " + SideOf(kept.gate) : "";
+    return {kept, Cut(first + Name(kept.mode) + side + ", without measured links: " + why)};
   }
-  const MeasuredLink typical = Typical(reported);
-  const std::vector<std::string> attention_names = attention.names();
-  const std::vector<std::string> expert_names = experts.names();
-  NodeLinks links;
   size_t measured = 0;
-  for (const std::string& a : attention_names) {
-    std::vector<controllers::NodeLink>& row = links.emplace_back();
-    for (const std::string& e : expert_names) {
-      const auto found = reported.links.find({a, e});
-      measured += found != reported.links.end();
-      row.push_back({found != reported.links.end() ? found->second : typical, a == e});
-    }
+  const NodeLinks links = LinksOf(nodes, reported, measured);
+  const std::vector<ExchangeWay> allowed = AllowedBy(plan, only_direct);
+  ExchangeRound round = RoundOf(topology, nodes, planned, reported);
+  if (moves || fallback.gate == janus::GateSide::kAttention) {
+    SetNeeded(topology, planned.model, round);
   }
-  round.cards = CardsOf(topology, reported);
-  const double rows_per_step =
-      reported.rows_per_step > 0 ? reported.rows_per_step : plan.max_batch_size / 2.0;
-  round.rows = std::clamp(rows_per_step / std::max(topology.micro_batches, 1), 1.0,
-                          static_cast<double>(std::max(topology.max_rows_per_round, 1)));
-  round.row_bytes = static_cast<double>(
-      RowFormat{planned.model.hidden, WireType(planned.model), plan.effective.compression}.bytes());
-  round.top_k = planned.model.moe.top_k;
-  round.experts = planned.model.moe.experts;
-  if (plan.effective.sums.on()) {
-    round.sum_bytes = static_cast<double>(SumBytes(plan.effective.sums.bits, planned.model.hidden));
-  }
-  if (topology.gate == janus::GateSide::kAttention) SetNeeded(topology, planned.model, round);
-  const ModeTimes times = controllers::TimesOfModes(round, links);
-
-  std::vector<janus::ExchangeMode> allowed;
-  for (const janus::ExchangeMode mode : kExchangeModes) {
-    if (plan.mode_fits[static_cast<size_t>(mode)]) allowed.push_back(mode);
-  }
-  const janus::ExchangeMode* const now = current ? &*current : nullptr;
-  janus::ExchangeMode mode =
-      controllers::FastestMode(times, allowed, now, only_for_mode ? kGainOfEpoch : kGainOfMode);
-  if (current && only_for_mode && times.of(*current) - times.of(mode) < kGainOfEpochSeconds) {
-    mode = *current;
+  const WayTimes times = controllers::TimesOfWays(round, links);
+  const ExchangeWay* const now = current ? &*current : nullptr;
+  ExchangeWay way =
+      controllers::FastestWay(times, allowed, now, only_for_mode ? kGainOfEpoch : kGainOfMode);
+  const bool may_stay = now != nullptr && std::ranges::find(allowed, *now) != allowed.end();
+  if (may_stay && only_for_mode && times.of(*now) - times.of(way) < kGainOfEpochSeconds) {
+    way = *now;
   }
 
-  std::string why = Name(mode) + ": " + Milliseconds(times.of(mode)) + " a round";
-  for (const janus::ExchangeMode other : kExchangeModes) {
-    if (other == mode) continue;
-    why += ", " + Name(other) + " " + Milliseconds(times.of(other));
-    if (std::ranges::find(allowed, other) == allowed.end()) why += " (needs too much memory)";
-  }
+  std::string why = first + Compared(way, times, plan, only_direct);
+  const MeasuredLink typical = Typical(reported);
   why +=
       Format("; measured %s, %s and %.2g us a message", BitRate(typical.bytes_per_second).c_str(),
              Milliseconds(typical.latency_seconds).c_str(), typical.message_seconds * 1e6);
-  const size_t pairs = attention_names.size() * expert_names.size();
-  if (measured < pairs) {
-    why += " (" + std::to_string(measured) + " of " + std::to_string(pairs) + " pairs of nodes";
+  if (measured < nodes.pairs()) {
+    why += " (" + std::to_string(measured) + " of " + std::to_string(nodes.pairs()) +
+           " pairs of nodes";
     why += reported.not_measured.empty() ? ")" : "; " + reported.not_measured + ")";
   }
   why += Format("; %.0f rows of an instance", round.rows);
-  return {mode, Cut(std::move(why))};
+  return {way, Cut(std::move(why))};
 }
 
 }  // namespace janus::control

@@ -8,13 +8,14 @@
 #include "common/measured_link.h"
 #include "common/statistics.h"
 #include "common/topology.h"
+#include "controllers/exchange/mode_times.h"
 #include "operator/api/moe_topology.h"
 #include "operator/reconcile/capacity/service_planner.h"
 
 namespace janus::control {
 
-// exchange.mode: Auto follows what the links between nodes were measured to do (docs/exchange.md,
-// "Auto").
+// exchange.mode: Auto and exchange.gate: Auto follow what the links between nodes were measured to
+// do (docs/exchange.md, "Auto").
 
 // What the members of the committed epoch have reported of their links.
 struct LinksReported {
@@ -31,24 +32,26 @@ struct LinksReported {
 LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics* statistics);
 
 struct ChosenMode {
-  janus::ExchangeMode mode = janus::ExchangeMode::kDirect;
+  controllers::ExchangeWay way;
   std::string why;  // for people, at most kMostWhy characters
 };
 inline constexpr size_t kMostWhy = 400;
 
-// An epoch that is made anyway takes another mode if its rounds are predicted to be shorter by this
-// share. An epoch is made only for its mode if they are shorter by a quarter, and by a tenth of a
-// millisecond: about what its repeated step costs is then gained within seconds of steps.
+// An epoch that is made anyway takes another mode or side of the gate if its rounds are predicted
+// to be shorter by this share. An epoch is made only for that if they are shorter by a quarter, and
+// by a tenth of a millisecond: about what its repeated step costs is then gained within seconds of
+// steps.
 inline constexpr double kGainOfMode = 0.05;
 inline constexpr double kGainOfEpoch = 0.25;
 inline constexpr double kGainOfEpochSeconds = 1e-4;
 
-// The mode for `topology`, whose own mode and epoch do not matter. `current`: of the committed
-// epoch; nothing: there is none. `only_for_mode`: nothing but the mode would be new in the epoch.
-// Without a measured link the planned default holds, or while nothing else changes, the current
-// mode. Pure.
+// Mode and side of the gate for `topology`, whose own do not matter. Its placement says which rows
+// each expert instance and node needs; routing is taken for uniform. The plan says what may be
+// chosen (ServicePlan::mode_fits, gate_fits). `current`: of the committed epoch; nothing: there is
+// none. `only_for_mode`: nothing but these two would be new in the epoch. Without a measured link
+// the planned default holds, or while nothing else changes, the current choice. Pure.
 ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
-                      const LinksReported& reported, std::optional<janus::ExchangeMode> current,
-                      bool only_for_mode);
+                      const LinksReported& reported,
+                      const std::optional<controllers::ExchangeWay>& current, bool only_for_mode);
 
 }  // namespace janus::control

@@ -249,6 +249,7 @@ class Deciding {
     pool.decision.exchange_why = std::move(wanted.exchange_why);
     if (wanted.proposal != nullptr && desired.planned) {
       desired.planned->plan.effective.mode = wanted.proposal->topology.mode;
+      desired.planned->plan.effective.gate = wanted.proposal->topology.gate;
     }
     out_.LookAgain(wanted.again);
     if (waits) return;

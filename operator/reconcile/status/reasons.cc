@@ -246,7 +246,7 @@ constexpr EventMeaning kEvents[] = {
      "the epoch serves no more, and why; the next one waits until its pods are gone"},
     {"TopologyAborted", "the epoch is given up, and why"},
     {"TopologyLost", "the committed epoch cannot go on though its members live, and why"},
-    {"ExchangeModeChanged", "a new epoch has another exchange mode, and why"},
+    {"ExchangeModeChanged", "a new epoch has another exchange mode or gate, and why"},
     {"PlacementChanged", "a new epoch has experts on other instances, and how many copies moved"},
     {"MetricsUnavailable", "a member does not report its counters"},
     {"AdoptRefused", "a foreign object has the name of one of ours"},

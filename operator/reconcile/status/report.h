@@ -18,7 +18,7 @@ struct Decision {
   std::array<bool, 2> awaits_certificate{};  // by role: pods to create
   Cause awaited;                             // what the next epoch waits for
   Cause replacing;                           // another model replaces the previous one
-  std::string exchange_why;                  // which mode the next epoch has, and why
+  std::string exchange_why;                  // mode and gate of the next epoch, and why
   bool old_serves = false;                   // the previous model serves meanwhile
 };
 

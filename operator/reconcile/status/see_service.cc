@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "operator/api/topology_enums.h"
 #include "operator/reconcile/children/scalers.h"
 #include "operator/reconcile/epochs/topology_record.h"
 #include "operator/reconcile/objects/names.h"
@@ -338,6 +339,7 @@ class Seeing {
       ++(one.role == Role::kAttention ? topology.m : topology.n);
     }
     topology.mode = ToString(committed->mode);
+    topology.gate = ToString<janus::GateSide>(committed->gate);
     topology.mode_why = decision_.exchange_why;
     if (topology.mode_why.empty()) {
       topology.mode_why = TextAt(seen_.tree, {"status", "topology", "exchangeReason"});

@@ -365,6 +365,7 @@ Node TopologyTree(const TopologyStatus& topology) {
                      {"exchangeMode", Text(topology.mode)},
                      {"microBatches", Node::Integer(topology.micro_batches)},
                      {"placementHash", Text(topology.placement_hash)}});
+  if (!topology.gate.empty()) out.Add("gate", Text(topology.gate));
   if (!topology.mode_why.empty()) out.Add("exchangeReason", Text(topology.mode_why));
   if (topology.imbalance_permille) {
     out.Add("imbalancePermille", Node::Integer(*topology.imbalance_permille));

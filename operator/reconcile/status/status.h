@@ -63,6 +63,7 @@ struct TopologyStatus {
   int m = 0;
   int n = 0;
   std::string mode = {};
+  std::string gate = {};
   std::string mode_why = {};  // "Direct: 4.9 ms a round, ..."; of the next epoch, if it differs
   int micro_batches = 1;
   std::string placement_hash = {};

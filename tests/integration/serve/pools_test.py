@@ -11,7 +11,7 @@ import threading
 import time
 import unittest
 
-from changes_test import ANSWER, CLIENTS, SOAK, Load
+from load import ANSWER, CLIENTS, SOAK, Load
 from serving import Service, copy_demo, free_ports, wait_for
 
 TIMES = 10 if SOAK else 1

@@ -253,6 +253,17 @@ class Service:
         root = json.loads(done.stdout)
         return root["items"] if root["kind"] == "List" else [root]
 
+    def edit(self, spec):
+        """Merges into the object's spec, as `kubectl patch` does."""
+        with socket.socket(socket.AF_UNIX) as api:
+            api.connect(str(self.logs / "api"))
+            body = json.dumps({"spec": spec})
+            api.sendall((f"PATCH /apis/serving.janus.dev/v1alpha1/namespaces/default/moeservices/golden HTTP/1.1\r\n"
+                         "Host: localhost\r\nContent-Type: application/merge-patch+json\r\nConnection: close\r\n"
+                         f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
+            reply = api.makefile("rb").read().decode()
+        assert reply.startswith("HTTP/1.1 200"), reply
+
     def is_probed(self, name):
         """Whether the node has found the worker ready."""
         for pod in self.objects("pods"):

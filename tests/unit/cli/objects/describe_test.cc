@@ -61,6 +61,15 @@ TEST(Describe, AServiceOfTimedDevicesIsEmulated) {
   EXPECT_EQ(DescribeService(Service(), {}, {}, kNow).find("Emulated"), std::string::npos);
 }
 
+TEST(Describe, AServiceSaysWhereItsGateIsIfThatIsUnusual) {
+  Node service = Service();
+  control::SetAt(service, {"status", "topology", "gate"}, Node::String("Experts"));
+  EXPECT_EQ(DescribeService(service, {}, {}, kNow).find("gate"), std::string::npos);
+  control::SetAt(service, {"status", "topology", "gate"}, Node::String("Attention"));
+  const std::string text = DescribeService(service, {}, {}, kNow);
+  EXPECT_NE(text.find("exchange Direct, gate on attention\n"), std::string::npos) << text;
+}
+
 TEST(Describe, ATopologyIsOneLine) {
   const Node topology = Yaml(R"(
 metadata: {name: demo-abc, creationTimestamp: "2026-01-02T03:00:00Z"}

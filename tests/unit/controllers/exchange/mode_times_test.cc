@@ -66,7 +66,9 @@ TEST(RoundSeconds, WithTheGateOnAttentionOnlyNeededRowsCount) {
   round.needed_by_expert = round.needed_by_node = {0.25, 0.5};
   // Six bytes for each of four choices, and four for the number of rows.
   const double out = (64 * 1024 * 0.75 + 2 * (64 * 4 * 6 + 4 + 64)) / 2.5e6;
-  EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, kSlow)), out + back + 2e-4, 1e-6);
+  EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, kSlow)),
+              out + back + 2e-4 + out * 2.5e6 / 4e9, 1e-6)
+      << "with the sender's copies";
   const double gated = RoundSeconds(kParallel, round, LinksOf(round, kSlow));
   round.needed_by_expert = round.needed_by_node = {};
   EXPECT_LT(gated, RoundSeconds(kParallel, round, LinksOf(round, kSlow)) - 0.01);
@@ -122,10 +124,19 @@ TEST(RoundSeconds, OfTheSlowestLinkCount) {
   EXPECT_LE(RoundSeconds(kParallel, round, links), even) << "it needs no network";
 }
 
+constexpr ExchangeWay OnExperts(ExchangeMode mode) {
+  return {mode, GateSide::kExperts};
+}
+constexpr ExchangeWay OnAttention(ExchangeMode mode) {
+  return {mode, GateSide::kAttention};
+}
+const std::vector<ExchangeWay> kAllWays = {OnExperts(kDirect),   OnExperts(kSingle),
+                                           OnExperts(kParallel), OnAttention(kDirect),
+                                           OnAttention(kSingle), OnAttention(kParallel)};
+
 TEST(TimesOfModes, HaveAFastestModeForEveryKindOfNodes) {
   const auto fastest = [](const ExchangeRound& round, const MeasuredLink& link) {
-    return FastestMode(TimesOfModes(round, LinksOf(round, link)), {kDirect, kSingle, kParallel},
-                       nullptr, 0);
+    return FastestWay(TimesOfWays(round, LinksOf(round, link)), kAllWays, nullptr, 0).mode;
   };
   EXPECT_EQ(fastest(RoundOf(2, 4, 4, 2, 64), kSlow), kParallel);
   EXPECT_EQ(fastest(RoundOf(1, 4, 1, 1, 1), kDear), kSingle)
@@ -134,16 +145,42 @@ TEST(TimesOfModes, HaveAFastestModeForEveryKindOfNodes) {
   EXPECT_EQ(fastest(RoundOf(1, 2, 5, 1, 64), kSlow), kDirect);
 }
 
-TEST(FastestMode, KeepsTheCurrentOneUntilAnotherGains) {
-  const ModeTimes times{{1.0, 2.0, 0.9}};
-  const std::vector<ExchangeMode> all = {kDirect, kSingle, kParallel};
-  const ExchangeMode current = kDirect;
-  EXPECT_EQ(FastestMode(times, all, nullptr, 0.25), kParallel);
-  EXPECT_EQ(FastestMode(times, all, &current, 0.25), kDirect);
-  EXPECT_EQ(FastestMode(times, all, &current, 0.05), kParallel);
-  EXPECT_EQ(FastestMode(times, {kDirect, kSingle}, nullptr, 0), kDirect);
-  EXPECT_EQ(FastestMode(times, {kSingle}, &current, 0.9), kSingle) << "the current one has no room";
-  EXPECT_EQ(FastestMode({{1.0, 1.005, 1.0}}, all, nullptr, 0), kDirect) << "the simplest of equals";
+TEST(TimesOfWays, AreThoseOfBothSides) {
+  ExchangeRound round = RoundOf(2, 2, 4, 1, 64);
+  const NodeLinks links = LinksOf(round, kSlow);
+  for (const ExchangeWay& way : kAllWays) {
+    EXPECT_EQ(TimesOfWays(round, links).of(way), RoundSeconds(way.mode, round, links));
+  }
+  ExchangeRound gated = round;
+  gated.needed_by_expert = gated.needed_by_node = std::vector<double>(4, 0.5);
+  const WayTimes times = TimesOfWays(gated, links);
+  EXPECT_EQ(times.of(OnExperts(kParallel)), RoundSeconds(kParallel, round, links));
+  EXPECT_EQ(times.of(OnAttention(kParallel)), RoundSeconds(kParallel, gated, links));
+  EXPECT_LT(times.of(OnAttention(kParallel)), times.of(OnExperts(kParallel)));
+}
+
+TEST(FastestWay, KeepsTheCurrentOneUntilAnotherGains) {
+  const WayTimes times{{ModeTimes{{1.0, 2.0, 0.9}}, ModeTimes{{0.8, 2.0, 0.5}}}};
+  const std::vector<ExchangeWay> experts(kAllWays.begin(), kAllWays.begin() + 3);
+  const ExchangeWay current = OnExperts(kDirect);
+  EXPECT_EQ(FastestWay(times, experts, nullptr, 0.25), OnExperts(kParallel));
+  EXPECT_EQ(FastestWay(times, experts, &current, 0.25), current);
+  EXPECT_EQ(FastestWay(times, experts, &current, 0.05), OnExperts(kParallel));
+  EXPECT_EQ(FastestWay(times, kAllWays, &current, 0.25), OnAttention(kParallel));
+  EXPECT_EQ(FastestWay(times, kAllWays, &current, 0.6), current);
+  EXPECT_EQ(FastestWay(times, {current, OnExperts(kSingle)}, nullptr, 0), current);
+  EXPECT_EQ(FastestWay(times, {OnExperts(kSingle)}, &current, 0.9), OnExperts(kSingle))
+      << "the current one has no room";
+}
+
+TEST(FastestWay, IsTheSimplestOfEquals) {
+  const ModeTimes equal{{1.0, 1.005, 1.0}};
+  EXPECT_EQ(FastestWay({{equal, equal}}, kAllWays, nullptr, 0), OnExperts(kDirect));
+  const ModeTimes less{{0.99, 0.995, 0.992}};
+  EXPECT_EQ(FastestWay({{ModeTimes{{1.5, 0.999, 1.5}}, less}}, kAllWays, nullptr, 0),
+            OnExperts(kSingle));
+  EXPECT_EQ(FastestWay({{equal, ModeTimes{{0.9, 0.9, 0.9}}}}, kAllWays, nullptr, 0),
+            OnAttention(kDirect));
 }
 
 }  // namespace

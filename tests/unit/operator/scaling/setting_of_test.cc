@@ -164,6 +164,25 @@ TEST(InputsOf, TheModesAreThoseThatAnEpochMayTake) {
   EXPECT_EQ(service.Inputs()->attention_per_node, 0) << "as many as a machine has GPUs for";
 }
 
+TEST(InputsOf, TheGateIsOnEitherSideOnlyWhereAnEpochMayMoveIt) {
+  using Gates = std::vector<janus::GateSide>;
+  const Gates experts{janus::GateSide::kExperts};
+  const CpuSpeed speed{2, {10e9, 60e9}, {16e9, 120e9}};
+  Service service(SmallModel(), 0);
+  service.object.spec.roles.experts.replicas = 4;
+  EXPECT_EQ(service.Inputs()->options.gates, experts) << "its workers report GPUs";
+  service.planned.devices = {DeviceReport{"", speed}, DeviceReport{"", speed}};
+  EXPECT_EQ(service.Inputs()->options.gates,
+            (Gates{janus::GateSide::kExperts, janus::GateSide::kAttention}));
+  service.object.spec.exchange.gate = GateSide::kAttention;
+  EXPECT_EQ(service.Inputs()->options.gates, Gates{janus::GateSide::kAttention});
+  service.object.spec.exchange.gate = GateSide::kExperts;
+  EXPECT_EQ(service.Inputs()->options.gates, experts);
+  Service gpus(SmallModel());
+  gpus.object.spec.roles.experts.replicas = 4;
+  EXPECT_EQ(gpus.Inputs()->options.gates, experts);
+}
+
 TEST(InputsOf, KnowsOnlyWhatThisVersionServes) {
   Service service(SmallModel());
   const Result<PredictorInputs> inputs = service.Inputs();

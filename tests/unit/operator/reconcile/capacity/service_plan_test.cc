@@ -464,6 +464,54 @@ TEST(PlanServiceInPods, CountsForEachPodWhatItsInstanceNeeds) {
   EXPECT_EQ(plan->gateway_memory_bytes, 0);
 }
 
+TEST(PlanServiceInPods, HasRoomForTheGateOnAttentionWhereAnEpochMayPutItThere) {
+  const auto plan = [](const MoEService& service) {
+    return *PlanServiceInPods(service, SmallModel(), {Limited(8 * kGiB, 8), Limited(8 * kGiB, 8)});
+  };
+  MoEService service = Fixed(2, 4);
+  const ServicePlan chosen = plan(service);
+  EXPECT_EQ(chosen.effective.gate, janus::GateSide::kExperts) << "until links are measured";
+  EXPECT_TRUE(chosen.moves_gate());
+  EXPECT_EQ(chosen.gate_fits, chosen.mode_fits);
+  service.spec.exchange.gate = GateSide::kExperts;
+  const ServicePlan experts = plan(service);
+  EXPECT_FALSE(experts.moves_gate());
+  EXPECT_GT(chosen.need.attention_exchange, experts.need.attention_exchange);
+  service.spec.exchange.gate = GateSide::kAttention;
+  const ServicePlan attention = plan(service);
+  EXPECT_FALSE(attention.moves_gate());
+  EXPECT_EQ(attention.effective.gate, janus::GateSide::kAttention);
+  EXPECT_GE(chosen.need.attention_exchange, attention.need.attention_exchange);
+  EXPECT_GE(chosen.need.expert_exchange, attention.need.expert_exchange);
+}
+
+TEST(PlanServiceInPods, LeavesTheGateOnExpertsWhereNothingIsSaved) {
+  const auto moves = [](const MoEService& service) {
+    ProcessRoom room = Limited(64 * kGiB, 8);
+    room.device_memory_bytes = 64 * kGiB;
+    const auto plan = PlanServiceInPods(service, SmallModel(), {room, room});
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    return plan.ok() && plan->moves_gate();
+  };
+  EXPECT_TRUE(moves(Fixed(2, 2)));
+  EXPECT_FALSE(moves(Fixed(2, 1))) << "the only expert instance needs all rows";
+  MoEService one_node = Fixed(2, 4);
+  one_node.spec.roles.experts.instances_per_pod = 4;
+  EXPECT_FALSE(moves(one_node));
+  MoEService gpus = Fixed(2, 2);
+  gpus.spec.device = Device::kCuda;
+  EXPECT_FALSE(moves(gpus));
+  // Workers of one machine share memory; nodes that it plays do not.
+  EXPECT_FALSE(PlanService(Fixed(2, 4), SmallModel(), {16 * kGiB, 2})->moves_gate());
+  MachineRoom room{16 * kGiB, 2};
+  room.nodes = {2, 2};
+  EXPECT_TRUE(PlanService(Fixed(2, 4), SmallModel(), room)->moves_gate());
+  const MoEService timed = Timed(2, 8, {"H200", "deepseek-v3", 64});
+  const auto as_gpus = PlanService(timed, SmallModel(), room);
+  ASSERT_TRUE(as_gpus.ok()) << as_gpus.status().ToString();
+  EXPECT_FALSE(as_gpus->moves_gate());
+}
+
 // One expert of all layers of Mixtral takes 11 GB.
 TEST(PlanServiceInPods, TakesReplicasAsFarAsAnExpertPodHoldsThem) {
   const ModelDescription model = Mixtral8x7B();

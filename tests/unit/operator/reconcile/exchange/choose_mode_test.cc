@@ -7,7 +7,16 @@
 namespace janus::control {
 namespace {
 
+using controllers::ExchangeWay;
 using enum janus::ExchangeMode;
+using GateOf = janus::GateSide;
+
+constexpr ExchangeWay OnExperts(janus::ExchangeMode mode) {
+  return {mode, GateOf::kExperts};
+}
+constexpr ExchangeWay OnAttention(janus::ExchangeMode mode) {
+  return {mode, GateOf::kAttention};
+}
 
 // Pods of `each` instances.
 Topology TopologyOf(int attention, int experts, int each) {
@@ -64,47 +73,190 @@ TEST(ChooseMode, SaysWithWhichFiguresAndAgainstWhat) {
   EXPECT_LE(chosen.why.size(), kMostWhy);
 }
 
-TEST(ChooseMode, CountsOnlyNeededRowsIfTheGateIsOnAttention) {
-  Topology topology = TopologyOf(2, 8, 2);
-  topology.placement.layers = 1;
-  for (uint16_t e = 0; e < 8; ++e) {
-    topology.experts[e].slots = 8;
-    topology.placement.slots_of_instance.push_back(8);
-    for (uint16_t i = 0; i < 8; ++i) {
-      topology.placement.expert_of.push_back(static_cast<uint16_t>(8 * e + i));
+// Each expert instance has `slots` of the model's experts, from the first one that its rank has
+// with `stride`; several layers.
+void Place(int slots, int stride, int experts, Topology& topology) {
+  topology.placement.layers = 2;
+  topology.placement.slots_of_instance.assign(topology.experts.size(), slots);
+  for (int layer = 0; layer < 2; ++layer) {
+    for (size_t e = 0; e < topology.experts.size(); ++e) {
+      topology.experts[e].slots = slots;
+      for (int slot = 0; slot < slots; ++slot) {
+        const int expert = (static_cast<int>(e) * stride + slot) % experts;
+        topology.placement.expert_of.push_back(static_cast<uint16_t>(expert));
+      }
     }
   }
+}
+
+// Four nodes of two expert instances, which hold every expert once.
+Topology ManyExpertNodes() {
+  Topology topology = TopologyOf(2, 8, 2);
+  Place(8, 8, 64, topology);
+  return topology;
+}
+
+PlannedService WithBothSides() {
+  PlannedService planned = Planned();
+  planned.model.moe.experts = 64;
+  planned.model.moe.top_k = 2;
+  planned.plan.gate_fits.fill(true);
+  return planned;
+}
+
+double FirstFigure(const ChosenMode& chosen) {
+  return std::stod(chosen.why.substr(chosen.why.find(": ") + 2));
+}
+
+TEST(ChooseMode, CountsOnlyNeededRowsIfTheGateIsOnAttention) {
+  const Topology topology = ManyExpertNodes();
   PlannedService planned = Planned();
   planned.model.moe.experts = 64;
   LinksReported reported = Reported(topology, kSlow);
   reported.rows_per_step = 64;
-  const auto first_figure = [&] {
-    const std::string why = ChooseMode(topology, planned, reported, kDirect, true).why;
-    return std::stod(why.substr(why.find(": ") + 2));
+  const ChosenMode all = ChooseMode(topology, planned, reported, OnExperts(kDirect), true);
+  planned.plan.effective.gate = GateOf::kAttention;
+  const ChosenMode needed = ChooseMode(topology, planned, reported, OnAttention(kDirect), true);
+  EXPECT_EQ(needed.way.gate, GateOf::kAttention) << "the user's";
+  EXPECT_LT(FirstFigure(needed), FirstFigure(all));
+  EXPECT_FALSE(Contains(needed.why, "gate")) << needed.why;
+}
+
+TEST(ChooseMode, PutsTheGateOnAttentionWhereFewRowsAreNeeded) {
+  const Topology topology = ManyExpertNodes();
+  LinksReported reported = Reported(topology, kSlow);
+  reported.rows_per_step = 64;
+  const PlannedService planned = WithBothSides();
+  const ChosenMode chosen =
+      ChooseMode(topology, planned, reported, OnExperts(kTwoPhaseParallel), true);
+  EXPECT_EQ(chosen.way.gate, GateOf::kAttention) << chosen.why;
+  EXPECT_TRUE(chosen.why.starts_with(std::string(janus::ToString(chosen.way.mode)) +
+                                     ", gate on attention: "))
+      << chosen.why;
+  EXPECT_TRUE(Contains(chosen.why, "ms a round, gate on experts ")) << chosen.why;
+  EXPECT_TRUE(Contains(chosen.why, "Direct ")) << chosen.why;
+  // The epoch that has it keeps it.
+  EXPECT_EQ(ChooseMode(topology, planned, reported, chosen.way, true).way, chosen.way);
+  // The user's mode stays, and only its sides are compared.
+  PlannedService asked = planned;
+  asked.plan.chooses_mode = false;
+  asked.plan.effective.mode = kDirect;
+  asked.plan.mode_fits = asked.plan.gate_fits = {true, false, false};
+  const ChosenMode of_mode = ChooseMode(topology, asked, reported, OnExperts(kDirect), false);
+  EXPECT_EQ(of_mode.way, OnAttention(kDirect)) << of_mode.why;
+  EXPECT_TRUE(of_mode.why.starts_with(
+      "Direct: spec.exchange.mode asks for it; Direct, gate on attention: "))
+      << of_mode.why;
+  EXPECT_FALSE(Contains(of_mode.why, "TwoPhase")) << of_mode.why;
+}
+
+TEST(ChooseMode, LeavesTheGateOnExpertsWhereAllRowsAreNeeded) {
+  // Each node holds every expert, so choices are what the gate on attention adds.
+  Topology topology = TopologyOf(2, 4, 2);
+  Place(32, 32, 64, topology);
+  LinksReported reported = Reported(topology, kSlow);
+  reported.rows_per_step = 64;
+  const ChosenMode chosen = ChooseMode(topology, WithBothSides(), reported, std::nullopt, false);
+  EXPECT_EQ(chosen.way, OnExperts(kTwoPhaseParallel)) << chosen.why;
+  EXPECT_TRUE(chosen.why.starts_with("TwoPhaseParallel, gate on experts: ")) << chosen.why;
+}
+
+TEST(ChooseMode, CountsReplicasThatANodeHolds) {
+  LinksReported reported = Reported(ManyExpertNodes(), kSlow);
+  reported.rows_per_step = 64;
+  PlannedService planned = WithBothSides();
+  planned.plan.effective.gate = GateOf::kAttention;
+  planned.plan.gate_fits.fill(false);
+  const auto seconds = [&](int slots) {
+    Topology topology = TopologyOf(2, 8, 2);
+    Place(slots, 8, 64, topology);
+    return FirstFigure(
+        ChooseMode(topology, planned, reported, OnAttention(kTwoPhaseParallel), true));
   };
-  const double all = first_figure();
-  topology.gate = janus::GateSide::kAttention;
-  EXPECT_LT(first_figure(), all);
+  EXPECT_GT(seconds(24), 1.2 * seconds(8));
+}
+
+TEST(ChooseMode, ThePodsOfOneInstanceHaveTheirGateWhereItIsFast) {
+  Topology topology = TopologyOf(2, 8, 1);
+  Place(8, 8, 64, topology);
+  LinksReported reported = Reported(topology, kSlow);
+  reported.rows_per_step = 64;
+  const ChosenMode chosen =
+      ChooseMode(topology, WithBothSides(), reported, OnExperts(kDirect), true);
+  EXPECT_EQ(chosen.way, OnAttention(kDirect)) << chosen.why;
+  EXPECT_FALSE(Contains(chosen.why, "TwoPhase")) << "it could bundle nothing: " << chosen.why;
+}
+
+TEST(ChooseMode, AnEpochOnlyForItsGateMustGainMore) {
+  const Topology topology = ManyExpertNodes();
+  const PlannedService planned = WithBothSides();
+  LinksReported reported = Reported(topology, {10e-3, 22.5e6, 0});  // it gains about a sixth
+  reported.rows_per_step = 64;
+  const auto gate = [&](bool only_for_mode) {
+    return ChooseMode(topology, planned, reported, OnExperts(kTwoPhaseParallel), only_for_mode)
+        .way.gate;
+  };
+  EXPECT_EQ(gate(true), GateOf::kExperts);
+  EXPECT_EQ(gate(false), GateOf::kAttention) << "the epoch is made anyway";
+}
+
+TEST(ChooseMode, KeepsTheGateWhileNothingIsMeasured) {
+  const Topology topology = ManyExpertNodes();
+  const PlannedService planned = WithBothSides();
+  LinksReported none;
+  const ChosenMode chosen =
+      ChooseMode(topology, planned, none, OnAttention(kTwoPhaseParallel), true);
+  EXPECT_EQ(chosen.way, OnAttention(kTwoPhaseParallel));
+  EXPECT_TRUE(chosen.why.starts_with("TwoPhaseParallel, gate on attention, without measured"))
+      << chosen.why;
+  EXPECT_EQ(ChooseMode(topology, planned, none, OnAttention(kDirect), false).way,
+            OnExperts(kTwoPhaseParallel));
+}
+
+TEST(ChooseMode, LeavesOutAGateWithoutRoom) {
+  const Topology topology = ManyExpertNodes();
+  LinksReported reported = Reported(topology, kSlow);
+  reported.rows_per_step = 64;
+  PlannedService planned = WithBothSides();
+  planned.plan.gate_fits = {true, false, false};
+  const ChosenMode chosen = ChooseMode(topology, planned, reported, std::nullopt, false);
+  EXPECT_FALSE(chosen.way == OnAttention(kTwoPhaseParallel)) << chosen.why;
+  EXPECT_TRUE(Contains(chosen.why, "(needs too much memory)")) << chosen.why;
+  EXPECT_LE(chosen.why.size(), kMostWhy);
+}
+
+TEST(ChooseMode, OfTheUserIsNotCompared) {
+  PlannedService planned = Planned();
+  planned.plan.chooses_mode = false;
+  const Topology topology = TopologyOf(4, 4, 2);
+  const ChosenMode chosen =
+      ChooseMode(topology, planned, Reported(topology, kSlow), OnExperts(kDirect), true);
+  EXPECT_EQ(chosen.way, OnExperts(kTwoPhaseParallel));
+  EXPECT_EQ(chosen.why, "TwoPhaseParallel: spec.exchange.mode asks for it");
 }
 
 TEST(ChooseMode, HoldsTheDefaultWithoutMeasuredLinks) {
   const Topology topology = TopologyOf(4, 4, 2);
   LinksReported none;
-  EXPECT_EQ(ChooseMode(topology, Planned(), none, std::nullopt, false).mode, kTwoPhaseParallel);
+  EXPECT_EQ(ChooseMode(topology, Planned(), none, std::nullopt, false).way.mode, kTwoPhaseParallel);
   none.has_answer = true;
   none.not_measured = "a0 to e1: its answers took too long";
-  const ChosenMode chosen = ChooseMode(topology, Planned(), none, kTwoPhaseParallel, false);
-  EXPECT_EQ(chosen.mode, kTwoPhaseParallel);
+  const ChosenMode chosen =
+      ChooseMode(topology, Planned(), none, OnExperts(kTwoPhaseParallel), false);
+  EXPECT_EQ(chosen.way.mode, kTwoPhaseParallel);
   EXPECT_TRUE(Contains(chosen.why, none.not_measured)) << chosen.why;
-  EXPECT_EQ(ChooseMode(topology, Planned(), none, kDirect, true).mode, kDirect)
+  EXPECT_EQ(ChooseMode(topology, Planned(), none, OnExperts(kDirect), true).way.mode, kDirect)
       << "no epoch for that alone";
-  EXPECT_EQ(ChooseMode(topology, Planned(), none, kDirect, false).mode, kTwoPhaseParallel);
+  EXPECT_EQ(ChooseMode(topology, Planned(), none, OnExperts(kDirect), false).way.mode,
+            kTwoPhaseParallel);
 }
 
 TEST(ChooseMode, IsDirectWhereEveryNodeHasOneInstance) {
   const Topology topology = TopologyOf(2, 3, 1);
-  EXPECT_EQ(ChooseMode(topology, Planned(), Reported(topology, kSlow), kTwoPhaseSingle, true).mode,
-            kDirect);
+  EXPECT_EQ(
+      ChooseMode(topology, Planned(), Reported(topology, kSlow), OnExperts(kTwoPhaseSingle), true)
+          .way.mode,
+      kDirect);
 }
 
 TEST(ChooseMode, AnEpochOnlyForItsModeMustGainMore) {
@@ -116,17 +268,17 @@ TEST(ChooseMode, AnEpochOnlyForItsModeMustGainMore) {
   };
   LinksReported reported = links({1e-4, 1e9, 2e-3});
   // Single sends one message instead of two, each of 2 ms, in both directions.
-  EXPECT_EQ(ChooseMode(topology, Planned(), reported, kTwoPhaseParallel, true).mode,
+  EXPECT_EQ(ChooseMode(topology, Planned(), reported, OnExperts(kTwoPhaseParallel), true).way.mode,
             kTwoPhaseSingle);
   // The same share of very little.
   reported = links({1e-6, 1e12, 2e-5});
-  EXPECT_EQ(ChooseMode(topology, Planned(), reported, kTwoPhaseParallel, true).mode,
+  EXPECT_EQ(ChooseMode(topology, Planned(), reported, OnExperts(kTwoPhaseParallel), true).way.mode,
             kTwoPhaseParallel);
   // A tenth less.
   reported = links({1e-2, 1e12, 2e-3});
-  EXPECT_EQ(ChooseMode(topology, Planned(), reported, kTwoPhaseParallel, true).mode,
+  EXPECT_EQ(ChooseMode(topology, Planned(), reported, OnExperts(kTwoPhaseParallel), true).way.mode,
             kTwoPhaseParallel);
-  EXPECT_EQ(ChooseMode(topology, Planned(), reported, kTwoPhaseParallel, false).mode,
+  EXPECT_EQ(ChooseMode(topology, Planned(), reported, OnExperts(kTwoPhaseParallel), false).way.mode,
             kTwoPhaseSingle)
       << "the epoch is made anyway";
 }
@@ -137,7 +289,7 @@ TEST(ChooseMode, LeavesOutAModeWithoutRoom) {
   PlannedService planned = Planned();
   planned.plan.mode_fits[static_cast<size_t>(kTwoPhaseSingle)] = false;
   const ChosenMode chosen = ChooseMode(topology, planned, reported, std::nullopt, false);
-  EXPECT_NE(chosen.mode, kTwoPhaseSingle);
+  EXPECT_NE(chosen.way.mode, kTwoPhaseSingle);
   EXPECT_TRUE(Contains(chosen.why, "(needs too much memory)")) << chosen.why;
 }
 

@@ -1,5 +1,5 @@
-// Which exchange mode a service gets from what its members have measured, on the store in this
-// process, in simulated time.
+// Which exchange mode, and which side of the gate, a service gets from what its members have
+// measured, on the store in this process, in simulated time.
 
 #include <gtest/gtest.h>
 
@@ -76,6 +76,66 @@ TEST_F(ExchangeModeTest, IsTheDefaultWithItsReasonWhereNothingWasMeasured) {
   EXPECT_EQ(Mode(), kTwoPhaseParallel);
   EXPECT_TRUE(Contains(Reason(), "no link was measured; ")) << Reason();
   EXPECT_TRUE(Contains(Reason(), "its answers took too long")) << Reason();
+}
+
+// Four expert pods of two instances; each has an eighth of the experts, and a row chooses two.
+class GateTest : public testing::Test {
+ protected:
+  GateTest() {
+    sim_.workers.measured = [this](Rank) { return link_; };
+    sim_.Apply(2, 8);
+    sim_.Patch(
+        R"({"spec":{"roles":{"experts":{"instancesPerPod":2,"slotsPerInstance":1}},
+            "exchange":{"mode":"TwoPhaseParallel"}}})");
+    sim_.RunUntil("Ready");
+  }
+  const TopologyRecord& Committed() {
+    topology_ = sim_.Topology();
+    return *topology_->spec.committed;
+  }
+  std::string Status(FieldPath path) { return std::string(TextAt(sim_.Service(), path)); }
+
+  SimulatedService sim_;
+  std::optional<MoETopology> topology_;
+  // The latency decides, so either side takes about as long.
+  std::optional<MeasuredLink> link_ = MeasuredLink{5e-3, 1e10, 1e-7};
+};
+
+TEST_F(GateTest, MovesOnceWhereFewRowsAreNeeded) {
+  sim_.Run(Seconds(180));
+  EXPECT_EQ(Committed().gate, janus::GateSide::kExperts);
+  const int64_t epoch = Committed().epoch;
+  link_ = MeasuredLink{1e-4, 1e5, 0};  // bytes decide
+  sim_.Run(Seconds(180));
+  EXPECT_EQ(Committed().gate, janus::GateSide::kAttention);
+  EXPECT_EQ(Committed().epoch, epoch + 1);
+  EXPECT_EQ(sim_.op().CountEvents("ExchangeModeChanged"), 1);
+  const std::string event = sim_.op().LastText("ExchangeModeChanged");
+  EXPECT_TRUE(Contains(event, "TwoPhaseParallel with the gate on attention")) << event;
+  EXPECT_TRUE(Contains(event, "TwoPhaseParallel with the gate on experts; ")) << event;
+  const std::string why = Status({"status", "topology", "exchangeReason"});
+  EXPECT_TRUE(Contains(why, "TwoPhaseParallel, gate on attention: ")) << why;
+  EXPECT_TRUE(Contains(why, "ms a round, gate on experts ")) << why;
+  EXPECT_EQ(Status({"status", "topology", "gate"}), "Attention");
+  EXPECT_EQ(Status({"status", "effective", "gate"}), "Attention");
+  // Another leader, which knows no figures yet, keeps it.
+  sim_.RestartOperator();
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(Committed().epoch, epoch + 1);
+  EXPECT_EQ(Committed().gate, janus::GateSide::kAttention);
+}
+
+TEST_F(GateTest, OfTheUserIsKept) {
+  link_ = MeasuredLink{1e-4, 1e5, 0};
+  sim_.Run(Seconds(180));
+  ASSERT_EQ(Committed().gate, janus::GateSide::kAttention);
+  const int64_t epoch = Committed().epoch;
+  sim_.Patch(R"({"spec":{"exchange":{"gate":"Experts"}}})");
+  sim_.Run(Seconds(180));
+  EXPECT_EQ(Committed().gate, janus::GateSide::kExperts);
+  EXPECT_EQ(Committed().epoch, epoch + 1);
+  EXPECT_EQ(Status({"status", "topology", "exchangeReason"}),
+            "TwoPhaseParallel: spec.exchange.mode asks for it");
 }
 
 }  // namespace
