@@ -562,6 +562,11 @@ class ChartTest(ClusterCase):
         self.apply(1, 1)
         self.await_whole(2)
         self.await_use("serving.janus.dev", "moetopologies/status", "update")
+        # A pool that goes takes its headless Service with it.
+        for pools, workers in ((2, 4), (1, 2), (None, 2)):
+            self.kubectl("patch", "moesvc", "demo", "--type=merge", "-p", json.dumps({"spec": {"pools": pools}}))
+            self.await_whole(workers)
+        self.await_use("", "services", "delete")
         # A role that is scaled from outside, then no longer.
         end = self.fail_creates("serving.janus.dev", "moerolescalers")
         self.patch_experts(replicas=None, scaling={"mode": "External"})

@@ -71,7 +71,7 @@ const std::vector<RightsOfResource>& RightsInNamespace() {
       {"serving.janus.dev", "moerolescalers/status", "update"},
       {"", "pods", "get list watch create patch delete"},
       {"", "pods/status", "patch"},
-      {"", "services", "get list watch create patch"},
+      {"", "services", "get list watch create patch delete"},
       {"", "serviceaccounts", "get list watch create patch"},
       {"", "secrets", "create patch"},
       {"apps", "deployments", "get list watch create patch"},

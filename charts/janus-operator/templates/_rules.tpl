@@ -26,7 +26,10 @@ the API server's audit log says it did. `create` beside `patch`: what is applied
   resources: [pods/status]
   verbs: [patch]
 - apiGroups: [""]
-  resources: [services, serviceaccounts]
+  resources: [services]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [serviceaccounts]
   verbs: [get, list, watch, create, patch]
 # Written, never read.
 - apiGroups: [""]

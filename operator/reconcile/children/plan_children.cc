@@ -98,9 +98,10 @@ void PlanDeletions(const ServiceObserved& seen, const Resource& resource,
   }
 }
 
-std::vector<std::string> PoolNames(const std::string& service) {
+// From pool `first` on.
+std::vector<std::string> PoolNames(const std::string& service, int first) {
   std::vector<std::string> out;
-  for (int pool = 1; pool <= kMostPools; ++pool) out.push_back(PoolName(service, pool));
+  for (int pool = first; pool <= kMostPools; ++pool) out.push_back(PoolName(service, pool));
   return out;
 }
 
@@ -135,7 +136,7 @@ std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerO
 }
 
 void PlanChildren(const ServiceObserved& seen, const MoEService& service,
-                  const std::vector<Child>& wanted, PlanBuilder& out) {
+                  const std::vector<Child>& wanted, int highest_pool, PlanBuilder& out) {
   for (const Child& child : wanted) PlanChild(seen, service, child, out);
   const std::string name = service.metadata.name;
   const std::vector<std::string> of_roles = {RoleObjectName(name, Role::kAttention),
@@ -144,6 +145,8 @@ void PlanChildren(const ServiceObserved& seen, const MoEService& service,
   PlanDeletions(seen, kRoleScalers, of_roles, "the role is in mode External no more", wanted, out);
   PlanDeletions(seen, kNetworkPolicies, {WorkersPolicyName(name), GatewayName(name)},
                 "security.networkPolicy asks for none", wanted, out);
+  PlanDeletions(seen, kServices, PoolNames(name, highest_pool + 1), "the pool has gone", wanted,
+                out);
 }
 
 void PlanOwnChild(const ServiceObserved& seen, const MoEService& service, const Child& child,
@@ -167,7 +170,9 @@ std::vector<std::pair<const Resource*, std::string>> ChildNames(const std::strin
       {&kNetworkPolicies, WorkersPolicyName(service)},
       {&kNetworkPolicies, GatewayName(service)},
       {&kNetworkPolicies, FetchPolicyName(service)}};
-  for (std::string& pool : PoolNames(service)) out.emplace_back(&kServices, std::move(pool));
+  for (std::string& pool : PoolNames(service, 1)) {
+    out.emplace_back(&kServices, std::move(pool));
+  }
   return out;
 }
 

@@ -25,10 +25,11 @@ std::vector<Child> WantedChildren(const ServiceObserved& seen, const ReconcilerO
                                   const OtherPools& others = {});
 
 // Creates missing children and applies those that differ. Deletes our budgets, scalers and
-// NetworkPolicies that are no longer wanted. Does not touch a foreign object with such a name.
-// Pure.
+// NetworkPolicies that are no longer wanted, and the headless Services of pools above
+// `highest_pool`, the last one that is wanted or still there. Does not touch a foreign object with
+// such a name. Pure.
 void PlanChildren(const ServiceObserved& seen, const MoEService& service,
-                  const std::vector<Child>& wanted, PlanBuilder& out);
+                  const std::vector<Child>& wanted, int highest_pool, PlanBuilder& out);
 
 // The same for one child that WantedChildren leaves out. Pure.
 void PlanOwnChild(const ServiceObserved& seen, const MoEService& service, const Child& child,

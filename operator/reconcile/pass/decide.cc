@@ -186,7 +186,7 @@ class Deciding {
     }
     const std::vector<Child> children =
         WantedChildren(seen_, options_, first().sides(), desired(), others);
-    PlanChildren(seen_, desired().service, children, out_);
+    PlanChildren(seen_, desired().service, children, others.highest, out_);
   }
 
   void PlanFrontPods(Pool& pool) {

@@ -232,6 +232,7 @@ TEST(Pools, OneBeyondTheWantedNumberFinishesItsAnswersAndGoes) {
     const DrainWatch watch(sim);
     sim.Patch(R"({"spec":{"pools":1}})");
     sim.Run(Seconds(3));
+    EXPECT_TRUE(sim.Get(kServices, PoolName("demo", 2))) << "its members still answer";
     EXPECT_EQ(sim.Condition("Available"), "True/Serving");
     EXPECT_EQ(sim.Condition("Progressing"), "True/Working");
     EXPECT_NE(sim.MessageOf("Progressing").find("pool 2 drains: 3 pods are left"),
@@ -249,6 +250,8 @@ TEST(Pools, OneBeyondTheWantedNumberFinishesItsAnswersAndGoes) {
   EXPECT_EQ(IntegerAt(*sim.Get(kDisruptionBudgets, "demo-experts"), {"spec", "minAvailable"}), 2);
   EXPECT_EQ(TopologyOf(sim, 2)->spec.ended_epoch, second);
   EXPECT_EQ(sim.op().CountEvents("TopologyEnded"), 1);
+  EXPECT_FALSE(sim.Get(kServices, PoolName("demo", 2)));
+  EXPECT_TRUE(sim.Get(kServices, PoolName("demo", 1)));
 
   // The number of an epoch is used once: gateways would take a lower one for an old one.
   sim.Patch(R"({"spec":{"pools":2}})");
