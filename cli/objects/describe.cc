@@ -145,28 +145,34 @@ int MembersOf(const Node& topology, Role role) {
       instances->items, [&](const Node& one) { return TextAt(one, {"role"}) == ToString(role); }));
 }
 
+// "Direct, gate on attention", of the status of a topology or a pool; empty: nothing is committed.
+std::string Exchange(const Node& topology) {
+  const bool on_attention = TextAt(topology, {"gate"}) == "Attention";
+  return std::string(TextAt(topology, {"exchangeMode"})) +
+         (on_attention ? ", gate on attention" : "");
+}
+
 std::string Topology(const Node& service) {
   const Node* const topology = FindAt(service, {"status", "topology"});
   const int64_t epoch = topology == nullptr ? 0 : IntegerAt(*topology, {"epoch"}).value_or(0);
   if (epoch == 0) return "<none>";
-  const std::string_view mode = TextAt(*topology, {"exchangeMode"});
-  const bool on_attention = TextAt(*topology, {"gate"}) == "Attention";
+  const std::string exchange = Exchange(*topology);
   return "epoch " + std::to_string(epoch) + ", " +
          std::to_string(IntegerAt(*topology, {"m"}).value_or(0)) + " attention, " +
          std::to_string(IntegerAt(*topology, {"n"}).value_or(0)) + " experts" +
-         (mode.empty() ? "" : ", exchange " + std::string(mode)) +
-         (on_attention ? ", gate on attention" : "");
+         (exchange.empty() ? "" : ", exchange " + exchange);
 }
 
 std::string PoolTable(const Node& pools) {
   std::vector<std::vector<std::string>> rows = {
-      {"POOL", "STATE", "ATTENTION", "EXPERTS", "EPOCH", "TOPOLOGY"}};
+      {"POOL", "STATE", "ATTENTION", "EXPERTS", "EPOCH", "TOPOLOGY", "EXCHANGE"}};
   for (const Node& pool : pools.items) {
     const auto number = [&](std::string_view field) {
       return std::to_string(IntegerAt(pool, {field}).value_or(0));
     };
     rows.push_back({number("number"), std::string(TextAt(pool, {"state"})), number("attention"),
-                    number("experts"), number("epoch"), OrNone(TextAt(pool, {"topology"}))});
+                    number("experts"), number("epoch"), OrNone(TextAt(pool, {"topology"})),
+                    OrNone(Exchange(pool))});
   }
   return RenderColumns(rows);
 }

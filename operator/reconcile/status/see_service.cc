@@ -49,7 +49,8 @@ class Seeing {
   // `others`: the pools beside this one, whose measurements are wanted too.
   Seeing(const PoolReport& pool, const ReconcilerOptions& options,
          std::span<const PoolReport> others, const std::vector<Refusal>& refused)
-      : seen_(*pool.seen),
+      : number_(pool.number),
+        seen_(*pool.seen),
         options_(options),
         decision_(*pool.decision),
         desired_(decision_.rollout.desired),
@@ -341,8 +342,9 @@ class Seeing {
     topology.mode = ToString(committed->mode);
     topology.gate = ToString<janus::GateSide>(committed->gate);
     topology.mode_why = decision_.exchange_why;
-    if (topology.mode_why.empty()) {
-      topology.mode_why = TextAt(seen_.tree, {"status", "topology", "exchangeReason"});
+    const Node* const was = TopologyBefore();
+    if (topology.mode_why.empty() && was != nullptr) {
+      topology.mode_why = TextAt(*was, {"exchangeReason"});
     }
     topology.micro_batches = committed->micro_batches;
     topology.placement_hash = committed->sha256.value_or("").substr(0, 16);
@@ -362,10 +364,10 @@ class Seeing {
       out_.answers = MemberAnswers::kNotAll;
       out_.unanswered = said.message;
     }
-    const bool is_same = Was({"status", "topology", "epoch"}) == out_.topology.epoch;
-    out_.topology.imbalance_permille =
-        HeldNumber(is_same ? Was({"status", "topology", "imbalancePermille"}) : std::nullopt,
-                   watch.imbalance_permille);
+    const Node* const was = TopologyBefore();
+    const bool is_same = was != nullptr && IntegerAt(*was, {"epoch"}) == out_.topology.epoch;
+    out_.topology.imbalance_permille = HeldNumber(
+        is_same ? IntegerAt(*was, {"imbalancePermille"}) : std::nullopt, watch.imbalance_permille);
     out_.is_void = watch.is_void;
     std::optional<int64_t> tokens = watch.tokens_per_second;
     LatencyCounts tpot = watch.tpot.Unpack(), ttft = watch.ttft.Unpack();
@@ -391,6 +393,17 @@ class Seeing {
     }
   }
 
+  // What the status says of the pool's topology so far; null: nothing.
+  const Node* TopologyBefore() const {
+    if (number_ == 1) return FindAt(seen_.tree, {"status", "topology"});
+    const Node* const pools = FindAt(seen_.tree, {"status", "pools"});
+    if (pools == nullptr) return nullptr;
+    for (const Node& one : pools->items) {
+      if (IntegerAt(one, {"number"}) == number_) return &one;
+    }
+    return nullptr;
+  }
+
   std::optional<int64_t> Was(FieldPath path) const { return IntegerAt(seen_.tree, path); }
 
   std::optional<int64_t> Measured(const std::optional<LatencyTarget>& target,
@@ -403,6 +416,7 @@ class Seeing {
     return HeldNumber(Was({"status", "slo", field}), is);
   }
 
+  const int number_;  // of the pool
   const ServiceObserved& seen_;
   const ReconcilerOptions& options_;
   const Decision& decision_;

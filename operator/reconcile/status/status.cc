@@ -357,6 +357,15 @@ Node EffectiveTree(const ServicePlan& plan, int gateway_replicas) {
                  {"gatewayReplicas", Node::Integer(gateway_replicas)}});
 }
 
+// What the status says of a topology in both places, of the service and of a pool.
+void AddExchange(const TopologyStatus& topology, Node& to) {
+  if (!topology.gate.empty()) to.Add("gate", Text(topology.gate));
+  if (!topology.mode_why.empty()) to.Add("exchangeReason", Text(topology.mode_why));
+  if (topology.imbalance_permille) {
+    to.Add("imbalancePermille", Node::Integer(*topology.imbalance_permille));
+  }
+}
+
 Node TopologyTree(const TopologyStatus& topology) {
   Node out = Object({{"name", Text(topology.name)},
                      {"epoch", Node::Integer(topology.epoch)},
@@ -365,11 +374,7 @@ Node TopologyTree(const TopologyStatus& topology) {
                      {"exchangeMode", Text(topology.mode)},
                      {"microBatches", Node::Integer(topology.micro_batches)},
                      {"placementHash", Text(topology.placement_hash)}});
-  if (!topology.gate.empty()) out.Add("gate", Text(topology.gate));
-  if (!topology.mode_why.empty()) out.Add("exchangeReason", Text(topology.mode_why));
-  if (topology.imbalance_permille) {
-    out.Add("imbalancePermille", Node::Integer(*topology.imbalance_permille));
-  }
+  AddExchange(topology, out);
   return out;
 }
 
@@ -389,6 +394,11 @@ Node PoolsTree(const StatusFacts& seen) {
                        {"epoch", Node::Integer(pool.topology.epoch)},
                        {"attention", Node::Integer(pool.topology.m)},
                        {"experts", Node::Integer(pool.topology.n)}});
+    if (pool.topology.epoch > 0) {
+      one.Add("exchangeMode", Text(pool.topology.mode));
+      one.Add("placementHash", Text(pool.topology.placement_hash));
+      AddExchange(pool.topology, one);
+    }
     std::string why;
     if (!Serves(pool.topology)) {
       const Judgement its = OfEpoch(pool.topology, pool.awaited, seen);

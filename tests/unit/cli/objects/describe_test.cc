@@ -70,6 +70,25 @@ TEST(Describe, AServiceSaysWhereItsGateIsIfThatIsUnusual) {
   EXPECT_NE(text.find("exchange Direct, gate on attention\n"), std::string::npos) << text;
 }
 
+TEST(Describe, PoolsHaveALineEachWithTheirExchange) {
+  Node service = Service();
+  control::SetAt(service, {"status", "pools"}, Yaml(R"(
+- {number: 1, state: Serving, attention: 1, experts: 2, epoch: 3, topology: demo-abc, exchangeMode: Direct, gate: Experts}
+- {number: 2, state: Starting, attention: 0, experts: 0, epoch: 0}
+- {number: 3, state: Serving, attention: 1, experts: 2, epoch: 8, topology: demo-abc-3,
+   exchangeMode: TwoPhaseParallel, gate: Attention}
+)"));
+  const std::string text = DescribeService(service, {}, {}, kNow);
+  EXPECT_NE(text.find("  POOL   STATE      ATTENTION   EXPERTS   EPOCH   TOPOLOGY     EXCHANGE\n"
+                      "  1      Serving    1           2         3       demo-abc     Direct\n"
+                      "  2      Starting   0           0         0       <none>       <none>\n"
+                      "  3      Serving    1           2         8       demo-abc-3   "
+                      "TwoPhaseParallel, gate on "
+                      "attention\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Describe, ATopologyIsOneLine) {
   const Node topology = Yaml(R"(
 metadata: {name: demo-abc, creationTimestamp: "2026-01-02T03:00:00Z"}

@@ -120,6 +120,25 @@ TEST(Pools, ServeSideBySideWithMembersAndEpochsOfTheirOwn) {
   EXPECT_EQ(IntegerAt(*budget, {"spec", "minAvailable"}), 4);
 }
 
+TEST(Pools, TheStatusHasTheExchangeOfEach) {
+  SimulatedService sim;
+  sim.Apply(1, 2, "  pools: 2\n");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(120));
+  const Node service = sim.Service();
+  const Node* const pools = FindAt(service, {"status", "pools"});
+  ASSERT_TRUE(pools != nullptr && pools->items.size() == 2);
+  for (const Node& pool : pools->items) {
+    EXPECT_EQ(TextAt(pool, {"exchangeMode"}), "Direct");
+    EXPECT_EQ(TextAt(pool, {"gate"}), "Experts");
+    EXPECT_FALSE(TextAt(pool, {"exchangeReason"}).empty());
+    EXPECT_EQ(TextAt(pool, {"placementHash"}).size(), 16u);
+  }
+  const std::optional<MoETopology> second = TopologyOf(sim, 2);
+  EXPECT_TRUE(
+      second->spec.committed->sha256->starts_with(TextAt(pools->items[1], {"placementHash"})));
+}
+
 TEST(Pools, GatewaysFindEachByAServiceOfItsOwn) {
   SimulatedService sim;
   sim.Apply(1, 1, "  pools: 2\n");
