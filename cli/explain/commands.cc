@@ -8,6 +8,7 @@
 #include "cli/explain/explain.h"
 #include "cli/explain/replay.h"
 #include "cli/explain/step.h"
+#include "common/pools.h"
 #include "common/read_file.h"
 
 namespace janus::cli {
@@ -62,6 +63,8 @@ ExplainCommands::ExplainCommands(CLI::App& app) : app_(app) {
                    "MoE layers in the middle of the step; 0: all recorded ones")
       ->check(CLI::Range(0, 1 << 16))
       ->capture_default_str();
+  trace->add_option("--pool", pool_, "the pool of the service. Default: the lowest with a step")
+      ->check(CLI::Range(1, kMostPools));
   trace->add_option("--html", html_, "write a page with the drawing to this file");
   trace->add_flag("--json", is_json_, "everything that is recorded, for programs");
 }
@@ -87,7 +90,7 @@ std::optional<Result<std::string>> ExplainCommands::Run() const {
 
 Result<std::string> ExplainCommands::Trace() const {
   constexpr int kColumns = 100;
-  JANUS_ASSIGN_OR_RETURN(const RecordsOf record, ReadStep(source_));
+  JANUS_ASSIGN_OR_RETURN(const RecordsOf record, ReadStep(source_, pool_));
   if (is_json_) return record.text + "\n";
   JANUS_ASSIGN_OR_RETURN(const control::StepPage page, control::ParseStepJson(record.text));
   if (!html_.empty()) {

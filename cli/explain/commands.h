@@ -33,6 +33,7 @@ class ExplainCommands {
   std::string save_;
   control::ReplayChange change_;
   int layers_ = 2;
+  int pool_ = 0;  // 0: the lowest that has a step
   std::string html_;
 };
 

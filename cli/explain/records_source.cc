@@ -151,8 +151,8 @@ Result<RecordsOf> ReadRecords(const RecordsSource& source, const std::string& pa
   return ReadOne(source, kDecisions, page);
 }
 
-Result<RecordsOf> ReadStep(const RecordsSource& source) {
-  return ReadOne(source, kSteps, "");
+Result<RecordsOf> ReadStep(const RecordsSource& source, int pool) {
+  return ReadOne(source, kSteps, pool > 0 ? "/pools/" + std::to_string(pool) : "");
 }
 
 Result<std::vector<RecordsOf>> ReadAllRecords(const RecordsSource& source) {

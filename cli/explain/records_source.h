@@ -26,8 +26,9 @@ struct RecordsOf {
 // nothing is recorded of it yet. InvalidArgument: several services, or no URL. Unavailable: nothing
 // answers at the server. Messages say what to do.
 Result<RecordsOf> ReadRecords(const RecordsSource& source, const std::string& page);
-// How a step of the service went (operator/records/step_page.h). Errors as for ReadRecords.
-Result<RecordsOf> ReadStep(const RecordsSource& source);
+// How a step of the service went (operator/records/step_page.h), in that pool; 0: in the lowest one
+// that has a step. Errors as for ReadRecords.
+Result<RecordsOf> ReadStep(const RecordsSource& source, int pool);
 // The records of every service there that has records.
 Result<std::vector<RecordsOf>> ReadAllRecords(const RecordsSource& source);
 

@@ -83,8 +83,10 @@ class Drawn {
   std::string Title() const {
     const control::StepPage& page = page_;
     const StepTrace& any = page.instances.front();
-    std::string out = page.service.ToString() + ": step " + std::to_string(any.step) +
-                      " of epoch " + std::to_string(any.epoch) + ", " +
+    const bool has_several = page.pools.size() > 1 || page.pool > 1;
+    std::string out = page.service.ToString() +
+                      (has_several ? ", pool " + std::to_string(page.pool) : "") + ": step " +
+                      std::to_string(any.step) + " of epoch " + std::to_string(any.epoch) + ", " +
                       Format("%.0f s ago", page.age_seconds);
     if (first_ >= 0) {
       out += first_ == last_ ? "; MoE layer " + std::to_string(first_ + 1)
@@ -107,6 +109,11 @@ class Drawn {
           "arrives before it was sent; their places are exact to " +
           Duration(page_.clock_error_ns) + ".");
     }
+    std::string others;
+    for (const int pool : page_.pools) {
+      if (pool != page_.pool) others += (others.empty() ? "" : ", ") + std::to_string(pool);
+    }
+    if (!others.empty()) out.push_back("Steps of other pools: --pool " + others + ".");
     return out;
   }
 

@@ -36,7 +36,7 @@ void RecordBook::Add(const ObjectKey& key, const std::string& uid, PlacementReco
 
 void RecordBook::Add(const ObjectKey& key, StepRecord record) {
   const MutexLock lock(mu_);
-  StepRecord& of = steps_[key];
+  StepRecord& of = steps_[key][record.pool];
   const auto step_of = [](const StepRecord& one) {
     const StepTrace& any = one.statistics->traces.front();
     return std::pair(any.epoch, any.step);
@@ -46,11 +46,22 @@ void RecordBook::Add(const ObjectKey& key, StepRecord record) {
   of = std::move(record);
 }
 
-std::optional<StepRecord> RecordBook::StepOf(const ObjectKey& key) const {
+std::optional<StepRecord> RecordBook::StepOf(const ObjectKey& key, int pool) const {
   const MutexLock lock(mu_);
   const auto found = steps_.find(key);
   if (found == steps_.end()) return std::nullopt;
-  return found->second;
+  const auto of_pool = pool == 0 ? found->second.begin() : found->second.find(pool);
+  if (of_pool == found->second.end()) return std::nullopt;
+  return of_pool->second;
+}
+
+std::vector<int> RecordBook::PoolsWithSteps(const ObjectKey& key) const {
+  const MutexLock lock(mu_);
+  std::vector<int> out;
+  const auto found = steps_.find(key);
+  if (found == steps_.end()) return out;
+  for (const auto& [pool, step] : found->second) out.push_back(pool);
+  return out;
 }
 
 void RecordBook::Count(const ObjectKey& key, const std::string& uid,

@@ -36,10 +36,11 @@ struct RecordedFigures {
   std::optional<std::pair<double, double>> busiest;
 };
 
-// How a step of a service went, as its members have told.
+// How a step of a service's pool went, as its members have told.
 struct StepRecord {
   WallTime time;                                 // of the first answer with this step
   std::shared_ptr<const Statistics> statistics;  // Statistics::traces has at least one instance
+  int pool = 1;
 };
 
 // The decisions of this process, of the last kKept and at most kMost of each service. Candidates
@@ -56,7 +57,8 @@ class RecordBook {
   void Add(const ObjectKey& key, const std::string& uid, PlacementRecord record);
   // A decision was made, with or without a world: a hold for lack of counters has none.
   void Count(const ObjectKey& key, const std::string& uid, const DecisionRecord& decision);
-  // Of any service, whether decisions are made for it or not. Takes the place of an earlier one.
+  // Of any service, whether decisions are made for it or not. Takes the place of the pool's earlier
+  // one.
   void Add(const ObjectKey& key, StepRecord record);
   void Forget(const ObjectKey& key);
   void ForgetAll();
@@ -67,15 +69,17 @@ class RecordBook {
   std::vector<ObjectKey> ServicesWithSteps() const;
   // Nothing: no such service has records.
   std::optional<ServiceRecords> Of(const ObjectKey& key) const;
-  // Nothing: no step of it was told.
-  std::optional<StepRecord> StepOf(const ObjectKey& key) const;
+  // Of that pool; 0: of the lowest that told of one. Nothing: no step of it was told.
+  std::optional<StepRecord> StepOf(const ObjectKey& key, int pool = 0) const;
+  // Those with a step, ascending.
+  std::vector<int> PoolsWithSteps(const ObjectKey& key) const;
 
  private:
   ServiceRecords& RecordsOf(const ObjectKey& key, const std::string& uid) JANUS_REQUIRES(mu_);
 
   mutable Mutex mu_;
   std::map<ObjectKey, ServiceRecords> services_ JANUS_GUARDED_BY(mu_);
-  std::map<ObjectKey, StepRecord> steps_ JANUS_GUARDED_BY(mu_);
+  std::map<ObjectKey, std::map<int, StepRecord>> steps_ JANUS_GUARDED_BY(mu_);  // by pool
 };
 
 }  // namespace janus::control

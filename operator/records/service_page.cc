@@ -272,13 +272,23 @@ RecordsAnswer ListOf(const std::vector<ObjectKey>& keys) {
   return {200, "application/json", WriteJson(out)};
 }
 
-RecordsAnswer AnswerStep(const RecordBook& book, const ObjectKey& key, WallTime now) {
-  const std::optional<StepRecord> step = book.StepOf(key);
+// Nothing: no number of a pool.
+std::optional<int> PoolIn(std::string_view text) {
+  int out = 0;
+  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const bool is_number = error == std::errc() && at == text.data() + text.size();
+  return is_number && out >= 1 ? std::optional(out) : std::nullopt;
+}
+
+// `pool`: 0: the lowest with a step.
+RecordsAnswer AnswerStep(const RecordBook& book, const ObjectKey& key, int pool, WallTime now) {
+  const std::optional<StepRecord> step = book.StepOf(key, pool);
   if (!step) {
-    return NotFoundAnswer("no step of the service " + key.ToString() +
-                          " is recorded yet: it needs requests; each sixteenth step is kept");
+    return NotFoundAnswer(
+        "no step of " + (pool > 0 ? "pool " + std::to_string(pool) + " of " : "") + "the service " +
+        key.ToString() + " is recorded yet: it needs requests; each sixteenth step is kept");
   }
-  return {200, "application/json", StepJson(key, *step, now)};
+  return {200, "application/json", StepJson(key, *step, book.PoolsWithSteps(key), now)};
 }
 
 }  // namespace
@@ -294,7 +304,12 @@ RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallT
   if ((is_of_services || is_of_steps) && parts.size() >= 4) {
     key = {std::string(parts[2]), std::string(parts[3])};
   }
-  if (is_of_steps && parts.size() == 4) return AnswerStep(book, key, now);
+  if (is_of_steps && parts.size() == 4) return AnswerStep(book, key, 0, now);
+  if (is_of_steps && parts.size() == 6 && parts[4] == "pools") {
+    if (const std::optional<int> pool = PoolIn(parts[5])) {
+      return AnswerStep(book, key, *pool, now);
+    }
+  }
   const bool wants_worlds = parts.size() == 5 && parts[4] == "worlds";
   const bool wants_routing = parts.size() == 5 && parts[4] == "routing";
   const std::optional<WallTime> since =

@@ -18,7 +18,10 @@ namespace janus::control {
 //   .../<name>/worlds                     lines that can be replayed (record_lines.h)
 //   /v1/steps, /v1/steps/<namespace>/<name>
 //                                         the services with a recorded step, and how it went
-//                                         (step_page.h); decisions need not be made for them
+//                                         (step_page.h), in the lowest pool that has one; decisions
+//                                         need not be made for them
+//   /v1/steps/<namespace>/<name>/pools/<pool>
+//                                         the same of that pool
 //   .../<name>/routing                    CSV of sampled routing, for janusctl place: a row per
 //                                         token, a column layer<i> with its experts. Layers are
 //                                         sampled apart, so a row has a token of each

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/pools.h"
 #include "operator/api/json.h"
 #include "operator/api/tree.h"
 
@@ -93,7 +94,8 @@ StepTrace InstanceOf(Reader& reader, const Node& tree) {
 
 }  // namespace
 
-std::string StepJson(const ObjectKey& key, const StepRecord& record, WallTime now) {
+std::string StepJson(const ObjectKey& key, const StepRecord& record, const std::vector<int>& pools,
+                     WallTime now) {
   std::vector<StepTrace> traces = record.statistics->traces;
   const int64_t error = AlignClocks(traces);
   const int64_t origin = std::ranges::min_element(traces, {}, &StepTrace::began_ns)->began_ns;
@@ -101,6 +103,9 @@ std::string StepJson(const ObjectKey& key, const StepRecord& record, WallTime no
   Node out = Node::Map();
   out.Add("namespace", Node::String(key.namespace_));
   out.Add("name", Node::String(key.name));
+  out.Add("pool", Node::Integer(record.pool));
+  Node& others = out.Add("pools", Node::List());
+  for (const int pool : pools) others.items.push_back(Node::Integer(pool));
   out.Add("ageMilliseconds", Node::Integer(std::max<int64_t>(age.count(), 0)));
   out.Add("epoch", Node::Integer(static_cast<int64_t>(traces[0].epoch)));
   out.Add("step", Node::Integer(static_cast<int64_t>(traces[0].step)));
@@ -126,6 +131,14 @@ janus::Result<StepPage> ParseStepJson(const std::string& text) {
   out.age_seconds =
       static_cast<double>(reader.IntegerAt(root, "ageMilliseconds", 0, kMostTime)) * 1e-3;
   out.clock_error_ns = reader.IntegerAt(root, "clockErrorNanoseconds", 0, kMost);
+  // Operators before pools say nothing of them.
+  if (root.Find("pool") != nullptr) {
+    out.pool = static_cast<int>(reader.IntegerAt(root, "pool", 1, kMostPools));
+    for (const Node& one : reader.ListAt(root, "pools")) {
+      out.pools.push_back(
+          static_cast<int>(reader.Bounded(&one, "an entry of pools", 1, kMostPools)));
+    }
+  }
   const auto epoch = static_cast<uint64_t>(reader.IntegerAt(root, "epoch", 0, kMost));
   const auto step = static_cast<uint64_t>(reader.IntegerAt(root, "step", 0, kMost));
   const auto layers = static_cast<int>(reader.IntegerAt(root, "layers", 0, 1 << 16));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/status.h"
@@ -14,12 +15,15 @@ struct StepPage {
   ObjectKey service;
   double age_seconds = 0;      // since its members told
   int64_t clock_error_ns = 0;  // AlignClocks
+  int pool = 1;
+  std::vector<int> pools = {};  // with recorded steps
   // Of one step, attention first, by rank; the earliest span begins at 0.
   std::vector<StepTrace> instances;
 };
 
-// REQUIRES: the record has an instance.
-std::string StepJson(const ObjectKey& key, const StepRecord& record, WallTime now);
+// `pools`: those with recorded steps. REQUIRES: the record has an instance.
+std::string StepJson(const ObjectKey& key, const StepRecord& record, const std::vector<int>& pools,
+                     WallTime now);
 // InvalidArgument: what is wrong, or missing.
 janus::Result<StepPage> ParseStepJson(const std::string& text);
 

@@ -225,10 +225,10 @@ class Observing {
   }
 
   // For people, if an answer of this pass has one.
-  void KeepTrace(const WatchSeen& watch) {
+  void KeepTrace(const WatchSeen& watch, int pool) {
     if (pass_.options.records == nullptr || watch.answered != pass_.now) return;
     if (watch.statistics == nullptr || watch.statistics->traces.empty()) return;
-    pass_.options.records->Add(pass_.key, {pass_.wall, watch.statistics});
+    pass_.options.records->Add(pass_.key, {pass_.wall, watch.statistics, pool});
   }
 
   void HearMembers() {
@@ -242,7 +242,7 @@ class Observing {
                          pass_.wake, pass_.tell, pass_.again);
       }
       one.epochs = line.epochs.Seen(pass_.now);
-      KeepTrace(one.epochs.watch);
+      KeepTrace(one.epochs.watch, one.pool());
       one.epochs.released = line.end.released();
     }
   }

@@ -88,13 +88,26 @@ TEST(StepPage, IsReadAsItIsWritten) {
   statistics->traces = APage().instances;
   for (StepTrace& one : statistics->traces) one.began_ns += 1'000'000;
   const WallTime told(std::chrono::seconds(100));
-  const std::string json =
-      control::StepJson({"default", "chat"}, {told, statistics}, told + std::chrono::seconds(4));
+  const std::string json = control::StepJson({"default", "chat"}, {told, statistics}, {1},
+                                             told + std::chrono::seconds(4));
   const Result<control::StepPage> page = control::ParseStepJson(json);
   ASSERT_TRUE(page.ok()) << page.status().ToString();
   EXPECT_EQ(page->instances, APage().instances);
   EXPECT_EQ(page->age_seconds, 4);
   EXPECT_EQ(StepText(*page, 0, 20), StepText(APage(), 0, 20));
+}
+
+TEST(StepPage, NamesItsPoolWhereThereAreSeveral) {
+  auto statistics = std::make_shared<Statistics>();
+  statistics->traces = APage().instances;
+  const WallTime told(std::chrono::seconds(100));
+  const Result<control::StepPage> page = control::ParseStepJson(
+      control::StepJson({"default", "chat"}, {told, statistics, 2}, {1, 2, 3}, told));
+  ASSERT_TRUE(page.ok()) << page.status().ToString();
+  EXPECT_EQ(page->pool, 2);
+  const std::string text = StepText(*page, 0, 20);
+  EXPECT_TRUE(text.starts_with("default/chat, pool 2: step 32 of epoch ")) << text;
+  EXPECT_TRUE(Contains(text, "Steps of other pools: --pool 1, 3.")) << text;
 }
 
 TEST(StepPage, WhatIsNoneIsRefusedWithTheField) {
@@ -106,6 +119,8 @@ TEST(StepPage, WhatIsNoneIsRefusedWithTheField) {
   const std::string begin =
       R"({"ageMilliseconds":0,"clockErrorNanoseconds":0,"epoch":1,"step":1,"layers":1,"instances":)";
   EXPECT_TRUE(Contains(why(begin + "[]}"), "instances is empty"));
+  EXPECT_TRUE(Contains(why(R"({"pool":9,"pools":[])" + ("," + begin.substr(1)) + "[]}"),
+                       "pool is missing, or no integer from 1 to 8"));
   const std::string instance =
       begin + R"([{"role":"experts","rank":0,"beganNanoseconds":0,"spans":)";
   EXPECT_EQ(control::ParseStepJson(instance + "[]}]}").status(), OkStatus());

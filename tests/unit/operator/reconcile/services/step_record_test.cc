@@ -50,6 +50,10 @@ TEST(StepRecord, IsTheNewestStepThatMembersToldOf) {
   // No load any more: members tell of the same step again, and it becomes older.
   sim.Run(Seconds(100));
   EXPECT_GT(ParseStepJson(answer("/v1/steps/default/demo").body)->age_seconds, 80);
+  EXPECT_EQ(answer("/v1/steps/default/demo/pools/1").status, 200);
+  for (const char* pool : {"2", "0", "x", "1x", ""}) {
+    EXPECT_EQ(answer(std::string("/v1/steps/default/demo/pools/") + pool).status, 404) << pool;
+  }
   EXPECT_EQ(answer("/v1/steps/default/other").status, 404);
   EXPECT_EQ(answer("/v1/steps/default/demo/worlds").status, 404);
   EXPECT_EQ(answer("/v1/services").body, R"({"services":[]})") << "nothing was decided";
@@ -57,6 +61,24 @@ TEST(StepRecord, IsTheNewestStepThatMembersToldOf) {
   ASSERT_TRUE(sim.user.Delete(kMoEServices, {"default", "demo"}, {}, {}).ok());
   sim.Run(Seconds(60));
   EXPECT_EQ(answer("/v1/steps").body, R"({"services":[]})");
+}
+
+TEST(StepRecord, IsKeptOfEachPool) {
+  RecordBook book;
+  SimulatedService sim;
+  sim.options.records = &book;
+  sim.RestartOperator();
+  sim.Apply(1, 1, "  pools: 2\n");
+  sim.RunUntil("Ready");
+  sim.workers.traces = {{Role::kAttention, Rank{0}, 1, 16, 1, 5, {{StepWork::kSend, 0, 0, 9}}}};
+  sim.Run(Seconds(10));
+  const auto page = [&](const std::string& more) {
+    return *ParseStepJson(
+        AnswerRecords(book, "/v1/steps/default/demo" + more, sim.timeline.WallNow()).body);
+  };
+  EXPECT_EQ(page("").pool, 1);
+  EXPECT_EQ(page("").pools, (std::vector<int>{1, 2}));
+  EXPECT_EQ(page("/pools/2").pool, 2);
 }
 
 }  // namespace
