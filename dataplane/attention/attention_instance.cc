@@ -415,6 +415,7 @@ void AttentionInstance::Begin(AttentionEpoch& epoch) {
   work_since_.reset();
   given_up_ = 0;
   scheduler_.SharePrefixes(RuleOf(epoch.pace.prefixes, epoch.layers.has_classes()));
+  if (holding_) EmitToAll({}, false);
   if (options_.trace != nullptr) {
     const Topology& topology = epoch.topology;
     options_.trace->Enter({Role::kAttention, epoch.rank, topology.epoch, model_.moe_layers(),
@@ -443,7 +444,8 @@ void AttentionInstance::Hold(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::vector<TokenEvent> events;
     DrainInbox(events);
-    Emit(0, std::move(events));
+    // Each time, since a gateway may have attached meanwhile.
+    EmitToAll(std::move(events), true);
     const MutexLock lock(mu_);
     while (inbox_.empty() && !stop.stop_requested()) inbox_changed_.Wait(mu_);
   }
@@ -1052,9 +1054,20 @@ void AttentionInstance::NoteToken(Sequence& sequence, FinishReason finish) {
   tpot_counts_.Add(tpot);
 }
 
+void AttentionInstance::EmitToAll(std::vector<TokenEvent>&& events, bool holding) {
+  holding_ = holding;
+  EmitOutput(0, std::move(events), true);
+}
+
 void AttentionInstance::Emit(uint64_t step, std::vector<TokenEvent>&& events) {
-  if (events.empty()) return;
+  if (!events.empty()) EmitOutput(step, std::move(events), false);
+}
+
+void AttentionInstance::EmitOutput(uint64_t step, std::vector<TokenEvent>&& events,
+                                   bool is_for_all) {
   StepOutput output;
+  output.holding = holding_;
+  output.is_for_all = is_for_all;
   output.step = step;
   output.events = std::move(events);
   output.kv_tokens_in_use = static_cast<uint64_t>(scheduler_.kv_tokens());

@@ -230,6 +230,9 @@ class AttentionInstance {
   void PublishLoad() JANUS_REQUIRES(mu_);
   void CountStep(const Batch& batch, Seconds took) JANUS_REQUIRES(mu_);
   void Emit(uint64_t step, std::vector<TokenEvent>&& events);
+  // Tells every gateway whether requests wait for an epoch.
+  void EmitToAll(std::vector<TokenEvent>&& events, bool holding);
+  void EmitOutput(uint64_t step, std::vector<TokenEvent>&& events, bool is_for_all);
   void UpdateStatistics(const Batch& batch, Seconds took, int drawn);
 
   // Constant after construction.
@@ -263,6 +266,7 @@ class AttentionInstance {
   std::unique_ptr<KvPagePool> cache_;
   Scheduler scheduler_;
   AttentionEpoch* epoch_ = nullptr;  // the running one
+  bool holding_ = false;             // as gateways were told last
   MessageCounts counted_;            // in earlier epochs
   uint64_t demand_sent_for_ = 0;     // step of the last demand
   bool demand_sent_work_ = false;

@@ -101,6 +101,8 @@ struct StepOutput {
   uint32_t running = 0;
   uint64_t timed_waits = 0;  // of a timed device, since its start
   uint64_t timed_overruns = 0;
+  bool holding = false;     // requests wait for an epoch: the last one was lost
+  bool is_for_all = false;  // every stream gets it, even without an event: `holding` is news
 };
 
 // Receives the output of steps. It may use CPU time but must not block otherwise.

@@ -126,13 +126,18 @@ void AttentionPool::MoveFromSilent() {
 void AttentionPool::TakeFromSilent() {
   const MonotonicTime now = clock_.Now();
   for (Member& member : members_) {
-    if (!member.leaving || !member.capacity || now - member.heard < kSilentLeaver) continue;
+    const bool is_silent = member.leaving && now - member.heard >= kSilentLeaver;
+    const bool holds = member.holding_since && now - *member.holding_since >= kHolding;
+    if (!member.capacity || (!is_silent && !holds)) continue;
     std::vector<uint64_t> moved;
     for (const auto& [id, open] : open_) {
-      if (open.on == member.link.get() && GoesOnElsewhere(open)) moved.push_back(id);
+      if (open.on != member.link.get()) continue;
+      if (is_silent ? GoesOnElsewhere(open) : IsServedElsewhere(open)) moved.push_back(id);
     }
     if (moved.empty()) continue;
-    log_.Warning("attention instance left the topology and sends nothing; its requests move",
+    log_.Warning(is_silent
+                     ? "attention instance left the topology and sends nothing; its requests move"
+                     : "attention instance waits for an epoch; its requests move",
                  {{"attention", member.address}, {"requests", static_cast<int64_t>(moved.size())}});
     // Newest first, because each goes to the front of the queue.
     std::ranges::sort(moved, std::greater<>());
@@ -306,7 +311,9 @@ Status AttentionPool::Owed(const Open& open, const TokenEvent& event,
 AttentionPool::Member* AttentionPool::Choose(const Open& open) {
   Member* best = nullptr;
   int64_t least = 0;
+  const bool is_served = IsServedElsewhere(open);
   for (Member& member : members_) {
+    if (member.holding_since && is_served) continue;
     if (!member.TakesRequests() || member.full || member.open >= member.capacity->max_requests) {
       continue;
     }
@@ -390,12 +397,20 @@ void AttentionPool::Finish(uint64_t id) {
   last_finish_ = now;
 }
 
+bool AttentionPool::CouldGoOn(const Open& open, const Member& member) const {
+  return member.TakesRequests() && !open.tried.contains(member.address) &&
+         Fits(open.request, open.generated.size(), *member.capacity).ok() &&
+         GoesOn(open, *member.capacity);
+}
+
 bool AttentionPool::GoesOnElsewhere(const Open& open) const {
-  return std::ranges::any_of(members_, [&](const Member& member) {
-    return member.TakesRequests() && !open.tried.contains(member.address) &&
-           Fits(open.request, open.generated.size(), *member.capacity).ok() &&
-           GoesOn(open, *member.capacity);
-  });
+  return std::ranges::any_of(members_,
+                             [&](const Member& member) { return CouldGoOn(open, member); });
+}
+
+bool AttentionPool::IsServedElsewhere(const Open& open) const {
+  return std::ranges::any_of(
+      members_, [&](const Member& member) { return member.Serves() && CouldGoOn(open, member); });
 }
 
 void AttentionPool::Retry(uint64_t id, const Status& why, Deliveries* deliveries) {
@@ -468,6 +483,7 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
     member->pending_tokens = 0;
     member->full = false;
     member->left = false;
+    member->holding_since.reset();
     member->foreign = !options_.text_digest.empty() && !capacity.text_digest.empty() &&
                       options_.text_digest != capacity.text_digest;
     if (member->foreign) {
@@ -499,6 +515,7 @@ void AttentionPool::OnDown(AttentionLink* link, const Status& why) {
     if (member == nullptr || !member->capacity) return;
     member->capacity.reset();
     member->foreign = false;
+    member->holding_since.reset();
     member->load = {};
     member->open = 0;
     member->pending_tokens = 0;
@@ -535,7 +552,14 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
     Member* member = Find(link);
     if (member == nullptr || !member->capacity) return;
     member->heard = clock_.Now();
-    if (load) member->load = *load;
+    if (load) {
+      member->load = *load;
+      if (!load->holding) {
+        member->holding_since.reset();
+      } else if (!member->holding_since) {
+        member->holding_since = clock_.Now();
+      }
+    }
     for (RequestEvent& event : events) {
       const auto found = open_.find(event.id);
       if (found == open_.end()) continue;  // cancelled; its last tokens were still in flight

@@ -50,6 +50,7 @@ struct AttentionLoad {
   int64_t running = 0;
   uint64_t timed_waits = 0;  // of a timed device, since its start
   uint64_t timed_overruns = 0;
+  bool holding = false;  // it computes nothing until it has another epoch
 };
 
 struct AttentionPoolOptions {
@@ -97,10 +98,14 @@ class AttentionPool {
   // message. Must not be called from a link.
   void SetMembers(const std::vector<std::string>& addresses);
   static constexpr std::chrono::seconds kSilentLeaver{1};
+  // How long requests stay at an instance that waits for an epoch while another one could continue
+  // them. Mostly the epoch comes sooner, and they keep their keys and values.
+  static constexpr std::chrono::seconds kHolding{2};
   // Ends requests that were held too long; call it periodically.
   void EndHeld();
-  // Moves the requests of instances that are not listed any more and send nothing. Call it
-  // periodically; SetMembers does it too.
+  // Moves the requests of instances that are not listed any more and send nothing, and of those
+  // that wait for an epoch, as those of a lost pool do, for kHolding. Call it periodically;
+  // SetMembers does it too.
   void MoveFromSilent();
   // Sends counts() and what waits here to the attached instances, if anything has changed since the
   // last report. Called once a second. An instance that attaches gets a report at once.
@@ -156,8 +161,10 @@ class AttentionPool {
     bool leaving = false;        // no longer in the topology
     bool left = false;           // it reported that itself; until a topology lists it again
     bool foreign = false;        // its tokenizer differs from this gateway's
+    std::optional<MonotonicTime> holding_since;  // it waits for an epoch
 
     bool TakesRequests() const { return capacity.has_value() && !leaving && !left && !foreign; }
+    bool Serves() const { return TakesRequests() && !holding_since; }
   };
   struct Open {
     GenerationRequest request;
@@ -209,6 +216,9 @@ class AttentionPool {
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
   // Whether an instance that takes requests could continue this one.
   bool GoesOnElsewhere(const Open& open) const JANUS_REQUIRES(mu_);
+  bool CouldGoOn(const Open& open, const Member& member) const JANUS_REQUIRES(mu_);
+  // The same of one that has an epoch.
+  bool IsServedElsewhere(const Open& open) const JANUS_REQUIRES(mu_);
   void TakeFromSilent() JANUS_REQUIRES(mu_);
   void NoteAnswer(const Open& open) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);

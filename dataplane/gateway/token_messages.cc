@@ -178,7 +178,8 @@ Result<AttentionEvents> ReadEvents(const v1::FromAttention& message,
   out.load = AttentionLoad{.queued = step.queued(),
                            .running = step.running(),
                            .timed_waits = step.timed_waits(),
-                           .timed_overruns = step.timed_overruns()};
+                           .timed_overruns = step.timed_overruns(),
+                           .holding = step.holding()};
   JANUS_RETURN_IF_ERROR(
       ReadTokenCount("kv_tokens_in_use", step.kv_tokens_in_use(), &out.load->kv_tokens_in_use));
   JANUS_RETURN_IF_ERROR(ReadTokenCount("keys", step.keys(), &out.load->keys));

@@ -177,6 +177,7 @@ bool GatewayStream::TakeNext(v1::FromAttention& message) {
   step.set_running(load_.running);
   step.set_timed_waits(load_.timed_waits);
   step.set_timed_overruns(load_.timed_overruns);
+  step.set_holding(load_.holding);
   return true;
 }
 

@@ -22,6 +22,10 @@ size_t TokenRouter::streams() const {
 
 void TokenRouter::Push(StepOutput&& output) {
   std::map<uint64_t, StepOutput> by_stream;
+  if (output.is_for_all) {
+    const MutexLock lock(mu_);
+    for (const auto& [stream, receiver] : receivers_) by_stream[stream];
+  }
   for (TokenEvent& event : output.events) {
     StepOutput& own = by_stream[event.key.stream];
     own.events.push_back(std::move(event));
@@ -41,6 +45,7 @@ void TokenRouter::Push(StepOutput&& output) {
     own.running = output.running;
     own.timed_waits = output.timed_waits;
     own.timed_overruns = output.timed_overruns;
+    own.holding = output.holding;
     receiver->OnStep(std::move(own));
   }
 }

@@ -15,7 +15,7 @@ namespace janus::dataplane {
 class TokenReceiver {
  public:
   virtual ~TokenReceiver() = default;
-  // `output.events` belong to this stream; never empty.
+  // `output.events` belong to this stream. Empty: only the other figures are news.
   virtual void OnStep(StepOutput&& output) = 0;
 };
 

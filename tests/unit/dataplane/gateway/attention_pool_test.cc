@@ -538,6 +538,49 @@ TEST_F(AttentionPoolTest, ALeavingMemberThatSendsKeepsItsRequestsUntilItIsSilent
   EXPECT_EQ(Sent(1), 1u);
 }
 
+TEST_F(AttentionPoolTest, MovesTheRequestsOfAMemberThatWaitsForAnEpoch) {
+  Up(0, 100, true);
+  Up(1, 100, true);
+  uint64_t first = 0;
+  const auto answer = Submit(4, &first);  // on a
+  Step(0, first, 1, {5, 6});
+  pool_.OnStep(links_[0].get(), {}, AttentionLoad{.holding = true});
+  Submit();
+  Submit();
+  EXPECT_EQ(Sent(1), 2u) << "the other one has an epoch";
+  EXPECT_EQ(Sent(0), 1u);
+  clock_.Advance(AttentionPool::kHolding / 2);
+  pool_.MoveFromSilent();
+  EXPECT_EQ(Sent(1), 2u) << "the epoch may come soon";
+  pool_.OnStep(links_[0].get(), {}, AttentionLoad{.holding = true});  // again
+  clock_.Advance(AttentionPool::kHolding / 2);
+  pool_.MoveFromSilent();
+  ASSERT_EQ(Sent(1), 3u);
+  EXPECT_EQ(links_[1]->submitted[2].id, first);
+  EXPECT_EQ(links_[1]->submitted[2].attempt, 2u);
+  EXPECT_EQ(links_[1]->submitted[2].generated, (std::vector<int32_t>{5, 6}));
+  EXPECT_EQ(links_[0]->cancelled, (std::vector<std::pair<uint64_t, uint32_t>>{{first, 1}}));
+  Step(1, first, 2, {7}, Finish::kStop);
+  EXPECT_EQ(answer->tokens, (std::vector<int32_t>{5, 6, 7}));
+  // With an epoch it gets requests again.
+  pool_.OnStep(links_[0].get(), {}, AttentionLoad{});
+  Submit();
+  EXPECT_EQ(Sent(0), 2u);
+}
+
+TEST_F(AttentionPoolTest, MembersThatAllWaitForAnEpochKeepTheirRequests) {
+  Up(0, 100, true);
+  Up(1, 100, true);
+  Submit();
+  for (const auto& link : links_) pool_.OnStep(link.get(), {}, AttentionLoad{.holding = true});
+  clock_.Advance(AttentionPool::kHolding);
+  pool_.MoveFromSilent();
+  EXPECT_EQ(Sent(0) + Sent(1), 1u);
+  EXPECT_TRUE(links_[0]->cancelled.empty());
+  Submit();
+  EXPECT_EQ(Sent(0) + Sent(1), 2u) << "none is better";
+}
+
 TEST_F(AttentionPoolTest, ASilentLeaverKeepsWhatNoOtherCanContinue) {
   UpWith(0, "old");
   UpWith(1, "new");

@@ -362,13 +362,30 @@ TEST_F(EpochsTest, WhatLosesAPeerHoldsItsRequestsForTheNextEpoch) {
   while (attention.statistics().holding.empty()) std::this_thread::yield();
   EXPECT_TRUE(Contains(attention.statistics().holding, "experts 1"))
       << attention.statistics().holding;
+  // Its gateways hear that it waits, so that another pool may continue; one without requests, too.
+  TestGateway idle(At(Role::kAttention, 0));
+  idle.Hello();
+  ASSERT_TRUE(idle.Read().has_welcome());
+  const auto await = [&](TestGateway& of, bool holding) {
+    for (;;) {
+      const v1::FromAttention message = of.Read();
+      ASSERT_NE(message.message_case(), v1::FromAttention::MESSAGE_NOT_SET);
+      if (&of == &gateway) {
+        for (const v1::RequestTokens& some : message.step().requests()) got.MergeFrom(some);
+      }
+      if (message.has_step() && message.step().holding() == holding) return;
+    }
+  };
+  await(gateway, true);
   gateway.Send(Ask(2));  // it may come
   gateway.Send(Ask(3));  // and may go
   v1::ToAttention cancel;
   cancel.mutable_cancel()->set_request_id(3);
   cancel.mutable_cancel()->set_attempt(1);
   gateway.Send(cancel);
+  await(idle, true);
   Change({0}, {0, 2});
+  await(idle, false);
   got.MergeFrom(gateway.ReadToTheEnd(1));
   ExpectSame(got, want);
 }
