@@ -193,7 +193,7 @@ class Killer(threading.Thread):
         for at, name in enumerate(("janusctl", "gateway")):
             for what in ("mebibytes", "threads", "files"):
                 values = [one[at][what] for one in self.held if len(one) > at]
-                say("held", by=name, what=what, first_third=statistics.median(values[:third]), last_third=statistics.median(values[-third:]))
+                say("held", by=name, held=what, first_third=statistics.median(values[:third]), last_third=statistics.median(values[-third:]))
 
 
 class QueueAutoscaler(threading.Thread):

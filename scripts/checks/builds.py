@@ -9,7 +9,7 @@ from outcome import Failure, Outcome
 
 def build(name, preset, targets, log, until=None, shown=True):
     """Configures a preset and builds the targets (all, if there are none). One failure for each target that did not build.
-    Raises process.Cut at `until`."""
+    Raises process.Cut at `until`, and after an interrupt, which says nothing about the targets."""
     begun = time.monotonic()
     outcome = Outcome(name)
     folder = f"build/{preset}"
@@ -22,7 +22,10 @@ def build(name, preset, targets, log, until=None, shown=True):
     if status == 90:
         outcome.failures.append(Failure(f"{preset} configure", "", wanted))
     elif status != 0:
-        broken = sorted(set(re.findall(r"^FAILED: (\S+)", log.read_text(errors="replace"), re.M)))
+        said = log.read_text(errors="replace")
+        if "ninja: build stopped: interrupted" in said:
+            raise process.Cut
+        broken = sorted(set(re.findall(r"^FAILED: (\S+)", said, re.M)))
         for goal in broken or [goals]:
             outcome.failures.append(Failure(f"{preset} build", goal, f"ninja -C {folder} {goal}".rstrip()))
     else:

@@ -13,6 +13,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts" / "checks"))
 
+import builds  # noqa: E402
 import ctest  # noqa: E402
 import gate  # noqa: E402
 import nightly  # noqa: E402
@@ -82,6 +83,24 @@ class CtestTest(unittest.TestCase):
         self.assertEqual(told.flaky, ["late"])
         self.assertEqual(sorted(f.suite for f in told.failures), ["never", "untimed"])
         self.assertIn("FLAKY", "\n".join(outcome.problems([told])))
+
+
+class BuildTest(unittest.TestCase):
+    def build(self, said):
+        """`said` is what ninja printed before it ended with an error."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            log.write_text(said)
+            with unittest.mock.patch.object(process, "run", return_value=2):
+                return builds.build("build", "dev", [], log)
+
+    def test_each_target_that_did_not_build_is_a_failure(self):
+        told = self.build("FAILED: one.o \nFAILED: two.o \nninja: build stopped: cannot make progress due to previous errors.\n")
+        self.assertEqual([failure.test for failure in told.failures], ["one.o", "two.o"])
+
+    def test_an_interrupted_build_is_no_failure(self):
+        with self.assertRaises(process.Cut):
+            self.build("FAILED: one.o \nninja: build stopped: interrupted by user.\n")
 
 
 class CountTest(unittest.TestCase):
