@@ -24,8 +24,11 @@ constexpr std::chrono::seconds kLongestPause{60};
 // After this many failed attempts to tell all members, the epoch counts as lost: a member that has
 // since prepared another epoch or restarted can never serve it.
 constexpr int kTellTries = 3;
-// An epoch that served this long was sound: its loss does not suggest that the next fails too.
-constexpr std::chrono::minutes kSteady{5};
+// An epoch that served this long was sound: its loss does not suggest that the next fails too. It
+// is longer than a loss can stay unnoticed. A longer time would punish a large service, whose
+// members fail more often and for reasons of their own, with pauses in which nothing is computed.
+constexpr std::chrono::seconds kSteady{10};
+static_assert(kSteady > kLookEvery);
 
 std::string Name(int64_t epoch) {
   return "epoch " + std::to_string(epoch);
@@ -105,8 +108,13 @@ void EpochDriver::Lose(int64_t epoch, const std::string& why, MonotonicTime now,
   if (now >= told_at_ + kSteady) losses_ = 0;
   // The first loss is followed at once, and one for which a member that hangs is the cause: the
   // next epoch is without it.
-  if (losses_ > 0 && !watch_.HasSilent())
-    not_before_ = std::max(not_before_, now + PauseAfter(losses_));
+  if (losses_ > 0 && !watch_.HasSilent()) {
+    const std::chrono::seconds pause = PauseAfter(losses_);
+    not_before_ = std::max(not_before_, now + pause);
+    why_lost_ += "; the next epoch begins after a pause of " + std::to_string(pause.count()) +
+                 " s, since " + std::to_string(losses_ + 1) +
+                 " epochs in a row were lost soon after they began";
+  }
   ++losses_;
   Say("", "");
   tell({EventType::kWarning, "Watch", {"TopologyLost", why_lost_}});

@@ -243,7 +243,8 @@ size_t ScriptedWorkers::PoolsThatServe(const ObjectKey& service) {
   ListOptions options;
   options.selection.namespace_ = service.namespace_;
   size_t out = 0;
-  for (const Node& one : server_.List(kTopologies, options, CallLimits())->items) {
+  const auto topologies = server_.List(kTopologies, options, CallLimits());
+  for (const Node& one : topologies->items) {
     if (TextAt(one, {"metadata", "labels", kServiceLabel}) != service.name) continue;
     out += IntegerAt(one, {"spec", "committed", "epoch"}).value_or(0) >
            IntegerAt(one, {"spec", "endedEpoch"}).value_or(0);
