@@ -152,7 +152,10 @@ class Decider {
     if (is_new && world_.lengths.output_tokens > 0) {
       memory_.output_tokens = world_.lengths.output_tokens;
     }
-    now_ = WhenReady(DemandOf(world_, policy_, memory_.output_tokens));
+    UntilReady until;
+    until.start_seconds = StartSeconds();
+    until.served_per_second = ServedPerSecond();
+    now_ = WithBacklog(WhenReady(until), until);
     const auto reached = std::ranges::find(memory_.pending, current_, &Memory::Pending::to);
     if (reached != memory_.pending.end()) {
       memory_.pending.erase(memory_.pending.begin(), reached + 1);
@@ -186,21 +189,21 @@ class Decider {
     LearnTail(is_new);
     const double growth =
         GrowthWithin(memory_.forecast, policy_.forecast, now, arriving, start_seconds_);
-    least_ =
-        LeastSince(memory_.samples,
-                   now - LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up), now_);
-    ahead_ = Scaled(least_, growth);
-    ahead_.least_running = least_.least_running;
-    arriving_ahead_ = Scaled(WhenReady(ArrivingDemand(world_, memory_.output_tokens)), growth);
+    until = {start_seconds_, growth, until.served_per_second};
+    arriving_ahead_ = WhenReady(until);
+    ahead_ = WithBacklog(arriving_ahead_, until);
+    const double window = LongestWindow(policy_.attention, policy_.experts, &RolePolicy::up);
+    least_ = LeastSince(memory_.samples, now - window, now_);
+    // The least of a window is expected to rise as the present load is.
+    if (window > 0 && now_.output_tokens_per_second > 0) {
+      ahead_ = Times(least_, ahead_.output_tokens_per_second / now_.output_tokens_per_second);
+    }
     arriving_ahead_.least_running = 0;
     arriving_ahead_ = WithRoom(arriving_ahead_, now);
     peak_ = PeakSince(memory_.samples, now - DownWindow(), now_);
     peak_ = WithRoom(PeakSince({{now, ahead_}}, now, peak_), now - DownWindow());
     ahead_ = WithRoom(ahead_, now);
     ahead_ = Times(ahead_, memory_.behind);
-    load_ahead_ = ahead_;
-    ahead_ =
-        WithWork(ahead_, UnservedUntilReady(), std::max(policy_.recovery_seconds, start_seconds_));
     decision_.demand = now_;
     if (IsServing()) decision_.current = Steady(current_, now_);
   }
@@ -210,7 +213,10 @@ class Decider {
   // The ratio of arrivals to served requests since the last decision becomes a factor on the
   // demand, at most 2. Served are requests that ended, and those by which more run than before:
   // with longer outputs, fewer end than arrive for a while. While a change is under way, the last
-  // ratio stays; if no request waits, it is 1.
+  // ratio stays; if no request waits, it is 1. It is also 1 if there are more arrivals than the
+  // model says are carried: the model does not err then, and the demand has all of them already.
+  // Where this service computes prompts, the ratio counts even so: it shows a sudden rise before
+  // the mean of the arrivals does.
   void LearnHowFarBehind() {
     constexpr double kMostBehind = 2;
     const double elapsed = world_.time_seconds - memory_.last_time_seconds;
@@ -222,6 +228,10 @@ class Decider {
         memory_.pending.empty() && !world_.in_flight && memory_.last_time_seconds >= 0 &&
         world_.time_seconds - memory_.last_change_seconds >= policy_.warm_up_seconds + elapsed;
     if (!is_as_it_is || world_.ended.requests < kFewestRequests) return;
+    if (Life() > 0 && !Keeps(current_, ArrivingDemand(world_, memory_.output_tokens), 1)) {
+      memory_.behind = 1;
+      return;
+    }
     const double come = world_.arrivals.front().requests_per_second * elapsed;
     const double served = world_.ended.requests + world_.now.running - RanBefore();
     memory_.behind = served > 0 ? std::clamp(come / served, 1.0, kMostBehind) : kMostBehind;
@@ -239,20 +249,23 @@ class Decider {
     return more;
   }
 
-  // Requests that arrive while new instances start, and that the ready ones cannot serve. Counted
-  // only once a queue shows that they cannot.
-  double UnservedUntilReady() const {
-    if (!IsServing() || BacklogOf(world_, policy_) <= 0) return 0;
+  double Life() const { return LifeSeconds(world_, policy_, memory_.output_tokens); }
+
+  // Requests per second that the ready instances serve while others wait. By the sequences that
+  // run; if their life is not known, by the model, and then at most four times the arrivals.
+  double ServedPerSecond() const {
     const Demand arriving = ArrivingDemand(world_, memory_.output_tokens);
-    if (Keeps(current_, arriving, 1)) return 0;
-    constexpr int kHalvings = 5;
-    const double carried = Halve({0, 1}, kHalvings, [&](double share) {
-                             Demand part = Scaled(arriving, share);
-                             part.least_running = 0;
-                             return !Keeps(current_, part, 1);
-                           }).low;
-    // Half of them: in the m-large trace a burst rarely lasts for a whole start.
-    return 0.5 * (1 - carried) * arriving.requests_per_second * start_seconds_;
+    if (BacklogOf(world_, policy_) <= 0) return arriving.requests_per_second;
+    if (Life() > 0) return world_.now.running / Life();
+    if (!IsServing()) return arriving.requests_per_second;
+    constexpr double kMost = 4;
+    constexpr int kHalvings = 7;
+    const double most = Keeps(current_, arriving, 1) ? kMost : 1;
+    return arriving.requests_per_second * Halve({0, most}, kHalvings, [&](double share) {
+                                            Demand part = Scaled(arriving, share);
+                                            part.least_running = 0;
+                                            return !Keeps(current_, part, 1);
+                                          }).low;
   }
 
   // Rather too long than too short: three of four starts are faster.
@@ -263,8 +276,12 @@ class Decider {
     return starts[starts.size() * 3 / 4];
   }
 
-  Demand WhenReady(const Demand& demand) const {
-    return controllers::WhenReady(demand, world_, policy_, memory_.output_tokens, StartSeconds());
+  Demand WhenReady(const UntilReady& until) const {
+    return controllers::WhenReady(world_, policy_, memory_.output_tokens, until);
+  }
+
+  Demand WithBacklog(const Demand& when_ready, const UntilReady& until) const {
+    return controllers::WithBacklog(when_ready, world_, policy_, memory_.output_tokens, until);
   }
 
   Demand WithRoom(const Demand& demand, double since_seconds) const {
@@ -520,8 +537,6 @@ class Decider {
       return;
     }
     if (!best) {
-      // Requests that will wait do not measure what the counts can carry.
-      if (is_at_risk && base_ == current_) decision_.demand = load_ahead_;
       const Wanted wanted = {
           predictor_, policy_, decision_.demand, aim_, memory_.online.corrections, tail_};
       const std::optional<Partial> part = CheapestForMost(wanted, bounds, base_);
@@ -772,11 +787,10 @@ class Decider {
   Counts current_;  // ready
   Counts base_;     // start of a move: the ready counts, or those on their way
   Decision decision_;
-  Demand now_;         // as measured, of sequences that run one start from now
-  Demand least_;       // the smallest over the scale-up window
-  Demand ahead_;       // that, when new instances would be ready, with the requests waiting then
-  Demand load_ahead_;  // without requests that will start to wait until then
-  Demand arriving_ahead_;  // and without those that wait now
+  Demand now_;    // as measured, of sequences that run one start from now
+  Demand least_;  // the smallest over the scale-up window
+  Demand ahead_;  // that, when new instances would be ready, with the requests waiting then
+  Demand arriving_ahead_;  // and without them
   Demand peak_;            // the largest over the scale-down window, and ahead
   double start_seconds_ = 0;
   double aim_ = 0;

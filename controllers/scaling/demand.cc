@@ -36,18 +36,29 @@ double StepSeconds(const World& world, const ScalingPolicy& policy) {
   return std::min(step, policy.tpot.seconds);
 }
 
-// The load that the running sequences of `life` seconds follow: their arrivals, weighted by the
-// share of them that still runs. Samples are oldest first.
+// The load that the TPOTs of requests of `life` seconds follow. Sequences follow arrivals, weighted
+// by the share that still runs. A request's TPOT is a mean over its life, so its load is averaged
+// once more. Samples are oldest first, at even intervals.
 double LoadOver(double life, const Memory::Sample& now, const std::vector<Memory::Sample>& before) {
   if (life <= 0) return now.load;
   double load = now.load;
   double weights = 1;
+  double intervals = static_cast<double>(before.size());
   for (const Memory::Sample& sample : before) {
-    const double weight = std::exp((sample.time_seconds - now.time_seconds) / life);
+    const double weight =
+        std::exp((sample.time_seconds - now.time_seconds) / life) * (1 + intervals);
+    intervals -= 1;
     load += weight * sample.load;
     weights += weight;
   }
   return load / weights;
+}
+
+// Of requests that arrive evenly during a start, the share that would also end during it.
+double ShareThatEnds(double start, double life) {
+  if (life <= 0) return 1;
+  const double lives = start / life;
+  return lives > 0 ? 1 - (1 - std::exp(-lives)) / lives : 0;
 }
 
 int BinOf(const ForecastPolicy& policy, double time) {
@@ -143,14 +154,19 @@ double LifeSeconds(const World& world, const ScalingPolicy& policy, double outpu
   return has_prompts ? 0 : output_tokens * StepSeconds(world, policy);
 }
 
-Demand WhenReady(const Demand& demand, const World& world, const ScalingPolicy& policy,
-                 double output_tokens, double start_seconds) {
+Demand WhenReady(const World& world, const ScalingPolicy& policy, double output_tokens,
+                 const UntilReady& until) {
+  const Demand demand = ArrivingDemand(world, output_tokens);
   const double arriving = demand.output_tokens_per_second;
   const double life = LifeSeconds(world, policy, output_tokens);
-  if (life <= 0 || arriving <= 0 || BacklogOf(world, policy) > 0) return demand;
-  const double stays = std::exp(-start_seconds / life);
-  const double running = world.now.running / StepSeconds(world, policy);
-  Demand then = Scaled(demand, stays * running / arriving + 1 - stays);
+  double factor = until.growth;
+  if (life > 0 && arriving > 0) {
+    const double stays = std::exp(-until.start_seconds / life);
+    const double running = world.now.running / StepSeconds(world, policy);
+    factor = stays * running / arriving + 1 - stays +
+             (until.growth - 1) * ShareThatEnds(until.start_seconds, life);
+  }
+  Demand then = Scaled(demand, factor);
   then.least_running = demand.least_running;
   return then;
 }
@@ -164,23 +180,23 @@ double BacklogOf(const World& world, const ScalingPolicy& policy) {
   return std::max(world.now.waiting - usual - 2 * std::sqrt(usual) - 2, 0.0);
 }
 
-Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens) {
-  Demand demand = ArrivingDemand(world, output_tokens);
+Demand WithBacklog(Demand demand, const World& world, const ScalingPolicy& policy,
+                   double output_tokens, const UntilReady& until) {
   if (world.arrivals.empty()) return demand;
-  const double backlog = BacklogOf(world, policy) / policy.recovery_seconds;
+  double backlog = BacklogOf(world, policy);
   if (backlog <= 0) return demand;
-  demand.requests_per_second += backlog;
-  demand.prompt_tokens_per_second += backlog * world.now.waiting_prompt_tokens / world.now.waiting;
-  demand.output_tokens_per_second = demand.requests_per_second * output_tokens;
-  return demand;
-}
-
-Demand WithWork(Demand demand, double requests, double seconds) {
-  if (demand.requests_per_second <= 0) return demand;
-  const double more = 1 + requests / seconds / demand.requests_per_second;
-  demand.requests_per_second *= more;
-  demand.prompt_tokens_per_second *= more;
-  demand.output_tokens_per_second *= more;
+  // In the m-large trace a burst rarely lasts for a whole start.
+  constexpr double kLasts = 0.5;
+  const double life = LifeSeconds(world, policy, output_tokens);
+  const double start = until.start_seconds;
+  // Arrivals that would still run then are part of the demand already.
+  const double more = (world.arrivals.front().requests_per_second - until.served_per_second) *
+                      start * ShareThatEnds(start, life);
+  backlog = std::max(backlog + (more > 0 ? kLasts : 1.0) * more, 0.0);
+  const double rate = backlog / std::max({policy.recovery_seconds, life, start});
+  demand.requests_per_second += rate;
+  demand.prompt_tokens_per_second += rate * world.now.waiting_prompt_tokens / world.now.waiting;
+  demand.output_tokens_per_second += rate * output_tokens;
   return demand;
 }
 

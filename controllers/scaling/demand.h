@@ -8,28 +8,34 @@ namespace janus::controllers {
 // context is that of the decoding sequences.
 Demand ArrivingDemand(const World& world, double output_tokens);
 
-// The current load: arrivals, and work of waiting requests, to be done within recovery_seconds.
-// Requests that arrived within a tenth of the TTFT target do not count as waiting.
-Demand DemandOf(const World& world, const ScalingPolicy& policy, double output_tokens);
-
 // The seconds for which a mean request decodes: its output tokens times the measured step, or else
 // the observed TPOT; at most the target's. 0: the time is not known, or arrivals count at once.
 // They do where this service computes prompts, as these are work as soon as they arrive.
 double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens);
 
-// The part of `demand` that instances asked for now will find one start from now. Sequences follow
-// arrivals only over the life of a request (M/M/inf): a share exp(-start / life) of those that run
-// now is still there, and arrivals are the rest. While requests wait beyond what arrivals explain,
-// all of the demand, as the sequences that run then hide it.
-Demand WhenReady(const Demand& demand, const World& world, const ScalingPolicy& policy,
-                 double output_tokens, double start_seconds);
+// What is expected of the load until instances asked for now are ready.
+struct UntilReady {
+  double start_seconds = 0;
+  double growth = 1;             // of the rate of arrivals, by then
+  double served_per_second = 0;  // requests, by the instances that are ready now
+};
 
-// Waiting requests beyond those that arrivals and their fluctuation explain. Arrivals must be
-// known.
+// The load of arrivals that instances asked for now will find. Sequences follow arrivals only over
+// the life of a request (M/M/inf): a share exp(-start / life) of those that run now is still there,
+// and arrivals are the rest. Growth counts for these arrivals alone.
+Demand WhenReady(const World& world, const ScalingPolicy& policy, double output_tokens,
+                 const UntilReady& until);
+
+// That load and the backlog that instances asked for now will find. A backlog that is gone by then
+// needs none of them. It is worked off within recovery_seconds, a start and the life of a request,
+// whichever is longest: within less than a life there would be room for more sequences than
+// requests wait.
+Demand WithBacklog(Demand when_ready, const World& world, const ScalingPolicy& policy,
+                   double output_tokens, const UntilReady& until);
+
+// Waiting requests beyond those that arrivals and their fluctuation explain. Requests that arrived
+// within a tenth of the TTFT target do not count as waiting. Arrivals must be known.
 double BacklogOf(const World& world, const ScalingPolicy& policy);
-
-// A demand plus `requests` of its kind, to be done within `seconds`.
-Demand WithWork(Demand demand, double requests, double seconds);
 
 // The largest (smallest) load since `from_seconds`, term by term. Keys follow the largest sum of
 // keys, not the longest single context. Samples are oldest first; without samples, `now`.

@@ -102,8 +102,8 @@ struct ScalingPolicy {
   // Adjust aim and room until as many requests attain as the targets ask for, if World::ended says
   // how many do. False: keep both.
   bool is_budgeted = true;
-  // Time in which queued work must be done. As long as a start: a shorter time would ask for
-  // instances that are idle afterwards.
+  // Time in which queued work must be done, if a start and the life of a request are not longer. A
+  // shorter time would ask for instances that are idle afterwards.
   double recovery_seconds = 120;
   bool is_learning = true;  // online re-estimation
   OnlineOptions online;

@@ -24,7 +24,7 @@ TEST(Observer, TheContextOfRunningSequencesIsTheirsAlone) {
     double most = 0;
     for (const Observation& seen : policy.looks) {
       EXPECT_LE(seen.demand.context, 2100) << seen.world.time_seconds;
-      EXPECT_LE(DemandOf(seen.world, world.scaling, 100).context, 2100) << seen.world.time_seconds;
+      EXPECT_LE(ArrivingDemand(seen.world, 100).context, 2100) << seen.world.time_seconds;
       most = std::max(most, seen.world.now.kv_tokens_used - *seen.world.now.kv_tokens_running);
     }
     EXPECT_GT(most, 100'000) << "others hold keys too";
@@ -39,7 +39,10 @@ TEST(Observer, ABacklogIsNoArrival) {
   const Observation& seen = policy.looks.back();
   EXPECT_NEAR(seen.demand.requests_per_second, 500, 25);
   EXPECT_GT(seen.world.now.waiting, 5000);
-  EXPECT_GT(DemandOf(seen.world, world.scaling, 100).requests_per_second, 520);
+  const UntilReady until = {120, 1, 500};
+  const Demand when_ready = WhenReady(seen.world, world.scaling, 100, until);
+  EXPECT_GT(WithBacklog(when_ready, seen.world, world.scaling, 100, until).requests_per_second,
+            when_ready.requests_per_second + 20);
 }
 
 TEST(Observer, CountsInstancesOfAllPools) {
