@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 namespace janus::gateway {
 
@@ -123,25 +124,52 @@ void AttentionPool::MoveFromSilent() {
   Pump();
 }
 
+std::vector<uint64_t> AttentionPool::MovableFromSilent(const Member& member) const {
+  std::vector<uint64_t> out;
+  for (const auto& [id, open] : open_) {
+    if (open.on == member.link.get() && GoesOnElsewhere(open)) out.push_back(id);
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<uint64_t> AttentionPool::MovableFromHolding(const Member& member) const {
+  const MonotonicTime now = clock_.Now();
+  // Without room elsewhere they would only lose their keys and values, and wait in the queue.
+  int64_t room = -static_cast<int64_t>(waiting_.size());
+  std::vector<const Member*> others;
+  for (const Member& other : members_) {
+    if (!other.Serves() || other.full || now - other.serves_since < kHolding) continue;
+    room += std::max<int64_t>(other.capacity->max_requests - other.open, 0);
+    others.push_back(&other);
+  }
+  std::vector<uint64_t> out;
+  if (room <= 0) return out;
+  for (const auto& [id, open] : open_) {
+    if (open.on != member.link.get()) continue;
+    const auto could = [&](const Member* other) { return CouldGoOn(open, *other); };
+    if (std::ranges::any_of(others, could)) out.push_back(id);
+  }
+  std::ranges::sort(out);
+  out.resize(std::min(out.size(), static_cast<size_t>(room)));
+  return out;
+}
+
 void AttentionPool::TakeFromSilent() {
   const MonotonicTime now = clock_.Now();
   for (Member& member : members_) {
     const bool is_silent = member.leaving && now - member.heard >= kSilentLeaver;
     const bool holds = member.holding_since && now - *member.holding_since >= kHolding;
     if (!member.capacity || (!is_silent && !holds)) continue;
-    std::vector<uint64_t> moved;
-    for (const auto& [id, open] : open_) {
-      if (open.on != member.link.get()) continue;
-      if (is_silent ? GoesOnElsewhere(open) : IsServedElsewhere(open)) moved.push_back(id);
-    }
+    const std::vector<uint64_t> moved =
+        is_silent ? MovableFromSilent(member) : MovableFromHolding(member);
     if (moved.empty()) continue;
     log_.Warning(is_silent
                      ? "attention instance left the topology and sends nothing; its requests move"
                      : "attention instance waits for an epoch; its requests move",
                  {{"attention", member.address}, {"requests", static_cast<int64_t>(moved.size())}});
     // Newest first, because each goes to the front of the queue.
-    std::ranges::sort(moved, std::greater<>());
-    for (const uint64_t id : moved) {
+    for (const uint64_t id : std::views::reverse(moved)) {
       Open& open = open_.at(id);
       member.link->Cancel(id, open.attempt);
       Leave(id, open);
@@ -483,7 +511,9 @@ void AttentionPool::OnUp(AttentionLink* link, const AttentionCapacity& capacity)
     member->pending_tokens = 0;
     member->full = false;
     member->left = false;
+    member->serves_since = clock_.Now();
     member->holding_since.reset();
+    if (capacity.holding) member->holding_since = clock_.Now();
     member->foreign = !options_.text_digest.empty() && !capacity.text_digest.empty() &&
                       options_.text_digest != capacity.text_digest;
     if (member->foreign) {
@@ -555,6 +585,7 @@ void AttentionPool::OnStep(AttentionLink* link, std::vector<RequestEvent> events
     if (load) {
       member->load = *load;
       if (!load->holding) {
+        if (member->holding_since) member->serves_since = clock_.Now();
         member->holding_since.reset();
       } else if (!member->holding_since) {
         member->holding_since = clock_.Now();

@@ -41,6 +41,7 @@ struct AttentionCapacity {
   int64_t routed_width = 0;    // experts of a position, in all layers; 0: it does not send them
   std::string model_digest{};  // as in proto/tokens.proto; empty: unknown
   std::string text_digest{};
+  bool holding = false;  // as in AttentionLoad
 };
 
 struct AttentionLoad {
@@ -104,8 +105,9 @@ class AttentionPool {
   // Ends requests that were held too long; call it periodically.
   void EndHeld();
   // Moves the requests of instances that are not listed any more and send nothing, and of those
-  // that wait for an epoch, as those of a lost pool do, for kHolding. Call it periodically;
-  // SetMembers does it too.
+  // that wait for an epoch, as those of a lost pool do, for kHolding. The latter move to instances
+  // that have had an epoch for as long: those that wait for the same epoch do not get it at once.
+  // Call it periodically; SetMembers does it too.
   void MoveFromSilent();
   // Sends counts() and what waits here to the attached instances, if anything has changed since the
   // last report. Called once a second. An instance that attaches gets a report at once.
@@ -162,6 +164,7 @@ class AttentionPool {
     bool left = false;           // it reported that itself; until a topology lists it again
     bool foreign = false;        // its tokenizer differs from this gateway's
     std::optional<MonotonicTime> holding_since;  // it waits for an epoch
+    MonotonicTime serves_since;                  // it has one, or is attached
 
     bool TakesRequests() const { return capacity.has_value() && !leaving && !left && !foreign; }
     bool Serves() const { return TakesRequests() && !holding_since; }
@@ -220,6 +223,9 @@ class AttentionPool {
   // The same of one that has an epoch.
   bool IsServedElsewhere(const Open& open) const JANUS_REQUIRES(mu_);
   void TakeFromSilent() JANUS_REQUIRES(mu_);
+  // Requests of a leaver that sends nothing, and of an instance that waits for an epoch, ascending.
+  std::vector<uint64_t> MovableFromSilent(const Member& member) const JANUS_REQUIRES(mu_);
+  std::vector<uint64_t> MovableFromHolding(const Member& member) const JANUS_REQUIRES(mu_);
   void NoteAnswer(const Open& open) JANUS_REQUIRES(mu_);
   void Finish(uint64_t id) JANUS_REQUIRES(mu_);
   // Call it after any change of the instances that take requests.

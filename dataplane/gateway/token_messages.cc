@@ -136,7 +136,8 @@ Result<AttentionCapacity> ReadWelcome(const v1::FromAttention& message) {
                         .accepts_counts = welcome.accepts_counts(),
                         .accepts_grammar = welcome.accepts_grammar(),
                         .model_digest = welcome.model_digest(),
-                        .text_digest = welcome.text_digest()};
+                        .text_digest = welcome.text_digest(),
+                        .holding = welcome.holding()};
   constexpr size_t kMostDigestBytes = 256;
   for (const std::string* digest : {&out.model_digest, &out.text_digest}) {
     if (digest->size() > kMostDigestBytes) {

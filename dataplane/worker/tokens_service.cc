@@ -33,6 +33,7 @@ class Target final : public StreamTarget {
         static_cast<uint32_t>(std::min<int64_t>(instance_.max_model_len(), UINT32_MAX)));
     welcome.set_kv_capacity_tokens(static_cast<uint64_t>(instance_.kv_capacity_tokens()));
     welcome.set_kv_tokens_in_use(statistics.kv_tokens_used);
+    welcome.set_holding(!statistics.holding.empty());
     welcome.set_accepts_replay(true);
     welcome.set_accepts_grammar(grammars_ != nullptr);
     if (model && RoutedRows::AreKnown(model->description)) {

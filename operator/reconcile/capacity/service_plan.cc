@@ -570,18 +570,30 @@ Result<ServicePlan> PlanWithin(Planning from) {
   return WithReplicas(from, fewest);
 }
 
+// A service is not refused for memory that only another side of the gate would need.
+Result<ServicePlan> PlanWithAGate(const Planning& from) {
+  Result<ServicePlan> out = PlanWithin(from);
+  const bool is_auto = from.spec().exchange.gate == GateSide::kAuto;
+  if (!is_auto || out.status().code() != StatusCode::kResourceExhausted) return out;
+  MoEService stays = from.service;
+  stays.spec.exchange.gate = GateSide::kExperts;
+  Result<ServicePlan> without =
+      PlanWithin({stays, from.checkpoint, from.budget, from.gateway_memory_bytes});
+  return without.ok() ? std::move(without) : std::move(out);
+}
+
 }  // namespace
 
 Result<ServicePlan> PlanService(const MoEService& service, const ModelDescription& model,
                                 const MachineRoom& room,
                                 std::optional<int64_t> gateway_memory_bytes) {
-  return PlanWithin(
+  return PlanWithAGate(
       {service, model, MachineBudget(room, MostPools(service.spec)), gateway_memory_bytes});
 }
 
 Result<ServicePlan> PlanServiceInPods(const MoEService& service, const ModelDescription& model,
                                       const PodRooms& rooms) {
-  return PlanWithin({service, model, PodBudget(rooms, MostPools(service.spec)), std::nullopt});
+  return PlanWithAGate({service, model, PodBudget(rooms, MostPools(service.spec)), std::nullopt});
 }
 
 }  // namespace janus::control

@@ -105,7 +105,8 @@ void EpochDriver::Lose(int64_t epoch, const std::string& why, MonotonicTime now,
   if (progress_.lost == epoch) return;
   progress_.lost = epoch;
   why_lost_ = Name(epoch) + " is lost: " + why;
-  if (now >= told_at_ + kSteady) losses_ = 0;
+  const bool was_sound = progress_.told == epoch && now >= told_at_ + kSteady;
+  if (was_sound) losses_ = 0;
   // The first loss is followed at once, and one for which a member that hangs is the cause: the
   // next epoch is without it.
   if (losses_ > 0 && !watch_.HasSilent()) {
@@ -115,7 +116,7 @@ void EpochDriver::Lose(int64_t epoch, const std::string& why, MonotonicTime now,
                  " s, since " + std::to_string(losses_ + 1) +
                  " epochs in a row were lost soon after they began";
   }
-  ++losses_;
+  if (!was_sound) ++losses_;
   Say("", "");
   tell({EventType::kWarning, "Watch", {"TopologyLost", why_lost_}});
 }

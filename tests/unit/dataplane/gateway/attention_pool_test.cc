@@ -581,6 +581,53 @@ TEST_F(AttentionPoolTest, MembersThatAllWaitForAnEpochKeepTheirRequests) {
   EXPECT_EQ(Sent(0) + Sent(1), 2u) << "none is better";
 }
 
+// All instances of a pool wait for the same epoch. One has it a moment before the others.
+TEST_F(AttentionPoolTest, RequestsDoNotMoveToAMemberThatHasItsEpochAMomentEarlier) {
+  Up(0, 100, true);
+  Up(1, 100, true);
+  Submit();
+  Submit();
+  for (const auto& link : links_) pool_.OnStep(link.get(), {}, AttentionLoad{.holding = true});
+  clock_.Advance(2 * AttentionPool::kHolding);
+  pool_.OnStep(links_[0].get(), {}, AttentionLoad{});
+  pool_.MoveFromSilent();
+  EXPECT_TRUE(links_[1]->cancelled.empty());
+  // It has an epoch, and the other one still has none: that is another pool.
+  clock_.Advance(AttentionPool::kHolding);
+  pool_.MoveFromSilent();
+  EXPECT_EQ(links_[1]->cancelled.size(), 1u);
+}
+
+TEST_F(AttentionPoolTest, OnlyAsManyRequestsMoveAsOthersHaveRoomFor) {
+  Up(0, 100, true);
+  Up(1, 1, true);
+  std::vector<uint64_t> ids(3);
+  for (uint64_t& id : ids) Submit(4, &id);
+  ASSERT_EQ(Sent(1), 1u);
+  pool_.OnStep(links_[0].get(), {}, AttentionLoad{.holding = true});
+  clock_.Advance(AttentionPool::kHolding);
+  pool_.MoveFromSilent();
+  EXPECT_TRUE(links_[0]->cancelled.empty()) << "the other one is full";
+  Step(1, links_[1]->submitted[0].id, 1, {7}, Finish::kStop);
+  pool_.MoveFromSilent();
+  EXPECT_EQ(links_[0]->cancelled.size(), 1u);
+  EXPECT_EQ(Sent(1), 2u);
+}
+
+TEST_F(AttentionPoolTest, AMemberThatAttachesWithoutAnEpochGetsNoRequests) {
+  pool_.OnUp(links_[0].get(), {.instance = "x",
+                               .vocabulary_size = 100,
+                               .max_context_tokens = 64,
+                               .max_requests = 100,
+                               .kv_capacity_tokens = 1000,
+                               .holding = true});
+  Up(1);
+  Submit();
+  Submit();
+  EXPECT_EQ(Sent(0), 0u);
+  EXPECT_EQ(Sent(1), 2u);
+}
+
 TEST_F(AttentionPoolTest, ASilentLeaverKeepsWhatNoOtherCanContinue) {
   UpWith(0, "old");
   UpWith(1, "new");

@@ -485,6 +485,23 @@ TEST(PlanServiceInPods, HasRoomForTheGateOnAttentionWhereAnEpochMayPutItThere) {
   EXPECT_GE(chosen.need.expert_exchange, attention.need.expert_exchange);
 }
 
+TEST(PlanServiceInPods, RefusesNoServiceForMemoryThatOnlyTheOtherSideOfTheGateNeeds) {
+  const auto plan = [](GateSide gate, int64_t bytes) {
+    MoEService service = Fixed(2, 4);
+    service.spec.exchange.gate = gate;
+    return PlanServiceInPods(service, SmallModel(), {Limited(8 * kGiB, 8), Limited(bytes, 8)});
+  };
+  int64_t fits = 8 * kGiB, fails = 0;
+  while (fits - fails > 4096) {
+    const int64_t bytes = (fits + fails) / 2;
+    (plan(GateSide::kExperts, bytes).ok() ? fits : fails) = bytes;
+  }
+  EXPECT_FALSE(plan(GateSide::kAttention, fits).ok());
+  const Result<ServicePlan> chosen = plan(GateSide::kAuto, fits);
+  ASSERT_TRUE(chosen.ok()) << chosen.status().ToString();
+  EXPECT_FALSE(chosen->moves_gate());
+}
+
 TEST(PlanServiceInPods, LeavesTheGateOnExpertsWhereNothingIsSaved) {
   const auto moves = [](const MoEService& service) {
     ProcessRoom room = Limited(64 * kGiB, 8);
