@@ -256,7 +256,7 @@ class Decider {
   double ServedPerSecond() const {
     const Demand arriving = ArrivingDemand(world_, memory_.output_tokens);
     if (BacklogOf(world_, policy_) <= 0) return arriving.requests_per_second;
-    if (Life() > 0) return world_.now.running / Life();
+    if (Life() > 0) return EndingPerSecond(world_, memory_.output_tokens);
     if (!IsServing()) return arriving.requests_per_second;
     constexpr double kMost = 4;
     constexpr int kHalvings = 7;

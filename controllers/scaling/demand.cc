@@ -29,11 +29,13 @@ double ContextOf(const World& world, double prompt, double output) {
 }
 
 // 0: not known.
-double StepSeconds(const World& world, const ScalingPolicy& policy) {
+double MeasuredStep(const World& world) {
   const bool is_measured = world.step && world.step->seconds.step > 0;
-  const double step =
-      is_measured ? world.step->seconds.step : world.observed.tpot_seconds.value_or(0);
-  return std::min(step, policy.tpot.seconds);
+  return is_measured ? world.step->seconds.step : world.observed.tpot_seconds.value_or(0);
+}
+
+double StepSeconds(const World& world, const ScalingPolicy& policy) {
+  return std::min(MeasuredStep(world), policy.tpot.seconds);
 }
 
 // The load that the TPOTs of requests of `life` seconds follow. Sequences follow arrivals, weighted
@@ -152,6 +154,11 @@ double LifeSeconds(const World& world, const ScalingPolicy& policy, double outpu
   const bool has_prompts =
       computed * window.prompt_tokens_per_second > kLastToken * window.requests_per_second;
   return has_prompts ? 0 : output_tokens * StepSeconds(world, policy);
+}
+
+double EndingPerSecond(const World& world, double output_tokens) {
+  const double life = output_tokens * MeasuredStep(world);
+  return life > 0 ? world.now.running / life : 0;
 }
 
 Demand WhenReady(const World& world, const ScalingPolicy& policy, double output_tokens,

@@ -13,6 +13,10 @@ Demand ArrivingDemand(const World& world, double output_tokens);
 // They do where this service computes prompts, as these are work as soon as they arrive.
 double LifeSeconds(const World& world, const ScalingPolicy& policy, double output_tokens);
 
+// The running sequences that end in a second, by the measured step, which may be longer than the
+// target. 0: no step is known.
+double EndingPerSecond(const World& world, double output_tokens);
+
 // What is expected of the load until instances asked for now are ready.
 struct UntilReady {
   double start_seconds = 0;

@@ -53,6 +53,16 @@ TEST(Backlog, WhatIsWorkedOffBeforeNewInstancesAreReadyAsksForNone) {
   EXPECT_EQ(longer.verb, Verb::kScale) << longer.text;
 }
 
+// Steps that take longer than the target end fewer sequences, by as much.
+TEST(Backlog, SequencesEndByTheStepThatIsMeasured) {
+  World world = Queued(60, 100, 5000, 700, 4000);
+  EXPECT_NEAR(EndingPerSecond(world, 100), 700 / (100 * 0.09), 1e-9);
+  world.step->seconds.step = 0.3;  // three times the target
+  EXPECT_NEAR(EndingPerSecond(world, 100), 700 / (100 * 0.3), 1e-9);
+  const Decision decision = Decide(Hand(), Policy(), world, {}).decision;
+  EXPECT_EQ(decision.verb, Verb::kScale) << "fewer end than arrive: " << decision.text;
+}
+
 // The requests run for 320 s. With room for all of them, no more run than wait now.
 TEST(Backlog, RequestsThatWaitAreNoMoreSequencesThanRequests) {
   const World world = Queued(60, 4000, 7600, 600, 200);
