@@ -114,6 +114,23 @@ class Pools(Service, unittest.TestCase):
             self.assertEqual(self.epoch(1), first)
         self.check(load)
 
+    def test_requests_of_a_pool_that_stays_without_experts_go_on_in_the_other(self):
+        load = self.serve(2)
+        moved = self.metric("janus_gateway_resubmitted_total")
+
+        def have_moved():
+            for pid, _ in self.workers(2, "experts"):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            return self.metric("janus_gateway_resubmitted_total") > moved
+
+        wait_for(have_moved, "the other pool to get its requests", ANSWER)
+        load.await_answers(2 * CLIENTS)
+        wait_for(lambda: self.states() == [(1, "Serving"), (2, "Serving")], "both pools", ANSWER)
+        self.check(load)
+
     def test_a_service_that_names_no_pools_gets_none(self):
         self.start_serving("--attention", "1", "--experts", "1")
         self.assertNotIn("pools", self.status())
