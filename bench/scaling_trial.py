@@ -134,7 +134,7 @@ class Served:
         return json.load(urllib.request.urlopen(f"{self.page}v1/services/default/demo"))
 
     def events(self):
-        done = subprocess.run([BIN / "janusctl", "get", "events", "-o", "json"], capture_output=True, text=True, check=True)
+        done = subprocess.run([BIN / "janusctl", "get", "events", "demo", "-o", "json"], capture_output=True, text=True, check=True)
         return json.loads(done.stdout)["items"]
 
     def create(self, plural, body):
@@ -311,7 +311,7 @@ def live(args, folder, model, trace):
             killer.join()
             killer.report()
         record, events = served.record(), served.events()
-        replayed = subprocess.run([BIN / "janusctl", "replay"], capture_output=True, text=True, check=False).stdout
+        replayed = subprocess.run([BIN / "janusctl", "replay", "demo"], capture_output=True, text=True, check=False).stdout
     fixed = object_of(model, {"roles": {"attention": {"replicas": 2}, "experts": {"replicas": 4}}})
     with Served(folder / "fixed", fixed) as served:
         plain, _ = load(served, trace, 5 * args.time_scale, folder / "fixed.jsonl")

@@ -5,8 +5,8 @@ Meanwhile the leading operator is killed three times, at different points of a d
 minute. No request may fail, each role grows with the load and shrinks after it, none shrinks under load, decisions go on, and the
 operator never writes the spec. All answers must be those of the same model at a fixed size without timed devices.
 Prints what happened as JSON lines. Attainment is printed and not asserted: it depends on the machine. JANUS_CALM=1 plays fifteen
-minutes of A100s with a swell that is over by minute six, without kills and outages, to see the attainment. The steps are longer, so
-that two cores carry a cluster and the workers.
+minutes of A100s with a swell that is over by minute six, without kills and outages, and asserts an attainment of 95 % once the first
+violation is mended. The steps are longer, so that two cores carry a cluster and the workers. It is skipped if results came late.
 """
 
 import json
@@ -170,7 +170,7 @@ class SwellTest(ServedCase):
             self.ended.set()
             watcher.join()
         self.assertEqual([line["error"] for line in lines if line["error"]], [])
-        self.report(lines, said)
+        attained, emulated = self.report(lines, said)
 
         attention, experts = ([one[i] for one in self.seen] for i in (1, 2))
         self.assertGreater(max(attention), attention[0])
@@ -186,9 +186,15 @@ class SwellTest(ServedCase):
         plain, _ = Load(self, url, 4).lines()
         answers = {line["index"]: line["answer_hash"] for line in plain if not line["error"]}
         self.assertEqual({line["index"]: line["answer_hash"] for line in lines}, answers)
+        if IS_CALM:
+            self.assertGreaterEqual(attained.get("percent_after", attained["percent"]), 95)
+            if any(line.startswith("void") for line in emulated):
+                self.skipTest("this machine was too slow or too busy: its results came late, which only lengthens times")
 
     def report(self, lines, said):
-        self.say("attainment", requests=len(lines), **attainment_of(lines, TARGET_MS / 1000), emulated=[line for line in said.splitlines() if "emulated" in line or "void" in line])
+        attained = attainment_of(lines, TARGET_MS / 1000)
+        emulated = [line for line in said.splitlines() if "emulated" in line or "void" in line]
+        self.say("attainment", requests=len(lines), **attained, emulated=emulated)
         missed = sorted(self.load.began_at + line["arrival_seconds"] + line["e2e_seconds"] for line in lines
                         if line["tpot_seconds"] > TARGET_MS / 1000)
         events, status = self.get("events.events.k8s.io")["items"], self.status()
@@ -202,6 +208,7 @@ class SwellTest(ServedCase):
             self.say(one["action"], decided_at_seconds=round(decided - self.load.began_at, 1), to=one["to"], message=one["message"],
                      noticing=round(decided - breach, 1), parts=parts_of(decided, events, self.starts.values())
                      if one["action"] == "ScaleUp" else None)
+        return attained, emulated
 
 
 if __name__ == "__main__":

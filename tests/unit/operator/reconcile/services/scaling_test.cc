@@ -266,16 +266,20 @@ TEST_F(ScalingTest, PoolsHaveEqualSharesOfWhatIsDecided) {
   EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
   sim_.workers.SetTraffic({.requests_per_second = 15});
   sim_.Run(Seconds(300));
-  EXPECT_GT(Instances(), few) << Scaling();
+  const int many = Instances();
+  EXPECT_GT(many, 3 * few) << Scaling();
   const std::optional<DecisionRecord> decision = LastDecisionOf(sim_.Service());
   ASSERT_TRUE(decision);
   EXPECT_EQ(decision->to.pools, 2);
   for (const Role role : {Role::kAttention, Role::kExperts}) EXPECT_EQ(Desired(role) % 2, 0);
   EXPECT_EQ(Pools(sim_), 2);
-  EXPECT_EQ(Members(sim_), Instances()) << sim_.MessageOf("Ready");
+  EXPECT_EQ(Members(sim_), many) << sim_.MessageOf("Ready");
   sim_.workers.SetTraffic({.requests_per_second = 1});
   sim_.Run(Seconds(1800));
-  EXPECT_EQ(Instances(), few) << Scaling();
+  // The scripted workers' steps do not follow their number, so what is learned of them may ask for
+  // a few more than before.
+  EXPECT_LT(Instances(), 2 * few) << Scaling();
+  for (const Role role : {Role::kAttention, Role::kExperts}) EXPECT_EQ(Desired(role) % 2, 0);
 }
 
 TEST_F(ScalingTest, DecisionsDrainAPoolThatNoBoundAndNoLoadNeeds) {
