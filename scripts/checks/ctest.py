@@ -103,6 +103,8 @@ def _run_once(name, folder, names, log, lanes, until, environment, shown):
     outcome.seconds = time.monotonic() - begun
     found = suites(folder)
     if not junit.exists():
+        if process.was_interrupted(status):
+            raise process.Cut  # which says nothing about the suites
         outcome.failures.append(Failure("ctest", "", f"ctest --test-dir {folder}", f"it ended with {status}"))
         return outcome
     for case in xml.etree.ElementTree.parse(junit).getroot().iter("testcase"):

@@ -99,6 +99,12 @@ def end(process, until=None):
         _running.discard(process.pid)
 
 
+def was_interrupted(status):
+    """Whether a signal from outside ended a command, or a child that it waited for. A crash is none, and 137 may be one of memory."""
+    signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    return status in {-one for one in (*signals, signal.SIGKILL)} | {128 + one for one in signals}
+
+
 def run(text, log, until=None, environment=None, shown=True):
     """Runs a bash command. Returns its exit status. Raises Cut at `until`. Output goes to `log`; if `shown`, to the screen, too."""
     log = pathlib.Path(log)

@@ -105,6 +105,8 @@ def _run_suites(shard, folder, until, shown):
 def _run_command(shard, folder, until, shown):
     outcome = Outcome(shard.name)
     code = process.run(f"source scripts/checks/steps.sh; {shard.run}", folder / "run.log", until, shown=shown)
+    if process.was_interrupted(code):
+        raise process.Cut
     if code == 0:
         outcome.passed = 1
     elif code == NOT_TO_BE_HAD:

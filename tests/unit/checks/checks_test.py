@@ -53,6 +53,10 @@ class CtestTest(unittest.TestCase):
         self.assertEqual(outcome.verdict([told]), "0 passed, 1 failed, 0 skipped")
         self.assertIn("not built", told.failures[0].reason)
 
+    def test_an_interrupted_ctest_is_no_failure(self):
+        with self.assertRaises(process.Cut):
+            self.run_suites('add_test(interrupts "sh" "-c" "kill -TERM $PPID; sleep 600")')
+
     def test_a_program_that_was_not_built_is_among_those_to_build(self):
         program = self.folder / "bin" / "gone_test"
         (self.folder / "CTestTestfile.cmake").write_text(f'add_test([=[gone]=] "{program}" "--flag")\n')
@@ -196,6 +200,10 @@ class ShardTest(unittest.TestCase):
         self.run_shard(shard)
         shard.run = "true; true"
         self.assertEqual(shards.state(shard)[0], "stale")
+
+    def test_what_is_interrupted_is_cut_and_what_crashes_is_red(self):
+        self.assertEqual(self.run_shard(self.shard("kill -TERM $$; sleep 600")), "cut")
+        self.assertEqual(self.run_shard(self.shard("sh -c 'kill -SEGV $$'")), "red")
 
     def test_what_this_machine_cannot_have_is_skipped(self):
         shard = self.shard("exit 77")
