@@ -425,7 +425,7 @@ void AttentionPool::Finish(uint64_t id) {
   last_finish_ = now;
 }
 
-bool AttentionPool::CouldGoOn(const Open& open, const Member& member) const {
+bool AttentionPool::CouldGoOn(const Open& open, const Member& member) {
   return member.TakesRequests() && !open.tried.contains(member.address) &&
          Fits(open.request, open.generated.size(), *member.capacity).ok() &&
          GoesOn(open, *member.capacity);

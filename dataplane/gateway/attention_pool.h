@@ -219,7 +219,7 @@ class AttentionPool {
   void Retry(uint64_t id, const Status& why, Deliveries* deliveries) JANUS_REQUIRES(mu_);
   // Whether an instance that takes requests could continue this one.
   bool GoesOnElsewhere(const Open& open) const JANUS_REQUIRES(mu_);
-  bool CouldGoOn(const Open& open, const Member& member) const JANUS_REQUIRES(mu_);
+  static bool CouldGoOn(const Open& open, const Member& member);
   // The same of one that has an epoch.
   bool IsServedElsewhere(const Open& open) const JANUS_REQUIRES(mu_);
   void TakeFromSilent() JANUS_REQUIRES(mu_);
