@@ -339,15 +339,10 @@ Status AttentionPool::Owed(const Open& open, const TokenEvent& event,
 AttentionPool::Member* AttentionPool::Choose(const Open& open) {
   Member* best = nullptr;
   int64_t least = 0;
-  const bool is_served = IsServedElsewhere(open);
   for (Member& member : members_) {
-    if (member.holding_since && is_served) continue;
-    if (!member.TakesRequests() || member.full || member.open >= member.capacity->max_requests) {
-      continue;
-    }
-    if (open.tried.contains(member.address)) continue;
-    if (!Fits(open.request, open.generated.size(), *member.capacity).ok()) continue;
-    if (!GoesOn(open, *member.capacity)) continue;
+    if (!CouldGoOn(open, member)) continue;
+    if (member.full || member.open >= member.capacity->max_requests) continue;
+    if (member.holding_since && IsServedElsewhere(open)) continue;
     const int64_t load = member.load.keys + member.pending_tokens -
                          prefixes_.TokensAt(member.attachment, open.blocks);
     if (best == nullptr || load < least) {

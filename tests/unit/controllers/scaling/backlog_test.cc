@@ -12,11 +12,6 @@
 namespace janus::controllers {
 namespace {
 
-const Predictor& Hand() {
-  static const Predictor predictor = *Predictor::Create(ByHand(), {});
-  return predictor;
-}
-
 ScalingPolicy Policy() {
   ScalingPolicy policy;
   policy.tpot = {0.1, 0.5};

@@ -335,7 +335,7 @@ TEST(Decide, AReplayedLogGivesTheSameDecisions) {
 }
 
 TEST(Decide, TheExampleOfTheDocs) {
-  const Predictor predictor = *Predictor::Create(ByHand(), {});
+  const Predictor& predictor = Hand();
   ScalingPolicy policy;
   policy.tpot = {0.1, 0.5};
   policy.max_batch_per_attention = 1000;

@@ -48,4 +48,9 @@ inline Setting ByHand() {
   return setting;
 }
 
+inline const Predictor& Hand() {
+  static const Predictor predictor = *Predictor::Create(ByHand(), {});
+  return predictor;
+}
+
 }  // namespace janus::controllers
