@@ -51,6 +51,13 @@ class ScriptedQuestion final : public ScriptedAnswer<StatisticsQuestion> {
   const Statistics statistics_;
 };
 
+
+// A test may ask for absurd traffic, whose counts no integer holds.
+uint64_t Count(double value) {
+  constexpr auto kMost = static_cast<double>(uint64_t{1} << 62);
+  return value > 0 ? static_cast<uint64_t>(std::min(value, kMost)) : 0;
+}
+
 }  // namespace
 
 std::unique_ptr<MemberCall> ScriptedWorkers::Answer(Status result, Seconds after, Wake wake) {
@@ -199,20 +206,20 @@ void ScriptedWorkers::CountTraffic() {
   const double elapsed = Seconds(timeline_.Now() - counted_).count();
   counted_ = timeline_.Now();
   fraction_ += elapsed * traffic_->requests_per_second;
-  const auto came = static_cast<uint64_t>(fraction_);
+  const auto came = Count(fraction_);
   fraction_ -= static_cast<double>(came);
   step_fraction_ += elapsed / traffic_->tpot_seconds;
-  steps_ += static_cast<uint64_t>(step_fraction_);
+  steps_ += Count(step_fraction_);
   late_ += std::floor(step_fraction_) * traffic_->late_share;
   step_fraction_ -= std::floor(step_fraction_);
-  const auto prompt = static_cast<uint64_t>(traffic_->prompt_tokens);
+  const auto prompt = Count(traffic_->prompt_tokens);
   ++gateway_.reports;
   gateway_.age_seconds += elapsed;
   gateway_.arrived += came;
   gateway_.prompt_tokens += came * prompt;
   gateway_.prompt_squares += came * prompt * prompt;
   gateway_.finished += came;
-  gateway_.output_tokens += came * static_cast<uint64_t>(traffic_->output_tokens);
+  gateway_.output_tokens += came * Count(traffic_->output_tokens);
   for (uint64_t i = 0; i < came; ++i) {
     gateway_.latencies.Add(Seconds(traffic_->ttft_seconds), Seconds(traffic_->tpot_seconds));
   }
@@ -229,13 +236,13 @@ LoadCounts ScriptedWorkers::LoadOf(const Worker& worker, size_t members) const {
     load.expert_seconds = steps * traffic_->tpot_seconds / 4;
     return load;
   }
-  load.decode_rows = static_cast<uint64_t>(rows * steps);
-  load.decode_keys = static_cast<uint64_t>(keys * steps);
+  load.decode_rows = Count(rows * steps);
+  load.decode_keys = Count(keys * steps);
   load.attention_seconds = steps * traffic_->tpot_seconds / 4;
   load.exchange_seconds = steps * traffic_->tpot_seconds / 2;
   load.step_seconds = steps * traffic_->tpot_seconds;
-  load.decoding = static_cast<uint64_t>(rows);
-  load.decoding_kv_tokens = static_cast<uint64_t>(keys);
+  load.decoding = Count(rows);
+  load.decoding_kv_tokens = Count(keys);
   return load;
 }
 
@@ -294,7 +301,7 @@ std::unique_ptr<StatisticsQuestion> ScriptedWorkers::Ask(const MemberOrder& orde
       said.load = LoadOf(worker, pools * members[one.role == Role::kExperts]);
       said.steps = said.rounds = steps_;
       said.timed_waits = steps_;
-      said.timed_overruns = static_cast<uint64_t>(late_);
+      said.timed_overruns = Count(late_);
       said.kv_tokens_used = said.load->decoding_kv_tokens;
       said.kv_tokens_capacity = 1 << 20;
     }
