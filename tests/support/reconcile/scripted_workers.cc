@@ -51,7 +51,6 @@ class ScriptedQuestion final : public ScriptedAnswer<StatisticsQuestion> {
   const Statistics statistics_;
 };
 
-
 // A test may ask for absurd traffic, whose counts no integer holds.
 uint64_t Count(double value) {
   constexpr auto kMost = static_cast<double>(uint64_t{1} << 62);
