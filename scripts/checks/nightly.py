@@ -1,7 +1,8 @@
-"""What the gate does not run, in shards: scripts/nightly [--status] [--stalest MINUTES] [--all] [NAME...]
+"""What the gate does not run, in shards: scripts/nightly [--status] [--times] [--stalest MINUTES] [--all] [NAME...]
 
   NAME...            runs these shards
   --status           the table of all shards; exit 1: one is red; 3: none is red, some are stale
+  --times            the seconds of all kept results, as the rows of bench/results/checks.csv
   --stalest MINUTES  runs the shards with the oldest results, as far as they fit into these minutes; a shard that does not
                      end in time is cut, and stays stale
   --all              runs every shard that is stale or red
@@ -18,7 +19,7 @@ import time
 
 import process
 import shards
-from outcome import problems
+from outcome import problems, times_table
 
 
 def age(record):
@@ -35,6 +36,16 @@ def table(all_shards):
         when = f"{age(record)} ago" if record else "never"
         lines.append(f"{shard.name:28} {now:8} {seconds:>8} {built:>9}  {shard.cold_minutes:>3} min  {when}")
     return "\n".join(lines)
+
+
+def times(all_shards):
+    """CSV: a row for each shard that has a time."""
+    rows = []
+    for shard in all_shards:
+        record = shards.kept(shard)
+        if record and record.get("seconds") is not None:
+            rows.append(("shard", shard.name, record["seconds"], record.get("built", 0), record["status"]))
+    return times_table(rows)
 
 
 def red_lines(all_shards):
@@ -88,6 +99,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter, usage=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--status", action="store_true")
+    parser.add_argument("--times", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--stalest", type=float, metavar="MINUTES")
@@ -99,6 +111,9 @@ def main():
         parser.error(f"no shard is named {', '.join(unknown)}; --list names them all")
     if wanted.list:
         print("\n".join(known))
+        return 0
+    if wanted.times:
+        print(times(all_shards), end="")
         return 0
     if wanted.status:
         print(table(all_shards))
@@ -112,7 +127,7 @@ def main():
         return exit_status(all_shards)
     chosen = [known[n] for n in wanted.names] or ([s for s in all_shards if shards.due(s)] if wanted.all else [])
     if not chosen and not wanted.all:
-        parser.error("name a shard, or say --status, --stalest MINUTES or --all")
+        parser.error("name a shard, or say --status, --times, --stalest MINUTES or --all")
     bad = False
     for shard in chosen:
         status, outcome = shards.run(shard, all_shards)

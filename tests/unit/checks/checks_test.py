@@ -210,6 +210,11 @@ class ShardTest(unittest.TestCase):
         self.assertEqual(self.run_shard(shard), "skipped")
         self.assertEqual(nightly.exit_status([shard]), 0)
 
+    def test_each_shard_that_ended_has_its_seconds(self):
+        one, never = self.shard("true"), self.shard("true", "never")
+        self.run_shard(one)
+        self.assertEqual(nightly.times([one, never]), "kind,name,seconds,building,result\nshard,one,0,0,green\n")
+
     def test_the_stalest_that_fit_run_oldest_first(self):
         tree.files.cache_clear()
         old, new, long = self.shard("true", "old"), self.shard("true", "new"), self.shard("true", "long", minutes=9)
