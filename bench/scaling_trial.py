@@ -8,6 +8,7 @@ more than 1 % of the modelled times were missed is void, and the last line says 
 """
 
 import argparse
+import http.client
 import json
 import math
 import os
@@ -100,6 +101,13 @@ def wrong_profile(factor):
                      "intraNodeBandwidth": "450e9", "interNodeBandwidth": "50e9"}}
 
 
+# All of which janusctl serve makes objects.
+KINDS = ([f"/apis/serving.janus.dev/v1alpha1/{one}" for one in ("moeservices", "moerolescalers", "moetopologies")]
+         + [f"/api/v1/{one}" for one in ("pods", "services", "configmaps", "secrets", "serviceaccounts")]
+         + ["/apis/events.k8s.io/v1/events", "/apis/coordination.k8s.io/v1/leases", "/apis/apps/v1/deployments",
+            "/apis/policy/v1/poddisruptionbudgets", "/apis/networking.k8s.io/v1/networkpolicies", "/apis/batch/v1/jobs"])
+
+
 class Served:
     """`janusctl serve` as a context manager: `url`, `page`, `logs`."""
 
@@ -137,15 +145,27 @@ class Served:
         done = subprocess.run([BIN / "janusctl", "get", "events", "demo", "-o", "json"], capture_output=True, text=True, check=True)
         return json.loads(done.stdout)["items"]
 
+    def call(self, method, path, body=None):
+        """To its API, which is a Unix socket."""
+        api = http.client.HTTPConnection("localhost", timeout=30)
+        api.sock = socket.socket(socket.AF_UNIX)
+        try:
+            api.sock.connect(f"{self.logs}/api")
+            api.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+            reply = api.getresponse()
+            text = reply.read().decode()
+        finally:
+            api.close()
+        if reply.status not in (200, 201):
+            raise SystemExit(f"{method} {path}: {reply.status} {text}")
+        return json.loads(text)
+
     def create(self, plural, body):
-        with socket.socket(socket.AF_UNIX) as api:
-            api.connect(f"{self.logs}/api")
-            text = json.dumps(body)
-            api.sendall((f"POST /apis/serving.janus.dev/v1alpha1/{plural} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                         f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n{text}").encode())
-            reply = api.makefile("rb").read().decode()
-        if not reply.startswith("HTTP/1.1 201"):
-            raise SystemExit(reply)
+        self.call("POST", f"/apis/serving.janus.dev/v1alpha1/{plural}", body)
+
+    def objects(self):
+        """How many there are, by kind."""
+        return {path.rpartition("/")[2]: len(self.call("GET", path)["items"]) for path in KINDS}
 
 
 def processes_of(served, program):
@@ -168,7 +188,7 @@ class Killer(threading.Thread):
     def __init__(self, served, every):
         super().__init__()
         self.served, self.every, self.kills = served, every, 0
-        self.ended, self.draw, self.held = threading.Event(), random.Random(1), []
+        self.ended, self.draw, self.held, self.objects = threading.Event(), random.Random(1), [], []
 
     def run(self):
         while not self.ended.wait(self.every):
@@ -179,6 +199,7 @@ class Killer(threading.Thread):
                     self.kills += 1
                 except ProcessLookupError:
                     pass
+            self.objects.append(self.served.objects())
             self.held.append([self.of(pid) for pid in [self.served.process.pid, *processes_of(self.served, b"janus-gateway")]])
 
     @staticmethod
@@ -192,8 +213,15 @@ class Killer(threading.Thread):
         say("kills", workers=self.kills)
         for at, name in enumerate(("janusctl", "gateway")):
             for what in ("mebibytes", "threads", "files"):
-                values = [one[at][what] for one in self.held if len(one) > at]
-                say("held", by=name, held=what, first_third=statistics.median(values[:third]), last_third=statistics.median(values[-third:]))
+                self.compare(name, what, [one[at][what] for one in self.held if len(one) > at], third)
+        # Events that do not repeat stay for an hour.
+        self.compare("store", "objects without events", [sum(one.values()) - one["events"] for one in self.objects], third)
+        for kind in sorted({kind for one in self.objects for kind, count in one.items() if count}):
+            self.compare("store", kind, [one[kind] for one in self.objects], third)
+
+    @staticmethod
+    def compare(name, what, values, third):
+        say("held", by=name, held=what, first_third=statistics.median(values[:third]), last_third=statistics.median(values[-third:]))
 
 
 class QueueAutoscaler(threading.Thread):

@@ -78,6 +78,19 @@ class Service {
     const Node* const decisions = ListAt(root_, "decisions");
     return decisions->items.empty() ? nullptr : &decisions->items.back();
   }
+  // Why nothing can be decided now; null: it can be.
+  const Node* Hold() const {
+    const Node* const hold = root_.Find("hold");
+    return hold != nullptr && hold->kind == Node::Kind::kMap ? hold : nullptr;
+  }
+  // The newest decision in two words, and its age.
+  std::pair<std::string, std::string> Latest() const {
+    const Node* const latest = Hold() != nullptr ? Hold() : LastDecision();
+    if (latest == nullptr) return {"none yet", ""};
+    const std::string action(Hold() != nullptr ? "Hold" : control::TextAt(*latest, {"action"}));
+    return {action + ", " + std::string(control::TextAt(*latest, {"reason"})),
+            Age(now_, NumberAt(*latest, {"t"}))};
+  }
   const Node* LastChange() const {
     const std::vector<Node>& items = ListAt(root_, "decisions")->items;
     for (auto at = items.rbegin(); at != items.rend(); ++at) {
@@ -158,6 +171,16 @@ std::string DecisionText(const Service& of, const Node& decision) {
   return out;
 }
 
+// Why the operator can decide nothing now. Empty: it can, or does not say so.
+std::string HoldText(const Service& of) {
+  const Node* const hold = of.Hold();
+  if (hold == nullptr) return "";
+  return "held at " + std::string(control::TextAt(*hold, {"at"})) + ", " +
+         std::string(control::TextAt(*hold, {"reason"})) + " (" +
+         Age(of.now(), NumberAt(*hold, {"t"})) + ")\n    " +
+         std::string(control::TextAt(*hold, {"message"})) + "\n";
+}
+
 std::string CandidatesText(const Node& decision) {
   const Node* const candidates = ListAt(decision, "candidates");
   if (candidates == nullptr || candidates->items.empty()) return "";
@@ -208,8 +231,11 @@ Result<std::string> ExplainText(const std::string& records) {
   if (!emulated.empty()) out += "emulated:    " + std::string(emulated) + "\n";
   const Node* const point = of.LastPoint();
   if (point == nullptr) {
-    return out + "no decision was made yet; the first one comes after one interval of traffic\n" +
-           PlacementText(of);
+    const std::string hold = HoldText(of);
+    out += hold.empty() ? "no decision was made yet; the first one comes after one interval of "
+                          "traffic\n"
+                        : "no decision was made yet: " + hold;
+    return out + PlacementText(of);
   }
   out += "attention:   " + CountOf(root, "attention") + "\n";
   out += "experts:     " + CountOf(root, "experts") + "\n";
@@ -222,6 +248,7 @@ Result<std::string> ExplainText(const std::string& records) {
   out += ended > 0 ? Percent(attained / ended) + " of " + Text("%.0f", ended) +
                          " requests in the last 5 minutes\n"
                    : "no request ended in the last 5 minutes\n";
+  if (const std::string hold = HoldText(of); !hold.empty()) out += "\nnow " + hold;
   const Node& last = *of.LastDecision();
   out += "\nlast decision\n  " + DecisionText(of, last);
   if (const Node* const change = of.LastChange(); change != nullptr) {
@@ -243,8 +270,9 @@ Result<std::string> TopText(const std::vector<std::string>& records) {
   for (const std::string& one : records) {
     JANUS_ASSIGN_OR_RETURN(const Service of, Service::Read(one));
     const Node* const point = of.LastPoint();
+    const auto [what, age] = of.Latest();
     if (point == nullptr) {
-      rows.push_back({of.Name(), "-", "-", "-", "-", "-", "-", "-", "-", "none yet", ""});
+      rows.push_back({of.Name(), "-", "-", "-", "-", "-", "-", "-", "-", what, age});
       continue;
     }
     const auto ready = [&](std::string_view role) {
@@ -253,17 +281,13 @@ Result<std::string> TopText(const std::vector<std::string>& records) {
              std::to_string(control::IntegerAt(of.root(), {"now", role, "wanted"}).value_or(0));
     };
     const auto [ended, attained] = of.Ended();
-    const Node& last = *of.LastDecision();
     rows.push_back({of.Name(), ready("attention"), ready("experts"),
                     Text("%.2f", NumberAt(*point, {"requestsPerSecond"}).value_or(0)),
                     Text("%.0f", NumberAt(*point, {"running"}).value_or(0)),
                     Text("%.0f", NumberAt(*point, {"waiting"}).value_or(0)),
                     Milliseconds(NumberAt(*point, {"tpotSeconds"})),
                     Milliseconds(NumberAt(of.root(), {"targets", "tpotSeconds"})),
-                    ended > 0 ? Percent(attained / ended) : "-",
-                    std::string(control::TextAt(last, {"action"})) + ", " +
-                        std::string(control::TextAt(last, {"reason"})),
-                    Age(of.now(), NumberAt(last, {"t"}))});
+                    ended > 0 ? Percent(attained / ended) : "-", what, age});
   }
   return RenderColumns(rows);
 }

@@ -79,7 +79,8 @@ struct Kind {
   const char* needs;
 };
 constexpr Kind kDecisions = {"/v1/services", "no decisions",
-                             "a service needs spec.slo.tpot and one interval of traffic"};
+                             "a service needs spec.slo.tpot and one interval of traffic; its "
+                             "condition ScalingReady says what it waits for"};
 constexpr Kind kSteps = {"/v1/steps", "no steps",
                          "a service needs requests; each sixteenth step is kept"};
 

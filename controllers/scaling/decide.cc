@@ -531,6 +531,7 @@ class Decider {
     memory_.is_at_limit = false;
     const Reason reason = ReasonOf(is_violated, is_at_risk, is_outside);
     if (!best && !is_at_risk && !is_outside) {
+      if (HoldsForModelError()) return;
       Hold(Reason::kSatisfied,
            Format("%s keeps the targets with less to spare than a move would ask for",
                   NameOf(base_).c_str()));
@@ -558,6 +559,7 @@ class Decider {
       }
       decision_.limited_by = limit;
     } else if (!is_at_risk && !is_outside) {
+      if (HoldsForModelError()) return;
       if (CostOf(*best) >= CostOf(base_)) {
         HoldWhatIsKept(bounds);
         return;
@@ -589,6 +591,38 @@ class Decider {
       return is_violated ? Reason::kSloViolated : Reason::kSloAtRisk;
     }
     return is_outside ? Reason::kOutOfBounds : Reason::kCheaper;
+  }
+
+  // What is learned is bounded (OnlineOptions). A device beyond the bound misses a target that the
+  // model keeps, and then neither bounds nor loads are the reason.
+  bool HoldsForModelError() {
+    const Corrections& learned = memory_.online.corrections;
+    if (learned.step < policy_.online.highest) return false;
+    const std::optional<double> measured = MeasuredTpot();
+    const double predicted = decision_.current.tpot_seconds;
+    if (!measured || *measured <= std::max(policy_.tpot.seconds, predicted)) return false;
+    return Hold(
+        Reason::kModelError,
+        Format("TPOT is %.1f ms (target %.1f), but the model predicts %.1f for %s, although it "
+               "learned that attention takes %.2f, experts %.2f, exchange %.2f and a whole step "
+               "%.2f times as long, and more is not believed: the devices are slower than their "
+               "HardwareProfile says",
+               *measured * 1e3, policy_.tpot.seconds * 1e3, predicted * 1e3,
+               NameOf(current_).c_str(), learned.attention, learned.experts, learned.exchange,
+               learned.step));
+  }
+
+  // Of requests that ended or, if these are too few, of steps. Nothing: not of the service as it
+  // is.
+  std::optional<double> MeasuredTpot() const {
+    if (!IsServing() || !IsSettled()) return std::nullopt;
+    if (world_.observed.tpot_seconds && world_.observed.tpot_requests >= kFewestRequests) {
+      return world_.observed.tpot_seconds;
+    }
+    if (world_.step && world_.step->is_warm && world_.step->steps >= policy_.online.fewest_steps) {
+      return world_.step->seconds.step;
+    }
+    return std::nullopt;
   }
 
   // No cheaper counts carry the window's peak. Would the current load fit on one pod less?
@@ -841,6 +875,8 @@ std::string_view ToString(Reason reason) {
       return "AtMax";
     case Reason::kAtMin:
       return "AtMin";
+    case Reason::kModelError:
+      return "ModelError";
     case Reason::kImpossibleSlo:
       return "ImpossibleSLO";
     case Reason::kNoMetrics:

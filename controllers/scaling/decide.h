@@ -114,6 +114,7 @@ enum class Reason {
   kInsufficientCapacity,  // the wanted counts were withdrawn recently; the backoff is not over
   kAtMax,                 // more is needed than max, maxGPUs or the ratio allow
   kAtMin,                 // fewer would be enough, but min or the ratio forbids it
+  kModelError,            // a target is missed that the model keeps, with all it may learn
   kImpossibleSlo,         // no configuration keeps the target, even for a single sequence
   kNoMetrics,             // no arrivals or lengths are known yet
   kBadStatistics,         // a number is invalid; the text names it

@@ -3,7 +3,7 @@
 Timed devices play Mixtral-8x22B on H200s; a request stands for 32. The load grows tenfold and falls again within seven minutes.
 Meanwhile the leading operator is killed three times, at different points of a decision, and the API server is away for a
 minute. No request may fail, each role grows with the load and shrinks after it, none shrinks under load, decisions go on, and the
-operator never writes the spec. All answers must be those of the same model at a fixed size without timed devices.
+server's audit log has no write of an operator to the MoEService but to its status. All answers must be those of the same model at a fixed size without timed devices.
 Prints what happened as JSON lines. Attainment is printed and not asserted: it depends on the machine. JANUS_CALM=1 plays fifteen
 minutes of A100s with a swell that is over by minute six, without kills and outages, and asserts an attainment of 95 % once the first
 violation is mended. The steps are longer, so that two cores carry a cluster and the workers. It is skipped if results came late.
@@ -28,6 +28,7 @@ from images_case import BIN  # noqa: E402
 from growth import parts_of, seconds_of  # noqa: E402
 from limits import limit  # noqa: E402
 from load_trial import attainment_of, draw_requests, write_trace  # noqa: E402
+from rights import writes_to_services  # noqa: E402
 from served_case import OF_WORKERS, ServedCase  # noqa: E402
 
 IS_CALM = bool(os.environ.get("JANUS_CALM"))
@@ -179,6 +180,10 @@ class SwellTest(ServedCase):
         for before, after in zip(under_load, under_load[1:]):
             self.assertTrue(after[1] >= before[1] and after[2] >= before[2], f"shrank under load: {self.seen}")
         self.assertEqual(self.get("moesvc/demo")["metadata"]["generation"], generation, "the spec was written")
+        to_status, others = writes_to_services(self.state_folder() / "log" / "audit.log", self.namespace)
+        self.say("writes of operators to the MoEService", status=to_status, others=others)
+        self.assertEqual(others, [], "more was written than the status")
+        self.assertGreaterEqual(to_status, len(self.seen) - 1, "a decision that no operator wrote")
 
         # The same requests to the same model, as it is.
         self.kubectl("delete", "moesvc", "demo")

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from cluster_case import CLUSTER, ROOT, ClusterCase, wait_for
-from rights import refusals, rights_of_the_chart, write_kubeconfig
+from rights import refusals, rights_of_the_chart, write_kubeconfig, writes_to_services
 
 BIN = pathlib.Path(os.environ.get("JANUS_BIN_DIR", ROOT / "build" / "dev" / "bin"))
 
@@ -31,9 +31,13 @@ class OperatorCase(ClusterCase):
     def tearDownClass(cls):
         super().tearDownClass()
         # The chart gives exactly the rights that e2e/chart uses; other suites must need no more.
-        refused = refusals(cls.state_folder() / "log" / "audit.log")
+        audit_log = cls.state_folder() / "log" / "audit.log"
+        refused = refusals(audit_log)
         if refused:
             raise AssertionError(f"janus-operator has no right to {refused}")
+        _, others = writes_to_services(audit_log)
+        if others:
+            raise AssertionError(f"janus-operator wrote more of a MoEService than its status: {others}")
 
     def setUp(self):
         super().setUp()

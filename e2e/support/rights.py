@@ -1,4 +1,4 @@
-"""The rights of janus-operator on a test cluster, and whether they were sufficient."""
+"""The rights of janus-operator on a test cluster, whether they were sufficient, and what it wrote with them."""
 
 import base64
 import json
@@ -33,13 +33,32 @@ def write_kubeconfig(path, token, pki):
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}]}))
 
 
-def refusals(audit_log):
-    """Requests of operators that were refused for a missing right: (verb, URI). Refusals for a quota and the like are left out."""
-    found = []
+def requests_of_operators(audit_log, part):
+    """Entries of the server's audit log that have this text, of all operators."""
     with open(audit_log, encoding="utf-8") as log:
         for line in log:
-            if ':janus-operator"' not in line or '"authorization.k8s.io/decision":"forbid"' not in line:
-                continue
-            entry = json.loads(line)
-            found.append((entry["verb"], entry["requestURI"]))
-    return found
+            # The last line may not be complete yet.
+            if line.endswith("\n") and part in line and ':janus-operator"' in line:
+                entry = json.loads(line)
+                if entry["user"]["username"].endswith(":janus-operator"):
+                    yield entry
+
+
+def refusals(audit_log):
+    """Requests of operators that were refused for a missing right: (verb, URI). Refusals for a quota and the like are left out."""
+    return [(entry["verb"], entry["requestURI"])
+            for entry in requests_of_operators(audit_log, '"authorization.k8s.io/decision":"forbid"')]
+
+
+def writes_to_services(audit_log, namespace=""):
+    """What operators wrote to MoEServices, also without success: how often to the status, and (verb, URI) of each other write.
+    A spec, labels and finalizers are the user's. Without a namespace: in all."""
+    to_status, others = 0, []
+    for entry in requests_of_operators(audit_log, '"resource":"moeservices"'):
+        if entry["verb"] in ("get", "list", "watch") or namespace not in ("", entry["objectRef"].get("namespace")):
+            continue
+        if entry["objectRef"].get("subresource") == "status":
+            to_status += 1
+        else:
+            others.append((entry["verb"], entry["requestURI"]))
+    return to_status, others

@@ -4,9 +4,14 @@
 
 namespace janus::control {
 
+const DecisionRecord* ServiceRecords::HeldNow() const {
+  const bool is_newer = last && (ticks.empty() || last->time > ticks.back()->time);
+  return is_newer && last->action == DecisionRecord::Action::kHold ? &*last : nullptr;
+}
+
 ServiceRecords& RecordBook::RecordsOf(const ObjectKey& key, const std::string& uid) {
   ServiceRecords& of = services_[key];
-  if (of.uid != uid) of = ServiceRecords{uid, {}, {}, {}, {}};
+  if (of.uid != uid) of = ServiceRecords{uid, {}, {}, {}, {}, {}};
   return of;
 }
 
@@ -64,10 +69,13 @@ std::vector<int> RecordBook::PoolsWithSteps(const ObjectKey& key) const {
   return out;
 }
 
-void RecordBook::Count(const ObjectKey& key, const std::string& uid,
-                       const DecisionRecord& decision) {
+void RecordBook::Count(const ObjectKey& key, const std::string& uid, const DecisionRecord& decision,
+                       const std::string& emulated) {
   const MutexLock lock(mu_);
-  ++RecordsOf(key, uid).decided[{std::string(NameOf(decision.action)), decision.reason}];
+  ServiceRecords& of = RecordsOf(key, uid);
+  of.emulated = emulated;
+  of.last = decision;
+  ++of.decided[{std::string(NameOf(decision.action)), decision.reason}];
 }
 
 std::vector<RecordedFigures> RecordBook::Figures() const {

@@ -124,6 +124,15 @@ Node DecisionTreeOf(const TickRecord& tick) {
   return out;
 }
 
+Node HoldTree(const DecisionRecord& held) {
+  Node out = Node::Map();
+  out.Add("t", TimeOf(held.time));
+  out.Add("at", Node::String(ToString(held.to)));
+  out.Add("reason", Node::String(held.reason));
+  out.Add("message", Node::String(held.message));
+  return out;
+}
+
 Node ErrorTree(const controllers::Decision& decision) {
   const bool is_known = decision.error.count > 0;
   Node out = Node::Map();
@@ -187,6 +196,8 @@ Node ServiceTree(const ObjectKey& key, const ServiceRecords& records, WallTime n
     counts.Add("experts", RoleTree(last.world.experts, last.summary.to.experts));
     out.Add("modelError", ErrorTree(last.decision));
   }
+  const DecisionRecord* const held = records.HeldNow();
+  out.Add("hold", held != nullptr ? HoldTree(*held) : Node());
   out.Add("series", std::move(series));
   out.Add("decisions", std::move(decisions));
   out.Add("placement", records.placement ? PlacementTree(*records.placement) : Node());
@@ -321,7 +332,8 @@ RecordsAnswer AnswerRecords(const RecordBook& book, std::string_view path, WallT
   const std::optional<ServiceRecords> records = book.Of(key);
   if (!records) {
     return NotFoundAnswer("no decisions are recorded for the service " + key.ToString() +
-                          " yet: it needs spec.slo.tpot, and members that report their counters");
+                          " yet: it needs spec.slo.tpot, and members that report their counters; "
+                          "its condition ScalingReady says what it waits for");
   }
   if (wants_worlds) {
     return {200, "text/plain; charset=utf-8",

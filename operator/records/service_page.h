@@ -12,6 +12,7 @@ namespace janus::control {
 //
 //   /v1/services                          {"services": [{"namespace", "name"}]}
 //   /v1/services/<namespace>/<name>       one JSON object: targets, counts, series, decisions,
+//                                         the hold that forbids to decide now (null: none does),
 //                                         model error, placement, as operator/page reads it
 //   .../<name>/since/<time>               the same with the points and decisions after that time,
 //                                         so that a page that polls reads the rest once

@@ -125,11 +125,12 @@ Applier::Result Applier::Carry(const AskWorkers& action) {
 
 Applier::Result Applier::Carry(const TakeDecision& action) {
   pass_.memory.remembered.scaling = action.scaling;
-  if (pass_.options.records != nullptr && action.scaling.last) {
-    pass_.options.records->Count(pass_.key, pass_.memory.uid, *action.scaling.last);
-  }
   if (pass_.options.records != nullptr && action.record) {
     pass_.options.records->Add(pass_.key, pass_.memory.uid, *action.record, action.emulated);
+  }
+  if (pass_.options.records != nullptr && action.scaling.last) {
+    pass_.options.records->Count(pass_.key, pass_.memory.uid, *action.scaling.last,
+                                 action.emulated);
   }
   return Result::kAnew;
 }

@@ -82,13 +82,16 @@ constexpr ReasonMeaning kReasons[] = {
      "no allowed counts keep the targets, not even for one request; the message says what the best "
      "counts give",
      "raise the target, or use other hardware"},
+    {"False", "ModelError", "ScalingReady",
+     "the target is missed, since the devices are slower than decisions can learn; the counts stay",
+     "correct the HardwareProfile, or what slows them"},
     {"False, Unknown", "NoMetrics", "ScalingReady, SLOMet",
-     "counters of the named member or gateway are missing; the counts stay as they are",
+     "counters of the named member or gateway are missing; the counts stay",
      "what the message names; workers and gateways of an older version do not count"},
     {"False", "NoProfile", "ScalingReady", "the speed of the workers' device is not known",
      "create a HardwareProfile, or name one in `roles.*.hardwareProfile`"},
     {"False", "BadStatistics", "ScalingReady",
-     "a member or gateway reports an impossible number; the counts stay as they are",
+     "a member or gateway reports an impossible number; the counts stay",
      "report it with the message; restart what it names"},
     {"False", "InvalidPolicy", "ScalingReady",
      "the scaling fields of the spec contradict each other", "change what the message names"},
@@ -185,7 +188,7 @@ constexpr ReasonMeaning kReasons[] = {
      "delete or rename that object"},
     {"False", "EmulationLate", "ScalingReady",
      "more than 10 % of the results of timed devices came late since the last decision; the counts "
-     "stay as they are",
+     "stay",
      "what the message says"},
     {"False", "AutoscalerIgnored", "ScalingReady",
      "the named HorizontalPodAutoscaler scales the MoERoleScaler of a role that is not in mode "
@@ -198,8 +201,7 @@ constexpr ReasonMeaning kReasons[] = {
      "what the message names: a webhook, a policy, a quota, the operator's rights"},
     {"False", "AnotherOperator", "Progressing",
      "the operator of another release watches the service too. The release in `status.operator` "
-     "keeps it and goes on; the other one writes nothing, and takes over a minute after the first "
-     "one has gone",
+     "keeps it; the other writes nothing, and takes over a minute after the first has gone",
      "uninstall one of the named releases, or give them different namespaces: `watchNamespaces` or "
      "`namespaced` of the chart"},
     {"False", "ProgressDeadlineExceeded", "Progressing", "nothing has changed for ten minutes",

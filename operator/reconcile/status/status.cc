@@ -210,8 +210,8 @@ Judgement OfProgress(const StatusFacts& seen, bool is_complete) {
 // Reports a role that does not follow its source rather than one that does.
 // Reasons of decisions for which counts cannot follow the load.
 constexpr std::string_view kCannotScale[] = {
-    "NoMetrics",     "NoProfile",     "BadStatistics", "InvalidPolicy",
-    "ImpossibleSLO", "EmulationLate", "Paused",        "InsufficientCapacity"};
+    "NoMetrics",  "NoProfile",     "BadStatistics", "InvalidPolicy",       "ImpossibleSLO",
+    "ModelError", "EmulationLate", "Paused",        "InsufficientCapacity"};
 
 Judgement OfDecisions(const StatusFacts& seen) {
   for (const RoleStatus* role : {&seen.attention, &seen.experts}) {

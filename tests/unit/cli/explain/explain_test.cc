@@ -62,6 +62,38 @@ TEST(ExplainText, SaysWhyTheCountsAreAsTheyAre) {
             "placement: the placement stays (10m ago)\n");
 }
 
+// As the operator answers before its first decision.
+constexpr auto kHeld = R"({
+  "namespace": "default", "name": "new", "time": 1000.5, "emulated": "H200", "series": [],
+  "hold": {"t": 990, "at": "1A2E", "reason": "EmulationLate", "message": "lower timeScale"},
+  "decisions": [], "placement": null})";
+
+TEST(ExplainText, SaysWhyNothingWasDecidedYet) {
+  const Result<std::string> text = ExplainText(kHeld);
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_EQ(*text,
+            "default/new\n"
+            "emulated:    H200\n"
+            "no decision was made yet: held at 1A2E, EmulationLate (10s ago)\n"
+            "    lower timeScale\n"
+            "placement: no routing was sampled yet\n");
+}
+
+TEST(ExplainText, SaysWhatHoldsAfterTheLastDecision) {
+  std::string records = kRecords;
+  records.insert(records.rfind('}'),
+                 R"(, "hold": {"t": 1000, "at": "2A8E", "reason": "NoMetrics", "message": "m"})");
+  const Result<std::string> text = ExplainText(records);
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_TRUE(Contains(*text,
+                       "\nnow held at 2A8E, NoMetrics (0s ago)\n    m\n\nlast decision\n"
+                       "  Hold at 2A8E, AtMax (15s ago)\n"))
+      << *text;
+  const Result<std::string> top = TopText({records});
+  ASSERT_TRUE(top.ok()) << top.status().ToString();
+  EXPECT_TRUE(Contains(*top, "97.5 %     Hold, NoMetrics   0s ago")) << *top;
+}
+
 TEST(ExplainText, RefusesWhatIsNoRecord) {
   EXPECT_FALSE(ExplainText("{").ok());
   EXPECT_EQ(ExplainText("{\"time\": 1}").status().code(), StatusCode::kInvalidArgument);
@@ -70,12 +102,14 @@ TEST(ExplainText, RefusesWhatIsNoRecord) {
 TEST(TopText, HasOneLinePerService) {
   const Result<std::string> text =
       TopText({kRecords, R"({"namespace": "a", "name": "new", "time": 1, "series": [],
-                             "decisions": []})"});
+                             "decisions": []})",
+               kHeld});
   ASSERT_TRUE(text.ok()) << text.status().ToString();
   EXPECT_TRUE(Contains(*text, "default/chat   1/2         8/8       1.90")) << *text;
-  EXPECT_TRUE(Contains(*text, "97.5 %     Hold, AtMax   15s ago")) << *text;
+  EXPECT_TRUE(Contains(*text, "97.5 %     Hold, AtMax           15s ago")) << *text;
   EXPECT_TRUE(Contains(*text, "a/new")) << *text;
   EXPECT_TRUE(Contains(*text, "none yet")) << *text;
+  EXPECT_TRUE(Contains(*text, "Hold, EmulationLate")) << *text;
 }
 
 TEST(ReplayText, NamesTheLineThatCannotBeRead) {

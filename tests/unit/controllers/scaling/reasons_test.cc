@@ -145,6 +145,41 @@ TEST(Reasons, AtMinWhereNothingLessIsAllowed) {
   EXPECT_EQ(decision.limited_by, Limit::kMin);
 }
 
+// A device twenty times slower than its profile, which is more than may be learned. One pod of each
+// role carries the load by the model, so the bound is not why the target is missed.
+TEST(Reasons, ModelErrorWhereTheDeviceIsFarSlowerThanItsProfile) {
+  ScalingPolicy policy = Policy();
+  policy.tpot.seconds = 0.2;
+  const auto decide_at = [&](double slower, bool ends, int m) {
+    Outcome out;
+    for (double time = 0; time < 600; time += 15) {
+      World world = Loaded(time, m, 1, 100);
+      StepSample& step = world.step.emplace();
+      step.time_seconds = time;
+      step.load = {2, 50, 0, 0};
+      step.steps = 100;
+      step.seconds = Hand().Step(world.current, step.load);
+      for (double* seconds : {&step.seconds.attention, &step.seconds.experts,
+                              &step.seconds.exchange, &step.seconds.step}) {
+        *seconds *= slower;
+      }
+      if (ends) world.observed = {step.seconds.step, std::nullopt, 100, 0};
+      out = Decided(policy, world, std::move(out.memory));
+    }
+    return out.decision;
+  };
+  for (const bool ends : {false, true}) {
+    const Decision decision = decide_at(20, ends, 1);
+    EXPECT_EQ(decision.reason, Reason::kModelError) << decision.text;
+    EXPECT_EQ(decision.verb, Verb::kHold);
+    EXPECT_EQ(decision.limited_by, Limit::kNone);
+    EXPECT_NE(decision.text.find("HardwareProfile"), std::string::npos) << decision.text;
+    EXPECT_EQ(decide_at(20, ends, 2).reason, Reason::kModelError) << "it does not shrink";
+    EXPECT_EQ(decide_at(2.5, ends, 1).reason, Reason::kAtMin) << "it keeps the target";
+    EXPECT_EQ(decide_at(2.5, ends, 2).reason, Reason::kScalingInProgress) << "it shrinks";
+  }
+}
+
 // Conditions of objects, logs and docs/scaling.md use these words.
 TEST(Reasons, EachHasItsName) {
   const std::pair<Reason, std::string_view> names[] = {
@@ -162,6 +197,7 @@ TEST(Reasons, EachHasItsName) {
       {Reason::kInsufficientCapacity, "InsufficientCapacity"},
       {Reason::kAtMax, "AtMax"},
       {Reason::kAtMin, "AtMin"},
+      {Reason::kModelError, "ModelError"},
       {Reason::kImpossibleSlo, "ImpossibleSLO"},
       {Reason::kNoMetrics, "NoMetrics"},
       {Reason::kBadStatistics, "BadStatistics"},

@@ -152,6 +152,45 @@ TEST_F(ScalingTest, RecordedDecisionsAreTheSameAgain) {
   EXPECT_TRUE(Contains(AnswerRecords(book, "/v1/services", {}).body, "\"demo\""));
 }
 
+Node RecordsOfDemo(const RecordBook& book, WallTime now) {
+  const auto records = AnswerRecords(book, "/v1/services/default/demo", now);
+  EXPECT_EQ(records.status, 200) << records.body;
+  auto tree = ParseJson(records.body, "records");
+  EXPECT_TRUE(tree.ok()) << tree.status().ToString();
+  return tree.ok() ? *std::move(tree) : Node::Map();
+}
+
+// Also before the first decision, which has no world to show.
+TEST_F(ScalingTest, RecordsSayWhatHoldsNow) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.RestartOperator();
+  ScriptedWorkers::Traffic load = {.requests_per_second = 1, .late_share = 0.2};
+  sim_.workers.SetTraffic(load);
+  Begin();
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.Condition("ScalingReady"), "False/EmulationLate") << Scaling();
+  const Node before = RecordsOfDemo(book, sim_.timeline.WallNow());
+  EXPECT_TRUE(FindAt(before, {"series"})->items.empty());
+  EXPECT_EQ(TextAt(before, {"hold", "reason"}), "EmulationLate");
+  EXPECT_EQ(std::string(TextAt(before, {"hold", "at"})) + ": " +
+                std::string(TextAt(before, {"hold", "message"})),
+            sim_.MessageOf("ScalingReady"));
+
+  load.late_share = 0;
+  sim_.workers.SetTraffic(load);
+  sim_.Run(Seconds(60));
+  const Node decided = RecordsOfDemo(book, sim_.timeline.WallNow());
+  EXPECT_FALSE(FindAt(decided, {"series"})->items.empty());
+  EXPECT_EQ(FindAt(decided, {"hold"})->kind, Node::Kind::kNull);
+
+  load.late_share = 0.2;
+  sim_.workers.SetTraffic(load);
+  sim_.Run(Seconds(60));
+  const Node after = RecordsOfDemo(book, sim_.timeline.WallNow());
+  EXPECT_EQ(TextAt(after, {"hold", "reason"}), "EmulationLate");
+}
+
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
   Begin();
   sim_.Run(Seconds(60));

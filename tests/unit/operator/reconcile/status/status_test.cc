@@ -305,6 +305,8 @@ TEST(ConditionsOf, EveryReasonHasItsCause) {
        [](StatusFacts& s) { Decide("Stabilizing", s); }},
       {"ScalingReady", "False/NoMetrics", "True/AsWanted",
        [](StatusFacts& s) { Decide("NoMetrics", s); }},
+      {"ScalingReady", "False/ModelError", "True/AsWanted",
+       [](StatusFacts& s) { Decide("ModelError", s); }},
       {"SLOMet", "Unknown/NoMetrics", "True/AsWanted",
        [](StatusFacts& s) { s.scaling.has_target = true; }},
       {"SLOMet", "Unknown/NoTraffic", "True/AsWanted", [](StatusFacts& s) { Judge(9, 9, s); }},
