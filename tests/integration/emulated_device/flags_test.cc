@@ -205,6 +205,7 @@ TEST_P(BehindTest, MemoryThatIsShortWaitsForWhatIsGivenBack) {
   most = Buffer();
   std::jthread later([&] { flags_.at(0)->store(1); });
   EXPECT_TRUE(small.Allocate(4096).ok());
+  EXPECT_EQ(flags_.at(0)->load(), 1u) << "what was queued still used it";
 }
 
 // Loads wait for the steps that read freed memory, and steps wait for the loads that they need.

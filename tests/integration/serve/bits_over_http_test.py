@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from serving import BIN, Service, copy_demo, copy_golden
+from serving import BIN, Service, copy_demo, copy_golden, draw_seed
 
 SOAK = bool(os.environ.get("JANUS_SOAK"))
 # (m, n, slots per instance); eight experts, so that what is beyond them are replicas.
@@ -16,10 +16,11 @@ CONFIGURATIONS = [(1, 1, 8), (1, 3, 3), (2, 2, 4), (2, 2, 7), (3, 5, 2), (3, 5, 
 if SOAK:
     CONFIGURATIONS += [(1, 3, 6), (1, 3, 8), (3, 5, 8), (4, 4, 3), (1, 8, 1), (5, 1, 8)]
 REQUESTS = 150 if SOAK else 12
+SEED = draw_seed()
 
 
 def requests_of(vocabulary):
-    draw = random.Random(20260)
+    draw = random.Random(SEED)
     out = []
     for i in range(REQUESTS):
         out.append({
@@ -49,7 +50,7 @@ class Bits(Service, unittest.TestCase):
                       "experts": {"replicas": n, "slotsPerInstance": slots}},
         }, "--debug-logits-hash")
         self.assertEqual(len(self.processes()), m + n + 1)
-        draw = random.Random(repr(configuration))
+        draw = random.Random(f"{SEED} {configuration}")
         order = list(range(len(requests)))
         draw.shuffle(order)
         pauses = [draw.choice([0, 0.01, 0.05]) for _ in order]

@@ -18,7 +18,7 @@ ANSWER = 4 * DEADLINE
 
 
 def requests():
-    draw = random.Random(20261)
+    draw = random.Random(SEED)
     return [{
         "model": "golden",
         "prompt": [draw.randrange(8, VOCABULARY) for _ in range(draw.choice([1, 5, 17, 64]))],

@@ -13,10 +13,11 @@ import unittest
 import urllib.error
 import urllib.request
 
-from serving import Service, scaled, wait_for  # isort: skip (it sets the path)
+from serving import Service, draw_seed, scaled, wait_for  # isort: skip (it sets the path)
 from made_model import measured_routing, write_routed
 
 EXPERTS, TOKENS, CLIENTS, MINUTE = 64, 16, 16, 60
+SEED = draw_seed()
 TASKS = ("deepseek_v2_lite_intent", "deepseek_v2_lite_law")
 
 
@@ -31,8 +32,8 @@ class Traffic:
         for thread in self.threads:
             thread.start()
 
-    def run(self, seed):
-        draw = random.Random(seed)
+    def run(self, one):
+        draw = random.Random(f"{SEED} {one}")
         while not self.ended.is_set():
             # Few enough different requests that each is asked often, before and after a change.
             task, first, length = self.task, draw.randrange(self.tokens), draw.choice([3, 9, 20])

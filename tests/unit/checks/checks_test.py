@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts" / "checks"))
 
 import builds  # noqa: E402
+import cluster  # noqa: E402
 import ctest  # noqa: E402
 import gate  # noqa: E402
 import nightly  # noqa: E402
@@ -105,6 +106,23 @@ class BuildTest(unittest.TestCase):
     def test_an_interrupted_build_is_no_failure(self):
         with self.assertRaises(process.Cut):
             self.build("FAILED: one.o \nninja: build stopped: interrupted by user.\n")
+
+
+class ClusterTest(unittest.TestCase):
+    def run_suites(self, status):
+        """`status` is that of e2e/run.py, which has told nothing."""
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(process, "run", return_value=status):
+            return cluster.run("cluster", ["e2e/room_test.py"], pathlib.Path(folder) / "cluster.log")
+
+    def test_interrupted_suites_are_no_failure(self):
+        for status in (-9, -15, 130, 143):
+            with self.assertRaises(process.Cut):
+                self.run_suites(status)
+
+    def test_a_crash_is_a_failure_of_what_told_nothing(self):
+        for status in (-11, 134, 139):
+            (failure,) = self.run_suites(status).failures
+            self.assertEqual((failure.suite, failure.reason), ("e2e/room_test.py", "it told no result"))
 
 
 class CountTest(unittest.TestCase):

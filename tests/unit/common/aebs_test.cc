@@ -10,6 +10,7 @@
 #include "tests/support/flow_bounds.h"
 #include "tests/support/layer_rounds.h"
 #include "tests/support/paths.h"
+#include "tests/support/random.h"
 
 namespace janus {
 namespace {
@@ -136,7 +137,7 @@ TEST(Aebs, RandomDrawsEachReplicaOfAnExpertEquallyOften) {
 }
 
 TEST(Aebs, RandomIsTheSameForTheSameDraw) {
-  std::mt19937_64 random(9);
+  std::mt19937_64 random(MixSeed(TestSeed(), 9));
   const Placement placement = RandomPlacement(64, 7, 60, random);
   const LayerPlacement layer = LayerPlacement::Of(placement, 0, 64);
   std::vector<uint16_t> ids(64);  // all experts, so two draws never agree by chance
@@ -172,7 +173,7 @@ TEST(Aebs, AnEmptyRoundActivatesNothing) {
 }
 
 TEST(Aebs, AnswersDependOnTheSetOfIdsAlone) {
-  std::mt19937_64 random(5);
+  std::mt19937_64 random(MixSeed(TestSeed(), 5));
   const Placement placement = RandomPlacement(64, 7, 40, random);
   const LayerPlacement layer = LayerPlacement::Of(placement, 0, 64);
   AebsWorkspace fresh(64, 7);
@@ -201,7 +202,7 @@ TEST(AebsDeathTest, RefusesAnIdThatIsNoExpert) {
 
 TEST(Aebs, ExactEqualsTheFlowOptimum) {
   constexpr int kCases = 10000;
-  std::mt19937_64 random(20260101);
+  std::mt19937_64 random(MixSeed(TestSeed(), 20260101));
   constexpr int kInstances[] = {1, 2, 3, 7, 16, 31, 64, 70};
   int better = 0;
   for (int i = 0; i < kCases; ++i) {
@@ -229,7 +230,7 @@ TEST(Aebs, ExactEqualsTheFlowOptimum) {
 }
 
 TEST(Aebs, ExactLoadsAreLexicographicallyLeast) {
-  std::mt19937_64 random(7);
+  std::mt19937_64 random(MixSeed(TestSeed(), 7));
   for (int i = 0; i < 2000; ++i) {
     const int n = 1 + static_cast<int>(random() % 5);
     const int experts = 1 + static_cast<int>(random() % 9);

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <random>
 
+#include "tests/support/random.h"
+
 namespace janus::controllers {
 namespace {
 
 TEST(Narrow, BracketsWhereTheExcessCeases) {
-  std::mt19937 random(41);
+  std::mt19937 random(TestSeed());
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int i = 0; i < 1000; ++i) {
     const double root = uniform(random);

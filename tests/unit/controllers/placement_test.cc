@@ -323,7 +323,7 @@ TEST(PlaceKeeping, OneFewerIsSharedOutAmongTheOthers) {
 // For any change: every expert is placed, no instance has an expert twice or more experts than fit,
 // replicas are as even as in a new placement, and the same request changes nothing.
 TEST(PlaceKeeping, HoldsItsRulesUnderAnyChange) {
-  std::mt19937 random(20261127);
+  std::mt19937 random(TestSeed());
   const auto below = [&](size_t bound) { return random() % bound; };
   for (int round = 0; round < 60; ++round) {
     const int experts = 3 + static_cast<int>(below(40));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "controllers/plan/traffic.h"
+#include "tests/support/random.h"
 #include "tests/unit/controllers/plan/settings.h"
 
 namespace janus::controllers {
@@ -143,7 +144,7 @@ TEST(TimeToFirstToken, OfPromptsOfOneLengthIsTheWaitAndThatLength) {
 // Checked with the sum over the distribution: before that time too many first tokens come later,
 // after it not.
 TEST(TimeToFirstToken, IsWhereTheShareOfLaterFallsToWhatMay) {
-  std::mt19937 random(43);
+  std::mt19937 random(TestSeed());
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int i = 0; i < 500; ++i) {
     PromptLoad load = Prompts(std::exp2(6 * uniform(random) - 4));

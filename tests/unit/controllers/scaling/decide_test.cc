@@ -11,6 +11,7 @@
 #include "controllers/scaling/cheapest.h"
 #include "controllers/scaling/log.h"
 #include "controllers/scaling/rates.h"
+#include "tests/support/random.h"
 #include "tests/unit/controllers/scaling/worlds.h"
 
 namespace janus::controllers {
@@ -102,7 +103,7 @@ TEST(Decide, APeakInsideTheWindowKeepsWhatCarriesIt) {
 }
 
 TEST(Decide, OfAnUnchangedWorldNothingMore) {
-  std::mt19937 random(1);
+  std::mt19937 random(MixSeed(TestSeed(), 1));
   for (int i = 0; i < 2000; ++i) {
     const World world =
         Seen(1000, 1 + static_cast<int>(random() % 40), 8 + static_cast<int>(random() % 32),
@@ -120,7 +121,7 @@ TEST(Decide, OfAnUnchangedWorldNothingMore) {
 }
 
 TEST(Decide, NothingIsAskedForWhileAnActionIsInFlight) {
-  std::mt19937 random(2);
+  std::mt19937 random(MixSeed(TestSeed(), 2));
   for (int i = 0; i < 1000; ++i) {
     World world = Seen(1000, 4, 16, std::exp2(static_cast<double>(random() % 80) / 10));
     world.in_flight = InFlight{4 + static_cast<int>(random() % 9), 17, 990};
@@ -131,7 +132,7 @@ TEST(Decide, NothingIsAskedForWhileAnActionIsInFlight) {
 }
 
 TEST(Decide, KeepsToTheBoundsAndToWholePods) {
-  std::mt19937 random(3);
+  std::mt19937 random(MixSeed(TestSeed(), 3));
   for (int i = 0; i < 2000; ++i) {
     ScalingPolicy policy = Policy();
     policy.attention.instances_per_pod = 1 << (random() % 3);
@@ -160,7 +161,7 @@ TEST(Decide, KeepsToTheBoundsAndToWholePods) {
 }
 
 TEST(Decide, MoreLoadNeverMeansFewerGpusAtSteadyState) {
-  std::mt19937 random(4);
+  std::mt19937 random(MixSeed(TestSeed(), 4));
   for (int i = 0; i < 40; ++i) {
     ScalingPolicy policy = Policy();
     if (i % 2 == 1) policy.ttft = LatencyTarget{2, 0.95};
@@ -177,7 +178,7 @@ TEST(Decide, MoreLoadNeverMeansFewerGpusAtSteadyState) {
 }
 
 TEST(Decide, SettlesAndThenHolds) {
-  std::mt19937 random(5);
+  std::mt19937 random(MixSeed(TestSeed(), 5));
   for (int i = 0; i < 40; ++i) {
     const Counts start = {1 + static_cast<int>(random() % 40), 8 + static_cast<int>(random() % 32)};
     const double rate = std::exp2(static_cast<double>(random() % 60) / 10);
@@ -303,7 +304,7 @@ TEST(Decide, NumbersThatAreNoneAreNamed) {
 }
 
 TEST(Decide, AReplayedLogGivesTheSameDecisions) {
-  std::mt19937 random(6);
+  std::mt19937 random(MixSeed(TestSeed(), 6));
   std::vector<std::string> log;
   std::vector<std::string> said;
   Memory memory;

@@ -6,13 +6,14 @@
 #include <random>
 
 #include "controllers/scaling/cheapest.h"
+#include "tests/support/random.h"
 #include "tests/unit/controllers/plan/settings.h"
 
 namespace janus::controllers {
 namespace {
 
 TEST(WholeTable, IsWithinAPercentOfTheModel) {
-  std::mt19937 random(3);
+  std::mt19937 random(TestSeed());
   std::uniform_real_distribution<double> draw(0, 1);
   for (const char* model : {"deepseek-v3", "dbrx"}) {
     const Setting setting = On(model, "H200");

@@ -8,6 +8,8 @@
 #include <random>
 #include <tuple>
 
+#include "tests/support/random.h"
+
 namespace janus::controllers {
 namespace {
 
@@ -220,8 +222,8 @@ class UnitAgainstEveryStep : public testing::TestWithParam<Case> {};
 
 TEST_P(UnitAgainstEveryStep, DoesTheSameAtTheSameTimes) {
   int64_t preempted = 0;
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
-    const auto requests = RandomRequests(seed, 150, GetParam().rate);
+  for (uint64_t run = 1; run <= 20; ++run) {
+    const auto requests = RandomRequests(MixSeed(TestSeed(), run), 150, GetParam().rate);
     Log plain, jumping;
     const UnitShape shape = Shape(GetParam().kv_tokens, GetParam().growth_reserve_percent);
     EveryStep(shape, &plain).Run(requests);
@@ -230,12 +232,12 @@ TEST_P(UnitAgainstEveryStep, DoesTheSameAtTheSameTimes) {
     preempted += unit.counters().preempted;
     const auto expected = InOrder(plain.events);
     const auto got = InOrder(jumping.events);
-    ASSERT_EQ(got.size(), expected.size()) << "seed " << seed;
+    ASSERT_EQ(got.size(), expected.size()) << "run " << run;
     for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_EQ(got[i].kind, expected[i].kind) << "seed " << seed << " event " << i;
-      ASSERT_EQ(got[i].arrival, expected[i].arrival) << "seed " << seed << " event " << i;
-      ASSERT_NEAR(got[i].time, expected[i].time, 1e-7) << "seed " << seed << " event " << i;
-      ASSERT_NEAR(got[i].first_token, expected[i].first_token, 1e-7) << "seed " << seed;
+      ASSERT_EQ(got[i].kind, expected[i].kind) << "run " << run << " event " << i;
+      ASSERT_EQ(got[i].arrival, expected[i].arrival) << "run " << run << " event " << i;
+      ASSERT_NEAR(got[i].time, expected[i].time, 1e-7) << "run " << run << " event " << i;
+      ASSERT_NEAR(got[i].first_token, expected[i].first_token, 1e-7) << "run " << run;
     }
   }
   EXPECT_EQ(preempted > 0, std::string(GetParam().name).starts_with("ShortOfKeys"));

@@ -141,7 +141,7 @@ TEST(RoutingRecord, InstancesTogetherCountEachRowOnceHoweverManyThereAre) {
 }
 
 TEST(RoutingRecord, CountsOnOverEpochsOfOtherMembers) {
-  Random random(11);
+  Random random(MixSeed(TestSeed(), 11));
   Instances instances(4);
   uint64_t step = 0;
   const auto run = [&](int steps) {
@@ -161,7 +161,7 @@ TEST(RoutingRecord, CountsOnOverEpochsOfOtherMembers) {
 }
 
 TEST(RoutingRecord, OfAStepThatIsGivenUpNothingStays) {
-  Random random(12);
+  Random random(MixSeed(TestSeed(), 12));
   Instances instances(2);
   instances.Enter(1, {0, 1});
   for (uint64_t step = 1; step <= 30; ++step) {
@@ -182,7 +182,7 @@ TEST(RoutingRecord, SamplesOneRoundASecondAndKeepsTheNewestThatFit) {
   limits.between = Seconds(2);
   RoutingRecord record(limits);
   record.Enter(EpochOf(1, 0, 1));
-  Random random(13);
+  Random random(MixSeed(TestSeed(), 13));
   std::map<uint64_t, std::vector<uint16_t>> told;
   for (uint64_t step = 1; step <= 500; ++step) {
     const int rows = 1 + static_cast<int>(random.Next() % 8);

@@ -214,6 +214,23 @@ TEST_F(AttentionPoolTest, ARequestWaitsUntilItsFirstToken) {
   EXPECT_EQ(metrics_.running.value(), 0);
 }
 
+TEST_F(AttentionPoolTest, WhoIsRefusedWaitsForAsLongAsTheQueueTakes) {
+  Up(0, 1);
+  const auto answers_every = [&](Seconds interval) {
+    for (int i = 0; i < 150; ++i) {
+      uint64_t id = 0;
+      Submit(4, &id);
+      clock_.Advance(interval);
+      Step(0, id, 1, {7}, Finish::kStop);
+    }
+  };
+  EXPECT_EQ(pool_.RetryAfterSeconds(), 1);
+  answers_every(Seconds(9.9));
+  EXPECT_EQ(pool_.RetryAfterSeconds(), 1) << "nothing waits";
+  for (int i = 0; i < 3; ++i) Submit();
+  EXPECT_EQ(pool_.RetryAfterSeconds(), 20) << "two wait";
+}
+
 TEST_F(AttentionPoolTest, QueuesInOrderUpToABound) {
   Up(0, 1);
   uint64_t running = 0, second = 0, third = 0;
@@ -225,7 +242,6 @@ TEST_F(AttentionPoolTest, QueuesInOrderUpToABound) {
   EXPECT_EQ(metrics_.queue_limit.value(), 2);
   Submit();
   EXPECT_EQ(last_.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_GE(pool_.RetryAfterSeconds(), 1);
   Step(0, running, 1, {7}, Finish::kStop);
   ASSERT_EQ(Sent(0), 2u);
   EXPECT_EQ(links_[0]->submitted[1].id, second);

@@ -6,6 +6,7 @@
 
 #include "dataplane/gateway/answers/errors.h"
 #include "tests/support/contains.h"
+#include "tests/support/random.h"
 
 namespace janus::gateway {
 namespace {
@@ -341,7 +342,7 @@ TEST(CompletionRequest, EndsWellOnDamagedBytes) {
   const std::string good =
       R"({"model": "m", "prompt": ["a", [1, 2]], "stop": ["x"], "seed": 5, "temperature": 1.5,
           "stream": true, "stream_options": {"include_usage": true}, "logit_bias": {}})";
-  std::mt19937 random(20261121);
+  std::mt19937 random(TestSeed());
   for (int round = 0; round < 20'000; ++round) {
     std::string body = good;
     for (size_t n = 1 + random() % 4; n > 0; --n) {

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "tests/support/random.h"
+
 namespace janus::gateway {
 namespace {
 
@@ -68,7 +70,7 @@ TEST(StopMatcher, FindsAStopWhoseBeginningRepeats) {
 // However the text is cut into pieces, the result is that of searching the whole text, and no byte
 // is returned too early.
 TEST(StopMatcher, AgreesWithSearchingTheWholeText) {
-  std::mt19937 random(20261121);
+  std::mt19937 random(TestSeed());
   for (int round = 0; round < 5000; ++round) {
     const auto word = [&](size_t longest) {
       std::string out;

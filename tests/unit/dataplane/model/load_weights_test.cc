@@ -540,7 +540,20 @@ TEST_P(LoadMxfp4Test, TakesEveryScaleUpToTheLargest) {
   for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<char>(i % 253);
   const TempFolder folder;
   folder.Write("model.safetensors", SafetensorsBytes(tensors));
-  EXPECT_TRUE(LoadAll(folder.path(), model_).ok());
+  const Placement placement =
+      MakeTopology(1, {model_.moe.experts}, model_.layers, model_.moe.experts).placement;
+  const auto loaded = LoadExperts(folder.path(), model_, placement, Rank{0}, nullptr, {});
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  int found = 0;
+  for (int s = 0; s < model_.moe.experts; ++s) {
+    if (placement.at(1, s) != 2) continue;
+    const Tensor& down = loaded->weights.layers[1].slots[static_cast<size_t>(s)]->down;
+    ExpectSame(down, tensors.at(Packed(Name(2, "w2"))));
+    EXPECT_EQ(std::memcmp(down.scales, scales.data(), scales.size()), 0);
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+  EXPECT_GE(scales.size(), 253u) << "every scale is among them";
 }
 
 TEST_P(LoadMxfp4Test, NamesWhatIsWrong) {

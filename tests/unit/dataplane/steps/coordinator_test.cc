@@ -208,7 +208,7 @@ TEST_F(CoordinatorTest, AnAbsurdDemandTakesNoMoreThanARound) {
 TEST_F(CoordinatorTest, StepNumbersAreNeverUsedTwice) {
   Make(2);
   uint64_t last = 0;
-  Random random(3);
+  Random random(MixSeed(TestSeed(), 3));
   for (int i = 0; i < 200; ++i) {
     for (int r = 0; r < 2; ++r) {
       if (random.Chance(0.6)) Say(r, last + 1, static_cast<uint32_t>(random.Between(0, 3)));

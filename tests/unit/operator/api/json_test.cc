@@ -11,6 +11,7 @@
 #include "operator/api/field_filter.h"
 #include "operator/api/yaml.h"
 #include "tests/support/contains.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -78,7 +79,7 @@ std::string Mutated(std::string text, std::minstd_rand& random) {
 }
 
 TEST(Json, JudgesTextsAsAnotherReaderDoes) {
-  std::minstd_rand random(11);
+  std::minstd_rand random(TestSeed());
   int taken = 0;
   int refused = 0;
   for (int i = 0; i < 20000; ++i) {

@@ -13,6 +13,7 @@
 
 #include "tests/support/fake_clock.h"
 #include "tests/support/kube/unimplemented_api.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -306,9 +307,9 @@ TEST_F(LeaderElectionTest, AnEditOfTheLeaseThatChangesNoTermEndsNone) {
 // deleted, but not again before all candidates have seen the outcome.
 TEST_F(LeaderElectionTest, TwoNeverLeadAndNoTermHasTwoLeaders) {
   int deletions = 0;
-  for (unsigned seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(seed);
-    std::minstd_rand random(seed);
+  for (uint64_t run = 0; run < 300; ++run) {
+    SCOPED_TRACE(run);
+    std::minstd_rand random(MixSeed(TestSeed(), run));
     FakeClock clock;
     OneLease lease(clock);
     std::vector<std::unique_ptr<LeaderElection>> candidates;

@@ -11,6 +11,7 @@
 
 #include "operator/api/field_filter.h"
 #include "operator/api/json.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -206,9 +207,9 @@ TEST_F(ObjectStoreTest, IndexesFollowTheObjects) {
 
 // Lists and events in any order: store and deltas agree with the objects and with each other.
 TEST_F(ObjectStoreTest, WhatWasToldAddsUpToWhatIsThere) {
-  for (unsigned seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::minstd_rand random(seed);
+  for (uint64_t run = 0; run < 100; ++run) {
+    SCOPED_TRACE(run);
+    std::minstd_rand random(MixSeed(TestSeed(), run));
     std::map<std::string, Node> world;
     std::map<std::string, std::vector<std::string>> by_node;
     int version = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "operator/api/json.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -54,7 +55,7 @@ Node Draw(std::minstd_rand& random, int depth) {
 }
 
 TEST(PackedTree, AnyTreeComesBackThoughPhrasesGrewSince) {
-  std::minstd_rand random(7);
+  std::minstd_rand random(TestSeed());
   Phrases phrases;
   std::vector<std::pair<Node, PackedTree>> all;
   for (int i = 0; i < 3000; ++i) {

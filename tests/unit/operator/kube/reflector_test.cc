@@ -13,6 +13,7 @@
 #include "operator/kube/informer.h"
 #include "tests/support/kube/watched_objects.h"
 #include "tests/support/passing_timeline.h"
+#include "tests/support/random.h"
 #include "tests/support/time_scale.h"
 
 namespace janus::control {
@@ -636,9 +637,9 @@ TEST_P(ReflectorOnTest, AStopAtAnyPositionEndsTheRun) {
 // Calls and watches fail anywhere, and versions expire at any time. After the faults the store
 // equals the objects, and the deltas add up to it.
 TEST_P(ReflectorOnTest, AnyFaultsAreFollowedByTheTruth) {
-  for (unsigned seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(seed);
-    std::minstd_rand random(seed);
+  for (uint64_t run = 0; run < 200; ++run) {
+    SCOPED_TRACE(run);
+    std::minstd_rand random(MixSeed(TestSeed(), run));
     WatchedObjects api;
     api.streams = GetParam();
     std::stop_source stop;

@@ -8,6 +8,7 @@
 
 #include "operator/kube/rate_limit.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -60,7 +61,7 @@ TEST(Retry, AttemptsAreCounted) {
 }
 
 TEST(Retry, PausesDoubleUpToABoundAndAreDrawn) {
-  std::minstd_rand random(1);
+  std::minstd_rand random(TestSeed());
   RetryPolicy policy;
   policy.max_attempts = 1000;
   double most = 0;

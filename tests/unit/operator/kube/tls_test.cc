@@ -136,6 +136,7 @@ TEST_F(TlsTest, AnIdleConnectionThatTheServerClosedIsNotWrittenTo) {
     EXPECT_TRUE(created.ok()) << created.status().ToString();
     closing.WaitUntilClosed();
   }
+  EXPECT_EQ(closing.requests().size(), 3u) << "none was sent twice";
 }
 
 TEST_F(TlsTest, AWatchOverTlsIsCutAndStopped) {

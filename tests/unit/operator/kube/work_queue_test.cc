@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/fake_clock.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -141,9 +142,9 @@ TEST(WorkQueue, ItsKeysAreBoundedAndGoWhenTheyAreThrough) {
 
 // In the end a worker must have seen the latest change of each key.
 TEST(WorkQueue, NoChangeIsLostInAnyOrderOfCalls) {
-  for (unsigned seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(seed);
-    std::minstd_rand random(seed);
+  for (uint64_t run = 0; run < 200; ++run) {
+    SCOPED_TRACE(run);
+    std::minstd_rand random(MixSeed(TestSeed(), run));
     FakeClock clock;
     WorkQueue queue{WorkQueueOptions{}};
     const std::vector<ObjectKey> keys = {kA, kB, kC};

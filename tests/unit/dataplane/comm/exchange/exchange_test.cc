@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/support/contains.h"
+#include "tests/support/random.h"
 #include "tests/unit/dataplane/comm/exchange/members.h"
 
 namespace janus::dataplane {
@@ -227,7 +228,7 @@ TEST_P(ExchangeTest, SlotsCarryTheNextStepOnceAllMembersHaveAbandonedTheRound) {
   shape.hidden = 4096;  // more than a transport sends at once
   Members members = Connect(shape);
   members.LetAllTakeTurns();
-  Random random(1);
+  Random random(TestSeed());
   for (uint64_t step = 1; step <= 7; ++step) {
     const auto left_at = static_cast<int>(step % 4);
     for (int mb = 0; mb < shape.micro_batches; ++mb) {

@@ -50,7 +50,7 @@ TEST(Imbalance, APopularityOfAnotherModelIsRefused) {
 }
 
 TEST(Imbalance, LoadsAddUpSoThatATimeIsTheDifferenceOfTwoLooks) {
-  Random random(3);
+  Random random(TestSeed());
   Placement placement = PlacementOfTwo();
   std::vector<LayerPopularity> before, lately, now;
   for (int layer = 0; layer < 2; ++layer) {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "operator/api/json.h"
+#include "tests/support/random.h"
 
 namespace janus::control {
 namespace {
@@ -357,14 +358,14 @@ TEST(PlanPods, ARefusedPodKeepsItsOwnSizeWaiting) {
 // wanted number serves, in pods of the wanted sizes and revision, and no others are left. No member
 // is deleted on the way.
 TEST(PlanPods, ConvergesWhateverHappens) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for (uint64_t run = 1; run <= 300; ++run) {
+    SCOPED_TRACE(run);
+    std::mt19937_64 random(MixSeed(TestSeed(), run));
     const auto below = [&](uint64_t bound) { return random() % bound; };
     std::vector<PodSeen> pods;
     std::set<std::string> committed;
     RoleWanted wanted = Wanted(static_cast<int>(1 + below(6)));
-    wanted.per_pod = seed % 3 == 0 ? 1 : static_cast<int>(1 + below(4));
+    wanted.per_pod = run % 3 == 0 ? 1 : static_cast<int>(1 + below(4));
     int64_t next_id = 1;
     int64_t revision = 1;
     wanted.revision = "r1";
