@@ -174,6 +174,20 @@ std::vector<ExchangeWay> AllowedBy(const ServicePlan& plan, bool only_direct) {
   return out;
 }
 
+bool IsAllowed(const std::vector<ExchangeWay>& allowed, const ExchangeWay& way) {
+  return std::ranges::find(allowed, way) != allowed.end();
+}
+
+// Whatever an epoch is made for, nothing is known that speaks against the current way. If its mode
+// has no room or no use any more, its gate may still stay.
+ExchangeWay WithoutLinks(const std::vector<ExchangeWay>& allowed, const ExchangeWay& planned,
+                         const std::optional<ExchangeWay>& current) {
+  if (!current) return planned;
+  if (IsAllowed(allowed, *current)) return *current;
+  const ExchangeWay same_gate{planned.mode, current->gate};
+  return IsAllowed(allowed, same_gate) ? same_gate : planned;
+}
+
 // `measured`: pairs of nodes with a link of their own; the others are taken for typical.
 NodeLinks LinksOf(const Nodes& nodes, const LinksReported& reported, size_t& measured) {
   const MeasuredLink typical = Typical(reported);
@@ -297,9 +311,11 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
     return {{janus::ExchangeMode::kDirect, fallback.gate}, "Direct: every node has one instance"};
   }
   const std::string first = asked.empty() ? "" : asked + "; ";
+  const std::vector<ExchangeWay> allowed = AllowedBy(plan, only_direct);
   if (reported.links.empty()) {
-    ExchangeWay kept = only_for_mode ? current.value_or(fallback) : fallback;
-    if (only_direct) kept.mode = janus::ExchangeMode::kDirect;
+    const ExchangeWay planned_way{only_direct ? janus::ExchangeMode::kDirect : fallback.mode,
+                                  fallback.gate};
+    const ExchangeWay kept = WithoutLinks(allowed, planned_way, current);
     const std::string why = !current ? "links are measured while the first epoch is prepared"
                             : !reported.has_answer ? "the members have not reported their links yet"
                             : reported.not_measured.empty()
@@ -310,7 +326,6 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
   }
   size_t measured = 0;
   const NodeLinks links = LinksOf(nodes, reported, measured);
-  const std::vector<ExchangeWay> allowed = AllowedBy(plan, only_direct);
   ExchangeRound round = RoundOf(topology, nodes, planned, reported);
   if (moves || fallback.gate == janus::GateSide::kAttention) {
     SetNeeded(topology, planned.model, round);
@@ -319,7 +334,7 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
   const ExchangeWay* const now = current ? &*current : nullptr;
   ExchangeWay way =
       controllers::FastestWay(times, allowed, now, only_for_mode ? kGainOfEpoch : kGainOfMode);
-  const bool may_stay = now != nullptr && std::ranges::find(allowed, *now) != allowed.end();
+  const bool may_stay = now != nullptr && IsAllowed(allowed, *now);
   if (may_stay && only_for_mode && times.of(*now) - times.of(way) < kGainOfEpochSeconds) {
     way = *now;
   }

@@ -49,7 +49,7 @@ inline constexpr double kGainOfEpochSeconds = 1e-4;
 // each expert instance and node needs; routing is taken for uniform. The plan says what may be
 // chosen (ServicePlan::mode_fits, gate_fits). `current`: of the committed epoch; nothing: there is
 // none. `only_for_mode`: nothing but these two would be new in the epoch. Without a measured link
-// the planned default holds, or while nothing else changes, the current choice. Pure.
+// the current choice holds while the plan allows it, else the planned default. Pure.
 ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
                       const LinksReported& reported,
                       const std::optional<controllers::ExchangeWay>& current, bool only_for_mode);

@@ -210,7 +210,21 @@ TEST(ChooseMode, KeepsTheGateWhileNothingIsMeasured) {
   EXPECT_TRUE(chosen.why.starts_with("TwoPhaseParallel, gate on attention, without measured"))
       << chosen.why;
   EXPECT_EQ(ChooseMode(topology, planned, none, OnAttention(kDirect), false).way,
-            OnExperts(kTwoPhaseParallel));
+            OnAttention(kDirect))
+      << "an epoch for another reason brings no knowledge of links";
+}
+
+TEST(ChooseMode, KeepsWithoutMeasuredLinksOnlyWhatIsAllowed) {
+  const LinksReported none;
+  const auto way = [&](const Topology& topology, const PlannedService& planned) {
+    return ChooseMode(topology, planned, none, OnAttention(kTwoPhaseSingle), false).way;
+  };
+  PlannedService planned = WithBothSides();
+  planned.plan.gate_fits[static_cast<size_t>(kTwoPhaseSingle)] = false;
+  EXPECT_EQ(way(ManyExpertNodes(), planned), OnAttention(kTwoPhaseParallel));
+  planned.plan.gate_fits = {true, false, false};
+  EXPECT_EQ(way(ManyExpertNodes(), planned), OnExperts(kTwoPhaseParallel));
+  EXPECT_EQ(way(TopologyOf(2, 8, 1), planned), OnAttention(kDirect)) << "nothing to bundle";
 }
 
 TEST(ChooseMode, LeavesOutAGateWithoutRoom) {
@@ -245,10 +259,11 @@ TEST(ChooseMode, HoldsTheDefaultWithoutMeasuredLinks) {
       ChooseMode(topology, Planned(), none, OnExperts(kTwoPhaseParallel), false);
   EXPECT_EQ(chosen.way.mode, kTwoPhaseParallel);
   EXPECT_TRUE(Contains(chosen.why, none.not_measured)) << chosen.why;
-  EXPECT_EQ(ChooseMode(topology, Planned(), none, OnExperts(kDirect), true).way.mode, kDirect)
-      << "no epoch for that alone";
-  EXPECT_EQ(ChooseMode(topology, Planned(), none, OnExperts(kDirect), false).way.mode,
-            kTwoPhaseParallel);
+  for (const bool only_for_mode : {true, false}) {
+    EXPECT_EQ(ChooseMode(topology, Planned(), none, OnExperts(kDirect), only_for_mode).way.mode,
+              kDirect)
+        << "what the committed epoch has";
+  }
 }
 
 TEST(ChooseMode, IsDirectWhereEveryNodeHasOneInstance) {

@@ -125,6 +125,23 @@ TEST_F(GateTest, MovesOnceWhereFewRowsAreNeeded) {
   EXPECT_EQ(Committed().gate, janus::GateSide::kAttention);
 }
 
+TEST_F(GateTest, StaysInAnEpochForAnotherReasonWhileNoLinkIsMeasured) {
+  link_ = MeasuredLink{1e-4, 1e5, 0};
+  sim_.Run(Seconds(180));
+  ASSERT_EQ(Committed().gate, janus::GateSide::kAttention);
+  link_.reset();  // no longer
+  sim_.Run(Seconds(60));
+  const int64_t epoch = Committed().epoch;
+  for (const char* replicas : {"4", "2"}) {
+    SCOPED_TRACE(replicas);
+    sim_.Patch(std::string(R"({"spec":{"roles":{"attention":{"replicas":)") + replicas + "}}}}");
+    sim_.Run(Seconds(180));
+    EXPECT_EQ(Committed().gate, janus::GateSide::kAttention);
+  }
+  EXPECT_GE(Committed().epoch, epoch + 2);
+  EXPECT_EQ(sim_.op().CountEvents("ExchangeModeChanged"), 1);
+}
+
 TEST_F(GateTest, OfTheUserIsKept) {
   link_ = MeasuredLink{1e-4, 1e5, 0};
   sim_.Run(Seconds(180));
