@@ -170,6 +170,19 @@ class Charts(PageCase):
         self.page.wait("!document.getElementById('service').hidden", "the page shows the service")
         self.assertIn("No decision yet.", self.value(DETAIL))
 
+    def test_what_holds_decisions_is_named_with_and_without_one(self):
+        hold = {"t": recorded.END, "at": "1A8E", "reason": "EmulationLate", "message": "lower timeScale"}
+        for decided in (False, True):
+            one = copy.deepcopy(recorded.service()) | {"hold": hold}
+            if not decided:
+                one.update(series=[], decisions=[], placement=None)
+            self.served.services = [one]
+            self.page.open(self.served.url)
+            self.page.wait("!document.getElementById('service').hidden", "the page shows the service")
+            said = self.value(DETAIL)
+            self.assertIn("Held now: EmulationLate – lower timeScale", said)
+            self.assertEqual("No decision yet." in said, not decided)
+
 
 class HeatMap(PageCase):
     def holders(self, layer, expert):
