@@ -120,7 +120,9 @@ class World:
         """What must be the same again with the old spec."""
         return {"pods": sorted((pod["metadata"]["labels"][ROLE], pod["metadata"]["labels"]["serving.janus.dev/revision"])
                                for pod in self.pods(service)),
-                "conditions": {kind: (one["status"], one["reason"]) for kind, one in self.conditions(service).items()},
+                # SLOMet tells of the traffic.
+                "conditions": {kind: (one["status"], one["reason"]) for kind, one in self.conditions(service).items()
+                               if kind != "SLOMet"},
                 **self._kept(service)}
 
 
