@@ -147,8 +147,9 @@ class Served:
 
     def call(self, method, path, body=None):
         """To its API, which is a Unix socket."""
-        api = http.client.HTTPConnection("localhost", timeout=30)
+        api = http.client.HTTPConnection("localhost")
         api.sock = socket.socket(socket.AF_UNIX)
+        api.sock.settimeout(30)
         try:
             api.sock.connect(f"{self.logs}/api")
             api.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
@@ -157,7 +158,7 @@ class Served:
         finally:
             api.close()
         if reply.status not in (200, 201):
-            raise SystemExit(f"{method} {path}: {reply.status} {text}")
+            raise RuntimeError(f"{method} {path}: {reply.status} {text}")
         return json.loads(text)
 
     def create(self, plural, body):
@@ -183,24 +184,30 @@ def processes_of(served, program):
 
 
 class Killer(threading.Thread):
-    """Kills a worker now and then, and notes what the other processes hold."""
+    """Kills a worker now and then, and notes what the other processes hold. `error`: why it ended too early; empty: it did not."""
 
     def __init__(self, served, every):
         super().__init__()
-        self.served, self.every, self.kills = served, every, 0
+        self.served, self.every, self.kills, self.error = served, every, 0, ""
         self.ended, self.draw, self.held, self.objects = threading.Event(), random.Random(1), [], []
 
     def run(self):
-        while not self.ended.wait(self.every):
-            victims = processes_of(self.served, b"janus-worker")
-            if victims:
-                try:
-                    os.kill(self.draw.choice(victims), signal.SIGKILL)
-                    self.kills += 1
-                except ProcessLookupError:
-                    pass
-            self.objects.append(self.served.objects())
-            self.held.append([self.of(pid) for pid in [self.served.process.pid, *processes_of(self.served, b"janus-gateway")]])
+        try:
+            while not self.ended.wait(self.every):
+                self.kill_and_look()
+        except Exception as error:  # a thread's errors are lost
+            self.error = f"{type(error).__name__}: {error}"
+
+    def kill_and_look(self):
+        victims = processes_of(self.served, b"janus-worker")
+        if victims:
+            try:
+                os.kill(self.draw.choice(victims), signal.SIGKILL)
+                self.kills += 1
+            except ProcessLookupError:
+                pass
+        self.objects.append(self.served.objects())
+        self.held.append([self.of(pid) for pid in [self.served.process.pid, *processes_of(self.served, b"janus-gateway")]])
 
     @staticmethod
     def of(pid):
@@ -210,7 +217,9 @@ class Killer(threading.Thread):
 
     def report(self):
         third = max(1, len(self.held) // 3)
-        say("kills", workers=self.kills)
+        say("kills", workers=self.kills, error=self.error)
+        if not self.held:
+            return
         for at, name in enumerate(("janusctl", "gateway")):
             for what in ("mebibytes", "threads", "files"):
                 self.compare(name, what, [one[at][what] for one in self.held if len(one) > at], third)
@@ -218,6 +227,10 @@ class Killer(threading.Thread):
         self.compare("store", "objects without events", [sum(one.values()) - one["events"] for one in self.objects], third)
         for kind in sorted({kind for one in self.objects for kind, count in one.items() if count}):
             self.compare("store", kind, [one[kind] for one in self.objects], third)
+
+    def check(self):
+        if self.error:
+            raise SystemExit(f"the killer ended after {self.kills} kills: {self.error}")
 
     @staticmethod
     def compare(name, what, values, third):
@@ -354,6 +367,7 @@ def live(args, folder, model, trace):
     say("model error", **record["modelError"])
     say("validity", is_void="void:" in said, load=said.strip().splitlines())
     simulate(args, trace, first, round(statistics.median(took), 2) if took else 10)
+    killer.check()
 
 
 def series_of(args, record, began):

@@ -312,14 +312,20 @@ class Decider {
     sample.is_warm = sample.is_warm &&
                      world_.attention.youngest_ready_seconds >= policy_.warm_up_seconds &&
                      world_.experts.youngest_ready_seconds >= policy_.warm_up_seconds;
-    Configuration how = world_.current;
-    how.m = current_.m;
-    how.n = current_.n;
-    how.micro_batches = std::max(how.micro_batches, 1);
+    const Configuration how = HowItRuns();
     Corrections terms = memory_.online.corrections;
     terms.step = 1;
     memory_.online = Learn(std::move(memory_.online), sample, predictor_.Step(how, sample.load),
                            predictor_.Step(how, sample.load, terms).step, policy_.online);
+  }
+
+  // The configuration that the world's step was measured with.
+  Configuration HowItRuns() const {
+    Configuration how = world_.current;
+    how.m = current_.m;
+    how.n = current_.n;
+    how.micro_batches = std::max(how.micro_batches, 1);
+    return how;
   }
 
   // Attainment counts only if decisions are followed. If no more instances may be asked for, misses
@@ -597,19 +603,31 @@ class Decider {
   // model keeps, and then neither bounds nor loads are the reason.
   bool HoldsForModelError() {
     const Corrections& learned = memory_.online.corrections;
-    if (learned.step < policy_.online.highest) return false;
+    if (learned.step < policy_.online.highest || !IsStepLongerThanLearned()) return false;
     const std::optional<double> measured = MeasuredTpot();
     const double predicted = decision_.current.tpot_seconds;
     if (!measured || *measured <= std::max(policy_.tpot.seconds, predicted)) return false;
+    // More instances would not prevent the misses, so the reserve does not grow by them.
+    memory_.is_at_limit = true;
     return Hold(
         Reason::kModelError,
-        Format("TPOT is %.1f ms (target %.1f), but the model predicts %.1f for %s, although it "
-               "learned that attention takes %.2f, experts %.2f, exchange %.2f and a whole step "
-               "%.2f times as long, and more is not believed: the devices are slower than their "
-               "HardwareProfile says",
-               *measured * 1e3, policy_.tpot.seconds * 1e3, predicted * 1e3,
-               NameOf(current_).c_str(), learned.attention, learned.experts, learned.exchange,
-               learned.step));
+        Format(
+            "TPOT is %.1f ms (target %.1f), but the model predicts %.1f for %s, although it "
+            "learned that attention takes %.2f, experts %.2f, exchange %.2f and a whole step "
+            "%.2f times as long, and more is not believed: the devices, or the hosts around them, "
+            "are slower than their HardwareProfile says",
+            *measured * 1e3, policy_.tpot.seconds * 1e3, predicted * 1e3, NameOf(current_).c_str(),
+            learned.attention, learned.experts, learned.exchange, learned.step));
+  }
+
+  // What is learned is of the past and of all loads. It explains a miss of now only if the steps of
+  // now are longer too, at their own load; a burst of requests has no such steps.
+  bool IsStepLongerThanLearned() const {
+    constexpr double kLonger = 1.1;
+    if (!world_.step || !world_.step->is_warm) return false;
+    const StepTimes believed =
+        predictor_.Step(HowItRuns(), world_.step->load, memory_.online.corrections);
+    return world_.step->seconds.step > kLonger * believed.step;
   }
 
   // Of requests that ended or, if these are too few, of steps. Nothing: not of the service as it

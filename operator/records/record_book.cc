@@ -4,11 +4,6 @@
 
 namespace janus::control {
 
-const DecisionRecord* ServiceRecords::HeldNow() const {
-  const bool is_newer = last && (ticks.empty() || last->time > ticks.back()->time);
-  return is_newer && last->action == DecisionRecord::Action::kHold ? &*last : nullptr;
-}
-
 ServiceRecords& RecordBook::RecordsOf(const ObjectKey& key, const std::string& uid) {
   ServiceRecords& of = services_[key];
   if (of.uid != uid) of = ServiceRecords{uid, {}, {}, {}, {}, {}};
@@ -20,6 +15,8 @@ void RecordBook::Add(const ObjectKey& key, const std::string& uid, TickRecord re
   const MutexLock lock(mu_);
   ServiceRecords& of = RecordsOf(key, uid);
   of.emulated = emulated;
+  of.held.reset();
+  ++of.decided[{std::string(NameOf(record.summary.action)), record.summary.reason}];
   auto& ticks = of.ticks;
   if (!ticks.empty() && ticks.back()->decision.verb == controllers::Verb::kHold) {
     TickRecord thinner = *ticks.back();
@@ -69,13 +66,19 @@ std::vector<int> RecordBook::PoolsWithSteps(const ObjectKey& key) const {
   return out;
 }
 
-void RecordBook::Count(const ObjectKey& key, const std::string& uid, const DecisionRecord& decision,
-                       const std::string& emulated) {
+void RecordBook::AddHold(const ObjectKey& key, const std::string& uid, DecisionRecord hold,
+                         const std::string& emulated) {
   const MutexLock lock(mu_);
   ServiceRecords& of = RecordsOf(key, uid);
   of.emulated = emulated;
-  of.last = decision;
-  ++of.decided[{std::string(NameOf(decision.action)), decision.reason}];
+  ++of.decided[{std::string(NameOf(hold.action)), hold.reason}];
+  of.held = std::move(hold);
+}
+
+void RecordBook::EndHold(const ObjectKey& key) {
+  const MutexLock lock(mu_);
+  const auto found = services_.find(key);
+  if (found != services_.end()) found->second.held.reset();
 }
 
 std::vector<RecordedFigures> RecordBook::Figures() const {

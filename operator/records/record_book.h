@@ -23,13 +23,10 @@ struct ServiceRecords {
   std::string emulated;  // of timed devices, for people; empty: real ones
   std::deque<std::shared_ptr<const TickRecord>> ticks;  // oldest first
   std::shared_ptr<const PlacementRecord> placement;     // null: none yet
-  // The newest of all, with or without a world.
-  std::optional<DecisionRecord> last;
+  // Why nothing can be decided now. Nothing: the newest decision had a world, or none is due.
+  std::optional<DecisionRecord> held;
   // Decisions since this process has records of it, by action and reason.
   std::map<std::pair<std::string, std::string>, uint64_t> decided;
-
-  // Why nothing can be decided now: the last decision if it had no world. Null: it had one.
-  const DecisionRecord* HeldNow() const;
 };
 
 // What metrics show of a service.
@@ -60,10 +57,12 @@ class RecordBook {
   void Add(const ObjectKey& key, const std::string& uid, TickRecord record,
            const std::string& emulated);
   void Add(const ObjectKey& key, const std::string& uid, PlacementRecord record);
-  // A decision was made, with or without a world: a hold for lack of counters has none. One with a
-  // world is added before. `emulated`: as above.
-  void Count(const ObjectKey& key, const std::string& uid, const DecisionRecord& decision,
-             const std::string& emulated);
+  // A decision without a world: a hold for lack of counters. It stands until the next Add or
+  // EndHold. `emulated`: as above.
+  void AddHold(const ObjectKey& key, const std::string& uid, DecisionRecord hold,
+               const std::string& emulated);
+  // Nothing is decided now, on purpose: the spec has the counts, or the service sleeps.
+  void EndHold(const ObjectKey& key);
   // Of any service, whether decisions are made for it or not. Takes the place of the pool's earlier
   // one.
   void Add(const ObjectKey& key, StepRecord record);

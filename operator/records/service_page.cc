@@ -196,8 +196,7 @@ Node ServiceTree(const ObjectKey& key, const ServiceRecords& records, WallTime n
     counts.Add("experts", RoleTree(last.world.experts, last.summary.to.experts));
     out.Add("modelError", ErrorTree(last.decision));
   }
-  const DecisionRecord* const held = records.HeldNow();
-  out.Add("hold", held != nullptr ? HoldTree(*held) : Node());
+  out.Add("hold", records.held ? HoldTree(*records.held) : Node());
   out.Add("series", std::move(series));
   out.Add("decisions", std::move(decisions));
   out.Add("placement", records.placement ? PlacementTree(*records.placement) : Node());

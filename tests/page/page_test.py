@@ -171,7 +171,7 @@ class Charts(PageCase):
         self.assertIn("No decision yet.", self.value(DETAIL))
 
     def test_what_holds_decisions_is_named_with_and_without_one(self):
-        hold = {"t": recorded.END, "at": "1A8E", "reason": "EmulationLate", "message": "lower timeScale"}
+        hold = {"t": recorded.END - 90, "at": "1A8E", "reason": "EmulationLate", "message": "lower timeScale"}
         for decided in (False, True):
             one = copy.deepcopy(recorded.service()) | {"hold": hold}
             if not decided:
@@ -180,7 +180,7 @@ class Charts(PageCase):
             self.page.open(self.served.url)
             self.page.wait("!document.getElementById('service').hidden", "the page shows the service")
             said = self.value(DETAIL)
-            self.assertIn("Held now: EmulationLate – lower timeScale", said)
+            self.assertIn("Held now: EmulationLate – lower timeScale (90 s ago)", said)
             self.assertEqual("No decision yet." in said, not decided)
 
 

@@ -125,12 +125,14 @@ Applier::Result Applier::Carry(const AskWorkers& action) {
 
 Applier::Result Applier::Carry(const TakeDecision& action) {
   pass_.memory.remembered.scaling = action.scaling;
-  if (pass_.options.records != nullptr && action.record) {
-    pass_.options.records->Add(pass_.key, pass_.memory.uid, *action.record, action.emulated);
-  }
-  if (pass_.options.records != nullptr && action.scaling.last) {
-    pass_.options.records->Count(pass_.key, pass_.memory.uid, *action.scaling.last,
-                                 action.emulated);
+  RecordBook* const records = pass_.options.records;
+  if (records == nullptr) return Result::kAnew;
+  if (action.record) {
+    records->Add(pass_.key, pass_.memory.uid, *action.record, action.emulated);
+  } else if (action.scaling.hold) {
+    records->AddHold(pass_.key, pass_.memory.uid, *action.scaling.hold, action.emulated);
+  } else {
+    records->EndHold(pass_.key);
   }
   return Result::kAnew;
 }

@@ -37,6 +37,8 @@ struct ScalingMemory {
   std::optional<MonotonicTime> wanted_since;  // of counts that do not all serve yet
   int micro_batches = 0;                      // chosen; 0: none yet
   std::optional<DecisionRecord> last;
+  std::optional<DecisionRecord> hold;   // why the decision at `decided` had no world; nothing: it
+                                        // had one, or nothing was to be decided
   std::vector<DecisionRecord> history;  // changes before `last`, newest first; kMostHistory
   std::vector<EndedThen> ended;         // newest last, as far back as kAttainmentWindow
 

@@ -73,6 +73,7 @@ class Ticking {
 
   ScalingTick Run() {
     next_.decided = seen_.now;
+    next_.hold.reset();
     WatchPods();
     NoteEnded({});
     Decide();
@@ -197,6 +198,7 @@ class Ticking {
     record.reason = std::move(reason);
     record.message = std::move(message);
     Note(std::move(record));
+    next_.hold = next_.last;
   }
 
   void Decide() {
@@ -416,7 +418,12 @@ ScalingTick Tick(const ServiceObserved& seen, const ReconcilerOptions& options,
                  const std::vector<const Rollout*>& pools, int wanted) {
   const Desired& desired = pools.front()->desired;
   const MoEServiceSpec& spec = desired.service.spec;
-  if (!desired.acts() || desired.is_held || !spec.slo.tpot || !desired.wants_pods()) return {};
+  if (!desired.acts() || desired.is_held || !spec.slo.tpot || !desired.wants_pods()) {
+    if (!seen.remembered.scaling.hold) return {};
+    ScalingMemory next = seen.remembered.scaling;
+    next.hold.reset();
+    return {std::move(next), std::nullopt, std::nullopt};
+  }
   const Seconds interval(spec.scaling.interval_seconds);
   const std::optional<MonotonicTime>& decided = seen.remembered.scaling.decided;
   // Most rounds end here, before the memory and the spec are copied.

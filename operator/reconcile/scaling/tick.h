@@ -11,9 +11,9 @@
 
 namespace janus::control {
 
-// A decision that is due: what scaling remembers after it.
+// A decision that is due, or the end of decisions after a hold: what scaling remembers after it.
 struct ScalingTick {
-  std::optional<ScalingMemory> next;      // nothing: no decision is due
+  std::optional<ScalingMemory> next;      // nothing: neither
   std::optional<MonotonicTime> again;     // when the next one is
   std::optional<TickRecord> record = {};  // of a decision on a world
 };

@@ -83,7 +83,8 @@ constexpr ReasonMeaning kReasons[] = {
      "counts give",
      "raise the target, or use other hardware"},
     {"False", "ModelError", "ScalingReady",
-     "the target is missed, since the devices are slower than decisions can learn; the counts stay",
+     "the target is missed, since the devices are slower than decisions can learn; the counts stay "
+     "while enough requests or steps show it",
      "correct the HardwareProfile, or what slows them"},
     {"False, Unknown", "NoMetrics", "ScalingReady, SLOMet",
      "counters of the named member or gateway are missing; the counts stay",

@@ -32,8 +32,9 @@ RoleDevices SlowCpus() {
 
 class ScalingTest : public testing::Test {
  protected:
-  void Begin(const std::string& more = "") {
-    sim_.planner.devices = SlowCpus();
+  void Begin(const std::string& more = "") { Begin(sim_, more); }
+  static void Begin(SimulatedService& sim, const std::string& more = "") {
+    sim.planner.devices = SlowCpus();
     const Result<Node> object = ParseYaml(
         "apiVersion: serving.janus.dev/v1alpha1\nkind: MoEService\n"
         "metadata: {name: demo, namespace: default}\nspec:\n"
@@ -42,9 +43,9 @@ class ScalingTest : public testing::Test {
             more,
         "demo.yaml");
     ASSERT_TRUE(object.ok()) << object.status().ToString();
-    const auto applied = sim_.user.Apply(kMoEServices, *object, Subresource::kNone, {}, {});
+    const auto applied = sim.user.Apply(kMoEServices, *object, Subresource::kNone, {}, {});
     ASSERT_TRUE(applied.ok()) << applied.status().ToString();
-    sim_.RunUntil("Ready");
+    sim.RunUntil("Ready");
   }
   int Desired(Role role) { return DesiredInstances(sim_.Service(), role).value_or(0); }
   int Instances() { return Desired(Role::kAttention) + Desired(Role::kExperts); }
@@ -189,6 +190,32 @@ TEST_F(ScalingTest, RecordsSayWhatHoldsNow) {
   sim_.Run(Seconds(60));
   const Node after = RecordsOfDemo(book, sim_.timeline.WallNow());
   EXPECT_EQ(TextAt(after, {"hold", "reason"}), "EmulationLate");
+}
+
+// A hold ends with the decisions, and is not counted again.
+TEST_F(ScalingTest, RecordsHoldNothingWhereNothingIsToBeDecided) {
+  constexpr std::string_view kFixed =
+      R"("roles":{"attention":{"replicas":1},"experts":{"replicas":2}})";
+  for (const std::string without : {R"("slo":{"tpot":{"targetMilliseconds":100}})", R"("slo":null)",
+                                    R"("slo":null,"suspend":true)"}) {
+    SCOPED_TRACE(without);
+    RecordBook book;
+    SimulatedService sim;
+    sim.options.records = &book;
+    sim.RestartOperator();
+    sim.workers.SetTraffic({.requests_per_second = 1, .late_share = 0.2});
+    Begin(sim);
+    sim.Run(Seconds(60));
+    const Node held = RecordsOfDemo(book, sim.timeline.WallNow());
+    EXPECT_EQ(TextAt(held, {"hold", "reason"}), "EmulationLate");
+    sim.Patch(R"({"spec":{)" + without + "," + std::string(kFixed) + "}}");
+    sim.Run(Seconds(30));
+    const Node fixed = RecordsOfDemo(book, sim.timeline.WallNow());
+    EXPECT_EQ(FindAt(fixed, {"hold"})->kind, Node::Kind::kNull) << WriteJson(fixed);
+    const auto decided = book.Figures().front().decided;
+    sim.Run(Seconds(120));
+    EXPECT_EQ(book.Figures().front().decided, decided);
+  }
 }
 
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
