@@ -18,6 +18,8 @@ class OperatorCase(ClusterCase):
     """A cluster with two fake nodes, fake-a and fake-b, and the kinds of the API. Operators have the rights that the chart
     gives them, in the test's namespace."""
 
+    has_operators = False  # some have started
+
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -35,7 +37,9 @@ class OperatorCase(ClusterCase):
         refused = refusals(audit_log)
         if refused:
             raise AssertionError(f"janus-operator has no right to {refused}")
-        _, others = writes_to_services(audit_log)
+        to_status, others = writes_to_services(audit_log)
+        if cls.has_operators and to_status == 0:
+            raise AssertionError(f"{audit_log} has no write to a MoEService's status, so it does not show what operators did")
         if others:
             raise AssertionError(f"janus-operator wrote more of a MoEService than its status: {others}")
 
@@ -72,6 +76,7 @@ class OperatorCase(ClusterCase):
         ready = process.stdout.readline()
         self.assertRegex(ready, r"^janus-operator ready metrics=\S+ health=\S+$",
                          (self.folder / f"{name}.log").read_text())
+        type(self).has_operators = True
         process.metrics, process.health = re.findall(r"=(\S+)", ready)
         wait_for(lambda: self.page(process.health, "readyz")[0] == 200, "the operator's /readyz")
         return process

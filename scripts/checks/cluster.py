@@ -36,4 +36,7 @@ def run(name, suites, log, lanes=2, until=None, shown=True):
         outcome.suites.append((suite["suite"], suite["seconds"], suite["status"]))
     silent = set(suites) - {suite["suite"] for suite in told}
     outcome.failures += [Failure(suite, "", f"python3 -B {suite}", "it told no result") for suite in sorted(silent)]
+    if status != 0 and not outcome.failures:
+        outcome.failures.append(Failure("e2e/run.py", "", f"python3 -B e2e/run.py {lanes} {' '.join(suites)}",
+                                        f"it ended with {status}"))
     return outcome

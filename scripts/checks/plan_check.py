@@ -11,7 +11,27 @@ import shards
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_MINUTES = 60
+# Suites that draw from JANUS_SEED, and for which one seed is enough.
+ONE_SEED = {
+    "test_support_python",  # it tests how a seed is drawn
+}
 ROOMS = ["common", "kernels", "proto", "rpc", "controllers", "hub", "dataplane", "operator", "cli", "tests"]
+
+
+def drawing_suites():
+    """The suites of ctest with a source that draws from JANUS_SEED, from tests/**/CMakeLists.txt."""
+    found = set()
+    for file in sorted((ROOT / "tests").rglob("CMakeLists.txt")):
+        text = file.read_text()
+        suites = re.findall(r"\bjanus_test\(\s*(\w+)\s(.*?)\bDEPS\b", text, re.S)
+        suites += re.findall(r"\badd_test\(NAME (\w+)\s(.*?)\)$", text, re.S | re.M)
+        for name, words in suites:
+            words = words.replace("${CMAKE_SOURCE_DIR}", str(ROOT)).replace("${CMAKE_CURRENT_SOURCE_DIR}", str(file.parent))
+            for source in re.findall(r"[\w./-]+\.(?:cc|py)\b", words):
+                path = file.parent / source
+                if path.exists() and re.search(r"\b(TestSeed|draw_seed)\(\)", path.read_text()):
+                    found.add(name)
+    return sorted(found)
 
 
 def complaints():
@@ -34,6 +54,10 @@ def complaints():
     for source in sorted(str(p.relative_to(ROOT)) for room in ROOMS for p in (ROOT / room).rglob("*.cc")):
         if not any(source.startswith(folder + "/") for folder in tidied):
             yield f"{source}: no shard of .ci/nightly.toml runs clang-tidy over it"
+    seeded = [pattern for s in all_shards if s.fresh_seed for pattern in s.tests]
+    for suite in drawing_suites():
+        if suite not in ONE_SEED and not any(re.search(pattern, suite) for pattern in seeded):
+            yield f"{suite} draws from JANUS_SEED: no shard of .ci/nightly.toml with fresh_seed runs it"
     for shard in all_shards:
         for source in shard.sources:
             if not (ROOT / source).exists():

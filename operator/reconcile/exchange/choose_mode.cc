@@ -1,6 +1,7 @@
 #include "operator/reconcile/exchange/choose_mode.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -179,11 +180,12 @@ bool IsAllowed(const std::vector<ExchangeWay>& allowed, const ExchangeWay& way) 
 }
 
 // Whatever an epoch is made for, nothing is known that speaks against the current way. If its mode
-// has no room or no use any more, its gate may still stay.
+// was no choice (`was_only_direct`), or has no room or no use any more, its gate may still stay.
 ExchangeWay WithoutLinks(const std::vector<ExchangeWay>& allowed, const ExchangeWay& planned,
-                         const std::optional<ExchangeWay>& current) {
+                         const std::optional<ExchangeWay>& current, bool was_only_direct) {
   if (!current) return planned;
-  if (IsAllowed(allowed, *current)) return *current;
+  const bool was_chosen = !was_only_direct || current->mode != janus::ExchangeMode::kDirect;
+  if (was_chosen && IsAllowed(allowed, *current)) return *current;
   const ExchangeWay same_gate{planned.mode, current->gate};
   return IsAllowed(allowed, same_gate) ? same_gate : planned;
 }
@@ -256,6 +258,9 @@ std::string Compared(const ExchangeWay& chosen, const WayTimes& times, const Ser
 
 LinksReported LinksReportedBy(const TopologyRecord& committed, const Statistics* statistics) {
   LinksReported out;
+  std::set<std::pair<Role, std::string>> nodes;
+  for (const TopologyInstance& one : committed.instances) nodes.emplace(one.role, one.node);
+  out.has_single_instances = nodes.size() == committed.instances.size();
   if (statistics == nullptr) return out;
   std::vector<const TopologyInstance*> attention;
   std::vector<const TopologyInstance*> experts;
@@ -315,7 +320,8 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
   if (reported.links.empty()) {
     const ExchangeWay planned_way{only_direct ? janus::ExchangeMode::kDirect : fallback.mode,
                                   fallback.gate};
-    const ExchangeWay kept = WithoutLinks(allowed, planned_way, current);
+    const ExchangeWay kept =
+        WithoutLinks(allowed, planned_way, current, reported.has_single_instances);
     const std::string why = !current ? "links are measured while the first epoch is prepared"
                             : !reported.has_answer ? "the members have not reported their links yet"
                             : reported.not_measured.empty()

@@ -17,9 +17,11 @@ namespace janus::control {
 // exchange.mode: Auto and exchange.gate: Auto follow what the links between nodes were measured to
 // do (docs/exchange.md, "Auto").
 
-// What the members of the committed epoch have reported of their links.
+// What is known of the committed epoch: what its members have reported of their links.
 struct LinksReported {
   bool has_answer = false;  // they have answered at all
+  // Each of its nodes has one instance: that it is Direct was no choice.
+  bool has_single_instances = false;
   // By (attention node, expert node).
   std::map<std::pair<std::string, std::string>, MeasuredLink> links;
   std::string not_measured;  // a pair that was not measured, and why; empty: none
@@ -49,7 +51,7 @@ inline constexpr double kGainOfEpochSeconds = 1e-4;
 // each expert instance and node needs; routing is taken for uniform. The plan says what may be
 // chosen (ServicePlan::mode_fits, gate_fits). `current`: of the committed epoch; nothing: there is
 // none. `only_for_mode`: nothing but these two would be new in the epoch. Without a measured link
-// the current choice holds while the plan allows it, else the planned default. Pure.
+// what was chosen holds while the plan allows it, else the planned default. Pure.
 ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
                       const LinksReported& reported,
                       const std::optional<controllers::ExchangeWay>& current, bool only_for_mode);

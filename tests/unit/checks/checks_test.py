@@ -1,5 +1,6 @@
 """The report of scripts/test and scripts/nightly for suites that fail, are skipped, pass on a second try or are cut."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -109,10 +110,18 @@ class BuildTest(unittest.TestCase):
 
 
 class ClusterTest(unittest.TestCase):
-    def run_suites(self, status):
-        """`status` is that of e2e/run.py, which has told nothing."""
-        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(process, "run", return_value=status):
-            return cluster.run("cluster", ["e2e/room_test.py"], pathlib.Path(folder) / "cluster.log")
+    def run_suites(self, status, told=None):
+        """`status` is that of e2e/run.py, and `told` its report."""
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "cluster.log"
+
+            def run(*_):
+                if told is not None:
+                    log.with_suffix(".json").write_text(json.dumps(told))
+                return status
+
+            with unittest.mock.patch.object(process, "run", side_effect=run):
+                return cluster.run("cluster", ["e2e/room_test.py"], log)
 
     def test_interrupted_suites_are_no_failure(self):
         for status in (-9, -15, 130, 143):
@@ -123,6 +132,17 @@ class ClusterTest(unittest.TestCase):
         for status in (-11, 134, 139):
             (failure,) = self.run_suites(status).failures
             self.assertEqual((failure.suite, failure.reason), ("e2e/room_test.py", "it told no result"))
+
+    def test_an_error_after_the_last_suite_is_a_failure(self):
+        passed = {"suite": "e2e/room_test.py", "status": "passed", "passed": 2, "skipped": 0, "failures": [], "seconds": 1}
+        self.assertEqual(self.run_suites(0, [passed]).failures, [])
+        for status in (1, 139):
+            (failure,) = self.run_suites(status, [passed]).failures
+            self.assertEqual((failure.suite, failure.reason), ("e2e/run.py", f"it ended with {status}"))
+            self.assertIn("e2e/run.py 2 e2e/room_test.py", failure.repeat)
+        failed = passed | {"status": "failed", "failures": [{"test": "Room.test", "repeat": "again"}]}
+        (failure,) = self.run_suites(1, [failed]).failures
+        self.assertEqual(failure.test, "Room.test")
 
 
 class CountTest(unittest.TestCase):

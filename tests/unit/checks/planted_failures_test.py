@@ -1,5 +1,5 @@
-"""scripts/test over a small tree with a planted failure in each of its phases: one run reports them all, with commands that
-repeat them."""
+"""scripts/test over a small tree with a planted failure in each of the phases lint, build, tests and cluster: one run reports
+them all, with commands that repeat them."""
 
 import os
 import pathlib

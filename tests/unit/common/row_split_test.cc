@@ -189,6 +189,7 @@ TEST(RowSplit, IsSoundAndNearTheBoundWhateverTheRound) {
     ASSERT_GE(static_cast<double>(busiest), bound * (1 - 1e-6));
     const int64_t unsplit =
         BusiestUnsplit(round.layer, round.ids, work.rows_of_expert(), round.crossover);
+    ASSERT_LE(static_cast<double>(busiest), static_cast<double>(unsplit) * 2.5) << "case " << i;
     far_worse += static_cast<double>(busiest) > static_cast<double>(unsplit) * 1.05 ? 1 : 0;
     worse += busiest > unsplit ? 1 : 0;
     better += busiest < unsplit ? 1 : 0;
@@ -202,7 +203,7 @@ TEST(RowSplit, IsSoundAndNearTheBoundWhateverTheRound) {
   EXPECT_LT(sum / rounds, 1.02);
   EXPECT_LT(worse, better / 50);
   // The search does not find every split: in one round of 14,000 it is up to twice as far.
-  EXPECT_LE(far_worse, 5);
+  EXPECT_LE(far_worse, 1);
 }
 
 TEST(RowSplit, AnswersDependOnTheRowsAlone) {

@@ -227,6 +227,19 @@ TEST(ChooseMode, KeepsWithoutMeasuredLinksOnlyWhatIsAllowed) {
   EXPECT_EQ(way(TopologyOf(2, 8, 1), planned), OnAttention(kDirect)) << "nothing to bundle";
 }
 
+TEST(ChooseMode, KeepsNoDirectThatWasNoChoice) {
+  LinksReported of_singles;
+  of_singles.has_single_instances = true;
+  const auto way = [&](const Topology& topology, const ExchangeWay& current) {
+    return ChooseMode(topology, WithBothSides(), of_singles, current, false).way;
+  };
+  EXPECT_EQ(way(ManyExpertNodes(), OnExperts(kDirect)), OnExperts(kTwoPhaseParallel));
+  EXPECT_EQ(way(ManyExpertNodes(), OnAttention(kDirect)), OnAttention(kTwoPhaseParallel));
+  EXPECT_EQ(way(TopologyOf(2, 8, 1), OnAttention(kDirect)), OnAttention(kDirect));
+  // Where Direct had no room.
+  EXPECT_EQ(way(ManyExpertNodes(), OnExperts(kTwoPhaseSingle)), OnExperts(kTwoPhaseSingle));
+}
+
 TEST(ChooseMode, LeavesOutAGateWithoutRoom) {
   const Topology topology = ManyExpertNodes();
   LinksReported reported = Reported(topology, kSlow);
@@ -347,6 +360,15 @@ TEST(LinksReportedBy, NamesNodesAndCountsRows) {
   EXPECT_EQ(reported.links.at({"a0", "e0"}), kSlow);
   EXPECT_EQ(reported.not_measured, "a0 to e1: its answers took too long");
   EXPECT_DOUBLE_EQ(reported.rows_per_step, 8);
+}
+
+TEST(LinksReportedBy, SeesWhereEachNodeHasOneInstance) {
+  TopologyRecord record = Record();
+  EXPECT_TRUE(LinksReportedBy(record, nullptr).has_single_instances);
+  record.instances[0].node = "e0";
+  EXPECT_TRUE(LinksReportedBy(record, nullptr).has_single_instances) << "nodes are of one role";
+  record.instances[2].node = "e0";
+  EXPECT_FALSE(LinksReportedBy(record, nullptr).has_single_instances);
 }
 
 TEST(LinksReportedBy, TakesNothingOfAnotherEpoch) {

@@ -78,6 +78,21 @@ TEST_F(ExchangeModeTest, IsTheDefaultWithItsReasonWhereNothingWasMeasured) {
   EXPECT_TRUE(Contains(Reason(), "its answers took too long")) << Reason();
 }
 
+// The first epoch was Direct because nothing could be bundled, not because Direct is fast.
+TEST(GrownService, TakesTheDefaultWhereItsModeWasNoChoice) {
+  SimulatedService sim;
+  sim.workers.measured = [](Rank) { return std::nullopt; };
+  sim.Apply(1, 1);
+  sim.Patch(R"({"spec":{"roles":{"attention":{"instancesPerPod":4}}}})");
+  sim.RunUntil("Ready");
+  ASSERT_EQ(sim.Topology()->spec.committed->mode, kDirect);
+  sim.Patch(R"({"spec":{"roles":{"attention":{"replicas":4}}}})");
+  sim.Run(Seconds(180));
+  const TopologyRecord committed = *sim.Topology()->spec.committed;
+  EXPECT_EQ(committed.instances.size(), 5u);
+  EXPECT_EQ(committed.mode, kTwoPhaseParallel);
+}
+
 // Four expert pods of two instances; each has an eighth of the experts, and a row chooses two.
 class GateTest : public testing::Test {
  protected:
