@@ -205,6 +205,9 @@ void ScriptedWorkers::CountTraffic() {
   const double elapsed = Seconds(timeline_.Now() - counted_).count();
   counted_ = timeline_.Now();
   fraction_ += elapsed * traffic_->requests_per_second;
+  // Each is noted by itself, below: more than these would take minutes and more.
+  constexpr double kMostCome = uint64_t{1} << 20;
+  fraction_ = std::clamp(fraction_, 0.0, kMostCome);
   const auto came = Count(fraction_);
   fraction_ -= static_cast<double>(came);
   step_fraction_ += elapsed / traffic_->tpot_seconds;

@@ -267,6 +267,17 @@ TEST_F(ScalingTest, ImpossibleCountersHoldAndNameWhoReportedThem) {
   EXPECT_EQ(Instances(), before);
 }
 
+// No integer holds so many, and the test ends all the same.
+TEST_F(ScalingTest, AbsurdlyManyRequestsEnd) {
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  sim_.Run(Seconds(30));
+  const int before = Instances();
+  sim_.workers.SetTraffic({.requests_per_second = 1e300});
+  sim_.Run(Seconds(20));
+  EXPECT_GE(Instances(), before) << Scaling();
+}
+
 TEST_F(ScalingTest, InstancesThatNoNodeTakesAreGivenUp) {
   sim_.workers.SetTraffic({.requests_per_second = 1});
   Begin("  scaling: {pendingTimeoutSeconds: 60}\n");
