@@ -57,7 +57,8 @@ class MonitoringTest(ServedCase):
         self.apply("demo", "demo", slo=TARGETS, roles={"attention": {"replicas": 1}, "experts": {"replicas": 2}})
         # A service that decides by itself: on timed devices. Clients ask both for the model "demo".
         self.apply("auto", "demo", "demo", slo=TARGETS, device="Timed",
-                   timed={"hardware": "H200", "model": "deepseek-v3"}, scaling={"intervalSeconds": 5})
+                   # Slow enough for two cores: late results would hold every decision.
+                   timed={"hardware": "A100", "model": "mixtral-8x22b", "timeScale": 0.25}, scaling={"intervalSeconds": 5})
         self.prometheus = Prometheus(self)
         for service in ("demo", "auto"):
             self.await_served(service)
