@@ -120,9 +120,9 @@ class World:
         """What must be the same again with the old spec."""
         return {"pods": sorted((pod["metadata"]["labels"][ROLE], pod["metadata"]["labels"]["serving.janus.dev/revision"])
                                for pod in self.pods(service)),
-                # SLOMet tells of the traffic.
+                # The other two tell of the traffic and of decisions.
                 "conditions": {kind: (one["status"], one["reason"]) for kind, one in self.conditions(service).items()
-                               if kind != "SLOMet"},
+                               if kind not in ("SLOMet", "ScalingReady")},
                 **self._kept(service)}
 
 
