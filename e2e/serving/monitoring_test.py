@@ -58,7 +58,7 @@ class MonitoringTest(ServedCase):
         # A service that decides by itself: on timed devices. Clients ask both for the model "demo".
         self.apply("auto", "demo", "demo", slo=TARGETS, device="Timed",
                    # Slow enough for two cores: late results would hold every decision.
-                   timed={"hardware": "A100", "model": "mixtral-8x22b", "timeScale": 0.25}, scaling={"intervalSeconds": 5})
+                   timed={"hardware": "A100", "model": "mixtral-8x22b", "scale": 16}, scaling={"intervalSeconds": 5})
         self.prometheus = Prometheus(self)
         for service in ("demo", "auto"):
             self.await_served(service)
