@@ -2,7 +2,8 @@
 
 Each asker takes the prompts in turn, greedily, with a new connection for every request, until standard input ends. A line
 on standard input is answered with the number of answers so far. The last line has the number of answers, the failures,
-every text among the answers to each prompt, and the longest wait for a first or a next token.
+every text among the answers to each prompt, and the longest wait for a first or a next token. A failure has the second
+of the run at which its request began and ended, and the causes that the client wraps.
 """
 
 import collections
@@ -21,6 +22,7 @@ class Tally:
         self.failures = []
         self.texts = collections.defaultdict(set)
         self.longest = 0.0
+        self.began = time.monotonic()
 
     def answered(self, prompt, text, longest):
         with self.lock:
@@ -28,9 +30,14 @@ class Tally:
             self.texts[prompt].add(text)
             self.longest = max(self.longest, longest)
 
-    def failed(self, error):
+    def failed(self, error, began):
+        causes, cause = [], error
+        while cause is not None:
+            causes.append(f"{type(cause).__name__}: {cause}")
+            cause = cause.__cause__ or cause.__context__
         with self.lock:
-            self.failures.append(f"{type(error).__name__}: {error}")
+            self.failures.append(f"{' from '.join(causes)} (from {began - self.began:.1f} to "
+                                 f"{time.monotonic() - self.began:.1f} s)")
 
     def all(self):
         with self.lock:
@@ -59,10 +66,11 @@ def main():
         while not over.is_set():
             prompt = prompts[which % len(prompts)]
             which += 1
+            began = time.monotonic()
             try:
                 tally.answered(prompt, *answer(url, prompt, max_tokens))
             except Exception as error:  # as a client sees it  # pylint: disable=broad-except
-                tally.failed(error)
+                tally.failed(error, began)
 
     threads = [threading.Thread(target=ask, args=(which,)) for which in range(askers)]
     for thread in threads:

@@ -332,7 +332,7 @@ class Seeing {
     const TopologyRecord* const committed = front_.committed();
     if (committed == nullptr) return;
     topology.epoch = committed->epoch;
-    topology.is_told = ServesCommitted(front_);
+    topology.is_told = ServesCommitted(front_) || IsHandedOver();
     topology.has_lost = AliveOf(*committed, seen_.alive).size() < committed->instances.size();
     topology.lost = front_.epochs().WhyLost(committed->epoch);
     if (topology.lost.empty()) topology.lost = HungMember(*committed);
@@ -391,6 +391,17 @@ class Seeing {
     if (out_.tokens_per_second == 0 && !Was({"status", "slo", "tokensPerSecond"})) {
       out_.tokens_per_second.reset();
     }
+  }
+
+  // Gateways hold what is asked while members go from one epoch to the next. This takes tens of
+  // milliseconds, so a service that served goes on to serve; otherwise every resize would be a
+  // moment of not being Ready.
+  bool IsHandedOver() const {
+    const std::vector<Condition> said = ReadConditions(seen_.tree);
+    return !front_.epochs().progress.tell_failed &&
+           std::ranges::any_of(said, [](const Condition& one) {
+             return one.type == "TopologyReady" && one.status == ConditionStatus::kTrue;
+           });
   }
 
   // What the status says of the pool's topology so far; null: nothing.

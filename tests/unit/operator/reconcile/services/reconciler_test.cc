@@ -231,6 +231,26 @@ TEST(Reconciler, AContainerThatIsBackInSecondsComesIntoOneEpoch) {
   EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
 }
 
+TEST(Reconciler, AServiceIsAvailableThroughoutAChangeOfEpochs) {
+  SimulatedService sim;
+  sim.Apply(1, 2);
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.Apply(2, 3);
+  for (int i = 0; i < 3000; ++i) {
+    sim.Run(Seconds(0.01));
+    ASSERT_EQ(sim.Condition("Available"), "True/Serving") << i;
+    ASSERT_EQ(sim.Condition("TopologyReady"), "True/Committed") << i;
+  }
+  EXPECT_EQ(sim.Topology()->spec.committed->epoch, 2);
+  // Members that cannot be told may serve the old epoch, the new one or none.
+  sim.workers.commit_fails = Unavailable("attention-1: no answer");
+  sim.Apply(2, 2);
+  sim.RunUntil("Progressing");
+  sim.Run(Seconds(5));
+  EXPECT_EQ(sim.Condition("Available"), "False/TopologyNotReady");
+}
+
 TEST(Reconciler, AContainerThatIsLongInComingBackIsNotWaitedFor) {
   SimulatedService sim;
   sim.Apply(1, 2);
