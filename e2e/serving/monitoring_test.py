@@ -33,9 +33,12 @@ class MonitoringTest(ServedCase):
     values = {"timedDevices__enabled": "true"}
 
     def wanted(self, queries):
-        """Of (title, query), those without data."""
-        return [(title, query) for title, query in queries if not any(
-            self.prometheus.query(query.replace("$service", service)) for service in ("demo", "auto"))]
+        """Of (title, query), those without data. On a machine that is too busy for timed devices, decisions are held, and so
+        predict nothing."""
+        is_held = any(one["reason"] == "EmulationLate" for one in self.get("moesvc/auto")["status"]["conditions"])
+        return [(title, query) for title, query in queries
+                if not (is_held and "janus_tpot_predicted_seconds" in query) and not any(
+                    self.prometheus.query(query.replace("$service", service)) for service in ("demo", "auto"))]
 
     def queries(self):
         for path in DASHBOARDS:
