@@ -238,24 +238,35 @@ class Ticking {
                   "emulated device would have them, so the measured times are those of this "
                   "machine; lower spec.timed.timeScale, raise spec.timed.scale or use more cores");
     }
-    const janus::Result<PredictorInputs> inputs =
-        InputsOf({spec_, *desired_.planned, *policy, seen_.profiles, options_.ground,
-                  PodCount(look.attention.ready, serving_pools_),
-                  PodCount(look.experts.ready, serving_pools_), StoodFor()});
+    const RunningService service = {spec_,
+                                    *desired_.planned,
+                                    *policy,
+                                    seen_.profiles,
+                                    options_.ground,
+                                    PodCount(look.attention.ready, serving_pools_),
+                                    PodCount(look.experts.ready, serving_pools_),
+                                    StoodFor()};
+    const janus::Result<PredictorInputs> inputs = InputsOf(service);
     if (!inputs.ok()) return HoldFor(inputs.status());
+    const janus::Result<PredictionBasis> basis = BasisOf(service);
+    if (!basis.ok()) return HoldFor(basis.status());
     const janus::Result<controllers::Predictor> predictor = next_.predictors.Get(*inputs);
     if (!predictor.ok()) return HoldFor(predictor.status());
+    if (!next_.basis) next_.basis = *basis;
+    ForgetLearned(*next_.basis, *basis, next_.decide);
+    if (!HasSameFactors(*next_.basis, *basis)) next_.basis = *basis;
     const bool begins = next_.decide.last_time_seconds < 0;
     controllers::Outcome outcome =
         controllers::Decide(*predictor, *policy, *world, std::move(next_.decide));
     next_.decide = std::move(outcome.memory);
     Take(outcome.decision, *world);
-    record_ = TickRecord{seen_.wall,
-                         begins,
-                         std::make_shared<const RecordedSetting>(RecordedSetting{*policy, *inputs}),
-                         *world,
-                         std::move(outcome.decision),
-                         *next_.last};
+    record_ = TickRecord{
+        seen_.wall,
+        begins,
+        std::make_shared<const RecordedSetting>(RecordedSetting{*policy, *inputs, *next_.basis}),
+        *world,
+        std::move(outcome.decision),
+        *next_.last};
   }
 
   // What the members of all pools that serve have reported. False: one has not, and the decision
