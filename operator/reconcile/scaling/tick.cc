@@ -12,6 +12,7 @@
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/pools/statistics.h"
 #include "operator/reconcile/scaling/decision_tree.h"
+#include "operator/scaling/late_results.h"
 #include "operator/scaling/policy_of.h"
 #include "operator/scaling/predictors.h"
 #include "operator/scaling/setting_of.h"
@@ -236,7 +237,8 @@ class Ticking {
       return Hold("EmulationLate",
                   "since the last decision more than 10 % of the results came later than the "
                   "emulated device would have them, so the measured times are those of this "
-                  "machine; lower spec.timed.timeScale, raise spec.timed.scale or use more cores");
+                  "machine; " +
+                      RemedyOfLateResults(spec_.timed ? spec_.timed->device() : TimedDevice()));
     }
     const RunningService service = {spec_,
                                     *desired_.planned,
