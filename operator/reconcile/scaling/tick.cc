@@ -389,6 +389,9 @@ class Ticking {
       next_.wanted = record.to;
       next_.wanted_since = seen_.now;
       if (decision.verb == Verb::kScale) next_.micro_batches = decision.target.how.micro_batches;
+    } else if (next_.decide.pending.empty() &&
+               decision.target.how.micro_batches != world.current.micro_batches) {
+      next_.micro_batches = decision.target.how.micro_batches;
     }
     Note(std::move(record));
   }

@@ -291,6 +291,25 @@ TEST_F(ScalingTest, NoOtherCountAndNoJitterUndoesWhatWasLearned) {
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
+// The load needs two of them, and no other counts are allowed.
+TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.options.timed_devices = true;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic(
+      {.requests_per_second = 1, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
+  Begin(
+      "  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, scale: 16}\n"
+      "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
+      "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n");
+  EXPECT_EQ(sim_.workers.last().micro_batches, 1);
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  sim_.ExpectMembers(3, 5);
+  ExpectTheSameAgain(book, sim_.timeline.WallNow());
+}
+
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
   Begin();
   sim_.Run(Seconds(60));
