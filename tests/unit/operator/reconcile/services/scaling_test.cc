@@ -307,6 +307,12 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   sim_.Run(Seconds(60));
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
   sim_.ExpectMembers(3, 5);
+  // Another leader keeps them before it has decided.
+  const int prepares = sim_.workers.prepares();
+  sim_.RestartOperator();
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  EXPECT_EQ(sim_.workers.prepares(), prepares);
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
