@@ -362,7 +362,8 @@ std::string Describe(const LoadSummary& summary) {
   if (IsVoid(summary.timed_waits, summary.timed_overruns)) {
     std::snprintf(line, sizeof(line),
                   "void: %.1f %% of the results came more than 2 ms late, so these times are not "
-                  "valid; serve with a lower --time-scale, or on more cores\n",
+                  "valid; serve with a lower --time-scale if it is above 1, with a larger --scale "
+                  "and fewer requests, or on more cores\n",
                   100.0 * static_cast<double>(summary.timed_overruns) /
                       static_cast<double>(summary.timed_waits));
     out += line;

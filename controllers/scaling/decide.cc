@@ -75,7 +75,10 @@ class Decider {
     decision_.target = {world_.current, 0};
     if (!CannotDecide()) {
       Observe();
-      if (!IsHeld() && !IsInFlight()) Weigh();
+      if (!IsHeld() && !IsInFlight()) {
+        Weigh();
+        if (decision_.verb == Verb::kHold && !policy_.is_advisory) SplitSteps();
+      }
     }
     if (decision_.verb == Verb::kHold && !memory_.pending.empty() && !decision_.advised) {
       decision_.target = TargetOf(memory_.pending.back().to);
@@ -641,6 +644,25 @@ class Decider {
       return world_.step->seconds.step;
     }
     return std::nullopt;
+  }
+
+  // A move sets the number of micro-batches for the most that is expected. While the counts stay,
+  // it follows the present load: an epoch of the same instances is there at once, so no room for
+  // bursts is needed. Under a small load each micro-batch reads nearly all weights again. More of
+  // them come without delay, since a larger load may need them; fewer only if a somewhat larger
+  // load does not want them back.
+  void SplitSteps() {
+    constexpr double kLarger = 1.25;
+    if (!memory_.pending.empty() || !IsServing() || predictor_.Whole() != nullptr) return;
+    const int before = HowItRuns().micro_batches;
+    const int wanted = Steady(current_, now_).how.micro_batches;
+    if (wanted == before) return;
+    if (wanted < before) {
+      const Demand larger = Times(now_, kLarger);
+      if (!IsSettled() || Steady(current_, larger).how.micro_batches >= before) return;
+    }
+    decision_.target.how.micro_batches = wanted;
+    decision_.text += Format("; micro-batches: %d instead of %d", wanted, before);
   }
 
   // No cheaper counts carry the window's peak. Would the current load fit on one pod less?

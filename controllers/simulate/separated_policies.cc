@@ -41,7 +41,11 @@ class Decided final : public SimulatedPolicy {
     memory_ = std::move(outcome.memory);
     Decision& decision = outcome.decision;
     if (decision.verb == Verb::kHold) {
-      return {std::nullopt, std::move(decision.text), ToString(decision.reason)};
+      const bool splits_otherwise = memory_.pending.empty() && decision.target.how.micro_batches !=
+                                                                   seen.world.current.micro_batches;
+      if (!splits_otherwise) {
+        return {std::nullopt, std::move(decision.text), ToString(decision.reason)};
+      }
     }
     return {WishOf(*predictor_, decision.target.how),
             std::string(ToString(decision.reason)) + ": " + decision.text,

@@ -140,6 +140,19 @@ void VisitOptions(V& v, O& o) {
   v.Number("times_faster", o.times_faster);
 }
 
+template <class V, class B>
+void VisitBasis(V& v, B& basis) {
+  VisitModel(v, basis.model);
+  VisitHardware(v, basis.attention);
+  VisitHardware(v, basis.experts);
+  v.Maybe("timed", basis.timed, [&](auto& timed) {
+    v.Text("timed_hardware", timed.hardware);
+    v.Text("timed_model", timed.model);
+    v.Number("timed_scale", timed.scale);
+    v.Number("time_scale", timed.time_scale);
+  });
+}
+
 template <class V, class S>
 void VisitSetting(V& v, S& setting) {
   VisitPolicy(v, setting.policy);
@@ -151,6 +164,7 @@ void VisitSetting(V& v, S& setting) {
   v.Number("attention_per_node", setting.inputs.attention_per_node);
   v.Number("experts_per_node", setting.inputs.experts_per_node);
   VisitOptions(v, setting.inputs.options);
+  v.Later([&] { VisitBasis(v, setting.basis); });
 }
 
 template <class V, class D>

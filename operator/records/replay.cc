@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "operator/scaling/prediction_basis.h"
 #include "operator/scaling/predictors.h"
 
 namespace janus::control {
@@ -27,8 +28,11 @@ janus::Result<Replayed> Replay(const std::vector<RecordedTick>& ticks, const Rep
   Predictors predictors;
   controllers::Memory memory;
   bool has_begun = false;
+  const PredictionBasis* basis = nullptr;
   for (const RecordedTick& tick : ticks) {
     if (tick.begins) memory = {};
+    if (basis != nullptr) ForgetLearned(*basis, tick.setting->basis, memory);
+    basis = &tick.setting->basis;
     has_begun = has_begun || tick.begins;
     const double since_first = tick.world.time_seconds - ticks.front().world.time_seconds;
     if (!has_begun && since_first < kSettles.count()) ++out.settling;

@@ -9,6 +9,7 @@
 #include "controllers/scaling/policy.h"
 #include "controllers/scaling/world.h"
 #include "operator/scaling/decision_record.h"
+#include "operator/scaling/prediction_basis.h"
 #include "operator/scaling/predictor_inputs.h"
 
 namespace janus::control {
@@ -18,6 +19,7 @@ namespace janus::control {
 struct RecordedSetting {
   controllers::ScalingPolicy policy;
   PredictorInputs inputs;
+  PredictionBasis basis;  // that factors are learned against; empty in records of earlier versions
   friend bool operator==(const RecordedSetting&, const RecordedSetting&) = default;
 };
 

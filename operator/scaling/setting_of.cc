@@ -28,7 +28,13 @@ controllers::ModelShape ShapeOfService(const PlannedService& planned) {
   return shape;
 }
 
-Result<HardwareProfile> HardwareOfRole(const RunningService& service, Role role) {
+// What a profile is of.
+enum class Extent {
+  kInstance,  // the share of one instance
+  kSource,    // as PredictionBasis has it
+};
+
+Result<HardwareProfile> HardwareOfRole(const RunningService& service, Role role, Extent extent) {
   const bool is_attention = role == Role::kAttention;
   const RoleDevices& devices = service.planned.devices;
   const ServicePlan& plan = service.planned.plan;
@@ -37,6 +43,7 @@ Result<HardwareProfile> HardwareOfRole(const RunningService& service, Role role)
   device.profile = is_attention ? service.spec.roles.attention.hardware_profile
                                 : service.spec.roles.experts.hardware_profile;
   device.report = is_attention ? devices.attention : devices.experts;
+  if (extent == Extent::kSource) return HardwareOf(device, service.profiles);
   device.threads = plan.compute_threads;
   const PodNeed need = is_attention ? plan.need.attention_pod() : plan.need.expert_pod();
   device.memory_bytes = static_cast<double>(std::max<int64_t>(need.total(), 1));
@@ -100,12 +107,38 @@ void SetExchange(const ServicePlan& plan, Ground ground, PredictorInputs& out) {
 }
 
 // What a timed device is taken for: a profile that the role names may differ from what it plays.
-Result<HardwareProfile> BelievedOf(const RunningService& service, Role role,
-                                   const StandsFor& named) {
+Result<HardwareProfile> BelievedOf(const RunningService& service, Role role, const StandsFor& named,
+                                   Extent extent) {
   const RolesSpec& roles = service.spec.roles;
   const bool names_one = role == Role::kAttention ? !roles.attention.hardware_profile.empty()
                                                   : !roles.experts.hardware_profile.empty();
-  return names_one ? HardwareOfRole(service, role) : FindHardware(named.hardware);
+  return names_one ? HardwareOfRole(service, role, extent) : FindHardware(named.hardware);
+}
+
+Result<HardwareProfile> ProfileOf(const RunningService& service, Role role, Extent extent) {
+  return service.stands_for ? BelievedOf(service, role, *service.stands_for, extent)
+                            : HardwareOfRole(service, role, extent);
+}
+
+Result<controllers::ModelShape> PredictedModel(const RunningService& service) {
+  controllers::ModelShape served = ShapeOfService(service.planned);
+  if (!service.stands_for) return served;
+  JANUS_ASSIGN_OR_RETURN(controllers::ModelShape named,
+                         controllers::FindModel(service.stands_for->model));
+  if (named.experts < served.experts) {
+    return InvalidArgument("a timed device cannot stand for " + service.stands_for->model +
+                           " with " + std::to_string(named.experts) +
+                           " experts in a layer: the served model has " +
+                           std::to_string(served.experts));
+  }
+  return named;
+}
+
+// No time depends on the rest.
+HardwareProfile TimesOf(HardwareProfile profile) {
+  profile.price = HardwareProfile().price;
+  profile.memory_bytes = HardwareProfile().memory_bytes;
+  return profile;
 }
 
 }  // namespace
@@ -113,26 +146,17 @@ Result<HardwareProfile> BelievedOf(const RunningService& service, Role role,
 Result<PredictorInputs> InputsOf(const RunningService& service) {
   const ServicePlan& plan = service.planned.plan;
   PredictorInputs out;
-  out.model = ShapeOfService(service.planned);
+  JANUS_ASSIGN_OR_RETURN(out.attention, ProfileOf(service, Role::kAttention, Extent::kInstance));
+  JANUS_ASSIGN_OR_RETURN(out.experts, ProfileOf(service, Role::kExperts, Extent::kInstance));
+  JANUS_ASSIGN_OR_RETURN(out.model, PredictedModel(service));
   controllers::PredictorOptions& options = out.options;
   double experts_for_one = 1;
   if (const std::optional<StandsFor>& named = service.stands_for) {
-    JANUS_ASSIGN_OR_RETURN(out.attention, BelievedOf(service, Role::kAttention, *named));
-    JANUS_ASSIGN_OR_RETURN(out.experts, BelievedOf(service, Role::kExperts, *named));
-    const int served = out.model.experts;
-    JANUS_ASSIGN_OR_RETURN(out.model, controllers::FindModel(named->model));
-    if (out.model.experts < served) {
-      return InvalidArgument("a timed device cannot stand for " + named->model + " with " +
-                             std::to_string(out.model.experts) +
-                             " experts in a layer: the served model has " + std::to_string(served));
-    }
-    experts_for_one = static_cast<double>(out.model.experts) / served;
+    experts_for_one = static_cast<double>(out.model.experts) / service.planned.model.moe.experts;
     options.rows_for_one = named->rows_for_one;
     options.times_faster = named->times_faster;
     options.modes = {janus::ExchangeMode::kDirect};
   } else {
-    JANUS_ASSIGN_OR_RETURN(out.attention, HardwareOfRole(service, Role::kAttention));
-    JANUS_ASSIGN_OR_RETURN(out.experts, HardwareOfRole(service, Role::kExperts));
     out.shares_node = service.ground == Ground::kMachine && !plan.nodes;
     SetExchange(plan, service.ground, out);
   }
@@ -147,6 +171,19 @@ Result<PredictorInputs> InputsOf(const RunningService& service) {
   const bool is_cpu = out.attention.is_cpu || out.experts.is_cpu;
   options.min_micro_batches = std::max(micro_batches, 1);
   options.max_micro_batches = micro_batches > 0 ? micro_batches : is_cpu ? 1 : 2;
+  return out;
+}
+
+Result<PredictionBasis> BasisOf(const RunningService& service) {
+  PredictionBasis out;
+  JANUS_ASSIGN_OR_RETURN(HardwareProfile attention,
+                         ProfileOf(service, Role::kAttention, Extent::kSource));
+  JANUS_ASSIGN_OR_RETURN(HardwareProfile experts,
+                         ProfileOf(service, Role::kExperts, Extent::kSource));
+  out.attention = TimesOf(std::move(attention));
+  out.experts = TimesOf(std::move(experts));
+  JANUS_ASSIGN_OR_RETURN(out.model, PredictedModel(service));
+  if (service.spec.timed) out.timed = service.spec.timed->device();
   return out;
 }
 

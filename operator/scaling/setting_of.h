@@ -11,6 +11,7 @@
 #include "operator/api/moeservice.h"
 #include "operator/api/supported.h"
 #include "operator/reconcile/capacity/service_planner.h"
+#include "operator/scaling/prediction_basis.h"
 #include "operator/scaling/predictor_inputs.h"
 
 namespace janus::control {
@@ -46,5 +47,8 @@ struct RunningService {
 // Errors: of HardwareOf; NotFound: no such preset of a timed device; InvalidArgument: its model has
 // fewer experts than the served one. Pure.
 Result<PredictorInputs> InputsOf(const RunningService& service);
+
+// What these inputs are made from. Errors and purity are those of InputsOf.
+Result<PredictionBasis> BasisOf(const RunningService& service);
 
 }  // namespace janus::control

@@ -6,6 +6,7 @@
 #include "operator/reconcile/pods/pods.h"
 #include "operator/reconcile/pools/pools.h"
 #include "operator/reconcile/scaling/decision_tree.h"
+#include "operator/reconcile/scaling/tick.h"
 
 namespace janus::control {
 
@@ -35,7 +36,13 @@ void TakeScaledCount(const PlanningSide& from, Role role, std::optional<int> bef
 
 void TakeMicroBatches(const PlanningSide& from, Desired& out) {
   int32_t& micro_batches = out.service.spec.pipeline.micro_batches;
-  if (micro_batches == 0) micro_batches = from.seen.remembered.scaling.micro_batches;
+  if (micro_batches != 0) return;
+  micro_batches = from.seen.remembered.scaling.micro_batches;
+  // A new leader has not decided yet.
+  const TopologyRecord* const committed = from.side.committed();
+  if (micro_batches == 0 && committed != nullptr && IsScaled(out.service.spec)) {
+    micro_batches = committed->micro_batches;
+  }
 }
 
 }  // namespace janus::control

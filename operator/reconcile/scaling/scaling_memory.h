@@ -11,6 +11,7 @@
 #include "controllers/observe/world_from.h"
 #include "controllers/scaling/decide.h"
 #include "operator/scaling/decision_record.h"
+#include "operator/scaling/prediction_basis.h"
 #include "operator/scaling/predictors.h"
 
 namespace janus::control {
@@ -29,6 +30,8 @@ struct ScalingMemory {
   controllers::Memory decide;
   controllers::LookHistory looks;
   Predictors predictors;
+  // That `decide` has learned against; nothing: it has not learned. Jitter leaves it as it is.
+  std::optional<PredictionBasis> basis;
   std::optional<MonotonicTime> decided;       // when the last decision was made
   std::optional<MonotonicTime> looked;        // when the answer that it was made from had come
   uint64_t timed_waits = 0;                   // of all members, at `looked`

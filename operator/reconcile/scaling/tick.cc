@@ -12,6 +12,7 @@
 #include "operator/reconcile/pass/wake_time.h"
 #include "operator/reconcile/pools/statistics.h"
 #include "operator/reconcile/scaling/decision_tree.h"
+#include "operator/scaling/late_results.h"
 #include "operator/scaling/policy_of.h"
 #include "operator/scaling/predictors.h"
 #include "operator/scaling/setting_of.h"
@@ -236,26 +237,38 @@ class Ticking {
       return Hold("EmulationLate",
                   "since the last decision more than 10 % of the results came later than the "
                   "emulated device would have them, so the measured times are those of this "
-                  "machine; lower spec.timed.timeScale, raise spec.timed.scale or use more cores");
+                  "machine; " +
+                      RemedyOfLateResults(spec_.timed ? spec_.timed->device() : TimedDevice()));
     }
-    const janus::Result<PredictorInputs> inputs =
-        InputsOf({spec_, *desired_.planned, *policy, seen_.profiles, options_.ground,
-                  PodCount(look.attention.ready, serving_pools_),
-                  PodCount(look.experts.ready, serving_pools_), StoodFor()});
+    const RunningService service = {spec_,
+                                    *desired_.planned,
+                                    *policy,
+                                    seen_.profiles,
+                                    options_.ground,
+                                    PodCount(look.attention.ready, serving_pools_),
+                                    PodCount(look.experts.ready, serving_pools_),
+                                    StoodFor()};
+    const janus::Result<PredictorInputs> inputs = InputsOf(service);
     if (!inputs.ok()) return HoldFor(inputs.status());
+    const janus::Result<PredictionBasis> basis = BasisOf(service);
+    if (!basis.ok()) return HoldFor(basis.status());
     const janus::Result<controllers::Predictor> predictor = next_.predictors.Get(*inputs);
     if (!predictor.ok()) return HoldFor(predictor.status());
+    if (!next_.basis) next_.basis = *basis;
+    ForgetLearned(*next_.basis, *basis, next_.decide);
+    if (!HasSameFactors(*next_.basis, *basis)) next_.basis = *basis;
     const bool begins = next_.decide.last_time_seconds < 0;
     controllers::Outcome outcome =
         controllers::Decide(*predictor, *policy, *world, std::move(next_.decide));
     next_.decide = std::move(outcome.memory);
     Take(outcome.decision, *world);
-    record_ = TickRecord{seen_.wall,
-                         begins,
-                         std::make_shared<const RecordedSetting>(RecordedSetting{*policy, *inputs}),
-                         *world,
-                         std::move(outcome.decision),
-                         *next_.last};
+    record_ = TickRecord{
+        seen_.wall,
+        begins,
+        std::make_shared<const RecordedSetting>(RecordedSetting{*policy, *inputs, *next_.basis}),
+        *world,
+        std::move(outcome.decision),
+        *next_.last};
   }
 
   // What the members of all pools that serve have reported. False: one has not, and the decision
@@ -376,6 +389,9 @@ class Ticking {
       next_.wanted = record.to;
       next_.wanted_since = seen_.now;
       if (decision.verb == Verb::kScale) next_.micro_batches = decision.target.how.micro_batches;
+    } else if (next_.decide.pending.empty() &&
+               decision.target.how.micro_batches != world.current.micro_batches) {
+      next_.micro_batches = decision.target.how.micro_batches;
     }
     Note(std::move(record));
   }

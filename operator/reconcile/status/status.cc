@@ -13,6 +13,7 @@
 #include "operator/reconcile/objects/owned.h"
 #include "operator/reconcile/objects/trees.h"
 #include "operator/reconcile/scaling/decision_tree.h"
+#include "operator/scaling/late_results.h"
 
 namespace janus::control {
 namespace {
@@ -75,7 +76,8 @@ std::string Emulated(const StatusFacts& seen) {
   if (seen.is_void) {
     out +=
         "; void: more than 1 % of the results came later than the emulated device would have "
-        "them, so lower spec.timed.timeScale or use more cores";
+        "them, so " +
+        RemedyOfLateResults(*seen.plan->timed);
   }
   return out;
 }

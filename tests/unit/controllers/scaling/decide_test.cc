@@ -66,6 +66,67 @@ Settled Settle(const ScalingPolicy& policy, Counts counts, double rate, int roun
   return at;
 }
 
+// Few experts, of which almost any batch reads all: a step of two micro-batches reads them twice.
+const Predictor& Mixtral() {
+  static const Predictor predictor = [] {
+    Setting setting;
+    setting.model = *FindModel("mixtral-8x22b");
+    setting.attention = setting.experts =
+        *CostsOf(*FindHardware("A100"), setting.model.bytes_per_weight);
+    PredictorOptions options;
+    options.max_attention = options.max_experts = 8;
+    options.rows_for_one = 16;
+    options.modes = {ExchangeMode::kDirect};
+    options.room = InstanceRoom{20000, 3, 3, 4};
+    return *Predictor::Create(setting, options);
+  }();
+  return predictor;
+}
+
+World SeenOfMixtral(double time, int m, int n, int micro_batches, double requests_per_second) {
+  World world = Seen(time, m, n, requests_per_second);
+  world.arrivals[0].prompt_tokens_per_second = 73 * requests_per_second;
+  world.lengths = {.output_tokens = 130, .prompt_squared_variation = 0.14};
+  world.current.micro_batches = micro_batches;
+  return world;
+}
+
+// A service that grew under load went on with two micro-batches when little was left of it. Its
+// steps took 110 ms instead of 75, so that a few requests at once made it grow again.
+TEST(Decide, MicroBatchesFollowTheLoadWhileTheCountsStay) {
+  ScalingPolicy policy = Policy();
+  policy.tpot.seconds = 0.12;
+  policy.attention.min = 2;
+  policy.experts.min = 4;
+  Memory memory;
+  const auto decide = [&](const World& world) {
+    Outcome out = Decide(Mixtral(), policy, world, std::move(memory));
+    memory = std::move(out.memory);
+    EXPECT_EQ(out.decision.verb, Verb::kHold) << out.decision.text;
+    return out.decision.target.how.micro_batches;
+  };
+  EXPECT_EQ(decide(SeenOfMixtral(0, 2, 4, 2, 0.2)), 1);
+  // Its epoch is being prepared.
+  EXPECT_EQ(decide(SeenOfMixtral(15, 2, 4, 2, 0.2)), 1);
+  EXPECT_EQ(decide(SeenOfMixtral(30, 2, 4, 1, 0.2)), 1);
+  EXPECT_EQ(decide(SeenOfMixtral(400, 2, 4, 1, 0.2)), 1);
+
+  // At once, for a load that only two of them carry.
+  memory = {};
+  policy.attention.min = 3;
+  policy.experts.min = 5;
+  EXPECT_EQ(decide(SeenOfMixtral(0, 3, 5, 1, 0.2)), 1);
+  EXPECT_EQ(decide(SeenOfMixtral(15, 3, 5, 1, 0.97)), 2);
+  EXPECT_EQ(decide(SeenOfMixtral(30, 3, 5, 2, 0.97)), 2);
+  // A few requests more would want them back.
+  EXPECT_EQ(decide(SeenOfMixtral(400, 3, 5, 2, 0.8)), 2);
+  EXPECT_EQ(decide(SeenOfMixtral(800, 3, 5, 2, 0.2)), 1);
+
+  policy.is_advisory = true;
+  memory = {};
+  EXPECT_EQ(decide(SeenOfMixtral(0, 3, 5, 2, 0.2)), 2);
+}
+
 TEST(Decide, GrowsAtOnceWhenTheLoadIsTooMuch) {
   const Outcome out = Decide(DeepSeekV3(), Policy(), Seen(0, 1, 8, 60), {});
   EXPECT_EQ(out.decision.verb, Verb::kScale) << out.decision.text;

@@ -44,20 +44,24 @@ struct Service {
     }
   }
 
-  Result<PredictorInputs> Inputs(Ground ground = Ground::kCluster) {
+  Result<PredictorInputs> Inputs(Ground ground = Ground::kCluster) { return Of(InputsOf, ground); }
+  Result<PredictionBasis> Basis(Ground ground = Ground::kCluster) { return Of(BasisOf, ground); }
+
+  template <class T>
+  Result<T> Of(Result<T> (&made_of)(const RunningService&), Ground ground) {
     Result<ServicePlan> plan = PlanServiceInPods(object, planned.model, {room, room});
     if (!plan.ok()) return plan.status();
     planned.plan = *std::move(plan);
     const Result<controllers::ScalingPolicy> policy = PolicyOf(object.spec);
     if (!policy.ok()) return policy.status();
-    return InputsOf({.spec = object.spec,
-                     .planned = planned,
-                     .policy = *policy,
-                     .profiles = profiles,
-                     .ground = ground,
-                     .m = serving_m,
-                     .n = serving_n,
-                     .stands_for = stands_for});
+    return made_of({.spec = object.spec,
+                    .planned = planned,
+                    .policy = *policy,
+                    .profiles = profiles,
+                    .ground = ground,
+                    .m = serving_m,
+                    .n = serving_n,
+                    .stands_for = stands_for});
   }
 
   MoEService object;
@@ -300,6 +304,57 @@ TEST(InputsOf, ATimedDeviceIsPredictedAsWhatItStandsFor) {
   service.object.spec.roles.experts.hardware_profile.clear();
   service.stands_for->model = "nothing";
   EXPECT_EQ(service.Inputs().status().code(), StatusCode::kNotFound);
+}
+
+TEST(BasisOf, IsTheContentsOfTheProfileNotItsPriceNorTheShareOfAnInstance) {
+  Service service(SmallModel());
+  HardwareProfileObject& object = service.profiles.emplace_back();
+  object.metadata.name = "ours";
+  object.spec.memory = object.spec.memory_bandwidth = object.spec.peak.bf16 =
+      object.spec.intra_node_bandwidth = object.spec.inter_node_bandwidth =
+          Quantity{kGiB, kGiB * 1000, "1Gi"};
+  service.object.spec.roles.experts.hardware_profile = "ours";
+  const Result<PredictionBasis> basis = service.Basis();
+  ASSERT_TRUE(basis.ok()) << basis.status().ToString();
+  EXPECT_EQ(basis->attention.name, "H200");
+  EXPECT_EQ(basis->experts.memory_bytes_per_second, static_cast<double>(kGiB));
+  object.spec.price = Quantity{7, 7000, "7"};
+  object.spec.memory = Quantity{2 * kGiB, kGiB * 2000, "2Gi"};
+  service.serving_m = service.serving_n = 9;
+  service.object.spec.pools = 2;
+  EXPECT_EQ(*service.Basis(), *basis);
+  object.spec.memory_bandwidth = Quantity{2 * kGiB, kGiB * 2000, "2Gi"};
+  EXPECT_FALSE(HasSameFactors(*service.Basis(), *basis));
+}
+
+TEST(BasisOf, OfCpusIsTheSameForAnyNumberOfThreads) {
+  Service service(SmallModel(), 0);
+  const CpuSpeed speed{2, {10e9, 60e9}, {16e9, 120e9}};
+  service.planned.devices = {DeviceReport{"", speed}, DeviceReport{"", speed}};
+  service.room.cores = 1;
+  const Result<PredictionBasis> basis = service.Basis();
+  const Result<PredictorInputs> inputs = service.Inputs();
+  ASSERT_TRUE(basis.ok() && inputs.ok()) << basis.status().ToString();
+  service.room.cores = 2;
+  EXPECT_NE(service.Inputs()->experts, inputs->experts);
+  EXPECT_EQ(*service.Basis(), *basis);
+  service.planned.devices.experts->cpu->one.bytes *= 3;
+  EXPECT_FALSE(HasSameFactors(*service.Basis(), *basis));
+}
+
+TEST(BasisOf, OfATimedDeviceIsWhatItPlaysAndWhatItIsTakenFor) {
+  Service service(SmallModel(), 0);
+  service.object.spec.timed = TimedSpec{"H200", "deepseek-v3", 64, 8};
+  service.stands_for = StandsFor{"H200", "deepseek-v3", 64, 8};
+  const Result<PredictionBasis> basis = service.Basis();
+  ASSERT_TRUE(basis.ok()) << basis.status().ToString();
+  EXPECT_EQ(basis->model.name, "deepseek-v3");
+  EXPECT_EQ(basis->timed, service.object.spec.timed->device());
+  service.object.spec.roles.experts.hardware_profile = "H20";
+  EXPECT_FALSE(HasSameFactors(*service.Basis(), *basis));
+  service.object.spec.roles.experts.hardware_profile.clear();
+  service.object.spec.timed->time_scale = 4;
+  EXPECT_FALSE(HasSameFactors(*service.Basis(), *basis));
 }
 
 }  // namespace

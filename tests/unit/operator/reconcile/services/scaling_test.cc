@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 
 #include "operator/api/json.h"
@@ -216,6 +217,103 @@ TEST_F(ScalingTest, RecordsHoldNothingWhereNothingIsToBeDecided) {
     sim.Run(Seconds(120));
     EXPECT_EQ(book.Figures().front().decided, decided);
   }
+}
+
+void ExpectTheSameAgain(const RecordBook& book, WallTime now) {
+  const std::string page = AnswerRecords(book, "/v1/services/default/demo/worlds", now).body;
+  const auto recorded = ParseLines(page);
+  ASSERT_TRUE(recorded.ok()) << recorded.status().ToString();
+  const auto same = Replay(*recorded, {});
+  ASSERT_TRUE(same.ok()) << same.status().ToString();
+  for (const ReplayedTick& tick : same->ticks) {
+    EXPECT_FALSE(tick.differs()) << tick.recorded.text << " / " << tick.replayed.text;
+  }
+}
+
+// What was learned of one profile would correct figures of another that are right.
+TEST_F(ScalingTest, ACorrectedProfileBeginsWithoutCorrections) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic({.requests_per_second = 1, .tpot_seconds = 0.08});
+  Begin();
+  sim_.Run(Seconds(300));
+  CpuSpeed& cpu = *sim_.planner.devices.experts->cpu;
+  cpu.one = cpu.all = {1e9, 2e9};
+  sim_.Run(Seconds(120));
+  const auto records = book.Of({"default", "demo"});
+  ASSERT_TRUE(records);
+  const auto& ticks = records->ticks;
+  int changes = 0;
+  for (size_t i = 1; i < ticks.size(); ++i) {
+    if (ticks[i]->setting->basis == ticks[i - 1]->setting->basis) continue;
+    ++changes;
+    EXPECT_GT(ticks[i - 1]->decision.error.count, 5);
+    EXPECT_LE(ticks[i]->decision.error.count, 1);
+  }
+  EXPECT_EQ(changes, 1);
+  ExpectTheSameAgain(book, sim_.timeline.WallNow());
+}
+
+// Instances divide the cores, and no two workers measure the same speed.
+TEST_F(ScalingTest, NoOtherCountAndNoJitterUndoesWhatWasLearned) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin();
+  sim_.Run(Seconds(120));
+  sim_.workers.SetTraffic({.requests_per_second = 100, .tpot_seconds = 0.2});
+  sim_.Run(Seconds(200));
+  for (const double faster : {1.3, 0.8, 1.2}) {
+    for (auto* report : {&sim_.planner.devices.attention, &sim_.planner.devices.experts}) {
+      (*report)->cpu->one = (*report)->cpu->all = {faster * 1e8, faster * 2e8};
+    }
+    sim_.Run(Seconds(60));
+  }
+  sim_.Patch(R"({"spec":{"pools":2}})");
+  sim_.Run(Seconds(120));
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  sim_.Run(Seconds(600));
+  const auto records = book.Of({"default", "demo"});
+  ASSERT_TRUE(records);
+  const auto& ticks = records->ticks;
+  std::set<std::string> counts;
+  int other_profiles = 0;
+  for (size_t i = 1; i < ticks.size(); ++i) {
+    counts.insert(ToString(ticks[i]->summary.to));
+    other_profiles += ticks[i]->setting->inputs.experts != ticks[i - 1]->setting->inputs.experts;
+    EXPECT_GE(ticks[i]->decision.error.count, ticks[i - 1]->decision.error.count);
+  }
+  EXPECT_GE(counts.size(), 3u);
+  EXPECT_GE(other_profiles, 4);
+  EXPECT_GT(ticks.back()->decision.error.count, 20);
+  ExpectTheSameAgain(book, sim_.timeline.WallNow());
+}
+
+// The load needs two of them, and no other counts are allowed.
+TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.options.timed_devices = true;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic(
+      {.requests_per_second = 1, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
+  Begin(
+      "  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, scale: 16}\n"
+      "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
+      "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n");
+  EXPECT_EQ(sim_.workers.last().micro_batches, 1);
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  sim_.ExpectMembers(3, 5);
+  // Another leader keeps them before it has decided.
+  const int prepares = sim_.workers.prepares();
+  sim_.RestartOperator();
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  EXPECT_EQ(sim_.workers.prepares(), prepares);
+  ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {

@@ -339,6 +339,9 @@ TEST(ConditionsOf, OfTimedDevicesSayThatTheyAreEmulatedAndWhetherTheRunIsVoid) {
             "scale 64, time scale 8");
   seen.is_void = true;
   EXPECT_NE(topology().find("; void: more than 1 % of the results"), std::string::npos);
+  EXPECT_NE(topology().find("so lower spec.timed.timeScale (now 8), "), std::string::npos);
+  seen.plan->timed->time_scale = 1;
+  EXPECT_EQ(topology().find("timeScale"), std::string::npos) << "nothing is lower than 1";
 }
 
 TEST(ConditionsOf, WhatSleepsAsWantedIsComplete) {
