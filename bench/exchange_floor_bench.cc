@@ -31,15 +31,16 @@ constexpr ExchangeMode kModes[] = {ExchangeMode::kDirect, ExchangeMode::kTwoPhas
 // Of a full packet: TCP's payload in the bytes that a card counts.
 constexpr double kPayload = 1448.0 / 1514.0;
 
-// One-way milliseconds of ucx_perftest between the first two members, for the block's bytes.
+// One-way milliseconds of ucx_perftest between the first two members, for messages that cost a card
+// as many bytes as the block did.
 double FloorMillis(const Switch& network, const Block& block, int rounds) {
   static int port = 20000;
   double micros = 0;
   for (const double bytes : {block.bytes_out, block.bytes_back}) {
     ++port;
     const double one =
-        PerftestMicros(network.of(0).inside(), Switch::AddressOf(0), static_cast<size_t>(bytes),
-                       rounds, port, network.of(1).inside());
+        PerftestMicros(network.of(0).inside(), Switch::AddressOf(0),
+                       static_cast<size_t>(bytes * kPayload), rounds, port, network.of(1).inside());
     if (one == 0) return 0;  // not installed
     micros += one;
   }

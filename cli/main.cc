@@ -123,14 +123,14 @@ void DeclareServe(CLI::App& app, ServeOptions& options) {
   auto* sum =
       serve->add_option("--sum", options.sum,
                         "how contributions of experts are added, with --model. FixedPoint: sums of "
-                        "integers, of which "
-                        "fewer bytes travel; answers differ a little. Default: Contributions");
-  sum->needs(model)->transform(
-      CLI::CheckedTransformer(std::map<std::string, std::string>{{"Auto", "Auto"},
-                                                                 {"Contributions", "Contributions"},
-                                                                 {"FixedPoint", "FixedPoint"},
-                                                                 {"fixed-point", "FixedPoint"}},
-                              CLI::ignore_case));
+                        "integers, of which fewer bytes travel; answers differ a little. Default: "
+                        "Contributions");
+  // "fixed-point" too.
+  const auto plain = [](std::string text) {
+    std::erase(text, '-');
+    return CLI::ignore_case(text);
+  };
+  sum->needs(model)->transform(CLI::IsMember({"Auto", "Contributions", "FixedPoint"}, plain));
   serve
       ->add_option("--sum-bits", options.sum_bits,
                    "with --sum FixedPoint: bits of an element of a sum on the wire")

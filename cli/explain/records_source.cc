@@ -81,8 +81,9 @@ struct Kind {
 constexpr Kind kDecisions = {"/v1/services", "no decisions",
                              "a service needs spec.slo.tpot and one interval of traffic; its "
                              "condition ScalingReady says what it waits for"};
-constexpr Kind kSteps = {"/v1/steps", "no steps",
-                         "a service needs requests; each sixteenth step is kept"};
+constexpr Kind kSteps = {
+    "/v1/steps", "no steps",
+    "a service needs requests; each sixteenth step is kept, and shown some seconds later"};
 
 Result<std::vector<control::ObjectKey>> ServicesOf(RecordsClient& client, const Kind& kind) {
   JANUS_ASSIGN_OR_RETURN(const std::string text, client.Read(kind.root));

@@ -151,7 +151,8 @@ constexpr std::array kLimits = {
             return If(!is_decided || *s.scaling.max_pools < LeastPools(s),
                       std::to_string(*s.scaling.max_pools));
           }},
-    Limit{"exchange.gate", "Auto or Experts", "on GPUs; on CPUs also Attention",
+    Limit{"exchange.gate", "Auto or Experts",
+          "GPUs compute the gate only with the experts; on CPUs also Attention",
           [](const Spec& s) {
             if (DeviceOf(s) != Device::kCuda) return Asked();
             return Unless(s.exchange.gate, {GateSide::kAuto, GateSide::kExperts});

@@ -294,9 +294,11 @@ std::optional<int> PoolIn(std::string_view text) {
 RecordsAnswer AnswerStep(const RecordBook& book, const ObjectKey& key, int pool, WallTime now) {
   const std::optional<StepRecord> step = book.StepOf(key, pool);
   if (!step) {
-    return NotFoundAnswer(
-        "no step of " + (pool > 0 ? "pool " + std::to_string(pool) + " of " : "") + "the service " +
-        key.ToString() + " is recorded yet: it needs requests; each sixteenth step is kept");
+    return NotFoundAnswer("no step of " +
+                          (pool > 0 ? "pool " + std::to_string(pool) + " of " : "") +
+                          "the service " + key.ToString() +
+                          " is recorded yet: it needs requests; each sixteenth step is kept, and "
+                          "shown some seconds later");
   }
   return {200, "application/json", StepJson(key, *step, book.PoolsWithSteps(key), now)};
 }

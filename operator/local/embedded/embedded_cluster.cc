@@ -96,6 +96,9 @@ LocalNodeOptions NodeOptionsOf(const EmbeddedClusterOptions& options, const std:
   // A pod is deleted once an epoch without it serves. If a user sends SIGTERM, it restarts.
   out.ground.arguments[std::string(kWorker)] = {"--drain-seconds=5"};
   out.ground.arguments[std::string(kGateway)] = GatewayArguments(options, folder);
+  // The range is meant for the addresses of pods. All processes of this machine would share it, and
+  // UCX waits without end for a free port: also while the closed connections of others linger.
+  out.ground.left_out = {"UCX_TCP_PORT_RANGE"};
   out.process_name = ProcessName;
   out.first_metrics_port = options.worker_metrics_port;
   out.members_link = kMembersLink;

@@ -192,7 +192,7 @@ Result<ContainerRun> RunOf(const Node& pod, const NodeGround& ground, const PodP
   JANUS_ASSIGN_OR_RETURN(const Variables variables, VariablesOf(pod, container, place));
   out.environment.push_back("HOSTNAME=" + KeyOf(pod).name);
   for (const auto& [name, value] : variables) {
-    out.environment.push_back(name + "=" + value);
+    if (!ground.left_out.contains(name)) out.environment.push_back(name + "=" + value);
   }
   out.arguments = ArgumentsOf(pod, container, variables, ground, place);
   JANUS_ASSIGN_OR_RETURN(out.startup, ProbeOf(container, "startupProbe"));

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct NodeGround {
   std::map<std::string, std::vector<std::string>> arguments;
   // Replacements for flag values that work only on a cluster's network.
   std::map<std::string, std::string> values;
+  // Variables of pods that this machine's processes do not get.
+  std::set<std::string> left_out;
 };
 
 // Addresses of a pod on this machine.

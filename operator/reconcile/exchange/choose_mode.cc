@@ -226,8 +226,15 @@ ExchangeRound RoundOf(const Topology& topology, const Nodes& nodes, const Planne
   return round;
 }
 
+// What was free to be chosen: "Direct", "Direct, gate on experts", "gate on experts".
+std::string Called(const ExchangeWay& way, const ServicePlan& plan) {
+  if (!plan.chooses_mode) return SideOf(way.gate);
+  return Name(way.mode) + (plan.moves_gate() ? ", " + SideOf(way.gate) : "");
+}
+
 // "TwoPhaseSingle, gate on attention: 1.1 ms a round, gate on experts 1.4 ms, Direct 3 ms, gate on
-// attention 2.1 ms". Without a choice of the gate's side no word of it.
+// attention 2.1 ms". Without a choice of the gate's side no word of it. Of the user's mode only the
+// sides: "gate on experts: 1.4 ms a round, gate on attention 1.1 ms".
 std::string Compared(const ExchangeWay& chosen, const WayTimes& times, const ServicePlan& plan,
                      bool only_direct) {
   const auto figure = [&](const ExchangeWay& way) {
@@ -241,8 +248,7 @@ std::string Compared(const ExchangeWay& chosen, const WayTimes& times, const Ser
     return ExchangeWay{way.mode,
                        is_attention ? janus::GateSide::kExperts : janus::GateSide::kAttention};
   };
-  std::string out = Name(chosen.mode) + (moves ? ", " + SideOf(chosen.gate) : "") + ": " +
-                    Milliseconds(times.of(chosen)) + " a round";
+  std::string out = Called(chosen, plan) + ": " + Milliseconds(times.of(chosen)) + " a round";
   if (moves) out += ", " + SideOf(other_side(chosen).gate) + " " + figure(other_side(chosen));
   // The user's mode is compared with no other.
   for (const janus::ExchangeMode mode : kExchangeModes) {
@@ -327,8 +333,7 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
                             : reported.not_measured.empty()
                                 ? "no pair of nodes needs a network"
                                 : "no link was measured; " + reported.not_measured;
-    const std::string side = moves ? ", " + SideOf(kept.gate) : "";
-    return {kept, Cut(first + Name(kept.mode) + side + ", without measured links: " + why)};
+    return {kept, Cut(first + Called(kept, plan) + ", without measured links: " + why)};
   }
   size_t measured = 0;
   const NodeLinks links = LinksOf(nodes, reported, measured);
@@ -346,6 +351,11 @@ ChosenMode ChooseMode(const Topology& topology, const PlannedService& planned,
   }
 
   std::string why = first + Compared(way, times, plan, only_direct);
+  if (may_stay && way == *now && controllers::FastestWay(times, allowed, nullptr, 0) != way) {
+    why += only_for_mode ? Format("; stays until another gains %.0f %% and %.1f ms",
+                                  kGainOfEpoch * 100, kGainOfEpochSeconds * 1e3)
+                         : Format("; stays until another gains %.0f %%", kGainOfMode * 100);
+  }
   const MeasuredLink typical = Typical(reported);
   why +=
       Format("; measured %s, %s and %.2g us a message", BitRate(typical.bytes_per_second).c_str(),

@@ -106,17 +106,19 @@ TEST_F(FaultSweep, NorWithMicroBatchesAndChunks) {
   Sweep(positions, 20);
 }
 
-// Instances share nodes, and their messages travel in bundles.
+// Instances share nodes; in the two-phase modes their messages travel in bundles.
 struct Bundled {
   ExchangeMode mode;
   Compression compression = Compression::kNone;
   int sum_bits = 0;
+  GateSide gate = GateSide::kExperts;
 };
-class TwoPhaseFaultSweep : public FaultSweep, public testing::WithParamInterface<Bundled> {};
+class NodesFaultSweep : public FaultSweep, public testing::WithParamInterface<Bundled> {};
 
-TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
+TEST_P(NodesFaultSweep, OneFaultAnywhereChangesNoAnswer) {
   service_.topology = MakeTopology(3, {4, 3, 5}, held_.model.layers, held_.model.moe.experts, 2);
   service_.topology.mode = GetParam().mode;
+  service_.topology.gate = GetParam().gate;
   service_.compression = GetParam().compression;
   service_.sum_bits = GetParam().sum_bits;
   GroupIntoNodes(service_.topology, 2, 2);
@@ -127,15 +129,19 @@ TEST_P(TwoPhaseFaultSweep, OneFaultAnywhereChangesNoAnswer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, TwoPhaseFaultSweep,
+    All, NodesFaultSweep,
     testing::Values(Bundled{ExchangeMode::kTwoPhaseSingle},
                     Bundled{ExchangeMode::kTwoPhaseParallel},
                     Bundled{ExchangeMode::kTwoPhaseParallel, Compression::kFp8},
-                    Bundled{ExchangeMode::kTwoPhaseParallel, Compression::kNone, 24}),
+                    Bundled{ExchangeMode::kTwoPhaseParallel, Compression::kNone, 24},
+                    Bundled{ExchangeMode::kTwoPhaseParallel, Compression::kFp8, 0,
+                            GateSide::kAttention},
+                    Bundled{ExchangeMode::kDirect, Compression::kNone, 0, GateSide::kAttention}),
     [](const auto& info) {
       return std::string(ToString(info.param.mode)) +
              std::string(ToString(info.param.compression)) +
-             (info.param.sum_bits > 0 ? "Sums" : "");
+             (info.param.sum_bits > 0 ? "Sums" : "") +
+             (info.param.gate == GateSide::kAttention ? "GateOnAttention" : "");
     });
 
 TEST_F(FaultSweep, NorDoesASecondOneWhileTheStepIsGivenUp) {

@@ -1,6 +1,7 @@
 """Several nodes on one machine: the links between them are measured. The exchange mode and the side of the gate follow
 from that, and a service changes them while requests run."""
 
+import pathlib
 import re
 import threading
 import unittest
@@ -53,6 +54,14 @@ class ExchangeMode(Service, unittest.TestCase):
         reason = wait_for(lambda: self.topology().get("exchangeReason"), "the reason", STATUS)
         self.assertEqual(reason, "TwoPhaseSingle: spec.exchange.mode asks for it")
         self.assertEqual(self.topology()["exchangeMode"], "TwoPhaseSingle")
+        self.stop()
+
+    def test_workers_of_a_machine_let_the_kernel_choose_their_ports(self):
+        """In a range of ports UCX waits for a free one: beside other services, in the next epoch, after a restart."""
+        self.start_serving(*NODES)
+        environments = [pathlib.Path(f"/proc/{pid}/environ").read_bytes() for pid, _ in self.processes()]
+        self.assertEqual(len(environments), 7, "6 workers and a gateway")
+        self.assertFalse([one for one in environments if b"UCX_TCP_PORT_RANGE=" in one])
         self.stop()
 
     def committed(self):

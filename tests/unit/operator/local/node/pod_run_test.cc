@@ -83,6 +83,15 @@ TEST(RunOf, AVariableMayNameThoseBeforeIt) {
   EXPECT_EQ(run.environment, (Texts{"HOSTNAME=chat-1", "A=$(B)", "B=x$", "C=x$/$(B)"}));
 }
 
+TEST(RunOf, AProcessDoesNotGetWhatItsMachineLeavesOut) {
+  NodeGround ground = Ground();
+  ground.left_out = {"B"};
+  const ContainerRun run =
+      Ran(Pod("env: [{name: A, value: a}, {name: B, value: b}], args: ['$(A)$(B)']"), ground);
+  EXPECT_EQ(run.environment, (Texts{"HOSTNAME=chat-1", "A=a"}));
+  EXPECT_EQ(run.arguments, Texts{"ab"});
+}
+
 TEST(RunOf, FieldsOfThePodAreItsVariables) {
   const auto field = [](const char* name, const char* path) {
     return "{name: " + std::string(name) + ", valueFrom: {fieldRef: {fieldPath: " + path + "}}}";

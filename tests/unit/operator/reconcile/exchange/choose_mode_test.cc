@@ -144,8 +144,8 @@ TEST(ChooseMode, PutsTheGateOnAttentionWhereFewRowsAreNeeded) {
   asked.plan.mode_fits = asked.plan.gate_fits = {true, false, false};
   const ChosenMode of_mode = ChooseMode(topology, asked, reported, OnExperts(kDirect), false);
   EXPECT_EQ(of_mode.way, OnAttention(kDirect)) << of_mode.why;
-  EXPECT_TRUE(of_mode.why.starts_with(
-      "Direct: spec.exchange.mode asks for it; Direct, gate on attention: "))
+  EXPECT_TRUE(
+      of_mode.why.starts_with("Direct: spec.exchange.mode asks for it; gate on attention: "))
       << of_mode.why;
   EXPECT_FALSE(Contains(of_mode.why, "TwoPhase")) << of_mode.why;
 }
@@ -192,12 +192,17 @@ TEST(ChooseMode, AnEpochOnlyForItsGateMustGainMore) {
   const PlannedService planned = WithBothSides();
   LinksReported reported = Reported(topology, {10e-3, 22.5e6, 0});  // it gains about a sixth
   reported.rows_per_step = 64;
-  const auto gate = [&](bool only_for_mode) {
-    return ChooseMode(topology, planned, reported, OnExperts(kTwoPhaseParallel), only_for_mode)
-        .way.gate;
+  const auto chosen = [&](bool only_for_mode) {
+    return ChooseMode(topology, planned, reported, OnExperts(kTwoPhaseParallel), only_for_mode);
   };
-  EXPECT_EQ(gate(true), GateOf::kExperts);
-  EXPECT_EQ(gate(false), GateOf::kAttention) << "the epoch is made anyway";
+  const ChosenMode alone = chosen(true);
+  EXPECT_EQ(alone.way.gate, GateOf::kExperts);
+  EXPECT_TRUE(Contains(alone.why, "; stays until another gains 25 % and 0.1 ms; measured "))
+      << alone.why;
+  EXPECT_LE(alone.why.size(), kMostWhy);
+  const ChosenMode beside = chosen(false);
+  EXPECT_EQ(beside.way.gate, GateOf::kAttention) << "the epoch is made anyway";
+  EXPECT_FALSE(Contains(beside.why, "stays")) << beside.why;
 }
 
 TEST(ChooseMode, KeepsTheGateWhileNothingIsMeasured) {
