@@ -102,6 +102,7 @@ ServiceFamilies::ServiceFamilies()
     : desired_(OfServices("janus_role_desired_replicas")),
       ready_(OfServices("janus_role_ready_replicas")),
       epoch_(OfServices("janus_topology_epoch")),
+      exchange_(OfServices("janus_exchange_info")),
       pools_(OfServices("janus_pools")),
       target_(OfServices("janus_slo_target_seconds")),
       tpot_(OfServices("janus_tpot_observed_seconds")),
@@ -119,6 +120,14 @@ void ServiceFamilies::Add(const Node& service, std::optional<double> gpu_seconds
   AddRoles(service, desired_, ready_);
   if (const auto number = IntegerAt(service, {"status", "topology", "epoch"})) {
     AddSeries(epoch_, LabelsOf(service), static_cast<double>(*number));
+  }
+  if (const Node* const topology = FindAt(service, {"status", "topology"});
+      topology != nullptr && !TextAt(*topology, {"exchangeMode"}).empty()) {
+    MetricLabels labels = LabelsOf(service);
+    labels.emplace_back("mode", TextAt(*topology, {"exchangeMode"}));
+    labels.emplace_back("gate", TextAt(*topology, {"gate"}));
+    labels.emplace_back("why", TextAt(*topology, {"exchangeReason"}));
+    AddSeries(exchange_, std::move(labels), 1);
   }
   if (const Node* const pools = FindAt(service, {"status", "pools"})) {
     std::map<std::string, int> count;
@@ -172,9 +181,9 @@ void ServiceFamilies::Add(const RecordedFigures& figures) {
 
 std::vector<MetricFamily> ServiceFamilies::Take() && {
   std::vector<MetricFamily> out;
-  for (MetricFamily* one :
-       {&desired_, &ready_, &epoch_, &pools_, &target_, &tpot_, &ttft_, &predicted_, &attainment_,
-        &decisions_, &model_error_, &busiest_, &imbalance_, &gpu_seconds_, &condition_}) {
+  for (MetricFamily* one : {&desired_, &ready_, &epoch_, &exchange_, &pools_, &target_, &tpot_,
+                            &ttft_, &predicted_, &attainment_, &decisions_, &model_error_,
+                            &busiest_, &imbalance_, &gpu_seconds_, &condition_}) {
     out.push_back(std::move(*one));
   }
   return out;

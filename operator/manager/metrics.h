@@ -44,6 +44,7 @@ class ServiceFamilies {
   MetricFamily desired_;
   MetricFamily ready_;
   MetricFamily epoch_;
+  MetricFamily exchange_;
   MetricFamily pools_;
   MetricFamily target_;
   MetricFamily tpot_;

@@ -37,7 +37,8 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       "  roles:\n"
       "  - {name: attention, desiredInstances: 2, readyReplicas: 2, readyInstances: 1}\n"
       "  - {name: experts, desiredInstances: 4}\n"
-      "  topology: {epoch: 7, imbalancePermille: 1250}\n"
+      "  topology: {epoch: 7, imbalancePermille: 1250, exchangeMode: Direct, gate: Experts, "
+      "exchangeReason: it is the fastest}\n"
       "  pools: [{number: 1, state: Serving}, {number: 2, state: Serving}, "
       "{number: 3, state: Draining}]\n"
       "  conditions:\n"
@@ -54,6 +55,7 @@ TEST(ServiceFamilies, TellWhatTheStatusTells) {
       {"janus_role_desired_replicas prod chat experts", 4},
       {"janus_role_ready_replicas prod chat attention", 1},
       {"janus_topology_epoch prod chat", 7},
+      {"janus_exchange_info prod chat Direct Experts it is the fastest", 1},
       {"janus_pools prod chat Serving", 2},
       {"janus_pools prod chat Draining", 1},
       {"janus_slo_target_seconds prod chat tpot", 0.05},
