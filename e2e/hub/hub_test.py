@@ -83,6 +83,9 @@ class HubTest(ServedCase):
 
     def setUp(self):
         super().setUp()
+        # Pods of the test before share the hub.
+        wait_for(lambda: not self.kubectl("get", "pods", "-A", "-l", "serving.janus.dev/service", "-o", "name",
+                                          namespaced=False), "the end of earlier services")
         with self.hub.lock:
             self.hub.got.clear()
             self.hub.faults.clear()
@@ -243,7 +246,7 @@ class HubTest(ServedCase):
         self.await_condition("Progressing", "ModelFetchFailed", *words)
         self.assertEqual(self.condition("Ready"), ("False", "ModelFetchFailed"))
         self.assertEqual(self.all_pods(OF_WORKERS), [])
-        self.assertIn("ModelFetchFailed", {one["reason"] for one in self.get("events")["items"]})
+        wait_for(lambda: "ModelFetchFailed" in {one["reason"] for one in self.get("events")["items"]}, "the event")
 
     def test_a_model_that_does_not_exist_is_one_condition(self):
         self.apply_hub()

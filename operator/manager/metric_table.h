@@ -33,7 +33,7 @@ inline constexpr MetricDeclaration kServiceMetrics[] = {
     {"janus_topology_epoch", MetricType::kGauge, "namespace,service", "epoch",
      "Epoch of the committed topology; with several pools, of the first."},
     {"janus_exchange_info", MetricType::kGauge, "namespace,service,mode,gate,why", "1",
-     "How its instances exchange rows, and why; always 1."},
+     "How instances exchange rows, and why; always 1."},
     {"janus_pools", MetricType::kGauge, "namespace,service,state", "pools",
      "Pools of a service whose spec names pools, by state: Starting, Serving, Lost or Draining."},
     {"janus_slo_target_seconds", MetricType::kGauge, "namespace,service,slo", "seconds",
