@@ -129,7 +129,9 @@ TEST_F(GateTest, MovesOnceWhereFewRowsAreNeeded) {
   EXPECT_TRUE(Contains(event, "TwoPhaseParallel with the gate on attention")) << event;
   EXPECT_TRUE(Contains(event, "TwoPhaseParallel with the gate on experts; ")) << event;
   const std::string why = Status({"status", "topology", "exchangeReason"});
-  EXPECT_TRUE(Contains(why, "TwoPhaseParallel, gate on attention: ")) << why;
+  EXPECT_TRUE(
+      Contains(why, "TwoPhaseParallel: spec.exchange.mode asks for it; gate on attention: "))
+      << why;
   EXPECT_TRUE(Contains(why, "ms a round, gate on experts ")) << why;
   EXPECT_EQ(Status({"status", "topology", "gate"}), "Attention");
   EXPECT_EQ(Status({"status", "effective", "gate"}), "Attention");
