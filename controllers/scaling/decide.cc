@@ -77,8 +77,11 @@ class Decider {
       Observe();
       if (!IsHeld() && !IsInFlight()) {
         Weigh();
-        if (decision_.verb == Verb::kHold && !policy_.is_advisory) SplitSteps();
+        SplitSteps();
       }
+    }
+    if (decision_.verb == Verb::kHold && memory_.split > 0) {
+      decision_.target.how.micro_batches = memory_.split;
     }
     if (decision_.verb == Verb::kHold && !memory_.pending.empty() && !decision_.advised) {
       decision_.target = TargetOf(memory_.pending.back().to);
@@ -448,8 +451,8 @@ class Decider {
   bool Keeps(Counts c, const Demand& demand, double share) const {
     return predictor_.Keeps(c, demand, policy_, share, memory_.online.corrections, tail_);
   }
-  Prediction Steady(Counts c, const Demand& demand) const {
-    return predictor_.Steady(c, demand, policy_, memory_.online.corrections, tail_);
+  Prediction Steady(Counts c, const Demand& demand, int split = 0) const {
+    return predictor_.Steady(c, demand, policy_, memory_.online.corrections, tail_, split);
   }
   std::string NameOf(const Counts& c) const { return controllers::NameOf(predictor_, c); }
   bool IsModelIn(const Counts& c) const { return c.m >= 1 && c.n >= predictor_.FewestExperts(); }
@@ -646,22 +649,30 @@ class Decider {
   }
 
   // A move sets the number of micro-batches for the most that is expected. While the counts stay,
-  // it follows the present load: an epoch of the same instances is there at once, so no room for
-  // bursts is needed. Under a small load each micro-batch reads nearly all weights again. More of
-  // them come without delay, since a larger load may need them; fewer only if a somewhat larger
-  // load does not want them back.
+  // it follows the present load if the TPOT is longer by a tenth or misses the target otherwise: an
+  // epoch of the same instances is there at once, so no room for bursts is needed. Under a small
+  // load each micro-batch reads nearly all weights again. More of them come without delay, since a
+  // larger load may need them; fewer only once the scale-down window had no use for more.
   void SplitSteps() {
-    constexpr double kLarger = 1.25;
-    if (!memory_.pending.empty() || !IsServing() || predictor_.Whole() != nullptr) return;
-    const int before = HowItRuns().micro_batches;
-    const int wanted = Steady(current_, now_).how.micro_batches;
-    if (wanted == before) return;
-    if (wanted < before) {
-      const Demand larger = Times(now_, kLarger);
-      if (!IsSettled() || Steady(current_, larger).how.micro_batches >= before) return;
+    constexpr double kLonger = 1.1;
+    const int asked = std::exchange(memory_.split, 0);
+    const bool stays = decision_.verb == Verb::kHold && memory_.pending.empty() && IsServing();
+    if (!stays || policy_.is_advisory || predictor_.Whole() != nullptr) return;
+    const int runs = HowItRuns().micro_batches;
+    const Prediction best = Steady(current_, now_);
+    const int wanted = best.how.micro_batches;
+    if (wanted >= runs) memory_.last_split_seconds = world_.time_seconds;
+    if (wanted == runs) return;
+    if (wanted != asked) {
+      const double takes = Steady(current_, now_, runs).tpot_seconds;
+      if (takes < kLonger * best.tpot_seconds && takes <= policy_.tpot.seconds) return;
+      const bool is_new = memory_.last_split_seconds >= 0 &&
+                          world_.time_seconds - memory_.last_split_seconds < DownWindow();
+      if (wanted < runs && (is_new || !IsSettled())) return;
+      decision_.text += Format("; micro-batches: %d (TPOT %.1f ms) instead of %d (%.1f ms)", wanted,
+                               best.tpot_seconds * 1e3, runs, takes * 1e3);
     }
-    decision_.target.how.micro_batches = wanted;
-    decision_.text += Format("; micro-batches: %d instead of %d", wanted, before);
+    memory_.split = wanted;
   }
 
   // No cheaper counts carry the window's peak. Would the current load fit on one pod less?

@@ -74,6 +74,8 @@ struct Memory {
   std::optional<Withdrawn> withdrawn;
   double withdrawn_at_seconds = -1;  // time of the last withdrawal: earlier actions are over
   double last_change_seconds = -1;   // when the last action was fulfilled or withdrawn
+  double last_split_seconds = -1;    // when no fewer micro-batches than run were best
+  int split = 0;                     // micro-batches that a hold asks for, until they run; 0: none
   Forecast forecast;
   double output_tokens = 0;           // last known mean
   std::vector<double> start_seconds;  // the latest starts, oldest first

@@ -233,14 +233,16 @@ struct Predictor::Tables {
   }
 
   // The variant with the shortest step for this load; ties go to the first.
-  std::pair<Variant, double> BestVariant(int m, int n, const StepLoad& load,
-                                         const Corrections& c) const {
+  // `split`: only with so many micro-batches; 0: any.
+  std::pair<Variant, double> BestVariant(int m, int n, const StepLoad& load, const Corrections& c,
+                                         int split = 0) const {
     if (whole) return {variants[0], whole->Step(load, c).step};
     std::pair<Variant, double> best = {variants[0], kInfinite};
     Modules modules;
     int of = 0;
     double without_exchange = 0;
     for (const Variant& variant : variants) {
+      if (split > 0 && variant.micro_batches != split) continue;
       if (variant.micro_batches != of) {
         of = variant.micro_batches;
         modules = ModulesOf(m, n, of, load, c);
@@ -254,8 +256,8 @@ struct Predictor::Tables {
     return best;
   }
 
-  double Shortest(int m, int n, const StepLoad& load, const Corrections& c) const {
-    return BestVariant(m, n, load, c).second;
+  double Shortest(int m, int n, const StepLoad& load, const Corrections& c, int split = 0) const {
+    return BestVariant(m, n, load, c, split).second;
   }
 
   // A lower bound for the step over all numbers of attention instances from `fewest` to m: rows are
@@ -520,7 +522,7 @@ bool Predictor::MayKeep(int fewest, int m, int n, const Demand& demand, const Sc
 }
 
 Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
-                             const Corrections& corrections, double tail) const {
+                             const Corrections& corrections, double tail, int split) const {
   const double z = NormalQuantile(policy.tpot.percentile);
   const double target = policy.tpot.seconds;
   const auto load_at = [&](double tpot) {
@@ -529,7 +531,7 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
   Prediction result;
   result.cost = CostOf(m, n);
   const auto step_at = [&](double tpot) {
-    return tail * tables_->Shortest(m, n, load_at(tpot), corrections);
+    return tail * tables_->Shortest(m, n, load_at(tpot), corrections, split);
   };
   // The TPOT that is consistent with the load it causes, by bisection up to 16 times the target.
   double low = 0;
@@ -543,16 +545,18 @@ Prediction Predictor::Steady(int m, int n, const Demand& demand, const ScalingPo
     high = Halve({low, high}, 16, [&](double tpot) { return step_at(tpot) <= tpot; }).high;
   }
   const Rows rows = RowsAt(demand, high, z);
-  result.how = tables_->Of(m, n, tables_->BestVariant(m, n, load_at(high), corrections).first);
+  result.how =
+      tables_->Of(m, n, tables_->BestVariant(m, n, load_at(high), corrections, split).first);
   result.batch = rows.mean;
   result.load = LoadAt(demand, rows.mean, demand.prompt_tokens_per_second * high);
   result.times = tables_->Step(result.how, result.load, corrections);
   result.tpot_seconds = is_carried ? high : kInfinite;
   result.kv_share = rows.of_keys * tables_->KeysOfOne(demand) / (m * tables_->KvTokens(demand));
   result.batch_share = rows.high / m / policy.max_batch_per_attention;
-  const double prompts = PromptRowsWithin(
-      target, m * tables_->options.most_rows_per_attention,
-      [&](double p) { return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections); });
+  const double prompts =
+      PromptRowsWithin(target, m * tables_->options.most_rows_per_attention, [&](double p) {
+        return tables_->Shortest(m, n, LoadAt(demand, rows.high, p), corrections, split);
+      });
   const PromptLoad queue = QueueOf(demand, tables_->Servers(m), prompts, target, high);
   result.prefill_share = PrefillUtilisation(queue);
   result.pressure = std::max({result.tpot_seconds / target, result.kv_share, result.batch_share});
@@ -574,8 +578,8 @@ bool Predictor::Keeps(const Counts& c, const Demand& demand, const ScalingPolicy
 }
 
 Prediction Predictor::Steady(const Counts& c, const Demand& demand, const ScalingPolicy& policy,
-                             const Corrections& corrections, double tail) const {
-  Prediction result = Steady(c.m, c.n, ShareOf(demand, c.pools), policy, corrections, tail);
+                             const Corrections& corrections, double tail, int split) const {
+  Prediction result = Steady(c.m, c.n, ShareOf(demand, c.pools), policy, corrections, tail, split);
   result.how.pools = c.pools;
   result.cost *= c.pools;
   result.batch *= c.pools;

@@ -137,9 +137,10 @@ class Predictor {
 
   // Steady state of one pool of m attention and n expert instances under its demand, with the
   // exchange mode, gate side and number of micro-batches that serve it best. `tail` multiplies the
-  // TPOT at the percentile (observed over predicted); 1: not known.
+  // TPOT at the percentile (observed over predicted); 1: not known. `split`: with so many
+  // micro-batches only, within the options; 0: with any.
   Prediction Steady(int m, int n, const Demand& demand, const ScalingPolicy& policy,
-                    const Corrections& corrections = {}, double tail = 1) const;
+                    const Corrections& corrections = {}, double tail = 1, int split = 0) const;
 
   // Whether these counts keep `share` of every target and fit memory and batch limit. Judged at a
   // TPOT of exactly that share of its target: more load never turns false into true. This is the
@@ -151,7 +152,7 @@ class Predictor {
   bool Keeps(const Counts& counts, const Demand& demand, const ScalingPolicy& policy, double share,
              const Corrections& corrections = {}, double tail = 1) const;
   Prediction Steady(const Counts& counts, const Demand& demand, const ScalingPolicy& policy,
-                    const Corrections& corrections = {}, double tail = 1) const;
+                    const Corrections& corrections = {}, double tail = 1, int split = 0) const;
 
   // False only if Keeps is false for every number of attention instances from `fewest` to m. Once
   // true, it is true for every larger m. Keeps itself is not monotonic: with more instances there

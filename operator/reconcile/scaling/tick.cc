@@ -389,8 +389,8 @@ class Ticking {
       next_.wanted = record.to;
       next_.wanted_since = seen_.now;
       if (decision.verb == Verb::kScale) next_.micro_batches = decision.target.how.micro_batches;
-    } else if (next_.decide.pending.empty() &&
-               decision.target.how.micro_batches != world.current.micro_batches) {
+    } else if (next_.decide.pending.empty() && decision.target.how.micro_batches > 0) {
+      // Also the number that runs: another one may be on its way, and wanted no more.
       next_.micro_batches = decision.target.how.micro_batches;
     }
     Note(std::move(record));

@@ -116,15 +116,40 @@ TEST(Decide, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   policy.attention.min = 3;
   policy.experts.min = 5;
   EXPECT_EQ(decide(SeenOfMixtral(0, 3, 5, 1, 0.2)), 1);
-  EXPECT_EQ(decide(SeenOfMixtral(15, 3, 5, 1, 0.97)), 2);
-  EXPECT_EQ(decide(SeenOfMixtral(30, 3, 5, 2, 0.97)), 2);
-  // A few requests more would want them back.
+  EXPECT_EQ(decide(SeenOfMixtral(15, 3, 5, 1, 1.1)), 2);
+  EXPECT_EQ(decide(SeenOfMixtral(30, 3, 5, 2, 1.1)), 2);
+  // The peak would want them back.
+  EXPECT_EQ(decide(SeenOfMixtral(45, 3, 5, 2, 0.2)), 2);
+  // Too little would be gained.
   EXPECT_EQ(decide(SeenOfMixtral(400, 3, 5, 2, 0.8)), 2);
   EXPECT_EQ(decide(SeenOfMixtral(800, 3, 5, 2, 0.2)), 1);
 
   policy.is_advisory = true;
   memory = {};
   EXPECT_EQ(decide(SeenOfMixtral(0, 3, 5, 2, 0.2)), 2);
+}
+
+// An epoch is cheap, but each one interrupts streams.
+TEST(Decide, MicroBatchesDoNotFollowEveryWaveOfTheLoad) {
+  ScalingPolicy policy = Policy();
+  policy.tpot.seconds = 0.12;
+  policy.attention.min = policy.attention.max = 3;
+  policy.experts.min = policy.experts.max = 5;
+  Random random(TestSeed());
+  for (const double requests_per_second : {0.3, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1}) {
+    Memory memory;
+    int micro_batches = 1, changes = 0;
+    for (int tick = 0; tick < 240; ++tick) {
+      const double wave = random.Between(-26, 26) / 100.0;  // 15 requests in an interval
+      const World world =
+          SeenOfMixtral(15 * tick, 3, 5, micro_batches, requests_per_second * (1 + wave));
+      Outcome out = Decide(Mixtral(), policy, world, std::move(memory));
+      memory = std::move(out.memory);
+      changes += micro_batches != out.decision.target.how.micro_batches;
+      micro_batches = out.decision.target.how.micro_batches;
+    }
+    EXPECT_LE(changes, 4) << "in an hour at " << requests_per_second;
+  }
 }
 
 TEST(Decide, GrowsAtOnceWhenTheLoadIsTooMuch) {
