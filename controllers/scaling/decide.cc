@@ -205,10 +205,10 @@ class Decider {
       ahead_ = Times(least_, ahead_.output_tokens_per_second / now_.output_tokens_per_second);
     }
     arriving_ahead_.least_running = 0;
-    arriving_ahead_ = WithRoom(arriving_ahead_);
+    arriving_ahead_ = WithRoom(arriving_ahead_, now);
     peak_ = PeakSince(memory_.samples, now - DownWindow(), now_);
-    peak_ = WithRoom(PeakSince({{now, ahead_}}, now, peak_));
-    ahead_ = WithRoom(ahead_);
+    peak_ = WithRoom(PeakSince({{now, ahead_}}, now, peak_), now - DownWindow());
+    ahead_ = WithRoom(ahead_, now);
     ahead_ = Times(ahead_, memory_.behind);
     decision_.demand = now_;
     if (IsServing()) decision_.current = Steady(current_, now_);
@@ -290,8 +290,8 @@ class Decider {
     return controllers::WithBacklog(when_ready, world_, policy_, memory_.output_tokens, until);
   }
 
-  Demand WithRoom(const Demand& demand) const {
-    return controllers::WithRoom(demand, memory_, memory_.budget, policy_);
+  Demand WithRoom(const Demand& demand, double since_seconds) const {
+    return controllers::WithRoom(demand, since_seconds, memory_, memory_.budget, policy_);
   }
 
   double DownWindow() const {
@@ -351,7 +351,8 @@ class Decider {
     double latest = 1;
     if (is_known) {
       // Bursts within the interval are not an error of the model, even with a reserve for them.
-      const Demand with_room = controllers::WithRoom(now_, memory_, {}, policy_);
+      const Demand with_room =
+          controllers::WithRoom(now_, world_.time_seconds, memory_, {}, policy_);
       const double predicted =
           predictor_.Steady(current_, with_room, policy_, memory_.online.corrections).tpot_seconds;
       latest = std::clamp(*world_.observed.tpot_seconds / predicted, 1.0, kMostTail);

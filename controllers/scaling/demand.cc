@@ -88,15 +88,13 @@ Demand Combine(const std::vector<Memory::Sample>& samples, double from_seconds, 
   return all;
 }
 
-// The latest sample that is old enough and has a level without the service's first minutes. Until
-// then mostly short requests have ended and few sequences are long, so that the mean output and the
-// keys rise without any burst.
+// The latest sample that is old enough and has a level over its whole window.
 const Memory::Sample* LatestBefore(const Memory& memory, double time_seconds) {
   const auto after =
       std::ranges::upper_bound(memory.samples, time_seconds, {}, &Memory::Sample::time_seconds);
   if (after == memory.samples.begin()) return nullptr;
   const Memory::Sample& sample = *(after - 1);
-  const bool is_whole = sample.time_seconds - memory.first_time_seconds >= 2 * kLevelSeconds;
+  const bool is_whole = sample.time_seconds - memory.first_time_seconds >= kLevelSeconds;
   return is_whole ? &sample : nullptr;
 }
 
@@ -253,12 +251,17 @@ void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& po
   SetLevels(memory.samples);
 }
 
-Demand WithRoom(const Demand& demand, const Memory& memory, const ErrorBudget& budget,
-                const ScalingPolicy& policy) {
+Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
+                const ErrorBudget& budget, const ScalingPolicy& policy) {
   const double tokens = demand.output_tokens_per_second;
   if (policy.most_burst <= 1 || memory.samples.empty() || tokens <= 0) return demand;
-  const double level = memory.samples.back().level;
-  const double key_level = memory.samples.back().key_level;
+  double level = memory.samples.back().level;
+  double key_level = memory.samples.back().key_level;
+  for (const Memory::Sample& sample : memory.samples) {
+    if (sample.time_seconds < since_seconds) continue;
+    level = std::max(level, sample.level);
+    key_level = std::max(key_level, sample.key_level);
+  }
   const double burst = RoomOf(memory.bursts, budget, policy);
   Demand with = Scaled(demand, std::max(level / tokens, 1 / burst));
   with.least_running = demand.least_running;

@@ -60,11 +60,10 @@ inline constexpr double kLevelSeconds = 600;
 void RememberLoad(const World& world, const Demand& now, const ScalingPolicy& policy,
                   double start_seconds, double window_seconds, Memory& memory);
 
-// A demand with room: the larger of its value and the rise above the present level. The two are not
-// added. The same for its keys: a context that gives them with the demand's tokens. An earlier
-// level does not count: a level is a mean and falls late by itself.
-Demand WithRoom(const Demand& demand, const Memory& memory, const ErrorBudget& budget,
-                const ScalingPolicy& policy);
+// A demand with room: the larger of its value and the rise above the largest level since then. The
+// two are not added. The same for its keys: a context that gives them with the demand's tokens.
+Demand WithRoom(const Demand& demand, double since_seconds, const Memory& memory,
+                const ErrorBudget& budget, const ScalingPolicy& policy);
 
 // A forecast after one more rate, `elapsed_seconds` after the last (< 0: the first).
 //

@@ -179,7 +179,8 @@ TEST(HeadRoom, IsNotOnTopOfAPeakThatIsThereAlready) {
   for (const double share : {0.1, 0.5, 1.0, burst, 3.0}) {
     Demand demand;
     demand.output_tokens_per_second = share * level;
-    const Demand with = WithRoom(demand, service.memory, {}, Policy());
+    const Demand with =
+        WithRoom(demand, service.memory.last_time_seconds, service.memory, {}, Policy());
     EXPECT_NEAR(with.output_tokens_per_second * with.burst, std::max(share * level, burst * level),
                 1e-6 * level)
         << share;
@@ -216,10 +217,10 @@ TEST(HeadRoom, CountsTheMemoryBetweenAimAndAllOnce) {
   ScalingPolicy policy = Policy();
   for (const double aim : {0.95, 0.85, 0.7}) {
     policy.aim = aim;
-    EXPECT_NEAR(WithRoom(demand, service.memory, {}, policy).key_burst / aim, burst, 1e-9);
+    EXPECT_NEAR(WithRoom(demand, 0, service.memory, {}, policy).key_burst / aim, burst, 1e-9);
   }
   policy.aim = 0.5;
-  EXPECT_EQ(WithRoom(demand, service.memory, {}, policy).key_burst, 1) << "that is enough";
+  EXPECT_EQ(WithRoom(demand, 0, service.memory, {}, policy).key_burst, 1) << "that is enough";
 }
 
 // A load fell to a fifth. The sequences that still run are long ones: four times the usual context.
@@ -235,39 +236,13 @@ TEST(HeadRoom, TheKeysOfAFallenLoadAreThoseThatWereThere) {
   Demand demand;
   demand.output_tokens_per_second = 2000;
   demand.context = 4000;
-  const Demand with = WithRoom(demand, memory, {}, Policy());
+  const Demand with = WithRoom(demand, 200, memory, {}, Policy());
   EXPECT_NEAR(with.output_tokens_per_second, 10000, 1e-6);
   EXPECT_NEAR(with.context, 1000, 1e-6) << "2000 x 4000 keys are fewer than the level's";
+  EXPECT_NEAR(WithRoom(demand, 100, memory, {}, Policy()).context, 900, 1e-6)
+      << "the largest since";
   demand.context = 8000;
-  EXPECT_NEAR(WithRoom(demand, memory, {}, Policy()).context, 2000 * 8000 / 10000.0, 1e-6);
-}
-
-// Requests that end first are short, so the mean output of a new service rises, and its load with
-// it.
-TEST(HeadRoom, IsNotForTheLengthsThatANewServiceHasYetToLearn) {
-  Memory memory;
-  memory.first_time_seconds = 0;
-  for (int i = 1; i <= 120; ++i) {
-    memory.output_tokens = std::min(40.0 * i, 400.0);
-    const World world = Decoding(60.0 * i, 20, 0.04);
-    RememberLoad(world, ArrivingDemand(world, memory.output_tokens), Policy(), 120, 300, memory);
-  }
-  EXPECT_EQ(BurstAt(memory.bursts, 0.95, 4), 1);
-  EXPECT_EQ(BurstAt(memory.key_bursts, 0.95, 4), 1);
-}
-
-// The scale-down window keeps a load for 300 s. A level is a mean of 600 s, and is not kept longer.
-TEST(HeadRoom, OfAFallenLoadEndsWithItsLevel) {
-  Service service;
-  service.Live(120, Policy(), [](int) { return 40.0; });
-  const int before = service.Gpus();
-  Service low;
-  low.Live(120, Policy(), [](int) { return 10.0; });
-  ASSERT_GT(before, low.Gpus());
-  service.Live(4, Policy(), [](int) { return 10.0; });
-  EXPECT_EQ(service.Gpus(), before) << service.last.text;
-  service.Live(6, Policy(), [](int) { return 10.0; });
-  EXPECT_EQ(service.Gpus(), low.Gpus()) << service.last.text;
+  EXPECT_NEAR(WithRoom(demand, 200, memory, {}, Policy()).context, 2000 * 8000 / 10000.0, 1e-6);
 }
 
 TEST(HeadRoom, KeysAreThoseOfDecodingSequencesOverAStep) {
@@ -580,7 +555,8 @@ TEST(Budget, LessCautionNeverMeansMoreRoom) {
   for (double caution = kLeastCaution; caution <= kMostCaution; caution += 0.5) {
     Demand demand;
     demand.output_tokens_per_second = 16 * 400;
-    const Demand with = WithRoom(demand, service.memory, {caution, 1, 1}, Policy());
+    const Demand with = WithRoom(demand, service.memory.last_time_seconds, service.memory,
+                                 {caution, 1, 1}, Policy());
     EXPECT_GE(with.burst, before) << caution;
     before = with.burst;
   }
