@@ -189,7 +189,7 @@ void ServeExperts(const Setup& s, const std::string& folder, int pipe, InstanceS
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   PinTo(1);
   auto transport = Connect(s, {Role::kExperts, Rank{0}}, folder);
-  auto exchange = *MakeExpertExchange(s.topology.mode, s.shape(), *transport);
+  auto exchange = *MakeExpertExchange(s.shape(), *transport);
   kernels::Team team(1);
   const SystemClock clock;
   ExpertInstance instance({}, s.held.model, s.experts, s.topology, Rank{0}, *transport, *exchange,
@@ -221,7 +221,7 @@ Measured Separate(const Setup& s, const std::string& folder) {
   InstanceStatistics attention;
   {
     auto transport = Connect(s, {Role::kAttention, Rank{0}}, folder);
-    auto exchange = *MakeAttentionExchange(s.topology.mode, s.shape(), *transport);
+    auto exchange = *MakeAttentionExchange(s.shape(), *transport);
     m.steps = Decode(s, *transport, *exchange, attention);
     close(ends[1]);
     int status = 0;

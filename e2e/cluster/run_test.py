@@ -261,6 +261,34 @@ class MadeImagesTest(FolderCase):
         self.assertEqual(len([path for path in next((self.folder / "cache").iterdir()).iterdir() if path.is_dir()]), 3)
 
 
+class TurnTest(FolderCase):
+    # Takes its turn, and ends after a line of standard input.
+    SUITE = HEAD + """
+from cluster_case import ClusterCase
+class Suite(ClusterCase):
+    environment = {"JANUS_CLUSTER": "suite"}
+Suite.take_turn()
+print("its turn", flush=True)
+sys.stdin.readline()
+"""
+
+    def start(self):
+        run = subprocess.Popen([sys.executable, "-B", "-c", self.SUITE], text=True, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env={**os.environ, "XDG_STATE_HOME": str(self.folder)})
+        self.addCleanup(run.communicate)
+        self.addCleanup(run.kill)
+        return run
+
+    def test_a_suite_waits_for_another_run_of_it(self):
+        first = self.start()
+        self.assertEqual(first.stdout.readline(), "its turn\n")
+        second = self.start()
+        self.assertIn("waits for another run of this suite", second.stdout.readline())
+        first.kill()  # then another may remove its cluster
+        self.assertEqual(second.stdout.readline(), "its turn\n")
+
+
 class LimitsTest(unittest.TestCase):
     def test_limits_are_stretched_as_is_said(self):
         said = {name: os.environ.pop(name, None) for name in ("JANUS_TIME_SCALE", "CI")}

@@ -157,7 +157,7 @@ class WorkerCudaImageTest(BuildahCase):
         container, _ = self.container()
         done = self.run_worker(container, "--version")
         self.assertRegex(done.stdout, r"^janus-worker \d", done.stderr)
-        self.assertIn("cuda in a build with CUDA", self.run_worker(container, "--help").stdout)
+        self.assertIn("cuda needs a build with CUDA", self.run_worker(container, "--help").stdout)
 
     def test_without_a_driver_it_says_so_and_ends(self):
         container, _ = self.container()

@@ -5,6 +5,7 @@ With KUBECONFIG they run on that cluster, with kubectl from PATH. Otherwise each
 it if JANUS_REQUIRE names the tier (tiers.py).
 """
 
+import fcntl
 import http.client
 import json
 import os
@@ -108,6 +109,7 @@ class ClusterCase(unittest.TestCase):
             cls.in_network = []
             return
         cls.environment["JANUS_CLUSTER"] = f"suite-{cls.__name__.lower()}"
+        cls.take_turn()
         cls.addClassCleanup(subprocess.run, [CLUSTER, "down"], env=cls.environment, check=True)
         done = subprocess.run([CLUSTER, "up", cls.tier], env=cls.environment, capture_output=True,
                               text=True, check=False)
@@ -117,6 +119,20 @@ class ClusterCase(unittest.TestCase):
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
         cls._enter(ControlPlane(cls.state_folder(), (cls.state_folder() / "programs").resolve()))
+
+    @classmethod
+    def take_turn(cls):
+        """Waits for another run of this suite, as from another clone, whose cluster `up` would remove. Its end, even by a
+        kill, ends its turn."""
+        path = cls.state_folder().with_name(f".{cls.state_folder().name}.turn")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        turn = open(path, "w", encoding="utf-8")  # pylint: disable=consider-using-with
+        cls.addClassCleanup(turn.close)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{cls.__name__}: waits for another run of this suite, which has its cluster", file=sys.stderr, flush=True)
+            fcntl.flock(turn, fcntl.LOCK_EX)
 
     @classmethod
     def _enter(cls, plane):

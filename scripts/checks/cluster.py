@@ -8,15 +8,16 @@ import process
 from outcome import Failure, Outcome
 
 
-def run(name, suites, log, lanes=2, until=None, shown=True):
-    """Raises process.Cut at `until`, and after an interrupt."""
+def run(name, suites, log, lanes=2, until=None, shown=True, environment=None):
+    """`environment`: more variables. Raises process.Cut at `until`, and after an interrupt."""
     begun = time.monotonic()
     outcome = Outcome(name)
     report = log.with_suffix(".json")
     report.unlink(missing_ok=True)
     # Under CI other tests wait ten times as long. Here a hanging suite would then take the time of the whole run.
     patience = {"JANUS_TIME_SCALE": os.environ.get("JANUS_TIME_SCALE", "3")}
-    status = process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, until, patience, shown)
+    status = process.run(f"python3 -B e2e/run.py --json {report} {lanes} {' '.join(suites)}", log, until,
+                         {**patience, **(environment or {})}, shown)
     if process.was_interrupted(status):
         raise process.Cut  # which says nothing about the suites
     outcome.seconds = time.monotonic() - begun

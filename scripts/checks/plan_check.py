@@ -34,6 +34,12 @@ def drawing_suites():
     return sorted(found)
 
 
+def drawing_cluster_suites():
+    """The suites of e2e/ that draw from JANUS_SEED."""
+    draws = re.compile(r"""\bself\.seed\(\)|environ\.get\("JANUS_SEED\"""")
+    return sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("e2e/*/*_test.py") if draws.search(p.read_text()))
+
+
 def complaints():
     plan = tomllib.loads((ROOT / ".ci" / "gate.toml").read_text())
     if (total := sum(plan["phases"].values())) > MOST_MINUTES:
@@ -54,10 +60,11 @@ def complaints():
     for source in sorted(str(p.relative_to(ROOT)) for room in ROOMS for p in (ROOT / room).rglob("*.cc")):
         if not any(source.startswith(folder + "/") for folder in tidied):
             yield f"{source}: no shard of .ci/nightly.toml runs clang-tidy over it"
-    seeded = [pattern for s in all_shards if s.fresh_seed for pattern in s.tests]
-    for suite in drawing_suites():
-        if suite not in ONE_SEED and not any(re.search(pattern, suite) for pattern in seeded):
-            yield f"{suite} draws from JANUS_SEED: no shard of .ci/nightly.toml with fresh_seed runs it"
+    seeded = [s for s in all_shards if s.fresh_seed]
+    unseeded = [suite for suite in drawing_suites()
+                if suite not in ONE_SEED and not any(re.search(pattern, suite) for s in seeded for pattern in s.tests)]
+    unseeded += [suite for suite in drawing_cluster_suites() if not any(suite in s.suites for s in seeded)]
+    yield from (f"{suite} draws from JANUS_SEED: no shard of .ci/nightly.toml with fresh_seed runs it" for suite in unseeded)
     for shard in all_shards:
         for source in shard.sources:
             if not (ROOT / source).exists():

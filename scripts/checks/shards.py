@@ -71,6 +71,11 @@ def _names(shard, shards):
     return [n for n in with_label if n not in taken], found
 
 
+def _fresh_seed(shard):
+    """A variable with another seed each time, if the shard wants one."""
+    return {"JANUS_SEED": str(int.from_bytes(os.urandom(4), "big"))} if shard.fresh_seed else {}
+
+
 def _run_tests(shard, shards, folder, until, shown):
     configure = f"cmake --preset {shard.preset}"
     if process.run(configure, folder / "configure.log", until, shown=False) != 0:
@@ -79,11 +84,8 @@ def _run_tests(shard, shards, folder, until, shown):
     goals = ctest.programs_of(names, found, f"build/{shard.preset}") + shard.targets
     outcome = builds.build(shard.name, shard.preset, goals, folder / "build.log", until, shown)
     if names:
-        environment = {"JANUS_NIGHTLY": "1"}
-        if shard.fresh_seed:
-            environment["JANUS_SEED"] = str(int.from_bytes(os.urandom(4), "big"))
         outcome.add(ctest.run(shard.name, f"build/{shard.preset}", names, folder / "tests.log", until=until,
-                              environment=environment, shown=shown))
+                              environment={"JANUS_NIGHTLY": "1", **_fresh_seed(shard)}, shown=shown))
     return outcome
 
 
@@ -96,7 +98,7 @@ def _run_suites(shard, folder, until, shown):
         built = builds.build(shard.name, "dev", shard.targets, folder / "build.log", until, shown)
         if built.failures:
             return built
-    told = cluster.run(shard.name, shard.suites, folder / "suites.log", 1, until, shown)
+    told = cluster.run(shard.name, shard.suites, folder / "suites.log", 1, until, shown, _fresh_seed(shard))
     told.suites += built.suites
     told.built = built.built
     return told

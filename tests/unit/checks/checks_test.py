@@ -253,6 +253,21 @@ class ShardTest(unittest.TestCase):
         self.run_shard(one)
         self.assertEqual(nightly.times([one, never]), "kind,name,seconds,building,result\nshard,one,0,0,green\n")
 
+    def test_suites_with_fresh_seeds_get_another_one_each_time(self):
+        seeds = []
+
+        def run(command, *rest, **_):
+            if "e2e/run.py" in command:
+                seeds.append(rest[2].get("JANUS_SEED"))
+            return 0
+
+        with unittest.mock.patch.object(process, "run", side_effect=run):
+            for fresh in (True, True, False):
+                shard = shards.Shard("one", 1, [self.source.name], suites=["e2e/room_test.py"], fresh_seed=fresh)
+                self.assertEqual(self.run_shard(shard), "red", "it told no result")
+        self.assertEqual(len({*seeds}), 3)
+        self.assertEqual([seed is None for seed in seeds], [False, False, True])
+
     def test_the_stalest_that_fit_run_oldest_first(self):
         tree.files.cache_clear()
         old, new, long = self.shard("true", "old"), self.shard("true", "new"), self.shard("true", "long", minutes=9)

@@ -219,6 +219,7 @@ TEST(Decide, NothingIsAskedForWhileAnActionIsInFlight) {
 
 TEST(Decide, KeepsToTheBoundsAndToWholePods) {
   std::mt19937 random(MixSeed(TestSeed(), 3));
+  int scaled = 0;
   for (int i = 0; i < 2000; ++i) {
     ScalingPolicy policy = Policy();
     policy.attention.instances_per_pod = 1 << (random() % 3);
@@ -234,6 +235,7 @@ TEST(Decide, KeepsToTheBoundsAndToWholePods) {
         Decide(DeepSeekV3(), policy,
                Seen(10, m, n, std::exp2(static_cast<double>(random() % 90) / 10)), {});
     if (out.decision.verb != Verb::kScale) continue;
+    ++scaled;
     // Checks against the policy's numbers: wrong computed bounds would allow themselves.
     const Configuration& how = out.decision.target.how;
     EXPECT_GE(how.m, policy.attention.min) << out.decision.text;
@@ -244,6 +246,7 @@ TEST(Decide, KeepsToTheBoundsAndToWholePods) {
     EXPECT_EQ(how.n % policy.experts.instances_per_pod, 0) << out.decision.text;
     EXPECT_TRUE(IsAllowed(bounds, DeepSeekV3(), {how.m, how.n})) << out.decision.text;
   }
+  EXPECT_GT(scaled, 500);
 }
 
 TEST(Decide, MoreLoadNeverMeansFewerGpusAtSteadyState) {

@@ -251,9 +251,11 @@ TEST_F(LocalNodeTest, IsANodeThatIsReady) {
   Await([&] { return (node = Get(kNodes, {"", "local"})) && IsTrue(*node, "Ready"); });
   Stop();
   EXPECT_TRUE(ended_.ok()) << ended_.ToString();
-  // Another run finds it.
+  // Another run finds it, and goes on to its pods.
   Start();
-  Await([&] { return thread_.joinable(); });
+  Script script;
+  CreatePod(WorkerPod("a", script));
+  AwaitPod("a", IsUp);
   Stop();
   EXPECT_TRUE(ended_.ok()) << ended_.ToString();
 }

@@ -97,6 +97,7 @@ TEST(ChildrenOf, EverySelectorTakesItsPodsAndNoOthers) {
 
 TEST(ChildrenOf, NoBudgetHoldsUpWhatServesNobody) {
   const std::vector<Child> children = ChildrenOf(Chat(), kDefaults, {});
+  EXPECT_EQ(std::ranges::count(children, &kDisruptionBudgets, &Child::resource), 1);
   for (const Child& child : children) {
     if (child.resource != &kDisruptionBudgets) continue;
     EXPECT_EQ(TextAt(child.object, {"metadata", "name"}), "chat-gateway");

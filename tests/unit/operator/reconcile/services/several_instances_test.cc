@@ -127,9 +127,11 @@ TEST(SeveralInstances, APodHasTheArgumentsAndResourcesOfItsInstances) {
   sim.RunUntil("Ready");
   sim.Run(Seconds(60));
   sim.ExpectWhole(3, 6);
+  int looked_at = 0;
   for (const Node& pod : sim.List(kPods)) {
     const std::optional<PodSeen> seen = ReadPod(pod);
     if (!seen || seen->role != Role::kExperts) continue;
+    ++looked_at;
     SCOPED_TRACE(seen->name);
     const Node& worker = FindAt(pod, {"spec", "containers"})->items.at(0);
     EXPECT_EQ(TextAt(worker, {"resources", "limits", "memory"}),
@@ -139,6 +141,7 @@ TEST(SeveralInstances, APodHasTheArgumentsAndResourcesOfItsInstances) {
     const std::string supervise = "--supervise=" + std::to_string(seen->instances);
     EXPECT_EQ(std::ranges::count(arguments, supervise, &Node::text), 1);
   }
+  EXPECT_EQ(looked_at, 2);
 }
 
 TEST(SeveralInstances, ACountThatNoPodHasReplacesOnePod) {

@@ -45,6 +45,13 @@ StatusFacts Whole() {
   return seen;
 }
 
+std::string MessageOf(const std::string& type, const StatusFacts& seen) {
+  for (const Condition& one : ConditionsOf(seen)) {
+    if (one.type == type) return one.message;
+  }
+  return "there is no " + type;
+}
+
 std::map<std::string, std::string> Said(const StatusFacts& seen) {
   std::map<std::string, std::string> out;
   for (const Condition& one : ConditionsOf(seen)) {
@@ -116,22 +123,17 @@ TEST(ConditionsOf, WhoServesMeanwhileIsInTheMessageOfARoleThatIsReplaced) {
   seen.experts.outdated = seen.experts.current;
   seen.experts.current = 0;
   const int all = seen.experts.desired;
-  for (const Condition& one : ConditionsOf(seen)) {
-    if (one.type != "ExpertsReady") continue;
-    EXPECT_EQ(one.message, "0 of " + std::to_string(all) + " instances serve; " +
-                               std::to_string(all) + " of an earlier revision serve meanwhile");
-  }
+  EXPECT_EQ(MessageOf("ExpertsReady", seen), "0 of " + std::to_string(all) + " instances serve; " +
+                                                 std::to_string(all) +
+                                                 " of an earlier revision serve meanwhile");
 }
 
 TEST(ConditionsOf, OneThatServesMeanwhileServes) {
   StatusFacts seen = Whole();
   seen.attention.outdated = 1;
   seen.attention.current = 0;
-  for (const Condition& one : ConditionsOf(seen)) {
-    if (one.type != "AttentionReady") continue;
-    EXPECT_TRUE(one.message.ends_with("; 1 of an earlier revision serves meanwhile"))
-        << one.message;
-  }
+  const std::string message = MessageOf("AttentionReady", seen);
+  EXPECT_TRUE(message.ends_with("; 1 of an earlier revision serves meanwhile")) << message;
 }
 
 TEST(WithStatus, CountsTheGpusOfAllPods) {
