@@ -117,6 +117,26 @@ void TakePlan(const PlanningSide& from, janus::Result<PlannedService> planned, D
   }
 }
 
+// The plan with the number of micro-batches that was chosen; the memory may hold fewer only. That
+// is no lack of capacity, and decisions then choose no other number, since what they predict must
+// run.
+janus::Result<PlannedService> PlanWithMicroBatches(const PlanningSide& from, Desired& out) {
+  const auto plan = [&] { return PlanKeeping(from, out, out.service); };
+  janus::Result<PlannedService> planned = plan();
+  int32_t& chosen = out.service.spec.pipeline.micro_batches;
+  if (out.micro_batches_of_spec != 0) return planned;
+  const int32_t first = chosen;
+  while (planned.status().code() == StatusCode::kResourceExhausted && chosen > 1) {
+    --chosen;
+    janus::Result<PlannedService> fewer = plan();
+    if (!fewer.ok()) continue;
+    out.micro_batches_of_spec = chosen;
+    return fewer;
+  }
+  chosen = first;
+  return planned;
+}
+
 // Its worker can be asked for the model.
 bool CanTell(const PodSeen& pod) {
   return pod.is_live() && pod.containers_ready && !pod.ip.empty();
@@ -176,7 +196,7 @@ Desired PlanSpec(const PlanningSide& from, MoEService service, const PinnedImage
     return out;
   }
   out.workers = WorkersOf(from, out);
-  TakePlan(from, PlanKeeping(from, out, out.service), out);
+  TakePlan(from, PlanWithMicroBatches(from, out), out);
   const bool is_asking = out.awaited || (out.planned && !out.planned->awaited.empty());
   if (is_asking && !out.workers.workers.empty()) {
     BringForward(out.again, from.seen.now + kModelPause);

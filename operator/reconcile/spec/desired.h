@@ -45,7 +45,7 @@ struct Desired {
   WorkersToAsk workers;                   // that a planner may ask
   // What `service` asked of scaling before counts were filled in: decisions follow it.
   std::array<std::optional<RoleScaling>, 2> scaling_of_spec;
-  int32_t micro_batches_of_spec = 0;
+  int32_t micro_batches_of_spec = 0;  // or, if the memory holds no more, the most that it holds
   std::optional<MonotonicTime> again;
 
   RoleDesired& Of(Role role) { return roles[role == Role::kExperts]; }

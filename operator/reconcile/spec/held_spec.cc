@@ -35,6 +35,7 @@ void KeepCommitted(const PlanningSide& from, Desired& out) {
   const TopologyRecord* const committed = from.side.committed();
   if (committed == nullptr) return;
   MoEService held = out.service;
+  held.spec.pipeline.micro_batches = committed->micro_batches;
   for (const TopologyInstance& one : committed->instances) {
     const std::optional<SequenceRoom> room = RoomAt(*committed, one);
     if (!room) continue;

@@ -394,14 +394,21 @@ class Seeing {
   }
 
   // Gateways hold what is asked while members go from one epoch to the next. This takes tens of
-  // milliseconds, so a service that served goes on to serve; otherwise every resize would be a
+  // milliseconds, so a pool that served goes on to serve; otherwise every resize would be a
   // moment of not being Ready.
-  bool IsHandedOver() const {
+  bool IsHandedOver() const { return !front_.epochs().progress.tell_failed && HasServed(); }
+
+  // By the status. With several pools TopologyReady is False while any of them starts.
+  bool HasServed() const {
+    if (const Node* const pools = FindAt(seen_.tree, {"status", "pools"})) {
+      return std::ranges::any_of(pools->items, [&](const Node& one) {
+        return IntegerAt(one, {"number"}) == number_ && TextAt(one, {"state"}) == "Serving";
+      });
+    }
     const std::vector<Condition> said = ReadConditions(seen_.tree);
-    return !front_.epochs().progress.tell_failed &&
-           std::ranges::any_of(said, [](const Condition& one) {
-             return one.type == "TopologyReady" && one.status == ConditionStatus::kTrue;
-           });
+    return std::ranges::any_of(said, [](const Condition& one) {
+      return one.type == "TopologyReady" && one.status == ConditionStatus::kTrue;
+    });
   }
 
   // What the status says of the pool's topology so far; null: nothing.

@@ -101,6 +101,25 @@ PodSeen ExpertsOfPool2(SimulatedService& sim) {
   return *std::ranges::find(pods, 2, &PodSeen::pool);
 }
 
+TEST(Pools, OneIsAvailableThroughoutAChangeOfEpochsWhileAnotherStarts) {
+  SimulatedService sim;
+  sim.Apply(1, 3, "  pools: 1\n");
+  sim.RunUntil("Ready");
+  sim.Run(Seconds(2));
+  sim.cluster.FillUp("experts", "0/2 nodes are available: 2 Insufficient cpu.");
+  sim.Patch(R"({"spec":{"pools":2}})");
+  sim.Run(Seconds(20));
+  ASSERT_EQ(StatesOf(sim), "1 Serving, 2 Starting");
+  const int64_t before = EpochOf(sim, 1);
+  sim.Patch(R"({"spec":{"roles":{"experts":{"replicas":2}}}})");
+  for (int i = 0; i < 100; ++i) {
+    sim.Run(Seconds(0.01));
+    ASSERT_EQ(sim.Condition("Available"), "True/Serving") << i;
+    ASSERT_EQ(StatesOf(sim), "1 Serving, 2 Starting") << i;
+  }
+  EXPECT_GT(EpochOf(sim, 1), before);
+}
+
 TEST(Pools, ServeSideBySideWithMembersAndEpochsOfTheirOwn) {
   SimulatedService sim;
   sim.Apply(1, 2, "  pools: 2\n");

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "operator/api/json.h"
+#include "operator/api/parse.h"
 #include "operator/api/yaml.h"
 #include "operator/kube/object.h"
 #include "operator/reconcile/objects/names.h"
@@ -314,6 +315,46 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
   EXPECT_EQ(sim_.workers.prepares(), prepares);
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
+}
+
+// The same load, on a machine whose memory holds only one.
+TEST_F(ScalingTest, MicroBatchesThatDoNotFitDoNotStopDecisions) {
+  sim_.options.timed_devices = true;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic(
+      {.requests_per_second = 1, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
+  Begin(
+      "  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, scale: 16}\n"
+      "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
+      "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n");
+  MoEService service = ParseMoEService(sim_.Service()).object;
+  service.spec.pipeline.micro_batches = 2;
+  int64_t too_little = 0, enough = sim_.planner.room.memory_bytes;
+  while (enough - too_little > 1) {
+    sim_.planner.room.memory_bytes = too_little + (enough - too_little) / 2;
+    (sim_.planner.Plan(service).ok() ? enough : too_little) = sim_.planner.room.memory_bytes;
+  }
+  sim_.planner.room.memory_bytes = too_little;
+  service.spec.pipeline.micro_batches = 1;
+  ASSERT_TRUE(sim_.planner.Plan(service).ok());
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 1);
+  EXPECT_EQ(sim_.Condition("CapacityAvailable"), "True/Sufficient")
+      << sim_.MessageOf("CapacityAvailable");
+  EXPECT_EQ(sim_.Condition("ScalingReady").substr(0, 4), "True") << Scaling();
+  const int prepares = sim_.workers.prepares();
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.prepares(), prepares);
+  // With room they follow.
+  sim_.planner.room.memory_bytes = enough;
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
+  // A number of the user that does not fit changes nothing.
+  sim_.Patch(R"({"spec":{"pipeline":{"microBatches":4}}})");
+  sim_.Run(Seconds(60));
+  EXPECT_EQ(sim_.workers.last().micro_batches, 2);
+  EXPECT_EQ(sim_.Condition("CapacityAvailable"), "False/InsufficientCapacity");
+  EXPECT_NE(sim_.Condition("ScalingReady"), "False/NoMetrics") << Scaling();
 }
 
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
