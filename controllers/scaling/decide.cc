@@ -650,10 +650,10 @@ class Decider {
   }
 
   // A move sets the number of micro-batches for the most that is expected. While the counts stay,
-  // it follows the present load if the TPOT is longer by a tenth or misses the target otherwise: an
-  // epoch of the same instances is there at once, so no room for bursts is needed. Under a small
-  // load each micro-batch reads nearly all weights again. More of them come without delay, since a
-  // larger load may need them; fewer only once the scale-down window had no use for more.
+  // it follows the present load if the TPOT is longer by a tenth or misses the target otherwise:
+  // under a small load each micro-batch reads nearly all weights again. More of them come without
+  // delay; fewer only once the scale-down window had no use for more, and if they would keep the
+  // target at its peak too.
   void SplitSteps() {
     constexpr double kLonger = 1.1;
     const int asked = std::exchange(memory_.split, 0);
@@ -669,11 +669,16 @@ class Decider {
       if (takes < kLonger * best.tpot_seconds && takes <= policy_.tpot.seconds) return;
       const bool is_new = memory_.last_split_seconds >= 0 &&
                           world_.time_seconds - memory_.last_split_seconds < DownWindow();
-      if (wanted < runs && (is_new || !IsSettled())) return;
+      if (wanted < runs && (is_new || !IsSettled() || !KeepsPeakWith(wanted))) return;
       decision_.text += Format("; micro-batches: %d (TPOT %.1f ms) instead of %d (%.1f ms)", wanted,
                                best.tpot_seconds * 1e3, runs, takes * 1e3);
     }
     memory_.split = wanted;
+  }
+
+  // A burst may come and go between two decisions.
+  bool KeepsPeakWith(int micro_batches) const {
+    return Steady(current_, peak_, micro_batches).tpot_seconds <= aim_ * policy_.tpot.seconds;
   }
 
   // No cheaper counts carry the window's peak. Would the current load fit on one pod less?
