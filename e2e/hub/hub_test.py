@@ -28,6 +28,7 @@ DEMO = ROOT / "examples" / "demo-model"
 SMALL = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 OF_ATTENTION, OF_EXPERTS = "attention.safetensors", "experts.safetensors"
+OF_BOTH = "gates.safetensors"
 TOKEN = "hf_secret"
 CUT = 3_000_000  # bytes of the weights
 
@@ -37,14 +38,15 @@ def demo_files():
 
 
 def split_files():
-    """The demo model with a file of weights for each role."""
+    """The demo model with a file of weights for each role, and one for both: either may compute the gate."""
     data = (DEMO / WEIGHTS).read_bytes()
     begin = 8 + int.from_bytes(data[:8], "little")
     tensors = json.loads(data[8:begin])
     tensors.pop("__metadata__", None)
-    parts = {OF_ATTENTION: ({}, b""), OF_EXPERTS: ({}, b"")}
+    parts = {OF_ATTENTION: ({}, b""), OF_EXPERTS: ({}, b""), OF_BOTH: ({}, b"")}
     for name, tensor in tensors.items():
-        file = OF_EXPERTS if ".block_sparse_moe." in name or ".mlp." in name else OF_ATTENTION
+        is_moe = ".block_sparse_moe." in name or ".mlp." in name
+        file = OF_BOTH if is_moe and ".gate." in name else OF_EXPERTS if is_moe else OF_ATTENTION
         header, content = parts[file]
         first, last = tensor["data_offsets"]
         header[name] = {**tensor, "data_offsets": [len(content), len(content) + last - first]}
