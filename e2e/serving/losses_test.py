@@ -113,6 +113,21 @@ class LossesTest(ServedCase):
             return True
         wait_for(holds, "short detection deadlines")
 
+    def test_gateways_that_a_busy_node_delays_refuse_nobody(self):
+        """They stand still for twelve seconds. Without them in its Service, clients would be refused instead of waiting."""
+        self.serve(1, 2, {})
+        askers = self.ask_demo(12)
+        gateways = self.all_pods(OF_GATEWAYS)
+        for pod in gateways:
+            self.signal_container(pod, "SIGSTOP")
+        time.sleep(12)  # the delay itself is tested
+        ready = [ready for _, _, ready in self.states(OF_GATEWAYS).values()]
+        for pod in gateways:
+            self.signal_container(pod, "SIGCONT")
+        self.assertEqual(ready, [["True"]] * 2)
+        askers.await_more(12)
+        self.check_answers(askers)
+
     def drain(self, node):
         self.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", f"--timeout={limit(280)}s",
                      namespaced=False)

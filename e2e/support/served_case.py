@@ -69,8 +69,8 @@ class ServedCase(ImagesCase):
         return next(one["message"] for one in self.get("moesvc/demo")["status"]["conditions"] if one["type"] == kind)
 
     def signal_container(self, pod, signal):
-        """Signals the worker of a pod, from outside."""
-        status, = (one for one in pod["status"]["containerStatuses"] if one["name"] == "worker")
+        """Signals the worker or gateway of a pod, from outside."""
+        status, = (one for one in pod["status"]["containerStatuses"] if one["name"] in ("worker", "gateway"))
         node, = (one for one in self.nodes if one.name == pod["spec"]["nodeName"])
         node.ctr("tasks", "kill", "-s", signal, status["containerID"].removeprefix("containerd://"))
 

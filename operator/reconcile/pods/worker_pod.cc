@@ -23,6 +23,11 @@ constexpr int kLameDuckSeconds = 10;
 // another pod must start and load. Requests wait that long.
 constexpr int kOutageSeconds = 300;
 
+// For an answer to a gateway's readiness probe. Two late answers in a row take the gateway out of
+// its Service. With Kubernetes' default of one second, gateways on busy nodes were all taken out at
+// once. Clients were then refused by a Service without endpoints, instead of being answered late.
+constexpr int kReadinessSeconds = 10;
+
 // From SIGTERM to SIGKILL of a container that fails its liveness probe.
 constexpr int kHungGraceSeconds = 5;
 
@@ -419,12 +424,12 @@ Node GatewayTemplate(const MoEService& service, const OperatorDefaults& defaults
   pod.Set({"spec", "terminationGracePeriodSeconds"},
           Node::Integer(int64_t{service.spec.drain.timeout_seconds} + kLameDuckSeconds + 30));
   pod.Port("http", kGatewayPort);
-  const auto probe = [](int period_seconds, int failures) {
-    return Object({{"httpGet", Object({{"path", Text("/health")}, {"port", Text("http")}})},
-                   {"periodSeconds", Node::Integer(period_seconds)},
-                   {"failureThreshold", Node::Integer(failures)}});
-  };
-  pod.SetOfContainer("readinessProbe", probe(2, 2));
+  pod.SetOfContainer(
+      "readinessProbe",
+      Object({{"httpGet", Object({{"path", Text("/health")}, {"port", Text("http")}})},
+              {"periodSeconds", Node::Integer(2)},
+              {"timeoutSeconds", Node::Integer(kReadinessSeconds)},
+              {"failureThreshold", Node::Integer(2)}}));
   // Tests only whether it answers, with or without workers; ending it ends its streams.
   pod.SetOfContainer(
       "livenessProbe",

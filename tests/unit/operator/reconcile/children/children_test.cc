@@ -416,6 +416,8 @@ TEST(GatewayTemplate, CarriesTheServicesLimitsAndKeys) {
             "--api-keys-file=/etc/janus/api-keys/keys ");
   // The lame-duck and drain times, and 30 s to end open streams.
   EXPECT_EQ(IntegerAt(pod, {"spec", "terminationGracePeriodSeconds"}), 100);
+  EXPECT_EQ(IntegerAt(*gateway, {"readinessProbe", "timeoutSeconds"}), 10)
+      << "busy nodes answer late";
   EXPECT_EQ(TextAt(*ItemOf(FindAt(pod, {"spec", "volumes"}), "name", "api-keys"),
                    {"secret", "secretName"}),
             "keys");
