@@ -400,10 +400,9 @@ class Seeing {
 
   // By the status. With several pools TopologyReady is False while any of them starts.
   bool HasServed() const {
-    if (const Node* const pools = FindAt(seen_.tree, {"status", "pools"})) {
-      return std::ranges::any_of(pools->items, [&](const Node& one) {
-        return IntegerAt(one, {"number"}) == number_ && TextAt(one, {"state"}) == "Serving";
-      });
+    if (FindAt(seen_.tree, {"status", "pools"}) != nullptr) {
+      const Node* const pool = PoolBefore();
+      return pool != nullptr && TextAt(*pool, {"state"}) == "Serving";
     }
     const std::vector<Condition> said = ReadConditions(seen_.tree);
     return std::ranges::any_of(said, [](const Condition& one) {
@@ -413,7 +412,11 @@ class Seeing {
 
   // What the status says of the pool's topology so far; null: nothing.
   const Node* TopologyBefore() const {
-    if (number_ == 1) return FindAt(seen_.tree, {"status", "topology"});
+    return number_ == 1 ? FindAt(seen_.tree, {"status", "topology"}) : PoolBefore();
+  }
+
+  // Its item of the status' pools; null: there is none.
+  const Node* PoolBefore() const {
     const Node* const pools = FindAt(seen_.tree, {"status", "pools"});
     if (pools == nullptr) return nullptr;
     for (const Node& one : pools->items) {

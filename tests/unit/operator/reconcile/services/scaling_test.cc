@@ -49,6 +49,17 @@ class ScalingTest : public testing::Test {
     ASSERT_TRUE(applied.ok()) << applied.status().ToString();
     sim.RunUntil("Ready");
   }
+  // And no other counts are allowed.
+  void BeginWithALoadForTwoMicroBatches() {
+    sim_.options.timed_devices = true;
+    sim_.RestartOperator();
+    sim_.workers.SetTraffic(
+        {.requests_per_second = 1, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
+    Begin(
+        "  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, scale: 16}\n"
+        "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
+        "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n");
+  }
   int Desired(Role role) { return DesiredInstances(sim_.Service(), role).value_or(0); }
   int Instances() { return Desired(Role::kAttention) + Desired(Role::kExperts); }
   std::string Scaling() {
@@ -292,18 +303,10 @@ TEST_F(ScalingTest, NoOtherCountAndNoJitterUndoesWhatWasLearned) {
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
-// The load needs two of them, and no other counts are allowed.
 TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   RecordBook book;
   sim_.options.records = &book;
-  sim_.options.timed_devices = true;
-  sim_.RestartOperator();
-  sim_.workers.SetTraffic(
-      {.requests_per_second = 1, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
-  Begin(
-      "  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, scale: 16}\n"
-      "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
-      "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n");
+  BeginWithALoadForTwoMicroBatches();
   EXPECT_EQ(sim_.workers.last().micro_batches, 1);
   sim_.Run(Seconds(60));
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
@@ -319,14 +322,7 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
 
 // The same load, on a machine whose memory holds only one.
 TEST_F(ScalingTest, MicroBatchesThatDoNotFitDoNotStopDecisions) {
-  sim_.options.timed_devices = true;
-  sim_.RestartOperator();
-  sim_.workers.SetTraffic(
-      {.requests_per_second = 1, .prompt_tokens = 73, .output_tokens = 130, .tpot_seconds = 0.1});
-  Begin(
-      "  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, scale: 16}\n"
-      "  roles:\n    attention: {scaling: {minReplicas: 3, maxReplicas: 3}}\n"
-      "    experts: {scaling: {minReplicas: 5, maxReplicas: 5}}\n");
+  BeginWithALoadForTwoMicroBatches();
   MoEService service = ParseMoEService(sim_.Service()).object;
   service.spec.pipeline.micro_batches = 2;
   int64_t too_little = 0, enough = sim_.planner.room.memory_bytes;
