@@ -84,6 +84,9 @@ def stalest(all_shards, minutes, shown=False):
         status, outcome = shards.run(shard, all_shards, left, shown)
         show_result(status, outcome)
         done.append((status, outcome))
+    too_long = [s.name for s in waiting if shards.expected_seconds(s) > 60 * minutes]
+    if too_long:
+        print(f"never run in {minutes:g} minutes, so run them by name: scripts/nightly {' '.join(too_long)}", flush=True)
     if not done:
         print("no shard that is due fits" if waiting else "no shard is due", flush=True)
     return done

@@ -1,5 +1,7 @@
 """The report of scripts/test and scripts/nightly for suites that fail, are skipped, pass on a second try or are cut."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -273,8 +275,11 @@ class ShardTest(unittest.TestCase):
         old, new, long = self.shard("true", "old"), self.shard("true", "new"), self.shard("true", "long", minutes=9)
         self.run_shard(new)
         self.change_the_source()
-        done = nightly.stalest([long, new, old], minutes=2)
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            done = nightly.stalest([long, new, old], minutes=2)
         self.assertEqual([result.name for _, result in done], ["old", "new"])
+        self.assertIn("never run in 2 minutes, so run them by name: scripts/nightly long\n", told.getvalue())
 
 
 class ProcessTest(unittest.TestCase):
