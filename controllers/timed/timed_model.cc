@@ -101,20 +101,20 @@ double TimedModel::SpreadOf(double rows) const {
   return ActivatedExperts({}, named, std::max(rows, 1.0) * device_.scale) / mapped;
 }
 
-double TimedModel::ExpertSeconds(std::span<const int> rows_of_slot, double rows) const {
+double TimedModel::ExpertSeconds(std::span<const int> rows_of_held, double rows) const {
   const ExpertCost& cost = setting_.experts.experts;
   const ExpertShape shape = {setting_.model.hidden, setting_.model.intermediate,
                              setting_.model.bytes_per_weight, 1};
   double activated = 0;
-  for (const int here : rows_of_slot) {
+  for (const int here : rows_of_held) {
     if (here > 0) activated += Activated(experts_for_one_, here * slots_for_one_);
   }
   if (activated == 0) return 0;
-  const double resident = experts_for_one_ * static_cast<double>(rows_of_slot.size());
+  const double resident = experts_for_one_ * static_cast<double>(rows_of_held.size());
   const double spread = std::min(SpreadOf(rows), resident / activated);
   double seconds =
       cost.fixed_seconds + cost.idle_expert_seconds * std::max(resident - spread * activated, 0.0);
-  for (const int here : rows_of_slot) {
+  for (const int here : rows_of_held) {
     if (here <= 0) continue;
     const double tokens = here * slots_for_one_;
     const double experts = spread * Activated(experts_for_one_, tokens);

@@ -44,8 +44,8 @@ class TimedModel {
   // One MoE layer over rows of the served model, one attention instance.
   double AttentionSeconds(const AttentionRows& rows) const;
   double SharedSeconds(double rows) const;
-  // One expert instance: rows of each of its slots, in a round that has `rows` rows in all.
-  double ExpertSeconds(std::span<const int> rows_of_slot, double rows) const;
+  // One expert instance: rows of each expert that it holds, in a round that has `rows` rows in all.
+  double ExpertSeconds(std::span<const int> rows_of_held, double rows) const;
   // One round over `rows` rows of all m attention instances, with n expert instances.
   ExchangeTimes ExchangeSeconds(int m, int n, double rows) const;
   // What a step takes beside its MoE layers: dense layers, output head.

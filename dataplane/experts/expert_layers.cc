@@ -41,11 +41,18 @@ ExpertLayers::ExpertLayers(const ModelDescription& model, const ExpertWeights& w
       senders_(static_cast<size_t>(topology.m())),
       ids_(senders_.size() * sender_stride_),
       replicas_(ids_.size()),
+      held_(placements_.size()),
       slot_count_(slots_),
       aebs_(model.moe.experts, topology.n()),
       split_(model.moe.experts, topology.n(), topology.placement.total_slots()),
       slot_first_(slots_),
       next_(slots_) {
+  for (size_t layer = 0; layer < placements_.size(); ++layer) {
+    for (const Replica& replica : placements_[layer].replicas) {
+      if (replica.instance == rank_) held_[layer].push_back(static_cast<size_t>(replica.slot));
+    }
+  }
+  held_rows_.reserve(slots_);
   JANUS_CHECK(!format_.is_packed() || !options.device_replies, rank_);
   if (!sums_.on()) return;
   JANUS_CHECK(!options.device_replies, rank_);
@@ -105,6 +112,13 @@ Result<Regime> ExpertLayers::Schedule() {
     }
   }
   return regime;
+}
+
+std::span<const int> ExpertLayers::RowsOfHeldSlots() {
+  held_rows_.clear();
+  for (const size_t slot : held_[static_cast<size_t>(layer_)])
+    held_rows_.push_back(slot_count_[slot]);
+  return held_rows_;
 }
 
 void ExpertLayers::LayReplies(Begun begin, FunctionRef<void(const Piece&)> each) {

@@ -82,8 +82,8 @@ class ExpertLayers {
   // Counts of the last computed round.
   int rows() const { return rows_; }
   int activated() const { return activated_; }
-  // Rows of each of this instance's slots.
-  std::span<const int> rows_of_slot() const { return slot_count_; }
+  // The same, of each slot that holds an expert of the round's layer. Spare slots are left out.
+  std::span<const int> RowsOfHeldSlots();
   // With sums: elements of contributions that were too large and were clamped, modulo 2^32, since
   // the start. It may lag behind by a round.
   virtual uint32_t clamped() const { return 0; }
@@ -160,9 +160,11 @@ class ExpertLayers {
   uint64_t draw_ = 0;
   int rows_ = 0;
   int activated_ = 0;
-  std::vector<Sender> senders_;    // by attention rank
-  std::vector<uint16_t> ids_;      // [T, K] of the round, by (rank, row)
-  std::vector<Replica> replicas_;  // likewise
+  std::vector<Sender> senders_;            // by attention rank
+  std::vector<uint16_t> ids_;              // [T, K] of the round, by (rank, row)
+  std::vector<Replica> replicas_;          // likewise
+  std::vector<std::vector<size_t>> held_;  // per layer: slots with an expert
+  std::vector<int> held_rows_;
   std::vector<int> slot_count_;
   std::vector<int32_t> ends_;  // with sums: by sender [m, R_max], as AddTerms takes them
 

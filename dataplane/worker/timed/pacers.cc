@@ -108,8 +108,8 @@ class TimedExperts final : public ExpertPacer {
                      : out_.Do(exchange_.out, sent);
     return come_;
   }
-  MonotonicTime Compute(std::span<const int> rows_of_slot, bool is_last) override {
-    const double seconds = model_.ExpertSeconds(rows_of_slot, rows_);
+  MonotonicTime Compute(std::span<const int> rows_of_held, bool is_last) override {
+    const double seconds = model_.ExpertSeconds(rows_of_held, rows_);
     return is_last ? device_.DoLast(seconds, model_.layers_for_one(), come_)
                    : device_.Do(seconds, come_);
   }

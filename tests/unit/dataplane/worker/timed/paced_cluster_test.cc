@@ -131,6 +131,36 @@ TEST_F(PacedClusterTest, NoTokenComesBeforeTheModelledTime) {
   EXPECT_GT(cluster->attention(0).statistics().step_seconds_median, 0.9 * step);
 }
 
+// Asks how many experts a round is timed for.
+class AskedPacer : public ExpertPacer {
+ public:
+  explicit AskedPacer(std::atomic<size_t>& held) : held_(held) {}
+  MonotonicTime Receive(int, MonotonicTime, bool) override { return {}; }
+  MonotonicTime Compute(std::span<const int> rows_of_held, bool) override {
+    held_ = rows_of_held.size();
+    return {};
+  }
+  MonotonicTime Send(MonotonicTime shown, bool) override { return shown; }
+  MonotonicTime Show(MonotonicTime, MonotonicTime now) override { return now; }
+  PacerCounts counts() const override { return {}; }
+
+ private:
+  std::atomic<size_t>& held_;
+};
+
+// Spare slots stand for no expert of the named model: with two of them, each round of the demo
+// model took up to two thirds longer.
+TEST_F(PacedClusterTest, SpareSlotsTakeNoTime) {
+  const int experts = held_.model.moe.experts;
+  LoopbackCluster::Options options = OptionsFor(1, {experts + 2}, 1);
+  std::atomic<size_t> held = 0;
+  options.make_expert_pacer = [&] { return std::make_unique<AskedPacer>(held); };
+  const auto cluster = Start(options);
+  ASSERT_TRUE(cluster->attention(0).Submit(Ask(1, 3, 2)).ok());
+  ASSERT_EQ(cluster->Await({1, 1, 1}).tokens.size(), 2u);
+  EXPECT_EQ(held, static_cast<size_t>(experts));
+}
+
 // Shows its first result in an hour, all others at once.
 class Stuck {
  public:
