@@ -31,7 +31,7 @@ controllers::StepTimes Measure(const LoadedModel& loaded, const Topology& topolo
   options.topology = topology;
   options.attention.max_batch = batch;
   options.attention.kv_bytes = int64_t{512} << 20;
-  options.pace.tpot_target = Seconds(60.0);  // prompts in few steps
+  options.pace.prompt_step = Seconds(60.0);  // prompts in few steps
   options.device = kernels::Device::kCpu;
   options.isa = isa;
   LoopbackCluster cluster(std::move(options), loaded.model, loaded.attention.weights,

@@ -58,12 +58,12 @@ Request MakeRequest(const ModelDescription& model, uint64_t id, int prompt, int 
 
 class Run {
  public:
-  Run(const HeldModel& held, Seconds tpot_target) : model_(held.model) {
+  Run(const HeldModel& held, Seconds prompt_step) : model_(held.model) {
     options_.topology =
         MakeTopology(2, {model_.moe.experts}, model_.layers, model_.moe.experts, 1, 512);
     options_.device = kernels::Device::kCpu;
     options_.isa = *kernels::SelectIsa(kernels::DetectCpu());
-    options_.pace.tpot_target = tpot_target;
+    options_.pace.prompt_step = prompt_step;
     options_.attention.kv_bytes = int64_t{512} << 20;
     shares_ = held.Shares(options_.topology.placement);
     cluster_ = std::make_unique<LoopbackCluster>(options_, model_, held.attention,

@@ -126,7 +126,7 @@ std::vector<double> Decode(const Setup& s, Transport& transport, AttentionExchan
   options.kv_bytes = int64_t{256} << 20;
   options.swap_bytes = 0;
   AttentionPace pace;
-  pace.tpot_target = Seconds(60.0);  // all prompts in one step
+  pace.prompt_step = Seconds(60.0);  // all prompts in one step
   const auto instance =
       *AttentionInstance::Create(options, s.held.model, s.held.attention, sink, clock);
   const auto epoch = *instance->Enter(s.topology, Rank{0}, transport, exchange, stream, pace);

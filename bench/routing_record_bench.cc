@@ -58,7 +58,7 @@ std::vector<double> Decode(const LoadedModel& loaded, const Topology& topology, 
   options.max_batch = batch;
   options.kv_bytes = int64_t{256} << 20;
   AttentionPace pace;
-  pace.tpot_target = Seconds(60.0);  // all prompts in one step
+  pace.prompt_step = Seconds(60.0);  // all prompts in one step
   const auto attention =
       *AttentionInstance::Create(options, model, loaded.attention.weights, sink, clock);
   const auto epoch = *attention->Enter(

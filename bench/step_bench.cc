@@ -85,7 +85,7 @@ Measured Decode(const LoadedModel& loaded, const Topology& topology, kernels::Is
   options.metrics = &attention_metrics;
   options.kv_bytes = int64_t{256} << 20;
   AttentionPace pace;
-  pace.tpot_target = Seconds(60.0);  // all prompts in one step
+  pace.prompt_step = Seconds(60.0);  // all prompts in one step
   const auto attention =
       *AttentionInstance::Create(options, model, loaded.attention.weights, sink, clock);
   const auto epoch = *attention->Enter(

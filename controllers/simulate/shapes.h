@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "common/prompt_share.h"
 #include "controllers/plan/performance.h"
 #include "controllers/plan/whole.h"
 #include "controllers/scaling/policy.h"
@@ -17,7 +18,7 @@ struct Machinery {
   double change_pause_s = 0.1;  // no step runs while another topology is committed
   double warm_up_s = 30;        // after this time a new member is measured
   // Share of the TPOT target that a step with prompts may take.
-  double prompt_share = 0.95;
+  double prompt_share = kPromptShareOfTpot;
   int64_t most_waiting = 20'000;   // requests of a service, or of a whole-model instance
   int growth_reserve_percent = 0;  // of every unit: UnitShape
 };

@@ -19,7 +19,7 @@ namespace janus::dataplane {
 // What may differ from one epoch to the next.
 struct AttentionPace {
   int max_waiting = 4096;    // requests not yet admitted; beyond it new ones are refused
-  Seconds tpot_target{0.1};  // a step that computes prompts should take no longer
+  Seconds prompt_step{0.1};  // a step that computes prompts should take no longer
   StepDeadlines deadlines;
   PrefixSharing prefixes = PrefixSharing::kExact;
 };
@@ -50,7 +50,8 @@ struct AttentionEpoch {
         pace(at),
         layers(model, weights, cache, on,
                {in.max_rows_per_round, in.micro_batches, most_logits, true,
-                SentRows(with, in.micro_batches), with.compression(), with.sums(), with.gate()}),
+                SentRows(with, in.micro_batches), with.compression(), with.sums(), with.gate(),
+                own.value % in.micro_batches}),
         sample_workspace(
             on.context->AllocateOrNote(static_cast<size_t>(kernels::SampleWorkspaceBytes(
                 model.vocab, on.stream.team == nullptr ? 1 : on.stream.team->size())))),
@@ -63,6 +64,9 @@ struct AttentionEpoch {
     return static_cast<size_t>(max_rows) * sizeof(kernels::SamplingParams) +
            static_cast<size_t>(row) * sizeof(kernels::SampledToken);
   }
+
+  // Of this instance: micro_batch.h.
+  int turn() const { return rank.value % topology.micro_batches; }
 
   // Per step: six for each round, and a few around all rounds.
   static constexpr size_t MaxTimings(int layers, int micro_batches) {

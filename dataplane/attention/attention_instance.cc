@@ -227,7 +227,7 @@ Result<std::unique_ptr<AttentionEpoch>> AttentionInstance::Enter(const Topology&
     CoordinatorOptions coordinator;
     coordinator.m = topology.m();
     coordinator.max_rows = topology.max_rows_per_round;
-    coordinator.tpot_target = pace.tpot_target;
+    coordinator.prompt_step = pace.prompt_step;
     coordinator.least_prefill_share = options_.least_prefill_share;
     epoch->control = std::make_unique<Leader>(coordinator, topology, pace.deadlines, transport,
                                               clock_, options_.log);
@@ -558,7 +558,7 @@ Status AttentionInstance::ExecuteStep(const Ticket& ticket) {
   const Batch batch = scheduler_.FormBatch(limits);
   JANUS_RETURN_IF_ERROR(SendDemand(ticket.step + 1, scheduler_.After(batch)));
   BeginMasks(batch);
-  routed_.Begin(batch, epoch_->topology.micro_batches);
+  routed_.Begin(batch, epoch_->topology.micro_batches, epoch_->turn());
 
   if (options_.pacer != nullptr) {
     options_.pacer->BeginStep(start);
@@ -693,7 +693,7 @@ void AttentionInstance::NotePacedRows(const Batch& batch) {
   came_.fill(MonotonicTime());
   paced_rows_.fill(PacedRows());
   for (int i = 0; i < b; ++i) {
-    const Part part = MicroBatch(static_cast<int>(batch.rows.size()), i, b);
+    const Part part = MicroBatch(static_cast<int>(batch.rows.size()), i, b, epoch_->turn());
     PacedRows& rows = paced_rows_[static_cast<size_t>(i)];
     for (int at = part.first; at < part.first + part.rows; ++at) {
       const int64_t keys = int64_t{batch.rows[static_cast<size_t>(at)].position} + 1;

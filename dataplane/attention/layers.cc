@@ -209,7 +209,7 @@ Status AttentionLayers::Begin(const Batch& batch) {
   const int count = static_cast<int>(batch.rows.size());
   JANUS_CHECK(count <= room_.max_rows, count, room_.max_rows);
   for (int i = 0; i < room_.micro_batches; ++i) {
-    const Part part = MicroBatch(count, i, room_.micro_batches);
+    const Part part = MicroBatch(count, i, room_.micro_batches, room_.turn);
     parts_[static_cast<size_t>(i)] = {part.first, part.rows, 0, 0, {}};
   }
   if (count == 0) return OkStatus();

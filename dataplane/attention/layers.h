@@ -60,6 +60,7 @@ class AttentionLayers {
     FixedPointSums sums = {};
     // Whether Gate is called. Only for the host.
     GateSide gate = GateSide::kExperts;
+    int turn = 0;  // which parts get rows that are left over (micro_batch.h)
   };
   AttentionLayers(const ModelDescription& model, const AttentionWeights& weights,
                   const KvPagePool& cache, const kernels::Place& place, const Room& room);

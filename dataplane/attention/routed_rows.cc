@@ -20,9 +20,10 @@ bool RoutedRows::AreKnown(const ModelDescription& model) {
   return model.moe.experts <= ContributionRef::kMostExperts;
 }
 
-void RoutedRows::Begin(const Batch& batch, int micro_batches) {
+void RoutedRows::Begin(const Batch& batch, int micro_batches, int turn) {
   batch_rows_ = static_cast<int>(batch.rows.size());
   micro_batches_ = micro_batches;
+  turn_ = turn;
   rows_.clear();
   for (size_t i = 0; i < batch.rows.size(); ++i) {
     const BatchRow& row = batch.rows[i];
@@ -32,7 +33,7 @@ void RoutedRows::Begin(const Batch& batch, int micro_batches) {
 }
 
 Status RoutedRows::Take(const RoundKey& round, std::span<const uint16_t> experts) {
-  const Part part = MicroBatch(batch_rows_, round.micro_batch, micro_batches_);
+  const Part part = MicroBatch(batch_rows_, round.micro_batch, micro_batches_, turn_);
   const size_t layer = layer_of_[round.layer];
   const auto first = std::lower_bound(rows_.begin(), rows_.end(), part.first);
   for (auto row = first; row != rows_.end() && *row < part.first + part.rows; ++row) {

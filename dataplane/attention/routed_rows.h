@@ -22,9 +22,9 @@ class RoutedRows {
   // Whether contributions name every expert of the model.
   static bool AreKnown(const ModelDescription& model);
 
-  // A step begins, with its batch cut into `micro_batches` parts. What an earlier one has collected
-  // is dropped.
-  void Begin(const Batch& batch, int micro_batches);
+  // A step begins, with its batch cut into `micro_batches` parts (micro_batch.h). What an earlier
+  // one has collected is dropped.
+  void Begin(const Batch& batch, int micro_batches, int turn);
   bool any() const { return !rows_.empty(); }
   // The experts of a round of the step, [rows of its part, K]: outside data. Internal: one does not
   // exist.
@@ -39,6 +39,7 @@ class RoutedRows {
   std::vector<size_t> layer_of_;  // by MoE layer: the model's layer
   int batch_rows_ = 0;
   int micro_batches_ = 1;
+  int turn_ = 0;
   std::vector<int> rows_;      // of the batch, ascending
   std::vector<uint16_t> ids_;  // [rows_, layers, K]
 };

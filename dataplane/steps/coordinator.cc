@@ -126,7 +126,7 @@ Ticket Coordinator::Issue(MonotonicTime now) {
     largest_decode = std::max(largest_decode, static_cast<int>(demands[r].decode_rows));
   }
   const PrefillBudget budget =
-      times_.Prefill(options_.tpot_target, largest_decode, options_.least_prefill_share,
+      times_.Prefill(options_.prompt_step, largest_decode, options_.least_prefill_share,
                      options_.max_rows, static_cast<int>(members_.size()));
   std::vector<int> prefill = SharePrefill(budget, demands, options_.max_rows);
   // A neighbour without decode rows but with endless prompts could take the whole budget.

@@ -13,7 +13,7 @@ namespace janus::dataplane {
 struct CoordinatorOptions {
   int m = 1;
   int max_rows = 512;        // R_max of one instance
-  Seconds tpot_target{0.1};  // what a step may take before prompts are held back
+  Seconds prompt_step{0.1};  // what a step may take before prompts are held back
   double patience = 0.1;     // part of the predicted step that Next waits for the other instances
   // Share of a decode step's time that prompts get even if the target leaves them less.
   double least_prefill_share = 0.1;

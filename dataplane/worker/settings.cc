@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/prompt_share.h"
 #include "proto/convert.h"
 
 namespace janus::dataplane {
@@ -117,7 +118,8 @@ Result<EpochSettings> ResolveEpoch(const v1::WorkerConfig& config) {
   deadlines.loss = 2 * deadlines.detection;
   deadlines.least_loss = Seconds(1.0);
   settings.attention.max_waiting = static_cast<int>(OrDefault(config.queued_requests(), 4096u));
-  settings.attention.tpot_target = Seconds(OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
+  settings.attention.prompt_step =
+      Seconds(kPromptShareOfTpot * OrDefault(config.tpot_target_ms(), 100u) / 1000.0);
   JANUS_ASSIGN_OR_RETURN(settings.attention.prefixes, FromProto(config.prefix_sharing()));
   JANUS_ASSIGN_OR_RETURN(settings.scheduling, FromProto(config.scheduling()));
   if (config.crossover_rows() > kMaxCrossoverRows) {

@@ -155,7 +155,7 @@ TEST_P(GraphsTest, OneRecordingServesEveryDealingOfRows) {
         << step.counts[0] << " and " << step.counts[1];
     int parts = 0;
     for (int i = 0; i < GetParam().parts; ++i) {
-      const int rows = MicroBatch(static_cast<int>(batch.rows.size()), i, GetParam().parts).rows;
+      const int rows = MicroBatch(static_cast<int>(batch.rows.size()), i, GetParam().parts, 0).rows;
       const bool form_is_recorded = step.of == PositionClass::kGenerated || HasOneForm(model);
       parts += rows > 0 && rows <= kRecorded && form_is_recorded ? 1 : 0;
     }

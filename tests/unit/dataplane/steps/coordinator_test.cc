@@ -12,9 +12,9 @@ namespace {
 
 class CoordinatorTest : public testing::Test {
  protected:
-  void Make(int m, Seconds tpot_target = Seconds(0.1)) {
+  void Make(int m, Seconds prompt_step = Seconds(0.1)) {
     CoordinatorOptions options;
-    options.tpot_target = tpot_target;
+    options.prompt_step = prompt_step;
     options.m = m;
     options.max_rows = 64;
     coordinator_.emplace(options);

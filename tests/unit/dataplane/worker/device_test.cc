@@ -205,6 +205,15 @@ TEST(ResolveInstanceSettings, OnAGpuNeitherTheCpuNorTheMachinesMemoryIsAskedFor)
   EXPECT_FALSE(Resolve(kernels::HostContext(), {}, 1 << 19).ok());
 }
 
+// While prompts wait, every step takes this long: at the target itself, half of all steps would
+// miss it.
+TEST(ResolveEpoch, AStepWithPromptsStaysBelowTheTarget) {
+  v1::WorkerConfig config;
+  config.set_tpot_target_ms(60);
+  EXPECT_NEAR(ResolveEpoch(config)->attention.prompt_step.count(), .057, 1e-9);
+  EXPECT_NEAR(ResolveEpoch({})->attention.prompt_step.count(), .095, 1e-9);  // of 100 ms
+}
+
 TEST(ResolveInstanceSettings, HostMemoryForPrefixesIsForAGpuWithSoMuchBesideIt) {
   NamedContext gpu;
   const auto resolve = [](kernels::Context& context, int64_t bytes) {
