@@ -74,7 +74,7 @@ def test_a_folder_of_the_same_name_goes_first(hub, tmp_path, monkeypatch):
     machine = Machine(tmp_path, hub)
     (tmp_path / "org" / "demo").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    status, _, error = machine.run("serve", "--model", NAME)
+    status, _, error = machine.run("serve", "--port", "0", "--model", NAME)
     assert status == 1
     assert f"{tmp_path}/{NAME}/config.json: no such file" in error
     assert hub.got == []
@@ -98,7 +98,7 @@ def test_refuses_a_service_before_it_fetches_weights(hub, tmp_path):
     files = demo_files()
     del files["tokenizer.json"]
     hub.repos["org/mute"] = Repo(files)
-    _, _, error = machine.run("serve", "--model", "org/mute")
+    _, _, error = machine.run("serve", "--port", "0", "--model", "org/mute")
     assert "tokenizer.json: no such file" in error
     assert WEIGHTS not in hub.fetched()
 
