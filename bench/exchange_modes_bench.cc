@@ -1,8 +1,11 @@
 // How long does a round take in each exchange mode, and would the operator choose the fastest one?
 // Instances and their cards: bench/cards.h.
 //
-//   build/dev/bin/exchange_modes_bench [rounds]   one JSON line per cell, then a summary; needs
-//   root
+//   build/dev/bin/exchange_modes_bench [rounds]       one JSON line per cell, then a summary; needs
+//                                                     root
+//   build/dev/bin/exchange_modes_bench --again FILE   what this version's model predicts for the
+//                                                     cells that an earlier run printed. Of their
+//                                                     links, the first one's figures count for all
 //
 // The grid below is fixed. Beside its bytes, each message between nodes costs its sender and its
 // receiver a fixed time, in which they do nothing else (CostlyLinks). A round has the same number
@@ -17,6 +20,7 @@
 #include <array>
 #include <ctime>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "bench/cards.h"
 #include "bench/flags.h"
@@ -123,6 +127,21 @@ struct Cell {
   double RegretOf(ExchangeMode mode) const { return measured.of(mode) / measured.of(best) - 1; }
 };
 
+// From what was measured, with the choice and the errors, which are filled in.
+controllers::ModeTimes Predict(Cell& cell, const ExchangeShape& shape, int rows,
+                               const controllers::NodeLinks& links) {
+  const controllers::ModeTimes predicted = controllers::TimesOfModes(RoundOf(shape, rows), links);
+  std::vector<controllers::ExchangeWay> all;
+  for (const ExchangeMode mode : kExchangeModes) all.push_back({mode, shape.gate});
+  cell.chosen = controllers::FastestWay({{predicted, predicted}}, all, nullptr, 0).mode;
+  for (const ExchangeMode mode : kExchangeModes) {
+    if (cell.measured.of(mode) < cell.measured.of(cell.best)) cell.best = mode;
+    cell.errors[static_cast<size_t>(mode)] =
+        std::abs(predicted.of(mode) / cell.measured.of(mode) - 1);
+  }
+  return predicted;
+}
+
 Cell Measure(const Nodes& nodes, const ExchangeShape& shape, const Switch& network, int rows,
              int rounds) {
   Cell cell;
@@ -144,16 +163,10 @@ Cell Measure(const Nodes& nodes, const ExchangeShape& shape, const Switch& netwo
     std::vector<controllers::NodeLink>& row = links.emplace_back();
     for (const MeasuredLink& link : of_node) row.push_back({link, false});
   }
-  const controllers::ModeTimes predicted = controllers::TimesOfModes(RoundOf(shape, rows), links);
-  std::vector<controllers::ExchangeWay> all;
-  for (const ExchangeMode mode : kExchangeModes) all.push_back({mode, shape.gate});
-  cell.chosen = controllers::FastestWay({{predicted, predicted}}, all, nullptr, 0).mode;
   for (const ExchangeMode mode : kExchangeModes) {
-    if (cell.measured.of(mode) < cell.measured.of(cell.best)) cell.best = mode;
-    cell.errors[static_cast<size_t>(mode)] =
-        std::abs(predicted.of(mode) / cell.measured.of(mode) - 1);
     cell.cpu_share = std::max(cell.cpu_share, blocks[mode].cpu_share);
   }
+  const controllers::ModeTimes predicted = Predict(cell, shape, rows, links);
   const MeasuredLink& link = links.front().front().link;
   bench::JsonLine line("exchange_modes");
   line.Text("nodes", nodes.ToString());
@@ -209,10 +222,67 @@ void Summarise(const char* name, const std::vector<Cell>& cells) {
   line.Number("prediction_error_p90", At(errors, .9));
 }
 
+void SummariseAll(std::vector<Cell> cells) {
+  Summarise("exchange_modes_summary", cells);
+  std::erase_if(cells, [](const Cell& cell) { return cell.cpu_share > kMostCpuShare; });
+  Summarise("exchange_modes_summary_of_links", cells);
+}
+
+// A line that an earlier run printed for a cell.
+Cell Again(const nlohmann::json& line) {
+  Nodes nodes{};
+  std::sscanf(line.at("nodes").get<std::string>().c_str(), "%dx%d,%dx%d", &nodes.attention_nodes,
+              &nodes.attention_each, &nodes.expert_nodes, &nodes.experts_each);
+  const size_t bytes = line.at("row_bytes_of_an_instance");
+  Cell cell;
+  for (const ExchangeMode mode : kExchangeModes) {
+    const std::string name(ToString(mode));
+    cell.measured.seconds[static_cast<size_t>(mode)] = line.at(name + "_ms").get<double>() / 1e3;
+    cell.cpu_share = std::max(cell.cpu_share, line.at(name + "_cpu_share").get<double>());
+  }
+  const MeasuredLink link = {line.at("measured_latency_us").get<double>() / 1e6,
+                             line.at("measured_mbit").get<double>() / 8e-6,
+                             line.at("measured_message_us").get<double>() / 1e6};
+  const controllers::NodeLinks links(
+      static_cast<size_t>(nodes.attention_nodes),
+      std::vector<controllers::NodeLink>(static_cast<size_t>(nodes.expert_nodes), {link, false}));
+  const ExchangeShape shape = ShapeOf(nodes, kHidden, kTopK, kRows[std::size(kRows) - 1]);
+  const int rows = static_cast<int>(bytes / shape.row_bytes());
+  const controllers::ModeTimes predicted = Predict(cell, shape, rows, links);
+  bench::JsonLine out("exchange_modes_again");
+  out.Text("nodes", nodes.ToString()).Int("row_bytes_of_an_instance", static_cast<int64_t>(bytes));
+  for (const ExchangeMode mode : kExchangeModes) {
+    out.Number(std::string(ToString(mode)) + "_ms", cell.measured.of(mode) * 1e3);
+    out.Number(std::string(ToString(mode)) + "_predicted_ms", predicted.of(mode) * 1e3);
+  }
+  out.Text("best", ToString(cell.best)).Text("chosen", ToString(cell.chosen));
+  out.Number("regret", cell.RegretOf(cell.chosen));
+  return cell;
+}
+
+int AllAgain(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<Cell> cells;
+  for (std::string text; std::getline(file, text);) {
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    if (line.is_object() && line.value("bench", "") == "exchange_modes") {
+      cells.push_back(Again(line));
+    }
+  }
+  if (cells.empty()) {
+    std::fprintf(stderr, "exchange_modes_bench: %s: no lines of cells\n", path.c_str());
+    return 2;
+  }
+  SummariseAll(std::move(cells));
+  return 0;
+}
+
 }  // namespace
 }  // namespace janus::dataplane
 
 int main(int argc, char** argv) {
+  using namespace janus::dataplane;  // NOLINT: the program's own
+  if (argc == 3 && std::string_view(argv[1]) == "--again") return AllAgain(argv[2]);
   int rounds = 5;
   if (!janus::bench::TakeRounds("exchange_modes_bench", {argv + 1, argv + argc}, &rounds)) return 2;
   if (const std::string why = janus::bench::EnterFreshNamespace(); !why.empty()) {
@@ -221,7 +291,6 @@ int main(int argc, char** argv) {
   }
   setenv("UCX_TLS", "tcp", 1);
   setenv("UCX_NET_DEVICES", "janus0", 1);
-  using namespace janus::dataplane;  // NOLINT: the program's own
   std::vector<Cell> cells;
   for (const Nodes& nodes : kNodes) {
     const ExchangeShape most = ShapeOf(nodes, kHidden, kTopK, kRows[std::size(kRows) - 1]);
@@ -232,8 +301,6 @@ int main(int argc, char** argv) {
       std::fflush(stdout);
     }
   }
-  Summarise("exchange_modes_summary", cells);
-  std::erase_if(cells, [](const Cell& cell) { return cell.cpu_share > kMostCpuShare; });
-  Summarise("exchange_modes_summary_of_links", cells);
+  SummariseAll(std::move(cells));
   return 0;
 }

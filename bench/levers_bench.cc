@@ -47,6 +47,11 @@ void Sums(PredictorOptions& o, int bits) {
   o.sums = {SumRule::kFixedPoint};
   o.sum_bits = bits;
 }
+void Wide(PredictorOptions& o, int attention_gpus, int expert_gpus) {
+  o = WithAllModes(o);
+  o.tp_attention = attention_gpus;
+  o.tp_experts = expert_gpus;
+}
 const Lever kLevers[] = {
     {"Direct alone", [](PredictorOptions& o) { o.modes = {ExchangeMode::kDirect}; }},
     {"as served without options", [](PredictorOptions&) {}},
@@ -71,6 +76,12 @@ const Lever kLevers[] = {
     {"fp8, free inside nodes", Fp8, 1, true},
     {"all, free inside nodes", [](PredictorOptions& o) { o = WithAllModes(o); }, 1, true},
     {"all, and a free exchange", [](PredictorOptions& o) { o = WithAllModes(o); }, 1e-3},
+    // Tensor parallelism, which no version serves. Each GPU of an attention instance has all
+    // latents of its sequences and a share of the heads.
+    {"all, 2 GPUs per attention instance", [](PredictorOptions& o) { Wide(o, 2, 1); }},
+    {"all, 2 GPUs per expert instance", [](PredictorOptions& o) { Wide(o, 1, 2); }},
+    {"all, 2 GPUs per instance", [](PredictorOptions& o) { Wide(o, 2, 2); }},
+    {"all, 8 GPUs per expert instance", [](PredictorOptions& o) { Wide(o, 1, 8); }},
 };
 
 void SetFreeInside(Setting& setting) {

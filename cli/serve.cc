@@ -125,18 +125,23 @@ bool MustCalibrate(const ServeOptions& options) {
   return options.sum == "FixedPoint" && options.sum_exponents.empty();
 }
 
+// The options before a calibration has chosen exponents for the model in `dir`: with allowed ones.
+Result<ServeOptions> BeforeCalibration(const ServeOptions& options, const std::string& dir) {
+  ServeOptions judged = options;
+  if (MustCalibrate(options)) {
+    JANUS_ASSIGN_OR_RETURN(const ModelDescription model, LoadModelConfig(dir));
+    judged.sum_exponents.assign(static_cast<size_t>(model.moe_layers()), 0);
+  }
+  return judged;
+}
+
 // Downloads the model. What would be refused is refused before its weights are fetched.
 Result<std::string> FetchFolder(const ServeOptions& options, const Asked& asked, Screen& screen,
                                 StopSignals& stop) {
   JANUS_ASSIGN_OR_RETURN(const hub::Settings settings, hub::ReadSettings());
   hub::DownloadOptions download;
   download.judge = [&](const std::string& folder) -> Status {
-    ServeOptions judged = options;
-    if (MustCalibrate(options)) {
-      // The exponents come from the weights.
-      JANUS_ASSIGN_OR_RETURN(const ModelDescription model, LoadModelConfig(folder));
-      judged.sum_exponents.assign(static_cast<size_t>(model.moe_layers()), 0);
-    }
+    JANUS_ASSIGN_OR_RETURN(const ServeOptions judged, BeforeCalibration(options, folder));
     JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(judged, asked, folder));
     return Check(options, object.service).status();
   };
@@ -345,23 +350,25 @@ Status Serve(const ServeOptions& given, StopSignals& stop) {
   if (asked.hub) {
     JANUS_ASSIGN_OR_RETURN(folder, FetchFolder(options, asked, screen, stop));
   }
-  if (MustCalibrate(options)) {
-    screen.Line("computing some prompts to choose the exponents of exact sums (--sum-exponents)");
-    CalibrateOptions calibrate;
-    calibrate.bits = options.sum_bits;
-    JANUS_ASSIGN_OR_RETURN(
-        const std::string yaml,
-        RunCalibration(folder.empty() ? options.model_dir : folder, calibrate, stop));
-    JANUS_ASSIGN_OR_RETURN(options.sum_exponents, ReadExponents(yaml));
-  }
-  JANUS_ASSIGN_OR_RETURN(const Object object, MakeObject(options, asked, folder));
-  JANUS_ASSIGN_OR_RETURN(Checked checked, Check(options, object.service));
+  const std::string& model_dir = asked.hub ? folder : options.model_dir;
+  JANUS_ASSIGN_OR_RETURN(const ServeOptions judged, BeforeCalibration(options, model_dir));
+  JANUS_ASSIGN_OR_RETURN(Object object, MakeObject(judged, asked, folder));
+  JANUS_ASSIGN_OR_RETURN(Checked checked, Check(judged, object.service));
   const std::string& name = checked.key.name;
   JANUS_ASSIGN_OR_RETURN(checked.cluster.log_dir,
                          control::MakeStateFolder(control::ReadEnvironment(), name));
   const std::string& log_dir = checked.cluster.log_dir;
   JANUS_ASSIGN_OR_RETURN(const control::FolderLock lock,
                          control::FolderLock::Take(log_dir, "service " + name));
+  if (MustCalibrate(options)) {
+    // It takes long, so it begins once all else is checked.
+    screen.Line("computing some prompts to choose the exponents of exact sums (--sum-exponents)");
+    CalibrateOptions calibrate;
+    calibrate.bits = options.sum_bits;
+    JANUS_ASSIGN_OR_RETURN(const std::string yaml, RunCalibration(model_dir, calibrate, stop));
+    JANUS_ASSIGN_OR_RETURN(options.sum_exponents, ReadExponents(yaml));
+    JANUS_ASSIGN_OR_RETURN(object, MakeObject(options, asked, folder));
+  }
   if (!options.model_dir.empty()) {
     const std::string path = log_dir + "/service.yaml";
     JANUS_RETURN_IF_ERROR(WriteObject(path, object.text));

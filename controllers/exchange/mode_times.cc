@@ -66,8 +66,9 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
   for (const auto& [card, seconds] : cards) {
     busiest_card = std::max({busiest_card, seconds.first, seconds.second});
   }
-  // Receivers take the first messages while senders still send. The latency has the cost of one
-  // message at either end already.
+  // Receivers take the first messages while senders still send, and cards carry one message while
+  // an instance prepares or takes another. The latency has the cost of one message at either end
+  // already.
   const auto further = [](const std::map<int, std::pair<double, double>>& instances) {
     double most = 0;
     for (const auto& [rank, cost] : instances) most = std::max(most, cost.first - cost.second);
@@ -75,7 +76,7 @@ double DirectionSeconds(ExchangeMode mode, const ExchangeRound& round, const Nod
   };
   double copies = mode == ExchangeMode::kDirect ? 0 : CopySeconds(messages);
   for (const auto& [rank, seconds] : selecting) copies = std::max(copies, seconds);
-  return latency + std::max(further(sending), further(receiving)) + busiest_card + copies;
+  return latency + std::max({further(sending), further(receiving), busiest_card}) + copies;
 }
 
 }  // namespace

@@ -44,10 +44,11 @@ struct WayTimes {
   }
 };
 
-// In either direction: the latency; what each further message costs the instance that sends or
-// receives most; and the time of the busiest card for the bytes that it sends or receives. In the
-// two-phase modes also the copies within the nodes; in mode Direct with the gate on attention the
-// sender's copies, since each receiver gets other rows. The gate's own computation does not count.
+// In either direction: the latency, and the longer of two things that go on at once: what each
+// further message costs the instance that sends or receives most, and the busiest card's bytes. In
+// the two-phase modes also the copies within the nodes; in mode Direct with the gate on attention
+// the sender's copies, since each receiver gets other rows. The gate's own computation does not
+// count.
 double RoundSeconds(ExchangeMode mode, const ExchangeRound& round, const NodeLinks& links);
 ModeTimes TimesOfModes(const ExchangeRound& round, const NodeLinks& links);
 // `round` has the shares of rows that receivers need with the gate on attention. Without them both

@@ -463,6 +463,23 @@ class BadInput(ServeTest):
         error = self.refused("--chat-template", str(self.dir))
         self.assertIn(f"{self.dir}: is a folder; want a file with a chat template", error)
 
+    def test_what_is_wrong_is_told_before_a_calibration_begins(self):
+        def check(said, *options):
+            with self.subTest(said):
+                self.start("--sum", "fixed-point", *options)
+                out, error = self.ends()
+                self.assertIn(said, error)
+                self.assertEqual(out, "", "it has not begun")
+
+        check("--name: is 'Not A Name'", "--name", "Not A Name")
+        check("want a file with a chat template", "--chat-template", str(self.dir))
+        check("65535 is the last", "--worker-metrics-port", "65535")
+        check("--memory-bytes: is 5242880", "--memory-bytes", str(5 << 20))
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", self.port))
+            taken.listen()
+            check(f"127.0.0.1:{self.port}: the port is in use")
+
     def test_a_file_that_git_lfs_did_not_fetch_is_named(self):
         pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 12345\n"
         for name in ("tokenizer.json", "model.safetensors"):

@@ -108,10 +108,18 @@ TEST(RoundSeconds, OfInstancesBehindOneCardAddUp) {
 TEST(RoundSeconds, CountEveryFurtherMessageOfAnInstance) {
   // Two instances send three messages each, and get as many back.
   const ExchangeRound round = RoundOf(1, 2, 3, 1, 1);
-  MeasuredLink link = kDear;
-  const double dear = RoundSeconds(kDirect, round, LinksOf(round, link));
-  link.message_seconds = 0;
-  EXPECT_NEAR(dear - RoundSeconds(kDirect, round, LinksOf(round, link)), 4 * 2e-3, 1e-9);
+  EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, kDear)), 2e-4 + 4 * 2e-3, 1e-9);
+}
+
+TEST(RoundSeconds, OfMessagesAndOfBytesPassTogether) {
+  // A card carries one message while its instance prepares the next.
+  const ExchangeRound round = RoundOf(1, 2, 3, 1, 8);
+  MeasuredLink link = kSlow;
+  const double bytes = RoundSeconds(kDirect, round, LinksOf(round, link));
+  link.message_seconds = 1e-3;
+  EXPECT_EQ(RoundSeconds(kDirect, round, LinksOf(round, link)), bytes);
+  link.message_seconds = 1;
+  EXPECT_NEAR(RoundSeconds(kDirect, round, LinksOf(round, link)), 4 + 2e-4, 1e-9);
 }
 
 TEST(RoundSeconds, OfTheSlowestLinkCount) {
