@@ -1,9 +1,12 @@
 // Every trace of data/traces under our policy and under peers: both models, H200 and H100, TPOT 50
 // and 100 ms, at two scales. Prints the table of docs/simulation.md.
 //
-// policies_bench [--only WORD] [--columns WORDS] [--keep FILE] [--csv FILE] [--peers FILE]
+// policies_bench [--only WORD] [--columns WORDS] [--seed N] [--keep FILE] [--csv FILE]
+//                [--peers FILE]
 //   --only     cases with the word in their names
 //   --columns  which to run, separated by commas: today, fp8, sums, pools, all, same, sized, any
+//   --seed     of the times of requests (1): one run of a case moves by about 2 % by luck. Use a
+//              file of its own for --keep with each seed
 //   --keep     results so far (build/policies_bench.tsv). What this same program has run is not run
 //              again: a run that was cut continues.
 //   --csv      a file to write, with a line for each case (bench/results/policies.csv)
@@ -260,6 +263,7 @@ std::string RatioOf(const Row& row, const std::string& ours, const Result& peer)
 
 int Main(const std::vector<std::string>& args) {
   std::string only, csv, peers;
+  uint64_t seed = 1;
   std::string columns = "today,fp8,sums,pools,all,same,sized,any";
   std::string keep = JANUS_SOURCE_DIR "/build/policies_bench.tsv";
   const auto text_flag = [](const char* name, std::string* into) {
@@ -268,10 +272,10 @@ int Main(const std::vector<std::string>& args) {
                   return true;
                 }};
   };
-  if (!TakeFlags(
-          "policies_bench", args,
-          {text_flag("--only", &only), text_flag("--columns", &columns), text_flag("--keep", &keep),
-           text_flag("--csv", &csv), text_flag("--peers", &peers)})) {
+  if (!TakeFlags("policies_bench", args,
+                 {text_flag("--only", &only), text_flag("--columns", &columns),
+                  text_flag("--keep", &keep), text_flag("--csv", &csv),
+                  text_flag("--peers", &peers), NumberFlag("--seed", uint64_t{0}, &seed)})) {
     return 2;
   }
   const std::vector<std::string> asked = Split(columns, ',');
@@ -312,6 +316,7 @@ int Main(const std::vector<std::string>& args) {
           options.demand.from_hours = workload.from_hours;
           options.demand.hours = workload.hours;
           options.demand.max_weight = workload.max_weight;
+          options.demand.seed = seed;
           options.demand.prefill_elsewhere = true;
           options.scaling.interval_seconds = 60;
           options.scaling.tpot.seconds = tpot;
