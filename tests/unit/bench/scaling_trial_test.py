@@ -4,6 +4,7 @@
 import contextlib
 import http.server
 import io
+import json
 import pathlib
 import socketserver
 import sys
@@ -74,6 +75,43 @@ class Soak(unittest.TestCase):
         with self.assertRaises(RuntimeError):
             self.served.call("GET", "/api/v1/pods")
         self.assertEqual(limits, [30])
+
+
+class OtherPolicies(unittest.TestCase):
+    def trial(self, kept, **options):
+        """The lines of a run of 1A4E in which `kept` of ten requests keep the target, by the number of micro-batches."""
+        asked = []
+
+        def served(folder, spec):
+            asked.append(spec["spec"].get("pipeline", {}).get("microBatches"))
+            return contextlib.nullcontext(types.SimpleNamespace(url=""))
+
+        def load(*_):
+            slow = 10 - kept[asked[-1]]
+            return [{"arrival_seconds": 1, "error": "", "tpot_seconds": 9 if i < slow else 0.01} for i in range(10)], ""
+
+        for name, other in (("Served", served), ("load", load)):
+            self.addCleanup(setattr, scaling_trial, name, getattr(scaling_trial, name))
+            setattr(scaling_trial, name, other)
+        args = types.SimpleNamespace(**{
+            "by": "1A4E", "simulate": False, "shape": "swell", "quiet": 1, "busy": 1, "minutes": 1, "wrong_experts": 1, "time_scale": 1,
+            "tpot": 50, "model": "deepseek-v2", "scale": 16, "least": "1A4E", "micro_batches": 0} | options)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            scaling_trial.run(args, pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())))
+        return asked, [json.loads(line) for line in said.getvalue().splitlines()]
+
+    def test_a_fixed_size_is_judged_by_the_better_of_one_and_two_micro_batches(self):
+        for kept, best in (({1: 9, 2: 5}, 1), ({1: 5, 2: 9}, 2), ({1: 9, 2: 9}, 1)):
+            asked, lines = self.trial(kept)
+            self.assertEqual(asked, [1, 2])
+            self.assertEqual([one["percent"] for one in lines if one["what"] == "attainment"], [10 * kept[1], 10 * kept[2]])
+            self.assertEqual(lines[-1], {"bench": "scaling", "what": "better", "micro_batches": best, "percent": 90})
+
+    def test_a_number_of_micro_batches_is_the_only_one_that_runs(self):
+        asked, lines = self.trial({2: 7}, micro_batches=2)
+        self.assertEqual(asked, [2])
+        self.assertEqual(lines[-1]["percent"], 70)
 
 
 if __name__ == "__main__":
