@@ -318,12 +318,26 @@ TEST_F(ScalingTest, MicroBatchesFollowTheLoadWhileTheCountsStay) {
   sim_.Run(Seconds(60));
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
   sim_.ExpectMembers(3, 5);
+  // It is a change that people see, once.
+  EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 1);
+  const std::string event = sim_.op().LastText("MicroBatchesChanged");
+  EXPECT_TRUE(Contains(event, "micro-batches: 2 (TPOT ")) << event;
+  EXPECT_TRUE(Contains(event, " instead of 1 (")) << event;
+  std::vector<DecisionRecord> history = HistoryOf(sim_.Service());
+  ASSERT_EQ(history.size(), 1u);
+  EXPECT_EQ(history[0].action, DecisionRecord::Action::kSplit);
+  EXPECT_EQ(history[0].from, history[0].to);
+  const Result<Node> page = ParseJson(
+      AnswerRecords(book, "/v1/services/default/demo", sim_.timeline.WallNow()).body, "records");
+  ASSERT_TRUE(page.ok());
+  EXPECT_EQ(TextAt(FindAt(*page, {"decisions"})->items.front(), {"action"}), "Split");
   // Another leader keeps them before it has decided.
   const int prepares = sim_.workers.prepares();
   sim_.RestartOperator();
   sim_.Run(Seconds(60));
   EXPECT_EQ(sim_.workers.last().micro_batches, 2) << Scaling();
   EXPECT_EQ(sim_.workers.prepares(), prepares);
+  EXPECT_EQ(sim_.op().CountEvents("MicroBatchesChanged"), 0) << "the leader before told it";
   ExpectTheSameAgain(book, sim_.timeline.WallNow());
 }
 
