@@ -78,13 +78,19 @@ def make_model(folder):
 
 def service(args, model, roles, micro_batches=0):
     """Of timed devices; a role that `roles` gives no replicas is scaled by the service. `micro_batches`: 0: chosen."""
-    down = {"scaleDown": {"stabilizationWindowSeconds": round(300 / args.time_scale)}}
+    # Each default of the API, on the clock of the trace. The operator divides what no field sets, except the level and the half-life of
+    # bursts, the day of the error budget and the five minutes of SLOMet. Starts of processes and kills are real.
+    def scaled(seconds, least=1):
+        return max(least, round(seconds / args.time_scale))
+
+    down = {"scaleDown": {"stabilizationWindowSeconds": scaled(300), "policies": [{"type": "Percent", "value": 100, "periodSeconds": scaled(15)}]}}
     wanted = {role: roles.get(role) or {"scaling": {"behavior": down}} for role in ("attention", "experts")}
     if args.wrong_experts != 1:
         wanted["experts"]["hardwareProfile"] = "wrong"
+    wanted["experts"]["placement"] = {"rebalanceIntervalSeconds": scaled(3600, 60)}
     spec = {"slo": {"tpot": {"targetMilliseconds": round(args.tpot / args.time_scale)}}, "device": "Timed", "roles": wanted,
             "timed": {"hardware": "H200", "model": args.model, "scale": args.scale, "timeScale": args.time_scale},
-            "scaling": {"intervalSeconds": max(1, round(15 / args.time_scale))}}
+            "scaling": {"intervalSeconds": scaled(15), "pendingTimeoutSeconds": scaled(1200)}}
     if micro_batches:
         spec["pipeline"] = {"microBatches": micro_batches}
     return object_of(model, spec)
@@ -301,7 +307,7 @@ def main():
     parser.add_argument("--busy", type=float, default=5, help="requests per second of the trace")
     parser.add_argument("--wrong-experts", type=float, default=1,
                         help="decisions take expert instances for devices that read memory so many times as fast as they do")
-    parser.add_argument("--kill-every", type=float, default=0, help="seconds between kills of a worker at random; 0: none")
+    parser.add_argument("--kill-every", type=float, default=0, help="real seconds between kills of a worker at random; 0: none")
     parser.add_argument("--simulate", action="store_true", help="only simulate it, with ours and the policies beside it")
     parser.add_argument("--keep", action="store_true", help="keep the folder with all logs, and print it")
     args = parser.parse_args()
@@ -407,7 +413,7 @@ def cost(args, series):
 
 def decisions(args, record, events, began):
     """Prints the changes, and for a growth the seconds from the first reading above the target since the change before, and of
-    its parts. Returns the seconds from each growth's decision until its new members served, which readings every interval
+    its parts, all of the trace. Returns the seconds from each growth's decision until its new members served, which readings every interval
     would round up."""
     series, took, before = record["series"], [], began
     for one in record["decisions"]:
@@ -416,11 +422,12 @@ def decisions(args, record, events, began):
         say("decision", at_seconds=round((one["t"] - began) * args.time_scale), action=one["action"],
             change=f"{one['from']} to {one['to']}", reason=one["reason"])
         if one["action"] == "ScaleUp":
-            above = [p["t"] for p in series if before < p["t"] <= one["t"] and (p["tpotSeconds"] or 0) > args.tpot / 1000]
-            parts = parts_of(one["t"], events) or {}
-            say("growth", change=f"{one['from']} to {one['to']}", noticing=round(one["t"] - min(above, default=one["t"]), 1), **parts)
+            above = [p["t"] for p in series if before < p["t"] <= one["t"] and (p["tpotSeconds"] or 0) > args.tpot / args.time_scale / 1000]
+            parts = {name: round(args.time_scale * took_it, 2) for name, took_it in (parts_of(one["t"], events) or {}).items()}
+            noticing = args.time_scale * (one["t"] - min(above, default=one["t"]))
+            say("growth", change=f"{one['from']} to {one['to']}", noticing=round(noticing, 1), **parts)
             if parts:
-                took.append(args.time_scale * sum(parts.values()))
+                took.append(sum(parts.values()))
         before = one["t"]
     return took
 

@@ -222,8 +222,12 @@ class Ticking {
     next_.looked = answered_;
     const bool was_late = WasLate(*statistics_);
     const bool is_first = !next_.looks.last_time_seconds;
+    controllers::ObserveOptions options{.tpot = policy->tpot, .ttft = policy->ttft};
+    if (spec_.timed) {
+      for (double& seconds : options.windows_seconds) seconds /= spec_.timed->time_scale;
+    }
     const janus::Result<controllers::World> world =
-        controllers::WorldFrom(look, {.tpot = policy->tpot, .ttft = policy->ttft}, next_.looks);
+        controllers::WorldFrom(look, options, next_.looks);
     if (!world.ok()) {
       // Rates need two looks. Until then the decision of the process before stands.
       if (is_first && LastDecisionOf(seen_.tree)) return;

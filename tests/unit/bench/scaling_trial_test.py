@@ -77,6 +77,34 @@ class Soak(unittest.TestCase):
         self.assertEqual(limits, [30])
 
 
+class Clock(unittest.TestCase):
+    """A trace that is played eight times as fast."""
+
+    ARGS = types.SimpleNamespace(time_scale=8, tpot=100, wrong_experts=1, model="deepseek-v2", scale=16)
+
+    def test_a_service_has_its_times_on_the_clock_of_the_trace(self):
+        spec = scaling_trial.service(self.ARGS, "model", {})["spec"]
+        self.assertEqual(spec["scaling"], {"intervalSeconds": 2, "pendingTimeoutSeconds": 150})
+        self.assertEqual(spec["slo"]["tpot"]["targetMilliseconds"], 12)
+        self.assertEqual(spec["roles"]["attention"]["scaling"]["behavior"]["scaleDown"],
+                         {"stabilizationWindowSeconds": 38, "policies": [{"type": "Percent", "value": 100, "periodSeconds": 2}]})
+        self.assertEqual(spec["roles"]["experts"]["placement"], {"rebalanceIntervalSeconds": 450})
+
+    def test_parts_of_a_growth_are_seconds_of_the_trace(self):
+        def event(reason, second, note=""):
+            return {"reason": reason, "note": note, "eventTime": f"1970-01-01T00:00:{second}Z"}
+
+        record = {"series": [{"t": 16, "tpotSeconds": 0.012}, {"t": 18, "tpotSeconds": 0.013}],
+                  "decisions": [{"t": 20, "action": "ScaleUp", "from": "1A4E", "to": "2A4E", "reason": "SLOViolated"}]}
+        events = [event("Created", 21, "made Pod a"), event("TopologyPrepared", 23), event("TopologyCommitted", 24)]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            took = scaling_trial.decisions(self.ARGS, record, events, 10)
+        self.assertEqual(took, [32])
+        growth = json.loads(said.getvalue().splitlines()[-1])
+        self.assertEqual(growth | {"noticing": 16, "deciding": 8, "loading": 16, "commit": 8}, growth)
+
+
 class OtherPolicies(unittest.TestCase):
     def trial(self, kept, **options):
         """The lines of a run of 1A4E in which `kept` of ten requests keep the target, by the number of micro-batches."""

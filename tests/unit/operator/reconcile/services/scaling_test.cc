@@ -429,6 +429,21 @@ TEST_F(ScalingTest, MicroBatchesThatDoNotFitDoNotStopDecisions) {
   EXPECT_NE(sim_.Condition("ScalingReady"), "False/NoMetrics") << Scaling();
 }
 
+TEST_F(ScalingTest, ArrivalsAreAveragedOnTheClockOfTimedDevices) {
+  RecordBook book;
+  sim_.options.records = &book;
+  sim_.options.timed_devices = true;
+  sim_.RestartOperator();
+  sim_.workers.SetTraffic({.requests_per_second = 1});
+  Begin("  device: Timed\n  timed: {hardware: A100, model: mixtral-8x22b, timeScale: 8}\n");
+  sim_.Run(Seconds(120));
+  const auto ticks = ParseLines(
+      AnswerRecords(book, "/v1/services/default/demo/worlds", sim_.timeline.WallNow()).body);
+  ASSERT_TRUE(ticks.ok()) << ticks.status().ToString();
+  ASSERT_FALSE(ticks->empty());
+  EXPECT_EQ(ticks->back().world.arrivals.back().window_seconds, 300.0 / 8);
+}
+
 TEST_F(ScalingTest, WithoutCountersTheCountsStay) {
   Begin();
   sim_.Run(Seconds(60));
